@@ -1,0 +1,3 @@
+"""Open-set recognition with angular-margin embeddings."""
+
+__version__ = "0.1.0"

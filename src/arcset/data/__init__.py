@@ -1,0 +1,1 @@
+"""Datasets, class selection and batches."""

@@ -1,0 +1,1 @@
+"""Measures of an embedding: pure functions on arrays."""

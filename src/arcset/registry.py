@@ -1,0 +1,89 @@
+"""One registry per kind of thing: margins, losses, networks, datasets.
+
+A registry knows a package and imports all of its modules at the first question, so that a new
+entry is one new file with one decorator, and no list to edit elsewhere.
+"""
+
+import difflib
+import importlib
+import pkgutil
+from collections.abc import Callable, Iterable
+from typing import Generic, TypeVar
+
+from arcset.errors import OptionError
+
+__all__ = ["Registry", "unknown_name"]
+
+T = TypeVar("T")
+
+
+def unknown_name(kind: str, name: str, known: Iterable[str]) -> OptionError:
+    """The error for a name that nothing is registered under, with the nearest known one."""
+    names = sorted(known)
+    near = difflib.get_close_matches(name, names, n=1)
+    hint = f"did you mean {near[0]!r}? Known" if near else "known"
+    return OptionError(f"no {kind} is called {name!r}; {hint}: {', '.join(names)}")
+
+
+class Registry(Generic[T]):
+    """Names to entries of one kind.
+
+    `kind` is the word that error messages use; `package` is imported module by module at the
+    first look-up, so that decorators in its files have run by then.
+
+        >>> shapes: Registry[str] = Registry("shape")
+        >>> shapes.add("circle", "round")
+        >>> shapes["circle"]
+        'round'
+        >>> shapes["circel"]
+        Traceback (most recent call last):
+        arcset.errors.OptionError: no shape is called 'circel'; did you mean 'circle'? Known: circle
+    """
+
+    def __init__(self, kind: str, package: str | None = None) -> None:
+        self.kind = kind
+        self._package = package
+        self._entries: dict[str, T] = {}
+        self._loaded = package is None
+
+    def register(self, name: str) -> Callable[[T], T]:
+        """Decorator that enters what it decorates under `name`."""
+
+        def enter(entry: T) -> T:
+            self.add(name, entry)
+            return entry
+
+        return enter
+
+    def add(self, name: str, entry: T) -> None:
+        """Enter one thing; a name that is taken is refused."""
+        if name in self._entries:
+            raise OptionError(f"a {self.kind} called {name!r} is registered already")
+        self._entries[name] = entry
+
+    def remove(self, name: str) -> None:
+        """Take an entry out again, for those who register something for a while."""
+        self._entries.pop(name, None)
+
+    def names(self) -> list[str]:
+        """Every registered name, sorted."""
+        self._load()
+        return sorted(self._entries)
+
+    def __contains__(self, name: str) -> bool:
+        self._load()
+        return name in self._entries
+
+    def __getitem__(self, name: str) -> T:
+        self._load()
+        if name not in self._entries:
+            raise unknown_name(self.kind, name, self._entries)
+        return self._entries[name]
+
+    def _load(self) -> None:
+        if self._loaded or self._package is None:
+            return
+        self._loaded = True
+        package = importlib.import_module(self._package)
+        for module in pkgutil.iter_modules(package.__path__):
+            importlib.import_module(f"{self._package}.{module.name}")
