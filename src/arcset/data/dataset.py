@@ -1,0 +1,109 @@
+"""What a dataset is: labelled images in memory, one part for training and one for testing."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from arcset.errors import InputError
+
+__all__ = ["Dataset", "ImageSet"]
+
+
+@dataclass(frozen=True, eq=False)
+class ImageSet:
+    """Labelled images of one size.
+
+    images: uint8, (N, H, W) grey or (N, H, W, 3) RGB, at least one image.
+    labels: int64, (N,), each in 0 .. K−1.
+    class_names: the K names; `class_names[labels[i]]` is what image i shows.
+
+    The arrays are kept as read-only views: nothing is copied, and nothing can be changed through
+    the set. Raises `InputError` where the parts do not fit together.
+
+        >>> digits = ImageSet(np.zeros((3, 28, 28), np.uint8), np.array([0, 1, 1]), ("zero", "one"))
+        >>> len(digits), digits.images.shape
+        (3, (3, 28, 28))
+    """
+
+    images: npt.NDArray[np.uint8]
+    labels: npt.NDArray[np.int64]
+    class_names: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        _check_images(self.images)
+        _check_class_names(self.class_names)
+        _check_labels(self.labels, len(self.images), len(self.class_names))
+        for field in ("images", "labels"):
+            view = getattr(self, field).view()
+            view.flags.writeable = False
+            object.__setattr__(self, field, view)
+
+    def __len__(self) -> int:
+        return len(self.images)
+
+
+@dataclass(frozen=True, eq=False)
+class Dataset:
+    """A named set with its two parts, which share their class names and their image size.
+
+    licence: what the data may be used for, in the words of whoever publishes it.
+    Raises `InputError` where the parts differ in class names or image size.
+    """
+
+    name: str
+    train: ImageSet
+    test: ImageSet
+    licence: str
+
+    def __post_init__(self) -> None:
+        if self.train.class_names != self.test.class_names:
+            raise InputError(
+                f"the parts of dataset {self.name!r} name different classes: "
+                f"{self.train.class_names} for training and {self.test.class_names} for testing"
+            )
+        if self.train.images.shape[1:] != self.test.images.shape[1:]:
+            raise InputError(
+                f"the parts of dataset {self.name!r} have images of different shapes: "
+                f"{self.train.images.shape[1:]} for training "
+                f"and {self.test.images.shape[1:]} for testing"
+            )
+
+    @property
+    def class_names(self) -> tuple[str, ...]:
+        """The names of all classes, in the order of the labels."""
+        return self.train.class_names
+
+
+def _check_images(images: object) -> None:
+    if not isinstance(images, np.ndarray):
+        raise InputError(f"images must be a numpy array, not {type(images).__name__}")
+    if images.dtype != np.uint8:
+        raise InputError(f"images must be uint8, not {images.dtype}")
+    grey, rgb = images.ndim == 3, images.ndim == 4 and images.shape[-1] == 3
+    if not (grey or rgb):
+        raise InputError(f"images must be (N, H, W) or (N, H, W, 3), not {images.shape}")
+    if images.size == 0:
+        raise InputError(f"images must hold at least one pixel, and their shape is {images.shape}")
+
+
+def _check_class_names(class_names: object) -> None:
+    fits = isinstance(class_names, tuple) and all(isinstance(name, str) for name in class_names)
+    if not fits:
+        raise InputError(f"class_names must be a tuple of strings, not {class_names!r}")
+    assert isinstance(class_names, tuple)  # for the type checker
+    if len(set(class_names)) != len(class_names):
+        twice = next(name for name in class_names if class_names.count(name) > 1)
+        raise InputError(f"class_names holds {twice!r} more than once")
+
+
+def _check_labels(labels: object, images: int, classes: int) -> None:
+    if not isinstance(labels, np.ndarray):
+        raise InputError(f"labels must be a numpy array, not {type(labels).__name__}")
+    if labels.dtype != np.int64:
+        raise InputError(f"labels must be int64, not {labels.dtype}")
+    if labels.shape != (images,):
+        raise InputError(f"labels must be ({images},), one per image, not {labels.shape}")
+    low, high = int(labels.min()), int(labels.max())
+    if low < 0 or high >= classes:
+        raise InputError(f"labels must lie in 0 .. {classes - 1}, and they span {low} .. {high}")

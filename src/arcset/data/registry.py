@@ -1,0 +1,103 @@
+"""The named datasets: each is one file of this package that enters itself here."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from arcset.data.dataset import Dataset
+from arcset.errors import OptionError
+from arcset.registry import Registry
+
+__all__ = [
+    "DATASETS",
+    "DatasetEntry",
+    "dataset_entry",
+    "dataset_names",
+    "download_dataset",
+    "load_dataset",
+    "locate",
+]
+
+
+@dataclass(frozen=True)
+class DatasetEntry:
+    """What is known about a named dataset before it is read.
+
+    name: what users write. title: one line for listings. licence: as its publisher states it.
+    classes, train, test: how many classes, training images and test images it has.
+    locate: where it would come from now, in words; touches no network.
+    load: read it, and download it first if need be.
+    download: see to it that it is on this machine, and say where.
+    """
+
+    name: str
+    title: str
+    licence: str
+    classes: int
+    train: int
+    test: int
+    locate: Callable[[], str]
+    load: Callable[[], Dataset]
+    download: Callable[[], str]
+
+
+# In a module of its own, because the dataset files import it and it imports them (late).
+DATASETS: Registry[DatasetEntry] = Registry("dataset", "arcset.data")
+
+
+def dataset_names() -> list[str]:
+    """Every named dataset, sorted.
+
+    >>> dataset_names()
+    ['mnist', 'mnist-sample']
+    """
+    return DATASETS.names()
+
+
+def dataset_entry(name: str) -> DatasetEntry:
+    """What is known about the dataset `name`; raises `OptionError` for a name that is not known.
+
+    >>> entry = dataset_entry("mnist-sample")
+    >>> entry.classes, entry.train, entry.test
+    (10, 4000, 1000)
+    """
+    if name not in DATASETS and _looks_like_a_path(name):
+        there = "" if Path(name).exists() else ", which does not exist"
+        raise OptionError(
+            f"{name!r} is a path{there}, and this version reads named datasets only: "
+            f"{', '.join(dataset_names())}"
+        )
+    return DATASETS[name]
+
+
+def load_dataset(name: str) -> Dataset:
+    """Read the dataset `name`; what is neither shipped nor on this machine is downloaded first.
+
+    Raises `OptionError` for an unknown name, and `DataError` where files are missing and cannot be
+    downloaded, are damaged, or are not what their checksums say.
+
+        >>> load_dataset("mnist-sample").train.images.shape
+        (4000, 28, 28)
+    """
+    return dataset_entry(name).load()
+
+
+def locate(name: str) -> str:
+    """Where the dataset `name` would come from now, in words.
+
+    >>> locate("mnist-sample")
+    'shipped'
+    """
+    return dataset_entry(name).locate()
+
+
+def download_dataset(name: str) -> str:
+    """See to it that the dataset `name` is on this machine; says where, as `locate` does."""
+    return dataset_entry(name).download()
+
+
+def _looks_like_a_path(name: str) -> bool:
+    if not name:
+        return False
+    path = Path(name)
+    return len(path.parts) > 1 or path.suffix in {".csv", ".npz", ".parquet"} or path.exists()

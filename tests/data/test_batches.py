@@ -1,0 +1,101 @@
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from arcset.data import ImageSet, as_float, batch_count, load_dataset, shuffled_batches, to_tensors
+from arcset.errors import InputError, OptionError
+
+COUNTS = st.integers(1, 300)
+BATCHES = st.integers(1, 80)
+SEEDS = st.integers(0, 2**40)
+
+
+def test_grey_images_get_one_channel() -> None:
+    sample = load_dataset("mnist-sample").test
+    images, labels = to_tensors(sample, "cpu")
+    assert images.shape == (1000, 1, 28, 28)
+    assert images.dtype == torch.uint8
+    assert labels.dtype == torch.int64
+    np.testing.assert_array_equal(images[:, 0].numpy(), sample.images)
+    np.testing.assert_array_equal(labels.numpy(), sample.labels)
+
+
+def test_colours_move_to_the_front() -> None:
+    pixels = np.random.default_rng(0).integers(0, 256, (2, 5, 4, 3), np.uint8)
+    images, _ = to_tensors(ImageSet(pixels, np.array([0, 1]), ("a", "b")))
+    assert images.is_contiguous()
+    for image, channel, row, column in np.ndindex(2, 3, 5, 4):
+        assert images[image, channel, row, column] == pixels[image, row, column, channel]
+
+
+def test_tensors_are_copies() -> None:
+    pixels = np.zeros((2, 4, 4), np.uint8)
+    images, labels = to_tensors(ImageSet(pixels, np.array([0, 1]), ("a", "b")))
+    images += 1
+    labels += 1
+    assert pixels.max() == 0
+
+
+def test_floats_span_minus_one_to_one() -> None:
+    pixels = torch.arange(256, dtype=torch.uint8)
+    floats = as_float(pixels)
+    assert floats.dtype == torch.float32
+    assert (floats[0], floats[-1]) == (-1, 1)
+    torch.testing.assert_close(floats, ((pixels.double() / 255 - 0.5) / 0.5).float())
+    assert pixels[-1] == 255  # the argument stays as it was
+
+
+def test_floats_are_not_scaled_twice() -> None:
+    with pytest.raises(InputError, match=r"images must be uint8, not torch\.float32"):
+        as_float(torch.zeros(2))
+
+
+@given(COUNTS, BATCHES, SEEDS, st.integers(0, 1000))
+def test_every_sample_comes_exactly_once(count: int, batch: int, seed: int, epoch: int) -> None:
+    batches = list(shuffled_batches(count, batch, seed=seed, epoch=epoch))
+    assert sorted(torch.cat(batches).tolist()) == list(range(count))
+    assert len(batches) == batch_count(count, batch)
+    sizes = [len(index) for index in batches]
+    assert all(size == batch for size in sizes[:-1])
+    assert sizes[-1] <= batch + 1
+    if count > 1 and batch > 1:
+        assert min(sizes) > 1  # batch normalization fails on a single sample
+
+
+@given(COUNTS, BATCHES, SEEDS)
+def test_drop_last_keeps_full_batches_only(count: int, batch: int, seed: int) -> None:
+    if count < batch:
+        with pytest.raises(OptionError, match=f"batch of {batch} is never filled by {count}"):
+            shuffled_batches(count, batch, seed=seed, epoch=0, drop_last=True)
+        return
+    batches = list(shuffled_batches(count, batch, seed=seed, epoch=0, drop_last=True))
+    assert {len(index) for index in batches} == {batch}
+    assert len(batches) == count // batch == batch_count(count, batch, drop_last=True)
+    assert len(set(torch.cat(batches).tolist())) == batch * len(batches)
+
+
+def _order(seed: int, epoch: int) -> list[int]:
+    return torch.cat(list(shuffled_batches(100, 7, seed=seed, epoch=epoch))).tolist()
+
+
+def test_the_order_depends_on_seed_and_epoch_alone() -> None:
+    orders = {(seed, epoch): _order(seed, epoch) for seed in range(4) for epoch in range(4)}
+    torch.manual_seed(99)
+    torch.rand(5)
+    for (seed, epoch), order in orders.items():
+        assert _order(seed, epoch) == order
+    assert len({tuple(order) for order in orders.values()}) == len(orders)
+
+
+def test_drawing_leaves_the_global_generator_alone() -> None:
+    before = torch.random.get_rng_state()
+    _order(0, 0)
+    assert torch.equal(before, torch.random.get_rng_state())
+
+
+@pytest.mark.parametrize(("count", "batch"), [(0, 4), (4, 0), (-1, 4)])
+def test_nothing_to_draw_is_refused_at_once(count: int, batch: int) -> None:
+    with pytest.raises(OptionError, match=f"at least 1, not {count} and {batch}"):
+        shuffled_batches(count, batch, seed=0, epoch=0)

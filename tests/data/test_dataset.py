@@ -1,0 +1,67 @@
+import dataclasses
+
+import numpy as np
+import pytest
+
+from arcset.data import Dataset, ImageSet
+from arcset.errors import InputError
+
+GREY = np.zeros((3, 4, 5), np.uint8)
+LABELS = np.array([0, 1, 1])
+NAMES = ("a", "b")
+
+
+@pytest.mark.parametrize("shape", [(3, 4, 5), (3, 4, 5, 3), (1, 1, 1)])
+def test_length_is_the_number_of_images(shape: tuple[int, ...]) -> None:
+    images = ImageSet(np.zeros(shape, np.uint8), np.zeros(shape[0], np.int64), NAMES)
+    assert len(images) == shape[0]
+
+
+@pytest.mark.parametrize(
+    ("images", "labels", "names", "message"),
+    [
+        (GREY.tolist(), LABELS, NAMES, "images must be a numpy array, not list"),
+        (GREY.astype(float), LABELS, NAMES, "images must be uint8, not float64"),
+        (GREY[0], LABELS, NAMES, r"not \(4, 5\)"),
+        (np.zeros((3, 4, 5, 4), np.uint8), LABELS, NAMES, r"not \(3, 4, 5, 4\)"),
+        (GREY[:0], LABELS[:0], NAMES, "at least one pixel"),
+        (GREY[:, :0], LABELS, NAMES, "at least one pixel"),
+        (GREY, LABELS.tolist(), NAMES, "labels must be a numpy array, not list"),
+        (GREY, LABELS.astype(np.int32), NAMES, "labels must be int64, not int32"),
+        (GREY, LABELS[:2], NAMES, r"labels must be \(3,\), one per image, not \(2,\)"),
+        (GREY, LABELS[:, None], NAMES, r"not \(3, 1\)"),
+        (GREY, LABELS - 1, NAMES, r"must lie in 0 .. 1, and they span -1 .. 0"),
+        (GREY, LABELS + 1, NAMES, r"must lie in 0 .. 1, and they span 1 .. 2"),
+        (GREY, LABELS, ["a", "b"], "class_names must be a tuple of strings"),
+        (GREY, LABELS, (0, 1), "class_names must be a tuple of strings"),
+        (GREY, LABELS, ("a", "a"), "class_names holds 'a' more than once"),
+        (GREY, LABELS, (), "must lie in 0 .. -1"),
+    ],
+)
+def test_parts_that_do_not_fit_are_refused(
+    images: object, labels: object, names: object, message: str
+) -> None:
+    with pytest.raises(InputError, match=message):
+        ImageSet(images, labels, names)  # type: ignore[arg-type]
+
+
+def test_nothing_can_be_changed_through_the_set() -> None:
+    mine = GREY.copy()
+    images = ImageSet(mine, LABELS, NAMES)
+    with pytest.raises(ValueError, match="read-only"):
+        images.images[0] = 1
+    with pytest.raises(ValueError, match="read-only"):
+        images.labels[0] = 1
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        images.class_names = ()  # type: ignore[misc]
+    mine[0] = 1  # the caller's own array stays the caller's
+    assert np.shares_memory(mine, images.images)
+
+
+def test_both_parts_share_classes_and_image_size() -> None:
+    train = ImageSet(GREY, LABELS, NAMES)
+    assert Dataset("set", train, train, "free").class_names == NAMES
+    with pytest.raises(InputError, match="'set' name different classes"):
+        Dataset("set", train, ImageSet(GREY, LABELS, ("a", "c")), "free")
+    with pytest.raises(InputError, match="'set' have images of different shapes"):
+        Dataset("set", train, ImageSet(GREY[:, 1:], LABELS, NAMES), "free")

@@ -1,0 +1,257 @@
+import gzip
+import hashlib
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from http.server import BaseHTTPRequestHandler
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from arcset.data.download import download
+from arcset.errors import DataError, OptionError
+
+# Noise, so that half of the gzipped bytes is about half of the content; longer than any buffer.
+CONTENT = np.random.default_rng(0).bytes(700_000)
+PACKED = gzip.compress(CONTENT)
+SHA256 = hashlib.sha256(CONTENT).hexdigest()
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "data").mkdir()
+    return tmp_path / "data"
+
+
+def names(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir())
+
+
+def broken_off(content: bytes, *, reset: bool = False) -> Callable[[BaseHTTPRequestHandler], None]:
+    """An answer that promises `content` and closes, or resets, the connection halfway."""
+
+    def answer(handler: BaseHTTPRequestHandler) -> None:
+        handler.send_response(200)
+        handler.send_header("Content-Length", str(len(content)))
+        handler.end_headers()
+        handler.wfile.write(content[: len(content) // 2])
+        handler.wfile.flush()
+        handler.close_connection = True
+        if reset:
+            time.sleep(0.1)  # a reset overtakes what the client has not read yet
+            now = struct.pack("ii", 1, 0)
+            handler.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, now)
+            # The answering objects share the socket; the reset goes out once all have let go.
+            handler.rfile.close()
+            handler.wfile.close()
+            handler.connection.close()
+
+    return answer
+
+
+@pytest.mark.parametrize("body", [PACKED, CONTENT], ids=["gzipped", "plain"])
+def test_a_good_file_arrives_uncompressed(mirror: Any, folder: Path, body: bytes) -> None:
+    url = mirror.serve("/file.gz", body)
+    assert download([url], folder / "file", sha256=SHA256) == folder / "file"
+    assert (folder / "file").read_bytes() == CONTENT
+    assert names(folder) == ["file"]
+
+
+def test_a_file_can_be_kept_as_it_comes(mirror: Any, folder: Path) -> None:
+    url = mirror.serve("/file.gz", PACKED)
+    download([url], folder / "file.gz", sha256=hashlib.sha256(PACKED).hexdigest(), unpack=False)
+    assert (folder / "file.gz").read_bytes() == PACKED
+
+
+def test_folders_are_made_and_an_older_file_is_replaced(mirror: Any, folder: Path) -> None:
+    destination = folder / "a" / "b" / "file"
+    for content in (b"first", b"second"):
+        url = mirror.serve("/file", content)
+        download([url], destination, sha256=hashlib.sha256(content).hexdigest())
+        assert destination.read_bytes() == content
+
+
+def test_a_server_that_does_not_say_how_long_the_body_is(mirror: Any, folder: Path) -> None:
+    def answer(handler: BaseHTTPRequestHandler) -> None:
+        handler.send_response(200)
+        handler.end_headers()
+        handler.wfile.write(PACKED)
+
+    download([mirror.answer("/file", answer)], folder / "file", sha256=SHA256)
+    assert (folder / "file").read_bytes() == CONTENT
+
+
+def test_a_redirect_is_followed_but_not_out_of_the_web(mirror: Any, folder: Path) -> None:
+    def to(address: str) -> Callable[[BaseHTTPRequestHandler], None]:
+        def answer(handler: BaseHTTPRequestHandler) -> None:
+            handler.send_response(302)
+            handler.send_header("Location", address)
+            handler.end_headers()
+
+        return answer
+
+    good = mirror.answer("/moved", to(mirror.serve("/file", CONTENT)))
+    download([good], folder / "file", sha256=SHA256)
+    assert names(folder) == ["file"]
+    for address in ("ftp://127.0.0.1/file", f"file://{folder}/file"):
+        away = mirror.answer("/away", to(address))
+        with pytest.raises(DataError, match="/away"):
+            download([away], folder / "other", sha256=SHA256)
+    assert names(folder) == ["file"]
+
+
+def test_progress_is_shown_on_standard_error(
+    mirror: Any, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    download([mirror.serve("/file", CONTENT)], folder / "digits", sha256=SHA256)
+    shown = capsys.readouterr()
+    assert "digits" in shown.err
+    assert shown.out == ""
+
+
+def test_the_second_mirror_helps_out(mirror: Any, folder: Path) -> None:
+    bad = [
+        mirror.url + "/missing",
+        mirror.serve("/wrong", b"something else"),
+        mirror.answer("/short", broken_off(CONTENT)),
+    ]
+    good = mirror.serve("/good", PACKED)
+    download([*bad, good, mirror.url + "/never"], folder / "file", sha256=SHA256)
+    assert (folder / "file").read_bytes() == CONTENT
+    assert names(folder) == ["file"]
+    assert mirror.asked == ["/missing", "/wrong", "/short", "/good"]
+
+
+FAILURES: dict[str, tuple[Callable[[Any], str], str]] = {
+    "missing": (lambda mirror: mirror.url + "/file", "HTTP 404 Not Found"),
+    "other bytes": (
+        lambda mirror: mirror.serve("/file", b"x" + CONTENT[1:]),
+        f"its sha256 is [0-9a-f]{{64}}, and should be {SHA256}",
+    ),
+    "an empty body": (lambda mirror: mirror.serve("/file", b""), "its sha256 is e3b0c442"),
+    "closed early": (
+        lambda mirror: mirror.answer("/file", broken_off(CONTENT)),
+        "broke off after 350000 of 700000 bytes",
+    ),
+    "gzip closed early": (
+        lambda mirror: mirror.answer("/file", broken_off(PACKED)),
+        rf"broke off after {len(PACKED) // 2} of {len(PACKED)} bytes",
+    ),
+    "reset": (
+        lambda mirror: mirror.answer("/file", broken_off(CONTENT, reset=True)),
+        "reset by peer",
+    ),
+    "cut gzip": (lambda mirror: mirror.serve("/file", PACKED[:-20]), "its gzip stream breaks off"),
+    "damaged gzip": (
+        lambda mirror: mirror.serve("/file", PACKED[:-8] + bytes(8)),
+        "damaged gzip stream: CRC check failed",
+    ),
+    "no answer in HTTP": (
+        lambda mirror: mirror.answer("/file", lambda handler: handler.wfile.write(b"hello\r\n")),
+        "hello",
+    ),
+}
+
+
+@pytest.mark.parametrize("failure", FAILURES)
+@pytest.mark.parametrize("there", [False, True], ids=["nothing there", "an older file there"])
+def test_a_failure_leaves_the_folder_as_it_was(
+    mirror: Any, folder: Path, failure: str, there: bool
+) -> None:
+    if there:
+        (folder / "file").write_text("older")
+    before = names(folder)
+    make, message = FAILURES[failure]
+    url = make(mirror)
+    with pytest.raises(DataError, match=message) as caught:
+        download([url], folder / "file", sha256=SHA256)
+    assert names(folder) == before
+    assert not there or (folder / "file").read_text() == "older"
+    assert f"cannot download file from {url} (" in str(caught.value)
+    assert f"put the file into {folder} yourself" in str(caught.value)
+
+
+def test_a_server_that_falls_silent(mirror: Any, folder: Path) -> None:
+    def answer(handler: BaseHTTPRequestHandler) -> None:
+        handler.send_response(200)
+        handler.send_header("Content-Length", "1000")
+        handler.end_headers()
+        handler.wfile.write(b"some")
+        mirror.closing.wait(20)
+
+    url = mirror.answer("/file", answer)
+    with pytest.raises(DataError, match="timed out"):
+        download([url], folder / "file", sha256=SHA256, timeout=0.3)
+    assert names(folder) == []
+
+
+def test_nobody_there_and_every_address_named(mirror: Any, folder: Path) -> None:
+    with socket.socket() as taken:  # bound and not listening: connections are refused
+        taken.bind(("127.0.0.1", 0))
+        refused = f"http://127.0.0.1:{taken.getsockname()[1]}/file"
+        missing = mirror.url + "/file"
+        with pytest.raises(DataError, match=r"refused.*nor from.*404") as caught:
+            download([refused, missing], folder / "file", sha256=SHA256)
+    assert refused in str(caught.value)
+    assert missing in str(caught.value)
+    assert names(folder) == []
+
+
+def test_a_place_that_cannot_be_written_is_not_blamed_on_the_mirror(
+    mirror: Any, folder: Path
+) -> None:
+    (folder / "occupied").write_text("a file, not a folder")
+    url = mirror.serve("/file", CONTENT)
+    with pytest.raises(DataError, match=r"cannot write .*occupied/file"):
+        download([url, url], folder / "occupied" / "file", sha256=SHA256)
+    assert mirror.asked == []
+    assert names(folder) == ["occupied"]
+
+
+@pytest.mark.parametrize("urls", [[], ["file:///etc/hostname"], ["ftp://host/file"], ["file"]])
+def test_only_the_web_is_asked(folder: Path, urls: list[str]) -> None:
+    with pytest.raises(OptionError, match=r"no address|only http and https"):
+        download(urls, folder / "file", sha256=SHA256)
+    assert names(folder) == []
+
+
+def test_ctrl_c_leaves_nothing_behind(mirror: Any, folder: Path) -> None:
+    halfway = threading.Event()
+
+    def answer(handler: BaseHTTPRequestHandler) -> None:
+        handler.send_response(200)
+        handler.send_header("Content-Length", str(len(CONTENT)))
+        handler.end_headers()
+        handler.wfile.write(CONTENT[: len(CONTENT) // 2])
+        handler.wfile.flush()
+        halfway.set()
+        mirror.closing.wait(60)
+
+    url = mirror.answer("/file", answer)
+    script = (
+        "import sys; from pathlib import Path; from arcset.data.download import download\n"
+        "download([sys.argv[1]], Path(sys.argv[2]), sha256='')"
+    )
+    child = subprocess.Popen(
+        [sys.executable, "-c", script, url, str(folder / "file")],
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    with child:
+        assert halfway.wait(60)
+        while not any(path.stat().st_size for path in folder.iterdir()):
+            assert child.poll() is None
+            time.sleep(0.01)
+        assert names(folder)[0].endswith(".part")
+        child.send_signal(signal.SIGINT)
+        _, errors = child.communicate(timeout=60)
+    assert child.returncode != 0
+    assert "KeyboardInterrupt" in errors
+    assert names(folder) == []

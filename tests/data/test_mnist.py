@@ -1,0 +1,45 @@
+import dataclasses
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from arcset.data import load_dataset, locate
+from arcset.data.idx_files import FILES
+from arcset.data.mnist import MNIST
+
+
+def check(dataset: Any) -> None:
+    assert dataset.name == "mnist"
+    assert dataset.class_names == tuple("0123456789")
+    assert dataset.train.images.shape == (60_000, 28, 28)
+    assert dataset.test.images.shape == (10_000, 28, 28)
+    assert dataset.train.labels[:10].tolist() == [5, 0, 4, 1, 9, 2, 1, 3, 1, 4]
+    counts = [980, 1135, 1032, 1010, 982, 892, 958, 1028, 974, 1009]
+    assert np.bincount(dataset.test.labels).tolist() == counts
+
+
+def test_the_full_set_from_arcset_data(full_mnist: Path) -> None:
+    assert locate("mnist") == str(full_mnist)
+    check(load_dataset("mnist"))
+
+
+def test_the_full_set_from_the_cache(full_mnist: Path, cache: Path) -> None:
+    cache.mkdir(parents=True)
+    (cache / "mnist").symlink_to(full_mnist)
+    assert locate("mnist") == str(cache / "mnist")
+    check(load_dataset("mnist"))
+
+
+def test_the_full_set_from_a_mirror(full_mnist: Path, cache: Path, mirror: Any) -> None:
+    for file in FILES:
+        found = next(path for path in full_mnist.glob(f"{file}*"))
+        mirror.serve(f"/{file}.gz", found.read_bytes())
+    check(dataclasses.replace(MNIST, mirrors=(mirror.url,)).load())
+    assert sorted(path.name for path in (cache / "mnist").iterdir()) == sorted(FILES)
+
+
+@pytest.mark.usefixtures("cache")
+def test_where_it_would_come_from() -> None:
+    assert locate("mnist").startswith("not here: would be downloaded from https://")
