@@ -1,0 +1,7 @@
+"""What training minimizes: one registry of losses, one file per loss."""
+
+from arcset.losses.base import Loss
+from arcset.losses.build import build_loss, loss_names, loss_options
+from arcset.losses.registry import LOSSES
+
+__all__ = ["LOSSES", "Loss", "build_loss", "loss_names", "loss_options"]

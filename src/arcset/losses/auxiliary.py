@@ -1,0 +1,77 @@
+"""Losses that add a term to another loss."""
+
+from abc import abstractmethod
+from typing import ClassVar
+
+from torch import Tensor
+
+from arcset.laws import Law
+from arcset.losses.base import Loss
+from arcset.losses.checks import check_batch, check_real
+from arcset.numerics import widen
+
+__all__ = ["AuxiliaryLoss"]
+
+
+class AuxiliaryLoss(Loss):
+    """base(x, y) + λ · term(x, y). Classifier, centers and logits are the base's.
+
+    `base` is built by name (`build_loss("center", ..., base="arcface")`); `weight` is λ ≥ 0.
+    """
+
+    #: The base loss where none is named.
+    default_base: ClassVar[str]
+    #: Whether the term depends on directions only.
+    scale_free: ClassVar[bool] = True
+
+    def __init__(self, base: Loss, *, weight: float) -> None:
+        super().__init__(base.dim, base.classes)
+        self.base = base
+        self.weight = check_real("weight", weight, 0)
+
+    @abstractmethod
+    def term(self, embeddings: Tensor, labels: Tensor) -> Tensor:
+        """The added term before λ, a scalar; embeddings come in float32 or wider."""
+
+    @property
+    def normalized(self) -> bool:
+        """As the base."""
+        return self.base.normalized
+
+    @property
+    def laws(self) -> frozenset[Law]:
+        """The base's, less what an added term breaks."""
+        broken = {Law.NEUTRAL} if self.scale_free else {Law.NEUTRAL, Law.SCALE_FREE}
+        return self.base.laws - broken
+
+    def forward(self, embeddings: Tensor, labels: Tensor) -> Tensor:
+        """The base loss plus λ times the term."""
+        labels = check_batch(embeddings, labels, self.dim, self.classes)
+        wide = widen(embeddings)  # once, so that both gradients are summed before they are narrowed
+        value: Tensor = self.base(wide, labels)
+        return value + self.weight * self.term(wide, labels)
+
+    def logits(self, embeddings: Tensor, labels: Tensor | None = None) -> Tensor:
+        """The base's."""
+        return self.base.logits(embeddings, labels)
+
+    @property
+    def centers(self) -> Tensor | None:
+        """The base's class centers."""
+        return self.base.centers
+
+    def trained_centers(self) -> Tensor:
+        """The base's."""
+        return self.base.trained_centers()
+
+    def set_centers(self, full: Tensor) -> None:
+        """Replace the base's class centers."""
+        self.base.set_centers(full)
+
+    def advance(self, steps: int = 1) -> None:
+        """Pass the steps on to the base."""
+        self.base.advance(steps)
+
+    def settings(self) -> dict[str, float | str]:
+        """The base's, and λ."""
+        return {**self.base.settings(), "weight": self.weight}

@@ -1,0 +1,66 @@
+"""What a loss is."""
+
+from abc import ABC, abstractmethod
+from typing import ClassVar
+
+from torch import Tensor, nn
+
+from arcset.errors import OptionError
+from arcset.laws import Law
+from arcset.losses.checks import check_count
+
+__all__ = ["Loss"]
+
+
+class Loss(nn.Module, ABC):
+    """`loss(embeddings, labels)` is a scalar to minimize; embeddings (B, D), labels (B,) int64.
+
+    A loss is a module: its parameters (class centers, biases) are trained with the network's and
+    saved beside them.
+    """
+
+    #: Whether it has class centers, so that it can name the class of a sample.
+    classifies: ClassVar[bool] = True
+
+    def __init__(self, dim: int, classes: int) -> None:
+        super().__init__()
+        self.dim = check_count("dim", dim, 1)
+        self.classes = check_count("classes", classes, 1)
+
+    @property
+    def normalized(self) -> bool:
+        """Whether only an embedding's direction counts, so that it is used as a unit vector."""
+        return True
+
+    @property
+    @abstractmethod
+    def laws(self) -> frozenset[Law]:
+        """The common laws that this loss obeys, as it is configured."""
+
+    @abstractmethod
+    def forward(self, embeddings: Tensor, labels: Tensor) -> Tensor:
+        """The loss, a scalar in at least float32."""
+
+    @property
+    @abstractmethod
+    def centers(self) -> Tensor | None:
+        """(C, D): unit rows for normalized losses, raw for softmax, None without a classifier."""
+
+    @abstractmethod
+    def set_centers(self, full: Tensor) -> None:
+        """Replace all class centers by `full` (C, D)."""
+
+    def trained_centers(self) -> Tensor:
+        """The parameter behind `centers` (C, D), as trained: not normalized, with gradient."""
+        raise OptionError(f"{type(self).__name__.lower()} has no class centers")
+
+    @abstractmethod
+    def logits(self, embeddings: Tensor, labels: Tensor | None = None) -> Tensor:
+        """Class scores (B, C): without labels they carry no margin, with labels as in training."""
+
+    def advance(self, steps: int = 1) -> None:
+        """Tell the loss that training took `steps` more steps; most losses do not care."""
+
+    def settings(self) -> dict[str, float | str]:
+        """Scale, margin and the like as they are in use, chosen or given."""
+        return {}

@@ -1,0 +1,88 @@
+"""Input checks with one sentence each."""
+
+import torch
+from torch import Tensor
+
+from arcset.errors import InputError, OptionError
+from arcset.numerics import lies_in
+
+__all__ = [
+    "check_batch",
+    "check_centers",
+    "check_count",
+    "check_embeddings",
+    "check_real",
+    "check_truth",
+]
+
+
+def check_count(what: str, value: object, least: int) -> int:
+    """`value` if it is a whole number of at least `least`."""
+    if not isinstance(value, int) or isinstance(value, bool) or value < least:
+        raise OptionError(f"{what} must be a whole number of at least {least}, not {value!r}")
+    return value
+
+
+def check_real(what: str, value: object, low: float, *, above: bool = False) -> float:
+    """`value` as a float if it is a finite number ≥ `low` (> `low` with `above`)."""
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    if not number or not lies_in(value, low, float("inf")) or (above and value == low):  # type: ignore[arg-type]
+        bound = "greater than" if above else "of at least"
+        raise OptionError(f"{what} must be a finite number {bound} {low:g}, not {value!r}")
+    return float(value)  # type: ignore[arg-type]
+
+
+def check_truth(what: str, value: object) -> bool:
+    """`value` if it is True or False."""
+    if not isinstance(value, bool):
+        raise OptionError(f"{what} must be true or false, not {value!r}")
+    return value
+
+
+def check_embeddings(embeddings: object, dim: int) -> Tensor:
+    """`embeddings` if it is a finite floating-point (B, dim) tensor with B ≥ 1."""
+    if not isinstance(embeddings, Tensor):
+        raise InputError(f"embeddings must be a torch tensor, not {type(embeddings).__name__}")
+    if embeddings.dim() != 2 or embeddings.shape[1] != dim or embeddings.shape[0] == 0:
+        shape = tuple(embeddings.shape)
+        raise InputError(f"embeddings must have shape (B, {dim}) with B ≥ 1, not {shape}")
+    if not embeddings.is_floating_point():
+        raise InputError(f"embeddings must be floating-point, not {embeddings.dtype}")
+    finite = torch.isfinite(embeddings.detach()).all(dim=1)
+    if not bool(finite.all()):
+        bad = (~finite).nonzero().squeeze(1)
+        raise InputError(
+            f"embeddings must be finite, but {len(bad)} of {len(embeddings)} rows hold NaN or "
+            f"infinity, the first at position {int(bad[0])}"
+        )
+    return embeddings
+
+
+def check_batch(embeddings: object, labels: object, dim: int, classes: int) -> Tensor:
+    """Check a batch; returns the labels as int64 (B,) in 0 … classes − 1."""
+    checked = check_embeddings(embeddings, dim)
+    if not isinstance(labels, Tensor):
+        raise InputError(f"labels must be a torch tensor, not {type(labels).__name__}")
+    if labels.is_floating_point() or labels.is_complex() or labels.dtype == torch.bool:
+        raise InputError(f"labels must be whole numbers (int64), not {labels.dtype}")
+    if labels.shape != checked.shape[:1]:
+        raise InputError(f"labels must have shape ({len(checked)},), not {tuple(labels.shape)}")
+    labels = labels.long()
+    outside = ((labels < 0) | (labels >= classes)).nonzero()
+    if len(outside):
+        first = int(outside[0])
+        raise InputError(
+            f"labels must lie in 0 … {classes - 1} ({classes} classes), but "
+            f"label {int(labels[first])} stands at position {first}"
+        )
+    return labels
+
+
+def check_centers(full: object, shape: tuple[int, int]) -> Tensor:
+    """`full` if it is a finite floating-point tensor of the centers' shape."""
+    if not isinstance(full, Tensor) or tuple(full.shape) != shape:
+        given = tuple(full.shape) if isinstance(full, Tensor) else type(full).__name__
+        raise InputError(f"centers must be a tensor of shape {shape}, not {given}")
+    if not full.is_floating_point() or not bool(torch.isfinite(full).all()):
+        raise InputError("centers must be finite floating-point numbers")
+    return full

@@ -1,0 +1,36 @@
+"""Inter loss: normalized softmax plus a push between centers."""
+
+import math
+
+import torch
+from torch import Tensor
+
+from arcset.losses.auxiliary import AuxiliaryLoss
+from arcset.losses.base import Loss
+from arcset.losses.registry import LOSSES
+from arcset.numerics import angle, unit_rows, widen
+
+__all__ = ["Inter"]
+
+
+@LOSSES.register("inter")
+class Inter(AuxiliaryLoss):
+    """normface − λ · mean over j ≠ y of ∠(W_y, W_j)/π: the centers of the batch's classes part.
+
+    Paper: Deng et al.: ArcFace, CVPR 2019, where it serves as a comparison (λ = 1). With a single
+    class there is nothing to part, and the term is 0.
+    """
+
+    default_base = "normface"
+
+    def __init__(self, base: Loss, *, weight: float = 1.0) -> None:
+        super().__init__(base, weight=weight)
+
+    def term(self, embeddings: Tensor, labels: Tensor) -> Tensor:
+        """−mean over the batch and over j ≠ y of ∠(W_y, W_j)/π."""
+        centers, _ = unit_rows(widen(self.base.trained_centers()))  # (C, D)
+        present, counts = torch.unique(labels, return_counts=True)  # at most min(B, C) rows, not B
+        angles = angle(centers[present] @ centers.T)  # (P, C)
+        share = counts[:, None].to(angles) / (len(labels) * max(self.classes - 1, 1))
+        others = torch.ones_like(angles).scatter(1, present[:, None], 0.0) * share
+        return angles.mul(others).sum().div(-math.pi)

@@ -1,0 +1,31 @@
+"""Intra loss: normalized softmax plus a pull on the target angle."""
+
+import math
+
+from torch import Tensor
+
+from arcset.losses.auxiliary import AuxiliaryLoss
+from arcset.losses.base import Loss
+from arcset.losses.registry import LOSSES
+from arcset.numerics import angle, unit_rows, widen
+
+__all__ = ["Intra"]
+
+
+@LOSSES.register("intra")
+class Intra(AuxiliaryLoss):
+    """normface + λ · mean(θ_y)/π: samples are drawn to their own center.
+
+    Paper: Deng et al.: ArcFace, CVPR 2019, where it serves as a comparison (λ = 1).
+    """
+
+    default_base = "normface"
+
+    def __init__(self, base: Loss, *, weight: float = 1.0) -> None:
+        super().__init__(base, weight=weight)
+
+    def term(self, embeddings: Tensor, labels: Tensor) -> Tensor:
+        """mean(θ_y)/π."""
+        unit, _ = unit_rows(embeddings)  # (B, D)
+        own, _ = unit_rows(widen(self.base.trained_centers())[labels])  # (B, D)
+        return angle((unit * own).sum(dim=1)).mean() / math.pi

@@ -1,0 +1,70 @@
+"""Plain softmax: the classifier that knows a closed set."""
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from arcset.laws import Law
+from arcset.losses.base import Loss
+from arcset.losses.checks import check_batch, check_centers, check_embeddings, check_truth
+from arcset.losses.registry import LOSSES
+from arcset.numerics import widen
+
+__all__ = ["Softmax"]
+
+
+@LOSSES.register("softmax")
+class Softmax(Loss):
+    """−log softmax of W_j·x + b_j, nothing normalized; `bias=False` leaves b out.
+
+    Starts as a linear layer does: W uniform in ±1/√D, b zero.
+    """
+
+    def __init__(self, dim: int, classes: int, *, bias: bool = True) -> None:
+        super().__init__(dim, classes)
+        self.weight = nn.Parameter((torch.rand(classes, dim) * 2 - 1) / dim**0.5)  # (C, D)
+        self.bias = nn.Parameter(torch.zeros(classes)) if check_truth("bias", bias) else None
+
+    @property
+    def normalized(self) -> bool:
+        """False: the length of an embedding counts."""
+        return False
+
+    @property
+    def laws(self) -> frozenset[Law]:
+        """Those of every loss with a classifier; there is no margin to make promises about."""
+        return frozenset(
+            {Law.GRADIENT, Law.FINITE, Law.REFERENCE, Law.ROUND_TRIP, Law.PLAIN_LOGITS}
+        )
+
+    def forward(self, embeddings: Tensor, labels: Tensor) -> Tensor:
+        """Mean over the batch of −log softmax at the target."""
+        labels = check_batch(embeddings, labels, self.dim, self.classes)
+        return F.cross_entropy(self._scores(embeddings), labels)
+
+    def logits(self, embeddings: Tensor, labels: Tensor | None = None) -> Tensor:
+        """W_j·x + b_j (B, C), the same with and without labels."""
+        if labels is not None:
+            check_batch(embeddings, labels, self.dim, self.classes)
+        return self._scores(check_embeddings(embeddings, self.dim))
+
+    def _scores(self, embeddings: Tensor) -> Tensor:
+        with torch.autocast(embeddings.device.type, enabled=False):
+            weight = widen(self.weight)
+            wide = widen(embeddings).to(torch.promote_types(embeddings.dtype, weight.dtype))
+            bias = None if self.bias is None else widen(self.bias).to(wide.dtype)
+            return F.linear(wide, weight.to(wide.dtype), bias)
+
+    @property
+    def centers(self) -> Tensor:
+        """W as it is, (C, D)."""
+        return self.weight.detach()
+
+    def trained_centers(self) -> Tensor:
+        """W."""
+        return self.weight
+
+    def set_centers(self, full: Tensor) -> None:
+        """Replace W by `full` (C, D); the bias stays."""
+        with torch.no_grad():
+            self.weight.copy_(check_centers(full, (self.classes, self.dim)))

@@ -1,0 +1,66 @@
+"""Triplet loss on angles, with batch-hard mining."""
+
+import torch
+from torch import Tensor
+
+from arcset.errors import OptionError
+from arcset.laws import Law
+from arcset.losses.base import Loss
+from arcset.losses.checks import check_batch, check_real
+from arcset.losses.registry import LOSSES
+from arcset.numerics import angle, unit_rows, widen
+
+__all__ = ["Triplet"]
+
+
+@LOSSES.register("triplet")
+class Triplet(Loss):
+    """mean over anchors of [θ(anchor, positive) − θ(anchor, negative) + m]₊, hardest of the batch.
+
+    Papers: Schroff, Kalenichenko, Philbin: FaceNet, CVPR 2015; batch-hard mining: Hermans, Beyer,
+    Leibe: In defense of the triplet loss, 2017. `margin` in radians. For every anchor the farthest
+    sample of its class and the nearest of another count; anchors that lack either are left out,
+    and a batch without any valid anchor costs 0. There is no classifier: `centers` is None.
+    """
+
+    classifies = False
+
+    def __init__(self, dim: int, classes: int, *, margin: float = 0.5) -> None:
+        super().__init__(dim, classes)
+        self.margin = check_real("margin", margin, 0)
+
+    @property
+    def laws(self) -> frozenset[Law]:
+        """No classifier, so only the laws about the value."""
+        return frozenset({Law.GRADIENT, Law.FINITE, Law.REFERENCE, Law.SCALE_FREE, Law.ROUND_TRIP})
+
+    def forward(self, embeddings: Tensor, labels: Tensor) -> Tensor:
+        """The mean hinge over the valid anchors of the batch."""
+        labels = check_batch(embeddings, labels, self.dim, self.classes)
+        with torch.autocast(embeddings.device.type, enabled=False):
+            unit, _ = unit_rows(widen(embeddings))  # (B, D)
+            theta = angle(unit @ unit.T)  # (B, B)
+        same = labels[:, None] == labels
+        positive = same & ~torch.eye(len(labels), dtype=torch.bool, device=labels.device)
+        valid = positive.any(dim=1) & (~same).any(dim=1)
+        farthest = theta.masked_fill(~positive, -torch.inf).amax(dim=1)[valid]
+        nearest = theta.masked_fill(same, torch.inf).amin(dim=1)[valid]
+        hinge = (farthest - nearest + self.margin).clamp(min=0)
+        return hinge.sum() / max(len(hinge), 1)
+
+    @property
+    def centers(self) -> None:
+        """None: triplets know samples, not classes."""
+        return
+
+    def set_centers(self, full: Tensor) -> None:
+        """Refused: there are none."""
+        raise OptionError("triplet has no class centers to set")
+
+    def logits(self, embeddings: Tensor, labels: Tensor | None = None) -> Tensor:
+        """Refused: there is no classifier."""
+        raise OptionError("triplet has no classifier, so it gives no logits")
+
+    def settings(self) -> dict[str, float | str]:
+        """The margin."""
+        return {"margin": self.margin}

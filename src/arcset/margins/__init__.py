@@ -1,0 +1,10 @@
+"""Margins: small objects that turn target cosines into what training sees of them.
+
+One margin per file; a file with `@MARGINS.register("name")` on a `Margin` is all that a new one
+takes, and `arcset.build_loss("name", ...)` works from then on.
+"""
+
+from arcset.margins.base import Margin, Samples
+from arcset.margins.registry import MARGINS, build_margin
+
+__all__ = ["MARGINS", "Margin", "Samples", "build_margin"]

@@ -1,0 +1,94 @@
+"""The angular family: margined cosine = ψ(m1·θ + m2) − m3, and what happens past π."""
+
+import math
+from collections.abc import Sequence
+from typing import ClassVar
+
+import torch
+from torch import Tensor
+
+from arcset.errors import OptionError
+from arcset.laws import Law
+from arcset.margins.base import Margin, Samples
+
+__all__ = ["FALLBACKS", "AngularMargin"]
+
+FALLBACKS = ("default", "linear", "easy", "none")
+
+
+class AngularMargin(Margin):
+    """ψ(m1·θ + m2) − m3, the common body of ArcFace, SphereFace and their combination.
+
+    The cosine of φ = m1·θ + m2 rises again past φ = π, where a larger angle would be rewarded.
+    `fallback` says what is done about it:
+
+    - `default`: continuous and monotone. For m1 = 1: cos θ − (1 − cos m2) − m3 past π, the chord
+      that meets the cosine at φ = π and ψ at θ = π, with a finite slope. Otherwise
+      ψ(φ) = (−1)^k cos φ − 2k with k = ⌊φ/π⌋ (SphereFace's).
+    - `linear`: cos θ − m2 sin m2 − m3 past π, as InsightFace and others do; m1 = 1 only. It jumps
+      down at φ = π, by m2 sin m2 − (1 − cos m2).
+    - `easy`: the margin only where cos θ > 0, the bare cosine elsewhere. It jumps at θ = π/2.
+    - `none`: the bare formula, which rises again.
+    """
+
+    #: The fallbacks that this margin can offer.
+    fallbacks: ClassVar[Sequence[str]] = FALLBACKS
+
+    def __init__(
+        self, m1: float = 1.0, m2: float = 0.0, m3: float = 0.0, fallback: str = "default"
+    ) -> None:
+        super().__init__()
+        if fallback not in self.fallbacks:
+            known = ", ".join(self.fallbacks)
+            name = type(self).__name__
+            raise OptionError(f"{name}: fallback must be one of {known}, not {fallback!r}")
+        if fallback == "linear" and m1 != 1:
+            raise OptionError(f"fallback 'linear' is defined for m1 = 1 only, not for m1 = {m1:g}")
+        self.m1, self.m2, self.m3, self.fallback = m1, m2, m3, fallback
+
+    @property
+    def laws(self) -> frozenset[Law]:
+        """All of a margin's, less what the chosen fallback gives up."""
+        given_up = {
+            "default": set(),
+            "linear": {Law.CONTINUOUS},
+            "easy": {Law.CONTINUOUS, Law.MONOTONE},
+            "none": {Law.MONOTONE},
+        }
+        return super().laws - given_up[self.fallback]
+
+    def shift(self, cosine: Tensor, samples: Samples) -> Tensor:
+        """ψ(m1·θ + m2) − m3, without an arccos where m1 = 1."""
+        bare, past = self._additive(cosine) if self.m1 == 1 else self._multiplied(cosine)
+        if self.fallback == "easy":
+            return torch.where(cosine > 0, bare - self.m3, cosine)
+        return (bare if self.fallback == "none" else past) - self.m3
+
+    def _additive(self, cosine: Tensor) -> tuple[Tensor, Tensor]:
+        """cos(θ + m2) by the addition theorem, and the same with the fallback past π."""
+        sine = ((1 - cosine) * (1 + cosine)).sqrt()
+        bare = cosine * math.cos(self.m2) - sine * math.sin(self.m2)
+        drop = self.m2 * math.sin(self.m2) if self.fallback == "linear" else 1 - math.cos(self.m2)
+        return bare, torch.where(cosine > -math.cos(self.m2), bare, cosine - drop)
+
+    def _multiplied(self, cosine: Tensor) -> tuple[Tensor, Tensor]:
+        """cos(m1·θ + m2), and ψ of the same phase."""
+        phase = self.m1 * cosine.arccos() + self.m2
+        turns = (phase.detach() / math.pi).floor()
+        bare = phase.cos()
+        return bare, (1 - 2 * turns.remainder(2)) * bare - 2 * turns
+
+    def reference(self, angle: float) -> float:
+        """ψ(m1·θ + m2) − m3 for one angle, case by case as the class describes it."""
+        phase = self.m1 * angle + self.m2
+        if self.fallback == "easy" and math.cos(angle) <= 0:
+            return math.cos(angle)
+        if self.fallback in ("easy", "none") or phase <= math.pi:
+            return math.cos(phase) - self.m3
+        if self.fallback == "linear":
+            return math.cos(angle) - self.m2 * math.sin(self.m2) - self.m3
+        if self.m1 == 1:
+            return math.cos(angle) - (1 - math.cos(self.m2)) - self.m3
+        turns = math.floor(phase / math.pi)
+        sign = -1.0 if turns % 2 else 1.0
+        return sign * math.cos(phase) - 2 * turns - self.m3

@@ -1,0 +1,44 @@
+"""All three margins in one."""
+
+import math
+
+from arcset.margins.angular import AngularMargin
+from arcset.margins.registry import MARGINS
+
+__all__ = ["Combined"]
+
+
+@MARGINS.register("combined")
+class Combined(AngularMargin):
+    """ψ(m1·θ + m2) − m3: SphereFace's factor, ArcFace's angle and CosFace's offset at once.
+
+    Paper: Deng et al.: ArcFace, CVPR 2019, section on combined margins, where (1, 0.3, 0.2) and
+    (0.9, 0.4, 0.15) did about as well as ArcFace. (m1, 0, 0) is sphereface, (1, m2, 0) arcface,
+    (1, 0, m3) cosface, (1, 0, 0) normface. `margin`, where given, stands for `m2`.
+    """
+
+    neutral = {"m1": 1.0, "m2": 0.0, "m3": 0.0}
+
+    def __init__(
+        self,
+        m1: float = 1.0,
+        m2: float = 0.3,
+        m3: float = 0.2,
+        margin: float | None = None,
+        fallback: str = "default",
+    ) -> None:
+        super().__init__(
+            m1=self._in_range("m1", m1, 1e-3, math.inf),
+            m2=self._in_range("m2", m2 if margin is None else margin, 0, math.pi),
+            m3=self._in_range("m3", m3, 0, 2),
+            fallback=fallback,
+        )
+
+    @classmethod
+    def fitted(cls, spacing: float) -> dict[str, float]:
+        """The paper's first pair, together no more than half the way to the nearest center."""
+        return {"m2": min(0.3, spacing / 4), "m3": min(0.2, (1 - math.cos(spacing)) / 4)}
+
+    def settings(self) -> dict[str, float | str]:
+        """The options in use."""
+        return {"m1": self.m1, "m2": self.m2, "m3": self.m3, "fallback": self.fallback}

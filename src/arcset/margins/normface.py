@@ -1,0 +1,30 @@
+"""NormFace: no margin at all."""
+
+import math
+from collections.abc import Mapping
+from typing import ClassVar
+
+from torch import Tensor
+
+from arcset.margins.base import Margin, Samples
+from arcset.margins.registry import MARGINS
+
+__all__ = ["NormFace"]
+
+
+@MARGINS.register("normface")
+class NormFace(Margin):
+    """cos θ: normalized softmax, which every margin is measured against.
+
+    Paper: Wang, Xiang, Cheng, Yuille: NormFace, ACM Multimedia 2017.
+    """
+
+    neutral: ClassVar[Mapping[str, float]] = {}
+
+    def shift(self, cosine: Tensor, samples: Samples) -> Tensor:
+        """cos θ."""
+        return cosine
+
+    def reference(self, angle: float) -> float:
+        """cos θ for one angle."""
+        return math.cos(angle)

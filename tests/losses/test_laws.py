@@ -1,0 +1,70 @@
+"""The common laws, over every registered loss and over the variants that options make."""
+
+import pytest
+
+import arcset
+from arcset.laws import Law
+from arcset.margins import MARGINS
+from support.laws import CHECKS, builder, check_all
+
+VARIANTS = {
+    **{name: builder(name) for name in arcset.loss_names()},
+    "softmax, no bias": builder("softmax", bias=False),
+    "normface, bias": builder("normface", bias=True, scale=8.0),
+    "arcface, scale 1": builder("arcface", scale=1.0, margin=0.5),
+    "arcface, wide": builder("arcface", scale=64.0, margin=2.5),
+    "arcface, linear": builder("arcface", margin=0.5, fallback="linear"),
+    "arcface, easy": builder("arcface", margin=0.5, fallback="easy"),
+    "arcface, none": builder("arcface", margin=0.5, fallback="none"),
+    "arcface, bias": builder("arcface", margin=0.5, bias=True),
+    "sphereface, 4": builder("sphereface", margin=4),
+    "sphereface, easy": builder("sphereface", margin=1.7, fallback="easy"),
+    "sphereface, none": builder("sphereface", margin=1.7, fallback="none"),
+    "combined, all three": builder("combined", m1=0.9, m2=0.4, m3=0.15),
+    "combined, linear": builder("combined", m1=1.0, m2=0.4, m3=0.1, fallback="linear"),
+    "combined, easy": builder("combined", m1=1.2, m2=0.4, m3=0.1, fallback="easy"),
+    "center on arcface": builder("center", base="arcface", weight=0.5),
+    "intra on cosface": builder("intra", base="cosface"),
+    "inter on softmax": builder("inter", base="softmax"),
+}
+
+CASES = [(name, law) for name, build in VARIANTS.items() for law in Law if law in build().laws]
+
+
+@pytest.mark.parametrize(
+    ("name", "law"), CASES, ids=[f"{name}-{law.name.lower()}" for name, law in CASES]
+)
+def test_law(name, law):
+    CHECKS[law](VARIANTS[name])
+
+
+def test_every_law_has_a_check():
+    assert set(CHECKS) == set(Law)
+
+
+def test_every_loss_declares_the_general_laws():
+    for name in arcset.loss_names():
+        laws = builder(name)().laws
+        assert {Law.GRADIENT, Law.FINITE, Law.REFERENCE, Law.ROUND_TRIP} <= laws
+
+
+def test_every_margin_by_default_obeys_the_target_laws():
+    for name in MARGINS.names():
+        laws = builder(name)().laws
+        assert {Law.MONOTONE, Law.CONTINUOUS, Law.SCALE_FREE, Law.PLAIN_LOGITS} <= laws
+
+
+@pytest.mark.parametrize(
+    ("fallback", "broken"),
+    [("linear", Law.CONTINUOUS), ("easy", Law.CONTINUOUS), ("none", Law.MONOTONE)],
+)
+def test_the_checks_can_fail(fallback, broken):
+    """The other fallbacks do break the laws that they disclaim, and the checks notice."""
+    build = builder("arcface", margin=0.5, fallback=fallback)
+    assert broken not in build().laws
+    with pytest.raises(AssertionError, match=r"rises|jump"):
+        CHECKS[broken](build)
+
+
+def test_check_all_runs_what_is_declared():
+    check_all(builder("cosface"))

@@ -1,0 +1,224 @@
+"""The common laws as checks: each takes a way to build the loss, and raises if the law is broken.
+
+`check_all(build)` runs every law that the built loss declares. `build(**options)` returns a fresh
+loss for 5 classes in 4 dimensions unless told otherwise.
+"""
+
+import io
+import math
+from collections.abc import Callable
+
+import torch
+from safetensors.torch import load, save
+
+import arcset
+from arcset.laws import Law
+from arcset.losses import Loss
+from support.references import reference
+
+DIM, CLASSES = 4, 5
+DTYPES = (torch.float64, torch.float32, torch.bfloat16, torch.float16)
+
+Build = Callable[..., Loss]
+
+
+def builder(name: str, **fixed: object) -> Build:
+    """A way to build the loss called `name` with some options fixed."""
+
+    def build(*, dim: int = DIM, classes: int = CLASSES, seed: int = 0, **options: object) -> Loss:
+        torch.manual_seed(seed)
+        return arcset.build_loss(name, dim, classes, **{**fixed, **options})
+
+    return build
+
+
+def batch(size: int = 7, dim: int = DIM, classes: int = CLASSES, seed: int = 1):
+    generator = torch.Generator().manual_seed(seed)
+    embeddings = torch.randn(size, dim, generator=generator, dtype=torch.float64)
+    return embeddings, torch.randint(classes, (size,), generator=generator)
+
+
+def at_angles(theta: torch.Tensor, length: float = 1.0) -> torch.Tensor:
+    """2-D embeddings at these angles from the first axis."""
+    return length * torch.stack([theta.cos(), theta.sin()], dim=1)
+
+
+def target_logits(loss: Loss, theta: torch.Tensor) -> torch.Tensor:
+    """The margined target logit at each angle from center 0, which lies on the first axis."""
+    loss = loss.to(theta.dtype)
+    loss.set_centers(torch.tensor([[1.0, 0.0], [0.0, 1.0], [-1.0, 0.0]], dtype=theta.dtype))
+    labels = torch.zeros(len(theta), dtype=torch.int64)
+    return loss.logits(at_angles(theta), labels)[:, 0].detach()
+
+
+def check_gradient(build: Build) -> None:
+    loss = build().double()
+    embeddings, labels = batch()
+    parameters = [parameter.detach().clone() for parameter in loss.parameters()]
+    names = [name for name, _ in loss.named_parameters()]
+
+    def value(x, *values):
+        return torch.func.functional_call(loss, dict(zip(names, values, strict=True)), (x, labels))
+
+    inputs = [embeddings, *parameters]
+    for tensor in inputs:
+        tensor.requires_grad_()
+    assert torch.autograd.gradcheck(value, tuple(inputs))
+
+
+def check_finite(build: Build) -> None:
+    for dtype in DTYPES:
+        for embeddings, labels in corners(build):
+            loss = build().to(dtype)
+            if loss.centers is not None:
+                loss.set_centers(corner_centers().to(dtype))
+            x = embeddings.to(dtype).requires_grad_()
+            value = loss(x, labels)
+            assert value.isfinite(), (dtype, embeddings, value)
+            value.backward()
+            gradients = [x.grad, *(parameter.grad for parameter in loss.parameters())]
+            for gradient in gradients:
+                assert gradient is None or gradient.isfinite().all(), (dtype, embeddings)
+            assert x.grad.shape == x.shape
+
+
+def corner_centers() -> torch.Tensor:
+    """Centers on the axes, one on none of them, and one that is zero."""
+    centers = torch.zeros(CLASSES, DIM)
+    centers[0, 0] = centers[1, 1] = 1.0
+    centers[2, 0] = -1.0
+    centers[3] = torch.tensor([0.3, -0.2, 0.9, 0.1])
+    return centers
+
+
+def corners(build: Build):
+    """Batches at the places where textbook formulas break."""
+    settings = build().settings()
+    margin = settings.get("margin", settings.get("m2", 0.5))
+    junction = math.pi - margin % math.pi
+    own = torch.tensor([1.0, 0, 0, 0])
+    turned = torch.tensor([math.cos(junction), math.sin(junction), 0, 0])
+    same = torch.zeros(1, dtype=torch.int64)
+    for sample in (own, -own, turned, 0 * own, 1e-6 * own, 6e4 * own):
+        yield sample[None], same  # one sample
+        yield sample.repeat(3, 1), same.repeat(3)  # one class, all equal
+        yield torch.stack([sample, own, -own, 0 * own]), torch.tensor([0, 1, 2, 4])
+        yield torch.stack([sample, sample, sample]), torch.tensor([0, 1, 1])  # equal, two classes
+    embeddings, labels = batch()
+    yield embeddings, labels
+    yield embeddings, torch.full_like(labels, 2)
+    yield torch.zeros(3, DIM), torch.tensor([0, 0, 1])
+
+
+def check_reference(build: Build) -> None:
+    for seed in range(5):
+        loss = build(seed=seed).double()
+        for parameter in loss.parameters():  # zero biases and means would prove little
+            parameter.data += torch.randn_like(parameter) * 0.1
+        embeddings, labels = batch(size=1 + 4 * seed, seed=seed)
+        slow = reference(loss, embeddings, labels)
+        assert math.isclose(loss(embeddings, labels).item(), slow, rel_tol=1e-10, abs_tol=1e-12)
+
+
+def check_round_trip(build: Build) -> None:
+    loss, other = build(seed=0), build(seed=1)
+    embeddings, labels = batch()
+    loss, other = loss.double(), other.double()
+    for parameter in loss.parameters():
+        parameter.data += torch.randn_like(parameter)
+    loss.advance(3)
+    stored = io.BytesIO(save(loss.state_dict())).getvalue()
+    other.load_state_dict(load(stored))
+    assert torch.equal(other(embeddings, labels), loss(embeddings, labels))
+    if loss.centers is not None:
+        assert torch.equal(other.centers, loss.centers)
+        full = torch.randn(CLASSES, DIM, dtype=torch.float64)
+        other.set_centers(full)
+        expected = torch.nn.functional.normalize(full) if loss.normalized else full
+        torch.testing.assert_close(other.centers, expected)
+
+
+def check_plain_logits(build: Build) -> None:
+    loss = build().double()
+    embeddings, _ = batch()
+    scores = loss.logits(embeddings)
+    assert scores.shape == (len(embeddings), CLASSES)
+    rows = torch.nn.functional.normalize(embeddings) if loss.normalized else embeddings
+    expected = loss.settings().get("scale", 1.0) * rows @ loss.centers.T
+    torch.testing.assert_close(scores, expected.to(scores.dtype))
+
+
+def check_target_only(build: Build) -> None:
+    loss = build().double()
+    embeddings, labels = batch()
+    plain, margined = loss.logits(embeddings), loss.logits(embeddings, labels)
+    target = torch.nn.functional.one_hot(labels, CLASSES).bool()
+    assert torch.equal(plain[~target], margined[~target])
+    if Law.MONOTONE in loss.laws:  # a margin makes the task harder, never easier
+        assert (margined[target] <= plain[target] + 1e-9).all()
+
+
+def check_monotone(build: Build) -> None:
+    for dtype, slack in ((torch.float64, 1e-12), (torch.float32, 2e-6)):
+        theta = torch.linspace(0, math.pi, 20_001, dtype=torch.float64)
+        loss = build(dim=2, classes=3)
+        scale = loss.settings()["scale"]
+        logits = target_logits(loss, theta.to(dtype)).double() / scale
+        assert (logits.diff() <= slack).all(), f"rises at θ = {theta[logits.diff().argmax()]}"
+        coarse = logits[::100]
+        assert (coarse.diff() < 0).all(), "does not fall"
+
+
+def check_continuous(build: Build) -> None:
+    """Ten times finer steps make ten times smaller changes, everywhere, including both ends."""
+    loss = build(dim=2, classes=3)
+    changes = []
+    for steps in (10_000, 100_000):
+        theta = torch.linspace(0, math.pi, steps + 1, dtype=torch.float64)
+        changes.append(target_logits(loss, theta).diff().abs().max() / loss.settings()["scale"])
+    assert changes[1] < 0.2 * changes[0], f"a jump of about {float(changes[1]):.4f}"
+
+
+def check_neutral(build: Build) -> None:
+    loss = build()
+    neutral = build(scale=loss.scale, **loss.margin.neutral)
+    normface = arcset.build_loss("normface", DIM, CLASSES, scale=loss.scale)
+    neutral, normface = neutral.double(), normface.double()
+    normface.set_centers(neutral.centers)
+    embeddings, labels = batch(size=64)
+    embeddings[0] = 3 * neutral.centers[labels[0]]
+    embeddings[1] = -3 * neutral.centers[labels[1]]
+    torch.testing.assert_close(
+        neutral(embeddings, labels), normface(embeddings, labels), rtol=1e-6, atol=1e-6
+    )
+    torch.testing.assert_close(
+        neutral.logits(embeddings, labels), normface.logits(embeddings), rtol=1e-6, atol=1e-6
+    )
+
+
+def check_scale_free(build: Build) -> None:
+    loss = build().double()
+    embeddings, labels = batch()
+    value = loss(embeddings, labels)
+    for factor in (1e-200, 1e-3, 7.0, 1e200):
+        torch.testing.assert_close(loss(embeddings * factor, labels), value)
+
+
+CHECKS = {
+    Law.GRADIENT: check_gradient,
+    Law.FINITE: check_finite,
+    Law.REFERENCE: check_reference,
+    Law.ROUND_TRIP: check_round_trip,
+    Law.PLAIN_LOGITS: check_plain_logits,
+    Law.TARGET_ONLY: check_target_only,
+    Law.MONOTONE: check_monotone,
+    Law.CONTINUOUS: check_continuous,
+    Law.NEUTRAL: check_neutral,
+    Law.SCALE_FREE: check_scale_free,
+}
+
+
+def check_all(build: Build) -> None:
+    """Every law that the loss declares."""
+    for law in build().laws:
+        CHECKS[law](build)
