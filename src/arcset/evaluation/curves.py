@@ -5,6 +5,8 @@ TAR is the share of genuine pairs accepted, FRR = 1 − TAR, FAR the share of im
 Both lists are float32 and ascending throughout.
 """
 
+import math
+
 import numpy as np
 
 from arcset.evaluation.pair_scores import Scores
@@ -59,7 +61,7 @@ def tar_at_far(genuine: Scores, impostor: Scores, far: float) -> tuple[float, fl
     elif allowed / len(impostor) > far:
         allowed -= 1
     if allowed == 0:
-        return float("nan"), float("nan")
+        return math.nan, math.nan
     if allowed == len(impostor):
         return 1.0, -1.0
     rejected = impostor[-1 - allowed]

@@ -1,5 +1,6 @@
 """The Dunn index: how far classes stand apart, measured in their own size."""
 
+import math
 from numbers import Real
 
 import numpy as np
@@ -88,7 +89,7 @@ def dunn_index(
         groups = groups.trim(float(trim))
     apart, size = _apart_and_size(groups, between, within, metric)
     if size == 0.0:
-        return float("nan") if apart == 0.0 else float("inf")
+        return math.nan if apart == 0.0 else math.inf
     return apart / size
 
 

@@ -85,9 +85,10 @@ def _right(points: FloatMatrix, sign: float) -> FloatMatrix:
 
 
 def _ends(points: FloatMatrix, sign: float) -> npt.NDArray[np.float64]:
-    error = 4 * (points.shape[1] + 8) * np.finfo(np.float64).eps
-    squared: npt.NDArray[np.float64] = np.einsum("nd,nd->n", points, points)
-    return squared * (sign - error)
+    error = 4 * (points.shape[1] + 8) * float(np.finfo(np.float64).eps)
+    ends: npt.NDArray[np.float64] = np.einsum("nd,nd->n", points, points)
+    ends *= sign - error
+    return ends
 
 
 def _improve(

@@ -86,8 +86,8 @@ def verification(
         pairs: (P, 2) row numbers, instead of labels.
         same: (P,) booleans, whether a pair is genuine.
 
-    Cosines are computed in float64 and rounded to float32; those then equal are ties. Memory is
-    4 bytes per pair.
+    Cosines are computed in float64 and rounded to 2⁻⁴⁰ and to float32; those then equal are ties.
+    Memory is 4 bytes per pair.
 
     Raises `InputError` for embeddings that are not a finite (N, D) matrix or hold a row of zeros,
     labels that are not N integers, pairs out of range, and where no pair is genuine or none an

@@ -1,0 +1,76 @@
+"""The command `arcset`: verbs, exit codes, and errors as one line."""
+
+import logging
+import sys
+import warnings
+from typing import Annotated, Any
+
+import typer
+
+import arcset
+from arcset.cli.compare import compare
+from arcset.cli.data import data
+from arcset.cli.demo import demo
+from arcset.cli.show import say
+from arcset.cli.train import train
+from arcset.errors import ArcsetError
+
+__all__ = ["app", "main"]
+
+# typer carries its own click, or uses the installed one: this is the base of either's errors.
+_ClickException: Any = typer.BadParameter.__mro__[2]
+
+app = typer.Typer(
+    name="arcset",
+    help="Train an embedding that recognizes what it has never seen; know how well.",
+    no_args_is_help=True,
+    rich_markup_mode="rich",
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+app.command()(demo)
+app.command()(train)
+app.command()(compare)
+app.add_typer(data, name="data")
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"arcset {arcset.__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def common(
+    debug: Annotated[bool, typer.Option("--debug", help="Show tracebacks, and log more.")] = False,
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    """Options that stand before the verb."""
+    logging.basicConfig(
+        level=logging.INFO if debug else logging.WARNING, format="%(message)s", stream=sys.stderr
+    )
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Run the command line and exit: 0 done, 1 a negative answer, 2 wrong use or bad input.
+
+    A user's mistake is one line on stderr; `--debug` shows the traceback.
+    """
+    arguments = sys.argv[1:] if arguments is None else arguments
+    warnings.showwarning = lambda message, *_, **__: say(f"note: {message}")
+    try:
+        status = app(args=arguments, standalone_mode=False)
+        sys.exit(status if isinstance(status, int) else 0)
+    except ArcsetError as error:
+        if "--debug" in arguments:
+            raise
+        say(f"arcset: {error}")
+        sys.exit(2)
+    except _ClickException as error:
+        error.show()
+        sys.exit(2)
+    except (KeyboardInterrupt, typer.Abort):
+        say("arcset: stopped")
+        sys.exit(130)

@@ -1,0 +1,77 @@
+"""`arcset compare`: several losses side by side."""
+
+from datetime import datetime
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from arcset import training
+from arcset.cli import options as o
+from arcset.cli.show import ProgressBars, comparison_table, print_json, print_table, say
+from arcset.runs import RunConfig
+from arcset.training import LossSpec
+
+__all__ = ["compare"]
+
+
+def compare(
+    data: Annotated[str, typer.Argument(help="A named dataset: see `arcset data list`.")],
+    losses: Annotated[
+        str,
+        typer.Option(help="Comma-separated; a loss may carry options: softmax:bias=false,arcface."),
+    ] = "softmax,normface,arcface",
+    seeds: Annotated[int, typer.Option(help="Runs per loss.")] = 3,
+    out: Annotated[
+        Path | None, typer.Option(help="Folder for the runs; runs/compare-DATE-TIME if left out.")
+    ] = None,
+    classes: o.Classes = None,
+    network: o.NetworkOption = "simple",
+    dim: o.Dim = 128,
+    epochs: o.Epochs = 20,
+    batch: o.Batch = 256,
+    scale: o.Scale = None,
+    margin: o.MarginOption = None,
+    optimizer: o.Optimizer = "sgd",
+    learning_rate: o.LearningRate = 0.1,
+    schedule: o.Schedule = "one-cycle",
+    device: o.Device = "auto",
+    force: o.Force = False,
+    json: o.Json = False,
+) -> None:
+    """Train several losses with the same data, network and seeds, and compare them.
+
+    Compare at a matched --scale: a small scale alone draws classes together, margin or not.
+
+    Example: arcset compare mnist-sample --classes 0-4 --losses normface,arcface --scale 16 --dim 2
+    """
+    specs = [LossSpec.parse(text) for text in losses.split(",")]
+    config = RunConfig(
+        data=data,
+        classes=classes,
+        network=network,
+        dim=dim,
+        epochs=epochs,
+        batch=batch,
+        scale=scale,
+        margin=margin,
+        optimizer=optimizer,
+        learning_rate=learning_rate,
+        schedule=schedule,
+    )
+    for spec in specs:
+        for option in spec.applied(config)[1]:
+            say(f"note: {spec.label} has no {option}: --{option} is ignored")
+    place = out or Path("runs") / f"compare-{datetime.now():%Y%m%d-%H%M%S}"
+    with ProgressBars() as bars:
+        outcome = training.compare(
+            specs, config, seeds, place, device=device, force=force, watcher=bars
+        )
+    if json:
+        print_json(outcome.json())
+        return
+    plural = "seed" if seeds == 1 else "seeds: mean (lowest…highest)"
+    known = f", classes {classes}" if classes else ""
+    title = f"{data}{known}, {network}, {dim} dimensions, {epochs} epochs, {seeds} {plural}"
+    print_table(comparison_table(outcome.summary, title))
+    say(f"the runs are in {place}")

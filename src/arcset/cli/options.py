@@ -1,0 +1,52 @@
+"""Options that several verbs share."""
+
+from typing import Annotated
+
+import typer
+
+from arcset.networks import network_names
+
+__all__ = [
+    "Batch",
+    "Classes",
+    "Device",
+    "Dim",
+    "Epochs",
+    "Force",
+    "Json",
+    "LearningRate",
+    "MarginOption",
+    "NetworkOption",
+    "Optimizer",
+    "Scale",
+    "Schedule",
+]
+
+Classes = Annotated[
+    str | None,
+    typer.Option(
+        help="The known classes, as 0-4 or 0,2,5; the others stay unseen. All if left out."
+    ),
+]
+NetworkOption = Annotated[
+    str, typer.Option("--network", help=f"One of: {', '.join(network_names())}.")
+]
+Dim = Annotated[int, typer.Option(help="Dimension of the embedding, at least 2.")]
+Epochs = Annotated[int, typer.Option(help="Passes over the training images.")]
+Batch = Annotated[int, typer.Option(help="Images per step.")]
+Scale = Annotated[
+    float | None,
+    typer.Option(help="s of the cosine losses; chosen from classes and dimension if left out."),
+]
+MarginOption = Annotated[
+    float | None,
+    typer.Option(
+        "--margin", help="The loss's margin; chosen from classes and dimension if left out."
+    ),
+]
+Optimizer = Annotated[str, typer.Option(help="sgd or adamw.")]
+LearningRate = Annotated[float, typer.Option("--learning-rate", "--lr", help="Its peak.")]
+Schedule = Annotated[str, typer.Option(help="one-cycle, cosine or constant.")]
+Device = Annotated[str, typer.Option(help="auto, cpu, cuda or mps.")]
+Force = Annotated[bool, typer.Option("--force", help="Replace runs that are already there.")]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of a table.")]

@@ -1,0 +1,106 @@
+"""What people see: tables on stdout, notes and progress on stderr."""
+
+import json
+import math
+from typing import Any
+
+from rich.console import Console
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
+from rich.table import Table
+
+__all__ = ["ProgressBars", "comparison_table", "print_json", "print_table", "say"]
+
+
+def say(text: str) -> None:
+    """One line on stderr, wrapped by nobody and coloured by nobody."""
+    Console(stderr=True, soft_wrap=True).print(text, markup=False, highlight=False)
+
+
+def print_json(content: Any) -> None:
+    """One JSON object on stdout."""
+    Console(soft_wrap=True).print(
+        json.dumps(content, indent=2, ensure_ascii=False), markup=False, highlight=False
+    )
+
+
+def print_table(table: Table) -> None:
+    """A table on stdout, as wide as it needs where nobody looks at a terminal."""
+    console = Console()
+    Console(width=console.width if console.is_terminal else 120).print(table)
+
+
+class ProgressBars:
+    """Watches runs with one bar each on stderr: step, loss, time left."""
+
+    def __init__(self) -> None:
+        self._progress = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(bar_width=24),
+            MofNCompleteColumn(),
+            TextColumn("{task.fields[note]}"),
+            TimeElapsedColumn(),
+            TextColumn("left"),
+            TimeRemainingColumn(),
+            console=Console(stderr=True),
+        )
+        self._note = ""
+
+    def __enter__(self) -> "ProgressBars":
+        self._progress.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._progress.stop()
+
+    def started(self, name: str, done: int, steps: int) -> None:
+        """A new bar for a new run."""
+        self._note = ""
+        self._task = self._progress.add_task(name, completed=done, total=steps, note="")
+
+    def stepped(self, step: int, loss: float) -> None:
+        """Move the bar."""
+        note = f"loss {loss:.4f}{self._note}"
+        self._progress.update(self._task, completed=step, note=note)
+
+    def epoch_ended(self, metrics: dict[str, Any]) -> None:
+        """Show the test accuracy from now on, where there is one."""
+        if "test_accuracy" in metrics:
+            self._note = f"  test {metrics['test_accuracy']:.3f}"
+
+
+def comparison_table(summary: dict[str, dict[str, dict[str, float]]], title: str) -> Table:
+    """The comparison as people read it: mean, and lowest to highest over the seeds."""
+    columns = {
+        "accuracy": ("accuracy", 4),
+        "dunn": ("Dunn", 1),
+        "dunn_trimmed": ("Dunn trimmed", 1),
+        "dunn_trimmed_unit": ("… on unit vectors", 1),
+        "unseen_auc": ("unseen AUC", 3),
+        "seconds": ("seconds", 1),
+    }
+    table = Table(title=title, title_justify="left")
+    table.add_column("loss")
+    for heading, _ in columns.values():
+        table.add_column(heading, justify="right")
+    for label, measures in summary.items():
+        cells = [_cell(measures.get(name), digits) for name, (_, digits) in columns.items()]
+        table.add_row(label, *cells)
+    return table
+
+
+def _cell(measure: dict[str, float] | None, digits: int) -> str:
+    if measure is None:
+        return "–"
+    mean, low, high = (measure[key] for key in ("mean", "low", "high"))
+    if not math.isfinite(mean):
+        return "∞" if mean > 0 else "?"
+    text = f"{mean:.{digits}f}"
+    spread = f"{low:.{digits}f}…{high:.{digits}f}"
+    return text if low == high else f"{text} ({spread})"

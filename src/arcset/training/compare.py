@@ -1,0 +1,151 @@
+"""Several losses on the same data with the same seeds, side by side."""
+
+import math
+import re
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from arcset.data import load_dataset, select
+from arcset.errors import OptionError
+from arcset.losses import loss_options
+from arcset.runs import Run, RunConfig
+from arcset.training.loop import train
+from arcset.training.measure import MEASURES, measure
+from arcset.training.progress import Watcher
+
+__all__ = ["Comparison", "LossSpec", "compare"]
+
+
+@dataclass(frozen=True)
+class LossSpec:
+    """A loss to compare: its name, options of its own, and the label it goes by.
+
+    >>> LossSpec.parse("softmax:bias=false")
+    LossSpec(loss='softmax', options={'bias': False}, label='softmax:bias=false')
+    """
+
+    loss: str
+    options: dict[str, Any] = field(default_factory=dict)
+    label: str = ""
+
+    @classmethod
+    def parse(cls, text: str) -> "LossSpec":
+        """Read NAME or NAME:OPTION=VALUE:OPTION=VALUE."""
+        name, *settings = text.strip().split(":")
+        options = {}
+        for setting in settings:
+            option, equals, value = setting.partition("=")
+            if not equals:
+                raise OptionError(f"{text!r}: write options as {name}:OPTION=VALUE")
+            options[option.strip()] = parse_value(value.strip())
+        known = loss_options(name, **options)
+        for option in options:
+            if option not in known:
+                raise OptionError(f"{name} has no option {option!r}; it takes {', '.join(known)}")
+        return cls(name, options, text.strip())
+
+    @property
+    def folder(self) -> str:
+        """The label as a folder name."""
+        return re.sub(r"[^A-Za-z0-9.=_-]+", "-", self.label or self.loss).strip("-")
+
+    def applied(self, config: RunConfig) -> tuple[RunConfig, list[str]]:
+        """`config` for this loss, and which of its general options the loss does not have."""
+        known = loss_options(self.loss, **self.options)
+        own = dict(self.options)
+        general = {"scale": config.scale, "margin": config.margin}
+        ignored = [key for key, value in general.items() if value is not None and key not in known]
+        direct = {key: own.pop(key, None if key in ignored else general[key]) for key in general}
+        return config.replace(loss=self.loss, options=own, **direct), ignored
+
+
+def parse_value(text: str) -> bool | int | float | str:
+    """A value from the command line: true, false, a number, or the text itself."""
+    if text.lower() in ("true", "false"):
+        return text.lower() == "true"
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            continue
+    return text
+
+
+@dataclass
+class Comparison:
+    """The outcome: one entry per run, and mean, lowest and highest over the seeds per loss."""
+
+    runs: list[dict[str, Any]] = field(default_factory=list)
+
+    @property
+    def summary(self) -> dict[str, dict[str, dict[str, float]]]:
+        """LOSS → MEASURE → mean, low, high over the seeds; measures a loss lacks are left out."""
+        found: dict[str, dict[str, dict[str, float]]] = {}
+        for label in dict.fromkeys(run["loss"] for run in self.runs):
+            ours = [run for run in self.runs if run["loss"] == label]
+            found[label] = {}
+            for name in (*MEASURES, "seconds"):
+                values = [run[name] for run in ours if run[name] is not None]
+                if values:
+                    mean = math.fsum(values) / len(values)
+                    found[label][name] = {"mean": mean, "low": min(values), "high": max(values)}
+        return found
+
+    def json(self) -> dict[str, Any]:
+        """As one object; infinite values, which JSON lacks, become None."""
+        return {"runs": _finite(self.runs), "summary": _finite(self.summary)}
+
+
+def compare(
+    specs: list[LossSpec],
+    config: RunConfig,
+    seeds: int,
+    out: Path | str,
+    *,
+    device: str = "auto",
+    force: bool = False,
+    watcher: Watcher | None = None,
+) -> Comparison:
+    """Train every loss with seeds 0 … seeds − 1 into `out`/LABEL-SEED, and measure each."""
+    labels = [spec.label or spec.loss for spec in specs]
+    twice = {label for label in labels if labels.count(label) > 1}
+    if twice:
+        raise OptionError(f"{min(twice)!r} is named more than once among the losses")
+    if seeds < 1:
+        raise OptionError(f"seeds must be at least 1, not {seeds}")
+    # Everything is checked before the first run starts.
+    configs = [spec.applied(config)[0] for spec in specs]
+    selection = select(load_dataset(config.data), config.classes)
+    comparison = Comparison()
+    for spec, label, chosen in zip(specs, labels, configs, strict=True):
+        for seed in range(seeds):
+            place = Path(out) / f"{spec.folder}-{seed}"
+            seeded = chosen.replace(seed=seed)
+            run = train(seeded, place, device=device, force=force, watcher=watcher)
+            measures = measure(run, device=device, selection=selection)
+            comparison.runs.append(_entry(run, label, measures))
+    return comparison
+
+
+def _entry(run: Run, label: str, measures: dict[str, float | None]) -> dict[str, Any]:
+    config = run.config
+    return {
+        "loss": label,
+        "seed": config.seed,
+        "dim": config.dim,
+        "scale": config.scale,
+        "margin": config.margin,
+        "options": config.options,
+        **measures,
+        "seconds": round(math.fsum(line["seconds"] for line in run.metrics()), 2),
+        "run": str(run.path),
+    }
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _finite(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_finite(item) for item in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value

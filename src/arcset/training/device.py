@@ -1,0 +1,27 @@
+"""Choosing where to compute."""
+
+import torch
+
+from arcset.errors import OptionError
+
+__all__ = ["choose_device"]
+
+
+def choose_device(name: str = "auto") -> torch.device:
+    """`auto` takes CUDA, then MPS, then the CPU; a device that is not there is refused.
+
+    >>> choose_device("cpu")
+    device(type='cpu')
+    """
+    if name == "auto":
+        if torch.cuda.is_available():
+            return torch.device("cuda")
+        return torch.device("mps" if torch.backends.mps.is_available() else "cpu")
+    try:
+        device = torch.device(name)
+        torch.empty(0, device=device)
+    except (RuntimeError, AssertionError, NotImplementedError):
+        raise OptionError(
+            f"device {name!r} is not available here; use auto, cpu, cuda or mps"
+        ) from None
+    return device

@@ -1,0 +1,374 @@
+"""The Dunn index against slow, obvious references, torchmetrics and a k-d tree."""
+
+import json
+import math
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from fractions import Fraction
+from itertools import combinations
+from unittest import mock
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import assume, given
+from hypothesis import strategies as st
+from scipy.spatial import cKDTree
+from torchmetrics.clustering import DunnIndex
+
+from arcset.errors import InputError, OptionError
+from arcset.evaluation import dunn_index, groups, pairwise
+from arcset.evaluation.dunn import BETWEEN, METRICS, WITHIN
+
+VARIANTS = [(between, within) for between in BETWEEN for within in WITHIN]
+TRIMS = (None, 0.95, 0.75, 0.5, 1.0)
+
+
+# References: one class, one member, one pair at a time.
+
+Point = list
+Distance = Callable[[Point, Point], float]
+Centroid = Callable[[list[Point]], Point]
+
+
+def reference(points, labels, trim, between, within, distance: Distance, centroid: Centroid):
+    """Numerator and denominator by the definition, with whatever points and distance are given."""
+    classes = [
+        [p for p, label in zip(points, labels, strict=True) if label == wanted]
+        for wanted in sorted(set(labels))
+    ]
+    if trim is not None:
+        classes = [trimmed(members, trim, distance, centroid) for members in classes]
+
+    def apart(a, b):
+        if between == "centroid":
+            return distance(centroid(a), centroid(b))
+        return min(distance(p, q) for p in a for q in b)
+
+    def size(members):
+        if within == "diameter":
+            return max((distance(p, q) for p, q in combinations(members, 2)), default=0.0)
+        radii = [distance(p, centroid(members)) for p in members]
+        return max(radii) if within == "max_radius" else sum(radii) / len(radii)
+
+    return min(apart(a, b) for a, b in combinations(classes, 2)), max(map(size, classes))
+
+
+def trimmed(members, trim, distance, centroid):
+    radii = np.array([distance(p, centroid(members)) for p in members])
+    limit = np.percentile(radii, 100 * trim) * (1 + 1e-9) + 1e-12
+    return [p for p, radius in zip(members, radii, strict=True) if radius <= limit]
+
+
+def exact_distance(p, q):
+    """Rational arithmetic up to the square root: nothing cancels, and ties are ties."""
+    return math.sqrt(sum((a - b) ** 2 for a, b in zip(p, q, strict=True)))
+
+
+def exact_centroid(members):
+    return [sum(column) / len(members) for column in zip(*members, strict=True)]
+
+
+def angle(p, q):
+    p, q = np.array(p), np.array(q)
+    return 2 * math.atan2(np.linalg.norm(p - q), np.linalg.norm(p + q))
+
+
+def one_minus_cosine(p, q):
+    return 2 * math.sin(angle(p, q) / 2) ** 2
+
+
+def direction(members):
+    mean = np.mean(members, axis=0)
+    assume(np.linalg.norm(mean) > 1e-6)
+    return mean / np.linalg.norm(mean)
+
+
+def ratio(apart, size):
+    return (math.nan if apart == 0 else math.inf) if size == 0 else apart / size
+
+
+@st.composite
+def labelled(draw):
+    """A few points on a coarse grid, so that duplicates and equal distances are common."""
+    dim = draw(st.integers(1, 3))
+    labels = draw(st.lists(st.integers(-1, 2), min_size=2, max_size=14))
+    assume(len(set(labels)) > 1)
+    row = st.lists(st.integers(-3, 3), min_size=dim, max_size=dim)
+    rows = draw(st.lists(row, min_size=len(labels), max_size=len(labels)))
+    return np.array(rows, dtype=np.float64), labels
+
+
+@pytest.fixture(params=[False, True], ids=["whole", "small-blocks"])
+def blocks(request) -> Iterator[None]:
+    """Run once as it is and once in blocks of a few rows, so that seams between blocks show."""
+    if not request.param:
+        yield
+        return
+    with (
+        mock.patch.object(pairwise, "BLOCK", 3),
+        mock.patch.object(pairwise, "CHUNK", 2),
+        mock.patch.object(groups, "BLOCK", 3),
+    ):
+        yield
+
+
+@pytest.mark.usefixtures("blocks")
+@pytest.mark.parametrize(("between", "within"), VARIANTS)
+def test_euclidean_equals_rational_arithmetic(between, within):
+    @given(labelled(), st.sampled_from(TRIMS), st.sampled_from([0, 10**6]), st.booleans())
+    def check(data, trim, offset, fine):
+        points, labels = data
+        points = points * (2.0**-20 if fine else 1.0) + offset  # exact in float64
+        exact = [[Fraction(value) for value in row] for row in points.tolist()]
+        expected = reference(exact, labels, trim, between, within, exact_distance, exact_centroid)
+        found = dunn_index(points, np.array(labels), trim, between, within)
+        assert found == pytest.approx(ratio(*expected), rel=1e-9, abs=1e-9, nan_ok=True)
+
+    check()
+
+
+@pytest.mark.usefixtures("blocks")
+@pytest.mark.parametrize(("between", "within"), VARIANTS)
+def test_angular_metrics_equal_the_definition(between, within):
+    @given(labelled(), st.sampled_from(TRIMS), st.sampled_from(["cosine", "angle"]))
+    def check(data, trim, metric):
+        points, labels = data
+        distance = angle if metric == "angle" else one_minus_cosine
+        assume(points.any(axis=1).all())
+        units = points / np.linalg.norm(points, axis=1, keepdims=True)
+        if trim is not None:  # trimming measures from the centroid whatever the variant
+            for label in set(labels):
+                direction(units[np.array(labels) == label])
+        # Trim by angle for both: the order is the same, and angles do not lose small ones.
+        kept_units, kept_labels = [], []
+        for label in sorted(set(labels)):
+            members = list(units[np.array(labels) == label])
+            if trim is not None:
+                members = trimmed(members, trim, angle, direction)
+            kept_units += members
+            kept_labels += [label] * len(members)
+        apart, size = reference(kept_units, kept_labels, None, between, within, distance, direction)
+        assume(size > 1e-6)
+        found = dunn_index(points, np.array(labels), trim, between, within, metric)
+        assert found == pytest.approx(apart / size, rel=1e-7, abs=1e-7)
+
+    check()
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_equals_torchmetrics(seed):
+    generator = torch.Generator().manual_seed(seed)
+    points = torch.randn(200, 16, generator=generator, dtype=torch.float64)
+    labels = torch.randint(0, 7, (200,), generator=generator)
+    found = dunn_index(points, labels, trim=None, between="centroid", within="max_radius")
+    assert found == pytest.approx(float(DunnIndex(p=2)(points, labels)), rel=1e-12)
+
+
+def test_by_hand():
+    points = [[0, 0], [4, 0], [10, 3], [10, -3], [13, 0]]
+    labels = [0, 0, 1, 1, 1]  # centroids (2, 0) and (11, 0)
+    assert dunn_index(points, labels, None) == pytest.approx(
+        9 / ((2 * math.sqrt(10) + 2) / 3), rel=1e-12
+    )
+    assert dunn_index(points, labels, None, within="max_radius") == pytest.approx(9 / math.sqrt(10))
+    assert dunn_index(points, labels, None, between="single") == pytest.approx(
+        math.sqrt(45) / ((2 * math.sqrt(10) + 2) / 3)
+    )
+    assert dunn_index(points, labels, None, "single", "diameter") == math.sqrt(45) / 6
+
+
+def test_trim_drops_the_outlier_and_moves_the_centroid():
+    points = np.zeros((42, 2))
+    points[:21, 0] = np.tile([-1.0, 1.0], 11)[:21]
+    points[21:] = [10.0, 0.0]
+    points[41] = [10.0, 100.0]  # 1 of 21, the only one beyond the 95th percentile
+    labels = np.repeat([0, 1], 21)
+    clean = dunn_index(points[:41], labels[:41], trim=None, within="max_radius")
+    assert dunn_index(points, labels, within="max_radius") == pytest.approx(clean, rel=1e-12)
+    assert dunn_index(points, labels, trim=None, within="max_radius") < 0.2
+
+
+def test_two_members_are_equally_far_and_both_stay():
+    points = np.random.default_rng(0).standard_normal((400, 7)) * 0.1 + 1e3
+    labels = np.repeat(np.arange(200), 2)
+    assert dunn_index(points, labels, 0.5) == dunn_index(points, labels, None)
+
+
+@pytest.mark.parametrize("metric", METRICS)
+@pytest.mark.parametrize(("between", "within"), VARIANTS)
+def test_scale_does_not_matter(between, within, metric):
+    rng = np.random.default_rng(3)
+    points, labels = rng.standard_normal((60, 5)), np.arange(60) % 4
+    once = dunn_index(points, labels, 0.9, between, within, metric)
+    for scale in (1e200, 1e-200, 3.0):
+        again = dunn_index(points * scale, labels, 0.9, between, within, metric)
+        assert again == pytest.approx(once, rel=1e-9)
+
+
+def test_tiny_angles_are_precise():
+    """Classes 1e-9 apart and 1e-12 wide: 1 − cos would be 0 in float64, arccos 1e-8 or 0."""
+    turns = np.array([-1e-12, 1e-12, 1e-9 - 1e-12, 1e-9 + 1e-12])
+    points = np.stack((np.cos(turns), np.sin(turns)), axis=1) * [[3.0], [1.0], [7.0], [0.5]]
+    labels = [0, 0, 1, 1]
+    assert dunn_index(points, labels, metric="angle") == pytest.approx(1e3, rel=1e-3)
+    assert dunn_index(points, labels, metric="cosine") == pytest.approx(1e6, rel=1e-3)
+    assert dunn_index(points, labels, None, "single", "diameter", metric="angle") == pytest.approx(
+        499, rel=1e-3
+    )
+
+
+def test_opposite_directions_are_pi_apart():
+    assert dunn_index(
+        [[1, 0], [1, 1], [-1, 0], [-1, -1]], [0, 0, 1, 1], None, "centroid", "diameter", "angle"
+    ) == pytest.approx(4.0)
+
+
+def test_many_classes_equal_a_tree():
+    rng = np.random.default_rng(4)
+    labels = np.repeat(np.arange(20_000), 2)
+    points = rng.standard_normal((40_000, 6))
+    pairs = points.reshape(20_000, 2, 6)
+    apart = cKDTree(pairs.mean(axis=1)).query(pairs.mean(axis=1), k=2)[0][:, 1].min()
+    size = np.linalg.norm(pairs[:, 0] - pairs[:, 1], axis=1).max()
+    mixed = rng.permutation(40_000)
+    points, labels = points[mixed], labels[mixed]
+    assert dunn_index(points, labels) == pytest.approx(apart / (size / 2), rel=1e-9)
+    assert dunn_index(points, labels, within="diameter") == pytest.approx(apart / size, rel=1e-9)
+
+
+@pytest.mark.parametrize(
+    "dtype", [torch.float64, torch.float32, torch.float16, torch.bfloat16, torch.int32]
+)
+@pytest.mark.parametrize("metric", METRICS)
+def test_any_type_of_number(dtype, metric):
+    points = (torch.randn(50, 4, generator=torch.Generator().manual_seed(5)) * 9 + 20).to(dtype)
+    labels = torch.arange(50) % 3
+    exact = dunn_index(points.double().numpy(), labels.numpy(), metric=metric)
+    assert dunn_index(points, labels, metric=metric) == exact
+    if dtype.is_floating_point:
+        assert dunn_index(points.requires_grad_(), labels.int(), metric=metric) == exact
+    if dtype != torch.bfloat16:
+        array = points.detach().numpy()
+        before = array.copy()
+        assert dunn_index(array, labels.tolist(), metric=metric) == exact
+        assert (array == before).all()
+
+
+@pytest.mark.parametrize("metric", METRICS)
+@pytest.mark.parametrize("trim", [None, 0.95])
+@pytest.mark.parametrize(("between", "within"), VARIANTS)
+def test_degenerate_classes(between, within, trim, metric):
+    points = np.array([[0.1, 0.3]] * 3 + [[0.7, 0.2]] * 3)
+    index = dunn_index(points, [0] * 3 + [1] * 3, trim, between, within, metric)
+    assert index == math.inf
+    same = dunn_index(points[:3], [0, 0, 1], trim, between, within, metric)
+    assert math.isnan(same)
+    touching = np.array([[1.0, 0.0], [0.0, 1.0]] * 2)
+    assert dunn_index(touching, [0, 0, 1, 1], trim, between, within, metric) == 0.0
+    assert dunn_index(points[2:4], [0, 1], trim, between, within, metric) == math.inf
+
+
+GOOD = np.eye(4)
+LABELS = [0, 0, 1, 1]
+
+
+@pytest.mark.parametrize(
+    ("embeddings", "labels", "message"),
+    [
+        (np.zeros(4), LABELS, r"embeddings have shape \(4,\), expected \(N, D\)"),
+        (np.zeros((2, 2, 2)), LABELS, r"shape \(2, 2, 2\)"),
+        (np.zeros((0, 3)), [], r"shape \(0, 3\), expected \(N, D\) with N, D ≥ 1"),
+        (np.zeros((4, 0)), LABELS, r"shape \(4, 0\)"),
+        ([[1, 2], [3]], [0, 1], "embeddings are not a regular array"),
+        (GOOD.astype(complex), LABELS, "of type complex128, expected real numbers"),
+        (GOOD.astype(str), LABELS, "expected real numbers"),
+        (np.where(GOOD == 1, np.nan, 0), LABELS, r"hold nan in row 0 \(4 of 4 rows"),
+        (np.vstack((GOOD[:3], [[0, 0, -np.inf, 0]])), LABELS, "hold -inf in row 3"),
+        (GOOD, [0, 1], r"labels have shape \(2,\), expected \(4,\)"),
+        (GOOD, np.array([LABELS]).T, r"labels have shape \(4, 1\)"),
+        (GOOD, [0.0, 0.0, 1.0, 1.0], "labels are of type float64, expected integers"),
+        (GOOD, torch.tensor(LABELS).bool(), "labels are of type bool, expected integers"),
+        (GOOD, [7, 7, 7, 7], "labels hold the one class 7, expected at least two"),
+    ],
+)
+def test_bad_input(embeddings, labels, message):
+    with pytest.raises(InputError, match=message):
+        dunn_index(embeddings, labels)
+
+
+@pytest.mark.parametrize("metric", ["cosine", "angle"])
+def test_what_has_no_direction(metric):
+    rows = np.array([[1.0, 0.0], [0.0, 0.0], [0.0, 1.0], [0.0, 0.0]])
+    with pytest.raises(InputError, match=r"all zero in row 1 \(2 of 4 rows\)"):
+        dunn_index(rows, LABELS, metric=metric)
+    turns = np.arange(3) * 2 * np.pi / 3
+    around = np.stack((np.cos(turns), np.sin(turns)), axis=1)
+    rows = np.vstack(([[1.0, 0.0]], around))
+    with pytest.raises(InputError, match="directions of class 9 cancel out"):
+        dunn_index(rows, [5, 9, 9, 9], metric=metric)
+    found = dunn_index(rows, [5, 9, 9, 9], None, "single", "diameter", metric)
+    assert found == pytest.approx(0.0)  # no centroid needed
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"between": "complete"}, "between='complete' is unknown, expected one of: centroid, sin"),
+        ({"within": "radius"}, "within='radius' is unknown, expected one of: mean_radius, max_rad"),
+        ({"metric": None}, "metric=None is unknown, expected one of: euclidean, cosine, angle"),
+        ({"trim": 0}, r"trim=0 is out of range, expected a number in \(0, 1\] or None"),
+        ({"trim": 95}, "trim=95 is out of range"),
+        ({"trim": math.nan}, "trim=nan is out of range"),
+        ({"trim": "0.9"}, "trim='0.9' is out of range"),
+    ],
+)
+def test_bad_options(options, message):
+    with pytest.raises(OptionError, match=message):
+        dunn_index(GOOD, LABELS, **options)
+
+
+MEASURE = """
+import json, resource, sys
+import numpy as np
+from arcset.evaluation import dunn_index
+count, dim, classes, options = json.loads(sys.argv[1])
+rng = np.random.default_rng(0)
+labels = rng.permutation(np.arange(count) % classes)
+points = rng.standard_normal((count, dim), dtype=np.float32)
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+index = dunn_index(points, labels, **options)
+after = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+print(json.dumps([index, (after - before) / (2**20 if sys.platform != "darwin" else 2**30)]))
+"""
+
+
+def gigabytes_over_input(count, classes, **options):
+    """Peak memory beyond what held the input, measured in a process of its own."""
+    arguments = json.dumps([count, 512, classes, options])
+    command = [sys.executable, "-c", MEASURE, arguments]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    index, gigabytes = json.loads(done.stdout)
+    assert index > 0
+    return gigabytes
+
+
+def test_memory_of_the_centroid_variant():
+    assert gigabytes_over_input(50_000, 1000) < 1.0
+
+
+def test_memory_of_all_pairs_in_small():
+    """The input is 16 MB, all pairs of it would be 512 MB."""
+    assert gigabytes_over_input(8_000, 10, between="single", within="diameter") < 0.3
+
+
+@pytest.mark.long
+@pytest.mark.timeout(1200)
+@pytest.mark.parametrize("metric", ["euclidean", "angle"])
+@pytest.mark.parametrize("classes", [10, 20_000])
+@pytest.mark.parametrize(("between", "within"), VARIANTS)
+def test_memory_of_every_variant(between, within, classes, metric):
+    options = {"between": between, "within": within, "metric": metric}
+    assert gigabytes_over_input(50_000, classes, **options) < 1.0
