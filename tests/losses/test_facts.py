@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import arcset
-from arcset.losses.defaults import center_spacing, default_scale, lowest_loss
+from arcset.centers.start import center_spacing
+from arcset.losses.defaults import default_scale, lowest_loss
 from support.laws import at_angles, target_logits
 
 

@@ -4,6 +4,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from arcset.centers.start import first_directions
 from arcset.margins import Margin, Samples
 from arcset.numerics import unit_rows, widen
 
@@ -14,16 +15,15 @@ class PlainCenters(nn.Module):
     """C class centers in R^D, compared with embeddings by cosine.
 
     Used as normalized copies only; the parameter itself stays free. Its length then sets the
-    effective learning rate, since the gradient of a direction falls as 1/‖W_j‖: rows start as
-    random directions of length 1, and only weight decay or the optimizer's steps change that.
+    effective learning rate, since the gradient of a direction falls as 1/‖W_j‖: rows start with
+    length 1 (`first_directions`), and only weight decay and the optimizer's steps change that.
 
     Sums and products run in float32 at least, autocast or not.
     """
 
     def __init__(self, dim: int, classes: int, *, bias: bool = False) -> None:
         super().__init__()
-        directions, _ = unit_rows(torch.randn(classes, dim))
-        self.weight = nn.Parameter(directions)  # (C, D)
+        self.weight = nn.Parameter(first_directions(classes, dim))  # (C, D)
         self.bias = nn.Parameter(torch.zeros(classes)) if bias else None
 
     def directions(self) -> Tensor:

@@ -15,7 +15,7 @@ from arcset.training import LossSpec
 
 __all__ = ["demo"]
 
-SCALE = 16.0  # the same for every cosine loss: unmatched scales mislead
+SCALE = 4.0  # the same for every cosine loss: unmatched scales mislead
 SPECS = [
     LossSpec("softmax", {"bias": False}, "softmax, no bias"),
     LossSpec("softmax", {"bias": True}, "softmax, bias"),
@@ -32,7 +32,7 @@ def demo(
     out: Annotated[Path, typer.Option(help="Folder for the runs; replaced if there.")] = Path(
         "runs/demo"
     ),
-    epochs: o.Epochs = 20,
+    epochs: o.Epochs = 12,
     seeds: Annotated[int, typer.Option(help="Runs per loss.")] = 2,
     device: o.Device = "auto",
     json: o.Json = False,
@@ -43,7 +43,16 @@ def demo(
 
     Example: arcset demo
     """
-    config = RunConfig(data="mnist-sample", classes="0-4", dim=2, epochs=epochs, scale=SCALE)
+    config = RunConfig(
+        data="mnist-sample",
+        classes="0-4",
+        dim=2,
+        epochs=epochs,
+        batch=64,
+        scale=SCALE,
+        optimizer="adamw",  # the one optimizer with which every loss trains, triplet included
+        learning_rate=0.002,
+    )
     with ProgressBars() as bars:
         outcome = training.compare(
             SPECS, config, seeds, out, device=device, force=True, watcher=bars

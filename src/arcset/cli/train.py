@@ -1,7 +1,7 @@
 """`arcset train`: one run."""
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 from rich.table import Table

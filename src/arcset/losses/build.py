@@ -5,11 +5,12 @@ import logging
 import warnings
 from typing import Any
 
+from arcset.centers.start import center_spacing
 from arcset.errors import OptionError
 from arcset.losses.auxiliary import AuxiliaryLoss
 from arcset.losses.base import Loss
 from arcset.losses.checks import check_count
-from arcset.losses.defaults import center_spacing, default_scale
+from arcset.losses.defaults import default_scale
 from arcset.losses.margin_softmax import MarginSoftmax
 from arcset.losses.registry import LOSSES
 from arcset.margins import MARGINS, Margin

@@ -13,35 +13,9 @@ pulling at classes long since separated; a larger one stops pulling as soon as t
 
 import math
 
-import numpy as np
+from arcset.centers.start import center_spacing
 
-__all__ = ["center_spacing", "default_scale", "lowest_loss"]
-
-
-def center_spacing(classes: int, dim: int) -> float:
-    """About the largest angle φ that C centers in R^D can keep from their nearest neighbour.
-
-    Exact for D = 2, where it is 2π/C, and for C ≤ D + 1, where it is the angle of the regular
-    simplex, arccos(−1/(C − 1)). Between, each center is given a cap of the sphere of half-angle
-    φ/2, all caps together as large as the sphere: an upper estimate, never above the simplex.
-
-        >>> round(math.degrees(center_spacing(5, 2)), 1)
-        72.0
-        >>> round(math.degrees(center_spacing(10_000, 512)), 1)
-        90.0
-    """
-    if classes < 2:
-        return math.pi
-    simplex = math.acos(-1 / (classes - 1))
-    if classes <= dim + 1:
-        return simplex
-    if dim < 2:
-        return 0.0  # a line has only two directions
-    half = np.linspace(0, math.pi, 20_001)
-    rim = np.sin(half) ** (dim - 2)
-    share = np.concatenate([[0.0], np.cumsum(rim[1:] + rim[:-1])])  # area up to each half-angle
-    caps = 2 * float(np.interp(1 / classes, share / share[-1], half))
-    return min(caps, simplex)
+__all__ = ["default_scale", "lowest_loss"]
 
 
 def default_scale(classes: int, dim: int) -> float:

@@ -31,6 +31,8 @@ def build_model(config: RunConfig) -> tuple[nn.Module, Loss]:
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(config.seed)
         network = build_network(config.network, config.dim, config.shape)
+        # Convolutions run about 1.5 times as fast this way on CPUs, and faster on GPUs too.
+        network = network.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
         loss = build_loss(
             config.loss,
             config.dim,
