@@ -60,6 +60,11 @@ class AuxiliaryLoss(Loss):
         """The base's class centers."""
         return self.base.centers
 
+    @property
+    def biases(self) -> Tensor | None:
+        """The base's biases."""
+        return self.base.biases
+
     def trained_centers(self) -> Tensor:
         """The base's."""
         return self.base.trained_centers()

@@ -46,6 +46,11 @@ class Loss(nn.Module, ABC):
     def centers(self) -> Tensor | None:
         """(C, D): unit rows for normalized losses, raw for softmax, None without a classifier."""
 
+    @property
+    def biases(self) -> Tensor | None:
+        """(C,): what is added to each logit, None without a bias."""
+        return None
+
     @abstractmethod
     def set_centers(self, full: Tensor) -> None:
         """Replace all class centers by `full` (C, D)."""

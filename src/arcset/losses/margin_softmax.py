@@ -69,6 +69,11 @@ class MarginSoftmax(Loss):
         """Unit rows (C, D)."""
         return self.head.directions().detach()
 
+    @property
+    def biases(self) -> Tensor | None:
+        """b, or None."""
+        return None if self.head.bias is None else self.head.bias.detach()
+
     def trained_centers(self) -> Tensor:
         """W, not normalized."""
         return self.head.weight

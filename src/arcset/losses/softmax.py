@@ -60,6 +60,11 @@ class Softmax(Loss):
         """W as it is, (C, D)."""
         return self.weight.detach()
 
+    @property
+    def biases(self) -> Tensor | None:
+        """b, or None."""
+        return None if self.bias is None else self.bias.detach()
+
     def trained_centers(self) -> Tensor:
         """W."""
         return self.weight

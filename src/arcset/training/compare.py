@@ -9,6 +9,7 @@ from typing import Any
 from arcset.data import load_dataset, select
 from arcset.errors import OptionError
 from arcset.losses import loss_options
+from arcset.models import build_model, described
 from arcset.runs import Run, RunConfig
 from arcset.training.loop import train
 from arcset.training.measure import MEASURES, measure
@@ -114,9 +115,10 @@ def compare(
         raise OptionError(f"{min(twice)!r} is named more than once among the losses")
     if seeds < 1:
         raise OptionError(f"seeds must be at least 1, not {seeds}")
-    # Everything is checked before the first run starts.
     configs = [spec.applied(config)[0] for spec in specs]
     selection = select(load_dataset(config.data), config.classes)
+    for chosen in configs:  # a wrong option is found now, not after the first hour
+        build_model(described(chosen, selection.train))
     comparison = Comparison()
     for spec, label, chosen in zip(specs, labels, configs, strict=True):
         for seed in range(seeds):

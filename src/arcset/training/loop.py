@@ -23,15 +23,15 @@ from arcset.data import (
 )
 from arcset.errors import InputError, TrainingError
 from arcset.losses import Loss
+from arcset.models import build_model, described, resolved
 from arcset.runs import Run, RunConfig
 from arcset.training.checkpoint import latest_checkpoint, load_checkpoint, save_checkpoint
 from arcset.training.device import choose_device
-from arcset.training.embedding import Snapshots
-from arcset.training.model import build_model, described, resolved
 from arcset.training.progress import Silent, Watcher
 from arcset.training.schedule import learning_rate
+from arcset.training.snapshots import Snapshots
 
-__all__ = ["resume", "train"]
+__all__ = ["build_optimizer", "resume", "train"]
 
 
 def train(
@@ -78,7 +78,7 @@ def _fit(
     images, labels = to_tensors(selection.train, device)  # (N, C, H, W) uint8, (N,)
     per_epoch = batch_count(len(labels), config.batch)
     steps = per_epoch * config.epochs
-    optimizer = _optimizer(config, network, loss)
+    optimizer = build_optimizer(config, network, loss)
     snapshots = Snapshots(selection, config.snapshot, device)
 
     checkpoints = run.path / "checkpoint"
@@ -136,7 +136,7 @@ def _fit(
     return run
 
 
-def _optimizer(config: RunConfig, network: nn.Module, loss: Loss) -> Optimizer:
+def build_optimizer(config: RunConfig, network: nn.Module, loss: Loss) -> Optimizer:
     """One optimizer over network and loss; weight decay on matrices and kernels only."""
     parameters = [*network.parameters(), *loss.parameters()]
     groups = [

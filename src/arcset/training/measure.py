@@ -5,11 +5,10 @@ from torch import Tensor
 
 from arcset.data import ImageSet, Selection, load_dataset, select, to_tensors
 from arcset.evaluation import dunn_index, verification
+from arcset.models import embed, load_model
 from arcset.numerics import unit_rows
 from arcset.runs import Run
 from arcset.training.device import choose_device
-from arcset.training.embedding import embed
-from arcset.training.model import load_model
 
 __all__ = ["MEASURES", "measure"]
 

@@ -1,17 +1,19 @@
-"""From a configuration to network and loss, and back from a run folder."""
+"""Network and loss together: from a configuration, and back from a run folder."""
 
 from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
-from arcset.data import ImageSet
+from arcset.data import ImageSet, as_float
 from arcset.errors import RunError
 from arcset.losses import Loss, build_loss
 from arcset.networks import build_network
 from arcset.runs import Run, RunConfig
 
-__all__ = ["build_model", "described", "load_model", "resolved"]
+__all__ = ["build_model", "described", "embed", "load_model", "resolved"]
+
+_CHUNK = 512  # images per forward pass: larger ones fall out of the cache and gain nothing
 
 
 def described(config: RunConfig, images: ImageSet) -> RunConfig:
@@ -64,3 +66,13 @@ def load_model(run: Run) -> tuple[nn.Module, Loss]:
         first = str(error).splitlines()[0]
         raise RunError(f"the weights in {run.path} do not fit its configuration: {first}") from None
     return network.eval(), loss.eval()
+
+
+@torch.no_grad()
+def embed(network: nn.Module, images: Tensor) -> Tensor:
+    """Embeddings (N, D) of uint8 images (N, C, H, W), the network in evaluation mode for it."""
+    training = network.training
+    network.eval()
+    parts = [network(as_float(chunk)) for chunk in images.split(_CHUNK)]
+    network.train(training)
+    return torch.cat(parts)

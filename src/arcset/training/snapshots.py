@@ -1,24 +1,13 @@
-"""Embedding image sets, and the fixed samples whose embeddings are kept over the epochs."""
+"""The fixed samples whose embeddings are kept over the epochs."""
 
 import torch
 from torch import Tensor, nn
 
-from arcset.data import ImageSet, Selection, as_float, to_tensors
+from arcset.data import ImageSet, Selection, to_tensors
 from arcset.losses import Loss
+from arcset.models import embed
 
-__all__ = ["Snapshots", "embed"]
-
-_CHUNK = 512  # images per forward pass: larger ones fall out of the cache and gain nothing
-
-
-@torch.no_grad()
-def embed(network: nn.Module, images: Tensor) -> Tensor:
-    """Embeddings (N, D) of uint8 images (N, C, H, W), the network in evaluation mode for it."""
-    training = network.training
-    network.eval()
-    parts = [network(as_float(chunk)) for chunk in images.split(_CHUNK)]
-    network.train(training)
-    return torch.cat(parts)
+__all__ = ["Snapshots"]
 
 
 class Snapshots:
@@ -52,8 +41,10 @@ class Snapshots:
         }
 
     def take(self, network: nn.Module, loss: Loss) -> dict[str, Tensor]:
-        """The embeddings of all parts, and the class centers as they are now."""
+        """The embeddings of all parts, and class centers and biases as they are now."""
         found = {name: embed(network, images) for name, images in self.images.items()}
         if loss.centers is not None:
             found["centers"] = loss.centers
+        if loss.biases is not None:
+            found["biases"] = loss.biases
         return found

@@ -1,0 +1,82 @@
+"""Exit codes, help texts and errors of all verbs."""
+
+import subprocess
+import sys
+
+import pytest
+import typer
+
+import arcset
+from arcset.cli.app import app
+
+VERBS = ["demo", "train", "compare", "data list", "data download"]
+
+
+def test_every_verb_is_listed_here():
+    group = typer.main.get_command(app)
+    found = []
+    for name, command in group.commands.items():
+        found += [f"{name} {sub}" for sub in getattr(command, "commands", [])] or [name]
+    assert sorted(found) == sorted(VERBS)
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_help_has_an_example(arcset_command, verb):
+    done = arcset_command(*verb.split(), "--help")
+    assert done.code == 0
+    assert f"Example: arcset {verb}" in " ".join(done.out.split())
+
+
+def test_version(arcset_command):
+    assert arcset_command("--version").out.strip() == f"arcset {arcset.__version__}"
+
+
+def test_python_m():
+    command = [sys.executable, "-m", "arcset", "--version"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == f"arcset {arcset.__version__}"
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["train", "nosuch", "--out", "x"], "arcset: no dataset is called 'nosuch'"),
+        (["train", "mnist-sample"], "arcset: name a dataset and a folder"),
+        (["train", "mnist-sample", "--out", "x", "--loss", "acface"], "did you mean 'arcface'?"),
+        (["train", "mnist-sample", "--out", "x", "--network", "big"], "no network is called 'big'"),
+        (["train", "mnist-sample", "--out", "x", "--classes", "0-12"], "no class is called '12'"),
+        (["train", "mnist-sample", "--out", "x", "--dim", "1"], "dim=1: "),
+        (["train", "mnist-sample", "--out", "x", "--set", "nonsense"], "write KEY=VALUE"),
+        (["train", "mnist-sample", "--out", "x", "--set", "foo=1"], "has no option 'foo'"),
+        (
+            ["train", "mnist-sample", "--out", "x", "--device", "abacus"],
+            "'abacus' is not available",
+        ),
+        (
+            ["train", "mnist-sample", "--out", "x", "--margin", "9"],
+            "margin must lie in [0, 3.1416)",
+        ),
+        (["train", "--resume", "x"], "x holds no run"),
+        (["train", "--resume", "x", "--epochs", "3"], "leave out --epochs"),
+        (["train", "mnist-sample", "--bogus"], "No such option"),
+        (["compare", "mnist-sample", "--losses", "arcface,arcface"], "named more than once"),
+        (["compare", "mnist-sample", "--seeds", "0"], "seeds must be at least 1"),
+        (["data", "download", "nosuch"], "no dataset is called 'nosuch'"),
+        (["nosuch"], "No such command"),
+    ],
+)
+def test_wrong_use_is_one_line_exit_2_and_writes_nothing(arcset_command, tmp_path, words, message):
+    done = arcset_command(*words)
+    assert done.code == 2
+    assert message in done.err
+    assert "Traceback" not in done.err
+    if done.err.startswith("arcset: "):
+        assert done.err.count("\n") == 1
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_debug_shows_the_traceback():
+    command = [sys.executable, "-m", "arcset", "--debug", "train", "--resume", "nowhere"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert "Traceback" in done.stderr
+    assert "holds no run" in done.stderr

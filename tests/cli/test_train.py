@@ -1,0 +1,95 @@
+"""`arcset train` from the outside."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from arcset.runs import Run
+
+SMALL = ["mnist-sample", "--classes", "0-1", "--dim", "2", "--batch", "100", "--device", "cpu"]
+
+
+def test_train_measures_and_saves(arcset_command, tmp_path):
+    done = arcset_command("train", *SMALL, "--epochs", "1", "--out", "run", "--json")
+    assert done.code == 0
+    result = json.loads(done.out)
+    assert result["run"] == "run"
+    assert result["accuracy"] > 0.5
+    assert 0 <= result["unseen_auc"] <= 1
+    assert result["config"]["loss"] == "arcface"
+    assert Run.open(tmp_path / "run").config.epochs == 1
+    table = arcset_command("train", "--resume", "run")  # finished: measures again
+    assert table.code == 0
+    assert "dunn_trimmed" in table.out
+
+
+def test_second_train_into_the_same_folder_is_refused(arcset_command):
+    arcset_command("train", *SMALL, "--epochs", "1", "--out", "run")
+    again = arcset_command("train", *SMALL, "--epochs", "1", "--out", "run")
+    assert again.code == 2
+    assert "already holds a run" in again.err
+    assert arcset_command("train", *SMALL, "--epochs", "1", "--out", "run", "--force").code == 0
+
+
+def test_settings_and_ignored_options(arcset_command, tmp_path):
+    done = arcset_command(
+        *["train", *SMALL, "--epochs", "1", "--out", "run", "--loss", "softmax", "--scale", "3"],
+        *["--set", "bias=false", "--set", "snapshot=7", "--set", "weight_decay=0"],
+    )
+    assert done.code == 0
+    assert "softmax has no scale: --scale is ignored" in done.err
+    config = Run.open(tmp_path / "run").config
+    assert config.options == {"bias": False}
+    assert (config.snapshot, config.weight_decay, config.scale) == (7, 0.0, None)
+
+
+def test_configuration_file(arcset_command, tmp_path):
+    first = ["--loss", "arcface:fallback=easy", "--scale", "7", "--epochs", "1", "--out", "a"]
+    arcset_command("train", *SMALL, *first)
+    again = arcset_command("train", "--config", "a/config.toml", "--out", "b", "--seed", "3")
+    assert again.code == 0
+    a, b = (Run.open(tmp_path / name).config for name in "ab")
+    assert b == a.replace(seed=3)
+    arcset_command("train", "--config", "a/config.toml", "--out", "c", "--loss", "cosface")
+    c = Run.open(tmp_path / "c").config
+    assert (c.loss, c.options, c.dim) == ("cosface", {}, 2)
+
+
+@pytest.mark.skipif(os.name == "nt", reason="signals as on POSIX")
+def test_ctrl_c_keeps_the_run_and_resume_finishes_it(tmp_path):
+    """A real process, a real SIGINT."""
+    command = [sys.executable, "-m", "arcset", "train"]
+    options = [*SMALL, "--epochs", "40", "--out", "run", "--set", "snapshot=10"]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    process = subprocess.Popen(
+        [*command, *options], cwd=tmp_path, env=environment, stderr=subprocess.PIPE, text=True
+    )
+    deadline = time.monotonic() + 120
+    while not (tmp_path / "run" / "checkpoint" / "epoch-0002").exists():
+        assert process.poll() is None
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert "Traceback" not in err
+    assert "Go on with: arcset train --resume run" in err
+    kept = Run.open(tmp_path / "run").metrics()
+    assert 2 <= len(kept) < 40
+    done = subprocess.run(
+        [*command, "--resume", "run", "--json"],
+        cwd=tmp_path,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert json.loads(done.stdout)["accuracy"] > 0.9
+    lines = Run.open(tmp_path / "run").metrics()
+    assert [line["epoch"] for line in lines] == list(range(1, 41))
+    assert lines[: len(kept)] == kept

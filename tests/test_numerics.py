@@ -1,0 +1,75 @@
+import math
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from arcset.numerics import anchored, angle, lies_in, unit_rows, widen
+
+
+@given(
+    rows=st.lists(st.lists(st.floats(-1, 1), min_size=3, max_size=3), min_size=1, max_size=4),
+    exponent=st.integers(-290, 290),
+)
+def test_unit_rows_have_length_one_at_any_size(rows, exponent):
+    tensor = torch.tensor(rows, dtype=torch.float64) * 10.0**exponent
+    unit, norms = unit_rows(tensor)
+    zero = tensor.abs().amax(dim=1) == 0
+    lengths = unit.norm(dim=1)
+    assert torch.allclose(lengths[~zero], torch.ones_like(lengths[~zero]))
+    assert (lengths[zero] == 0).all()
+    assert torch.allclose(unit * norms[:, None], tensor, rtol=1e-9)
+
+
+def test_unit_rows_agree_with_torch_in_value_and_gradient():
+    rows = torch.randn(5, 4, dtype=torch.float64, requires_grad=True)
+    weights = torch.randn(5, 4, dtype=torch.float64)
+    unit_rows(rows)[0].mul(weights).sum().backward()
+    ours = rows.grad.clone()
+    rows.grad = None
+    torch.nn.functional.normalize(rows).mul(weights).sum().backward()
+    torch.testing.assert_close(ours, rows.grad)
+    assert torch.autograd.gradcheck(unit_rows, (rows,))
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_widened_gradients_saturate(dtype):
+    narrow = torch.ones(3, dtype=dtype, requires_grad=True)
+    wide = widen(narrow)
+    assert wide.dtype == torch.float32
+    (wide * torch.tensor([1.0, 3e38, -3e38])).mul(100).sum().backward()
+    limit = torch.finfo(dtype).max
+    assert narrow.grad.tolist() == [100.0, limit, -limit]
+
+
+def test_widen_leaves_wide_tensors_alone():
+    wide = torch.ones(2, dtype=torch.float64)
+    assert widen(wide) is wide
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_angle_is_exact_in_value_and_finite_in_slope(dtype):
+    cosine = torch.tensor([1.0, -1.0, 0.5, 1.0 + 1e-6, -1.0 - 1e-6], dtype=dtype)
+    cosine.requires_grad_()
+    theta = angle(cosine)
+    expected = [0.0, math.pi, math.pi / 3, 0.0, math.pi]
+    assert theta.tolist() == pytest.approx(expected, abs=1e-6)
+    theta.sum().backward()
+    assert cosine.grad.isfinite().all()
+    assert (cosine.grad <= -1).all()
+
+
+def test_anchored_keeps_inner_values():
+    cosine = torch.tensor([-0.3, 0.0, 0.99], dtype=torch.float64, requires_grad=True)
+    slope, value = anchored(cosine)
+    assert torch.equal(slope.detach(), value)
+    assert slope.requires_grad
+    assert not value.requires_grad
+
+
+def test_lies_in():
+    assert lies_in(1.0, 0, 1)
+    assert not lies_in(1.0, 0, 1, open_high=True)
+    assert not lies_in(math.nan, 0, 1)
+    assert not lies_in(math.inf, 0, math.inf)

@@ -1,0 +1,27 @@
+import pytest
+
+from arcset import OptionError
+from arcset.registry import Registry
+
+
+def test_names_are_sorted_and_looked_up():
+    kinds = Registry("kind")
+    kinds.add("b", 2)
+    kinds.register("a")(1)
+    assert kinds.names() == ["a", "b"]
+    assert kinds["a"] == 1
+    assert "b" in kinds
+    assert "c" not in kinds
+    kinds.remove("b")
+    assert kinds.names() == ["a"]
+
+
+def test_unknown_and_taken_names():
+    kinds = Registry("kind")
+    kinds.add("circle", 1)
+    with pytest.raises(OptionError, match="no kind is called 'circel'; did you mean 'circle'"):
+        kinds["circel"]
+    with pytest.raises(OptionError, match="no kind is called 'xyz'; known: circle"):
+        kinds["xyz"]
+    with pytest.raises(OptionError, match="'circle' is registered already"):
+        kinds.add("circle", 2)

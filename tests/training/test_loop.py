@@ -1,0 +1,191 @@
+"""Training on a few real digits: what is written, what is repeatable, what survives."""
+
+import math
+
+import pytest
+import torch
+from torch import nn
+
+from arcset import OptionError, RunError, TrainingError
+from arcset.data import load_dataset, select, to_tensors
+from arcset.models import embed
+from arcset.networks import NETWORKS
+from arcset.runs import Run, RunConfig
+from arcset.training import load_model, resume, train
+
+CONFIG = RunConfig(
+    data="mnist-sample", classes="0-2", dim=2, epochs=3, batch=128, loss="arcface", snapshot=50
+)
+
+
+class StopAfter:
+    """A watcher that presses Ctrl-C in the middle of an epoch."""
+
+    def __init__(self, steps):
+        self.steps = steps
+
+    def started(self, name, done, steps):
+        self.total = steps
+
+    def stepped(self, step, loss):
+        if step == self.steps:
+            raise KeyboardInterrupt
+
+    def epoch_ended(self, metrics):
+        pass
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    return train(CONFIG, tmp_path_factory.mktemp("runs") / "finished", device="cpu")
+
+
+def weights(run):
+    network, loss = run.load_model()
+    return {**network, **{f"loss.{name}": tensor for name, tensor in loss.items()}}
+
+
+def timeless(run):
+    return [
+        {key: value for key, value in line.items() if "second" not in key} for line in run.metrics()
+    ]
+
+
+def assert_equal_runs(a, b):
+    first, second = weights(a), weights(b)
+    assert first.keys() == second.keys()
+    assert all(torch.equal(first[name], second[name]) for name in first)
+    assert timeless(a) == timeless(b)
+    for epoch in range(4):
+        one, other = a.embeddings(epoch), b.embeddings(epoch)
+        assert all(torch.equal(one[part], other[part]) for part in one)
+
+
+def test_what_a_run_holds(finished):
+    lines = finished.metrics()
+    assert [line["epoch"] for line in lines] == [1, 2, 3]
+    assert all(math.isfinite(line["loss"]) for line in lines)
+    assert lines[-1]["loss"] < lines[0]["loss"]
+    assert lines[-1]["test_accuracy"] > 0.8
+    assert finished.epochs() == [0, 1, 2, 3]
+    kept = finished.embeddings(3)
+    assert {name: tuple(tensor.shape) for name, tensor in kept.items()} == {
+        "train": (50, 2),
+        "test": (50, 2),
+        "unseen": (50, 2),
+        "centers": (3, 2),
+    }
+    saved = Run.open(finished.path).config
+    assert saved.shape == (1, 28, 28)
+    assert saved.class_names == ("0", "1", "2")
+    assert saved.scale is not None  # what was chosen is written down
+    assert saved.margin is not None
+
+
+def test_kept_embeddings_are_those_of_the_saved_weights(finished):
+    network, _ = load_model(Run.open(finished.path))
+    assert not network.training
+    selection = select(load_dataset("mnist-sample"), "0-2")
+    images, labels = to_tensors(selection.test)
+    samples = finished.samples()
+    again = embed(network, images[samples["test.index"]])
+    torch.testing.assert_close(again, finished.embeddings(3)["test"])
+    assert torch.equal(labels[samples["test.index"]], samples["test.labels"])
+
+
+def test_equal_seeds_give_equal_runs_and_others_do_not(finished, tmp_path):
+    torch.manual_seed(12345)  # the state outside neither matters nor changes
+    before = torch.get_rng_state()
+    assert_equal_runs(finished, train(CONFIG, tmp_path / "again", device="cpu"))
+    assert torch.equal(before, torch.get_rng_state())
+    other = train(CONFIG.replace(seed=1, epochs=1), tmp_path / "other", device="cpu")
+    assert not torch.equal(other.embeddings(0)["test"], finished.embeddings(0)["test"])
+
+
+@pytest.mark.parametrize("stop", [3, 13, 22])
+def test_interrupted_and_resumed_equals_uninterrupted(finished, tmp_path, stop):
+    """10 steps per epoch: stopped in the first, second and third epoch."""
+    with pytest.raises(KeyboardInterrupt):
+        train(CONFIG, tmp_path / "run", device="cpu", watcher=StopAfter(stop))
+    kept = Run.open(tmp_path / "run")
+    assert [line["epoch"] for line in kept.metrics()] == list(range(1, 1 + (stop - 1) // 10))
+    assert_equal_runs(finished, resume(tmp_path / "run", device="cpu"))
+
+
+def test_resumed_with_adamw(tmp_path):
+    config = CONFIG.replace(optimizer="adamw", learning_rate=0.003, epochs=2, loss="softmax")
+    whole = train(config, tmp_path / "whole", device="cpu")
+    with pytest.raises(KeyboardInterrupt):
+        train(config, tmp_path / "run", device="cpu", watcher=StopAfter(15))
+    again = resume(tmp_path / "run", device="cpu")
+    one, other = weights(whole), weights(again)
+    assert all(torch.equal(one[name], other[name]) for name in one)
+
+
+def test_an_epoch_without_its_checkpoint_is_not_counted_twice(finished, tmp_path):
+    with pytest.raises(KeyboardInterrupt):
+        train(CONFIG, tmp_path / "run", device="cpu", watcher=StopAfter(13))
+    run = Run.open(tmp_path / "run")
+    run.write_metrics([*run.metrics(), {"epoch": 2, "loss": 0.0}])  # killed right after this line
+    (run.path / "checkpoint" / ".epoch-0002.part").mkdir()
+    assert_equal_runs(finished, resume(run.path, device="cpu"))
+
+
+def test_resuming_a_finished_run_changes_nothing(finished):
+    before = weights(finished)
+    resume(finished.path, device="cpu")
+    after = weights(finished)
+    assert all(torch.equal(before[name], after[name]) for name in before)
+
+
+def test_a_damaged_checkpoint_is_named(tmp_path):
+    with pytest.raises(KeyboardInterrupt):
+        train(CONFIG, tmp_path / "run", device="cpu", watcher=StopAfter(13))
+    (tmp_path / "run" / "checkpoint" / "epoch-0001" / "state.json").write_text("{")
+    with pytest.raises(RunError, match="epoch-0001 cannot be used"):
+        resume(tmp_path / "run", device="cpu")
+
+
+def test_modes_are_switched_in_every_epoch(tmp_path):
+    seen = []
+
+    class Recorder(nn.Module):
+        def __init__(self, shape, dim):
+            super().__init__()
+            self.layer = nn.Linear(math.prod(shape), dim)
+
+        def forward(self, images):
+            seen.append((self.training, torch.is_grad_enabled()))
+            return self.layer(images.flatten(1))
+
+    NETWORKS.add("recorder", Recorder)
+    try:
+        train(CONFIG.replace(network="recorder", epochs=2), tmp_path / "run", device="cpu")
+    finally:
+        NETWORKS.remove("recorder")
+    evaluated, trained = [(False, False)] * 3, [(True, True)] * 10  # train, test, unseen; 10 steps
+    assert seen == evaluated + (trained + evaluated) * 2
+
+
+def test_divergence_stops_with_a_diagnosis_and_keeps_what_was_good(tmp_path):
+    config = CONFIG.replace(loss="softmax", learning_rate=1e30, schedule="constant")
+    with pytest.raises(TrainingError, match=r"stopped in epoch 1: .* learning rate was 1e\+30"):
+        train(config, tmp_path / "run", device="cpu")
+    assert Run.open(tmp_path / "run").metrics() == []
+
+
+def test_nothing_is_written_for_a_wrong_configuration(tmp_path):
+    for changes in ({"loss": "nosuch"}, {"network": "nosuch"}, {"data": "nosuch"}, {"scale": -1.0}):
+        with pytest.raises(OptionError):
+            train(CONFIG.replace(**changes), tmp_path / "run", device="cpu")
+    with pytest.raises(OptionError, match="device 'abacus' is not available"):
+        train(CONFIG, tmp_path / "run", device="abacus")
+    assert not (tmp_path / "run").exists()
+
+
+def test_all_classes_known_and_no_snapshots(tmp_path):
+    config = CONFIG.replace(classes=None, epochs=1, snapshot=0, loss="triplet", batch=512)
+    run = train(config, tmp_path / "run", device="cpu")
+    assert len(run.config.class_names) == 10
+    assert run.embeddings(1) == {}
+    assert "test_accuracy" not in run.metrics()[0]

@@ -1,0 +1,38 @@
+import pytest
+import torch
+
+from arcset.training.schedule import learning_rate
+
+
+@pytest.mark.parametrize("steps", [2, 10, 137])
+def test_one_cycle_is_torchs(steps):
+    optimizer = torch.optim.SGD([torch.nn.Parameter(torch.ones(1))], lr=1.0)
+    peer = torch.optim.lr_scheduler.OneCycleLR(
+        optimizer, 0.3, total_steps=steps, final_div_factor=1e5 / 25, cycle_momentum=False
+    )
+    ours = []
+    theirs = []
+    for step in range(steps):
+        ours.append(learning_rate(step, steps, 0.3, "one-cycle"))
+        theirs.append(peer.get_last_lr()[0])
+        optimizer.step()
+        if step + 1 < steps:
+            peer.step()
+    # torch places its peak at 0.3·steps − 1, ours at 0.3·(steps − 1): less than a step apart.
+    slack = 0.3 * 10 / steps
+    assert ours == pytest.approx(theirs, abs=slack)
+    assert max(ours) <= 0.3
+    assert ours[-1] == pytest.approx(0.3e-5)
+
+
+def test_cosine_and_constant():
+    assert learning_rate(0, 100, 0.5, "cosine") == 0.5
+    assert learning_rate(99, 100, 0.5, "cosine") == pytest.approx(0.5e-5)
+    falling = [learning_rate(step, 100, 0.5, "cosine") for step in range(100)]
+    assert falling == sorted(falling, reverse=True)
+    assert {learning_rate(step, 100, 0.5, "constant") for step in range(100)} == {0.5}
+
+
+def test_a_single_step():
+    for schedule in ("one-cycle", "cosine", "constant"):
+        assert 0 < learning_rate(0, 1, 0.5, schedule) <= 0.5
