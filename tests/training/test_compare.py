@@ -12,7 +12,14 @@ from arcset.runs import Run, RunConfig
 from arcset.training import Comparison, LossSpec, compare, load_model, measure
 
 CONFIG = RunConfig(
-    data="mnist-sample", classes="0-2", dim=2, epochs=1, batch=64, scale=8.0, margin=0.4
+    data="mnist-sample",
+    classes="0-2",
+    dim=2,
+    epochs=1,
+    batch=128,
+    scale=8.0,
+    margin=0.4,
+    snapshot=50,
 )
 
 

@@ -70,7 +70,7 @@ def compare(
     if json:
         print_json(outcome.json())
         return
-    plural = "seed" if seeds == 1 else "seeds: mean (lowest…highest)"
+    plural = "seed" if seeds == 1 else "seeds: mean ± half the range"
     known = f", classes {classes}" if classes else ""
     title = f"{data}{known}, {network}, {dim} dimensions, {epochs} epochs, {seeds} {plural}"
     print_table(comparison_table(outcome.summary, title))

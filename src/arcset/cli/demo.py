@@ -63,8 +63,8 @@ def demo(
         print_json(content)
         return
     title = (
-        f"MNIST digits 0-4 known, 5-9 never seen; 2-D embeddings, scale {SCALE:g}, {epochs} epochs"
-        + (f"; mean of {seeds} seeds (lowest…highest)" if seeds > 1 else "")
+        f"MNIST digits 0-4 known, 5-9 never seen; 2-D, scale {SCALE:g}, {epochs} epochs"
+        + (f"; mean ± half the range of {seeds} seeds" if seeds > 1 else "")
     )
     print_table(comparison_table(outcome.summary, title))
     typer.echo(verdict(outcome.summary))

@@ -76,14 +76,13 @@ class ProgressBars:
 
 
 def comparison_table(summary: dict[str, dict[str, dict[str, float]]], title: str) -> Table:
-    """The comparison as people read it: mean, and lowest to highest over the seeds."""
+    """The comparison as people read it: mean ± half the range over the seeds."""
     columns = {
-        "accuracy": ("accuracy", 4),
+        "accuracy": ("accuracy", 3),
         "dunn": ("Dunn", 1),
         "dunn_trimmed": ("Dunn trimmed", 1),
-        "dunn_trimmed_unit": ("… on unit vectors", 1),
+        "dunn_trimmed_unit": ("… on unit", 1),
         "unseen_auc": ("unseen AUC", 3),
-        "seconds": ("seconds", 1),
     }
     table = Table(title=title, title_justify="left")
     table.add_column("loss")
@@ -102,5 +101,4 @@ def _cell(measure: dict[str, float] | None, digits: int) -> str:
     if not math.isfinite(mean):
         return "∞" if mean > 0 else "?"
     text = f"{mean:.{digits}f}"
-    spread = f"{low:.{digits}f}…{high:.{digits}f}"
-    return text if low == high else f"{text} ({spread})"
+    return text if low == high else f"{text} ± {(high - low) / 2:.{digits}f}"

@@ -13,7 +13,7 @@ def vgg8(shape: Shape, dim: int) -> nn.Sequential:
     """Three pairs of 3×3 convolutions (16, 32, 64) with 2×2 pooling, one dense layer, D outputs.
 
     After the VGG networks of Simonyan and Zisserman (2015), shrunk for small images, with batch
-    norm; the dense layer has 256 units. 220,066 parameters for 28×28 grey images and D = 2.
+    norm; the dense layer has 256 units. 220,498 parameters for 28×28 grey images and D = 2.
     """
     channels, height, width = shape
     rows, columns = pooled_size("vgg8", height, 3), pooled_size("vgg8", width, 3)

@@ -1,0 +1,37 @@
+"""The Python in README and docs runs as it stands there, and links lead somewhere."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
+CODE = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
+LINK = re.compile(r"\]\(([^)#:]+)(?:#[^)]*)?\)")
+
+
+def blocks():
+    for page in PAGES:
+        for number, block in enumerate(CODE.findall(page.read_text(encoding="utf-8"))):
+            yield pytest.param(block, id=f"{page.relative_to(ROOT)}-{number}")
+
+
+@pytest.mark.parametrize("block", blocks())
+def test_code_runs(block, tmp_path, monkeypatch):
+    """In an empty folder; long trainings are shortened, nothing else is changed."""
+    monkeypatch.chdir(tmp_path)
+    from arcset.margins import MARGINS
+
+    code = re.sub(r"epochs=\d+", "epochs=1", block)
+    assert compile(code, "document", "exec")
+    try:
+        exec(code, {})
+    finally:
+        MARGINS.remove("halfway")
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_links_lead_somewhere(page):
+    for target in LINK.findall(page.read_text(encoding="utf-8")):
+        assert (page.parent / target).exists(), f"{page.name} links to {target}"
