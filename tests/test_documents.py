@@ -17,7 +17,7 @@ def blocks():
             yield pytest.param(block, id=f"{page.relative_to(ROOT)}-{number}")
 
 
-@pytest.mark.parametrize("block", blocks())
+@pytest.mark.parametrize("block", list(blocks()))
 def test_code_runs(block, tmp_path, monkeypatch):
     """In an empty folder; long trainings are shortened, nothing else is changed."""
     monkeypatch.chdir(tmp_path)

@@ -9,7 +9,7 @@ import typer
 import arcset
 from arcset.cli.app import app
 
-VERBS = ["demo", "train", "compare", "data list", "data download"]
+VERBS = ["demo", "train", "compare", "explain", "film", "data list", "data download"]
 
 
 def test_every_verb_is_listed_here():

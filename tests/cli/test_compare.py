@@ -4,7 +4,18 @@ import json
 
 from arcset.cli.demo import SPECS
 
-SMALL = ["mnist-sample", "--classes", "0-1", "--dim", "2", "--epochs", "1", "--device", "cpu"]
+SMALL = [
+    "mnist-sample",
+    "--classes",
+    "0-1",
+    "--dim",
+    "2",
+    "--epochs",
+    "1",
+    "--device",
+    "cpu",
+    "--no-report",
+]
 
 
 def test_json_has_the_promised_shape(arcset_command):

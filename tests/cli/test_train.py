@@ -11,7 +11,18 @@ import pytest
 
 from arcset.runs import Run
 
-SMALL = ["mnist-sample", "--classes", "0-1", "--dim", "2", "--batch", "100", "--device", "cpu"]
+SMALL = [
+    "mnist-sample",
+    "--classes",
+    "0-1",
+    "--dim",
+    "2",
+    "--batch",
+    "100",
+    "--device",
+    "cpu",
+    "--no-report",
+]
 
 
 def test_train_measures_and_saves(arcset_command, tmp_path):

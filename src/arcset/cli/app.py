@@ -11,6 +11,8 @@ import arcset
 from arcset.cli.compare import compare
 from arcset.cli.data import data
 from arcset.cli.demo import demo
+from arcset.cli.explain import explain
+from arcset.cli.film import film
 from arcset.cli.show import say
 from arcset.cli.train import train
 from arcset.errors import ArcsetError
@@ -31,6 +33,8 @@ app = typer.Typer(
 app.command()(demo)
 app.command()(train)
 app.command()(compare)
+app.command()(explain)
+app.command()(film)
 app.add_typer(data, name="data")
 
 

@@ -1,6 +1,9 @@
 """`arcset compare`: several losses side by side."""
 
+import shlex
+import sys
 from datetime import datetime
+from json import dumps
 from pathlib import Path
 from typing import Annotated
 
@@ -8,9 +11,12 @@ import typer
 
 from arcset import training
 from arcset.cli import options as o
-from arcset.cli.show import ProgressBars, comparison_table, print_json, print_table, say
+from arcset.cli.show import ProgressBars, comparison_table, print_json, print_table, say, working
+from arcset.files import write_text
+from arcset.pictures import RunView, Story
 from arcset.runs import RunConfig
 from arcset.training import LossSpec
+from arcset.training.measure import MEASURES
 
 __all__ = ["compare"]
 
@@ -37,6 +43,7 @@ def compare(
     schedule: o.Schedule = "one-cycle",
     device: o.Device = "auto",
     force: o.Force = False,
+    report: o.Report = True,
     json: o.Json = False,
 ) -> None:
     """Train several losses with the same data, network and seeds, and compare them.
@@ -67,6 +74,16 @@ def compare(
         outcome = training.compare(
             specs, config, seeds, place, device=device, force=force, watcher=bars
         )
+    write_text(place / "comparison.json", dumps(outcome.json(), indent=2) + "\n")
+    if report:
+        with working("drawing the report"):
+            Story(
+                title=f"{data}: {', '.join(spec.label for spec in specs)}",
+                runs=[RunView(place / f"{spec.folder}-0", spec.label) for spec in specs],
+                comparison=outcome.json(),
+                measures=MEASURES,
+                command=shlex.join(["arcset", *sys.argv[1:]]),
+            ).write(place)
     if json:
         print_json(outcome.json())
         return
@@ -74,4 +91,4 @@ def compare(
     known = f", classes {classes}" if classes else ""
     title = f"{data}{known}, {network}, {dim} dimensions, {epochs} epochs, {seeds} {plural}"
     print_table(comparison_table(outcome.summary, title))
-    say(f"the runs are in {place}")
+    say(f"the runs{' and report.html' if report else ''} are in {place}")

@@ -18,6 +18,7 @@ __all__ = [
     "MarginOption",
     "NetworkOption",
     "Optimizer",
+    "Report",
     "Scale",
     "Schedule",
 ]
@@ -49,4 +50,7 @@ LearningRate = Annotated[float, typer.Option("--learning-rate", "--lr", help="It
 Schedule = Annotated[str, typer.Option(help="one-cycle, cosine or constant.")]
 Device = Annotated[str, typer.Option(help="auto, cpu, cuda or mps.")]
 Force = Annotated[bool, typer.Option("--force", help="Replace runs that are already there.")]
+Report = Annotated[
+    bool, typer.Option("--report/--no-report", help="Write report.html beside the results.")
+]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of a table.")]

@@ -13,9 +13,10 @@ from rich.progress import (
     TimeElapsedColumn,
     TimeRemainingColumn,
 )
+from rich.status import Status
 from rich.table import Table
 
-__all__ = ["ProgressBars", "comparison_table", "print_json", "print_table", "say"]
+__all__ = ["ProgressBars", "comparison_table", "print_json", "print_table", "say", "working"]
 
 
 def say(text: str) -> None:
@@ -34,6 +35,11 @@ def print_table(table: Table) -> None:
     """A table on stdout, as wide as it needs where nobody looks at a terminal."""
     console = Console()
     Console(width=console.width if console.is_terminal else 120).print(table)
+
+
+def working(text: str) -> Status:
+    """A spinner on stderr while something takes a moment."""
+    return Console(stderr=True).status(text)
 
 
 class ProgressBars:

@@ -1,5 +1,6 @@
 """`arcset train`: one run."""
 
+import shlex
 from pathlib import Path
 from typing import Annotated
 
@@ -8,9 +9,10 @@ from rich.table import Table
 
 from arcset import training
 from arcset.cli import options as o
-from arcset.cli.show import ProgressBars, print_json, print_table, say
+from arcset.cli.show import ProgressBars, print_json, print_table, say, working
 from arcset.errors import OptionError
 from arcset.losses import loss_names
+from arcset.pictures import RunView, Story
 from arcset.runs import Run, RunConfig
 from arcset.training.compare import LossSpec, parse_value
 from arcset.training.measure import MEASURES
@@ -51,6 +53,7 @@ def train(
     ] = None,
     device: o.Device = "auto",
     force: o.Force = False,
+    report: o.Report = True,
     json: o.Json = False,
 ) -> None:
     """Train one embedding and measure it on known and on unseen classes.
@@ -76,7 +79,12 @@ def train(
         kept = len(Run.open(place).metrics()) if (place / "config.toml").exists() else 0
         say(f"stopped; {kept} epochs are kept. Go on with: arcset train --resume {place}")
         raise
-    _report(run, training.measure(run, device=device), json)
+    measures = training.measure(run, device=device)
+    if report:
+        with working("drawing the report"):
+            again = shlex.join(["arcset", "train", "--config", "config.toml", "--out", "again"])
+            Story(title=run.path.name, runs=[RunView(run.path)], command=again).write(run.path)
+    _show(run, measures, json)
 
 
 #: Options of the verb that are settings of the run under the same name.
@@ -135,12 +143,12 @@ def _was_given(context: typer.Context, name: str) -> bool:
 def _refuse_beside_resume(context: typer.Context) -> None:
     """A continued run keeps its settings; one that is named anyway would be silently ignored."""
     for name in context.params:
-        if _was_given(context, name) and name not in ("resume", "device", "json"):
+        if _was_given(context, name) and name not in ("resume", "device", "json", "report"):
             shown = "DATA" if name == "data" else f"--{name.replace('_', '-')}"
             raise OptionError(f"--resume takes its settings from the run; leave out {shown}")
 
 
-def _report(run: Run, measures: dict[str, float | None], as_json: bool) -> None:
+def _show(run: Run, measures: dict[str, float | None], as_json: bool) -> None:
     if as_json:
         print_json({"run": str(run.path), "config": run.config.model_dump(mode="json"), **measures})
         return

@@ -4,9 +4,22 @@ Each takes numpy arrays or torch tensors and returns a number or a frozen result
 
 - `dunn_index`: how far classes stand apart, measured in their own size.
 - `verification`: same or different? Accept rates, thresholds, EER and AUC over pairs.
+- `no_threshold`: samples nearer to another class than to their own, about which no threshold on
+  a distance can be right.
+- `confidence`: how sure a closed-set classifier is of what it has never seen.
 """
 
+from arcset.evaluation.confidence import Confidence, confidence
 from arcset.evaluation.dunn import dunn_index
+from arcset.evaluation.no_threshold import NoThreshold, no_threshold
 from arcset.evaluation.verification import Verification, verification
 
-__all__ = ["Verification", "dunn_index", "verification"]
+__all__ = [
+    "Confidence",
+    "NoThreshold",
+    "Verification",
+    "confidence",
+    "dunn_index",
+    "no_threshold",
+    "verification",
+]

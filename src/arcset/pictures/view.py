@@ -44,20 +44,17 @@ class RunView:
     """A run with its data, its trained model and its kept epochs; everything on the CPU.
 
     `test` and `unseen` are the complete parts, embedded by the trained network; `frames` are the
-    fixed samples over the epochs, and `sampled(part)` says which samples those are.
+    fixed samples over the epochs, and `sampled(part)` says which samples those are. `title` is
+    what the run is called in pictures: its folder's name, unless given.
     """
 
-    def __init__(self, path: Path | str) -> None:
+    def __init__(self, path: Path | str, title: str | None = None) -> None:
         self.run = Run.open(path)
+        self.title = title or self.run.path.name
         self.config = self.run.config
         self.network: nn.Module
         self.loss: Loss
         self.network, self.loss = load_model(self.run)
-
-    @property
-    def title(self) -> str:
-        """What the run is called in pictures: its folder's name."""
-        return self.run.path.name
 
     @cached_property
     def selection(self) -> Selection:

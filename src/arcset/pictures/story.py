@@ -1,0 +1,172 @@
+"""All pictures of one or several runs, gathered into a report."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from matplotlib.figure import Figure
+
+from arcset.pictures import findings, stills
+from arcset.pictures.report import Section, write_report
+from arcset.pictures.theme import save
+from arcset.pictures.view import RunView
+
+__all__ = ["Picture", "Story"]
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A still of the story: how to draw it, and what to say under it."""
+
+    name: str  # of the file
+    title: str
+    caption: tuple[str, str]  # what it means, when it misleads
+    draw: Callable[[], Figure]
+    rows: Sequence[Sequence[str]] = ()
+
+
+@dataclass(frozen=True)
+class Story:
+    """One or several runs on the same data, told in pictures.
+
+    `runs` are compared with each other; `others` are shown beside them, for instance the same
+    losses in three dimensions.
+    """
+
+    title: str
+    runs: Sequence[RunView]
+    others: Sequence[RunView] = ()
+    comparison: Mapping[str, Any] | None = None
+    measures: Mapping[str, str] = field(default_factory=dict)
+    verdict: str = ""
+    command: str = ""
+    shown: Sequence[str] = ()  # titles of the runs that the interactive view opens with
+
+    def pictures(self) -> list[Picture]:
+        """Every still that these runs have something to show in."""
+        runs = self.runs
+        classifying = [view for view in runs if view.loss.classifies]
+        found = [self._still("embedding", "Where the samples lie", runs)]
+        if self.others:
+            found.append(self._still("embedding", "In three dimensions", self.others, "sphere"))
+        if classifying:
+            found.append(self._still("angle", "Own center and nearest other", classifying))
+        if runs[0].unseen is not None:
+            found.append(self._still("roc", "Same or different, never seen", runs))
+        found += self._no_threshold()
+        if classifying and runs[0].unseen is not None:
+            found += self._confidence(classifying)
+        found += self._bias()
+        found.append(
+            Picture(
+                "margins",
+                "What each margin does to the target",
+                stills.CAPTIONS["margin"],
+                stills.margin_picture,
+            )
+        )
+        found.append(
+            Picture(
+                "data",
+                "The training images",
+                stills.CAPTIONS["sheet"],
+                lambda: stills.sheet_picture(runs[0].selection.train),
+            )
+        )
+        return found
+
+    def write(self, out: Path, *, separate: bool = False) -> Path:
+        """Write `out`/report.html; with `separate`, also each still to `out`/pictures."""
+        sections = []
+        for picture in self.pictures():
+            figure = picture.draw()
+            if separate:
+                save(figure, out / "pictures" / f"{picture.name}.png")
+            meaning, misleads = picture.caption
+            sections.append(Section(picture.title, [figure], meaning, misleads, picture.rows))
+        groups = {"compared": [view.title for view in self.runs]}
+        if self.others:
+            groups["in three dimensions"] = [view.title for view in self.others]
+        write_report(
+            out / "report.html",
+            title=self.title,
+            views=[*self.runs, *self.others],
+            comparison=self.comparison,
+            sections=sections,
+            verdict=self.verdict,
+            measures=self.measures,
+            groups=groups if self.others else None,
+            shown=self.shown,
+            command=self.command,
+        )
+        return out / "report.html"
+
+    def _still(
+        self, kind: str, title: str, views: Sequence[RunView], name: str | None = None
+    ) -> Picture:
+        draw = {
+            "embedding": stills.embedding_picture,
+            "angle": stills.angle_picture,
+            "roc": stills.roc_picture,
+        }[kind]
+        return Picture(name or kind, title, stills.CAPTIONS[kind], lambda: draw(views))
+
+    def _no_threshold(self) -> list[Picture]:
+        """The worst triple of the first run, and of the last one where there are several."""
+        meaning, misleads = findings.CAPTIONS["no_threshold_picture"]
+        table = findings.CAPTIONS["no_threshold_table"]
+        first, last = self.runs[0], self.runs[-1]
+        caption = (f"{meaning} {table[0]}", f"{misleads} {table[1]}")
+        pictures = [
+            Picture(
+                "no-threshold",
+                "Pairs that no threshold tells apart",
+                caption,
+                lambda: findings.no_threshold_picture(first, "euclidean"),
+                findings.no_threshold_table(self.runs),
+            )
+        ]
+        if last is not first:
+            pictures.append(
+                Picture(
+                    "no-threshold-last",
+                    f"The same for {last.title}, by cosine",
+                    (meaning, misleads),
+                    lambda: findings.no_threshold_picture(last, "cosine"),
+                )
+            )
+        return pictures
+
+    def _confidence(self, classifying: Sequence[RunView]) -> list[Picture]:
+        first = classifying[0]
+        return [
+            Picture(
+                "confidence",
+                "How sure a classifier is of what it cannot know",
+                findings.CAPTIONS["confidence_picture"],
+                lambda: findings.confidence_picture(classifying),
+            ),
+            Picture(
+                "confident-mistakes",
+                f"The surest mistakes of {first.title}",
+                findings.CAPTIONS["confident_mistakes_picture"],
+                lambda: findings.confident_mistakes_picture(first),
+            ),
+        ]
+
+    def _bias(self) -> list[Picture]:
+        """Softmax with and without bias, where both are among the runs."""
+        softmax = [view for view in self.runs if view.config.loss == "softmax"]
+        with_bias = [view for view in softmax if view.loss.biases is not None]
+        without = [view for view in softmax if view.loss.biases is None]
+        if not with_bias or not without:
+            return []
+        return [
+            Picture(
+                "bias",
+                "What the bias learns",
+                findings.CAPTIONS["bias_picture"],
+                lambda: findings.bias_picture(with_bias[0], without[0]),
+            )
+        ]

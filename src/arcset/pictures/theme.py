@@ -1,0 +1,166 @@
+"""How pictures look: colours and shapes of classes, fonts, and PNG files that never differ."""
+
+import io
+from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager
+from functools import wraps
+from pathlib import Path
+from typing import Any, ParamSpec, TypeVar
+
+import matplotlib
+import numpy as np
+import numpy.typing as npt
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.markers import MarkerStyle
+from matplotlib.path import Path as Outline
+
+from arcset.files import write_bytes
+
+__all__ = [
+    "GREY",
+    "INK",
+    "PALE",
+    "PALETTE",
+    "class_colour",
+    "class_outline",
+    "film_colours",
+    "known_swatches",
+    "new_figure",
+    "png",
+    "save",
+    "style",
+    "styled",
+    "unseen_swatches",
+]
+
+#: Ten colours that stay apart in every common kind of colour blindness (after Okabe and Ito).
+PALETTE = (
+    "#0072B2",  # blue
+    "#E69F00",  # orange
+    "#009E73",  # green
+    "#882255",  # wine
+    "#56B4E9",  # sky
+    "#D55E00",  # vermilion
+    "#CC79A7",  # pink
+    "#8A8A1A",  # olive
+    "#333333",  # black
+    "#332288",  # indigo
+)
+MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "p")
+INK, GREY, PALE = "#222222", "#777777", "#D8D8D8"
+DPI = 150  # of stills: 8 inches are 1,200 pixels, and sharp at the 800 that a README shows
+
+_LOOK: dict[Any, Any] = {
+    "font.family": ["DejaVu Sans"],
+    "font.size": 10.0,
+    "text.color": INK,
+    "axes.edgecolor": GREY,
+    "axes.labelcolor": INK,
+    "axes.facecolor": "white",
+    "axes.linewidth": 0.8,
+    "axes.titlesize": 11.0,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "figure.facecolor": "white",
+    "grid.color": "#E6E6E6",
+    "legend.frameon": False,
+    "legend.fontsize": 9.0,
+    "xtick.color": GREY,
+    "ytick.color": GREY,
+    "xtick.labelsize": 9.0,
+    "ytick.labelsize": 9.0,
+}
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def style() -> AbstractContextManager[None]:
+    """The look, for the length of a `with` block; the caller's own settings come back after it."""
+    return matplotlib.rc_context(_LOOK)
+
+
+def styled(draw: Callable[P, R]) -> Callable[P, R]:
+    """Decorator: the function runs within `style()`."""
+
+    @wraps(draw)
+    def drawn(*args: P.args, **kwargs: P.kwargs) -> R:
+        with style():
+            return draw(*args, **kwargs)
+
+    return drawn
+
+
+def new_figure(width: float, height: float, dpi: float = DPI) -> Figure:
+    """A figure of its own, in inches, with a canvas that draws into memory and nowhere else."""
+    figure = Figure(figsize=(width, height), dpi=dpi)
+    FigureCanvasAgg(figure)
+    return figure
+
+
+@styled
+def png(figure: Figure) -> bytes:
+    """The figure as PNG; equal figures give equal bytes."""
+    buffer = io.BytesIO()
+    canvas: Any = FigureCanvasAgg(figure)
+    canvas.print_png(buffer, metadata={"Software": "arcset"})
+    return buffer.getvalue()
+
+
+def save(figure: Figure, path: Path | str) -> None:
+    """Write the figure to `path` as PNG, whole or not at all."""
+    write_bytes(Path(path), png(figure))
+
+
+def class_colour(number: int) -> str:
+    """The colour of a class; known classes are counted first, then the unseen ones."""
+    return PALETTE[number % len(PALETTE)]
+
+
+def film_colours(classes: int) -> npt.NDArray[np.uint8]:
+    """The colours (K, 3) that a film needs, at most 62: class colours and greys, down to white."""
+    levels = [(colour, share) for colour in PALETTE[:classes] for share in np.linspace(0.25, 1, 5)]
+    greys = [("#000000", share) for share in np.linspace(0, 0.87, 12)]
+    mixed = [255 + share * (_numbers(colour) - 255) for colour, share in greys + levels]
+    return np.array(mixed).round().astype(np.uint8)
+
+
+def _numbers(colour: str) -> npt.NDArray[np.float64]:
+    """`#RRGGBB` as three numbers from 0 to 255."""
+    return np.array([int(colour[place : place + 2], 16) for place in (1, 3, 5)], dtype=np.float64)
+
+
+def class_marker(number: int) -> str:
+    """The shape of a class; a colour that comes again has another shape."""
+    return MARKERS[(number + number // len(PALETTE)) % len(MARKERS)]
+
+
+def class_outline(number: int) -> Outline:
+    """The shape of a class as a path of about unit size."""
+    marker = MarkerStyle(class_marker(number))
+    return marker.get_path().transformed(marker.get_transform())
+
+
+def known_swatches(names: Iterable[str]) -> list[Line2D]:
+    """Legend entries of known classes: filled shapes."""
+    return [_swatch(number, name, class_colour(number)) for number, name in enumerate(names)]
+
+
+def unseen_swatches(names: Iterable[str], first: int) -> list[Line2D]:
+    """Legend entries of unseen classes: hollow shapes, counted from `first`."""
+    return [_swatch(number, name, "white") for number, name in enumerate(names, first)]
+
+
+def _swatch(number: int, name: str, fill: str) -> Line2D:
+    return Line2D(
+        [],
+        [],
+        linestyle="none",
+        marker=class_marker(number),
+        markersize=6,
+        markeredgecolor=class_colour(number),
+        markerfacecolor=fill,
+        label=name,
+    )

@@ -1,0 +1,340 @@
+"""The report in a real browser: it works, alone, at every width, with mouse, finger and keys."""
+
+import re
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from arcset.pictures.report import Section, write_report
+from arcset.pictures.view import RunView
+from arcset.runs import RunConfig
+from arcset.training import train
+
+MEASURES = ("accuracy", "dunn", "dunn_trimmed", "dunn_trimmed_unit", "unseen_auc", "unseen_eer")
+Open = Callable[..., Any]
+
+
+@pytest.fixture(scope="module")
+def report(tmp_path_factory: pytest.TempPathFactory, browser: Any) -> Path:
+    """A page from two tiny real runs, a circle and a sphere."""
+    place = tmp_path_factory.mktemp("report")
+    views = []
+    for loss, dim in (("softmax", 2), ("arcface", 3)):
+        config = RunConfig(
+            data="mnist-sample",
+            classes="0-2",
+            loss=loss,
+            dim=dim,
+            epochs=2,
+            batch=128,
+            snapshot=60,
+            optimizer="adamw",
+            learning_rate=0.002,
+        )
+        views.append(RunView(train(config, place / loss, device="cpu").path))
+    cell = {"mean": 0.5, "low": 0.25, "high": 0.75}
+    losses = {"softmax, no bias": 1.0, "arcface": 2.0}
+    write_report(
+        place / "report.html",
+        title="Two losses on three digits",
+        views=views,
+        comparison={
+            "runs": [{"seed": 0}, {"seed": 1}],
+            "summary": {
+                loss: {name: {k: v * by for k, v in cell.items()} for name in MEASURES}
+                for loss, by in losses.items()
+            },
+        },
+        measures=dict.fromkeys(MEASURES, "what it means"),
+        sections=[Section("Reading", [], "This.", "That.", rows=[["a"] * 30, ["wide"] * 30])],
+        verdict="A word without a break: " + "x" * 80,
+        command="arcset demo " + "--option value " * 20,
+    )
+    return place / "report.html"
+
+
+@pytest.fixture
+def open_page(browser: Any, report: Path) -> Iterator[Open]:
+    """Open the page, offline; afterwards no error may have been said and nothing asked for."""
+    contexts, problems, requests = [], [], []
+
+    def opened(width: int = 1280, **options: Any) -> Any:
+        viewport = {"width": width, "height": 850}
+        context = browser.new_context(viewport=viewport, offline=True, **options)
+        contexts.append(context)
+        context.on("request", lambda request: requests.append(request.url))
+        page = context.new_page()
+        page.on("console", lambda message: problems.append(message.text))
+        page.on("pageerror", lambda error: problems.append(str(error)))
+        page.goto(report.as_uri())
+        assert page.evaluate("arcsetViewer.panels.length") == 2
+        settle(page)
+        return page
+
+    yield opened
+    for context in contexts:
+        context.close()
+    assert problems == []
+    outside = [url for url in requests if not url.startswith("data:")]
+    assert set(outside) == {report.as_uri()}
+
+
+def settle(page: Any) -> None:
+    """Wait until what was asked for is drawn."""
+    page.evaluate("new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
+
+
+def until(page: Any, condition: str) -> None:
+    """Wait for `condition`; playwright's own wait needs eval, which the page's policy forbids."""
+    deadline = time.monotonic() + 20
+    while not page.evaluate(condition):
+        assert time.monotonic() < deadline, f"waited in vain for {condition}"
+        page.wait_for_timeout(20)
+
+
+def picture(page: Any, panel: int = 0) -> str:
+    """What a panel shows, as an address of its pixels."""
+    settle(page)
+    found: str = page.evaluate(f"arcsetViewer.panels[{panel}].canvas.toDataURL()")
+    return found
+
+
+def hover(page: Any, panel: int, part: str, i: int) -> None:
+    page.locator(".panel canvas").nth(panel).scroll_into_view_if_needed()
+    spot = page.evaluate(f"arcsetViewer.position({panel}, '{part}', {i})")
+    page.mouse.move(spot["x"], spot["y"])
+    settle(page)
+
+
+def test_it_opens_at_the_last_epoch_with_test_and_unseen(open_page: Open) -> None:
+    page = open_page()
+    assert page.locator("#epoch-text").inner_text() == "Epoch 2 of 2"
+    assert page.locator(".panel h3").all_inner_texts() == ["softmax", "arcface"]
+    assert page.evaluate("arcsetViewer.parts") == {"train": False, "test": True, "unseen": True}
+    hollow = page.locator("#legend .mark.unseen").count()
+    assert (hollow, page.locator("#legend button").count()) == (7, 10)
+
+
+def test_the_slider_moves_both_pictures_by_mouse_and_by_keys(open_page: Open) -> None:
+    page = open_page()
+    before = picture(page, 0), picture(page, 1)
+    page.locator("#epoch").focus()
+    page.keyboard.press("ArrowLeft")
+    assert page.locator("#epoch-text").inner_text() == "Epoch 1 of 2"
+    assert "after epoch 1" in page.locator(".stats").first.inner_text()
+    after = picture(page, 0), picture(page, 1)
+    assert before[0] != after[0]
+    assert before[1] != after[1]
+    page.keyboard.press("Home")
+    assert page.evaluate("arcsetViewer.time") == 0
+    said = page.locator("#epoch").get_attribute("aria-valuetext")
+    assert said == "Epoch 0 of 2, before training"
+    page.keyboard.press("End")
+    assert picture(page, 0) == before[0]
+    page.locator("#epoch").fill("1")
+    assert picture(page, 0) == after[0]
+
+
+def test_play_runs_from_the_start_to_the_end_and_stops(open_page: Open) -> None:
+    page = open_page()
+    play = page.locator("#play")
+    play.click()
+    assert "Pause" in play.inner_text()
+    until(page, "arcsetViewer.time > 0.1 && arcsetViewer.time < 1.9")
+    assert page.evaluate("arcsetViewer.time % 1") != 0  # between epochs: it moves smoothly
+    play.click()
+    assert "Play" in play.inner_text()
+    stopped = page.evaluate("arcsetViewer.time")
+    settle(page)
+    assert page.evaluate("arcsetViewer.time") == stopped
+    play.press("Enter")
+    until(page, "!arcsetViewer.playing")
+    assert page.evaluate("arcsetViewer.time") == 2
+    assert "Play" in play.inner_text()
+    assert page.locator("#epoch").input_value() == "2"
+
+
+def test_reduced_motion_plays_in_steps_and_does_not_turn(open_page: Open) -> None:
+    page = open_page(reduced_motion="reduce")
+    yaw = page.evaluate("arcsetViewer.yaw")
+    page.locator("#play").click()
+    until(page, "arcsetViewer.time > 0")
+    assert page.evaluate("arcsetViewer.time") in (1, 2)
+    assert page.evaluate("arcsetViewer.yaw") == yaw
+
+
+def test_toggles_show_and_hide_samples_and_runs(open_page: Open) -> None:
+    page = open_page()
+    full = picture(page)
+    for part in ("unseen", "train"):
+        page.locator(f"[data-part={part}]").click()
+        assert picture(page) != full
+        page.locator(f"[data-part={part}]").click()
+        page.mouse.move(0, 0)
+        assert picture(page) == full
+    page.get_by_label("softmax", exact=True).press("Space")
+    assert page.locator(".panel h3").all_inner_texts() == ["arcface"]
+    page.get_by_label("arcface", exact=True).uncheck()
+    assert page.locator(".empty").is_visible()
+    page.get_by_label("softmax", exact=True).check()
+    assert picture(page)
+
+
+def test_a_class_is_picked_out_on_hover_and_by_click(open_page: Open) -> None:
+    page = open_page()
+    full = picture(page)
+    button = page.locator("#legend button").nth(1)
+    button.hover()
+    assert picture(page) != full
+    page.mouse.move(0, 0)
+    assert picture(page) == full
+    button.press("Enter")
+    assert button.get_attribute("aria-pressed") == "true"
+    assert picture(page) != full
+    button.press("Enter")
+    assert picture(page) == full
+
+
+@pytest.mark.parametrize("panel", [0, 1])
+def test_pointing_at_a_sample_shows_its_image_and_angles(open_page: Open, panel: int) -> None:
+    page = open_page()
+    page.locator("[data-part=unseen]").click()
+    hover(page, panel, "test", 0)
+    focus = page.evaluate(
+        f"(({{part, i}}) => [part.name, i, part.classes[i]])(arcsetViewer.panels[{panel}].focus)"
+    )
+    said = page.locator("#tip").inner_text()
+    assert said.startswith(f"{focus[2]} · test")
+    angles = page.evaluate(
+        f"[...arcsetViewer.panels[{panel}].run.pieces.find(p => p.name === 'test')"
+        f".frames.at(-1).angles.slice({3 * focus[1]}, {3 * focus[1] + 3})]"
+    )
+    shown = [float(angle) for angle in re.findall(r"([\d.]+)°", said)]
+    assert shown == pytest.approx([angle / 100 for angle in angles[:2]], abs=0.06)
+    pixels = page.evaluate(
+        "(c => [...c.getContext('2d').getImageData(0, 0, c.width, c.height).data])"
+        "(document.getElementById('tip-image'))"
+    )
+    assert len(pixels) == 28 * 28 * 4
+    assert max(pixels[0::4]) > 150
+    page.mouse.move(0, 0)
+    assert page.locator("#tip").is_hidden()
+
+
+def test_an_unseen_sample_names_the_nearest_center(open_page: Open) -> None:
+    page = open_page()
+    page.locator("[data-part=test]").click()
+    hover(page, 0, "unseen", 4)
+    assert re.search(
+        r"^[3-9] · unseen\s+nearest center: [0-2], [\d.]+° away$",
+        page.locator("#tip").inner_text(),
+    )
+
+
+def test_keys_step_through_the_points_and_turn_the_sphere(open_page: Open) -> None:
+    page = open_page()
+    sphere = page.locator(".panel canvas").nth(1)
+    sphere.focus()
+    page.keyboard.press("n")
+    settle(page)
+    first = page.locator("#tip").inner_text()
+    assert "· test" in first
+    page.keyboard.press("n")
+    page.keyboard.press("p")
+    settle(page)
+    assert page.locator("#tip").inner_text() == first
+    page.keyboard.press("Escape")
+    assert page.locator("#tip").is_hidden()
+    before = picture(page, 1)
+    page.keyboard.press("ArrowRight")
+    assert picture(page, 1) != before
+
+
+def test_dragging_turns_the_sphere(open_page: Open) -> None:
+    page = open_page()
+    before, yaw = picture(page, 1), page.evaluate("arcsetViewer.yaw")
+    canvas = page.locator(".panel canvas").nth(1)
+    canvas.scroll_into_view_if_needed()
+    box = canvas.bounding_box()
+    page.mouse.move(box["x"] + 100, box["y"] + 100)
+    page.mouse.down()
+    page.mouse.move(box["x"] + 200, box["y"] + 130, steps=4)
+    page.mouse.up()
+    page.mouse.move(0, 0)
+    assert page.evaluate("arcsetViewer.yaw") == pytest.approx(yaw + 0.8)
+    assert picture(page, 1) != before
+
+
+def test_a_tap_shows_the_sample_on_a_phone(open_page: Open) -> None:
+    page = open_page(360, has_touch=True)
+    canvas = page.locator(".panel canvas").first
+    canvas.scroll_into_view_if_needed()
+    spot = page.evaluate("arcsetViewer.position(0, 'test', 1)")
+    page.touchscreen.tap(spot["x"], spot["y"])
+    settle(page)
+    tip = page.locator("#tip").bounding_box()
+    assert tip["x"] >= 0
+    assert tip["x"] + tip["width"] <= 360
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [1280, 360])
+def test_nothing_runs_over_the_edge(
+    open_page: Open, artefacts: Path, width: int, scheme: str
+) -> None:
+    page = open_page(width, color_scheme=scheme)
+    page.locator("#losses summary").click()
+    page.locator("#runs summary").first.click()
+    assert page.evaluate("document.scrollingElement.scrollWidth <= innerWidth")
+    lefts = [panel.bounding_box()["x"] for panel in page.locator(".panel").all()]
+    assert (lefts[0] == lefts[1]) == (width == 360)  # stacked on a phone, side by side otherwise
+    page.screenshot(path=artefacts / f"report-{width}-{scheme}.png", full_page=True)
+
+
+def test_light_and_dark_follow_the_system_and_the_button(open_page: Open) -> None:
+    page = open_page(color_scheme="dark")
+    ground = "getComputedStyle(document.body).backgroundColor"
+    dark, drawn = page.evaluate(ground), picture(page)
+    page.locator("#theme").click()
+    light = page.evaluate(ground)
+    assert light != dark
+    assert picture(page) != drawn
+    assert page.locator("#theme").inner_text().endswith("Dark")
+    page.locator("#theme").press("Enter")
+    assert page.evaluate(ground) == dark
+    page = open_page(color_scheme="light")
+    assert page.evaluate(ground) == light
+    page.emulate_media(color_scheme="dark")
+    assert page.evaluate(ground) == dark
+
+
+def test_text_stands_out_from_its_ground(open_page: Open) -> None:
+    """WCAG AA: at least 4.5 to 1 for every text colour on every ground it stands on."""
+
+    def luminance(colour: str) -> float:
+        parts = [int(colour[k : k + 2], 16) / 255 for k in (1, 3, 5)]
+        linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in parts]
+        return sum(w * c for w, c in zip((0.2126, 0.7152, 0.0722), linear, strict=True))
+
+    for scheme in ("light", "dark"):
+        page = open_page(color_scheme=scheme)
+        read = "name => getComputedStyle(document.documentElement).getPropertyValue(name).trim()"
+        pairs = [("--ink", g) for g in ("--ground", "--card", "--tint")]
+        pairs += [("--soft", g) for g in ("--ground", "--card")]
+        pairs += [("--accent", g) for g in ("--ground", "--card")] + [("--on-accent", "--accent")]
+        for text, ground in pairs:
+            levels = sorted(luminance(page.evaluate(read, name)) for name in (text, ground))
+            assert (levels[1] + 0.05) / (levels[0] + 0.05) >= 4.5, (scheme, text, ground)
+
+
+def test_every_control_has_a_name(open_page: Open) -> None:
+    page = open_page()
+    nameless = page.evaluate(
+        "[...document.querySelectorAll('button, input, canvas[tabindex], img, [role=region]')]"
+        ".filter(e => !(e.getAttribute('aria-label') || e.getAttribute('alt') || e.labels?.length"
+        " || e.textContent.trim())).map(e => e.outerHTML)"
+    )
+    assert nameless == []

@@ -1,0 +1,236 @@
+"""`arcset explain` on real, tiny runs: every number is the loss's own, every mistake one line."""
+
+import json
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+from torch.nn import functional as F
+
+from arcset import training
+from arcset.cli import app as application
+from arcset.cli.explain import explain
+from arcset.margins import Samples
+from arcset.models import embed
+from arcset.numerics import unit_rows
+from arcset.pictures.explanation import explain as walk
+from arcset.pictures.explanation_picture import explanation_picture
+from arcset.pictures.subject import image_subject, sample_subject
+from arcset.pictures.theme import png
+from arcset.pictures.view import RunView
+from arcset.runs import RunConfig
+
+if not any(command.callback is explain for command in application.app.registered_commands):
+    application.app.command()(explain)
+
+RUNS = {
+    "arcface": {"loss": "arcface", "scale": 8.0, "margin": 0.5},
+    "biased": {"loss": "cosface", "scale": 8.0, "margin": 0.3, "dim": 4, "options": {"bias": True}},
+    "normface": {"loss": "normface", "scale": 8.0},
+    "softmax": {"loss": "softmax"},
+    "intra": {"loss": "intra", "scale": 8.0, "margin": 0.4, "options": {"base": "arcface"}},
+    "triplet": {"loss": "triplet"},
+}
+CLASSIFIERS = [name for name in RUNS if name != "triplet"]
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("runs")
+    common = {"data": "mnist-sample", "classes": "0-2", "dim": 2, "epochs": 1, "batch": 64}
+    common |= {"optimizer": "adamw", "learning_rate": 0.002, "snapshot": 0}
+    for name, settings in RUNS.items():
+        training.train(RunConfig(**{**common, **settings}), folder / name, device="cpu")
+    return {name: folder / name for name in RUNS}
+
+
+@pytest.fixture(scope="module")
+def views(runs):
+    return {name: RunView(path) for name, path in runs.items()}
+
+
+def embedded(view, part, index):
+    images = getattr(view.selection, part).images
+    return embed(view.network, torch.tensor(images[index].copy())[None, None])
+
+
+# The arithmetic.
+
+
+@pytest.mark.parametrize("name", CLASSIFIERS)
+@pytest.mark.parametrize("index", [0, 7, 150])
+def test_every_number_is_the_losss_own(views, name, index):
+    view = views[name]
+    found = walk(view, sample_subject(view, index))
+    x = embedded(view, "test", index)
+    label = torch.tensor([int(view.selection.test.labels[index])])
+    loss = view.loss
+    with torch.no_grad():
+        logits, seen = loss.logits(x), loss.logits(x, label)
+    assert list(found.embedding) == x[0].tolist()
+    assert [step.logit for step in found.steps] == logits[0].tolist()
+    assert [step.probability for step in found.steps] == logits.softmax(1)[0].tolist()
+    assert found.cross_entropy == F.cross_entropy(seen, label).item()
+    if found.margin is not None:
+        assert [step.margined_logit for step in found.steps] == seen[0].tolist()
+        assert [step.margined_probability for step in found.steps] == seen.softmax(1)[0].tolist()
+    weight = loss.trained_centers().detach().double().numpy()
+    for step, row in zip(found.steps, weight, strict=True):
+        vector = x[0].double().numpy()
+        assert step.dot == pytest.approx(vector @ row, abs=1e-4)
+        assert step.center_norm == pytest.approx(np.linalg.norm(row), rel=1e-6)
+        assert step.cosine == pytest.approx(step.dot / (found.norm * step.center_norm), abs=1e-5)
+        assert np.cos(np.radians(step.angle)) == pytest.approx(step.cosine, abs=1e-5)
+
+
+@pytest.mark.parametrize("name", ["arcface", "biased", "intra"])
+def test_scaled_margined_cosine_is_the_target_logit(views, name):
+    view = views[name]
+    found = walk(view, sample_subject(view, 3))
+    target = found.steps[found.subject.target]
+    holder = view.loss.base if name == "intra" else view.loss
+    x, label = embedded(view, "test", 3), torch.tensor([found.subject.target])
+    samples = Samples(label, unit_rows(x)[1], int(holder.step))
+    assert found.margin.margined == holder.margin(torch.tensor([target.cosine]), samples).item()
+    assert found.margin.cosine == target.cosine
+    expected = torch.tensor(found.margin.margined) * holder.scale + (target.bias or 0.0)
+    assert target.margined_logit == pytest.approx(expected.item(), abs=1e-6)
+    for step in found.steps:
+        assert step.logit == pytest.approx(holder.scale * step.cosine + (step.bias or 0), abs=1e-6)
+
+
+def test_softmax_adds_its_bias_and_has_no_margin(views):
+    found = walk(views["softmax"], sample_subject(views["softmax"], 0))
+    assert found.margin is None
+    for step in found.steps:
+        assert step.logit == pytest.approx(step.dot + step.bias, abs=1e-5)
+        assert step.margined_logit is None
+    assert walk(views["normface"], sample_subject(views["normface"], 0)).margin is None
+
+
+def test_triplet_compares_with_test_samples_and_leaves_itself_out(views):
+    view = views["triplet"]
+    found = walk(view, sample_subject(view, 5))
+    unit, labels = view.test.embeddings.astype(np.float64), view.test.labels
+    cosines = unit @ unit[5]
+    assert found.steps == ()
+    for number, near in enumerate(found.neighbours):
+        members = [i for i in np.flatnonzero(labels == number) if i != 5]
+        assert near.mean_cosine == pytest.approx(cosines[members].mean(), abs=1e-5)
+        assert near.nearest != 5
+        assert near.nearest_cosine == pytest.approx(cosines[members].max(), abs=1e-5)
+
+
+@pytest.mark.parametrize("name", list(RUNS))
+def test_the_picture_is_drawn_and_never_differs(views, name):
+    view = views[name]
+    found = walk(view, sample_subject(view, 2, "unseen" if name == "arcface" else "test"))
+    first = png(explanation_picture(view, found))
+    assert first.startswith(b"\x89PNG")
+    assert first == png(explanation_picture(view, found))
+
+
+# The command.
+
+
+def test_a_table_with_sentences(arcset_command, runs, tmp_path):
+    outcome = arcset_command("explain", runs["arcface"], 4, "--picture", "four.png")
+    assert outcome.code == 0, outcome.err
+    for word in ("test sample 4", "← target", "with margin", "the margin moves", "−log p"):
+        assert word in outcome.out
+    assert (tmp_path / "four.png").read_bytes().startswith(b"\x89PNG")
+    assert "note" not in outcome.err
+
+
+def test_json_holds_everything(arcset_command, runs, views):
+    outcome = arcset_command("explain", runs["biased"], 4, "--part", "train", "--json")
+    content = json.loads(outcome.out)
+    assert content == walk(views["biased"], sample_subject(views["biased"], 4, "train")).json()
+    assert [step["name"] for step in content["classes"]] == ["0", "1", "2"]
+
+
+def test_unseen_has_no_target_but_nearest_centers(arcset_command, runs):
+    outcome = arcset_command("explain", runs["arcface"], 4, "--unseen")
+    for word in ("never trained on", "there is no target", "nearest centers", "wrong"):
+        assert word in outcome.out
+    assert "← target" not in outcome.out
+    assert outcome.out == arcset_command("explain", runs["arcface"], 4, "--part", "unseen").out
+
+
+def test_triplet_says_that_it_has_no_centers(arcset_command, runs):
+    outcome = arcset_command("explain", runs["triplet"], 4)
+    assert "no class centers" in outcome.out
+    assert "mean cosine" in outcome.out
+
+
+def test_an_image_file_gives_what_the_sample_gives(arcset_command, runs, views, tmp_path):
+    images = views["arcface"].selection.test
+    Image.fromarray(images.images[9]).save(tmp_path / "nine.png")
+    target = images.class_names[images.labels[9]]
+    words = ("explain", runs["arcface"], "nine.png", "--json")
+    from_file = json.loads(arcset_command(*words, "--target", target).out)
+    sample = json.loads(arcset_command("explain", runs["arcface"], 9, "--json").out)
+    assert from_file["classes"] == sample["classes"]
+    assert from_file["subject"]["notes"] == []
+    without = json.loads(arcset_command(*words).out)
+    assert without["margin"] is None
+    assert "--target" in without["subject"]["notes"][0]
+
+
+def test_what_is_done_to_an_image_is_said(views, tmp_path):
+    digit = views["arcface"].selection.test.images[9]
+    Image.fromarray(255 - digit).resize((60, 40)).save(tmp_path / "paper.png")
+    notes = " ".join(image_subject(views["arcface"], tmp_path / "paper.png").notes)
+    assert "resized from 60×40 to 28×28, which changes its proportions" in notes
+    assert "its border is bright" in notes
+    clear = np.zeros((28, 28, 4), np.uint8)
+    clear[..., 0] = 255
+    Image.fromarray(clear).save(tmp_path / "clear.png")
+    subject = image_subject(views["arcface"], tmp_path / "clear.png", "1")
+    assert "transparent pixels are taken as black" in subject.notes
+    assert subject.image.max() == 0
+    Image.fromarray(digit.astype(np.uint16) * 257).save(tmp_path / "deep.png")
+    deep = image_subject(views["arcface"], tmp_path / "deep.png", "1")
+    np.testing.assert_array_equal(deep.image, digit)
+    assert "16 bits" in deep.notes[0]
+    Image.fromarray(np.full((28, 28, 3), (200, 0, 0), np.uint8)).save(tmp_path / "red.png")
+    assert (
+        "colours were turned to grey"
+        in image_subject(views["arcface"], tmp_path / "red.png", "1").notes
+    )
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("9999",), "no sample 9999 in part 'test'"),
+        (("3", "--part", "attic"), "part 'attic' is unknown"),
+        (("3", "--unseen", "--part", "train"), "contradict"),
+        (("3", "--target", "1"), "--target is for image files"),
+        (("3", "--picture", "three.jpg"), "ends in .png"),
+        (("missing.png",), "missing.png is not there"),
+        (("text.png",), "text.png cannot be read as an image"),
+        (("torn.png",), "torn.png cannot be read as an image"),
+        (("wide.tif",), "32 bits per pixel"),
+        (("good.png", "--target", "7"), "no class is called '7'"),
+        (("good.png", "--unseen"), "is for sample numbers"),
+    ],
+)
+def test_a_mistake_is_one_line(arcset_command, runs, tmp_path, words, said):
+    (tmp_path / "text.png").write_text("no image")
+    good = Image.fromarray(np.random.default_rng(0).integers(0, 255, (28, 28), dtype=np.uint8))
+    good.save(tmp_path / "good.png")
+    (tmp_path / "torn.png").write_bytes((tmp_path / "good.png").read_bytes()[:300])
+    Image.fromarray(np.zeros((28, 28), np.float32)).save(tmp_path / "wide.tif")
+    outcome = arcset_command("explain", runs["arcface"], *words)
+    assert outcome.code == 2
+    assert said in outcome.err
+    assert len(outcome.err.strip().splitlines()) == 1
+    assert not outcome.out
+
+
+def test_a_missing_run_is_one_line(arcset_command):
+    outcome = arcset_command("explain", "nowhere", 3)
+    assert outcome.code == 2
+    assert "nowhere holds no run" in outcome.err

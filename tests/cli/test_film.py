@@ -1,0 +1,51 @@
+"""`arcset film` from the outside."""
+
+import pytest
+from PIL import Image
+
+from arcset.runs import RunConfig
+from arcset.training import train
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    config = RunConfig(data="mnist-sample", classes="0-1", dim=2, epochs=1, batch=100, snapshot=40)
+    return train(config, tmp_path_factory.mktemp("runs") / "arcface").path
+
+
+def test_film_is_written_where_asked(arcset_command, run, tmp_path):
+    words = ["--out", "film.gif", "--parts", "train,test", "--fps", "4", "--width", "300"]
+    done = arcset_command("film", run, *words, "--seconds-per-epoch", "1")
+    assert done.code == 0, done.err
+    assert done.out == ""
+    assert "the film is film.gif" in done.err
+    with Image.open(tmp_path / "film.gif") as film:
+        assert (film.n_frames, film.width) == (5, 300)
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--out", "film.avi"], "a film ends in .gif or .mp4"),
+        (["--out", "film.gif", "--parts", "tset"], "part must be one of train, test, not 'tset'"),
+        (["--out", "film.gif", "--fps", "0"], "fps must lie in 1 .. 50, not 0"),
+    ],
+)
+def test_mistakes_are_one_line(arcset_command, run, tmp_path, words, message):
+    done = arcset_command("film", run, *words)
+    assert done.code == 2
+    assert message in done.err
+    assert "Traceback" not in done.err
+    assert not list(tmp_path.glob("film*"))
+
+
+def test_a_folder_without_a_run_is_named(arcset_command, tmp_path):
+    done = arcset_command("film", tmp_path, "--out", "film.gif")
+    assert done.code == 2
+    assert "holds no run" in done.err
+
+
+def test_help_shows_an_example(arcset_command):
+    assert (
+        "arcset film runs/softmax runs/arcface --out film.gif" in arcset_command("film", "-h").out
+    )

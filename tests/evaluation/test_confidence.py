@@ -1,0 +1,107 @@
+"""Confidence against plain loops, torch's softmax and scikit-learn."""
+
+import json
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+from sklearn.metrics import roc_auc_score
+
+from arcset.errors import InputError, OptionError
+from arcset.evaluation import confidence
+
+
+def surest(logits):
+    return torch.softmax(torch.tensor(logits, dtype=torch.float64), dim=1).amax(dim=1).numpy()
+
+
+@pytest.fixture(scope="module")
+def batches():
+    generator = np.random.default_rng(1)
+    labels = generator.integers(0, 5, 300)
+    known = generator.normal(size=(300, 5)) + 3 * np.eye(5)[labels]
+    return known, labels, 2 * generator.normal(size=(200, 5))
+
+
+def test_every_number_equals_its_definition(batches):
+    known, labels, unseen = batches
+    found = confidence(known, labels, unseen, examples=4)
+    for part, logits in ((found.known, known), (found.unseen, unseen)):
+        expected = surest(logits)
+        assert part.count == len(logits)
+        assert part.mean == pytest.approx(expected.mean())
+        assert part.median == pytest.approx(sorted(expected)[len(expected) // 2], rel=0.05)
+        assert part.quantiles[0.5] == part.median
+        for share, value in part.quantiles.items():
+            assert value == pytest.approx(np.quantile(expected, share))
+        for level, value in part.above.items():
+            assert value == sum(p > level for p in expected) / len(expected)
+    right = sum(max(range(5), key=known[i].__getitem__) == labels[i] for i in range(300))
+    assert found.accuracy == right / 300
+    truth = [1] * 300 + [0] * 200
+    assert found.auc == pytest.approx(
+        roc_auc_score(truth, np.concatenate((surest(known), surest(unseen))))
+    )
+    by_hand = sorted(range(200), key=lambda i: -surest(unseen)[i])[:4]
+    assert [example.index for example in found.examples] == by_hand
+    for example in found.examples:
+        assert example.label == unseen[example.index].argmax()
+        assert example.probability == pytest.approx(surest(unseen)[example.index])
+
+
+whole = st.integers(-4, 4).map(float)
+
+
+@given(
+    known=arrays(np.float64, (6, 3), elements=whole),
+    unseen=arrays(np.float64, (5, 3), elements=whole),
+)
+def test_auc_counts_ties_half(known, unseen):
+    found = confidence(known, [0, 1, 2, 0, 1, 2], unseen)
+    a, b = surest(known).round(12), surest(unseen).round(12)
+    wins = sum((p > q) + 0.5 * (p == q) for p in a for q in b)
+    assert found.auc == pytest.approx(wins / 30)
+    assert found.auc == pytest.approx(roc_auc_score([1] * 6 + [0] * 5, np.concatenate((a, b))))
+
+
+def test_probabilities_that_round_to_one_still_differ():
+    found = confidence([[200.0, 0.0]], [0], [[100.0, 0.0], [0.0, 150.0]])
+    assert found.unseen.median == 1.0
+    assert found.auc == 1.0
+    assert [example.index for example in found.examples] == [1, 0]
+
+
+def test_takes_tensors_and_says_what_it_found(batches):
+    known, labels, unseen = batches
+    found = confidence(torch.tensor(known), torch.tensor(labels), torch.tensor(unseen), examples=2)
+    content = json.loads(json.dumps(found.json()))
+    assert content["auc"] == found.auc
+    assert content["known"]["above"]["0.99"] == found.known.above[0.99]
+    assert content["examples"][0]["index"] == found.examples[0].index
+    assert f"{found.unseen.mean:.4f}" in found.table()
+    assert "share above 0.99" in found.table()
+
+
+@pytest.mark.parametrize(
+    ("known", "labels", "unseen", "words"),
+    [
+        ([[1.0, 2.0]], [0], [[1.0]], "2 columns and unseen_logits 1"),
+        ([[1.0]], [0], [[1.0]], "at least two"),
+        ([[1.0, 2.0]], [2], [[1.0, 2.0]], "known_labels hold 2"),
+        ([[1.0, 2.0]], [-1], [[1.0, 2.0]], "known_labels hold -1"),
+        ([[1.0, np.inf]], [0], [[1.0, 2.0]], "known_logits hold inf"),
+        ([[1.0, 2.0]], [0], np.ones((0, 2)), "unseen_logits have shape"),
+    ],
+)
+def test_refuses_bad_input(known, labels, unseen, words):
+    with pytest.raises(InputError, match=words):
+        confidence(known, labels, unseen)
+
+
+@pytest.mark.parametrize("examples", [-1, 1.5, True])
+def test_refuses_a_bad_number_of_examples(examples):
+    with pytest.raises(OptionError, match="examples"):
+        confidence([[1.0, 2.0]], [0], [[1.0, 2.0]], examples=examples)

@@ -1,0 +1,179 @@
+"""The no-threshold finder against all triples, compared one by one in exact arithmetic."""
+
+import json
+import time
+from fractions import Fraction
+from itertools import product
+from unittest import mock
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from arcset.errors import InputError, OptionError
+from arcset.evaluation import distance_rows, no_threshold
+
+METRICS = ("euclidean", "cosine")
+
+
+# References: one triple at a time, in whole numbers, so that ties are ties.
+
+
+def squared(x, y):
+    return sum((p - q) ** 2 for p, q in zip(x, y, strict=True))
+
+
+def signed_square_of_cosine(x, y):
+    """cos²θ with the sign of cos θ: it orders pairs as cos θ does, and is a fraction."""
+    dot = sum(p * q for p, q in zip(x, y, strict=True))
+    return Fraction(dot * abs(dot), squared(x, [0] * len(x)) * squared(y, [0] * len(y)))
+
+
+def nearer(metric, a, c, b):
+    """Whether a is nearer to c than to b."""
+    if metric == "euclidean":
+        return squared(a, c) < squared(a, b)
+    return signed_square_of_cosine(a, c) > signed_square_of_cosine(a, b)
+
+
+def distance(metric, x, y):
+    x, y = np.array(x, float), np.array(y, float)
+    if metric == "euclidean":
+        return np.linalg.norm(x - y)
+    return 1 - x @ y / (np.linalg.norm(x) * np.linalg.norm(y))
+
+
+def reference(rows, labels, metric):
+    count = len(rows)
+    triples = [
+        (a, b, c)
+        for a, b, c in product(range(count), repeat=3)
+        if a != b and labels[a] == labels[b] != labels[c]
+    ]
+    violated = [t for t in triples if nearer(metric, rows[t[0]], rows[t[2]], rows[t[1]])]
+    gaps = {
+        (a, b, c): distance(metric, rows[a], rows[b]) - distance(metric, rows[a], rows[c])
+        for a, b, c in triples
+    }
+    anchors = {a for a, _, _ in triples}
+    share = len({a for a, _, _ in violated}) / len(anchors)
+    return share, len(violated) / len(triples), gaps
+
+
+@st.composite
+def labelled_rows(draw):
+    """Few whole numbers, so that many distances and angles are equal, and some rows repeat."""
+    dim = draw(st.integers(1, 4))
+    coordinate = st.integers(-3, 3)
+    rows = draw(st.lists(st.tuples(*[coordinate] * dim), min_size=3, max_size=12))
+    labels = draw(st.lists(st.integers(0, 2), min_size=len(rows), max_size=len(rows)))
+    sizes = np.bincount(labels)
+    assume((sizes > 0).sum() > 1 and sizes.max() > 1)
+    return rows, labels
+
+
+@pytest.mark.parametrize("metric", METRICS)
+@given(data=labelled_rows(), block=st.sampled_from([1, 7, 2**21]))
+def test_equals_all_triples_one_by_one(metric, data, block):
+    rows, labels = data
+    assume(metric == "euclidean" or all(any(row) for row in rows))
+    with mock.patch.object(distance_rows, "BLOCK_DISTANCES", block):
+        found = no_threshold(np.array(rows), labels, metric)
+    share, triples_share, gaps = reference(rows, labels, metric)
+    assert found.share == share
+    assert found.triples_share == triples_share
+    assert found.triples == len(gaps)
+    assert gaps[found.worst] == pytest.approx(max(gaps.values()), abs=1e-11)
+    assert found.same_distance - found.other_distance == pytest.approx(gaps[found.worst], abs=1e-11)
+    assert found.found == (share > 0)
+
+
+@pytest.mark.parametrize("metric", METRICS)
+@pytest.mark.parametrize("dim", [2, 40])
+def test_equals_plain_comparison_on_random_rows(metric, dim):
+    generator = np.random.default_rng(3)
+    labels = generator.integers(0, 4, 90)
+    rows = (generator.normal(size=(4, dim))[labels] + generator.normal(size=(90, dim))) * 0.7
+    found = no_threshold(rows.astype(np.float32), labels, metric)
+    exact = rows.astype(np.float32).astype(np.float64)
+    if metric == "cosine":
+        exact /= np.linalg.norm(exact, axis=1, keepdims=True)
+    far = np.linalg.norm(exact[:, None] - exact, axis=2)  # between unit rows: grows with 1 − cos θ
+    same = labels[:, None] == labels
+    b = same & ~np.eye(90, dtype=bool)
+    violated = (far[:, None, :] < far[:, :, None]) & b[:, :, None] & ~same[:, None, :]
+    assert found.triples_share == violated.sum() / (b[:, :, None] & ~same[:, None, :]).sum()
+    assert found.share == violated.any(axis=(1, 2)).mean()
+
+
+def test_tells_points_apart_that_the_product_form_confuses():
+    """1e-9 apart at a distance of 1: the squares differ by 1e-18, below the rounding of 1."""
+    rows = [[0.0], [2e-9], [1e-9], [1.0]]
+    found = no_threshold(rows, [0, 0, 1, 1])
+    assert (found.share, found.triples_share) == (1.0, 5 / 8)
+    assert found.worst[:2] == (2, 3)
+
+
+@pytest.mark.parametrize("size", [1e-200, 1.0, 1e200])
+def test_works_at_any_size(size):
+    rows = np.array([[0.0, 1.0], [3.0, 1.0], [4.0, 1.0], [9.0, 1.0]]) * size
+    found = no_threshold(rows, [0, 0, 1, 1])
+    assert (found.share, found.triples_share, found.worst) == (0.5, 0.375, (2, 3, 1))
+    assert found.same_distance == pytest.approx(5 * size)
+    assert found.other_distance == pytest.approx(size)
+
+
+def test_without_such_a_triple_the_nearest_to_one_is_named():
+    found = no_threshold([[0.0], [1.0], [10.0], [12.0]], [0, 0, 1, 1])
+    assert (found.share, found.triples_share, found.found) == (0.0, 0.0, False)
+    assert found.worst == (2, 3, 1)
+    assert "nearest to one" in found.table()
+
+
+def test_single_samples_are_no_anchors():
+    found = no_threshold([[0.0], [5.0], [1.0]], [0, 0, 1])
+    assert (found.anchors, found.share, found.triples) == (2, 1.0, 2)
+
+
+def test_takes_tensors_and_says_what_it_found():
+    rows = torch.tensor([[0.0], [3.0], [4.0], [9.0]], dtype=torch.bfloat16, requires_grad=True)
+    found = no_threshold(rows, torch.tensor([0, 0, 1, 1]))
+    assert json.loads(json.dumps(found.json())) == {
+        "metric": "euclidean",
+        "share": 0.5,
+        "triples_share": 0.375,
+        "worst": [2, 3, 1],
+        "same_distance": 5.0,
+        "other_distance": 1.0,
+        "anchors": 4,
+        "triples": 8,
+    }
+    assert "50.0000%" in found.table()
+    assert "2, 3, 1" in found.table()
+
+
+@pytest.mark.parametrize(
+    ("rows", "labels", "metric", "kind", "words"),
+    [
+        ([[1.0], [2.0]], [4, 4], "euclidean", InputError, "class 4 only"),
+        ([[1.0], [2.0]], [0, 1], "euclidean", InputError, "has one sample"),
+        ([[1.0], [2.0]], [0], "euclidean", InputError, "one label per embedding"),
+        ([[1.0], [np.nan]], [0, 1], "euclidean", InputError, "row 1"),
+        ([[1.0], [0.0], [2.0]], [0, 0, 1], "cosine", InputError, "all zero in row 1"),
+        ([[1.0], [2.0]], [0, 1], "manhattan", OptionError, "euclidean, cosine"),
+    ],
+)
+def test_refuses_bad_input(rows, labels, metric, kind, words):
+    with pytest.raises(kind, match=words):
+        no_threshold(rows, labels, metric)
+
+
+def test_ten_thousand_samples_take_seconds():
+    generator = np.random.default_rng(0)
+    labels = generator.integers(0, 10, 10_000)
+    rows = generator.normal(size=(10, 16))[labels] + generator.normal(size=(10_000, 16))
+    start = time.perf_counter()
+    no_threshold(rows.astype(np.float32), labels)
+    assert time.perf_counter() - start < 20
