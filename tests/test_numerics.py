@@ -1,5 +1,6 @@
 import math
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given
@@ -69,7 +70,7 @@ def test_anchored_keeps_inner_values():
 
 
 def test_lies_in():
-    assert lies_in(1.0, 0, 1)
-    assert not lies_in(1.0, 0, 1, open_high=True)
-    assert not lies_in(math.nan, 0, 1)
-    assert not lies_in(math.inf, 0, math.inf)
+    assert lies_in(0, 0, 1)
+    assert lies_in(np.float32(0.5), 0, 1)
+    for value in (1.0, math.nan, math.inf, True, "0.5", None):
+        assert not lies_in(value, 0, 1)

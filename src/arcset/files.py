@@ -1,7 +1,7 @@
 """Writing files so that nothing half-written is ever found under the final name."""
 
 import os
-import tempfile
+import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,14 +16,12 @@ def replacing(path: Path) -> Iterator[Path]:
     If the block raises, the temporary file goes and whatever stood at `path` stays.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".part", dir=path.parent)
-    os.close(handle)
-    part = Path(name)
+    part = path.parent / f".{path.name}.{secrets.token_hex(4)}.part"
+    os.close(os.open(part, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666))  # the umask applies
     try:
         yield part
         with part.open("rb") as written:
             os.fsync(written.fileno())
-        part.chmod(0o666 & ~_umask())
         part.replace(path)
     finally:
         part.unlink(missing_ok=True)
@@ -38,9 +36,3 @@ def write_bytes(path: Path, content: bytes) -> None:
 def write_text(path: Path, content: str) -> None:
     """Write `content` to `path` as UTF-8, or leave `path` as it was."""
     write_bytes(path, content.encode())
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask

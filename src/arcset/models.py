@@ -50,8 +50,6 @@ def resolved(config: RunConfig, loss: Loss) -> RunConfig:
     """The configuration with the scale and margin that were chosen for the loss written into it."""
     settings = loss.settings()
     direct = {key: settings.pop(key) for key in ("scale", "margin") if key in settings}
-    if config.margin is not None and "margin" not in direct:
-        settings.pop("m2", None)  # combined: `margin` says it already
     return config.replace(**direct, options={**config.options, **settings})
 
 

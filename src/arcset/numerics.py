@@ -4,7 +4,7 @@ All of them keep values exact and gradients finite where the textbook formula do
 cos θ = ±1, for zero rows, and in half precision.
 """
 
-import math
+from numbers import Real
 from typing import Any
 
 import torch
@@ -43,14 +43,16 @@ def unit_rows(rows: Tensor) -> tuple[Tensor, Tensor]:
 
     Rows are first divided by their largest entry, so that neither 1e-30 nor 1e+30 under- or
     overflows when squared; the result does not depend on that divisor, so it needs no gradient.
-    A zero row has no direction: it stays zero, with the gradient it would have at length 1.
+    A zero row has no direction: it stays zero, with the gradient it would have at length 1; and so
+    does one so short that the gradient, which grows as 1/‖x‖, could not be held (about 1e-30 in
+    float32).
 
         >>> unit_rows(torch.tensor([[3.0, 4.0], [0.0, 0.0]]))
         (tensor([[0.6000, 0.8000],
                 [0.0000, 0.0000]]), tensor([5., 0.]))
     """
     peak = rows.detach().abs().amax(dim=1, keepdim=True)  # (N, 1)
-    peak = torch.where(peak > 0, peak, 1.0)
+    peak = torch.where(peak > torch.finfo(rows.dtype).tiny * 1e8, peak, 1.0)
     scaled = rows / peak
     length = torch.linalg.vector_norm(scaled, dim=1, keepdim=True)  # (N, 1)
     unit = scaled / torch.where(length > 0, length, 1.0)
@@ -83,6 +85,7 @@ def angle(cosine: Tensor) -> Tensor:
     return theta + (value.arccos() - theta).detach()
 
 
-def lies_in(value: float, low: float, high: float, *, open_high: bool = False) -> bool:
-    """Whether a finite `value` lies in [low, high], or in [low, high) with `open_high`."""
-    return math.isfinite(value) and low <= value and (value < high if open_high else value <= high)
+def lies_in(value: object, low: float, high: float) -> bool:
+    """Whether `value` is a number, numpy's included, that lies in [low, high); NaN never does."""
+    number = isinstance(value, Real) and not isinstance(value, bool)
+    return number and bool(low <= value < high)  # type: ignore[operator]

@@ -17,10 +17,10 @@ __all__ = ["Registry", "unknown_name"]
 T = TypeVar("T")
 
 
-def unknown_name(kind: str, name: str, known: Iterable[str]) -> OptionError:
+def unknown_name(kind: str, name: object, known: Iterable[str]) -> OptionError:
     """The error for a name that nothing is registered under, with the nearest known one."""
     names = sorted(known)
-    near = difflib.get_close_matches(name, names, n=1)
+    near = difflib.get_close_matches(str(name), names, n=1)
     hint = f"did you mean {near[0]!r}? Known" if near else "known"
     return OptionError(f"no {kind} is called {name!r}; {hint}: {', '.join(names)}")
 
@@ -57,6 +57,7 @@ class Registry(Generic[T]):
 
     def add(self, name: str, entry: T) -> None:
         """Enter one thing; a name that is taken is refused."""
+        self._load()
         if name in self._entries:
             raise OptionError(f"a {self.kind} called {name!r} is registered already")
         self._entries[name] = entry

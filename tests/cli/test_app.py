@@ -63,6 +63,10 @@ def test_python_m():
         (["compare", "mnist-sample", "--seeds", "0"], "seeds must be at least 1"),
         (["data", "download", "nosuch"], "no dataset is called 'nosuch'"),
         (["nosuch"], "No such command"),
+        (["train", "mnist-sample", "--out", "x", "--device", "meta"], "'meta' is not available"),
+        (["train", "mnist-sample", "--out", "x", "--loss", "center:base=5"], "no loss is called"),
+        (["train", "mnist-sample", "--out", "/dev/null/x"], "arcset: "),
+        (["train", "--resume", "x", "--set", "a=1"], "leave out --set"),
     ],
 )
 def test_wrong_use_is_one_line_exit_2_and_writes_nothing(arcset_command, tmp_path, words, message):

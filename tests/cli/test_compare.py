@@ -2,7 +2,7 @@
 
 import json
 
-from arcset.cli.demo import SPECS
+from arcset.cli.demo import SPECS, verdict
 
 SMALL = [
     "mnist-sample",
@@ -60,3 +60,31 @@ def test_demo(arcset_command, tmp_path):
     assert [run["loss"] for run in saved["runs"]] == [spec.label for spec in SPECS]
     scales = {run["scale"] for run in saved["runs"] if run["scale"] is not None}
     assert len(scales) == 1, "the demo compares at a matched scale"
+
+
+def summary(**measures):
+    losses = ("arcface", "normface")
+    return {
+        loss: {name: {"mean": values[place]} for name, values in measures.items()}
+        for place, loss in enumerate(losses)
+    }
+
+
+def test_the_verdict_follows_the_figures():
+    good = verdict(summary(accuracy=(0.99, 0.985), dunn_trimmed=(18, 11), unseen_auc=(0.6, 0.7)))
+    assert "so accuracy does not choose between them" in good
+    assert "makes classes more compact" in good
+    assert "no promise for the unknown" in good
+    bad = verdict(summary(accuracy=(0.2, 0.3), dunn_trimmed=(0, 0), unseen_auc=(0.9, 0.95)))
+    assert "does not choose" not in bad
+    assert "makes classes no more compact" in bad
+    assert "no promise" not in bad
+
+
+def test_a_folder_in_the_way_is_found_before_the_first_run(arcset_command, tmp_path):
+    (tmp_path / "out" / "arcface-0").mkdir(parents=True)
+    (tmp_path / "out" / "arcface-0" / "config.toml").write_text("")
+    done = arcset_command("compare", *SMALL, "--losses", "softmax,arcface", "--out", "out")
+    assert done.code == 2
+    assert "already holds a run" in done.err
+    assert not (tmp_path / "out" / "softmax-0").exists()

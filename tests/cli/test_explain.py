@@ -137,7 +137,7 @@ def test_the_picture_is_drawn_and_never_differs(views, name):
 def test_a_table_with_sentences(arcset_command, runs, tmp_path):
     outcome = arcset_command("explain", runs["arcface"], 4, "--picture", "four.png")
     assert outcome.code == 0, outcome.err
-    for word in ("test sample 4", "← target", "with margin", "the margin moves", "−log p"):
+    for word in ("test sample 4", "← target", "probability with", "the margin moves", "−log p"):
         assert word in outcome.out
     assert (tmp_path / "four.png").read_bytes().startswith(b"\x89PNG")
     assert "note" not in outcome.err

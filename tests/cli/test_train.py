@@ -71,6 +71,22 @@ def test_configuration_file(arcset_command, tmp_path):
     assert (c.loss, c.options, c.dim) == ("cosface", {}, 2)
 
 
+def test_part_of_a_configuration_file(arcset_command, tmp_path):
+    (tmp_path / "some.toml").write_text('epochs = 1\nloss = "cosface"\n')
+    done = arcset_command("train", *SMALL, "--config", "some.toml", "--out", "run")
+    assert done.code == 0
+    config = Run.open(tmp_path / "run").config
+    assert (config.epochs, config.loss, config.batch) == (1, "cosface", 100)
+
+
+def test_one_unseen_class_and_the_report(arcset_command, tmp_path):
+    words = ["mnist-sample", "--classes", "0-8", "--dim", "2", "--epochs", "1", "--batch", "512"]
+    done = arcset_command("train", *words, "--out", "odd [/name] :star:", "--set", "snapshot=20")
+    assert done.code == 0
+    assert "odd [/name] :star:" in done.out
+    assert (tmp_path / "odd [/name] :star:" / "report.html").stat().st_size > 50_000
+
+
 @pytest.mark.skipif(os.name == "nt", reason="signals as on POSIX")
 def test_ctrl_c_keeps_the_run_and_resume_finishes_it(tmp_path):
     """A real process, a real SIGINT."""

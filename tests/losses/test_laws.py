@@ -13,6 +13,7 @@ VARIANTS = {
     "normface, bias": builder("normface", bias=True, scale=8.0),
     "arcface, scale 1": builder("arcface", scale=1.0, margin=0.5),
     "arcface, wide": builder("arcface", scale=64.0, margin=2.5),
+    "arcface, wide and linear": builder("arcface", margin=2.5, fallback="linear"),
     "arcface, linear": builder("arcface", margin=0.5, fallback="linear"),
     "arcface, easy": builder("arcface", margin=0.5, fallback="easy"),
     "arcface, none": builder("arcface", margin=0.5, fallback="none"),

@@ -74,7 +74,7 @@ def test_the_table_has_a_row_per_run(views):
     assert "no classifier" in rows[-1][1]
 
 
-def test_separable_classes_are_said_to_be(views, monkeypatch):
+def test_separable_classes_are_said_to_be(views):
     view = RunView(views["triplet"].run.path)
     test = view.test
     corners = np.array([[0.0, 1.0], [1.0, 0.0], [-1.0, -1.0]], np.float32)

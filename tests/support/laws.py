@@ -99,7 +99,7 @@ def corners(build: Build):
     own = torch.tensor([1.0, 0, 0, 0])
     turned = torch.tensor([math.cos(junction), math.sin(junction), 0, 0])
     same = torch.zeros(1, dtype=torch.int64)
-    for sample in (own, -own, turned, 0 * own, 1e-6 * own, 6e4 * own):
+    for sample in (own, -own, turned, 0 * own, 1e-6 * own, 6e4 * own, 1e-38 * own, 1e-44 * own):
         yield sample[None], same  # one sample
         yield sample.repeat(3, 1), same.repeat(3)  # one class, all equal
         yield torch.stack([sample, own, -own, 0 * own]), torch.tensor([0, 1, 2, 4])

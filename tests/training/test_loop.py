@@ -169,9 +169,28 @@ def test_modes_are_switched_in_every_epoch(tmp_path):
 
 def test_divergence_stops_with_a_diagnosis_and_keeps_what_was_good(tmp_path):
     config = CONFIG.replace(loss="softmax", learning_rate=1e30, schedule="constant")
-    with pytest.raises(TrainingError, match=r"stopped in epoch 1: .* learning rate was 1e\+30"):
+    with pytest.raises(TrainingError, match=r"stopped in epoch 1: .* learning rate was 1e\+30 and"):
         train(config, tmp_path / "run", device="cpu")
     assert Run.open(tmp_path / "run").metrics() == []
+
+
+@pytest.mark.parametrize("snapshot", [0, 50])
+@pytest.mark.parametrize("loss", ["softmax", "triplet"])
+def test_an_epoch_that_breaks_in_its_last_step_is_not_kept(tmp_path, loss, snapshot):
+    config = CONFIG.replace(
+        loss=loss, learning_rate=1e30, schedule="constant", batch=4096, snapshot=snapshot
+    )
+    with pytest.raises(TrainingError, match=r"come out of layer \d+ \(\w+\); the learning rate"):
+        train(config, tmp_path / "run", device="cpu")
+    run = Run.open(tmp_path / "run")
+    assert run.metrics() == []
+    with pytest.raises(RunError, match="no trained weights yet"):
+        run.load_model()
+
+
+def test_a_seed_from_a_clock(tmp_path):
+    config = CONFIG.replace(seed=1_700_000_000_000_000_000, epochs=1, batch=512, snapshot=0)
+    assert train(config, tmp_path / "run", device="cpu").metrics()[0]["epoch"] == 1
 
 
 def test_nothing_is_written_for_a_wrong_configuration(tmp_path):

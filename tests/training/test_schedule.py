@@ -18,10 +18,7 @@ def test_one_cycle_is_torchs(steps):
         optimizer.step()
         if step + 1 < steps:
             peer.step()
-    # torch places its peak at 0.3·steps − 1, ours at 0.3·(steps − 1): less than a step apart.
-    slack = 0.3 * 10 / steps
-    assert ours == pytest.approx(theirs, abs=slack)
-    assert max(ours) <= 0.3
+    assert ours == pytest.approx(theirs, rel=1e-9)
     assert ours[-1] == pytest.approx(0.3e-5)
 
 

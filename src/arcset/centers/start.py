@@ -11,7 +11,7 @@ from arcset.numerics import unit_rows
 __all__ = ["center_spacing", "first_directions"]
 
 _CROWDED_DIM = 8  # from here on, random directions are far enough apart by themselves
-_MANY = 1024  # above this, the C × C cosines would cost more than they bring
+_MANY = 256  # above this, the C × C cosines would cost more than they bring
 _STEPS = 300
 
 

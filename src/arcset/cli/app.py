@@ -3,6 +3,7 @@
 import logging
 import sys
 import warnings
+from io import TextIOWrapper
 from typing import Annotated, Any
 
 import typer
@@ -63,11 +64,14 @@ def main(arguments: list[str] | None = None) -> None:
     A user's mistake is one line on stderr; `--debug` shows the traceback.
     """
     arguments = sys.argv[1:] if arguments is None else arguments
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):
+            stream.reconfigure(errors="replace")  # a terminal without θ still gets its table
     warnings.showwarning = lambda message, *_, **__: say(f"note: {message}")
     try:
         status = app(args=arguments, standalone_mode=False)
         sys.exit(status if isinstance(status, int) else 0)
-    except ArcsetError as error:
+    except (ArcsetError, OSError) as error:
         if "--debug" in arguments:
             raise
         say(f"arcset: {error}")

@@ -2,6 +2,7 @@
 
 import json
 import math
+import sys
 from typing import Any
 
 from rich.console import Console
@@ -15,20 +16,28 @@ from rich.progress import (
 )
 from rich.status import Status
 from rich.table import Table
+from rich.text import Text
 
 __all__ = ["ProgressBars", "comparison_table", "print_json", "print_table", "say", "working"]
 
 
 def say(text: str) -> None:
     """One line on stderr, wrapped by nobody and coloured by nobody."""
-    Console(stderr=True, soft_wrap=True).print(text, markup=False, highlight=False)
+    Console(stderr=True, soft_wrap=True, emoji=False).print(text, markup=False, highlight=False)
 
 
 def print_json(content: Any) -> None:
-    """One JSON object on stdout."""
-    Console(soft_wrap=True).print(
-        json.dumps(content, indent=2, ensure_ascii=False), markup=False, highlight=False
-    )
+    """One JSON object on stdout; infinite values and NaN, which JSON lacks, become null."""
+    sys.stdout.write(json.dumps(finite(content), indent=2, allow_nan=False) + "\n")
+
+
+def finite(content: Any) -> Any:
+    """`content` with None for every number that is not finite."""
+    if isinstance(content, dict):
+        return {key: finite(value) for key, value in content.items()}
+    if isinstance(content, list | tuple):
+        return [finite(value) for value in content]
+    return None if isinstance(content, float) and not math.isfinite(content) else content
 
 
 def print_table(table: Table) -> None:
@@ -47,7 +56,7 @@ class ProgressBars:
 
     def __init__(self) -> None:
         self._progress = Progress(
-            TextColumn("{task.description}"),
+            TextColumn("{task.description}", markup=False),
             BarColumn(bar_width=24),
             MofNCompleteColumn(),
             TextColumn("{task.fields[note]}"),
@@ -90,13 +99,13 @@ def comparison_table(summary: dict[str, dict[str, dict[str, float]]], title: str
         "dunn_trimmed_unit": ("… on unit", 1),
         "unseen_auc": ("unseen AUC", 3),
     }
-    table = Table(title=title, title_justify="left")
+    table = Table(title=Text(title), title_justify="left")
     table.add_column("loss")
     for heading, _ in columns.values():
         table.add_column(heading, justify="right")
     for label, measures in summary.items():
         cells = [_cell(measures.get(name), digits) for name, (_, digits) in columns.items()]
-        table.add_row(label, *cells)
+        table.add_row(Text(label), *cells)
     return table
 
 

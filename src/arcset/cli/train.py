@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 from rich.table import Table
+from rich.text import Text
 
 from arcset import training
 from arcset.cli import options as o
@@ -14,6 +15,7 @@ from arcset.errors import OptionError
 from arcset.losses import loss_names
 from arcset.pictures import RunView, Story
 from arcset.runs import Run, RunConfig
+from arcset.runs.config import read_settings
 from arcset.training.compare import LossSpec, parse_value
 from arcset.training.measure import MEASURES
 
@@ -76,8 +78,9 @@ def train(
                 chosen = _config(context, config, settings or [])
                 run = training.train(chosen, place, device=device, force=force, watcher=bars)
     except KeyboardInterrupt:
-        kept = len(Run.open(place).metrics()) if (place / "config.toml").exists() else 0
-        say(f"stopped; {kept} epochs are kept. Go on with: arcset train --resume {place}")
+        if (place / "config.toml").exists():
+            kept = len(Run.open(place).metrics())
+            say(f"stopped; {kept} epochs are kept. Go on with: arcset train --resume {place}")
         raise
     measures = training.measure(run, device=device)
     if report:
@@ -113,13 +116,13 @@ def _config(context: typer.Context, file: Path | None, settings: list[str]) -> R
     values = {key: context.params[key] for key in _FIELDS}
     if file is not None:
         given = {key: value for key, value in values.items() if _was_given(context, key)}
-        saved = RunConfig.load(file).model_dump(exclude_none=True)
+        saved = read_settings(file)
         if "loss" in given:  # another loss does not inherit the options of the one in the file
             for key in ("scale", "margin", "options"):
                 saved.pop(key, None)
         values = {**saved, **given}
-    spec = LossSpec.parse(values.pop("loss"))
-    options = values.pop("options", {})
+    spec = LossSpec.parse(values.pop("loss", "arcface"))
+    options = dict(values.pop("options", {}))
     for setting in settings:
         key, equals, value = setting.partition("=")
         if not equals:
@@ -142,9 +145,10 @@ def _was_given(context: typer.Context, name: str) -> bool:
 
 def _refuse_beside_resume(context: typer.Context) -> None:
     """A continued run keeps its settings; one that is named anyway would be silently ignored."""
+    options = {parameter.name: parameter.opts[0] for parameter in context.command.params}
     for name in context.params:
         if _was_given(context, name) and name not in ("resume", "device", "json", "report"):
-            shown = "DATA" if name == "data" else f"--{name.replace('_', '-')}"
+            shown = "DATA" if name == "data" else options[name]
             raise OptionError(f"--resume takes its settings from the run; leave out {shown}")
 
 
@@ -152,7 +156,9 @@ def _show(run: Run, measures: dict[str, float | None], as_json: bool) -> None:
     if as_json:
         print_json({"run": str(run.path), "config": run.config.model_dump(mode="json"), **measures})
         return
-    table = Table("measure", "value", "what it says", title=str(run.path), title_justify="left")
+    table = Table(
+        "measure", "value", "what it says", title=Text(str(run.path)), title_justify="left"
+    )
     for name, meaning in MEASURES.items():
         value = measures[name]
         table.add_row(name, "–" if value is None else f"{value:.4g}", meaning)

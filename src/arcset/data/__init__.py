@@ -5,7 +5,7 @@ selection = select(dataset, "0-4")            # train on five digits, hold five 
 images, labels = to_tensors(selection.train)
 """
 
-from arcset.data.batches import as_float, batch_count, shuffled_batches, to_tensors
+from arcset.data.batches import as_float, batch_count, epoch_seed, shuffled_batches, to_tensors
 from arcset.data.dataset import Dataset, ImageSet
 from arcset.data.registry import (
     DATASETS,
@@ -29,6 +29,7 @@ __all__ = [
     "dataset_entry",
     "dataset_names",
     "download_dataset",
+    "epoch_seed",
     "load_dataset",
     "locate",
     "parse_classes",

@@ -16,7 +16,7 @@ from torch import Tensor
 from arcset.data.dataset import ImageSet
 from arcset.errors import InputError, OptionError
 
-__all__ = ["as_float", "batch_count", "shuffled_batches", "to_tensors"]
+__all__ = ["as_float", "batch_count", "epoch_seed", "shuffled_batches", "to_tensors"]
 
 
 def to_tensors(image_set: ImageSet, device: torch.device | str = "cpu") -> tuple[Tensor, Tensor]:
@@ -78,7 +78,7 @@ def shuffled_batches(
         ([4, 5], [0, 1, 2, 3, 4, 5, 6, 7, 8])
     """
     sizes = _sizes(count, batch, drop_last)
-    generator = torch.Generator().manual_seed(_mix(seed, epoch))
+    generator = torch.Generator().manual_seed(epoch_seed(seed, epoch))
     order = torch.randperm(count, generator=generator).to(device)
     return iter(torch.split(order[: sum(sizes)], sizes))
 
@@ -99,6 +99,6 @@ def _sizes(count: int, batch: int, drop_last: bool) -> list[int]:
     return [batch] * full + ([rest] if rest else [])
 
 
-def _mix(seed: int, epoch: int) -> int:
+def epoch_seed(seed: int, epoch: int) -> int:
     """A generator seed for this epoch. A sum would give (0, 1) and (1, 0) the same order."""
     return int.from_bytes(hashlib.sha256(f"{seed}/{epoch}".encode()).digest()[:4], "big")

@@ -22,7 +22,8 @@ class NoThreshold:
     """Triples (a, b, c), a and b of one class, c of another, with d(a, c) < d(a, b).
 
     A threshold on the distance that accepts a and b as the same accepts a and c as well, and one
-    that rejects a and c rejects a and b: no threshold is right about both pairs.
+    that rejects a and c rejects a and b: no threshold is right about both pairs. Without any such
+    triple each anchor has a threshold that suits it, which need not be the same for all.
 
     Fields:
         metric: euclidean, or cosine for the distance 1 − cos θ.

@@ -3,6 +3,7 @@
 from abc import abstractmethod
 from typing import ClassVar
 
+import torch
 from torch import Tensor
 
 from arcset.laws import Law
@@ -47,9 +48,10 @@ class AuxiliaryLoss(Loss):
     def forward(self, embeddings: Tensor, labels: Tensor) -> Tensor:
         """The base loss plus λ times the term."""
         labels = check_batch(embeddings, labels, self.dim, self.classes)
-        wide = widen(embeddings)  # once, so that both gradients are summed before they are narrowed
-        value: Tensor = self.base(wide, labels)
-        return value + self.weight * self.term(wide, labels)
+        with torch.autocast(embeddings.device.type, enabled=False):
+            wide = widen(embeddings)  # once: both gradients are summed before they are narrowed
+            value: Tensor = self.base(wide, labels)
+            return value + self.weight * self.term(wide, labels)
 
     def logits(self, embeddings: Tensor, labels: Tensor | None = None) -> Tensor:
         """The base's."""

@@ -43,6 +43,8 @@ def loss_options(name: str, **options: Any) -> dict[str, Any]:
         >>> loss_options("softmax")
         {'bias': True}
     """
+    if name in MARGINS and name in LOSSES:
+        raise OptionError(f"both a margin and a loss are called {name!r}; rename one of them")
     if name in MARGINS:
         own = _keywords(MARGINS[name])
         fitted = dict.fromkeys(MARGINS[name].fitted(1.0))
@@ -86,8 +88,7 @@ def build_loss(
     Raises:
         OptionError: an unknown name or option, or a value outside its range.
     """
-    check_count("dim", dim, 1)
-    check_count("classes", classes, 1)
+    dim, classes = check_count("dim", dim, 1), check_count("classes", classes, 1)
     _check_storage(subcenters, mode, sample, group)
     known = loss_options(name, **options)
     for option in options:

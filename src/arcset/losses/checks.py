@@ -1,5 +1,8 @@
 """Input checks with one sentence each."""
 
+import operator
+from typing import SupportsIndex
+
 import torch
 from torch import Tensor
 
@@ -18,15 +21,15 @@ __all__ = [
 
 def check_count(what: str, value: object, least: int) -> int:
     """`value` if it is a whole number of at least `least`."""
-    if not isinstance(value, int) or isinstance(value, bool) or value < least:
+    whole = isinstance(value, SupportsIndex) and not isinstance(value, bool)
+    if not whole or operator.index(value) < least:  # type: ignore[arg-type]
         raise OptionError(f"{what} must be a whole number of at least {least}, not {value!r}")
-    return value
+    return operator.index(value)  # type: ignore[arg-type]
 
 
 def check_real(what: str, value: object, low: float, *, above: bool = False) -> float:
-    """`value` as a float if it is a finite number ≥ `low` (> `low` with `above`)."""
-    number = isinstance(value, int | float) and not isinstance(value, bool)
-    if not number or not lies_in(value, low, float("inf")) or (above and value == low):  # type: ignore[arg-type]
+    """`value` as a float if it is a number ≥ `low` (> `low` with `above`) and below a million."""
+    if not lies_in(value, low, 1e6) or (above and value == low):
         bound = "greater than" if above else "of at least"
         raise OptionError(f"{what} must be a finite number {bound} {low:g}, not {value!r}")
     return float(value)  # type: ignore[arg-type]

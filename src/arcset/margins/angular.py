@@ -49,9 +49,10 @@ class AngularMargin(Margin):
     @property
     def laws(self) -> frozenset[Law]:
         """All of a margin's, less what the chosen fallback gives up."""
+        rises = self.m2 * math.sin(self.m2) < 1 - math.cos(self.m2)  # from m2 = 2.33 on
         given_up = {
             "default": set(),
-            "linear": {Law.CONTINUOUS},
+            "linear": {Law.CONTINUOUS, Law.MONOTONE} if rises else {Law.CONTINUOUS},
             "easy": {Law.CONTINUOUS, Law.MONOTONE},
             "none": {Law.MONOTONE},
         }

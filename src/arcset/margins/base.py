@@ -92,7 +92,7 @@ class Margin(nn.Module, ABC):
 
     def _in_range(self, option: str, value: float, low: float, high: float) -> float:
         """`value` as a float if it lies in [low, high), else an error that names the option."""
-        if not isinstance(value, int | float) or not lies_in(value, low, high, open_high=True):
+        if not lies_in(value, low, high):
             name = type(self).__name__
             raise OptionError(f"{name}: {option} must lie in [{low:g}, {high:.5g}), not {value!r}")
         return float(value)

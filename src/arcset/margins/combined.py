@@ -14,7 +14,7 @@ class Combined(AngularMargin):
 
     Paper: Deng et al.: ArcFace, CVPR 2019, section on combined margins, where (1, 0.3, 0.2) and
     (0.9, 0.4, 0.15) did about as well as ArcFace. (m1, 0, 0) is sphereface, (1, m2, 0) arcface,
-    (1, 0, m3) cosface, (1, 0, 0) normface. `margin`, where given, stands for `m2`.
+    (1, 0, m3) cosface, (1, 0, 0) normface.
     """
 
     neutral = {"m1": 1.0, "m2": 0.0, "m3": 0.0}
@@ -24,12 +24,11 @@ class Combined(AngularMargin):
         m1: float = 1.0,
         m2: float = 0.3,
         m3: float = 0.2,
-        margin: float | None = None,
         fallback: str = "default",
     ) -> None:
         super().__init__(
-            m1=self._in_range("m1", m1, 1e-3, math.inf),
-            m2=self._in_range("m2", m2 if margin is None else margin, 0, math.pi),
+            m1=self._in_range("m1", m1, 1e-3, 100),
+            m2=self._in_range("m2", m2, 0, math.pi),
             m3=self._in_range("m3", m3, 0, 2),
             fallback=fallback,
         )

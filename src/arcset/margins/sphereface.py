@@ -1,7 +1,5 @@
 """SphereFace: a multiplicative angular margin."""
 
-import math
-
 from arcset.margins.angular import AngularMargin
 from arcset.margins.registry import MARGINS
 
@@ -26,7 +24,7 @@ class SphereFace(AngularMargin):
     fallbacks = ("default", "easy", "none")
 
     def __init__(self, margin: float = 1.35, fallback: str = "default") -> None:
-        super().__init__(m1=self._in_range("margin", margin, 1, math.inf), fallback=fallback)
+        super().__init__(m1=self._in_range("margin", margin, 1, 100), fallback=fallback)
 
     def settings(self) -> dict[str, float | str]:
         """The options in use."""

@@ -58,7 +58,7 @@ def _draw_embedding(axes: Axes, view: RunView, found: Explanation) -> None:
     if view.loss.centers is not None:
         centers = _unit(view.loss.centers.double().numpy())
         tips = centers * reach * 1.12 if flat else plane(centers)
-        _draw_centers(axes, found, tips, rays=flat)
+        _draw_centers(axes, found, tips, star, rays=flat)
         if flat:
             _draw_angle(axes, found, star, centers, reach)
     axes.scatter(
@@ -70,7 +70,9 @@ def _draw_embedding(axes: Axes, view: RunView, found: Explanation) -> None:
     axes.set_title(f"★ the image   ‖x‖ = {found.norm:.3g}", fontsize=10)
 
 
-def _draw_centers(axes: Axes, found: Explanation, tips: Floats, *, rays: bool) -> None:
+def _draw_centers(
+    axes: Axes, found: Explanation, tips: Floats, star: Floats, *, rays: bool
+) -> None:
     for number in reversed(found.ranking[:MOST_CLASSES]):  # the most probable on top
         colour, step = class_colour(number), found.steps[number]
         if rays:
@@ -81,10 +83,11 @@ def _draw_centers(axes: Axes, found: Explanation, tips: Floats, *, rays: bool) -
                 [tips[number, 0]], [tips[number, 1]], s=60, marker="X", color=colour, zorder=6
             )
         aside = tips[number, 0] / max(float(np.linalg.norm(tips[number])), 1e-12) if rays else 0.0
+        above = -13 if star[1] > tips[number, 1] else 11  # on the side where the star is not
         axes.annotate(
             f"{step.name}: {step.angle:.1f}°",
             (tips[number, 0], tips[number, 1]),
-            xytext=(0, 0) if rays else (0, 11),
+            xytext=(0, 0) if rays else (0, above),
             textcoords="offset points",
             ha="left" if aside > 0.5 else "right" if aside < -0.5 else "center",
             va="center",

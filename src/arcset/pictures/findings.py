@@ -36,8 +36,8 @@ CAPTIONS: dict[str, tuple[str, str]] = {
         "How often that happens: the share of samples that lie nearer to some sample of another "
         "class than to the farthest of their own, and the share of all triples of samples.",
         "One outlier per class is enough to raise the share of samples to 100 %, while the share "
-        "of triples hardly moves; and a low share on known classes promises nothing for unseen "
-        "ones.",
+        "of triples hardly moves; and a share of 0 means neither that one threshold suits all "
+        "samples, nor that unseen classes will be as easy.",
     ),
     "confidence_picture": (
         "A closed-set classifier must choose among the classes it knows; where the two histograms "

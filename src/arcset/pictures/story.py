@@ -1,5 +1,6 @@
 """All pictures of one or several runs, gathered into a report."""
 
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -7,12 +8,15 @@ from typing import Any
 
 from matplotlib.figure import Figure
 
+from arcset.errors import InputError
 from arcset.pictures import findings, stills
 from arcset.pictures.report import Section, write_report
 from arcset.pictures.theme import save
 from arcset.pictures.view import RunView
 
 __all__ = ["Picture", "Story"]
+
+logger = logging.getLogger("arcset")
 
 
 @dataclass(frozen=True)
@@ -23,7 +27,7 @@ class Picture:
     title: str
     caption: tuple[str, str]  # what it means, when it misleads
     draw: Callable[[], Figure]
-    rows: Sequence[Sequence[str]] = ()
+    rows: Callable[[], Sequence[Sequence[str]]] = tuple  # a table below it
 
 
 @dataclass(frozen=True)
@@ -52,7 +56,7 @@ class Story:
             found.append(self._still("embedding", "In three dimensions", self.others, "sphere"))
         if classifying:
             found.append(self._still("angle", "Own center and nearest other", classifying))
-        if runs[0].unseen is not None:
+        if runs[0].unseen is not None and len(runs[0].unseen.class_names) > 1:
             found.append(self._still("roc", "Same or different, never seen", runs))
         found += self._no_threshold()
         if classifying and runs[0].unseen is not None:
@@ -80,11 +84,15 @@ class Story:
         """Write `out`/report.html; with `separate`, also each still to `out`/pictures."""
         sections = []
         for picture in self.pictures():
-            figure = picture.draw()
+            try:
+                figure, rows = picture.draw(), picture.rows()
+            except InputError as error:  # too few classes or samples to show anything in
+                logger.warning("left out %r: %s", picture.title, error)
+                continue
             if separate:
                 save(figure, out / "pictures" / f"{picture.name}.png")
             meaning, misleads = picture.caption
-            sections.append(Section(picture.title, [figure], meaning, misleads, picture.rows))
+            sections.append(Section(picture.title, [figure], meaning, misleads, rows))
         groups = {"compared": [view.title for view in self.runs]}
         if self.others:
             groups["in three dimensions"] = [view.title for view in self.others]
@@ -124,7 +132,7 @@ class Story:
                 "Pairs that no threshold tells apart",
                 caption,
                 lambda: findings.no_threshold_picture(first, "euclidean"),
-                findings.no_threshold_table(self.runs),
+                lambda: findings.no_threshold_table(self.runs),
             )
         ]
         if last is not first:

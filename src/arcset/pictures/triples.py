@@ -9,6 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patheffects import withStroke
 
+from arcset.errors import InputError
 from arcset.evaluation import NoThreshold, no_threshold
 from arcset.pictures.plane import Plane, draw_cloud, draw_image
 from arcset.pictures.scene import Floats, Labels
@@ -40,8 +41,13 @@ def no_threshold_table(views: Sequence[RunView]) -> list[tuple[str, ...]]:
 
 def _row(view: RunView) -> tuple[str, ...]:
     rows = rightly_named(view)
-    found = [no_threshold(view.test.embeddings[rows], view.test.labels[rows], m) for m in METRICS]
-    shares = [f"{share:.2%}" for f in found for share in (f.share, f.triples_share)]
+    shares = []
+    for metric in METRICS:
+        try:
+            found = no_threshold(view.test.embeddings[rows], view.test.labels[rows], metric)
+            shares += [f"{found.share:.2%}", f"{found.triples_share:.2%}"]
+        except InputError:  # a classifier that names a single class rightly has no triples
+            shares += ["none", "none"]
     kind = "named rightly" if view.loss.classifies else "all: there is no classifier"
     return (view.title, f"{len(rows):,} ({kind})", *shares)
 
@@ -153,7 +159,8 @@ def _title(view: RunView, found: NoThreshold) -> str:
     samples = f"test samples {named}"
     if not found.found:
         return (
-            f"{view.title}: a threshold can be right about all pairs; this comes nearest to failing"
+            f"{view.title}: no sample is nearer to another class than to any of its own;\n"
+            f"of {found.anchors:,} {samples} these come closest to it"
         )
     return (
         f"{view.title}: nearer to a sample of another class than to one of its own\n"

@@ -117,8 +117,11 @@ def compare(
         raise OptionError(f"seeds must be at least 1, not {seeds}")
     configs = [spec.applied(config)[0] for spec in specs]
     selection = select(load_dataset(config.data), config.classes)
-    for chosen in configs:  # a wrong option is found now, not after the first hour
+    for spec, chosen in zip(specs, configs, strict=True):
+        # A wrong option, or a folder in the way, is found now and not after the first hour.
         build_model(described(chosen, selection.train))
+        for seed in range(seeds):
+            Run.check_place(Path(out) / f"{spec.folder}-{seed}", force=force)
     comparison = Comparison()
     for spec, label, chosen in zip(specs, labels, configs, strict=True):
         for seed in range(seeds):

@@ -19,7 +19,7 @@ def choose_device(name: str = "auto") -> torch.device:
         return torch.device("mps" if torch.backends.mps.is_available() else "cpu")
     try:
         device = torch.device(name)
-        torch.empty(0, device=device)
+        torch.zeros(1, device=device).item()  # meta and the like can hold no values
     except (RuntimeError, AssertionError, NotImplementedError):
         raise OptionError(
             f"device {name!r} is not available here; use auto, cpu, cuda or mps"

@@ -4,6 +4,7 @@ arcset train mnist-sample --classes 0-4 --loss arcface --dim 2 --epochs 20 --out
 arcset train --resume runs/arcface
 """
 
+import math
 import time
 from pathlib import Path
 from typing import Any
@@ -16,22 +17,26 @@ from arcset.data import (
     Selection,
     as_float,
     batch_count,
+    epoch_seed,
     load_dataset,
     select,
     shuffled_batches,
     to_tensors,
 )
-from arcset.errors import InputError, TrainingError
+from arcset.errors import InputError
 from arcset.losses import Loss
 from arcset.models import build_model, described, resolved
 from arcset.runs import Run, RunConfig
 from arcset.training.checkpoint import latest_checkpoint, load_checkpoint, save_checkpoint
 from arcset.training.device import choose_device
+from arcset.training.diagnosis import broken, check_health
 from arcset.training.progress import Silent, Watcher
 from arcset.training.schedule import learning_rate
 from arcset.training.snapshots import Snapshots
 
 __all__ = ["build_optimizer", "resume", "train"]
+
+_PROBE = 64  # images that every epoch must embed in finite numbers before it is kept
 
 
 def train(
@@ -97,7 +102,7 @@ def _fit(
         started = time.perf_counter()
         total, step = torch.zeros((), device=device), (epoch - 1) * per_epoch
         with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(config.seed * 100_003 + epoch)  # for layers that draw, as dropout
+            torch.manual_seed(epoch_seed(config.seed, epoch))  # for layers that draw, as dropout
             batches = shuffled_batches(
                 len(labels), config.batch, seed=config.seed, epoch=epoch, device=device
             )
@@ -106,7 +111,13 @@ def _fit(
                 for group in optimizer.param_groups:
                     group["lr"] = rate
                 embeddings = network(as_float(images.index_select(0, index)))  # (B, D)
-                value = _checked(loss, embeddings, labels.index_select(0, index), epoch, rate)
+                try:
+                    value = loss(embeddings, labels.index_select(0, index))
+                except InputError as error:
+                    raise broken(str(error), network, images[index], epoch, rate) from error
+                if not math.isfinite(value.item()):
+                    what = f"the loss is {value.item()}"
+                    raise broken(what, network, images[index], epoch, rate)
                 optimizer.zero_grad(set_to_none=True)
                 value.backward()
                 optimizer.step()
@@ -118,6 +129,7 @@ def _fit(
 
         network.eval()
         loss.eval()
+        check_health(network, images[:_PROBE], epoch, rate)
         kept = snapshots.take(network, loss)
         line: dict[str, Any] = {
             "epoch": epoch,
@@ -148,34 +160,14 @@ def build_optimizer(config: RunConfig, network: nn.Module, loss: Loss) -> Optimi
     return SGD(groups, lr=config.learning_rate, momentum=config.momentum)
 
 
-def _checked(loss: Loss, embeddings: Tensor, labels: Tensor, epoch: int, rate: float) -> Tensor:
-    """The loss, or a `TrainingError` that says what to look at."""
-    try:
-        value: Tensor = loss(embeddings, labels)
-    except InputError as error:
-        raise TrainingError(_diagnosis(str(error), epoch, rate)) from error
-    if not bool(value.isfinite()):
-        raise TrainingError(_diagnosis(f"the loss is {value.item()}", epoch, rate))
-    return value
-
-
-def _diagnosis(what: str, epoch: int, rate: float) -> str:
-    return (
-        f"training stopped in epoch {epoch}: {what}; the learning rate was {rate:.3g}, try a tenth "
-        "of it (the epochs before are kept in the run)"
-    )
-
-
 def _accuracies(loss: Loss, kept: dict[str, Tensor], labels: dict[str, Tensor]) -> dict[str, float]:
     """Share of the kept training and test samples that the classifier names rightly."""
     if not loss.classifies:
         return {}
     with torch.no_grad():
         return {
-            f"{part}_accuracy": (loss.logits(kept[part]).argmax(dim=1) == labels[part])
-            .double()
-            .mean()
-            .item()
+            f"{part}_accuracy": (loss.logits(kept[part]).argmax(dim=1) == labels[part]).sum().item()
+            / len(labels[part])
             for part in ("train", "test")
             if part in kept
         }

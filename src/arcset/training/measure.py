@@ -45,11 +45,12 @@ def measure(
     found: dict[str, float | None] = dict.fromkeys(MEASURES)
     if loss.classifies:
         with torch.no_grad():
-            found["accuracy"] = (loss.logits(known).argmax(1) == labels).double().mean().item()
+            right = (loss.logits(known).argmax(dim=1) == labels).sum().item()
+            found["accuracy"] = right / len(labels)
     found["dunn"] = dunn_index(space, labels, trim=None)
     found["dunn_trimmed"] = dunn_index(space, labels, trim=0.95)
     found["dunn_trimmed_unit"] = dunn_index(unit, labels, trim=0.95)
-    if selection.unseen is not None:
+    if selection.unseen is not None and len(selection.unseen.class_names) > 1:
         pairs = verification(*embedded(selection.unseen))
         found["unseen_auc"], found["unseen_eer"] = pairs.auc, pairs.eer
     return found

@@ -14,7 +14,7 @@ def learning_rate(step: int, steps: int, peak: float, schedule: str) -> float:
     `one-cycle` rises to the peak in the first 30 % of the steps and falls to almost nothing, both
     along a cosine (Smith and Topin, 2018); `cosine` falls from the peak; `constant` stays.
 
-        >>> [round(learning_rate(step, 11, 1.0, "one-cycle"), 3) for step in (0, 3, 10)]
+        >>> [round(learning_rate(step, 10, 1.0, "one-cycle"), 3) for step in (0, 2, 9)]
         [0.04, 1.0, 0.0]
         >>> [round(learning_rate(step, 11, 1.0, "cosine"), 3) for step in (0, 5, 10)]
         [1.0, 0.5, 0.0]
@@ -24,7 +24,7 @@ def learning_rate(step: int, steps: int, peak: float, schedule: str) -> float:
         return peak
     if schedule == "cosine":
         return _along_cosine(peak, _END * peak, step / last)
-    warm = _WARM_UP * last
+    warm = _WARM_UP * steps - 1  # the step of the peak, as torch's OneCycleLR counts
     if step < warm:
         return _along_cosine(_START * peak, peak, step / warm)
     return _along_cosine(peak, _END * peak, (step - warm) / (last - warm))

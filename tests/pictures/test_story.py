@@ -1,0 +1,62 @@
+"""The report of real runs, put together."""
+
+import pytest
+
+from arcset.pictures import RunView, Story
+from arcset.runs import RunConfig
+from arcset.training import train
+
+CONFIG = RunConfig(
+    data="mnist-sample", classes="0-2", dim=2, epochs=1, batch=64, snapshot=40, scale=8.0
+)
+
+
+@pytest.fixture(scope="module")
+def views(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("story")
+    losses = {
+        "plain": {"loss": "softmax", "options": {"bias": False}, "scale": None},
+        "biased": {"loss": "softmax", "scale": None},
+        "arcface": {"loss": "arcface"},
+        "triplet": {"loss": "triplet", "scale": None},
+    }
+    runs = {
+        name: train(CONFIG.replace(**changes), folder / name, device="cpu")
+        for name, changes in losses.items()
+    }
+    return {name: RunView(run.path, name) for name, run in runs.items()}
+
+
+def test_all_pictures_of_a_comparison(views, tmp_path):
+    report = Story("four losses", list(views.values())).write(tmp_path, separate=True)
+    drawn = {path.stem for path in (tmp_path / "pictures").iterdir()}
+    assert drawn == {
+        "embedding",
+        "angle",
+        "roc",
+        "no-threshold",
+        "no-threshold-last",
+        "confidence",
+        "confident-mistakes",
+        "bias",
+        "margins",
+        "data",
+    }
+    page = report.read_text(encoding="utf-8")
+    assert page.count("What it means") >= len(drawn)
+    assert page.count("When it misleads") >= len(drawn)
+
+
+def test_a_single_run_without_classifier(views, tmp_path):
+    Story("triplet", [views["triplet"]]).write(tmp_path, separate=True)
+    drawn = {path.stem for path in (tmp_path / "pictures").iterdir()}
+    assert drawn == {"embedding", "roc", "no-threshold", "margins", "data"}
+
+
+def test_one_unseen_class_or_none(tmp_path):
+    for classes in ("0-8", None):
+        config = CONFIG.replace(classes=classes, batch=512, snapshot=20)
+        run = train(config, tmp_path / str(classes), device="cpu")
+        page = Story("few", [RunView(run.path)]).write(run.path).read_text(encoding="utf-8")
+        assert "Same or different, never seen" not in page
+        assert ("How sure a classifier is" in page) == (classes is not None)

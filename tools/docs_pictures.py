@@ -1,0 +1,43 @@
+"""Draw the pictures of README and docs anew, from the demo's runs.
+
+make docs-pictures
+"""
+
+from pathlib import Path
+
+from arcset.cli.demo import SPECS
+from arcset.pictures import RunView, write_film
+from arcset.pictures.findings import confidence_picture, no_threshold_picture
+from arcset.pictures.stills import (
+    angle_picture,
+    embedding_picture,
+    margin_picture,
+    roc_picture,
+    save,
+)
+
+DEMO = Path("runs/demo")
+OUT = Path("docs/pictures")
+
+
+def main() -> None:
+    """Everything that a page of the documentation shows."""
+    views = {spec.label: RunView(DEMO / f"{spec.folder}-0", spec.label) for spec in SPECS}
+    three = [views[label] for label in ("softmax, no bias", "normface", "arcface")]
+    stills = {
+        "embedding": embedding_picture(three),
+        "margins": margin_picture(),
+        "angles": angle_picture(three),
+        "roc": roc_picture(list(views.values())),
+        "no-threshold": no_threshold_picture(three[0]),
+        "confidence": confidence_picture(three),
+    }
+    for name, figure in stills.items():
+        save(figure, OUT / f"{name}.png")
+        print(OUT / f"{name}.png")
+    write_film(three, OUT / "film.gif", width=720)
+    print(OUT / "film.gif")
+
+
+if __name__ == "__main__":
+    main()
