@@ -10,10 +10,6 @@ ifneq ($(wildcard ../shared/data/.),)
 export ARCSET_DATA ?= $(abspath ../shared/data)
 endif
 
-# Threads that wait for each other sleep instead of spinning: on a machine that does other work too,
-# training is two to three times as fast this way.
-export OMP_WAIT_POLICY ?= PASSIVE
-
 .DEFAULT_GOAL := help
 .PHONY: help demo test test-all check format bench docs-pictures clean
 

@@ -43,19 +43,23 @@ def test_table(arcset_command, tmp_path):
     row = next(line for line in done.out.splitlines() if "triplet" in line)
     assert "–" in row  # no classifier, no accuracy
     assert sorted(path.name for path in (tmp_path / "runs" / "x").iterdir()) == [
+        "comparison.json",
         "normface-0",
         "triplet-0",
     ]
 
 
 def test_demo(arcset_command, tmp_path):
-    """The real thing, one epoch long; twice, as people do."""
-    for _ in range(2):
-        done = arcset_command("demo", "--epochs", "1", "--seeds", "1", "--device", "cpu")
-        assert done.code == 0
+    """The real thing, one epoch long, over an earlier one that was stopped, as people do."""
+    (tmp_path / "runs" / "demo" / "arcface-0").mkdir(parents=True)
+    (tmp_path / "runs" / "demo" / "arcface-0" / "config.toml").write_text("")
+    done = arcset_command("demo", "--epochs", "1", "--seeds", "1", "--device", "cpu")
+    assert done.code == 0
     for spec in SPECS:
         assert any(spec.label in line for line in done.out.splitlines())
     assert "What to make of it: " in done.out
+    made = {path.name for path in (tmp_path / "runs" / "demo").iterdir()}
+    assert {"report.html", "film-2d.gif", "film-3d.gif", "pictures"} <= made
     saved = json.loads((tmp_path / "runs" / "demo" / "comparison.json").read_text())
     assert [run["loss"] for run in saved["runs"]] == [spec.label for spec in SPECS]
     scales = {run["scale"] for run in saved["runs"] if run["scale"] is not None}

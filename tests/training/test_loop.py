@@ -163,8 +163,8 @@ def test_modes_are_switched_in_every_epoch(tmp_path):
         train(CONFIG.replace(network="recorder", epochs=2), tmp_path / "run", device="cpu")
     finally:
         NETWORKS.remove("recorder")
-    evaluated, trained = [(False, False)] * 3, [(True, True)] * 10  # train, test, unseen; 10 steps
-    assert seen == evaluated + (trained + evaluated) * 2
+    shown, probe, trained = [(False, False)] * 3, [(False, False)], [(True, True)] * 10
+    assert seen == shown + (trained + probe + shown) * 2  # shown: train, test, unseen
 
 
 def test_divergence_stops_with_a_diagnosis_and_keeps_what_was_good(tmp_path):
