@@ -17,7 +17,7 @@ from arcset.training.measure import MEASURES
 
 __all__ = ["demo"]
 
-SCALE = 4.0  # the same for every cosine loss: unmatched scales mislead
+SCALE = 16.0  # the same for every cosine loss: unmatched scales mislead
 SPECS = [
     LossSpec("softmax", {"bias": False}, "softmax, no bias"),
     LossSpec("softmax", {"bias": True}, "softmax, bias"),
