@@ -4,13 +4,14 @@ All of them keep values exact and gradients finite where the textbook formula do
 cos θ = ±1, for zero rows, and in half precision.
 """
 
+import math
 from numbers import Real
 from typing import Any
 
 import torch
 from torch import Tensor
 
-__all__ = ["anchored", "angle", "unit_rows", "widen"]
+__all__ = ["anchored", "angle", "finite", "lies_in", "unit_rows", "widen"]
 
 
 class _Widen(torch.autograd.Function):
@@ -89,3 +90,16 @@ def lies_in(value: object, low: float, high: float) -> bool:
     """Whether `value` is a number, numpy's included, that lies in [low, high); NaN never does."""
     number = isinstance(value, Real) and not isinstance(value, bool)
     return number and bool(low <= value < high)  # type: ignore[operator]
+
+
+def finite(content: Any) -> Any:
+    """`content`, made of dicts and lists, with None for infinite values and NaN, as JSON needs it.
+
+    >>> finite({"a": [1.0, float("inf")]})
+    {'a': [1.0, None]}
+    """
+    if isinstance(content, dict):
+        return {key: finite(value) for key, value in content.items()}
+    if isinstance(content, list | tuple):
+        return [finite(value) for value in content]
+    return None if isinstance(content, float) and not math.isfinite(content) else content

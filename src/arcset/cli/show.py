@@ -18,6 +18,8 @@ from rich.status import Status
 from rich.table import Table
 from rich.text import Text
 
+from arcset.numerics import finite
+
 __all__ = ["ProgressBars", "comparison_table", "print_json", "print_table", "say", "working"]
 
 
@@ -29,15 +31,6 @@ def say(text: str) -> None:
 def print_json(content: Any) -> None:
     """One JSON object on stdout; infinite values and NaN, which JSON lacks, become null."""
     sys.stdout.write(json.dumps(finite(content), indent=2, allow_nan=False) + "\n")
-
-
-def finite(content: Any) -> Any:
-    """`content` with None for every number that is not finite."""
-    if isinstance(content, dict):
-        return {key: finite(value) for key, value in content.items()}
-    if isinstance(content, list | tuple):
-        return [finite(value) for value in content]
-    return None if isinstance(content, float) and not math.isfinite(content) else content
 
 
 def print_table(table: Table) -> None:

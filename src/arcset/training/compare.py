@@ -10,6 +10,7 @@ from arcset.data import load_dataset, select
 from arcset.errors import OptionError
 from arcset.losses import loss_options
 from arcset.models import build_model, described
+from arcset.numerics import finite
 from arcset.runs import Run, RunConfig
 from arcset.training.loop import train
 from arcset.training.measure import MEASURES, measure
@@ -95,7 +96,7 @@ class Comparison:
 
     def json(self) -> dict[str, Any]:
         """As one object; infinite values, which JSON lacks, become None."""
-        return {"runs": _finite(self.runs), "summary": _finite(self.summary)}
+        return {"runs": finite(self.runs), "summary": finite(self.summary)}
 
 
 def compare(
@@ -146,11 +147,3 @@ def _entry(run: Run, label: str, measures: dict[str, float | None]) -> dict[str,
         "seconds": round(math.fsum(line["seconds"] for line in run.metrics()), 2),
         "run": str(run.path),
     }
-
-
-def _finite(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {key: _finite(item) for key, item in value.items()}
-    if isinstance(value, list):
-        return [_finite(item) for item in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -1,0 +1,93 @@
+"""One typed configuration per run, kept as config.toml beside the weights."""
+
+import tomllib
+from pathlib import Path
+from typing import Any, Literal
+
+import tomli_w
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from arcset.errors import OptionError, RunError
+from arcset.files import write_text
+
+__all__ = ["RunConfig", "read_settings"]
+
+
+class RunConfig(BaseModel):
+    """Everything that decides how a run comes out. Frozen: a change makes a new one.
+
+    >>> RunConfig(data="mnist-sample", loss="arcface", dim=2, epochs=0)
+    Traceback (most recent call last):
+    arcset.errors.OptionError: epochs=0: Input should be greater than or equal to 1
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+    data: str = Field(description="a named dataset")
+    classes: str | None = Field(None, description="the known classes, such as 0-4; all if not given")
+    loss: str = Field("arcface", description="what training minimizes")
+    scale: float | None = Field(None, description="s of the cosine losses")
+    margin: float | None = Field(None, description="the loss's margin")
+    options: dict[str, bool | int | float | str] = Field(
+        default_factory=dict, description="further options of the loss"
+    )
+    network: str = Field("simple", description="images to embeddings")
+    dim: int = Field(128, ge=2, description="dimension of the embedding")
+    epochs: int = Field(20, ge=1)
+    batch: int = Field(256, ge=2)
+    seed: int = Field(0, ge=0, lt=2**63)
+    optimizer: Literal["sgd", "adamw"] = "sgd"
+    learning_rate: float = Field(0.1, gt=0, description="its peak, where the schedule has one")
+    momentum: float = Field(0.9, ge=0, lt=1, description="of sgd")
+    weight_decay: float = Field(5e-4, ge=0, description="of weight matrices; not of biases")
+    schedule: Literal["one-cycle", "cosine", "constant"] = "one-cycle"
+    snapshot: int = Field(
+        1000, ge=0, description="samples of each part whose embeddings are kept per epoch"
+    )
+    shape: tuple[int, int, int] | None = Field(
+        None, description="channels, height and width of the images; filled in from the data"
+    )
+    class_names: tuple[str, ...] | None = Field(
+        None, description="names of the known classes; filled in from the data"
+    )
+
+    def __init__(self, **values: Any) -> None:
+        try:
+            super().__init__(**values)
+        except ValidationError as error:
+            raise OptionError(_first_problem(error)) from None
+
+    def replace(self, **changes: Any) -> "RunConfig":
+        """A copy with some values changed, checked like a new one."""
+        return RunConfig(**{**self.model_dump(), **changes})
+
+    def save(self, path: Path) -> None:
+        """Write as TOML; what is None is left out."""
+        write_text(path, tomli_w.dumps(self.model_dump(exclude_none=True)))
+
+    @classmethod
+    def load(cls, path: Path) -> "RunConfig":
+        """Read what `save` wrote; a `RunError` names the file where it cannot be read."""
+        try:
+            return cls(**read_settings(path))
+        except OptionError as error:
+            raise RunError(f"{path} is not a readable run configuration: {error}") from None
+
+
+def read_settings(path: Path) -> dict[str, Any]:
+    """Settings from a TOML file, which need not be complete and are not checked yet."""
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except (OSError, tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise RunError(f"{path} is not a readable run configuration: {error}") from None
+
+
+def _first_problem(error: ValidationError) -> str:
+    """pydantic's first complaint as one line that quotes what was given."""
+    problem = error.errors()[0]
+    where = ".".join(str(part) for part in problem["loc"])
+    if problem["type"] == "extra_forbidden":
+        return f"there is no setting called {where!r}; known: {', '.join(RunConfig.model_fields)}"
+    if problem["type"] == "missing":
+        return f"the setting {where!r} is missing"
+    return f"{where}={problem['input']!r}: {problem['msg']}"

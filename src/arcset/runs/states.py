@@ -1,0 +1,28 @@
+"""Tensors on disk: safetensors, written beside and renamed, read with one clear error."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+
+from arcset.errors import RunError
+from arcset.files import replacing
+
+__all__ = ["load_tensors", "save_tensors"]
+
+
+def save_tensors(path: Path, tensors: Mapping[str, Tensor]) -> None:
+    """Write named tensors to `path`, or leave `path` as it was."""
+    content = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
+    with replacing(path) as part:
+        save_file(content, part)
+
+
+def load_tensors(path: Path) -> dict[str, Tensor]:
+    """Read what `save_tensors` wrote; a `RunError` names the file where it cannot be read."""
+    try:
+        return load_file(path)
+    except (OSError, SafetensorError) as error:
+        raise RunError(f"{path} is missing or damaged: {error}") from None
