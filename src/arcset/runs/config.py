@@ -24,7 +24,9 @@ class RunConfig(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     data: str = Field(description="a named dataset")
-    classes: str | None = Field(None, description="the known classes, such as 0-4; all if not given")
+    classes: str | None = Field(
+        None, description="the known classes, such as 0-4; all if not given"
+    )
     loss: str = Field("arcface", description="what training minimizes")
     scale: float | None = Field(None, description="s of the cosine losses")
     margin: float | None = Field(None, description="the loss's margin")
