@@ -98,7 +98,7 @@ class Run:
         save_tensors(self.path / "embeddings" / "samples.safetensors", samples)
 
     def samples(self) -> dict[str, Tensor]:
-        """What `save_samples` wrote: PART.index and PART.labels, for PART in train, test, unseen."""
+        """What `save_samples` wrote: PART.index and PART.labels for train, test and unseen."""
         return load_tensors(self.path / "embeddings" / "samples.safetensors")
 
     def save_embeddings(self, epoch: int, embeddings: Mapping[str, Tensor]) -> None:
