@@ -20,7 +20,7 @@ from arcset.errors import DataError, OptionError
 
 # Noise, so that half of the gzipped bytes is about half of the content; longer than any buffer.
 CONTENT = np.random.default_rng(0).bytes(700_000)
-PACKED = gzip.compress(CONTENT)
+PACKED = gzip.compress(CONTENT, mtime=0)
 SHA256 = hashlib.sha256(CONTENT).hexdigest()
 
 

@@ -78,7 +78,7 @@ def test_only_unsigned_bytes_are_written(tmp_path: Path) -> None:
 
 
 PLAIN = bytes.fromhex("00000803 00000002 00000003 00000004") + bytes(range(24))
-PACKED = gzip.compress(PLAIN)
+PACKED = gzip.compress(PLAIN, mtime=0)
 
 
 @pytest.mark.parametrize(
@@ -99,9 +99,10 @@ PACKED = gzip.compress(PLAIN)
         (PACKED[:-8] + bytes(4) + PACKED[-4:], "is a damaged gzip file: CRC check failed"),
         (PACKED[:-4] + bytes(4), "is a damaged gzip file: Incorrect length"),
         (PACKED + b"rest", "is a damaged gzip file"),
-        (gzip.compress(PLAIN[:-1]), "is truncated: 23 bytes"),
-        (gzip.compress(PLAIN + b"\0"), "has bytes past its end"),
+        (gzip.compress(PLAIN[:-1], mtime=0), "is truncated: 23 bytes"),
+        (gzip.compress(PLAIN + b"\0", mtime=0), "has bytes past its end"),
     ],
+    ids=lambda value: value if isinstance(value, str) else f"{len(value)} bytes",
 )
 def test_damage_is_named_with_its_file(tmp_path: Path, content: bytes, message: str) -> None:
     path = tmp_path / "digits"
