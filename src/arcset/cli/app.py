@@ -28,6 +28,7 @@ app = typer.Typer(
     help="Train an embedding that recognizes what it has never seen; know how well.",
     no_args_is_help=True,
     rich_markup_mode="rich",
+    add_completion=False,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
