@@ -45,9 +45,9 @@ def center_spacing(classes: int, dim: int) -> float:
 def first_directions(classes: int, dim: int) -> Tensor:
     """Random unit rows (C, D); in few dimensions, pushed apart from each other.
 
-    No two classes shall start on the same spot, which by chance they do in few dimensions. So in two
-    dimensions the centers start evenly spaced, and up to 8 they
-    repel each other for a while; which class comes next to which stays random.
+    No two classes shall start on the same spot, which by chance they do in few dimensions. So in
+    two dimensions the centers start evenly spaced, and up to 8 they repel each other for a while;
+    which class comes next to which stays random.
 
         >>> first_directions(5, 2).norm(dim=1).round(decimals=3).tolist()
         [1.0, 1.0, 1.0, 1.0, 1.0]
