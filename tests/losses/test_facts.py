@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 import arcset
 from arcset.centers.start import center_spacing
 from arcset.losses.defaults import default_scale, lowest_loss
+from arcset.margins import Samples
 from support.laws import at_angles, target_logits
 
 
@@ -94,7 +95,7 @@ class TestEnds:
         step = torch.finfo(dtype).eps
         inner = torch.tensor([0, 0.5, 1, 2, 4, 1e3], dtype=dtype) * step
         cosine = torch.cat([1 - inner, inner - 1]).requires_grad_()
-        margin(cosine, None).sum().backward()
+        margin(cosine, Samples(torch.zeros(12), torch.ones(12))).sum().backward()
         assert cosine.grad.isfinite().all()
         assert (cosine.grad > 0.5).all(), "a dead zone: the gradient vanishes next to the end"
 

@@ -26,7 +26,7 @@ class Toy(Margin):
     def shift(self, cosine, samples):
         return cosine - self.margin * ((1 - cosine) / 2).sqrt()
 
-    def reference(self, angle):
+    def reference(self, angle, sample):
         return math.cos(angle) - self.margin * math.sin(angle / 2)
 
 
@@ -36,7 +36,7 @@ class Rising(Toy):
     def shift(self, cosine, samples):
         return -cosine
 
-    def reference(self, angle):
+    def reference(self, angle, sample):
         return -math.cos(angle)
 
 
@@ -77,7 +77,7 @@ class DroppedIn(Margin):
     def shift(self, cosine, samples):
         return cosine - 0.1
 
-    def reference(self, angle):
+    def reference(self, angle, sample):
         return math.cos(angle) - 0.1
 """
 

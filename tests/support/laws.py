@@ -7,11 +7,14 @@ loss for 5 classes in 4 dimensions unless told otherwise.
 import io
 import math
 from collections.abc import Callable
+from contextlib import contextmanager
 
+import pytest
 import torch
 from safetensors.torch import load, save
 
 import arcset
+from arcset.centers import walk
 from arcset.laws import Law
 from arcset.losses import Loss
 from support.references import reference
@@ -32,6 +35,19 @@ def builder(name: str, **fixed: object) -> Build:
     return build
 
 
+def scale_of(loss: Loss) -> float:
+    """s of a loss, or of the one that it is built on; 1 where there is none."""
+    return getattr(getattr(loss, "base", loss), "scale", 1.0)
+
+
+@contextmanager
+def chunks_of(classes: int):
+    """The fused softmax walks over so many classes at a time."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(walk, "_chunk_size", lambda *_: classes)
+        yield
+
+
 def batch(size: int = 7, dim: int = DIM, classes: int = CLASSES, seed: int = 1):
     generator = torch.Generator().manual_seed(seed)
     embeddings = torch.randn(size, dim, generator=generator, dtype=torch.float64)
@@ -45,14 +61,14 @@ def at_angles(theta: torch.Tensor, length: float = 1.0) -> torch.Tensor:
 
 def target_logits(loss: Loss, theta: torch.Tensor) -> torch.Tensor:
     """The margined target logit at each angle from center 0, which lies on the first axis."""
-    loss = loss.to(theta.dtype)
+    loss = loss.to(theta.dtype).eval()
     loss.set_centers(torch.tensor([[1.0, 0.0], [0.0, 1.0], [-1.0, 0.0]], dtype=theta.dtype))
     labels = torch.zeros(len(theta), dtype=torch.int64)
     return loss.logits(at_angles(theta), labels)[:, 0].detach()
 
 
 def check_gradient(build: Build) -> None:
-    loss = build().double()
+    loss = build().double().eval()  # what a margin learns from batches stands still
     embeddings, labels = batch()
     parameters = [parameter.detach().clone() for parameter in loss.parameters()]
     names = [name for name, _ in loss.named_parameters()]
@@ -112,7 +128,7 @@ def corners(build: Build):
 
 def check_reference(build: Build) -> None:
     for seed in range(5):
-        loss = build(seed=seed).double()
+        loss = build(seed=seed).double().eval()
         for parameter in loss.parameters():  # zero biases and means would prove little
             parameter.data += torch.randn_like(parameter) * 0.1
         embeddings, labels = batch(size=1 + 4 * seed, seed=seed)
@@ -123,7 +139,7 @@ def check_reference(build: Build) -> None:
 def check_round_trip(build: Build) -> None:
     loss, other = build(seed=0), build(seed=1)
     embeddings, labels = batch()
-    loss, other = loss.double(), other.double()
+    loss, other = loss.double().eval(), other.double().eval()
     for parameter in loss.parameters():
         parameter.data += torch.randn_like(parameter)
     loss.advance(3)
@@ -144,7 +160,10 @@ def check_plain_logits(build: Build) -> None:
     scores = loss.logits(embeddings)
     assert scores.shape == (len(embeddings), CLASSES)
     rows = torch.nn.functional.normalize(embeddings) if loss.normalized else embeddings
-    expected = loss.settings().get("scale", 1.0) * rows @ loss.centers.T
+    expected = scale_of(loss) * rows @ loss.centers.T
+    if getattr(loss, "subcenters", 1) > 1:
+        every = loss.scale * rows @ loss.head.directions().T  # a class is as near as its nearest
+        expected = every.view(len(rows), CLASSES, loss.subcenters).amax(dim=2)
     torch.testing.assert_close(scores, expected.to(scores.dtype))
 
 
@@ -162,7 +181,7 @@ def check_monotone(build: Build) -> None:
     for dtype, slack in ((torch.float64, 1e-12), (torch.float32, 2e-6)):
         theta = torch.linspace(0, math.pi, 20_001, dtype=torch.float64)
         loss = build(dim=2, classes=3)
-        scale = loss.settings()["scale"]
+        scale = scale_of(loss)
         logits = target_logits(loss, theta.to(dtype)).double() / scale
         assert (logits.diff() <= slack).all(), f"rises at θ = {theta[logits.diff().argmax()]}"
         coarse = logits[::100]
@@ -175,7 +194,7 @@ def check_continuous(build: Build) -> None:
     changes = []
     for steps in (10_000, 100_000):
         theta = torch.linspace(0, math.pi, steps + 1, dtype=torch.float64)
-        changes.append(target_logits(loss, theta).diff().abs().max() / loss.settings()["scale"])
+        changes.append(target_logits(loss, theta).diff().abs().max() / scale_of(loss))
     assert changes[1] < 0.2 * changes[0], f"a jump of about {float(changes[1]):.4f}"
 
 
@@ -183,7 +202,7 @@ def check_neutral(build: Build) -> None:
     loss = build()
     neutral = build(scale=loss.scale, **loss.margin.neutral)
     normface = arcset.build_loss("normface", DIM, CLASSES, scale=loss.scale)
-    neutral, normface = neutral.double(), normface.double()
+    neutral, normface = neutral.double().eval(), normface.double().eval()
     normface.set_centers(neutral.centers)
     embeddings, labels = batch(size=64)
     embeddings[0] = 3 * neutral.centers[labels[0]]
@@ -197,7 +216,7 @@ def check_neutral(build: Build) -> None:
 
 
 def check_scale_free(build: Build) -> None:
-    loss = build().double()
+    loss = build().double().eval()
     embeddings, labels = batch()
     value = loss(embeddings, labels)
     for factor in (1e-200, 1e-3, 7.0, 1e200):

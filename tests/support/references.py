@@ -4,6 +4,8 @@ import math
 
 import torch
 
+from arcset.margins import Sample
+
 
 def vectors(tensor):
     return [[float(value) for value in row] for row in tensor.detach().double()]
@@ -24,16 +26,36 @@ def minus_log_softmax(scores, target):
 
 
 def margin_softmax(loss, embeddings, labels):
+    counted = [i for i, y in enumerate(labels.tolist()) if y != loss.ignore_index]
+    rows, classes = vectors(embeddings[counted]), labels[counted].tolist()
     centers = vectors(loss.head.weight)
-    biases = [0.0] * len(centers) if loss.head.bias is None else loss.head.bias.tolist()
-    total = 0.0
-    for x, y in zip(vectors(embeddings), labels.tolist(), strict=True):
-        scores = []
-        for j, center in enumerate(centers):
-            c = cosine(x, center)
-            scores.append(loss.scale * (loss.margin.reference(math.acos(c)) if j == y else c))
-        total += minus_log_softmax([s + b for s, b in zip(scores, biases, strict=True)], y)
-    return total / len(labels)
+    owned = [centers[j : j + loss.subcenters] for j in range(0, len(centers), loss.subcenters)]
+    biases = [0.0] * len(owned) if loss.head.bias is None else loss.head.bias.tolist()
+    cosines = [[max(cosine(x, center) for center in own) for own in owned] for x in rows]
+    targets = [row[y] for row, y in zip(cosines, classes, strict=True)]
+    losses = []
+    for i, (x, y) in enumerate(zip(rows, classes, strict=True)):
+        sample = Sample(
+            label=y,
+            norm=math.sqrt(dot(x, x)),
+            step=int(loss.step),
+            position=i,
+            rank=sum(other < targets[i] for other in targets),
+            size=len(rows),
+        )
+        target = loss.margin.reference(math.acos(targets[i]), sample)
+        wrong = sorted((c for j, c in enumerate(cosines[i]) if j != y), reverse=True)
+        floor = wrong[min(max(loss.margin.nearest, 1), len(wrong)) - 1] if wrong else 0.0
+        scores = [
+            loss.scale * (target if j == y else loss.margin.negative_reference(c, target, floor))
+            for j, c in enumerate(cosines[i])
+        ]
+        scores = [score + bias for score, bias in zip(scores, biases, strict=True)]
+        share = loss.label_smoothing / len(scores)
+        smooth = sum(minus_log_softmax(scores, j) for j in range(len(scores)))
+        value = (1 - loss.label_smoothing) * minus_log_softmax(scores, y) + share * smooth
+        losses.append(value + loss.margin.penalty_reference(sample))
+    return sum(losses) / len(losses) if losses else 0.0
 
 
 def softmax(loss, embeddings, labels):

@@ -1,8 +1,25 @@
 """Where the class centers live, and how the softmax over them is computed.
 
-Any margin works on any kind of centers. `PlainCenters` is the readable reference.
+Any margin works on any kind of centers. `Centers` holds them; `plain_losses` is the readable
+reference, `fused_losses` computes the same by chunks of classes, fast and in little memory.
 """
 
-from arcset.centers.plain import PlainCenters
+from arcset.centers.fused import fused_losses
+from arcset.centers.modes import MODES, choose_mode
+from arcset.centers.plain import margined_logits, plain_logits, plain_losses
+from arcset.centers.query import Query
+from arcset.centers.storage import Centers
+from arcset.centers.update import UPDATES, CenterUpdate
 
-__all__ = ["PlainCenters"]
+__all__ = [
+    "MODES",
+    "UPDATES",
+    "CenterUpdate",
+    "Centers",
+    "Query",
+    "choose_mode",
+    "fused_losses",
+    "margined_logits",
+    "plain_logits",
+    "plain_losses",
+]

@@ -1,66 +1,68 @@
-"""The reference: all centers in one parameter, all logits in one matrix."""
+"""The reference: all logits in one matrix, in ordinary torch operations."""
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn import functional as F
 
-from arcset.centers.start import first_directions
-from arcset.margins import Margin, Samples
+from arcset.centers.query import Query
+from arcset.centers.storage import Centers
 from arcset.numerics import unit_rows, widen
 
-__all__ = ["PlainCenters"]
+__all__ = ["margined_logits", "plain_logits", "plain_losses"]
 
 
-class PlainCenters(nn.Module):
-    """C class centers in R^D, compared with embeddings by cosine.
+def plain_losses(centers: Centers, query: Query) -> Tensor:
+    """−log softmax at the margined target, (B,)."""
+    cosines, chosen = _cosines(centers, query.unit)  # (B, C) both
+    column = query.labels[:, None]  # (B, 1)
+    target = cosines.gather(1, column).squeeze(1)  # (B,)
+    query.observe(target)
+    if centers.subcenters > 1 and query.margin.training:
+        centers.count(query.labels, chosen.gather(1, column).squeeze(1))
+    logits = _margined(centers, query, cosines)  # (B, C)
+    query.observe_softmax(target, _logsumexp_without(logits, query.labels))
+    return F.cross_entropy(logits, query.labels, reduction="none", label_smoothing=query.smoothing)
 
-    Used as normalized copies only; the parameter itself stays free. Its length then sets the
-    effective learning rate, since the gradient of a direction falls as 1/‖W_j‖: rows start with
-    length 1 (`first_directions`), and only weight decay and the optimizer's steps change that.
 
-    Sums and products run in float32 at least, autocast or not.
-    """
+def plain_logits(centers: Centers, embeddings: Tensor, scale: float) -> Tensor:
+    """s·cos θ_j (+ b_j), (B, C), without any margin."""
+    unit, _ = unit_rows(widen(embeddings))
+    logits = scale * _cosines(centers, unit)[0]
+    return logits if centers.bias is None else logits + widen(centers.bias)
 
-    def __init__(self, dim: int, classes: int, *, bias: bool = False) -> None:
-        super().__init__()
-        self.weight = nn.Parameter(first_directions(classes, dim))  # (C, D)
-        self.bias = nn.Parameter(torch.zeros(classes)) if bias else None
 
-    def directions(self) -> Tensor:
-        """The centers as unit rows, (C, D)."""
-        return unit_rows(widen(self.weight))[0]
+def margined_logits(centers: Centers, query: Query) -> Tensor:
+    """The logits (B, C) that training sees."""
+    return _margined(centers, query, _cosines(centers, query.unit)[0])
 
-    def set(self, full: Tensor) -> None:
-        """Replace all centers by `full` (C, D); lengths are kept as given."""
-        with torch.no_grad():
-            self.weight.copy_(full)
 
-    def logits(
-        self,
-        embeddings: Tensor,  # (B, D)
-        scale: float,
-        margin: Margin | None = None,
-        labels: Tensor | None = None,  # (B,)
-        step: int = 0,
-    ) -> Tensor:
-        """s·cos θ_j (+ b_j), (B, C); with `margin` and `labels`, as training sees them."""
-        with torch.autocast(embeddings.device.type, enabled=False):
-            unit, norms = unit_rows(widen(embeddings))  # (B, D), (B,)
-            directions = self.directions()  # (C, D)
-            dtype = torch.promote_types(unit.dtype, directions.dtype)
-            cosines = unit.to(dtype) @ directions.to(dtype).T  # (B, C)
-            if margin is not None and labels is not None:
-                samples = Samples(labels, norms, step)
-                column = labels[:, None]  # (B, 1)
-                target = margin(cosines.gather(1, column).squeeze(1), samples)[:, None]
-                if margin.alters_negatives:
-                    cosines = margin.negatives(cosines, target, samples)
-                cosines = cosines.scatter(1, column, target)
-            logits = scale * cosines
-            return logits if self.bias is None else logits + widen(self.bias)
+def _cosines(centers: Centers, unit: Tensor) -> tuple[Tensor, Tensor]:
+    """Cosine with each class's nearest center, and which of its centers that is; both (B, C)."""
+    directions = centers.directions()  # (C·K, D)
+    dtype = torch.promote_types(unit.dtype, directions.dtype)
+    cosines = unit.to(dtype) @ directions.to(dtype).T  # (B, C·K)
+    return tuple(cosines.unflatten(1, (centers.classes, centers.subcenters)).max(dim=2))
 
-    def loss(
-        self, embeddings: Tensor, labels: Tensor, margin: Margin, scale: float, step: int = 0
-    ) -> Tensor:
-        """Mean over the batch of −log softmax at the target, a scalar."""
-        return F.cross_entropy(self.logits(embeddings, scale, margin, labels, step), labels)
+
+def _margined(centers: Centers, query: Query, cosines: Tensor) -> Tensor:
+    column = query.labels[:, None]  # (B, 1)
+    target = query.target(cosines.gather(1, column).squeeze(1))  # (B,)
+    if query.margin.alters_negatives:
+        query = query.with_floor(_floor(query, cosines))
+        cosines = query.negatives(cosines, target)
+    logits = query.scale * cosines.scatter(1, column, target[:, None])
+    return logits if centers.bias is None else logits + widen(centers.bias)
+
+
+def _floor(query: Query, cosines: Tensor) -> Tensor | None:
+    """The cosine (B, 1) of the margin's `nearest`-th nearest wrong class."""
+    count = min(query.margin.nearest, cosines.shape[1] - 1)
+    if count < 1:
+        return None
+    wrong = cosines.detach().scatter(1, query.labels[:, None], -torch.inf)
+    return wrong.topk(count, dim=1).values[:, -1:]
+
+
+def _logsumexp_without(logits: Tensor, labels: Tensor) -> Tensor:
+    """ln Σ_{j≠y} exp(logit_j), (B,); −∞ where there is no other class."""
+    return logits.detach().scatter(1, labels[:, None], -torch.inf).logsumexp(dim=1)

@@ -6,6 +6,8 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
+from arcset.centers import CenterUpdate
+from arcset.errors import OptionError
 from arcset.laws import Law
 from arcset.losses.base import Loss
 from arcset.losses.checks import check_batch, check_real
@@ -24,10 +26,17 @@ class AuxiliaryLoss(Loss):
     default_base: ClassVar[str]
     #: Whether the term depends on directions only.
     scale_free: ClassVar[bool] = True
+    #: Whether the term looks at the base's class centers.
+    uses_centers: ClassVar[bool] = False
 
     def __init__(self, base: Loss, *, weight: float) -> None:
         super().__init__(base.dim, base.classes)
+        if self.uses_centers:
+            base.trained_centers()  # raises where there is not one center per class
+            if base.update is not None:
+                raise OptionError(f"{self._name} cannot fuse the update of the centers it looks at")
         self.base = base
+        self.ignore_index = base.ignore_index
         self.weight = check_real("weight", weight, 0)
 
     @abstractmethod
@@ -47,7 +56,12 @@ class AuxiliaryLoss(Loss):
 
     def forward(self, embeddings: Tensor, labels: Tensor) -> Tensor:
         """The base loss plus λ times the term."""
-        labels = check_batch(embeddings, labels, self.dim, self.classes)
+        labels = check_batch(embeddings, labels, self.dim, self.classes, self.ignore_index)
+        if self.ignore_index is not None:
+            counts = labels != self.ignore_index
+            if not bool(counts.any()):
+                return self.base(embeddings, labels)  # type: ignore[no-any-return]
+            embeddings, labels = embeddings[counts], labels[counts]
         with torch.autocast(embeddings.device.type, enabled=False):
             wide = widen(embeddings)  # once: both gradients are summed before they are narrowed
             value: Tensor = self.base(wide, labels)
@@ -78,6 +92,25 @@ class AuxiliaryLoss(Loss):
     def advance(self, steps: int = 1) -> None:
         """Pass the steps on to the base."""
         self.base.advance(steps)
+
+    def set_class_sizes(self, sizes: Tensor) -> None:
+        """Pass the sizes on to the base."""
+        self.base.set_class_sizes(sizes)
+
+    def fuse_update(self, kind: str, **options: float | bool) -> CenterUpdate:
+        """The base's, unless the term looks at the centers too."""
+        if self.uses_centers:
+            raise OptionError(f"{self._name} cannot fuse the update of the centers it looks at")
+        return self.base.fuse_update(kind, **options)
+
+    @property
+    def update(self) -> CenterUpdate | None:
+        """The base's."""
+        return self.base.update
+
+    @property
+    def _name(self) -> str:
+        return type(self).__name__.lower()
 
     def settings(self) -> dict[str, float | str]:
         """The base's, and λ."""

@@ -5,6 +5,7 @@ from typing import ClassVar
 
 from torch import Tensor, nn
 
+from arcset.centers import CenterUpdate
 from arcset.errors import OptionError
 from arcset.laws import Law
 from arcset.losses.checks import check_count
@@ -21,6 +22,8 @@ class Loss(nn.Module, ABC):
 
     #: Whether it has class centers, so that it can name the class of a sample.
     classifies: ClassVar[bool] = True
+    #: A label whose samples do not count; None where every label must be a class.
+    ignore_index: int | None = None
 
     def __init__(self, dim: int, classes: int) -> None:
         super().__init__()
@@ -65,6 +68,22 @@ class Loss(nn.Module, ABC):
 
     def advance(self, steps: int = 1) -> None:
         """Tell the loss that training took `steps` more steps; most losses do not care."""
+
+    def set_class_sizes(self, sizes: Tensor) -> None:
+        """Told before training how many samples each class has (C,); most losses do not care."""
+
+    def fuse_update(self, kind: str, **options: float | bool) -> CenterUpdate:
+        """Update the class centers during `backward()` from now on; see `CenterUpdate`.
+
+        `kind` is `sgd` (lr, momentum, weight_decay, nesterov) or `adagrad` (row-wise; lr,
+        weight_decay, eps). The centers then get no gradient, and other optimizers pass them by.
+        """
+        raise OptionError(f"{type(self).__name__.lower()} cannot fuse the update of its centers")
+
+    @property
+    def update(self) -> CenterUpdate | None:
+        """What `fuse_update` returned, None before it."""
+        return None
 
     def settings(self) -> dict[str, float | str]:
         """Scale, margin and the like as they are in use, chosen or given."""

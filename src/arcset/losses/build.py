@@ -14,13 +14,23 @@ from arcset.losses.defaults import default_scale
 from arcset.losses.margin_softmax import MarginSoftmax
 from arcset.losses.registry import LOSSES
 from arcset.margins import MARGINS, Margin
+from arcset.margins.warmup import Warmup
 from arcset.registry import unknown_name
 
 __all__ = ["build_loss", "loss_names", "loss_options"]
 
 logger = logging.getLogger("arcset")
 
-_MODES = ("auto", "plain", "store", "recompute")
+#: Options of every margin softmax beside scale, margin and those of build_loss itself.
+_COMMON: dict[str, Any] = {
+    "bias": False,
+    "label_smoothing": 0.0,
+    "ignore_index": None,
+    "gradient": "exact",
+    "warmup": 0,
+    "warmup_shape": "linear",
+    "update": None,
+}
 
 
 def loss_names() -> list[str]:
@@ -39,24 +49,26 @@ def loss_options(name: str, **options: Any) -> dict[str, Any]:
     options; name the base to see those: `loss_options("center", base="arcface")`.
 
         >>> loss_options("arcface")
-        {'scale': None, 'margin': None, 'fallback': 'default', 'bias': False}
+        {'scale': None, 'margin': None, 'fallback': 'default', 'bias': False, 'label_smoothing': 0.0,
+         'ignore_index': None, 'gradient': 'exact', 'warmup': 0, 'warmup_shape': 'linear',
+         'update': None}
         >>> loss_options("softmax")
         {'bias': True}
     """
     if name in MARGINS and name in LOSSES:
         raise OptionError(f"both a margin and a loss are called {name!r}; rename one of them")
     if name in MARGINS:
-        own = _keywords(MARGINS[name])
-        fitted = dict.fromkeys(MARGINS[name].fitted(1.0))
-        return {"scale": None, **own, **fitted, "bias": False}
+        kind = MARGINS[name]
+        scale = {} if kind.finds_scale else {"scale": None}
+        return {**scale, **_keywords(kind), **dict.fromkeys(kind.fitted(1.0)), **_COMMON}
     if name not in LOSSES:
         raise unknown_name("loss", name, loss_names())
-    kind = LOSSES[name]
-    own = _keywords(kind)
-    if not issubclass(kind, AuxiliaryLoss):
+    loss = LOSSES[name]
+    own = _keywords(loss)
+    if not issubclass(loss, AuxiliaryLoss):
         return own
-    base = _base_name(kind, options)
-    return {**loss_options(base), "base": kind.default_base, **own}
+    base = _base_name(loss, options)
+    return {**loss_options(base), "base": loss.default_base, **own}
 
 
 def build_loss(
@@ -75,8 +87,14 @@ def build_loss(
     """Build a loss by name; `arcset.loss_names()` lists them, `loss_options(name)` their options.
 
     `scale` and `margin` are chosen from `classes` and `dim` where not given (the choice is logged
-    and stands in `loss.settings()`); a loss that has none says that it ignores them. This version
-    computes the softmax in the `plain` way only: `mode="auto"` means that.
+    and stands in `loss.settings()`). `subcenters` is the number of centers per class. `mode` says
+    how the softmax over the classes is computed: `plain` is the readable reference, `store` and
+    `recompute` give the same numbers faster and in less memory, `auto` chooses. A loss that has
+    none of these says that it ignores them.
+
+    Every margin also takes `label_smoothing`, `ignore_index`, `bias`, `gradient` (see
+    `MarginSoftmax`), `warmup` (a number of training steps over which the margin comes in) and
+    `warmup_shape`, and `update` (`sgd` or `adagrad`: see `Loss.fuse_update`).
 
         >>> loss = build_loss("cosface", dim=128, classes=1000)
         >>> loss.settings()
@@ -89,19 +107,24 @@ def build_loss(
         OptionError: an unknown name or option, or a value outside its range.
     """
     dim, classes = check_count("dim", dim, 1), check_count("classes", classes, 1)
-    _check_storage(subcenters, mode, sample, group)
+    if sample != 1.0:
+        raise OptionError(f"sample={sample!r}: this version uses all classes in every step")
+    if group is not None:
+        raise OptionError("group: this version keeps all centers in one process")
     known = loss_options(name, **options)
     for option in options:
         if option not in known:
             raise OptionError(
                 f"{name} has no option {option!r}; it takes {', '.join(known) or 'none'}"
             )
-    for option, value in (("scale", scale), ("margin", margin)):
-        if value is None:
-            continue
-        if option in known:
-            options[option] = value
-        else:
+    softmax = "warmup" in known  # that is, a margin softmax or a loss built on one
+    given = {"scale": scale, "margin": margin, "subcenters": subcenters, "mode": mode}
+    usual = {"scale": None, "margin": None, "subcenters": 1, "mode": "auto"}
+    for option, value in given.items():
+        if option in known or (softmax and option in ("subcenters", "mode")):
+            if value != usual[option]:
+                options[option] = value
+        elif value != usual[option] and (option, value) != ("mode", "plain"):
             warnings.warn(f"{name} has no {option}: {option}={value} is ignored", stacklevel=2)
     return _build(name, dim, classes, options)
 
@@ -119,20 +142,29 @@ def _build(name: str, dim: int, classes: int, options: dict[str, Any]) -> Loss:
 
 
 def _margin_softmax(name: str, dim: int, classes: int, options: dict[str, Any]) -> MarginSoftmax:
+    kind = MARGINS[name]
     given = dict(options)
-    bias = given.pop("bias", False)
-    scale = given.pop("scale", None)
+    softmax = {key: given.pop(key) for key in _keywords(MarginSoftmax) if key in given}
+    warmup = Warmup(given.pop("warmup", 0), given.pop("warmup_shape", "linear"))
+    update = given.pop("update", None)
     chosen: dict[str, float] = {}
+    scale = given.pop("scale", None)
     if scale is None:
-        scale = chosen["scale"] = default_scale(classes, dim)
-    for option, value in MARGINS[name].fitted(center_spacing(classes, dim)).items():
+        scale = default_scale(classes, dim)
+        if not kind.finds_scale:
+            chosen["scale"] = scale
+    for option, value in kind.fitted(center_spacing(classes, dim)).items():
         if option not in given:
             given[option] = chosen[option] = round(value, 4)
-    margin: Margin = MARGINS[name](**given)
+    margin: Margin = kind(**given)
+    margin.warmup = warmup
     if chosen:
         choice = ", ".join(f"{option} {value:g}" for option, value in chosen.items())
         logger.info("%s: chose %s for %d classes in %d dimensions", name, choice, classes, dim)
-    return MarginSoftmax(dim, classes, margin=margin, scale=scale, bias=bias)
+    loss = MarginSoftmax(dim, classes, margin=margin, scale=scale, **softmax)
+    if update is not None:
+        loss.fuse_update(update)
+    return loss
 
 
 def _base_name(kind: type[AuxiliaryLoss], options: dict[str, Any]) -> str:
@@ -155,16 +187,3 @@ def _keywords(kind: type) -> dict[str, Any]:
         for parameter in parameters
         if parameter.default is not inspect.Parameter.empty
     }
-
-
-def _check_storage(subcenters: int, mode: str, sample: float, group: object) -> None:
-    if mode not in _MODES:
-        raise OptionError(f"mode must be one of {', '.join(_MODES)}, not {mode!r}")
-    if mode in ("store", "recompute"):
-        raise OptionError(f"mode {mode!r} is not part of this version; use 'plain' or 'auto'")
-    if subcenters != 1:
-        raise OptionError(f"subcenters={subcenters!r}: this version has one center per class")
-    if sample != 1.0:
-        raise OptionError(f"sample={sample!r}: this version uses all classes in every step")
-    if group is not None:
-        raise OptionError("group: this version keeps all centers in one process")

@@ -61,8 +61,10 @@ def check_embeddings(embeddings: object, dim: int) -> Tensor:
     return embeddings
 
 
-def check_batch(embeddings: object, labels: object, dim: int, classes: int) -> Tensor:
-    """Check a batch; returns the labels as int64 (B,) in 0 … classes − 1."""
+def check_batch(
+    embeddings: object, labels: object, dim: int, classes: int, ignore: int | None = None
+) -> Tensor:
+    """Check a batch; returns the labels as int64 (B,) in 0 … classes − 1, or equal to `ignore`."""
     checked = check_embeddings(embeddings, dim)
     if not isinstance(labels, Tensor):
         raise InputError(f"labels must be a torch tensor, not {type(labels).__name__}")
@@ -71,8 +73,11 @@ def check_batch(embeddings: object, labels: object, dim: int, classes: int) -> T
     if labels.shape != checked.shape[:1]:
         raise InputError(f"labels must have shape ({len(checked)},), not {tuple(labels.shape)}")
     labels = labels.long()
-    outside = ((labels < 0) | (labels >= classes)).nonzero()
-    if len(outside):
+    wrong = (labels < 0) | (labels >= classes)
+    if ignore is not None:
+        wrong &= labels != ignore
+    if bool(wrong.any()):
+        outside = wrong.nonzero()
         first = int(outside[0])
         raise InputError(
             f"labels must lie in 0 … {classes - 1} ({classes} classes), but "

@@ -22,6 +22,7 @@ class Inter(AuxiliaryLoss):
     """
 
     default_base = "normface"
+    uses_centers = True
 
     def __init__(self, base: Loss, *, weight: float = 1.0) -> None:
         super().__init__(base, weight=weight)

@@ -3,27 +3,50 @@
 import torch
 from torch import Tensor
 
-from arcset.centers import PlainCenters
+from arcset.centers import (
+    MODES,
+    Centers,
+    CenterUpdate,
+    Query,
+    choose_mode,
+    fused_losses,
+    margined_logits,
+    plain_logits,
+    plain_losses,
+)
+from arcset.errors import OptionError
 from arcset.laws import Law
 from arcset.losses.base import Loss
 from arcset.losses.checks import (
     check_batch,
     check_centers,
+    check_count,
     check_embeddings,
     check_real,
     check_truth,
 )
 from arcset.margins import Margin
+from arcset.numerics import widen
 
-__all__ = ["MarginSoftmax"]
+__all__ = ["GRADIENTS", "MarginSoftmax"]
+
+GRADIENTS = ("exact", "straight_through")
 
 
 class MarginSoftmax(Loss):
     """−log softmax of s·cos θ_j, with the target's cosine moved by a margin.
 
-    This one class is normface, sphereface, cosface, arcface, combined and every other margin.
-    `bias=True` adds a trained b_j to each logit; for open-set use there is rarely a reason to, as
-    a class is then no longer given by its direction alone.
+    This one class is normface, sphereface, cosface, arcface and every other margin.
+
+    - `subcenters` K: each class has K centers and is as near as its nearest one.
+    - `mode`: how the softmax is computed, `plain`, `store`, `recompute` or `auto`; the result is
+      the same within rounding. See `arcset.centers.modes`.
+    - `bias=True` adds a trained b_j to each logit; for open-set use there is rarely a reason to, as
+      a class is then no longer given by its direction alone.
+    - `label_smoothing` ε: the target is 1 − ε on the label and ε spread evenly over all classes.
+    - `ignore_index`: samples with this label count for nothing.
+    - `gradient`: `exact`, or `straight_through`, which leaves out the margin's own slope, as
+      implementations do that apply it outside of autograd (InsightFace's).
 
         >>> import arcset, torch
         >>> loss = arcset.build_loss("arcface", dim=2, classes=3, scale=16.0, margin=0.5)
@@ -37,37 +60,102 @@ class MarginSoftmax(Loss):
     step: Tensor
 
     def __init__(
-        self, dim: int, classes: int, *, margin: Margin, scale: float, bias: bool = False
+        self,
+        dim: int,
+        classes: int,
+        *,
+        margin: Margin,
+        scale: float,
+        subcenters: int = 1,
+        mode: str = "auto",
+        bias: bool = False,
+        label_smoothing: float = 0.0,
+        ignore_index: int | None = None,
+        gradient: str = "exact",
     ) -> None:
         super().__init__(dim, classes)
-        self.scale = check_real("scale", scale, 0, above=True)
+        self._scale = check_real("scale", scale, 0, above=True)
+        self.subcenters = check_count("subcenters", subcenters, 1)
+        self.label_smoothing = check_real("label_smoothing", label_smoothing, 0)
+        if self.label_smoothing >= 1:
+            raise OptionError(f"label_smoothing must lie in [0, 1), not {label_smoothing!r}")
+        if ignore_index is not None:
+            self.ignore_index = check_count("ignore_index", ignore_index, -(2**63))
+        self.mode, self.gradient = mode, gradient
+        for option, value, known in (("mode", mode, MODES), ("gradient", gradient, GRADIENTS)):
+            if value not in known:
+                raise OptionError(f"{option} must be one of {', '.join(known)}, not {value!r}")
         self.margin = margin
-        self.head = PlainCenters(dim, classes, bias=check_truth("bias", bias))
+        margin.bind(self.classes)
+        self.head = Centers(
+            self.dim, self.classes, subcenters=self.subcenters, bias=check_truth("bias", bias)
+        )
         self.register_buffer("step", torch.zeros((), dtype=torch.int64))
+
+    @property
+    def scale(self) -> float:
+        """s: as given or chosen, or as the margin has found it by now."""
+        return float(self.margin.scale) if self.margin.finds_scale else self._scale
 
     @property
     def laws(self) -> frozenset[Law]:
         """Those of every loss with a classifier, and the margin's own."""
-        general = {Law.GRADIENT, Law.FINITE, Law.REFERENCE, Law.ROUND_TRIP, Law.PLAIN_LOGITS}
-        laws = general | self.margin.laws
-        return frozenset(laws - {Law.NEUTRAL} if self.head.bias is not None else laws)
+        laws = {Law.FINITE, Law.REFERENCE, Law.ROUND_TRIP, Law.PLAIN_LOGITS, *self.margin.laws}
+        if self.gradient == "straight_through":
+            laws.discard(Law.GRADIENT)
+        if self.head.bias is not None or self.label_smoothing > 0 or self.subcenters > 1:
+            laws.discard(Law.NEUTRAL)
+        return frozenset(laws)
 
     def forward(self, embeddings: Tensor, labels: Tensor) -> Tensor:
         """Mean over the batch of −log softmax at the margined target."""
-        labels = check_batch(embeddings, labels, self.dim, self.classes)
-        return self.head.loss(embeddings, labels, self.margin, self.scale, int(self.step))
+        labels = check_batch(embeddings, labels, self.dim, self.classes, self.ignore_index)
+        if self.ignore_index is not None:
+            counts = labels != self.ignore_index
+            embeddings, labels = embeddings[counts], labels[counts]
+        if len(labels) == 0:
+            return widen(embeddings).sum()  # 0, and 0 as a gradient
+        rows = self.classes * self.subcenters
+        dtype = torch.promote_types(embeddings.dtype, torch.float32)
+        mode = choose_mode(self.mode, len(labels), rows, dtype, embeddings.device)
+        if self.update is not None and mode == "plain":
+            mode = "recompute"  # only the fused ways know how to update
+        with torch.autocast(embeddings.device.type, enabled=False):
+            query = self._query(embeddings, labels)
+            if mode == "plain":
+                losses = plain_losses(self.head, query)  # (B,)
+            else:
+                losses = fused_losses(self.head, query, store=mode == "store")
+            penalty = self.margin.penalty(query.samples)
+            return (losses if penalty is None else losses + penalty).mean()
 
     def logits(self, embeddings: Tensor, labels: Tensor | None = None) -> Tensor:
         """s·cos θ_j (B, C); with labels, the target column carries the margin."""
-        if labels is None:
-            return self.head.logits(check_embeddings(embeddings, self.dim), self.scale)
-        labels = check_batch(embeddings, labels, self.dim, self.classes)
-        return self.head.logits(embeddings, self.scale, self.margin, labels, int(self.step))
+        with torch.autocast(check_embeddings(embeddings, self.dim).device.type, enabled=False):
+            if labels is None:
+                return plain_logits(self.head, embeddings, self.scale)
+            labels = check_batch(embeddings, labels, self.dim, self.classes, self.ignore_index)
+            if self.ignore_index is None or not bool((labels == self.ignore_index).any()):
+                return margined_logits(self.head, self._query(embeddings, labels))
+            counts = labels != self.ignore_index
+            seen = margined_logits(self.head, self._query(embeddings, labels * counts))
+            return torch.where(counts[:, None], seen, self.logits(embeddings))
+
+    def _query(self, embeddings: Tensor, labels: Tensor) -> Query:
+        return Query.of(
+            embeddings,
+            labels,
+            self.margin,
+            self.scale,
+            step=int(self.step),
+            smoothing=self.label_smoothing,
+            straight_through=self.gradient == "straight_through",
+        )
 
     @property
     def centers(self) -> Tensor:
-        """Unit rows (C, D)."""
-        return self.head.directions().detach()
+        """Unit rows (C, D); with sub-centers, each class's dominant one."""
+        return self.head.dominant().detach()
 
     @property
     def biases(self) -> Tensor | None:
@@ -76,16 +164,32 @@ class MarginSoftmax(Loss):
 
     def trained_centers(self) -> Tensor:
         """W, not normalized."""
+        if self.subcenters > 1:
+            raise OptionError(f"with subcenters={self.subcenters} a class has no single center")
         return self.head.weight
 
     def set_centers(self, full: Tensor) -> None:
         """Replace all centers; only their directions count."""
         self.head.set(check_centers(full, (self.classes, self.dim)))
 
+    def set_class_sizes(self, sizes: Tensor) -> None:
+        """Tell the margin how many samples each class has (C,)."""
+        self.margin.set_class_sizes(sizes)
+
+    def fuse_update(self, kind: str, **options: float | bool) -> CenterUpdate:
+        """Update the centers during `backward()` from now on."""
+        return self.head.fuse_update(kind, **options)
+
+    @property
+    def update(self) -> CenterUpdate | None:
+        """What `fuse_update` returned, None before it."""
+        return self.head.update
+
     def advance(self, steps: int = 1) -> None:
         """Count training steps, for margins that change over time."""
         self.step += steps
 
     def settings(self) -> dict[str, float | str]:
-        """The scale and the margin's own options."""
-        return {"scale": self.scale, **self.margin.settings()}
+        """The scale, unless the margin finds it, and the margin's own options."""
+        found = {} if self.margin.finds_scale else {"scale": self._scale}
+        return {**found, **self.margin.settings()}

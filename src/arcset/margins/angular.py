@@ -9,7 +9,8 @@ from torch import Tensor
 
 from arcset.errors import OptionError
 from arcset.laws import Law
-from arcset.margins.base import Margin, Samples
+from arcset.margins.base import Margin, Sample, Samples
+from arcset.margins.turn import turned, turned_reference
 
 __all__ = ["FALLBACKS", "AngularMargin"]
 
@@ -31,6 +32,7 @@ class AngularMargin(Margin):
     - `none`: the bare formula, which rises again.
     """
 
+    ramps = True
     #: The fallbacks that this margin can offer.
     fallbacks: ClassVar[Sequence[str]] = FALLBACKS
 
@@ -60,26 +62,29 @@ class AngularMargin(Margin):
 
     def shift(self, cosine: Tensor, samples: Samples) -> Tensor:
         """ψ(m1·θ + m2) − m3, without an arccos where m1 = 1."""
-        bare, past = self._additive(cosine) if self.m1 == 1 else self._multiplied(cosine)
+        part = samples.strength  # while warming up: so much of the way from the neutral 1, 0, 0
+        m1, m2, m3 = 1 + part * (self.m1 - 1), part * self.m2, part * self.m3
+        if self.fallback == "default" and m1 == 1:
+            return turned(cosine, m2) - m3
+        bare, past = self._additive(cosine, m2) if m1 == 1 else self._multiplied(cosine, m1, m2)
         if self.fallback == "easy":
-            return torch.where(cosine > 0, bare - self.m3, cosine)
-        return (bare if self.fallback == "none" else past) - self.m3
+            return torch.where(cosine > 0, bare - m3, cosine)
+        return (bare if self.fallback == "none" else past) - m3
 
-    def _additive(self, cosine: Tensor) -> tuple[Tensor, Tensor]:
-        """cos(θ + m2) by the addition theorem, and the same with the fallback past π."""
+    def _additive(self, cosine: Tensor, m2: float) -> tuple[Tensor, Tensor]:
+        """cos(θ + m2) by the addition theorem, and the same with `linear` past π."""
         sine = ((1 - cosine) * (1 + cosine)).sqrt()
-        bare = cosine * math.cos(self.m2) - sine * math.sin(self.m2)
-        drop = self.m2 * math.sin(self.m2) if self.fallback == "linear" else 1 - math.cos(self.m2)
-        return bare, torch.where(cosine > -math.cos(self.m2), bare, cosine - drop)
+        bare = cosine * math.cos(m2) - sine * math.sin(m2)
+        return bare, torch.where(cosine > -math.cos(m2), bare, cosine - m2 * math.sin(m2))
 
-    def _multiplied(self, cosine: Tensor) -> tuple[Tensor, Tensor]:
+    def _multiplied(self, cosine: Tensor, m1: float, m2: float) -> tuple[Tensor, Tensor]:
         """cos(m1·θ + m2), and ψ of the same phase."""
-        phase = self.m1 * cosine.arccos() + self.m2
+        phase = m1 * cosine.arccos() + m2
         turns = (phase.detach() / math.pi).floor()
         bare = phase.cos()
         return bare, (1 - 2 * turns.remainder(2)) * bare - 2 * turns
 
-    def reference(self, angle: float) -> float:
+    def reference(self, angle: float, sample: Sample) -> float:
         """ψ(m1·θ + m2) − m3 for one angle, case by case as the class describes it."""
         phase = self.m1 * angle + self.m2
         if self.fallback == "easy" and math.cos(angle) <= 0:
@@ -89,7 +94,7 @@ class AngularMargin(Margin):
         if self.fallback == "linear":
             return math.cos(angle) - self.m2 * math.sin(self.m2) - self.m3
         if self.m1 == 1:
-            return math.cos(angle) - (1 - math.cos(self.m2)) - self.m3
+            return turned_reference(angle, self.m2) - self.m3
         turns = math.floor(phase / math.pi)
         sign = -1.0 if turns % 2 else 1.0
         return sign * math.cos(phase) - 2 * turns - self.m3

@@ -9,9 +9,10 @@ from torch import Tensor, nn
 
 from arcset.errors import OptionError
 from arcset.laws import Law
+from arcset.margins.warmup import Warmup
 from arcset.numerics import anchored, lies_in
 
-__all__ = ["Margin", "Samples"]
+__all__ = ["Margin", "Sample", "Samples"]
 
 
 @dataclass(frozen=True)
@@ -19,8 +20,22 @@ class Samples:
     """What a margin may know about the batch besides the cosines. Most margins need none of it."""
 
     labels: Tensor  # (B,)
-    norms: Tensor  # (B,) lengths of the embeddings before normalization
-    step: int  # training steps taken so far
+    norms: Tensor  # (B,) lengths of the embeddings before normalization, with their gradient
+    step: int = 0  # training steps taken so far
+    strength: float = 1.0  # 0 … 1: how far the margin has warmed up; see `Margin.ramps`
+    floor: Tensor | None = None  # (B, 1) cosine of the k-th nearest wrong class, if asked for
+
+
+@dataclass(frozen=True)
+class Sample:
+    """The same for one sample, in plain numbers, for `Margin.reference`."""
+
+    label: int = 0
+    norm: float = 1.0
+    step: int = 0
+    position: int = 0  # place in the batch
+    rank: int = 0  # how many samples of the batch have a smaller target cosine
+    size: int = 1  # of the batch
 
 
 class Margin(nn.Module, ABC):
@@ -38,27 +53,69 @@ class Margin(nn.Module, ABC):
     neutral: ClassVar[Mapping[str, float] | None] = None
     #: Whether `negatives` does something.
     alters_negatives: ClassVar[bool] = False
+    #: Whether `shift` itself heeds `samples.strength`, by a smaller margin; otherwise a margin that
+    #: warms up is mixed with the bare cosine.
+    ramps: ClassVar[bool] = False
+    #: Whether the margin finds the scale itself, in `scale`, so that none is given.
+    finds_scale: ClassVar[bool] = False
+    #: Whether gradients are those of the value; False where the margin holds something constant
+    #: that the value depends on, as a measure of the embedding's length.
+    exact_gradient: ClassVar[bool] = True
+    scale: Tensor
+
+    def __init__(self) -> None:
+        super().__init__()
+        #: How many of the nearest wrong classes `negatives` wants to know the border of.
+        self.nearest = 0
+        self.warmup = Warmup()
 
     @abstractmethod
     def shift(self, cosine: Tensor, samples: Samples) -> Tensor:
         """The formula: target cosines (B,) in, margined target cosines (B,) out."""
 
     @abstractmethod
-    def reference(self, angle: float) -> float:
+    def reference(self, angle: float, sample: Sample) -> float:
         """The same formula for one angle in radians, as plainly as it can be written."""
 
     def negatives(self, cosines: Tensor, target: Tensor, samples: Samples) -> Tensor:
         """The hook of the few margins that adjust negatives: (B, classes) in and out.
 
-        `target` (B, 1) holds the margined target cosines. The target's own column may be changed
-        too: it is overwritten afterwards. Works on any slice of the classes.
+        `target` (B, 1) holds the margined target cosines, without gradient. The target's own
+        column may be changed too: it is overwritten afterwards. Works on any slice of the classes;
+        `samples.floor` tells the cosine of the `nearest`-th nearest wrong class among all.
         """
         return cosines
 
+    def negative_reference(self, cosine: float, target: float, floor: float) -> float:
+        """The same for one negative, as plainly as it can be written."""
+        return cosine
+
+    def bind(self, classes: int) -> None:
+        """Called once, with the number of classes: buffers that depend on it are made here."""
+
+    def set_class_sizes(self, sizes: Tensor) -> None:
+        """Told before training how many samples each class has (C,); most margins do not care."""
+
+    def observe(self, cosine: Tensor, samples: Samples) -> None:
+        """Called once per training step with the bare target cosines, before `shift`: statistics
+        that the margin keeps in buffers are brought up to date here. No gradient is recorded."""
+
+    def observe_softmax(self, cosine: Tensor, negatives: Tensor, scale: float) -> None:
+        """Called once per training step, after the loss is known: the bare target cosines (B,) and
+        ln Σ_{j≠y} exp(logit_j) (B,) at `scale`. No gradient is recorded."""
+
+    def penalty(self, samples: Samples) -> Tensor | None:
+        """Something to add to each sample's loss (B,), such as a wish about embedding lengths."""
+        return None
+
+    def penalty_reference(self, sample: Sample) -> float:
+        """The same for one sample, as plainly as it can be written."""
+        return 0.0
+
     @property
     def laws(self) -> frozenset[Law]:
-        """The laws about the target logit that this margin obeys, as it is configured."""
-        laws = {Law.MONOTONE, Law.CONTINUOUS, Law.SCALE_FREE}
+        """The laws that this margin obeys, as it is configured."""
+        laws = {Law.GRADIENT, Law.MONOTONE, Law.CONTINUOUS, Law.SCALE_FREE}
         if not self.alters_negatives:
             laws.add(Law.TARGET_ONLY)
         if self.neutral is not None:
@@ -87,8 +144,18 @@ class Margin(nn.Module, ABC):
     def forward(self, cosine: Tensor, samples: Samples) -> Tensor:
         """`shift` with exact values and finite slopes; see `arcset.numerics.anchored`."""
         slope, value = anchored(cosine)
-        shifted = self.shift(slope, samples)
-        return shifted + (self.shift(value, samples) - shifted).detach()
+        shifted = self._warm(slope, self.shift(slope, samples), samples)
+        exact = self._warm(value, self.shift(value, samples), samples)
+        return shifted + (exact - shifted).detach()
+
+    def altered(self, cosines: Tensor, target: Tensor, samples: Samples) -> Tensor:
+        """`negatives`, as far as the margin has warmed up."""
+        return self._warm(cosines, self.negatives(cosines, target, samples), samples)
+
+    def _warm(self, bare: Tensor, margined: Tensor, samples: Samples) -> Tensor:
+        if self.ramps or samples.strength >= 1:
+            return margined
+        return bare + samples.strength * (margined - bare)
 
     def _in_range(self, option: str, value: float, low: float, high: float) -> float:
         """`value` as a float if it lies in [low, high), else an error that names the option."""

@@ -4,7 +4,7 @@ import math
 
 from torch import Tensor
 
-from arcset.margins.base import Margin, Samples
+from arcset.margins.base import Margin, Sample, Samples
 from arcset.margins.registry import MARGINS
 
 __all__ = ["CosFace"]
@@ -33,7 +33,7 @@ class CosFace(Margin):
         """cos θ − m."""
         return cosine - self.margin
 
-    def reference(self, angle: float) -> float:
+    def reference(self, angle: float, sample: Sample) -> float:
         """cos θ − m for one angle."""
         return math.cos(angle) - self.margin
 

@@ -6,7 +6,7 @@ from typing import ClassVar
 
 from torch import Tensor
 
-from arcset.margins.base import Margin, Samples
+from arcset.margins.base import Margin, Sample, Samples
 from arcset.margins.registry import MARGINS
 
 __all__ = ["NormFace"]
@@ -25,6 +25,6 @@ class NormFace(Margin):
         """cos θ."""
         return cosine
 
-    def reference(self, angle: float) -> float:
+    def reference(self, angle: float, sample: Sample) -> float:
         """cos θ for one angle."""
         return math.cos(angle)

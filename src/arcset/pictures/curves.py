@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from arcset.errors import OptionError
 from arcset.evaluation import verification
 from arcset.evaluation.pair_scores import MOST_EMBEDDINGS
-from arcset.margins import MARGINS, Margin
+from arcset.margins import MARGINS, Margin, Sample
 from arcset.margins.angular import FALLBACKS
 from arcset.margins.arcface import ArcFace
 from arcset.pictures.scene import check_alike, titles
@@ -43,7 +43,7 @@ def margin_picture() -> Figure:
 def _draw_margins(axes: Axes, margins: dict[str, Margin], *, bare: bool = False) -> None:
     degrees = np.linspace(0, 180, 1441)
     for number, (name, margin) in enumerate(margins.items()):
-        values = np.array([margin.reference(math.radians(angle)) for angle in degrees])
+        values = np.array([margin.reference(math.radians(angle), Sample()) for angle in degrees])
         jumps = np.flatnonzero(np.abs(np.diff(values)) > 0.05) + 1  # a jump is no steep line
         options = ", ".join(
             f"{option} {value:g}"

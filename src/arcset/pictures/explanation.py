@@ -93,7 +93,8 @@ def _margined(loss: Loss, x: Tensor, label: Tensor) -> Margined | None:
     if holder is None:
         return None
     cosine = _cosines(loss, x)[:, label].squeeze(1)  # (1,)
-    samples = Samples(label, unit_rows(widen(x))[1], int(holder.step))
+    step = int(holder.step)
+    samples = Samples(label, unit_rows(widen(x))[1], step, holder.margin.warmup.strength(step))
     return Margined(
         angle=torch.rad2deg(angle(cosine)).item(),
         cosine=cosine.item(),

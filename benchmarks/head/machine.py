@@ -1,0 +1,91 @@
+"""What the machine is, how much memory is free, and how much this process has used at most."""
+
+import ctypes
+import os
+import platform
+import threading
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import torch
+
+import arcset
+
+PROC = Path("/proc")
+
+
+def description() -> dict[str, Any]:
+    return {
+        "cpu": _field(PROC / "cpuinfo", "model name") or platform.processor(),
+        "cores": os.cpu_count(),
+        "threads": torch.get_num_threads(),
+        "memory_bytes": _kilobytes(PROC / "meminfo", "MemTotal"),
+        "system": platform.platform(),
+        "python": platform.python_version(),
+        "torch": torch.__version__,
+        "arcset": arcset.__version__,
+        "date": datetime.now(UTC).isoformat(timespec="seconds"),
+    }
+
+
+def available() -> int | None:
+    """Bytes that can be had without swapping; None where the system does not tell."""
+    return _kilobytes(PROC / "meminfo", "MemAvailable")
+
+
+def resident() -> int:
+    """Bytes of this process in memory now. Linux only."""
+    return int((PROC / "self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+def trim() -> None:
+    """Give freed memory back to the system, as far as the C library can."""
+    libc = ctypes.CDLL(None)
+    if hasattr(libc, "malloc_trim"):
+        libc.malloc_trim(0)
+
+
+def peak_of(work: Callable[[], None]) -> tuple[int, str]:
+    """Bytes of this process at its largest during `work`, and how that was found out."""
+    try:
+        (PROC / "self/clear_refs").write_text("5")  # resets VmHWM
+    except OSError:
+        return _sampled(work), "sampled every 2 ms"
+    work()
+    return _kilobytes(PROC / "self/status", "VmHWM") or 0, "VmHWM"
+
+
+def _sampled(work: Callable[[], None]) -> int:
+    done, seen = threading.Event(), [resident()]
+
+    def watch() -> None:
+        while not done.is_set():
+            seen[0] = max(seen[0], resident())
+            time.sleep(0.002)
+
+    watcher = threading.Thread(target=watch, daemon=True)
+    watcher.start()
+    try:
+        work()
+    finally:
+        done.set()
+        watcher.join()
+    return seen[0]
+
+
+def _kilobytes(file: Path, key: str) -> int | None:
+    value = _field(file, key)
+    return int(value.split()[0]) * 1024 if value else None
+
+
+def _field(file: Path, key: str) -> str | None:
+    if not file.exists():
+        return None
+    for line in file.read_text().splitlines():
+        name, _, value = line.partition(":")
+        if name.strip() == key:
+            return value.strip()
+    return None

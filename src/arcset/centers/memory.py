@@ -1,0 +1,88 @@
+"""Large buffers used again instead of being asked from the system at every step.
+
+Fresh memory is slow on the CPU: the system hands it out page by page and zeroes each. At a million
+classes that takes as long as the arithmetic. CUDA's allocator in torch keeps freed blocks for this
+reason; on the CPU `Recycler` does.
+"""
+
+import os
+import weakref
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+__all__ = ["Recycler", "free_memory"]
+
+_WORTHWHILE = 2**20  # bytes; the system's own allocator is good at smaller blocks
+_KEPT = 2  # free blocks at most: the logits of the last step and the gradient
+
+
+class Recycler:
+    """Hands out uninitialized tensors; their memory returns when the last reference to it is gone.
+
+    So a tensor is never handed out twice while anyone can still see it: not while an optimizer
+    reads the gradient, nor while a user keeps it.
+
+        >>> recycler = Recycler()
+        >>> first = recycler.empty((1000, 1000), torch.float32, torch.device("cpu"))
+        >>> address = first.data_ptr()
+        >>> del first
+        >>> recycler.empty((1000, 1000), torch.float32, torch.device("cpu")).data_ptr() == address
+        True
+    """
+
+    def __init__(self) -> None:
+        self._free: list[np.ndarray[Any, Any]] = []  # each (bytes,), the oldest first
+
+    def empty(self, shape: tuple[int, ...], dtype: torch.dtype, device: torch.device) -> Tensor:
+        """Like `torch.empty`, contiguous."""
+        size = torch.Size(shape).numel() * dtype.itemsize
+        if device.type != "cpu" or size < _WORTHWHILE:
+            return torch.empty(shape, dtype=dtype, device=device)
+        block = self._take(size)
+        view = block[:size]  # a new array on the same memory, which the tensor keeps alive
+        weakref.finalize(view, _give_back, weakref.ref(self), block).atexit = False
+        return torch.from_numpy(view).view(dtype).view(shape)
+
+    def release(self) -> None:
+        """Return the free blocks to the system."""
+        self._free.clear()
+
+    def _take(self, size: int) -> "np.ndarray[Any, Any]":
+        for place, block in enumerate(self._free):
+            if size <= len(block) <= size + size // 4:
+                return self._free.pop(place)
+        return np.empty(size, dtype=np.uint8)
+
+    def __deepcopy__(self, memo: object) -> "Recycler":
+        return Recycler()
+
+    def __reduce__(self) -> tuple[type["Recycler"], tuple[()]]:
+        return Recycler, ()
+
+
+def _give_back(recycler: "weakref.ref[Recycler]", block: "np.ndarray[Any, Any]") -> None:
+    owner = recycler()
+    if owner is not None:
+        owner._free.append(block)
+        del owner._free[:-_KEPT]
+
+
+def free_memory(device: torch.device) -> int:
+    """Bytes that can still be had on a device, as far as the system tells; 0 if it does not."""
+    if device.type == "cuda":
+        return int(torch.cuda.mem_get_info(device)[0])
+    if device.type == "mps":
+        return int(torch.mps.recommended_max_memory() - torch.mps.driver_allocated_memory())
+    try:
+        with open("/proc/meminfo", encoding="ascii") as lines:
+            table = dict(line.split(":", 1) for line in lines)
+        return int(table["MemAvailable"].split()[0]) * 1024
+    except (OSError, KeyError, ValueError):
+        pass
+    try:
+        return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (AttributeError, OSError, ValueError):
+        return 0

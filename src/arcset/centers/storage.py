@@ -1,0 +1,67 @@
+"""The C × D matrix itself."""
+
+import torch
+from torch import Tensor, nn
+
+from arcset.centers.memory import Recycler
+from arcset.centers.start import first_directions
+from arcset.centers.update import CenterUpdate, build_update
+from arcset.numerics import unit_rows, widen
+
+__all__ = ["Centers"]
+
+
+class Centers(nn.Module):
+    """C classes in R^D with K centers each, compared with embeddings by cosine.
+
+    Used as normalized copies only; the parameter itself stays free. Its length then sets the
+    effective learning rate, since the gradient of a direction falls as 1/‖W_j‖: rows start with
+    length 1 (`first_directions`), and only weight decay and the optimizer's steps change that.
+
+    With K > 1 sub-centers a class is as near as its nearest one; the rows of class j are
+    jK … jK + K − 1. `usage` counts which of them the samples of each class chose in training: the
+    one chosen most is the class's dominant center.
+    """
+
+    usage: Tensor
+
+    def __init__(self, dim: int, classes: int, *, subcenters: int = 1, bias: bool = False) -> None:
+        super().__init__()
+        self.dim, self.classes, self.subcenters = dim, classes, subcenters
+        self.weight = nn.Parameter(first_directions(classes * subcenters, dim))  # (C·K, D)
+        self.bias = nn.Parameter(torch.zeros(classes)) if bias else None
+        if subcenters > 1:
+            usage = torch.zeros(classes, subcenters, dtype=torch.int64)
+            self.register_buffer("usage", usage)  # (C, K)
+        self.memory = Recycler()
+        self.update: CenterUpdate | None = None
+
+    def directions(self) -> Tensor:
+        """All centers as unit rows, (C·K, D)."""
+        return unit_rows(widen(self.weight))[0]
+
+    def dominant(self) -> Tensor:
+        """One unit row per class, (C, D): its only center, or the one chosen most in training."""
+        if self.subcenters == 1:
+            return self.directions()
+        chosen = self.usage.argmax(dim=1)  # (C,) the first where none was chosen yet
+        rows = torch.arange(self.classes, device=chosen.device) * self.subcenters + chosen
+        return unit_rows(widen(self.weight[rows]))[0]
+
+    def set(self, full: Tensor) -> None:
+        """Replace all centers by `full` (C, D); lengths are kept as given.
+
+        Sub-centers all start from their class's row, and part again as samples choose them.
+        """
+        with torch.no_grad():
+            self.weight.copy_(full.repeat_interleave(self.subcenters, dim=0))
+
+    @torch.no_grad()
+    def count(self, labels: Tensor, chosen: Tensor) -> None:
+        """Count that samples of classes `labels` (B,) chose sub-centers `chosen` (B,)."""
+        self.usage.index_put_((labels, chosen), torch.ones_like(labels), accumulate=True)
+
+    def fuse_update(self, kind: str, **options: float | bool) -> CenterUpdate:
+        """Update the centers during the backward pass from now on; see `arcset.centers.update`."""
+        self.update = build_update(kind, self, **options)
+        return self.update

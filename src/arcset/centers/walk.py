@@ -1,0 +1,272 @@
+"""Over all classes and back, chunk by chunk."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from arcset.centers.query import Query
+from arcset.centers.storage import Centers
+from arcset.numerics import widen
+
+__all__ = ["Walk"]
+
+_ABSENT = -1e30  # a logit that counts for nothing, and stays finite when multiplied by 0
+_CHUNK = {"cpu": 2**21, "other": 2**26}  # entries of rows and logits together: caches, launches
+
+
+@dataclass(frozen=True)
+class _Chunk:
+    """Classes first … last − 1, and the samples whose target is among them."""
+
+    first: int
+    last: int
+    samples: Tensor  # (n,) positions in the batch
+    targets: Tensor  # (n,) their classes, counted from `first`
+
+
+class Walk:
+    """One batch's way over the centers: forward once, then back as often as autograd asks."""
+
+    def __init__(self, centers: Centers, query: Query, cosine: Tensor) -> None:
+        self._centers, self._query, self._scale = centers, query, query.scale
+        self._per_class = centers.subcenters
+        self._chunks = list(_chunks(centers, query.labels))
+        self._alters = query.margin.alters_negatives
+        self._target = query.target(cosine).detach() if self._alters else cosine
+        self._shrunk: dict[int, Tensor] = {}  # chunk's first class → divisors of its rows (n·K, 1)
+
+    # ---------------------------------------------------------------- there
+
+    @torch.no_grad()
+    def forward(
+        self, unit: Tensor, weight: Tensor, bias: Tensor | None, *, store: bool
+    ) -> tuple[Tensor, Tensor, Tensor, Tensor | None, Tensor]:
+        """ln Σ exp(z − peak), peak and Σ z over the negatives (B,); logits if stored; 1/‖W_j‖."""
+        batch, rows = len(unit), len(weight)
+        inverse = unit.new_empty(rows)  # (C·K,)
+        logits = self._buffer((rows, batch), unit) if store else None
+        peaks = unit.new_empty(len(self._chunks), batch)
+        sums = torch.empty_like(peaks)
+        total = unit.new_zeros(batch)
+        ready = self._find_floor(unit, weight, inverse, logits)
+        spare = self._spare(unit)
+        for place, chunk in enumerate(self._chunks):
+            if ready and logits is not None:
+                block = logits[self._rows(chunk)]
+            else:
+                block = self._product(chunk, unit, weight, inverse, logits)
+            scores = self._scores(chunk, block, bias)  # (n, B)
+            kept = self._take_out(chunk, scores)
+            peaks[place] = scores.amax(dim=0)
+            powers = spare[: len(scores)]
+            torch.sub(scores, peaks[place], out=powers).exp_()
+            torch.sum(powers, dim=0, out=sums[place])
+            if self._query.smoothing:
+                self._put(chunk, scores, 0.0)
+                total += scores.sum(dim=0)
+            if scores is block:
+                self._put(chunk, scores, kept)
+        peak = peaks.amax(dim=0)  # (B,)
+        log_sum = (sums * (peaks - peak).exp()).sum(dim=0).log()
+        return log_sum, peak, total, logits, inverse
+
+    def _product(
+        self, chunk: _Chunk, unit: Tensor, weight: Tensor, inverse: Tensor, logits: Tensor | None
+    ) -> Tensor:
+        """s·cos θ of a chunk, (n·K, B), in its place among `logits` if these are kept."""
+        where = self._rows(chunk)
+        rows = self._steady(chunk, widen(weight[where]).to(unit.dtype))
+        block = unit.new_empty(len(rows), len(unit)) if logits is None else logits[where]
+        torch.mm(rows, unit.T, out=block)
+        rows, inverse[where] = self._lengths(chunk, rows)
+        if chunk.first in self._shrunk:
+            torch.mm(rows, unit.T, out=block)
+        return block.mul_((self._scale * inverse[where])[:, None])
+
+    def _lengths(self, chunk: _Chunk, rows: Tensor) -> tuple[Tensor, Tensor]:
+        """1/‖row‖, and the rows divided by their largest entries where squares could not be held.
+
+        A zero row has no direction: it counts as one of length 1 with cosine 0 to everything, and
+        so does one too short to bear a gradient, as in `arcset.numerics.unit_rows`.
+        """
+        lengths = torch.linalg.vector_norm(rows, dim=1)  # (n·K,)
+        limits = torch.finfo(rows.dtype)
+        safe = (lengths > limits.tiny**0.5 * 1e4) & (lengths < limits.max**0.5 * 1e-4)
+        if bool(safe.all()):
+            return rows, lengths.reciprocal_()
+        if chunk.first not in self._shrunk:
+            peak = rows.abs().amax(dim=1, keepdim=True)  # (n·K, 1)
+            self._shrunk[chunk.first] = torch.where(peak > limits.tiny * 1e8, peak, 1.0)
+            rows = rows / self._shrunk[chunk.first]
+        lengths = torch.linalg.vector_norm(rows, dim=1)
+        return rows, torch.where(lengths > 0, lengths, 1.0).reciprocal_()
+
+    def _steady(self, chunk: _Chunk, rows: Tensor) -> Tensor:
+        divisor = self._shrunk.get(chunk.first)
+        return rows if divisor is None else rows / divisor
+
+    def _scores(self, chunk: _Chunk, block: Tensor, bias: Tensor | None) -> Tensor:
+        """The logits of classes (n, B) from those of centers; `block` itself where these agree."""
+        scores = block
+        if self._per_class > 1:
+            scores = scores.view(-1, self._per_class, block.shape[1]).amax(dim=1)
+        if self._alters:
+            cosines = (scores / self._scale).T  # (B, n)
+            scores = self._query.negatives(cosines, self._target).T * self._scale
+        if bias is not None:
+            scores = scores + widen(bias[chunk.first : chunk.last])[:, None]
+        return scores
+
+    def _find_floor(
+        self, unit: Tensor, weight: Tensor, inverse: Tensor, logits: Tensor | None
+    ) -> bool:
+        """A first walk for margins that ask for the k-th nearest wrong class; whether it was."""
+        count = min(self._query.margin.nearest, self._centers.classes - 1)
+        if not self._alters or count < 1:
+            return False
+        best = unit.new_full((count, len(unit)), _ABSENT)
+        for chunk in self._chunks:
+            block = self._product(chunk, unit, weight, inverse, logits)
+            scores = block.view(-1, self._per_class, block.shape[1]).amax(dim=1)  # (n, B)
+            self._put(chunk, scores, _ABSENT)
+            best = torch.cat([best, scores]).topk(count, dim=0).values
+        self._query = self._query.with_floor((best[-1] / self._scale)[:, None])
+        return True
+
+    # ---------------------------------------------------------------- and back
+
+    @torch.no_grad()
+    def backward(
+        self,
+        unit: Tensor,
+        weight: Tensor,
+        bias: Tensor | None,
+        logits: Tensor | None,
+        inverse: Tensor,
+        peak: Tensor,
+        *,
+        target: Tensor,
+        share: Tensor,
+        even: Tensor,
+        wanted: Sequence[bool],
+    ) -> tuple[Tensor | None, Tensor | None, Tensor | None]:
+        """Gradients of u, W and b, from the derivatives (B,) by the target's cosine (`target`),
+        by each negative's exp(z − peak) (`share`) and by each negative's z (`even`)."""
+        update = self._centers.update if wanted[1] else None
+        step = update.begin(target, share) if update is not None else None
+        by_unit = torch.zeros_like(unit) if wanted[0] else None
+        by_weight = None
+        if wanted[1] and update is None:
+            by_weight = self._buffer(tuple(weight.shape), weight)
+        by_bias = torch.zeros_like(bias) if bias is not None and wanted[2] else None
+        spare = self._spare(unit)
+        for chunk in self._chunks:
+            where = self._rows(chunk)
+            rows = self._steady(chunk, widen(weight[where]).to(unit.dtype))
+            if logits is None:
+                block = self._product(chunk, unit, weight, inverse, None)
+            else:
+                block = logits[where]
+            slope = self._slopes(chunk, block, bias, peak, share, even, spare)  # (n, B)
+            if by_bias is not None:
+                by_bias[chunk.first : chunk.last] = slope.sum(dim=1)
+            slope = self._by_center(chunk, block, slope, target / self._scale)  # (n·K, B)
+
+            # z = s·W·u/‖W‖, so its slope along W itself is nil: take that part out.
+            radial = torch.linalg.vecdot(block, slope, dim=1).mul_(inverse[where].square())
+            slope.mul_((self._scale * inverse[where])[:, None])
+            if by_unit is not None:
+                by_unit.addmm_(slope.T, rows)
+            if chunk.first in self._shrunk:
+                slope /= self._shrunk[chunk.first]
+                radial /= self._shrunk[chunk.first][:, 0]
+            if by_weight is not None and by_weight.dtype == rows.dtype:
+                torch.mm(slope, unit, out=by_weight[where])
+                by_weight[where].addcmul_(rows, radial[:, None], value=-1)
+            elif by_weight is not None:
+                exact = torch.mm(slope, unit).addcmul_(rows, radial[:, None], value=-1)
+                limit = torch.finfo(weight.dtype).max
+                by_weight[where] = exact.clamp_(-limit, limit).to(weight.dtype)
+            elif step is not None:
+                if chunk.first in self._shrunk:  # its W is larger than `rows` by the divisor
+                    radial /= self._shrunk[chunk.first][:, 0]
+                step.apply(where, slope, unit, radial)
+        return by_unit, by_weight, by_bias
+
+    def _slopes(
+        self,
+        chunk: _Chunk,
+        block: Tensor,
+        bias: Tensor | None,
+        peak: Tensor,
+        share: Tensor,
+        even: Tensor,
+        spare: Tensor,
+    ) -> Tensor:
+        """Derivative by the logits of the chunk's classes (n, B); 0 at targets."""
+        scores = self._scores(chunk, block, bias)
+        slope = spare[: len(scores)]
+        torch.sub(scores, peak, out=slope).exp_().mul_(share)
+        if self._query.smoothing:
+            slope += even
+        self._put(chunk, slope, 0.0)
+        return slope
+
+    def _by_center(self, chunk: _Chunk, block: Tensor, slope: Tensor, target: Tensor) -> Tensor:
+        """From the derivative by classes' logits (n, B) to that by centers' (n·K, B)."""
+        nearest = None
+        if self._per_class > 1:
+            nearest, chosen = block.view(-1, self._per_class, block.shape[1]).max(dim=1)
+        if self._alters and not self._query.straight_through:
+            with torch.enable_grad():
+                cosines = ((block if nearest is None else nearest) / self._scale).T.detach()
+                altered = self._query.negatives(cosines.requires_grad_(), self._target)
+                slope = torch.autograd.grad(altered, cosines, slope.T)[0].T.contiguous()
+        self._put(chunk, slope, target[chunk.samples])
+        if nearest is None:
+            return slope
+        spread = slope.new_zeros(len(slope), self._per_class, slope.shape[1])
+        return spread.scatter_(1, chosen[:, None], slope[:, None]).flatten(0, 1)
+
+    # ---------------------------------------------------------------- small things
+
+    def _rows(self, chunk: _Chunk) -> slice:
+        return slice(chunk.first * self._per_class, chunk.last * self._per_class)
+
+    def _buffer(self, shape: tuple[int, ...], like: Tensor) -> Tensor:
+        return self._centers.memory.empty(shape, like.dtype, like.device)
+
+    def _spare(self, unit: Tensor) -> Tensor:
+        return unit.new_empty(self._chunks[0].last, len(unit))  # the first chunk is the largest
+
+    def _take_out(self, chunk: _Chunk, scores: Tensor) -> Tensor:
+        """The targets' entries, which from now on count for nothing."""
+        kept = scores[chunk.targets, chunk.samples]
+        self._put(chunk, scores, _ABSENT)
+        return kept
+
+    def _put(self, chunk: _Chunk, scores: Tensor, value: Tensor | float) -> None:
+        if len(chunk.samples):
+            value = torch.as_tensor(value, dtype=scores.dtype, device=scores.device)
+            scores[chunk.targets, chunk.samples] = value
+
+
+def _chunks(centers: Centers, labels: Tensor) -> Iterator[_Chunk]:
+    """Slices of about equal size, the first the largest."""
+    size = _chunk_size(centers, len(labels), labels.device)
+    ordered, samples = labels.sort()
+    starts = torch.arange(0, centers.classes, size, device=labels.device)
+    borders = [*torch.searchsorted(ordered, starts).tolist(), len(labels)]
+    for first, low, high in zip(starts.tolist(), borders, borders[1:], strict=False):
+        last = min(first + size, centers.classes)
+        yield _Chunk(first, last, samples[low:high], ordered[low:high] - first)
+
+
+def _chunk_size(centers: Centers, batch: int, device: torch.device) -> int:
+    """Classes per chunk."""
+    budget = _CHUNK.get(device.type, _CHUNK["other"])
+    entries = (centers.dim + batch) * centers.subcenters
+    count = -(-centers.classes * entries // budget)
+    return -(-centers.classes // count)

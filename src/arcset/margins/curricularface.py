@@ -1,0 +1,74 @@
+"""CurricularFace: hard negatives count more as training goes on."""
+
+import math
+
+import torch
+from torch import Tensor
+
+from arcset.margins.base import Margin, Sample, Samples
+from arcset.margins.options import share
+from arcset.margins.registry import MARGINS
+from arcset.margins.turn import turned, turned_reference
+
+__all__ = ["CurricularFace"]
+
+
+@MARGINS.register("curricularface")
+class CurricularFace(Margin):
+    """Target cos(θ + m); a wrong class above it becomes cos θ_j·(t + cos θ_j).
+
+    t is the running mean of the bare target cosines. It starts at 0, where hard negatives are
+    played down, and grows as training succeeds, until they are stressed.
+
+    Paper: Huang, Wang, Tai, Liu, Shen, Li, Li, Huang: CurricularFace: Adaptive curriculum learning
+    loss for deep face recognition, CVPR 2020.
+
+    - `margin`: m in radians, 0 ≤ m < π; past π the target goes on falling (see `turned`), and a
+      wrong class is hard if it lies above that. The authors' code jumps down by m·sin m there.
+    - `rate`: how fast t follows the batches, 0 … 1.
+
+    Without a margin it is still no normalized softmax: whatever lies above the target is changed.
+
+        >>> margin, batch = CurricularFace(), Samples(torch.zeros(1), torch.ones(1))
+        >>> target = margin(torch.tensor([0.59]), batch)  # 0.1307
+        >>> margin.negatives(torch.tensor([[0.1, 0.5]]), target[:, None], batch)
+        tensor([[0.1000, 0.2500]])
+    """
+
+    alters_negatives = True
+    t: Tensor
+
+    def __init__(self, margin: float = 0.5, rate: float = 0.01) -> None:
+        super().__init__()
+        self.margin = self._in_range("margin", margin, 0, math.pi)
+        self.rate = share(self, "rate", rate)
+        self.register_buffer("t", torch.tensor(0.0))
+
+    @classmethod
+    def fitted(cls, spacing: float) -> dict[str, float]:
+        """The paper's 0.5, and no more than half the way to the nearest other center."""
+        return {"margin": min(0.5, spacing / 2)}
+
+    def observe(self, cosine: Tensor, samples: Samples) -> None:
+        """t ← (1 − rate)·t + rate·mean cos θ."""
+        self.t.mul_(1 - self.rate).add_(self.rate * cosine.detach().mean())
+
+    def shift(self, cosine: Tensor, samples: Samples) -> Tensor:
+        """cos(θ + m)."""
+        return turned(cosine, self.margin)
+
+    def reference(self, angle: float, sample: Sample) -> float:
+        """cos(θ + m) for one angle."""
+        return turned_reference(angle, self.margin)
+
+    def negatives(self, cosines: Tensor, target: Tensor, samples: Samples) -> Tensor:
+        """cos θ_j·(t + cos θ_j) where cos θ_j lies above the target."""
+        return torch.where(cosines > target, cosines * (self.t + cosines), cosines)
+
+    def negative_reference(self, cosine: float, target: float, floor: float) -> float:
+        """The same for one wrong class."""
+        return cosine * (self.t.item() + cosine) if cosine > target else cosine
+
+    def settings(self) -> dict[str, float | str]:
+        """The options in use."""
+        return {"margin": self.margin, "rate": self.rate}

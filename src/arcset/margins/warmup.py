@@ -1,0 +1,53 @@
+"""Margins that come in slowly."""
+
+import operator
+from dataclasses import dataclass
+
+from arcset.errors import OptionError
+
+__all__ = ["SHAPES", "Warmup"]
+
+SHAPES = ("linear", "exponential")
+_LEFT = 1e-3  # of an exponential warm-up, what is still missing just before its end
+
+
+@dataclass(frozen=True)
+class Warmup:
+    """How strong a margin is after so many steps: 0 at the start, 1 from step `steps` on.
+
+    - `linear`: step/steps.
+    - `exponential`: 1 − 0.001^(step/steps), which comes in fast and settles slowly.
+
+        >>> [Warmup(100).strength(step) for step in (0, 50, 100, 200)]
+        [0.0, 0.5, 1.0, 1.0]
+        >>> round(Warmup(100, "exponential").strength(50), 3)
+        0.968
+        >>> Warmup().strength(0)
+        1.0
+
+    A margin from the first step on can keep a network from starting at all; see docs/choosing.md.
+    """
+
+    steps: int = 0
+    shape: str = "linear"
+
+    def __post_init__(self) -> None:
+        try:
+            whole = operator.index(self.steps)
+        except TypeError:
+            whole = -1
+        if whole < 0 or isinstance(self.steps, bool):
+            raise OptionError(
+                f"warmup must be a whole number of steps, 0 for none, not {self.steps!r}"
+            )
+        if self.shape not in SHAPES:
+            raise OptionError(
+                f"warmup_shape must be one of {', '.join(SHAPES)}, not {self.shape!r}"
+            )
+
+    def strength(self, step: int) -> float:
+        """How much of the margin counts after `step` training steps, 0 … 1."""
+        if step >= self.steps:
+            return 1.0
+        share = step / self.steps
+        return share if self.shape == "linear" else 1 - _LEFT**share

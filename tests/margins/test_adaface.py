@@ -1,0 +1,167 @@
+import math
+
+import pytest
+import torch
+
+from arcset.errors import OptionError
+from arcset.laws import Law
+from arcset.margins import Margin
+from arcset.margins.adaface import AdaFace
+from arcset.margins.arcface import ArcFace
+from arcset.margins.cosface import CosFace
+from support.margin_checks import (
+    ANGLES,
+    batch_of,
+    check_falls,
+    check_finite_at_the_ends,
+    check_loss,
+    check_rebuilt_loss,
+    check_saved,
+    check_settings_rebuild,
+    check_shift_is_reference,
+)
+
+POOR, MIDDLING, GOOD = 0.0, 20.0, 1000.0  # beside the starting mean of 20, and h = 100
+
+
+def sharp(**options) -> Margin:
+    return AdaFace(h=99.0, **options)
+
+
+def published(cosine, norms, margin, mean, std, h=0.333):
+    """The formula, where neither clamp nor chord acts; μ and σ given."""
+    norms = norms.clip(0.001, 100)
+    quality = ((norms - mean) / (std + 0.001) * h).clip(-1, 1)
+    return torch.cos(cosine.acos() - margin * quality) - (margin + margin * quality)
+
+
+@pytest.mark.parametrize("fallback", ["default", "clamp"])
+@pytest.mark.parametrize("h", [0.0, 0.333, 99.0])
+def test_shift_is_reference(fallback, h):
+    margin = AdaFace(margin=0.6, h=h, fallback=fallback)
+    for norm in (0.0, 1e-5, 5.0, 19.0, 20.0, 21.0, 80.0, 1e4):
+        norms = torch.full_like(ANGLES, norm)
+        check_shift_is_reference(margin, norms=norms)
+
+
+def test_against_the_published_formula():
+    margin = AdaFace(rate=1.0).double()
+    generator = torch.Generator().manual_seed(0)
+    norms = 12 + 6 * torch.randn(500, generator=generator, dtype=torch.float64)
+    cosine = torch.empty(500, dtype=torch.float64).uniform_(-0.9, 0.9, generator=generator)
+    samples = batch_of(500, norms=norms)
+    margin.observe(cosine, samples)
+    clipped = norms.clip(0.001, 100)
+    expected = published(cosine, norms, 0.4, clipped.mean(), clipped.std())
+    torch.testing.assert_close(margin(cosine, samples), expected, rtol=0, atol=1e-12)
+    clamped = AdaFace(rate=1.0, fallback="clamp").double()
+    clamped.load_state_dict(margin.state_dict())
+    torch.testing.assert_close(clamped(cosine, samples), expected, rtol=0, atol=1e-12)
+
+
+def test_poor_images_see_arcface_middling_ones_cosface():
+    cosine = ANGLES.cos()
+    for norm, other in ((POOR, ArcFace(0.4)), (MIDDLING, CosFace(0.4))):
+        samples = batch_of(len(cosine), norms=torch.full_like(cosine, norm))
+        torch.testing.assert_close(
+            sharp()(cosine, samples), other(cosine, samples), rtol=0, atol=1e-12
+        )
+    samples = batch_of(len(cosine), norms=torch.full_like(cosine, GOOD))
+    inside = ANGLES > 0.4
+    expected = torch.cos(cosine.acos() - 0.4) - 0.8
+    torch.testing.assert_close(
+        sharp()(cosine, samples)[inside], expected[inside], rtol=0, atol=1e-12
+    )
+
+
+def test_the_margin_never_helps():
+    for norm in (POOR, 19.0, MIDDLING, 21.0, GOOD):
+        samples = batch_of(len(ANGLES), norms=torch.full_like(ANGLES, norm))
+        assert (sharp()(ANGLES.cos(), samples) <= ANGLES.cos()).all()
+
+
+@pytest.mark.parametrize("norm", [POOR, 19.9, MIDDLING, 20.3, GOOD])
+def test_it_falls_everywhere(norm):
+    check_falls(sharp(), norms=torch.tensor(norm, dtype=torch.float64))
+
+
+def test_statistics_follow_the_batches():
+    margin = AdaFace(rate=0.25)
+    assert (margin.norm_mean.item(), margin.norm_std.item()) == (20.0, 100.0)
+    norms = torch.tensor([0.0, 3.0, 500.0])  # 0.001, 3 and 100 when clipped
+    margin.observe(torch.zeros(3), batch_of(3, norms=norms))
+    mean = 103.001 / 3
+    std = math.sqrt(sum((norm - mean) ** 2 for norm in (0.001, 3.0, 100.0)) / 2)
+    assert margin.norm_mean.item() == pytest.approx(0.75 * 20 + 0.25 * mean, rel=1e-6)
+    assert margin.norm_std.item() == pytest.approx(0.75 * 100 + 0.25 * std, rel=1e-6)
+    check_saved(margin, AdaFace(), "norm_mean", "norm_std")
+
+
+def test_one_sample_has_no_standard_deviation():
+    margin = AdaFace(rate=0.5)
+    margin.observe(torch.zeros(1), batch_of(1, norms=torch.tensor([10.0])))
+    assert margin.norm_mean.item() == 15.0
+    assert margin.norm_std.item() == 100.0
+
+
+def test_quality_has_no_gradient():
+    norms = torch.tensor([15.0, 25.0], requires_grad=True)
+    cosine = torch.tensor([0.3, 0.4], requires_grad=True)
+    AdaFace(h=1.0)(cosine, batch_of(2, norms=norms)).sum().backward()
+    assert norms.grad is None
+    assert (cosine.grad > 0).all()
+
+
+def test_gradients_agree_with_finite_differences_at_given_lengths():
+    cosine = torch.tensor([-0.97, -0.2, 0.5, 0.97], dtype=torch.float64, requires_grad=True)
+    samples = batch_of(4, norms=torch.tensor([0.1, 19.7, 20.4, 50.0], dtype=torch.float64))
+    assert torch.autograd.gradcheck(lambda c: sharp()(c, samples), (cosine,))
+
+
+def test_ends():
+    check_finite_at_the_ends(AdaFace(h=99.0))
+
+
+def test_the_authors_clamp_has_a_dead_zone_and_ours_has_none():
+    samples = batch_of(1, norms=torch.tensor([GOOD], dtype=torch.float64))
+    slopes = []
+    for fallback in ("default", "clamp"):
+        cosine = torch.tensor([math.cos(0.2)], dtype=torch.float64, requires_grad=True)
+        sharp(fallback=fallback)(cosine, samples).backward()
+        slopes.append(cosine.grad.item())
+    assert slopes == [1.0, 0.0]
+
+
+def test_laws():
+    assert Law.SCALE_FREE not in AdaFace().laws
+    assert {Law.MONOTONE, Law.CONTINUOUS, Law.NEUTRAL, Law.TARGET_ONLY} <= AdaFace().laws
+    assert not {Law.MONOTONE, Law.NEUTRAL} & AdaFace(fallback="clamp").laws
+
+
+def test_settings_and_fit():
+    check_settings_rebuild(AdaFace(margin=0.3, h=0.5, rate=1, fallback="clamp"))
+    assert AdaFace.fitted(math.pi / 2) == {"margin": 0.4}
+    assert AdaFace.fitted(0.2)["margin"] == pytest.approx((1 - math.cos(0.2)) / 2)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"margin": -0.1}, "AdaFace: margin must lie in"),
+        ({"margin": math.pi}, "margin must lie in"),
+        ({"h": -1.0}, "AdaFace: h must lie in"),
+        ({"rate": 1.1}, "AdaFace: rate must be a number from 0 to 1, not 1.1"),
+        ({"rate": math.nan}, "rate must be a number from 0 to 1"),
+        ({"fallback": "linear"}, "fallback must be one of default, clamp, not 'linear'"),
+    ],
+)
+def test_refused(options, message):
+    with pytest.raises(OptionError, match=message):
+        AdaFace(**options)
+
+
+@pytest.mark.parametrize("fallback", ["default", "clamp"])
+@pytest.mark.parametrize("h", [0.333, 20.0])
+def test_loss(fallback, h):
+    check_loss("adaface", adapts=True, h=h, rate=0.5, fallback=fallback)
+    check_rebuilt_loss("adaface", h=h, fallback=fallback)

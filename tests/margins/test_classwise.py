@@ -1,0 +1,170 @@
+import math
+
+import pytest
+import torch
+
+import arcset
+from arcset.errors import InputError, OptionError
+from arcset.laws import Law
+from arcset.margins.arcface import ArcFace
+from arcset.margins.classwise import Classwise
+from support.margin_checks import (
+    ANGLES,
+    batch_of,
+    check_falls,
+    check_finite_at_the_ends,
+    check_loss,
+    check_rebuilt_loss,
+    check_saved,
+    check_settings_rebuild,
+    check_shift_is_reference,
+)
+
+SIZES = torch.tensor([500, 20, 3, 81, 1])
+
+
+def bound(sizes=SIZES, **options) -> Classwise:
+    margin = Classwise(**options).double()
+    margin.bind(len(sizes))
+    margin.set_class_sizes(sizes)
+    return margin
+
+
+def test_shift_is_reference():
+    labels = torch.arange(len(ANGLES)) % 5
+    check_shift_is_reference(bound(low=0.1, high=1.4), labels=labels)
+    check_shift_is_reference(Classwise(), labels=labels)
+
+
+def test_each_class_has_its_arcface():
+    margin = bound()
+    margin.set_margins(torch.tensor([0.0, 0.1, 0.2, 0.5, 3.1]))
+    for label, value in enumerate(margin.margins.tolist()):
+        samples = batch_of(len(ANGLES), labels=torch.full((len(ANGLES),), label))
+        expected = ArcFace(value)(ANGLES.cos(), samples)
+        torch.testing.assert_close(margin(ANGLES.cos(), samples), expected, rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("power", [0.25, 1.0])
+def test_margins_from_sizes(power):
+    margin = bound(low=0.2, high=0.6, power=power)
+    rarest, commonest = 1.0, 500**-power
+    for size, value in zip(SIZES.tolist(), margin.margins.tolist(), strict=True):
+        share = (size**-power - commonest) / (rarest - commonest)
+        assert value == pytest.approx(0.2 + 0.4 * share, abs=1e-7)
+    assert margin.margins.argmin() == 0
+    assert margin.margins.argmax() == 4
+
+
+def test_as_the_landmark_solution_does_it():
+    """Their two square roots, scaled to 0.05 … 0.5."""
+    roots = (1 / SIZES.double().sqrt()).sqrt()
+    expected = (roots - roots.min()) / (roots.max() - roots.min()) * 0.45 + 0.05
+    torch.testing.assert_close(
+        bound(low=0.05, high=0.5).margins.double(), expected, rtol=0, atol=1e-7
+    )
+
+
+def test_classes_without_samples_count_as_one_sample():
+    assert torch.equal(bound(torch.tensor([0, 100])).margins, bound(torch.tensor([1, 100])).margins)
+
+
+def test_the_middle_where_nothing_tells_classes_apart():
+    for sizes in (torch.tensor([7, 7, 7]), torch.tensor([0, 1, 1]), torch.tensor([9])):
+        assert bound(sizes, low=0.2, high=0.4).margins.tolist() == pytest.approx([0.3] * len(sizes))
+    assert bound(power=0.0, low=0.2, high=0.4).margins.tolist() == pytest.approx([0.3] * 5)
+    margin = Classwise(low=0.2, high=0.4)
+    samples = batch_of(len(ANGLES))
+    alone = margin(ANGLES.cos(), samples)
+    torch.testing.assert_close(alone, ArcFace(0.3)(ANGLES.cos(), samples), rtol=0, atol=1e-12)
+    margin.bind(3)
+    assert margin.margins.tolist() == pytest.approx([0.3] * 3)
+
+
+def test_margins_are_saved():
+    other = Classwise().double()
+    other.bind(5)
+    check_saved(bound(), other, "margins")
+    assert Classwise().state_dict() == {}
+
+
+def test_sizes_bind_a_margin_that_is_used_alone():
+    margin = Classwise()
+    margin.set_class_sizes(torch.tensor([5, 1]))
+    assert margin.margins.tolist() == [0.25, 0.5]
+
+
+def test_filling_keeps_the_buffer():
+    margin = bound()
+    buffer = margin.margins
+    margin.set_class_sizes(SIZES.flip(0))
+    assert margin.margins is buffer
+
+
+def test_float32_stays_float32():
+    samples = batch_of(2, labels=torch.tensor([0, 4]), dtype=torch.float32)
+    assert bound()(torch.tensor([0.1, 0.2]), samples).dtype == torch.float32
+
+
+def test_ends():
+    check_finite_at_the_ends(bound())
+    check_finite_at_the_ends(Classwise())
+    for label in range(5):
+        check_falls(bound(high=2.0), labels=torch.tensor(label))
+
+
+def test_laws_settings_and_fit():
+    laws = Classwise().laws
+    assert {Law.MONOTONE, Law.CONTINUOUS, Law.SCALE_FREE, Law.NEUTRAL, Law.TARGET_ONLY} <= laws
+    check_settings_rebuild(Classwise(low=0.1, high=0.2, power=0.5))
+    assert Classwise.fitted(math.pi / 2) == {"low": 0.25, "high": 0.5}
+    assert Classwise.fitted(0.2) == {"low": 0.05, "high": 0.1}
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"low": -0.1}, "Classwise: low must lie in"),
+        ({"high": math.pi}, "Classwise: high must lie in"),
+        ({"low": 0.6}, "low must not exceed high, not 0.6 beside 0.5"),
+        ({"power": -1.0}, "power must lie in"),
+    ],
+)
+def test_refused_options(options, message):
+    with pytest.raises(OptionError, match=message):
+        Classwise(**options)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda m: m.set_class_sizes(torch.tensor([1, 2])), r"shape \(5,\), not \(2,\)"),
+        (lambda m: m.set_class_sizes(torch.ones(5, 1)), r"shape \(5,\), not \(5, 1\)"),
+        (lambda m: m.set_class_sizes(-SIZES), "class sizes must be whole numbers from 0 on"),
+        (lambda m: m.set_class_sizes(SIZES + 0.5), "class sizes must be whole numbers"),
+        (lambda m: m.set_class_sizes(SIZES * math.nan), "class sizes must be whole numbers"),
+        (lambda m: m.set_class_sizes(SIZES * math.inf), "class sizes must be whole numbers"),
+        (lambda m: m.set_margins(torch.full((5,), 3.2)), r"margins must lie in \[0, 3.1416\)"),
+        (lambda m: m.set_margins(torch.full((5,), math.nan)), "margins must lie in"),
+        (lambda m: m.set_margins(torch.zeros(4)), r"margins must have the shape \(5,\)"),
+    ],
+)
+def test_refused_values(call, message):
+    margin = bound()
+    before = margin.margins.clone()
+    with pytest.raises(InputError, match=message):
+        call(margin)
+    assert torch.equal(margin.margins, before)
+
+
+def test_loss():
+    check_loss("classwise")
+    check_rebuilt_loss("classwise")
+    loss = arcset.build_loss("classwise", 4, 3, mode="plain", low=0.1, high=0.9)
+    loss.set_class_sizes(torch.tensor([1000, 30, 2]))
+    assert loss.margin.margins[[0, 2]].tolist() == pytest.approx([0.1, 0.9])
+    again = arcset.build_loss("classwise", 4, 3, mode="plain", **loss.settings())
+    again.load_state_dict(loss.state_dict())
+    x = torch.eye(3, 4)
+    labels = torch.arange(3)
+    assert torch.equal(again.logits(x, labels), loss.logits(x, labels))

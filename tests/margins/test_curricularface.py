@@ -1,0 +1,121 @@
+import math
+
+import pytest
+import torch
+
+from arcset.errors import OptionError
+from arcset.laws import Law
+from arcset.margins.arcface import ArcFace
+from arcset.margins.curricularface import CurricularFace
+from support.margin_checks import (
+    ANGLES,
+    batch_of,
+    check_falls,
+    check_finite_at_the_ends,
+    check_loss,
+    check_rebuilt_loss,
+    check_saved,
+    check_settings_rebuild,
+    check_shift_is_reference,
+)
+
+
+def with_t(value: float) -> CurricularFace:
+    margin = CurricularFace().double()
+    margin.t.fill_(value)
+    return margin
+
+
+def test_target_is_reference_and_arcface():
+    check_shift_is_reference(CurricularFace(margin=0.7))
+    samples = batch_of(len(ANGLES))
+    assert torch.equal(
+        CurricularFace(0.3)(ANGLES.cos(), samples), ArcFace(0.3)(ANGLES.cos(), samples)
+    )
+
+
+@pytest.mark.parametrize("t", [-0.1, 0.0, 0.4, 1.0])
+def test_negatives_are_their_reference(t):
+    margin = with_t(t)
+    cosines = torch.linspace(-1, 1, 41, dtype=torch.float64).expand(3, 41)
+    target = torch.tensor([[-0.5], [0.0], [0.8]], dtype=torch.float64)
+    altered = margin.negatives(cosines, target, batch_of(3))
+    for row in range(3):
+        for column in range(41):
+            slow = margin.negative_reference(
+                cosines[row, column].item(), target[row].item(), math.nan
+            )
+            assert altered[row, column].item() == pytest.approx(slow, abs=1e-15)
+
+
+def test_against_the_published_formula():
+    """As the paper's equations 6 to 8 say, on a batch."""
+    generator = torch.Generator().manual_seed(0)
+    cosines = torch.empty(32, 10, dtype=torch.float64).uniform_(-0.7, 0.95, generator=generator)
+    labels = torch.randint(10, (32,), generator=generator)
+    margin = with_t(0.35)
+    samples = batch_of(32, labels=labels)
+    target = margin(cosines[torch.arange(32), labels], samples)
+    found = margin.negatives(cosines, target[:, None], samples)
+    hard = 0
+    for i in range(32):
+        own = math.cos(math.acos(cosines[i, labels[i]].item()) + 0.5)
+        for j in range(10):
+            bare = cosines[i, j].item()
+            expected = bare if own >= bare else (0.35 + bare) * bare
+            hard += own < bare
+            assert found[i, j].item() == pytest.approx(expected, abs=1e-12)
+    assert 50 < hard < 300
+
+
+def test_t_follows_the_target_cosines():
+    margin = CurricularFace()
+    assert margin.t.item() == 0.0
+    first, second = torch.tensor([0.2, 0.4]), torch.tensor([0.9])
+    margin.observe(first, batch_of(2))
+    assert margin.t.item() == pytest.approx(0.01 * 0.3)
+    margin.observe(second, batch_of(1))
+    assert margin.t.item() == pytest.approx(0.99 * 0.003 + 0.01 * 0.9)
+    check_saved(margin, CurricularFace(), "t")
+
+
+def test_t_may_move_between_forward_and_backward():
+    margin = CurricularFace()
+    cosines = torch.tensor([[0.9]], requires_grad=True)
+    altered = margin.negatives(cosines, torch.zeros(1, 1), batch_of(1))
+    margin.observe(torch.tensor([0.5]), batch_of(1))
+    altered.sum().backward()
+    assert cosines.grad.item() == pytest.approx(1.8)
+
+
+def test_ends_and_laws():
+    check_falls(CurricularFace())
+    check_finite_at_the_ends(CurricularFace())
+    laws = CurricularFace().laws
+    assert {Law.MONOTONE, Law.CONTINUOUS, Law.SCALE_FREE} <= laws
+    assert not {Law.TARGET_ONLY, Law.NEUTRAL} & laws
+
+
+def test_settings_and_fit():
+    check_settings_rebuild(CurricularFace(margin=0.3, rate=0.5))
+    assert CurricularFace.fitted(math.pi / 2) == {"margin": 0.5}
+    assert CurricularFace.fitted(0.2) == {"margin": 0.1}
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"margin": 4.0}, "CurricularFace: margin must lie in"),
+        ({"rate": -0.1}, "CurricularFace: rate must be a number from 0 to 1, not -0.1"),
+        ({"rate": "fast"}, "rate must be a number from 0 to 1, not 'fast'"),
+    ],
+)
+def test_refused(options, message):
+    with pytest.raises(OptionError, match=message):
+        CurricularFace(**options)
+
+
+def test_loss():
+    check_loss("curricularface", adapts=True)
+    check_loss("curricularface", adapts=True, margin=1.0, rate=0.5)
+    check_rebuilt_loss("curricularface")

@@ -1,0 +1,187 @@
+import math
+
+import pytest
+import torch
+
+from arcset.errors import OptionError
+from arcset.laws import Law
+from arcset.margins.arcface import ArcFace
+from arcset.margins.cosface import CosFace
+from arcset.margins.elasticface import ElasticFace
+from support.margin_checks import (
+    ANGLES,
+    batch_of,
+    check_falls,
+    check_finite_at_the_ends,
+    check_loss,
+    check_rebuilt_loss,
+    check_settings_rebuild,
+    check_shift_is_reference,
+)
+
+KINDS = ("arc", "cos")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("plus", [False, True])
+@pytest.mark.parametrize("spread", [0.0, 0.05, 1.5])
+def test_shift_is_reference(kind, plus, spread):
+    margin = ElasticFace(kind=kind, plus=plus, spread=spread, seed=3)
+    for step in (0, 1, 10_000):
+        check_shift_is_reference(margin, step=step)
+    ties = torch.tensor([0.3, 0.3, -0.2, 0.3, 1.0, 1.0], dtype=torch.float64)
+    check_shift_is_reference(margin, cosine=ties, step=4)
+    check_shift_is_reference(margin.eval(), step=4)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_against_the_published_formula(kind):
+    """Whatever is drawn, it is the margin of that sample."""
+    margin = ElasticFace(kind=kind)
+    generator = torch.Generator().manual_seed(0)
+    cosine = torch.empty(64, dtype=torch.float64).uniform_(-0.6, 0.9, generator=generator)
+    drawn = margin.draw(12, 64)
+    expected = torch.cos(cosine.acos() + drawn) if kind == "arc" else cosine - drawn
+    found = margin(cosine, batch_of(64, step=12))
+    torch.testing.assert_close(found, expected, rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize(("kind", "other"), [("arc", ArcFace()), ("cos", CosFace())])
+def test_without_spread_it_is_arcface_or_cosface(kind, other):
+    samples = batch_of(len(ANGLES), step=5)
+    expected = other(ANGLES.cos(), samples)
+    assert torch.equal(ElasticFace(kind=kind, spread=0.0)(ANGLES.cos(), samples), expected)
+    assert torch.equal(ElasticFace(kind=kind, spread=0.3).eval()(ANGLES.cos(), samples), expected)
+
+
+def test_draws_follow_from_seed_step_and_size_alone():
+    margin = ElasticFace(spread=0.1)
+    first = margin.draw(7, 32)
+    torch.manual_seed(99)
+    torch.randn(5)
+    assert torch.equal(ElasticFace(spread=0.1).draw(7, 32), first)
+    others = [margin.draw(8, 32), ElasticFace(spread=0.1, seed=1).draw(7, 32)]
+    others.append(margin.draw(7, 33)[:32])
+    for other in others:
+        assert (other != first).all()
+
+
+def test_draws_do_not_touch_torchs_own_generator():
+    torch.manual_seed(0)
+    expected = torch.rand(3)
+    torch.manual_seed(0)
+    ElasticFace().draw(1, 100)
+    assert torch.equal(torch.rand(3), expected)
+
+
+def test_draws_are_normal():
+    drawn = torch.cat([ElasticFace(margin=0.5, spread=0.05).draw(step, 500) for step in range(40)])
+    assert drawn.mean().item() == pytest.approx(0.5, abs=0.05 * 4 / math.sqrt(20_000))
+    assert drawn.std().item() == pytest.approx(0.05, rel=0.03)
+    inside = ((drawn - 0.5).abs() < 0.05).double().mean().item()
+    assert inside == pytest.approx(0.6827, abs=0.015)
+
+
+def test_consecutive_steps_are_not_alike():
+    margin = ElasticFace(margin=1.0, spread=0.1)
+    table = torch.stack([margin.draw(step, 400) for step in range(50)])
+    similar = torch.corrcoef(table).fill_diagonal_(0)
+    assert similar.abs().max() < 0.25  # 1225 pairs of 400: about 4.5 standard errors
+
+
+@pytest.mark.parametrize(("kind", "limit"), [("arc", math.pi), ("cos", 2.0)])
+def test_draws_are_clamped(kind, limit):
+    drawn = ElasticFace(kind=kind, margin=1.0, spread=9.0).draw(0, 200)
+    assert drawn.min().item() == 0.0
+    assert drawn.max().item() == limit
+    margin = ElasticFace(kind=kind, margin=1.0, spread=9.0)
+    assert (margin(ANGLES.cos(), batch_of(len(ANGLES))) <= ANGLES.cos()).all()
+
+
+def test_plus_gives_the_farthest_sample_the_largest_margin():
+    margin = ElasticFace(kind="cos", plus=True, spread=0.1)
+    cosine = torch.tensor([0.1, 0.9, -0.5, 0.4], dtype=torch.float64)
+    margins = cosine - margin(cosine, batch_of(4, step=2))
+    assert margins.argsort(descending=True).tolist() == [2, 0, 3, 1]
+    torch.testing.assert_close(margins.sort().values, margin.draw(2, 4).sort().values)
+    plain = ElasticFace(kind="cos", plus=False, spread=0.1)
+    torch.testing.assert_close(cosine - plain(cosine, batch_of(4, step=2)), margin.draw(2, 4))
+
+
+def test_gradients_agree_with_finite_differences():
+    cosine = torch.tensor([-0.97, -0.2, 0.5, 0.9], dtype=torch.float64, requires_grad=True)
+    for plus in (False, True):
+        margin = ElasticFace(plus=plus, spread=0.2)
+        assert torch.autograd.gradcheck(lambda c, m=margin: m(c, batch_of(4, step=1)), (cosine,))
+
+
+def test_float32_uses_the_same_draws():
+    cosine = torch.linspace(-0.9, 0.9, 50, dtype=torch.float64)
+    margin = ElasticFace(spread=0.2, plus=True)
+    found = margin(cosine.float(), batch_of(50, step=3, dtype=torch.float32))
+    assert found.dtype == torch.float32
+    expected = margin(cosine, batch_of(50, step=3)).float()
+    torch.testing.assert_close(found, expected, rtol=0, atol=1e-6)
+
+
+def test_ends():
+    for kind in KINDS:
+        for plus in (False, True):
+            check_finite_at_the_ends(ElasticFace(kind=kind, plus=plus, spread=0.3))
+        check_falls(ElasticFace(kind=kind, spread=0.3).eval())
+
+
+@pytest.mark.parametrize("plus", [False, True])
+def test_one_sample_falls_while_training(plus):
+    """Among three others that stay; with `plus` its margin changes where it passes one."""
+    margin = ElasticFace(spread=0.3, plus=plus)
+    samples = batch_of(4, step=9)
+    theta = torch.linspace(0, math.pi, 500, dtype=torch.float64)
+    others = torch.tensor([0.7, 0.0, -0.7], dtype=torch.float64)
+    moved = torch.stack([margin(torch.cat([one.cos()[None], others]), samples) for one in theta])
+    falls = moved[:, 0].diff()
+    assert (falls < 0).all()
+    assert (falls.abs() > 2 * math.pi / 500).sum() == (3 if plus else 0)
+
+
+def test_laws():
+    laws = ElasticFace().laws
+    assert {Law.MONOTONE, Law.CONTINUOUS, Law.SCALE_FREE, Law.NEUTRAL, Law.TARGET_ONLY} <= laws
+    assert ElasticFace(plus=True).laws == laws - {Law.CONTINUOUS}
+    assert ElasticFace(plus=True, spread=0.0).laws == laws
+
+
+def test_settings_and_fit():
+    check_settings_rebuild(ElasticFace())
+    check_settings_rebuild(ElasticFace(margin=0.2, spread=0.1, kind="cos", plus=True, seed=5))
+    assert ElasticFace().margin == 0.5
+    assert ElasticFace(kind="cos").margin == 0.35
+    assert ElasticFace.fitted(math.pi / 2) == {"margin": 0.5}
+    assert ElasticFace.fitted(0.2) == {"margin": 0.1}
+    assert ElasticFace.fitted(math.pi / 2, kind="cos") == {"margin": 0.35}
+    assert ElasticFace.fitted(0.2, kind="cos")["margin"] == pytest.approx((1 - math.cos(0.2)) / 2)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"margin": math.pi}, "ElasticFace: margin must lie in"),
+        ({"margin": 2.0, "kind": "cos"}, "margin must lie in"),
+        ({"spread": -0.1}, "spread must lie in"),
+        ({"kind": "sphere"}, "kind must be one of arc, cos, not 'sphere'"),
+        ({"plus": 1}, "plus must be True or False, not 1"),
+        ({"seed": 0.5}, "seed must be a whole number from 0 on, not 0.5"),
+        ({"seed": True}, "seed must be a whole number"),
+        ({"seed": -1}, "seed must be a whole number"),
+    ],
+)
+def test_refused(options, message):
+    with pytest.raises(OptionError, match=message):
+        ElasticFace(**options)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("plus", [False, True])
+def test_loss(kind, plus):
+    check_loss("elasticface", kind=kind, plus=plus, spread=0.2, seed=4)
+    check_rebuilt_loss("elasticface", kind=kind, plus=plus)

@@ -1,0 +1,154 @@
+import math
+
+import pytest
+import torch
+
+import arcset
+from arcset.errors import OptionError
+from arcset.laws import Law
+from arcset.margins.arcface import ArcFace
+from arcset.margins.intertopk import InterTopK
+from support.margin_checks import (
+    ANGLES,
+    batch_of,
+    check_falls,
+    check_finite_at_the_ends,
+    check_loss,
+    check_rebuilt_loss,
+    check_settings_rebuild,
+    check_shift_is_reference,
+)
+
+
+def cosines_and_floor(k, size=16, classes=20, seed=0):
+    """Cosines (B, C) with the target in column 0, and the k-th largest of the others."""
+    generator = torch.Generator().manual_seed(seed)
+    cosines = torch.empty(size, classes, dtype=torch.float64).uniform_(-1, 1, generator=generator)
+    floor = cosines[:, 1:].topk(min(k, classes - 1), dim=1).values[:, -1:]
+    return cosines, floor
+
+
+def test_target_is_reference_and_arcface():
+    check_shift_is_reference(InterTopK(margin=0.4))
+    samples = batch_of(len(ANGLES))
+    assert torch.equal(
+        InterTopK(margin=0.4)(ANGLES.cos(), samples), ArcFace(0.4)(ANGLES.cos(), samples)
+    )
+
+
+@pytest.mark.parametrize("penalty", [0.0, 0.06, 1.0])
+def test_negatives_are_their_reference(penalty):
+    margin = InterTopK(penalty=penalty)
+    cosines = torch.linspace(-1, 1, 401, dtype=torch.float64).repeat(3, 1)
+    floor = torch.tensor([[-1.0], [0.0], [0.9]], dtype=torch.float64)
+    altered = margin.negatives(cosines, torch.zeros(3, 1), batch_of(3, floor=floor))
+    for row in range(3):
+        for column in range(401):
+            slow = margin.negative_reference(
+                cosines[row, column].item(), math.nan, floor[row].item()
+            )
+            assert altered[row, column].item() == pytest.approx(slow, abs=1e-12)
+
+
+def test_exactly_k_classes_come_nearer():
+    for k in (1, 3, 5):
+        cosines, floor = cosines_and_floor(k)
+        altered = InterTopK(k=k).negatives(cosines, torch.zeros(16, 1), batch_of(16, floor=floor))
+        changed = (altered != cosines)[:, 1:]
+        assert (changed.sum(dim=1) == k).all()
+        expected = torch.cos(cosines.acos() - 0.06)
+        chosen = changed & (cosines[:, 1:] < math.cos(0.06))
+        torch.testing.assert_close(
+            altered[:, 1:][chosen], expected[:, 1:][chosen], rtol=0, atol=1e-12
+        )
+        assert (altered >= cosines).all()
+
+
+def test_all_classes_where_there_are_no_more_than_k():
+    cosines, floor = cosines_and_floor(5, classes=4)
+    altered = InterTopK(k=5).negatives(cosines, torch.zeros(16, 1), batch_of(16, floor=floor))
+    assert (altered != cosines)[:, 1:].all()
+
+
+def test_unchanged_without_a_floor_or_a_penalty():
+    cosines, floor = cosines_and_floor(5)
+    assert torch.equal(InterTopK().negatives(cosines, torch.zeros(16, 1), batch_of(16)), cosines)
+    samples = batch_of(16, floor=floor)
+    assert torch.equal(
+        InterTopK(penalty=0.0).negatives(cosines, torch.zeros(16, 1), samples), cosines
+    )
+
+
+def test_nearer_than_the_penalty_it_goes_on_rising():
+    theta = torch.linspace(0, math.pi, 20_001, dtype=torch.float64)
+    samples = batch_of(1, floor=torch.tensor([[-1.0]], dtype=torch.float64))
+    altered = InterTopK(penalty=0.3).negatives(theta.cos()[None], torch.zeros(1, 1), samples)[0]
+    assert altered[0].item() == pytest.approx(2 - math.cos(0.3))
+    assert (altered.diff() < 0).all()
+    assert altered.diff().abs().max() < 2 * math.pi / 20_000
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
+def test_negatives_at_the_ends_have_finite_slopes(dtype):
+    eps = torch.finfo(dtype).eps
+    cosines = torch.tensor([[1.0, -1.0, 1 + eps, -1 - eps, 0.5]], dtype=dtype, requires_grad=True)
+    samples = batch_of(1, floor=torch.tensor([[-2.0]], dtype=dtype))
+    altered = InterTopK(penalty=0.3).negatives(cosines, torch.zeros(1, 1), samples)
+    top = 2 - math.cos(0.3)
+    torch.testing.assert_close(altered[0, :4], torch.tensor([top, -math.cos(0.3)] * 2, dtype=dtype))
+    altered.sum().backward()
+    assert cosines.grad.isfinite().all()
+    assert (cosines.grad > 0).all()
+
+
+def test_gradients_agree_with_finite_differences():
+    cosines, floor = cosines_and_floor(5, size=3, classes=8)
+    samples = batch_of(3, floor=floor - 1e-3)
+
+    def value(c):
+        return InterTopK().negatives(c, torch.zeros(3, 1), samples)
+
+    assert torch.autograd.gradcheck(value, (cosines.requires_grad_(),))
+
+
+def test_ends_laws_settings_and_fit():
+    check_falls(InterTopK())
+    check_finite_at_the_ends(InterTopK())
+    laws = InterTopK().laws
+    assert {Law.MONOTONE, Law.CONTINUOUS, Law.SCALE_FREE, Law.NEUTRAL} <= laws
+    assert Law.TARGET_ONLY not in laws
+    check_settings_rebuild(InterTopK(margin=0.3, penalty=0.1, k=7))
+    assert InterTopK(k=7).nearest == 7
+    assert InterTopK.fitted(math.pi / 2) == {"margin": 0.2, "penalty": 0.06}
+    fitted = InterTopK.fitted(0.26)
+    assert fitted == pytest.approx({"margin": 0.1, "penalty": 0.03})
+
+
+def test_no_extra_term_in_the_loss():
+    """The option is called `penalty`, as is the hook of margins that add one."""
+    assert InterTopK().penalty(batch_of(3)) is None
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"margin": -1.0}, "InterTopK: margin must lie in"),
+        ({"penalty": 4.0}, "InterTopK: penalty must lie in"),
+        ({"k": 0}, "InterTopK: k must be a whole number from 1 on, not 0"),
+        ({"k": 2.0}, "k must be a whole number from 1 on, not 2.0"),
+    ],
+)
+def test_refused(options, message):
+    with pytest.raises(OptionError, match=message):
+        InterTopK(**options)
+
+
+@pytest.mark.parametrize("k", [1, 3, 6, 50])
+def test_loss(k):
+    check_loss("intertopk", k=k, penalty=0.3)
+    check_rebuilt_loss("intertopk", k=k)
+
+
+def test_one_class_has_no_wrong_one():
+    loss = arcset.build_loss("intertopk", 4, 1, mode="plain")
+    assert loss(torch.randn(3, 4), torch.zeros(3, dtype=torch.int64)).item() == 0.0

@@ -1,0 +1,119 @@
+import math
+
+import pytest
+import torch
+
+from arcset.errors import OptionError
+from arcset.laws import Law
+from arcset.margins.arcface import ArcFace
+from arcset.margins.cosface import CosFace
+from arcset.margins.mvsoftmax import MVSoftmax
+from support.margin_checks import (
+    ANGLES,
+    batch_of,
+    check_falls,
+    check_finite_at_the_ends,
+    check_loss,
+    check_rebuilt_loss,
+    check_settings_rebuild,
+    check_shift_is_reference,
+)
+
+KINDS = ("arc", "cos")
+
+
+@pytest.mark.parametrize(("kind", "other"), [("arc", ArcFace()), ("cos", CosFace())])
+def test_target_is_reference_and_arcface_or_cosface(kind, other):
+    check_shift_is_reference(MVSoftmax(kind=kind, margin=0.9))
+    samples = batch_of(len(ANGLES))
+    assert torch.equal(MVSoftmax(kind=kind)(ANGLES.cos(), samples), other(ANGLES.cos(), samples))
+
+
+@pytest.mark.parametrize("adaptive", [True, False])
+@pytest.mark.parametrize("t", [0.0, 0.2, 1.0])
+def test_negatives_are_their_reference(t, adaptive):
+    margin = MVSoftmax(t=t, adaptive=adaptive)
+    cosines = torch.linspace(-1, 1, 41, dtype=torch.float64).expand(3, 41)
+    target = torch.tensor([[-0.5], [0.0], [0.8]], dtype=torch.float64)
+    altered = margin.negatives(cosines, target, batch_of(3))
+    for row in range(3):
+        for column in range(41):
+            slow = margin.negative_reference(
+                cosines[row, column].item(), target[row].item(), math.nan
+            )
+            assert altered[row, column].item() == pytest.approx(slow, abs=1e-15)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("adaptive", [True, False])
+def test_against_the_published_formula(kind, adaptive):
+    """The re-weighting h(t, θ_j) in front of exp(s·cos θ_j), as the paper writes it."""
+    generator = torch.Generator().manual_seed(0)
+    cosines = torch.empty(32, 10, dtype=torch.float64).uniform_(-0.7, 0.95, generator=generator)
+    labels = torch.randint(10, (32,), generator=generator)
+    margin, s, t = MVSoftmax(kind=kind, adaptive=adaptive), 4.0, 0.2
+    samples = batch_of(32, labels=labels)
+    target = margin(cosines[torch.arange(32), labels], samples)
+    found = (s * margin.negatives(cosines, target[:, None], samples)).exp()
+    hard = 0
+    for i in range(32):
+        bare = cosines[i, labels[i]].item()
+        own = math.cos(math.acos(bare) + 0.5) if kind == "arc" else bare - 0.35
+        for j in range(10):
+            other = cosines[i, j].item()
+            indicator = 1.0 if own < other else 0.0
+            power = s * t * (other + 1) if adaptive else s * t
+            expected = math.exp(power * indicator) * math.exp(s * other)
+            hard += indicator
+            assert found[i, j].item() == pytest.approx(expected, rel=1e-12)
+    assert 50 < hard < 300
+
+
+def test_without_t_the_negatives_stay():
+    cosines = torch.linspace(-1, 1, 41)[None]
+    for adaptive in (True, False):
+        margin = MVSoftmax(t=0.0, adaptive=adaptive)
+        assert torch.equal(margin.negatives(cosines, torch.zeros(1, 1), batch_of(1)), cosines)
+
+
+def test_a_class_level_with_the_target_stays():
+    level = torch.tensor([[0.25]])
+    assert torch.equal(MVSoftmax().negatives(level, level, batch_of(1)), level)
+
+
+def test_ends_and_laws():
+    for kind in KINDS:
+        check_falls(MVSoftmax(kind=kind))
+        check_finite_at_the_ends(MVSoftmax(kind=kind))
+    laws = MVSoftmax().laws
+    assert {Law.MONOTONE, Law.CONTINUOUS, Law.SCALE_FREE, Law.NEUTRAL} <= laws
+    assert Law.TARGET_ONLY not in laws
+
+
+def test_settings_and_fit():
+    check_settings_rebuild(MVSoftmax())
+    check_settings_rebuild(MVSoftmax(margin=0.1, t=0.3, kind="cos", adaptive=False))
+    assert (MVSoftmax().margin, MVSoftmax(kind="cos").margin) == (0.5, 0.35)
+    assert MVSoftmax.fitted(0.2) == {"margin": 0.1}
+    assert MVSoftmax.fitted(math.pi / 2, kind="cos") == {"margin": 0.35}
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"margin": 2.5, "kind": "cos"}, "MVSoftmax: margin must lie in"),
+        ({"t": -0.1}, "MVSoftmax: t must lie in"),
+        ({"kind": "am"}, "kind must be one of arc, cos, not 'am'"),
+        ({"adaptive": "yes"}, "adaptive must be True or False, not 'yes'"),
+    ],
+)
+def test_refused(options, message):
+    with pytest.raises(OptionError, match=message):
+        MVSoftmax(**options)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("adaptive", [True, False])
+def test_loss(kind, adaptive):
+    check_loss("mvsoftmax", kind=kind, adaptive=adaptive, t=0.4)
+    check_rebuilt_loss("mvsoftmax", kind=kind, adaptive=adaptive)

@@ -1,0 +1,182 @@
+"""Checks of one margin by itself, without centers or a loss."""
+
+import math
+import operator
+
+import torch
+
+import arcset
+from arcset.margins import Margin, Sample, Samples
+
+ANGLES = torch.cat(
+    [
+        torch.linspace(0, math.pi, 181, dtype=torch.float64),
+        torch.tensor([1e-7, 1e-3, math.pi - 1e-3, math.pi - 1e-7], dtype=torch.float64),
+    ]
+)
+
+
+def batch_of(size, *, norms=None, labels=None, step=0, floor=None, dtype=torch.float64) -> Samples:
+    """A batch's `Samples`; lengths 1 and labels 0 unless given."""
+    norms = torch.ones(size, dtype=dtype) if norms is None else norms
+    labels = torch.zeros(size, dtype=torch.int64) if labels is None else labels
+    return Samples(labels, norms, step=step, floor=floor)
+
+
+def one_by_one(margin: Margin, cosine: torch.Tensor, samples: Samples) -> list[float]:
+    """The margin's `reference` over a batch, in plain Python."""
+    cosines, norms, labels = cosine.tolist(), samples.norms.tolist(), samples.labels.tolist()
+    return [
+        margin.reference(
+            math.acos(max(-1.0, min(1.0, own))),
+            Sample(
+                label=labels[place],
+                norm=norms[place],
+                step=samples.step,
+                position=place,
+                rank=sum(other < own for other in cosines),
+                size=len(cosines),
+            ),
+        )
+        for place, own in enumerate(cosines)
+    ]
+
+
+def check_shift_is_reference(margin: Margin, cosine=None, **known) -> None:
+    """`shift` on float64 tensors against `reference`, to 1e-12; also through `forward`."""
+    cosine = ANGLES.cos() if cosine is None else cosine
+    samples = batch_of(len(cosine), **known)
+    expected = torch.tensor(one_by_one(margin, cosine, samples), dtype=torch.float64)
+    torch.testing.assert_close(margin.shift(cosine, samples), expected, rtol=0, atol=1e-12)
+    torch.testing.assert_close(margin(cosine, samples), expected, rtol=0, atol=1e-12)
+
+
+def check_falls(margin: Margin, **known) -> None:
+    """The margined cosine falls with the angle, by small steps, over the whole of [0, π]."""
+    theta = torch.linspace(0, math.pi, 20_001, dtype=torch.float64)
+    known = {name: value.expand(len(theta)) for name, value in known.items()}
+    moved = margin(theta.cos(), batch_of(len(theta), **known))
+    assert (moved.diff() < 1e-15).all()
+    assert (moved[::100].diff() < 0).all()
+    assert moved.diff().abs().max() < 2 * math.pi / 20_000
+
+
+def check_finite_at_the_ends(margin: Margin) -> None:
+    """Values and gradients at cos θ = ±1 (and rounded beyond), for lengths from 0 to huge."""
+    lengths = [0.0, 1e-30, 1.0, 10.0, 110.0, 1e30]
+    for dtype in (torch.float64, torch.float32):
+        beyond = 1 + torch.finfo(dtype).eps
+        for end in (1.0, -1.0, 0.0, beyond, -beyond):
+            cosine = torch.full((len(lengths),), end, dtype=dtype, requires_grad=True)
+            norms = torch.tensor(lengths, dtype=dtype, requires_grad=True)
+            samples = batch_of(len(lengths), norms=norms)
+            total = margin(cosine, samples).sum()
+            penalty = margin.penalty(samples)
+            total = total if penalty is None else total + penalty.sum()
+            total.backward()
+            assert total.isfinite()
+            assert cosine.grad.isfinite().all()
+            assert (cosine.grad != 0).all()
+            assert norms.grad is None or norms.grad.isfinite().all()
+
+
+def check_settings_rebuild(margin: Margin) -> None:
+    """`settings()` are plain values that build the same margin again."""
+    settings = margin.settings()
+    assert all(type(value) in (float, int, str, bool) for value in settings.values())
+    again = type(margin)(**settings)
+    assert again.settings() == settings
+    assert repr(again) == repr(margin)
+
+
+def check_saved(margin: Margin, other: Margin, *names: str) -> None:
+    """The buffers `names` of `margin` reach `other` through a state dict."""
+    state = margin.state_dict()
+    assert set(state) == set(names)
+    assert any(not torch.equal(state[name], other.state_dict()[name]) for name in names)
+    other.load_state_dict(state)
+    for name in names:
+        assert torch.equal(getattr(other, name), getattr(margin, name))
+
+
+def slow_loss(loss, scale: float, embeddings: torch.Tensor, labels: torch.Tensor) -> float:
+    """Margin softmax in plain Python from the margin's own references, one sample at a time."""
+    margin, rows = loss.margin, embeddings.tolist()
+    centers = loss.centers.tolist()
+    lengths = [math.hypot(*row) for row in rows]
+    cosines = [
+        [sum(map(operator.mul, row, center)) / length for center in centers]
+        for row, length in zip(rows, lengths, strict=True)
+    ]
+    own = [row[label] for row, label in zip(cosines, labels.tolist(), strict=True)]
+    total = 0.0
+    for place, (row, label) in enumerate(zip(cosines, labels.tolist(), strict=True)):
+        sample = Sample(
+            label=label,
+            norm=lengths[place],
+            step=int(loss.step),
+            position=place,
+            rank=sum(other < own[place] for other in own),
+            size=len(own),
+        )
+        target = margin.reference(math.acos(own[place]), sample)
+        wrong = sorted((c for j, c in enumerate(row) if j != label), reverse=True)
+        floor = wrong[min(margin.nearest, len(wrong)) - 1] if margin.nearest else math.nan
+        others = [margin.negative_reference(cosine, target, floor) for cosine in wrong]
+        logits = [scale * target, *(scale * cosine for cosine in others)]
+        highest = max(logits)
+        log_sum = highest + math.log(math.fsum(math.exp(logit - highest) for logit in logits))
+        total += log_sum - logits[0] + margin.penalty_reference(sample)
+    return total / len(own)
+
+
+def check_loss(name: str, *, adapts: bool = False, **options) -> None:
+    """`build_loss` in plain mode against `slow_loss`, training and not; other modes against it.
+
+    `adapts`: whether the margin's buffers change in training. They never do outside of it.
+    """
+    generator = torch.Generator().manual_seed(5)
+    centers = torch.randn(7, 6, generator=generator, dtype=torch.float64)
+    modes = {}
+    for mode in ("plain", "store", "recompute"):
+        loss = arcset.build_loss(name, 6, 7, mode=mode, **options).double()
+        loss.set_centers(centers)
+        values = []
+        draws = torch.Generator().manual_seed(6)
+        for step, training in enumerate((True, True, False, True)):
+            loss.train(training)
+            embeddings = 20 * torch.randn(9, 6, generator=draws, dtype=torch.float64)
+            labels = torch.randint(7, (9,), generator=draws)
+            scale = loss.scale
+            before = {name: value.clone() for name, value in loss.margin.state_dict().items()}
+            value = loss(embeddings.requires_grad_(), labels)
+            after = loss.margin.state_dict()
+            moved = any(not torch.equal(after[name], before[name]) for name in before)
+            assert moved == (training and adapts)
+            slow = slow_loss(loss, scale, embeddings.detach(), labels)
+            assert math.isclose(value.item(), slow, rel_tol=1e-10, abs_tol=1e-12), (mode, step)
+            loss.zero_grad()
+            value.backward()
+            values += [value.detach()[None], embeddings.grad.flatten(), loss.head.weight.grad]
+            loss.advance()
+        modes[mode] = torch.cat([value.flatten().clone() for value in values])
+    torch.testing.assert_close(modes["store"], modes["plain"], rtol=1e-9, atol=1e-11)
+    torch.testing.assert_close(modes["recompute"], modes["plain"], rtol=1e-9, atol=1e-11)
+
+
+def check_rebuilt_loss(name: str, **options) -> None:
+    """`settings()` and a state dict make the same loss again."""
+    loss = arcset.build_loss(name, 6, 7, mode="plain", **options)
+    generator = torch.Generator().manual_seed(1)
+    embeddings = 20 * torch.randn(9, 6, generator=generator)
+    labels = torch.randint(7, (9,), generator=generator)
+    for _ in range(3):
+        loss(embeddings, labels)
+        loss.advance()
+    again = arcset.build_loss(name, 6, 7, mode="plain", **loss.settings())
+    assert again.settings() == loss.settings()
+    again.load_state_dict(loss.state_dict())
+    for training in (True, False):
+        loss.train(training)
+        again.train(training)
+        assert torch.equal(again(embeddings, labels), loss(embeddings, labels))
