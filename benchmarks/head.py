@@ -16,10 +16,10 @@ default size, a million classes, wants 24 GB and most of the time; let nothing e
 import argparse
 import json
 import statistics
-import sys
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from head import machine, memory
 from head.bars import bars
@@ -32,6 +32,7 @@ from arcset.files import write_text
 from arcset.pictures.theme import save
 
 RESULTS = Path(__file__).parent / "results"
+CLASSES, QUICK = [1_000, 10_000, 100_000, 1_000_000], [1_000, 10_000]
 ROUNDS = {2_000: 100, 20_000: 40, 200_000: 12}  # up to so many classes; beyond, 3
 
 
@@ -48,7 +49,7 @@ def parse() -> argparse.Namespace:
         return chosen
 
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--classes", type=numbers, default=[1_000, 10_000, 100_000, 1_000_000])
+    parser.add_argument("--classes", type=numbers, help="default: 1000,10000,100000,1000000")
     parser.add_argument("--batch", type=numbers, default=[128, 512])
     parser.add_argument("--dim", type=int, default=512)
     parser.add_argument("--threads", type=int, default=2)
@@ -60,8 +61,8 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--out", type=Path, default=RESULTS, help="folder of head.json, head.png")
     parser.add_argument("--measure", choices=list(CONTENDERS), help=argparse.SUPPRESS)
     options = parser.parse_args()
-    if options.quick:
-        options.classes, options.repeats = [1_000, 10_000], options.repeats or 5
+    options.classes = options.classes or (QUICK if options.quick else CLASSES)
+    options.repeats = options.repeats or (5 if options.quick else None)
     return options
 
 
@@ -77,7 +78,9 @@ def participants(options: argparse.Namespace) -> list[str]:
 def run_cell(cell: Cell, names: list[str], options: argparse.Namespace) -> dict[str, Any]:
     fitting = (count for most, count in ROUNDS.items() if cell.classes <= most)
     rounds = options.repeats or next(fitting, 3)
+    company = machine.Company()
     times, left_out = time_cell(cell, names, rounds)
+    others = company.share()
     rows: dict[str, Any] = {}
     for name in names:
         row: dict[str, Any] = {"label": CONTENDERS[name].label, "kind": CONTENDERS[name].kind}
@@ -86,12 +89,18 @@ def run_cell(cell: Cell, names: list[str], options: argparse.Namespace) -> dict[
         else:
             samples = times[name]
             row["median"] = statistics.median(samples)
-            row["quartiles"] = torch.tensor(samples).quantile(torch.tensor([0.25, 0.75])).tolist()
+            row["quartiles"] = np.quantile(samples, [0.25, 0.75]).tolist()
             row["seconds"] = samples
         if not options.skip_memory:
             row["memory"] = memory.measure_apart(name, cell, options.threads)
         rows[name] = row
-    return {**vars(cell), "weight_bytes": cell.weight_bytes, "rounds": rounds, "contenders": rows}
+    return {
+        **vars(cell),
+        "weight_bytes": cell.weight_bytes,
+        "rounds": rounds,
+        "others": others,
+        "contenders": rows,
+    }
 
 
 def main() -> None:
@@ -117,4 +126,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -36,6 +36,36 @@ def available() -> int | None:
     return _kilobytes(PROC / "meminfo", "MemAvailable")
 
 
+class Company:
+    """How much of the processors others took since this was made.
+
+    With as many threads as cores, a step with many short parallel parts waits at the end of each
+    for whichever thread was put aside: company slows it down far more than its share.
+    """
+
+    def __init__(self) -> None:
+        self._start = self._times()
+
+    def share(self) -> float | None:
+        """0 … 1; None where the system does not tell."""
+        if self._start is None:
+            return None
+        everything, busy, own = (
+            now - then for now, then in zip(self._times(), self._start, strict=True)
+        )
+        return max(0.0, busy - own) / everything if everything else 0.0
+
+    @staticmethod
+    def _times() -> tuple[float, float, float] | None:
+        """Seconds of all processors, those of them not idle, and those of this process."""
+        if not (PROC / "stat").exists():
+            return None
+        ticks = [int(field) for field in (PROC / "stat").read_text().split("\n")[0].split()[1:9]]
+        second = os.sysconf("SC_CLK_TCK")
+        idle = ticks[3] + ticks[4]  # and waiting for a disk
+        return sum(ticks) / second, (sum(ticks) - idle) / second, time.process_time()
+
+
 def resident() -> int:
     """Bytes of this process in memory now. Linux only."""
     return int((PROC / "self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+QUIET = 0.05  # share of the processors that others may take
 HEADS = ("ms", "× prealloc.", "× alloc.", "PML / it", "arccos / it", "peak / W")
 
 
@@ -26,9 +27,18 @@ def cell_table(cell: dict[str, Any]) -> str:
             *(_ratio(medians.get(peer), row.get("median")) for peer in peers),
             _number(row["memory"]["weights"], 2) if "weights" in row.get("memory", {}) else "–",
         ]
-        why = row.get("skipped") or row.get("memory", {}).get("skipped")
-        note = f"  left out: {why}" if why else ""
+        why = row.get("skipped"), row.get("memory", {}).get("skipped")
+        note = "".join(
+            f"  no {what}: {reason}"
+            for what, reason in zip(("time", "peak"), why, strict=True)
+            if reason
+        )
         lines.append(f"{row['label']:26}" + "".join(f"{text:>13}" for text in cells) + note)
+    if (cell["others"] or 0) > QUIET:
+        lines.append(
+            f"NOT ALONE: others took {cell['others']:.0%} of the processors while the clock ran; "
+            "these times mean little"
+        )
     return "\n".join(lines)
 
 

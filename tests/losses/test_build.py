@@ -67,7 +67,7 @@ def test_every_loss_builds_with_defaults_and_trains_a_step(name):
         ({"name": "center", "base": "nosuch"}, "no loss is called 'nosuch'"),
         (
             {"name": "intra", "base": "center"},
-            "base must be one of arcface, .* softmax, not 'center'",
+            "base must be one of .*arcface, .* softmax, not 'center'",
         ),
         ({"name": "inter", "base": "triplet"}, "base must be one of .* not 'triplet'"),
         ({"name": "arcface", "fallback": "odd"}, "fallback must be one of default, linear"),
@@ -78,8 +78,16 @@ def test_every_loss_builds_with_defaults_and_trains_a_step(name):
         ({"name": "arcface", "bias": "yes"}, "bias must be true or false, not 'yes'"),
         ({"name": "softmax", "bias": 1}, "bias must be true or false, not 1"),
         ({"name": "arcface", "mode": "fast"}, "mode must be one of auto, plain"),
-        ({"name": "arcface", "mode": "store"}, "not part of this version"),
-        ({"name": "arcface", "subcenters": 3}, "one center per class"),
+        ({"name": "arcface", "subcenters": 0}, "subcenters must be a whole number of at least 1"),
+        ({"name": "intra", "subcenters": 2}, "subcenters=2 a class has no single center"),
+        ({"name": "arcface", "gradient": "none"}, "gradient must be one of exact, straight"),
+        ({"name": "arcface", "label_smoothing": 1.0}, r"label_smoothing must lie in \[0, 1\)"),
+        ({"name": "arcface", "ignore_index": 0.5}, "ignore_index must be a whole number"),
+        ({"name": "arcface", "warmup": -1}, "warmup must be a whole number of steps"),
+        ({"name": "arcface", "warmup": 0.5}, "warmup must be a whole number of steps"),
+        ({"name": "arcface", "warmup_shape": "cubic"}, "warmup_shape must be one of linear, exp"),
+        ({"name": "arcface", "update": "adam"}, "update must be one of sgd, adagrad, not 'adam'"),
+        ({"name": "intra", "update": "sgd"}, "intra cannot fuse the update"),
         ({"name": "arcface", "sample": 0.1}, "uses all classes"),
         ({"name": "arcface", "group": object()}, "one process"),
     ],
@@ -147,12 +155,41 @@ def test_options_that_a_loss_lacks_are_said_to_be_ignored():
         arcset.build_loss("arcface", 8, 6, scale=4.0, margin=0.5)
 
 
+COMMON = {
+    "bias": False,
+    "label_smoothing": 0.0,
+    "ignore_index": None,
+    "gradient": "exact",
+    "warmup": 0,
+    "warmup_shape": "linear",
+    "update": None,
+}
+
+
 def test_options_listing():
-    assert loss_options("normface") == {"scale": None, "bias": False}
+    assert loss_options("normface") == {"scale": None, **COMMON}
     assert loss_options("triplet") == {"margin": 0.5}
     assert loss_options("center") == {"bias": True, "base": "softmax", "weight": 0.1}
     assert "fallback" in loss_options("center", base="arcface")
     assert loss_options("combined")["m1"] == 1.0
+    assert "scale" not in loss_options("adacos")
+
+
+def test_modes_and_subcenters_are_for_margins():
+    with pytest.warns(UserWarning, match=r"softmax has no mode: mode=store is ignored"):
+        arcset.build_loss("softmax", 8, 6, mode="store")
+    with pytest.warns(UserWarning, match=r"triplet has no subcenters: subcenters=2 is ignored"):
+        arcset.build_loss("triplet", 8, 6, subcenters=2)
+    on_arcface = arcset.build_loss("center", 8, 6, base="arcface", mode="store", subcenters=2)
+    assert (on_arcface.base.mode, on_arcface.base.subcenters) == ("store", 2)
+
+
+@pytest.mark.parametrize("name", MARGINS.names())
+def test_settings_rebuild_the_margin(name):
+    loss = arcset.build_loss(name, 8, 6)
+    again = arcset.build_loss(name, 8, 6, **loss.settings())
+    assert repr(again.margin) == repr(loss.margin)
+    assert again.settings() == loss.settings()
 
 
 def test_base_takes_its_own_options():

@@ -40,9 +40,7 @@ MARGINED = {
     "smoothed": builder("arcface", margin=0.5, label_smoothing=0.2),
     "two sub-centers": builder("arcface", margin=0.5, subcenters=2),
     "sub-centers of a margin that alters negatives": builder("curricularface", subcenters=3),
-    "everything": builder(
-        "mvsoftmax", subcenters=2, bias=True, label_smoothing=0.1, scale=8.0, warmup=10
-    ),
+    "everything": builder("mvsoftmax", subcenters=2, bias=True, label_smoothing=0.1, scale=8.0),
     "straight through": builder("curricularface", gradient="straight_through"),
 }
 VARIANTS |= {
@@ -69,13 +67,15 @@ def test_every_law_has_a_check():
 def test_every_loss_declares_the_general_laws():
     for name in arcset.loss_names():
         laws = builder(name)().laws
-        assert {Law.GRADIENT, Law.FINITE, Law.REFERENCE, Law.ROUND_TRIP} <= laws
+        assert {Law.FINITE, Law.REFERENCE, Law.ROUND_TRIP} <= laws
+        assert Law.GRADIENT in laws or name == "adaface"  # which stops it at the norm on purpose
 
 
 def test_every_margin_by_default_obeys_the_target_laws():
     for name in MARGINS.names():
         laws = builder(name)().laws
-        assert {Law.MONOTONE, Law.CONTINUOUS, Law.SCALE_FREE, Law.PLAIN_LOGITS} <= laws
+        assert {Law.MONOTONE, Law.CONTINUOUS, Law.PLAIN_LOGITS} <= laws
+        assert Law.SCALE_FREE in laws or name in ("adaface", "magface")  # where length is quality
 
 
 @pytest.mark.parametrize(

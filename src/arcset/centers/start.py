@@ -56,7 +56,7 @@ def first_directions(classes: int, dim: int) -> Tensor:
         theta = (torch.randperm(classes) + torch.rand(1)) * (2 * math.pi / classes)
         return torch.stack([theta.cos(), theta.sin()], dim=1)
     rows, _ = unit_rows(torch.randn(classes, dim))
-    if dim > _CROWDED_DIM or not 1 < classes <= _MANY:
+    if dim == 1 or dim > _CROWDED_DIM or not 1 < classes <= _MANY:
         return rows
     spacing = center_spacing(classes, dim)
     sharpness = 2 / (1 - math.cos(spacing))  # so that the nearest few push the most

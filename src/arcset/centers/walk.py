@@ -75,35 +75,43 @@ class Walk:
     def _product(
         self, chunk: _Chunk, unit: Tensor, weight: Tensor, inverse: Tensor, logits: Tensor | None
     ) -> Tensor:
-        """s·cos θ of a chunk, (n·K, B), in its place among `logits` if these are kept."""
+        """s·cos θ of a chunk, (n·K, B), in its place among `logits` if these are kept.
+
+        Its rows' 1/‖W_j‖ go into `inverse`. They are found after the product, which reads the rows
+        from far away at no loss of time, and leaves them near for the sum of squares.
+        """
         where = self._rows(chunk)
-        rows = self._steady(chunk, widen(weight[where]).to(unit.dtype))
+        rows = self._load(chunk, weight, unit)
         block = unit.new_empty(len(rows), len(unit)) if logits is None else logits[where]
         torch.mm(rows, unit.T, out=block)
-        rows, inverse[where] = self._lengths(chunk, rows)
-        if chunk.first in self._shrunk:
-            torch.mm(rows, unit.T, out=block)
+        if self._measure(chunk, rows, inverse[where]):
+            torch.mm(self._load(chunk, weight, unit), unit.T, out=block)
         return block.mul_((self._scale * inverse[where])[:, None])
 
-    def _lengths(self, chunk: _Chunk, rows: Tensor) -> tuple[Tensor, Tensor]:
-        """1/‖row‖, and the rows divided by their largest entries where squares could not be held.
+    def _measure(self, chunk: _Chunk, rows: Tensor, inverse: Tensor) -> bool:
+        """Fill `inverse` with 1/‖row‖; whether the rows must be loaded anew, made smaller.
 
-        A zero row has no direction: it counts as one of length 1 with cosine 0 to everything, and
-        so does one too short to bear a gradient, as in `arcset.numerics.unit_rows`.
+        That is so where squares cannot be held: each row is then divided by its largest entry. A
+        zero row has no direction: it counts as one of length 1 with cosine 0 to everything, and so
+        does one too short to bear a gradient, as in `arcset.numerics.unit_rows`.
         """
-        lengths = torch.linalg.vector_norm(rows, dim=1)  # (n·K,)
+        torch.linalg.vector_norm(rows, dim=1, out=inverse)  # (n·K,)
         limits = torch.finfo(rows.dtype)
-        safe = (lengths > limits.tiny**0.5 * 1e4) & (lengths < limits.max**0.5 * 1e-4)
-        if bool(safe.all()):
-            return rows, lengths.reciprocal_()
+        shortest, longest = inverse.aminmax()
+        if shortest > limits.tiny**0.5 * 1e4 and longest < limits.max**0.5 * 1e-4:
+            inverse.reciprocal_()
+            return False
         if chunk.first not in self._shrunk:
             peak = rows.abs().amax(dim=1, keepdim=True)  # (n·K, 1)
-            self._shrunk[chunk.first] = torch.where(peak > limits.tiny * 1e8, peak, 1.0)
-            rows = rows / self._shrunk[chunk.first]
-        lengths = torch.linalg.vector_norm(rows, dim=1)
-        return rows, torch.where(lengths > 0, lengths, 1.0).reciprocal_()
+            peak = torch.where(peak > limits.tiny * 1e8, peak, 1.0)
+            self._shrunk[chunk.first] = peak
+            torch.linalg.vector_norm(rows / peak, dim=1, out=inverse)
+        inverse.copy_(torch.where(inverse > 0, inverse, 1.0).reciprocal_())
+        return True
 
-    def _steady(self, chunk: _Chunk, rows: Tensor) -> Tensor:
+    def _load(self, chunk: _Chunk, weight: Tensor, like: Tensor) -> Tensor:
+        """The chunk's rows of W, (n·K, D): themselves, or widened, or made smaller."""
+        rows = widen(weight[self._rows(chunk)]).to(like.dtype)
         divisor = self._shrunk.get(chunk.first)
         return rows if divisor is None else rows / divisor
 
@@ -164,9 +172,10 @@ class Walk:
         spare = self._spare(unit)
         for chunk in self._chunks:
             where = self._rows(chunk)
-            rows = self._steady(chunk, widen(weight[where]).to(unit.dtype))
+            rows = self._load(chunk, weight, unit)  # (n·K, D)
+            factor = self._scale * inverse[where]  # (n·K,)
             if logits is None:
-                block = self._product(chunk, unit, weight, inverse, None)
+                block = torch.mm(rows, unit.T).mul_(factor[:, None])
             else:
                 block = logits[where]
             slope = self._slopes(chunk, block, bias, peak, share, even, spare)  # (n, B)
@@ -176,7 +185,7 @@ class Walk:
 
             # z = s·W·u/‖W‖, so its slope along W itself is nil: take that part out.
             radial = torch.linalg.vecdot(block, slope, dim=1).mul_(inverse[where].square())
-            slope.mul_((self._scale * inverse[where])[:, None])
+            slope.mul_(factor[:, None])
             if by_unit is not None:
                 by_unit.addmm_(slope.T, rows)
             if chunk.first in self._shrunk:

@@ -115,7 +115,9 @@ class Margin(nn.Module, ABC):
     @property
     def laws(self) -> frozenset[Law]:
         """The laws that this margin obeys, as it is configured."""
-        laws = {Law.GRADIENT, Law.MONOTONE, Law.CONTINUOUS, Law.SCALE_FREE}
+        laws = {Law.MONOTONE, Law.CONTINUOUS, Law.SCALE_FREE}
+        if self.exact_gradient:
+            laws.add(Law.GRADIENT)
         if not self.alters_negatives:
             laws.add(Law.TARGET_ONLY)
         if self.neutral is not None:

@@ -1,0 +1,377 @@
+"""The fused softmax equals the plain one: values, gradients, statistics; and how it behaves."""
+
+import copy
+import pickle
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import arcset
+from arcset.margins import MARGINS
+from support.laws import chunks_of
+
+FUSED = ("store", "recompute")
+VARIANTS = {
+    **{name: {"name": name} for name in MARGINS.names()},
+    "bias": {"name": "arcface", "bias": True},
+    "smoothed": {"name": "arcface", "label_smoothing": 0.1},
+    "sub-centers": {"name": "cosface", "subcenters": 3},
+    "straight through": {"name": "mvsoftmax", "gradient": "straight_through"},
+    "everything": {
+        "name": "intertopk",
+        "subcenters": 2,
+        "bias": True,
+        "label_smoothing": 0.1,
+        "warmup": 4,
+    },
+}
+
+
+def outcome(mode, x, y, *, dtype=torch.float32, dim, classes, steps=2, **options):
+    """Loss, gradients and everything that is learned, after a few steps in one mode."""
+    torch.manual_seed(0)
+    loss = arcset.build_loss(dim=dim, classes=classes, mode=mode, **options).to(dtype)
+    for parameter in loss.parameters():
+        parameter.data += 0.1 * torch.randn(parameter.shape, dtype=torch.float64).to(dtype)
+    results = {}
+    for step in range(steps):
+        loss.zero_grad()
+        inputs = (x.detach() * (1 + step)).to(dtype).requires_grad_()
+        value = loss(inputs, y)
+        value.backward()
+        loss.advance()
+        results[f"loss {step}"] = value.detach()
+        results[f"x {step}"] = inputs.grad
+        for name, parameter in loss.named_parameters():
+            results[f"{name} {step}"] = parameter.grad
+    return results, loss.state_dict()
+
+
+def assert_equal_outcomes(x, y, *, within=(1e-6, 1e-5), dtype=torch.float32, **options):
+    expected, state = outcome("plain", x, y, dtype=dtype, **options)
+    for mode in FUSED:
+        found, other = outcome(mode, x, y, dtype=dtype, **options)
+        for name, right in expected.items():
+            tolerance = within[0] if name.startswith("loss") else within[1]
+            error = (found[name] - right).abs().max() / right.abs().max().clamp(min=1e-9)
+            assert error <= tolerance, (mode, name, float(error))
+        for name, right in state.items():  # buffers that margins learn from batches
+            torch.testing.assert_close(other[name], right, rtol=1e-5, atol=1e-6)
+
+
+def some_batch(classes, batch, dim, seed=0):
+    generator = torch.Generator().manual_seed(seed)
+    x = torch.randn(batch, dim, generator=generator, dtype=torch.float64) * 5
+    return x, torch.randint(classes, (batch,), generator=generator)
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+@pytest.mark.parametrize(("classes", "chunk"), [(2, 1), (3, 2), (17, 5), (1001, 100)])
+def test_equals_plain(variant, classes, chunk):
+    x, y = some_batch(classes, 33, 12)
+    with chunks_of(chunk):
+        assert_equal_outcomes(x, y, dim=12, classes=classes, **VARIANTS[variant])
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_equals_plain_exactly_in_double(variant):
+    x, y = some_batch(50, 16, 6)
+    options = {"dim": 6, "classes": 50, "dtype": torch.float64, **VARIANTS[variant]}
+    with chunks_of(7):
+        assert_equal_outcomes(x, y, within=(1e-12, 1e-11), **options)
+
+
+@pytest.mark.parametrize("scale", [1.0, 16.0, 64.0, 128.0, 256.0])
+def test_any_scale(scale):
+    x, y = some_batch(300, 40, 24)
+    with chunks_of(64):
+        assert_equal_outcomes(x, y, name="arcface", dim=24, classes=300, scale=scale, margin=0.5)
+
+
+def test_targets_at_the_borders_of_chunks_and_repeated():
+    classes, chunk = 40, 8
+    edges = [j for first in range(0, classes, chunk) for j in (first, first + chunk - 1)]
+    y = torch.tensor([*edges, 0, 0, 0, classes - 1, classes - 1])
+    x, _ = some_batch(classes, len(y), 8)
+    with chunks_of(chunk):
+        assert_equal_outcomes(x, y, name="arcface", dim=8, classes=classes)
+        assert_equal_outcomes(x, torch.full_like(y, 8), name="arcface", dim=8, classes=classes)
+
+
+@pytest.mark.long
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize("variant", VARIANTS)
+@pytest.mark.parametrize("scale", [64.0, 256.0])
+def test_two_hundred_thousand_classes(variant, scale):
+    x, y = some_batch(200_000, 24, 16)
+    y[:4] = torch.tensor([0, 199_999, 100_000, 100_000])
+    options = dict(VARIANTS[variant])
+    if options["name"] != "adacos":
+        options["scale"] = scale
+    assert_equal_outcomes(x, y, dim=16, classes=200_000, steps=1, **options)
+
+
+def test_twenty_thousand_classes():
+    x, y = some_batch(20_001, 24, 16)
+    assert_equal_outcomes(x, y, name="arcface", dim=16, classes=20_001, scale=64.0, steps=1)
+
+
+@pytest.mark.parametrize("cosine", [-0.6, -0.95])
+def test_all_cosines_far_below_zero_do_not_underflow(cosine):
+    """With a fixed shift by s, exp(s·cos − s) is 0 in float32 for all classes here."""
+    side = (1 - cosine**2) ** 0.5
+    generator = torch.Generator().manual_seed(0)
+    rest = torch.nn.functional.normalize(torch.randn(50, 7, generator=generator))
+    centers = torch.cat([torch.full((50, 1), cosine), side * rest], dim=1)
+    x = torch.eye(1, 8, requires_grad=True)
+    for scale in (64.0, 128.0, 256.0):
+        for mode in FUSED:
+            loss = arcset.build_loss("normface", 8, 50, scale=scale, mode=mode)
+            loss.set_centers(centers)
+            value = loss(x, torch.tensor([3]))
+            assert value.item() == pytest.approx(torch.tensor(50.0).log().item(), rel=1e-4)
+            value.backward()
+            assert x.grad.isfinite().all()
+
+
+@pytest.mark.parametrize("mode", FUSED)
+class TestBehaviour:
+    def test_gradients_are_not_shared_between_steps(self, mode):
+        loss = arcset.build_loss("arcface", 64, 8000, mode=mode)
+        x, y = some_batch(8000, 16, 64)
+        loss(x.float(), y).backward()
+        old = loss.head.weight.grad
+        kept = old.clone()
+        loss.zero_grad(set_to_none=True)
+        loss(3 + x.float(), y).backward()
+        assert loss.head.weight.grad.data_ptr() != old.data_ptr()
+        assert torch.equal(old, kept)
+        assert not torch.equal(loss.head.weight.grad, old)
+
+    def test_memory_of_a_dropped_gradient_is_used_again(self, mode):
+        loss = arcset.build_loss("arcface", 64, 8000, mode=mode)
+        x, y = some_batch(8000, 16, 64)
+        addresses = set()
+        for _ in range(4):
+            loss.zero_grad(set_to_none=True)
+            loss(x.float(), y).backward()
+            addresses.add(loss.head.weight.grad.data_ptr())
+        assert len(addresses) == 1, "the gradient was copied, or fresh memory was taken"
+
+    def test_gradients_accumulate(self, mode):
+        loss = arcset.build_loss("arcface", 8, 300, mode=mode).double()
+        x, y = some_batch(300, 12, 8)
+        parts = []
+        for half in (slice(0, 6), slice(6, 12)):
+            loss.zero_grad()
+            loss(x[half], y[half]).backward()
+            parts.append(loss.head.weight.grad)
+        loss.zero_grad()
+        for half in (slice(0, 6), slice(6, 12)):
+            loss(x[half], y[half]).backward()
+        torch.testing.assert_close(loss.head.weight.grad, parts[0] + parts[1])
+
+    def test_two_graphs_at_once_and_backward_twice(self, mode):
+        loss = arcset.build_loss("arcface", 64, 5000, mode=mode)
+        x, y = some_batch(5000, 16, 64)
+        first, second = x.float().requires_grad_(), x.flip(0).float().requires_grad_()
+        a, b = loss(first, y), loss(second, y)  # both logits are kept at the same time
+        a.backward(retain_graph=True)
+        once = first.grad.clone()
+        a.backward()
+        b.backward()
+        torch.testing.assert_close(first.grad, 2 * once)
+        alone = x.flip(0).float().requires_grad_()
+        loss(alone, y).backward()
+        torch.testing.assert_close(second.grad, alone.grad)
+
+    def test_upstream_factor(self, mode):
+        loss = arcset.build_loss("arcface", 8, 100, mode=mode)
+        x, y = some_batch(100, 5, 8)
+        gradients = []
+        for factor in (1.0, -3.0):
+            inputs = x.float().requires_grad_()
+            (factor * loss(inputs, y)).backward()
+            gradients.append(inputs.grad)
+        torch.testing.assert_close(gradients[1], -3 * gradients[0])
+
+    def test_frozen_centers_and_frozen_embeddings(self, mode):
+        loss = arcset.build_loss("arcface", 8, 100, mode=mode)
+        x, y = some_batch(100, 5, 8)
+        loss.requires_grad_(False)
+        inputs = x.float().requires_grad_()
+        loss(inputs, y).backward()
+        assert loss.head.weight.grad is None
+        loss.requires_grad_(True)
+        loss(x.float(), y).backward()
+        assert loss.head.weight.grad.abs().sum() > 0
+        with torch.no_grad():
+            assert not loss(inputs, y).requires_grad
+
+    def test_non_contiguous_inputs(self, mode):
+        loss = arcset.build_loss("arcface", 8, 100, mode=mode)
+        x, y = some_batch(100, 5, 8)
+        expected = loss(x.float(), y)
+        transposed = x.float().T.contiguous().T
+        assert not transposed.is_contiguous()
+        assert torch.equal(loss(transposed, y.repeat_interleave(2)[::2]), expected)
+        weight = loss.head.weight.detach()
+        loss.head.weight = torch.nn.Parameter(weight.T.contiguous().T)
+        torch.testing.assert_close(loss(x.float(), y), expected)
+
+    @pytest.mark.parametrize("narrow", [torch.bfloat16, torch.float16])
+    def test_autocast_keeps_sums_in_float32(self, mode, narrow):
+        loss = arcset.build_loss("arcface", 8, 100, mode=mode, scale=64.0)
+        x, y = some_batch(100, 5, 8)
+        x = x.to(narrow).requires_grad_()
+        outside = loss(x.float(), y)
+        with torch.autocast("cpu", dtype=narrow):
+            inside = loss(x, y)
+        assert inside.dtype == torch.float32
+        assert torch.equal(inside, outside)
+        inside.backward()
+        assert x.grad.dtype == narrow
+
+    @pytest.mark.parametrize("narrow", [torch.bfloat16, torch.float16])
+    def test_centers_in_half_precision(self, mode, narrow):
+        loss = arcset.build_loss("arcface", 8, 100, mode=mode, scale=64.0).to(narrow)
+        x, y = some_batch(100, 5, 8)
+        wide = arcset.build_loss("arcface", 8, 100, mode="plain", scale=64.0)
+        wide.set_centers(loss.head.weight.float())
+        torch.testing.assert_close(loss(x.float(), y), wide(x.float(), y))
+        loss(x.float(), y).backward()
+        wide(x.float(), y).backward()
+        assert loss.head.weight.grad.dtype == narrow
+        error = (loss.head.weight.grad.float() - wide.head.weight.grad).abs().max()
+        assert error <= torch.finfo(narrow).eps * wide.head.weight.grad.abs().max()
+
+    def test_beside_a_compiled_network(self, mode):
+        torch.manual_seed(0)
+        network = torch.nn.Sequential(torch.nn.Linear(6, 16), torch.nn.ReLU())
+        network.append(torch.nn.Linear(16, 8))
+        loss = arcset.build_loss("arcface", 8, 100, mode=mode)
+        images, y = torch.randn(5, 6), torch.arange(5)
+        value = loss(network(images), y)
+        value.backward()
+        expected = [parameter.grad.clone() for parameter in network.parameters()]
+        network.zero_grad()
+        torch._dynamo.reset()
+        compiled = torch.compile(network)
+        again = loss(compiled(images), y)
+        again.backward()
+        torch.testing.assert_close(again, value)
+        for parameter, right in zip(network.parameters(), expected, strict=True):
+            torch.testing.assert_close(parameter.grad, right)
+
+    def test_copies_and_pickles(self, mode):
+        loss = arcset.build_loss("arcface", 64, 8000, mode=mode)
+        x, y = some_batch(8000, 16, 64)
+        loss(x.float(), y).backward()
+        for other in (copy.deepcopy(loss), pickle.loads(pickle.dumps(loss))):
+            assert torch.equal(other(x.float(), y), loss(x.float(), y))
+
+    def test_second_derivatives_are_refused(self, mode):
+        loss = arcset.build_loss("arcface", 8, 100, mode=mode)
+        x, y = some_batch(100, 5, 8)
+        x = x.float().requires_grad_()
+        (gradient,) = torch.autograd.grad(loss(x, y), x, create_graph=True)
+        with pytest.raises(RuntimeError, match="once_differentiable"):
+            gradient.sum().backward()
+
+
+def extreme_rows(exponents, dtype):
+    generator = torch.Generator().manual_seed(5)
+    rows = torch.randn(len(exponents), 6, generator=generator, dtype=torch.float64)
+    return (rows * torch.tensor([[10.0**e] for e in exponents], dtype=torch.float64)).to(dtype)
+
+
+@pytest.mark.parametrize("mode", FUSED)
+def test_centers_of_any_length(mode):
+    """Squares of such rows under- or overflow in float32; directions are still exact."""
+    rows = extreme_rows([-43, -31, -29, -20, -12, 0, 0, 12, 20, 30, 37], torch.float32)
+    x, y = some_batch(11, 20, 6)
+    results = []
+    for kind in ("plain", mode):
+        loss = arcset.build_loss("arcface", 6, 11, mode=kind, scale=16.0)
+        loss.set_centers(rows)
+        inputs = x.float().requires_grad_()
+        with chunks_of(4):
+            value = loss(inputs, y)
+            value.backward()
+        results.append((value, inputs.grad, loss.head.weight.grad * rows.abs().clamp(min=1e-30)))
+    for found, right in zip(results[1], results[0], strict=True):
+        assert found.isfinite().all()
+        torch.testing.assert_close(found, right, rtol=2e-5, atol=1e-6)
+
+
+DTYPES = st.sampled_from([torch.float64, torch.float32, torch.bfloat16, torch.float16])
+
+
+@st.composite
+def random_cases(draw):
+    classes = draw(st.integers(1, 40))
+    batch = draw(st.integers(1, 9))
+    dim = draw(st.integers(1, 9))
+    variant = draw(st.sampled_from(list(VARIANTS)))
+    options = dict(VARIANTS[variant])
+    if options["name"] != "adacos":
+        options["scale"] = draw(st.sampled_from([0.1, 1.0, 30.0, 64.0, 128.0, 256.0]))
+    return {
+        "options": options,
+        "mode": draw(st.sampled_from(["plain", *FUSED])),
+        "chunk": draw(st.integers(1, classes)),
+        "shape": (batch, dim, classes),
+        "dtype": draw(DTYPES),
+        "lengths": draw(st.lists(st.integers(-40, 38), min_size=1, max_size=4)),
+        "aligned": draw(st.sampled_from([None, 1.0, -1.0])),
+        "seed": draw(st.integers(0, 2**32)),
+        "step": draw(st.integers(0, 6)),
+    }
+
+
+def check_random_case(case):
+    batch, dim, classes = case["shape"]
+    dtype = case["dtype"]
+    generator = torch.Generator().manual_seed(case["seed"])
+    powers = torch.tensor([10.0**e for e in case["lengths"]], dtype=torch.float64)
+
+    def rows(count):
+        size = powers[torch.randint(len(powers), (count, 1), generator=generator)]
+        limit = torch.finfo(dtype).max / 8
+        values = torch.randn(count, dim, generator=generator, dtype=torch.float64) * size
+        return values.clamp(-limit, limit).to(dtype)
+
+    loss = arcset.build_loss(dim=dim, classes=classes, mode=case["mode"], **case["options"])
+    loss = loss.to(dtype)
+    loss.set_centers(rows(classes))
+    loss.advance(case["step"])
+    y = torch.randint(classes, (batch,), generator=generator)
+    x = rows(batch)
+    if case["aligned"] is not None:  # cos θ = ±1 exactly, or as near as rounding comes
+        x = case["aligned"] * loss.head.weight.detach()[y * loss.subcenters]
+    x = x.clone().requires_grad_()
+    with chunks_of(case["chunk"]):
+        value = loss(x, y)
+        value.backward()
+    assert value.isfinite(), value
+    assert x.grad.isfinite().all()
+    for name, parameter in loss.named_parameters():
+        assert parameter.grad.isfinite().all(), name
+    for name, buffer in loss.named_buffers():
+        assert buffer.isfinite().all(), name
+
+
+@settings(max_examples=1000, deadline=None)
+@given(random_cases())
+def test_random_cases_are_finite(case):
+    check_random_case(case)
+
+
+@pytest.mark.long
+@pytest.mark.timeout(3600)
+@settings(max_examples=100_000, deadline=None)
+@given(random_cases())
+def test_a_hundred_thousand_random_cases_are_finite(case):
+    check_random_case(case)
