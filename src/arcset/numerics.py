@@ -53,10 +53,11 @@ def unit_rows(rows: Tensor) -> tuple[Tensor, Tensor]:
                 [0.0000, 0.0000]]), tensor([5., 0.]))
     """
     peak = rows.detach().abs().amax(dim=1, keepdim=True)  # (N, 1)
-    peak = torch.where(peak > torch.finfo(rows.dtype).tiny * 1e8, peak, 1.0)
+    long = peak > torch.finfo(rows.dtype).tiny * 1e8
+    peak = torch.where(long, peak, 1.0)
     scaled = rows / peak
     length = torch.linalg.vector_norm(scaled, dim=1, keepdim=True)  # (N, 1)
-    unit = scaled / torch.where(length > 0, length, 1.0)
+    unit = scaled / torch.where(long, length, 1.0)
     return unit, (length * peak).squeeze(1)
 
 

@@ -56,7 +56,7 @@ def test_the_margin_at_a_length_is_an_arcface(length, margin):
 
 
 def test_penalty_is_its_reference_and_smallest_at_the_upper_length():
-    margin = MagFace(weight=2.5)
+    margin = MagFace(penalty_weight=2.5)
     penalty = margin.penalty(batch_of(len(LENGTHS), norms=LENGTHS))
     for value, length in zip(penalty.tolist(), LENGTHS.tolist(), strict=True):
         assert value == pytest.approx(margin.penalty_reference(Sample(norm=length)), abs=1e-14)
@@ -113,7 +113,7 @@ def test_neutral_does_nothing():
 def test_laws_settings_and_fit():
     assert Law.SCALE_FREE not in MagFace().laws
     assert {Law.MONOTONE, Law.CONTINUOUS, Law.NEUTRAL, Law.TARGET_ONLY} <= MagFace().laws
-    check_settings_rebuild(MagFace(l_a=1, u_a=2, l_m=0.1, u_m=0.2, weight=3))
+    check_settings_rebuild(MagFace(l_a=1, u_a=2, l_m=0.1, u_m=0.2, penalty_weight=3))
     assert MagFace.fitted(math.pi / 2) == {"l_m": 0.45, "u_m": 0.8}
     assert MagFace.fitted(0.1) == pytest.approx({"l_m": 0.045, "u_m": 0.08})
 
@@ -125,7 +125,7 @@ def test_laws_settings_and_fit():
         ({"l_a": 110.0}, "l_a must be below u_a, not 110 beside 110"),
         ({"l_m": 0.9}, "l_m must not exceed u_m, not 0.9 beside 0.8"),
         ({"u_m": math.pi}, "u_m must lie in"),
-        ({"weight": -1.0}, "weight must lie in"),
+        ({"penalty_weight": -1.0}, "penalty_weight must lie in"),
     ],
 )
 def test_refused(options, message):
@@ -135,5 +135,5 @@ def test_refused(options, message):
 
 def test_loss():
     check_loss("magface")
-    check_loss("magface", l_a=30, u_a=60, l_m=0.1, u_m=1.5, weight=3.0)
-    check_rebuilt_loss("magface", weight=1.0)
+    check_loss("magface", l_a=30, u_a=60, l_m=0.1, u_m=1.5, penalty_weight=3.0)
+    check_rebuilt_loss("magface", penalty_weight=1.0)

@@ -1,7 +1,8 @@
 """Over all classes and back, chunk by chunk."""
 
+import copy
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -30,10 +31,12 @@ class Walk:
     """One batch's way over the centers: forward once, then back as often as autograd asks."""
 
     def __init__(self, centers: Centers, query: Query, cosine: Tensor) -> None:
+        self._alters = query.margin.alters_negatives
+        if self._alters:  # what it learns from later batches must not reach this one's way back
+            query = replace(query, margin=copy.deepcopy(query.margin))
         self._centers, self._query, self._scale = centers, query, query.scale
         self._per_class = centers.subcenters
         self._chunks = list(_chunks(centers, query.labels))
-        self._alters = query.margin.alters_negatives
         self._target = query.target(cosine).detach() if self._alters else cosine
         self._shrunk: dict[int, Tensor] = {}  # chunk's first class → divisors of its rows (n·K, 1)
 
@@ -106,7 +109,8 @@ class Walk:
             peak = torch.where(peak > limits.tiny * 1e8, peak, 1.0)
             self._shrunk[chunk.first] = peak
             torch.linalg.vector_norm(rows / peak, dim=1, out=inverse)
-        inverse.copy_(torch.where(inverse > 0, inverse, 1.0).reciprocal_())
+        # Divided by its largest entry, a row is at least 1 long, unless it was too short for that.
+        inverse.copy_(torch.where(inverse >= 0.5, inverse, 1.0).reciprocal_())
         return True
 
     def _load(self, chunk: _Chunk, weight: Tensor, like: Tensor) -> Tensor:

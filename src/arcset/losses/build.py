@@ -153,7 +153,9 @@ def _margin_softmax(name: str, dim: int, classes: int, options: dict[str, Any]) 
         scale = default_scale(classes, dim)
         if not kind.finds_scale:
             chosen["scale"] = scale
-    for option, value in kind.fitted(center_spacing(classes, dim)).items():
+    heeded = inspect.signature(kind.fitted).parameters  # some margins fit each kind differently
+    asked = {option: given[option] for option in heeded if option in given}
+    for option, value in kind.fitted(center_spacing(classes, dim), **asked).items():
         if option not in given:
             given[option] = chosen[option] = round(value, 4)
     margin: Margin = kind(**given)

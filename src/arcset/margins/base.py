@@ -128,7 +128,8 @@ class Margin(nn.Module, ABC):
     def fitted(cls, spacing: float) -> dict[str, float]:
         """Options that suit neighbouring centers `spacing` radians apart, where none are given.
 
-        Empty by default: the constructor's own defaults stand.
+        Empty by default: the constructor's own defaults stand. Where they depend on other options,
+        name these as further parameters with their defaults.
         """
         return {}
 

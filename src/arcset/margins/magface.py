@@ -28,7 +28,7 @@ class MagFace(Margin):
       the length has no gradient: a network whose embeddings start shorter than l_a everywhere never
       learns their lengths, so choose them to suit it.
     - `l_m`, `u_m`: the margins there in radians, 0 ≤ l_m ≤ u_m < π.
-    - `weight`: λ ≥ 0; the loss grows by λ·mean g(a).
+    - `penalty_weight`: λ ≥ 0; the loss grows by λ·mean g(a).
 
     Past π the target goes on falling (see `turned`); the authors' code leaves out the margin where
     cos θ ≤ 0 instead (`easy_margin`).
@@ -41,7 +41,7 @@ class MagFace(Margin):
         tensor([3.5289, 0.6364])
     """
 
-    neutral = {"l_m": 0.0, "u_m": 0.0, "weight": 0.0}
+    neutral = {"l_m": 0.0, "u_m": 0.0, "penalty_weight": 0.0}
 
     def __init__(
         self,
@@ -49,14 +49,14 @@ class MagFace(Margin):
         u_a: float = 110.0,
         l_m: float = 0.45,
         u_m: float = 0.8,
-        weight: float = 35.0,
+        penalty_weight: float = 35.0,
     ) -> None:
         super().__init__()
         self.l_a = self._in_range("l_a", l_a, 1e-3, 1e6)
         self.u_a = self._in_range("u_a", u_a, 1e-3, 1e6)
         self.l_m = self._in_range("l_m", l_m, 0, math.pi)
         self.u_m = self._in_range("u_m", u_m, 0, math.pi)
-        self.weight = self._in_range("weight", weight, 0, 1e9)
+        self.penalty_weight = self._in_range("penalty_weight", penalty_weight, 0, 1e9)
         if self.l_a >= self.u_a:
             raise OptionError(f"MagFace: l_a must be below u_a, not {l_a:g} beside {u_a:g}")
         if self.l_m > self.u_m:
@@ -82,7 +82,7 @@ class MagFace(Margin):
     def penalty(self, samples: Samples) -> Tensor:
         """λ·g(a), (B,)."""
         length = samples.norms.clamp(self.l_a, self.u_a)
-        return self.weight * (1 / length + length / self.u_a**2)
+        return self.penalty_weight * (1 / length + length / self.u_a**2)
 
     def reference(self, angle: float, sample: Sample) -> float:
         """cos(θ + m(a)) for one angle and one length."""
@@ -93,7 +93,7 @@ class MagFace(Margin):
     def penalty_reference(self, sample: Sample) -> float:
         """λ·g(a) for one length."""
         length = min(max(sample.norm, self.l_a), self.u_a)
-        return self.weight * (1 / length + length / self.u_a**2)
+        return self.penalty_weight * (1 / length + length / self.u_a**2)
 
     def settings(self) -> dict[str, float | str]:
         """The options in use."""
@@ -102,5 +102,5 @@ class MagFace(Margin):
             "u_a": self.u_a,
             "l_m": self.l_m,
             "u_m": self.u_m,
-            "weight": self.weight,
+            "penalty_weight": self.penalty_weight,
         }
