@@ -15,7 +15,7 @@ from arcset.errors import (
     RunError,
     TrainingError,
 )
-from arcset.losses import build_loss, loss_names, loss_options
+from arcset.losses import build_loss, loss_names, loss_options, suspect_samples
 
 __all__ = [
     "ArcsetError",
@@ -28,6 +28,7 @@ __all__ = [
     "evaluation",
     "loss_names",
     "loss_options",
+    "suspect_samples",
 ]
 
 __version__ = "0.1.0"

@@ -7,6 +7,8 @@ reason; on the CPU `Recycler` does.
 
 import os
 import weakref
+from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -76,13 +78,16 @@ def free_memory(device: torch.device) -> int:
         return int(torch.cuda.mem_get_info(device)[0])
     if device.type == "mps":
         return int(torch.mps.recommended_max_memory() - torch.mps.driver_allocated_memory())
-    try:
-        with open("/proc/meminfo", encoding="ascii") as lines:
-            table = dict(line.split(":", 1) for line in lines)
-        return int(table["MemAvailable"].split()[0]) * 1024
-    except (OSError, KeyError, ValueError):
-        pass
-    try:
-        return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    except (AttributeError, OSError, ValueError):
-        return 0
+    bounds = []
+    with suppress(OSError, KeyError, ValueError):
+        lines = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
+        table = dict(line.split(":", 1) for line in lines)
+        bounds.append(int(table["MemAvailable"].split()[0]) * 1024)
+    with suppress(OSError, ValueError):  # a container's own limit; ValueError where it has none
+        group = Path("/sys/fs/cgroup")
+        limit = int((group / "memory.max").read_text(encoding="ascii"))
+        bounds.append(limit - int((group / "memory.current").read_text(encoding="ascii")))
+    if not bounds:
+        with suppress(AttributeError, OSError, ValueError):
+            bounds.append(os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
+    return max(min(bounds, default=0), 0)

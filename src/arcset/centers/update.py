@@ -46,6 +46,10 @@ class CenterUpdate(Optimizer):
     def _group(self) -> dict[str, Any]:
         return self.param_groups[0]
 
+    def configure(self, **options: float) -> None:
+        """Set those of `options` that this kind of update has."""
+        self._group.update({key: value for key, value in options.items() if key in self._group})
+
     def begin(self, *derivatives: Tensor) -> "CenterUpdate | None":
         """Called once per backward pass; None if its derivatives are not finite."""
         finite = all(bool(torch.isfinite(values).all()) for values in derivatives)
@@ -76,15 +80,18 @@ class CenterUpdate(Optimizer):
 
 
 class CenterSGD(CenterUpdate):
-    """SGD with momentum (dampening 0) and weight decay, as torch.optim.SGD."""
+    """SGD with momentum (dampening 0) and weight decay, as torch.optim.SGD.
+
+    Its defaults are those of `arcset train`.
+    """
 
     def __init__(
         self,
         centers: "Centers",
         *,
         lr: float = 0.1,
-        momentum: float = 0.0,
-        weight_decay: float = 0.0,
+        momentum: float = 0.9,
+        weight_decay: float = 5e-4,
         nesterov: bool = False,
     ) -> None:
         checked = {

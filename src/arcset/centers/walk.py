@@ -202,9 +202,11 @@ class Walk:
                 exact = torch.mm(slope, unit).addcmul_(rows, radial[:, None], value=-1)
                 limit = torch.finfo(weight.dtype).max
                 by_weight[where] = exact.clamp_(-limit, limit).to(weight.dtype)
+            elif step is not None and chunk.first in self._shrunk:  # `rows` are not those of W
+                exact = torch.mm(slope, unit).addcmul_(rows, radial[:, None], value=-1)
+                same = torch.eye(exact.shape[1], dtype=exact.dtype, device=exact.device)
+                step.apply(where, exact, same, torch.zeros_like(radial))
             elif step is not None:
-                if chunk.first in self._shrunk:  # its W is larger than `rows` by the divisor
-                    radial /= self._shrunk[chunk.first][:, 0]
                 step.apply(where, slope, unit, radial)
         return by_unit, by_weight, by_bias
 

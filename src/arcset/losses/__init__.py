@@ -3,5 +3,14 @@
 from arcset.losses.base import Loss
 from arcset.losses.build import build_loss, loss_names, loss_options
 from arcset.losses.registry import LOSSES
+from arcset.losses.suspects import Suspects, suspect_samples
 
-__all__ = ["LOSSES", "Loss", "build_loss", "loss_names", "loss_options"]
+__all__ = [
+    "LOSSES",
+    "Loss",
+    "Suspects",
+    "build_loss",
+    "loss_names",
+    "loss_options",
+    "suspect_samples",
+]

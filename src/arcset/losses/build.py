@@ -37,7 +37,7 @@ def loss_names() -> list[str]:
     """Every registered loss: each margin on class centers, and the others.
 
     >>> loss_names()[:4]
-    ['arcface', 'center', 'combined', 'cosface']
+    ['adacos', 'adaface', 'arcface', 'center']
     """
     return sorted({*LOSSES.names(), *MARGINS.names()})
 
@@ -49,9 +49,9 @@ def loss_options(name: str, **options: Any) -> dict[str, Any]:
     options; name the base to see those: `loss_options("center", base="arcface")`.
 
         >>> loss_options("arcface")
-        {'scale': None, 'margin': None, 'fallback': 'default', 'bias': False, 'label_smoothing': 0.0,
-         'ignore_index': None, 'gradient': 'exact', 'warmup': 0, 'warmup_shape': 'linear',
-         'update': None}
+        {'scale': None, 'margin': None, 'fallback': 'default', 'bias': False,
+         'label_smoothing': 0.0, 'ignore_index': None, 'gradient': 'exact',
+         'warmup': 0, 'warmup_shape': 'linear', 'update': None}
         >>> loss_options("softmax")
         {'bias': True}
     """

@@ -84,6 +84,12 @@ def _fit(
     per_epoch = batch_count(len(labels), config.batch)
     steps = per_epoch * config.epochs
     optimizer = build_optimizer(config, network, loss)
+    groups = optimizer.param_groups
+    if loss.update is not None:  # the centers' own, which works during the backward pass
+        groups = [*groups, *loss.update.param_groups]
+        own = {"momentum": config.momentum, "weight_decay": config.weight_decay}
+        loss.update.configure(**own)
+    loss.set_class_sizes(torch.bincount(labels, minlength=loss.classes))
     snapshots = Snapshots(selection, config.snapshot, device)
 
     checkpoints = run.path / "checkpoint"
@@ -108,7 +114,7 @@ def _fit(
             )
             for index in batches:
                 rate = learning_rate(step, steps, config.learning_rate, config.schedule)
-                for group in optimizer.param_groups:
+                for group in groups:
                     group["lr"] = rate
                 embeddings = network(as_float(images.index_select(0, index)))  # (B, D)
                 try:
