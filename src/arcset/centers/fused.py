@@ -34,14 +34,18 @@ def fused_losses(centers: Centers, query: Query, *, store: bool) -> Tensor:
     labels = query.labels
     dtype = torch.promote_types(query.unit.dtype, widen(centers.weight[:0]).dtype)
     unit = query.unit.to(dtype)  # (B, D)
-    cosine, chosen = _target_cosines(centers, unit.detach(), labels)  # (B,), (B,)
-    query.observe(cosine)
-    if centers.subcenters > 1 and query.margin.training:
-        centers.count(labels, chosen)
-    walk = Walk(centers, query, cosine)
+    first = None
+    if centers.subcenters > 1 or query.margin.alters_negatives:  # others learn it on the way
+        first, chosen = _target_cosines(centers, unit.detach(), labels)  # (B,), (B,)
+        query.observe(first)
+        if centers.subcenters > 1 and query.margin.training:
+            centers.count(labels, chosen)
+    walk = Walk(centers, query, first)
     cosine, log_sum, peak, total = _Softmax.apply(  # type: ignore[no-untyped-call]
-        unit, centers.weight, centers.bias, cosine, walk, store
+        unit, centers.weight, centers.bias, walk, store
     )  # (B,) each
+    if first is None:
+        query.observe(cosine)
     target = query.scale * query.target(cosine)  # (B,)
     if centers.bias is not None:
         target = target + widen(centers.bias)[labels]
@@ -71,8 +75,8 @@ def _target_cosines(centers: Centers, unit: Tensor, labels: Tensor) -> tuple[Ten
 class _Softmax(torch.autograd.Function):
     """The walk over the classes as one differentiable step.
 
-    In: u (B, D), W, b, the target cosines (B,) for their value. Out, (B,) each: the target cosines
-    with gradient; ln Σ_{j≠y} exp(z_j − peak); that peak, a constant; Σ_{j≠y} z_j where asked for.
+    In: u (B, D), W, b. Out, (B,) each: the target cosines; ln Σ_{j≠y} exp(z_j − peak); that peak, a
+    constant; Σ_{j≠y} z_j where asked for.
     """
 
     @staticmethod
@@ -81,16 +85,16 @@ class _Softmax(torch.autograd.Function):
         unit: Tensor,
         weight: Tensor,
         bias: Tensor | None,
-        cosine: Tensor,
         walk: Walk,
         store: bool,
     ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         keep = store and any(ctx.needs_input_grad[:3])
-        log_sum, peak, total, logits, inverse = walk.forward(unit, weight, bias, store=keep)
+        found = walk.forward(unit, weight, bias, store=keep)
+        cosine, log_sum, peak, total, logits, inverse = found
         ctx.walk = walk
         ctx.save_for_backward(unit, weight, bias, logits, inverse, log_sum, peak)
         ctx.mark_non_differentiable(peak)
-        return cosine.clone(), log_sum, peak, total
+        return cosine, log_sum, peak, total
 
     @staticmethod
     @torch.autograd.function.once_differentiable
@@ -109,4 +113,4 @@ class _Softmax(torch.autograd.Function):
             even=by_total,
             wanted=ctx.needs_input_grad[:3],
         )
-        return *found, None, None, None
+        return *found, None, None

@@ -18,7 +18,7 @@ from torch import Tensor
 __all__ = ["Recycler", "free_memory"]
 
 _WORTHWHILE = 2**20  # bytes; the system's own allocator is good at smaller blocks
-_KEPT = 2  # free blocks at most: the logits of the last step and the gradient
+_KEPT = 4  # free blocks at most: logits, gradient, and room for one chunk there and back
 
 
 class Recycler:

@@ -14,7 +14,8 @@ from arcset.numerics import widen
 __all__ = ["Walk"]
 
 _ABSENT = -1e30  # a logit that counts for nothing, and stays finite when multiplied by 0
-_CHUNK = {"cpu": 2**21, "other": 2**26}  # entries of rows and logits together: caches, launches
+_CHUNK = {"cpu": 2**23, "other": 2**26}  # entries of rows and logits together: caches, launches
+_PIECE = 1024  # rows of a gradient that fit into the cache beside those of W
 
 
 @dataclass(frozen=True)
@@ -30,14 +31,16 @@ class _Chunk:
 class Walk:
     """One batch's way over the centers: forward once, then back as often as autograd asks."""
 
-    def __init__(self, centers: Centers, query: Query, cosine: Tensor) -> None:
+    def __init__(self, centers: Centers, query: Query, cosine: Tensor | None = None) -> None:
         self._alters = query.margin.alters_negatives
         if self._alters:  # what it learns from later batches must not reach this one's way back
             query = replace(query, margin=copy.deepcopy(query.margin))
         self._centers, self._query, self._scale = centers, query, query.scale
         self._per_class = centers.subcenters
         self._chunks = list(_chunks(centers, query.labels))
-        self._target = query.target(cosine).detach() if self._alters else cosine
+        self._target = None  # (B,) margined target cosines, for margins that alter negatives
+        if self._alters and cosine is not None:
+            self._target = query.target(cosine).detach()
         self._shrunk: dict[int, Tensor] = {}  # chunk's first class → divisors of its rows (n·K, 1)
 
     # ---------------------------------------------------------------- there
@@ -45,14 +48,15 @@ class Walk:
     @torch.no_grad()
     def forward(
         self, unit: Tensor, weight: Tensor, bias: Tensor | None, *, store: bool
-    ) -> tuple[Tensor, Tensor, Tensor, Tensor | None, Tensor]:
-        """ln Σ exp(z − peak), peak and Σ z over the negatives (B,); logits if stored; 1/‖W_j‖."""
+    ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor | None, Tensor]:
+        """Target cosines; ln Σ exp(z − peak), peak and Σ z over the negatives, (B,) each; the logits
+        if stored; 1/‖W_j‖ (C·K,)."""
         batch, rows = len(unit), len(weight)
         inverse = unit.new_empty(rows)  # (C·K,)
         logits = self._buffer((rows, batch), unit) if store else None
         peaks = unit.new_empty(len(self._chunks), batch)
         sums = torch.empty_like(peaks)
-        total = unit.new_zeros(batch)
+        cosine, total = unit.new_empty(batch), unit.new_zeros(batch)
         ready = self._find_floor(unit, weight, inverse, logits)
         spare = self._spare(unit)
         for place, chunk in enumerate(self._chunks):
@@ -60,9 +64,12 @@ class Walk:
                 block = logits[self._rows(chunk)]
             else:
                 block = self._product(chunk, unit, weight, inverse, logits)
-            scores = self._scores(chunk, block, bias)  # (n, B)
-            kept = self._take_out(chunk, scores)
-            peaks[place] = scores.amax(dim=0)
+            nearest = self._nearest(block)  # (n, B)
+            own = nearest[chunk.targets, chunk.samples]
+            cosine[chunk.samples] = own / self._scale
+            scores = self._scores(chunk, nearest, bias)  # (n, B)
+            self._put(chunk, scores, _ABSENT)
+            torch.amax(scores, dim=0, out=peaks[place])
             powers = spare[: len(scores)]
             torch.sub(scores, peaks[place], out=powers).exp_()
             torch.sum(powers, dim=0, out=sums[place])
@@ -70,10 +77,10 @@ class Walk:
                 self._put(chunk, scores, 0.0)
                 total += scores.sum(dim=0)
             if scores is block:
-                self._put(chunk, scores, kept)
+                self._put(chunk, scores, own)
         peak = peaks.amax(dim=0)  # (B,)
         log_sum = (sums * (peaks - peak).exp()).sum(dim=0).log()
-        return log_sum, peak, total, logits, inverse
+        return cosine, log_sum, peak, total, logits, inverse
 
     def _product(
         self, chunk: _Chunk, unit: Tensor, weight: Tensor, inverse: Tensor, logits: Tensor | None
@@ -119,12 +126,16 @@ class Walk:
         divisor = self._shrunk.get(chunk.first)
         return rows if divisor is None else rows / divisor
 
-    def _scores(self, chunk: _Chunk, block: Tensor, bias: Tensor | None) -> Tensor:
-        """The logits of classes (n, B) from those of centers; `block` itself where these agree."""
-        scores = block
-        if self._per_class > 1:
-            scores = scores.view(-1, self._per_class, block.shape[1]).amax(dim=1)
-        if self._alters:
+    def _nearest(self, block: Tensor) -> Tensor:
+        """s·cos θ of each class's nearest center (n, B); `block` itself where it has only one."""
+        if self._per_class == 1:
+            return block
+        return block.view(-1, self._per_class, block.shape[1]).amax(dim=1)
+
+    def _scores(self, chunk: _Chunk, nearest: Tensor, bias: Tensor | None) -> Tensor:
+        """The logits of classes (n, B); `nearest` itself where nothing is to be changed."""
+        scores = nearest
+        if self._alters and self._target is not None:
             cosines = (scores / self._scale).T  # (B, n)
             scores = self._query.negatives(cosines, self._target).T * self._scale
         if bias is not None:
@@ -141,7 +152,7 @@ class Walk:
         best = unit.new_full((count, len(unit)), _ABSENT)
         for chunk in self._chunks:
             block = self._product(chunk, unit, weight, inverse, logits)
-            scores = block.view(-1, self._per_class, block.shape[1]).amax(dim=1)  # (n, B)
+            scores = self._nearest(block).clone()  # (n, B)
             self._put(chunk, scores, _ABSENT)
             best = torch.cat([best, scores]).topk(count, dim=0).values
         self._query = self._query.with_floor((best[-1] / self._scale)[:, None])
@@ -173,7 +184,7 @@ class Walk:
         if wanted[1] and update is None:
             by_weight = self._buffer(tuple(weight.shape), weight)
         by_bias = torch.zeros_like(bias) if bias is not None and wanted[2] else None
-        spare = self._spare(unit)
+        spare, other = self._spare(unit, 2).chunk(2)
         for chunk in self._chunks:
             where = self._rows(chunk)
             rows = self._load(chunk, weight, unit)  # (n·K, D)
@@ -188,7 +199,8 @@ class Walk:
             slope = self._by_center(chunk, block, slope, target / self._scale)  # (n·K, B)
 
             # z = s·W·u/‖W‖, so its slope along W itself is nil: take that part out.
-            radial = torch.linalg.vecdot(block, slope, dim=1).mul_(inverse[where].square())
+            product = torch.mul(block, slope, out=other[: len(block)])
+            radial = product.sum(dim=1).mul_(inverse[where].square())
             slope.mul_(factor[:, None])
             if by_unit is not None:
                 by_unit.addmm_(slope.T, rows)
@@ -196,8 +208,7 @@ class Walk:
                 slope /= self._shrunk[chunk.first]
                 radial /= self._shrunk[chunk.first][:, 0]
             if by_weight is not None and by_weight.dtype == rows.dtype:
-                torch.mm(slope, unit, out=by_weight[where])
-                by_weight[where].addcmul_(rows, radial[:, None], value=-1)
+                _fill(by_weight[where], slope, unit, rows, radial.neg_()[:, None])
             elif by_weight is not None:
                 exact = torch.mm(slope, unit).addcmul_(rows, radial[:, None], value=-1)
                 limit = torch.finfo(weight.dtype).max
@@ -221,7 +232,7 @@ class Walk:
         spare: Tensor,
     ) -> Tensor:
         """Derivative by the logits of the chunk's classes (n, B); 0 at targets."""
-        scores = self._scores(chunk, block, bias)
+        scores = self._scores(chunk, self._nearest(block), bias)
         slope = spare[: len(scores)]
         torch.sub(scores, peak, out=slope).exp_().mul_(share)
         if self._query.smoothing:
@@ -237,6 +248,7 @@ class Walk:
         if self._alters and not self._query.straight_through:
             with torch.enable_grad():
                 cosines = ((block if nearest is None else nearest) / self._scale).T.detach()
+                assert self._target is not None
                 altered = self._query.negatives(cosines.requires_grad_(), self._target)
                 slope = torch.autograd.grad(altered, cosines, slope.T)[0].T.contiguous()
         self._put(chunk, slope, target[chunk.samples])
@@ -253,19 +265,23 @@ class Walk:
     def _buffer(self, shape: tuple[int, ...], like: Tensor) -> Tensor:
         return self._centers.memory.empty(shape, like.dtype, like.device)
 
-    def _spare(self, unit: Tensor) -> Tensor:
-        return unit.new_empty(self._chunks[0].last, len(unit))  # the first chunk is the largest
-
-    def _take_out(self, chunk: _Chunk, scores: Tensor) -> Tensor:
-        """The targets' entries, which from now on count for nothing."""
-        kept = scores[chunk.targets, chunk.samples]
-        self._put(chunk, scores, _ABSENT)
-        return kept
+    def _spare(self, unit: Tensor, count: int = 1) -> Tensor:
+        """Room for `count` blocks of the first chunk's classes, which is the largest."""
+        return self._buffer((count * self._chunks[0].last * self._per_class, len(unit)), unit)
 
     def _put(self, chunk: _Chunk, scores: Tensor, value: Tensor | float) -> None:
         if len(chunk.samples):
             value = torch.as_tensor(value, dtype=scores.dtype, device=scores.device)
             scores[chunk.targets, chunk.samples] = value
+
+
+def _fill(out: Tensor, slope: Tensor, unit: Tensor, rows: Tensor, along: Tensor) -> None:
+    """out = slope·unit + along·rows, by pieces that are still in the cache for the second part."""
+    piece = _PIECE if out.device.type == "cpu" else len(out)
+    for first in range(0, len(out), piece):
+        part = slice(first, first + piece)
+        torch.mm(slope[part], unit, out=out[part])
+        out[part].addcmul_(rows[part], along[part])
 
 
 def _chunks(centers: Centers, labels: Tensor) -> Iterator[_Chunk]:

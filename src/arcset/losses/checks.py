@@ -1,5 +1,6 @@
 """Input checks with one sentence each."""
 
+import math
 import operator
 from typing import SupportsIndex
 
@@ -51,9 +52,11 @@ def check_embeddings(embeddings: object, dim: int) -> Tensor:
         raise InputError(f"embeddings must have shape (B, {dim}) with B ≥ 1, not {shape}")
     if not embeddings.is_floating_point():
         raise InputError(f"embeddings must be floating-point, not {embeddings.dtype}")
-    finite = torch.isfinite(embeddings.detach()).all(dim=1)
-    if not bool(finite.all()):
-        bad = (~finite).nonzero().squeeze(1)
+    values = embeddings.detach()
+    if math.isfinite(values.sum().item()):  # quick; a sum may overflow, so no is not yet a no
+        return embeddings
+    bad = (~torch.isfinite(values).all(dim=1)).nonzero().squeeze(1)
+    if len(bad):
         raise InputError(
             f"embeddings must be finite, but {len(bad)} of {len(embeddings)} rows hold NaN or "
             f"infinity, the first at position {int(bad[0])}"
