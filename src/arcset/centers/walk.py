@@ -49,8 +49,8 @@ class Walk:
     def forward(
         self, unit: Tensor, weight: Tensor, bias: Tensor | None, *, store: bool
     ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor | None, Tensor]:
-        """Target cosines; ln Σ exp(z − peak), peak and Σ z over the negatives, (B,) each; the logits
-        if stored; 1/‖W_j‖ (C·K,)."""
+        """Target cosines; ln Σ exp(z − peak), peak and Σ z over the negatives, (B,) each; the
+        logits if stored; 1/‖W_j‖ (C·K,)."""
         batch, rows = len(unit), len(weight)
         inverse = unit.new_empty(rows)  # (C·K,)
         logits = self._buffer((rows, batch), unit) if store else None

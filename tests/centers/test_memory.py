@@ -1,0 +1,86 @@
+"""Recycled buffers: never seen twice, and not hoarded."""
+
+import gc
+import threading
+
+import torch
+
+from arcset.centers.memory import Recycler, free_memory
+
+CPU = torch.device("cpu")
+MEGA = (512, 1024)  # 2 MB of float32
+
+
+def test_memory_returns_only_when_the_last_view_is_gone():
+    recycler = Recycler()
+    whole = recycler.empty(MEGA, torch.float32, CPU)
+    address = whole.data_ptr()
+    row = whole[3].detach()
+    array = whole.numpy()
+    del whole
+    others = [recycler.empty(MEGA, torch.float32, CPU)]
+    assert others[0].data_ptr() != address
+    del row
+    others.append(recycler.empty(MEGA, torch.float32, CPU))
+    assert others[1].data_ptr() != address
+    del array
+    gc.collect()
+    assert recycler.empty(MEGA, torch.float32, CPU).data_ptr() == address
+
+
+def test_shapes_and_dtypes_share_blocks_of_about_the_same_size():
+    recycler = Recycler()
+    address = recycler.empty(MEGA, torch.float32, CPU).data_ptr()
+    again = recycler.empty((256, 1000), torch.float64, CPU)
+    assert again.data_ptr() == address
+    assert again.is_contiguous()
+    again.fill_(1.5)
+    assert again.sum().item() == 384_000
+    del again
+    assert recycler.empty((1024, 1024), torch.float32, CPU).data_ptr() != address  # too small
+
+
+def test_few_blocks_are_kept():
+    recycler = Recycler()
+    held = [recycler.empty((n, 1024), torch.float32, CPU) for n in range(300, 2300, 200)]
+    held.clear()
+    assert len(recycler._free) == 4
+    recycler.release()
+    assert not recycler._free
+
+
+def test_small_and_foreign_requests_are_left_to_torch():
+    recycler = Recycler()
+    recycler.empty((10, 10), torch.float32, CPU)
+    assert not recycler._free
+    assert recycler.empty(MEGA, torch.float32, torch.device("meta")).is_meta
+
+
+def test_a_tensor_outlives_its_recycler():
+    recycler = Recycler()
+    tensor = recycler.empty(MEGA, torch.float32, CPU).fill_(2.0)
+    del recycler
+    gc.collect()
+    assert tensor.sum().item() == 2 * tensor.numel()
+
+
+def test_threads():
+    recycler, clashes = Recycler(), []
+
+    def work(number):
+        for _ in range(200):
+            tensor = recycler.empty(MEGA, torch.float32, CPU)
+            tensor[:, 0] = number
+            if not bool((tensor[:, 0] == number).all()):
+                clashes.append(number)
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not clashes
+
+
+def test_free_memory_is_plausible():
+    assert 2**20 < free_memory(CPU) < 2**60

@@ -1,0 +1,137 @@
+"""Options of every margin softmax: smoothing, ignored labels, gradients, sub-centers, modes."""
+
+import math
+
+import pytest
+import torch
+from torch.nn import functional as F
+
+import arcset
+from arcset.centers import choose_mode, modes
+from arcset.losses.margin_softmax import MarginSoftmax
+
+MODES = ("plain", "store", "recompute")
+
+
+def build(mode, **options):
+    torch.manual_seed(0)
+    defaults = {"scale": 8.0, "margin": 0.3}
+    return arcset.build_loss("arcface", 6, 9, mode=mode, **{**defaults, **options}).double()
+
+
+def a_batch(size=7):
+    generator = torch.Generator().manual_seed(3)
+    x = torch.randn(size, 6, generator=generator, dtype=torch.float64)
+    return x, torch.randint(9, (size,), generator=generator)
+
+
+@pytest.mark.parametrize("mode", MODES)
+class TestOptions:
+    def test_label_smoothing_is_torchs(self, mode):
+        loss = build(mode, label_smoothing=0.2)
+        x, y = a_batch()
+        expected = F.cross_entropy(loss.logits(x, y), y, label_smoothing=0.2)
+        torch.testing.assert_close(loss(x, y), expected)
+
+    def test_ignored_labels(self, mode):
+        loss, plain = build(mode, ignore_index=-100), build("plain")
+        x, y = a_batch()
+        some = y.clone()
+        some[2] = some[5] = -100
+        counts = some != -100
+        inputs = x.clone().requires_grad_()
+        value = loss(inputs, some)
+        torch.testing.assert_close(value, plain(x[counts], y[counts]))
+        value.backward()
+        assert (inputs.grad[~counts] == 0).all()
+        assert (inputs.grad[counts] != 0).any()
+        seen = loss.logits(x, some)
+        torch.testing.assert_close(seen[counts], plain.logits(x, y)[counts])
+        torch.testing.assert_close(seen[~counts], plain.logits(x)[~counts])
+
+    def test_a_batch_of_nothing_but_ignored_labels_is_zero(self, mode):
+        loss = build(mode, ignore_index=-1)
+        x = torch.randn(3, 6, dtype=torch.float64, requires_grad=True)
+        value = loss(x, torch.full((3,), -1))
+        assert value.item() == 0
+        value.backward()
+        assert (x.grad == 0).all()
+
+    def test_other_labels_outside_are_still_refused(self, mode):
+        with pytest.raises(arcset.InputError, match="label -2 stands at position 0"):
+            build(mode, ignore_index=-1)(torch.randn(1, 6), torch.tensor([-2]))
+
+    def test_straight_through_is_the_gradient_of_a_margin_outside_of_autograd(self, mode):
+        loss = build(mode, gradient="straight_through")
+        x, y = a_batch()
+        x.requires_grad_()
+        value = loss(x, y)
+        value.backward()
+        gradients = x.grad.clone(), loss.head.weight.grad.clone()
+
+        x.grad = loss.head.weight.grad = None
+        logits = F.normalize(x) @ F.normalize(loss.head.weight).T
+        with torch.no_grad():  # in place, as the published code does it
+            rows = torch.arange(len(y))
+            moved = torch.cos(torch.acos(logits[rows, y]) + 0.3)
+            logits[rows, y] = moved
+        expected = F.cross_entropy(8.0 * logits, y)
+        expected.backward()
+        torch.testing.assert_close(value, expected)
+        torch.testing.assert_close(gradients, (x.grad, loss.head.weight.grad))
+
+    def test_auxiliary_losses_pass_ignored_labels_by(self, mode):
+        torch.manual_seed(0)
+        loss = arcset.build_loss("intra", 6, 9, mode=mode, ignore_index=-1).double()
+        x, y = a_batch()
+        expected = loss(x[1:], y[1:])
+        y[0] = -1
+        torch.testing.assert_close(loss(x, y), expected)
+        assert loss(x, torch.full_like(y, -1)).item() == 0
+
+
+def test_auto_takes_each_mode_where_it_suits(monkeypatch):
+    cpu = torch.device("cpu")
+    assert choose_mode("auto", 8, 10, torch.float32, cpu) == "plain"
+    assert choose_mode("auto", 128, 100_000, torch.float32, cpu) == "store"
+    monkeypatch.setattr(modes, "free_memory", lambda device: 2**30)
+    assert choose_mode("auto", 128, 1_000_000, torch.float32, cpu) == "store"  # 512 of 1024 MB
+    assert choose_mode("auto", 128, 1_100_000, torch.float32, cpu) == "recompute"
+    assert choose_mode("plain", 10**6, 10**6, torch.float32, cpu) == "plain"
+
+
+def test_auto_runs_what_it_chose(monkeypatch):
+    chosen = []
+
+    def spy(*arguments):
+        chosen.append(choose_mode(*arguments))
+        return chosen[-1]
+
+    monkeypatch.setattr("arcset.losses.margin_softmax.choose_mode", spy)
+    loss = arcset.build_loss("arcface", 4, 2000)
+    assert isinstance(loss, MarginSoftmax)
+    for batch in (4, 128):
+        loss(torch.randn(batch, 4), torch.arange(batch))
+    assert chosen == ["plain", "store"]
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_subcenters_each_get_their_own_samples(mode):
+    loss = arcset.build_loss("normface", 2, 2, subcenters=2, scale=4.0, mode=mode).double()
+    with torch.no_grad():
+        loss.head.weight.copy_(torch.tensor([[1.0, 0.1], [-1.0, 0.1], [0.1, 1.0], [0.1, -1.0]]))
+    x = torch.tensor([[1.0, 0.0], [-1.0, 0.0], [-2.0, 0.1]], dtype=torch.float64)
+    loss(x, torch.tensor([0, 0, 0])).backward()
+    assert loss.head.usage.tolist() == [[1, 2], [0, 0]]
+    assert (loss.head.weight.grad[:2].abs().sum(dim=1) > 0).all()
+    torch.testing.assert_close(loss.centers[0], F.normalize(loss.head.weight[1:2])[0].detach())
+    loss.eval()
+    loss(x, torch.tensor([0, 0, 0]))
+    assert loss.head.usage.sum() == 3, "counts are of training only"
+
+
+def test_the_log_tells_what_was_chosen(caplog):
+    with caplog.at_level("INFO", logger="arcset"):
+        arcset.build_loss("mvsoftmax", 2, 50, kind="cos")
+    room = (1 - math.cos(2 * math.pi / 50)) / 2
+    assert f"margin {round(room, 4):g}" in caplog.text
