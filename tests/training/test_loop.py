@@ -208,3 +208,47 @@ def test_all_classes_known_and_no_snapshots(tmp_path):
     assert len(run.config.class_names) == 10
     assert run.embeddings(1) == {}
     assert "test_accuracy" not in run.metrics()[0]
+
+
+@pytest.mark.parametrize(
+    ("loss", "options"),
+    [
+        ("arcface", {"update": "sgd"}),
+        ("arcface", {"update": "adagrad", "subcenters": 2, "mode": "recompute"}),
+        ("classwise", {"mode": "store", "warmup": 5}),
+        ("adacos", {"label_smoothing": 0.1}),
+        ("curricularface", {"mode": "store"}),
+        ("adaface", {}),
+        ("elasticface", {"plus": True}),
+    ],
+)
+def test_the_family_trains_resumes_and_loads(tmp_path, loss, options):
+    config = CONFIG.replace(loss=loss, options=options, dim=8, epochs=2)
+    whole = train(config, tmp_path / "whole", device="cpu")
+    assert whole.metrics()[-1]["test_accuracy"] > 0.8
+    with pytest.raises(KeyboardInterrupt):
+        train(config, tmp_path / "cut", device="cpu", watcher=StopAfter(12))
+    cut = resume(tmp_path / "cut", device="cpu")
+    first, second = weights(whole), weights(cut)
+    assert all(torch.equal(first[name], second[name]) for name in first)
+    _, loaded = load_model(Run.open(whole.path))
+    kept = torch.from_numpy(whole.embeddings(2)["test"].numpy())
+    assert loaded.logits(kept).shape == (len(kept), 3)
+
+
+def test_updating_during_the_backward_pass_trains_the_same(tmp_path):
+    config = CONFIG.replace(epochs=1, dim=8, weight_decay=0.01)
+    plain = train(config, tmp_path / "plain", device="cpu")
+    fused = train(config.replace(options={"update": "sgd"}), tmp_path / "fused", device="cpu")
+    ours, theirs = weights(fused), weights(plain)
+    torch.testing.assert_close(
+        ours["loss.head.weight"], theirs["loss.head.weight"], rtol=1e-3, atol=1e-4
+    )
+
+
+def test_class_sizes_reach_the_margin(tmp_path):
+    run = train(CONFIG.replace(loss="classwise", dim=8, epochs=1), tmp_path / "run", device="cpu")
+    margins = weights(run)["loss.margin.margins"]
+    selection = select(load_dataset("mnist-sample"), "0-2")
+    sizes = torch.bincount(to_tensors(selection.train)[1])
+    assert margins.argmax() == sizes.argmin() or len(set(sizes.tolist())) == 1

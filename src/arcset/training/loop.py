@@ -84,11 +84,10 @@ def _fit(
     per_epoch = batch_count(len(labels), config.batch)
     steps = per_epoch * config.epochs
     optimizer = build_optimizer(config, network, loss)
-    groups = optimizer.param_groups
+    optimizers = [optimizer]
     if loss.update is not None:  # the centers' own, which works during the backward pass
-        groups = [*groups, *loss.update.param_groups]
-        own = {"momentum": config.momentum, "weight_decay": config.weight_decay}
-        loss.update.configure(**own)
+        loss.update.configure(momentum=config.momentum, weight_decay=config.weight_decay)
+        optimizers.append(loss.update)
     loss.set_class_sizes(torch.bincount(labels, minlength=loss.classes))
     snapshots = Snapshots(selection, config.snapshot, device)
 
@@ -114,8 +113,9 @@ def _fit(
             )
             for index in batches:
                 rate = learning_rate(step, steps, config.learning_rate, config.schedule)
-                for group in groups:
-                    group["lr"] = rate
+                for each in optimizers:
+                    for group in each.param_groups:
+                        group["lr"] = rate
                 embeddings = network(as_float(images.index_select(0, index)))  # (B, D)
                 try:
                     value = loss(embeddings, labels.index_select(0, index))
