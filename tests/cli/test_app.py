@@ -9,7 +9,16 @@ import typer
 import arcset
 from arcset.cli.app import app
 
-VERBS = ["demo", "train", "compare", "explain", "film", "data list", "data download"]
+VERBS = [
+    "demo",
+    "train",
+    "compare",
+    "explain",
+    "film",
+    "data list",
+    "data download",
+    "data suspects",
+]
 
 
 def test_every_verb_is_listed_here():
