@@ -42,7 +42,7 @@ def fused_losses(centers: Centers, query: Query, *, store: bool) -> Tensor:
             centers.count(labels, chosen)
     walk = Walk(centers, query, first)
     cosine, log_sum, peak, total = _Softmax.apply(  # type: ignore[no-untyped-call]
-        unit, centers.weight, centers.bias, walk, store
+        unit, centers.weight, centers.bias, walk, store and torch.is_grad_enabled()
     )  # (B,) each
     if first is None:
         query.observe(cosine)
@@ -70,6 +70,15 @@ def _target_cosines(centers: Centers, unit: Tensor, labels: Tensor) -> tuple[Ten
     own = unit_rows(widen(centers.weight.detach()[rows]).to(unit.dtype))[0]  # (B·K, D)
     cosines = torch.linalg.vecdot(own.unflatten(0, (-1, count)), unit[:, None])  # (B, K)
     return tuple(cosines.max(dim=1))
+
+
+def _asked_for(leaf: Tensor) -> bool:
+    """Whether this backward pass wants a gradient of `leaf`: not so in autograd.grad(loss, x)."""
+    try:
+        node = torch.autograd.graph.get_gradient_edge(leaf).node
+        return bool(torch._C._will_engine_execute_node(node))
+    except (AttributeError, RuntimeError):  # torch without this function: assume so
+        return True
 
 
 class _Softmax(torch.autograd.Function):
@@ -101,16 +110,18 @@ class _Softmax(torch.autograd.Function):
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
         unit, weight, bias, logits, inverse, log_sum, peak = ctx.saved_tensors
         by_cosine, by_log_sum, _, by_total = gradients  # (B,) each
-        found = ctx.walk.backward(
-            unit,
-            weight,
-            bias,
-            logits,
-            inverse,
-            peak,
-            target=by_cosine,
-            share=by_log_sum * (-log_sum).exp(),  # derivative by log_sum / Σ exp(z − peak)
-            even=by_total,
-            wanted=ctx.needs_input_grad[:3],
-        )
+        by_unit, by_weight, by_bias = ctx.needs_input_grad[:3]
+        with torch.autocast(unit.device.type, enabled=False):  # backward() may be called inside one
+            found = ctx.walk.backward(
+                unit,
+                weight,
+                bias,
+                logits,
+                inverse,
+                peak,
+                target=by_cosine,
+                share=by_log_sum * (-log_sum).exp(),  # derivative by log_sum / Σ exp(z − peak)
+                even=by_total,
+                wanted=(by_unit, by_weight and _asked_for(weight), by_bias),
+            )
         return *found, None, None

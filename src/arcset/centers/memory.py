@@ -6,6 +6,7 @@ reason; on the CPU `Recycler` does.
 """
 
 import os
+import threading
 import weakref
 from contextlib import suppress
 from pathlib import Path
@@ -37,6 +38,7 @@ class Recycler:
 
     def __init__(self) -> None:
         self._free: list[np.ndarray[Any, Any]] = []  # each (bytes,), the oldest first
+        self._lock = threading.RLock()  # a tensor may be dropped at any moment, by any thread
 
     def empty(self, shape: tuple[int, ...], dtype: torch.dtype, device: torch.device) -> Tensor:
         """Like `torch.empty`, contiguous."""
@@ -52,11 +54,21 @@ class Recycler:
         """Return the free blocks to the system."""
         self._free.clear()
 
+    def idle(self) -> int:
+        """Bytes that are kept and not in use."""
+        return sum(len(block) for block in list(self._free))
+
     def _take(self, size: int) -> "np.ndarray[Any, Any]":
-        for place, block in enumerate(self._free):
-            if size <= len(block) <= size + size // 4:
-                return self._free.pop(place)
+        with self._lock:
+            for block in list(self._free):
+                if size <= len(block) <= size + size // 4:
+                    self._free = [other for other in self._free if other is not block]
+                    return block
         return np.empty(size, dtype=np.uint8)
+
+    def _give_back(self, block: "np.ndarray[Any, Any]") -> None:
+        with self._lock:
+            self._free = [*self._free, block][-_KEPT:]
 
     def __deepcopy__(self, memo: object) -> "Recycler":
         return Recycler()
@@ -68,8 +80,7 @@ class Recycler:
 def _give_back(recycler: "weakref.ref[Recycler]", block: "np.ndarray[Any, Any]") -> None:
     owner = recycler()
     if owner is not None:
-        owner._free.append(block)
-        del owner._free[:-_KEPT]
+        owner._give_back(block)
 
 
 def free_memory(device: torch.device) -> int:

@@ -12,11 +12,14 @@ _FEW = 2**16  # logits; below, ordinary operations are as fast
 _SMALL = 2**26  # bytes of logits that are always affordable
 
 
-def choose_mode(mode: str, batch: int, rows: int, dtype: torch.dtype, device: torch.device) -> str:
+def choose_mode(
+    mode: str, batch: int, rows: int, dtype: torch.dtype, device: torch.device, idle: int = 0
+) -> str:
     """`mode`, or for `auto` the one that suits `batch` × `rows` logits and the free memory.
 
     Plain where the logits are few; else store, as long as the logits fit into half of the memory
-    that is free; else recompute, which is about a third slower and keeps none of them.
+    that is free or `idle`, kept from the last step; else recompute, which is about a third slower
+    and keeps none of them.
 
         >>> cpu = torch.device("cpu")
         >>> choose_mode("auto", 128, 10, torch.float32, cpu)
@@ -32,4 +35,5 @@ def choose_mode(mode: str, batch: int, rows: int, dtype: torch.dtype, device: to
     if logits <= _FEW:
         return "plain"
     size = logits * dtype.itemsize
-    return "store" if size <= _SMALL or size <= free_memory(device) // 2 else "recompute"
+    fits = size <= _SMALL or size <= (free_memory(device) + idle) // 2
+    return "store" if fits else "recompute"

@@ -61,7 +61,8 @@ class Query:
 
     def negatives(self, cosines: Tensor, target: Tensor) -> Tensor:
         """Cosines (B, c) of any classes as the margin changes them; `target` (B,) is margined."""
-        altered = self.margin.altered(cosines, target.detach()[:, None], self.samples)
+        samples = replace(self.samples, norms=self.samples.norms.detach())
+        altered = self.margin.altered(cosines, target.detach()[:, None], samples)
         if self.straight_through:
             return cosines + (altered - cosines).detach()
         return altered

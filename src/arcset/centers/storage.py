@@ -1,11 +1,13 @@
 """The C × D matrix itself."""
 
+from typing import Any
+
 import torch
 from torch import Tensor, nn
 
 from arcset.centers.memory import Recycler
 from arcset.centers.start import first_directions
-from arcset.centers.update import CenterUpdate, build_update
+from arcset.centers.update import STATES, CenterUpdate, build_update
 from arcset.numerics import unit_rows, widen
 
 __all__ = ["Centers"]
@@ -24,6 +26,7 @@ class Centers(nn.Module):
     """
 
     usage: Tensor
+    squares: Tensor
 
     def __init__(self, dim: int, classes: int, *, subcenters: int = 1, bias: bool = False) -> None:
         super().__init__()
@@ -63,5 +66,34 @@ class Centers(nn.Module):
 
     def fuse_update(self, kind: str, **options: float | bool) -> CenterUpdate:
         """Update the centers during the backward pass from now on; see `arcset.centers.update`."""
+        self.weight.grad = None  # a left-over gradient would let other optimizers move the centers
         self.update = build_update(kind, self, **options)
         return self.update
+
+    def set_state(self, name: str, state: Tensor | None) -> None:
+        """Replace the buffers of an update by this one; None for no buffer at all."""
+        for other in STATES:
+            if other in self._buffers:
+                del self._buffers[other]
+        if state is not None:
+            self.register_buffer(name, state)
+
+    def _apply(self, fn: Any, recurse: bool = True) -> "Centers":
+        """As for any module, but sums of squares stay in float32 at least."""
+        squares = self._buffers.get("squares")
+        super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
+        if squares is not None and self.squares.dtype in (torch.float16, torch.bfloat16):
+            self.squares = squares.to(self.squares.device)
+        return self
+
+    def _load_from_state_dict(
+        self, state_dict: dict[str, Any], prefix: str, *rest: Any, **options: Any
+    ) -> None:
+        """An update's state is optional: without it one starts from zero, as a fresh update."""
+        for name in STATES:
+            own, key = self._buffers.get(name), prefix + name
+            if own is None:
+                state_dict.pop(key, None)
+            elif key not in state_dict:
+                state_dict[key] = torch.zeros_like(own)
+        super()._load_from_state_dict(state_dict, prefix, *rest, **options)

@@ -5,6 +5,8 @@ exist as a whole: as soon as a chunk's part is known it goes into the optimizer'
 chunk, which are in the cache at that moment.
 """
 
+import inspect
+import weakref
 from abc import abstractmethod
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +20,10 @@ from arcset.numerics import lies_in, widen
 if TYPE_CHECKING:
     from arcset.centers.storage import Centers
 
-__all__ = ["UPDATES", "CenterUpdate", "build_update"]
+__all__ = ["STATES", "UPDATES", "CenterUpdate", "build_update"]
+
+#: Names of the buffers in which updates keep their state.
+STATES = ("momentum", "squares")
 
 
 class CenterUpdate(Optimizer):
@@ -26,21 +31,42 @@ class CenterUpdate(Optimizer):
 
     To the outside it is a torch optimizer with one parameter group: read or set
     `param_groups[0]["lr"]`, or hand it to any scheduler of torch. Its `step` has nothing left to
-    do. Its state is a buffer of the centers, so it is saved and moved with the loss.
+    do, but schedulers want it to be called. Its state is a buffer of the centers, so it is saved
+    and moved with the loss.
 
-    Every backward pass is an update: where several are meant to add up to one step (gradient
-    accumulation), use an ordinary optimizer. Clipping of gradients does not see the centers.
-    Under a gradient scaler set `grad_scale = scaler.get_scale()` before the backward pass; a pass
-    whose gradients are not finite leaves the centers as they were.
+    In training mode every backward pass is an update, and there is one per forward pass: where
+    several are meant to add up to one step (gradient accumulation), or where several processes
+    average their gradients, use an ordinary optimizer. Clipping of gradients and hooks on the
+    parameter do not see the centers. `torch.autograd.grad(loss, x)` updates nothing.
+
+    Under a gradient scaler set `grad_scale = scaler.get_scale()` before the backward pass, and do
+    not hand this optimizer to the scaler. Derivatives that are not finite at the loss leave the
+    centers as they were; what overflows further down in the network is not seen here.
     """
-
-    #: The name of the buffer that holds the state; None without one.
-    state_name: str | None = None
 
     def __init__(self, centers: "Centers", defaults: dict[str, Any]) -> None:
         super().__init__([centers.weight], defaults)
         self.grad_scale = 1.0
         self._centers = centers
+        self._done: weakref.ref[object] | None = None  # the walk that was last applied
+
+    def __getstate__(self) -> dict[str, Any]:
+        own = {"grad_scale": self.grad_scale, "_centers": self._centers, "_done": None}
+        return {**super().__getstate__(), **own}
+
+    def add_param_group(self, param_group: dict[str, Any]) -> None:
+        """Refused after the first, which holds the centers."""
+        if self.param_groups:
+            raise OptionError("a fused update holds the class centers and nothing else")
+        super().add_param_group(param_group)
+
+    def check(self, weight: Tensor) -> None:
+        """Raise unless `weight`, which a forward pass is about to use, is what is updated."""
+        if weight is not self._group["params"][0]:
+            raise OptionError(
+                "a fused update works on the loss's own centers only: neither through "
+                "torch.func.functional_call nor under a parametrization"
+            )
 
     @property
     def _group(self) -> dict[str, Any]:
@@ -50,8 +76,11 @@ class CenterUpdate(Optimizer):
         """Set those of `options` that this kind of update has."""
         self._group.update({key: value for key, value in options.items() if key in self._group})
 
-    def begin(self, *derivatives: Tensor) -> "CenterUpdate | None":
+    def begin(self, walk: object, *derivatives: Tensor) -> "CenterUpdate | None":
         """Called once per backward pass; None if its derivatives are not finite."""
+        if self._done is not None and self._done() is walk:
+            raise RuntimeError("with a fused update, each forward pass allows one backward pass")
+        self._done = weakref.ref(walk)
         finite = all(bool(torch.isfinite(values).all()) for values in derivatives)
         return self if finite else None
 
@@ -66,8 +95,7 @@ class CenterUpdate(Optimizer):
         if self.grad_scale != 1:
             unit, radial = unit / self.grad_scale, radial / self.grad_scale
         self._update(where, rows, slope, unit, self._group["weight_decay"] - radial)
-        if rows.data_ptr() != stored.data_ptr():
-            stored.copy_(rows)
+        _store(rows, stored)
 
     @abstractmethod
     def _update(
@@ -98,23 +126,28 @@ class CenterSGD(CenterUpdate):
             "lr": _checked("lr", lr, 1e6),
             "momentum": _checked("momentum", momentum, 1.0),
             "weight_decay": _checked("weight_decay", weight_decay, 1e6),
-            "nesterov": bool(nesterov),
+            "nesterov": nesterov,
         }
+        if not isinstance(nesterov, bool):
+            raise OptionError(f"nesterov must be true or false, not {nesterov!r}")
         if nesterov and not momentum:
             raise OptionError("nesterov needs a momentum above 0")
         super().__init__(centers, checked)
-        if momentum:
-            self.state_name = "momentum"
-            centers.register_buffer("momentum", torch.zeros_like(centers.weight))
+        first = torch.zeros_like(centers.weight, requires_grad=False) if momentum else None
+        centers.set_state("momentum", first)
 
     def _update(
         self, where: slice, rows: Tensor, slope: Tensor, unit: Tensor, along: Tensor
     ) -> None:
         rate, keep = self._group["lr"], self._group["momentum"]
-        if self.state_name is None:
+        state = self._centers._buffers.get("momentum")
+        if state is None and not keep:
             rows.mul_((1 - rate * along)[:, None]).addmm_(slope, unit, alpha=-rate)
             return
-        stored: Tensor = getattr(self._centers, self.state_name)[where]
+        if state is None:  # a momentum that a scheduler has set since
+            state = torch.zeros_like(self._centers.weight, requires_grad=False)
+            self._centers.set_state("momentum", state)
+        stored = state[where]
         momentum = widen(stored).to(rows.dtype)
         if self._group["nesterov"]:
             gradient = torch.mm(slope, unit).addcmul_(rows, along[:, None])
@@ -123,19 +156,16 @@ class CenterSGD(CenterUpdate):
         else:
             momentum.addmm_(slope, unit, beta=keep).addcmul_(rows, along[:, None])
             rows.add_(momentum, alpha=-rate)
-        if momentum.data_ptr() != stored.data_ptr():
-            stored.copy_(momentum)
+        _store(momentum, stored)
 
 
 class CenterAdagrad(CenterUpdate):
     """Row-wise Adagrad: one sum of mean squared gradients per center instead of one per entry.
 
-    W_j ← W_j − lr · g_j / (√a_j + eps), a_j ← a_j + mean(g_j²): the state is D times smaller than
-    Adagrad's. Known from recommender systems' embedding tables (Gupta et al.: Training
+    a_j ← a_j + mean(g_j²), then W_j ← W_j − lr · g_j / (√a_j + eps): the state is D times smaller
+    than Adagrad's. Known from recommender systems' embedding tables (Gupta et al.: Training
     recommender systems at scale, 2020).
     """
-
-    state_name = "squares"
 
     def __init__(
         self,
@@ -154,13 +184,13 @@ class CenterAdagrad(CenterUpdate):
         squares = torch.zeros(
             len(centers.weight), dtype=widen(centers.weight[:0]).dtype, device=centers.weight.device
         )
-        centers.register_buffer("squares", squares)
+        centers.set_state("squares", squares)
 
     def _update(
         self, where: slice, rows: Tensor, slope: Tensor, unit: Tensor, along: Tensor
     ) -> None:
         gradient = torch.mm(slope, unit).addcmul_(rows, along[:, None])
-        squares: Tensor = self._centers.squares[where]  # type: ignore[index]
+        squares = self._centers.squares[where]
         squares += gradient.square().mean(dim=1)
         rate = self._group["lr"] / (squares.sqrt() + self._group["eps"])  # (n,)
         rows.addcmul_(gradient, rate[:, None].to(rows.dtype), value=-1)
@@ -173,12 +203,18 @@ def build_update(kind: str, centers: "Centers", **options: Any) -> CenterUpdate:
     """The update called `kind`, sgd or adagrad."""
     if kind not in UPDATES:
         raise OptionError(f"update must be one of {', '.join(UPDATES)}, not {kind!r}")
-    try:
-        return UPDATES[kind](centers, **options)
-    except TypeError:
-        known = {"sgd": "lr, momentum, weight_decay, nesterov", "adagrad": "lr, weight_decay, eps"}
-        given = ", ".join(options)
-        raise OptionError(f"update {kind} takes {known[kind]}, not {given}") from None
+    known = [name for name in inspect.signature(UPDATES[kind]).parameters if name != "centers"]
+    for option in options:
+        if option not in known:
+            raise OptionError(f"update {kind} takes {', '.join(known)}, not {option}")
+    return UPDATES[kind](centers, **options)
+
+
+def _store(values: Tensor, stored: Tensor) -> None:
+    """Write rows back where they are copies, saturated to what the narrower type can hold."""
+    if values.data_ptr() != stored.data_ptr():
+        limit = torch.finfo(stored.dtype).max
+        stored.copy_(values.clamp(-limit, limit))
 
 
 def _checked(option: str, value: float, high: float) -> float:

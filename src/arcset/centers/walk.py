@@ -36,6 +36,9 @@ class Walk:
         if self._alters:  # what it learns from later batches must not reach this one's way back
             query = replace(query, margin=copy.deepcopy(query.margin))
         self._centers, self._query, self._scale = centers, query, query.scale
+        self._update = centers.update if centers.training else None
+        if self._update is not None:
+            self._update.check(centers.weight)
         self._per_class = centers.subcenters
         self._chunks = list(_chunks(centers, query.labels))
         self._target = None  # (B,) margined target cosines, for margins that alter negatives
@@ -69,7 +72,7 @@ class Walk:
             cosine[chunk.samples] = own / self._scale
             scores = self._scores(chunk, nearest, bias)  # (n, B)
             self._put(chunk, scores, _ABSENT)
-            torch.amax(scores, dim=0, out=peaks[place])
+            torch.amax(scores, dim=0, out=peaks[place]).clamp_(min=_ABSENT)  # biases may be −∞
             powers = spare[: len(scores)]
             torch.sub(scores, peaks[place], out=powers).exp_()
             torch.sum(powers, dim=0, out=sums[place])
@@ -177,8 +180,8 @@ class Walk:
     ) -> tuple[Tensor | None, Tensor | None, Tensor | None]:
         """Gradients of u, W and b, from the derivatives (B,) by the target's cosine (`target`),
         by each negative's exp(z − peak) (`share`) and by each negative's z (`even`)."""
-        update = self._centers.update if wanted[1] else None
-        step = update.begin(target, share) if update is not None else None
+        update = self._update if wanted[1] else None
+        step = update.begin(self, target, share) if update is not None else None
         by_unit = torch.zeros_like(unit) if wanted[0] else None
         by_weight = None
         if wanted[1] and update is None:

@@ -116,10 +116,14 @@ class MarginSoftmax(Loss):
         if len(labels) == 0:
             return widen(embeddings).sum()  # 0, and 0 as a gradient
         rows = self.classes * self.subcenters
-        dtype = torch.promote_types(embeddings.dtype, torch.float32)
-        mode = choose_mode(self.mode, len(labels), rows, dtype, embeddings.device)
-        if self.update is not None and mode == "plain":
+        widest = torch.promote_types(embeddings.dtype, self.head.weight.dtype)
+        dtype = torch.promote_types(widest, torch.float32)
+        idle = self.head.memory.idle()
+        mode = choose_mode(self.mode, len(labels), rows, dtype, embeddings.device, idle)
+        if self.update is not None and self.training and mode == "plain":
             mode = "recompute"  # only the fused ways know how to update
+        elif self.margin.alters_negatives and any(True for _ in self.margin.parameters()):
+            mode = "plain"  # only ordinary operations reach parameters of the hook
         with torch.autocast(embeddings.device.type, enabled=False):
             query = self._query(embeddings, labels)
             if mode == "plain":

@@ -3,8 +3,9 @@
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
+import torch
 from torch import Tensor, nn
 
 from arcset.errors import OptionError
@@ -80,9 +81,10 @@ class Margin(nn.Module, ABC):
     def negatives(self, cosines: Tensor, target: Tensor, samples: Samples) -> Tensor:
         """The hook of the few margins that adjust negatives: (B, classes) in and out.
 
-        `target` (B, 1) holds the margined target cosines, without gradient. The target's own
-        column may be changed too: it is overwritten afterwards. Works on any slice of the classes;
-        `samples.floor` tells the cosine of the `nearest`-th nearest wrong class among all.
+        `target` (B, 1) holds the margined target cosines, without gradient, and so are the lengths
+        here. The target's own column may be changed too: it is overwritten afterwards. Works on any
+        slice of the classes, and gives the same when called again; `samples.floor` tells the cosine
+        of the `nearest`-th nearest wrong class among all.
         """
         return cosines
 
@@ -159,6 +161,15 @@ class Margin(nn.Module, ABC):
         if self.ramps or samples.strength >= 1:
             return margined
         return bare + samples.strength * (margined - bare)
+
+    def _apply(self, fn: Any, recurse: bool = True) -> "Margin":
+        """As for any module, but statistics stay in float32 at least: half precision stalls them"""
+        kept = dict(self.named_buffers(recurse=False))
+        super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
+        for name, buffer in self.named_buffers(recurse=False):
+            if buffer.dtype in (torch.float16, torch.bfloat16):
+                setattr(self, name, kept[name].to(device=buffer.device))
+        return self
 
     def _in_range(self, option: str, value: float, low: float, high: float) -> float:
         """`value` as a float if it lies in [low, high), else an error that names the option."""
