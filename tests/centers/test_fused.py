@@ -110,7 +110,10 @@ def test_two_hundred_thousand_classes(variant, scale):
     options = dict(VARIANTS[variant])
     if options["name"] != "adacos":
         options["scale"] = scale
-    assert_equal_outcomes(x, y, dim=16, classes=200_000, steps=1, **options)
+    within = (1e-6, 1e-5)
+    if MARGINS[options["name"]].alters_negatives and scale > 64:
+        within = (1e-6, 2e-5)  # their slopes raise s to 500 and more: float32 holds no more digits
+    assert_equal_outcomes(x, y, dim=16, classes=200_000, steps=1, within=within, **options)
 
 
 def test_twenty_thousand_classes():

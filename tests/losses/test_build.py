@@ -156,6 +156,8 @@ def test_options_that_a_loss_lacks_are_said_to_be_ignored():
 
 
 COMMON = {
+    "subcenters": 1,
+    "mode": "auto",
     "bias": False,
     "label_smoothing": 0.0,
     "ignore_index": None,

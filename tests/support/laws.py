@@ -4,6 +4,7 @@
 loss for 5 classes in 4 dimensions unless told otherwise.
 """
 
+import copy
 import io
 import math
 from collections.abc import Callable
@@ -83,9 +84,10 @@ def check_gradient(build: Build) -> None:
 
 
 def check_finite(build: Build) -> None:
+    fresh = build()
     for dtype in DTYPES:
-        for embeddings, labels in corners(build):
-            loss = build().to(dtype)
+        for embeddings, labels in corners(fresh):
+            loss = copy.deepcopy(fresh).to(dtype)
             if loss.centers is not None:
                 loss.set_centers(corner_centers().to(dtype))
             x = embeddings.to(dtype).requires_grad_()
@@ -107,9 +109,9 @@ def corner_centers() -> torch.Tensor:
     return centers
 
 
-def corners(build: Build):
+def corners(loss: Loss):
     """Batches at the places where textbook formulas break."""
-    settings = build().settings()
+    settings = loss.settings()
     margin = settings.get("margin", settings.get("m2", 0.5))
     junction = math.pi - margin % math.pi
     own = torch.tensor([1.0, 0, 0, 0])

@@ -21,7 +21,11 @@ def plain_losses(centers: Centers, query: Query) -> Tensor:
         centers.count(query.labels, chosen.gather(1, column).squeeze(1))
     logits = _margined(centers, query, cosines)  # (B, C)
     query.observe_softmax(target, _logsumexp_without(logits, query.labels))
-    return F.cross_entropy(logits, query.labels, reduction="none", label_smoothing=query.smoothing)
+    losses = F.cross_entropy(logits, query.labels, reduction="none")
+    if query.smoothing:  # torch's own label_smoothing loses digits over many classes in float32
+        spread = logits.gather(1, column).squeeze(1) - logits.mean(dim=1)
+        losses = losses + query.smoothing * spread
+    return losses
 
 
 def plain_logits(centers: Centers, embeddings: Tensor, scale: float) -> Tensor:

@@ -140,7 +140,8 @@ class Walk:
         scores = nearest
         if self._alters and self._target is not None:
             cosines = (scores / self._scale).T  # (B, n)
-            scores = self._query.negatives(cosines, self._target).T * self._scale
+            change = self._query.negatives(cosines, self._target) - cosines  # most are 0
+            scores = torch.add(scores, change.T, alpha=self._scale)
         if bias is not None:
             scores = scores + widen(bias[chunk.first : chunk.last])[:, None]
         return scores

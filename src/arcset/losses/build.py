@@ -21,8 +21,10 @@ __all__ = ["build_loss", "loss_names", "loss_options"]
 
 logger = logging.getLogger("arcset")
 
-#: Options of every margin softmax beside scale, margin and those of build_loss itself.
+#: Options of every margin softmax beside its scale and those of its margin.
 _COMMON: dict[str, Any] = {
+    "subcenters": 1,
+    "mode": "auto",
     "bias": False,
     "label_smoothing": 0.0,
     "ignore_index": None,
@@ -49,8 +51,8 @@ def loss_options(name: str, **options: Any) -> dict[str, Any]:
     options; name the base to see those: `loss_options("center", base="arcface")`.
 
         >>> loss_options("arcface")
-        {'scale': None, 'margin': None, 'fallback': 'default', 'bias': False,
-         'label_smoothing': 0.0, 'ignore_index': None, 'gradient': 'exact',
+        {'scale': None, 'margin': None, 'fallback': 'default', 'subcenters': 1, 'mode': 'auto',
+         'bias': False, 'label_smoothing': 0.0, 'ignore_index': None, 'gradient': 'exact',
          'warmup': 0, 'warmup_shape': 'linear', 'update': None}
         >>> loss_options("softmax")
         {'bias': True}
@@ -117,11 +119,10 @@ def build_loss(
             raise OptionError(
                 f"{name} has no option {option!r}; it takes {', '.join(known) or 'none'}"
             )
-    softmax = "warmup" in known  # that is, a margin softmax or a loss built on one
     given = {"scale": scale, "margin": margin, "subcenters": subcenters, "mode": mode}
     usual = {"scale": None, "margin": None, "subcenters": 1, "mode": "auto"}
     for option, value in given.items():
-        if option in known or (softmax and option in ("subcenters", "mode")):
+        if option in known:
             if value != usual[option]:
                 options[option] = value
         elif value != usual[option] and (option, value) != ("mode", "plain"):
