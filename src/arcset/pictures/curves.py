@@ -1,6 +1,7 @@
 """Curves: what margins do to the target logit, and how well same is told from different."""
 
 import math
+import textwrap
 from collections.abc import Sequence
 
 import numpy as np
@@ -42,26 +43,34 @@ def margin_picture() -> Figure:
 
 def _draw_margins(axes: Axes, margins: dict[str, Margin], *, bare: bool = False) -> None:
     degrees = np.linspace(0, 180, 1441)
-    for number, (name, margin) in enumerate(margins.items()):
+    alike: dict[bytes, list[str]] = {}  # several margins treat the target as ArcFace does
+    curves = []
+    for name, margin in margins.items():
         values = np.array([margin.reference(math.radians(angle), Sample()) for angle in degrees])
+        key = values.round(9).tobytes()
+        if key not in alike:
+            curves.append((values, alike.setdefault(key, [])))
+        alike[key].append(name if bare else _described(name, margin))
+    for number, (values, names) in enumerate(curves):
         jumps = np.flatnonzero(np.abs(np.diff(values)) > 0.05) + 1  # a jump is no steep line
-        options = ", ".join(
-            f"{option} {value:g}"
-            for option, value in margin.settings().items()
-            if not isinstance(value, str)
-        )
         axes.plot(
             np.insert(degrees, jumps, np.nan),
             np.insert(values, jumps, np.nan),
             color=PALETTE[number % len(PALETTE)],
             ls=_DASHES[number % len(_DASHES)],
             lw=1.8,
-            label=name if bare or not options else f"{name} ({options})",
+            label="\n".join(textwrap.wrap(", ".join(names), 38)),
         )
     axes.set(xlim=(0, 180), ylim=(-2.0, 1.1), xticks=range(0, 181, 30))
     axes.set_xlabel("angle θ to the class center, degrees")
     axes.grid(True)
-    axes.legend(loc="lower left", handlelength=2.6)
+    axes.legend(loc="lower left", handlelength=2.6, fontsize=7.5 if len(curves) > 6 else None)
+
+
+def _described(name: str, margin: Margin) -> str:
+    """A margin's name, with its one margin where it has one."""
+    margins = {key: value for key, value in margin.settings().items() if key == "margin"}
+    return f"{name} {margins['margin']:g}" if margins else name
 
 
 @styled
