@@ -28,7 +28,7 @@ def margin_picture() -> Figure:
     """The margined cosine over the angle: every margin, and ArcFace's ways past θ = π − m."""
     figure = new_figure(9.0, 4.2)
     left, right = figure.subplots(1, 2, sharex=True, sharey=True)
-    _draw_margins(left, {name: MARGINS[name]() for name in MARGINS.names()})
+    _draw_margins(left, {name: MARGINS[name]().eval() for name in MARGINS.names()})
     left.set_title("every margin, at its default")
     arcfaces: dict[str, Margin] = {kind: ArcFace(fallback=kind) for kind in FALLBACKS}
     _draw_margins(right, arcfaces, bare=True)
@@ -59,7 +59,7 @@ def _draw_margins(axes: Axes, margins: dict[str, Margin], *, bare: bool = False)
             color=PALETTE[number % len(PALETTE)],
             ls=_DASHES[number % len(_DASHES)],
             lw=1.8,
-            label="\n".join(textwrap.wrap(", ".join(names), 38)),
+            label="\n".join(textwrap.wrap(", ".join(names), 26)),
         )
     axes.set(xlim=(0, 180), ylim=(-2.0, 1.1), xticks=range(0, 181, 30))
     axes.set_xlabel("angle θ to the class center, degrees")
