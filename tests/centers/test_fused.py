@@ -237,6 +237,38 @@ class TestBehaviour:
         inside.backward()
         assert x.grad.dtype == narrow
 
+    def test_backward_inside_autocast(self, mode):
+        gradients = []
+        for inside in (False, True):
+            torch.manual_seed(0)
+            loss = arcset.build_loss("curricularface", 16, 300, mode=mode, scale=64.0)
+            x, y = some_batch(300, 8, 16)
+            x = x.float().requires_grad_()
+            with torch.autocast("cpu", dtype=torch.bfloat16, enabled=inside):
+                loss(x, y).backward()
+            gradients.append((x.grad, loss.head.weight.grad))
+        torch.testing.assert_close(gradients[1], gradients[0])
+
+    def test_evaluation_keeps_no_logits(self, mode):
+        loss = arcset.build_loss("arcface", 64, 20_000, mode=mode)
+        x, y = some_batch(20_000, 64, 64)
+        with torch.no_grad():
+            loss(x.float(), y)
+        assert loss.head.memory.idle() < 20_000 * 64 * 4 + 2**20, "room for one chunk at most"
+
+    def test_a_class_may_be_masked_by_its_bias(self, mode):
+        loss = arcset.build_loss("arcface", 8, 6, mode=mode, bias=True)
+        with torch.no_grad():
+            loss.head.bias[2:4] = -torch.inf
+        x, _ = some_batch(6, 5, 8)
+        y = torch.tensor([0, 1, 4, 5, 0])
+        with chunks_of(2):
+            value = loss(x.float(), y)
+            value.backward()
+        loss.mode = "plain"
+        torch.testing.assert_close(value, loss(x.float(), y))
+        assert loss.head.weight.grad.isfinite().all()
+
     @pytest.mark.parametrize("narrow", [torch.bfloat16, torch.float16])
     def test_centers_in_half_precision(self, mode, narrow):
         loss = arcset.build_loss("arcface", 8, 100, mode=mode, scale=64.0).to(narrow)

@@ -1,6 +1,7 @@
 """Centers updated during the backward pass, against torch's own optimizers."""
 
 import copy
+import pickle
 
 import pytest
 import torch
@@ -212,3 +213,88 @@ def test_losses_without_own_centers_refuse():
         arcset.build_loss("inter", DIM, CLASSES).fuse_update("sgd")
     on_arcface = arcset.build_loss("center", DIM, CLASSES, base="arcface", update="sgd")
     assert on_arcface.update is on_arcface.base.update
+
+
+@pytest.mark.parametrize("kind", ["sgd", "adagrad"])
+def test_copies_and_pickles_update_their_own_centers(kind):
+    loss = build()
+    loss.fuse_update(kind)
+    x, y = next(batches())
+    for other in (copy.deepcopy(loss), pickle.loads(pickle.dumps(loss))):
+        before = loss.head.weight.detach().clone()
+        other(x, y).backward()
+        assert torch.equal(loss.head.weight, before)
+        assert not torch.equal(other.head.weight, before)
+
+
+def test_only_training_updates():
+    loss = build()
+    loss.fuse_update("sgd", lr=0.1)
+    before = loss.head.weight.detach().clone()
+    x, y = next(batches())
+    x.requires_grad_()
+    torch.autograd.grad(loss(x, y), x)  # a saliency map, say: nothing is trained by it
+    assert torch.equal(loss.head.weight, before)
+    loss.eval()
+    loss(x, y).backward()
+    assert torch.equal(loss.head.weight, before)
+    assert loss.head.weight.grad is not None
+
+
+def test_a_new_update_replaces_the_old_one():
+    loss = build()
+    for kind in ("sgd", "adagrad", "sgd"):
+        loss.fuse_update(kind)
+    assert "head.squares" not in loss.state_dict()
+    x, y = next(batches())
+    loss.eval()
+    loss(x, y).backward()
+    loss.train()
+    loss.fuse_update("sgd", lr=0.0)
+    assert loss.head.weight.grad is None, "another optimizer would have moved the centers by it"
+
+
+def test_state_is_optional_when_loading():
+    plain, fused = build(), build()
+    fused.fuse_update("sgd")
+    x, y = next(batches())
+    fused(x, y).backward()
+    plain.load_state_dict(fused.state_dict())
+    assert torch.equal(plain.head.weight, fused.head.weight)
+    fused.load_state_dict(plain.state_dict())
+    assert (fused.head.momentum == 0).all()
+
+
+def test_a_momentum_that_is_set_later_counts():
+    late, plain = build(), build("plain")
+    update = late.fuse_update("sgd", lr=0.3, momentum=0.0, weight_decay=0.0)
+    optimizer = torch.optim.SGD(plain.parameters(), lr=0.3)
+    for step, (x, y) in enumerate(batches()):
+        if step == 2:
+            update.param_groups[0]["momentum"] = optimizer.param_groups[0]["momentum"] = 0.9
+        late(x, y).backward()
+        optimizer.zero_grad()
+        plain(x, y).backward()
+        optimizer.step()
+    torch.testing.assert_close(late.head.weight, plain.head.weight)
+
+
+def test_foreign_weights_and_groups_are_refused():
+    loss = build()
+    update = loss.fuse_update("sgd")
+    with pytest.raises(OptionError, match="holds the class centers and nothing else"):
+        update.add_param_group({"params": [torch.nn.Parameter(torch.zeros(1))]})
+    x, y = next(batches())
+    other = {"head.weight": loss.head.weight.detach().clone().requires_grad_()}
+    with pytest.raises(OptionError, match="the loss's own centers only"):
+        torch.func.functional_call(loss, other, (x, y))
+
+
+def test_squares_stay_wide():
+    loss = build(dtype=torch.float32)
+    loss.fuse_update("adagrad", lr=0.1)
+    loss.half()
+    assert loss.head.squares.dtype == torch.float32
+    x, y = next(batches(dtype=torch.float32))
+    loss(x, y).backward()
+    assert loss.head.weight.isfinite().all()

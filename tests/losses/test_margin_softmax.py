@@ -97,6 +97,7 @@ def test_auto_takes_each_mode_where_it_suits(monkeypatch):
     monkeypatch.setattr(modes, "free_memory", lambda device: 2**30)
     assert choose_mode("auto", 128, 1_000_000, torch.float32, cpu) == "store"  # 512 of 1024 MB
     assert choose_mode("auto", 128, 1_100_000, torch.float32, cpu) == "recompute"
+    assert choose_mode("auto", 128, 1_100_000, torch.float32, cpu, 2**28) == "store"
     assert choose_mode("plain", 10**6, 10**6, torch.float32, cpu) == "plain"
 
 
@@ -113,6 +114,15 @@ def test_auto_runs_what_it_chose(monkeypatch):
     for batch in (4, 128):
         loss(torch.randn(batch, 4), torch.arange(batch))
     assert chosen == ["plain", "store"]
+
+
+@pytest.mark.parametrize("mode", ["store", "recompute"])
+def test_a_nearly_right_sample_keeps_its_small_loss(mode):
+    """softplus(−43) is 2e-19; 1 − (1 − 2e-19) would be 0 in float32."""
+    loss = arcset.build_loss("normface", 2, 2, scale=21.5, mode=mode)
+    loss.set_centers(torch.tensor([[1.0, 0.0], [-1.0, 0.0]]))
+    value = loss(torch.tensor([[1.0, 0.0]]), torch.tensor([0]))
+    assert value.item() == pytest.approx(math.exp(-43), rel=1e-4)
 
 
 @pytest.mark.parametrize("mode", MODES)
