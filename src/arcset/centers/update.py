@@ -8,6 +8,7 @@ chunk, which are in the cache at that moment.
 import inspect
 import weakref
 from abc import abstractmethod
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -20,8 +21,9 @@ from arcset.numerics import lies_in, widen
 if TYPE_CHECKING:
     from arcset.centers.storage import Centers
 
-__all__ = ["STATES", "UPDATES", "CenterUpdate", "build_update"]
+__all__ = ["STATES", "UPDATES", "CenterUpdate", "build_update", "pieces"]
 
+_PIECE = 1024  # rows of W that fit into the cache beside those of its gradient or momentum
 #: Names of the buffers in which updates keep their state.
 STATES = ("momentum", "squares")
 
@@ -90,12 +92,14 @@ class CenterUpdate(Optimizer):
 
         `slope` (n, B), `unit` (B, D), `radial` (n,), all times `grad_scale`.
         """
-        stored = self._centers.weight[where]
-        rows = widen(stored).to(unit.dtype)
         if self.grad_scale != 1:
             unit, radial = unit / self.grad_scale, radial / self.grad_scale
-        self._update(where, rows, slope, unit, self._group["weight_decay"] - radial)
-        _store(rows, stored)
+        along = self._group["weight_decay"] - radial
+        for part, piece in pieces(where, slope.device):
+            stored = self._centers.weight[piece]
+            rows = widen(stored).to(unit.dtype)
+            self._update(piece, rows, slope[part], unit, along[part])
+            _store(rows, stored)
 
     @abstractmethod
     def _update(
@@ -208,6 +212,14 @@ def build_update(kind: str, centers: "Centers", **options: Any) -> CenterUpdate:
         if option not in known:
             raise OptionError(f"update {kind} takes {', '.join(known)}, not {option}")
     return UPDATES[kind](centers, **options)
+
+
+def pieces(where: slice, device: torch.device) -> Iterator[tuple[slice, slice]]:
+    """The rows `where` by pieces that stay in a CPU's cache: within them, and among all rows."""
+    size = _PIECE if device.type == "cpu" else where.stop - where.start
+    for first in range(where.start, where.stop, size):
+        last = min(first + size, where.stop)
+        yield slice(first - where.start, last - where.start), slice(first, last)
 
 
 def _store(values: Tensor, stored: Tensor) -> None:

@@ -9,13 +9,13 @@ from torch import Tensor
 
 from arcset.centers.query import Query
 from arcset.centers.storage import Centers
+from arcset.centers.update import pieces
 from arcset.numerics import widen
 
 __all__ = ["Walk"]
 
 _ABSENT = -1e30  # a logit that counts for nothing, and stays finite when multiplied by 0
 _CHUNK = {"cpu": 2**23, "other": 2**26}  # entries of rows and logits together: caches, launches
-_PIECE = 1024  # rows of a gradient that fit into the cache beside those of W
 
 
 @dataclass(frozen=True)
@@ -281,9 +281,7 @@ class Walk:
 
 def _fill(out: Tensor, slope: Tensor, unit: Tensor, rows: Tensor, along: Tensor) -> None:
     """out = slope·unit + along·rows, by pieces that are still in the cache for the second part."""
-    piece = _PIECE if out.device.type == "cpu" else len(out)
-    for first in range(0, len(out), piece):
-        part = slice(first, first + piece)
+    for part, _ in pieces(slice(0, len(out)), out.device):
         torch.mm(slope[part], unit, out=out[part])
         out[part].addcmul_(rows[part], along[part])
 
