@@ -74,3 +74,8 @@ def test_lies_in():
     assert lies_in(np.float32(0.5), 0, 1)
     for value in (1.0, math.nan, math.inf, True, "0.5", None):
         assert not lies_in(value, 0, 1)
+
+
+def test_unit_rows_can_be_differentiated_twice():
+    rows = torch.randn(4, 3, dtype=torch.float64, requires_grad=True)
+    assert torch.autograd.gradgradcheck(unit_rows, (rows,))

@@ -52,45 +52,13 @@ def unit_rows(rows: Tensor) -> tuple[Tensor, Tensor]:
         (tensor([[0.6000, 0.8000],
                 [0.0000, 0.0000]]), tensor([5., 0.]))
     """
-    unit, length = _UnitRows.apply(rows)  # type: ignore[no-untyped-call]
-    return unit, length
-
-
-class _UnitRows(torch.autograd.Function):
-    """Directions and lengths in few operations where all lengths are ordinary."""
-
-    @staticmethod
-    def forward(ctx: Any, rows: Tensor) -> tuple[Tensor, Tensor]:
-        limits = torch.finfo(rows.dtype)
-        length = torch.linalg.vector_norm(rows, dim=1)  # (N,)
-        divisor = length
-        if len(rows):
-            shortest, longest = length.aminmax()
-            if shortest < limits.tiny**0.5 * 1e4 or not longest < limits.max**0.5 * 1e-4:
-                peak = rows.abs().amax(dim=1)  # (N,) squares of entries divided by it can be held
-                long = peak > limits.tiny * 1e8
-                peak = torch.where(long, peak, 1.0)
-                scaled = rows / peak[:, None]
-                over = torch.linalg.vector_norm(scaled, dim=1)
-                unit = scaled / torch.where(long, over, 1.0)[:, None]
-                length = over * peak
-                ctx.save_for_backward(
-                    unit, torch.where(long, peak, 1.0), torch.where(long, over, 1.0)
-                )
-                return unit, length
-        unit = rows / divisor[:, None]
-        ctx.save_for_backward(unit, divisor, None)
-        return unit, length
-
-    @staticmethod
-    def backward(ctx: Any, *gradients: Tensor) -> Tensor:
-        unit, divisor, second = ctx.saved_tensors
-        by_unit, by_length = gradients
-        along = by_length * divisor if second is None else by_length * divisor * second
-        across = by_unit - unit * ((by_unit * unit).sum(dim=1) - along)[:, None]
-        found = across / divisor[:, None]
-        exact: Tensor = found if second is None else found / second[:, None]
-        return exact
+    peak = rows.detach().abs().amax(dim=1, keepdim=True)  # (N, 1)
+    long = peak > torch.finfo(rows.dtype).tiny * 1e8
+    peak = torch.where(long, peak, 1.0)
+    scaled = rows / peak
+    length = torch.linalg.vector_norm(scaled, dim=1, keepdim=True)  # (N, 1)
+    unit = scaled / torch.where(long, length, 1.0)
+    return unit, (length * peak).squeeze(1)
 
 
 def anchored(cosine: Tensor) -> tuple[Tensor, Tensor]:
