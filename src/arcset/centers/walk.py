@@ -24,8 +24,8 @@ class _Chunk:
 
     first: int
     last: int
-    samples: Tensor  # (n,) positions in the batch
-    targets: Tensor  # (n,) their classes, counted from `first`
+    samples: Tensor  # (m,) positions in the batch
+    targets: Tensor  # (m,) where these samples' own logits lie in the chunk's (n, B), flat
 
 
 class Walk:
@@ -68,22 +68,22 @@ class Walk:
             else:
                 block = self._product(chunk, unit, weight, inverse, logits)
             nearest = self._nearest(block)  # (n, B)
-            own = nearest[chunk.targets, chunk.samples]
-            cosine[chunk.samples] = own / self._scale
+            own = nearest.view(-1)[chunk.targets]  # (m,)
+            cosine[chunk.samples] = own
             scores = self._scores(chunk, nearest, bias)  # (n, B)
-            self._put(chunk, scores, _ABSENT)
+            _put(chunk, scores, _ABSENT)
             torch.amax(scores, dim=0, out=peaks[place]).clamp_(min=_ABSENT)  # biases may be −∞
             powers = spare[: len(scores)]
             torch.sub(scores, peaks[place], out=powers).exp_()
             torch.sum(powers, dim=0, out=sums[place])
             if self._query.smoothing:
-                self._put(chunk, scores, 0.0)
+                _put(chunk, scores, 0.0)
                 total += scores.sum(dim=0)
             if scores is block:
-                self._put(chunk, scores, own)
+                _put(chunk, scores, own)
         peak = peaks.amax(dim=0)  # (B,)
         log_sum = (sums * (peaks - peak).exp()).sum(dim=0).log()
-        return cosine, log_sum, peak, total, logits, inverse
+        return cosine.div_(self._scale), log_sum, peak, total, logits, inverse
 
     def _product(
         self, chunk: _Chunk, unit: Tensor, weight: Tensor, inverse: Tensor, logits: Tensor | None
@@ -157,7 +157,7 @@ class Walk:
         for chunk in self._chunks:
             block = self._product(chunk, unit, weight, inverse, logits)
             scores = self._nearest(block).clone()  # (n, B)
-            self._put(chunk, scores, _ABSENT)
+            _put(chunk, scores, _ABSENT)
             best = torch.cat([best, scores]).topk(count, dim=0).values
         self._query = self._query.with_floor((best[-1] / self._scale)[:, None])
         return True
@@ -189,6 +189,8 @@ class Walk:
             by_weight = self._buffer(tuple(weight.shape), weight)
         by_bias = torch.zeros_like(bias) if bias is not None and wanted[2] else None
         spare, other = self._spare(unit, 2).chunk(2)
+        raised = peak - share.abs().log()  # exp(z − raised) = |share|·exp(z − peak)
+        sign = share.sign() if bool((share < 0).any()) else None  # of a loss to be raised
         for chunk in self._chunks:
             where = self._rows(chunk)
             rows = self._load(chunk, weight, unit)  # (n·K, D)
@@ -197,7 +199,7 @@ class Walk:
                 block = torch.mm(rows, unit.T).mul_(factor[:, None])
             else:
                 block = logits[where]
-            slope = self._slopes(chunk, block, bias, peak, share, even, spare)  # (n, B)
+            slope = self._slopes(chunk, block, bias, raised, sign, even, spare)  # (n, B)
             if by_bias is not None:
                 by_bias[chunk.first : chunk.last] = slope.sum(dim=1)
             slope = self._by_center(chunk, block, slope, target / self._scale)  # (n·K, B)
@@ -230,18 +232,20 @@ class Walk:
         chunk: _Chunk,
         block: Tensor,
         bias: Tensor | None,
-        peak: Tensor,
-        share: Tensor,
+        raised: Tensor,
+        sign: Tensor | None,
         even: Tensor,
         spare: Tensor,
     ) -> Tensor:
         """Derivative by the logits of the chunk's classes (n, B); 0 at targets."""
         scores = self._scores(chunk, self._nearest(block), bias)
         slope = spare[: len(scores)]
-        torch.sub(scores, peak, out=slope).exp_().mul_(share)
+        torch.sub(scores, raised, out=slope).exp_()
+        if sign is not None:
+            slope *= sign
         if self._query.smoothing:
             slope += even
-        self._put(chunk, slope, 0.0)
+        _put(chunk, slope, 0.0)
         return slope
 
     def _by_center(self, chunk: _Chunk, block: Tensor, slope: Tensor, target: Tensor) -> Tensor:
@@ -255,7 +259,7 @@ class Walk:
                 assert self._target is not None
                 altered = self._query.negatives(cosines.requires_grad_(), self._target)
                 slope = torch.autograd.grad(altered, cosines, slope.T)[0].T.contiguous()
-        self._put(chunk, slope, target[chunk.samples])
+        _put(chunk, slope, target[chunk.samples])
         if nearest is None:
             return slope
         spread = slope.new_zeros(len(slope), self._per_class, slope.shape[1])
@@ -273,10 +277,13 @@ class Walk:
         """Room for `count` blocks of the first chunk's classes, which is the largest."""
         return self._buffer((count * self._chunks[0].last * self._per_class, len(unit)), unit)
 
-    def _put(self, chunk: _Chunk, scores: Tensor, value: Tensor | float) -> None:
-        if len(chunk.samples):
-            value = torch.as_tensor(value, dtype=scores.dtype, device=scores.device)
-            scores[chunk.targets, chunk.samples] = value
+
+def _put(chunk: _Chunk, scores: Tensor, values: Tensor | float) -> None:
+    """Write into the places (n, B) where samples meet their own classes."""
+    if isinstance(values, Tensor):
+        scores.view(-1).index_copy_(0, chunk.targets, values)
+    else:
+        scores.view(-1).index_fill_(0, chunk.targets, values)
 
 
 def _fill(out: Tensor, slope: Tensor, unit: Tensor, rows: Tensor, along: Tensor) -> None:
@@ -294,7 +301,8 @@ def _chunks(centers: Centers, labels: Tensor) -> Iterator[_Chunk]:
     borders = [*torch.searchsorted(ordered, starts).tolist(), len(labels)]
     for first, low, high in zip(starts.tolist(), borders, borders[1:], strict=False):
         last = min(first + size, centers.classes)
-        yield _Chunk(first, last, samples[low:high], ordered[low:high] - first)
+        own = samples[low:high]
+        yield _Chunk(first, last, own, (ordered[low:high] - first) * len(labels) + own)
 
 
 def _chunk_size(centers: Centers, batch: int, device: torch.device) -> int:
