@@ -10,9 +10,8 @@ Each takes numpy arrays or torch tensors and returns a number or a frozen result
 """
 
 from arcset.evaluation.confidence import Confidence, confidence
-from arcset.evaluation.dunn import dunn_index
-from arcset.evaluation.no_threshold import NoThreshold, no_threshold
-from arcset.evaluation.verification import Verification, verification
+from arcset.evaluation.geometry import NoThreshold, dunn_index, no_threshold
+from arcset.evaluation.pairs import Verification, verification
 
 __all__ = [
     "Confidence",

@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 
 from arcset.errors import OptionError
 from arcset.evaluation import verification
-from arcset.evaluation.pair_scores import MOST_EMBEDDINGS
+from arcset.evaluation.pairs.scores import MOST_EMBEDDINGS
 from arcset.margins import MARGINS, Margin, Sample
 from arcset.margins.angular import FALLBACKS
 from arcset.margins.arcface import ArcFace

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from arcset.evaluation.curves import area_and_equal_error, tar_at_far
+from arcset.evaluation.pairs.curves import area_and_equal_error, tar_at_far
 
 HUNDRED = np.arange(100, dtype=np.float32) / 128
 

@@ -9,7 +9,7 @@ import math
 
 import numpy as np
 
-from arcset.evaluation.pair_scores import Scores
+from arcset.evaluation.pairs.scores import Scores
 
 __all__ = ["area_and_equal_error", "tar_at_far"]
 

@@ -13,7 +13,8 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from arcset.errors import InputError, OptionError
-from arcset.evaluation import distance_rows, no_threshold
+from arcset.evaluation import no_threshold
+from arcset.evaluation.geometry import distance_rows
 
 METRICS = ("euclidean", "cosine")
 

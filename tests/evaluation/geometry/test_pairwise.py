@@ -5,8 +5,8 @@ from unittest import mock
 import numpy as np
 import pytest
 
-from arcset.evaluation import pairwise
-from arcset.evaluation.pairwise import farthest_within, nearest_between
+from arcset.evaluation.geometry import pairwise
+from arcset.evaluation.geometry.pairwise import farthest_within, nearest_between
 
 
 def reference(rows, numbers):

@@ -8,8 +8,8 @@ from typing import Any
 
 from arcset.errors import InputError, OptionError
 from arcset.evaluation.arrays import Array
-from arcset.evaluation.curves import area_and_equal_error, tar_at_far
-from arcset.evaluation.pair_scores import score_all_pairs, score_given_pairs
+from arcset.evaluation.pairs.curves import area_and_equal_error, tar_at_far
+from arcset.evaluation.pairs.scores import score_all_pairs, score_given_pairs
 
 __all__ = ["Verification", "verification"]
 

@@ -12,7 +12,7 @@ from arcset.evaluation.arrays import (
     class_numbers,
     embedding_matrix,
 )
-from arcset.evaluation.distance_rows import DistanceRows, Distances
+from arcset.evaluation.geometry.distance_rows import DistanceRows, Distances
 
 __all__ = ["NoThreshold", "no_threshold"]
 

@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 from sklearn.metrics import roc_auc_score, roc_curve
 
 from arcset.errors import InputError, OptionError
-from arcset.evaluation import Verification, pair_scores, verification
+from arcset.evaluation import Verification, verification
+from arcset.evaluation.pairs import scores as pair_scores
 
 FARS = (1.0, 0.5, 0.29, 0.1, 0.01)
 

@@ -18,8 +18,9 @@ from scipy.spatial import cKDTree
 from torchmetrics.clustering import DunnIndex
 
 from arcset.errors import InputError, OptionError
-from arcset.evaluation import dunn_index, groups, pairwise
-from arcset.evaluation.dunn import BETWEEN, METRICS, WITHIN
+from arcset.evaluation import dunn_index
+from arcset.evaluation.geometry import groups, pairwise
+from arcset.evaluation.geometry.dunn import BETWEEN, METRICS, WITHIN
 
 VARIANTS = [(between, within) for between in BETWEEN for within in WITHIN]
 TRIMS = (None, 0.95, 0.75, 0.5, 1.0)

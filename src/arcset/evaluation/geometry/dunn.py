@@ -14,8 +14,8 @@ from arcset.evaluation.arrays import (
     embedding_matrix,
     refuse_zero_rows,
 )
-from arcset.evaluation.groups import Groups
-from arcset.evaluation.pairwise import farthest_within, nearest_between
+from arcset.evaluation.geometry.groups import Groups
+from arcset.evaluation.geometry.pairwise import farthest_within, nearest_between
 
 __all__ = ["BETWEEN", "METRICS", "WITHIN", "dunn_index"]
 

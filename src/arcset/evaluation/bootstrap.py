@@ -1,0 +1,116 @@
+"""How sure a measure is: the bootstrap over identities.
+
+Samples of one identity are alike, so drawing samples or pairs anew would promise too much. Here
+whole identities are drawn, with replacement, as many as there are. An identity drawn w times
+weighs w: its genuine pairs w, its impostor pairs with an identity drawn v times w·v. Copies of one
+identity never meet, as their pairs would be called impostors while showing the same person.
+
+Two models are compared on the same draws, so that what makes a draw hard is hard for both.
+"""
+
+import hashlib
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from arcset.errors import InputError
+from arcset.evaluation.results import LEVEL, Interval, Result
+
+__all__ = ["DRAWS", "SEED", "Difference", "draw_key", "identity_weights", "paired"]
+
+DRAWS = 1000
+SEED = 0
+
+
+def identity_weights(
+    identities: int, draws: int = DRAWS, seed: int = SEED
+) -> npt.NDArray[np.float64]:
+    """How often each identity is drawn, (draws, identities); every row sums to `identities`.
+
+    >>> identity_weights(4, draws=2).sum(axis=1)
+    array([4., 4.])
+    """
+    generator = np.random.default_rng(seed)
+    even = np.full(identities, 1 / identities)
+    return generator.multinomial(identities, even, size=draws).astype(np.float64)
+
+
+def draw_key(labels: npt.NDArray[Any], seed: int = SEED, draws: int = DRAWS) -> str:
+    """Says which draws these are: equal for equal sorted distinct `labels`, seed and number."""
+    content = np.ascontiguousarray(labels).tobytes() + f"/{seed}/{draws}".encode()
+    return hashlib.sha256(content).hexdigest()[:16]
+
+
+@dataclass(frozen=True)
+class Difference:
+    """How much better the first of two models is in a measure, over the same draws.
+
+    gain: positive where the first is better, whichever way the measure runs.
+    interval: 95 % of the draws of it.
+    degrees: whether the measure is an angle; otherwise it is a share.
+    """
+
+    name: str
+    gain: float
+    interval: Interval
+    degrees: bool = False
+
+    @property
+    def shown(self) -> bool:
+        """Whether the interval leaves out 0."""
+        return bool(self.interval.low > 0 or self.interval.high < 0)
+
+    def sentence(self) -> str:
+        """In words.
+
+        >>> Difference("eer", 0.012, Interval(0.004, 0.02)).sentence()
+        'better by 1.2 points [0.4, 2.0]'
+        >>> Difference("eer", 0.003, Interval(-0.002, 0.008)).sentence()
+        'no difference shown: 0.3 points [-0.2, 0.8]'
+        """
+        factor, unit = (1, "°") if self.degrees else (100, " points")
+        sign = -1 if self.shown and self.gain < 0 else 1
+        low, high = sorted(sign * factor * bound for bound in self.interval)
+        amount = f"{sign * factor * self.gain:.1f}{unit} [{low:.1f}, {high:.1f}]"
+        if np.isnan(self.gain):
+            return "not defined here"
+        if not self.shown:
+            return f"no difference shown: {amount}"
+        return f"{'worse' if sign < 0 else 'better'} by {amount}"
+
+    def json(self) -> dict[str, Any]:
+        """The fields as JSON knows them."""
+        return {
+            "name": self.name,
+            "gain": self.gain,
+            "interval": list(self.interval),
+            "shown": self.shown,
+            "sentence": self.sentence(),
+        }
+
+
+def paired(first: Result, second: Result, name: str, at: float | None = None) -> Difference:
+    """Compare two results in one measure, draw by draw.
+
+    Raises `InputError` unless both were made with intervals, on the same identities and seed.
+    """
+    full = first.name_of(name, at)
+    second.name_of(full)
+    ours, theirs = first.replicates, second.replicates
+    if ours is None or theirs is None:
+        raise InputError("to be compared, both results must be made with intervals=True")
+    if ours.key != theirs.key:
+        raise InputError(
+            "the two results were made on other identities, or with other seeds; a paired"
+            " comparison needs the same"
+        )
+    base = full.partition("[")[0]
+    sign = -1.0 if base in first.lower_is_better else 1.0
+    gains = sign * (ours.values[full] - theirs.values[full])  # (B,)
+    gains = gains[~np.isnan(gains)]
+    tails = [(1 - LEVEL) / 2, (1 + LEVEL) / 2]
+    low, high = np.quantile(gains, tails) if len(gains) else (np.nan, np.nan)
+    gain = sign * (first.measures()[full] - second.measures()[full])
+    return Difference(full, gain, Interval(float(low), float(high)), base in first.in_degrees)

@@ -1,0 +1,1 @@
+"""From validation identities to a threshold and a probability that hold on fresh ones."""

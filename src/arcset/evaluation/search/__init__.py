@@ -1,0 +1,1 @@
+"""Who is it: one embedding against many."""
