@@ -1,0 +1,90 @@
+import numpy as np
+import pyarrow
+import pytest
+from pyarrow import parquet
+
+from arcset.data.embedding_files import EmbeddingSet, read_embeddings, write_embeddings
+from arcset.errors import DataError, InputError, OptionError
+
+
+def some(paths=True):
+    rows = np.random.default_rng(0).normal(size=(5, 3)).astype(np.float32)
+    return EmbeddingSet.of(
+        rows, ["b", "a", "b", "é/c", "a"], [f"{i}.png" for i in range(5)] if paths else None
+    )
+
+
+@pytest.mark.parametrize("suffix", ["npz", "parquet"])
+@pytest.mark.parametrize("paths", [True, False])
+def test_round_trip(tmp_path, suffix, paths):
+    wrote = some(paths)
+    write_embeddings(tmp_path / f"e.{suffix}", wrote)
+    read = read_embeddings(tmp_path / f"e.{suffix}")
+    np.testing.assert_array_equal(read.embeddings, wrote.embeddings)
+    assert read.embeddings.dtype == np.float32
+    assert (read.class_names, read.paths) == (wrote.class_names, wrote.paths)
+    assert read.labels.tolist() == [1, 0, 1, 2, 0]
+    assert [path.name for path in tmp_path.iterdir()] == [f"e.{suffix}"]
+
+
+@pytest.mark.parametrize("names", [("embeddings", "labels"), ("features", "y"), ("X", "targets")])
+def test_names_that_other_tools_use(tmp_path, names):
+    np.savez(tmp_path / "o.npz", **{names[0]: np.eye(3), names[1]: np.array([10, 9, 10])})
+    read = read_embeddings(tmp_path / "o.npz")
+    assert read.class_names == ("10", "9")
+    assert read.names.tolist() == ["10", "9", "10"]
+
+
+def test_parquet_of_another_tool_with_variable_lists(tmp_path):
+    table = pyarrow.table(
+        {"label": [1, 2], "embedding": [[1.0, 2.0], [3.0, 4.0]], "more": ["x", "y"]}
+    )
+    parquet.write_table(table, tmp_path / "o.parquet")
+    assert read_embeddings(tmp_path / "o.parquet").embeddings.tolist() == [[1, 2], [3, 4]]
+
+
+@pytest.mark.parametrize(
+    ("column", "text"),
+    [
+        ({"label": ["a", "b"], "embedding": [[1.0], [1.0, 2.0]]}, "equally many"),
+        ({"label": ["a", "b"], "embedding": [[1.0], [1.0, 2.0, 3.0]]}, "equally many"),
+        ({"label": ["a", None], "embedding": [[1.0], [1.0]]}, "1 labels are missing"),
+        ({"label": ["a", "b"], "vector": [[1.0], [1.0]]}, "holds label, vector, expected embedd"),
+        ({"label": ["a", "b"], "embedding": [1.0, 1.0]}, "shape"),
+    ],
+)
+def test_parquet_that_does_not_fit(tmp_path, column, text):
+    parquet.write_table(pyarrow.table(column), tmp_path / "o.parquet")
+    with pytest.raises(DataError, match=text):
+        read_embeddings(tmp_path / "o.parquet")
+
+
+def test_npz_that_does_not_fit(tmp_path):
+    place = tmp_path / "o.npz"
+    with pytest.raises(DataError, match="does not exist"):
+        read_embeddings(place)
+    place.write_bytes(b"PK\x03\x04 torn")
+    with pytest.raises(DataError, match="not a readable npz"):
+        read_embeddings(place)
+    np.savez(place, embeddings=np.eye(2), labels=np.array(["a", None], dtype=object))
+    with pytest.raises(DataError, match="not a readable npz"):  # a pickle, which is never opened
+        read_embeddings(place)
+    np.savez(place, embeddings=np.eye(2), labels=np.array([0.5, 1.0]))
+    with pytest.raises(DataError, match="whole"):
+        read_embeddings(place)
+    np.savez(place, embeddings=np.eye(2), labels=np.arange(3))
+    with pytest.raises(DataError, match="2 embeddings, but 3 labels"):
+        read_embeddings(place)
+    (tmp_path / "o.parquet").write_bytes(b"nothing")
+    with pytest.raises(DataError, match="not a readable Parquet"):
+        read_embeddings(tmp_path / "o.parquet")
+    with pytest.raises(OptionError, match="neither"):
+        read_embeddings(tmp_path / "o.csv")
+
+
+def test_keep():
+    kept = some().keep(["a"])
+    assert kept.class_names == ("a",)
+    assert kept.paths == ("1.png", "4.png")
+    with pytest.raises(InputError, match="none of the 1"):
+        some().keep(["z"])
