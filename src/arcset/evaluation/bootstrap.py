@@ -9,6 +9,7 @@ Two models are compared on the same draws, so that what makes a draw hard is har
 """
 
 import hashlib
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -91,26 +92,56 @@ class Difference:
         }
 
 
-def paired(first: Result, second: Result, name: str, at: float | None = None) -> Difference:
-    """Compare two results in one measure, draw by draw.
+def paired(
+    first: Result | Sequence[Result],
+    second: Result | Sequence[Result],
+    name: str,
+    at: float | None = None,
+) -> Difference:
+    """Compare two models in one measure, draw by draw.
 
-    Raises `InputError` unless both were made with intervals, on the same identities and seed.
+    Each is one result, or several of runs that differ in their seed only, equally many on both
+    sides: then the mean over runs is compared, and each draw of identities also draws runs, so that
+    the interval covers the luck of training (with few runs not all of it).
+
+    Raises `InputError` unless all were made with intervals, on the same identities and seed.
     """
-    full = first.name_of(name, at)
-    second.name_of(full)
-    ours, theirs = first.replicates, second.replicates
-    if ours is None or theirs is None:
-        raise InputError("to be compared, both results must be made with intervals=True")
-    if ours.key != theirs.key:
+    ours = [first] if isinstance(first, Result) else list(first)
+    theirs = [second] if isinstance(second, Result) else list(second)
+    if not ours or len(ours) != len(theirs):
         raise InputError(
-            "the two results were made on other identities, or with other seeds; a paired"
-            " comparison needs the same"
+            f"{len(ours)} results and {len(theirs)} were given, expected equally many, and one at"
+            " least"
         )
+    full = ours[0].name_of(name, at)
     base = full.partition("[")[0]
-    sign = -1.0 if base in first.lower_is_better else 1.0
-    gains = sign * (ours.values[full] - theirs.values[full])  # (B,)
-    gains = gains[~np.isnan(gains)]
+    sign = -1.0 if base in ours[0].lower_is_better else 1.0
+    gains = sign * np.stack([_gains(one, two, full) for one, two in zip(ours, theirs, strict=True)])
+    drawn = np.random.default_rng(SEED).integers(len(ours), size=gains.shape[::-1])  # (B, runs)
+    drawn = np.take_along_axis(gains, drawn.T, axis=0).mean(axis=0) if len(ours) > 1 else gains[0]
+    drawn = drawn[~np.isnan(drawn)]
     tails = [(1 - LEVEL) / 2, (1 + LEVEL) / 2]
-    low, high = np.quantile(gains, tails) if len(gains) else (np.nan, np.nan)
-    gain = sign * (first.measures()[full] - second.measures()[full])
-    return Difference(full, gain, Interval(float(low), float(high)), base in first.in_degrees)
+    low, high = np.quantile(drawn, tails) if len(drawn) else (np.nan, np.nan)
+    gain = sign * float(
+        np.mean(
+            [
+                one.measures()[full] - two.measures()[full]
+                for one, two in zip(ours, theirs, strict=True)
+            ]
+        )
+    )
+    return Difference(full, gain, Interval(float(low), float(high)), base in ours[0].in_degrees)
+
+
+def _gains(first: Result, second: Result, full: str) -> npt.NDArray[np.float64]:
+    """The measure `full` of the first less that of the second, in each draw (B,)."""
+    second.name_of(full)
+    if first.replicates is None or second.replicates is None:
+        raise InputError("to be compared, all results must be made with intervals=True")
+    if first.replicates.key != second.replicates.key:
+        raise InputError(
+            "the results were made on other identities, or with other seeds; a paired comparison"
+            " needs the same"
+        )
+    gains: npt.NDArray[np.float64] = first.replicates.values[full] - second.replicates.values[full]
+    return gains

@@ -1,0 +1,128 @@
+import dataclasses
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+import pytest
+
+from arcset.errors import InputError, OptionError
+from arcset.evaluation.bootstrap import Difference, draw_key, identity_weights, paired
+from arcset.evaluation.results import Interval, Replicates, Result
+
+
+@dataclass(frozen=True, kw_only=True)
+class Score(Result):
+    named: ClassVar = ("error", "rate", "turn")
+    lower_is_better: ClassVar = frozenset({"error"})
+    in_degrees: ClassVar = frozenset({"turn"})
+    error: float
+    rate: dict[float, float]
+    turn: float = 0.0
+
+
+def score(error, rate, *, key="k", draws=1000, noise=0.01, seed=0):
+    common = np.random.default_rng(99).normal(size=draws)  # what makes a draw hard for everybody
+    own = np.random.default_rng(seed).normal(size=draws) * noise
+    values = {
+        "error": error + 0.1 * common + own,
+        "rate[0.001]": rate + 0.1 * common + own,
+        "turn": 0 * common,
+    }
+    return Score(error=error, rate={1e-3: rate}, replicates=Replicates(values, 50, key))
+
+
+def test_weights_are_draws_with_replacement():
+    weights = identity_weights(50, draws=4000, seed=3)
+    assert weights.shape == (4000, 50)
+    assert (weights.sum(axis=1) == 50).all()
+    np.testing.assert_allclose(weights.mean(axis=0), 1, atol=0.08)
+    np.testing.assert_allclose(weights.var(axis=0), 1 - 1 / 50, atol=0.12)
+    np.testing.assert_array_equal(weights, identity_weights(50, draws=4000, seed=3))
+    assert (weights != identity_weights(50, draws=4000, seed=4)).any()
+
+
+def test_key_tells_identities_seeds_and_numbers_apart():
+    labels = np.arange(5)
+    keys = {
+        draw_key(labels),
+        draw_key(labels + 1),
+        draw_key(labels, seed=1),
+        draw_key(labels, draws=10),
+        draw_key(labels[:4]),
+    }
+    assert len(keys) == 5
+    assert draw_key(labels) == draw_key(np.arange(5))
+
+
+def test_interval_is_the_central_part_of_what_is_defined():
+    values = np.append(np.linspace(0, 1, 1001), [np.nan] * 5)
+    found = Replicates({"a": values, "b": np.full(3, np.nan)}, 7, "k")
+    np.testing.assert_allclose(found.interval("a"), (0.025, 0.975))
+    assert np.isnan(found.interval("b")).all()
+
+
+def test_names_of_measures():
+    found = score(0.1, 0.9)
+    assert list(found.measures()) == ["error", "rate[0.001]", "turn"]
+    for name, at in (("rate[0.001]", None), ("rate[1e-3]", None), ("rate", 0.001)):
+        assert found.interval(name, at) == found.interval("rate[0.001]")
+    with pytest.raises(OptionError, match="error, rate"):
+        found.interval("rate")
+    with pytest.raises(OptionError, match="no measure"):
+        found.interval("rate[x]")
+    bare = dataclasses.replace(found, replicates=None)
+    with pytest.raises(OptionError, match="intervals=True"):
+        bare.interval("error")
+    assert bare.shown("error") == "0.1000"
+    assert found.shown("error").startswith("0.1000 [")
+
+
+def test_json_has_text_keys_no_nan_and_the_intervals():
+    content = score(float("nan"), 0.9).json()
+    assert content["error"] is None
+    assert content["rate"] == {"0.001": 0.9}
+    assert content["intervals"]["error"] == [None, None]
+    assert len(content["intervals"]["rate[0.001]"]) == 2
+    assert content["identities"] == 50
+
+
+def test_paired_draws_see_what_single_intervals_hide():
+    worse, better = score(0.5, 0.50), score(0.46, 0.54, seed=1)
+    alone = [result.interval("rate[0.001]") for result in (worse, better)]
+    assert alone[0].high > alone[1].low  # the two intervals overlap widely
+    rate = paired(better, worse, "rate", 0.001)
+    assert rate.shown
+    assert rate.gain == pytest.approx(0.04)
+    assert 0 < rate.interval.low < 0.04 < rate.interval.high
+    error = paired(better, worse, "error")
+    assert error.gain == pytest.approx(0.04)
+    assert error.shown
+    assert paired(worse, better, "error").sentence().startswith("worse by 4.0 points [")
+    assert not paired(worse, worse, "error").shown
+    assert paired(worse, better, "turn").degrees
+
+
+def test_paired_means_over_runs_cover_the_luck_of_training():
+    ours = [score(0.5, rate) for rate in (0.5, 0.6, 0.7)]
+    theirs = [score(0.5, rate) for rate in (0.55, 0.6, 0.55)]
+    found = paired(ours, theirs, "rate[0.001]")
+    assert found.gain == pytest.approx(np.mean([-0.05, 0.0, 0.15]))
+    assert found.interval.low == pytest.approx(-0.05, abs=0.02)
+    assert not found.shown
+    with pytest.raises(InputError, match="equally many"):
+        paired(ours, theirs[:2], "rate[0.001]")
+    with pytest.raises(InputError, match="equally many"):
+        paired([], [], "rate[0.001]")
+
+
+def test_paired_refuses_what_does_not_go_together():
+    with pytest.raises(InputError, match="other identities"):
+        paired(score(0.1, 0.9), score(0.1, 0.9, key="other"), "error")
+    with pytest.raises(InputError, match="intervals=True"):
+        paired(score(0.1, 0.9), dataclasses.replace(score(0.1, 0.9), replicates=None), "error")
+
+
+def test_sentences():
+    assert Difference("a", float("nan"), Interval(np.nan, np.nan)).sentence() == "not defined here"
+    turned = Difference("a", -3.25, Interval(-5, -1), degrees=True)
+    assert turned.sentence() == "worse by 3.2° [1.0, 5.0]"
