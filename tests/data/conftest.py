@@ -1,4 +1,4 @@
-"""A real web server on this machine, an empty cache, and the full MNIST where it is at hand."""
+"""A real web server on this machine, an empty cache, and real datasets where they are at hand."""
 
 import os
 import threading
@@ -84,3 +84,16 @@ def full_mnist() -> Path:
         if not (folder / name).exists() and not (folder / f"{name}.gz").exists():
             pytest.skip("the full MNIST is not here: set ARCSET_DATA to a folder that holds mnist/")
     return folder
+
+
+@pytest.fixture
+def at_hand() -> Callable[[str], Path]:
+    """Call with the name of a dataset: its folder below $ARCSET_DATA, or the test is skipped."""
+
+    def find(name: str) -> Path:
+        folder = Path(os.environ.get("ARCSET_DATA") or "no-such-folder") / name
+        if not folder.is_dir():
+            pytest.skip(f"{name} is not here: set ARCSET_DATA to a folder that holds {name}/")
+        return folder
+
+    return find

@@ -70,6 +70,24 @@ def test_a_file_can_be_kept_as_it_comes(mirror: Any, folder: Path) -> None:
     assert (folder / "file.gz").read_bytes() == PACKED
 
 
+def test_a_check_decides_before_the_file_takes_its_place(mirror: Any, folder: Path) -> None:
+    seen = []
+
+    def check(path: Path) -> None:
+        seen.append(path)
+        if path.read_bytes() != CONTENT:
+            raise DataError(f"{path} is not what I want")
+
+    urls = [mirror.serve("/wrong", b"other"), mirror.serve("/right", CONTENT)]
+    with pytest.raises(DataError, match=r"/wrong \(what it sent is not what I want\); check"):
+        download(urls[:1], folder / "file", sha256=None, check=check)
+    assert names(folder) == []
+    download(urls, folder / "file", sha256=None, check=check)
+    assert (folder / "file").read_bytes() == CONTENT
+    assert len(seen) == 3
+    assert all(path.name.endswith(".part") for path in seen)
+
+
 def test_folders_are_made_and_an_older_file_is_replaced(mirror: Any, folder: Path) -> None:
     destination = folder / "a" / "b" / "file"
     for content in (b"first", b"second"):

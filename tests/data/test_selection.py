@@ -1,15 +1,26 @@
+from typing import Literal
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from arcset.data import Dataset, ImageSet, load_dataset, parse_classes, select
+from arcset.data import (
+    Dataset,
+    ImageSet,
+    Split,
+    load_dataset,
+    make_split,
+    parse_classes,
+    select,
+)
+from arcset.data.dataset import divided
 from arcset.errors import OptionError
 
 DIGITS = tuple("0123456789")
 
 
-def _dataset(classes: int) -> Dataset:
+def _dataset(classes: int, held_out: Literal["test", "all"] = "test") -> Dataset:
     """Every pixel of an image is the number of its class, so that no relabelling can hide it."""
 
     def part(each: int) -> ImageSet:
@@ -17,7 +28,7 @@ def _dataset(classes: int) -> Dataset:
         images = np.broadcast_to(labels[:, None, None], (len(labels), 2, 2)).astype(np.uint8)
         return ImageSet(images, labels, tuple(str(label) for label in range(classes)))
 
-    return Dataset("made", part(3), part(2), "free")
+    return Dataset("made", part(3), part(2), "free", held_out)
 
 
 @pytest.mark.parametrize(
@@ -118,3 +129,82 @@ def test_the_shipped_digits_split_in_halves() -> None:
     assert selection.unseen.class_names == tuple("01234")
     counts = [np.bincount(part.labels) for part in (selection.train, selection.test)]
     assert [count.tolist() for count in counts] == [[400] * 5, [100] * 5]
+
+
+def _split(train: str, validation: str, test: str, data: str = "made") -> Split:
+    parts = {"train": train, "validation": validation, "test": test}
+    return Split(data, 0, (0.5, 0.2, 0.3), "identity", **{k: tuple(v) for k, v in parts.items()})
+
+
+@given(st.data())
+def test_a_split_keeps_its_three_parts_apart(data: st.DataObject) -> None:
+    held_out: Literal["test", "all"] = data.draw(st.sampled_from(["test", "all"]))
+    dataset = _dataset(data.draw(st.integers(6, 12), label="classes"), held_out)
+    fractions = data.draw(st.sampled_from([(0.4, 0.3, 0.3), (0.5, 0.0, 0.5)]))
+    seed = data.draw(st.integers(0, 99))
+    try:
+        split = make_split(dataset.class_names, fractions, seed=seed, data="made")
+    except OptionError:
+        return  # so few classes that a part would hold one
+    selection = select(dataset, None, split)
+    assert selection.split is split
+    each = 2 if held_out == "test" else 5  # images of a class
+    for part, names in (
+        (selection.unseen, split.test),
+        (selection.validation, split.validation),
+    ):
+        if part is None:
+            assert names == ()
+            continue
+        assert set(part.class_names) == set(names)
+        assert np.bincount(part.labels).tolist() == [each] * len(names)
+        assert [str(pixels[0, 0]) for pixels in part.images] == [
+            part.class_names[label] for label in part.labels
+        ]
+    assert set(selection.train.class_names) == set(split.train)
+    _agrees(selection.train, dataset.train)
+    _agrees(selection.test, dataset.test)
+
+
+def test_all_images_of_a_class_held_out_count_where_the_dataset_says_so() -> None:
+    selection = select(_dataset(4, "all"), "0-1")
+    assert selection.unseen is not None
+    assert selection.unseen.class_names == ("2", "3")
+    assert selection.unseen.labels.tolist() == [0] * 5 + [1] * 5  # a class's images together
+    assert np.bincount(selection.test.labels).tolist() == [2, 2]
+    assert selection.validation is None
+
+
+def test_classes_that_a_split_does_not_name_appear_nowhere() -> None:
+    selection = select(_dataset(8), None, _split("52", "", "61"))
+    assert selection.unseen is not None
+    assert (selection.train.class_names, selection.test.class_names) == (("2", "5"),) * 2
+    assert selection.unseen.class_names == ("1", "6")
+    assert selection.validation is None
+
+
+def test_splits_that_do_not_fit() -> None:
+    with pytest.raises(OptionError, match="classes '0-1' and a split both say what is known"):
+        select(_dataset(8), "0-1", _split("52", "", "61"))
+    with pytest.raises(OptionError, match="made for 'other', and the data is 'made'"):
+        select(_dataset(8), None, _split("52", "", "61", data="other"))
+    with pytest.raises(OptionError, match=r"names 1 classes that 'made' does not have.*'6'"):
+        select(_dataset(6), None, _split("52", "", "61"))
+
+
+def test_known_classes_without_a_test_image() -> None:
+    """As in lfw-sample, where most people have one photo."""
+    images, labels = np.zeros((5, 2, 2), np.uint8), np.array([0, 1, 2, 3, 3])
+    testing = np.array([False, False, False, False, True])
+    dataset = divided("few", images, labels, tuple("abcd"), testing=testing, licence="free")
+    assert select(dataset, "a,d").test.labels.tolist() == [1]
+    with pytest.raises(OptionError, match="none of the 3 known classes of 'few' has a test image"):
+        select(dataset, "a,b,c")
+
+
+def test_many_classes_are_not_all_listed() -> None:
+    names = [f"s{number}" for number in range(1, 41)]
+    with pytest.raises(OptionError) as caught:
+        parse_classes("s41", names)
+    assert str(caught.value).startswith("no class is called 's41'; did you mean 's4")
+    assert str(caught.value).endswith("There are 40, as 's1' and 's2'")

@@ -2,11 +2,14 @@
 
 dataset = load_dataset("mnist-sample")
 selection = select(dataset, "0-4")            # train on five digits, hold five out
+split = make_split(dataset.class_names, (0.6, 0.2, 0.2), data="mnist-sample")
+selection = select(dataset, None, split)      # six digits to train on, two to tune, two to judge
 images, labels = to_tensors(selection.train)
 """
 
 from arcset.data.batches import as_float, batch_count, epoch_seed, shuffled_batches, to_tensors
 from arcset.data.dataset import Dataset, ImageSet
+from arcset.data.of_run import selection_for, selection_of
 from arcset.data.registry import (
     DATASETS,
     DatasetEntry,
@@ -17,6 +20,7 @@ from arcset.data.registry import (
     locate,
 )
 from arcset.data.selection import Selection, parse_classes, select
+from arcset.data.split import Split, make_split, overlap
 
 __all__ = [
     "DATASETS",
@@ -24,6 +28,7 @@ __all__ = [
     "DatasetEntry",
     "ImageSet",
     "Selection",
+    "Split",
     "as_float",
     "batch_count",
     "dataset_entry",
@@ -32,8 +37,12 @@ __all__ = [
     "epoch_seed",
     "load_dataset",
     "locate",
+    "make_split",
+    "overlap",
     "parse_classes",
     "select",
+    "selection_for",
+    "selection_of",
     "shuffled_batches",
     "to_tensors",
 ]

@@ -1,13 +1,14 @@
 """What a dataset is: labelled images in memory, one part for training and one for testing."""
 
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from arcset.errors import InputError
 
-__all__ = ["Dataset", "ImageSet"]
+__all__ = ["Dataset", "ImageSet", "divided"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,6 +49,8 @@ class Dataset:
     """A named set with its two parts, which share their class names and their image size.
 
     licence: what the data may be used for, in the words of whoever publishes it.
+    held_out: which images of a class count when the class is held out of training: those of the
+        test part, where whoever publishes the set drew that line, or all of them.
     Raises `InputError` where the parts differ in class names or image size.
     """
 
@@ -55,6 +58,7 @@ class Dataset:
     train: ImageSet
     test: ImageSet
     licence: str
+    held_out: Literal["test", "all"] = "test"
 
     def __post_init__(self) -> None:
         if self.train.class_names != self.test.class_names:
@@ -73,6 +77,25 @@ class Dataset:
     def class_names(self) -> tuple[str, ...]:
         """The names of all classes, in the order of the labels."""
         return self.train.class_names
+
+
+def divided(
+    name: str,
+    images: npt.NDArray[np.uint8],
+    labels: npt.NDArray[np.int64],
+    class_names: tuple[str, ...],
+    *,
+    testing: npt.NDArray[np.bool_],
+    licence: str,
+) -> Dataset:
+    """A dataset whose publisher drew no line: images where `testing` (N,) is set become the test.
+
+    The line is ours, so all images of a class count when the class is held out.
+    """
+    train, test = (
+        ImageSet(images[chosen], labels[chosen], class_names) for chosen in (~testing, testing)
+    )
+    return Dataset(name, train=train, test=test, licence=licence, held_out="all")
 
 
 def _check_images(images: object) -> None:

@@ -5,7 +5,7 @@ import hashlib
 import http.client
 import io
 import zlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Protocol
 from urllib import error as url_errors
@@ -39,19 +39,21 @@ def download(
     urls: Sequence[str],
     destination: Path,
     *,
-    sha256: str,
+    sha256: str | None,
+    check: Callable[[Path], None] | None = None,
     unpack: bool = True,
     timeout: float = 30.0,
 ) -> Path:
     """Fetch one file from the first of `urls` that delivers it; returns `destination`.
 
     urls: http or https addresses of the same file, tried in this order.
-    sha256: checksum, in hex, of the bytes that end up in `destination`.
+    sha256: checksum, in hex, of the bytes that end up in `destination`; None where `check` judges.
+    check: called with the file before it takes its place; a `DataError` from it refuses the file.
     unpack: whether a gzipped body (its first bytes tell) is stored uncompressed.
     timeout: how many seconds the other side may be silent.
 
     A progress bar runs on standard error. The bytes go to a file beside `destination`, which takes
-    its place once the checksum fits; on any failure, Ctrl-C included, nothing is left behind.
+    its place once the checks are passed; on any failure, Ctrl-C included, nothing is left behind.
     Raises `DataError` that names each address and what was wrong with it, and `OptionError` for an
     address of another kind.
     """
@@ -65,6 +67,8 @@ def download(
         try:
             with replacing(destination) as part:
                 _fetch(url, part, destination.name, sha256, unpack, timeout)
+                if check is not None:
+                    _check(check, part)
         except _MirrorError as failure:
             failures.append(f"{url} ({failure})")
         except OSError as error:  # those of the network are caught where it is read
@@ -80,7 +84,17 @@ def download(
     )
 
 
-def _fetch(url: str, part: Path, name: str, sha256: str, unpack: bool, timeout: float) -> None:
+def _check(check: Callable[[Path], None], part: Path) -> None:
+    try:
+        check(part)
+    except DataError as error:
+        # The temporary name in front says nothing to anybody.
+        raise _MirrorError(str(error).replace(str(part), "what it sent")) from error
+
+
+def _fetch(
+    url: str, part: Path, name: str, sha256: str | None, unpack: bool, timeout: float
+) -> None:
     """Write what `url` delivers to `part`; raises `_MirrorError` unless the checksum fits."""
     digest = hashlib.sha256()
     with _open(url, timeout) as response, part.open("wb") as file, _progress() as progress:
@@ -91,7 +105,7 @@ def _fetch(url: str, part: Path, name: str, sha256: str, unpack: bool, timeout: 
         while chunk := _read(stream):
             digest.update(chunk)
             file.write(chunk)
-    if digest.hexdigest() != sha256:
+    if sha256 is not None and digest.hexdigest() != sha256:
         raise _MirrorError(f"its sha256 is {digest.hexdigest()}, and should be {sha256}")
 
 

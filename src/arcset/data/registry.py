@@ -49,7 +49,7 @@ def dataset_names() -> list[str]:
     """Every named dataset, sorted.
 
     >>> dataset_names()
-    ['mnist', 'mnist-sample']
+    ['lfw-sample', 'mnist', 'mnist-sample', 'omniglot', 'orl']
     """
     return DATASETS.names()
 

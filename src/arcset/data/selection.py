@@ -1,17 +1,20 @@
 """Which classes are known: the split of a dataset into classes to train on and classes held out."""
 
+import difflib
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from arcset.data.dataset import Dataset, ImageSet
+from arcset.data.split import Split
 from arcset.errors import OptionError
 from arcset.registry import unknown_name
 
 __all__ = ["Selection", "parse_classes", "select"]
 
+_MOST_LISTED = 30  # classes that an error message names in full
 _RANGE = re.compile(r"(\d+)\s*-\s*(\d+)", re.ASCII)
 
 
@@ -21,13 +24,20 @@ class Selection:
 
     name: the dataset's name.
     train, test: the K known classes only, relabelled 0 .. K−1 in the dataset's order.
-    unseen: the test images of all other classes, relabelled 0 .. U−1; None when there are none.
+    unseen: images of classes held out, relabelled 0 .. U−1: of the split's test classes, or of all
+        classes that are not known; None when there are none.
+    validation: the same of the split's validation classes; None where there are none.
+    split: what it was made with, if with one.
+
+    Of a class held out, the test images count, or all: see `Dataset.held_out`.
     """
 
     name: str
     train: ImageSet
     test: ImageSet
     unseen: ImageSet | None
+    validation: ImageSet | None = None
+    split: Split | None = None
 
 
 def parse_classes(text: str, class_names: Sequence[str]) -> tuple[str, ...]:
@@ -53,11 +63,15 @@ def parse_classes(text: str, class_names: Sequence[str]) -> tuple[str, ...]:
     return tuple(name for name in class_names if name in chosen)
 
 
-def select(dataset: Dataset, classes: str | None) -> Selection:
-    """Split `dataset` into known classes and the rest; `None` makes every class a known one.
+def select(dataset: Dataset, classes: str | None, split: Split | None = None) -> Selection:
+    """Divide `dataset` into known classes and classes held out.
 
-    `classes` is read by `parse_classes`. Training images of the other classes are dropped: they
-    appear nowhere. Raises `OptionError` as `parse_classes` does, and for fewer than two classes.
+    `classes` is read by `parse_classes`, and all others are held out; `None` makes every class a
+    known one. With a `split`, its train classes are known, and classes that it does not name appear
+    nowhere. Images of held-out classes that do not count (see `Dataset.held_out`) are dropped.
+
+    Raises `OptionError` as `parse_classes` does, for fewer than two known classes or none with a
+    test image, for `classes` beside a `split`, and for a split of another dataset.
 
         >>> from arcset.data import load_dataset
         >>> selection = select(load_dataset("mnist-sample"), "0-4")
@@ -67,18 +81,37 @@ def select(dataset: Dataset, classes: str | None) -> Selection:
         ('5', '6', '7', '8', '9')
     """
     names = dataset.class_names
-    known = names if classes is None else parse_classes(classes, names)
+    if split is not None:
+        if classes is not None:
+            raise OptionError(
+                f"classes {classes!r} and a split both say what is known; leave one out"
+            )
+        split.check(dataset.name, names)
+        known, tuning, others = (
+            _in_order(part, names) for part in (split.train, split.validation, split.test)
+        )
+    else:
+        known = names if classes is None else parse_classes(classes, names)
+        tuning, others = (), _in_order(set(names).difference(known), names)
     if len(known) < 2:
         raise OptionError(
             f"at least two known classes are needed to train, and classes {classes or 'all'!r} "
             f"of dataset {dataset.name!r} name {len(known)}"
         )
-    others = tuple(name for name in names if name not in known)
+    train, test = _keep(dataset.train, known), _keep(dataset.test, known)
+    if train is None or test is None:
+        lacking = "training" if train is None else "test"
+        raise OptionError(
+            f"none of the {len(known)} known classes of {dataset.name!r} has a {lacking} image; "
+            "choose others"
+        )
     return Selection(
         name=dataset.name,
-        train=_keep(dataset.train, known),
-        test=_keep(dataset.test, known),
-        unseen=_keep(dataset.test, others) if others else None,
+        train=train,
+        test=test,
+        unseen=_held_out(dataset, others),
+        validation=_held_out(dataset, tuning),
+        split=split,
     )
 
 
@@ -90,11 +123,11 @@ def _expand(item: str, text: str, class_names: Sequence[str]) -> list[str]:
         raise OptionError(f"classes {text!r} have an empty place; write for instance 0-4 or 0,2,5")
     numbers = _RANGE.fullmatch(item)
     if numbers is None:
-        raise unknown_name("class", item, class_names)
+        raise _unknown_class(item, class_names)
     first, last = (str(int(number)) for number in numbers.groups())
     for end in (first, last):  # before the range is built, which could be a very long one
         if end not in class_names:
-            raise unknown_name("class", end, class_names)
+            raise _unknown_class(end, class_names)
     if int(first) > int(last):
         raise OptionError(
             f"the range {item!r} in classes {text!r} runs backwards; write {last}-{first}"
@@ -102,17 +135,45 @@ def _expand(item: str, text: str, class_names: Sequence[str]) -> list[str]:
     names = [str(number) for number in range(int(first), int(last) + 1)]
     for name in names:
         if name not in class_names:
-            raise unknown_name("class", name, class_names)
+            raise _unknown_class(name, class_names)
     return names
 
 
-def _keep(images: ImageSet, names: tuple[str, ...]) -> ImageSet:
-    """The images of the classes `names`, relabelled by their place in `names`."""
+def _unknown_class(name: str, class_names: Sequence[str]) -> OptionError:
+    if len(class_names) <= _MOST_LISTED:
+        return unknown_name("class", name, class_names)
+    near = difflib.get_close_matches(name, class_names, n=1)
+    hint = f"did you mean {near[0]!r}? " if near else ""
+    first, second = class_names[:2]
+    return OptionError(
+        f"no class is called {name!r}; {hint}There are {len(class_names):,}, "
+        f"as {first!r} and {second!r}"
+    )
+
+
+def _in_order(chosen: Collection[str], names: tuple[str, ...]) -> tuple[str, ...]:
+    among = set(chosen)
+    return tuple(name for name in names if name in among)
+
+
+def _held_out(dataset: Dataset, names: tuple[str, ...]) -> ImageSet | None:
+    """Those images of the classes `names` that count when these are held out."""
+    parts = (dataset.test,) if dataset.held_out == "test" else (dataset.train, dataset.test)
+    kept = [part for part in (_keep(part, names) for part in parts) if part is not None]
+    if len(kept) < 2:
+        return kept[0] if kept else None
+    labels = np.concatenate([part.labels for part in kept])
+    together = np.argsort(labels, kind="stable")  # the images of a class stand together
+    images = np.concatenate([part.images for part in kept])
+    return ImageSet(images[together], labels[together], names)
+
+
+def _keep(images: ImageSet, names: tuple[str, ...]) -> ImageSet | None:
+    """The images of the classes `names`, relabelled by their place in `names`; None for none."""
     if names == images.class_names:
         return images
-    new_label = np.full(len(images.class_names), -1, dtype=np.int64)  # -1: not kept
-    for place, name in enumerate(names):
-        new_label[images.class_names.index(name)] = place
+    place = {name: number for number, name in enumerate(names)}
+    new_label = np.array([place.get(name, -1) for name in images.class_names])  # -1: not kept
     labels = new_label[images.labels]  # (N,)
     kept = labels >= 0
-    return ImageSet(images.images[kept], labels[kept], names)
+    return ImageSet(images.images[kept], labels[kept], names) if kept.any() else None

@@ -1,0 +1,80 @@
+"""lfw-sample: 433 photos of 352 people of Labeled Faces in the Wild, deep-funneled.
+
+Huang, Ramesh, Berg, Learned-Miller: Labeled Faces in the Wild (2007); Huang, Mattar, Lee,
+Learned-Miller: Learning to align from scratch (2012). None of these people is in the set's own
+list of pairs, so that nothing trained on them has seen anybody of the usual test.
+"""
+
+from pathlib import Path
+
+import numpy as np
+
+from arcset.data.dataset import Dataset, divided
+from arcset.data.folders import LocalFolder
+from arcset.data.images import read_image
+from arcset.data.registry import DATASETS, DatasetEntry
+from arcset.errors import DataError
+
+__all__ = ["FOLDER"]
+
+LICENCE = "University of Massachusetts, research use"
+FOLDER = LocalFolder("lfw-sample", "NAME/NAME_0001.jpg …")
+
+_PEOPLE, _PHOTOS, _SEVERAL = 352, 433, 52  # several: people with more photos than one
+
+
+def _load() -> Dataset:
+    folder = FOLDER.find()
+    photos = _photos(folder)
+    counts = [len(paths) for paths in photos.values()]
+    if (len(counts), sum(counts)) != (_PEOPLE, _PHOTOS):
+        raise DataError(
+            f"{folder} holds {sum(counts)} photos of {len(counts)} people, and should hold "
+            f"{_PHOTOS} of {_PEOPLE}; copy it again"
+        )
+    images = [
+        read_image(path, kind="JPEG", mode="RGB", size=(250, 250))
+        for paths in photos.values()
+        for path in paths
+    ]
+    # The last photo of whoever has more than one is for testing.
+    testing = [place + 1 == count > 1 for count in counts for place in range(count)]
+    return divided(
+        "lfw-sample",
+        np.stack(images),  # (433, 250, 250, 3)
+        np.repeat(np.arange(len(counts)), counts),
+        tuple(photos),
+        testing=np.array(testing),
+        licence=LICENCE,
+    )
+
+
+def _photos(folder: Path) -> dict[str, list[Path]]:
+    """Everybody's photos by name, both in order; other files, as lists or previews, are left."""
+    try:
+        people = sorted(path for path in folder.iterdir() if path.is_dir())
+        found = {person.name: sorted(person.glob("[!.]*.jpg")) for person in people}
+    except OSError as error:
+        raise DataError(f"cannot read {folder}: {error.strerror or error}") from error
+    for name, paths in found.items():
+        for path in paths:
+            number = path.stem.removeprefix(f"{name}_")
+            if not (len(number) == 4 and number.isascii() and number.isdigit()):
+                raise DataError(f"{path} is not called {name}_ and four digits")
+    return {name: paths for name, paths in found.items() if paths}
+
+
+DATASETS.add(
+    "lfw-sample",
+    DatasetEntry(
+        name="lfw-sample",
+        title="a part of LFW, faces, 250×250 RGB",
+        licence=LICENCE,
+        classes=_PEOPLE,
+        train=_PHOTOS - _SEVERAL,
+        test=_SEVERAL,
+        locate=FOLDER.locate,
+        load=_load,
+        download=FOLDER.download,
+    ),
+)

@@ -1,0 +1,53 @@
+"""ORL: ten pictures each of 40 people, also known as the AT&T faces.
+
+Samaria, Harter: Parameterisation of a stochastic model for human face identification (1994).
+"""
+
+import numpy as np
+
+from arcset.data.dataset import Dataset, divided
+from arcset.data.folders import LocalFolder
+from arcset.data.images import read_image
+from arcset.data.registry import DATASETS, DatasetEntry
+
+__all__ = ["FOLDER"]
+
+LICENCE = "AT&T Laboratories Cambridge, research use"
+FOLDER = LocalFolder("orl", "s1/1.pgm … s40/10.pgm")
+
+_PEOPLE, _PICTURES = 40, 10
+_TRAINING = 8  # pictures 1 to 8 of everybody; 9 and 10 are for testing
+
+
+def _load() -> Dataset:
+    folder = FOLDER.find()
+    names = tuple(f"s{person}" for person in range(1, _PEOPLE + 1))
+    images = [
+        read_image(folder / name / f"{picture}.pgm", kind="PPM", mode="L", size=(112, 92))
+        for name in names
+        for picture in range(1, _PICTURES + 1)
+    ]
+    return divided(
+        "orl",
+        np.stack(images),  # (400, 112, 92)
+        np.repeat(np.arange(_PEOPLE), _PICTURES),
+        names,
+        testing=np.tile(np.arange(_PICTURES) >= _TRAINING, _PEOPLE),
+        licence=LICENCE,
+    )
+
+
+DATASETS.add(
+    "orl",
+    DatasetEntry(
+        name="orl",
+        title="ORL (AT&T) faces, 112×92 grey",
+        licence=LICENCE,
+        classes=_PEOPLE,
+        train=_PEOPLE * _TRAINING,
+        test=_PEOPLE * (_PICTURES - _TRAINING),
+        locate=FOLDER.locate,
+        load=_load,
+        download=FOLDER.download,
+    ),
+)

@@ -1,0 +1,86 @@
+import contextlib
+import io
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from PIL import Image
+
+from arcset.data.images import decode_image, read_image
+from arcset.errors import DataError
+
+PIXELS = np.random.default_rng(0).integers(0, 256, (6, 5, 3), np.uint8)
+KINDS: dict[str, dict[str, Any]] = {
+    "PNG": {"kind": "PNG", "mode": "1", "size": (6, 5)},
+    "PPM": {"kind": "PPM", "mode": "L", "size": (6, 5)},
+    "JPEG": {"kind": "JPEG", "mode": "RGB", "size": (6, 5)},
+}
+
+
+def encoded(kind: str, mode: str, size: tuple[int, int] = (6, 5)) -> bytes:
+    image = Image.fromarray(PIXELS).resize(size[::-1]).convert(mode)
+    stream = io.BytesIO()
+    image.save(stream, kind)
+    return stream.getvalue()
+
+
+def test_pixels_come_back() -> None:
+    grey = np.array(Image.fromarray(PIXELS).convert("L"))
+    np.testing.assert_array_equal(
+        decode_image(encoded("PPM", "L"), source="x", **KINDS["PPM"]), grey
+    )
+    bits = np.array(Image.fromarray(PIXELS).convert("1"))
+    decoded = decode_image(encoded("PNG", "1"), source="x", **KINDS["PNG"])
+    assert (decoded.dtype, decoded.max()) == (np.uint8, 1)
+    np.testing.assert_array_equal(decoded, bits)
+    assert decode_image(encoded("JPEG", "RGB"), source="x", **KINDS["JPEG"]).shape == (6, 5, 3)
+
+
+@pytest.mark.parametrize(
+    ("content", "kind", "message"),
+    [
+        (encoded("PNG", "1", (5, 6)), "PNG", "x is 5×6 pixels of type 1, and 6×5 of type 1 was"),
+        (encoded("PNG", "L"), "PNG", "x is 6×5 pixels of type L, and 6×5 of type 1 was expected"),
+        (encoded("PPM", "RGB"), "PPM", "of type RGB"),
+        (encoded("PPM", "L"), "PNG", "x is no readable PNG image: cannot identify image file$"),
+        (encoded("JPEG", "RGB")[:-40], "JPEG", "x is no readable JPEG image"),
+        (encoded("PPM", "L")[:-1], "PPM", "x is no readable PPM image"),
+        (b"", "PNG", "x is no readable PNG image"),
+    ],
+)
+def test_anything_else_is_refused(content: bytes, kind: str, message: str) -> None:
+    with pytest.raises(DataError, match=message):
+        decode_image(content, source="x", **KINDS[kind])
+
+
+def test_a_huge_image_is_refused_before_it_is_decoded() -> None:
+    header = b"P5 1000000 1000000 255\n"
+    with pytest.raises(DataError, match="x is "):
+        decode_image(header, source="x", **KINDS["PPM"])
+
+
+@given(kind=st.sampled_from(sorted(KINDS)), data=st.data())
+def test_damage_anywhere_is_one_kind_of_error(kind: str, data: st.DataObject) -> None:
+    content = bytearray(encoded(kind, KINDS[kind]["mode"]))
+    for _ in range(data.draw(st.integers(1, 4))):
+        content[data.draw(st.integers(0, len(content) - 1))] = data.draw(st.integers(0, 255))
+    del content[data.draw(st.integers(0, len(content))) :]
+    with contextlib.suppress(DataError):  # some changes do no harm; any other error is one
+        decode_image(bytes(content), source="x", **KINDS[kind])
+
+
+def test_files(tmp_path: Path) -> None:
+    path = tmp_path / "1.pgm"
+    with pytest.raises(DataError, match=r"cannot read .*1\.pgm: No such file"):
+        read_image(path, **KINDS["PPM"])
+    path.write_bytes(encoded("PPM", "L"))
+    assert read_image(path, **KINDS["PPM"]).shape == (6, 5)
+    with path.open("ab") as file:
+        file.truncate(1 << 23)
+    with pytest.raises(DataError, match=r"1\.pgm holds 8,388,608 bytes, too many"):
+        read_image(path, **KINDS["PPM"])
+    with pytest.raises(DataError, match="cannot read"):
+        read_image(tmp_path, **KINDS["PPM"])

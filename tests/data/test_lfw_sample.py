@@ -1,0 +1,94 @@
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from arcset.data import lfw_sample as module
+from arcset.data import load_dataset, locate, make_split, select
+from arcset.errors import DataError
+
+COUNTS = {"Ben_Al-Two": 2, "Anna_One": 1, "Carl_Three": 3, "Dora_One": 1}
+
+
+@pytest.fixture
+def folder(cache: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Four people in place of 352; a photo's grey is its number × 20."""
+    monkeypatch.setattr(module, "_PEOPLE", len(COUNTS))
+    monkeypatch.setattr(module, "_PHOTOS", sum(COUNTS.values()))
+    for name, count in COUNTS.items():
+        (cache / "lfw-sample" / name).mkdir(parents=True)
+        for number in range(1, count + 1):
+            photo(cache / "lfw-sample" / name / f"{name}_{number:04d}.jpg", number)
+    return cache / "lfw-sample"
+
+
+def photo(path: Path, number: int, side: int = 250, mode: str = "RGB") -> None:
+    Image.new("L", (side, side), 20 * number).convert(mode).save(path, "JPEG")
+
+
+def test_the_last_photo_of_whoever_has_two(folder: Path) -> None:
+    assert locate("lfw-sample") == str(folder)
+    dataset = load_dataset("lfw-sample")
+    assert dataset.class_names == ("Anna_One", "Ben_Al-Two", "Carl_Three", "Dora_One")
+    assert dataset.train.images.shape == (5, 250, 250, 3)
+    assert dataset.train.labels.tolist() == [0, 1, 2, 2, 3]
+    assert dataset.test.labels.tolist() == [1, 2]
+    assert (dataset.test.images[:, 9, 9, 0] // 20).tolist() == [2, 3]
+    unseen = select(dataset, "Ben_Al-Two,Dora_One").unseen
+    assert unseen is not None
+    assert unseen.labels.tolist() == [0, 1, 1, 1]
+
+
+def test_other_files_are_passed_over(folder: Path) -> None:
+    (folder / "people.txt").write_text("a list")
+    (folder / "Anna_One" / "Thumbs.db").write_text("a preview")
+    (folder / "Anna_One" / "._Anna_One_0001.jpg").write_text("a shadow")
+    (folder / ".git").mkdir()
+    assert len(load_dataset("lfw-sample").train) == 5
+
+
+@pytest.mark.parametrize("name", ["Ben_Al-Two_0001.jpg", "Anna_One_1.jpg", "Anna_One_000².jpg"])
+def test_odd_names_are_refused(folder: Path, name: str) -> None:
+    photo(folder / "Anna_One" / name, 1)
+    with pytest.raises(DataError, match=r"is not called Anna_One_ and four digits") as caught:
+        load_dataset("lfw-sample")
+    assert name in str(caught.value)
+
+
+def test_photos_that_do_not_fit(folder: Path) -> None:
+    path = folder / "Anna_One" / "Anna_One_0001.jpg"
+    photo(path, 1, side=64)
+    with pytest.raises(DataError, match=r"Anna_One_0001\.jpg is 64×64 pixels of type RGB"):
+        load_dataset("lfw-sample")
+    photo(path, 1, mode="L")
+    with pytest.raises(DataError, match="250×250 pixels of type L, and 250×250 of type RGB"):
+        load_dataset("lfw-sample")
+    path.write_bytes(path.read_bytes()[:300])
+    with pytest.raises(DataError, match=r"Anna_One_0001\.jpg is no readable JPEG"):
+        load_dataset("lfw-sample")
+
+
+def test_a_copy_that_broke_off(folder: Path) -> None:
+    (folder / "Carl_Three" / "Carl_Three_0002.jpg").unlink()
+    with pytest.raises(DataError, match="holds 6 photos of 4 people, and should hold 7 of 4"):
+        load_dataset("lfw-sample")
+
+
+@pytest.mark.usefixtures("cache")
+def test_where_it_has_to_be_put() -> None:
+    with pytest.raises(DataError, match=r"lfw-sample is not on this machine and cannot be"):
+        load_dataset("lfw-sample")
+
+
+def test_the_real_set(at_hand: Callable[[str], Path]) -> None:
+    assert locate("lfw-sample") == str(at_hand("lfw-sample"))
+    dataset = load_dataset("lfw-sample")
+    assert (len(dataset.class_names), len(dataset.train), len(dataset.test)) == (352, 381, 52)
+    counts = np.bincount(dataset.train.labels)
+    assert counts.min() == 1
+    split = make_split(dataset.class_names, data="lfw-sample")
+    selection = select(dataset, None, split)
+    parts = (selection.train, selection.test, selection.unseen, selection.validation)
+    assert sum(0 if part is None else len(part) for part in parts) == 433

@@ -1,0 +1,179 @@
+"""Small archives made here stand in for Omniglot; the real one is in test_omniglot.py."""
+
+import hashlib
+import io
+import warnings
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+from PIL import Image
+
+from arcset.data.omniglot_archive import Archive, _reduced
+from arcset.errors import DataError
+
+NAMES = ("Greek/character01", "Greek/character02", "Latin/character01")
+ARCHIVE = Archive("images_background", characters=len(NAMES), sha256=None)
+NOISE = np.random.default_rng(0).random((len(NAMES), 20, 105, 105)) < 0.2  # where there is ink
+
+Files = dict[str, bytes]
+
+
+def png(ink: npt.NDArray[np.bool_], mode: str = "1", side: int = 105) -> bytes:
+    stream = io.BytesIO()
+    Image.fromarray(~ink).convert(mode).resize((side, side)).save(stream, "PNG")
+    return stream.getvalue()
+
+
+def drawings() -> Files:
+    return {
+        f"images_background/{name}/{100 + c:04d}_{drawer + 1:02d}.png": png(NOISE[c, drawer])
+        for c, name in enumerate(NAMES)
+        for drawer in range(20)
+    }
+
+
+FILES = drawings()
+FIRST = next(iter(FILES))
+
+
+def write(path: Path, files: Files, **options: Any) -> Path:
+    with zipfile.ZipFile(path, "w", **options) as archive:
+        for name, content in files.items():
+            archive.writestr(name, content)
+    return path
+
+
+def area_average(ink: npt.NDArray[np.bool_]) -> list[list[int]]:
+    """The share of ink in each of 28×28 squares whose sides are 3.75 pixels."""
+    quarters = ink.repeat(4, axis=0).repeat(4, axis=1)  # of a pixel; 15 of them make a side
+    return [
+        [
+            round(255 * int(quarters[15 * y : 15 * y + 15, 15 * x : 15 * x + 15].sum()) / 15**2)
+            for x in range(28)
+        ]
+        for y in range(28)
+    ]
+
+
+def test_drawings_are_reduced_by_area() -> None:
+    ink = NOISE[0, :1]
+    assert _reduced(ink.astype(np.uint8))[0].tolist() == area_average(ink[0])
+    for value, pixel in ((0, 0), (1, 255)):
+        assert set(_reduced(np.full((1, 105, 105), value, np.uint8)).flat) == {pixel}
+
+
+def test_characters_in_order_with_bright_ink(tmp_path: Path) -> None:
+    shuffled = dict(sorted(FILES.items(), key=lambda item: hashlib.md5(item[0].encode()).digest()))
+    for compression in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+        found = ARCHIVE.read(write(tmp_path / "a.zip", shuffled, compression=compression))
+        assert tuple(found) == NAMES
+        for images, ink in zip(found.values(), NOISE, strict=True):
+            np.testing.assert_array_equal(images, _reduced(ink.astype(np.uint8)))
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a.zip"]  # nothing is unpacked
+
+
+def test_the_checksum_is_of_names_and_pixels(tmp_path: Path) -> None:
+    digest = hashlib.sha256()
+    for c, name in enumerate(NAMES):
+        for drawer in range(20):
+            digest.update(f"{name}/{100 + c:04d}_{drawer + 1:02d}.png".encode() + b"\0")
+            digest.update(np.packbits(~NOISE[c, drawer]).tobytes())
+    archive = Archive(ARCHIVE.root, len(NAMES), digest.hexdigest())
+    for compression in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+        archive.read(write(tmp_path / "a.zip", FILES, compression=compression))
+    other = {**FILES, FIRST: png(NOISE[0, 0] ^ (np.indices((105, 105)).sum(axis=0) == 0))}
+    with pytest.raises(DataError, match=f"a.zip does not hold the original .* {archive.sha256}"):
+        archive.read(write(tmp_path / "a.zip", other))
+
+
+def test_what_file_managers_leave_behind_is_passed_over(tmp_path: Path) -> None:
+    extra = {
+        "images_background/": b"",
+        "images_background/.DS_Store": b"x",
+        "images_background/Greek/character01/._0100_01.png": b"x",
+        "__MACOSX/images_background/Greek/character01/0100_01.png": b"x",
+        "README": b"x",
+    }
+    assert len(ARCHIVE.read(write(tmp_path / "a.zip", {**extra, **FILES}))) == len(NAMES)
+
+
+def without(*names: str) -> Files:
+    return {name: content for name, content in FILES.items() if name not in names}
+
+
+@pytest.mark.parametrize(
+    ("files", "message"),
+    [
+        ({}, "holds 0 characters, and should hold 3"),
+        ({name: FILES[name] for name in FILES if "Latin" not in name}, "holds 2 characters"),
+        (without(FIRST), "holds 19 drawings of Greek/character01, and should hold 01 to 20"),
+        ({**FILES, "images_background/Greek/character01/0999_07.png": b""}, "07 of .* twice"),
+        ({**FILES, "images_background/Greek/character01/0100_21.png": b""}, "holds 21 drawings"),
+        ({**FILES, "images_background/Greek/notes.txt": b""}, "holds .*notes.txt, which is not"),
+        ({**FILES, "images_background/../../etc/0100_01.png": b""}, "not called as drawings are"),
+        ({**FILES, FIRST: b"torn"}, r"Greek/character01/0100_01.png in .*a.zip is no readable PNG"),
+        ({**FILES, FIRST: FILES[FIRST][:-30]}, "0100_01.png in .*a.zip is no readable PNG image"),
+        ({**FILES, FIRST: png(NOISE[0, 0], side=28)}, "is 28×28 pixels of type 1, and 105×105"),
+        ({**FILES, FIRST: png(NOISE[0, 0], mode="RGB")}, "of type RGB"),
+        ({**FILES, FIRST: bytes(1 << 20)}, "holds 1,048,576 bytes, too many for a drawing"),
+    ],
+)
+def test_archives_that_hold_something_else(tmp_path: Path, files: Files, message: str) -> None:
+    path = write(tmp_path / "a.zip", files, compression=zipfile.ZIP_DEFLATED)
+    with pytest.raises(DataError, match=message) as caught:
+        ARCHIVE.read(path)
+    assert str(path) in str(caught.value)
+
+
+def test_other_compressions_and_encryption_are_refused(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.zip", FILES, compression=zipfile.ZIP_LZMA)
+    with pytest.raises(DataError, match="compressed in a way that is not read here"):
+        ARCHIVE.read(path)
+    content = bytearray(write(path, FILES).read_bytes())
+    start = content.index(b"PK\x01\x02")
+    content[start + 8] |= 1  # the flag for an encrypted entry, in the directory
+    content[6] |= 1  # and before the entry
+    path.write_bytes(content)
+    with pytest.raises(DataError, match=r"a\.zip cannot be read as a zip archive: .*encrypted"):
+        ARCHIVE.read(path)
+
+
+def test_torn_and_altered_archives_are_named(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.zip", FILES, compression=zipfile.ZIP_DEFLATED)
+    whole = path.read_bytes()
+    generator = np.random.default_rng(0)
+    refused = 0
+    for trial in range(60):
+        content = bytearray(whole)
+        if trial % 3 == 0:
+            del content[int(generator.integers(len(content))) :]
+        else:
+            for place in generator.integers(len(content), size=20):
+                content[place] = generator.integers(256)
+        path.write_bytes(content)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            try:
+                ARCHIVE.read(path)
+            except DataError as error:
+                refused += str(path) in str(error)
+    assert refused > 55  # the others were altered in a date or the like
+
+
+def test_files_that_are_no_archive(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"nowhere\.zip cannot be read as a zip archive: .*No such"):
+        ARCHIVE.read(tmp_path / "nowhere.zip")
+    with pytest.raises(DataError, match="cannot be read as a zip archive"):
+        ARCHIVE.read(tmp_path)
+    for content in (b"", b"<html>not found</html>"):
+        (tmp_path / "a.zip").write_bytes(content)
+        with pytest.raises(DataError, match=r"a\.zip cannot be read as a zip archive: .*not a zip"):
+            ARCHIVE.read(tmp_path / "a.zip")
+    with (tmp_path / "a.zip").open("ab") as file:
+        file.truncate(1 << 27)
+    with pytest.raises(DataError, match=r"holds 134,217,728 bytes, and is no images_background\."):
+        ARCHIVE.read(tmp_path / "a.zip")

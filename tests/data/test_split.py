@@ -1,0 +1,167 @@
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from arcset.data import Split, dataset_names, make_split, overlap
+from arcset.data.split import FRACTIONS
+from arcset.errors import DataError, OptionError
+
+LETTERS = tuple("abcdefghijklmnopqrstuvwxyz")
+PARTS = ("train", "validation", "test")
+
+
+def small() -> Split:
+    return make_split(LETTERS, data="letters")
+
+
+def changed(**changes: Any) -> dict[str, Any]:
+    return {**small().json(), **changes}
+
+
+@given(
+    names=st.sets(st.text(min_size=1), min_size=30, max_size=60),
+    seed=st.integers(0, 2**64),
+    validation=st.sampled_from([0.0, 0.1, 0.25]),
+    data=st.data(),
+)
+def test_every_class_is_in_one_part_and_the_order_of_the_names_does_not_matter(
+    names: set[str], seed: int, validation: float, data: st.DataObject
+) -> None:
+    fractions = (0.6, validation, 0.4 - validation)
+    split = make_split(names, fractions, seed=seed, data="d")
+    members = [name for part in PARTS for name in getattr(split, part)]
+    assert sorted(members) == sorted(names)
+    assert all(list(getattr(split, part)) == sorted(getattr(split, part)) for part in PARTS)
+    for part, share in zip(PARTS, fractions, strict=True):
+        assert abs(len(getattr(split, part)) - share * len(names)) < 1
+    assert bool(split.validation) == (validation > 0)
+    shuffled = data.draw(st.permutations(sorted(names)))
+    assert make_split(shuffled, fractions, seed=seed, data="d") == split
+
+
+def test_the_draw_is_the_same_everywhere() -> None:
+    """Frozen: a split that is drawn again next year must be this one."""
+    split = make_split(LETTERS[:10], (0.6, 0.2, 0.2), seed=7, data="letters")
+    assert (split.validation, split.test) == (("g", "h"), ("f", "j"))
+    assert make_split(LETTERS, seed=1, data="letters") != make_split(LETTERS, data="letters")
+
+
+@pytest.mark.parametrize(
+    ("total", "fractions", "counts"),
+    [
+        (10, (0.6, 0.2, 0.2), (6, 2, 2)),
+        (40, FRACTIONS, (28, 4, 8)),
+        (964, FRACTIONS, (675, 96, 193)),  # 674.8, 96.4, 192.8
+        (100, (0.7, 0, 0.3), (70, 0, 30)),
+        (9, (1 / 3, 1 / 3, 1 / 3), (3, 3, 3)),
+        (11, (0.5, 0, 0.5), (6, 0, 5)),
+        (10_003, (0.8, 0.1, 0.1), (8_003, 1_000, 1_000)),
+    ],
+)
+def test_counts(total: int, fractions: tuple[float, ...], counts: tuple[int, ...]) -> None:
+    split = make_split(map(str, range(total)), fractions, data="numbers")
+    assert tuple(len(getattr(split, part)) for part in PARTS) == counts
+
+
+def test_by_group_no_group_is_shared() -> None:
+    names = [f"{group}/{member}" for group in LETTERS[:10] for member in range(1 + ord(group) % 5)]
+    split = make_split(names, (0.6, 0.2, 0.2), data="groups", by="group")
+    groups = [{name.split("/")[0] for name in getattr(split, part)} for part in PARTS]
+    assert [len(part) for part in groups] == [6, 2, 2]
+    assert set.union(*groups) == set(LETTERS[:10])
+    assert sorted(split.train + split.validation + split.test) == sorted(names)
+    with pytest.raises(OptionError, match="class 'lonely' has no group: there is no '/'"):
+        make_split([*names, "lonely"], data="groups", by="group")
+
+
+@pytest.mark.parametrize(
+    ("names", "fractions", "message"),
+    [
+        ("abcdefghij", FRACTIONS, "leave 1 for validation, and 2 are needed"),
+        ("abcdefghij", (0.9, 0, 0.1), "the fractions 0.9, 0, 0.1 of 10 classes leave 1 for test"),
+        ("abcdefghij", (0.1, 0, 0.9), "leave 1 for train"),
+        ("", FRACTIONS, "of 0 classes leave 0 for train"),
+        ("aabcdefghij", FRACTIONS, "a name more than once"),
+        (LETTERS, (0.5, 0.5), "fractions are three"),
+        (LETTERS, (0.5, 0.2, 0.2), "fractions sum to 1, and 0.5, 0.2, 0.2 to 0.9"),
+        (LETTERS, (1, 0, 0), "fractions are above 0"),
+        (LETTERS, (1.5, -1, 0.5), "fractions are above 0"),
+        (LETTERS, (float("nan"), 0.5, 0.5), "fractions are above 0"),
+        (LETTERS, (float("inf"), 0.5, 0.5), "fractions are above 0"),
+    ],
+)
+def test_what_does_not_fit_is_refused(names: Any, fractions: Any, message: str) -> None:
+    with pytest.raises(OptionError, match=message):
+        make_split(names, fractions, data="d")
+
+
+def test_an_unknown_way_to_divide_is_refused() -> None:
+    with pytest.raises(OptionError, match="by 'identity' or by 'group', not by 'age'"):
+        make_split(LETTERS, data="d", by="age")
+
+
+def test_saved_and_loaded(tmp_path: Path) -> None:
+    odd = ["Jiří", "a b", "\udcff", 'quo"te', "x/y", *LETTERS]  # \udcff: a name that is no Unicode
+    split = make_split(odd, (0.5, 0.2, 0.3), seed=3, data="odd")
+    split.save(tmp_path / "made" / "split.json")
+    assert Split.load(tmp_path / "made" / "split.json") == split
+    assert [path.name for path in (tmp_path / "made").iterdir()] == ["split.json"]
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("", "is no readable split"),
+        ("{", "is no readable split"),
+        ("[]", "holds no JSON object"),
+        ("[" * 100_000, "is no readable split"),
+        (changed(version=2), "its version is 2, and 1 is read here"),
+        ({}, "its version is None"),
+        (changed(test="ab"), "'test' is no list of class names"),
+        (changed(train=[1, 2]), "'train' is no list of class names"),
+        (changed(seed="0"), "'data', 'seed' or 'by' is missing"),
+        (changed(data=None), "'data', 'seed' or 'by' is missing"),
+        (changed(by="age"), "'data', 'seed' or 'by' is missing"),
+        (changed(fractions=0.5), "'fractions' is no list of numbers"),
+        (changed(fractions=[0.5, 0.6, 0.7]), "fractions sum to 1"),
+        (changed(test=["a"], validation=[], train=["b", "c"]), "test part .* at least 2 classes"),
+        (changed(train=["a", "b"], validation=[], test=["c", "a"]), "'a' is in train and in test"),
+        (changed(train=["a", "a"], validation=[]), "'a' is in train and in train"),
+    ],
+)
+def test_files_that_are_no_split_are_named(tmp_path: Path, content: Any, message: str) -> None:
+    path = tmp_path / "split.json"
+    path.write_text(content if isinstance(content, str) else json.dumps(content))
+    with pytest.raises(DataError, match=message) as caught:
+        Split.load(path)
+    assert str(path) in str(caught.value)
+
+
+def test_files_that_cannot_be_read(tmp_path: Path) -> None:
+    (tmp_path / "bytes.json").write_bytes(b"\xff\xfe{}")
+    with pytest.raises(DataError, match=r"bytes\.json is no readable split"):
+        Split.load(tmp_path / "bytes.json")
+    for path in (tmp_path / "nowhere.json", tmp_path):
+        with pytest.raises(DataError, match="cannot read the split"):
+            Split.load(path)
+
+
+def test_the_dataset_must_be_the_one_it_was_made_for() -> None:
+    split = small()
+    split.check("letters", [*LETTERS, "ä"])  # further classes do no harm: they appear nowhere
+    with pytest.raises(OptionError, match="made for 'letters', and the data is 'mnist'"):
+        split.check("mnist", LETTERS)
+    with pytest.raises(OptionError, match=r"names 2 classes that 'letters' does not have.*'[ab]'"):
+        split.check("letters", LETTERS[2:])
+
+
+def test_overlap() -> None:
+    assert overlap(LETTERS[:5], LETTERS[5:]) == ()
+    assert overlap(iter("cab"), ["b", "a", "a", "x"]) == ("a", "b")
+    split = small()
+    assert overlap(split.train, split.test) == overlap(split.train, split.validation) == ()
+    assert overlap(dataset_names(), []) == ()
