@@ -17,6 +17,7 @@ VERBS = [
     "film",
     "data list",
     "data download",
+    "data split",
     "data suspects",
 ]
 

@@ -1,21 +1,28 @@
-"""`arcset data`: which datasets there are, fetching them, and doubtful labels in them."""
+"""`arcset data`: which datasets there are, fetching and splitting them, and doubtful labels."""
 
 from pathlib import Path
 from typing import Annotated
 
 import typer
 from rich.table import Table
+from rich.text import Text
 
 from arcset.cli import options as o
 from arcset.cli.show import print_json, print_table, say, working
 from arcset.data import (
+    ImageSet,
+    Split,
     dataset_entry,
     dataset_names,
     download_dataset,
     load_dataset,
+    make_split,
     select,
+    selection_of,
     to_tensors,
 )
+from arcset.data.split import FRACTIONS
+from arcset.errors import OptionError
 from arcset.losses import suspect_samples
 from arcset.models import embed, load_model
 from arcset.runs import Run
@@ -23,7 +30,8 @@ from arcset.runs import Run
 __all__ = ["data"]
 
 data = typer.Typer(
-    help="List the named datasets, download them, find doubtful labels.", no_args_is_help=True
+    help="List the named datasets, download and split them, find doubtful labels.",
+    no_args_is_help=True,
 )
 
 
@@ -43,10 +51,15 @@ def list_(json: o.Json = False) -> None:
             ]
         )
         return
-    table = Table("name", "what", "classes", "train", "test", "where", "licence")
+    table = Table("name", "what")
+    for heading in ("classes", "train", "test"):
+        table.add_column(heading, justify="right")
+    table.add_column("licence")
+    table.add_column("where", overflow="fold")  # a path that is cut off helps nobody
     for entry in entries:
         counts = (f"{count:,}" for count in (entry.classes, entry.train, entry.test))
-        table.add_row(entry.name, entry.title, *counts, entry.locate(), entry.licence)
+        licence = entry.licence.partition(" (")[0]  # without the authors, whom --json names
+        table.add_row(entry.name, entry.title, *counts, licence, Text(entry.locate()))
     print_table(table)
 
 
@@ -59,6 +72,68 @@ def download(
     Example: arcset data download mnist
     """
     say(f"{name}: {download_dataset(name)}")
+
+
+@data.command()
+def split(
+    name: Annotated[str, typer.Argument(metavar="DATA", help="A name from `arcset data list`.")],
+    out: Annotated[Path, typer.Option(metavar="FILE.json", help="Where to write the split.")],
+    fractions: Annotated[
+        str, typer.Option(help="Shares of train, validation (may be 0) and test.")
+    ] = ",".join(str(share) for share in FRACTIONS),
+    seed: Annotated[int, typer.Option(help="Decides who goes where.")] = 0,
+    by: Annotated[
+        str,
+        typer.Option(
+            help="identity, or group: classes with equal names before the first / stay together."
+        ),
+    ] = "identity",
+    force: Annotated[bool, typer.Option("--force", help="Replace a file that is there.")] = False,
+    json: o.Json = False,
+) -> None:
+    """Divide the classes of a dataset into known ones, ones to tune on, and ones never seen.
+
+    Train with it: arcset train omniglot --split split.json --out runs/characters
+
+    Example: arcset data split omniglot --out split.json --by group
+    """
+    if out.exists() and not force:
+        raise OptionError(f"{out} is there already; replace it with --force, or name another file")
+    dataset = load_dataset(name)
+    made = make_split(dataset.class_names, _shares(fractions), seed=seed, data=dataset.name, by=by)
+    chosen = select(dataset, None, made)
+    made.save(out)
+    parts = {"train": chosen.train, "validation": chosen.validation, "test": chosen.unseen}
+    counts = {part: _counts(made, part, images) for part, images in parts.items()}
+    if json:
+        how = {"data": made.data, "seed": made.seed, "fractions": made.fractions, "by": made.by}
+        print_json({"out": str(out), **how, **counts, "known_test_images": len(chosen.test)})
+        return
+    table = Table("part")
+    for heading in counts["train"]:
+        table.add_column(heading, justify="right")
+    for part, numbers in counts.items():
+        table.add_row(part, *(f"{number:,}" for number in numbers.values()))
+    print_table(table)
+    say(f"wrote {out}; of the train classes, {len(chosen.test):,} more images are for testing")
+
+
+def _counts(made: Split, part: str, images: ImageSet | None) -> dict[str, int]:
+    """How many classes, groups (where the split is by group) and images a part has."""
+    names = getattr(made, part)
+    groups = {"groups": len({name.partition("/")[0] for name in names})}
+    return {
+        "classes": len(names),
+        **(groups if made.by == "group" else {}),
+        "images": 0 if images is None else len(images),
+    }
+
+
+def _shares(text: str) -> list[float]:
+    try:
+        return [float(share) for share in text.split(",")]
+    except ValueError:
+        raise OptionError(f"--fractions {text}: write three numbers, as 0.7,0.1,0.2") from None
 
 
 @data.command()
@@ -78,9 +153,7 @@ def suspects(
     """
     opened = Run.open(run)
     network, loss = load_model(opened)
-    images, labels = to_tensors(
-        select(load_dataset(opened.config.data), opened.config.classes).train
-    )
+    images, labels = to_tensors(selection_of(opened).train)
     with working("embedding the training images"):
         found = suspect_samples(loss, embed(network, images), labels, degrees=degrees)
     names = opened.config.class_names or ()

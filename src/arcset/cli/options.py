@@ -21,12 +21,21 @@ __all__ = [
     "Report",
     "Scale",
     "Schedule",
+    "SplitFile",
 ]
 
 Classes = Annotated[
     str | None,
     typer.Option(
         help="The known classes, as 0-4 or 0,2,5; the others stay unseen. All if left out."
+    ),
+]
+SplitFile = Annotated[
+    str | None,
+    typer.Option(
+        "--split",
+        metavar="FILE.json",
+        help="Known, validation and unseen classes from `arcset data split`, instead of --classes.",
     ),
 ]
 NetworkOption = Annotated[

@@ -11,6 +11,7 @@ from rich.text import Text
 from arcset import training
 from arcset.cli import options as o
 from arcset.cli.show import ProgressBars, print_json, print_table, say, working
+from arcset.data import selection_of
 from arcset.errors import OptionError
 from arcset.losses import loss_names
 from arcset.pictures import RunView, Story
@@ -30,6 +31,7 @@ def train(
     out: Annotated[Path | None, typer.Option(help="Folder for the run.")] = None,
     loss: Annotated[str, typer.Option(help=f"One of: {', '.join(loss_names())}.")] = "arcface",
     classes: o.Classes = None,
+    split: o.SplitFile = None,
     network: o.NetworkOption = "simple",
     dim: o.Dim = 128,
     epochs: o.Epochs = 20,
@@ -82,7 +84,7 @@ def train(
             kept = len(Run.open(place).metrics())
             say(f"stopped; {kept} epochs are kept. Go on with: arcset train --resume {place}")
         raise
-    measures = training.measure(run, device=device)
+    measures = training.measure(run, device=device, selection=selection_of(run))
     if report:
         with working("drawing the report"):
             again = shlex.join(["arcset", "train", "--config", "config.toml", "--out", "again"])
@@ -95,6 +97,7 @@ _FIELDS = (
     "data",
     "loss",
     "classes",
+    "split",
     "network",
     "dim",
     "epochs",
@@ -117,6 +120,12 @@ def _config(context: typer.Context, file: Path | None, settings: list[str]) -> R
     if file is not None:
         given = {key: value for key, value in values.items() if _was_given(context, key)}
         saved = read_settings(file)
+        copy = file.with_name("split.json")
+        if "split" in saved and file.name == "config.toml" and copy.is_file():
+            saved["split"] = str(copy)  # the run's own: the original may have moved or changed
+        for one, other in (("classes", "split"), ("split", "classes")):
+            if one in given:
+                saved.pop(other, None)
         if "loss" in given:  # another loss does not inherit the options of the one in the file
             for key in ("scale", "margin", "options"):
                 saved.pop(key, None)

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 from torch import Tensor, nn
 
-from arcset.data import ImageSet, Selection, load_dataset, select, to_tensors
+from arcset.data import ImageSet, Selection, selection_of, to_tensors
 from arcset.losses import Loss
 from arcset.models import embed, load_model
 from arcset.numerics import unit_rows
@@ -59,7 +59,7 @@ class RunView:
     @cached_property
     def selection(self) -> Selection:
         """The data: train, test and unseen."""
-        return select(load_dataset(self.config.data), self.config.classes)
+        return selection_of(self.run)
 
     @cached_property
     def test(self) -> Embedded:
@@ -68,7 +68,7 @@ class RunView:
 
     @cached_property
     def unseen(self) -> Embedded | None:
-        """All test samples of the other classes, None where every class is known."""
+        """All samples of the classes held out, None where every class is known."""
         part = self.selection.unseen
         return None if part is None else self._embedded(part)
 

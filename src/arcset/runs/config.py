@@ -27,6 +27,9 @@ class RunConfig(BaseModel):
     classes: str | None = Field(
         None, description="the known classes, such as 0-4; all if not given"
     )
+    split: str | None = Field(
+        None, description="path of a split file, instead of classes; the run keeps a copy"
+    )
     loss: str = Field("arcface", description="what training minimizes")
     scale: float | None = Field(None, description="s of the cosine losses")
     margin: float | None = Field(None, description="the loss's margin")

@@ -20,6 +20,7 @@ class Run:
     """A run folder.
 
         config.toml          the configuration
+        split.json           which classes are known and held out, where a split file said so
         metrics.jsonl        one line per epoch
         model.safetensors    the network's weights
         loss.safetensors     the loss's own: class centers, biases
@@ -65,6 +66,11 @@ class Run:
         if not (path / "config.toml").is_file():
             raise RunError(f"{path} holds no run: there is no config.toml in it")
         return cls(path, RunConfig.load(path / "config.toml"))
+
+    @property
+    def split_file(self) -> Path:
+        """The run's own copy of its split: there where `config.split` is set."""
+        return self.path / "split.json"
 
     def metrics(self) -> list[dict[str, Any]]:
         """The lines of metrics.jsonl, first epoch first."""
@@ -116,7 +122,13 @@ class Run:
 
     def _clear(self) -> None:
         """Remove what a run writes, and nothing else that may lie in the folder."""
-        for name in ("metrics.jsonl", "model.safetensors", "loss.safetensors", "config.toml"):
+        for name in (
+            "metrics.jsonl",
+            "model.safetensors",
+            "loss.safetensors",
+            "split.json",
+            "config.toml",
+        ):
             (self.path / name).unlink(missing_ok=True)
         for name in ("checkpoint", "embeddings"):
             shutil.rmtree(self.path / name, ignore_errors=True)

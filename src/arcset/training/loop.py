@@ -18,8 +18,8 @@ from arcset.data import (
     as_float,
     batch_count,
     epoch_seed,
-    load_dataset,
-    select,
+    selection_for,
+    selection_of,
     shuffled_batches,
     to_tensors,
 )
@@ -54,18 +54,20 @@ def train(
         RunError: the folder is in the way.
         TrainingError: the loss is no longer finite; the last good epoch is kept.
     """
-    selection = select(load_dataset(config.data), config.classes)
+    selection = selection_for(config)
     config = described(config, selection.train)
     network, loss = build_model(config)
     place = choose_device(device)
     run = Run.create(out, resolved(config, loss), force=force)
+    if selection.split is not None:  # the file may move or change; the run keeps what it saw
+        selection.split.save(run.split_file)
     return _fit(run, selection, network.to(place), loss.to(place), place, watcher or Silent())
 
 
 def resume(out: Path | str, *, device: str = "auto", watcher: Watcher | None = None) -> Run:
     """Continue the run in `out` after its last complete epoch; a finished run stays as it is."""
     run = Run.open(out)
-    selection = select(load_dataset(run.config.data), run.config.classes)
+    selection = selection_of(run)
     network, loss = build_model(run.config)
     place = choose_device(device)
     return _fit(run, selection, network.to(place), loss.to(place), place, watcher or Silent())
