@@ -1,0 +1,118 @@
+"""Open-set trials: who is enrolled, and what follows from the seed alone."""
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from arcset.errors import InputError, OptionError
+from arcset.evaluation.search.identification import identification
+from arcset.evaluation.search.trial import Trial, trial
+
+many_labels = st.lists(st.integers(-3, 6), min_size=2, max_size=40).map(np.array)
+
+
+@given(many_labels, st.floats(0.01, 1.0), st.integers(1, 3), st.integers(0, 5))
+@settings(max_examples=200)
+def test_obeys_the_definition(labels, enrolled, samples, seed):
+    sizes = {label: int((labels == label).sum()) for label in set(labels.tolist())}
+    able = [label for label, size in sizes.items() if size >= samples + 1]
+    assume(able and (len(sizes) > 1 or enrolled == 1))
+    made = trial(labels, enrolled=enrolled, samples=samples, seed=seed)
+    assert isinstance(made, Trial)
+    assert sorted([*made.gallery, *made.probes]) == list(range(len(labels)))
+    assert list(made.gallery) == sorted(made.gallery)
+    assert list(made.probes) == sorted(made.probes)
+    known = set(labels[made.gallery].tolist())
+    assert known <= set(able)
+    for label in known:
+        assert (labels[made.gallery] == label).sum() == samples
+        assert (labels[made.probes] == label).sum() == sizes[label] - samples >= 1
+    expected = max(1, int(enrolled * len(able) + 0.5))
+    assert made.subjects == len(known)
+    assert made.unknown == len(sizes) - len(known)
+    assert made.subjects == expected - (enrolled < 1 and expected == len(sizes))
+    assert made.unknown >= 1 or enrolled == 1
+
+
+@given(many_labels, st.integers(0, 5), st.randoms(use_true_random=False))
+def test_mixing_identities_changes_nothing(labels, seed, random):
+    """Rows move, but those of one identity stay in order among themselves."""
+    assume(len(set(labels.tolist())) > 1)
+    assume(max(np.unique(labels, return_counts=True)[1]) > 1)
+    places = list(range(len(labels)))
+    random.shuffle(places)
+    shuffled = labels[places]
+    mixed = np.empty(len(labels), dtype=int)  # the old row that stands in each new place
+    for label in set(labels.tolist()):
+        mixed[np.flatnonzero(shuffled == label)] = np.flatnonzero(labels == label)
+    first, second = trial(labels, seed=seed), trial(shuffled, seed=seed)
+    assert sorted(mixed[second.gallery]) == list(first.gallery)
+    assert sorted(mixed[second.probes]) == list(first.probes)
+
+
+def test_any_order_of_rows_enrolls_the_same_identities():
+    labels = np.random.default_rng(0).integers(0, 30, 200)
+    again = np.random.default_rng(1).permutation(labels)
+    first, second = trial(labels, seed=3), trial(again, seed=3)
+    assert set(labels[first.gallery]) == set(again[second.gallery])
+
+
+def test_is_what_it_always_was():
+    """The same rows on every platform and with every release."""
+    labels = np.arange(24) // 3
+    assert trial(labels).gallery.tolist() == [3, 7, 10, 20]
+    assert trial(torch.as_tensor(labels)).gallery.tolist() == [3, 7, 10, 20]
+    assert trial(labels, seed=1).gallery.tolist() != [3, 7, 10, 20]
+
+
+def test_every_identity_and_sample_is_enrolled_in_turn():
+    labels = np.arange(40) // 4
+    counts = np.zeros(40)
+    for seed in range(600):
+        counts[trial(labels, samples=2, seed=seed).gallery] += 1
+    assert counts.sum() == 600 * 10
+    assert abs(counts / 600 - 0.25).max() < 0.08  # half the identities, half their samples
+
+
+def test_makes_an_open_set_search():
+    rng = np.random.default_rng(0)
+    labels = np.repeat(np.arange(40), 5)
+    embeddings = rng.normal(size=(40, 16))[labels] + 0.2 * rng.normal(size=(200, 16))
+    made = trial(labels, enrolled=0.25, samples=2)
+    found = identification(
+        embeddings[made.gallery], labels[made.gallery], embeddings[made.probes], labels[made.probes]
+    )
+    assert (found.subjects, found.samples) == (made.subjects, 20) == (10, 20)
+    assert (found.mated, found.unmated) == (30, 150)
+    assert found.unmated_identities == made.unknown == 30
+    assert found.rank[1] > 0.9
+
+
+@pytest.mark.parametrize(
+    ("labels", "options", "error", "words"),
+    [
+        ([1, 2, 3], {}, InputError, "none of the 3 identities in labels has 2 samples"),
+        ([1, 1, 2, 2], {"samples": 2}, InputError, "none of the 2 identities in labels has 3"),
+        ([4, 4, 4], {}, InputError, "labels hold the one identity 4"),
+        ([], {}, InputError, "labels"),
+        ([[1, 2]], {}, InputError, "labels have shape"),
+        ([0.5, 0.5], {}, InputError, "labels are of type float64"),
+        ([1, 1, 2], {"enrolled": 0}, OptionError, "enrolled=0 is out of range"),
+        ([1, 1, 2], {"enrolled": 1.5}, OptionError, r"expected a share in \(0, 1\]"),
+        ([1, 1, 2], {"samples": 0}, OptionError, "samples=0 is out of range"),
+        ([1, 1, 2], {"seed": -1}, OptionError, "seed=-1 is out of range"),
+        ([1, 1, 2], {"seed": 1.5}, OptionError, "seed=1.5 is out of range"),
+    ],
+)
+def test_refuses(labels, options, error, words):
+    with pytest.raises(error, match=words):
+        trial(labels, **options)
+
+
+def test_everybody_may_be_enrolled():
+    made = trial([1, 1, 2, 2, 3], enrolled=1)
+    assert (made.subjects, made.unknown) == (2, 1)
+    made = trial([1, 1, 2, 2], enrolled=1.0)
+    assert (made.subjects, made.unknown) == (2, 0)
