@@ -1,0 +1,188 @@
+"""Few-shot: told apart after a few examples, among a few identities never seen in training?"""
+
+import math
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+
+from arcset.errors import InputError
+from arcset.evaluation.arrays import (
+    Array,
+    class_numbers,
+    embedding_matrix,
+    normalize_rows,
+    refuse_zero_rows,
+)
+from arcset.evaluation.bootstrap import DRAWS, draw_key, identity_weights
+from arcset.evaluation.results import Replicates, Result
+from arcset.evaluation.search.checks import check_count
+from arcset.evaluation.search.episodes import draw_in_order
+
+__all__ = ["FewShot", "few_shot"]
+
+BLOCK_NUMBERS = 2**21  # numbers of float64 rows held at once, 16 MB
+
+Floats = npt.NDArray[np.float64]
+Numbers = npt.NDArray[np.intp]
+
+
+@dataclass(frozen=True, kw_only=True)
+class FewShot(Result):
+    """How often a query goes to its own identity, in episodes of N ways and K shots.
+
+    Fields:
+        accuracy: share of queries that lie nearest to the prototype of their own identity.
+        standard_error: of the accuracy, over episodes: how much it would change with others drawn
+            from the same samples. It does not tell how it would change with other identities; the
+            interval does. NaN for a single episode.
+        ways, shots, queries: identities per episode, support samples and queries of each.
+        episodes: how many there are.
+        identities: how many have enough samples to be drawn.
+    """
+
+    named: ClassVar[tuple[str, ...]] = ("accuracy",)
+
+    accuracy: float
+    standard_error: float
+    ways: int
+    shots: int
+    queries: int
+    episodes: int
+    identities: int
+
+    def table(self) -> str:
+        """The measures as aligned plain text."""
+        error = "–" if math.isnan(self.standard_error) else f"{self.standard_error:.4f}"
+        lines = [
+            f"few-shot        {self.ways} ways, {self.shots} shots, {self.queries} queries each",
+            f"episodes        {self.episodes:,}, from {self.identities:,} identities",
+            f"accuracy        {self.shown('accuracy')}",
+            f"standard error  {error}{'' if self.episodes > 1 else '  *'}",
+        ]
+        if self.episodes == 1:
+            lines.append("* a single episode")
+        return "\n".join(lines)
+
+
+def few_shot(
+    embeddings: Array,
+    labels: Array,
+    *,
+    ways: int = 20,
+    shots: int = 1,
+    queries: int = 1,
+    episodes: int = 1000,
+    seed: int = 0,
+    intervals: bool = False,
+    draws: int = DRAWS,
+) -> FewShot:
+    """Accuracy over random episodes of N ways and K shots, by nearest prototype.
+
+    Each episode draws `ways` identities, and of each of them `shots` support samples and `queries`
+    others, all without replacement. The prototype of an identity is the direction of the mean of
+    its unit support embeddings; a query goes to the prototype with the highest cosine. If another
+    prototype is as near as its own, it counts as wrong: ties count against the model.
+
+    Snell, Swersky and Zemel, "Prototypical networks for few-shot learning" (NeurIPS 2017), with
+    cosines; Lake, Salakhutdinov and Tenenbaum (Science 2015) for 20 ways and 1 shot.
+
+    Parameters:
+        embeddings: (N, D), numpy or torch, any float type, no row all zero; computed in float64,
+            cosines rounded to 2⁻⁴⁰.
+        labels: (N,) integers.
+        seed: the episodes follow from the labels and the seed, never from the embeddings, so that
+            two models meet the same ones; on every platform, and whichever way the rows of
+            different identities are mixed. More episodes begin with the same ones.
+        intervals: whether to add the 95 % interval over identities. The episodes stay, and so does
+            who is compared with whom; the eligible identities are drawn anew, `draws` times from
+            `seed`, and each query weighs as often as its own identity was drawn.
+
+    Raises `InputError` for embeddings that are not a finite (N, D) matrix or hold a row of zeros,
+    labels that are not N integers, fewer than `ways` identities with `shots` + `queries` samples,
+    and where the support of an identity cancels out. Raises `OptionError` for an option out of
+    range.
+
+        >>> points = [[1, 0], [1, 0.1], [0, 1], [0.1, 1]]
+        >>> few_shot(points, [4, 4, 9, 9], ways=2, episodes=10).accuracy
+        1.0
+    """
+    check_count("ways", ways, least=2)
+    for option, value in (("shots", shots), ("queries", queries), ("episodes", episodes)):
+        check_count(option, value)
+    check_count("seed", seed, least=0)
+    check_count("draws", draws)
+    matrix = embedding_matrix(embeddings)
+    distinct, numbers = class_numbers(labels, len(matrix))
+    refuse_zero_rows(matrix)
+    sizes = np.bincount(numbers)
+    eligible = np.flatnonzero(sizes >= shots + queries)
+    if len(eligible) < ways:
+        raise InputError(
+            f"labels hold {len(eligible)} identities with {shots + queries} samples or more,"
+            f" expected at least {ways} for {ways} ways, {shots} shots and {queries} queries"
+        )
+    by_identity = np.argsort(numbers, kind="stable")
+    starts = (np.cumsum(sizes) - sizes)[eligible]
+    chance = np.random.PCG64(seed)
+    right = np.empty(episodes)
+    hits, tries = np.zeros(len(eligible)), np.zeros(len(eligible))
+    each = shots + queries
+    step = max(1, BLOCK_NUMBERS // (ways * max(each * matrix.shape[1], queries * ways)))
+    for start in range(0, episodes, step):
+        count = min(step, episodes - start)
+        random = chance.random_raw((count, ways * (1 + each)))
+        who = draw_in_order(np.full(count, len(eligible)), random[:, :ways])  # (e, N)
+        which = draw_in_order(
+            sizes[eligible[who.ravel()]], random[:, ways:].reshape(count * ways, each)
+        )
+        rows = by_identity[starts[who][:, :, None] + which.reshape(count, ways, each)]
+        correct = _answers(matrix, rows, shots, distinct[eligible[who]])  # (e, N, Q)
+        right[start : start + count] = correct.mean(axis=(1, 2))
+        hits += np.bincount(who.ravel(), correct.sum(axis=2).ravel(), len(eligible))
+        tries += np.bincount(who.ravel(), minlength=len(eligible)) * queries
+    replicates = None
+    if intervals:
+        weights = identity_weights(len(eligible), draws, seed)
+        weighed = weights @ tries
+        drawn = np.divide(weights @ hits, weighed, np.full(draws, np.nan), where=weighed > 0)
+        key = draw_key(distinct[eligible], seed, draws)
+        replicates = Replicates({"accuracy": drawn}, len(eligible), key)
+    return FewShot(
+        accuracy=float(hits.sum() / tries.sum()),
+        standard_error=float(right.std(ddof=1) / math.sqrt(episodes)) if episodes > 1 else math.nan,
+        ways=ways,
+        shots=shots,
+        queries=queries,
+        episodes=episodes,
+        identities=len(eligible),
+        replicates=replicates,
+    )
+
+
+def _answers(
+    matrix: npt.NDArray[Any], rows: Numbers, shots: int, labels: npt.NDArray[Any]
+) -> npt.NDArray[np.bool_]:
+    """Whether each query is answered right, (e, N, Q), given the rows (e, N, K + Q)."""
+    count, ways, each = rows.shape
+    units = matrix[rows.ravel()].astype(np.float64, copy=False)
+    normalize_rows(units)
+    units = units.reshape(count, ways, each, -1)
+    prototypes = units[:, :, :shots].mean(axis=2)  # (e, N, D)
+    length = np.sqrt(np.einsum("end,end->en", prototypes, prototypes))
+    if length.min() < 16 * np.finfo(np.float64).eps:
+        label = labels.ravel()[int(np.argmin(length))]
+        raise InputError(
+            f"the support samples of class {label} cancel out in an episode, so that their mean"
+            " has no direction; expected classes that do not surround the origin"
+        )
+    prototypes /= length[:, :, None]
+    queries = units[:, :, shots:].reshape(count, ways * (each - shots), -1)
+    cosines = queries @ prototypes.transpose(0, 2, 1)  # (e, N·Q, N)
+    cosines += 4096.0  # next to which float64 has steps of 2⁻⁴⁰
+    cosines -= 4096.0
+    cosines = cosines.reshape(count, ways, each - shots, ways)
+    own = cosines[:, np.arange(ways), :, np.arange(ways)].transpose(1, 0, 2)  # (e, N, Q)
+    answers: npt.NDArray[np.bool_] = (cosines >= own[..., None]).sum(axis=3) == 1
+    return answers

@@ -1,0 +1,264 @@
+"""Few-shot accuracy against episodes played one by one."""
+
+import importlib
+import json
+import math
+import time
+from collections import Counter
+from itertools import permutations
+from unittest import mock
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from arcset.errors import InputError, OptionError
+from arcset.evaluation.bootstrap import identity_weights, paired
+from arcset.evaluation.search import episodes as episodes_module
+from arcset.evaluation.search.episodes import draw_in_order
+from arcset.evaluation.search.few_shot import FewShot, few_shot
+
+module = importlib.import_module("arcset.evaluation.search.few_shot")  # not the function
+
+
+# References: one shuffle step, one query, one prototype at a time.
+
+
+def shuffled(size, random):
+    pool = list(range(size))
+    for i, number in enumerate(random):
+        other = i + int(number) % (size - i)
+        pool[i], pool[other] = pool[other], pool[i]
+    return pool[: len(random)]
+
+
+def played(embeddings, labels, ways, shots, queries, episodes, seed):
+    """(episode, label, right) of every query."""
+    rows_of = {}
+    for row, label in enumerate(labels.tolist()):
+        rows_of.setdefault(label, []).append(row)
+    able = [label for label in sorted(rows_of) if len(rows_of[label]) >= shots + queries]
+    chance = np.random.PCG64(seed)
+    units = [row / np.linalg.norm(row) for row in embeddings]
+    results = []
+    for episode in range(episodes):
+        random = [int(chance.random_raw()) for _ in range(ways * (1 + shots + queries))]
+        people = [able[i] for i in shuffled(len(able), random[:ways])]
+        prototypes, asked = [], []
+        for way, person in enumerate(people):
+            start = ways + way * (shots + queries)
+            own = random[start : start + shots + queries]
+            rows = [rows_of[person][i] for i in shuffled(len(rows_of[person]), own)]
+            mean = sum(units[row] for row in rows[:shots]) / shots
+            prototypes.append(mean / np.linalg.norm(mean))
+            asked += [(way, row) for row in rows[shots:]]
+        for way, row in asked:
+            cosines = [round(float(units[row] @ prototype), 12) for prototype in prototypes]
+            wins = all(cosines[way] > c for other, c in enumerate(cosines) if other != way)
+            results.append((episode, people[way], wins))
+    return results
+
+
+def random_set(seed=0, people=30, noise=1.0, dim=8, sizes=(1, 6)):
+    rng = np.random.default_rng(seed)
+    labels = rng.permutation(np.repeat(np.arange(people) * 5 - 9, rng.integers(*sizes, people)))
+    centers = rng.standard_normal((people, dim))
+    return centers[(labels + 9) // 5] + noise * rng.standard_normal((len(labels), dim)), labels
+
+
+@pytest.mark.parametrize("block", [module.BLOCK_NUMBERS, 700, 1], ids=["whole", "small", "one"])
+@pytest.mark.parametrize(("ways", "shots", "queries"), [(2, 1, 1), (5, 2, 1), (8, 1, 3), (4, 2, 2)])
+def test_equals_episodes_played_one_by_one(block, ways, shots, queries):
+    embeddings, labels = random_set()
+    expected = played(embeddings, labels, ways, shots, queries, 40, 3)
+    with mock.patch.object(module, "BLOCK_NUMBERS", block):
+        found = few_shot(
+            embeddings, labels, ways=ways, shots=shots, queries=queries, episodes=40, seed=3
+        )
+    right = [wins for _, _, wins in expected]
+    assert found.accuracy == pytest.approx(np.mean(right), abs=1e-12)
+    assert 0.1 < found.accuracy < 1
+    by_episode = [np.mean([w for e, _, w in expected if e == episode]) for episode in range(40)]
+    error = np.std(by_episode, ddof=1) / math.sqrt(40)
+    assert found.standard_error == pytest.approx(error, abs=1e-12)
+    assert (found.ways, found.shots, found.queries, found.episodes) == (ways, shots, queries, 40)
+    sizes = Counter(labels.tolist())
+    assert found.identities == sum(size >= shots + queries for size in sizes.values())
+
+
+@given(st.data())
+@settings(max_examples=80)
+def test_equals_the_definition_with_ties(data):
+    dim = data.draw(st.integers(1, 3))
+    shots = data.draw(st.integers(1, 2))
+    labels = np.repeat([3, 1, 2], [shots + 1, shots + 2, shots + 1])
+    row = st.lists(st.integers(-2, 2), min_size=dim, max_size=dim).filter(any)
+    rows = data.draw(st.lists(row, min_size=len(labels), max_size=len(labels)))
+    embeddings = np.array(rows, dtype=np.float64)
+    units = embeddings / np.linalg.norm(embeddings, axis=1, keepdims=True)
+    opposite = (units @ units.T < -1 + 1e-9) & (labels[:, None] == labels)
+    assume(shots == 1 or not opposite.any())
+    found = few_shot(embeddings, labels, ways=3, shots=shots, episodes=6, seed=1)
+    expected = played(embeddings, labels, 3, shots, 1, 6, 1)
+    assert found.accuracy == pytest.approx(np.mean([w for *_, w in expected]), abs=1e-12)
+
+
+def test_replicates_weigh_each_query_by_its_identity():
+    embeddings, labels = random_set(1)
+    options = {"ways": 5, "shots": 1, "queries": 2, "episodes": 30, "seed": 2}
+    found = few_shot(embeddings, labels, **options, intervals=True, draws=20)
+    sizes = Counter(labels.tolist())
+    able = sorted(label for label, size in sizes.items() if size >= 3)
+    queries = played(embeddings, labels, **options)
+    for value, weights in zip(
+        found.replicates.values["accuracy"], identity_weights(len(able), 20, 2), strict=True
+    ):
+        each = [weights[able.index(label)] for _, label, _ in queries]
+        expected = np.average([wins for *_, wins in queries], weights=each)
+        assert value == pytest.approx(expected, abs=1e-12)
+    low, high = found.interval("accuracy")
+    assert low <= found.accuracy <= high
+
+
+def test_two_models_meet_the_same_episodes():
+    embeddings, labels = random_set(2, people=60)
+    worse = embeddings + 2 * np.random.default_rng(0).standard_normal(embeddings.shape)
+    seen = []
+
+    def spy(matrix, rows, *rest):
+        seen.append(rows.copy())
+        return answers(matrix, rows, *rest)
+
+    answers = module._answers
+    with mock.patch.object(module, "_answers", spy):
+        first, second = (
+            few_shot(model, labels, ways=10, intervals=True, draws=200)
+            for model in (embeddings, np.tile(worse, 3))
+        )
+    rows = [row for block in seen for row in block]
+    np.testing.assert_array_equal(rows[:1000], rows[1000:])
+    assert paired(first, second, "accuracy").shown
+
+
+def test_more_episodes_begin_with_the_same():
+    embeddings, labels = random_set(3)
+    short, long = (played(embeddings, labels, 4, 1, 1, count, 0) for count in (5, 9))
+    assert long[: len(short)] == short
+    for count, expected in ((5, short), (9, long)):
+        found = few_shot(embeddings, labels, ways=4, episodes=count)
+        assert found.accuracy == pytest.approx(np.mean([w for *_, w in expected]))
+
+
+def test_mixing_identities_and_renaming_in_order_change_nothing():
+    embeddings, labels = random_set(4)
+    order = np.argsort(labels, kind="stable")
+    expected = few_shot(embeddings, labels, ways=6, queries=2, intervals=True, draws=50)
+    sorted_rows = few_shot(
+        embeddings[order], labels[order], ways=6, queries=2, intervals=True, draws=50
+    )
+    renamed = few_shot(embeddings, 3 * labels + 100, ways=6, queries=2, intervals=True, draws=50)
+    assert expected.json() == sorted_rows.json() == renamed.json()
+    assert expected == sorted_rows == renamed
+    tensor = few_shot(torch.as_tensor(embeddings), torch.as_tensor(labels), ways=6, queries=2)
+    assert tensor.accuracy == expected.accuracy
+
+
+def test_random_embeddings_guess():
+    rng = np.random.default_rng(0)
+    labels = np.repeat(np.arange(100), 4)
+    found = few_shot(rng.standard_normal((400, 16)), labels, ways=20, shots=2, intervals=True)
+    assert found.accuracy == pytest.approx(1 / 20, abs=0.01)
+    assert found.interval("accuracy").low < 1 / 20 < found.interval("accuracy").high
+
+
+def test_a_collapsed_embedding_finds_nothing():
+    assert few_shot(np.ones((10, 3)), np.arange(10) // 2, ways=5, episodes=10).accuracy == 0.0
+
+
+def test_a_thousand_episodes_take_less_than_a_second():
+    rng = np.random.default_rng(0)
+    labels = np.repeat(np.arange(2000), 5)
+    embeddings = rng.standard_normal((10_000, 128)).astype(np.float32)
+    best = math.inf
+    for _ in range(3):
+        start = time.perf_counter()
+        few_shot(embeddings, labels)
+        best = min(best, time.perf_counter() - start)
+    assert best < 1.0
+
+
+# The draws.
+
+
+@given(st.lists(st.integers(3, 9), min_size=1, max_size=12), st.integers(0, 3), st.integers(0, 9))
+def test_draws_equal_a_plain_shuffle(sizes, count, seed):
+    random = np.random.PCG64(seed).random_raw((len(sizes), count)).reshape(len(sizes), count)
+    for pool in (episodes_module.POOL, 20, 1):
+        with mock.patch.object(episodes_module, "POOL", pool):
+            found = draw_in_order(np.array(sizes), random)
+        assert found.tolist() == [
+            shuffled(size, row) for size, row in zip(sizes, random, strict=True)
+        ]
+
+
+def test_every_order_is_drawn_as_often():
+    random = np.random.PCG64(0).random_raw((24_000, 3))
+    counts = Counter(map(tuple, draw_in_order(np.full(24_000, 4), random).tolist()))
+    assert set(counts) == set(permutations(range(4), 3))
+    assert max(abs(count - 1000) for count in counts.values()) < 150
+
+
+def test_draws_are_what_they_always_were():
+    """The same on every platform and with every release."""
+    found = draw_in_order(np.full(2, 100), np.random.PCG64(0).random_raw((2, 4)))
+    assert found.tolist() == [[71, 83, 66, 34], [71, 8, 37, 59]]
+
+
+# Input and output.
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "words"),
+    [
+        ({"ways": 1}, OptionError, "ways=1 is out of range, expected an integer ≥ 2"),
+        ({"ways": 3.0}, OptionError, "ways=3.0 is out of range"),
+        ({"shots": 0}, OptionError, "shots=0 is out of range, expected an integer ≥ 1"),
+        ({"queries": 0}, OptionError, "queries=0 is out of range"),
+        ({"episodes": 0}, OptionError, "episodes=0 is out of range"),
+        ({"seed": -1}, OptionError, "seed=-1 is out of range, expected an integer ≥ 0"),
+        ({"draws": True}, OptionError, "draws=True is out of range"),
+        ({"ways": 4}, InputError, "labels hold 3 identities with 2 samples or more, expected at"),
+        ({"shots": 9}, InputError, "labels hold 0 identities with 10 samples or more"),
+        ({"labels": [1] * 5}, InputError, r"labels have shape \(5,\)"),
+        ({"embeddings": np.zeros((6, 2))}, InputError, "embeddings are all zero in row 0"),
+        ({"embeddings": np.full((6, 2), math.inf)}, InputError, "embeddings hold inf"),
+        ({"embeddings": np.empty((0, 2)), "labels": []}, InputError, "embeddings have shape"),
+    ],
+)
+def test_refuses(options, error, words):
+    given_ = {"embeddings": np.eye(6), "labels": [0, 0, 1, 1, 2, 2], "ways": 2, "episodes": 3}
+    with pytest.raises(error, match=words):
+        few_shot(**given_ | options)
+
+
+def test_refuses_support_that_cancels_out():
+    embeddings = [[1, 0], [-1, 0], [1, 0], [0, 1], [0, 1], [0, 1]]
+    with pytest.raises(InputError, match="the support samples of class 8 cancel out"):
+        few_shot(embeddings, [8, 8, 8, 9, 9, 9], ways=2, shots=2, episodes=50)
+
+
+def test_table_and_json():
+    embeddings, labels = random_set()
+    found = few_shot(embeddings, labels, ways=5, episodes=20, intervals=True, draws=40)
+    assert isinstance(found, FewShot)
+    low, high = found.interval("accuracy")
+    assert f"accuracy        {found.accuracy:.4f} [{low:.4f}, {high:.4f}]" in found.table()
+    content = json.loads(json.dumps(found.json(), allow_nan=False))
+    assert content["accuracy"] == found.accuracy
+    assert content["intervals"] == {"accuracy": [low, high]}
+    single = few_shot(embeddings, labels, ways=5, episodes=1)
+    assert math.isnan(single.standard_error)
+    assert single.table().endswith("* a single episode")
+    assert single.json()["standard_error"] is None
