@@ -1,6 +1,17 @@
 """How classes lie in space: how compact, how far apart, at what angles."""
 
+from arcset.evaluation.geometry.angles import PAPER, Angles, angle_samples, angles
 from arcset.evaluation.geometry.dunn import dunn_index
 from arcset.evaluation.geometry.no_threshold import NoThreshold, no_threshold
+from arcset.evaluation.geometry.silhouette import silhouette
 
-__all__ = ["NoThreshold", "dunn_index", "no_threshold"]
+__all__ = [
+    "PAPER",
+    "Angles",
+    "NoThreshold",
+    "angle_samples",
+    "angles",
+    "dunn_index",
+    "no_threshold",
+    "silhouette",
+]

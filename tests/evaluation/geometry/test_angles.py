@@ -1,0 +1,287 @@
+"""The paper's angles against sums over classes and samples written out one by one."""
+
+import json
+import math
+from unittest import mock
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from arcset.errors import InputError
+from arcset.evaluation.bootstrap import identity_weights, paired
+from arcset.evaluation.geometry import closest
+from arcset.evaluation.geometry.angles import PAPER, Angles, angle_samples, angles
+
+# References: one class, one sample, one pair at a time.
+
+
+def unit(x):
+    x = np.asarray(x, dtype=np.float64)
+    return x / np.sqrt((x * x).sum())
+
+
+def degrees(x, y):
+    """Kahan's formula for unit vectors, precise for small angles and for those near 180°."""
+    return math.degrees(2 * math.atan2(np.linalg.norm(x - y), np.linalg.norm(x + y)))
+
+
+def mean_directions(rows, labels):
+    return {
+        label: unit(sum(unit(x) for x, y in zip(rows, labels, strict=True) if y == label))
+        for label in sorted(set(labels))
+    }
+
+
+def smallest(directions):
+    """For each key the smallest angle to the direction of another key."""
+    return {
+        key: min(degrees(x, y) for other, y in directions.items() if other != key)
+        for key, x in directions.items()
+    }
+
+
+def reference(rows, labels, centers=None, center_labels=None, weights=None):
+    """The four angles; with weights, each class counted so often."""
+    rows, labels = list(rows), [int(label) for label in labels]
+    means = mean_directions(rows, labels)
+    weight = weights or dict.fromkeys(means, 1)
+    found = {"w_ec": math.nan, "w_inter": math.nan, "intra": math.nan, "inter": math.nan}
+    intra = []
+    for x, y in zip(rows, labels, strict=True):
+        intra += [degrees(unit(x), means[y])] * weight[y]
+    found["intra"] = sum(intra) / len(intra)
+    if len(means) > 1:
+        inter = []
+        for label, angle in smallest(means).items():
+            inter += [angle] * weight[label]
+        found["inter"] = sum(inter) / len(inter)
+    if centers is not None:
+        names = range(len(centers)) if center_labels is None else center_labels
+        directions = {int(name): unit(w) for name, w in zip(names, centers, strict=True)}
+        w_ec, w_inter = [], []
+        for label in means:
+            if label in directions:
+                w_ec += [degrees(directions[label], means[label])] * weight[label]
+        if len(directions) > 1:
+            for label, angle in smallest(directions).items():
+                w_inter += [angle] * weight.get(label, 1)
+        found["w_ec"] = sum(w_ec) / len(w_ec) if w_ec else math.nan
+        found["w_inter"] = sum(w_inter) / len(w_inter) if w_inter else math.nan
+    return found
+
+
+def assert_close(result, expected):
+    """Relative to 180 degrees."""
+    assert result.measures() == pytest.approx(expected, abs=2e-10, rel=1e-12, nan_ok=True)
+
+
+def sample(count, classes, dim, seed=0, spread=0.7):
+    generator = np.random.default_rng(seed)
+    labels = np.concatenate((np.arange(classes), generator.integers(0, classes, count - classes)))
+    rows = generator.normal(size=(classes, dim))[labels]
+    return rows + spread * generator.normal(size=(count, dim)), labels
+
+
+@given(
+    seed=st.integers(0, 10**6),
+    classes=st.integers(1, 12),
+    dim=st.integers(2, 6),
+    many=st.integers(1, 15),
+    named=st.booleans(),
+    block=st.sampled_from([1, 2**21]),
+    small=st.sampled_from([0, 2**22]),
+)
+def test_equals_the_definition(seed, classes, dim, many, named, block, small):
+    rows, labels = sample(3 * classes, classes, dim, seed)
+    generator = np.random.default_rng(seed + 1)
+    centers = generator.normal(size=(many, dim))
+    names = generator.choice(20, size=many, replace=False) if named else None
+    blocks = mock.patch.object(closest, "BLOCK_COSINES", block)
+    with blocks, mock.patch.object(closest, "SMALL", small):
+        result = angles(rows, labels, centers, center_labels=names)
+    assert_close(result, reference(rows, labels, centers, names))
+    assert (result.samples, result.classes, result.centers) == (3 * classes, classes, many)
+    assert_close(angles(rows, labels), reference(rows, labels))
+
+
+@given(seed=st.integers(0, 10**6))
+def test_neither_order_nor_names_nor_lengths_matter(seed):
+    rows, labels = sample(25, 5, 4, seed)
+    centers = np.random.default_rng(seed).normal(size=(5, 4))
+    generator = np.random.default_rng(seed + 1)
+    order, names = generator.permutation(25), generator.permutation(5) * 100 - 50
+    lengths = 10.0 ** generator.integers(-3, 4, size=(25, 1))
+    moved = angles(
+        torch.from_numpy((rows * lengths)[order]),
+        names[labels][order],
+        3.0 * centers,
+        center_labels=names,
+    )
+    assert_close(moved, angles(rows, labels, centers).measures())
+
+
+@pytest.mark.parametrize("small", [0, 2**22])
+@pytest.mark.parametrize("apart", [1e-2, 1e-4, 1e-6, 1e-9])
+def test_nearly_parallel_directions_keep_their_digits(apart, small):
+    """Thirty class means within `apart` of each other: more than the candidates of a product."""
+    generator = np.random.default_rng(0)
+    rows = np.array([1.0, 2.0, -1.0, 0.5]) + apart * generator.normal(size=(30, 4))
+    with mock.patch.object(closest, "SMALL", small):
+        result = angles(rows, np.arange(30), rows)
+    expected = reference(rows, np.arange(30))
+    # Normalizing moves a row by 1e-16.
+    assert result.inter == pytest.approx(expected["inter"], rel=1e-11, abs=1e-14)
+    assert result.w_inter == pytest.approx(expected["inter"], rel=1e-11, abs=1e-14)
+    assert result.w_ec == 0.0
+
+
+def test_many_equal_angles():
+    """The corners of a simplex, each as far from all others; then all centers the same."""
+    corners = np.eye(40) - 1 / 40
+    expected = math.degrees(math.acos(-1 / 39))
+    assert angles(corners, np.arange(40)).inter == pytest.approx(expected, abs=1e-10)
+    with mock.patch.object(closest, "SMALL", 0):
+        assert angles(corners, np.arange(40)).inter == pytest.approx(expected, abs=1e-10)
+        assert angles(np.ones((40, 3)), np.arange(40)).inter == 0.0
+
+
+def test_opposite_directions():
+    rows = [[1.0, 1e-9], [-1.0, 1e-9]]
+    assert angles(rows, [0, 1]).inter == pytest.approx(180 - math.degrees(2e-9), abs=1e-12)
+
+
+def test_centers_of_other_classes():
+    rows, labels = sample(20, 4, 5)
+    result = angles(rows, labels, np.eye(5), center_labels=[9, 1, 7, 3, 8])
+    assert (result.centers, result.matched) == (5, 2)
+    assert "w-ec over the 2 classes that have a center" in result.table()
+    assert result.w_inter == pytest.approx(90.0)
+    none = angles(rows, labels + 100, np.eye(5))
+    assert math.isnan(none.w_ec)
+    assert none.w_inter == pytest.approx(90.0)
+    assert "* no class has a center" in none.table()
+
+
+def test_what_is_not_there_is_not_a_number_and_marked():
+    rows, labels = sample(20, 4, 5)
+    without = angles(rows, labels, intervals=True, draws=10)
+    assert math.isnan(without.w_ec)
+    assert math.isnan(without.w_inter)
+    assert math.isnan(without.interval("w_ec").low)
+    assert without.table().count("* no centers given") == 2
+    assert json.loads(json.dumps(without.json()))["w_ec"] is None
+    alone = angles(rows, np.zeros(20, int), np.ones((1, 5)))
+    assert math.isnan(alone.inter)
+    assert math.isnan(alone.w_inter)
+    assert "* one class only" in alone.table()
+    assert "* one center only" in alone.table()
+
+
+def test_classes_of_one_sample_are_told():
+    rows, labels = sample(5, 4, 3)
+    result = angles(rows, labels)
+    assert result.singles == 3
+    assert "3 classes of one sample, which adds 0 to intra" in result.table()
+    assert_close(result, reference(rows, labels))
+
+
+def test_shows_the_paper_below():
+    rows, labels = sample(30, 3, 4)
+    result = angles(rows, labels, np.eye(4))
+    ours, theirs = result.table().split("\n\n")
+    for name in Angles.named:
+        assert f"{result.measures()[name]:.2f}" in ours
+    assert "for orientation" in theirs
+    for values in PAPER.values():
+        assert all(f"{value:.2f}" in theirs for value in values)
+    assert Angles.lower_is_better == {"w_ec", "intra"}
+    assert Angles.in_degrees == set(Angles.named)
+
+
+def test_intervals_weigh_classes_as_often_as_drawn():
+    rows, labels = sample(40, 7, 4)
+    labels = labels * 2
+    centers = np.random.default_rng(5).normal(size=(10, 4))  # of the labels 0 … 9
+    result = angles(rows, labels, centers, intervals=True, draws=30, seed=2)
+    weights = identity_weights(7, 30, 2)
+    for draw in range(30):
+        drawn = {2 * number: int(weight) for number, weight in enumerate(weights[draw])}
+        for name, value in reference(rows, labels, centers, weights=drawn).items():
+            found = result.replicates.values[name][draw]
+            assert found == pytest.approx(value, abs=1e-9, nan_ok=True)
+    assert result.replicates.identities == 7
+    low, high = result.interval("intra")
+    assert low < result.intra < high
+    assert f"[{low:.2f}, {high:.2f}]" in result.table()
+
+
+def test_two_models_are_compared_in_degrees():
+    rows, labels = sample(200, 20, 8, spread=0.3)
+    noisy = rows + np.random.default_rng(1).normal(size=rows.shape)
+    tight, loose = (angles(x, labels, intervals=True, draws=100) for x in (rows, noisy))
+    difference = paired(tight, loose, "intra")
+    assert difference.gain == pytest.approx(loose.intra - tight.intra)
+    assert "better by" in difference.sentence()
+    assert "°" in difference.sentence()
+
+
+@given(seed=st.integers(0, 10**6), classes=st.integers(2, 6))
+def test_angles_of_samples_for_histograms(seed, classes):
+    rows, labels = sample(20, classes, 4, seed)
+    order = np.random.default_rng(seed).permutation(20)
+    rows, labels = rows[order], labels[order]
+    own, other = angle_samples(rows, labels)
+    means = mean_directions(rows, labels.tolist())
+    for i, (x, y) in enumerate(zip(rows, labels.tolist(), strict=True)):
+        assert own[i] == pytest.approx(degrees(unit(x), means[y]), abs=1e-9)
+        nearest = min(degrees(unit(x), mean) for label, mean in means.items() if label != y)
+        assert other[i] == pytest.approx(nearest, abs=1e-9)
+    assert own.mean() == pytest.approx(angles(rows, labels).intra, abs=1e-10)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "options", "message"),
+    [
+        (([[1.0, np.inf]], [0]), {}, "embeddings hold inf in row 0"),
+        (([[1.0, 0.0], [0.0, 0.0]], [0, 0]), {}, "embeddings are all zero in row 1"),
+        (([[1.0, 0.0]], [0, 1]), {}, "labels have shape"),
+        (([[1.0, 0.0], [-1.0, 0.0]], [7, 7]), {}, "the directions of class 7 cancel out"),
+        (([[1.0, 0.0]], [0], [[1.0]]), {}, "centers have 1 columns and embeddings 2"),
+        (([[1.0, 0.0]], [0], [[0.0, 0.0]]), {}, "centers are all zero in row 0"),
+        (([[1.0, 0.0]], [0]), {"center_labels": [0]}, "center_labels were given without centers"),
+        (
+            ([[1.0, 0.0]], [0], np.eye(2)),
+            {"center_labels": [3, 3]},
+            "center_labels name 3 more than once",
+        ),
+        (([[1.0, 0.0]], [0], np.eye(2)), {"center_labels": [3]}, "center_labels have shape"),
+    ],
+)
+def test_bad_input_gets_one_sentence(arguments, options, message):
+    with pytest.raises(InputError, match=message) as caught:
+        angles(*arguments, **options)
+    assert "\n" not in str(caught.value)
+
+
+def test_samples_of_one_class_have_no_other():
+    with pytest.raises(InputError, match="labels hold the one class 3"):
+        angle_samples([[1.0, 0.0]], [3])
+
+
+@given(seed=st.integers(0, 10**6), small=st.sampled_from([0, 2**22]))
+def test_smallest_angles_among_duplicates(seed, small):
+    """Few directions, many times each: ties, zeros and opposites."""
+    generator = np.random.default_rng(seed)
+    rows = generator.integers(-1, 2, size=(40, 3)).astype(float)
+    rows = rows[rows.any(axis=1)]
+    assume(len(rows) > 1)
+    rows /= np.linalg.norm(rows, axis=1, keepdims=True)
+    own = np.arange(len(rows))
+    with mock.patch.object(closest, "SMALL", small):
+        found = closest.smallest_angles(rows, rows, own)
+    for i, x in enumerate(rows):
+        expected = min(degrees(x, y) for j, y in enumerate(rows) if j != i)
+        assert math.degrees(found[i]) == pytest.approx(expected, abs=1e-9)

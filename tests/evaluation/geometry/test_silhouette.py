@@ -1,0 +1,166 @@
+"""The silhouette against its definition, in exact arithmetic where that matters, and a peer."""
+
+import math
+import subprocess
+import sys
+from fractions import Fraction
+from unittest import mock
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import assume, given
+from hypothesis import strategies as st
+from sklearn.metrics import silhouette_score
+
+from arcset.errors import InputError, OptionError
+from arcset.evaluation.geometry.silhouette import silhouette
+
+module = sys.modules[silhouette.__module__]  # the package has the function by that name
+
+METRICS = ("euclidean", "cosine")
+
+
+# Reference: one sample, one class, one distance at a time.
+
+
+def distance(metric, x, y):
+    if metric == "euclidean":
+        return math.sqrt(sum((Fraction(p) - Fraction(q)) ** 2 for p, q in zip(x, y, strict=True)))
+    lengths = math.hypot(*x) * math.hypot(*y)
+    return 1 - sum(p * q for p, q in zip(x, y, strict=True)) / lengths
+
+
+def reference(rows, labels, metric, far=distance):
+    scores = []
+    for i, x in enumerate(rows):
+        by_class = {}
+        for j, y in enumerate(rows):
+            if j != i:
+                by_class.setdefault(labels[j], []).append(far(metric, x, y))
+        own = by_class.pop(labels[i], None)
+        if own is None:
+            scores.append(0.0)
+            continue
+        a = sum(own) / len(own)
+        b = min(sum(values) / len(values) for values in by_class.values())
+        scores.append((b - a) / max(a, b) if max(a, b) > 0 else 0.0)
+    return sum(scores) / len(scores)
+
+
+@st.composite
+def labelled_rows(draw):
+    """Few whole numbers, so that some rows repeat, and some classes have one sample."""
+    dim = draw(st.integers(1, 4))
+    rows = draw(st.lists(st.tuples(*[st.integers(-3, 3)] * dim), min_size=3, max_size=12))
+    labels = draw(st.lists(st.integers(0, 3), min_size=len(rows), max_size=len(rows)))
+    assume(1 < len(set(labels)) < len(labels))
+    return rows, labels
+
+
+@given(data=labelled_rows(), block=st.sampled_from([1, 30, 2**21]), crowded=st.sampled_from([4, 1]))
+def test_equals_the_definition(data, block, crowded):
+    rows, labels = data
+    blocks = mock.patch.object(module, "BLOCK_DISTANCES", block)
+    with blocks, mock.patch.object(module, "CROWDED", crowded):
+        found = silhouette(np.array(rows), labels)
+    assert found == pytest.approx(reference(rows, labels, "euclidean"), abs=1e-12)
+
+
+@given(data=labelled_rows(), block=st.sampled_from([1, 30, 2**21]))
+def test_equals_the_definition_for_cosines(data, block):
+    """Rows at the same angle are exactly so here, where 1 − cos θ may be 1e-16 instead of 0."""
+    rows, labels = data
+    assume(all(any(row) for row in rows))
+
+    def far(_, x, y):
+        dot = sum(p * q for p, q in zip(x, y, strict=True))
+        squares = sum(p * p for p in x) * sum(q * q for q in y)
+        return 0.0 if dot > 0 and dot * dot == squares else distance("cosine", x, y)
+
+    expected = reference(rows, labels, "cosine", far)
+    with mock.patch.object(module, "BLOCK_DISTANCES", block):
+        found = silhouette(np.array(rows), labels, "cosine")
+    assert found == pytest.approx(expected, abs=1e-12)
+
+
+@pytest.mark.parametrize("metric", METRICS)
+@pytest.mark.parametrize(("count", "classes"), [(400, 3), (400, 150)])
+def test_equals_the_peer(metric, count, classes):
+    generator = np.random.default_rng(classes)
+    labels = generator.integers(0, classes, count)
+    rows = generator.normal(size=(classes, 20))[labels] + generator.normal(size=(count, 20))
+    rows += 3.0
+    expected = silhouette_score(rows, labels, metric=metric)
+    with mock.patch.object(module, "BLOCK_DISTANCES", 10_000):
+        assert silhouette(rows, labels, metric) == pytest.approx(expected, abs=1e-12)
+    order = generator.permutation(count)
+    moved = silhouette(torch.from_numpy(rows[order]), 5 - 3 * labels[order], metric)
+    assert moved == pytest.approx(expected, abs=1e-12)
+
+
+@pytest.mark.parametrize("size", [1e-200, 1e200])
+def test_the_unit_does_not_matter(size):
+    rows, labels = np.array([[0.0], [1.0], [4.0], [5.0]]), [0, 0, 1, 1]
+    assert silhouette(rows * size, labels) == pytest.approx(47 / 63, abs=1e-12)
+
+
+def test_near_duplicates_far_from_the_origin_keep_their_digits():
+    """Pairs 2⁻²⁰ apart, 2⁻¹⁸ from the next class, at 2¹⁰: |p|² + |q|² − 2p·q would be noise."""
+    step = 2.0**-20
+    rows = [[1024.0 + place * step, 7.0] for place in (0, 1, 4, 5)] + [[-1024.0, 7.0]]
+    labels = [0, 0, 1, 1, 2]
+    assert silhouette(rows, labels) == pytest.approx(4 * 47 / 63 / 5, abs=1e-12)
+
+
+def test_tiny_angles_keep_their_digits():
+    """Angles of 1e-6: 1 − cos θ is 5e-13, of which float64 knows three digits."""
+    angles = np.array([0.0, 1.0, 4.0, 5.0]) * 1e-6
+    rows = np.column_stack((np.cos(angles), np.sin(angles)))
+    a, b = np.array([1.0] * 4), np.array([(16 + 25) / 2, (9 + 16) / 2, (16 + 9) / 2, 41 / 2])
+    assert silhouette(rows, [0, 0, 1, 1], "cosine") == pytest.approx(np.mean((b - a) / b), abs=1e-8)
+
+
+def test_all_samples_at_one_place_count_0():
+    assert silhouette(np.ones((4, 3)), [0, 0, 1, 1]) == 0.0
+    assert silhouette(np.ones((4, 3)), [0, 0, 1, 1], "cosine") == 0.0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (([[1.0], [np.nan]], [0, 1]), "embeddings hold nan in row 1"),
+        (([[1.0], [2.0]], [0]), "labels have shape"),
+        (([[1.0], [2.0]], [4, 4]), "labels hold the one class 4"),
+        (([[1.0], [2.0]], [0, 1]), "each of the 2 classes has one sample"),
+        (([[1.0], [0.0], [2.0]], [0, 0, 1], "cosine"), "embeddings are all zero in row 1"),
+    ],
+)
+def test_bad_input_gets_one_sentence(arguments, message):
+    with pytest.raises(InputError, match=message) as caught:
+        silhouette(*arguments)
+    assert "\n" not in str(caught.value)
+
+
+def test_an_unknown_metric_is_refused():
+    with pytest.raises(OptionError, match="metric='angle' is unknown"):
+        silhouette([[1.0], [2.0], [3.0]], [0, 0, 1], metric="angle")
+
+
+MEMORY = """
+import resource, numpy as np
+from arcset.evaluation.geometry.silhouette import silhouette
+rows = np.random.default_rng(0).standard_normal((20_000, 512), dtype=np.float32)
+labels = np.arange(20_000) % 100
+silhouette(rows[:500], labels[:500])
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+silhouette(rows, labels)
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
+"""
+
+
+@pytest.mark.long
+@pytest.mark.skipif(sys.platform != "linux", reason="ru_maxrss is in other units elsewhere")
+def test_memory_is_two_copies_and_a_few_blocks():
+    ran = subprocess.run([sys.executable, "-c", MEMORY], capture_output=True, text=True, check=True)
+    assert int(ran.stdout) * 1024 < 2 * 20_000 * 512 * 8 + 150e6
