@@ -1,0 +1,19 @@
+"""Pictures of measures, and the report of an evaluation."""
+
+from arcset.pictures.measures.angles import angles_picture
+from arcset.pictures.measures.captions import CAPTIONS
+from arcset.pictures.measures.differences import difference_picture
+from arcset.pictures.measures.few_shot import few_shot_picture
+from arcset.pictures.measures.identification import identification_picture
+from arcset.pictures.measures.retrieval import retrieval_picture
+from arcset.pictures.measures.verification import verification_picture
+
+__all__ = [
+    "CAPTIONS",
+    "angles_picture",
+    "difference_picture",
+    "few_shot_picture",
+    "identification_picture",
+    "retrieval_picture",
+    "verification_picture",
+]

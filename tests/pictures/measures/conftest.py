@@ -1,0 +1,107 @@
+"""Results of real measurements on small synthetic embeddings, from good models to poor ones."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pytest
+from matplotlib.figure import Figure
+
+from arcset.evaluation import verification
+from arcset.evaluation.geometry.angles import angle_samples, angles
+from arcset.evaluation.search.few_shot import few_shot
+from arcset.evaluation.search.identification import identification
+from arcset.evaluation.search.retrieval import retrieval
+from arcset.evaluation.search.trial import trial
+from arcset.pictures.theme import png, style
+
+NAMES = (
+    "arcface",
+    "softmax",
+    "_hidden",
+    "costs $5 or $6",
+    "runs/of/a/very/long/name/arcface-subcenters-3-margin-0.5-seed-7",
+    "two\nlines",
+    "<b>bold</b>",
+    "ångström",
+)
+
+
+def embeddings(
+    noise: float, *, identities: int = 40, each: int = 5, dim: int = 16, seed: int = 0
+) -> tuple[np.ndarray, np.ndarray]:
+    """Directions of identities with noise around them, and labels."""
+    generator = np.random.default_rng(seed)
+    labels = np.repeat(np.arange(identities), each)
+    means = generator.normal(size=(identities, dim))
+    means /= np.linalg.norm(means, axis=1, keepdims=True)
+    return means[labels] + noise * generator.normal(size=(len(labels), dim)), labels
+
+
+@dataclass(frozen=True, eq=False)
+class Measured:
+    """All results of one model."""
+
+    verification: Any
+    identification: Any
+    retrieval: Any
+    few_shot: Any
+    angles: Any
+    own: np.ndarray
+    other: np.ndarray
+
+    @classmethod
+    def of(cls, noise: float, *, intervals: bool = True, centers: bool = True) -> "Measured":
+        rows, labels = embeddings(noise)
+        chance = {"intervals": intervals, "draws": 60}
+        chosen = trial(labels, enrolled=0.5, seed=0)
+        means = np.stack([rows[labels == label].mean(0) for label in range(40)])
+        own, other = angle_samples(rows, labels)
+        return cls(
+            verification(rows, labels, **chance),
+            identification(
+                rows[chosen.gallery],
+                labels[chosen.gallery],
+                rows[chosen.probes],
+                labels[chosen.probes],
+                **chance,
+            ),
+            retrieval(rows, labels, **chance),
+            few_shot(rows, labels, ways=10, episodes=50, **chance),
+            angles(rows, labels, means if centers else None, **chance),
+            own,
+            other,
+        )
+
+
+@pytest.fixture(scope="session")
+def measured() -> dict[str, Measured]:
+    """Eight models, each worse than the one before."""
+    noises = (0.12, 0.18, 0.2, 0.22, 0.25, 0.3, 0.4, 0.8)
+    return {name: Measured.of(noise) for name, noise in zip(NAMES, noises, strict=True)}
+
+
+@pytest.fixture(scope="session")
+def bare() -> Measured:
+    """A model without intervals and without centers."""
+    return Measured.of(0.2, intervals=False, centers=False)
+
+
+@pytest.fixture
+def drawn() -> Callable[[Figure], bytes]:
+    """Draws a figure, and sees that all of it lies inside."""
+
+    def draw(figure: Figure) -> bytes:
+        figure.set_dpi(60)
+        content = png(figure)
+        with style():
+            box = figure.get_tightbbox()
+        width, height = figure.get_size_inches()
+        assert box.x0 >= -0.01, f"{box.x0:.2f} inches left of the figure"
+        assert box.y0 >= -0.01, f"{box.y0:.2f} inches below the figure"
+        assert box.x1 <= width + 0.01, f"{box.x1 - width:.2f} inches right of the figure"
+        assert box.y1 <= height + 0.01, f"{box.y1 - height:.2f} inches above the figure"
+        return content
+
+    return draw
