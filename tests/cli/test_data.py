@@ -1,6 +1,8 @@
 import json
 
-from arcset.data import dataset_names
+import pytest
+
+from arcset.data import Split, dataset_names
 
 
 def test_list(arcset_command, monkeypatch):
@@ -11,6 +13,65 @@ def test_list(arcset_command, monkeypatch):
     entries = json.loads(arcset_command("data", "list", "--json").out)
     sample = next(entry for entry in entries if entry["name"] == "mnist-sample")
     assert (sample["train"], sample["test"], sample["place"]) == (4000, 1000, "shipped")
+
+
+def test_list_shows_whole_paths(arcset_command, monkeypatch, tmp_path):
+    folder = tmp_path / "a rather long name of a folder" / "that nobody wants to see cut off"
+    (folder / "orl").mkdir(parents=True)
+    monkeypatch.setenv("ARCSET_DATA", str(folder))
+    shown = "".join(
+        cell.split("│")[-2].strip(" ")
+        for cell in arcset_command("data", "list").out.splitlines()
+        if "│" in cell
+    )
+    assert str(folder / "orl").replace(" ", "") in shown.replace(" ", "")
+
+
+def test_a_set_that_cannot_be_downloaded(arcset_command, monkeypatch, tmp_path):
+    monkeypatch.setenv("ARCSET_DATA", str(tmp_path / "none"))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    done = arcset_command("data", "download", "orl")
+    assert done.code == 2
+    assert "put its files (s1/1.pgm … s40/10.pgm) into" in done.err
+    assert done.err.count("\n") == 1
+
+
+SPLIT = ["data", "split", "mnist-sample", "--out", "split.json"]
+
+
+def test_split(arcset_command, tmp_path):
+    shares = ["--fractions", "0.6,0.2,0.2", "--seed", "3"]
+    done = arcset_command(*SPLIT, *shares)
+    assert done.code == 0
+    assert "wrote split.json; of the train classes, 600 more images are for testing" in done.err
+    first = (tmp_path / "split.json").read_text()
+    split = Split.load(tmp_path / "split.json")
+    assert (len(split.train), split.seed, split.data) == (6, 3, "mnist-sample")
+    again = arcset_command(*SPLIT, *shares)
+    assert again.code == 2
+    assert "split.json is there already" in again.err
+    found = json.loads(arcset_command(*SPLIT, *shares, "--force", "--json").out)
+    assert (tmp_path / "split.json").read_text() == first
+    assert found["train"] == {"classes": 6, "images": 2400}
+    assert found["validation"] == found["test"] == {"classes": 2, "images": 200}
+    assert found["known_test_images"] == 600
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--by", "group"], "class '0' has no group"),
+        (["--by", "age"], "by 'identity' or by 'group'"),
+        (["--fractions", "0.7;0.1"], "write three numbers"),
+        (["--fractions", "0.5,0.5"], "fractions are three"),
+        ([], "leave 1 for validation, and 2 are needed; take other fractions, as 0.8,0,0.2"),
+    ],
+)
+def test_splits_that_cannot_be_made(arcset_command, tmp_path, options, message):
+    done = arcset_command(*SPLIT, *options)
+    assert done.code == 2
+    assert message in done.err
+    assert not (tmp_path / "split.json").exists()
 
 
 def test_a_shipped_set_needs_no_download(arcset_command):

@@ -9,6 +9,7 @@ import time
 
 import pytest
 
+from arcset.data import Split
 from arcset.runs import Run
 
 SMALL = [
@@ -85,6 +86,30 @@ def test_one_unseen_class_and_the_report(arcset_command, tmp_path):
     assert done.code == 0
     assert "odd [/name] :star:" in done.out
     assert (tmp_path / "odd [/name] :star:" / "report.html").stat().st_size > 50_000
+
+
+def test_a_split_file(arcset_command, tmp_path):
+    shares = ["--fractions", "0.6,0.2,0.2"]
+    arcset_command("data", "split", "mnist-sample", "--out", "mine.json", *shares)
+    words = ["train", "mnist-sample", "--dim", "4", "--epochs", "1", "--device", "cpu"]
+    done = arcset_command(*words, "--split", "mine.json", "--out", "a", "--json")
+    assert done.code == 0
+    result = json.loads(done.out)
+    split = Split.load(tmp_path / "a" / "split.json")
+    assert result["config"]["split"] == "mine.json"
+    assert tuple(result["config"]["class_names"]) == split.train
+    assert (tmp_path / "a" / "report.html").exists()
+    (tmp_path / "mine.json").unlink()  # from here on, the copy serves
+    assert arcset_command("train", "--resume", "a", "--no-report").code == 0
+    again = ["train", "--config", "a/config.toml", "--no-report"]
+    assert arcset_command(*again, "--out", "b").code == 0
+    assert Split.load(tmp_path / "b" / "split.json") == split
+    assert arcset_command(*again, "--out", "c", "--classes", "0-2").code == 0
+    assert Run.open(tmp_path / "c").config.split is None
+    assert not (tmp_path / "c" / "split.json").exists()
+    both = arcset_command(*words, "--split", "a/split.json", "--classes", "0-2", "--out", "d")
+    assert both.code == 2
+    assert "classes '0-2' and a split both say what is known" in both.err
 
 
 @pytest.mark.skipif(os.name == "nt", reason="signals as on POSIX")

@@ -11,9 +11,10 @@ from arcset.runs import RunConfig
     scale=st.none() | st.floats(1e-3, 1e3),
     seed=st.integers(0, 2**31),
     classes=st.none() | st.text("0123456789-,", min_size=1),
+    split=st.none() | st.sampled_from(["split.json", "C:\\mine\\split.json"]),
     bias=st.booleans(),
 )
-def test_toml_round_trip(tmp_path_factory, dim, scale, seed, classes, bias):
+def test_toml_round_trip(tmp_path_factory, dim, scale, seed, classes, split, bias):
     path = tmp_path_factory.mktemp("config") / "config.toml"
     config = RunConfig(
         data="mnist",
@@ -21,6 +22,7 @@ def test_toml_round_trip(tmp_path_factory, dim, scale, seed, classes, bias):
         scale=scale,
         seed=seed,
         classes=classes,
+        split=split,
         options={"bias": bias, "weight": 0.5, "base": "arcface"},
         shape=(1, 28, 28),
         class_names=("a", "b"),

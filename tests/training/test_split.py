@@ -1,0 +1,87 @@
+"""Training with a split: what the run keeps, and that it needs the file no more."""
+
+import pytest
+
+from arcset import DataError, OptionError
+from arcset.data import Split, load_dataset, make_split, select, selection_for, selection_of
+from arcset.pictures import RunView
+from arcset.runs import Run, RunConfig
+from arcset.training import measure, resume, train
+
+PARTS = ("train", "test", "unseen", "validation")
+
+
+@pytest.fixture(scope="module")
+def split():
+    names = load_dataset("mnist-sample").class_names
+    return make_split(names, (0.6, 0.2, 0.2), seed=5, data="mnist-sample")
+
+
+@pytest.fixture
+def config(split, tmp_path):
+    split.save(tmp_path / "mine.json")
+    return RunConfig(
+        data="mnist-sample", split=str(tmp_path / "mine.json"), dim=4, epochs=2, snapshot=20
+    )
+
+
+class StopInSecondEpoch:
+    def started(self, name, done, steps):
+        self.half = steps // 2 + 1
+
+    def stepped(self, step, loss):
+        if step == self.half:
+            raise KeyboardInterrupt
+
+    def epoch_ended(self, metrics):
+        pass
+
+
+def same(a, b):
+    for part in PARTS:
+        one, other = getattr(a, part), getattr(b, part)
+        assert one.class_names == other.class_names
+        assert one.labels.tolist() == other.labels.tolist()
+
+
+def test_a_run_keeps_its_split_and_is_resumed_without_the_file(config, split, tmp_path):
+    with pytest.raises(KeyboardInterrupt):
+        train(config, tmp_path / "run", device="cpu", watcher=StopInSecondEpoch())
+    (tmp_path / "mine.json").unlink()
+    run = resume(tmp_path / "run", device="cpu")
+    assert [line["epoch"] for line in run.metrics()] == [1, 2]
+    assert Split.load(run.split_file) == split
+    assert run.config.class_names == split.train
+    selection = selection_of(Run.open(run.path))
+    same(selection, select(load_dataset("mnist-sample"), None, split))
+    assert set(selection.unseen.class_names) == set(split.test)
+    assert 0 <= measure(run, device="cpu", selection=selection)["unseen_auc"] <= 1
+    view = RunView(run.path)
+    same(view.selection, selection)
+    assert len(view.unseen.labels) == 200
+
+
+def test_nothing_is_written_for_a_split_that_does_not_fit(config, tmp_path):
+    with pytest.raises(OptionError, match="both say what is known"):
+        train(config.replace(classes="0-4"), tmp_path / "run", device="cpu")
+    with pytest.raises(DataError, match=r"cannot read the split .*nowhere\.json"):
+        train(config.replace(split="nowhere.json"), tmp_path / "run", device="cpu")
+    make_split(map(str, range(20)), data="mnist-sample").save(tmp_path / "mine.json")
+    with pytest.raises(OptionError, match="names 10 classes that 'mnist-sample' does not have"):
+        train(config, tmp_path / "run", device="cpu")
+    assert not (tmp_path / "run").exists()
+
+
+def test_the_selection_of_a_run(config, split, tmp_path):
+    run = Run.create(tmp_path / "run", config.replace(class_names=split.train))
+    with pytest.raises(DataError, match=r"cannot read the split .*run/split\.json"):
+        selection_of(run)
+    split.save(run.split_file)
+    same(selection_of(run), selection_for(config))
+    Run.create(run.path, config.replace(split=None, classes="0-4"), force=True)
+    assert not run.split_file.exists()
+    plain = Run.open(run.path)
+    assert selection_of(plain).train.class_names == tuple("01234")
+    plain.config = plain.config.replace(class_names=("0", "1"))
+    with pytest.raises(DataError, match=r"has changed since .* 5 known classes .* trained on 2"):
+        selection_of(plain)
