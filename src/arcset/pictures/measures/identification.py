@@ -56,7 +56,7 @@ def identification_picture(
         said = next(iter(galleries.values()))
         figure.text(0.5, 1 - 0.12 / figure.get_figheight(), said, ha="center", va="top", color=GREY)
     key_below(figure, entries)
-    frame(figure, 0.85, 0.2, key + 0.6, 0.7 if alike else 0.35, wspace=0.24)
+    frame(figure, 0.85, 0.3, key + 0.6, 0.7 if alike else 0.35, wspace=0.24)
     return figure
 
 

@@ -47,7 +47,7 @@ def retrieval_picture(results: Mapping[str, Retrieval], *, among: Sequence[str] 
         height = figure.get_figheight()
         figure.text(0.5, 1 - 0.1 / height, counts.pop(), ha="center", va="top", color=GREY)
     key_below(figure, entries)
-    frame(figure, 0.85, 0.2, key + 0.6, 0.68, wspace=0.27)
+    frame(figure, 0.85, 0.3, key + 0.6, 0.68, wspace=0.27)
     return figure
 
 

@@ -54,7 +54,7 @@ def verification_picture(
     _roc(left, results, models)
     _det(right, results, models)
     key_below(figure, entries)
-    frame(figure, 0.85, 0.2, key + 0.58, 0.35, wspace=0.24)
+    frame(figure, 0.85, 0.3, key + 0.58, 0.35, wspace=0.24)
     return figure
 
 
