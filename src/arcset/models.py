@@ -13,7 +13,8 @@ from arcset.runs import Run, RunConfig
 
 __all__ = ["build_model", "described", "embed", "load_model", "resolved"]
 
-_CHUNK = 512  # images per forward pass: larger ones fall out of the cache and gain nothing
+# Most images, and most pixels, per forward pass: more fall out of the cache and gain nothing.
+_IMAGES, _PIXELS = 512, 2**19
 
 
 def described(config: RunConfig, images: ImageSet) -> RunConfig:
@@ -71,6 +72,7 @@ def embed(network: nn.Module, images: Tensor) -> Tensor:
     """Embeddings (N, D) of uint8 images (N, C, H, W), the network in evaluation mode for it."""
     training = network.training
     network.eval()
-    parts = [network(as_float(chunk)) for chunk in images.split(_CHUNK)]
+    count = max(1, min(_IMAGES, _PIXELS // (images.shape[-2] * images.shape[-1])))
+    parts = [network(as_float(chunk)) for chunk in images.split(count)]
     network.train(training)
     return torch.cat(parts)
