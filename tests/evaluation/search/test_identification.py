@@ -376,6 +376,19 @@ def test_a_long_curve_is_thinned_evenly_on_log_axes():
         assert best <= found.dir_at_fpir[fpir] <= best + 0.01
 
 
+@pytest.mark.parametrize("mated", [1, 7, 1000, 1001])
+def test_a_long_curve_where_nobody_is_found(mated):
+    """All mated probes tie with another subject, so that no threshold misses fewer than all."""
+    angles = np.linspace(0.1, 1.5, 999)
+    strangers = np.stack((np.cos(angles), np.sin(angles)), axis=1)
+    probes = np.concatenate((np.ones((mated, 2)), strangers))
+    labels = np.repeat([0, 9], [mated, 999])
+    curve = identification(np.eye(2), [0, 1], probes, labels).curve
+    assert 100 < len(curve.fnir) <= open_set.POINTS
+    assert np.all(curve.fnir == 1)
+    assert (curve.fpir[0], curve.fpir[-1]) == (0, 1)
+
+
 # Intervals.
 
 
@@ -404,7 +417,7 @@ def test_replicates_equal_probes_drawn_again(block):
                 assert value == pytest.approx(reference_rank(again, k), abs=1e-12, nan_ok=True)
             for fpir in FPIRS:
                 value = found.replicates.values[f"dir_at_fpir[{fpir:g}]"][b]
-                known = supported(unmated, fpir)
+                known = supported(unmated, fpir) and supported(strangers, fpir)
                 expected = reference_dir(again, strangers, fpir) if known else math.nan
                 assert value == pytest.approx(expected, abs=1e-12, nan_ok=True)
 

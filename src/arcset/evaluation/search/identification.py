@@ -122,7 +122,7 @@ def identification(
             `mean`, the cosine of the probe with the direction of the mean of its unit samples.
         intervals: whether to add 95 % intervals. The gallery stays; the identities of the probes,
             mated and non-mated together, are drawn anew, `draws` times from `seed`. Every draw
-            has its own threshold.
+            has its own threshold; one with fewer than 1/FPIR non-mated probes is left out.
 
     The rank of the own subject is 1 plus the number of other subjects that score as much or more:
     ties count against the model. Scores are those of float64, rounded to 2⁻⁴⁰.

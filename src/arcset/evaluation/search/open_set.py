@@ -84,8 +84,7 @@ class Outcomes:
     def dir_at(self, fpirs: Sequence[float], weights: Floats) -> list[Floats]:
         """For each rate the highest DIR over thresholds whose FPIR does not exceed it, (B,).
 
-        NaN where `supports` says no, and in a draw without non-mated or without mated probes. A
-        draw with fewer than 1/rate non-mated probes counts by its DIR without false positives.
+        NaN where `supports` says no, be it of the set or of a draw, and without mated probes.
         """
         rates = [np.full(len(weights), np.nan) for _ in fpirs]
         if not len(self.best) or not len(self.own):
@@ -104,9 +103,10 @@ class Outcomes:
             true = np.zeros((len(block), len(found) + 1))
             np.cumsum(block[:, found], axis=1, out=true[:, 1:])
             for rate, fpir in zip(rates, fpirs, strict=True):
-                accepted = (false <= _allowed(fpir, false[:, -1])[:, None]).sum(axis=1)
+                allowed = _allowed(fpir, false[:, -1])
+                accepted = (false <= allowed[:, None]).sum(axis=1)
                 hit = true[np.arange(len(block)), above[accepted]]
-                hit[(false[:, -1] == 0) | (not self.supports(fpir))] = np.nan
+                hit[(allowed < 1) | (not self.supports(fpir))] = np.nan
                 rate[start : start + step] = _ratio(hit, totals[start : start + step])
         return rates
 
@@ -144,8 +144,8 @@ class Outcomes:
         missed = len(self.own) - len(self.found) + np.searchsorted(self.found, threshold)
         if len(threshold) > POINTS:
             half = (POINTS - 2) // 2
-            few = np.geomspace(1, len(self.best), half)
-            fewest = np.geomspace(max(1, missed[-1]), len(self.own), half)
+            few = np.rint(np.geomspace(1, len(self.best), half))
+            fewest = np.rint(np.geomspace(max(1, missed[-1]), len(self.own), half))
             kept = np.unique(
                 np.concatenate(
                     (
