@@ -254,6 +254,7 @@ def test_table_and_json():
     found = few_shot(embeddings, labels, ways=5, episodes=20, intervals=True, draws=40)
     assert isinstance(found, FewShot)
     low, high = found.interval("accuracy")
+    assert found.table().startswith("few-shot        5-way 1-shot, 1 query of each\n")
     assert f"accuracy        {found.accuracy:.4f} [{low:.4f}, {high:.4f}]" in found.table()
     content = json.loads(json.dumps(found.json(), allow_nan=False))
     assert content["accuracy"] == found.accuracy

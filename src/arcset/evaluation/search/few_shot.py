@@ -55,8 +55,9 @@ class FewShot(Result):
     def table(self) -> str:
         """The measures as aligned plain text."""
         error = "–" if math.isnan(self.standard_error) else f"{self.standard_error:.4f}"
+        asked = "1 query" if self.queries == 1 else f"{self.queries} queries"
         lines = [
-            f"few-shot        {self.ways} ways, {self.shots} shots, {self.queries} queries each",
+            f"few-shot        {self.ways}-way {self.shots}-shot, {asked} of each",
             f"episodes        {self.episodes:,}, from {self.identities:,} identities",
             f"accuracy        {self.shown('accuracy')}",
             f"standard error  {error}{'' if self.episodes > 1 else '  *'}",
