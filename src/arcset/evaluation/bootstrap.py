@@ -40,7 +40,7 @@ def identity_weights(
 
 def draw_key(labels: npt.NDArray[Any], seed: int = SEED, draws: int = DRAWS) -> str:
     """Says which draws these are: equal for equal sorted distinct `labels`, seed and number."""
-    content = np.ascontiguousarray(labels).tobytes() + f"/{seed}/{draws}".encode()
+    content = np.ascontiguousarray(labels, dtype=np.int64).tobytes() + f"/{seed}/{draws}".encode()
     return hashlib.sha256(content).hexdigest()[:16]
 
 

@@ -121,7 +121,7 @@ class Result:
         content = {
             item.name: _plain(getattr(self, item.name))
             for item in fields(self)
-            if item.name != "replicates"
+            if item.repr  # the others are what measures are made of
         }
         if self.replicates is not None:
             content["intervals"] = {

@@ -523,3 +523,14 @@ def test_a_large_gallery_stays_within_memory():
         peak = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
         assert peak < 800e6
+
+
+def test_rates_at_any_threshold_are_those_of_the_curve():
+    rng = np.random.default_rng(5)
+    rows, labels = rng.normal(size=(60, 4)), np.repeat(np.arange(15), 4)
+    found = identification(rows[::4][:9], labels[::4][:9], rows[1::2], labels[1::2])
+    for threshold, fpir, fnir in zip(
+        found.curve.threshold, found.curve.fpir, found.curve.fnir, strict=True
+    ):
+        assert found.rates_at(threshold) == pytest.approx((fpir, 1 - fnir), abs=1e-12)
+    assert "outcomes" not in found.json()

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import numpy as np
@@ -48,6 +48,7 @@ class Identification(Result):
         scoring: `max` or `mean`.
         subjects, samples: how many subjects are enrolled, with how many samples.
         mated, unmated: numbers of probes; mated_identities, unmated_identities: of how many.
+        outcomes: what became of each probe.
     """
 
     named: ClassVar[tuple[str, ...]] = ("rank", "dir_at_fpir")
@@ -64,6 +65,15 @@ class Identification(Result):
     unmated: int
     mated_identities: int
     unmated_identities: int
+    outcomes: Outcomes = field(repr=False)
+
+    def rates_at(self, threshold: float) -> tuple[float, float]:
+        """FPIR and DIR at a threshold; NaN without probes of that kind."""
+        found, best = self.outcomes.found, self.outcomes.best
+        return (
+            float((best >= threshold).mean()) if self.unmated else math.nan,
+            float((found >= threshold).sum() / self.mated) if self.mated else math.nan,
+        )
 
     def table(self) -> str:
         """The measures as aligned plain text; what the probes cannot tell carries a mark."""
@@ -182,6 +192,7 @@ def identification(
         unmated=len(outcomes.unmated),
         mated_identities=int((own >= 0).sum()),
         unmated_identities=int((own < 0).sum()),
+        outcomes=outcomes,
         replicates=_replicates(outcomes, asked_ranks, asked_rates, identities, draws, seed)
         if intervals
         else None,
