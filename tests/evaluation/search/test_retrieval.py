@@ -1,0 +1,338 @@
+"""Retrieval against rankings written out one by one, in exact arithmetic, and against a peer."""
+
+import json
+import math
+import subprocess
+import sys
+from fractions import Fraction
+from unittest import mock
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import assume, given
+from hypothesis import strategies as st
+from pytorch_metric_learning.utils.accuracy_calculator import AccuracyCalculator
+
+from arcset.errors import InputError, OptionError
+from arcset.evaluation.bootstrap import identity_weights, paired
+from arcset.evaluation.search import nearest
+from arcset.evaluation.search.retrieval import Retrieval, retrieval
+
+KS = (1, 2, 5)
+
+module = sys.modules[retrieval.__module__]  # the package has the function by that name
+
+
+# References: one query, one reference, one rank at a time.
+
+
+def signed_square_of_cosine(x, y):
+    """cos²θ with the sign of cos θ: it orders pairs as cos θ does, and is a fraction."""
+    dot = sum(p * q for p, q in zip(x, y, strict=True))
+    return Fraction(dot * abs(dot), sum(p * p for p in x) * sum(q * q for q in y))
+
+
+def cosine(x, y):
+    return float(np.dot(x, y) / np.sqrt(np.dot(x, x) * np.dot(y, y)))
+
+
+def rankings(queries, labels, references=None, reference_labels=None, similarity=cosine):
+    """For each query that can be answered: its label, whether each rank is right, and R."""
+    found = []
+    for i, (query, label) in enumerate(zip(queries, labels, strict=True)):
+        candidates = []
+        for j, reference in enumerate(queries if references is None else references):
+            if references is None and j == i:
+                continue
+            same = (labels if references is None else reference_labels)[j] == label
+            candidates.append((-similarity(query, reference), same))
+        candidates.sort()  # nearest first; among equals False, the wrong ones, first
+        right = [same for _, same in candidates]
+        if any(right):
+            found.append((label, right, sum(right)))
+    return found
+
+
+def measures_of(right, r, ks):
+    values = {}
+    for k in ks:
+        supported = k <= len(right)
+        values[f"recall_at[{k}]"] = float(any(right[:k])) if supported else math.nan
+        values[f"precision_at[{k}]"] = sum(right[:k]) / k if supported else math.nan
+    values["r_precision"] = sum(right[:r]) / r
+    precisions = [sum(right[:rank]) / rank for rank in range(1, r + 1) if right[rank - 1]]
+    values["map_at_r"] = sum(precisions) / r
+    return values
+
+
+def reference_measures(found, ks=KS):
+    each = [measures_of(right, r, ks) for _, right, r in found]
+    return {name: sum(values[name] for values in each) / len(each) for name in each[0]}
+
+
+def assert_close(result, expected, tolerance=1e-12):
+    assert result.measures() == pytest.approx(expected, abs=tolerance, rel=0, nan_ok=True)
+
+
+# Rows of length 1 or 2: all cosines are halves, so that float32 knows them exactly, ties and all.
+EXACT = [tuple(2 * (i == axis) for i in range(4)) for axis in range(4)]
+EXACT += [(a, b, c, 1) for a in (-1, 1) for b in (-1, 1) for c in (-1, 1)]
+
+
+@st.composite
+def labelled_rows(draw, least=2, exact=False):
+    """Few whole numbers, so that many angles are equal, and some rows repeat."""
+    dim = draw(st.integers(1, 4))
+    row = st.tuples(*[st.integers(-2, 2)] * dim).filter(any)
+    row = st.sampled_from(EXACT) if exact else row
+    rows = draw(st.lists(row, min_size=least, max_size=14))
+    labels = draw(st.lists(st.integers(0, 3), min_size=len(rows), max_size=len(rows)))
+    return rows, labels
+
+
+@pytest.mark.parametrize(("engine", "precise"), [("blocks", 10**8), ("blocks", 0), ("faiss", 0)])
+@given(data=st.data(), block=st.sampled_from([1, 7, 2**22]))
+def test_equals_rankings_in_exact_arithmetic(engine, precise, data, block):
+    rows, labels = data.draw(labelled_rows(exact=not precise))
+    found = rankings(rows, labels, similarity=signed_square_of_cosine)
+    assume(found)
+    blocks = mock.patch.object(nearest, "BLOCK_COSINES", block)
+    with blocks, mock.patch.object(module, "PRECISE", precise):
+        result = retrieval(np.array(rows), labels, ks=KS, engine=engine)
+    assert_close(result, reference_measures(found))
+    assert (result.queries, result.left_out) == (len(found), len(rows) - len(found))
+    assert result.references == len(rows)
+
+
+@pytest.mark.parametrize("engine", ["blocks", "faiss"])
+@given(data=st.data(), cut=st.integers(1, 3), shift=st.integers(-1, 1))
+def test_equals_rankings_among_references(engine, data, cut, shift):
+    rows, labels = data.draw(labelled_rows(least=4, exact=engine == "faiss"))
+    sides = (rows[:cut], labels[:cut], rows[cut:], [label + shift for label in labels[cut:]])
+    found = rankings(*sides, similarity=signed_square_of_cosine)
+    assume(found)
+    queries, numbers, references, known = sides
+    result = retrieval(
+        queries, numbers, ks=KS, references=references, reference_labels=known, engine=engine
+    )
+    assert_close(result, reference_measures(found))
+    assert (result.queries, result.left_out) == (len(found), cut - len(found))
+    assert result.references == len(rows) - cut
+
+
+def sample(count, classes, dim, seed=0, spread=1.0):
+    generator = np.random.default_rng(seed)
+    labels = generator.integers(0, classes, count)
+    rows = generator.normal(size=(classes, dim))[labels]
+    return rows + spread * generator.normal(size=(count, dim)), labels
+
+
+def test_equals_rankings_of_random_rows_of_any_kind():
+    rows, labels = sample(120, 7, 9)
+    expected = reference_measures(rankings(rows, labels))
+    assert_close(retrieval(rows, labels, ks=KS), expected)
+    assert_close(retrieval(torch.from_numpy(rows) * 1e200, labels, ks=KS), expected)
+    assert_close(retrieval(rows.astype(np.float32), labels, ks=KS), expected)
+    with mock.patch.object(module, "PRECISE", 0):  # in float32
+        assert_close(retrieval(rows, labels, ks=KS), expected)
+    assert_close(retrieval(rows, labels, ks=KS, engine="faiss"), expected)
+
+
+@pytest.mark.parametrize("classes", [3, 40])
+@pytest.mark.parametrize("precise", [0, 10**8])
+@pytest.mark.parametrize("given_references", [False, True])
+def test_equals_the_peer(classes, precise, given_references):
+    """It searches by Euclidean distance: on unit rows that orders as the cosine does.
+
+    In float32, so with more rows some would trade places there.
+    """
+    rows, labels = sample(150, classes, 16, spread=1.5)
+    rows /= np.linalg.norm(rows, axis=1, keepdims=True)
+    include = ("precision_at_1", "r_precision", "mean_average_precision_at_r")
+    peer = AccuracyCalculator(include=include, k=None, device=torch.device("cpu"))
+    sides = (rows[:50], labels[:50], rows[50:], labels[50:])
+    if not given_references:
+        sides = (rows, labels, None, None)
+    theirs = peer.get_accuracy(*sides)
+    with mock.patch.object(module, "PRECISE", precise):
+        ours = retrieval(*sides[:2], references=sides[2], reference_labels=sides[3])
+    assert ours.recall_at[1] == ours.precision_at[1]
+    assert ours.recall_at[1] == pytest.approx(theirs["precision_at_1"], abs=1e-7)
+    assert ours.r_precision == pytest.approx(theirs["r_precision"], abs=1e-12)
+    assert ours.map_at_r == pytest.approx(theirs["mean_average_precision_at_r"], abs=1e-12)
+
+
+@given(data=labelled_rows(), seed=st.integers(0, 100))
+def test_neither_order_nor_names_of_classes_nor_lengths_matter(data, seed):
+    rows, labels = np.array(data[0], float), np.array(data[1])
+    assume(np.bincount(labels).max() > 1)
+    generator = np.random.default_rng(seed)
+    order = generator.permutation(len(rows))
+    names = generator.permutation(4) * 1000 - 7
+    lengths = 2.0 ** generator.integers(-3, 4, size=(len(rows), 1))
+    moved = retrieval((rows * lengths)[order], names[labels][order], ks=KS)
+    assert_close(moved, retrieval(rows, labels, ks=KS).measures())
+
+
+@pytest.mark.parametrize("engine", ["blocks", "faiss"])
+def test_equal_cosines_are_ranked_against_us(engine):
+    """All rows alike: every wrong one comes before every right one."""
+    labels = [0] * 3 + [1] * 9
+    result = retrieval(np.ones((12, 4)), labels, ks=(1, 4, 10), engine=engine)
+    assert_close(result, reference_measures(rankings(np.ones((12, 4)), labels), (1, 4, 10)))
+    assert result.recall_at == pytest.approx({1: 0.0, 4: 9 / 12, 10: 1.0})
+
+
+@pytest.mark.parametrize("step", [1, -1])
+def test_what_faiss_cuts_off_is_looked_at_again(step):
+    """Forty wrong references tie with the right ones: whichever it returns, those come last."""
+    labels = [0, 0, 0, 0, *range(1, 41)][::step]
+    result = retrieval(np.ones((44, 8)), labels, ks=(1, 5), engine="faiss")
+    assert result.recall_at == {1: 0.0, 5: 0.0}
+    assert result.map_at_r == 0.0
+
+
+def test_depth_goes_by_the_classes_of_a_block():
+    """One large class beside small ones, in small blocks."""
+    rows, labels = sample(150, 12, 6, seed=4)
+    labels[labels > 8] = 0
+    with mock.patch.object(nearest, "BLOCK_COSINES", 600):
+        result = retrieval(rows, labels, ks=KS)
+    assert_close(result, reference_measures(rankings(rows, labels)))
+
+
+def test_queries_without_a_reference_are_left_out_and_counted():
+    result = retrieval([[1, 0], [1, 1], [0, 1]], [4, 4, 9], ks=[1])
+    assert (result.queries, result.left_out, result.references) == (2, 1, 3)
+    lines = result.table().splitlines()
+    assert any("left out" in line and "1  no reference of their class" in line for line in lines)
+    assert "left out" not in retrieval([[1, 0], [1, 1]], [4, 4], ks=[1]).table()
+
+
+def test_a_k_beyond_the_references_is_not_a_number_and_marked():
+    result = retrieval([[1, 0], [1, 1], [0, 1]], [4, 4, 9], ks=[2, 3], intervals=True, draws=20)
+    assert result.recall_at[2] == 1.0
+    assert math.isnan(result.recall_at[3])
+    assert math.isnan(result.precision_at[3])
+    assert math.isnan(result.interval("recall_at", 3).low)
+    assert result.table().splitlines()[-2].endswith("*")
+    assert result.table().splitlines()[-1] == "* fewer than k references"
+    assert json.loads(json.dumps(result.json()))["recall_at"] == {"2": 1.0, "3": None}
+
+
+def test_intervals_draw_the_identities_of_the_queries():
+    """Each draw written out: every query as often as its identity was drawn."""
+    rows, labels = sample(60, 9, 5)
+    labels[0] = 77  # alone in its class
+    found = rankings(rows, labels)
+    result = retrieval(rows, labels, ks=KS, intervals=True, draws=40, seed=3)
+    distinct = sorted(set(labels.tolist()))
+    weights = identity_weights(len(distinct), 40, 3)
+    assert result.replicates.identities == len(distinct)
+    for draw in range(40):
+        drawn = []
+        for entry in found:
+            drawn += [entry] * int(weights[draw][distinct.index(entry[0])])
+        for name, value in reference_measures(drawn).items():
+            assert result.replicates.values[name][draw] == pytest.approx(value, abs=1e-12)
+    low, high = result.interval("map_at_r")
+    assert low < result.map_at_r < high
+    assert f"[{low:.4f}, {high:.4f}]" in result.table()
+
+
+def test_two_models_are_compared_on_the_same_draws():
+    rows, labels = sample(300, 30, 8, spread=0.8)
+    noisy = rows + 2 * np.random.default_rng(1).normal(size=rows.shape)
+    better, worse = (retrieval(x, labels, intervals=True, draws=200) for x in (rows, noisy))
+    difference = paired(better, worse, "recall_at[1]")
+    assert difference.shown
+    assert difference.gain == pytest.approx(better.recall_at[1] - worse.recall_at[1])
+
+
+def test_shows_and_repeats():
+    rows, labels = sample(80, 6, 4)
+    result = retrieval(rows, labels, ks=np.array([1, 10, 1]))
+    assert isinstance(result, Retrieval)
+    assert list(result.recall_at) == [1, 10]
+    assert f"{result.map_at_r:.4f}" in result.table()
+    assert result == retrieval(rows, labels, ks=(1, 10))
+    assert retrieval(rows, labels, ks=()).map_at_r == result.map_at_r
+
+
+@pytest.mark.parametrize(
+    ("arguments", "options", "message"),
+    [
+        (([[1.0, np.nan]], [0]), {}, "embeddings hold nan in row 0"),
+        (([[1.0], [0.0]], [0, 0]), {}, "embeddings are all zero in row 1"),
+        (([[1.0], [2.0]], [0]), {}, "labels have shape"),
+        ((np.zeros((0, 3)), []), {}, "embeddings have shape"),
+        (([[1.0]], [0]), {}, "none of the 1 queries has a reference of its class"),
+        (([[1.0], [2.0]], [0, 1]), {}, "none of the 2 queries has a reference of its class"),
+        (([[1.0]], [0]), {"references": [[1.0]]}, "reference_labels are missing"),
+        (([[1.0]], [0]), {"reference_labels": [0]}, "references are missing"),
+        (
+            ([[1.0]], [0]),
+            {"references": [[1.0, 2.0]], "reference_labels": [0]},
+            "references have 2 columns and embeddings 1",
+        ),
+        (
+            ([[1.0]], [0]),
+            {"references": [[0.0]], "reference_labels": [0]},
+            "references are all zero in row 0",
+        ),
+        (
+            ([[1.0]], [0]),
+            {"references": [[1.0]], "reference_labels": [5]},
+            "none of the 1 queries has a reference of its class",
+        ),
+    ],
+)
+def test_bad_input_gets_one_sentence(arguments, options, message):
+    with pytest.raises(InputError, match=message) as caught:
+        retrieval(*arguments, **options)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("ks", [[0], [1.5], [True], ["1"], 0])
+def test_a_k_is_a_whole_number_of_at_least_1(ks):
+    with pytest.raises(OptionError, match="ks hold"):
+        retrieval([[1.0], [2.0]], [0, 0], ks=ks)
+
+
+def test_an_unknown_engine_is_refused():
+    with pytest.raises(OptionError, match="engine='annoy' is unknown"):
+        retrieval([[1.0], [2.0]], [0, 0], engine="annoy")
+
+
+MEMORY = """
+import resource, numpy as np
+from arcset.evaluation.search.retrieval import retrieval
+generator = np.random.default_rng(0)
+rows = generator.standard_normal((50_000, 512), dtype=np.float32)
+labels = np.arange(50_000) % CLASSES
+retrieval(rows[:2000], labels[:2000] % 50, intervals=True)
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+retrieval(rows, labels)
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
+"""
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("classes", [5000, 10])
+@pytest.mark.skipif(sys.platform != "linux", reason="ru_maxrss is in other units elsewhere")
+def test_memory_stays_bounded(classes):
+    code = MEMORY.replace("CLASSES", str(classes))
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert int(ran.stdout) * 1024 < 500e6
+
+
+@pytest.mark.long
+def test_float32_hardly_moves_the_measures():
+    """Two queries in ten thousand may find another one first; means over ranks move less."""
+    rows, labels = sample(10_000, 100, 64, spread=2.0)
+    precise = retrieval(rows, labels)
+    with mock.patch.object(module, "PRECISE", 0):
+        coarse = retrieval(rows, labels)
+    assert_close(coarse, precise.measures(), 2e-4)
+    assert coarse.map_at_r == pytest.approx(precise.map_at_r, abs=1e-5)
