@@ -13,6 +13,8 @@ from scipy.special import ndtr
 from arcset.errors import OptionError
 from arcset.evaluation import verification
 from arcset.evaluation.bootstrap import Difference, paired
+from arcset.evaluation.calibration.fpir import FpirThreshold, find_fpir_threshold
+from arcset.evaluation.calibration.impostors import ImpostorPairs
 from arcset.evaluation.results import Interval
 from arcset.evaluation.search.identification import identification
 from arcset.evaluation.search.retrieval import retrieval
@@ -23,6 +25,7 @@ from arcset.pictures.measures import (
     few_shot_picture,
     identification_picture,
     retrieval_picture,
+    threshold_picture,
     verification_picture,
 )
 from arcset.pictures.measures.look import looks
@@ -298,3 +301,32 @@ def test_every_picture_has_two_captions() -> None:
     for meaning, misleads in CAPTIONS.values():
         assert meaning.endswith(".")
         assert misleads.endswith(".")
+
+
+class Finder:
+    """Thresholds straight from validation embeddings."""
+
+    def __init__(self, identities: int) -> None:
+        self.pairs = ImpostorPairs.of(*embeddings(0.2, identities=identities))
+
+    def for_fpir(self, fpir: float, gallery: int) -> FpirThreshold:
+        return find_fpir_threshold(self.pairs, fpir, gallery)
+
+
+def test_thresholds_are_dashed_where_they_are_extrapolated(drawn: Draw) -> None:
+    finder = Finder(30)
+    figure = threshold_picture(finder, rates=[0.2, 1e-6], galleries=[1, 10, 29, 40, 60])
+    drawn(figure)
+    measured, beyond = figure.axes[0].lines[:2]
+    assert list(measured.get_xdata()) == [1, 10, 29]
+    assert list(measured.get_ydata()) == [finder.for_fpir(0.2, g).threshold for g in (1, 10, 29)]
+    assert list(beyond.get_xdata()) == [29, 40, 60]
+    assert beyond.get_linestyle() == "--"
+    shown = texts(figure)
+    assert "FPIR 20 %" in shown
+    assert "too few identities for FPIR 0.0001 %" in shown
+
+
+def test_thresholds_that_nobody_can_support_are_refused() -> None:
+    with pytest.raises(OptionError, match="support none"):
+        threshold_picture(Finder(4), rates=[1e-6])

@@ -5,7 +5,9 @@ from arcset.pictures.measures.captions import CAPTIONS
 from arcset.pictures.measures.differences import difference_picture
 from arcset.pictures.measures.few_shot import few_shot_picture
 from arcset.pictures.measures.identification import identification_picture
+from arcset.pictures.measures.report import write_evaluation
 from arcset.pictures.measures.retrieval import retrieval_picture
+from arcset.pictures.measures.thresholds import threshold_picture
 from arcset.pictures.measures.verification import verification_picture
 
 __all__ = [
@@ -15,5 +17,7 @@ __all__ = [
     "few_shot_picture",
     "identification_picture",
     "retrieval_picture",
+    "threshold_picture",
     "verification_picture",
+    "write_evaluation",
 ]

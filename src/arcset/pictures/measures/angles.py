@@ -1,5 +1,6 @@
 """Angles: how tight classes are and how far apart, per sample and on average."""
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -87,7 +88,7 @@ def angles_picture(
 def _end(own: Mapping[str, Floats], other: Mapping[str, Floats]) -> float:
     """Where the axis of the histograms ends: at a multiple of 30° beyond all of them."""
     values = [float(np.nanmax(part)) for part in (*own.values(), *other.values()) if _any(part)]
-    return min(180.0, max(60.0, 30 * np.ceil(max(values, default=60.0) / 30)))
+    return min(180.0, max(60.0, 30 * math.ceil(max(values, default=60.0) / 30)))
 
 
 def _any(values: Floats) -> bool:
@@ -95,7 +96,7 @@ def _any(values: Floats) -> bool:
 
 
 def _histogram(axes: Axes, own: Floats, other: Floats, look: Look, title: str, most: float) -> None:
-    bins = np.linspace(0, most, 61)
+    bins = np.linspace(0, most, 61).tolist()
     own, other = np.asarray(own), np.asarray(other)
     filled: dict[str, Any] = {"color": look.colour, "alpha": 0.75}
     outlined: dict[str, Any] = {"color": INK, "histtype": "step", "lw": 1.3}

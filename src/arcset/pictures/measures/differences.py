@@ -16,7 +16,7 @@ __all__ = ["difference_picture"]
 
 BETTER, WORSE = PALETTE[0], PALETTE[5]
 _ROW, _HEAD, _FOOT = 0.27, 0.42, 0.5  # inches: a measure, a panel's title, its axis
-_WIDTH, _NAMES, _FIGURES = 8.6, 2.1, 1.9  # inches: all, the names at the left, the right column
+_WIDTH, _NAMES, _FIGURES = 9.6, 2.1, 1.9  # inches: all, the names at the left, the right column
 
 
 @styled

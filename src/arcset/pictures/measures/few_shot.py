@@ -29,7 +29,7 @@ def few_shot_picture(results: Mapping[str, FewShot], *, among: Sequence[str] = (
     """
     models = looks(results, among)
     height = 1.25 + 0.36 * len(models)
-    figure = new_figure(8.0, height)
+    figure = new_figure(9.6, height)
     axes = figure.subplots()
     kinds = {label: f"{r.ways}-way {r.shots}-shot" for label, r in results.items()}
     alike = len(set(kinds.values())) == 1

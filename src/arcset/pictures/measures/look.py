@@ -131,8 +131,8 @@ def from_zero(values: Iterable[float]) -> float:
     if min(defined) >= 1:
         return 0.9
     gap = max(1 - min(defined), 1e-3)
-    step = 10 ** math.floor(math.log10(gap))  # 0.03 below 1 begins at 0.95, 0.007 at 0.99
-    reach = next(part * step for part in (1, 2, 5, 10) if part * step >= gap * 1.02)
+    step: float = 10.0 ** math.floor(math.log10(gap))  # 0.03 below 1 begins at 0.95
+    reach = next(part * step for part in (1, 2, 5, 10, 20) if part * step >= gap * 1.02)
     return max(0.0, 1 - reach)
 
 

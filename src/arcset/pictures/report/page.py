@@ -22,7 +22,7 @@ from arcset.pictures.report.pieces import (
 from arcset.pictures.report.table import summary_table
 from arcset.pictures.view import RunView
 
-__all__ = ["write_report"]
+__all__ = ["digest", "write_report"]
 
 SCRIPTS = ("runs.js", "panel.js", "viewer.js")
 
@@ -67,9 +67,9 @@ def write_report(
     page = Template(_read("template.html")).substitute(
         title=escape(title),
         style=style,
-        style_hash=_digest(style),
+        style_hash=digest(style),
         script=script,
-        script_hash=_digest(script),
+        script_hash=digest(script),
         introduction=introduction(views, labels),
         verdict=f'<p class="verdict">{escape(verdict)}</p>' if verdict else "",
         table=_block("losses", "The losses side by side", table),
@@ -103,7 +103,7 @@ def _read(name: str) -> str:
     return files("arcset.pictures.report").joinpath(name).read_text(encoding="utf-8")
 
 
-def _digest(text: str) -> str:
+def digest(text: str) -> str:
     """For the page's security policy: only this very text may run or style."""
     return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
 
