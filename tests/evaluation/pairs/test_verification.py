@@ -2,112 +2,49 @@
 
 import json
 import math
-from fractions import Fraction
-from itertools import pairwise
 from unittest import mock
 
 import numpy as np
 import pytest
 import torch
-from hypothesis import assume, given
+from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.metrics import roc_auc_score, roc_curve
 
 from arcset.errors import InputError, OptionError
 from arcset.evaluation import Verification, verification
+from arcset.evaluation.pairs import Roc
 from arcset.evaluation.pairs import scores as pair_scores
-
-FARS = (1.0, 0.5, 0.29, 0.1, 0.01)
-
-
-# References: one pair, one threshold at a time.
-
-
-def all_scores(embeddings, labels):
-    """Cosines of genuine and impostor pairs, without the last digits, so that ties are ties."""
-    units = embeddings / np.linalg.norm(embeddings, axis=1, keepdims=True)
-    genuine, impostor = [], []
-    for i in range(len(units)):
-        for j in range(i + 1, len(units)):
-            score = float(np.float32(round(units[i] @ units[j], 12)))
-            (genuine if labels[i] == labels[j] else impostor).append(score)
-    return np.array(genuine), np.array(impostor)
+from arcset.evaluation.results import Replicates
+from evaluation.pairs.references import (
+    FARS,
+    all_scores,
+    check_against_the_definitions,
+    labelled,
+    random_case,
+)
 
 
-def reference_auc(genuine, impostor):
-    wins = sum((g > i) + 0.5 * (g == i) for g in genuine for i in impostor)
-    return wins / (len(genuine) * len(impostor))
-
-
-def falling_thresholds(genuine, impostor):
-    return [math.inf, *sorted({*genuine, *impostor}, reverse=True)]
-
-
-def reference_tar(genuine, impostor, far):
-    if far * len(impostor) < 1 - 1e-9:
-        return math.nan
-    return max(
-        float(np.mean(genuine >= threshold))
-        for threshold in falling_thresholds(genuine, impostor)
-        if np.mean(impostor >= threshold) <= far
-    )
-
-
-def reference_eer(genuine, impostor):
-    """Walk from (FAR, FRR) = (0, 1) to (1, 0), and cut the step that crosses FAR = FRR."""
-    points = [
-        (
-            Fraction(int((impostor >= threshold).sum()), len(impostor)),
-            Fraction(int((genuine < threshold).sum()), len(genuine)),
-        )
-        for threshold in falling_thresholds(genuine, impostor)
-    ]
-    for (far, frr), (next_far, next_frr) in pairwise(points):
-        if next_far >= next_frr:
-            share = (frr - far) / ((next_far - far) + (frr - next_frr))
-            return float(far + share * (next_far - far))
-    raise AssertionError("the walk ends at (1, 0), beyond the crossing")
-
-
-@st.composite
-def labelled(draw):
-    """Few directions on a coarse grid, so that many cosines tie."""
-    dim = draw(st.integers(1, 3))
-    labels = draw(st.lists(st.integers(0, 3), min_size=3, max_size=14))
-    assume(1 < len(set(labels)) < len(labels))
-    row = st.lists(st.integers(-2, 2), min_size=dim, max_size=dim).filter(any)
-    rows = draw(st.lists(row, min_size=len(labels), max_size=len(labels)))
-    return np.array(rows, dtype=np.float64), np.array(labels)
-
-
-def random_case(count=120, dim=8, classes=6, seed=0, noise=1.0):
-    rng = np.random.default_rng(seed)
-    labels = rng.integers(0, classes, count)
-    points = rng.standard_normal((classes, dim))[labels]
-    return points + noise * rng.standard_normal((count, dim)), labels
-
-
-@pytest.mark.parametrize("block", [pair_scores.BLOCK_SCORES, 20], ids=["whole", "small-blocks"])
+@pytest.mark.parametrize("block", [pair_scores.BLOCK, (2, 3), (5, 1)])
 def test_equals_the_definitions(block):
     @given(labelled())
     def check(data):
         embeddings, labels = data
-        genuine, impostor = all_scores(embeddings, labels)
         found = verification(embeddings, labels, FARS)
-        assert (found.genuine, found.impostor) == (len(genuine), len(impostor))
-        assert found.auc == pytest.approx(reference_auc(genuine, impostor), abs=1e-12)
-        assert found.eer == pytest.approx(reference_eer(genuine, impostor), abs=1e-12)
-        for far in FARS:
-            expected = reference_tar(genuine, impostor, far)
-            assert found.tar_at_far[far] == pytest.approx(expected, nan_ok=True)
-            threshold = found.threshold_at_far[far]
-            assert math.isnan(threshold) == math.isnan(expected)
-            if not math.isnan(threshold):
-                assert np.mean(impostor >= threshold) <= far
-                assert np.mean(genuine >= threshold) == pytest.approx(expected)
+        check_against_the_definitions(found, *all_scores(embeddings, labels))
+        assert (found.auc_error, found.eer_error) == (0.0, 0.0)
 
-    with mock.patch.object(pair_scores, "BLOCK_SCORES", block):
+    with mock.patch.object(pair_scores, "BLOCK", block):
         check()
+
+
+@given(labelled(), st.randoms(use_true_random=False))
+def test_neither_order_nor_names_matter(data, random):
+    embeddings, labels = data
+    order = random.sample(range(len(labels)), len(labels))
+    names = np.array(random.sample(range(-50, 50), 4))
+    expected = verification(embeddings, labels, FARS)
+    assert verification(embeddings[order], names[labels][order], FARS).json() == expected.json()
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -135,10 +72,13 @@ def test_given_pairs_equal_all_pairs():
     pairs = np.stack((j, i), axis=1)[order]
     same = (labels[i] == labels[j])[order]
     everything = verification(embeddings, labels)
-    with mock.patch.object(pair_scores, "BLOCK_SCORES", 100):
-        assert verification(embeddings, pairs=pairs, same=same) == everything
-    tensors = [torch.from_numpy(values) for values in (embeddings, pairs, same)]
-    assert verification(tensors[0], pairs=tensors[1], same=tensors[2]) == everything
+    everything = everything.json()
+    with mock.patch.object(pair_scores, "BLOCK", (10, 10)):
+        assert verification(embeddings, pairs=pairs, same=same).json() == everything
+    tensors = [torch.from_numpy(values) for values in (embeddings, pairs, same, labels)]
+    given = {"pairs": tensors[1], "same": tensors[2]}
+    assert verification(tensors[0], **given).json() == everything
+    assert verification(tensors[0], tensors[3], **given).json() == everything
 
 
 def test_thresholds_hold_for_unrounded_cosines():
@@ -192,41 +132,62 @@ def test_any_type_of_number(dtype):
     embeddings, labels = random_case()
     tensor = torch.from_numpy(embeddings).to(dtype)
     expected = verification(tensor.double().numpy(), labels)
-    assert verification(tensor.requires_grad_(), torch.from_numpy(labels)) == expected
+    found = verification(tensor.requires_grad_(), torch.from_numpy(labels))
+    assert found.json() == expected.json()
     huge = verification(tensor.detach().double().numpy() * 1e300, labels)
     assert huge.auc == pytest.approx(expected.auc, abs=1e-6)
 
 
+CURVE = Roc(np.array([1.0, -1.0]), np.array([0.0, 1.0]), np.array([0.0, 1.0]))
+EXAMPLE = {
+    "auc": 0.987654321,
+    "eer": 0.05,
+    "tar_at_far": {0.1: 0.96875, 0.0001: math.nan},
+    "threshold_at_far": {0.1: 0.3125, 0.0001: math.nan},
+    "eer_threshold": 0.25,
+    "genuine": 1225,
+    "impostor": 3775,
+    "auc_error": 0.0,
+    "eer_error": 0.0,
+    "curve": CURVE,
+}
+
+
 def test_table_and_json():
-    result = Verification(
-        auc=0.987654321,
-        eer=0.05,
-        tar_at_far={0.1: 0.96875, 0.0001: math.nan},
-        threshold_at_far={0.1: 0.3125, 0.0001: math.nan},
-        genuine=1225,
-        impostor=3775,
-    )
+    result = Verification(**EXAMPLE)
     assert result.table() == (
         "genuine pairs           1,225\n"
         "impostor pairs          3,775\n"
         "AUC                  0.987654\n"
         "EER                  0.050000\n"
         "\n"
-        "     FAR       TAR  threshold\n"
-        "     0.1    0.9688     0.3125\n"
-        "  0.0001         -          -  *\n"
+        "     FAR  TAR       threshold\n"
+        "     0.1  0.9688       0.3125\n"
+        "  0.0001  –                 –  *\n"
         "* fewer than 1/FAR impostor pairs"
     )
     assert json.loads(json.dumps(result.json(), allow_nan=False)) == {
-        "auc": 0.987654321,
-        "eer": 0.05,
+        **EXAMPLE,
         "tar_at_far": {"0.1": 0.96875, "0.0001": None},
         "threshold_at_far": {"0.1": 0.3125, "0.0001": None},
-        "genuine": 1225,
-        "impostor": 3775,
+        "curve": {"threshold": [1.0, -1.0], "far": [0.0, 1.0], "tar": [0.0, 1.0]},
     }
+    assert list(result.measures()) == ["auc", "eer", "tar_at_far[0.1]", "tar_at_far[0.0001]"]
     with pytest.raises(AttributeError):
         result.auc = 1.0
+
+
+def test_table_with_intervals():
+    drawn = {"auc": [0.9, 0.9], "eer": [0.1, 0.1], "tar_at_far[0.1]": [0.5, 0.5]}
+    values = {name: np.array(numbers) for name, numbers in drawn.items()}
+    result = Verification(**EXAMPLE, replicates=Replicates(values, 5, "key"))
+    assert result.table().splitlines()[2:7] == [
+        "AUC                  0.987654 [0.900000, 0.900000]",
+        "EER                  0.050000 [0.100000, 0.100000]",
+        "",
+        "     FAR  TAR                      threshold",
+        "     0.1  0.9688 [0.5000, 0.5000]     0.3125",
+    ]
 
 
 GOOD = np.eye(4)
@@ -244,7 +205,12 @@ SAME = [True, False]
         ({"labels": range(4)}, "there are 0 genuine and 6 impostor pairs, .* one genuine pair"),
         ({}, "neither labels nor pairs were given, expected either labels, or pairs and same"),
         ({"pairs": PAIRS}, "pairs were given"),
-        ({"labels": LABELS, "pairs": PAIRS, "same": SAME}, "labels and pairs and same were given"),
+        ({"labels": LABELS, "pairs": PAIRS}, "labels and pairs were given"),
+        (
+            {"labels": LABELS, "pairs": PAIRS, "same": [True, True]},
+            "pair 1 has the labels 0 and 1, but same is True",
+        ),
+        ({"pairs": PAIRS, "same": SAME, "intervals": True}, "give labels as well"),
         ({"pairs": [0, 1], "same": SAME}, r"pairs have shape \(2,\), expected \(P, 2\)"),
         ({"pairs": np.zeros((0, 2), int), "same": []}, r"pairs have shape \(0, 2\)"),
         ({"pairs": [[0.0, 1.0]], "same": [True]}, "pairs are of type float64, expected integers"),
@@ -256,10 +222,6 @@ SAME = [True, False]
         ({"embeddings": np.zeros(4), "labels": LABELS}, r"embeddings have shape \(4,\)"),
         ({"embeddings": np.eye(4, 3), "labels": LABELS}, "embeddings are all zero in row 3"),
         ({"embeddings": GOOD + np.nan, "labels": LABELS}, "embeddings hold nan in row 0"),
-        (
-            {"embeddings": np.ones((20_001, 1)), "labels": np.zeros(20_001, int)},
-            "embeddings have 20001 rows, expected at most 20000 where all pairs are scored",
-        ),
     ],
 )
 def test_bad_input(arguments, message):
@@ -271,3 +233,9 @@ def test_bad_input(arguments, message):
 def test_bad_rates(fars):
     with pytest.raises(OptionError, match=r"fars hold .*, expected rates in \(0, 1\]"):
         verification(GOOD, LABELS, fars)
+
+
+@pytest.mark.parametrize("draws", [0, -3, 1.5, "many"])
+def test_bad_draws(draws):
+    with pytest.raises(OptionError, match=r"draws=.* is out of range, expected a number ≥ 1"):
+        verification(GOOD, LABELS, draws=draws)

@@ -2,20 +2,35 @@
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from numbers import Real
-from typing import Any
+from typing import ClassVar
+
+import numpy as np
 
 from arcset.errors import InputError, OptionError
 from arcset.evaluation.arrays import Array
-from arcset.evaluation.pairs.curves import area_and_equal_error, tar_at_far
-from arcset.evaluation.pairs.scores import score_all_pairs, score_given_pairs
+from arcset.evaluation.bootstrap import DRAWS, SEED, draw_key, identity_weights
+from arcset.evaluation.pairs.bins import Bins
+from arcset.evaluation.pairs.curves import (
+    Roc,
+    area,
+    equal_error,
+    operating_points,
+    rejected_at,
+    roc,
+)
+from arcset.evaluation.pairs.replicates import replicate
+from arcset.evaluation.pairs.sources import Source, choose_source
+from arcset.evaluation.results import Replicates, Result
 
-__all__ = ["Verification", "verification"]
+__all__ = ["FARS", "Verification", "verification"]
+
+FARS = (1e-1, 1e-2, 1e-3, 1e-4, 1e-5, 1e-6)
 
 
-@dataclass(frozen=True)
-class Verification:
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Verification(Result):
     """How well a threshold on the cosine tells genuine pairs (same class) from impostor pairs.
 
     Fields:
@@ -26,54 +41,60 @@ class Verification:
             thresholds whose false accept rate does not exceed it; NaN if there are fewer than
             1/FAR impostor pairs.
         threshold_at_far: a threshold that reaches it; a pair is accepted if cosine ≥ threshold.
+        eer_threshold: a threshold at which the two error rates are as equal as they get.
         genuine, impostor: numbers of pairs.
+        auc_error, eer_error: by how much rounding the cosines can have moved AUC and EER at most;
+            0 for sets that are small enough to be exact.
+        curve: TAR over FAR, at some 500 thresholds at most.
     """
+
+    named: ClassVar[tuple[str, ...]] = ("auc", "eer", "tar_at_far")
+    lower_is_better: ClassVar[frozenset[str]] = frozenset({"eer"})
 
     auc: float
     eer: float
     tar_at_far: dict[float, float]
     threshold_at_far: dict[float, float]
+    eer_threshold: float
     genuine: int
     impostor: int
+    auc_error: float
+    eer_error: float
+    curve: Roc
 
     def table(self) -> str:
         """The measures as aligned plain text; rates the data cannot support carry a mark."""
+        tars = [self.shown(f"tar_at_far[{far!r}]") for far in self.tar_at_far]
+        width = max(8, *map(len, tars)) if tars else 8
         lines = [
             f"genuine pairs   {self.genuine:>13,}",
             f"impostor pairs  {self.impostor:>13,}",
-            f"AUC             {self.auc:>13.6f}",
-            f"EER             {self.eer:>13.6f}",
+            f"AUC                  {self.shown('auc', 6)}",
+            f"EER                  {self.shown('eer', 6)}",
             "",
-            f"{'FAR':>8}  {'TAR':>8}  {'threshold':>9}",
+            f"{'FAR':>8}  {'TAR':<{width}}  {'threshold':>9}",
         ]
-        for far, tar in self.tar_at_far.items():
-            if math.isnan(tar):
-                lines.append(f"{far:>8g}  {'-':>8}  {'-':>9}  *")
+        for far, tar in zip(self.tar_at_far, tars, strict=True):
+            threshold = self.threshold_at_far[far]
+            if math.isnan(threshold):
+                lines.append(f"{far:>8g}  {tar:<{width}}  {'–':>9}  *")
             else:
-                lines.append(f"{far:>8g}  {tar:>8.4f}  {self.threshold_at_far[far]:>9.4f}")
-        if any(math.isnan(tar) for tar in self.tar_at_far.values()):
+                lines.append(f"{far:>8g}  {tar:<{width}}  {threshold:>9.4f}")
+        if any(map(math.isnan, self.tar_at_far.values())):
             lines.append("* fewer than 1/FAR impostor pairs")
         return "\n".join(lines)
-
-    def json(self) -> dict[str, Any]:
-        """The fields as JSON knows them: rates as text where they are keys, NaN as None."""
-        return {
-            "auc": self.auc,
-            "eer": self.eer,
-            "tar_at_far": _jsonable(self.tar_at_far),
-            "threshold_at_far": _jsonable(self.threshold_at_far),
-            "genuine": self.genuine,
-            "impostor": self.impostor,
-        }
 
 
 def verification(
     embeddings: Array,
     labels: Array | None = None,
-    fars: Iterable[float] = (1e-1, 1e-2, 1e-3, 1e-4),
+    fars: Iterable[float] = FARS,
     *,
     pairs: Array | None = None,
     same: Array | None = None,
+    intervals: bool = False,
+    draws: int = DRAWS,
+    seed: int = SEED,
 ) -> Verification:
     """Score pairs of embeddings by their cosine and measure how well a threshold decides.
 
@@ -81,52 +102,77 @@ def verification(
 
     Parameters:
         embeddings: (N, D), numpy or torch, any float type, no row all zero.
-        labels: (N,) integers; N up to 20,000.
+        labels: (N,) integers. Beside `pairs` they only tell whom intervals are to draw.
         fars: the false accept rates to report, each in (0, 1].
-        pairs: (P, 2) row numbers, instead of labels.
+        pairs: (P, 2) row numbers.
         same: (P,) booleans, whether a pair is genuine.
+        intervals: whether to draw identities anew and tell how far each measure then varies;
+            every draw has its own thresholds.
+        draws, seed: how many draws, and which.
 
-    Cosines are computed in float64 and rounded to 2⁻⁴⁰ and to float32; those then equal are ties.
-    Memory is 4 bytes per pair.
+    For given pairs, and all pairs of up to 20,000 embeddings, cosines are computed in float64 and
+    rounded to 2⁻⁴⁰ and to float32; those then equal are ties. All are kept, in 4 bytes per pair.
+    For larger sets they are float32 products, rounded to multiples of 2⁻²¹ and counted: memory is
+    about 400 MB beside a float32 copy of the embeddings, whatever the number of pairs.
+
+    Intervals count the pairs once more, by identity, at the thresholds of the curve, or at all
+    scores where there are at most 8,192 distinct ones. See `draws` for how, `replicates` for what
+    is made of it.
 
     Raises `InputError` for embeddings that are not a finite (N, D) matrix or hold a row of zeros,
-    labels that are not N integers, pairs out of range, and where no pair is genuine or none an
-    impostor. Raises `OptionError` for a rate out of range.
+    labels that are not N integers, pairs out of range or at odds with the labels, and where no
+    pair is genuine or none an impostor. Raises `OptionError` for a rate or number out of range.
 
         >>> result = verification([[1, 0], [1, 0.1], [0, 1], [0.1, 1]], [0, 0, 1, 1], fars=[0.25])
         >>> result.auc, result.eer, result.tar_at_far[0.25]
         (1.0, 0.0, 1.0)
     """
     rates = _rates(fars)
-    if labels is not None and pairs is None and same is None:
-        genuine, impostor = score_all_pairs(embeddings, labels)
-    elif labels is None and pairs is not None and same is not None:
-        genuine, impostor = score_given_pairs(embeddings, pairs, same)
-    else:
-        given = {"labels": labels, "pairs": pairs, "same": same}
-        names = [name for name, value in given.items() if value is not None]
+    if not (isinstance(draws, int) and draws >= 1):
+        raise OptionError(f"draws={draws!r} is out of range, expected a number ≥ 1")
+    source = choose_source(embeddings, labels, pairs, same)
+    if intervals and source.labels is None:
         raise InputError(
-            f"{' and '.join(names) or 'neither labels nor pairs'} were given, expected either"
-            " labels, or pairs and same"
+            "intervals draw identities anew, which pairs do not tell: give labels as well"
         )
-    for kind, scores in (("genuine", genuine), ("impostor", impostor)):
-        if not len(scores):
-            raise InputError(
-                f"there are {len(genuine)} genuine and {len(impostor)} impostor pairs, expected"
-                f" at least one {kind} pair"
-            )
-        scores.sort()
-
-    auc, eer = area_and_equal_error(genuine, impostor)
-    points = {far: tar_at_far(genuine, impostor, far) for far in rates}
-    return Verification(
+    genuine, impostor = source.rank()
+    auc, auc_error = area(genuine, impostor)
+    equal = equal_error(genuine, impostor)
+    rejected = rejected_at(impostor, rates)
+    points = operating_points(genuine, impostor, rejected)
+    result = Verification(
         auc=auc,
-        eer=eer,
-        tar_at_far={far: tar for far, (tar, _) in points.items()},
-        threshold_at_far={far: threshold for far, (_, threshold) in points.items()},
-        genuine=len(genuine),
-        impostor=len(impostor),
+        eer=equal.rate,
+        tar_at_far=dict(zip(rates, points.tar.tolist(), strict=True)),
+        threshold_at_far=dict(zip(rates, points.threshold.tolist(), strict=True)),
+        eer_threshold=equal.threshold,
+        genuine=genuine.total,
+        impostor=impostor.total,
+        auc_error=0.0 if source.exact else auc_error,
+        eer_error=0.0 if source.exact else equal.error,
+        curve=roc(genuine, impostor, rejected),
     )
+    if not intervals:
+        return result
+    bins = Bins.choose(genuine, impostor, result.curve)
+    del genuine, impostor  # to be counted again, which needs memory of its own
+    return replace(result, replicates=_replicates(source, result, bins, draws, seed))
+
+
+def _replicates(
+    source: Source, result: Verification, bins: Bins, draws: int, seed: int
+) -> Replicates:
+    labels = source.labels
+    assert labels is not None
+    once = np.ones((1, len(labels)))  # the data itself, for comparison
+    weights = np.concatenate((once, identity_weights(len(labels), draws, seed)))  # (1 + B, I)
+    values = replicate(
+        source.accepted(weights, bins),
+        result.measures(),
+        {result.name_of("tar_at_far", far): far for far in result.tar_at_far},
+        complete=bins.complete,
+    )
+    return Replicates(values, len(labels), draw_key(labels, seed, draws))
 
 
 def _rates(fars: Iterable[float]) -> list[float]:
@@ -135,7 +181,3 @@ def _rates(fars: Iterable[float]) -> list[float]:
         if not (isinstance(far, Real) and 0 < far <= 1):
             raise OptionError(f"fars hold {far!r}, expected rates in (0, 1]")
     return [float(far) for far in rates]
-
-
-def _jsonable(values: dict[float, float]) -> dict[str, float | None]:
-    return {str(key): None if math.isnan(value) else value for key, value in values.items()}

@@ -1,0 +1,116 @@
+"""The protocol of LFW, against the same written out in loops."""
+
+import math
+from itertools import pairwise
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from arcset.errors import InputError, OptionError
+from arcset.evaluation.pairs import fold_accuracy
+
+
+def at_cosines(cosines):
+    """Embeddings and pairs with these cosines, each of two rows of its own."""
+    angles = np.arccos(np.array(cosines, dtype=np.float64))
+    first = np.tile([1.0, 0.0], (len(angles), 1))
+    rows = np.concatenate((first, np.stack((np.cos(angles), np.sin(angles)), axis=1)))
+    return rows, np.stack((np.arange(len(angles)), np.arange(len(angles)) + len(angles)), axis=1)
+
+
+def reference(scores, same, folds):
+    """Every fold at the highest of the thresholds that are right most often on the others."""
+    accuracies, thresholds = [], []
+    for fold in sorted(set(folds)):
+        train = [(s, y) for s, y, f in zip(scores, same, folds, strict=True) if f != fold]
+        test = [(s, y) for s, y, f in zip(scores, same, folds, strict=True) if f == fold]
+        distinct = sorted({s for s, _ in train})
+        candidates = [-1.0]
+        candidates += [(low + high) / 2 for low, high in pairwise(distinct)]
+        candidates.append(float(np.nextafter(np.float32(distinct[-1]), np.float32(2))))
+        best = max(candidates, key=lambda t: (sum((s >= t) == y for s, y in train), t))
+        accuracies.append(sum((s >= best) == y for s, y in test) / len(test))
+        thresholds.append(best)
+    return accuracies, thresholds
+
+
+cases = st.lists(st.tuples(st.integers(-8, 8), st.booleans(), st.integers(0, 3)), min_size=4)
+
+
+@given(cases.filter(lambda rows: len({fold for _, _, fold in rows}) > 1))
+def test_equals_the_definition(rows):
+    """Cosines in eighths, so that many tie."""
+    cosines, same, folds = (list(column) for column in zip(*rows, strict=True))
+    embeddings, pairs = at_cosines(np.array(cosines) / 8)
+    found = fold_accuracy(embeddings, pairs, same, folds=folds)
+    accuracies, thresholds = reference([c / 8 for c in cosines], same, folds)
+    np.testing.assert_allclose(found.accuracies, accuracies, rtol=0, atol=1e-12)
+    np.testing.assert_allclose(found.thresholds, thresholds, rtol=0, atol=1e-12)
+    count = len(accuracies)
+    mean = math.fsum(accuracies) / count
+    deviation = math.sqrt(math.fsum((a - mean) ** 2 for a in accuracies) / (count - 1))
+    assert found.accuracy == pytest.approx(mean, abs=1e-12)
+    assert found.standard_deviation == pytest.approx(deviation, abs=1e-12)
+    assert found.standard_error == pytest.approx(deviation / math.sqrt(count), abs=1e-12)
+
+
+def test_a_number_of_folds_is_consecutive_parts():
+    rng = np.random.default_rng(0)
+    embeddings, pairs = at_cosines(rng.uniform(-1, 1, 103))
+    same = rng.random(103) < 0.5
+    sizes = [11, 11, 11, *[10] * 7]
+    found = fold_accuracy(embeddings, pairs, same)
+    named = fold_accuracy(embeddings, pairs, same, folds=np.repeat(np.arange(10) * 7 - 3, sizes))
+    assert found.json() == named.json()
+    assert len(found.accuracies) == 10
+    tensors = [torch.from_numpy(values) for values in (embeddings, pairs, same)]
+    assert fold_accuracy(*tensors, folds=10).json() == found.json()
+
+
+def test_separated_pairs_are_all_right():
+    embeddings, pairs = at_cosines(np.tile([0.9, 0.8, 0.1, 0.2], 10))
+    found = fold_accuracy(embeddings, pairs, np.tile([True, True, False, False], 10))
+    assert (found.accuracy, found.standard_deviation, found.pairs) == (1.0, 0.0, 40)
+    np.testing.assert_allclose(found.thresholds, 0.5, atol=1e-7)
+
+
+def test_all_alike_in_training():
+    """Nothing to reject: −1. Nothing to accept: just above the highest."""
+    embeddings, pairs = at_cosines([0.5, 0.25])
+    found = fold_accuracy(embeddings, pairs, [True, False], folds=2)
+    assert found.thresholds.tolist() == [np.nextafter(np.float32(0.25), np.float32(1)), -1.0]
+    assert found.accuracies.tolist() == [1.0, 0.0]
+
+
+def test_table():
+    embeddings, pairs = at_cosines([0.75, 0.5, 0.75, 0.5])
+    found = fold_accuracy(embeddings, pairs, [True, False, True, False], folds=2)
+    assert found.table() == (
+        "pairs                       4\n"
+        "accuracy               1.0000 ± 0.0000\n"
+        "standard deviation     0.0000\n"
+        "\n"
+        "fold  accuracy  threshold\n"
+        "   1    1.0000     0.6250\n"
+        "   2    1.0000     0.6250"
+    )
+    assert found.measures() == {"accuracy": 1.0}
+
+
+@pytest.mark.parametrize(
+    ("folds", "error", "message"),
+    [
+        (1, OptionError, "folds=1 is out of range, expected 2 to 4"),
+        (5, OptionError, "folds=5 is out of range, expected 2 to 4"),
+        (2.0, InputError, "folds are of type float64, expected integers"),
+        ([0, 1], InputError, r"folds have shape \(2,\), expected \(4,\)"),
+        ([3, 3, 3, 3], InputError, "folds hold the one number 3, expected at least two"),
+    ],
+)
+def test_bad_folds(folds, error, message):
+    embeddings, pairs = at_cosines([0.75, 0.5, 0.75, 0.5])
+    with pytest.raises(error, match=message):
+        fold_accuracy(embeddings, pairs, [True, False, True, False], folds=folds)
