@@ -9,6 +9,9 @@ import pytest
 from matplotlib.figure import Figure
 
 from arcset.evaluation import verification
+from arcset.evaluation.calibration.probability import pair_cosines
+from arcset.evaluation.calibration.reliability import Reliability, reliability
+from arcset.evaluation.calibration.thresholds import Thresholds, make_thresholds
 from arcset.evaluation.geometry.angles import angle_samples, angles
 from arcset.evaluation.search.few_shot import few_shot
 from arcset.evaluation.search.identification import identification
@@ -37,6 +40,18 @@ def embeddings(
     means = generator.normal(size=(identities, dim))
     means /= np.linalg.norm(means, axis=1, keepdims=True)
     return means[labels] + noise * generator.normal(size=(len(labels), dim)), labels
+
+
+def made(noise: float, identities: int = 40) -> Thresholds:
+    """Thresholds from validation identities."""
+    return make_thresholds(*embeddings(noise, identities=identities, seed=1))
+
+
+def judged(thresholds: Thresholds, noise: float) -> Reliability:
+    """Probabilities on other identities, at the prior at which they hold."""
+    cosines, same, _ = pair_cosines(*embeddings(noise))
+    weights = np.where(same, 0.5 / same.mean(), 0.5 / (~same).mean())
+    return reliability(thresholds.probability(cosines), same, weights=weights)
 
 
 @dataclass(frozen=True, eq=False)

@@ -13,8 +13,6 @@ from scipy.special import ndtr
 from arcset.errors import OptionError
 from arcset.evaluation import verification
 from arcset.evaluation.bootstrap import Difference, paired
-from arcset.evaluation.calibration.fpir import FpirThreshold, find_fpir_threshold
-from arcset.evaluation.calibration.impostors import ImpostorPairs
 from arcset.evaluation.results import Interval
 from arcset.evaluation.search.identification import identification
 from arcset.evaluation.search.retrieval import retrieval
@@ -24,6 +22,7 @@ from arcset.pictures.measures import (
     difference_picture,
     few_shot_picture,
     identification_picture,
+    reliability_picture,
     retrieval_picture,
     threshold_picture,
     verification_picture,
@@ -31,7 +30,7 @@ from arcset.pictures.measures import (
 from arcset.pictures.measures.look import looks
 from arcset.pictures.theme import png
 
-from .conftest import Measured, embeddings
+from .conftest import NAMES, Measured, embeddings, judged, made
 
 pytestmark = pytest.mark.filterwarnings("error")
 
@@ -202,6 +201,15 @@ def test_identification_with_one_kind_of_probes(unknown: bool, drawn: Draw) -> N
     assert "needs probes of enrolled" in texts(figure)
 
 
+def test_identification_without_errors(drawn: Draw) -> None:
+    rows, labels = embeddings(0.0)
+    result = identification(rows[:100], labels[:100], rows, labels, intervals=True, draws=10)
+    assert result.dir_at_fpir[0.1] == 1
+    figure = identification_picture({"perfect": result})
+    drawn(figure)
+    assert "no enrolled probe is missed" in texts(figure)
+
+
 def test_identification_among_many_subjects_has_a_logarithmic_axis(
     measured: dict[str, Measured],
 ) -> None:
@@ -296,37 +304,65 @@ def test_a_difference_without_any_width(drawn: Draw) -> None:
 
 
 def test_every_picture_has_two_captions() -> None:
-    names = {*PICTURES, "angles", "difference", "reliability", "threshold"}
+    names = {*PICTURES, "angles", "difference", "reliability", "probability"}
+    names |= {"threshold", "realized"}
     assert set(CAPTIONS) == names
     for meaning, misleads in CAPTIONS.values():
         assert meaning.endswith(".")
         assert misleads.endswith(".")
 
 
-class Finder:
-    """Thresholds straight from validation embeddings."""
-
-    def __init__(self, identities: int) -> None:
-        self.pairs = ImpostorPairs.of(*embeddings(0.2, identities=identities))
-
-    def for_fpir(self, fpir: float, gallery: int) -> FpirThreshold:
-        return find_fpir_threshold(self.pairs, fpir, gallery)
-
-
 def test_thresholds_are_dashed_where_they_are_extrapolated(drawn: Draw) -> None:
-    finder = Finder(30)
-    figure = threshold_picture(finder, rates=[0.2, 1e-6], galleries=[1, 10, 29, 40, 60])
+    found = made(0.2, 30)
+    sizes = [5, 10, 29, 40, 60]
+    figure = threshold_picture(found, title="a model", rates=[0.2, 1e-6], galleries=sizes)
     drawn(figure)
     measured, beyond = figure.axes[0].lines[:2]
-    assert list(measured.get_xdata()) == [1, 10, 29]
-    assert list(measured.get_ydata()) == [finder.for_fpir(0.2, g).threshold for g in (1, 10, 29)]
-    assert list(beyond.get_xdata()) == [29, 40, 60]
+    assert list(measured.get_xdata()) == sizes[:3]
+    expected = [found.for_fpir(0.2, size).threshold for size in sizes]
+    assert list(measured.get_ydata()) == expected[:3]
+    assert list(beyond.get_xdata()) == sizes[2:]
+    assert list(beyond.get_ydata()) == expected[2:]
     assert beyond.get_linestyle() == "--"
     shown = texts(figure)
     assert "FPIR 20 %" in shown
     assert "too few identities for FPIR 0.0001 %" in shown
+    assert figure.axes[0].get_title(loc="left") == "a model"
+    assert figure.axes[0].get_title(loc="right") == "from 30 validation identities, 150 samples"
 
 
-def test_thresholds_that_nobody_can_support_are_refused() -> None:
+def test_thresholds_for_rates_that_are_not_supported_are_refused(drawn: Draw) -> None:
+    found = made(0.2, 30)
+    drawn(threshold_picture(found))
     with pytest.raises(OptionError, match="support none"):
-        threshold_picture(Finder(4), rates=[1e-6])
+        threshold_picture(found, rates=[1e-6])
+
+
+@pytest.mark.parametrize("count", [1, 2, 8])
+def test_reliability_of_any_number_of_models(count: int, drawn: Draw) -> None:
+    noises = {name: 0.15 + 0.03 * place for place, name in enumerate(NAMES[:count])}
+    found = {name: made(noise) for name, noise in noises.items()}
+    results = {name: judged(found[name], noise) for name, noise in noises.items()}
+    figure = reliability_picture(results, found)
+    drawn(figure)
+    first = results["arcface"]
+    assert f"arcface: calibration error {100 * first.ece:.2f} %" in texts(figure)
+    upper, _, right = figure.axes
+    for predicted, frequency, pairs in zip(
+        first.mean_probability, first.frequency, first.counts, strict=True
+    ):
+        assert not pairs or (predicted, frequency) in marks(upper)
+    cosine = found["arcface"].for_far(0.01).threshold
+    assert (cosine, found["arcface"].probability(cosine)) in marks(right)
+
+
+def test_a_probability_that_was_not_tested(drawn: Draw) -> None:
+    found = made(0.2)
+    figure = reliability_picture({}, {"alone": found})
+    drawn(figure)
+    assert len(figure.axes) == 1
+    assert ("FAR 0.01 %" in texts(figure)) == (len(found.fars) == 3)
+    assert "FAR 1 %" in texts(figure)
+    drawn(reliability_picture({"alone": judged(found, 0.2)}, {}))
+    with pytest.raises(OptionError, match="no result"):
+        reliability_picture({}, {})

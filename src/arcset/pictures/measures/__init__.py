@@ -1,6 +1,7 @@
 """Pictures of measures, and the report of an evaluation."""
 
 from arcset.pictures.measures.angles import angles_picture
+from arcset.pictures.measures.calibration import reliability_picture
 from arcset.pictures.measures.captions import CAPTIONS
 from arcset.pictures.measures.differences import difference_picture
 from arcset.pictures.measures.few_shot import few_shot_picture
@@ -16,6 +17,7 @@ __all__ = [
     "difference_picture",
     "few_shot_picture",
     "identification_picture",
+    "reliability_picture",
     "retrieval_picture",
     "threshold_picture",
     "verification_picture",

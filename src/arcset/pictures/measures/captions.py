@@ -2,7 +2,8 @@
 
 __all__ = ["CAPTIONS"]
 
-#: For every picture one text that says what it means, and one that says when it misleads.
+#: For every picture, and for the table of realized rates, one text that says what it means, and
+#: one that says when it misleads.
 CAPTIONS: dict[str, tuple[str, str]] = {
     "verification": (
         "Left, how many same pairs a threshold accepts over how many different pairs it accepts by "
@@ -44,18 +45,33 @@ CAPTIONS: dict[str, tuple[str, str]] = {
     ),
     "reliability": (
         "Left, of the pairs that were given a probability of being the same, how many are; on the "
-        "diagonal the probability can be taken at its word. The bars below count the pairs. "
-        "Right, the probability over the cosine, with the thresholds.",
+        "diagonal the probability can be taken at its word. Below, how many pairs that was. The "
+        "calibration error is the mean distance from the diagonal. Right, the probability over the "
+        "cosine; the thresholds are marked.",
         "The probability holds where same and different are equally likely beforehand; in a "
         "search through many subjects nearly all pairs are different. A bin of few pairs can be "
         "far off the diagonal by chance.",
     ),
+    "probability": (
+        "The probability that two samples show the same identity, over their cosine, as the "
+        "validation identities have it; the thresholds are marked.",
+        "It holds where same and different are equally likely beforehand; in a search through many "
+        "subjects nearly all pairs are different. And it says nothing of how sure it is itself.",
+    ),
     "threshold": (
         "The cosine that a match must reach so that no more than this share of unknown probes is "
         "given a name, over the number of subjects enrolled. Solid where the validation "
-        "identities measure it, dashed where it is extrapolated.",
-        "Dashed parts rest on an assumed law for the highest cosines. And all of it holds for "
+        "identities measure it, dashed where it is extrapolated. The table adds the thresholds for "
+        "pairs (FAR), and in which range 95 % of tests on fresh identities will find the rate.",
+        "Dashed parts rest on an assumed law of how much probes differ. And all of it holds for "
         "identities like those of validation: relatives, twins or another camera need more.",
+    ),
+    "realized": (
+        "The thresholds were made from the validation identities alone. For each: the rate that it "
+        "was to keep, the range that 95 % of tests of this size fall into, and the rate that it "
+        "shows on the identities of this report, of which it knew nothing. Accepted rightly: same "
+        "pairs, or enrolled probes given their own name.",
+        "It is one test. Of twenty good thresholds, one shows a rate outside of its range.",
     ),
     "difference": (
         "What the first of two models gains, with 95 % intervals over the same draws of "

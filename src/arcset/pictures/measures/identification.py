@@ -112,7 +112,7 @@ def _open_set(
         return
     least = min(1 / result.unmated for result in answered.values())
     decades = -float(np.log10(least))
-    lowest = [0.5]
+    lowest: list[float] = []
     shifts = beside(len(models), 0.01 * decades, 0.04 * decades)
     for (label, look), shift in zip(models.items(), shifts, strict=True):
         if label not in answered:
@@ -127,6 +127,9 @@ def _open_set(
             bounds = None if found is None else (max(1 - found.high, 1e-9), 1 - found.low)
             if value < 1:  # an error of 0 has no place on this axis
                 bar(axes, rate * 10**shift, 1 - value, bounds, look)
+    if not lowest:  # an error of 0 has no place on these axes
+        nothing(axes, "no enrolled probe is missed at any\nrate that these probes can show")
+        return
     log_ticks(axes, "x", least * 10 ** (-0.03 * decades), 1)
-    log_ticks(axes, "y", 0.8 * min(lowest), 1.06)
+    log_ticks(axes, "y", 0.8 * min([0.5, *lowest]), 1.06)
     axes.grid(True)

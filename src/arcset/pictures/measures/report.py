@@ -7,11 +7,11 @@ from html import escape
 from importlib.resources import files
 from pathlib import Path
 from string import Template
-from typing import TYPE_CHECKING
 
 from matplotlib.figure import Figure
 
 from arcset.errors import OptionError
+from arcset.evaluation.assessment import Assessment
 from arcset.evaluation.bootstrap import Difference
 from arcset.files import write_bytes, write_text
 from arcset.pictures.measures.sections import comparison_section, measure_sections
@@ -22,15 +22,12 @@ from arcset.pictures.report.images import figure_image
 from arcset.pictures.report.page import digest
 from arcset.pictures.report.pieces import Section, section_html
 
-if TYPE_CHECKING:
-    from arcset.evaluation.assessment import Assessment
-
 __all__ = ["write_evaluation"]
 
 
 def write_evaluation(
     out: Path,
-    assessments: Mapping[str, "Assessment"],
+    assessments: Mapping[str, Assessment],
     *,
     title: str,
     command: str,
@@ -99,7 +96,7 @@ def _html(sections: Mapping[str, Section]) -> str:
     return "".join(section_html(section) for section in sections.values())
 
 
-def _measured(assessments: Mapping[str, "Assessment"]) -> str:
+def _measured(assessments: Mapping[str, Assessment]) -> str:
     """On what: once where it is the same for all models."""
     said = {
         label: f"{a.samples:,} samples of {a.identities:,} identities"
@@ -125,7 +122,7 @@ def _note(note: str) -> str:
     return f'<p class="warning" role="note"><strong>Mind this first</strong>{escape(note)}</p>'
 
 
-def _missing(assessments: Mapping[str, "Assessment"]) -> str:
+def _missing(assessments: Mapping[str, Assessment]) -> str:
     """What was not measured and why; once for models of which the same is to be said."""
     reasons: dict[tuple[str, str], list[str]] = {}
     for label, assessment in assessments.items():

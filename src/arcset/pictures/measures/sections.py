@@ -1,10 +1,10 @@
 """The sections of an evaluation's report that have pictures, each for all models that have it."""
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
 
 from matplotlib.figure import Figure
 
+from arcset.evaluation.assessment import Assessment
 from arcset.evaluation.bootstrap import Difference
 from arcset.pictures.measures.angles import angles_picture
 from arcset.pictures.measures.captions import CAPTIONS
@@ -14,9 +14,6 @@ from arcset.pictures.measures.identification import identification_picture
 from arcset.pictures.measures.retrieval import retrieval_picture
 from arcset.pictures.measures.verification import verification_picture
 from arcset.pictures.report.pieces import Section
-
-if TYPE_CHECKING:
-    from arcset.evaluation.assessment import Assessment
 
 __all__ = ["comparison_section", "measure_sections"]
 
@@ -29,7 +26,7 @@ _TITLES = {
 }
 
 
-def measure_sections(assessments: Mapping[str, "Assessment"]) -> dict[str, Section]:
+def measure_sections(assessments: Mapping[str, Assessment]) -> dict[str, Section]:
     """A section per part that at least one model has, by the part's name."""
     among = list(assessments)
     figures: dict[str, Figure] = {}

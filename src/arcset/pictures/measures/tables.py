@@ -11,6 +11,8 @@ __all__ = ["all_measures", "key", "main_figures"]
 
 Values = Mapping[tuple[str, str], Value]
 
+_FEW = 20  # identities below which a bootstrap over them tells little
+
 _PARTS = {
     "verification": "Same or different",
     "identification": "Who is it, if anyone",
@@ -140,6 +142,12 @@ def _cell(value: Value | None, mark: str, digits: int) -> str:
     return f'<td class="{mark}"><span>{dot}{_words(value.text(digits))}</span>{spread}</td>'
 
 
+def _identities(value: Value) -> float:
+    """How many identities the interval was drawn from; infinite where there is none."""
+    replicates = None if value.result is None else value.result.replicates
+    return math.inf if replicates is None else replicates.identities
+
+
 def _words(text: str) -> str:
     """Text for the page, with no line broken between a figure and its percent."""
     return escape(text).replace(" %", "\N{NO-BREAK SPACE}%")
@@ -160,6 +168,11 @@ def key(models: Mapping[str, Values]) -> str:
             "The small figures are 95 % intervals: how far the large ones may be off, as other "
             "identities from the same source would have given others."
         )
+        if any(value.interval and value.interval.low == value.interval.high for value in every):
+            said.append("One without width says that no draw showed an error, not that none is.")
+        fewest = min(_identities(value) for value in every)
+        if fewest < _FEW:
+            said.append(f"From {fewest} identities even the intervals are guesses.")
     else:
         said.append("Without intervals: small differences may be chance.")
     if any(not value.defined for value in every):

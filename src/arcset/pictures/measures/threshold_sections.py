@@ -2,68 +2,106 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
-
-from matplotlib.figure import Figure
 
 from arcset.errors import OptionError
+from arcset.evaluation.assessment import Assessment
+from arcset.evaluation.calibration import FarThreshold, FpirThreshold, Thresholds
+from arcset.evaluation.realized import Realized
+from arcset.evaluation.results import Interval
+from arcset.pictures.measures.calibration import reliability_picture
 from arcset.pictures.measures.captions import CAPTIONS
+from arcset.pictures.measures.look import percent
 from arcset.pictures.measures.thresholds import threshold_picture
 from arcset.pictures.report.pieces import Section
 
-if TYPE_CHECKING:
-    from arcset.evaluation.assessment import Assessment
+__all__ = ["realized_rows", "threshold_rows", "threshold_sections"]
 
-__all__ = ["threshold_sections"]
+_FRESH = 1000  # identities of the test that is looked ahead to
 
 
-def threshold_sections(assessments: Mapping[str, "Assessment"]) -> dict[str, Section]:
+def threshold_sections(assessments: Mapping[str, Assessment]) -> dict[str, Section]:
     """The sections about thresholds; none where no model has any."""
+    made = {label: a.thresholds for label, a in assessments.items() if a.thresholds}
     found: dict[str, Section] = {}
-    figures: list[Figure] = []
-    drawn: list[str] = []
-    for label, assessment in assessments.items():
-        if assessment.thresholds is None:
-            continue
-        try:
-            figures.append(threshold_picture(assessment.thresholds, title=label))
-        except OptionError:  # too few identities for every rate
-            continue
-        drawn.append(f"Thresholds of {label}")
+    if made:
+        figures, drawn = [], []
+        for label, thresholds in made.items():
+            try:
+                figures.append(threshold_picture(thresholds, title=label))
+                drawn.append(f"Thresholds of {label}")
+            except OptionError:  # too few identities for every rate
+                continue
+        found["threshold"] = Section(
+            "Which threshold?",
+            figures,
+            *CAPTIONS["threshold"],
+            rows=threshold_rows(made),
+            alts=drawn,
+        )
+    found |= _probability(made, assessments)
     rows = realized_rows({label: a.realized for label, a in assessments.items()})
-    if figures or rows:
-        captions = CAPTIONS["threshold"]
-        found["threshold"] = Section("Which threshold?", figures, *captions, rows=rows, alts=drawn)
+    if rows:
+        captions = CAPTIONS["realized"]
+        found["realized"] = Section("What the thresholds did here", [], *captions, rows=rows)
     return found
 
 
-def realized_rows(realized: Mapping[str, Sequence[Any]]) -> list[list[str]]:
-    """What the thresholds did on the data reported on, as a table; none if they were not tried."""
+def threshold_rows(made: Mapping[str, Thresholds]) -> list[list[str]]:
+    """Every threshold that was listed when made, with what to expect of it."""
+    rows = [["to keep", "subjects enrolled", "least cosine", f"on {_FRESH:,} fresh identities"]]
+    for label, thresholds in made.items():
+        whose = f"{label}: " if len(made) > 1 else ""
+        listed: list[tuple[str, FarThreshold | FpirThreshold, str]] = [
+            *((f"FAR {percent(item.far)}", item, "") for item in thresholds.fars),
+            *((f"FPIR {percent(item.fpir)}", item, _size(item)) for item in thresholds.fpirs),
+        ]
+        rows += [
+            [whose + kept, size, f"{item.threshold:.4f}", _range(item.expect(_FRESH))]
+            for kept, item, size in listed
+        ]
+    return rows if len(rows) > 1 else []
+
+
+def realized_rows(realized: Mapping[str, Sequence[Realized]]) -> list[list[str]]:
+    """What the thresholds did on the data reported on; none where they were not tried."""
     several = sum(bool(items) for items in realized.values()) > 1
-    rows: list[list[str]] = []
+    head = ["to keep", "subjects enrolled", "least cosine", "expected here", "seen here"]
+    rows = [[*head, "that is", "accepted rightly"]]
     for label, items in realized.items():
-        for item in items:
-            content = item.json()
-            if not rows:
-                names = [str(name).replace("_", " ") for name in content]
-                rows.append(["model", *names] if several else names)
-            cells = [_cell(value) for value in content.values()]
-            rows.append([label, *cells] if several else cells)
-    return rows
+        rows += [
+            [
+                f"{label}: " * several + f"{item.kind} {percent(item.wanted)}",
+                "" if item.gallery is None else _size(item),
+                f"{item.threshold:.4f}",
+                _range(item.expected),
+                percent(_three(item.seen)),
+                "as expected" if item.kept else "outside",
+                "–" if math.isnan(item.accepted) else percent(_three(item.accepted)),
+            ]
+            for item in items
+        ]
+    return rows if len(rows) > 1 else []
 
 
-def _cell(value: Any) -> str:
-    """A value of JSON as text.
+def _probability(
+    made: Mapping[str, Thresholds], assessments: Mapping[str, Assessment]
+) -> dict[str, Section]:
+    """The probability over the cosine."""
+    if not made:
+        return {}
+    figure = reliability_picture({}, made, among=list(assessments))
+    captions = CAPTIONS["probability"]
+    return {"probability": Section("A cosine as a probability", [figure], *captions)}
 
-    >>> _cell(0.12345), _cell([0.1, 0.2]), _cell(None), _cell(True), _cell("FAR")
-    ('0.1235', '0.1…0.2', '–', 'yes', 'FAR')
-    """
-    if value is None or (isinstance(value, float) and math.isnan(value)):
-        return "–"
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    if isinstance(value, float):
-        return f"{value:.4g}"
-    if isinstance(value, list | tuple):
-        return "…".join(_cell(part) for part in value)
-    return f"{value:,}" if isinstance(value, int) else str(value)
+
+def _size(item: FpirThreshold | Realized) -> str:
+    return f"{item.gallery:,}{', extrapolated' if item.extrapolated else ''}"
+
+
+def _range(interval: Interval) -> str:
+    return f"{percent(_three(interval.low))} to {percent(_three(interval.high))}"
+
+
+def _three(value: float) -> float:
+    """To three significant digits."""
+    return float(f"{value:.3g}")

@@ -1,36 +1,27 @@
 """Which threshold: over the number of subjects enrolled, for each rate of false names."""
 
 from collections.abc import Iterable, Sequence
-from typing import Protocol
 
 import numpy as np
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from arcset.errors import InputError, OptionError
+from arcset.evaluation.calibration.thresholds import Thresholds
 from arcset.pictures.measures.look import frame, percent, plain
 from arcset.pictures.theme import GREY, PALETTE, new_figure, styled
 
 __all__ = ["threshold_picture"]
 
 _RATES = (0.1, 0.01, 0.001)
-_SIZES = tuple(int(size) for size in np.unique(np.geomspace(1, 100_000, 16).round()))
+_SIZES = tuple(int(size) for size in np.unique(np.geomspace(1, 1_000_000, 37).round()))
 
-
-class _Found(Protocol):
-    @property
-    def threshold(self) -> float: ...
-
-    @property
-    def extrapolated(self) -> bool: ...
-
-
-class _Finder(Protocol):
-    def for_fpir(self, fpir: float, gallery: int) -> _Found: ...
+Points = list[tuple[int, float]]
 
 
 @styled
 def threshold_picture(
-    thresholds: _Finder,
+    thresholds: Thresholds,
     *,
     title: str = "",
     rates: Iterable[float] = _RATES,
@@ -42,71 +33,74 @@ def threshold_picture(
     they cannot support at any size is said to be so below the curves. Raises `OptionError` where
     that is every rate.
     """
-    sizes = sorted(set(galleries))
+    made = thresholds.made_from
+    border = made["identities"] - 1  # the largest gallery that leaves a probe's own identity out
+    sizes = sorted({*galleries, border})
     figure = new_figure(9.6, 4.7)
     axes = figure.subplots()
-    left_out = []
-    measured, largest = 0, 10
+    left_out, largest = [], 10
     for number, rate in enumerate(rates):
-        points = _points(thresholds, rate, sizes)
-        if not points:
+        inside, outside = _points(thresholds, rate, sizes)
+        if not inside and not outside:
             left_out.append(rate)
             continue
-        inside = [(size, cosine) for size, cosine, beyond in points if not beyond]
-        outside = [(size, cosine) for size, cosine, beyond in points if beyond]
-        measured = max([measured, *(size for size, _ in inside)])
-        largest = max(largest, points[-1][0])
-        colour = PALETTE[number % len(PALETTE)]
-        axes.plot(*_columns(inside), color=colour, lw=2)
-        axes.plot(*_columns(inside[-1:] + outside), color=colour, lw=1.6, ls=(0, (4, 2)))
-        size, cosine, _ = points[-1]
-        axes.annotate(
-            f"FPIR {percent(rate)}",
-            (size, cosine),
-            xytext=(6, 0),
-            textcoords="offset points",
-            va="center",
-            color=colour,
-            bbox={"facecolor": "white", "edgecolor": "none", "alpha": 0.8, "pad": 1},
-            annotation_clip=False,
-        )
+        largest = max(largest, (inside + outside)[-1][0])
+        _curve(axes, inside, outside, f"FPIR {percent(rate)}", PALETTE[number % len(PALETTE)])
     if not axes.lines:
         raise OptionError("the validation identities support none of the rates: nothing to draw")
-    if 0 < measured < largest:
-        axes.axvline(measured, color=GREY, lw=0.9, ls=":")
+    if border < largest:
+        axes.axvline(border, color=GREY, lw=0.9, ls=":")
         axes.text(
-            measured, 1.01, "extrapolated →", color=GREY, fontsize=8.5, va="bottom",
+            border,
+            0.02,
+            " extrapolated →",
             transform=axes.get_xaxis_transform(),
-        )  # fmt: skip
+            color=GREY,
+            fontsize=8.5,
+        )
     if left_out:
         said = ", ".join(percent(rate) for rate in left_out)
-        axes.text(
-            0.98, 0.03, f"too few identities for FPIR {said}", transform=axes.transAxes, ha="right",
-            color=GREY, fontsize=8.5,
-        )  # fmt: skip
+        said = f"too few identities for FPIR {said}"
+        axes.text(0.985, 0.08, said, transform=axes.transAxes, ha="right", color=GREY, fontsize=8.5)
     axes.set(xscale="log", xlim=(sizes[0], largest))
     axes.xaxis.set_major_formatter("{x:,.0f}")
     axes.set_xlabel("subjects in the gallery")
     axes.set_ylabel("least cosine of a match")
     axes.set_title(plain(title), loc="left")
+    said = f"from {made['identities']:,} validation identities, {made['samples']:,} samples"
+    axes.set_title(said, loc="right", fontsize=9, color=GREY)
     axes.grid(True)
     frame(figure, 0.85, 1.15, 0.55, 0.4)
     return figure
 
 
-def _points(
-    thresholds: _Finder, rate: float, sizes: Sequence[int]
-) -> list[tuple[int, float, bool]]:
-    """Size, threshold, and whether it is extrapolated, for all sizes that can be answered."""
-    found = []
+def _curve(axes: Axes, inside: Points, outside: Points, name: str, colour: str) -> None:
+    """What is measured, and dashed what is not, with the name at its end."""
+    axes.plot(*_columns(inside), color=colour, lw=2)
+    axes.plot(*_columns(inside[-1:] + outside), color=colour, lw=1.6, ls=(0, (4, 2)))
+    axes.annotate(
+        name,
+        (inside + outside)[-1],
+        xytext=(6, 0),
+        textcoords="offset points",
+        va="center",
+        color=colour,
+        bbox={"facecolor": "white", "edgecolor": "none", "alpha": 0.8, "pad": 1},
+        annotation_clip=False,
+    )
+
+
+def _points(thresholds: Thresholds, rate: float, sizes: Sequence[int]) -> tuple[Points, Points]:
+    """Sizes and thresholds: measured and extrapolated ones, as far as they can be told."""
+    found: tuple[Points, Points] = ([], [])
     for size in sizes:
         try:
             answer = thresholds.for_fpir(rate, size)
-        except InputError:  # more than they support, and larger galleries ask for more
-            break
-        found.append((size, float(answer.threshold), bool(answer.extrapolated)))
+        except InputError:  # of small galleries too lax to be told, of large ones too strict
+            continue
+        found[answer.extrapolated].append((size, answer.threshold))
     return found
 
 
-def _columns(points: Sequence[tuple[int, float]]) -> tuple[list[int], list[float]]:
+def _columns(points: Points) -> tuple[list[int], list[float]]:
     return [size for size, _ in points], [cosine for _, cosine in points]

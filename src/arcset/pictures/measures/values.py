@@ -3,15 +3,12 @@
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from arcset.errors import ArcsetError
+from arcset.evaluation.assessment import Assessment
 from arcset.evaluation.bootstrap import paired
 from arcset.evaluation.results import Interval, Result
 from arcset.pictures.measures.look import interval_of
-
-if TYPE_CHECKING:
-    from arcset.evaluation.assessment import Assessment
 
 __all__ = ["Value", "marks", "shape_part", "values_of"]
 
@@ -64,7 +61,7 @@ class Value:
         return f"{number:.{digits}f}" if self._unit else f"{number:.{digits + 2}f}"
 
 
-def values_of(assessment: "Assessment") -> dict[tuple[str, str], Value]:
+def values_of(assessment: Assessment) -> dict[tuple[str, str], Value]:
     """All measures of a model, by part and name, in the order in which they are shown."""
     found: dict[tuple[str, str], Value] = {}
     for part, result in assessment.results().items():

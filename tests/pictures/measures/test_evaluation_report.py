@@ -1,0 +1,376 @@
+"""The report of an evaluation: complete, alone, safe, and the same every time."""
+
+import base64
+import hashlib
+import math
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from arcset.errors import OptionError
+from arcset.evaluation.assessment import Assessment, assess
+from arcset.evaluation.bootstrap import Difference, paired
+from arcset.evaluation.realized import Realized
+from arcset.evaluation.results import Interval
+from arcset.evaluation.search.few_shot import few_shot
+from arcset.pictures.measures import write_evaluation
+from arcset.pictures.measures.tables import all_measures, key, main_figures
+from arcset.pictures.measures.threshold_sections import realized_rows, threshold_rows
+from arcset.pictures.measures.values import marks, values_of
+
+from .conftest import Measured, embeddings, made
+
+pytestmark = pytest.mark.filterwarnings("error")
+
+HOSTILE = "</style><script>alert('x')</script><img src=x onerror=alert(1)> & \"quoted\""
+EMPTY = {"br", "img", "meta", "link", "input"}
+
+
+class Page(HTMLParser):
+    """Sees that every element is closed in its order, and keeps the text."""
+
+    def __init__(self, content: str) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.text: list[str] = []
+        self.tags: list[str] = []
+        self.ids: list[str] = []
+        self.feed(content)
+        self.close()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        self.ids += [value or "" for name, value in attrs if name == "id"]
+        if tag not in EMPTY:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        if self.open and self.open[-1] != "style":
+            self.text.append(data)
+
+
+def assessment(found: Measured, **changes: Any) -> Assessment:
+    """As `assess` would put the results together."""
+    given: dict[str, Any] = {
+        "samples": 200,
+        "identities": 40,
+        "dim": 16,
+        "verification": found.verification,
+        "identification": found.identification,
+        "retrieval": found.retrieval,
+        "few_shot": found.few_shot,
+        "angles": found.angles,
+        "dunn": 0.4,
+        "silhouette": 0.3,
+        "own_angles": found.own,
+        "other_angles": found.other,
+        "missing": {"thresholds": "no validation identities were given"},
+        **changes,
+    }
+    return Assessment(**given)
+
+
+def small(found: Measured, **changes: Any) -> Assessment:
+    """With one part only, which is drawn in no time."""
+    others = ("verification", "identification", "retrieval", "angles", "own_angles", "other_angles")
+    return assessment(found, **{**dict.fromkeys(others), "missing": {}, **changes})
+
+
+def differences(measured: dict[str, Measured]) -> dict[str, list[Difference]]:
+    first, second = measured["arcface"], measured["softmax"]
+    names = first.verification.measures()
+    return {
+        "arcface against softmax": [
+            paired(first.verification, second.verification, name) for name in names
+        ]
+    }
+
+
+@pytest.fixture(scope="module")
+def two(measured: dict[str, Measured]) -> dict[str, Assessment]:
+    return {label: assessment(measured[label]) for label in ("arcface", "softmax")}
+
+
+@pytest.fixture(scope="module")
+def folder(
+    two: dict[str, Assessment], measured: dict[str, Measured], tmp_path_factory: Any
+) -> Path:
+    place: Path = tmp_path_factory.mktemp("evaluation")
+    write_evaluation(
+        place,
+        two,
+        title="Two models",
+        command="arcset evaluate runs/a runs/b",
+        note="12 identities were in training.",
+        differences=differences(measured),
+        verdict="The first is better.",
+    )
+    return place
+
+
+@pytest.fixture(scope="module")
+def page(folder: Path) -> str:
+    return (folder / "report.html").read_text(encoding="utf-8")
+
+
+def written(place: Path, assessments: dict[str, Assessment], **options: Any) -> str:
+    write_evaluation(place, assessments, **{"title": "T", "command": "c", **options})
+    return (place / "report.html").read_text(encoding="utf-8")
+
+
+def test_it_is_whole_html(page: str) -> None:
+    found = Page(page)
+    assert found.open == []
+    assert page.startswith("<!DOCTYPE html>")
+    assert len(found.ids) == len(set(found.ids))
+    assert found.tags.count("h1") == 1
+    assert found.tags.count("main") == 1
+
+
+def test_it_is_one_small_file_that_asks_for_nothing(page: str) -> None:
+    assert len(page.encode()) < 1_000_000
+    assert "http://" not in page
+    assert "https://" not in page
+    assert "<script" not in page
+    assert "<link" not in page
+    assert " style=" not in page
+    assert not re.search(r"url\((?!data:)|@import", page)
+    sources = re.findall(r'<img[^>]*\ssrc="([^"]{0,20})', page)
+    assert len(sources) == 6
+    assert all(source.startswith("data:image/png") for source in sources)
+
+
+def test_only_its_own_style_is_allowed(page: str) -> None:
+    style = re.search(r"<style>(.*?)</style>", page, re.DOTALL)
+    assert style is not None
+    digest = base64.b64encode(hashlib.sha256(style[1].encode()).digest()).decode()
+    policy = f"default-src 'none'; img-src data:; style-src 'sha256-{digest}'"
+    assert f'<meta http-equiv="Content-Security-Policy" content="{policy}">' in page
+    assert "prefers-color-scheme: dark" in style[1]
+
+
+def test_everything_is_there_in_order(page: str) -> None:
+    parts = [
+        "<h1>Two models</h1>",
+        "200 samples of 40 identities",
+        "12 identities were in training.",
+        "The first is better.",
+        "The main figures",
+        "Which is better?",
+        "Every measure",
+        "Same or different?",
+        "Who is it, if anyone?",
+        "Search by example</h2>",
+        "Named after a few examples",
+        "How tight classes are",
+        "Not measured",
+        "no validation identities were given",
+        "Make it again",
+        "arcset evaluate runs/a runs/b",
+    ]
+    places = [page.find(part) for part in parts]
+    assert -1 not in places
+    assert places == sorted(places)
+    assert page.count("<strong>What it means</strong>") == 6
+    assert page.count("<strong>When it misleads</strong>") == 6
+
+
+def test_the_pictures_are_files_too(folder: Path) -> None:
+    names = ["angles", "difference", "few_shot", "identification", "retrieval", "verification"]
+    found = sorted((folder / "pictures").iterdir())
+    assert [path.name for path in found] == [f"{name}.png" for name in names]
+    assert all(path.read_bytes().startswith(b"\x89PNG") for path in found)
+
+
+def test_the_same_input_gives_the_same_bytes(
+    folder: Path, two: dict[str, Assessment], measured: dict[str, Measured], tmp_path: Path
+) -> None:
+    write_evaluation(
+        tmp_path,
+        two,
+        title="Two models",
+        command="arcset evaluate runs/a runs/b",
+        note="12 identities were in training.",
+        differences=differences(measured),
+        verdict="The first is better.",
+    )
+    for path in (path for path in folder.rglob("*") if path.is_file()):
+        assert (tmp_path / path.relative_to(folder)).read_bytes() == path.read_bytes()
+
+
+def test_hostile_names_stay_text(measured: dict[str, Measured], tmp_path: Path) -> None:
+    found = {HOSTILE: small(measured["arcface"], missing={HOSTILE: HOSTILE})}
+    page = written(
+        tmp_path,
+        found,
+        title=HOSTILE,
+        command=HOSTILE,
+        note=HOSTILE,
+        verdict=HOSTILE,
+        differences={HOSTILE: [Difference("eer", 0.0, Interval(0.0, 0.0))]},
+    )
+    assert "<script" not in page
+    assert "<img src=x" not in page
+    assert '"quoted"' not in page
+    assert Page(page).open == []
+
+
+def test_one_model_has_cards_and_meanings(measured: dict[str, Measured], tmp_path: Path) -> None:
+    found = measured["arcface"]
+    page = written(tmp_path, {"arcface": assessment(found)})
+    text = "".join(Page(page).text).replace("\xa0", " ")
+    low, high = found.verification.interval("eer")
+    assert f"{100 * found.verification.eer:.1f} %{100 * low:.1f}…{100 * high:.1f}" in text
+    assert "probes of enrolled subjects that find their own first" in text
+    assert 'class="warning"' not in page
+    assert 'class="verdict"' not in page
+    assert 'class="dot' not in page  # nothing to be better than
+
+
+def test_every_measure_is_in_the_table(two: dict[str, Assessment]) -> None:
+    table = all_measures({label: values_of(found) for label, found in two.items()})
+    for label, found in two.items():
+        assert f'<th scope="col">{label}</th>' in table
+        for part in found.results().values():
+            for name, value in part.measures().items():
+                base = name.partition("[")[0]
+                shown = f"{100 * value:.2f}\xa0%"
+                if base in part.in_degrees:
+                    shown = f"{value:.2f}°"
+                elif base == "auc":
+                    shown = f"{value:.4f}"
+                assert math.isnan(value) or shown in table, name
+    assert '<td class="none">–</td>' in table  # a rate beyond the data
+
+
+def test_marks_come_from_paired_draws(measured: dict[str, Measured], bare: Measured) -> None:
+    name = ("verification", "eer")
+    labels = ("arcface", "softmax", "_hidden")
+    values = {label: values_of(assessment(measured[label]))[name] for label in labels}
+    found = marks(values)
+    assert found["arcface"] == "best"
+    close = paired(measured["arcface"].verification, measured["softmax"].verification, "eer")
+    assert (found.get("softmax") == "near") == (not close.shown)
+    without = {**values, "bare": values_of(assessment(bare))[name]}
+    assert "bare" not in marks(without)
+    assert marks({"arcface": values["arcface"]}) == {}
+    assert marks({"a": values["arcface"], "b": values["arcface"]}) == {}
+
+
+def test_main_figures_take_rates_that_all_models_have(measured: dict[str, Measured]) -> None:
+    values = {label: values_of(assessment(measured[label])) for label in ("arcface", "softmax")}
+    table = main_figures(values).replace("\xa0", " ")
+    assert ">TAR at FAR 0.1 %<" in table
+    assert ">rank 1<" in table
+    rates = [
+        rate for rate, tar in measured["arcface"].identification.dir_at_fpir.items() if tar == tar
+    ]
+    assert f">DIR at FPIR {100 * min(rates):g} %<" in table
+
+
+def test_intervals_that_say_little_are_said_to(measured: dict[str, Measured]) -> None:
+    values = values_of(assessment(measured["arcface"]))
+    assert any(v.interval and v.interval.low == v.interval.high for v in values.values())
+    assert "not that none is" in key({"a": values})
+    assert "guesses" not in key({"a": values})
+    few = few_shot(*embeddings(0.2, identities=5), ways=3, episodes=9, intervals=True, draws=9)
+    said = key({"a": values_of(small(measured["arcface"], few_shot=few))})
+    assert "From 5 identities even the intervals are guesses." in said
+
+
+def test_parts_may_be_missing(
+    measured: dict[str, Measured], bare: Measured, tmp_path: Path
+) -> None:
+    few = assessment(
+        bare,
+        verification=None,
+        identification=None,
+        few_shot=None,
+        own_angles=None,
+        other_angles=None,
+        dunn=math.nan,
+        missing={"verification": "there is one sample per identity"},
+    )
+    page = written(tmp_path / "both", {"whole": assessment(measured["arcface"]), "few": few})
+    assert "verification (few)" in page
+    assert "thresholds (whole)" in page
+    assert Page(page).open == []
+    page = written(tmp_path / "few", {"few": few})
+    assert "Same or different?" not in page
+    assert "Without intervals" in page
+    none = Assessment(samples=1, identities=1, dim=2, missing={"all": "one sample"})
+    page = written(tmp_path / "none", {"none": none})
+    assert "one sample" in page
+    assert "<img" not in page
+    assert not (tmp_path / "none" / "pictures").exists()
+
+
+def test_models_of_different_sets_say_so(measured: dict[str, Measured], tmp_path: Path) -> None:
+    first = small(measured["arcface"])
+    second = small(measured["softmax"], samples=100, dim=8)
+    page = written(tmp_path, {"a": first, "b": second})
+    assert "a: 200 samples of 40 identities, 16 dimensions" in page
+    assert "b: 100 samples of 40 identities, 8 dimensions" in page
+
+
+def test_no_assessment_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(OptionError, match="no assessment"):
+        written(tmp_path, {})
+    assert not list(tmp_path.iterdir())
+
+
+KEPT = Realized("FAR", 0.01, 0.4567, Interval(0.005, 0.02), 0.0123, 0.9)
+MISSED = Realized("FPIR", 0.1, 0.5, Interval(0.05, 0.2), 0.3, math.nan, 60, True)
+
+
+def test_thresholds_and_what_they_did(measured: dict[str, Measured], tmp_path: Path) -> None:
+    thresholds = made(0.2)
+    found = small(
+        measured["arcface"],
+        thresholds=thresholds,
+        realized=(KEPT, MISSED),
+    )
+    page = written(tmp_path, {"arcface": found, "softmax": small(measured["softmax"])})
+    for heading in (
+        "Which threshold?",
+        "A cosine as a probability",
+        "What the thresholds did here",
+    ):
+        assert f"<h2>{heading}</h2>" in page
+    assert '<th scope="row">FAR 1 %</th>' in page
+    assert f"<td>{thresholds.for_far(0.01).threshold:.4f}</td>" in page
+    assert ", extrapolated</td>" in page
+    assert "<td>0.5 % to 2 %</td><td>1.23 %</td><td>as expected</td><td>90 %</td>" in page
+    assert "<td>60, extrapolated</td><td>0.5000</td><td>5 % to 20 %</td><td>30 %</td>" in page
+    assert "<td>outside</td><td>–</td>" in page
+    assert (tmp_path / "pictures" / "threshold.png").exists()
+    assert (tmp_path / "pictures" / "probability.png").exists()
+    assert Page(page).open == []
+
+
+def test_thresholds_of_several_models_say_whose_they_are(measured: dict[str, Measured]) -> None:
+    rows = threshold_rows({"a": made(0.2), "b": made(0.3)})
+    assert {row[0].partition(":")[0] for row in rows[1:]} == {"a", "b"}
+    rows = realized_rows({"a": [KEPT], "b": [KEPT, MISSED], "c": []})
+    assert [row[0] for row in rows] == ["to keep", "a: FAR 1 %", "b: FAR 1 %", "b: FPIR 10 %"]
+    assert realized_rows({"a": []}) == []
+
+
+def test_an_assessment_from_embeddings_to_page(tmp_path: Path) -> None:
+    rows, labels = embeddings(0.2)
+    others, names = embeddings(0.2, seed=1)
+    found = assess(rows, labels, validation=(others, names + 1000), draws=20)
+    page = written(tmp_path, {"model": found})
+    assert "What the thresholds did here" in page
+    assert "200 samples of 40 identities" in page
+    assert "Not measured" not in page
+    alone, each = embeddings(0.2, identities=4, each=1)
+    page = written(tmp_path / "alone", {"model": assess(alone, each, draws=20)})
+    assert "expected at least one genuine pair" in page
+    assert Page(page).open == []
