@@ -13,6 +13,8 @@ VERBS = [
     "demo",
     "train",
     "compare",
+    "evaluate",
+    "embed",
     "explain",
     "film",
     "data list",

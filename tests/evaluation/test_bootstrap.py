@@ -19,6 +19,9 @@ class Score(Result):
     rate: dict[float, float]
     turn: float = 0.0
 
+    def table(self):
+        return self.shown("error")
+
 
 def score(error, rate, *, key="k", draws=1000, noise=0.01, seed=0):
     common = np.random.default_rng(99).normal(size=draws)  # what makes a draw hard for everybody

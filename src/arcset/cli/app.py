@@ -12,6 +12,8 @@ import arcset
 from arcset.cli.compare import compare
 from arcset.cli.data import data
 from arcset.cli.demo import demo
+from arcset.cli.embed import embed
+from arcset.cli.evaluate import evaluate
 from arcset.cli.explain import explain
 from arcset.cli.film import film
 from arcset.cli.show import say
@@ -35,6 +37,8 @@ app = typer.Typer(
 app.command()(demo)
 app.command()(train)
 app.command()(compare)
+app.command()(evaluate)
+app.command()(embed)
 app.command()(explain)
 app.command()(film)
 app.add_typer(data, name="data")

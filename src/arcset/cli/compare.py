@@ -11,7 +11,15 @@ import typer
 
 from arcset import training
 from arcset.cli import options as o
-from arcset.cli.show import ProgressBars, comparison_table, print_json, print_table, say, working
+from arcset.cli.show import (
+    ProgressBars,
+    comparison_table,
+    print_json,
+    print_table,
+    print_text,
+    say,
+    working,
+)
 from arcset.files import write_text
 from arcset.pictures import RunView, Story
 from arcset.runs import RunConfig
@@ -32,6 +40,7 @@ def compare(
         Path | None, typer.Option(help="Folder for the runs; runs/compare-DATE-TIME if left out.")
     ] = None,
     classes: o.Classes = None,
+    split: o.SplitFile = None,
     network: o.NetworkOption = "simple",
     dim: o.Dim = 128,
     epochs: o.Epochs = 20,
@@ -56,6 +65,7 @@ def compare(
     config = RunConfig(
         data=data,
         classes=classes,
+        split=split,
         network=network,
         dim=dim,
         epochs=epochs,
@@ -82,6 +92,7 @@ def compare(
                 runs=[RunView(place / f"{spec.folder}-0", spec.label) for spec in specs],
                 comparison=outcome.json(),
                 measures=MEASURES,
+                **outcome.told(),
                 command=shlex.join(["arcset", *sys.argv[1:]]),
             ).write(place)
     if json:
@@ -91,4 +102,9 @@ def compare(
     known = f", classes {classes}" if classes else ""
     title = f"{data}{known}, {network}, {dim} dimensions, {epochs} epochs, {seeds} {plural}"
     print_table(comparison_table(outcome.summary, title))
+    if outcome.verdicts:
+        identities = next(iter(outcome.unseen.values()))[0].identities
+        print_text(f"\nOn {identities} classes never seen, 95 % intervals over classes and seeds:")
+    for verdict in outcome.verdicts:
+        print_text(f"  {verdict.sentence()}")
     say(f"the runs{' and report.html' if report else ''} are in {place}")

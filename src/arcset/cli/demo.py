@@ -71,7 +71,7 @@ def demo(
             training.train(spec.applied(solid)[0], out / spec.folder, **options)
     content = outcome.json()
     write_text(out / "comparison.json", dumps(content, indent=2) + "\n")
-    _draw(out, content, verdict(outcome.summary))
+    _draw(out, outcome, verdict(outcome.summary))
     if json:
         print_json(content)
         return
@@ -83,7 +83,7 @@ def demo(
     say(f"Look around in {out}/report.html; films and stills lie beside it.")
 
 
-def _draw(out: Path, content: dict[str, Any], conclusion: str) -> None:
+def _draw(out: Path, outcome: training.Comparison, conclusion: str) -> None:
     """The report with its stills, and the two films."""
     flat = {spec.label: RunView(out / f"{spec.folder}-0", spec.label) for spec in SPECS}
     solid = [RunView(out / spec.folder, spec.label) for spec in SPHERE]
@@ -92,9 +92,10 @@ def _draw(out: Path, content: dict[str, Any], conclusion: str) -> None:
             title="Eight losses on five digits",
             runs=list(flat.values()),
             others=solid,
-            comparison=content,
+            comparison=outcome.json(),
             measures=MEASURES,
             verdict=conclusion,
+            **outcome.told(),
             command="arcset demo",
             shown=("softmax, no bias", "arcface"),
         ).write(out, separate=True)

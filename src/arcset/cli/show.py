@@ -20,7 +20,15 @@ from rich.text import Text
 
 from arcset.numerics import finite
 
-__all__ = ["ProgressBars", "comparison_table", "print_json", "print_table", "say", "working"]
+__all__ = [
+    "ProgressBars",
+    "comparison_table",
+    "print_json",
+    "print_table",
+    "print_text",
+    "say",
+    "working",
+]
 
 
 def say(text: str) -> None:
@@ -31,6 +39,11 @@ def say(text: str) -> None:
 def print_json(content: Any) -> None:
     """One JSON object on stdout; infinite values and NaN, which JSON lacks, become null."""
     sys.stdout.write(json.dumps(finite(content), indent=2, allow_nan=False) + "\n")
+
+
+def print_text(text: str) -> None:
+    """Plain lines on stdout, as they are."""
+    sys.stdout.write(text + "\n")
 
 
 def print_table(table: Table) -> None:

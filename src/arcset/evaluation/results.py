@@ -2,6 +2,7 @@
 
 import math
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, ClassVar, NamedTuple
@@ -53,7 +54,7 @@ class Replicates:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Result:
+class Result(ABC):
     """Base of the results: a subclass adds its fields and says which of them are measures.
 
     A measure is a field that holds a number, or a dict of numbers by rate or rank. In text the
@@ -68,6 +69,10 @@ class Result:
     in_degrees: ClassVar[frozenset[str]] = frozenset()
 
     replicates: Replicates | None = field(default=None, repr=False, compare=False)
+
+    @abstractmethod
+    def table(self) -> str:
+        """The measures as aligned plain text."""
 
     def measures(self) -> dict[str, float]:
         """Every measure by its name in text."""

@@ -2,14 +2,16 @@
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from matplotlib.figure import Figure
 
 from arcset.errors import InputError
+from arcset.evaluation import Assessment, Difference
 from arcset.pictures import findings, stills
+from arcset.pictures.measures.sections import comparison_section, measure_sections
 from arcset.pictures.report import Section, write_report
 from arcset.pictures.theme import save
 from arcset.pictures.view import RunView
@@ -35,7 +37,8 @@ class Story:
     """One or several runs on the same data, told in pictures.
 
     `runs` are compared with each other; `others` are shown beside them, for instance the same
-    losses in three dimensions.
+    losses in three dimensions. `unseen` are the assessments on the classes held out, by run, and
+    `differences` and `verdicts` what their comparison comes to, as a picture and in words.
     """
 
     title: str
@@ -45,6 +48,9 @@ class Story:
     measures: Mapping[str, str] = field(default_factory=dict)
     verdict: str = ""
     command: str = ""
+    unseen: Mapping[str, Assessment] = field(default_factory=dict)
+    differences: Mapping[str, Sequence[Difference]] = field(default_factory=dict)
+    verdicts: Sequence[tuple[str, str]] = ()  # measure, sentence
     shown: Sequence[str] = ()  # titles of the runs that the interactive view opens with
 
     def pictures(self) -> list[Picture]:
@@ -56,7 +62,8 @@ class Story:
             found.append(self._still("embedding", "In three dimensions", self.others, "sphere"))
         if classifying:
             found.append(self._still("angle", "Own center and nearest other", classifying))
-        if runs[0].unseen is not None and len(runs[0].unseen.class_names) > 1:
+        several = runs[0].unseen is not None and len(runs[0].unseen.class_names) > 1
+        if several and not self.unseen:  # assessments have sections of their own
             found.append(self._still("roc", "Same or different, never seen", runs))
         found += self._no_threshold()
         if classifying and runs[0].unseen is not None:
@@ -93,6 +100,13 @@ class Story:
                 save(figure, out / "pictures" / f"{picture.name}.png")
             meaning, misleads = picture.caption
             sections.append(Section(picture.title, [figure], meaning, misleads, rows))
+        for name, section in self._never_seen().items():
+            if separate:
+                for number, still in enumerate(section.figures):
+                    assert isinstance(still, Figure)
+                    more = f"-{number + 1}" if number else ""
+                    save(still, out / "pictures" / f"unseen-{name}{more}.png")
+            sections.append(section)
         groups = {"compared": [view.title for view in self.runs]}
         if self.others:
             groups["in three dimensions"] = [view.title for view in self.others]
@@ -109,6 +123,17 @@ class Story:
             command=self.command,
         )
         return out / "report.html"
+
+    def _never_seen(self) -> dict[str, Section]:
+        """What is measured on classes held out, and which differences there are real."""
+        found = {
+            name: replace(section, title=f"Never seen: {section.title}")
+            for name, section in measure_sections(self.unseen).items()
+        }
+        for name, section in comparison_section(self.differences).items():
+            rows = [("measure", "on classes never seen"), *self.verdicts]
+            found[name] = replace(section, title="Which differences are real", rows=rows)
+        return found
 
     def _still(
         self, kind: str, title: str, views: Sequence[RunView], name: str | None = None

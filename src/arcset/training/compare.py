@@ -3,18 +3,22 @@
 import math
 import re
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from arcset.data import load_dataset, select
+from arcset.data import selection_for
 from arcset.errors import OptionError
+from arcset.evaluation import Assessment, Difference
 from arcset.losses import loss_options
 from arcset.models import build_model, described
 from arcset.numerics import finite
 from arcset.runs import Run, RunConfig
+from arcset.training.judge import judge_run
 from arcset.training.loop import train
 from arcset.training.measure import MEASURES, measure
 from arcset.training.progress import Watcher
+from arcset.training.verdict import Verdict, verdicts
 
 __all__ = ["Comparison", "LossSpec", "compare"]
 
@@ -76,9 +80,13 @@ def parse_value(text: str) -> bool | int | float | str:
 
 @dataclass
 class Comparison:
-    """The outcome: one entry per run, and mean, lowest and highest over the seeds per loss."""
+    """The outcome: one entry per run, and mean, lowest and highest over the seeds per loss.
+
+    unseen: by loss, each seed's assessment on the classes held out; empty where none were.
+    """
 
     runs: list[dict[str, Any]] = field(default_factory=list)
+    unseen: dict[str, list[Assessment]] = field(default_factory=dict)
 
     @property
     def summary(self) -> dict[str, dict[str, dict[str, float]]]:
@@ -88,15 +96,41 @@ class Comparison:
             ours = [run for run in self.runs if run["loss"] == label]
             found[label] = {}
             for name in (*MEASURES, "seconds"):
-                values = [run[name] for run in ours if run[name] is not None]
+                values = [run[name] for run in ours if run.get(name) is not None]
                 if values:
                     mean = math.fsum(values) / len(values)
                     found[label][name] = {"mean": mean, "low": min(values), "high": max(values)}
         return found
 
+    @cached_property
+    def verdicts(self) -> list[Verdict]:
+        """By measure on the unseen classes: which loss is ahead, and of whom it is shown."""
+        return verdicts(self.unseen)
+
+    def told(self) -> dict[str, Any]:
+        """What a report tells about the classes never seen: the first seed's assessments, the
+        differences between the loss that is ahead in the first verdict and each other, and all
+        verdicts in words."""
+        differences: dict[str, list[Difference]] = {}
+        if self.verdicts:
+            best = self.verdicts[0].best
+            for other in self.unseen:
+                if other != best:
+                    found = [verdict.between(self.unseen, best, other) for verdict in self.verdicts]
+                    differences[f"{best} against {other}"] = found
+        return {
+            "unseen": {label: found[0] for label, found in self.unseen.items()},
+            "differences": differences,
+            "verdicts": [(verdict.title, verdict.sentence()) for verdict in self.verdicts],
+        }
+
     def json(self) -> dict[str, Any]:
         """As one object; infinite values, which JSON lacks, become None."""
-        return {"runs": finite(self.runs), "summary": finite(self.summary)}
+        return {
+            "runs": finite(self.runs),
+            "summary": finite(self.summary),
+            "verdicts": finite([verdict.json() for verdict in self.verdicts]),
+        }
 
 
 def compare(
@@ -117,7 +151,7 @@ def compare(
     if seeds < 1:
         raise OptionError(f"seeds must be at least 1, not {seeds}")
     configs = [spec.applied(config)[0] for spec in specs]
-    selection = select(load_dataset(config.data), config.classes)
+    selection = selection_for(config)
     for spec, chosen in zip(specs, configs, strict=True):
         # A wrong option, or a folder in the way, is found now and not after the first hour.
         build_model(described(chosen, selection.train))
@@ -129,7 +163,12 @@ def compare(
             place = Path(out) / f"{spec.folder}-{seed}"
             seeded = chosen.replace(seed=seed)
             run = train(seeded, place, device=device, force=force, watcher=watcher)
-            measures = measure(run, device=device, selection=selection)
+            unseen = None
+            if selection.unseen is not None and len(selection.unseen.class_names) > 1:
+                judged = judge_run(run, part="unseen", device=device, selection=selection)
+                unseen = judged.assess()
+                comparison.unseen.setdefault(label, []).append(unseen)
+            measures = measure(run, device=device, selection=selection, unseen=unseen)
             comparison.runs.append(_entry(run, label, measures))
     return comparison
 

@@ -1,10 +1,12 @@
 """What a trained run is worth: on the classes it knows, and on those it has never seen."""
 
+from math import isnan
+
 import torch
 from torch import Tensor
 
-from arcset.data import ImageSet, Selection, load_dataset, select, to_tensors
-from arcset.evaluation import dunn_index, verification
+from arcset.data import ImageSet, Selection, selection_of, to_tensors
+from arcset.evaluation import Assessment, dunn_index, retrieval, verification
 from arcset.models import embed, load_model
 from arcset.numerics import unit_rows
 from arcset.runs import Run
@@ -22,15 +24,27 @@ MEASURES = {
     "unseen_auc": "chance that two samples of one unseen class have a higher cosine than two of "
     "different ones; 0.5 is guessing",
     "unseen_eer": "equal error rate of same-or-different on the unseen classes",
+    "unseen_tar": "share of same pairs accepted at the threshold that accepts 1 % of the others, "
+    "on the unseen classes",
+    "unseen_recall": "share of unseen samples whose nearest other one is of their class",
+    "unseen_map": "MAP@R of the unseen samples among each other",
 }
 
 
 def measure(
-    run: Run, *, device: str = "auto", selection: Selection | None = None
+    run: Run,
+    *,
+    device: str = "auto",
+    selection: Selection | None = None,
+    unseen: Assessment | None = None,
 ) -> dict[str, float | None]:
-    """All of `MEASURES` on the complete test part; None where a run has no such thing."""
+    """All of `MEASURES` on the complete test part; None where a run has no such thing.
+
+    `selection` and `unseen`, the data and the assessment on the unseen part, are used where they
+    are known already.
+    """
     if selection is None:
-        selection = select(load_dataset(run.config.data), run.config.classes)
+        selection = selection_of(run)
     place = choose_device(device)
     network, loss = load_model(run)
     network, loss = network.to(place), loss.to(place)
@@ -50,7 +64,16 @@ def measure(
     found["dunn"] = dunn_index(space, labels, trim=None)
     found["dunn_trimmed"] = dunn_index(space, labels, trim=0.95)
     found["dunn_trimmed_unit"] = dunn_index(unit, labels, trim=0.95)
-    if selection.unseen is not None and len(selection.unseen.class_names) > 1:
-        pairs = verification(*embedded(selection.unseen))
+    if selection.unseen is None or len(selection.unseen.class_names) < 2:
+        return found
+    if unseen is not None:
+        pairs, search = unseen.verification, unseen.retrieval
+    else:
+        samples = embedded(selection.unseen)
+        pairs, search = verification(*samples), retrieval(*samples)
+    if pairs is not None:
         found["unseen_auc"], found["unseen_eer"] = pairs.auc, pairs.eer
+        found["unseen_tar"] = None if isnan(pairs.tar_at_far[1e-2]) else pairs.tar_at_far[1e-2]
+    if search is not None:
+        found["unseen_recall"], found["unseen_map"] = search.recall_at[1], search.map_at_r
     return found

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import EngFormatter
 
 from arcset.errors import InputError
 from arcset.evaluation.calibration.reliability import Reliability
@@ -99,7 +100,7 @@ def _counts(axes: Axes, results: Mapping[str, Reliability], models: Mapping[str,
         axes.plot(middle, counts, color=look.colour, ls=look.dash, lw=1, marker=look.marker, ms=3.5)
     highest = max(int(result.counts.max()) for result in results.values())
     axes.set(yscale="log", ylim=(0.5, 3 * highest))
-    axes.yaxis.set_major_formatter("{x:,.0f}")
+    axes.yaxis.set_major_formatter(EngFormatter(sep=""))  # 1M: a million is too wide
     axes.minorticks_off()
     axes.set_ylabel("pairs")
     axes.set_xlabel("probability of being the same")

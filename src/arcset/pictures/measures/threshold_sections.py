@@ -86,11 +86,12 @@ def realized_rows(realized: Mapping[str, Sequence[Realized]]) -> list[list[str]]
 def _probability(
     made: Mapping[str, Thresholds], assessments: Mapping[str, Assessment]
 ) -> dict[str, Section]:
-    """The probability over the cosine."""
+    """Whether probabilities keep what they say, where known, and how they follow the cosine."""
     if not made:
         return {}
-    figure = reliability_picture({}, made, among=list(assessments))
-    captions = CAPTIONS["probability"]
+    kept = {label: a.reliability for label, a in assessments.items() if a.reliability}
+    figure = reliability_picture(kept, made, among=list(assessments))
+    captions = CAPTIONS["reliability" if kept else "probability"]
     return {"probability": Section("A cosine as a probability", [figure], *captions)}
 
 

@@ -1,0 +1,168 @@
+"""`arcset evaluate`: how well an embedding recognizes what it has never seen."""
+
+import shlex
+import sys
+from json import dumps
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from arcset.cli import options as o
+from arcset.cli.show import print_json, print_text, say, working
+from arcset.data import Split
+from arcset.data.embedding_files import SUFFIXES
+from arcset.errors import InputError, OptionError
+from arcset.evaluation import Assessment, Difference, differences
+from arcset.files import write_text
+from arcset.numerics import finite
+from arcset.pictures.measures import write_evaluation
+from arcset.runs import Run
+from arcset.training.judge import PARTS, Judged, judge_file, judge_run
+
+__all__ = ["evaluate"]
+
+
+def evaluate(
+    source: Annotated[
+        Path, typer.Argument(help="Folder of a trained run, or embeddings: .npz or .parquet.")
+    ],
+    data: Annotated[
+        str | None,
+        typer.Argument(
+            help="For a run, another named dataset to judge it on; its own if left out."
+        ),
+    ] = None,
+    part: Annotated[
+        str | None,
+        typer.Option(
+            help=f"Of the run's own data: {', '.join(PARTS)}. Identities held out if left out."
+        ),
+    ] = None,
+    split: Annotated[
+        Path | None,
+        typer.Option(help="For embeddings: judge the split's test identities, tune on validation."),
+    ] = None,
+    validation: Annotated[
+        Path | None,
+        typer.Option(help="For embeddings: a second file, of other identities, for thresholds."),
+    ] = None,
+    against: Annotated[
+        Path | None, typer.Option(help="A second run or file on the same identities, compared.")
+    ] = None,
+    allow_overlap: Annotated[
+        bool,
+        typer.Option(
+            "--allow-overlap", help="Judge identities that were in training, and mark the report."
+        ),
+    ] = False,
+    intervals: Annotated[
+        bool, typer.Option("--intervals/--no-intervals", help="95 % intervals over identities.")
+    ] = True,
+    seed: Annotated[int, typer.Option(help="Of trials, episodes and intervals.")] = 0,
+    out: Annotated[
+        Path | None, typer.Option(help="Folder for the report; RUN/evaluation, FILE-evaluation.")
+    ] = None,
+    device: o.Device = "auto",
+    report: o.Report = True,
+    json: o.Json = False,
+) -> None:
+    """Judge an embedding on identities that took no part in training.
+
+    Verification, identification with unknowns, retrieval, few-shot, angles; with intervals, and
+    with thresholds from validation identities where the data were split that way.
+
+    Example: arcset evaluate runs/orl --against runs/orl-softmax
+    """
+    sources = [source] if against is None else [source, against]
+    if against is not None and not intervals:
+        raise OptionError("--against compares draws of identities: leave out --no-intervals")
+    judged: dict[str, Judged] = {}
+    for path in sources:
+        with working(f"embedding {path}"):
+            found = _judged(path, data, part, split, validation, device)
+        if not allow_overlap:
+            found.refuse_overlap()
+        title = found.title if found.title not in judged else str(path)
+        judged[title] = found
+    _check_alike(judged)
+    assessments: dict[str, Assessment] = {}
+    for title, found in judged.items():
+        with working(f"measuring {title}"):
+            assessments[title] = found.assess(intervals=intervals, seed=seed)
+    first = next(iter(judged))
+    compared = [] if against is None else differences(*assessments.values())
+    place = out or _place(source)
+    note = judged[first].note
+    content: dict[str, Any] = {"note": note, **_content(assessments, compared)}
+    write_text(place / "evaluation.json", dumps(finite(content), indent=2) + "\n")
+    thresholds = assessments[first].thresholds
+    if thresholds is not None:
+        thresholds.save((source if source.is_dir() else place) / "threshold.json")
+    if report:
+        with working("drawing the report"):
+            write_evaluation(
+                place,
+                assessments,
+                title=f"{' against '.join(judged)}: {judged[first].what}",
+                command=shlex.join(["arcset", *sys.argv[1:]]),
+                note=note,
+                differences={" against ".join(judged): compared} if compared else None,
+            )
+    if json:
+        print_json(content)
+        return
+    if note:
+        say(f"NOTE: {note}")
+    for title, assessment in assessments.items():
+        print_text(f"{title}\n\n{assessment.table()}\n")
+    if compared:
+        print_text(f"{' against '.join(judged)}, on the same draws of identities\n")
+    for item in compared:
+        print_text(f"  {item.name:<22}{item.sentence()}")
+    say(f"evaluation.json{' and report.html' if report else ''} are in {place}")
+
+
+def _judged(
+    path: Path,
+    data: str | None,
+    part: str | None,
+    split: Path | None,
+    validation: Path | None,
+    device: str,
+) -> Judged:
+    if path.suffix in SUFFIXES:
+        if data is not None or part is not None:
+            raise OptionError(f"{path} holds embeddings: a dataset or --part is for runs")
+        chosen = None if split is None else Split.load(split)
+        return judge_file(path, split=chosen, validation=validation)
+    if split is not None or validation is not None:
+        raise OptionError("--split and --validation are for files; a run knows its own split")
+    return judge_run(Run.open(path), data, part=part, device=device)
+
+
+def _check_alike(judged: dict[str, Judged]) -> None:
+    first, *others = judged.values()
+    for other in others:
+        ours, theirs = first.embeddings, other.embeddings
+        if ours.class_names != theirs.class_names or len(ours) != len(theirs):
+            raise InputError(
+                f"{first.title} has {len(ours):,} samples of {len(ours.class_names):,} identities, "
+                f"and {other.title} {len(theirs):,} of {len(theirs.class_names):,} or of others; a "
+                "comparison needs the same"
+            )
+
+
+def _content(assessments: dict[str, Assessment], compared: list[Difference]) -> dict[str, Any]:
+    if len(assessments) == 1:
+        return next(iter(assessments.values())).json()
+    return {
+        "models": {title: assessment.json() for title, assessment in assessments.items()},
+        "differences": [item.json() for item in compared],
+    }
+
+
+def _place(source: Path) -> Path:
+    if source.is_dir():
+        return source / "evaluation"
+    return source.with_name(f"{source.stem}-evaluation")

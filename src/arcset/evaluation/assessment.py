@@ -1,0 +1,279 @@
+"""Everything there is to say about one embedding set, in one go."""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from arcset.errors import InputError
+from arcset.evaluation.arrays import (
+    Array,
+    class_numbers,
+    embedding_matrix,
+    normalize_rows,
+    refuse_zero_rows,
+)
+from arcset.evaluation.bootstrap import DRAWS, SEED, Difference, paired
+from arcset.evaluation.calibration import Reliability, Thresholds, make_thresholds
+from arcset.evaluation.geometry import (
+    Angles,
+    angle_samples,
+    angles,
+    dunn_index,
+    silhouette,
+)
+from arcset.evaluation.pairs import Verification, verification
+from arcset.evaluation.realized import (
+    Realized,
+    realized_far,
+    realized_fpir,
+    realized_reliability,
+)
+from arcset.evaluation.results import Result
+from arcset.evaluation.search import (
+    FewShot,
+    Identification,
+    Retrieval,
+    few_shot,
+    identification,
+    retrieval,
+    trial,
+)
+
+__all__ = ["Assessment", "assess", "differences"]
+
+#: What two models are compared in, as far as both have it.
+_COMPARED = (
+    ("verification", ("auc", "eer", "tar_at_far")),
+    ("identification", ("rank", "dir_at_fpir")),
+    ("retrieval", ("recall_at", "map_at_r")),
+    ("few_shot", ("accuracy",)),
+    ("angles", ("intra", "inter")),
+)
+
+_Found = TypeVar("_Found")
+_MOST_WAYS = 20
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Assessment:
+    """What `assess` found. A part that the data cannot answer is None, and `missing` says why.
+
+    samples, identities, dim: size of the set.
+    dunn, dunn_trimmed, silhouette: of unit embeddings; NaN where they are not defined.
+    own_angles, other_angles: of each sample to its class's mean and to the nearest other (N,).
+    thresholds: made from the validation identities; None without these.
+    realized: what those thresholds do on this set, of which they know nothing.
+    reliability: how well their probabilities keep what they say on this set.
+    """
+
+    samples: int
+    identities: int
+    dim: int
+    verification: Verification | None = None
+    identification: Identification | None = None
+    retrieval: Retrieval | None = None
+    few_shot: FewShot | None = None
+    angles: Angles | None = None
+    dunn: float = math.nan
+    dunn_trimmed: float = math.nan
+    silhouette: float = math.nan
+    own_angles: npt.NDArray[np.float64] | None = field(default=None, repr=False)
+    other_angles: npt.NDArray[np.float64] | None = field(default=None, repr=False)
+    thresholds: Thresholds | None = None
+    realized: tuple[Realized, ...] = ()
+    reliability: Reliability | None = None
+    missing: dict[str, str] = field(default_factory=dict)
+
+    def results(self) -> dict[str, Result]:
+        """The parts that there are, by name, in the order in which they are shown."""
+        parts: dict[str, Result | None] = {
+            "verification": self.verification,
+            "identification": self.identification,
+            "retrieval": self.retrieval,
+            "few_shot": self.few_shot,
+            "angles": self.angles,
+        }
+        return {name: part for name, part in parts.items() if part is not None}
+
+    def table(self) -> str:
+        """All parts as plain text."""
+        blocks = [f"{self.samples:,} samples of {self.identities:,} identities, {self.dim}-D"]
+        for name, part in self.results().items():
+            blocks.append(f"{name.replace('_', ' ')}\n{_indented(part.table())}")
+        shape = (
+            ("Dunn index", self.dunn),
+            ("Dunn trimmed", self.dunn_trimmed),
+            ("silhouette", self.silhouette),
+        )
+        lines = [f"{name:<16}{value:>13.4f}" for name, value in shape if not math.isnan(value)]
+        if lines:
+            blocks.append("shape of the classes\n" + _indented("\n".join(lines)))
+        if self.realized:
+            lines = [Realized.heading(), *(item.line() for item in self.realized)]
+            blocks.append("thresholds from validation, used here\n" + _indented("\n".join(lines)))
+        if self.reliability is not None:
+            blocks.append("probabilities, used here\n" + _indented(self.reliability.table()))
+        if self.missing:
+            lines = [f"{name.replace('_', ' ')}: {why}" for name, why in self.missing.items()]
+            blocks.append("not measured\n" + _indented("\n".join(lines)))
+        return "\n\n".join(blocks)
+
+    def json(self) -> dict[str, Any]:
+        """As one object; what is not defined is None."""
+        shape = {"dunn": self.dunn, "dunn_trimmed": self.dunn_trimmed}
+        shape["silhouette"] = self.silhouette
+        return {
+            "samples": self.samples,
+            "identities": self.identities,
+            "dim": self.dim,
+            **{name: part.json() for name, part in self.results().items()},
+            "shape": {
+                name: value if math.isfinite(value) else None for name, value in shape.items()
+            },
+            "realized": [item.json() for item in self.realized],
+            "reliability": None if self.reliability is None else self.reliability.json(),
+            "missing": dict(self.missing),
+        }
+
+
+def assess(
+    embeddings: Array,
+    labels: Array,
+    *,
+    centers: Array | None = None,
+    center_labels: Array | None = None,
+    validation: tuple[Array, Array] | None = None,
+    made_from: dict[str, Any] | None = None,
+    intervals: bool = True,
+    draws: int = DRAWS,
+    seed: int = SEED,
+    enrolled: float = 0.5,
+    shots: int = 1,
+    ways: int = _MOST_WAYS,
+) -> Assessment:
+    """Measure an embedding set in every way that it allows.
+
+    Parameters:
+        embeddings, labels: (N, D) and (N,) integers.
+        centers, center_labels: (C, D) and (C,), the classifier's, for the table of angles.
+        validation: embeddings and labels of *other* identities, to make thresholds from.
+        made_from: what to write into these thresholds about their origin.
+        intervals, draws, seed: 95 % intervals over draws of identities.
+        enrolled: share of the identities that the identification trial enrolls.
+        shots, ways: of few-shot episodes; fewer ways where there are fewer identities.
+
+    Raises `InputError` for arrays that cannot be measured at all, and where validation and
+    evaluation share identities.
+    """
+    matrix = embedding_matrix(embeddings)
+    refuse_zero_rows(matrix)
+    distinct, numbers = class_numbers(labels, len(matrix))
+    missing: dict[str, str] = {}
+    chance: dict[str, Any] = {"intervals": intervals, "draws": draws, "seed": seed}
+
+    def part(name: str, work: Callable[[], _Found]) -> _Found | None:
+        try:
+            return work()
+        except InputError as error:
+            missing[name] = str(error)
+            return None
+
+    def identified() -> Identification:
+        chosen = trial(numbers, enrolled=enrolled, seed=seed)
+        return identification(
+            matrix[chosen.gallery],
+            numbers[chosen.gallery],
+            matrix[chosen.probes],
+            numbers[chosen.probes],
+            **chance,
+        )
+
+    def episodes() -> FewShot:
+        eligible = int((np.bincount(numbers) > shots).sum())
+        if eligible < 2:
+            raise InputError(
+                f"{eligible} of {len(distinct)} identities have {shots + 1} samples, expected two"
+            )
+        return few_shot(matrix, numbers, ways=min(ways, eligible), shots=shots, **chance)
+
+    units = np.array(matrix, dtype=np.float64)
+    normalize_rows(units)
+    spread = part("angle_samples", lambda: angle_samples(matrix, numbers))
+    thresholds = None
+    if validation is not None:
+        thresholds = part("thresholds", lambda: _thresholds(validation, distinct, made_from or {}))
+    searched = part("identification", identified)
+    return Assessment(
+        samples=len(matrix),
+        identities=len(distinct),
+        dim=matrix.shape[1],
+        verification=part("verification", lambda: verification(matrix, numbers, **chance)),
+        identification=searched,
+        retrieval=part("retrieval", lambda: retrieval(matrix, numbers, **chance)),
+        few_shot=part("few_shot", episodes),
+        angles=part(
+            "angles",
+            lambda: angles(
+                matrix, distinct[numbers], centers, center_labels=center_labels, **chance
+            ),
+        ),
+        dunn=_number(part("dunn", lambda: dunn_index(units, numbers, trim=None))),
+        dunn_trimmed=_number(part("dunn_trimmed", lambda: dunn_index(units, numbers, trim=0.95))),
+        silhouette=_number(part("silhouette", lambda: silhouette(matrix, numbers, "cosine"))),
+        own_angles=None if spread is None else spread[0],
+        other_angles=None if spread is None else spread[1],
+        thresholds=thresholds,
+        realized=()
+        if thresholds is None
+        else (
+            *realized_far(thresholds, matrix, numbers),
+            *(() if searched is None else realized_fpir(thresholds, searched)),
+        ),
+        reliability=None
+        if thresholds is None
+        else part("reliability", lambda: realized_reliability(thresholds, matrix, numbers)),
+        missing=missing,
+    )
+
+
+def differences(first: Assessment, second: Assessment) -> list[Difference]:
+    """How much better the first is, measure by measure, on the same draws of identities.
+
+    Measures that one of them lacks are left out. Raises `InputError` as `paired` does.
+    """
+    ours, theirs = first.results(), second.results()
+    found = []
+    for part, wanted in _COMPARED:
+        if part not in ours or part not in theirs:
+            continue
+        values = theirs[part].measures()
+        for name, value in ours[part].measures().items():
+            both = not math.isnan(value + values.get(name, math.nan))
+            if name.partition("[")[0] in wanted and both:
+                found.append(paired(ours[part], theirs[part], name))
+    return found
+
+
+def _thresholds(
+    validation: tuple[Array, Array], distinct: npt.NDArray[Any], made_from: dict[str, Any]
+) -> Thresholds:
+    names = np.unique(np.asarray(validation[1]))
+    shared = np.intersect1d(names, distinct)
+    if len(shared):
+        raise InputError(
+            f"{len(shared)} identities are in validation and evaluation alike, the first "
+            f"{shared[0]}; thresholds chosen on what is reported on promise too much"
+        )
+    return make_thresholds(*validation, made_from=made_from)
+
+
+def _number(value: float | None) -> float:
+    return math.nan if value is None else float(value)
+
+
+def _indented(text: str) -> str:
+    return "\n".join(f"  {line}" if line else line for line in text.splitlines())

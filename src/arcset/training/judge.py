@@ -1,0 +1,228 @@
+"""A run, or a file of embeddings, judged on identities that took no part in its training."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from arcset.data import (
+    Dataset,
+    ImageSet,
+    Selection,
+    Split,
+    load_dataset,
+    overlap,
+    selection_of,
+    to_tensors,
+)
+from arcset.data.embedding_files import EmbeddingSet, read_embeddings
+from arcset.errors import DataError, OptionError
+from arcset.evaluation import Assessment, assess
+from arcset.models import embed, load_model
+from arcset.runs import Run
+from arcset.training.device import choose_device
+
+__all__ = ["PARTS", "Judged", "embed_part", "judge_file", "judge_run"]
+
+PARTS = ("unseen", "validation", "test", "train", "all")
+_WORDS = {
+    "unseen": "identities never seen",
+    "validation": "validation identities",
+    "test": "test images of the training identities",
+    "train": "training images",
+    "all": "all identities",
+}
+
+
+@dataclass(frozen=True, eq=False)
+class Judged:
+    """Embeddings to be judged, and what is known about where they come from.
+
+    title: what it is called. what: which identities these are, in words.
+    origin: what thresholds are made from, for the record.
+    shared: identities that were in training as well; None where nobody knows what was.
+    centers: the classifier's, with the identity of each; None where there are none.
+    """
+
+    title: str
+    embeddings: EmbeddingSet
+    validation: EmbeddingSet | None = None
+    shared: tuple[str, ...] | None = None
+    centers: npt.NDArray[Any] | None = None
+    center_names: tuple[str, ...] = ()
+    what: str = ""
+    origin: dict[str, Any] = field(default_factory=dict)
+
+    def refuse_overlap(self) -> None:
+        """Raise `DataError` where identities were in training."""
+        if self.shared:
+            count, total = len(self.shared), len(self.embeddings.class_names)
+            raise DataError(
+                f"{count:,} of {total:,} identities were in training, for instance "
+                f"{', '.join(self.shared[:3])}: the figures would not be about the unseen; hold "
+                "identities out with `arcset data split`, or go on with --allow-overlap, which "
+                "marks the report"
+            )
+
+    @property
+    def note(self) -> str:
+        """What a reader must know before any figure."""
+        if not self.shared:
+            return ""
+        total = len(self.embeddings.class_names)
+        return (
+            f"{len(self.shared):,} of {total:,} identities were in training: these figures do not "
+            "tell how well the unseen are recognized."
+        )
+
+    def assess(self, **options: Any) -> Assessment:
+        """All measures; thresholds from the validation identities where there are some."""
+        return assess(
+            self.embeddings.embeddings,
+            self.embeddings.labels,
+            **self._centers(),
+            validation=self._validation(),
+            made_from=self.origin,
+            **options,
+        )
+
+    def _validation(self) -> tuple[npt.NDArray[Any], npt.NDArray[np.int64]] | None:
+        """Labels as the evaluation has them, so that a shared identity is seen to be one."""
+        if self.validation is None:
+            return None
+        known = {name: number for number, name in enumerate(self.embeddings.class_names)}
+        numbers = [
+            known.get(name, len(known) + place)
+            for place, name in enumerate(self.validation.class_names)
+        ]
+        return self.validation.embeddings, np.array(numbers, dtype=np.int64)[self.validation.labels]
+
+    def _centers(self) -> dict[str, Any]:
+        """The centers; those of classes that are not evaluated have labels of their own."""
+        if self.centers is None:
+            return {}
+        known = {name: number for number, name in enumerate(self.embeddings.class_names)}
+        labels = [
+            known.get(name, len(known) + place) for place, name in enumerate(self.center_names)
+        ]
+        return {"centers": self.centers, "center_labels": np.array(labels, dtype=np.int64)}
+
+
+def judge_run(
+    run: Run,
+    data: str | None = None,
+    *,
+    part: str | None = None,
+    device: str = "auto",
+    selection: Selection | None = None,
+) -> Judged:
+    """A run on identities of its own data, or on another dataset.
+
+    Of its own data, `part` is one of `PARTS`: by default unseen, where classes were held out. Of
+    another dataset all identities are taken, with the images that held-out classes have in it.
+    Thresholds come from the split's validation part. `selection` saves reading the data again.
+    """
+    selection = selection or selection_of(run)
+    name = part or ("unseen" if selection.unseen is not None else "test")
+    if data is not None and data != run.config.data:
+        if part not in (None, "all"):
+            raise OptionError(
+                f"{part} is a part of {run.config.data}, the run's own data, and not of {data}"
+            )
+        name, images = "all", _whole(load_dataset(data), everything=part == "all")
+    elif name == "all":
+        images = _whole(load_dataset(run.config.data), everything=True)
+    else:
+        images = _part(selection, name)
+    network, loss = load_model(run)
+    place = choose_device(device)
+    network = network.to(place)
+    _check_shape(run, images)
+    validation = selection.validation if name in ("unseen", "test") else None
+    known = selection.train.class_names
+    centers = loss.centers
+    return Judged(
+        title=run.path.name,
+        embeddings=embed_part(network, images, place),
+        validation=None if validation is None else embed_part(network, validation, place),
+        shared=overlap(known, set(np.array(images.class_names)[np.unique(images.labels)].tolist())),
+        centers=None if centers is None else centers.detach().cpu().numpy(),
+        center_names=known,
+        what=f"{data or run.config.data}, {_WORDS[name]}",
+        origin={
+            "run": run.path.name,
+            "data": run.config.data,
+            "part": "validation",
+            "split": None if selection.split is None else selection.split.json(),
+        },
+    )
+
+
+def judge_file(path: Path, *, split: Split | None = None, validation: Path | None = None) -> Judged:
+    """Embeddings from a file; a split, or a second file, says which identities make thresholds."""
+    content = read_embeddings(path)
+    origin: dict[str, Any] = {"file": path.name}
+    tuning, shared = None, None
+    if split is not None:
+        whole = content
+        content = whole.keep(split.test)
+        tuning = whole.keep(split.validation) if split.validation else None
+        shared = overlap(split.train, content.class_names)
+        origin |= {"part": "validation", "split": split.json()}
+    if validation is not None:
+        tuning = read_embeddings(validation)
+        origin |= {"file": validation.name}
+    if tuning is not None and tuning.embeddings.shape[1] != content.embeddings.shape[1]:
+        raise DataError(
+            f"{validation} holds embeddings of {tuning.embeddings.shape[1]} dimensions, and {path} "
+            f"of {content.embeddings.shape[1]}"
+        )
+    what = f"{len(content.class_names):,} identities of {path.name}"
+    return Judged(path.stem, content, tuning, shared, what=what, origin=origin)
+
+
+def embed_part(network: Any, images: ImageSet, device: Any) -> EmbeddingSet:
+    """The embeddings of all images, each with the name of its class."""
+    tensors, labels = to_tensors(images, device)
+    found = embed(network, tensors).cpu().numpy()
+    names: Sequence[str] = np.array(images.class_names)[labels.cpu().numpy()].tolist()
+    return EmbeddingSet.of(found, names)
+
+
+def _part(selection: Selection, name: str) -> ImageSet:
+    if name not in PARTS:
+        raise OptionError(f"part must be one of {', '.join(PARTS)}, not {name!r}")
+    images: ImageSet | None = getattr(selection, name)
+    if images is None:
+        raise OptionError(
+            f"the run has no {name} part: no classes were held out for it; see `arcset data split`"
+        )
+    return images
+
+
+def _whole(dataset: Dataset, *, everything: bool) -> ImageSet:
+    """The images that classes have when held out, see `Dataset.held_out`; or all of them."""
+    if dataset.held_out == "test" and not everything:
+        return dataset.test
+    return ImageSet(
+        np.concatenate([dataset.train.images, dataset.test.images]),
+        np.concatenate([dataset.train.labels, dataset.test.labels]),
+        dataset.class_names,
+    )
+
+
+def _check_shape(run: Run, images: ImageSet) -> None:
+    _, height, width, *colours = images.images.shape
+    shape = (colours[0] if colours else 1, height, width)
+    if run.config.shape is not None and shape != tuple(run.config.shape):
+        raise OptionError(
+            f"the run takes images of {_size(run.config.shape)}, and these are {_size(shape)}"
+        )
+
+
+def _size(shape: Sequence[int]) -> str:
+    channels, height, width = shape
+    return f"{width}×{height} {'RGB' if channels == 3 else 'grey'}"

@@ -1,0 +1,108 @@
+"""Which differences between losses are real, on classes that none of them has seen."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from arcset.evaluation import Assessment, Difference, Result, paired
+
+__all__ = ["JUDGED", "Verdict", "verdicts"]
+
+#: What losses are compared in: part of the assessment, measure, and its name for people.
+JUDGED = (
+    ("verification", "auc", "AUC"),
+    ("verification", "eer", "equal error rate"),
+    ("verification", "tar_at_far[0.01]", "true accepts at 1 % false accepts"),
+    ("identification", "rank[1]", "rank 1 in identification"),
+    ("identification", "dir_at_fpir[0.1]", "found, with 10 % of the unknown taken for somebody"),
+    ("retrieval", "recall_at[1]", "recall@1"),
+    ("retrieval", "map_at_r", "MAP@R"),
+)
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """One measure: who is ahead, and how sure that is.
+
+    means: by loss, the mean over its seeds. best: the loss that is ahead.
+    differences: by other loss, how much better the best is, over draws of identities and seeds.
+    """
+
+    measure: str
+    title: str
+    means: dict[str, float]
+    best: str
+    differences: dict[str, Difference]
+
+    def sentence(self) -> str:
+        """In words: of whom it is shown, by how much, and of whom not."""
+        shown = [
+            f"{label} ({difference.sentence().removeprefix('better ')})"
+            for label, difference in self.differences.items()
+            if difference.shown
+        ]
+        open_ = [label for label, difference in self.differences.items() if not difference.shown]
+        text = f"{self.title}: {self.best} is ahead with {self.means[self.best]:.3f}"
+        if shown:
+            text += f"; shown to be better than {', '.join(shown)}"
+        if open_:
+            text += f"; no difference shown to {', '.join(open_)}"
+        return text + "."
+
+    def between(
+        self, unseen: Mapping[str, Sequence[Assessment]], first: str, second: str
+    ) -> Difference:
+        """How much better one loss is than another in this measure."""
+        if first == self.best:
+            return self.differences[second]
+        part, _, measure = self.measure.partition(".")
+        ours, theirs = (
+            [assessment.results()[part] for assessment in unseen[label]]
+            for label in (first, second)
+        )
+        return paired(ours, theirs, measure)
+
+    def json(self) -> dict[str, Any]:
+        """As one object."""
+        differences = {label: found.json() for label, found in self.differences.items()}
+        return {
+            "measure": self.measure,
+            "means": self.means,
+            "best": self.best,
+            "differences": differences,
+            "sentence": self.sentence(),
+        }
+
+
+def verdicts(unseen: Mapping[str, Sequence[Assessment]]) -> list[Verdict]:
+    """One verdict for each measure that all runs of two or more losses have."""
+    found = []
+    for part, measure, title in JUDGED:
+        results: dict[str, list[Result]] = {}
+        for label, assessments in unseen.items():
+            parts = [assessment.results().get(part) for assessment in assessments]
+            results[label] = [result for result in parts if result is not None]
+        complete = all(
+            len(results[label]) == len(unseen[label])
+            and all(not math.isnan(r.measures().get(measure, math.nan)) for r in results[label])
+            for label in unseen
+        )
+        if len(unseen) < 2 or not complete:
+            continue
+        means = {
+            label: float(np.mean([result.measures()[measure] for result in ours]))
+            for label, ours in results.items()
+        }
+        first = next(iter(results.values()))[0]
+        sign = -1 if measure.partition("[")[0] in first.lower_is_better else 1
+        best = max(means, key=lambda label: sign * means[label])
+        differences = {
+            label: paired(results[best], ours, measure)
+            for label, ours in results.items()
+            if label != best
+        }
+        found.append(Verdict(f"{part}.{measure}", title, means, best, differences))
+    return found

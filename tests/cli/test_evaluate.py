@@ -1,0 +1,116 @@
+"""`arcset evaluate` and `arcset embed` from the outside."""
+
+import json
+
+import numpy as np
+import pytest
+
+from arcset.data.embedding_files import read_embeddings
+from arcset.evaluation import Thresholds
+
+TRAIN = ["train", "mnist-sample", "--dim", "4", "--epochs", "1", "--device", "cpu", "--no-report"]
+
+
+def some_file(path, noise, identities=25, first=0):
+    rng = np.random.default_rng(first)
+    labels = np.repeat(np.arange(identities), 5)
+    means = rng.normal(size=(identities, 16))
+    rows = means[labels] + noise * rng.normal(size=(len(labels), 16))
+    np.savez(path, embeddings=rows, labels=labels + first)
+
+
+def test_from_split_to_report(arcset_command, tmp_path):
+    """What a new user does: split, train, evaluate; then the same embeddings from a file."""
+    split = ["data", "split", "mnist-sample", "--fractions", "0.4,0.3,0.3", "--out", "split.json"]
+    assert arcset_command(*split).code == 0
+    assert arcset_command(*TRAIN, "--split", "split.json", "--out", "runs/a").code == 0
+    done = arcset_command("evaluate", "runs/a", "--device", "cpu", "--json")
+    assert done.code == 0, done.err
+    content = json.loads(done.out)
+    assert content["identities"] == 3
+    assert content["note"] == ""
+    low, high = content["verification"]["intervals"]["auc"]
+    assert low <= content["verification"]["auc"] <= high
+    place = tmp_path / "runs" / "a"
+    assert not (place / "threshold.json").exists()  # three digits are too few to make any from
+    assert "thresholds" in content["missing"]
+    assert json.loads((place / "evaluation" / "evaluation.json").read_text()) == content
+    assert (place / "evaluation" / "report.html").stat().st_size > 10_000
+
+    done = arcset_command("embed", "runs/a", "--out", "all.parquet", "--device", "cpu")
+    assert done.code == 0, done.err
+    assert len(read_embeddings(tmp_path / "all.parquet")) == 5000
+    done = arcset_command(
+        "embed", "runs/a", "--part", "unseen", "--out", "unseen.npz", "--device", "cpu"
+    )
+    assert done.code == 0
+    done = arcset_command("evaluate", "unseen.npz", "--json", "--no-report")
+    assert json.loads(done.out)["verification"]["auc"] == content["verification"]["auc"]
+
+
+def test_thresholds_from_a_second_file(arcset_command, tmp_path):
+    some_file(tmp_path / "test.npz", 0.5)
+    some_file(tmp_path / "tune.npz", 0.5, identities=150, first=1000)
+    done = arcset_command("evaluate", "test.npz", "--validation", "tune.npz", "--out", "judged")
+    assert done.code == 0, done.err
+    assert "thresholds from validation, used here" in done.out
+    made = Thresholds.load(tmp_path / "judged" / "threshold.json")
+    assert made.made_from["identities"] == 150
+    assert made.made_from["file"] == "tune.npz"
+    content = json.loads((tmp_path / "judged" / "evaluation.json").read_text())
+    assert {item["kind"] for item in content["realized"]} == {"FAR", "FPIR"}
+    assert sum(item["kept"] for item in content["realized"]) >= len(content["realized"]) - 1
+    assert (tmp_path / "judged" / "pictures" / "threshold.png").exists()
+
+
+def test_training_identities_are_refused_or_marked(arcset_command, tmp_path):
+    assert arcset_command(*TRAIN, "--out", "runs/b").code == 0
+    done = arcset_command("evaluate", "runs/b", "--device", "cpu")
+    assert done.code == 2
+    assert "10 of 10 identities were in training" in done.err
+    assert not (tmp_path / "runs" / "b" / "evaluation").exists()
+    done = arcset_command(
+        "evaluate", "runs/b", "--device", "cpu", "--allow-overlap", "--no-intervals"
+    )
+    assert done.code == 0
+    assert "NOTE: 10 of 10 identities were in training" in done.err
+    page = (tmp_path / "runs" / "b" / "evaluation" / "report.html").read_text()
+    assert "10 of 10 identities were in training" in page
+
+
+def test_two_models_compared(arcset_command, tmp_path):
+    some_file(tmp_path / "good.npz", 0.3)
+    some_file(tmp_path / "poor.npz", 1.5)
+    done = arcset_command("evaluate", "good.npz", "--against", "poor.npz", "--no-report")
+    assert done.code == 0, done.err
+    assert "good against poor" in done.out
+    line = next(line for line in done.out.splitlines() if line.startswith("  auc "))
+    assert "better by" in line
+    done = arcset_command("evaluate", "good.npz", "--against", "good.npz", "--json", "--no-report")
+    content = json.loads(done.out)
+    assert all(not item["shown"] for item in content["differences"])
+    assert len(content["models"]) == 2
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["evaluate", "nosuch"], "nosuch holds no run"),
+        (["evaluate", "nosuch.npz"], "nosuch.npz does not exist"),
+        (["evaluate", "good.npz", "orl"], "a dataset or --part is for runs"),
+        (["evaluate", "good.npz", "--split", "x.json"], "x.json"),
+        (["evaluate", "good.npz", "--against", "small.npz"], "needs the same"),
+        (["evaluate", "good.npz", "--against", "good.npz", "--no-intervals"], "--no-intervals"),
+        (["evaluate", "nan.npz"], "not finite"),
+        (["embed", "nosuch"], "nosuch holds no run"),
+    ],
+)
+def test_wrong_use(arcset_command, tmp_path, words, message):
+    some_file(tmp_path / "good.npz", 0.3)
+    some_file(tmp_path / "small.npz", 0.3, identities=4)
+    np.savez(tmp_path / "nan.npz", embeddings=np.full((4, 2), np.nan), labels=[0, 0, 1, 1])
+    before = sorted(tmp_path.iterdir())
+    done = arcset_command(*words)
+    assert done.code == 2
+    assert message in done.err
+    assert sorted(tmp_path.iterdir()) == before

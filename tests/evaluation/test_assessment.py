@@ -1,0 +1,133 @@
+"""Everything at once: the parts are those of the functions themselves, and nothing is hidden."""
+
+import itertools
+import json
+
+import numpy as np
+import pytest
+
+from arcset import evaluation as ev
+from arcset.errors import InputError
+from arcset.evaluation.realized import pair_rates
+
+
+def people(identities=30, each=4, noise=0.5, seed=0, first=0):
+    rng = np.random.default_rng(seed)
+    labels = np.repeat(np.arange(identities), each)
+    means = rng.normal(size=(identities, 12))
+    return means[labels] + noise * rng.normal(size=(len(labels), 12)), labels + first
+
+
+@pytest.fixture(scope="module")
+def found():
+    rows, labels = people()
+    return ev.assess(rows, labels, validation=people(60, seed=1, first=1000), draws=200)
+
+
+def test_parts_are_what_the_functions_say(found):
+    rows, labels = people()
+    assert found.verification.auc == ev.verification(rows, labels).auc
+    assert found.retrieval.map_at_r == ev.retrieval(rows, labels).map_at_r
+    assert found.few_shot.accuracy == ev.few_shot(rows, labels, ways=20).accuracy
+    assert found.angles.intra == ev.angles(rows, labels).intra
+    assert found.silhouette == ev.silhouette(rows, labels, "cosine")
+    chosen = ev.trial(labels)
+    alone = ev.identification(
+        rows[chosen.gallery], labels[chosen.gallery], rows[chosen.probes], labels[chosen.probes]
+    )
+    assert found.identification.rank == alone.rank
+    assert found.missing == {}
+    assert (found.samples, found.identities, found.dim) == (120, 30, 12)
+
+
+def test_text_and_json(found):
+    text = found.table()
+    for part in ("verification", "identification", "retrieval", "few shot", "angles", "FAR 0.01"):
+        assert part in text
+    content = json.loads(json.dumps(found.json(), allow_nan=False))
+    assert content["verification"]["intervals"]["auc"][0] <= content["verification"]["auc"]
+    assert content["realized"][0]["kind"] == "FAR"
+
+
+def test_thresholds_from_validation_are_used_as_they_are(found):
+    rows, labels = people()
+    for item in found.realized:
+        if item.kind == "FAR":
+            assert item.threshold == found.thresholds.for_far(item.wanted).threshold
+            far, tar = pair_rates(rows, labels, np.array([item.threshold]))
+            assert (item.seen, item.accepted) == (far[0], tar[0])
+        else:
+            assert item.gallery == found.identification.subjects
+            rates = found.identification.rates_at(item.threshold)
+            assert (item.seen, item.accepted) == rates
+    assert {item.kind for item in found.realized} == {"FAR", "FPIR"}
+
+
+def test_probabilities_are_judged_at_their_prior(found):
+    rows, labels = people()
+    rows = rows / np.linalg.norm(rows, axis=1, keepdims=True)
+    i, j = np.triu_indices(len(rows), 1)
+    same = labels[i] == labels[j]
+    probability = found.thresholds.probability(np.einsum("pd,pd->p", rows[i], rows[j]))
+    weight = np.where(same, 0.5 / same.sum(), 0.5 / (~same).sum())
+    right = (weight * (probability - same) ** 2).sum()
+    assert found.reliability.brier == pytest.approx(right, abs=1e-4)
+    assert "probabilities, used here" in found.table()
+    assert found.json()["reliability"]["brier"] == found.reliability.brier
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_pair_rates_against_a_loop(seed):
+    rows, labels = people(8, 3, noise=1.0, seed=seed)
+    rows = rows / np.linalg.norm(rows, axis=1, keepdims=True)
+    thresholds = np.array([-0.5, 0.1, 0.4, 0.8])
+    counts = {True: [], False: []}
+    for i, j in itertools.combinations(range(len(rows)), 2):
+        counts[labels[i] == labels[j]].append(rows[i] @ rows[j])
+    far, tar = pair_rates(rows, labels, thresholds)
+    np.testing.assert_allclose(far, [np.mean(np.array(counts[False]) >= t) for t in thresholds])
+    np.testing.assert_allclose(tar, [np.mean(np.array(counts[True]) >= t) for t in thresholds])
+
+
+def test_what_the_data_cannot_tell_is_said():
+    rows, labels = people(10, 1)
+    found = ev.assess(rows, labels, intervals=False)
+    assert found.verification is None
+    assert "genuine" in found.missing["verification"]
+    assert {"identification", "retrieval", "few_shot"} <= found.missing.keys()
+    assert found.angles is not None
+    assert "not measured" in found.table()
+    alone = ev.assess(np.eye(3), [0, 0, 0], intervals=False)
+    assert alone.verification is None
+    json.dumps(alone.json(), allow_nan=False)
+
+
+def test_validation_must_be_other_identities():
+    rows, labels = people()
+    found = ev.assess(rows, labels, validation=people(), intervals=False)
+    assert found.thresholds is None
+    assert found.realized == ()
+    assert "30 identities are in validation and evaluation alike" in found.missing["thresholds"]
+
+
+def test_bad_arrays_are_refused():
+    with pytest.raises(InputError, match="not finite"):
+        ev.assess(np.full((4, 2), np.nan), [0, 0, 1, 1])
+    with pytest.raises(InputError, match="all zero"):
+        ev.assess(np.zeros((4, 2)), [0, 0, 1, 1])
+
+
+def test_differences_between_two_models():
+    rows, labels = people(noise=0.3)
+    worse, _ = people(noise=1.5)
+    good, poor = (ev.assess(each, labels, draws=300) for each in (rows, worse))
+    found = {item.name: item for item in ev.differences(good, poor)}
+    assert found["eer"].shown
+    assert found["eer"].gain > 0
+    assert found["recall_at[1]"].shown
+    assert found["intra"].gain > 0  # narrower, in degrees
+    assert found["intra"].degrees
+    back = {item.name: item for item in ev.differences(poor, good)}
+    assert back["eer"].gain == -found["eer"].gain
+    with pytest.raises(InputError, match="other identities"):
+        ev.differences(good, ev.assess(*people(31, noise=0.3), draws=300))

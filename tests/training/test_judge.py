@@ -1,0 +1,100 @@
+"""Runs and files judged on identities that took no part in training."""
+
+import numpy as np
+import pytest
+
+from arcset.data import Split, make_split
+from arcset.data.embedding_files import EmbeddingSet, write_embeddings
+from arcset.errors import DataError, OptionError
+from arcset.runs import Run, RunConfig
+from arcset.training import train
+from arcset.training.judge import judge_file, judge_run
+
+
+@pytest.fixture(scope="module")
+def split_file(tmp_path_factory):
+    path = tmp_path_factory.mktemp("split") / "split.json"
+    names = [str(digit) for digit in range(10)]
+    make_split(names, (0.4, 0.3, 0.3), data="mnist-sample").save(path)
+    return path
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory, split_file):
+    config = RunConfig(
+        data="mnist-sample", split=str(split_file), dim=4, epochs=1, scale=8.0, snapshot=20
+    )
+    return train(config, tmp_path_factory.mktemp("run") / "arc", device="cpu")
+
+
+def test_a_run_is_judged_on_what_was_held_out(run, split_file):
+    split = Split.load(split_file)
+    judged = judge_run(run, device="cpu")
+    assert judged.embeddings.class_names == split.test
+    assert judged.validation.class_names == split.validation
+    assert judged.shared == ()
+    judged.refuse_overlap()
+    assert judged.note == ""
+    found = judged.assess(draws=50)
+    assert found.identities == 3
+    assert "thresholds" in found.missing  # three digits are too few to make any from
+    assert found.angles.w_inter > 0  # of the four training centers
+    assert np.isnan(found.angles.w_ec)  # no class has both a center and test samples
+
+
+def test_identities_of_training_are_refused_and_marked(run):
+    judged = judge_run(run, part="test", device="cpu")
+    assert len(judged.shared) == 4
+    with pytest.raises(DataError, match="4 of 4 identities were in training, for instance "):
+        judged.refuse_overlap()
+    assert "4 of 4 identities were in training" in judged.note
+    assert not np.isnan(judged.assess(intervals=False).angles.w_ec)
+
+
+def test_another_dataset_is_checked_for_shared_identities(run):
+    with pytest.raises(DataError, match="4 of 10"):
+        judge_run(run, "mnist-sample", part="all", device="cpu").refuse_overlap()
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [({"part": "everything"}, "part must be one of"), ({"data": "orl", "part": "test"}, "orl")],
+)
+def test_wrong_parts(run, options, message):
+    with pytest.raises(OptionError, match=message):
+        judge_run(Run.open(run.path), device="cpu", **options)
+
+
+def some_file(path, identities=30, seed=0, dim=8):
+    rng = np.random.default_rng(seed)
+    labels = np.repeat(np.arange(identities), 4)
+    means = rng.normal(size=(identities, dim))
+    rows = means[labels] + 0.4 * rng.normal(size=(len(labels), dim))
+    write_embeddings(path, EmbeddingSet.of(rows.astype(np.float32), [f"p{i}" for i in labels]))
+    return path
+
+
+def test_a_file_with_a_split(tmp_path):
+    path = some_file(tmp_path / "e.npz", identities=200)
+    split = make_split([f"p{i}" for i in range(200)], (0.2, 0.5, 0.3), data="people")
+    judged = judge_file(path, split=split)
+    assert judged.embeddings.class_names == split.test
+    assert judged.validation.class_names == split.validation
+    assert judged.shared == ()
+    found = judged.assess(draws=50)
+    assert found.identities == len(split.test)
+    assert {item.kind for item in found.realized} == {"FAR", "FPIR"}
+    assert found.json()["realized"][0]["wanted"] > 0
+
+
+def test_a_file_with_a_second_one_of_the_same_identities(tmp_path):
+    path = some_file(tmp_path / "e.npz")
+    found = judge_file(path, validation=path).assess(intervals=False)
+    assert found.thresholds is None
+    assert "30 identities are in validation and evaluation alike" in found.missing["thresholds"]
+
+
+def test_a_file_with_a_second_one_of_another_width(tmp_path):
+    one, two = some_file(tmp_path / "a.npz"), some_file(tmp_path / "b.npz", dim=5)
+    with pytest.raises(DataError, match="of 5 dimensions, and .* of 8"):
+        judge_file(one, validation=two)

@@ -1,0 +1,54 @@
+"""Which loss is ahead, and of whom that is shown."""
+
+import numpy as np
+import pytest
+
+from arcset import evaluation as ev
+from arcset.training.verdict import JUDGED, verdicts
+
+
+def judged(noise, seed):
+    rng = np.random.default_rng(0)
+    labels = np.repeat(np.arange(40), 5)
+    means = rng.normal(size=(40, 12))
+    own = np.random.default_rng(seed)
+    return ev.assess(means[labels] + noise * own.normal(size=(200, 12)), labels, draws=200)
+
+
+@pytest.fixture(scope="module")
+def unseen():
+    return {
+        "good": [judged(0.4, 1), judged(0.4, 2)],
+        "same": [judged(0.4, 3), judged(0.4, 4)],
+        "poor": [judged(1.6, 5), judged(1.6, 6)],
+    }
+
+
+def test_every_measure_has_a_verdict(unseen):
+    found = verdicts(unseen)
+    assert [verdict.title for verdict in found] == [title for _, _, title in JUDGED]
+    for verdict in found:
+        assert verdict.best in ("good", "same")
+        assert verdict.differences["poor"].shown
+        assert verdict.differences["poor"].gain > 0
+        assert "shown to be better than poor (by " in verdict.sentence()
+    auc = found[0]
+    other = {"good": "same", "same": "good"}[auc.best]
+    assert auc.means[auc.best] >= auc.means[other]
+    assert auc.json()["sentence"] == auc.sentence()
+
+
+def test_error_rates_are_best_when_low(unseen):
+    eer = next(verdict for verdict in verdicts(unseen) if verdict.measure.endswith("eer"))
+    assert eer.means[eer.best] == min(eer.means.values())
+
+
+def test_between_any_two(unseen):
+    auc = verdicts(unseen)[0]
+    assert auc.between(unseen, "poor", "good").gain < 0
+    assert auc.between(unseen, auc.best, "poor") == auc.differences["poor"]
+
+
+def test_one_loss_alone_has_nothing_to_be_compared_with(unseen):
+    assert verdicts({"good": unseen["good"]}) == []
+    assert verdicts({}) == []
