@@ -50,25 +50,29 @@ class Bins:
         """The bin of each score."""
         return np.searchsorted(self.thresholds, scores, side="right")
 
-    def of_rows(self, rows: SortedRows) -> Callable[[Block], Tensor]:
+    def of_rows(self, rows: SortedRows, height: int, width: int) -> Callable[[Block], Tensor]:
         """A function from a block of `rows` to the bins (rows, columns) of its cosines, int32.
+
+        A block has at most `height` × `width` cosines.
 
         Where thresholds are the scores themselves, cosines must be what they were when scored.
         Otherwise their last bits matter no more than what lies between two thresholds: float32
         products, rounded as `tally` does, have their bin in a table.
         """
         if self.complete and rows.units.dtype == torch.float64:
+            wide = rows.memory(height, width)
 
             def searched(block: Block) -> Tensor:
-                cosines = rounded(rows.cosines(block).numpy())
+                cosines = rounded(rows.cosines(block, wide).numpy())
                 return torch.from_numpy(self.of_scores(cosines).astype(np.int32))
 
             return searched
         rows = replace(rows, units=rows.units.float())
+        memory = rows.memory(height, width)
         table = torch.from_numpy(self.of_scores(cell_values()).astype(np.int32))
 
         def looked_up(block: Block) -> Tensor:
-            cells = to_cells(rows.cosines(block))
+            cells = to_cells(rows.cosines(block, memory))
             return torch.index_select(table, 0, cells.view(-1)).view(cells.shape)
 
         return looked_up

@@ -108,11 +108,14 @@ class SortedRows:
                     yield Block(top, bottom, left, min(left + width, stop), mixed)
             top = bottom
 
-    def cosines(self, block: Block, memory: Tensor | None = None) -> Tensor:
-        """The cosines of a block (rows, columns), in `memory` of at least its size, if given."""
+    def memory(self, height: int, width: int) -> Tensor:
+        """Room for the cosines of any block; fresh memory for each would cost as much as some."""
+        count = len(self.units)
+        return torch.empty(min(height, count) * min(width, count), dtype=self.units.dtype)
+
+    def cosines(self, block: Block, memory: Tensor) -> Tensor:
+        """The cosines of a block (rows, columns), in `memory`."""
         rows, columns = self.units[block.top : block.bottom], self.units[block.left : block.right]
-        if memory is None:
-            return rows @ columns.T
         return torch.mm(rows, columns.T, out=memory[: block.size].view(len(rows), len(columns)))
 
     def kinds(self, block: Block) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:

@@ -95,7 +95,7 @@ def _dense(weights: Floats, rows: SortedRows, bins: Bins) -> tuple[Counts, Float
     genuine = np.zeros((identities, width), dtype=np.int64)
     drawn = torch.from_numpy(weights)
     accepted = torch.zeros(len(weights), len(bins), dtype=torch.float64)
-    bins_of = bins.of_rows(rows)
+    bins_of = bins.of_rows(rows, *BLOCK)
     most = max(1, DENSE_COUNTS // (identities * width))
     top, first = -1, 0
     counts = np.zeros((0, identities, width), dtype=np.int64)  # of the rows of one top
@@ -126,8 +126,8 @@ def _by_marginals(weights: Floats, rows: SortedRows, bins: Bins) -> tuple[Counts
     shape = weights.shape[1], len(bins) + 1
     genuine, impostor = np.zeros(shape, dtype=np.int64), np.zeros(shape, dtype=np.int64)
     start = int((bins.accepted > TAIL_PAIRS).sum())  # the lowest threshold of the tail
-    kept: list[Tensor] = []
-    bins_of = bins.of_rows(rows)
+    kept: list[npt.NDArray[np.int32]] = []
+    bins_of = bins.of_rows(rows, *BLOCK)
     for block in rows.blocks(*BLOCK):
         for found in _kinds(rows, block, bins_of(block)):
             if found.genuine:
@@ -135,17 +135,18 @@ def _by_marginals(weights: Floats, rows: SortedRows, bins: Bins) -> tuple[Counts
                 continue
             _add(impostor, found.left, found.bin)
             _add(impostor, found.right, found.bin)
-            rare = torch.from_numpy(np.flatnonzero(found.bin.numpy() > start))
-            each = (part.expand(found.bin.shape) for part in (found.left, found.right, found.bin))
-            kept.append(torch.stack([part.reshape(-1)[rare] for part in each]))
+            block_shape = found.bin.shape
+            rare = np.unravel_index(np.flatnonzero(found.bin.numpy() > start), block_shape)
+            each = (found.left, found.right, found.bin)
+            kept.append(np.stack([part.expand(block_shape).numpy()[rare] for part in each]))
 
     sizes = rows.sizes().astype(np.float64)
     deviations = weights - 1
-    rate = np.array(bins.accepted) / rows.pair_counts()[1]  # (T,)
+    rate = bins.accepted / rows.pair_counts()[1]  # (T,)
     spread = (deviations @ sizes) ** 2 - deviations**2 @ sizes**2  # dᵀAd, were all accepted
     marginal = _at_least(impostor)  # (I, T)
     accepted = marginal.sum(axis=0) / 2 + deviations @ marginal + spread[:, None] / 2 * rate
-    left, right, bin_ = torch.cat(kept, dim=1).numpy().astype(np.intp)
+    left, right, bin_ = np.concatenate(kept, axis=1).astype(np.intp)
     tail = _weighted(weights, bin_, np.stack((left, right), axis=1), len(bins))
     accepted[:, start:] = _at_least(tail)[:, start:]
     return genuine, accepted

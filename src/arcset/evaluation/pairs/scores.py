@@ -53,8 +53,9 @@ def score_all_pairs(rows: SortedRows) -> tuple[Scores, Scores]:
         filled[kind] += size
         return (genuine, impostor)[kind][filled[kind] - size : filled[kind]]
 
+    memory = rows.memory(*BLOCK)
     for block in rows.blocks(*BLOCK):
-        cosines = rows.cosines(block).numpy()
+        cosines = rows.cosines(block, memory).numpy()
         if block.mixed:
             for kind, chosen in enumerate(rows.kinds(block)):
                 found = rounded(cosines[chosen])

@@ -41,18 +41,18 @@ def to_cells(cosines: Tensor) -> Tensor:
 
 def cell_values() -> npt.NDArray[np.float32]:
     """The cosine that each cell stands for (CELLS,)."""
-    values: npt.NDArray[np.float64] = np.arange(-SPARE, CELLS - SPARE) * STEP - 1.0
+    values = np.arange(-SPARE, CELLS - SPARE, dtype=np.float64) * STEP - 1.0
     return values.clip(-1.0, 1.0).astype(np.float32)
 
 
 def tally_all_pairs(rows: SortedRows) -> tuple[Ranked, Ranked]:
     """Rounded cosines of all pairs of float32 `rows`: those with equal labels, and the others.
 
-    Memory: a block of cosines, and two counters of 34 MB per thread.
+    Memory: a block of cosines, and two counters of 34 MB, and as much while counting, per thread.
     """
     threads = torch.get_num_threads()
     counters = [torch.zeros(2, CELLS, dtype=torch.int64) for _ in range(threads)]
-    memory = torch.empty(BLOCK[0] * BLOCK[1])
+    memory = rows.memory(*BLOCK)
     with ThreadPoolExecutor(threads) as pool:
         for block in rows.blocks(*BLOCK):
             # Counting is a walk of one thread, so that each takes some of the rows.
@@ -65,7 +65,9 @@ def tally_all_pairs(rows: SortedRows) -> tuple[Ranked, Ranked]:
             ]
             used = counters[: len(parts)]
             list(pool.map(_count, used, pieces, [rows] * len(parts), parts))
-    counts = torch.stack(counters).sum(dim=0).numpy()  # (2, CELLS)
+    for counter in counters[1:]:
+        counters[0] += counter
+    counts = counters[0].numpy()  # (2, CELLS)
     counts[:, SPARE] += counts[:, :SPARE].sum(axis=1)
     counts[:, -1 - SPARE] += counts[:, -SPARE:].sum(axis=1)
     values = cell_values()[SPARE:-SPARE]

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from numbers import Real
+from numbers import Integral, Real
 from typing import ClassVar
 
 import numpy as np
@@ -21,7 +21,7 @@ from arcset.evaluation.pairs.curves import (
     roc,
 )
 from arcset.evaluation.pairs.replicates import replicate
-from arcset.evaluation.pairs.sources import Source, choose_source
+from arcset.evaluation.pairs.sources import choose_source
 from arcset.evaluation.results import Replicates, Result
 
 __all__ = ["FARS", "Verification", "verification"]
@@ -113,7 +113,7 @@ def verification(
     For given pairs, and all pairs of up to 20,000 embeddings, cosines are computed in float64 and
     rounded to 2⁻⁴⁰ and to float32; those then equal are ties. All are kept, in 4 bytes per pair.
     For larger sets they are float32 products, rounded to multiples of 2⁻²¹ and counted: memory is
-    about 400 MB beside a float32 copy of the embeddings, whatever the number of pairs.
+    about 500 MB beside a float32 copy of the embeddings, whatever the number of pairs.
 
     Intervals count the pairs once more, by identity, at the thresholds of the curve, or at all
     scores where there are at most 8,192 distinct ones. See `draws` for how, `replicates` for what
@@ -128,10 +128,11 @@ def verification(
         (1.0, 0.0, 1.0)
     """
     rates = _rates(fars)
-    if not (isinstance(draws, int) and draws >= 1):
+    if not (isinstance(draws, Integral) and draws >= 1):
         raise OptionError(f"draws={draws!r} is out of range, expected a number ≥ 1")
     source = choose_source(embeddings, labels, pairs, same)
-    if intervals and source.labels is None:
+    identities = source.labels if intervals else None
+    if intervals and identities is None:
         raise InputError(
             "intervals draw identities anew, which pairs do not tell: give labels as well"
         )
@@ -152,27 +153,20 @@ def verification(
         eer_error=0.0 if source.exact else equal.error,
         curve=roc(genuine, impostor, rejected),
     )
-    if not intervals:
+    if identities is None:
         return result
     bins = Bins.choose(genuine, impostor, result.curve)
     del genuine, impostor  # to be counted again, which needs memory of its own
-    return replace(result, replicates=_replicates(source, result, bins, draws, seed))
-
-
-def _replicates(
-    source: Source, result: Verification, bins: Bins, draws: int, seed: int
-) -> Replicates:
-    labels = source.labels
-    assert labels is not None
-    once = np.ones((1, len(labels)))  # the data itself, for comparison
-    weights = np.concatenate((once, identity_weights(len(labels), draws, seed)))  # (1 + B, I)
+    once = np.ones((1, len(identities)))  # the data itself, for comparison
+    drawn = identity_weights(len(identities), draws, seed)
     values = replicate(
-        source.accepted(weights, bins),
+        source.accepted(np.concatenate((once, drawn)), bins),
         result.measures(),
-        {result.name_of("tar_at_far", far): far for far in result.tar_at_far},
+        {result.name_of("tar_at_far", far): far for far in rates},
         complete=bins.complete,
     )
-    return Replicates(values, len(labels), draw_key(labels, seed, draws))
+    key = draw_key(identities, seed, draws)
+    return replace(result, replicates=Replicates(values, len(identities), key))
 
 
 def _rates(fars: Iterable[float]) -> list[float]:
