@@ -1,0 +1,233 @@
+"""A threshold for a wanted FAR: how many pairs of different identities are taken for the same."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from arcset.errors import InputError
+from arcset.evaluation.arrays import Array
+from arcset.evaluation.calibration.impostors import FEWEST_IDENTITY_PAIRS, ImpostorPairs
+from arcset.evaluation.calibration.prediction import (
+    check_count,
+    check_rate,
+    predicted_rates,
+)
+from arcset.evaluation.results import Interval
+
+__all__ = ["FarThreshold", "PairSpread", "find_far_threshold", "pair_spread", "threshold_for_far"]
+
+
+@dataclass(frozen=True)
+class PairSpread:
+    """The FAR at one threshold, and how alike the decisions on two impostor pairs are.
+
+    Fields:
+        rate: the share of impostor pairs accepted.
+        validation: variance of `rate` between validation sets like this one.
+        identity: covariance of two pairs that share an identity, but no sample.
+        sample: of two that share a sample, the others being of different identities.
+        identities: of two pairs of the same two identities, without a shared sample.
+        sample_identity: of two pairs of the same two identities that share one sample.
+    """
+
+    rate: float
+    validation: float
+    identity: float
+    sample: float
+    identities: float
+    sample_identity: float
+
+    @classmethod
+    def from_json(cls, content: dict[str, Any]) -> "PairSpread":
+        """From values by name; raises `InputError` unless they lie in [0, 1]."""
+        values = {name: float(value) for name, value in content.items()}
+        if not all(0 <= value <= 1 for value in values.values()):  # NaN does not
+            raise InputError("a false accept rate or its variance does not lie in [0, 1]")
+        return cls(**values)
+
+    def test_variance(self, identities: int, samples: int) -> float:
+        """Variance of the FAR over all impostor pairs of a test of that size."""
+        more = samples - 1  # further samples of an identity
+        others = identities - 2  # identities that share just one with a given pair
+        per_pair = (
+            2 * others * samples * (self.sample + more * self.identity)
+            + 2 * more * self.sample_identity
+            + more**2 * self.identities
+            + self.rate * (1 - self.rate)
+        )
+        return per_pair / (identities * (identities - 1) / 2 * samples**2)
+
+
+@dataclass(frozen=True, kw_only=True)
+class FarThreshold:
+    """A threshold for verification, and what to expect of it.
+
+    Fields:
+        threshold: two embeddings are taken for the same identity if their cosine is ≥ threshold.
+        far: the false accept rate wanted.
+        seen: the share of the validation set's impostor pairs that are accepted, ≤ `far`.
+        identities, samples: of the validation set.
+        spread: how the rate varies.
+    """
+
+    threshold: float
+    far: float
+    seen: float
+    identities: int
+    samples: int
+    spread: PairSpread
+
+    def expect(self, identities: int, samples_per_identity: int = 1) -> Interval:
+        """The 95 % prediction interval of the FAR over all impostor pairs of fresh identities.
+
+        It holds the error of the threshold and that of the test. Pairs that share an identity are
+        alike, so it narrows with the number of identities rather than with that of pairs. It does
+        not hold a change of data: fresh identities are meant to come from where the validation
+        identities came from.
+
+        Raises `OptionError` for fewer than two identities or less than one sample.
+        """
+        identities = check_count("identities", identities, least=2)
+        samples = check_count("samples_per_identity", samples_per_identity)
+        shown = identities * (identities - 1) // 2 * samples**2
+        test = self.spread.test_variance(identities, samples)
+        return predicted_rates(self.spread.rate, self.spread.validation, test, shown)
+
+    def table(self) -> str:
+        """The threshold and what to expect, as aligned plain text."""
+        low, high = self.expect(1000)
+        return "\n".join(
+            [
+                f"threshold         {self.threshold:>9.4f}",
+                f"FAR wanted        {self.far:>9.4g}",
+                f"FAR seen          {self.seen:>9.4g}",
+                f"fresh identities  [{low:.3g}, {high:.3g}]  (1000 identities, 95 %)",
+                f"made from         {self.identities:>9,} identities, {self.samples:,} samples",
+            ]
+        )
+
+    def json(self) -> dict[str, Any]:
+        """The fields as JSON knows them."""
+        return {**vars(self), "spread": vars(self.spread)}
+
+    @classmethod
+    def from_json(cls, content: dict[str, Any]) -> "FarThreshold":
+        """What `json` gave; raises `InputError` where the numbers make no sense."""
+        return cls(**{**content, "spread": PairSpread.from_json(content["spread"])})
+
+
+def threshold_for_far(embeddings: Array, labels: Array, far: float) -> FarThreshold:
+    """The lowest threshold that accepts at most a share `far` of the impostor pairs.
+
+    To be made from *validation* identities: neither trained on, nor reported on afterwards.
+
+    Parameters:
+        embeddings: (N, D), numpy or torch, any float type, no row all zero.
+        labels: (N,) integers, at least two identities.
+        far: the wanted rate, in (0, 1).
+
+    Accepted are cosines ≥ threshold, which lies halfway between the lowest cosine that is accepted
+    and the next, so that ties are accepted or rejected together. Of very large sets only the
+    highest four million cosines are looked at; a threshold never lies below these.
+
+    Raises `InputError` for embeddings or labels as `verification` does, and where the validation
+    set cannot support the rate, that is, where the accepted pairs come from fewer than ten pairs of
+    identities. Raises `OptionError` for a rate out of range.
+
+        >>> points = np.random.default_rng(0).normal(size=(120, 16))
+        >>> found = threshold_for_far(points, np.arange(120) // 2, far=0.01)
+        >>> round(found.threshold, 2), found.seen <= 0.01
+        (0.56, True)
+        >>> low, high = found.expect(identities=500)
+        >>> low < 0.01 < high
+        True
+    """
+    far = check_rate("far", far)
+    return find_far_threshold(ImpostorPairs.of(embeddings, labels), far)
+
+
+def find_far_threshold(pairs: ImpostorPairs, far: float) -> FarThreshold:
+    """As `threshold_for_far`, from impostor pairs."""
+    allowed = int(far * pairs.count)
+    if (allowed + 1) / pairs.count <= far:  # 0.29 · 100 is below 29 in floating point
+        allowed += 1
+    elif allowed / pairs.count > far:
+        allowed -= 1
+    accepted = pairs.whole_ties(min(allowed, len(pairs.cosines)))
+    support = pairs.support(accepted)
+    if support < FEWEST_IDENTITY_PAIRS:
+        raise InputError(
+            f"FAR {far:g} is more than {len(pairs.sizes)} validation identities can support: the"
+            f" threshold would rest on {support} pairs of identities, expected at least"
+            f" {FEWEST_IDENTITY_PAIRS}"
+        )
+    spread = pair_spread(pairs, accepted)
+    return FarThreshold(
+        threshold=pairs.threshold(accepted),
+        far=far,
+        seen=spread.rate,
+        identities=len(pairs.sizes),
+        samples=len(pairs.identity),
+        spread=spread,
+    )
+
+
+def pair_spread(pairs: ImpostorPairs, accepted: int) -> PairSpread:
+    """How the FAR varies where the first `accepted` pairs are accepted.
+
+    The FAR is a mean over pairs (a U-statistic of order 2, or at the level of samples, nested in
+    identities, of order 2 in both). Its variance is a sum of the covariances of pairs that share
+    something, each times how often that occurs; each covariance is a mean over all such pairs of
+    pairs in the validation set. Without further samples of an identity, these count as copies.
+    """
+    count = len(pairs.sizes)
+    first, second = (rows[:accepted].astype(np.intp) for rows in (pairs.first, pairs.second))
+    sample = np.concatenate((first, second))
+    other = pairs.identity[np.concatenate((second, first))]
+    keys, hits = np.unique(sample * count + other, return_counts=True)  # sample, other identity
+    sample, other = np.divmod(keys, count)
+    joint, places = np.unique(pairs.identity[sample] * count + other, return_inverse=True)
+    met = np.bincount(places, weights=hits)  # between two identities, in either order
+    owner = joint // count
+    by_sample = np.bincount(sample, weights=hits)
+    by_identity = np.bincount(owner, weights=met)
+
+    # Sums of products of two decisions, by what the two pairs share; and how many there are.
+    hits = hits.astype(np.float64)
+    one_sample = (by_sample**2).sum() - (hits**2).sum()
+    one_identity = (by_identity**2).sum() - (met**2).sum() - one_sample
+    two_with_sample = (hits**2 - hits).sum()
+    two = (met**2).sum() - 2 * (hits**2).sum() + hits.sum()
+
+    n = pairs.sizes.astype(np.float64)
+    rest = n.sum() - n
+    apart = rest**2 - ((n**2).sum() - n**2)  # two others of different identities
+    again = n**2 - n
+    numbers = (
+        float((again * apart).sum()),
+        float((n * apart).sum()),
+        float((again * (again.sum() - again)).sum()),
+        float((n * (again.sum() - again)).sum()),
+    )
+    rate = accepted / pairs.count
+    single = rate * (1 - rate)
+    shared_sample = _covariance(one_sample, numbers[1], rate, 0.0)
+    covariances = (
+        _covariance(one_identity, numbers[0], rate, shared_sample),
+        shared_sample,
+        _covariance(two, numbers[2], rate, single),
+        _covariance(two_with_sample, numbers[3], rate, single),
+    )
+    # Two pairs of the same identities without a shared sample are met in both orders.
+    times = (numbers[0], numbers[1], numbers[2] / 2, numbers[3])
+    total = sum(c * t for c, t in zip(covariances, times, strict=True)) + pairs.count * single
+    return PairSpread(rate, total / float(pairs.count) ** 2, *covariances)
+
+
+def _covariance(
+    products: np.float64 | npt.NDArray[np.float64], number: float, rate: float, unknown: float
+) -> float:
+    """The mean product less the squared rate; `unknown` where there are no such pairs of pairs."""
+    return max(float(products) / number - rate**2, 0.0) if number else unknown

@@ -1,0 +1,122 @@
+"""FAR thresholds and covariances of pairs, against loops over pairs of pairs."""
+
+import json
+from itertools import combinations
+
+import numpy as np
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from arcset.errors import InputError, OptionError
+from arcset.evaluation.calibration import FarThreshold, threshold_for_far
+from arcset.evaluation.calibration.far import PairSpread, pair_spread
+from arcset.evaluation.calibration.impostors import ImpostorPairs
+
+
+def impostor_cosines(points, labels):
+    units = points / np.linalg.norm(points, axis=1, keepdims=True)
+    return {
+        (i, j): float(np.float32(round(float(units[i] @ units[j]), 12)))
+        for i, j in combinations(range(len(units)), 2)
+        if labels[i] != labels[j]
+    }
+
+
+@given(
+    st.lists(st.tuples(st.integers(-3, 3), st.integers(-3, 3)), min_size=12, max_size=20),
+    st.sampled_from([0.05, 0.1, 0.29, 0.5, 0.9]),
+)
+def test_the_threshold_is_the_lowest_that_keeps_the_rate(rows, far):
+    points = np.array(rows, dtype=float)
+    assume(points.any(axis=1).all())
+    labels = np.arange(len(points)) // 2
+    cosines = np.array(list(impostor_cosines(points, labels).values()))
+    try:
+        found = threshold_for_far(points, labels, far)
+    except InputError:
+        return
+    assert found.seen == np.mean(cosines >= found.threshold) <= far
+    below = cosines[cosines < found.threshold]
+    if len(below):
+        assert np.mean(cosines >= below.max()) > far
+
+
+def test_covariances_are_means_over_pairs_of_pairs():
+    labels = np.array([0, 0, 0, 1, 1, 2, 2, 3, 4, 4])
+    points = np.random.default_rng(0).normal(size=(10, 2))
+    pairs = ImpostorPairs.of(points, labels)
+    cosines = impostor_cosines(points, labels)
+    spread = pair_spread(pairs, 14)
+    accepted = {key: value >= pairs.threshold(14) for key, value in cosines.items()}
+    rate = np.mean(list(accepted.values()))
+    products = {name: [] for name in ("identity", "sample", "identities", "sample_identity")}
+    for first in accepted:
+        for second in accepted:
+            samples = len(set(first) & set(second))
+            shared = len({labels[i] for i in first} & {labels[i] for i in second})
+            kind = {(1, 0): "identity", (1, 1): "sample", (2, 0): "identities"}
+            kind |= {(2, 1): "sample_identity"}
+            if (shared, samples) in kind:
+                products[kind[shared, samples]].append(accepted[first] * accepted[second])
+    total = len(accepted) * rate * (1 - rate)
+    for name, found in products.items():
+        covariance = max(np.mean(found) - rate**2, 0)
+        assert getattr(spread, name) == pytest.approx(covariance, abs=1e-12)
+        total += len(found) * covariance
+    assert spread.rate == rate
+    assert spread.validation == pytest.approx(total / len(accepted) ** 2, abs=1e-12)
+
+
+def test_a_test_like_the_validation_set_has_its_variance():
+    """Identities of equal size: the count of pairs of pairs and the formula must agree."""
+    labels = np.arange(40) // 4
+    points = np.random.default_rng(1).normal(size=(40, 3))
+    spread = pair_spread(ImpostorPairs.of(points, labels), 100)
+    assert spread.test_variance(10, 4) == pytest.approx(spread.validation, rel=1e-12)
+
+
+def test_single_samples_are_copied_for_all_we_know():
+    points = np.random.default_rng(2).normal(size=(40, 3))
+    spread = pair_spread(ImpostorPairs.of(points, np.arange(40)), 100)
+    assert spread.test_variance(40, 5) == pytest.approx(spread.test_variance(40, 1))
+
+
+def test_the_interval_narrows_with_identities():
+    points = np.random.default_rng(3).normal(size=(200, 8))
+    found = threshold_for_far(points, np.arange(200) // 2, 0.01)
+    widths = [high - low for low, high in (found.expect(n) for n in (20, 100, 1000))]
+    assert widths == sorted(widths, reverse=True)
+    low, high = found.expect(100, samples_per_identity=3)
+    assert 0 <= low < found.seen < high <= 1
+    assert PairSpread(0.5, 0, 0, 0, 0, 0).test_variance(2, 1) == 0.25
+
+
+def test_round_trip_table_and_bad_input():
+    points, labels = np.random.default_rng(4).normal(size=(80, 8)), np.arange(80) // 2
+    found = threshold_for_far(points, labels, 0.05)
+    assert FarThreshold.from_json(json.loads(json.dumps(found.json()))) == found
+    assert "FAR wanted" in found.table()
+    for far in (0, 1, -0.1, float("nan"), "0.1", True):
+        with pytest.raises(OptionError, match="expected a rate between 0 and 1"):
+            threshold_for_far(points, labels, far)
+    with pytest.raises(InputError, match=r"FAR 0\.0001 is more than 40 validation identities"):
+        threshold_for_far(points, labels, 1e-4)
+    with pytest.raises(InputError, match="one identity"):
+        threshold_for_far(points, np.ones(80, int), 0.1)
+    with pytest.raises(InputError, match="not finite"):
+        threshold_for_far(points * np.nan, labels, 0.1)
+    with pytest.raises(OptionError, match="identities=1"):
+        found.expect(1)
+
+
+def test_few_kept_pairs_give_the_same_threshold():
+    points, labels = np.random.default_rng(5).normal(size=(400, 16)), np.arange(400) // 2
+    everything = ImpostorPairs.of(points, labels)
+    few = ImpostorPairs.of(points, labels, most=5000)
+    kept = len(few.cosines)
+    assert 2000 < kept < 6000 < everything.count == few.count
+    np.testing.assert_array_equal(few.cosines, everything.cosines[:kept])
+    assert few.threshold(1000) == everything.threshold(1000)
+    assert few.threshold(kept) == few.floor <= few.cosines[-1]
+    assert everything.threshold(everything.count) == -1.0

@@ -1,0 +1,215 @@
+"""FPIR against enumeration of every gallery, and the thresholds made from it."""
+
+import json
+import math
+from itertools import combinations, product
+
+import numpy as np
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from arcset.errors import InputError, OptionError
+from arcset.evaluation.calibration import FpirThreshold, threshold_for_fpir
+from arcset.evaluation.calibration.curve import BetaBinomial, GalleryCurve, gallery_sizes
+from arcset.evaluation.calibration.impostors import ImpostorPairs
+from arcset.evaluation.calibration.spread import OpenSet
+
+LABELS = np.array([0, 0, 0, 1, 1, 2, 3, 3, 4, 4])
+
+
+def random_points(seed, count=10, dim=3):
+    return np.random.default_rng(seed).normal(size=(count, dim))
+
+
+def cosine_table(points):
+    units = points / np.linalg.norm(points, axis=1, keepdims=True)
+    return np.array([[float(np.float32(round(float(a @ b), 12))) for b in units] for a in units])
+
+
+def reference_fpir(points, labels, threshold, gallery, samples):
+    """Every probe, every gallery of other identities, every choice of samples: who is accepted?"""
+    cosines = cosine_table(points)
+    rates = []
+    for probe in range(len(points)):
+        others = [
+            np.flatnonzero(labels == label)
+            for label in np.unique(labels)
+            if label != labels[probe] and (labels == label).sum() >= samples
+        ]
+        of_galleries = []
+        for chosen in combinations(others, gallery):
+            choices = product(*(combinations(rows, samples) for rows in chosen))
+            best = [max(cosines[probe, j] for row in rows for j in row) for rows in choices]
+            of_galleries.append(np.mean(np.array(best) >= threshold))
+        rates.append(np.mean(of_galleries))
+    return float(np.mean(rates))
+
+
+@pytest.mark.parametrize("samples", [1, 2])
+@pytest.mark.parametrize("gallery", [1, 2, 3])
+def test_the_rate_is_the_mean_over_all_galleries(gallery, samples):
+    for seed in range(4):
+        points = random_points(seed)
+        pairs = ImpostorPairs.of(points, LABELS)
+        for accepted in (0, 1, 3, 8, 15, 30, pairs.count):
+            threshold = pairs.threshold(accepted)
+            wanted = reference_fpir(points, LABELS, threshold, gallery, samples)
+            assert OpenSet(pairs, accepted, samples).rate(gallery) == pytest.approx(
+                wanted, abs=1e-12
+            )
+
+
+def test_the_largest_gallery_is_the_one_of_all_others():
+    points = random_points(1)
+    pairs = ImpostorPairs.of(points, LABELS)
+    for accepted in (2, 10, 25):
+        wanted = reference_fpir(points, LABELS, pairs.threshold(accepted), 4, 1)
+        assert OpenSet(pairs, accepted).rate(4) == pytest.approx(wanted, abs=1e-12)
+
+
+def test_many_matches_agree_with_binomial_coefficients():
+    """One sample per identity: C(M − x, G)/C(M, G), for every x there is."""
+    points = np.random.default_rng(0).normal(size=(60, 4))
+    pairs = ImpostorPairs.of(points, np.arange(60))
+    cosines = cosine_table(points)
+    np.fill_diagonal(cosines, -2)
+    for accepted in (5, 200, 900, 1700):
+        matching = (cosines >= pairs.threshold(accepted)).sum(axis=1)
+        for gallery in (1, 7, 30, 59):
+            missed = [math.comb(59 - x, gallery) / math.comb(59, gallery) for x in matching]
+            state = OpenSet(pairs, accepted)
+            np.testing.assert_allclose(state.matches.missed(gallery), missed, atol=1e-12)
+            about = state.matches.about_missed(gallery)
+            few = matching <= 30
+            np.testing.assert_allclose(about[few], np.array(missed)[few], atol=0.03)
+
+
+def test_both_is_the_chance_that_two_probes_meet_the_same_gallery():
+    """With every gallery enumerated; `both` uses all pairs of probes in identities of up to 3."""
+    labels = np.repeat(np.arange(8), 2)
+    points = random_points(3, 16, 2)
+    pairs = ImpostorPairs.of(points, labels)
+    cosines = cosine_table(points)
+    threshold = pairs.threshold(pairs.whole_ties(12))
+    found = []
+    for a in range(8):
+        others = [b for b in range(8) if b != a]
+        for chosen in combinations(others, 2):
+            for rows in product(*((2 * b, 2 * b + 1) for b in chosen)):
+                hits = cosines[2 * a : 2 * a + 2, list(rows)] >= threshold
+                found += [hits.any(axis=1).all()]
+    assert OpenSet(pairs, pairs.whole_ties(12)).spread(2).both == pytest.approx(
+        np.mean(found), abs=5e-3
+    )
+
+
+@settings(max_examples=40)
+@given(st.lists(st.tuples(st.integers(-3, 3), st.integers(-3, 3)), min_size=12, max_size=16))
+def test_the_threshold_is_the_lowest_and_splits_no_ties(rows):
+    points = np.array(rows, dtype=float)
+    assume(points.any(axis=1).all())
+    labels = np.arange(len(points)) // 2
+    cosines = cosine_table(points)
+    try:
+        found = threshold_for_fpir(points, labels, 0.5, 2)
+    except InputError:
+        return
+    assert found.seen <= 0.5
+    apart = labels[:, None] != labels
+    assert found.seen == pytest.approx(
+        reference_fpir(points, labels, found.threshold, 2, 1), abs=1e-12
+    )
+    below = cosines[apart & (cosines < found.threshold)]
+    if len(below):  # one tie more would be too many
+        assert reference_fpir(points, labels, below.max(), 2, 1) > 0.5 - 1e-12
+
+
+def test_order_and_names_of_identities_do_not_matter():
+    points = np.random.default_rng(2).normal(size=(120, 8))
+    labels = np.arange(120) // 3
+    order = np.random.default_rng(3).permutation(120)
+    found = threshold_for_fpir(points, labels, 0.1, 10)
+    again = threshold_for_fpir(points[order] * 3, 1000 - 7 * labels[order], 0.1, 10)
+    assert again.threshold == found.threshold
+    assert again.seen == pytest.approx(found.seen, abs=1e-12)
+
+
+def test_rates_fall_with_the_threshold_and_rise_with_the_gallery():
+    points = np.random.default_rng(4).normal(size=(200, 8))
+    labels = np.arange(200) // 2
+    pairs = ImpostorPairs.of(points, labels)
+    rates = np.array(
+        [
+            [OpenSet(pairs, accepted).rate(gallery) for gallery in (1, 5, 30, 99)]
+            for accepted in (20, 40, 100, 400, 2000)
+        ]
+    )
+    assert (np.diff(rates, axis=0) > 0).all()
+    assert (np.diff(rates, axis=1) > 0).all()
+    thresholds = [threshold_for_fpir(points, labels, 0.1, g).threshold for g in (2, 20, 99, 150)]
+    assert thresholds == sorted(thresholds)
+
+
+def test_extrapolation_passes_through_what_was_measured():
+    model = BetaBinomial.through(0.002, 0.2, 299)
+    assert model.rate(1) == pytest.approx(0.002)
+    assert model.rate(299) == pytest.approx(0.2)
+    assert model.rate(1500) < 1 - (1 - 0.2) ** (1500 / 299)  # some probes are never accepted
+    assert model.slope(300) == pytest.approx(model.rate(300) - model.rate(299), rel=1e-6)
+    assert BetaBinomial(0.01, math.inf).rate(2) == pytest.approx(1 - 0.99**2)
+    assert BetaBinomial.through(0.0, 0.0, 10).rate(100) == 0.0
+    points = np.random.default_rng(5).normal(size=(100, 6))
+    found = threshold_for_fpir(points, np.arange(100) // 2, 0.3, 100)
+    assert found.extrapolated
+    assert found.seen <= 0.3
+    assert not threshold_for_fpir(points, np.arange(100) // 2, 0.3, 49).extrapolated
+    assert found.curve.at(50).rate == pytest.approx(found.curve.at(49).rate, rel=0.05)
+
+
+def test_the_interval_narrows_with_the_test_and_widens_with_alike_probes():
+    points = np.random.default_rng(6).normal(size=(300, 8))
+    found = threshold_for_fpir(points, np.arange(300) // 3, 0.1, 20)
+    widths = [high - low for low, high in (found.expect(n) for n in (20, 200, 2000))]
+    assert widths == sorted(widths, reverse=True)
+    low, high = found.expect(200)
+    assert 0 <= low < found.seen < high <= 1
+    assert low * 200 == pytest.approx(round(low * 200))
+    few, many = found.expect(50), found.expect(50, probes_per_identity=4)
+    assert many.high - many.low < few.high - few.low
+    assert found.expect(200, gallery=99).high > high
+
+
+def test_round_trip_and_table():
+    points = np.random.default_rng(7).normal(size=(120, 8))
+    found = threshold_for_fpir(points, np.arange(120) // 2, 0.2, 30)
+    again = FpirThreshold.from_json(json.loads(json.dumps(found.json())))
+    assert again.threshold == found.threshold
+    assert again.expect(100) == found.expect(100)
+    assert "FPIR wanted" in found.table()
+    assert GalleryCurve.from_json(found.curve.json()).json() == found.curve.json()
+
+
+def test_gallery_sizes_end_with_the_largest():
+    assert gallery_sizes(1) == [1]
+    assert gallery_sizes(299, 100, 5000) == [1, 2, 4, 8, 16, 32, 64, 100, 128, 256, 299]
+
+
+def test_bad_input_is_refused_in_one_sentence():
+    points, labels = random_points(0, 40), np.arange(40) // 2
+    with pytest.raises(OptionError, match="fpir=0"):
+        threshold_for_fpir(points, labels, 0, 10)
+    with pytest.raises(OptionError, match="gallery=0"):
+        threshold_for_fpir(points, labels, 0.1, 0)
+    with pytest.raises(OptionError, match=r"samples=1\.5"):
+        threshold_for_fpir(points, labels, 0.1, 10, samples=1.5)
+    with pytest.raises(InputError, match="one identity"):
+        threshold_for_fpir(points, np.zeros(40, int), 0.1, 10)
+    with pytest.raises(InputError, match="0 identities have at least 3 samples"):
+        threshold_for_fpir(points, labels, 0.1, 10, samples=3)
+    with pytest.raises(InputError, match="all zero in row 0"):
+        threshold_for_fpir(points * 0, labels, 0.1, 10)
+    with pytest.raises(InputError, match="pairs of identities, expected at least 10"):
+        threshold_for_fpir(points, labels, 0.001, 10)
+    with pytest.raises(OptionError, match="unknown=0"):
+        threshold_for_fpir(points, labels, 0.5, 3).expect(0)
