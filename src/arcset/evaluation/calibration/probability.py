@@ -1,0 +1,191 @@
+"""From a cosine to the probability that two embeddings belong to the same identity."""
+
+from dataclasses import dataclass
+from typing import Any, overload
+
+import numpy as np
+import numpy.typing as npt
+from scipy.special import expit
+
+from arcset.errors import InputError
+from arcset.evaluation.arrays import Array, as_array, check_choice
+from arcset.evaluation.calibration.prediction import check_rate
+
+__all__ = ["METHODS", "Calibration", "calibrate", "checked_pairs"]
+
+METHODS = ("isotonic", "logistic")
+MOST_FITTED = 2**16  # pairs in a logistic fit one by one; beyond, they are joined by cosine
+MOST_KNOTS = 256
+
+Floats = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """A rising function from cosines to probabilities.
+
+    Fields:
+        method: `isotonic`, straight lines between knots; or `logistic`, 1/(1 + e^−(a + b·cosine)).
+        prior: the share of genuine pairs at which the probability holds. A pair that was equally
+            likely to be genuine or not before its cosine was seen has prior 0.5.
+        knots: for isotonic, rising cosines and their probabilities; for logistic (a, b).
+    """
+
+    method: str
+    prior: float
+    knots: tuple[tuple[float, ...], tuple[float, ...]] | tuple[float, float]
+
+    @overload
+    def probability(self, cosine: float) -> float: ...
+    @overload
+    def probability(self, cosine: npt.NDArray[Any]) -> Floats: ...
+    def probability(self, cosine: Any) -> Any:
+        """The probability that two embeddings of that cosine show the same identity.
+
+        Takes a number or an array; the result lies in (0, 1) and never falls as cosines rise.
+        """
+        values = np.asarray(cosine, dtype=np.float64)
+        if self.method == "isotonic":
+            found = np.interp(values, *self.knots)
+        else:
+            intercept, slope = np.asarray(self.knots)
+            found = expit(np.clip(intercept + slope * values, -36.0, 36.0))
+        return float(found) if found.ndim == 0 else found
+
+    def json(self) -> dict[str, Any]:
+        """The fields as JSON knows them."""
+        knots = [list(part) if isinstance(part, tuple) else part for part in self.knots]
+        return {"method": self.method, "prior": self.prior, "knots": knots}
+
+    @classmethod
+    def from_json(cls, content: dict[str, Any]) -> "Calibration":
+        """What `json` gave; raises `InputError` where it is not a rising function into (0, 1)."""
+        method, prior = content["method"], float(content["prior"])
+        first, second = content["knots"]
+        if method == "logistic":
+            if not (0 < prior < 1 and np.isfinite([first, second]).all() and second >= 0):
+                raise InputError(f"a logistic calibration holds {first} and {second}")
+            return cls(method, prior, (float(first), float(second)))
+        cosines, chances = np.array(first, dtype=float), np.array(second, dtype=float)
+        fits = method == "isotonic" and 0 < prior < 1
+        fits = fits and cosines.shape == chances.shape == (len(first),) and len(first) > 0
+        fits = fits and bool((np.diff(cosines) > 0).all() and (np.diff(chances) >= 0).all())
+        if not (fits and chances[0] > 0 and chances[-1] < 1):
+            raise InputError(f"the knots of the {method} calibration do not rise within (0, 1)")
+        return cls(method, prior, (tuple(cosines.tolist()), tuple(chances.tolist())))
+
+
+def calibrate(
+    cosines: Array,
+    same: Array,
+    method: str = "isotonic",
+    weights: Array | None = None,
+    *,
+    prior: float | None = 0.5,
+) -> Calibration:
+    """Fit the probability that a pair is genuine to the cosines of validation pairs.
+
+    Parameters:
+        cosines: (P,), as from `pair_cosines`.
+        same: (P,) booleans, whether a pair is genuine; both kinds must occur.
+        method: `isotonic`, any rising function, which wants some hundreds of genuine pairs; or
+            `logistic` (Platt), two numbers, with Platt's targets (n + 1)/(n + 2) instead of 1.
+        weights: (P,) positive weights of the pairs, by default equal.
+        prior: nearly all pairs of a set are impostors, so at the set's own share of genuine pairs
+            hardly any cosine is convincing. By default both kinds are weighted to be equally
+            likely; another prior likewise; None keeps the share of genuine pairs, with `weights`.
+
+    Isotonic probabilities stay away from 0 and 1 by as much as one further pair of the other kind
+    would tell: with m impostor pairs the odds never exceed m + 1 times those of the prior, with n
+    genuine pairs they never fall below the (n + 1)th part.
+
+    Raises `InputError` for other shapes, and `OptionError` for an unknown method or a bad prior.
+
+        >>> found = calibrate([0.1, 0.2, 0.7, 0.8], [False, False, True, True])
+        >>> found.probability(0.15), found.probability(0.9)
+        (0.25, 0.75)
+    """
+    check_choice("method", method, METHODS)
+    scores, genuine, weight = checked_pairs(cosines, same, weights, "cosines")
+    totals = weight[~genuine].sum(), weight[genuine].sum()
+    prior = totals[1] / sum(totals) if prior is None else check_rate("prior", prior)
+    # Each kind sums to its share of the prior, in a total of as many as there are pairs.
+    share = np.array([1 - prior, prior]) * len(scores)
+    weight = weight * np.where(genuine, share[1] / totals[1], share[0] / totals[0])
+    numbers = int((~genuine).sum()), int(genuine.sum())
+    if method == "isotonic":
+        return Calibration(method, float(prior), _isotonic(scores, genuine, weight, prior, numbers))
+    return Calibration(method, float(prior), _logistic(scores, genuine, weight, numbers))
+
+
+def _isotonic(
+    scores: Floats,
+    genuine: npt.NDArray[np.bool_],
+    weight: Floats,
+    prior: float,
+    numbers: tuple[int, int],
+) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    from sklearn.isotonic import IsotonicRegression
+
+    odds = prior / (1 - prior)
+    lowest, highest = odds / (numbers[1] + 1), odds * (numbers[0] + 1)
+    model = IsotonicRegression(y_min=lowest / (1 + lowest), y_max=highest / (1 + highest))
+    model.fit(scores, genuine.astype(np.float64), sample_weight=weight)
+    cosines, chances = model.X_thresholds_, model.y_thresholds_
+    if len(cosines) > MOST_KNOTS:
+        kept = np.unique(np.linspace(0, len(cosines) - 1, MOST_KNOTS).round().astype(int))
+        cosines, chances = cosines[kept], chances[kept]
+    return tuple(cosines.tolist()), tuple(np.maximum.accumulate(chances).tolist())
+
+
+def _logistic(
+    scores: Floats, genuine: npt.NDArray[np.bool_], weight: Floats, numbers: tuple[int, int]
+) -> tuple[float, float]:
+    from sklearn.linear_model import LogisticRegression
+
+    # Platt's targets: each pair counts a little for the other kind, so that even kinds which a
+    # threshold tells apart without error get a finite slope.
+    certain = np.where(genuine, numbers[1] + 1, numbers[0] + 1) / np.where(
+        genuine, numbers[1] + 2, numbers[0] + 2
+    )
+    share = float((weight * genuine).sum() / weight.sum())
+    chances: tuple[Any, ...] = (weight * np.where(genuine, certain, 1 - certain), weight)
+    if len(scores) > MOST_FITTED:  # 2⁻¹⁴ is far below what a slope can tell apart
+        scores, places = np.unique(np.round(np.ldexp(scores, 14)), return_inverse=True)
+        scores = np.ldexp(scores, -14)
+        chances = tuple(np.bincount(places, weights=part) for part in chances)
+    center, scale = float(scores.mean()), float(scores.std()) or 1.0
+    model = LogisticRegression(C=np.inf, tol=1e-8, max_iter=1000)
+    model.fit(
+        np.tile((scores - center) / scale, 2)[:, None],
+        np.repeat([True, False], len(scores)),
+        sample_weight=np.concatenate((chances[0], chances[1] - chances[0])),
+    )
+    slope = float(model.coef_[0, 0]) / scale
+    if slope <= 0:  # cosines say nothing, or the contrary: no rising function beats a constant
+        return float(np.log(share / (1 - share))), 0.0
+    return float(model.intercept_[0] - slope * center), slope
+
+
+def checked_pairs(
+    values: Array, same: Array, weights: Array | None, name: str
+) -> tuple[Floats, npt.NDArray[np.bool_], Floats]:
+    """Values, answers and weights of pairs as arrays (P,); raises `InputError` for others."""
+    numbers, genuine = as_array(values, name), as_array(same, "same")
+    if numbers.ndim != 1 or not len(numbers) or numbers.dtype.kind not in "fiu":
+        raise InputError(f"{name} have shape {numbers.shape}, expected (P,) real numbers, P ≥ 1")
+    if not np.isfinite(numbers).all():
+        raise InputError(f"{name} hold NaN or inf, expected finite numbers")
+    if genuine.shape != numbers.shape or genuine.dtype != np.bool_:
+        raise InputError(
+            f"same has shape {genuine.shape} and type {genuine.dtype}, expected"
+            f" ({len(numbers)},) bool: one answer per pair"
+        )
+    if genuine.all() or not genuine.any():
+        raise InputError(
+            f"{int(genuine.sum())} of {len(genuine)} pairs are genuine, expected both kinds"
+        )
+    weight = np.ones(len(numbers)) if weights is None else as_array(weights, "weights")
+    if weight.shape != numbers.shape or not (np.isfinite(weight).all() and (weight > 0).all()):
+        raise InputError(f"weights are not ({len(numbers)},) positive finite numbers")
+    return numbers.astype(np.float64), genuine, weight.astype(np.float64)

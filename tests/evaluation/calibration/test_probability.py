@@ -1,0 +1,188 @@
+"""Calibration against scikit-learn and by what it promises; reliability against loops."""
+
+import json
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from sklearn.isotonic import IsotonicRegression
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import brier_score_loss
+
+from arcset.errors import InputError, OptionError
+from arcset.evaluation.calibration import Calibration, calibrate, pair_cosines, reliability
+from arcset.evaluation.calibration import probability as module
+
+
+def simulated(count, seed, genuine=0.3):
+    """Cosines whose true probability is known: logistic in the cosine."""
+    generator = np.random.default_rng(seed)
+    same = generator.random(count) < genuine
+    cosines = np.where(same, 0.6, 0.1) + 0.18 * generator.normal(size=count)
+    return cosines, same
+
+
+def truth(cosines, prior=0.5):
+    log_odds = ((cosines - 0.1) ** 2 - (cosines - 0.6) ** 2) / (2 * 0.18**2)
+    odds = np.exp(log_odds) * prior / (1 - prior)
+    return odds / (1 + odds)
+
+
+@pytest.mark.parametrize("method", ["isotonic", "logistic"])
+@pytest.mark.parametrize("prior", [0.5, 0.1])
+def test_the_probability_is_the_true_one_at_the_prior(method, prior):
+    cosines, same = simulated(20_000, 0, genuine=0.02)
+    found = calibrate(cosines, same, method, prior=prior)
+    grid = np.linspace(0, 0.8, 50)
+    assert np.abs(found.probability(grid) - truth(grid, prior)).max() < 0.12
+    assert np.abs(found.probability(grid) - truth(grid, prior)).mean() < 0.03
+    assert found.prior == prior
+
+
+def test_isotonic_is_scikit_learns_within_its_bounds():
+    cosines, same = simulated(300, 1)
+    plain = IsotonicRegression(out_of_bounds="clip").fit(cosines, same)
+    found = calibrate(cosines, same, prior=None)
+    inside = plain.predict(cosines)
+    clear = (inside > 0.05) & (inside < 0.95)
+    np.testing.assert_allclose(found.probability(cosines)[clear], inside[clear], atol=1e-12)
+    odds = found.prior / (1 - found.prior)
+    top = odds * ((~same).sum() + 1)
+    bottom = odds / (same.sum() + 1)
+    assert found.probability(1.0) == pytest.approx(top / (1 + top))
+    assert found.probability(-1.0) == pytest.approx(bottom / (1 + bottom))
+
+
+def test_logistic_is_scikit_learns_on_platts_targets(monkeypatch):
+    cosines, same = simulated(2000, 2)
+    found = calibrate(cosines, same, "logistic", prior=None)
+    weight = np.where(same, (same.sum() + 1) / (same.sum() + 2), 0)
+    weight = np.where(same, weight, 1 / ((~same).sum() + 2))  # of being genuine
+    model = LogisticRegression(C=np.inf, tol=1e-10, max_iter=10_000).fit(
+        np.tile(cosines, 2)[:, None],
+        np.repeat([1, 0], 2000),
+        sample_weight=np.concatenate((weight, 1 - weight)),
+    )
+    grid = np.linspace(-1, 1, 21)
+    np.testing.assert_allclose(
+        found.probability(grid), model.predict_proba(grid[:, None])[:, 1], atol=1e-4
+    )
+    monkeypatch.setattr(module, "MOST_FITTED", 100)
+    joined = calibrate(cosines, same, "logistic", prior=None)
+    np.testing.assert_allclose(joined.probability(grid), found.probability(grid), atol=1e-3)
+
+
+@given(
+    st.lists(st.tuples(st.integers(-8, 8), st.booleans()), min_size=2, max_size=40),
+    st.sampled_from(["isotonic", "logistic"]),
+)
+def test_probabilities_rise_and_are_never_certain(pairs, method):
+    cosines = np.array([value / 8 for value, _ in pairs])
+    same = np.array([kind for _, kind in pairs])
+    if same.all() or not same.any():
+        with pytest.raises(InputError, match="expected both kinds"):
+            calibrate(cosines, same, method)
+        return
+    found = calibrate(cosines, same, method)
+    values = found.probability(np.linspace(-1.5, 1.5, 61))
+    assert ((values > 0) & (values < 1)).all()
+    assert (np.diff(values) >= -1e-15).all()
+    again = Calibration.from_json(json.loads(json.dumps(found.json())))
+    assert again == found
+    assert isinstance(found.probability(0.5), float)
+
+
+def test_weights_are_as_good_as_copies():
+    cosines, same = simulated(100, 3)
+    times = np.random.default_rng(0).integers(1, 4, size=100)
+    weighted = calibrate(cosines, same, weights=times, prior=None)
+    copied = calibrate(np.repeat(cosines, times), np.repeat(same, times), prior=None)
+    middle = (copied.probability(cosines) > 0.1) & (copied.probability(cosines) < 0.9)
+    np.testing.assert_allclose(
+        weighted.probability(cosines)[middle], copied.probability(cosines)[middle], atol=1e-9
+    )
+
+
+def test_many_knots_are_thinned(monkeypatch):
+    monkeypatch.setattr(module, "MOST_KNOTS", 20)
+    cosines, same = simulated(20_000, 4)
+    thin = calibrate(cosines, same)
+    monkeypatch.setattr(module, "MOST_KNOTS", 10_000)
+    full = calibrate(cosines, same)
+    assert len(thin.knots[0]) <= 20 < len(full.knots[0])
+    grid = np.linspace(-1, 1, 201)
+    assert np.abs(thin.probability(grid) - full.probability(grid)).mean() < 0.02
+
+
+def test_pairs_are_all_or_a_fair_sample():
+    generator = np.random.default_rng(5)
+    points, labels = generator.normal(size=(90, 4)), np.repeat(np.arange(30), 3)
+    cosines, same, weights = pair_cosines(points, labels)
+    assert len(cosines) == 90 * 89 // 2
+    assert same.sum() == 30 * 3
+    assert (weights == 1).all()
+    few, kinds, stand_for = pair_cosines(points, labels, most=60, seed=1)
+    assert (kinds.sum(), (~kinds).sum()) == (60, 60)
+    assert stand_for[kinds].sum() == pytest.approx(90)
+    assert stand_for[~kinds].sum() == pytest.approx(90 * 89 / 2 - 90)
+    assert set(few[kinds]) <= set(cosines[same])
+    assert set(few[~kinds]) <= set(cosines[~same])
+    np.testing.assert_array_equal(few, pair_cosines(points, labels, most=60, seed=1)[0])
+    with pytest.raises(InputError, match="0 genuine"):
+        pair_cosines(points, np.arange(90))
+    with pytest.raises(OptionError, match="most=0"):
+        pair_cosines(points, labels, most=0)
+
+
+def test_reliability_against_loops_and_scikit_learn():
+    generator = np.random.default_rng(6)
+    values = np.concatenate((generator.random(200), [0.0, 1.0, 0.5, 0.1]))
+    same = np.concatenate((generator.random(200) < values[:200] ** 2, [False, True, True, False]))
+    found = reliability(values, same, bins=5)
+    error = 0.0
+    for number in range(5):
+        inside = (values >= number / 5) & ((values < (number + 1) / 5) | (number == 4))
+        assert found.counts[number] == inside.sum()
+        assert found.mean_probability[number] == pytest.approx(values[inside].mean())
+        assert found.frequency[number] == pytest.approx(same[inside].mean())
+        error += inside.sum() * abs(values[inside].mean() - same[inside].mean())
+    assert found.ece == pytest.approx(error / len(values))
+    assert found.brier == pytest.approx(brier_score_loss(same, values))
+    assert found.measures() == {"ece": found.ece, "brier": found.brier}
+    assert "Brier" in found.table()
+    empty = reliability([0.05, 0.95], [False, True], bins=10)
+    assert empty.json()["frequency"][5] is None
+    assert "–" in empty.table()
+
+
+def test_a_calibration_is_reliable_on_fresh_pairs():
+    cosines, same = simulated(20_000, 7)
+    fresh, fresh_same = simulated(20_000, 8)
+    for method in ("isotonic", "logistic"):
+        found = calibrate(cosines, same, method)
+        weights = np.where(fresh_same, 0.5 / fresh_same.mean(), 0.5 / (~fresh_same).mean())
+        assert reliability(found.probability(fresh), fresh_same, weights=weights).ece < 0.02
+
+
+def test_bad_input_is_refused_in_one_sentence():
+    with pytest.raises(OptionError, match="method='beta'"):
+        calibrate([0.1, 0.2], [True, False], "beta")
+    with pytest.raises(OptionError, match="prior=1"):
+        calibrate([0.1, 0.2], [True, False], prior=1)
+    with pytest.raises(InputError, match="one answer per pair"):
+        calibrate([0.1, 0.2], [1, 0])
+    with pytest.raises(InputError, match="NaN"):
+        calibrate([0.1, np.nan], [True, False])
+    with pytest.raises(InputError, match="cosines have shape"):
+        calibrate([[0.1, 0.2]], [True, False])
+    with pytest.raises(InputError, match="positive"):
+        calibrate([0.1, 0.2], [True, False], weights=[1, 0])
+    with pytest.raises(InputError, match=r"expected \[0, 1\]"):
+        reliability([0.1, 1.2], [True, False])
+    with pytest.raises(OptionError, match="bins=0"):
+        reliability([0.1, 0.2], [True, False], bins=0)
+    with pytest.raises(InputError, match="do not rise"):
+        Calibration.from_json({"method": "isotonic", "prior": 0.5, "knots": [[0, 1], [0.5, 0.2]]})
+    with pytest.raises(InputError, match="logistic"):
+        Calibration.from_json({"method": "logistic", "prior": 0.5, "knots": [0.0, -1.0]})
