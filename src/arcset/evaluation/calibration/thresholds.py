@@ -1,0 +1,267 @@
+"""Thresholds and calibration of one model, as kept in a run folder: threshold.json."""
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, overload
+
+import numpy as np
+import numpy.typing as npt
+
+from arcset.errors import InputError, RunError
+from arcset.evaluation.arrays import Array, as_array, embedding_matrix
+from arcset.evaluation.calibration.far import FarThreshold, find_far_threshold
+from arcset.evaluation.calibration.fpir import (
+    FpirThreshold,
+    find_fpir_threshold,
+    gallery_limit,
+)
+from arcset.evaluation.calibration.impostors import ImpostorPairs
+from arcset.evaluation.calibration.prediction import check_count, check_rate
+from arcset.evaluation.calibration.probability import Calibration, calibrate
+from arcset.evaluation.calibration.rates import RateTable
+from arcset.evaluation.calibration.sampling import pair_cosines
+from arcset.files import write_text
+
+__all__ = ["VERSION", "Thresholds", "make_thresholds"]
+
+KIND = "arcset thresholds"
+VERSION = 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class Thresholds:
+    """Thresholds for wanted rates, and the probability of a cosine, from one validation set.
+
+    Fields:
+        made_from: what the caller said (dataset, split, part, …), and `identities`, `samples`,
+            `dimension` and a `digest` of embeddings and labels.
+        fars: the thresholds for the FARs asked for.
+        fpirs: those for the FPIRs and gallery sizes asked for.
+        unsupported: what was asked for but cannot be told from so few identities, and why.
+        calibration: from cosine to probability.
+        rates: rates by threshold, for all other rates and gallery sizes.
+    """
+
+    made_from: Mapping[str, Any]
+    fars: tuple[FarThreshold, ...]
+    fpirs: tuple[FpirThreshold, ...]
+    unsupported: Mapping[str, str]
+    calibration: Calibration
+    rates: RateTable
+
+    def for_far(self, far: float) -> FarThreshold:
+        """The threshold for a FAR: as measured if it was asked for when made, else interpolated.
+
+        Raises `InputError` for a rate that the validation identities cannot support, `OptionError`
+        for one out of range.
+        """
+        far = check_rate("far", far)
+        for found in self.fars:
+            if found.far == far:
+                return found
+        return self.rates.for_far(far)
+
+    def for_fpir(self, fpir: float, gallery: int) -> FpirThreshold:
+        """The threshold for an FPIR with a gallery of so many subjects, measured or interpolated.
+
+        It is `extrapolated` where the gallery is larger than the validation set. The threshold is
+        for `samples_per_subject` samples of each; where a gallery holds more, its number of samples
+        divided by that is a size on the safe side.
+
+        Raises `InputError` for a rate that the validation identities cannot support, `OptionError`
+        for a rate or size out of range.
+        """
+        fpir, gallery = check_rate("fpir", fpir), check_count("gallery", gallery)
+        for found in self.fpirs:
+            if found.fpir == fpir and found.gallery == gallery:
+                return found
+        return self.rates.for_fpir(fpir, gallery)
+
+    @overload
+    def probability(self, cosine: float) -> float: ...
+    @overload
+    def probability(self, cosine: npt.NDArray[Any]) -> npt.NDArray[np.float64]: ...
+    def probability(self, cosine: Any) -> Any:
+        """The probability that two embeddings are of the same identity, at the prior."""
+        return self.calibration.probability(cosine)
+
+    def table(self) -> str:
+        """All thresholds as aligned plain text, with what 1000 fresh identities will show."""
+        made, mark = self.made_from, any(found.extrapolated for found in self.fpirs)
+        lines = [
+            f"from {made['identities']:,} validation identities, {made['samples']:,} samples",
+            "",
+            f"{'FAR':>8}  {'threshold':>9}  {'fresh identities (95 %)':<24}",
+        ]
+        for far in self.fars:
+            low, high = far.expect(1000)
+            lines.append(f"{far.far:>8g}  {far.threshold:>9.4f}  {low:.3g} to {high:.3g}")
+        lines += [
+            "",
+            f"{'FPIR':>8}  {'gallery':>8}  {'threshold':>9}  {'fresh identities (95 %)':<24}",
+        ]
+        for fpir in self.fpirs:
+            low, high = fpir.expect(1000)
+            size = f"{fpir.gallery:,}{'*' if fpir.extrapolated else ''}"
+            lines.append(
+                f"{fpir.fpir:>8g}  {size:>8}  {fpir.threshold:>9.4f}  {low:.3g} to {high:.3g}"
+            )
+        lines += ["* extrapolated: more subjects than validation identities"] if mark else []
+        lines += ["", "unsupported:"] if self.unsupported else []
+        lines += [f"  {what}: {reason}" for what, reason in self.unsupported.items()]
+        return "\n".join(lines)
+
+    def json(self) -> dict[str, Any]:
+        """Everything as JSON knows it."""
+        return {
+            "kind": KIND,
+            "version": VERSION,
+            "made_from": dict(self.made_from),
+            "far": [found.json() for found in self.fars],
+            "fpir": [found.json() for found in self.fpirs],
+            "unsupported": dict(self.unsupported),
+            "calibration": self.calibration.json(),
+            "rates": self.rates.json(),
+        }
+
+    def save(self, path: str | Path) -> None:
+        """Write threshold.json; what stands at `path` is replaced at once or not at all."""
+        write_text(Path(path), json.dumps(self.json(), ensure_ascii=False, allow_nan=False) + "\n")
+
+    @classmethod
+    def load(cls, path: str | Path) -> "Thresholds":
+        """Read what `save` wrote; raises `RunError` for a missing, damaged or foreign file."""
+        try:
+            content = json.loads(Path(path).read_text(encoding="utf-8"))
+        except (OSError, ValueError) as error:
+            raise RunError(f"{path} is missing or damaged: {error}") from None
+        if not isinstance(content, dict) or content.get("kind") != KIND:
+            raise RunError(f"{path} does not hold thresholds, expected a file made by arcset")
+        if content.get("version") != VERSION:
+            raise RunError(
+                f"{path} is of version {content.get('version')!r}, expected version {VERSION}"
+            )
+        try:
+            found = cls(
+                made_from={str(key): value for key, value in content["made_from"].items()},
+                fars=tuple(FarThreshold.from_json(part) for part in content["far"]),
+                fpirs=tuple(FpirThreshold.from_json(part) for part in content["fpir"]),
+                unsupported={str(key): str(why) for key, why in content["unsupported"].items()},
+                calibration=Calibration.from_json(content["calibration"]),
+                rates=RateTable.from_json(content["rates"]),
+            )
+            found.check()
+        except KeyError as error:
+            raise RunError(f"{path} is damaged: it lacks {error}") from None
+        except (InputError, TypeError, ValueError, AttributeError, OverflowError) as error:
+            raise RunError(f"{path} is damaged: {error}") from None
+        return found
+
+    def check(self) -> None:
+        """Raise `InputError` unless the thresholds and what they were made from make sense."""
+        for name in ("identities", "samples", "dimension"):
+            if not isinstance(self.made_from[name], int) or self.made_from[name] < 1:
+                raise InputError(f"it was made from {self.made_from[name]!r} {name}")
+        values = [(found.far, found.threshold, found.seen) for found in self.fars]
+        values += [(found.fpir, found.threshold, found.seen) for found in self.fpirs]
+        for wanted, threshold, seen in values:
+            if not (0 < wanted < 1 and -1 <= threshold <= 1 and 0 <= seen <= 1):
+                raise InputError(f"it holds the threshold {threshold} for the rate {wanted}")
+        for open_set in self.fpirs:
+            check_count("gallery", open_set.gallery)
+
+
+def make_thresholds(
+    embeddings: Array,
+    labels: Array,
+    *,
+    fars: Iterable[float] = (1e-2, 1e-3, 1e-4),
+    fpirs: Iterable[float] = (0.1, 0.01, 0.001),
+    galleries: Iterable[int] | None = None,
+    samples: int = 1,
+    method: str = "isotonic",
+    prior: float | None = 0.5,
+    made_from: Mapping[str, Any] | None = None,
+) -> Thresholds:
+    """Everything for threshold.json, from validation identities.
+
+    To be made from identities that were neither trained on, nor are reported on afterwards.
+
+    Parameters:
+        embeddings: (N, D), numpy or torch, any float type, no row all zero.
+        labels: (N,) integers; at least two identities, one of them with two samples.
+        fars, fpirs: the rates to list; others can be asked for later.
+        galleries: the gallery sizes to list; by default the powers of ten from 10 to ten times the
+            number of validation identities, and the largest gallery of these. Others can be asked
+            for later.
+        samples: how many samples a gallery holds of each subject.
+        method, prior: as in `calibrate`.
+        made_from: names of dataset, split and part, or whatever else tells where this comes from;
+            plain values that JSON can hold.
+
+    Rates that the validation set cannot support are listed under `unsupported`. Time and memory
+    are bounded by the four million highest impostor cosines; 10,000 samples of 2,000 identities
+    take seconds.
+
+    Raises `InputError` for bad embeddings or labels, no genuine pair, and where no rate at all is
+    supported. Raises `OptionError` for rates or sizes out of range.
+
+        >>> points = np.random.default_rng(0).normal(size=(300, 16))
+        >>> made = make_thresholds(points, np.arange(300) // 2, made_from={"part": "validation"})
+        >>> made.made_from["identities"], made.for_fpir(0.1, gallery=40).extrapolated
+        (150, False)
+        >>> made.for_fpir(0.1, gallery=40).threshold < made.for_fpir(0.1, gallery=400).threshold
+        True
+    """
+    wanted_fars = [check_rate("fars", far) for far in fars]
+    wanted_fpirs = [check_rate("fpirs", fpir) for fpir in fpirs]
+    samples = check_count("samples", samples)
+    pairs = ImpostorPairs.of(embeddings, labels)
+    limit = gallery_limit(pairs, samples)
+    if galleries is None:
+        tens = {10**power for power in range(1, 12) if 10**power <= 10 * (limit + 1)}
+        sizes = sorted(tens | {limit})
+    else:
+        sizes = [check_count("galleries", size) for size in galleries]
+
+    unsupported: dict[str, str] = {}
+    found_fars, found_fpirs = [], []
+    for far in wanted_fars:
+        try:
+            found_fars.append(find_far_threshold(pairs, far))
+        except InputError as error:
+            unsupported[f"FAR {far:g}"] = str(error)
+    for fpir in wanted_fpirs:
+        for size in sizes:
+            try:
+                found_fpirs.append(find_fpir_threshold(pairs, fpir, size, samples))
+            except InputError as error:
+                unsupported[f"FPIR {fpir:g}, gallery {size}"] = str(error)
+    cosines, same, weights = pair_cosines(embeddings, labels)
+    matrix = embedding_matrix(embeddings)
+    return Thresholds(
+        made_from={
+            **(made_from or {}),
+            "identities": len(pairs.sizes),
+            "samples": len(pairs.identity),
+            "dimension": matrix.shape[1],
+            "digest": _digest(matrix, as_array(labels, "labels")),
+        },
+        fars=tuple(found_fars),
+        fpirs=tuple(found_fpirs),
+        unsupported=unsupported,
+        calibration=calibrate(cosines, same, method, weights, prior=prior),
+        rates=RateTable.of(pairs, samples),
+    )
+
+
+def _digest(matrix: npt.NDArray[Any], labels: npt.NDArray[Any]) -> str:
+    """Of the values, whatever their type: equal for the same embeddings in float32 and float64."""
+    found = hashlib.sha256(f"{matrix.shape}".encode())
+    for start in range(0, len(matrix), 4096):
+        found.update(np.ascontiguousarray(matrix[start : start + 4096], dtype="<f8").tobytes())
+    found.update(labels.astype("<i8").tobytes())
+    return found.hexdigest()

@@ -1,0 +1,193 @@
+"""threshold.json: what it answers without the embeddings, and what it refuses."""
+
+import copy
+import json
+import tracemalloc
+
+import numpy as np
+import pytest
+import torch
+
+from arcset.errors import InputError, OptionError, RunError
+from arcset.evaluation.calibration import (
+    Thresholds,
+    impostors,
+    make_thresholds,
+    threshold_for_far,
+    threshold_for_fpir,
+)
+from evaluation.calibration.simulation import draw_identities
+
+
+@pytest.fixture(scope="module")
+def validation():
+    points = draw_identities(np.random.default_rng(0), 200, 4)
+    return points.reshape(-1, points.shape[2]), np.repeat(np.arange(200), 4)
+
+
+@pytest.fixture(scope="module")
+def made(validation):
+    return make_thresholds(
+        *validation,
+        fpirs=(0.5, 0.1, 0.01, 0.001),
+        made_from={"dataset": "simulated", "part": "validation"},
+    )
+
+
+def test_it_says_what_it_was_made_from(made, validation):
+    assert made.made_from["dataset"] == "simulated"
+    assert (made.made_from["identities"], made.made_from["samples"]) == (200, 800)
+    assert made.made_from["dimension"] == 64
+    points, labels = validation
+    again = make_thresholds(torch.tensor(points), torch.tensor(labels), fpirs=(), fars=())
+    assert again.made_from["digest"] == made.made_from["digest"]
+    other = make_thresholds(points[::-1], labels, fpirs=(), fars=())
+    assert other.made_from["digest"] != made.made_from["digest"]
+
+
+def test_what_was_asked_for_is_stored_as_measured(made, validation):
+    assert made.for_far(1e-3) == threshold_for_far(*validation, 1e-3)
+    stored, measured = made.for_fpir(0.1, 100), threshold_for_fpir(*validation, 0.1, 100)
+    assert stored == measured
+    assert sorted({found.gallery for found in made.fpirs}) == [10, 100, 199, 1000]
+    assert [found.far for found in made.fars] == [1e-2, 1e-3]
+    assert "expected at least 10" in made.unsupported["FAR 0.0001"]
+    assert "expected at least 10" in made.unsupported["FPIR 0.001, gallery 199"]
+
+
+@pytest.mark.parametrize("gallery", [3, 23, 70, 199, 400])
+@pytest.mark.parametrize("fpir", [0.3, 0.1])
+def test_other_galleries_are_answered_without_the_embeddings(made, validation, fpir, gallery):
+    found = made.for_fpir(fpir, gallery)
+    measured = threshold_for_fpir(*validation, fpir, gallery)
+    assert found.threshold == pytest.approx(measured.threshold, abs=0.006)
+    assert found.seen == pytest.approx(fpir, rel=0.02)
+    assert found.extrapolated == measured.extrapolated == (gallery > 199)
+    for mine, wanted in zip(found.expect(500), measured.expect(500), strict=True):
+        assert mine == pytest.approx(wanted, rel=0.15, abs=0.006)
+
+
+@pytest.mark.parametrize("far", [0.1, 0.004, 3e-4])
+def test_other_fars_are_answered_without_the_embeddings(made, validation, far):
+    found, measured = made.for_far(far), threshold_for_far(*validation, far)
+    assert found.threshold == pytest.approx(measured.threshold, abs=0.005)
+    assert found.seen == pytest.approx(far, rel=1e-6)
+    for mine, wanted in zip(found.expect(300), measured.expect(300), strict=True):
+        assert mine == pytest.approx(wanted, rel=0.2)
+
+
+def test_thresholds_rise_with_the_gallery_and_with_strictness(made):
+    by_gallery = [made.rates.for_fpir(0.2, size).threshold for size in range(2, 300, 7)]
+    assert by_gallery == sorted(by_gallery)
+    by_rate = [made.rates.for_fpir(rate, 50).threshold for rate in np.geomspace(0.5, 0.02, 30)]
+    assert by_rate == sorted(by_rate)
+    by_far = [made.rates.for_far(rate).threshold for rate in np.geomspace(0.2, 1e-3, 30)]
+    assert by_far == sorted(by_far)
+
+
+def test_what_it_cannot_support_it_refuses(made):
+    with pytest.raises(InputError, match="200 validation identities can support"):
+        made.for_far(1e-7)
+    with pytest.raises(InputError, match="gallery of 100000"):
+        made.for_fpir(0.01, 100_000)
+    with pytest.raises(OptionError, match="fpir=2"):
+        made.for_fpir(2, 10)
+    with pytest.raises(OptionError, match="gallery=0"):
+        made.for_fpir(0.1, 0)
+    loose = made.for_far(0.9)  # looser than any row: the first row, which accepts less
+    assert loose.threshold == made.rates.thresholds[0]
+    assert loose.seen <= 0.25
+
+
+def test_the_file_comes_back_as_it_was(made, tmp_path):
+    made.save(tmp_path / "threshold.json")
+    again = Thresholds.load(tmp_path / "threshold.json")
+    assert again.json() == made.json()
+    assert again.for_far(1e-3) == made.for_far(1e-3)
+    assert again.for_fpir(0.1, 55).threshold == pytest.approx(
+        made.for_fpir(0.1, 55).threshold, abs=1e-6
+    )
+    assert again.probability(0.5) == made.probability(0.5)
+    assert (tmp_path / "threshold.json").stat().st_size < 100_000
+    assert again.table() == made.table()
+    assert "1,000*" in made.table()
+
+
+def damaged(content):
+    """The content, damaged in one place after the other."""
+    for path, value in [
+        (("version",), 99),
+        (("kind",), "something else"),
+        (("made_from",), None),
+        (("made_from", "identities"), -3),
+        (("far", 0, "threshold"), 7.0),
+        (("far", 0, "threshold"), "high"),
+        (("far", 0, "spread"), []),
+        (("far", 0, "spread", "sample"), None),
+        (("far", 0, "spread", "sample"), -0.5),
+        (("fpir", 0, "curve", "both", 1), 2.0),
+        (("fpir", 0, "gallery"), 0),
+        (("fpir", 0, "curve", "rate"), [0.1]),
+        (("calibration", "knots"), [[0.0], [1.0]]),
+        (("calibration", "method"), "guess"),
+        (("rates", "thresholds"), []),
+        (("rates", "thresholds", 3), -0.9),
+        (("rates", "far", "rate", 2), None),
+        (("rates", "far", "rate", 2), 0.9),
+        (("rates", "fpir", 0, "galleries", 2), 1),
+        (("rates", "fpir", 0, "validation", 0), -1.0),
+        (("rates", "samples_per_subject"), 0),
+        (("unsupported",), 3),
+    ]:
+        changed = copy.deepcopy(content)
+        place = changed
+        for key in path[:-1]:
+            place = place[key]
+        place[path[-1]] = value
+        yield path, changed
+        if len(path) == 1:
+            del changed[path[0]]
+            yield path, changed
+
+
+def test_a_damaged_file_is_one_clear_sentence(made, tmp_path):
+    file = tmp_path / "threshold.json"
+    with pytest.raises(RunError, match="missing or damaged"):
+        Thresholds.load(file)
+    text = json.dumps(made.json())
+    for cut in (0, 1, 100, len(text) // 2, len(text) - 1):
+        file.write_text(text[:cut])
+        with pytest.raises(RunError, match="missing or damaged"):
+            Thresholds.load(file)
+    file.write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(RunError, match="missing or damaged"):
+        Thresholds.load(file)
+    for path, content in damaged(json.loads(text)):
+        file.write_text(json.dumps(content))
+        with pytest.raises(RunError) as caught:
+            Thresholds.load(file)
+        assert "threshold.json" in str(caught.value), path
+        assert "\n" not in str(caught.value), path
+
+
+def test_too_little_is_refused():
+    with pytest.raises(InputError, match="one identity"):
+        make_thresholds(np.eye(3), [1, 1, 1])
+    with pytest.raises(InputError, match="0 genuine"):
+        make_thresholds(np.random.default_rng(0).normal(size=(50, 3)), np.arange(50))
+    with pytest.raises(InputError, match="3 validation identities are too few"):
+        make_thresholds(np.random.default_rng(0).normal(size=(6, 3)), np.arange(6) // 2)
+    with pytest.raises(OptionError, match="fars=0"):
+        make_thresholds(np.eye(4), [0, 0, 1, 1], fars=[0])
+
+
+def test_memory_is_bounded(monkeypatch):
+    """With few pairs kept, what is held is a small multiple of the embeddings."""
+    points = draw_identities(np.random.default_rng(1), 500, 6).reshape(3000, 64)
+    monkeypatch.setattr(impostors, "BLOCK", 2**18)
+    tracemalloc.start()
+    found = impostors.ImpostorPairs.of(points, np.arange(3000) // 6, most=2**16)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert len(found.cosines) < 2**16 < found.count
+    assert peak < 20e6  # all cosines together would take 36 MB
