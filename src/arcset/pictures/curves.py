@@ -10,13 +10,12 @@ from matplotlib.figure import Figure
 
 from arcset.errors import OptionError
 from arcset.evaluation import verification
-from arcset.evaluation.pairs.scores import MOST_EMBEDDINGS
 from arcset.margins import MARGINS, Margin, Sample
 from arcset.margins.angular import FALLBACKS
 from arcset.margins.arcface import ArcFace
 from arcset.pictures.scene import check_alike, titles
 from arcset.pictures.theme import GREY, PALETTE, new_figure, styled
-from arcset.pictures.view import Embedded, RunView
+from arcset.pictures.view import RunView
 
 __all__ = ["margin_picture", "roc_picture"]
 
@@ -86,10 +85,7 @@ def roc_picture(views: Sequence[RunView]) -> Figure:
     for number, (view, name) in enumerate(zip(views, titles(views), strict=True)):
         if view.unseen is None:
             raise OptionError(f"{view.title} has no unseen classes: there is no ROC to draw")
-        chosen = _at_most(view.unseen, MOST_EMBEDDINGS)
-        result = verification(
-            view.unseen.embeddings[chosen], view.unseen.labels[chosen], np.logspace(-6, 0, 181)
-        )
+        result = verification(view.unseen.embeddings, view.unseen.labels, np.logspace(-6, 0, 181))
         fewest = min(fewest, result.impostor)
         points = [(far, tar) for far, tar in result.tar_at_far.items() if not math.isnan(tar)]
         axes.plot(
@@ -110,9 +106,3 @@ def roc_picture(views: Sequence[RunView]) -> Figure:
     axes.legend(loc="upper left")
     figure.subplots_adjust(left=0.1, right=0.97, bottom=0.13, top=0.92)
     return figure
-
-
-def _at_most(part: Embedded, most: int) -> slice | np.ndarray[tuple[int], np.dtype[np.intp]]:
-    """All samples, or so many of them, evenly spaced."""
-    count = len(part.embeddings)
-    return slice(None) if count <= most else np.linspace(0, count - 1, most).astype(np.intp)

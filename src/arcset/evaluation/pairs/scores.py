@@ -24,7 +24,6 @@ from arcset.evaluation.pairs.ranked import Scores
 
 __all__ = [
     "EXACT_EMBEDDINGS",
-    "MOST_EMBEDDINGS",
     "checked_pairs",
     "rounded",
     "score_all_pairs",
@@ -32,7 +31,6 @@ __all__ = [
 ]
 
 EXACT_EMBEDDINGS = 20_000  # 200 million pairs, 0.8 GB of scores
-MOST_EMBEDDINGS = EXACT_EMBEDDINGS
 BLOCK = (256, 8192)  # rows and columns of cosines computed at once, 16 MB
 
 
