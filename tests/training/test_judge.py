@@ -96,5 +96,5 @@ def test_a_file_with_a_second_one_of_the_same_identities(tmp_path):
 
 def test_a_file_with_a_second_one_of_another_width(tmp_path):
     one, two = some_file(tmp_path / "a.npz"), some_file(tmp_path / "b.npz", dim=5)
-    with pytest.raises(DataError, match="of 5 dimensions, and .* of 8"):
+    with pytest.raises(DataError, match=r"of 5 dimensions, and .* of 8"):
         judge_file(one, validation=two)
