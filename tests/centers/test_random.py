@@ -6,10 +6,19 @@ from hypothesis import given, seed, settings
 from hypothesis import strategies as st
 
 import arcset
+from arcset.centers import storage
 from support.laws import chunks_of
 from support.variants import FUSED, VARIANTS
 
 DTYPES = st.sampled_from([torch.float64, torch.float32, torch.bfloat16, torch.float16])
+
+
+@pytest.fixture(autouse=True, scope="module")
+def plain_first_centers():
+    """Spacing the first centers evenly takes most of the time, and they are replaced at once."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(storage, "first_directions", torch.randn)
+        yield
 
 
 @st.composite
