@@ -11,7 +11,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from arcset.errors import InputError
-from arcset.evaluation.bootstrap import identity_weights, paired
+from arcset.evaluation.bootstrap import SEED, identity_weights, paired
 from arcset.evaluation.geometry import closest
 from arcset.evaluation.geometry.angles import PAPER, Angles, angle_samples, angles
 
@@ -51,8 +51,9 @@ def reference(rows, labels, centers=None, center_labels=None, weights=None):
     found = {"w_ec": math.nan, "w_inter": math.nan, "intra": math.nan, "inter": math.nan}
     intra = []
     for x, y in zip(rows, labels, strict=True):
-        intra += [degrees(unit(x), means[y])] * weight[y]
-    found["intra"] = sum(intra) / len(intra)
+        if labels.count(y) > 1:
+            intra += [degrees(unit(x), means[y])] * weight[y]
+    found["intra"] = sum(intra) / len(intra) if intra else math.nan
     if len(means) > 1:
         inter = []
         for label, angle in smallest(means).items():
@@ -165,6 +166,19 @@ def test_centers_of_other_classes():
     assert "* no class has a center" in none.table()
 
 
+def test_centers_of_other_classes_only_have_no_interval():
+    """The same in every draw: an interval without width would tell of certainty."""
+    rows, labels = sample(20, 4, 5)
+    none = angles(rows, labels + 100, np.eye(5), intervals=True, draws=10)
+    assert none.w_inter == pytest.approx(90.0)
+    assert set(none.replicates.values) == {"w_ec", "intra", "inter"}
+    assert math.isnan(none.interval("w_inter").low)
+    assert none.table().splitlines()[2].endswith("90.00")
+    one = angles(rows, labels + 100, np.eye(5), center_labels=[9, 100, 7, 8, 6], intervals=True)
+    assert one.matched == 1
+    assert "w_inter" in one.replicates.values
+
+
 def test_what_is_not_there_is_not_a_number_and_marked():
     rows, labels = sample(20, 4, 5)
     without = angles(rows, labels, intervals=True, draws=10)
@@ -180,12 +194,42 @@ def test_what_is_not_there_is_not_a_number_and_marked():
     assert "* one center only" in alone.table()
 
 
-def test_classes_of_one_sample_are_told():
+def test_classes_of_one_sample_are_left_out_of_intra():
     rows, labels = sample(5, 4, 3)
     result = angles(rows, labels)
     assert result.singles == 3
-    assert "3 classes of one sample, which adds 0 to intra" in result.table()
+    assert "3 classes of one sample, left out of intra" in result.table()
     assert_close(result, reference(rows, labels))
+
+
+def test_noise_is_as_loose_with_classes_of_one_sample_as_without():
+    rows = np.random.default_rng(0).normal(size=(400, 64))
+    labels = np.concatenate((np.repeat(np.arange(50), 2), np.arange(50, 350)))
+    result = angles(rows, labels, intervals=True, draws=50)
+    assert result.singles == 300
+    pairs = angles(rows[:100], labels[:100])
+    assert result.intra == pytest.approx(pairs.intra, abs=1e-10)
+    assert result.intra > 40
+    low, high = result.interval("intra")
+    assert low < result.intra < high
+    assert low > 40
+
+
+def test_without_two_samples_of_any_class_there_is_no_intra():
+    rows, labels = sample(4, 4, 3)
+    result = angles(rows, labels, intervals=True, draws=10)
+    assert math.isnan(result.intra)
+    assert math.isnan(result.interval("intra").low)
+    assert "* no class has two samples" in result.table()
+    assert np.isnan(angle_samples(rows, labels)[0]).all()
+
+
+def test_draws_of_classes_of_one_sample_only_have_no_intra():
+    rows, labels = sample(4, 3, 3)
+    result = angles(rows, labels, intervals=True, draws=50)
+    drawn = identity_weights(3, 50, SEED)[:, np.bincount(labels) > 1].any(axis=1)
+    assert not drawn.all()
+    assert (np.isnan(result.replicates.values["intra"]) == ~drawn).all()
 
 
 def test_shows_the_paper_below():
@@ -236,10 +280,11 @@ def test_angles_of_samples_for_histograms(seed, classes):
     own, other = angle_samples(rows, labels)
     means = mean_directions(rows, labels.tolist())
     for i, (x, y) in enumerate(zip(rows, labels.tolist(), strict=True)):
-        assert own[i] == pytest.approx(degrees(unit(x), means[y]), abs=1e-9)
+        expected = degrees(unit(x), means[y]) if (labels == y).sum() > 1 else math.nan
+        assert own[i] == pytest.approx(expected, abs=1e-9, nan_ok=True)
         nearest = min(degrees(unit(x), mean) for label, mean in means.items() if label != y)
         assert other[i] == pytest.approx(nearest, abs=1e-9)
-    assert own.mean() == pytest.approx(angles(rows, labels).intra, abs=1e-10)
+    assert np.nanmean(own) == pytest.approx(angles(rows, labels).intra, abs=1e-10)
 
 
 @pytest.mark.parametrize(

@@ -40,11 +40,12 @@ class Angles(Result):
         w_ec: mean over classes of the angle between a class's center and its mean; NaN without
             centers, and where no class has one.
         w_inter: mean over centers of the smallest angle to another center; NaN without two.
-        intra: mean over samples of the angle to the mean of their class.
+        intra: mean over samples of the angle to the mean of their class, without the samples of
+            classes of one, which are their own mean; NaN where no class has two samples.
         inter: mean over classes of the smallest angle between their mean and another class's; NaN
             with one class.
         samples, classes: how many.
-        singles: classes of one sample, which is its own mean and adds 0° to intra.
+        singles: classes of one sample, left out of intra.
         centers: how many were given.
         matched: classes that have a center.
     """
@@ -74,6 +75,7 @@ class Angles(Result):
         notes = {
             "w_ec": "no class has a center" if self.centers else "no centers given",
             "w_inter": "one center only" if self.centers else "no centers given",
+            "intra": "no class has two samples",
             "inter": "one class only",
         }
         lines = [f"samples {self.samples:,}, classes {self.classes:,}; angles in degrees"]
@@ -81,7 +83,7 @@ class Angles(Result):
             mark = f" * {notes[name]}" if math.isnan(getattr(self, name)) else ""
             lines.append(f"{text:<26}{name.replace('_', '-'):<9}{self.shown(name, 2)}{mark}")
         if self.singles:
-            lines.append(f"{self.singles:,} classes of one sample, which adds 0 to intra")
+            lines.append(f"{self.singles:,} classes of one sample, left out of intra")
         if 0 < self.matched < self.classes:
             lines.append(f"w-ec over the {self.matched:,} classes that have a center")
         lines += ["", f"{'for orientation':<20}" + "".join(f"{name:>9}" for name in what)]
@@ -139,10 +141,13 @@ def angles(
 
     Intra is a mean over samples, as the paper defines it: the sum runs over the x_i, so that
     large classes count more. With equally many samples per class it is the mean over classes too.
+    The sample of a class of one is its own mean and says nothing of how tight classes are: it is
+    left out of intra, and of its interval.
 
     Identities drawn for intervals weigh as often as they were drawn. The nearest other class or
     center is sought among all, drawn or not: a class does not move away because its neighbour was
-    not drawn. Centers of classes without samples are nothing to draw and weigh 1 in every draw.
+    not drawn. Centers of classes without samples are nothing to draw and weigh 1 in every draw;
+    where no center is of a class with samples, w_inter has no interval.
 
     Time N·D + C²·D: 100,000 centers of 512 dimensions take some minutes. Memory: a few copies of
     the input in float64.
@@ -153,15 +158,16 @@ def angles(
 
         >>> found = angles([[1, 0], [1, 1], [-1, 1]], [0, 0, 1], centers=[[1, 0], [0, 1]])
         >>> [round(found.measures()[name], 1) for name in found.named]
-        [33.8, 90.0, 15.0, 112.5]
+        [33.8, 90.0, 22.5, 112.5]
     """
     groups = _groups(embeddings, labels)
     means = groups.centroids().anchor
     classes = np.arange(len(means))
-    intra = np.degrees(row_angles(groups.rows, means, groups.numbers))  # (N,)
+    shared = groups.counts[groups.numbers] > 1  # (N,), not alone in their class
+    intra = np.degrees(row_angles(groups.rows, means, groups.numbers))[shared]
     inter = np.degrees(smallest_angles(means, means, classes)) if len(means) > 1 else np.zeros(0)
     terms = {
-        "intra": _Terms.of(groups.numbers, intra, len(means)),
+        "intra": _Terms.of(groups.numbers[shared], intra, len(means)),
         "inter": _Terms.of(classes[: len(inter)], inter, len(means)),
     }
     count, places = 0, classes[:0]
@@ -194,6 +200,7 @@ def angles(
         values={
             name: terms[name].means(weights) if name in terms else np.full(draws, np.nan)
             for name in Angles.named
+            if name != "w_inter" or result["matched"]  # else the same in every draw
         },
         identities=len(means),
         key=draw_key(groups.distinct, seed, draws),
@@ -204,12 +211,13 @@ def angles(
 def angle_samples(embeddings: Array, labels: Array) -> tuple[Floats, Floats]:
     """For histograms: the angle of each sample to its class mean and to the nearest other one.
 
-    Two (N,) arrays in degrees, in the order of the embeddings. Takes and raises what `angles`
-    does, and raises `InputError` for fewer than two classes.
+    Two (N,) arrays in degrees, in the order of the embeddings. The first holds NaN for the sample
+    of a class of one, which is its own mean. Takes and raises what `angles` does, and raises
+    `InputError` for fewer than two classes.
 
         >>> own, other = angle_samples([[1, 0], [0, 2], [0, 3]], [3, 5, 5])
         >>> own.tolist(), other.tolist()
-        ([0.0, 0.0, 0.0], [90.0, 90.0, 90.0])
+        ([nan, 0.0, 0.0], [90.0, 90.0, 90.0])
     """
     groups = _groups(embeddings, labels)
     if len(groups.distinct) < 2:
@@ -219,7 +227,8 @@ def angle_samples(embeddings: Array, labels: Array) -> tuple[Floats, Floats]:
     means = groups.centroids().anchor
     own, other = np.empty(len(groups.rows)), np.empty(len(groups.rows))
     order = np.argsort(class_numbers(labels, len(own))[1], kind="stable")
-    own[order] = np.degrees(row_angles(groups.rows, means, groups.numbers))
+    near = np.degrees(row_angles(groups.rows, means, groups.numbers))
+    own[order] = np.where(groups.counts[groups.numbers] > 1, near, np.nan)
     other[order] = np.degrees(smallest_angles(groups.rows, means, groups.numbers))
     return own, other
 
