@@ -89,7 +89,15 @@ def test_two_models_compared(arcset_command, tmp_path):
     done = arcset_command("evaluate", "good.npz", "--against", "good.npz", "--json", "--no-report")
     content = json.loads(done.out)
     assert all(not item["shown"] for item in content["differences"])
-    assert len(content["models"]) == 2
+    assert list(content["models"]) == ["good", "good (2)"]
+
+
+def test_identities_of_training_are_noticed_in_a_file(arcset_command):
+    assert arcset_command(*TRAIN, "--classes", "0-4", "--out", "runs/c").code == 0
+    assert arcset_command("embed", "runs/c", "--out", "all.npz", "--device", "cpu").code == 0
+    done = arcset_command("evaluate", "all.npz", "--no-report")
+    assert done.code == 2
+    assert "5 of 10 identities were in training" in done.err
 
 
 @pytest.mark.parametrize(
@@ -101,6 +109,8 @@ def test_two_models_compared(arcset_command, tmp_path):
         (["evaluate", "good.npz", "--split", "x.json"], "x.json"),
         (["evaluate", "good.npz", "--against", "small.npz"], "needs the same"),
         (["evaluate", "good.npz", "--against", "good.npz", "--no-intervals"], "--no-intervals"),
+        (["evaluate", "good.npz", "--against", "turned.npz"], "in another order"),
+        (["evaluate", "good.npz", "--against", "good.npz", "--validation", "x.npz"], "--split"),
         (["evaluate", "nan.npz"], "not finite"),
         (["embed", "nosuch"], "nosuch holds no run"),
     ],
@@ -109,6 +119,9 @@ def test_wrong_use(arcset_command, tmp_path, words, message):
     some_file(tmp_path / "good.npz", 0.3)
     some_file(tmp_path / "small.npz", 0.3, identities=4)
     np.savez(tmp_path / "nan.npz", embeddings=np.full((4, 2), np.nan), labels=[0, 0, 1, 1])
+    good = np.load(tmp_path / "good.npz")
+    turned = {name: good[name][::-1] for name in good.files}
+    np.savez(tmp_path / "turned.npz", **turned)
     before = sorted(tmp_path.iterdir())
     done = arcset_command(*words)
     assert done.code == 2

@@ -82,6 +82,26 @@ def test_npz_that_does_not_fit(tmp_path):
         read_embeddings(tmp_path / "o.csv")
 
 
+@pytest.mark.parametrize("suffix", ["npz", "parquet"])
+def test_what_was_trained_on_goes_with_the_file(tmp_path, suffix):
+    wrote = EmbeddingSet.of(np.eye(2, dtype=np.float32), ["a", "b"], trained_on=["a", "é"])
+    write_embeddings(tmp_path / f"e.{suffix}", wrote)
+    assert read_embeddings(tmp_path / f"e.{suffix}").trained_on == ("a", "é")
+    assert wrote.keep(["b"]).trained_on == ("a", "é")
+
+
+def test_odd_but_readable(tmp_path):
+    np.savez(
+        tmp_path / "o.npz", embeddings=np.eye(2, dtype=np.int8), labels=np.array([b"\xff", b"a"])
+    )
+    read = read_embeddings(tmp_path / "o.npz")
+    assert read.embeddings.dtype == np.float64
+    assert read.class_names == ("\\xff", "a")
+    np.savez(tmp_path / "p.npz", embeddings=np.eye(2), labels=[1, 2], paths=["x"])
+    with pytest.raises(DataError, match="2 embeddings, but 1 paths"):
+        read_embeddings(tmp_path / "p.npz")
+
+
 def test_keep():
     kept = some().keep(["a"])
     assert kept.class_names == ("a",)

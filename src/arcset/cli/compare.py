@@ -20,6 +20,7 @@ from arcset.cli.show import (
     say,
     working,
 )
+from arcset.evaluation.assessment import FEW
 from arcset.files import write_text
 from arcset.pictures import RunView, Story
 from arcset.runs import RunConfig
@@ -104,7 +105,11 @@ def compare(
     print_table(comparison_table(outcome.summary, title))
     if outcome.verdicts:
         identities = next(iter(outcome.unseen.values()))[0].identities
-        print_text(f"\nOn {identities} classes never seen, 95 % intervals over classes and seeds:")
+        print_text(
+            f"\nOn {identities} classes never seen; 95 % intervals over "
+            + ("classes and seeds" if seeds > 1 else "classes, about these runs and no others")
+            + (" (few classes: they are rough)" if identities < FEW else "")
+        )
     for verdict in outcome.verdicts:
-        print_text(f"  {verdict.sentence()}")
+        print_text(f"  {verdict.title}: {verdict.sentence()}")
     say(f"the runs{' and report.html' if report else ''} are in {place}")

@@ -6,6 +6,7 @@ from json import dumps
 from pathlib import Path
 from typing import Annotated, Any
 
+import numpy as np
 import typer
 
 from arcset.cli import options as o
@@ -77,14 +78,17 @@ def evaluate(
     sources = [source] if against is None else [source, against]
     if against is not None and not intervals:
         raise OptionError("--against compares draws of identities: leave out --no-intervals")
+    if against is not None and validation is not None:
+        raise OptionError(
+            "--validation holds embeddings of one model only; with --against, name a --split"
+        )
     judged: dict[str, Judged] = {}
     for path in sources:
         with working(f"embedding {path}"):
             found = _judged(path, data, part, split, validation, device)
         if not allow_overlap:
             found.refuse_overlap()
-        title = found.title if found.title not in judged else str(path)
-        judged[title] = found
+        judged[found.title if found.title not in judged else f"{found.title} (2)"] = found
     _check_alike(judged)
     assessments: dict[str, Assessment] = {}
     for title, found in judged.items():
@@ -93,12 +97,17 @@ def evaluate(
     first = next(iter(judged))
     compared = [] if against is None else differences(*assessments.values())
     place = out or _place(source)
-    note = judged[first].note
+    notes = {title: found.note for title, found in judged.items() if found.note}
+    note = " ".join(f"{title}: {text}" if against else text for title, text in notes.items())
     content: dict[str, Any] = {"note": note, **_content(assessments, compared)}
     write_text(place / "evaluation.json", dumps(finite(content), indent=2) + "\n")
     thresholds = assessments[first].thresholds
+    written = ["evaluation.json", *(["report.html"] if report else [])]
+    kept = (source if source.is_dir() else place) / "threshold.json"
     if thresholds is not None:
-        thresholds.save((source if source.is_dir() else place) / "threshold.json")
+        thresholds.save(kept)
+    elif not source.is_dir():
+        kept.unlink(missing_ok=True)  # of an earlier evaluation, with other validation identities
     if report:
         with working("drawing the report"):
             write_evaluation(
@@ -120,7 +129,7 @@ def evaluate(
         print_text(f"{' against '.join(judged)}, on the same draws of identities\n")
     for item in compared:
         print_text(f"  {item.name:<22}{item.sentence()}")
-    say(f"evaluation.json{' and report.html' if report else ''} are in {place}")
+    say(f"wrote {' and '.join(written)} in {place}{f', and {kept}' if thresholds else ''}")
 
 
 def _judged(
@@ -145,11 +154,11 @@ def _check_alike(judged: dict[str, Judged]) -> None:
     first, *others = judged.values()
     for other in others:
         ours, theirs = first.embeddings, other.embeddings
-        if ours.class_names != theirs.class_names or len(ours) != len(theirs):
+        if not np.array_equal(ours.names, theirs.names):
             raise InputError(
                 f"{first.title} has {len(ours):,} samples of {len(ours.class_names):,} identities, "
-                f"and {other.title} {len(theirs):,} of {len(theirs.class_names):,} or of others; a "
-                "comparison needs the same"
+                f"and {other.title} {len(theirs):,} of {len(theirs.class_names):,}, or they stand "
+                "in another order; a comparison needs the same samples, row by row"
             )
 
 

@@ -2,9 +2,11 @@
 
 Parquet: one row per sample with the columns `embedding` (a list of numbers), `label` (text or whole
 numbers) and, where known, `path`. npz: the arrays `embeddings` (N, D), `labels` (N,) and, where
-known, `paths` (N,). Nothing is unpickled.
+known, `paths` (N,). Nothing is unpickled. Files that arcset writes also name the identities that
+the embedding was trained on (`trained_on`), so that evaluating these is noticed.
 """
 
+import json
 import zipfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -20,6 +22,7 @@ from arcset.files import replacing
 __all__ = ["SUFFIXES", "EmbeddingSet", "read_embeddings", "write_embeddings"]
 
 SUFFIXES = (".npz", ".parquet")
+_TRAINED_ON = b"arcset.trained_on"
 _NAMES = {  # what other tools call them; the first is what arcset writes
     "embeddings": ("embeddings", "embedding", "features", "feats", "X", "x"),
     "labels": ("labels", "label", "identities", "identity", "targets", "y"),
@@ -33,13 +36,14 @@ class EmbeddingSet:
 
     labels (N,) are the places of the samples' identities in `class_names`, which are sorted as
     text, so that two files about the same identities number them alike. paths: where the samples
-    came from, or None.
+    came from, or None. trained_on: identities that training knew, or None where nobody says.
     """
 
     embeddings: npt.NDArray[Any]
     labels: npt.NDArray[np.int64]
     class_names: tuple[str, ...]
     paths: tuple[str, ...] | None = None
+    trained_on: tuple[str, ...] | None = None
 
     @classmethod
     def of(
@@ -47,6 +51,7 @@ class EmbeddingSet:
         embeddings: npt.NDArray[Any],
         names: Sequence[object],
         paths: Sequence[str] | None = None,
+        trained_on: Sequence[str] | None = None,
     ) -> "EmbeddingSet":
         """From one name of an identity per row.
 
@@ -55,19 +60,23 @@ class EmbeddingSet:
         (('a', 'b'), [1, 0, 1])
         """
         matrix = np.asarray(embeddings)
+        if matrix.dtype.kind in "iu":
+            matrix = matrix.astype(np.float64)
         if matrix.ndim != 2 or matrix.dtype.kind != "f" or 0 in matrix.shape:
             raise InputError(
                 f"embeddings have shape {matrix.shape} and type {matrix.dtype}, expected real"
                 " numbers in rows, (N, D)"
             )
-        if len(names) != len(matrix) or (paths is not None and len(paths) != len(matrix)):
-            raise InputError(f"there are {len(matrix)} embeddings, but {len(names)} labels")
+        for what, items in (("labels", names), ("paths", paths)):
+            if items is not None and len(items) != len(matrix):
+                raise InputError(f"there are {len(matrix)} embeddings, but {len(items)} {what}")
         distinct, labels = np.unique([str(name) for name in names], return_inverse=True)
         return cls(
             matrix,
             labels.astype(np.int64).reshape(-1),
             tuple(distinct.tolist()),
             None if paths is None else tuple(paths),
+            None if trained_on is None else tuple(trained_on),
         )
 
     def __len__(self) -> int:
@@ -86,7 +95,9 @@ class EmbeddingSet:
         paths = None
         if self.paths is not None:
             paths = [path for path, wanted in zip(self.paths, kept, strict=True) if wanted]
-        return EmbeddingSet.of(self.embeddings[kept], self.names[kept].tolist(), paths)
+        return EmbeddingSet.of(
+            self.embeddings[kept], self.names[kept].tolist(), paths, self.trained_on
+        )
 
 
 def write_embeddings(path: Path | str, content: EmbeddingSet) -> None:
@@ -98,6 +109,8 @@ def write_embeddings(path: Path | str, content: EmbeddingSet) -> None:
             arrays = {"embeddings": content.embeddings, "labels": content.names}
             if content.paths is not None:
                 arrays["paths"] = np.array(content.paths)
+            if content.trained_on is not None:
+                arrays["trained_on"] = np.array(content.trained_on)
             with part.open("wb") as file:
                 np.savez(file, allow_pickle=False, **arrays)
         else:
@@ -123,13 +136,17 @@ def read_embeddings(path: Path | str) -> EmbeddingSet:
             f"{path}: labels have shape {labels.shape} and type {labels.dtype}, expected one whole"
             " number or name per embedding"
         )
-    names = [item.decode() if isinstance(item, bytes) else item for item in labels.tolist()]
+    names = [
+        item.decode(errors="backslashreplace") if isinstance(item, bytes) else item
+        for item in labels.tolist()
+    ]
     if any(name is None for name in names):
         raise DataError(f"{path}: {names.count(None)} labels are missing")
     found = next((columns[name].tolist() for name in _NAMES["paths"] if name in columns), None)
     paths = None if found is None or None in found else [str(path) for path in found]
+    known = columns["trained_on"].tolist() if "trained_on" in columns else None
     try:
-        return EmbeddingSet.of(embeddings, names, paths)
+        return EmbeddingSet.of(embeddings, names, paths, known)
     except InputError as error:
         raise DataError(f"{path}: {error}") from None
 
@@ -174,6 +191,12 @@ def _read_parquet(path: Path) -> dict[str, npt.NDArray[Any]]:
             columns[name] = _matrix(column, len(table), f"{path}: column {name}")
         else:
             columns[name] = np.array(column.to_pylist())
+    known = (table.schema.metadata or {}).get(_TRAINED_ON)
+    if known is not None:
+        try:
+            columns["trained_on"] = np.array([str(name) for name in json.loads(known)])
+        except ValueError as error:
+            raise DataError(f"{path}: {_TRAINED_ON.decode()} is damaged: {error}") from None
     return columns
 
 
@@ -199,4 +222,8 @@ def _write_parquet(path: Path, content: EmbeddingSet) -> None:
         "label": content.names.tolist(),
         "embedding": arrow.FixedSizeListArray.from_arrays(flat, width),
     }
-    parquet.write_table(arrow.table(columns), path)
+    table = arrow.table(columns)
+    if content.trained_on is not None:
+        known = json.dumps(content.trained_on).encode()
+        table = table.replace_schema_metadata({_TRAINED_ON: known})
+    parquet.write_table(table, path)

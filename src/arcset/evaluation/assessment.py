@@ -54,6 +54,7 @@ _COMPARED = (
     ("angles", ("intra", "inter")),
 )
 
+FEW = 20  # identities below which an interval over them is itself a guess
 _Found = TypeVar("_Found")
 _MOST_WAYS = 20
 
@@ -102,6 +103,8 @@ class Assessment:
     def table(self) -> str:
         """All parts as plain text."""
         blocks = [f"{self.samples:,} samples of {self.identities:,} identities, {self.dim}-D"]
+        if self.identities < FEW:
+            blocks[0] += f"\nfewer than {FEW} identities: intervals are rough"
         for name, part in self.results().items():
             blocks.append(f"{name.replace('_', ' ')}\n{_indented(part.table())}")
         shape = (
@@ -134,6 +137,7 @@ class Assessment:
             "shape": {
                 name: value if math.isfinite(value) else None for name, value in shape.items()
             },
+            "thresholds": None if self.thresholds is None else self.thresholds.summary(),
             "realized": [item.json() for item in self.realized],
             "reliability": None if self.reliability is None else self.reliability.json(),
             "missing": dict(self.missing),

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from arcset.errors import OptionError
 from arcset.numerics import finite
 
-__all__ = ["LEVEL", "Interval", "Replicates", "Result"]
+__all__ = ["LEVEL", "Interval", "Replicates", "Result", "central"]
 
 LEVEL = 0.95
 
@@ -30,6 +30,19 @@ class Interval(NamedTuple):
         return f"[{self.low:.4f}, {self.high:.4f}]"
 
 
+def central(drawn: npt.NDArray[np.float64], level: float = LEVEL) -> Interval:
+    """The central `level` of values (B,); those that are NaN are left out.
+
+    >>> central(np.linspace(0, 1, 1001))
+    Interval(low=0.025, high=0.975)
+    """
+    drawn = drawn[~np.isnan(drawn)]
+    if not len(drawn):
+        return Interval(math.nan, math.nan)
+    low, high = np.quantile(drawn, [(1 - level) / 2, (1 + level) / 2])
+    return Interval(float(low), float(high))
+
+
 @dataclass(frozen=True, eq=False)
 class Replicates:
     """What the measures come to when the identities are drawn anew, again and again.
@@ -44,13 +57,8 @@ class Replicates:
     key: str
 
     def interval(self, name: str) -> Interval:
-        """The central 95 % of the draws; draws in which the measure is not defined are left out."""
-        drawn = self.values[name]
-        drawn = drawn[~np.isnan(drawn)]
-        if not len(drawn):
-            return Interval(math.nan, math.nan)
-        low, high = np.quantile(drawn, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
-        return Interval(float(low), float(high))
+        """The central 95 % of the draws; NaN for a measure that does not depend on them."""
+        return central(self.values.get(name, np.empty(0)))
 
 
 @dataclass(frozen=True, kw_only=True)

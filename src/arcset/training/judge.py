@@ -44,6 +44,7 @@ class Judged:
     title: what it is called. what: which identities these are, in words.
     origin: what thresholds are made from, for the record.
     shared: identities that were in training as well; None where nobody knows what was.
+    absent: how many identities of the split's test and validation parts are not in the file.
     centers: the classifier's, with the identity of each; None where there are none.
     """
 
@@ -53,6 +54,7 @@ class Judged:
     shared: tuple[str, ...] | None = None
     centers: npt.NDArray[Any] | None = None
     center_names: tuple[str, ...] = ()
+    absent: int = 0
     what: str = ""
     origin: dict[str, Any] = field(default_factory=dict)
 
@@ -70,13 +72,16 @@ class Judged:
     @property
     def note(self) -> str:
         """What a reader must know before any figure."""
-        if not self.shared:
-            return ""
-        total = len(self.embeddings.class_names)
-        return (
-            f"{len(self.shared):,} of {total:,} identities were in training: these figures do not "
-            "tell how well the unseen are recognized."
-        )
+        said = []
+        if self.shared:
+            total = len(self.embeddings.class_names)
+            said.append(
+                f"{len(self.shared):,} of {total:,} identities were in training: these figures do "
+                "not tell how well the unseen are recognized."
+            )
+        if self.absent:
+            said.append(f"{self.absent:,} identities of the split are not in the file.")
+        return " ".join(said)
 
     def assess(self, **options: Any) -> Assessment:
         """All measures; thresholds from the validation identities where there are some."""
@@ -146,8 +151,8 @@ def judge_run(
     centers = loss.centers
     return Judged(
         title=run.path.name,
-        embeddings=embed_part(network, images, place),
-        validation=None if validation is None else embed_part(network, validation, place),
+        embeddings=embed_part(network, images, place, known),
+        validation=None if validation is None else embed_part(network, validation, place, known),
         shared=overlap(known, set(np.array(images.class_names)[np.unique(images.labels)].tolist())),
         centers=None if centers is None else centers.detach().cpu().numpy(),
         center_names=known,
@@ -165,12 +170,14 @@ def judge_file(path: Path, *, split: Split | None = None, validation: Path | Non
     """Embeddings from a file; a split, or a second file, says which identities make thresholds."""
     content = read_embeddings(path)
     origin: dict[str, Any] = {"file": path.name}
-    tuning, shared = None, None
+    tuning, known, absent = None, content.trained_on, 0
     if split is not None:
         whole = content
         content = whole.keep(split.test)
         tuning = whole.keep(split.validation) if split.validation else None
-        shared = overlap(split.train, content.class_names)
+        known = (*split.train, *(known or ()))
+        wanted = (*split.test, *split.validation)
+        absent = len(set(wanted) - set(whole.class_names))
         origin |= {"part": "validation", "split": split.json()}
     if validation is not None:
         tuning = read_embeddings(validation)
@@ -181,15 +188,25 @@ def judge_file(path: Path, *, split: Split | None = None, validation: Path | Non
             f"of {content.embeddings.shape[1]}"
         )
     what = f"{len(content.class_names):,} identities of {path.name}"
-    return Judged(path.stem, content, tuning, shared, what=what, origin=origin)
+    if known is None:
+        what += "; whether training knew them is not known"
+    return Judged(
+        title=path.stem,
+        embeddings=content,
+        validation=tuning,
+        shared=None if known is None else overlap(known, content.class_names),
+        absent=absent,
+        what=what,
+        origin=origin,
+    )
 
 
-def embed_part(network: Any, images: ImageSet, device: Any) -> EmbeddingSet:
-    """The embeddings of all images, each with the name of its class."""
+def embed_part(network: Any, images: ImageSet, device: Any, known: Sequence[str]) -> EmbeddingSet:
+    """The embeddings of all images, each with the name of its class, and the classes trained on."""
     tensors, labels = to_tensors(images, device)
     found = embed(network, tensors).cpu().numpy()
     names: Sequence[str] = np.array(images.class_names)[labels.cpu().numpy()].tolist()
-    return EmbeddingSet.of(found, names)
+    return EmbeddingSet.of(found, names, trained_on=known)
 
 
 def _part(selection: Selection, name: str) -> ImageSet:

@@ -28,7 +28,8 @@ class Verdict:
     """One measure: who is ahead, and how sure that is.
 
     means: by loss, the mean over its seeds. best: the loss that is ahead.
-    differences: by other loss, how much better the best is, over draws of identities and seeds.
+    differences: by other loss, how much better the best is, over draws of identities and seeds;
+        with intervals wide enough for all pairs of losses, as the best was picked from them.
     """
 
     measure: str
@@ -45,12 +46,11 @@ class Verdict:
             if difference.shown
         ]
         open_ = [label for label, difference in self.differences.items() if not difference.shown]
-        text = f"{self.title}: {self.best} is ahead with {self.means[self.best]:.3f}"
-        if shown:
-            text += f"; shown to be better than {', '.join(shown)}"
-        if open_:
-            text += f"; no difference shown to {', '.join(open_)}"
-        return text + "."
+        mean = f"{self.best} has the best mean, {self.means[self.best]:.3f}"
+        if not shown:
+            return f"{mean}, but no difference to {', '.join(open_)} is shown."
+        text = f"{mean}, and is better than {', '.join(shown)}"
+        return text + (f"; no difference to {', '.join(open_)} is shown." if open_ else ".")
 
     def between(
         self, unseen: Mapping[str, Sequence[Assessment]], first: str, second: str
@@ -63,7 +63,8 @@ class Verdict:
             [assessment.results()[part] for assessment in unseen[label]]
             for label in (first, second)
         )
-        return paired(ours, theirs, measure)
+        pairs = len(unseen) * (len(unseen) - 1) // 2
+        return paired(ours, theirs, measure, comparisons=pairs)
 
     def json(self) -> dict[str, Any]:
         """As one object."""
@@ -99,8 +100,9 @@ def verdicts(unseen: Mapping[str, Sequence[Assessment]]) -> list[Verdict]:
         first = next(iter(results.values()))[0]
         sign = -1 if measure.partition("[")[0] in first.lower_is_better else 1
         best = max(means, key=lambda label: sign * means[label])
+        pairs = len(results) * (len(results) - 1) // 2  # the best was picked from so many
         differences = {
-            label: paired(results[best], ours, measure)
+            label: paired(results[best], ours, measure, comparisons=pairs)
             for label, ours in results.items()
             if label != best
         }

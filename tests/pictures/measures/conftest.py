@@ -9,7 +9,7 @@ import pytest
 from matplotlib.figure import Figure
 
 from arcset.evaluation import verification
-from arcset.evaluation.calibration.probability import pair_cosines
+from arcset.evaluation.calibration import pair_cosines
 from arcset.evaluation.calibration.reliability import Reliability, reliability
 from arcset.evaluation.calibration.thresholds import Thresholds, make_thresholds
 from arcset.evaluation.geometry.angles import angle_samples, angles

@@ -127,6 +127,23 @@ class Thresholds:
             "rates": self.rates.json(),
         }
 
+    def summary(self) -> dict[str, Any]:
+        """What was asked for and found, and what the validation identities do not support."""
+        return {
+            "made_from": dict(self.made_from),
+            "far": {f"{found.far:g}": found.threshold for found in self.fars},
+            "fpir": [
+                {
+                    "fpir": found.fpir,
+                    "gallery": found.gallery,
+                    "threshold": found.threshold,
+                    "extrapolated": found.extrapolated,
+                }
+                for found in self.fpirs
+            ],
+            "unsupported": dict(self.unsupported),
+        }
+
     def save(self, path: str | Path) -> None:
         """Write threshold.json; what stands at `path` is replaced at once or not at all."""
         write_text(Path(path), json.dumps(self.json(), ensure_ascii=False, allow_nan=False) + "\n")
