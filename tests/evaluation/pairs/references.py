@@ -18,7 +18,7 @@ def all_scores(embeddings, labels):
     genuine, impostor = [], []
     for i in range(len(units)):
         for j in range(i + 1, len(units)):
-            score = float(np.float32(round(units[i] @ units[j], 12)))
+            score = round(float(units[i] @ units[j]), 12)
             (genuine if labels[i] == labels[j] else impostor).append(score)
     return np.array(genuine), np.array(impostor)
 
@@ -79,6 +79,17 @@ def random_case(count=120, dim=8, classes=6, seed=0, noise=1.0):
     labels = rng.integers(0, classes, count)
     points = rng.standard_normal((classes, dim))[labels]
     return points + noise * rng.standard_normal((count, dim)), labels
+
+
+def concentrated_case(noise, count=120, classes=6, dim=16):
+    """Embeddings around one direction, with their float64 cosines and which pairs are genuine."""
+    rng = np.random.default_rng(5)
+    labels = rng.integers(0, classes, count)
+    inside = rng.standard_normal((classes, dim))[labels] + 0.5 * rng.standard_normal((count, dim))
+    embeddings = rng.standard_normal(dim) + noise * inside
+    units = embeddings / np.linalg.norm(embeddings, axis=1, keepdims=True)
+    i, j = np.triu_indices(count, k=1)
+    return embeddings, labels, (units[i] * units[j]).sum(axis=1), labels[i] == labels[j]
 
 
 def check_against_the_definitions(found, genuine, impostor):

@@ -10,6 +10,7 @@ from arcset.evaluation import bootstrap, verification
 from arcset.evaluation.pairs import bins, draws, scores
 from evaluation.pairs.references import (
     all_scores,
+    concentrated_case,
     labelled,
     random_case,
     reference_draw,
@@ -72,13 +73,29 @@ def test_many_identities_have_an_exact_tail(large):
     most = 0 if large else 40
     with (
         mock.patch.object(draws, "DENSE_IDENTITIES", 0),
-        mock.patch.object(scores, "EXACT_EMBEDDINGS", most),
+        mock.patch.object(scores, "KEPT_EMBEDDINGS", most),
     ):
         found = verification(embeddings, labels, FARS, intervals=True, draws=20, seed=3)
     pairs, same, sides = all_sides(embeddings, labels)
     if large:
         pairs = [round(score * 2**21) / 2**21 for score in pairs]
     check(found, (pairs, same, sides), 7, 20)
+
+
+def test_concentrated_embeddings():
+    """Cosines that differ from 1 by less than float32 can tell, unrounded."""
+    embeddings, labels, cosines, same = concentrated_case(1e-4, count=20, classes=4)
+    assert len(np.unique(cosines.astype(np.float32))) < 10
+    _, _, sides = all_sides(embeddings, labels)
+    found = verification(embeddings, labels, FARS, intervals=True, draws=20, seed=3)
+    check(found, (cosines, same, sides), 4, 20)
+    with mock.patch.object(bins, "MOST_SCORES", 0):  # at the thresholds of the curve
+        found = verification(embeddings, labels, FARS, intervals=True, draws=20, seed=3)
+    expected = [
+        reference_draw(*weighted_pairs(cosines, same, sides, row), FARS)[0]
+        for row in bootstrap.identity_weights(4, 20, 3)
+    ]
+    np.testing.assert_allclose(found.replicates.values["auc"], expected, atol=5e-3)
 
 
 def test_given_pairs():

@@ -18,7 +18,7 @@ from evaluation.pairs.references import (
 
 @pytest.fixture(autouse=True)
 def everything_is_large():
-    with mock.patch.object(scores, "EXACT_EMBEDDINGS", 0):
+    with mock.patch.object(scores, "KEPT_EMBEDDINGS", 0):
         yield
 
 
@@ -65,7 +65,7 @@ def test_near_what_small_sets_get(classes):
     """Thresholds differ by the rounding, rates by the few pairs that fall in between."""
     embeddings, labels = random_case(count=1500, dim=64, classes=classes, noise=2.0)
     large = verification(embeddings, labels)
-    with mock.patch.object(scores, "EXACT_EMBEDDINGS", 1500):
+    with mock.patch.object(scores, "KEPT_EMBEDDINGS", 1500):
         small = verification(embeddings, labels)
     assert (large.genuine, large.impostor) == (small.genuine, small.impostor)
     assert large.auc == pytest.approx(small.auc, abs=large.auc_error + 1e-6)

@@ -20,6 +20,7 @@ from evaluation.pairs.references import (
     FARS,
     all_scores,
     check_against_the_definitions,
+    concentrated_case,
     labelled,
     random_case,
 )
@@ -94,6 +95,47 @@ def test_thresholds_hold_for_unrounded_cosines():
         accepted = cosines >= found.threshold_at_far[far]
         assert accepted[~same].mean() <= far
         assert accepted[same].mean() == pytest.approx(found.tar_at_far[far], abs=1e-12)
+
+
+@pytest.mark.parametrize("noise", [1e-3, 1e-4, 1e-5])
+@pytest.mark.parametrize("given", [False, True])
+def test_concentrated_embeddings(noise, given):
+    """Cosines that differ from 1 by less than float32 can tell."""
+    embeddings, labels, cosines, same = concentrated_case(noise)
+    pairs = {"pairs": np.stack(np.triu_indices(len(labels), k=1), axis=1), "same": same}
+    found = verification(embeddings, labels, FARS, **(pairs if given else {}))
+    raw = roc_auc_score(same, cosines)
+    assert raw > 0.9
+    assert found.auc == pytest.approx(raw, abs={1e-3: 1e-6, 1e-4: 1e-6, 1e-5: 1e-4}[noise])
+    scores = np.round(cosines * 2**44) / 2**44
+    assert found.auc == pytest.approx(roc_auc_score(same, scores), abs=1e-6)
+    assert (found.auc_error, found.eer_error) == (0.0, 0.0)
+    for far in (0.5, 0.1, 0.01):
+        accepted = scores >= found.threshold_at_far[far]
+        assert accepted[~same].mean() == pytest.approx(far, abs=1e-3)
+        assert accepted[same].mean() == pytest.approx(found.tar_at_far[far], abs=2e-3)
+
+
+@pytest.mark.parametrize("noise", [1e-2, 1e-3, 1e-4])
+def test_concentrated_embeddings_equal_the_definitions(noise):
+    """Few enough pairs for no two unrounded cosines to be closer than the rounding."""
+    embeddings, labels, cosines, same = concentrated_case(noise, count=20, classes=4)
+    assert len(np.unique(cosines.astype(np.float32))) < len(cosines)
+    assert np.diff(np.sort(cosines)).min() > 2**-43
+    found = verification(embeddings, labels, FARS)
+    check_against_the_definitions(found, cosines[same], cosines[~same])
+
+
+@pytest.mark.parametrize("noise", [1.0, 1e-3, 1e-4, 1e-5])
+def test_scores_in_float32_state_what_rounding_can_change(noise):
+    embeddings, labels, _, _ = concentrated_case(noise)
+    exact = verification(embeddings, labels, FARS)
+    with mock.patch.object(pair_scores, "EXACT_EMBEDDINGS", 0):
+        found = verification(embeddings, labels, FARS)
+    assert abs(found.auc - exact.auc) <= found.auc_error + 1e-12
+    assert abs(found.eer - exact.eer) <= found.eer_error + 1e-12
+    if noise < 1e-3:
+        assert found.auc_error > 1e-3
 
 
 def test_separated_and_reversed():

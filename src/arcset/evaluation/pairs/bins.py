@@ -10,7 +10,7 @@ from torch import Tensor
 
 from arcset.evaluation.pairs.blocks import Block, SortedRows
 from arcset.evaluation.pairs.curves import Roc
-from arcset.evaluation.pairs.ranked import Ranked
+from arcset.evaluation.pairs.ranked import Ranked, Scores
 from arcset.evaluation.pairs.scores import rounded
 from arcset.evaluation.pairs.tally import cell_values, to_cells
 
@@ -26,27 +26,30 @@ class Bins:
     thresholds: (T,).
     accepted: how many impostor pairs each accepts (T,).
     complete: whether they are all the distinct scores there are, so that nothing lies between.
+    exact: whether the scores were kept in float64.
     """
 
     thresholds: npt.NDArray[np.float64]
     accepted: npt.NDArray[np.int64]
     complete: bool
+    exact: bool
 
     @classmethod
     def choose(cls, genuine: Ranked, impostor: Ranked, curve: Roc) -> "Bins":
         """All distinct scores where they are few, otherwise the thresholds of the curve."""
+        exact = genuine.values.dtype == np.float64
         either = np.concatenate((genuine.distinct(), impostor.distinct()))
         if len(either) <= MOST_SCORES:
             distinct = np.unique(either)
             accepted = impostor.total - impostor.below(distinct)
-            return cls(distinct.astype(np.float64), accepted, True)
+            return cls(distinct.astype(np.float64), accepted, True, exact)
         accepted = np.rint(curve.far[::-1] * impostor.total).astype(np.int64)
-        return cls(curve.threshold[::-1].copy(), accepted, False)
+        return cls(curve.threshold[::-1].copy(), accepted, False, exact)
 
     def __len__(self) -> int:
         return len(self.thresholds)
 
-    def of_scores(self, scores: npt.NDArray[np.float32]) -> npt.NDArray[np.intp]:
+    def of_scores(self, scores: Scores) -> npt.NDArray[np.intp]:
         """The bin of each score."""
         return np.searchsorted(self.thresholds, scores, side="right")
 
@@ -55,15 +58,17 @@ class Bins:
 
         A block has at most `height` × `width` cosines.
 
-        Where thresholds are the scores themselves, cosines must be what they were when scored.
-        Otherwise their last bits matter no more than what lies between two thresholds: float32
-        products, rounded as `tally` does, have their bin in a table.
+        Where scores are exact, or the thresholds are the scores themselves, cosines must be what
+        they were when scored. Otherwise their last bits matter no more than what lies between two
+        thresholds: float32 products, rounded as `tally` does, have their bin in a table.
         """
-        if self.complete and rows.units.dtype == torch.float64:
+        if (self.complete or self.exact) and rows.units.dtype == torch.float64:
             wide = rows.memory(height, width)
 
             def searched(block: Block) -> Tensor:
                 cosines = rounded(rows.cosines(block, wide).numpy())
+                if not self.exact:
+                    cosines = cosines.astype(np.float32)
                 return torch.from_numpy(self.of_scores(cosines).astype(np.int32))
 
             return searched

@@ -8,7 +8,7 @@ import bisect
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -88,19 +88,19 @@ def equal_error(genuine: Ranked, impostor: Ranked) -> EqualError:
 
     total, others = genuine.total, impostor.total
 
-    def rejects(score: np.float32, *, accepted: bool) -> tuple[int, int]:
+    def rejects(score: np.floating[Any], *, accepted: bool) -> tuple[int, int]:
         """Genuine and impostor pairs below a threshold at the score, or just above it."""
         at = np.array([score])
         counts = [r.below(at) if accepted else r.up_to(at) for r in (genuine, impostor)]
         return int(counts[0][0]), int(counts[1][0])
 
-    def beyond(score: np.float32) -> bool:
+    def beyond(score: np.floating[Any]) -> bool:
         """Whether FAR < FRR with the threshold at the score; in whole numbers."""
         wrong, right = rejects(score, accepted=True)
         return (others - right) * total < wrong * others
 
     # FAR ≥ FRR up to some score: the last of these, in either list.
-    last = np.float32(-np.inf)
+    last: np.floating[Any] = np.float32(-np.inf)
     for ranked in (genuine, impostor):
         values = ranked.values
         place = bisect.bisect_left(values, True, key=beyond)
@@ -137,7 +137,7 @@ def rejected_at(impostor: Ranked, fars: Iterable[float]) -> Scores:
         elif allowed / impostor.total > far:
             allowed -= 1
         found.append(_rejected(impostor, np.array([allowed]))[0] if allowed else math.nan)
-    return np.array(found, dtype=np.float32)
+    return np.array(found, dtype=impostor.values.dtype)
 
 
 def _rejected(impostor: Ranked, allowed: Counts) -> Scores:
@@ -150,10 +150,11 @@ def operating_points(genuine: Ranked, impostor: Ranked, rejected: Scores) -> Roc
     """Thresholds that reject these scores and all below, and accept all above.
 
     They lie halfway between the score and the next above it, so that they hold for scores computed
-    in another precision as well; and at −1 where nothing is to be rejected. NaN stays NaN.
+    in another precision as well; at the next number of float32 where no score is above, and at −1
+    where nothing is to be rejected. NaN stays NaN.
     """
     lowest = np.minimum(genuine.next_above(rejected), impostor.next_above(rejected))
-    top = np.nextafter(rejected, np.float32(np.inf))  # where no score is above
+    top = np.nextafter(rejected.astype(np.float32), np.float32(np.inf))
     halfway = (rejected.astype(np.float64) + np.where(np.isinf(lowest), top, lowest)) / 2
     threshold = np.where(np.isinf(lowest), top, halfway)
     threshold = np.where(np.isneginf(rejected), -1.0, threshold)

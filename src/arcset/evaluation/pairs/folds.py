@@ -104,7 +104,7 @@ def fold_accuracy(
     )
 
 
-def _best_threshold(scores: npt.NDArray[np.float32], same: npt.NDArray[np.bool_]) -> float:
+def _best_threshold(scores: Floats, same: npt.NDArray[np.bool_]) -> float:
     """The highest of the thresholds that are right most often."""
     values, groups = np.unique(scores, return_inverse=True)  # (V,) ascending
     gain = np.bincount(groups, weights=np.where(same, -1.0, 1.0))  # of rejecting a value
@@ -113,7 +113,7 @@ def _best_threshold(scores: npt.NDArray[np.float32], same: npt.NDArray[np.bool_]
     if rejected == 0:
         return -1.0
     if rejected == len(values):
-        return float(np.nextafter(values[-1], np.float32(np.inf)))
+        return float(np.nextafter(np.float32(values[-1]), np.float32(np.inf)))
     return (float(values[rejected - 1]) + float(values[rejected])) / 2
 
 

@@ -1,14 +1,14 @@
 """Many scores in ascending order, kept one by one or counted by value."""
 
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 __all__ = ["Counts", "Ranked", "Scores"]
 
-Scores: TypeAlias = npt.NDArray[np.float32]
+Scores: TypeAlias = npt.NDArray[np.floating[Any]]  # float32 or float64
 Counts: TypeAlias = npt.NDArray[np.int64]
 
 

@@ -1,9 +1,10 @@
 """Cosines of pairs of embeddings, apart for genuine pairs (same class) and impostor pairs.
 
 Here all of them are kept, for the pairs that a caller names and for sets of up to
-`EXACT_EMBEDDINGS`; `tally` counts those of larger sets. Cosines are computed in float64 and rounded
-to 2⁻⁴⁰ and to float32, so that pairs which are equally similar on paper tie in spite of errors in
-the last bits, and many pairs fit into memory.
+`KEPT_EMBEDDINGS`; `tally` counts those of larger sets. Cosines are computed in float64 and rounded
+to multiples of 2⁻⁴⁴, so that pairs which are equally similar on paper tie in spite of errors in the
+last bits. Beyond `EXACT_EMBEDDINGS` they are rounded to float32 as well, so that many pairs fit
+into memory; what that can change is bounded in `curves`.
 """
 
 from typing import Any
@@ -24,27 +25,36 @@ from arcset.evaluation.pairs.ranked import Scores
 
 __all__ = [
     "EXACT_EMBEDDINGS",
+    "KEPT_EMBEDDINGS",
     "checked_pairs",
     "rounded",
     "score_all_pairs",
     "score_pairs",
 ]
 
-EXACT_EMBEDDINGS = 20_000  # 200 million pairs, 0.8 GB of scores
+EXACT_EMBEDDINGS = 4_096  # 8 million pairs, 67 MB of scores in float64
+KEPT_EMBEDDINGS = 20_000  # 200 million pairs, 0.8 GB of scores in float32
 BLOCK = (256, 8192)  # rows and columns of cosines computed at once, 16 MB
+# Next to 384 float64 has steps of 2⁻⁴⁴. Half of one is 2.8e-14; products of 512 to 2048 terms are
+# off by 2e-15, measured against extended precision. So cosines such as 0 and 1 never fall apart,
+# and others of equal pairs hardly ever; with steps of 2⁻⁴⁸, half of which is 1.8e-15, they do.
+SHIFT = 384.0
 
 
-def score_all_pairs(rows: SortedRows) -> tuple[Scores, Scores]:
+def score_all_pairs(rows: SortedRows, *, exact: bool = True) -> tuple[Scores, Scores]:
     """Cosines of all pairs of `rows` in float64: those with equal labels, and the others.
+
+    exact: whether to keep them in float64; otherwise in float32.
 
     >>> import torch
     >>> rows = SortedRows.build([[1, 0], [0, 1], [0, 2]], [5, 5, 6], torch.float64)
     >>> score_all_pairs(rows)
-    (array([0.], dtype=float32), array([0., 1.], dtype=float32))
+    (array([0.]), array([0., 1.]))
     """
     genuine_count, impostor_count = rows.pair_counts()
-    genuine = np.empty(genuine_count, dtype=np.float32)
-    impostor = np.empty(impostor_count, dtype=np.float32)
+    dtype: type[np.floating[Any]] = np.float64 if exact else np.float32
+    genuine = np.empty(genuine_count, dtype=dtype)
+    impostor = np.empty(impostor_count, dtype=dtype)
     filled = [0, 0]
 
     def place(kind: int, size: int) -> Scores:
@@ -63,17 +73,17 @@ def score_all_pairs(rows: SortedRows) -> tuple[Scores, Scores]:
     return genuine, impostor
 
 
-def score_pairs(embeddings: Array, pairs: npt.NDArray[np.intp]) -> Scores:
+def score_pairs(embeddings: Array, pairs: npt.NDArray[np.intp]) -> npt.NDArray[np.float64]:
     """Cosines (P,) of the `pairs` (P, 2) of row numbers.
 
     >>> score_pairs([[1, 0], [0, 1], [0, 2]], np.array([[1, 2], [0, 1]]))
-    array([1., 0.], dtype=float32)
+    array([1., 0.])
     """
     matrix = embedding_matrix(embeddings)
     refuse_zero_rows(matrix)
     units = np.array(matrix, dtype=np.float64)
     normalize_rows(units)
-    cosines = np.empty(len(pairs), dtype=np.float32)
+    cosines = np.empty(len(pairs))
     step = max(1, BLOCK[0] * BLOCK[1] // units.shape[1])
     for start in range(0, len(pairs), step):
         i, j = pairs[start : start + step].T
@@ -82,13 +92,15 @@ def score_pairs(embeddings: Array, pairs: npt.NDArray[np.intp]) -> Scores:
 
 
 def rounded(cosines: npt.NDArray[np.float64], out: Scores | None = None) -> Scores:
-    """Cosines as scores; overwrites its input."""
-    # Float32 alone would tell the cosines of orthogonal rows apart, which differ from 0 by 1e-17.
-    # Next to 4096 float64 has steps of 2⁻⁴⁰, well above the error of a product of 512 terms.
-    cosines += 4096.0
-    cosines -= 4096.0
+    """Cosines as scores, in `out` and its precision or in place; overwrites its input.
+
+    >>> rounded(np.array([1e-17, 1 + 2e-16, 0.5 - 1e-16, 0.5 - 2.0**-44])) - [0, 1, 0.5, 0.5]
+    array([ 0.00000000e+00,  0.00000000e+00,  0.00000000e+00, -5.68434189e-14])
+    """
+    cosines += SHIFT
+    cosines -= SHIFT
     if out is None:
-        out = np.empty(cosines.shape, dtype=np.float32)
+        out = cosines
     np.clip(cosines, -1, 1, out=out, casting="same_kind")
     return out
 

@@ -21,7 +21,7 @@ __all__ = ["AllPairs", "GivenPairs", "Source", "choose_source"]
 class Source(Protocol):
     """Pairs that can be scored, and counted again for draws of identities."""
 
-    #: Whether scores are kept as they are, or rounded to be counted.
+    #: Whether scores are kept in float64, or rounded further to be kept or counted.
     exact: bool
     #: The distinct labels, sorted; None where none were given.
     labels: npt.NDArray[Any] | None
@@ -42,17 +42,18 @@ class AllPairs:
 
     def __init__(self, embeddings: Array, labels: Array) -> None:
         matrix = embedding_matrix(embeddings)
-        self.exact = len(matrix) <= scores.EXACT_EMBEDDINGS
-        dtype = torch.float64 if self.exact else torch.float32
+        self._kept = len(matrix) <= scores.KEPT_EMBEDDINGS
+        self.exact = self._kept and len(matrix) <= scores.EXACT_EMBEDDINGS
+        dtype = torch.float64 if self._kept else torch.float32
         self._rows = SortedRows.build(matrix, labels, dtype)
         self.labels = self._rows.labels
         _refuse_one_kind(*self._rows.pair_counts())
 
     def rank(self) -> tuple[Ranked, Ranked]:
-        """Scores that are kept where they are exact, and counted otherwise."""
-        if not self.exact:
+        """Scores that are kept where they are not too many, and counted otherwise."""
+        if not self._kept:
             return tally_all_pairs(self._rows)
-        genuine, impostor = scores.score_all_pairs(self._rows)
+        genuine, impostor = scores.score_all_pairs(self._rows, exact=self.exact)
         return Ranked.sort(genuine), Ranked.sort(impostor)
 
     def accepted(self, weights: npt.NDArray[np.float64], bins: Bins) -> Accepted:

@@ -43,8 +43,9 @@ class Verification(Result):
         threshold_at_far: a threshold that reaches it; a pair is accepted if cosine ≥ threshold.
         eer_threshold: a threshold at which the two error rates are as equal as they get.
         genuine, impostor: numbers of pairs.
-        auc_error, eer_error: by how much rounding the cosines can have moved AUC and EER at most;
-            0 for sets that are small enough to be exact.
+        auc_error, eer_error: by how much rounding cosines to float32 or coarser can have moved AUC
+            and EER at most; 0 for given pairs and up to 4,096 embeddings, where float64 is kept
+            and ties are cosines that agree to 2⁻⁴⁴.
         curve: TAR over FAR, at some 500 thresholds at most.
     """
 
@@ -110,10 +111,13 @@ def verification(
             every draw has its own thresholds.
         draws, seed: how many draws, and which.
 
-    For given pairs, and all pairs of up to 20,000 embeddings, cosines are computed in float64 and
-    rounded to 2⁻⁴⁰ and to float32; those then equal are ties. All are kept, in 4 bytes per pair.
-    For larger sets they are float32 products, rounded to multiples of 2⁻²¹ and counted: memory is
-    about 500 MB beside a float32 copy of the embeddings, whatever the number of pairs.
+    For given pairs, and all pairs of up to 4,096 embeddings, cosines are computed in float64 and
+    rounded to multiples of 2⁻⁴⁴ = 5.7e-14; those then equal are ties, and everything else follows
+    from these scores without error. For up to 20,000 embeddings they are rounded to float32 as
+    well, by 3e-8 at most, and kept in 4 bytes per pair; `auc_error` and `eer_error` bound what
+    that changes. For larger sets they are float32 products, rounded to multiples of 2⁻²¹ and
+    counted: memory is about 500 MB beside a float32 copy of the embeddings, whatever the number
+    of pairs.
 
     Intervals count the pairs once more, by identity, at the thresholds of the curve, or at all
     scores where there are at most 8,192 distinct ones. See `draws` for how, `replicates` for what
