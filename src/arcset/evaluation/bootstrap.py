@@ -102,6 +102,7 @@ def paired(
     at: float | None = None,
     *,
     comparisons: int = 1,
+    luck: tuple[float, int] | None = None,
 ) -> Difference:
     """Compare two models in one measure, draw by draw.
 
@@ -112,6 +113,8 @@ def paired(
 
     comparisons: how many the reader will choose from; the interval is as wide as keeps the chance
         of any false difference among them at 5 % (Bonferroni's correction).
+    luck: the standard error of the mean gain by the luck of training, and its degrees of freedom,
+        where more is known of it than the runs' own differences tell.
 
     Raises `InputError` unless all were made with intervals, on the same identities and seed.
     """
@@ -130,8 +133,8 @@ def paired(
     gains = sign * np.array([one.measures()[full] - two.measures()[full] for one, two in both])
     level = 1 - (1 - LEVEL) / comparisons
     if len(both) > 1:
-        error = gains.std(ddof=1) / len(both) ** 0.5
-        wider = stats.t.ppf((1 + level) / 2, len(both) - 1) / stats.norm.ppf((1 + level) / 2)
+        error, freedom = luck or (gains.std(ddof=1) / len(both) ** 0.5, len(both) - 1)
+        wider = stats.t.ppf((1 + level) / 2, freedom) / stats.norm.ppf((1 + level) / 2)
         drawn = drawn + np.random.default_rng(SEED).normal(size=len(drawn)) * error * wider
     return Difference(full, float(gains.mean()), central(drawn, level), base in ours[0].in_degrees)
 

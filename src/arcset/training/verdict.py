@@ -59,12 +59,13 @@ class Verdict:
         if first == self.best:
             return self.differences[second]
         part, _, measure = self.measure.partition(".")
-        ours, theirs = (
-            [assessment.results()[part] for assessment in unseen[label]]
-            for label in (first, second)
-        )
+        results = {
+            label: [assessment.results()[part] for assessment in assessments]
+            for label, assessments in unseen.items()
+        }
         pairs = len(unseen) * (len(unseen) - 1) // 2
-        return paired(ours, theirs, measure, comparisons=pairs)
+        luck = _luck(list(results.values()), measure)
+        return paired(results[first], results[second], measure, comparisons=pairs, luck=luck)
 
     def json(self) -> dict[str, Any]:
         """As one object."""
@@ -101,10 +102,25 @@ def verdicts(unseen: Mapping[str, Sequence[Assessment]]) -> list[Verdict]:
         sign = -1 if measure.partition("[")[0] in first.lower_is_better else 1
         best = max(means, key=lambda label: sign * means[label])
         pairs = len(results) * (len(results) - 1) // 2  # the best was picked from so many
+        luck = _luck(list(results.values()), measure)
         differences = {
-            label: paired(results[best], ours, measure, comparisons=pairs)
+            label: paired(results[best], ours, measure, comparisons=pairs, luck=luck)
             for label, ours in results.items()
             if label != best
         }
         found.append(Verdict(f"{part}.{measure}", title, means, best, differences))
     return found
+
+
+def _luck(results: Sequence[Sequence[Result]], measure: str) -> tuple[float, int] | None:
+    """The standard error of a difference of means over seeds, and its degrees of freedom.
+
+    Losses are taken to depend on the seed equally much, so that all of them tell how much: two
+    seeds of one loss say next to nothing. None with one seed.
+    """
+    values = np.array([[result.measures()[measure] for result in ours] for ours in results])
+    losses, seeds = values.shape
+    if seeds < 2:
+        return None
+    variance = values.var(axis=1, ddof=1).mean()
+    return float((2 * variance / seeds) ** 0.5), losses * (seeds - 1)
