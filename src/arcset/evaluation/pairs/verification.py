@@ -3,7 +3,7 @@
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from numbers import Integral, Real
+from numbers import Integral
 from typing import ClassVar
 
 import numpy as np
@@ -11,6 +11,7 @@ import numpy as np
 from arcset.errors import InputError, OptionError
 from arcset.evaluation.arrays import Array
 from arcset.evaluation.bootstrap import DRAWS, SEED, draw_key, identity_weights
+from arcset.evaluation.checks import checked_rates
 from arcset.evaluation.pairs.bins import Bins
 from arcset.evaluation.pairs.curves import (
     Roc,
@@ -131,7 +132,7 @@ def verification(
         >>> result.auc, result.eer, result.tar_at_far[0.25]
         (1.0, 0.0, 1.0)
     """
-    rates = _rates(fars)
+    rates = checked_rates("fars", fars)
     if not (isinstance(draws, Integral) and draws >= 1):
         raise OptionError(f"draws={draws!r} is out of range, expected a number ≥ 1")
     source = choose_source(embeddings, labels, pairs, same)
@@ -171,11 +172,3 @@ def verification(
     )
     key = draw_key(identities, seed, draws)
     return replace(result, replicates=Replicates(values, len(identities), key))
-
-
-def _rates(fars: Iterable[float]) -> list[float]:
-    rates = list(fars) if isinstance(fars, Iterable) else [fars]
-    for far in rates:
-        if not (isinstance(far, Real) and 0 < far <= 1):
-            raise OptionError(f"fars hold {far!r}, expected rates in (0, 1]")
-    return [float(far) for far in rates]

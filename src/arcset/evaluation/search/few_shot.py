@@ -16,8 +16,8 @@ from arcset.evaluation.arrays import (
     refuse_zero_rows,
 )
 from arcset.evaluation.bootstrap import DRAWS, draw_key, identity_weights
+from arcset.evaluation.checks import check_count
 from arcset.evaluation.results import Replicates, Result
-from arcset.evaluation.search.checks import check_count
 from arcset.evaluation.search.episodes import draw_in_order
 
 __all__ = ["FewShot", "few_shot"]

@@ -17,8 +17,8 @@ from arcset.evaluation.arrays import (
     refuse_zero_rows,
 )
 from arcset.evaluation.bootstrap import DRAWS, SEED, draw_key, identity_weights
+from arcset.evaluation.checks import check_count, checked_counts, checked_rates
 from arcset.evaluation.results import Replicates, Result
-from arcset.evaluation.search.checks import check_count, checked_counts, checked_rates
 from arcset.evaluation.search.open_set import IdentificationCurve, Outcomes
 from arcset.evaluation.search.subjects import Subjects
 

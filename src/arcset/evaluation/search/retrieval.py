@@ -17,8 +17,8 @@ from arcset.evaluation.arrays import (
     refuse_zero_rows,
 )
 from arcset.evaluation.bootstrap import DRAWS, SEED, draw_key, identity_weights
+from arcset.evaluation.checks import checked_counts
 from arcset.evaluation.results import Replicates, Result
-from arcset.evaluation.search.checks import checked_counts
 from arcset.evaluation.search.faiss_search import nearest_are_right_by_faiss
 from arcset.evaluation.search.nearest import Numbers, Search, nearest_are_right
 

@@ -8,7 +8,7 @@ import numpy.typing as npt
 
 from arcset.errors import InputError, OptionError
 from arcset.evaluation.arrays import Array, as_array, class_numbers
-from arcset.evaluation.search.checks import check_count
+from arcset.evaluation.checks import check_count
 
 __all__ = ["Trial", "trial"]
 

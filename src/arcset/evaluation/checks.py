@@ -1,4 +1,4 @@
-"""Options that searches share, checked: whole numbers and rates."""
+"""Options that measures share, checked: whole numbers and rates."""
 
 from collections.abc import Iterable
 from numbers import Integral, Real
