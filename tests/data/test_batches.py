@@ -1,10 +1,23 @@
+from pathlib import Path
+
 import numpy as np
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from arcset.data import ImageSet, as_float, batch_count, load_dataset, shuffled_batches, to_tensors
+from arcset.data import (
+    Dataset,
+    ImageSet,
+    Samples,
+    as_float,
+    batch_count,
+    load_dataset,
+    select,
+    shuffled_batches,
+    to_tensors,
+)
+from arcset.data.rows import RowsView
 from arcset.errors import InputError, OptionError
 
 COUNTS = st.integers(1, 300)
@@ -47,9 +60,45 @@ def test_floats_span_minus_one_to_one() -> None:
     assert pixels[-1] == 255  # the argument stays as it was
 
 
-def test_floats_are_not_scaled_twice() -> None:
-    with pytest.raises(InputError, match=r"images must be uint8, not torch\.float32"):
-        as_float(torch.zeros(2))
+def test_features_are_not_scaled() -> None:
+    features = torch.tensor([0.0, 300.0])
+    assert as_float(features) is features
+    with pytest.raises(InputError, match=r"must be uint8, or float32 features, not torch\.float64"):
+        as_float(torch.zeros(2, dtype=torch.float64))
+
+
+@pytest.mark.parametrize("shape", [(6, 4, 5), (6, 4, 5, 3), (6, 7)])
+def test_samples_are_taken_as_to_tensors_has_them(shape: tuple[int, ...]) -> None:
+    values = np.random.default_rng(0).integers(0, 255, shape)
+    pixels = values.astype(np.float32 if len(shape) == 2 else np.uint8)
+    images = ImageSet(pixels, np.array([0, 0, 1, 1, 2, 2]), ("a", "b", "c"))
+    samples, (whole, labels) = Samples(images), to_tensors(images)
+    index = torch.tensor([5, 0, 3, 3])
+    assert torch.equal(samples.take(index), whole[index])
+    assert torch.equal(samples.labels, labels)
+    assert len(samples) == 6
+
+
+def test_samples_in_a_file_stay_there(tmp_path: Path) -> None:
+    pixels = np.random.default_rng(0).integers(0, 255, (9, 4, 5, 3), dtype=np.uint8)
+    np.save(tmp_path / "images.npy", pixels)
+    mapped = np.load(tmp_path / "images.npy", mmap_mode="r")
+    parts = [
+        ImageSet(mapped[:6], np.array([0, 1, 2, 0, 1, 2]), ("a", "b", "c")),
+        ImageSet(mapped[6:], np.array([0, 1, 2]), ("a", "b", "c")),
+    ]
+    dataset = Dataset("packed", parts[0], parts[1], "free", held_out="all")
+    chosen = select(dataset, "a,c")
+    assert isinstance(chosen.train.images, RowsView)
+    assert np.array_equal(np.asarray(chosen.train.images), pixels[[0, 2, 3, 5]])
+    assert chosen.unseen is not None
+    assert isinstance(chosen.unseen.images, RowsView)
+    assert np.array_equal(np.asarray(chosen.unseen.images), pixels[[1, 4, 7]])
+    everything = select(dataset, "a,c", train_on="all")
+    assert everything.test is None
+    assert np.array_equal(np.asarray(everything.train.images), pixels[[0, 3, 6, 2, 5, 8]])
+    taken = Samples(everything.train).take(torch.tensor([2, 4]))
+    assert np.array_equal(taken.permute(0, 2, 3, 1).numpy(), pixels[[6, 5]])
 
 
 @given(COUNTS, BATCHES, SEEDS, st.integers(0, 1000))

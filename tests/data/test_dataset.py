@@ -21,7 +21,12 @@ def test_length_is_the_number_of_images(shape: tuple[int, ...]) -> None:
     ("images", "labels", "names", "message"),
     [
         (GREY.tolist(), LABELS, NAMES, "images must be a numpy array, not list"),
-        (GREY.astype(float), LABELS, NAMES, "images must be uint8, not float64"),
+        (
+            GREY.astype(float),
+            LABELS,
+            NAMES,
+            "images must be uint8, or float32 features, not float64",
+        ),
         (GREY[0], LABELS, NAMES, r"not \(4, 5\)"),
         (np.zeros((3, 4, 5, 4), np.uint8), LABELS, NAMES, r"not \(3, 4, 5, 4\)"),
         (GREY[:0], LABELS[:0], NAMES, "at least one pixel"),

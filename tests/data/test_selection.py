@@ -198,8 +198,32 @@ def test_known_classes_without_a_test_image() -> None:
     testing = np.array([False, False, False, False, True])
     dataset = divided("few", images, labels, tuple("abcd"), testing=testing, licence="free")
     assert select(dataset, "a,d").test.labels.tolist() == [1]
-    with pytest.raises(OptionError, match="none of the 3 known classes of 'few' has a test image"):
-        select(dataset, "a,b,c")
+    chosen = select(dataset, "a,b,c")
+    assert chosen.test is None
+    assert chosen.known is chosen.train
+
+
+def test_classes_that_the_dataset_sets_apart_are_held_out() -> None:
+    images, labels = np.zeros((5, 2, 2), np.uint8), np.array([0, 1, 2, 3, 3])
+    part = ImageSet(images, labels, tuple("abcd"), paths=tuple("vwxyz"))
+    apart = {"validation": ("b",), "test": ("d",)}
+    dataset = Dataset("few", part, None, "free", held_out="all", apart=apart)
+    chosen = select(dataset, None)
+    assert chosen.train.class_names == ("a", "c")
+    assert chosen.train.paths == ("v", "x")
+    assert chosen.validation is not None
+    assert chosen.validation.class_names == ("b",)
+    assert chosen.unseen is not None
+    assert chosen.unseen.paths == ("y", "z")
+
+
+def test_all_images_of_the_known_classes_can_be_trained_on() -> None:
+    dataset = load_dataset("mnist-sample")
+    chosen = select(dataset, "0-4", train_on="all")
+    assert len(chosen.train) == 2500
+    assert chosen.test is None
+    assert chosen.unseen is not None
+    assert len(chosen.unseen) == 500
 
 
 def test_many_classes_are_not_all_listed() -> None:

@@ -105,9 +105,10 @@ def split(
     made.save(out)
     parts = {"train": chosen.train, "validation": chosen.validation, "test": chosen.unseen}
     counts = {part: _counts(made, part, images) for part, images in parts.items()}
+    tested = 0 if chosen.test is None else len(chosen.test)
     if json:
         how = {"data": made.data, "seed": made.seed, "fractions": made.fractions, "by": made.by}
-        print_json({"out": str(out), **how, **counts, "known_test_images": len(chosen.test)})
+        print_json({"out": str(out), **how, **counts, "known_test_images": tested})
         return
     table = Table("part")
     for heading in counts["train"]:
@@ -115,7 +116,7 @@ def split(
     for part, numbers in counts.items():
         table.add_row(part, *(f"{number:,}" for number in numbers.values()))
     print_table(table)
-    say(f"wrote {out}; of the train classes, {len(chosen.test):,} more images are for testing")
+    say(f"wrote {out}; of the train classes, {tested:,} more images are for testing")
 
 
 def _counts(made: Split, part: str, images: ImageSet | None) -> dict[str, int]:

@@ -7,7 +7,14 @@ selection = select(dataset, None, split)      # six digits to train on, two to t
 images, labels = to_tensors(selection.train)
 """
 
-from arcset.data.batches import as_float, batch_count, epoch_seed, shuffled_batches, to_tensors
+from arcset.data.batches import (
+    Samples,
+    as_float,
+    batch_count,
+    epoch_seed,
+    shuffled_batches,
+    to_tensors,
+)
 from arcset.data.dataset import Dataset, ImageSet
 from arcset.data.of_run import selection_for, selection_of
 from arcset.data.registry import (
@@ -27,6 +34,7 @@ __all__ = [
     "Dataset",
     "DatasetEntry",
     "ImageSet",
+    "Samples",
     "Selection",
     "Split",
     "as_float",

@@ -1,49 +1,104 @@
 """Batches from images held in memory: indices are drawn once per epoch, pixels stay uint8.
 
-images, labels = to_tensors(selection.train, device)
-for index in shuffled_batches(len(labels), 256, seed=0, epoch=epoch, device=device):
-    embeddings = network(as_float(images.index_select(0, index)))
-    loss(embeddings, labels.index_select(0, index))
+samples = Samples(selection.train, device)
+for index in shuffled_batches(len(samples), 256, seed=0, epoch=epoch, device=device):
+    embeddings = network(as_float(samples.take(index)))
+    loss(embeddings, samples.labels.index_select(0, index))
 """
 
 import hashlib
+import warnings
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
 
 from arcset.data.dataset import ImageSet
+from arcset.data.rows import RowsView, in_file
 from arcset.errors import InputError, OptionError
 
-__all__ = ["as_float", "batch_count", "epoch_seed", "shuffled_batches", "to_tensors"]
+__all__ = [
+    "Samples",
+    "as_float",
+    "as_tensor",
+    "batch_count",
+    "epoch_seed",
+    "shuffled_batches",
+    "to_tensors",
+]
 
 
 def to_tensors(image_set: ImageSet, device: torch.device | str = "cpu") -> tuple[Tensor, Tensor]:
-    """Copies of the images, uint8 (N, C, H, W) with C = 1 or 3, and labels, int64 (N,).
+    """Copies of the samples, (N, C, H, W) or (N, D), and of the labels, int64 (N,).
 
     >>> pictures = ImageSet(np.zeros((2, 5, 4, 3), np.uint8), np.array([0, 1]), ("a", "b"))
     >>> images, labels = to_tensors(pictures)
     >>> images.shape, images.dtype, labels.tolist()
     (torch.Size([2, 3, 5, 4]), torch.uint8, [0, 1])
     """
-    images = image_set.images
-    channels_last = images[..., None] if images.ndim == 3 else images  # (N, H, W, C)
-    channels_first = np.ascontiguousarray(channels_last.transpose(0, 3, 1, 2))  # (N, C, H, W)
-    return (
-        torch.tensor(channels_first, device=device),
-        torch.tensor(image_set.labels, device=device),
-    )
+    images = as_tensor(np.array(image_set.images), device).contiguous()
+    return images, torch.tensor(image_set.labels, device=device)
+
+
+def as_tensor(samples: npt.NDArray[Any], device: torch.device | str = "cpu") -> Tensor:
+    """An array of samples as `ImageSet` has them as (N, C, H, W) or (N, D), channels last."""
+    if samples.ndim == 3:
+        samples = samples[..., None]  # (N, H, W, 1)
+    with warnings.catch_warnings():
+        # torch says that writing to it is undefined, and nobody writes.
+        warnings.filterwarnings("ignore", "The given NumPy array is not writable")
+        images = torch.from_numpy(samples).to(device)
+    return images.permute(0, 3, 1, 2) if images.ndim == 4 else images  # (N, C, H, W)
+
+
+class Samples:
+    """All samples of a set as training draws from them; those that lie in a file stay there.
+
+    >>> pictures = ImageSet(np.zeros((3, 5, 4), np.uint8), np.array([0, 1, 1]), ("a", "b"))
+    >>> samples = Samples(pictures)
+    >>> len(samples), samples.take(torch.tensor([2, 0])).shape
+    (3, torch.Size([2, 1, 5, 4]))
+    """
+
+    def __init__(self, image_set: ImageSet, device: torch.device | str = "cpu") -> None:
+        images = image_set.images
+        self.device = torch.device(device)
+        self.labels = torch.tensor(image_set.labels, device=device)  # (N,)
+        self._rows: Tensor | None = None
+        if isinstance(images, RowsView):
+            self._rows, images = torch.from_numpy(images.rows), images.base
+        # On another device only what fits there: a set in a file is sent batch by batch.
+        self._stays = in_file(images)
+        self._images = as_tensor(images, "cpu" if self._stays else device)
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    def take(self, index: Tensor) -> Tensor:
+        """The samples `index` (B,), in memory of their own, channels last in it."""
+        if self._rows is not None:
+            index = self._rows[index.to(self._rows.device)]
+        index = index.to(self._images.device)
+        if self._images.ndim != 4:
+            found = self._images.index_select(0, index)
+        else:
+            found = self._images.permute(0, 2, 3, 1).index_select(0, index).permute(0, 3, 1, 2)
+        return found.to(self.device, non_blocking=True)
 
 
 def as_float(images: Tensor) -> Tensor:
-    """uint8 pixels as float32 in −1 .. 1: (x/255 − 0.5)/0.5, in any shape.
+    """uint8 pixels as float32 in −1 .. 1: (x/255 − 0.5)/0.5, in any shape; float32 as it is.
 
     >>> as_float(torch.tensor([0, 51, 255], dtype=torch.uint8)).tolist()
     [-1.0, -0.6000000238418579, 1.0]
     """
+    if images.dtype == torch.float32:
+        return images
     if images.dtype != torch.uint8:
-        raise InputError(f"images must be uint8, not {images.dtype}")
+        raise InputError(f"images must be uint8, or float32 features, not {images.dtype}")
     # In place on the fresh copy: one allocation per batch.
     return images.to(torch.float32).div_(127.5).sub_(1.0)
 

@@ -38,8 +38,11 @@ class Omniglot:
     def load(self) -> Dataset:
         """Read what is here, after downloading the background set if it is not; `DataError`."""
         found = self.background.read(self._fetch(self.background))
+        apart: dict[str, tuple[str, ...]] = {}
         if (further := self._find(self.evaluation)) is not None:
-            found |= self.evaluation.read(further)
+            evaluation = self.evaluation.read(further)
+            found |= evaluation
+            apart["test"] = tuple(evaluation)
         return divided(
             "omniglot",
             np.stack(list(found.values())).reshape(-1, SIDE, SIDE),  # (20 C, 28, 28)
@@ -47,6 +50,8 @@ class Omniglot:
             tuple(found),
             testing=np.tile(np.arange(DRAWERS) >= _TRAINING, len(found)),
             licence=LICENCE,
+            apart=apart,
+            invert=True,
         )
 
     def download(self) -> str:

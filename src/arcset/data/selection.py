@@ -4,15 +4,17 @@ import difflib
 import re
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 
 from arcset.data.dataset import Dataset, ImageSet
+from arcset.data.rows import chosen_rows, joined_rows
 from arcset.data.split import Split
 from arcset.errors import OptionError
 from arcset.registry import unknown_name
 
-__all__ = ["Selection", "parse_classes", "select"]
+__all__ = ["Selection", "counted", "parse_classes", "select"]
 
 _MOST_LISTED = 30  # classes that an error message names in full
 _RANGE = re.compile(r"(\d+)\s*-\s*(\d+)", re.ASCII)
@@ -23,7 +25,8 @@ class Selection:
     """A dataset as training and open-set evaluation see it.
 
     name: the dataset's name.
-    train, test: the K known classes only, relabelled 0 .. K−1 in the dataset's order.
+    train, test: the K known classes only, relabelled 0 .. K−1 in the dataset's order; test is None
+        where no image of theirs is kept back from training.
     unseen: images of classes held out, relabelled 0 .. U−1: of the split's test classes, or of all
         classes that are not known; None when there are none.
     validation: the same of the split's validation classes; None where there are none.
@@ -34,10 +37,15 @@ class Selection:
 
     name: str
     train: ImageSet
-    test: ImageSet
+    test: ImageSet | None
     unseen: ImageSet | None
     validation: ImageSet | None = None
     split: Split | None = None
+
+    @property
+    def known(self) -> ImageSet:
+        """Images of the known classes to look at: the test part, or train where there is none."""
+        return self.train if self.test is None else self.test
 
 
 def parse_classes(text: str, class_names: Sequence[str]) -> tuple[str, ...]:
@@ -63,15 +71,23 @@ def parse_classes(text: str, class_names: Sequence[str]) -> tuple[str, ...]:
     return tuple(name for name in class_names if name in chosen)
 
 
-def select(dataset: Dataset, classes: str | None, split: Split | None = None) -> Selection:
+def select(
+    dataset: Dataset,
+    classes: str | None,
+    split: Split | None = None,
+    *,
+    train_on: Literal["train", "all"] = "train",
+) -> Selection:
     """Divide `dataset` into known classes and classes held out.
 
     `classes` is read by `parse_classes`, and all others are held out; `None` makes every class a
-    known one. With a `split`, its train classes are known, and classes that it does not name appear
-    nowhere. Images of held-out classes that do not count (see `Dataset.held_out`) are dropped.
+    known one but for those that the dataset sets apart itself. With a `split`, its train classes
+    are known, and classes that it does not name appear nowhere. Images of held-out classes that do
+    not count (see `Dataset.held_out`) are dropped. With `train_on="all"` the test images of the
+    known classes are trained on as well, so that there is no test part.
 
     Raises `OptionError` as `parse_classes` does, for fewer than two known classes or none with a
-    test image, for `classes` beside a `split`, and for a split of another dataset.
+    training image, for `classes` beside a `split`, and for a split of another dataset.
 
         >>> from arcset.data import load_dataset
         >>> selection = select(load_dataset("mnist-sample"), "0-4")
@@ -90,21 +106,28 @@ def select(dataset: Dataset, classes: str | None, split: Split | None = None) ->
         known, tuning, others = (
             _in_order(part, names) for part in (split.train, split.validation, split.test)
         )
+    elif classes is None:
+        tuning, others = (
+            _in_order(dataset.apart.get(part, ()), names) for part in ("validation", "test")
+        )
+        known = _in_order(set(names).difference(tuning, others), names)
     else:
-        known = names if classes is None else parse_classes(classes, names)
+        known = parse_classes(classes, names)
         tuning, others = (), _in_order(set(names).difference(known), names)
     if len(known) < 2:
         raise OptionError(
             f"at least two known classes are needed to train, and classes {classes or 'all'!r} "
             f"of dataset {dataset.name!r} name {len(known)}"
         )
-    train, test = _keep(dataset.train, known), _keep(dataset.test, known)
-    if train is None or test is None:
-        lacking = "training" if train is None else "test"
+    train = _keep(dataset.train, known)
+    test = None if dataset.test is None else _keep(dataset.test, known)
+    if train is None:
         raise OptionError(
-            f"none of the {len(known)} known classes of {dataset.name!r} has a {lacking} image; "
+            f"none of the {len(known)} known classes of {dataset.name!r} has a training image; "
             "choose others"
         )
+    if train_on == "all" and test is not None:
+        train, test = _joined([train, test]), None
     return Selection(
         name=dataset.name,
         train=train,
@@ -156,16 +179,33 @@ def _in_order(chosen: Collection[str], names: tuple[str, ...]) -> tuple[str, ...
     return tuple(name for name in names if name in among)
 
 
+def counted(dataset: Dataset, *, everything: bool = False) -> ImageSet:
+    """The images that count where all classes are unseen, see `Dataset.held_out`; or all images."""
+    if everything and dataset.test is not None:
+        return _joined([dataset.train, dataset.test])
+    return _held_out(dataset, dataset.class_names) or dataset.train
+
+
 def _held_out(dataset: Dataset, names: tuple[str, ...]) -> ImageSet | None:
     """Those images of the classes `names` that count when these are held out."""
     parts = (dataset.test,) if dataset.held_out == "test" else (dataset.train, dataset.test)
-    kept = [part for part in (_keep(part, names) for part in parts) if part is not None]
-    if len(kept) < 2:
-        return kept[0] if kept else None
-    labels = np.concatenate([part.labels for part in kept])
-    together = np.argsort(labels, kind="stable")  # the images of a class stand together
-    images = np.concatenate([part.images for part in kept])
-    return ImageSet(images[together], labels[together], names)
+    kept = [_keep(part, names) for part in parts if part is not None]
+    found = [part for part in kept if part is not None]
+    if len(found) < 2:
+        return found[0] if found else None
+    return _joined(found)
+
+
+def _joined(parts: Sequence[ImageSet]) -> ImageSet:
+    """Parts with the same class names as one, in which the images of a class stand together."""
+    labels = np.concatenate([part.labels for part in parts])
+    together = np.argsort(labels, kind="stable")
+    images = joined_rows([part.images for part in parts], together)
+    paths: tuple[str, ...] | None = None
+    if all(part.paths is not None for part in parts):
+        every = [path for part in parts for path in part.paths or ()]
+        paths = tuple(every[place] for place in together)
+    return ImageSet(images, labels[together], parts[0].class_names, paths)
 
 
 def _keep(images: ImageSet, names: tuple[str, ...]) -> ImageSet | None:
@@ -175,5 +215,8 @@ def _keep(images: ImageSet, names: tuple[str, ...]) -> ImageSet | None:
     place = {name: number for number, name in enumerate(names)}
     new_label = np.array([place.get(name, -1) for name in images.class_names])  # -1: not kept
     labels = new_label[images.labels]  # (N,)
-    kept = labels >= 0
-    return ImageSet(images.images[kept], labels[kept], names) if kept.any() else None
+    kept = np.flatnonzero(labels >= 0)
+    if not len(kept):
+        return None
+    paths = None if images.paths is None else tuple(images.paths[row] for row in kept)
+    return ImageSet(chosen_rows(images.images, kept), labels[kept], names, paths)

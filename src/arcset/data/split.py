@@ -11,12 +11,13 @@ from typing import Any
 from arcset.errors import DataError, OptionError
 from arcset.files import write_text
 
-__all__ = ["FRACTIONS", "Split", "make_split", "overlap"]
+__all__ = ["FRACTIONS", "Split", "draw_order", "make_split", "overlap"]
 
 FRACTIONS = (0.7, 0.1, 0.2)
 PARTS = ("train", "validation", "test")
 
 BY = ("identity", "group")
+_KINDS = (*BY, "names")  # names: somebody said which
 
 _VERSION = 1
 _LEAST = 2  # identities of a part: fewer make no pair of different ones
@@ -27,7 +28,8 @@ class Split:
     """Classes of a dataset in three parts that share none.
 
     data: the dataset's name. train, validation, test: class names, sorted; validation may be empty.
-    seed, fractions, by: how the split was drawn, see `make_split`.
+    seed, fractions, by: how the split was drawn, see `make_split`; by is `names` where somebody
+        said which classes, or by which rule, and fractions are what came out then.
     Raises `OptionError` where a class is in two places, or train or test holds fewer than two.
     """
 
@@ -120,7 +122,7 @@ def make_split(
     members: dict[str, list[str]] = {}
     for name in names:
         members.setdefault(name if by == "identity" else _group(name), []).append(name)
-    drawn = sorted(members, key=lambda unit: _draw(seed, unit))
+    drawn = draw_order(members, seed)
     counts = _counts(len(drawn), shares)
     parts: dict[str, tuple[str, ...]] = {}
     for part, count in zip(PARTS, counts, strict=True):
@@ -165,6 +167,11 @@ def _group(name: str) -> str:
     return group
 
 
+def draw_order(names: Iterable[str], seed: int) -> list[str]:
+    """Names in the order of the SHA-256 of "SEED/NAME"."""
+    return sorted(names, key=lambda name: _draw(seed, name))
+
+
 def _draw(seed: int, unit: str) -> bytes:
     # Folder names that are no Unicode reach Python with surrogates, which plain UTF-8 refuses.
     return hashlib.sha256(f"{seed}/{unit}".encode("utf-8", "surrogatepass")).digest()
@@ -192,7 +199,7 @@ def _from_json(content: Any) -> Split:
         if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
             raise ValueError(f"{part!r} is no list of class names")
     data, seed, fractions, by = (content.get(key) for key in ("data", "seed", "fractions", "by"))
-    if not isinstance(data, str) or not isinstance(seed, int) or by not in BY:
+    if not isinstance(data, str) or not isinstance(seed, int) or by not in _KINDS:
         raise ValueError("'data', 'seed' or 'by' is missing or of the wrong kind")
     if not isinstance(fractions, list) or not all(
         isinstance(share, int | float) for share in fractions

@@ -161,7 +161,7 @@ def _scene(
         kind=kinds.get(dim, "shadow"),
         known=known,
         labels=labels,
-        names=view.selection.test.class_names,
+        names=view.selection.known.class_names,
         unseen=np.empty((0, dim), np.float32) if unseen is None else unseen,
         unseen_labels=np.empty(0, np.int64) if unseen_labels is None else unseen_labels,
         unseen_names=others.class_names if others is not None and part == "test" else (),

@@ -63,8 +63,8 @@ class RunView:
 
     @cached_property
     def test(self) -> Embedded:
-        """All test samples of the known classes."""
-        return self._embedded(self.selection.test)
+        """All test samples of the known classes; of training where none are kept back from it."""
+        return self._embedded(self.selection.known)
 
     @cached_property
     def unseen(self) -> Embedded | None:
@@ -79,7 +79,7 @@ class RunView:
 
     def sampled(self, part: str) -> Embedded | None:
         """The kept samples of `train`, `test` or `unseen`, as the last frame has them."""
-        source: ImageSet | None = getattr(self.selection, part)
+        source: ImageSet | None = getattr(self.selection, "known" if part == "test" else part)
         if source is None or part not in self.frames[-1].parts:
             return None
         samples = self.run.samples()

@@ -9,7 +9,6 @@ import numpy as np
 import numpy.typing as npt
 
 from arcset.data import (
-    Dataset,
     ImageSet,
     Selection,
     Split,
@@ -19,6 +18,7 @@ from arcset.data import (
     to_tensors,
 )
 from arcset.data.embedding_files import EmbeddingSet, read_embeddings
+from arcset.data.selection import counted
 from arcset.errors import DataError, OptionError
 from arcset.evaluation import Assessment, assess
 from arcset.models import embed, load_model
@@ -137,9 +137,9 @@ def judge_run(
             raise OptionError(
                 f"{part} is a part of {run.config.data}, the run's own data, and not of {data}"
             )
-        name, images = "all", _whole(load_dataset(data), everything=part == "all")
+        name, images = "all", counted(load_dataset(data), everything=part == "all")
     elif name == "all":
-        images = _whole(load_dataset(run.config.data), everything=True)
+        images = counted(load_dataset(run.config.data), everything=True)
     else:
         images = _part(selection, name)
     network, loss = load_model(run)
@@ -218,17 +218,6 @@ def _part(selection: Selection, name: str) -> ImageSet:
             f"the run has no {name} part: no classes were held out for it; see `arcset data split`"
         )
     return images
-
-
-def _whole(dataset: Dataset, *, everything: bool) -> ImageSet:
-    """The images that classes have when held out, see `Dataset.held_out`; or all of them."""
-    if dataset.held_out == "test" and not everything:
-        return dataset.test
-    return ImageSet(
-        np.concatenate([dataset.train.images, dataset.test.images]),
-        np.concatenate([dataset.train.labels, dataset.test.labels]),
-        dataset.class_names,
-    )
 
 
 def _check_shape(run: Run, images: ImageSet) -> None:

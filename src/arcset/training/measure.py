@@ -53,17 +53,18 @@ def measure(
         images, labels = to_tensors(part, place)
         return embed(network, images), labels
 
-    known, labels = embedded(selection.test)  # (N, D), (N,)
-    unit, _ = unit_rows(known)
-    space = unit if loss.normalized else known
     found: dict[str, float | None] = dict.fromkeys(MEASURES)
-    if loss.classifies:
-        with torch.no_grad():
-            right = (loss.logits(known).argmax(dim=1) == labels).sum().item()
-            found["accuracy"] = right / len(labels)
-    found["dunn"] = dunn_index(space, labels, trim=None)
-    found["dunn_trimmed"] = dunn_index(space, labels, trim=0.95)
-    found["dunn_trimmed_unit"] = dunn_index(unit, labels, trim=0.95)
+    if selection.test is not None:
+        known, labels = embedded(selection.test)  # (N, D), (N,)
+        unit, _ = unit_rows(known)
+        space = unit if loss.normalized else known
+        if loss.classifies:
+            with torch.no_grad():
+                right = (loss.logits(known).argmax(dim=1) == labels).sum().item()
+                found["accuracy"] = right / len(labels)
+        found["dunn"] = dunn_index(space, labels, trim=None)
+        found["dunn_trimmed"] = dunn_index(space, labels, trim=0.95)
+        found["dunn_trimmed_unit"] = dunn_index(unit, labels, trim=0.95)
     if selection.unseen is None or len(selection.unseen.class_names) < 2:
         return found
     if unseen is not None:

@@ -19,7 +19,7 @@ class Snapshots:
         self.labels: dict[str, Tensor] = {}
         parts: dict[str, ImageSet | None] = {
             "train": selection.train,
-            "test": selection.test,
+            "test": selection.known,
             "unseen": selection.unseen,
         }
         for name, part in parts.items():

@@ -52,7 +52,7 @@ def class_list(views: Sequence[RunView]) -> list[str]:
     """All class names of the runs, each once; numbers in their order."""
     names: dict[str, None] = {}
     for view in views:
-        for part in (view.selection.test, view.selection.unseen):
+        for part in (view.selection.known, view.selection.unseen):
             names.update(dict.fromkeys(part.class_names if part is not None else ()))
     found = list(names)
     return sorted(found, key=int) if all(name.isdecimal() for name in found) else found

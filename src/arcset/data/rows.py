@@ -1,0 +1,98 @@
+"""Some rows of a large array, without copying them: for samples that lie in a file."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+__all__ = ["RowsView", "chosen_rows", "in_file", "joined_rows"]
+
+
+class RowsView:
+    """The rows `rows` (N,) of `base` (M, …), read only when they are asked for.
+
+    Behaves as a read-only array (N, …) as far as length, shape, indexing and conversion go.
+
+        >>> view = RowsView(np.arange(10).reshape(5, 2), np.array([4, 0]))
+        >>> view.shape, view[0].tolist(), np.asarray(view).tolist()
+        ((2, 2), [8, 9], [[8, 9], [0, 1]])
+    """
+
+    def __init__(self, base: npt.NDArray[Any], rows: npt.NDArray[np.int64]) -> None:
+        self.base = base
+        self.rows = rows
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """As an array's."""
+        return (len(self.rows), *self.base.shape[1:])
+
+    @property
+    def ndim(self) -> int:
+        """As an array's."""
+        return self.base.ndim
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """As an array's."""
+        return self.base.dtype
+
+    def __getitem__(self, index: Any) -> Any:
+        if isinstance(index, tuple):  # rows first, so that only they are read
+            first, *inner = index
+            found = self.base[self.rows[first]]
+            scalar = isinstance(first, int | np.integer)
+            return found[tuple(inner)] if scalar else found[(slice(None), *inner)]
+        return self.base[self.rows[index]]
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> npt.NDArray[Any]:
+        return np.asarray(self.base[self.rows], dtype=dtype)
+
+
+def chosen_rows(images: Any, kept: npt.NDArray[Any]) -> Any:
+    """The rows `kept`, places or a mask: a copy, or a view where the array lies in a file."""
+    rows = np.flatnonzero(kept) if kept.dtype == np.bool_ else kept
+    if isinstance(images, RowsView):
+        return RowsView(images.base, images.rows[rows])
+    if in_file(images):
+        return RowsView(images, rows)
+    return images[rows]
+
+
+def joined_rows(parts: Sequence[Any], order: npt.NDArray[np.int64]) -> Any:
+    """All parts one after the other, then in `order`: a copy, or a view where they share a file."""
+    bases = [part.base if isinstance(part, RowsView) else part for part in parts]
+    whole = [_whole(base) for base in bases]
+    if not all(in_file(base) for base in bases) or any(each is not whole[0] for each in whole):
+        return np.concatenate([np.asarray(part) for part in parts])[order]
+    rows = []
+    for part, base in zip(parts, bases, strict=True):
+        own = part.rows if isinstance(part, RowsView) else np.arange(len(part))
+        rows.append(own + _first_row(base, whole[0]))
+    return RowsView(whole[0], np.concatenate(rows)[order])
+
+
+def _whole(array: Any) -> Any:
+    """The complete mapped array that this one is a part of."""
+    while isinstance(getattr(array, "base", None), np.ndarray):
+        array = array.base
+    return array
+
+
+def _first_row(part: npt.NDArray[Any], whole: npt.NDArray[Any]) -> int:
+    """Where `part`, a slice of whole rows, begins in `whole`."""
+    start = part.__array_interface__["data"][0] - whole.__array_interface__["data"][0]
+    return int(start // whole.strides[0])
+
+
+def in_file(images: Any) -> bool:
+    """Whether an array, or what it is a view of, is mapped from a file."""
+    while images is not None:
+        if isinstance(images, np.memmap):
+            return True
+        images = getattr(images, "base", None)
+    return False
