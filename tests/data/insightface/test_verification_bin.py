@@ -1,0 +1,349 @@
+import collections
+import contextlib
+import datetime
+import os
+import pickle
+import pickletools
+import tracemalloc
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from arcset.data.insightface import read_verification_bin
+from arcset.errors import DataError
+
+PROTOCOLS = range(6)
+IMAGES = [bytes(range(256)), b'\xff\xd8 it\'s "two"\\\n\r\0', b"", b"\x80" * 300, *[b"same"] * 2]
+SAME = [True, False, True]
+
+
+def written(tmp_path: Path, content: bytes) -> Path:
+    path = tmp_path / "lfw.bin"
+    path.write_bytes(content)
+    return path
+
+
+def arrays(shape: Callable[[int], tuple[int, ...]]) -> list[Any]:
+    return [np.frombuffer(image, np.uint8).reshape(shape(len(image))) for image in IMAGES]
+
+
+FORMS: dict[str, tuple[Any, Any]] = {
+    "lists": (IMAGES, SAME),
+    "tuples": (tuple(IMAGES), tuple(SAME)),
+    "numbers": (IMAGES, [1, 0, 1]),
+    "arrays": (arrays(lambda n: (n,)), SAME),
+    "columns": ([array.copy() for array in arrays(lambda n: (n, 1))], SAME),
+    "Fortran": ([np.asfortranarray(array) for array in arrays(lambda n: (1, n))], SAME),
+    "every other": ([np.repeat(array, 2)[::2] for array in arrays(lambda n: (n,))], SAME),
+    "numpy bools": (IMAGES, [np.bool_(value) for value in SAME]),
+    "an array of bools": (IMAGES, np.array(SAME)),
+    "an array of bytes": (IMAGES, np.array(SAME, np.uint8)),
+}
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("outer", [tuple, list])
+def test_what_python_3_writes(tmp_path: Path, form: str, outer: type, protocol: int) -> None:
+    content = pickle.dumps(outer(FORMS[form]), protocol)
+    pairs = read_verification_bin(written(tmp_path, content))
+    assert (pairs.contents, pairs.same.tolist(), len(pairs)) == (IMAGES, SAME, 3)
+    assert (pairs.same.dtype, pairs.same.shape) == (np.bool_, (3,))
+    # The names that numpy 1 had.
+    older = content.replace(b"numpy._core.", b"numpy.core.")
+    if older == content or protocol < 4:  # later protocols count the bytes of names
+        assert read_verification_bin(written(tmp_path, older)).contents == IMAGES
+
+
+def quoted(image: bytes) -> bytes:
+    """As Python 2's repr."""
+    return repr(image).encode()[1:]
+
+
+PYTHON_2 = {
+    0: b"((lp0\n"
+    + b"".join(b"S%s\np%d\na" % (quoted(image), i) for i, image in enumerate(IMAGES, 1))
+    + b"(lp9\nI01\naI00\naI01\natp10\n.",
+    1: b"(]q\x00("
+    + b"".join(b"T" + len(image).to_bytes(4, "little") + image for image in IMAGES)
+    + b"e]q\x01(I01\nI00\nI01\netq\x02.",
+    2: b"\x80\x02]q\x00("
+    + b"".join(
+        (b"U%c" % len(image) if len(image) < 256 else b"T" + len(image).to_bytes(4, "little"))
+        + image
+        for image in IMAGES
+    )
+    + b"e]q\x01(\x88\x89\x88e\x86q\x02.",
+}
+
+
+@pytest.mark.parametrize("protocol", PYTHON_2)
+def test_what_python_2_writes(tmp_path: Path, protocol: int) -> None:
+    content = PYTHON_2[protocol]
+    assert pickle.loads(content, encoding="bytes") == (IMAGES, SAME)  # it is what it should be
+    pairs = read_verification_bin(written(tmp_path, content))
+    assert (pairs.contents, pairs.same.tolist()) == (IMAGES, SAME)
+
+
+class Calls:
+    """Pickles as a call of `function` with `arguments`."""
+
+    def __init__(self, function: Any, *arguments: Any) -> None:
+        self.how = function, arguments
+
+    def __reduce__(self) -> Any:
+        return self.how
+
+
+def test_a_shell_command_is_not_run(tmp_path: Path) -> None:
+    mark = tmp_path / "ran"
+    evil = Calls(os.system, f"touch {mark}")
+    pickle.loads(pickle.dumps(evil))
+    assert mark.exists()  # it would do harm
+    mark.unlink()
+    for protocol in PROTOCOLS:
+        for shape in ((IMAGES, SAME, evil), ([evil] * 2, [True]), (IMAGES, evil), evil):
+            path = written(tmp_path, pickle.dumps(shape, protocol))
+            with pytest.raises(DataError) as caught:
+                read_verification_bin(path)
+            assert str(caught.value) == (
+                f"{path} is no verification file: it asks for posix.system, and nothing is run"
+            )
+    assert not mark.exists()
+
+
+def touching(mark: Path) -> str:
+    return f"open({str(mark)!r}, 'w')"
+
+
+EVIL: dict[str, Callable[[Path], Any]] = {
+    "eval": lambda mark: Calls(eval, touching(mark)),
+    "exec": lambda mark: Calls(exec, touching(mark)),
+    "nested": lambda mark: Calls(bytes, Calls(eval, touching(mark))),
+    "touch": lambda mark: Calls(mark.touch),
+    "open": lambda mark: Calls(open, str(mark), "w"),
+    "os.open": lambda mark: Calls(os.open, str(mark), os.O_CREAT),
+    "within an array": lambda mark: np.array([Calls(eval, touching(mark))], object),
+}
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+@pytest.mark.parametrize("name", EVIL)
+def test_no_other_call_is_run(tmp_path: Path, name: str, protocol: int) -> None:
+    mark = tmp_path / "ran"
+    content = pickle.dumps(([EVIL[name](mark)] * 2, [True]), protocol)
+    with contextlib.suppress(Exception):
+        pickle.loads(content)
+    assert mark.exists()
+    mark.unlink()
+    with pytest.raises(DataError, match=r"no verification file: it .*"):
+        read_verification_bin(written(tmp_path, content))
+    assert not mark.exists()
+
+
+def call(name: bytes, arguments: bytes) -> bytes:
+    """A call in protocol 2, with the arguments as commands."""
+    return b"\x80\x02c" + name + b"\n(" + arguments + b"tR."
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"cos\nsystem\n.", "asks for os.system, and"),
+        (b"\x80\x04\x8c\x02os\x8c\x06system\x93.", "asks for os.system, and"),
+        (b"\x80\x04\x8c\x02o\n\x8c\x06system\x93.", r"asks for 'o\\n.system', and"),
+        (b"\x80\x04K\x01K\x02\x93.", "is damaged"),
+        (b"(S'ls'\nios\nsystem\n.", "asks for os.system, and"),
+        (b"(i__builtin__\nbytes\n.", "asks for an object, and"),
+        (b"(cos\nsystem\nS'ls'\no.", "asks for os.system, and"),
+        (b"(c__builtin__\nbytes\no.", "holds OBJ"),
+        (b"\x80\x02c__builtin__\nbytes\n)\x81.", "holds NEWOBJ"),
+        (b"\x80\x02\x82\x01.", "holds EXT1"),
+        (b"Pid\n.", "holds PERSID"),
+        (b"\x80\x05\x97.", "holds NEXT_BUFFER"),
+        (b"}.", "holds EMPTY_DICT"),
+        (b"]2.", "holds DUP"),
+        (b"G" + b"\0" * 8 + b".", "holds BINFLOAT"),
+        (call(b"__builtin__\nbytes", b"K\x7f"), "asks for __builtin__.bytes as no such file"),
+        (call(b"_codecs\nencode", b"X\1\0\0\0aX\3\0\0\0hex"), "_codecs.encode as no such"),
+        (call(b"_codecs\nencode", b"X\3\0\0\0\xe2\x82\xacX\6\0\0\0latin1"), "is damaged"),
+        (call(b"numpy\ndtype", b"X\2\0\0\0O8"), "numpy data of type O8"),
+        (call(b"numpy\ndtype", b"X\2\0\0\0f4"), "numpy data of type f4"),
+        (call(b"numpy\nndarray", b"K\x7f"), "asks for numpy.ndarray as no such file"),
+        (b"\x80\x02K\x01)R.", "asks for what is no function as no such file"),
+        (b"\x80\x02]K\x01b.", "sets the state of an object"),
+        (b"\xff", "holds the byte ff where a pickle has a command"),
+        (b"", "is cut short"),
+        (b"\x80\x02]", "is cut short"),
+        (b".", "is damaged"),
+        (b"0.", "holds POP"),
+        (b"e.", "is damaged"),
+        (b"]]e.", "is damaged"),
+        (b"a.", "is damaged"),
+        (b"((a.", "is damaged"),
+        (b")Na.", "appends to what is no list"),
+        (b"h\x07.", "is damaged"),
+        (b"q\x00.", "is damaged"),
+        (b"S'abc\n.", "is damaged"),
+        (b"S'\\x4'\n.", "is damaged"),
+        (b"Sabc\n.", "is damaged"),
+        (b"I12x\n.", "is damaged"),
+        (b"I" + b"9" * 9999 + b"\n.", "is damaged"),
+    ],
+)
+def test_what_is_refused(tmp_path: Path, content: bytes, message: str) -> None:
+    with pytest.raises(DataError, match=rf"lfw\.bin is no verification file: it .*({message})"):
+        read_verification_bin(written(tmp_path, content))
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        [],
+        {},
+        None,
+        (IMAGES, SAME, SAME),
+        (b"image", SAME),
+        (IMAGES, b"\1\0\1"),
+        (IMAGES, None),
+        ([*IMAGES[:-1], "text"], SAME),
+        ([*IMAGES[:-1], np.zeros((8, 8), np.uint8)], SAME),
+        ([*IMAGES[:-1], np.zeros(8, np.bool_)], SAME),
+        (IMAGES, [True, False, 2]),
+        (IMAGES, [True, False, None]),
+        (IMAGES, np.ones((3, 1), np.bool_)),
+        (IMAGES[:-1], SAME),
+        (IMAGES, SAME[:-1]),
+        ([], []),
+        (IMAGES, {1, 2, 3}),
+        (IMAGES, [True, False, 1.0]),
+        (IMAGES, [True, False, datetime.date(2020, 1, 1)]),
+        collections.OrderedDict(images=IMAGES, same=SAME),
+        (np.zeros((6, 9), np.uint8), SAME),
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("protocol", [0, 2, 5])
+def test_other_data(tmp_path: Path, value: Any, protocol: int) -> None:
+    with pytest.raises(DataError, match=r"lfw\.bin is no verification file: "):
+        read_verification_bin(written(tmp_path, pickle.dumps(value, protocol)))
+
+
+def test_counts_that_do_not_fit_are_told(tmp_path: Path) -> None:
+    path = written(tmp_path, pickle.dumps((IMAGES, SAME[:-1])))
+    with pytest.raises(DataError, match="it holds 6 images and 2 answers, and each answer goes"):
+        read_verification_bin(path)
+
+
+@pytest.mark.parametrize("protocol", [0, 2, 4])
+def test_cycles(tmp_path: Path, protocol: int) -> None:
+    images: list[Any] = []
+    images += [images, b"image"]
+    for value in (images, (images, [True]), (images, images)):
+        with pytest.raises(DataError, match="no verification file"):
+            read_verification_bin(written(tmp_path, pickle.dumps(value, protocol)))
+
+
+def state(shape: bytes, elements: bytes = b"C\4abcd") -> bytes:
+    """An array of bytes in protocol 4 with this shape, as commands."""
+    kind = b"cnumpy\ndtype\n\x8c\2u1\x85R"
+    empty = b"cnumpy.core.multiarray\n_reconstruct\n(cnumpy\nndarray\nK\0\x85C\1btR"
+    return b"\x80\4](" + empty + b"(K\1(" + shape + b"t" + kind + b"\x89" + elements + b"tbe."
+
+
+@pytest.mark.parametrize(
+    "shape",
+    [
+        b"K\3",
+        b"K\4K\4",
+        b"J\xff\xff\xff\xff",
+        b"N",
+        b"\x8a\x08" + b"\xff" * 7 + b"\x7f",
+        b"K\1" * 40,
+    ],
+)
+def test_arrays_whose_shape_is_wrong(tmp_path: Path, shape: bytes) -> None:
+    with pytest.raises(DataError, match="it holds an array "):
+        read_verification_bin(written(tmp_path, state(shape)))
+
+
+def test_an_array_that_is_never_filled(tmp_path: Path) -> None:
+    empty = b"cnumpy.core.multiarray\n_reconstruct\n(cnumpy\nndarray\nK\0\x85C\1btR"
+    content = b"\x80\4](" + 2 * empty + b"e](\x88e\x86."
+    with pytest.raises(DataError, match="image 0 is neither bytes nor an array of bytes"):
+        read_verification_bin(written(tmp_path, content))
+
+
+def again(count: int) -> bytes:
+    """One text, made into bytes again and again."""
+    text = b"X" + (100_000).to_bytes(4, "little") + b"a" * 100_000 + b"q\0X\6\0\0\0latin1q\1"
+    return b"\x80\2" + text + b"c_codecs\nencode\nq\2](" + b"h\2h\0h\1\x86R" * count + b"e."
+
+
+def laughs(levels: int) -> bytes:
+    """A list that holds 50 times a list that holds 50 times …"""
+    lists = (b"]q%c(" % i + b"h%c" % (i - 1) * 50 + b"e" for i in range(1, levels))
+    return b"(]q\0" + b"".join(lists) + b"l."
+
+
+BOMBS = {
+    "a length": b"\x80\x04\x8e" + (2**62).to_bytes(8, "little") + b"a",
+    "an impossible length": b"\x80\x04\x8e" + b"\xff" * 8 + b"a",
+    "a bytearray's length": b"\x80\x05\x96" + (2**62).to_bytes(8, "little") + b"a",
+    "a text's length": b"\x80\x04\x8d" + (2**62).to_bytes(8, "little") + b"a",
+    "a string's length": b"T\xff\xff\xff\x7fa",
+    "a negative length": b"T\xff\xff\xff\xffa",
+    "an integer's length": b"\x80\x02\x8b\xff\xff\xff\x7fa",
+    "a place in the memo": b"]r\xff\xff\xff\xff.",
+    "lists of lists of lists": laughs(99),
+    "nesting": b"(" * 40_000 + b"t" * 40_000 + b".",
+    "commands": b"]" * 500_000,
+    "marks": b"(" * 500_000,
+    "memos": b"]" + b"".join(b"r" + i.to_bytes(4, "little") for i in range(100_000)) + b".",
+    "one text again and again": again(10_000),
+}
+
+
+def test_the_bombs_would_hurt() -> None:
+    assert sum(map(len, pickle.loads(again(10)))) == 10 * 100_000
+    assert len(pickle.loads(laughs(5))[4][0][0]) == 50
+
+
+@pytest.mark.parametrize("name", BOMBS)
+def test_memory_is_bounded(tmp_path: Path, name: str) -> None:
+    path = written(tmp_path, BOMBS[name])
+    tracemalloc.start()
+    try:
+        with pytest.raises(DataError, match=r"lfw\.bin is no verification file: "):
+            read_verification_bin(path)
+        assert tracemalloc.get_traced_memory()[1] < 16 * len(BOMBS[name]) + (16 << 20)
+    finally:
+        tracemalloc.stop()
+
+
+def test_files_that_cannot_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(DataError, match=r"cannot read .*none\.bin: No such file"):
+        read_verification_bin(tmp_path / "none.bin")
+    with pytest.raises(DataError, match=r"cannot read .*: Is a directory"):
+        read_verification_bin(tmp_path)
+    monkeypatch.setattr("arcset.data.insightface.verification_bin._MOST_BYTES", 100)
+    with pytest.raises(DataError, match=r"no verification file: it holds 101 bytes"):
+        read_verification_bin(str(written(tmp_path, b"\0" * 101)))
+
+
+@given(protocol=st.sampled_from(PROTOCOLS), form=st.sampled_from(sorted(FORMS)), data=st.data())
+def test_damage_anywhere_is_one_kind_of_error(
+    tmp_path_factory: pytest.TempPathFactory, protocol: int, form: str, data: st.DataObject
+) -> None:
+    content = bytearray(pickletools.optimize(pickle.dumps(FORMS[form], protocol)))
+    for _ in range(data.draw(st.integers(1, 4))):
+        content[data.draw(st.integers(0, len(content) - 1))] = data.draw(st.integers(0, 255))
+    del content[data.draw(st.integers(0, len(content))) :]
+    folder = tmp_path_factory.mktemp("damaged")
+    with contextlib.suppress(DataError):  # some changes do no harm; any other error is one
+        read_verification_bin(written(folder, bytes(content)))
