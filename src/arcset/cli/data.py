@@ -8,6 +8,7 @@ from rich.table import Table
 from rich.text import Text
 
 from arcset.cli import options as o
+from arcset.cli.data_pack import pack
 from arcset.cli.show import print_json, print_table, say, working
 from arcset.data import (
     ImageSet,
@@ -178,3 +179,6 @@ def suspects(
             str(found.dominant[i]),
         )
     print_table(table)
+
+
+data.command()(pack)

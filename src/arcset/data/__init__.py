@@ -17,6 +17,8 @@ from arcset.data.batches import (
 )
 from arcset.data.dataset import Dataset, ImageSet
 from arcset.data.of_run import selection_for, selection_of
+from arcset.data.own import Listing, Pack, list_samples, load_own, load_pack, pack
+from arcset.data.reading import Reading
 from arcset.data.registry import (
     DATASETS,
     DatasetEntry,
@@ -34,6 +36,9 @@ __all__ = [
     "Dataset",
     "DatasetEntry",
     "ImageSet",
+    "Listing",
+    "Pack",
+    "Reading",
     "Samples",
     "Selection",
     "Split",
@@ -43,10 +48,14 @@ __all__ = [
     "dataset_names",
     "download_dataset",
     "epoch_seed",
+    "list_samples",
     "load_dataset",
+    "load_own",
+    "load_pack",
     "locate",
     "make_split",
     "overlap",
+    "pack",
     "parse_classes",
     "select",
     "selection_for",

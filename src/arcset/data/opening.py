@@ -61,9 +61,8 @@ def read_file(path: Path | str, name: str = "") -> bytes:
             )
         content = path.read_bytes()
     except (OSError, ValueError) as error:  # ValueError: a path with a zero byte
-        raise DataError(
-            f"cannot read {name}: {getattr(error, 'strerror', None) or error}"
-        ) from None
+        why = getattr(error, "strerror", None) or error
+        raise DataError(f"{name} cannot be read: {why}") from None
     if not content:
         raise DataError(f"{name} is empty")
     return content

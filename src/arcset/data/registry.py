@@ -5,8 +5,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from arcset.data.dataset import Dataset
+from arcset.data.own import load_own
+from arcset.data.own.decoding import Watch
+from arcset.data.own.listing import FORMS
+from arcset.data.reading import Reading
 from arcset.errors import OptionError
-from arcset.registry import Registry
+from arcset.registry import Registry, unknown_name
 
 __all__ = [
     "DATASETS",
@@ -41,6 +45,8 @@ class DatasetEntry:
     download: Callable[[], str]
 
 
+_SUFFIXES = {".csv", ".tsv", ".npz", ".parquet", ".rec"}
+
 # In a module of its own, because the dataset files import it and it imports them (late).
 DATASETS: Registry[DatasetEntry] = Registry("dataset", "arcset.data")
 
@@ -64,22 +70,41 @@ def dataset_entry(name: str) -> DatasetEntry:
     if name not in DATASETS and _looks_like_a_path(name):
         there = "" if Path(name).exists() else ", which does not exist"
         raise OptionError(
-            f"{name!r} is a path{there}, and this version reads named datasets only: "
+            f"{name!r} is a path{there}, and a named dataset is asked for: "
             f"{', '.join(dataset_names())}"
         )
     return DATASETS[name]
 
 
-def load_dataset(name: str) -> Dataset:
-    """Read the dataset `name`; what is neither shipped nor on this machine is downloaded first.
+def load_dataset(
+    name: str | Path, *, reading: Reading | None = None, watch: Watch | None = None
+) -> Dataset:
+    """Read a named dataset, or the user's own data.
 
-    Raises `OptionError` for an unknown name, and `DataError` where files are missing and cannot be
-    downloaded, are damaged, or are not what their checksums say.
+    name: of a dataset; what is neither shipped nor on this machine is downloaded first. Or a path:
+        a folder with a sub-folder of images per identity, a CSV or Parquet table with the columns
+        path and label, arrays in an npz file, records (.rec), or a pack; `load_own` says more.
+        A name goes before a folder that is called alike: write ./mnist for the folder.
+    reading: how own images become arrays; found from the images if left out. Named datasets and
+        arrays of features are what they are, whatever it says.
+    watch: called with the number of own images done and of all, from time to time.
+
+    Raises `OptionError` for a name that is neither, and `DataError` where files are missing and
+    cannot be downloaded, are damaged, or are not what their checksums say.
 
         >>> load_dataset("mnist-sample").train.images.shape
         (4000, 28, 28)
     """
-    return dataset_entry(name).load()
+    text = str(name)
+    if isinstance(name, Path) or (text not in DATASETS and text and Path(text).exists()):
+        return load_own(name, reading=reading, watch=watch)
+    if text in DATASETS:
+        return DATASETS[text].load()
+    if _looks_like_a_path(text):
+        raise OptionError(
+            f"{text!r} does not exist; name {FORMS}, or a dataset: {', '.join(dataset_names())}"
+        )
+    raise OptionError(f"{unknown_name('dataset', text, dataset_names())}, or {FORMS}")
 
 
 def locate(name: str) -> str:
@@ -100,4 +125,5 @@ def _looks_like_a_path(name: str) -> bool:
     if not name:
         return False
     path = Path(name)
-    return len(path.parts) > 1 or path.suffix in {".csv", ".npz", ".parquet"} or path.exists()
+    written = len(path.parts) > 1 or name.startswith((".", "~")) or path.suffix in _SUFFIXES
+    return written or path.exists()

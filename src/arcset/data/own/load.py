@@ -1,0 +1,65 @@
+"""Own data as a dataset in memory."""
+
+from pathlib import Path
+
+import numpy as np
+
+from arcset.data.dataset import Dataset
+from arcset.data.own.arrays import load_arrays
+from arcset.data.own.assembly import assemble, check_memory
+from arcset.data.own.decoding import Watch
+from arcset.data.own.listing import list_samples
+from arcset.data.own.packs import is_pack, load_pack
+from arcset.data.own.rereading import reread
+from arcset.data.own.shapes import choose_reading
+from arcset.data.reading import Pixels, Reading
+
+__all__ = ["load_own"]
+
+
+def load_own(
+    place: Path | str,
+    *,
+    reading: Reading | None = None,
+    fit: str = "pad",
+    size: int | tuple[int, int] | None = None,
+    channels: int | None = None,
+    watch: Watch | None = None,
+) -> Dataset:
+    """Read a folder tree, a table (CSV, Parquet), records (.rec), arrays (.npz) or a pack.
+
+    reading: how images become arrays; if left out, it is found from fit, size, channels and the
+        headers of some images, as `choose_reading` says. It overrides these three.
+    watch: called with the number of images done and of all, from time to time.
+
+    Files that cannot be read are in `Dataset.skipped`, with the reason, and so is an identity that
+    loses all of its images. Every fifth image of an identity that has five or more is for testing,
+    unless a table's column `split` says otherwise: then rows for validation or testing of an
+    identity that others of its rows train on are test images, and identities without a row for
+    training are `Dataset.apart`. See `for_testing`.
+
+    Raises `DataError` where nothing can be read, where there are fewer than two identities, and
+    where the images would take more than 2 GiB, `OptionError` for impossible options.
+    """
+    place = Path(place)
+    if place.suffix.lower() == ".npz" and place.is_file():
+        return reread(load_arrays(place), reading, place)
+    if is_pack(place):
+        return reread(load_pack(place), reading, place)
+    listing = list_samples(place)
+    if reading is None:
+        reading = choose_reading(listing, fit=fit, size=size, channels=channels)
+    check_memory(len(listing), reading, place)
+    images = np.empty((len(listing), *reading.shape), np.uint8)
+    filled = 0
+
+    def write(chunk: Pixels) -> None:
+        nonlocal filled
+        images[filled : filled + len(chunk)] = chunk
+        filled += len(chunk)
+
+    def swap(one: int, other: int) -> None:
+        images[[one, other]] = images[[other, one]]
+
+    assembly = assemble(listing, reading, write=write, swap=swap, watch=watch)
+    return assembly.dataset(images[:filled], reading)
