@@ -1,0 +1,142 @@
+"""Rotations and reflections as new classes: a turned character is another character.
+
+transforms = class_transforms("rotations")                # four times as many classes
+which = draw_transforms(transforms.count, len(labels), generator)
+images = transforms.apply(images, which)
+labels = transforms.labels(labels, which, classes)
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from arcset.errors import InputError
+from arcset.registry import unknown_name
+
+__all__ = ["CLASS_TRANSFORMS", "ClassTransforms", "class_transforms", "draw_transforms"]
+
+
+@dataclass(frozen=True)
+class ClassTransforms:
+    """A list of exact transforms of images, of which the first leaves them as they are.
+
+    name: what users write. steps: for each transform, whether it first mirrors left and right, and
+    how many times it then turns by 90° counterclockwise.
+    """
+
+    name: str
+    steps: tuple[tuple[bool, int], ...]
+
+    @property
+    def count(self) -> int:
+        """How many transforms there are, and so by how much the number of classes grows."""
+        return len(self.steps)
+
+    @property
+    def turns(self) -> bool:
+        """Whether some transform swaps height and width, so that images must be square."""
+        return any(turns % 2 for _, turns in self.steps)
+
+    def check(self, shape: Sequence[int]) -> None:
+        """Refuse images of `shape` (…, H, W) that these transforms do not fit; `InputError`."""
+        height, width = shape[-2:]
+        if self.turns and height != width:
+            raise InputError(
+                f"{self.name!r} as classes turns images by 90°, and needs square ones, "
+                f"not {height}×{width}"
+            )
+
+    def apply(self, images: Tensor, which: Tensor) -> Tensor:
+        """Images (B, C, H, W) of any type, image i by transform which[i] (B,), pixel by pixel.
+
+        >>> image = torch.tensor([[[[1, 2], [3, 4]]]], dtype=torch.uint8)
+        >>> class_transforms("rotations").apply(image, torch.tensor([1]))
+        tensor([[[[2, 4],
+                  [1, 3]]]], dtype=torch.uint8)
+        """
+        if images.ndim != 4 or which.shape != (len(images),):
+            raise InputError(
+                f"images must be (B, C, H, W) and which (B,), "
+                f"not {tuple(images.shape)} and {tuple(which.shape)}"
+            )
+        self.check(images.shape)
+        self._check_which(which)
+        if self.count == 1:
+            return images
+        result = torch.empty_like(images)
+        for number, (mirrored, turns) in enumerate(self.steps):
+            index = (which == number).nonzero().squeeze(1).to(images.device)
+            if len(index) > 0:
+                part = images.index_select(0, index)
+                part = part.flip(-1) if mirrored else part
+                result.index_copy_(0, index, torch.rot90(part, turns, (-2, -1)))
+        return result
+
+    def labels(self, labels: Tensor, which: Tensor, classes: int) -> Tensor:
+        """labels + which · classes: the first `classes` classes are the originals.
+
+        >>> class_transforms("reflections").labels(torch.tensor([2, 2]), torch.tensor([0, 1]), 5)
+        tensor([2, 7])
+        """
+        self._check_which(which)
+        return labels + which.to(labels.device) * classes
+
+    def names(self, class_names: Sequence[str]) -> tuple[str, ...]:
+        """The names of all classes, in the order of the labels.
+
+        >>> class_transforms("rotations").names(["a"])
+        ('a', 'a (rotated 90°)', 'a (rotated 180°)', 'a (rotated 270°)')
+        """
+        return tuple(name + _suffix(*step) for step in self.steps for name in class_names)
+
+    def _check_which(self, which: Tensor) -> None:
+        if which.dtype != torch.int64:
+            raise InputError(f"which must be int64, not {which.dtype}")
+        if len(which) > 0 and not 0 <= int(which.min()) <= int(which.max()) < self.count:
+            raise InputError(
+                f"which must lie in 0 .. {self.count - 1} for {self.name!r}, "
+                f"and it spans {int(which.min())} .. {int(which.max())}"
+            )
+
+
+CLASS_TRANSFORMS = {
+    each.name: each
+    for each in (
+        ClassTransforms("none", ((False, 0),)),
+        ClassTransforms("rotations", tuple((False, turns) for turns in range(4))),
+        ClassTransforms("reflections", ((False, 0), (True, 0))),
+        ClassTransforms(
+            "both", tuple((mirrored, turns) for mirrored in (False, True) for turns in range(4))
+        ),
+    )
+}
+
+
+def class_transforms(name: str) -> ClassTransforms:
+    """The transforms called `none` (1), `rotations` (4), `reflections` (2) or `both` (8).
+
+    >>> class_transforms("both").count
+    8
+    >>> class_transforms("rotation")
+    Traceback (most recent call last):
+    arcset.errors.OptionError: no class transform is called 'rotation'; did you mean ...
+    """
+    if name not in CLASS_TRANSFORMS:
+        raise unknown_name("class transform", name, CLASS_TRANSFORMS)
+    return CLASS_TRANSFORMS[name]
+
+
+def draw_transforms(count: int, batch_size: int, generator: torch.Generator) -> Tensor:
+    """Which of `count` transforms each sample gets, drawn evenly: int64 (batch_size,) on the CPU.
+
+    >>> draw_transforms(1, 3, torch.Generator())
+    tensor([0, 0, 0])
+    """
+    return torch.randint(count, (batch_size,), generator=generator)
+
+
+def _suffix(mirrored: bool, turns: int) -> str:
+    words = ["mirrored"] * mirrored + [f"rotated {90 * turns}°"] * (turns > 0)
+    return f" ({', '.join(words)})" if words else ""

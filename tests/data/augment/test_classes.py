@@ -1,0 +1,134 @@
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import Tensor
+
+from arcset.data.augment import ClassTransforms, class_transforms, draw_transforms
+from arcset.errors import InputError, OptionError
+
+NAMES = ["none", "rotations", "reflections", "both"]
+
+
+def _pixels(*shape: int) -> Tensor:
+    return torch.randint(256, shape, generator=torch.Generator().manual_seed(0), dtype=torch.uint8)
+
+
+def _by_hand(image: Tensor, name: str, which: int) -> Tensor:
+    """One image (C, H, W) by torch's own words."""
+    if name == "reflections":
+        return image.flip(-1) if which else image
+    mirrored, turns = divmod(which, 4)
+    return torch.rot90(image.flip(-1) if mirrored else image, turns, (-2, -1))
+
+
+@given(
+    st.sampled_from(NAMES),
+    st.integers(0, 20),
+    st.sampled_from([1, 3]),
+    st.integers(1, 6),
+    st.integers(0, 999),
+    st.booleans(),
+)
+def test_every_image_is_transformed_exactly(
+    name: str, batch: int, channels: int, side: int, seed: int, floats: bool
+) -> None:
+    transforms = class_transforms(name)
+    images = _pixels(batch, channels, side, side)
+    images = images.float() / 255 if floats else images
+    which = draw_transforms(transforms.count, batch, torch.Generator().manual_seed(seed))
+    result = transforms.apply(images, which)
+    assert result.dtype == images.dtype
+    for sample in range(batch):
+        assert torch.equal(result[sample], _by_hand(images[sample], name, int(which[sample])))
+
+
+def test_a_batch_keeps_its_memory_format() -> None:
+    images = _pixels(9, 3, 4, 4).to(memory_format=torch.channels_last)
+    which = torch.arange(9) % 8
+    result = class_transforms("both").apply(images, which)
+    assert result.stride() == images.stride()
+    assert torch.equal(result, class_transforms("both").apply(images.contiguous(), which))
+
+
+@pytest.mark.parametrize(
+    ("name", "count"), [("none", 1), ("rotations", 4), ("reflections", 2), ("both", 8)]
+)
+def test_transforms_are_all_different_and_the_first_is_none(name: str, count: int) -> None:
+    transforms = class_transforms(name)
+    assert transforms.count == count
+    image = _pixels(1, 1, 5, 5)
+    results = transforms.apply(image.expand(count, -1, -1, -1), torch.arange(count))
+    assert torch.equal(results[:1], image)
+    assert len({tuple(result.flatten().tolist()) for result in results}) == count
+
+
+def test_labels_and_names_agree() -> None:
+    transforms, classes = class_transforms("both"), ["a", "b", "c"]
+    names = transforms.names(classes)
+    assert len(names) == len(set(names)) == 24
+    assert names[:4] == ("a", "b", "c", "a (rotated 90°)")
+    which = torch.arange(8)
+    labels = transforms.labels(torch.full((8,), 1), which, 3)
+    assert [names[label] for label in labels] == [
+        "b",
+        "b (rotated 90°)",
+        "b (rotated 180°)",
+        "b (rotated 270°)",
+        "b (mirrored)",
+        "b (mirrored, rotated 90°)",
+        "b (mirrored, rotated 180°)",
+        "b (mirrored, rotated 270°)",
+    ]
+    assert class_transforms("none").names(classes) == ("a", "b", "c")
+
+
+@pytest.mark.parametrize("name", ["rotations", "both"])
+def test_turns_need_square_images(name: str) -> None:
+    expected = f"{name!r} as classes turns images by 90°, and needs square ones, not 5×4"
+    for act in (
+        lambda transforms: transforms.apply(_pixels(2, 1, 5, 4), torch.zeros(2, dtype=torch.int64)),
+        lambda transforms: transforms.check((1, 5, 4)),
+    ):
+        with pytest.raises(InputError, match=expected):
+            act(class_transforms(name))
+
+
+def test_rectangles_can_be_mirrored() -> None:
+    images = _pixels(2, 3, 5, 4)
+    class_transforms("reflections").check((3, 5, 4))
+    result = class_transforms("reflections").apply(images, torch.tensor([1, 0]))
+    assert torch.equal(result, torch.stack((images[0].flip(-1), images[1])))
+
+
+@pytest.mark.parametrize("which", [[0, 4], [-1, 0]])
+def test_a_transform_that_is_not_there_is_refused(which: list[int]) -> None:
+    transforms: ClassTransforms = class_transforms("rotations")
+    expected = (
+        rf"which must lie in 0 \.\. 3 for 'rotations', and it spans {which[0]} \.\. {which[1]}"
+    )
+    with pytest.raises(InputError, match=expected):
+        transforms.apply(_pixels(2, 1, 4, 4), torch.tensor(which))
+    with pytest.raises(InputError, match=expected):
+        transforms.labels(torch.zeros(2, dtype=torch.int64), torch.tensor(which), 5)
+
+
+def test_shapes_and_types_are_checked() -> None:
+    transforms = class_transforms("reflections")
+    with pytest.raises(InputError, match=r"which \(B,\), not \(2, 1, 4, 4\) and \(3,\)"):
+        transforms.apply(_pixels(2, 1, 4, 4), torch.zeros(3, dtype=torch.int64))
+    with pytest.raises(InputError, match=r"which must be int64, not torch\.float32"):
+        transforms.apply(_pixels(2, 1, 4, 4), torch.zeros(2))
+
+
+def test_unknown_names_are_refused() -> None:
+    with pytest.raises(OptionError, match="did you mean 'reflections'"):
+        class_transforms("reflection")
+
+
+def test_draws_are_even_and_follow_the_generator_alone() -> None:
+    draws = [draw_transforms(4, 4000, torch.Generator().manual_seed(seed)) for seed in (1, 1, 2)]
+    assert torch.equal(draws[0], draws[1])
+    assert not torch.equal(draws[0], draws[2])
+    assert draws[0].dtype == torch.int64
+    assert (torch.bincount(draws[0], minlength=4) - 1000).abs().max() < 120

@@ -1,0 +1,91 @@
+from collections.abc import Callable
+
+import pytest
+import torch
+from torch import Tensor
+
+from arcset.data.augment import build_augmentation, parse_augmentation
+from arcset.data.augment import warp as warp_module
+from arcset.errors import InputError
+
+Pictures = Callable[..., Tensor]
+
+
+def _generator(seed: int = 3) -> torch.Generator:
+    return torch.Generator().manual_seed(seed)
+
+
+def test_with_nothing_to_do_the_input_itself_comes_back(pictures: Pictures) -> None:
+    images = pictures(2, 1, 8, 8)
+    for specs in ([], ["noise:strength=0", "flip:probability=0"], ["crop:area=1"]):
+        augment = build_augmentation(specs, (1, 8, 8))
+        assert not augment
+        assert str(augment) == "none"
+        assert augment(images, _generator()) is images
+
+
+def test_colours_of_grey_images_are_left_out() -> None:
+    spec = "colour:brightness=0:contrast=0"
+    assert not build_augmentation([spec], (1, 8, 8))
+    assert build_augmentation([spec], (3, 8, 8))
+
+
+def test_steps_follow_one_another_from_one_generator(pictures: Pictures) -> None:
+    specs = ["flip", "affine", "noise", "blur", "elastic", "erasing"]
+    images = pictures(5, 3, 9, 14)
+    augment = build_augmentation(specs, (3, 9, 14))
+    generator, expected = _generator(), images
+    for spec in specs:
+        expected = parse_augmentation(spec)(expected, generator)
+    torch.testing.assert_close(augment(images, _generator()), expected)
+    assert str(augment).startswith("flip:probability=0.5:vertical=0, affine:rotate=10:")
+
+
+def test_one_sample_does_not_depend_on_the_others(pictures: Pictures) -> None:
+    images = pictures(6, 3, 9, 14)
+    others = images.clone()
+    others[:3] = pictures(3, 3, 9, 14, seed=1)
+    specs = ["elastic", "crop", "colour", "stroke", "blur", "noise", "erasing:fill=mean", "flip"]
+    augment = build_augmentation(specs, (3, 9, 14))
+    one, other = augment(images, _generator()), augment(others, _generator())
+    torch.testing.assert_close(one[3:], other[3:], rtol=0, atol=2e-6)
+    assert not torch.equal(one[:3], other[:3])
+
+
+@pytest.mark.parametrize(
+    ("specs", "readings"),
+    [
+        (["affine", "elastic", "crop"], 1),
+        (["affine:fill=low", "crop", "elastic:fill=low"], 1),
+        (["affine:fill=low", "crop", "elastic:fill=zero"], 2),
+        (["affine", "flip", "elastic"], 2),
+        (["noise", "flip"], 0),
+    ],
+)
+def test_neighbouring_warps_read_the_image_once(
+    specs: list[str], readings: int, pictures: Pictures, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read = warp_module.F.grid_sample
+    bilinear = []
+
+    def counted(images: Tensor, grid: Tensor, mode: str, *rest: str, align_corners: bool) -> Tensor:
+        bilinear.extend([mode] if mode == "bilinear" else [])
+        return read(images, grid, mode, *rest, align_corners=align_corners)
+
+    monkeypatch.setattr(warp_module.F, "grid_sample", counted)
+    build_augmentation(specs, (1, 8, 8))(pictures(2, 1, 8, 8), _generator())
+    assert len(bilinear) == readings
+
+
+def test_memory_format_and_type_stay_through_a_chain(pictures: Pictures) -> None:
+    augment = build_augmentation(["affine", "elastic", "blur", "noise"], (3, 9, 14))
+    images = pictures(4, 3, 9, 14).to(torch.bfloat16).to(memory_format=torch.channels_last)
+    result = augment(images, _generator())
+    assert result.dtype == torch.bfloat16
+    assert result.is_contiguous(memory_format=torch.channels_last)
+
+
+def test_images_of_another_shape_are_refused() -> None:
+    augment = build_augmentation(["flip"], (1, 8, 8))
+    with pytest.raises(InputError, match=r"images must be \(B, 1, 8, 8\), not \(2, 3, 8, 8\)"):
+        augment(torch.zeros(2, 3, 8, 8), _generator())

@@ -1,0 +1,221 @@
+"""Flip, erasing, colour, blur, noise and stroke, each against what it says."""
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.ndimage import gaussian_filter
+from torch import Tensor
+
+from arcset.data.augment.blur import Blur
+from arcset.data.augment.colour import Colour
+from arcset.data.augment.erasing import Erasing
+from arcset.data.augment.flip import Flip
+from arcset.data.augment.noise import Noise
+from arcset.data.augment.stroke import Stroke
+
+Pictures = Callable[..., Tensor]
+
+
+def _generator(seed: int = 3) -> torch.Generator:
+    return torch.Generator().manual_seed(seed)
+
+
+def test_flips_are_exact(pictures: Pictures) -> None:
+    images = pictures(4, 3, 5, 6)
+    drawn = {
+        "sideways": torch.tensor([False, True, False, True]),
+        "upside_down": torch.tensor([False, False, True, True]),
+    }
+    result = Flip().apply(images, drawn)
+    expected = [images[0], images[1].flip(2), images[2].flip(1), images[3].flip(1, 2)]
+    assert torch.equal(result, torch.stack(expected))
+
+
+@pytest.mark.parametrize("probability", [0.0, 0.25, 1.0])
+def test_flips_come_as_often_as_asked(probability: float) -> None:
+    drawn = Flip(probability=probability, vertical=1 - probability).draw(
+        4000, (1, 2, 2), _generator()
+    )
+    for option, expected in (("sideways", probability), ("upside_down", 1 - probability)):
+        assert abs(drawn[option].double().mean() - expected) < 0.03
+
+
+@given(
+    st.integers(8, 40),
+    st.integers(8, 40),
+    st.floats(0.02, 1),
+    st.floats(0.02, 1),
+    st.integers(1, 3),
+    st.integers(0, 99),
+)
+def test_rectangles_have_their_area_and_lie_inside(
+    height: int, width: int, one: float, other: float, count: int, seed: int
+) -> None:
+    smallest, largest = sorted((one, other))
+    erasing = Erasing(probability=1, smallest=smallest, largest=largest, count=count)
+    drawn = erasing.draw(20, (1, height, width), _generator(seed))
+    rows, columns = drawn["rows"], drawn["columns"]
+    assert rows.shape == (20, count)
+    assert min(drawn["top"].min(), drawn["left"].min()) >= 0
+    assert (drawn["top"] + rows).max() <= height
+    assert (drawn["left"] + columns).max() <= width
+    half = rows / 2 + 1e-6  # the area comes out to the nearest whole column
+    assert (rows * columns >= smallest * height * width - half).all()
+    assert (rows * columns <= largest * height * width + half.clamp(min=1)).all()
+
+
+def test_rectangles_reach_every_pixel_and_keep_their_form() -> None:
+    erasing = Erasing(probability=1, smallest=0.04, largest=0.04, fill="low")
+    drawn = erasing.draw(3000, (1, 40, 20), _generator())
+    erased = erasing.apply(torch.zeros(3000, 1, 40, 20), drawn) < 0
+    assert erased.any(dim=0).all()
+    form = (drawn["columns"] / 20) / (drawn["rows"] / 40)
+    assert 0.4 < form.min() < 0.65  # 1/2 to 2, to whole rows and columns
+    assert 1.6 < form.max() < 2.5
+
+
+@pytest.mark.parametrize("fill", ["noise", "mean", "zero", "low"])
+def test_only_rectangles_are_painted(fill: str, pictures: Pictures) -> None:
+    images = pictures(30, 3, 9, 14)
+    erasing = Erasing(probability=0.6, smallest=0.1, largest=0.3, count=2, fill=fill)
+    drawn = erasing.draw(30, (3, 9, 14), _generator())
+    result = erasing.apply(images, drawn)
+    for sample in range(30):
+        expected = images[sample].clone()
+        paint = {
+            "noise": drawn["noise"][sample] if fill == "noise" else None,
+            "mean": images[sample].mean(dim=(1, 2), keepdim=True).expand(3, 9, 14),
+            "zero": torch.zeros(3, 9, 14),
+            "low": -torch.ones(3, 9, 14),
+        }[fill]
+        assert paint is not None
+        for rectangle in range(2):
+            top, left, rows, columns = (
+                int(drawn[key][sample, rectangle]) for key in ("top", "left", "rows", "columns")
+            )
+            part = (slice(None), slice(top, top + rows), slice(left, left + columns))
+            expected[part] = paint[part]
+        torch.testing.assert_close(result[sample], expected, rtol=0, atol=1e-6)
+    untouched = (drawn["rows"] == 0).all(dim=1)
+    assert 5 <= untouched.sum() <= 20  # of 30, at a probability of 0.6
+    assert torch.equal(result[untouched], images[untouched])
+
+
+def test_erasing_noise_is_even() -> None:
+    noise = Erasing().draw(50, (1, 20, 20), _generator())["noise"]
+    assert noise.min() >= -1
+    assert noise.max() <= 1
+    assert abs(noise.mean()) < 0.02
+    assert abs(noise.var() - 1 / 3) < 0.01
+
+
+@pytest.mark.parametrize("channels", [1, 3])
+def test_light_and_colour_follow_their_definitions(channels: int, pictures: Pictures) -> None:
+    images = pictures(6, channels, 7, 5)
+    colour = Colour(brightness=0.5, contrast=0.5, saturation=0.9)
+    drawn = colour.draw(6, (channels, 7, 5), _generator())
+    result = colour.apply(images, drawn)
+    weights = np.array([0.299, 0.587, 0.114] if channels == 3 else [1.0])
+    for sample in range(6):
+        light, contrast, saturation = (
+            float(drawn[key][sample]) for key in ("brightness", "contrast", "saturation")
+        )
+        pixels = (images[sample].double().numpy() + 1) / 2  # 0 is black, 1 is white
+        grey = np.tensordot(weights, pixels, 1)
+        pixels = (grey + saturation * (pixels - grey)) * light
+        pixels = (grey * light).mean() * (1 - contrast) + contrast * pixels
+        expected = pixels.clip(0, 1) * 2 - 1
+        np.testing.assert_allclose(result[sample].numpy(), expected, atol=1e-5)
+
+
+def test_factors_span_their_range() -> None:
+    drawn = Colour(brightness=0.3, contrast=0.1, saturation=0.5, hue=0.25).draw(
+        2000, (3, 2, 2), _generator()
+    )
+    for option, strength in (("brightness", 0.3), ("contrast", 0.1), ("saturation", 0.5)):
+        assert abs(drawn[option].min() - (1 - strength)) < 0.01
+        assert abs(drawn[option].max() - (1 + strength)) < 0.01
+    assert drawn["hue"].abs().max() == pytest.approx(math.pi / 2, abs=0.01)
+
+
+def test_a_third_of_the_circle_turns_red_to_another_primary() -> None:
+    colour = Colour(brightness=0, contrast=0, saturation=0, hue=0.5)
+    red = torch.tensor([0.2, -0.4, -0.4]).reshape(1, 3, 1, 1).expand(2, 3, 4, 4)
+    one = torch.ones(2, dtype=torch.float64)
+    third = torch.tensor([2 * math.pi / 3, -2 * math.pi / 3], dtype=torch.float64)
+    turned = colour.apply(
+        red, {"brightness": one, "contrast": one, "saturation": one, "hue": third}
+    )
+    strongest = turned[:, :, 0, 0].argmax(dim=1)
+    assert sorted(strongest.tolist()) == [1, 2]
+    weights = torch.tensor([0.299, 0.587, 0.114])[:, None, None]
+    torch.testing.assert_close(  # as bright as before
+        (turned * weights).sum(1), (red * weights).sum(1), rtol=0, atol=1e-4
+    )
+
+
+def test_grey_pixels_have_no_hue(pictures: Pictures) -> None:
+    grey = pictures(4, 1, 6, 6).expand(4, 3, 6, 6)
+    colour = Colour(brightness=0, contrast=0, saturation=1, hue=0.5)
+    torch.testing.assert_close(colour(grey, _generator()), grey, rtol=0, atol=1e-5)
+
+
+@pytest.mark.parametrize("shape", [(1, 12, 12), (3, 9, 14), (1, 3, 20)])
+def test_blur_is_scipys(shape: tuple[int, int, int], pictures: Pictures) -> None:
+    images, blur = pictures(5, *shape), Blur(sigma=2.5)
+    drawn = blur.draw(5, shape, _generator())
+    drawn["sigma"][0] = 0
+    result = blur.apply(images, drawn)
+    assert torch.equal(result[0], images[0])
+    for sample in range(1, 5):
+        for channel in range(shape[0]):
+            expected = gaussian_filter(
+                images[sample, channel].double().numpy(),
+                float(drawn["sigma"][sample]),
+                mode="nearest",
+                radius=10,
+            )
+            np.testing.assert_allclose(result[sample, channel].numpy(), expected, atol=1e-5)
+
+
+def test_widths_of_blur_span_their_range() -> None:
+    sigma = Blur(sigma=2).draw(2000, (1, 2, 2), _generator())["sigma"]
+    assert 0 <= sigma.min() < 0.02
+    assert 1.98 < sigma.max() <= 2
+    assert abs(sigma.mean() - 1) < 0.05
+
+
+def test_noise_has_the_drawn_strength() -> None:
+    noise = Noise(strength=0.2)
+    images = torch.zeros(40, 1, 50, 50)
+    drawn = noise.draw(40, (1, 50, 50), _generator())
+    result = noise.apply(images, drawn)
+    torch.testing.assert_close(result.std(dim=(1, 2, 3)), drawn["sigma"], rtol=0.1, atol=1e-3)
+    assert result.mean().abs() < 0.002
+    assert drawn["sigma"].max() <= 0.2
+    assert drawn["sigma"].max() > 0.18
+
+
+def test_strokes_are_mixed_with_their_widest_and_thinnest(pictures: Pictures) -> None:
+    images = pictures(5, 3, 9, 14)
+    amount = torch.tensor([0.0, 0.3, 1.0, -0.4, -1.0])
+    result = Stroke().apply(images, {"amount": amount})
+    assert torch.equal(result[0], images[0])
+    wide = F.max_pool2d(images, 3, 1, 1)
+    thin = -F.max_pool2d(-images, 3, 1, 1)
+    for sample, share in enumerate(amount.tolist()):
+        other = wide if share > 0 else thin
+        expected = images[sample] * (1 - abs(share)) + other[sample] * abs(share)
+        torch.testing.assert_close(result[sample], expected, rtol=0, atol=1e-6)
+
+
+def test_amounts_of_stroke_span_their_range() -> None:
+    amount = Stroke(thicker=0.8, thinner=0.2).draw(2000, (1, 2, 2), _generator())["amount"]
+    assert -0.2 <= amount.min() < -0.19
+    assert 0.79 < amount.max() <= 0.8

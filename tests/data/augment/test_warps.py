@@ -1,0 +1,225 @@
+"""Affine, elastic, crop and their chains against a slow reference, one pixel's place at a time."""
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+import torch
+from scipy.ndimage import map_coordinates
+from torch import Tensor
+
+from arcset.data.augment import build_augmentation
+from arcset.data.augment.affine import Affine
+from arcset.data.augment.base import Drawn
+from arcset.data.augment.crop import Crop
+from arcset.data.augment.elastic import Elastic
+from arcset.data.augment.warp import Places, Warp
+
+Pictures = Callable[..., Tensor]
+Point = tuple[float, float]  # x and y, in pixels from the middle
+SHAPES = [(1, 12, 12), (3, 9, 14)]
+shapes = pytest.mark.parametrize("shape", SHAPES, ids=["grey", "rgb"])
+
+
+def _generator(seed: int = 3) -> torch.Generator:
+    return torch.Generator().manual_seed(seed)
+
+
+def _affine(drawn: Drawn, sample: int, height: int, width: int) -> Callable[[Point], Point]:
+    """Backwards through the forward map, as one 3×3 matrix."""
+    forward = np.eye(3)
+    forward[:2, :2] = drawn["matrix"][sample].numpy()
+    forward[:2, 2] = drawn["shift"][sample].numpy() * (width, height)
+
+    def source(point: Point) -> Point:
+        x, y, _ = np.linalg.solve(forward, (*point, 1.0))
+        return float(x), float(y)
+
+    return source
+
+
+def _crop(drawn: Drawn, sample: int, height: int, width: int) -> Callable[[Point], Point]:
+    """From the corner of the part, step by step."""
+    (across, down), (x, y) = drawn["size"][sample].tolist(), drawn["place"][sample].tolist()
+
+    def along(position: float, share: float, place: float, pixels: int) -> float:
+        index = position + (pixels - 1) / 2  # 0 … pixels − 1
+        free = (1 - share) * (pixels - 1)
+        return free * (place + 1) / 2 + index * share - (pixels - 1) / 2
+
+    return lambda point: (along(point[0], across, x, width), along(point[1], down, y, height))
+
+
+def _cubic(distance: float) -> float:
+    """Keys' kernel with a = −0.75."""
+    d, a = abs(distance), -0.75
+    if d <= 1:
+        return (a + 2) * d**3 - (a + 3) * d**2 + 1
+    return a * (d**3 - 5 * d**2 + 8 * d - 4) if d < 2 else 0.0
+
+
+def _elastic(drawn: Drawn, sample: int, height: int, width: int) -> Callable[[Point], Point]:
+    """The sixteen grid points around, the outermost ones standing in for what lies beyond."""
+    field = drawn["field"][sample].double().numpy()  # (2, n, n)
+    last = field.shape[-1] - 1
+
+    def source(point: Point) -> Point:
+        column = (point[0] / (width - 1) + 0.5) * last
+        row = (point[1] / (height - 1) + 0.5) * last
+        moved = np.zeros(2)
+        for i in range(math.floor(row) - 1, math.floor(row) + 3):
+            for j in range(math.floor(column) - 1, math.floor(column) + 3):
+                value = field[:, min(max(i, 0), last), min(max(j, 0), last)]
+                moved += _cubic(row - i) * _cubic(column - j) * value
+        return point[0] + moved[0] * width, point[1] + moved[1] * height
+
+    return source
+
+
+REFERENCES: dict[type[Warp], Callable[[Drawn, int, int, int], Callable[[Point], Point]]] = {
+    Affine: _affine,
+    Crop: _crop,
+    Elastic: _elastic,
+}
+
+
+def _reference(images: Tensor, warps: list[tuple[Warp, Drawn]], fill: str) -> np.ndarray:
+    batch, channels, height, width = images.shape
+    result = np.zeros(images.shape)
+    for sample in range(batch):
+        sources = [REFERENCES[type(warp)](row, sample, height, width) for warp, row in warps]
+        rows, columns = np.zeros((2, height, width))
+        for i, j in np.ndindex(height, width):
+            point = (j - (width - 1) / 2, i - (height - 1) / 2)
+            for source in reversed(sources):
+                point = source(point)
+            columns[i, j], rows[i, j] = point[0] + (width - 1) / 2, point[1] + (height - 1) / 2
+        for channel in range(channels):
+            pixels = images[sample, channel].double().numpy()
+            if fill == "edge":
+                read = map_coordinates(pixels, (rows, columns), order=1, mode="nearest")
+            else:  # two rings of what lies outside, for the blend at the border
+                outside = 0.0 if fill == "zero" else -1.0
+                ringed = np.pad(pixels, 2, constant_values=outside)
+                read = map_coordinates(ringed, (rows + 2, columns + 2), order=1, cval=outside)
+            result[sample, channel] = read
+    return result
+
+
+CHAINS: list[list[Warp]] = [
+    [Affine(rotate=180, scale=0.5, stretch=0.5, shear=30, shift=0.3)],
+    [Affine(rotate=180, scale=0.5, shift=0.3, fill="zero")],
+    [Affine(rotate=180, scale=0.5, shift=0.3, fill="low")],
+    [Elastic(strength=0.1)],
+    [Elastic(strength=0.2, points=2, fill="low")],
+    [Crop(area=0.2, stretch=0.8)],
+    [Affine(rotate=40), Elastic(strength=0.1, points=5)],
+    [Elastic(strength=0.1, points=5), Affine(rotate=40)],
+    [Crop(area=0.3), Elastic(fill="low"), Crop(), Affine(fill="low")],
+]
+
+
+@pytest.mark.parametrize("warps", CHAINS, ids=lambda warps: "-".join(warp.name for warp in warps))
+@shapes
+def test_warps_read_where_the_reference_does(
+    warps: list[Warp], shape: tuple[int, int, int], pictures: Pictures
+) -> None:
+    images = pictures(3, *shape)
+    augment = build_augmentation([str(warp) for warp in warps], shape)
+    result = augment(images, _generator())
+    generator = _generator()
+    drawn = [(warp, warp.draw(3, shape, generator)) for warp in warps]
+    fill = next((warp.fill for warp in warps if warp.fill), "edge")
+    np.testing.assert_allclose(result.numpy(), _reference(images, drawn, fill), atol=2e-5)
+
+
+def test_a_turn_by_a_right_angle_moves_whole_pixels(pictures: Pictures) -> None:
+    images = pictures(1, 3, 8, 8)
+    quarter = torch.tensor([[[0.0, -1.0], [1.0, 0.0]]], dtype=torch.float64)
+    still = torch.zeros(1, 2, dtype=torch.float64)
+    turned = Affine().apply(images, {"matrix": quarter, "shift": still})
+    # x to the right goes to y downward: clockwise, as a person sees it.
+    torch.testing.assert_close(turned, torch.rot90(images, -1, (2, 3)), rtol=0, atol=1e-5)
+
+
+def test_a_shift_moves_to_the_right_and_down(pictures: Pictures) -> None:
+    images = pictures(1, 1, 8, 4)
+    shift = torch.tensor([[0.25, 0.25]], dtype=torch.float64)  # one column, two rows
+    moved = Affine(fill="low").apply(
+        images, {"matrix": torch.eye(2, dtype=torch.float64)[None], "shift": shift}
+    )
+    torch.testing.assert_close(moved[..., 2:, 1:], images[..., :-2, :-1], rtol=0, atol=1e-5)
+    torch.testing.assert_close(moved[..., :2, :], torch.full((1, 1, 2, 4), -1.0))
+    torch.testing.assert_close(moved[..., 0], torch.full((1, 1, 8), -1.0))
+
+
+_NONE = {"rotate": 0, "scale": 0, "stretch": 0, "shear": 0, "shift": 0}
+
+
+def _spread(values: Tensor, low: float, high: float) -> None:
+    """All of 2000 values lie in low .. high, reach both ends, and are about evenly spread."""
+    slack = (high - low) / 100
+    assert low - 1e-6 <= values.min() <= low + slack
+    assert high - slack <= values.max() <= high + 1e-6
+    assert abs(values.mean() - (low + high) / 2) < 4 * slack
+
+
+def test_each_option_of_affine_means_what_it_says() -> None:
+    def drawn(**options: float) -> Drawn:
+        return Affine(**{**_NONE, **options}).draw(2000, (1, 10, 20), _generator())
+
+    matrix = drawn(rotate=30)["matrix"]
+    torch.testing.assert_close(matrix @ matrix.mT, torch.eye(2).double().expand(2000, 2, 2))
+    _spread(torch.atan2(matrix[:, 1, 0], matrix[:, 0, 0]).rad2deg(), -30, 30)
+
+    matrix = drawn(scale=0.5)["matrix"]
+    torch.testing.assert_close(matrix, matrix[:, :1, :1] * torch.eye(2))
+    _spread(matrix[:, 0, 0].log(), -math.log(1.5), math.log(1.5))
+
+    matrix = drawn(stretch=0.5)["matrix"]
+    torch.testing.assert_close(torch.linalg.det(matrix), torch.ones(2000).double())
+    assert matrix[:, 0, 1].abs().max() == matrix[:, 1, 0].abs().max() == 0
+    _spread((matrix[:, 0, 0] / matrix[:, 1, 1]).log(), -math.log(1.5), math.log(1.5))
+
+    matrix = drawn(shear=45)["matrix"]
+    torch.testing.assert_close(matrix[:, :, 0], torch.tensor([1.0, 0.0]).double().expand(2000, 2))
+    _spread(torch.atan2(matrix[:, 0, 1], matrix[:, 1, 1]).rad2deg(), -45, 45)
+
+    shifted = drawn(shift=0.2)
+    torch.testing.assert_close(shifted["matrix"], torch.eye(2).double().expand(2000, 2, 2))
+    for axis in range(2):
+        _spread(shifted["shift"][:, axis], -0.2, 0.2)
+
+
+def test_a_crop_keeps_its_area_and_stays_inside() -> None:
+    drawn = Crop(area=0.3, stretch=1).draw(2000, (1, 10, 20), _generator())
+    size = drawn["size"]
+    assert size.max() <= 1
+    _spread(size.prod(dim=1), 0.3, 1)
+    ratio = (size[:, 0] / size[:, 1]).log()
+    assert math.log(1.8) < ratio.max() <= math.log(2) + 1e-9
+    assert -math.log(2) - 1e-9 <= ratio.min() < -math.log(1.8)
+    places = Crop().move(Places.of_pixels(10, 20, torch.device("cpu")), drawn, 10, 20)
+    assert places.x.abs().max() <= 9.5 + 1e-5
+    assert places.y.abs().max() <= 4.5 + 1e-5
+
+
+def test_a_half_sized_crop_keeps_every_pixel_of_its_part(pictures: Pictures) -> None:
+    images = pictures(1, 1, 9, 9)
+    half = torch.full((1, 2), 0.5, dtype=torch.float64)
+    corner = torch.tensor([[1.0, -1.0]], dtype=torch.float64)  # right, top
+    part = Crop().apply(images, {"size": half, "place": corner})
+    torch.testing.assert_close(part[..., ::2, ::2], images[..., :5, 4:], rtol=0, atol=1e-5)
+
+
+def test_by_default_nothing_folds_over_itself() -> None:
+    generator = _generator()
+    elastic = Elastic()
+    strongest = torch.randint(2, (500, 2, 4, 4), generator=generator) * 2.0 - 1
+    drawn = {"field": strongest * elastic.strength}
+    places = elastic.move(Places.of_pixels(40, 60, torch.device("cpu")), drawn, 40, 60)
+    (x_down, x_across), (y_down, y_across) = (
+        (values.diff(dim=1)[:, :, :-1], values.diff(dim=2)[:, :-1]) for values in places[:2]
+    )
+    assert (x_across * y_down - x_down * y_across).min() > 0
