@@ -1,0 +1,130 @@
+import math
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import Tensor
+
+from arcset.data.balanced import balanced_batch_count, balanced_batches
+from arcset.errors import InputError, OptionError
+
+
+@st.composite
+def _cases(draw: st.DrawFn) -> tuple[Tensor, int, int, int, int]:
+    """Labels in any order with any numbers, P and K, seed and epoch."""
+    sizes = draw(st.lists(st.integers(1, 12), min_size=1, max_size=12))
+    numbers = draw(
+        st.lists(st.integers(0, 99), min_size=len(sizes), max_size=len(sizes), unique=True)
+    )
+    labels = torch.tensor(numbers).repeat_interleave(torch.tensor(sizes))
+    shuffled = draw(st.permutations(labels.tolist()))
+    per_batch = draw(st.integers(1, len(sizes)))
+    return (
+        torch.tensor(shuffled),
+        per_batch,
+        draw(st.integers(1, 6)),
+        draw(st.integers(0, 2**40)),
+        draw(st.integers(0, 50)),
+    )
+
+
+@given(_cases())
+def test_the_guarantees(case: tuple[Tensor, int, int, int, int]) -> None:
+    labels, per_batch, samples, seed, epoch = case
+    batches = list(balanced_batches(labels, per_batch, samples, seed=seed, epoch=epoch))
+    count = math.ceil(len(labels) / (per_batch * samples))
+    assert len(batches) == count == balanced_batch_count(labels, per_batch, samples)
+    sizes = {label: labels.tolist().count(label) for label in labels.tolist()}
+    draws = dict.fromkeys(sizes, 0)
+    used: dict[int, list[int]] = {label: [] for label in sizes}
+    for index in batches:
+        assert index.shape == (per_batch * samples,)
+        rows = index.reshape(per_batch, samples).tolist()
+        classes = [int(labels[row[0]]) for row in rows]
+        assert len(set(classes)) == per_batch
+        for label, row in zip(classes, rows, strict=True):
+            assert {int(labels[sample]) for sample in row} == {label}
+            assert len(set(row)) == min(samples, sizes[label])  # repeats only where there must be
+            draws[label] += 1
+            used[label] += row
+    assert max(draws.values()) - min(draws.values()) <= 1
+    for label, order in used.items():
+        size = sizes[label]
+        for begin in range(0, len(order), size):  # all samples before one comes again
+            part = order[begin : begin + size]
+            assert len(set(part)) == len(part)
+
+
+def _order(seed: int, epoch: int, **options: str) -> list[int]:
+    labels = torch.arange(100) % 9
+    batches = balanced_batches(labels, 4, 3, seed=seed, epoch=epoch, **options)
+    return torch.cat(list(batches)).tolist()
+
+
+def test_the_order_depends_on_seed_and_epoch_alone() -> None:
+    before = torch.random.get_rng_state()
+    orders = {(seed, epoch): _order(seed, epoch) for seed in range(4) for epoch in range(4)}
+    assert torch.equal(before, torch.random.get_rng_state())
+    torch.manual_seed(99)
+    for (seed, epoch), order in orders.items():
+        assert _order(seed, epoch) == order
+    assert len({tuple(order) for order in orders.values()}) == len(orders)
+
+
+def test_classes_meet_others_in_every_pass() -> None:
+    labels = torch.arange(20).repeat(40)
+    partners: dict[int, set[int]] = {label: set() for label in range(20)}
+    for index in balanced_batches(labels, 3, 2, seed=0, epoch=0):
+        classes = labels[index[::2]].tolist()
+        for label in classes:
+            partners[label] |= set(classes) - {label}
+    assert min(len(met) for met in partners.values()) >= 10  # of 19, in 20 draws with two others
+
+
+def test_a_large_class_shows_other_samples_in_the_next_epoch() -> None:
+    labels = torch.cat((torch.zeros(1000, dtype=torch.int64), torch.arange(1, 11)))
+    seen = [
+        set(torch.cat(list(balanced_batches(labels, 11, 4, seed=0, epoch=epoch))).tolist())
+        for epoch in (0, 1)
+    ]
+    first, second = (part & set(range(1000)) for part in seen)
+    assert len(first) == len(second) == balanced_batch_count(labels, 11, 4) * 4
+    assert len(first & second) < len(first) / 2
+
+
+def test_a_million_samples_of_many_classes() -> None:
+    labels = torch.randint(100_000, (1_000_000,), generator=torch.Generator().manual_seed(0))
+    batches = balanced_batches(labels, 64, 4, seed=0, epoch=0)
+    index = torch.stack(list(batches))
+    assert index.shape == (3907, 256)
+    classes = labels[index].reshape(3907, 64, 4)
+    assert (classes == classes[..., :1]).all()
+    ordered = classes[..., 0].sort(dim=1).values
+    assert (ordered.diff(dim=1) > 0).all()
+    draws = torch.bincount(classes[..., 0].flatten(), minlength=100_000)
+    present = torch.bincount(labels, minlength=100_000) > 0
+    assert draws[present].min() + 1 == draws[present].max() == 3
+
+
+@pytest.mark.parametrize(("classes", "samples"), [(0, 4), (4, 0), (-1, 4)])
+def test_nothing_to_draw_is_refused_at_once(classes: int, samples: int) -> None:
+    with pytest.raises(OptionError, match=f"must be at least 1, not {classes} and {samples}"):
+        balanced_batches(torch.arange(9), classes, samples, seed=0, epoch=0)
+
+
+def test_more_classes_than_there_are_is_refused_at_once() -> None:
+    labels = torch.tensor([3, 3, 8, 8])
+    expected = "classes_per_batch=3: the samples have 2 classes; take at most 2"
+    with pytest.raises(OptionError, match=expected):
+        balanced_batches(labels, 3, 1, seed=0, epoch=0)
+    with pytest.raises(OptionError, match=expected):
+        balanced_batch_count(labels, 3, 1)
+
+
+@pytest.mark.parametrize(
+    "labels", [torch.zeros(3), torch.zeros(2, 2, dtype=torch.int64), torch.empty(0).long()]
+)
+def test_labels_are_checked(labels: Tensor) -> None:
+    with pytest.raises(InputError, match=r"labels must be int64 \(N,\) of at least one sample"):
+        balanced_batches(labels, 1, 1, seed=0, epoch=0)
