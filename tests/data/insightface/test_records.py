@@ -169,7 +169,7 @@ def test_damage_is_named(folder: Path, harm: Callable[[Path], None], message: st
         (head(0, 4), "record 0 of .* is cut short"),
         (record(b"a" * 24) + b"abc", "record 1 of .* should start at byte 32, and the file ends"),
         (head(2, 0), "record 0 of .* has a part out of order at byte 0"),
-        (head(1, 4) + b"abcd" + head(0, 0), "record 1 of .* has a part out of order at byte 12"),
+        (head(1, 4) + b"abcd" + head(0, 0), "record 0 of .* has a part out of order at byte 12"),
         (head(1, 4) + b"abcd", "record 0 of .* lacks its last part: the file is cut short"),
     ],
 )

@@ -48,6 +48,10 @@ class Heads:
     ids: npt.NDArray[np.uint64]
     sizes: npt.NDArray[np.int64]
 
+    def at(self, places: npt.NDArray[np.int64]) -> "Heads":
+        """The heads at these places (n,), in this order."""
+        return Heads(self.labels[places], self.counts[places], self.ids[places], self.sizes[places])
+
 
 class RecordFile:
     """A `.rec` file, mapped into memory: only what is asked for is read from the disk.
@@ -94,12 +98,22 @@ class RecordFile:
 
     def scan(self) -> npt.NDArray[np.int64]:
         """Where the records start (N,), found by walking from head to head."""
-        found, offset, open_record = [], 0, False
+        found: list[int] = []
+        unpack, last = _PREFIX.unpack_from, self.size - _PREFIX.size
+        offset, open_record = 0, False
         while offset < self.size:
-            flag, length = self._prefix(offset, len(found))
+            if not open_record and offset <= last:
+                magic, packed = unpack(self._bytes, offset)
+                if magic == MAGIC and packed <= _LENGTH and offset + packed <= last:
+                    found.append(offset)  # whole, as nearly all are: millions of them, so in haste
+                    offset += _PREFIX.size + _padded(packed)
+                    continue
+            flag, length = self._prefix(offset, len(found) - open_record)
             if open_record != (flag in (_MIDDLE, _LAST)):
-                self._refuse(len(found), f"has a part out of order at byte {offset:,}")
-            if flag in (_WHOLE, _FIRST):
+                self._refuse(
+                    len(found) - open_record, f"has a part out of order at byte {offset:,}"
+                )
+            if flag == _FIRST:
                 found.append(offset)
             open_record = flag in (_FIRST, _MIDDLE)
             offset += _PREFIX.size + _padded(length)

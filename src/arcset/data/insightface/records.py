@@ -105,8 +105,7 @@ def _listed(
     keys, offsets = keys[order], offsets[order]
     if heads is None:
         return keys, offsets, file.heads(offsets, keys)
-    parts = (heads.labels, heads.counts, heads.ids, heads.sizes)
-    return keys, offsets, Heads(*(part[order] for part in parts))
+    return keys, offsets, heads.at(order)
 
 
 def _images(keys: npt.NDArray[np.int64], heads: Heads, path: Path) -> npt.NDArray[np.bool_]:
