@@ -3,8 +3,9 @@
 from torch import nn
 
 from arcset.errors import OptionError
+from arcset.networks.registry import Shape
 
-__all__ = ["conv_block", "dense_block", "pooled_size"]
+__all__ = ["conv_block", "dense_block", "halved", "image_shape"]
 
 
 def conv_block(before: int, after: int) -> list[nn.Module]:
@@ -25,9 +26,29 @@ def dense_block(before: int, after: int) -> list[nn.Module]:
     ]
 
 
-def pooled_size(name: str, size: int, times: int) -> int:
-    """What is left of `size` pixels after `times` halvings; at least 1, or an error."""
-    left = size >> times
-    if left < 1:
-        raise OptionError(f"{name} needs images of at least {1 << times} pixels a side, not {size}")
-    return left
+def image_shape(name: str, shape: Shape, smallest: int) -> tuple[int, int, int]:
+    """Channels, height and width, where `shape` is that of images with sides ≥ `smallest`.
+
+    >>> image_shape("conv4", (64,), smallest=16)
+    Traceback (most recent call last):
+    arcset.errors.OptionError: conv4 takes images, not vectors of 64 values: use the network 'mlp'
+    """
+    if len(shape) != 3:
+        raise OptionError(
+            f"{name} takes images, not vectors of {shape[0]} values: use the network 'mlp'"
+        )
+    channels, height, width = shape
+    if min(height, width) < smallest:
+        raise OptionError(
+            f"{name} needs images of at least {smallest} pixels a side, not {min(height, width)}"
+        )
+    return channels, height, width
+
+
+def halved(size: int, times: int) -> int:
+    """What 3×3 convolutions of stride 2 and padding 1 leave of `size` pixels: halves, rounded up.
+
+    >>> halved(112, times=4), halved(100, times=4)
+    (7, 7)
+    """
+    return -(-size >> times)

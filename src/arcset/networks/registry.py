@@ -1,5 +1,6 @@
 """The one list of networks."""
 
+import inspect
 from collections.abc import Callable
 
 from torch import nn
@@ -7,21 +8,31 @@ from torch import nn
 from arcset.errors import OptionError
 from arcset.registry import Registry
 
-__all__ = ["NETWORKS", "Shape", "build_network", "network_names"]
+__all__ = ["NETWORKS", "Builder", "Shape", "build_network", "network_names"]
 
-#: Channels, height and width of the images that come in.
-Shape = tuple[int, int, int]
+#: What comes in, without the batch: (channels, height, width) of images, or (values,) of vectors.
+Shape = tuple[int, ...]
 
-NETWORKS: Registry[Callable[[Shape, int], nn.Module]] = Registry("network", "arcset.networks")
+#: Takes the shape and the dimension of the embedding; also `dropout`, by name, where it has any.
+Builder = Callable[..., nn.Module]
+
+NETWORKS: Registry[Builder] = Registry("network", "arcset.networks")
 
 
 def network_names() -> list[str]:
-    """Every registered network."""
+    """Every registered network; `timm:NAME` opens those of timm besides."""
     return NETWORKS.names()
 
 
-def build_network(name: str, dim: int, shape: Shape = (1, 28, 28)) -> nn.Module:
-    """Build a network for images of `shape` (channels, height, width) with `dim` ≥ 2 outputs.
+def build_network(
+    name: str, dim: int, shape: Shape = (1, 28, 28), *, dropout: float | None = None
+) -> nn.Module:
+    """Build a network that embeds images or vectors of `shape` in `dim` ≥ 2 dimensions.
+
+    `shape` is (channels, height, width) for images (B, C, H, W), or (values,) for vectors (B, D);
+    floats come in, of images in −1..1. `dropout` is the probability with which, in training, an
+    input of the last linear layer is dropped; None leaves it to the network. `timm:NAME` builds
+    timm's network of that name, with fresh weights, where timm is installed.
 
     >>> import torch
     >>> network = build_network("simple", dim=2)
@@ -29,10 +40,34 @@ def build_network(name: str, dim: int, shape: Shape = (1, 28, 28)) -> nn.Module:
     torch.Size([4, 2])
 
     Raises:
-        OptionError: the name is unknown, `dim` is below 2, or the images are too small.
+        OptionError: the name is unknown, `dim` is below 2, `shape` is neither of the two or too
+            small for the network, it has no dropout, or timm cannot be imported.
     """
     if not isinstance(dim, int) or dim < 2:
         raise OptionError(f"dim must be a whole number of at least 2, not {dim!r}")
-    if len(shape) != 3 or min(shape) < 1:
-        raise OptionError(f"shape must be (channels, height, width), not {shape!r}")
-    return NETWORKS[name](shape, dim)
+    if len(shape) not in (1, 3) or min(shape) < 1:
+        raise OptionError(
+            "shape must be (channels, height, width) of images or (values,) of vectors, "
+            f"not {shape!r}"
+        )
+    builder = _builder(name)
+    if dropout is None:
+        return builder(shape, dim)
+    if not 0 <= dropout < 1:
+        raise OptionError(f"dropout must be at least 0 and below 1, not {dropout!r}")
+    if not _has_dropout(builder):
+        having = [known for known in network_names() if _has_dropout(NETWORKS[known])]
+        raise OptionError(f"{name} has no dropout; these networks have: {', '.join(having)}")
+    return builder(shape, dim, dropout=dropout)
+
+
+def _builder(name: str) -> Builder:
+    if not name.startswith("timm:"):
+        return NETWORKS[name]
+    from arcset.networks.timm_bridge import timm_builder  # which imports this module
+
+    return timm_builder(name.removeprefix("timm:"))
+
+
+def _has_dropout(builder: Builder) -> bool:
+    return "dropout" in inspect.signature(builder).parameters

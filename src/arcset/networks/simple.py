@@ -2,7 +2,7 @@
 
 from torch import nn
 
-from arcset.networks.blocks import conv_block, dense_block, pooled_size
+from arcset.networks.blocks import conv_block, dense_block, image_shape
 from arcset.networks.registry import NETWORKS, Shape
 
 __all__ = ["simple"]
@@ -14,14 +14,13 @@ def simple(shape: Shape, dim: int) -> nn.Sequential:
 
     420,834 parameters for 28×28 grey images and D = 2.
     """
-    channels, height, width = shape
-    rows, columns = pooled_size("simple", height, 2), pooled_size("simple", width, 2)
+    channels, height, width = image_shape("simple", shape, smallest=4)
     return nn.Sequential(
         *conv_block(channels, 32),
         nn.MaxPool2d(2),
         *conv_block(32, 64),
         nn.MaxPool2d(2),
         nn.Flatten(),
-        *dense_block(64 * rows * columns, 128),
+        *dense_block(64 * (height // 4) * (width // 4), 128),
         nn.Linear(128, dim),
     )

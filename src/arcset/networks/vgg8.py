@@ -2,7 +2,7 @@
 
 from torch import nn
 
-from arcset.networks.blocks import conv_block, dense_block, pooled_size
+from arcset.networks.blocks import conv_block, dense_block, image_shape
 from arcset.networks.registry import NETWORKS, Shape
 
 __all__ = ["vgg8"]
@@ -15,14 +15,13 @@ def vgg8(shape: Shape, dim: int) -> nn.Sequential:
     After the VGG networks of Simonyan and Zisserman (2015), shrunk for small images, with batch
     norm; the dense layer has 256 units. 220,498 parameters for 28×28 grey images and D = 2.
     """
-    channels, height, width = shape
-    rows, columns = pooled_size("vgg8", height, 3), pooled_size("vgg8", width, 3)
+    channels, height, width = image_shape("vgg8", shape, smallest=8)
     layers: list[nn.Module] = []
     for before, after in ((channels, 16), (16, 32), (32, 64)):
         layers += [*conv_block(before, after), *conv_block(after, after), nn.MaxPool2d(2)]
     return nn.Sequential(
         *layers,
         nn.Flatten(),
-        *dense_block(64 * rows * columns, 256),
+        *dense_block(64 * (height // 8) * (width // 8), 256),
         nn.Linear(256, dim),
     )

@@ -1,0 +1,87 @@
+"""Names, shapes and options: what is built and what is refused, in which words."""
+
+import pytest
+import torch
+from torch import nn
+
+from arcset import OptionError
+from arcset.networks import NETWORKS, build_network, network_names
+
+WITH_DROPOUT = ["glyph", "iresnet100", "iresnet18", "iresnet34", "iresnet50", "mlp", "vit"]
+WITHOUT = sorted(set(network_names()) - set(WITH_DROPOUT))
+
+
+def dropouts(network):
+    return [layer.p for layer in network.modules() if isinstance(layer, nn.Dropout)]
+
+
+def test_names():
+    documented = ["conv4", "glyph", "mlp", "mobilefacenet", "simple", "vgg8", "vit"]
+    documented += [f"iresnet{depth}" for depth in (18, 34, 50, 100)]
+    assert set(documented) <= set(network_names())
+    assert all(name in NETWORKS for name in network_names())
+
+
+@pytest.mark.parametrize("name", WITH_DROPOUT)
+def test_dropout_is_none_by_default_and_what_was_asked_for_otherwise(name):
+    with torch.device("meta"):
+        assert dropouts(build_network(name, 2, (3, 32, 32))) == [0.0]
+        assert dropouts(build_network(name, 2, (3, 32, 32), dropout=0.4)) == [0.4]
+
+
+def test_dropout_acts_in_training_only():
+    torch.manual_seed(0)
+    network = build_network("mlp", 4, (8,), dropout=0.5)
+    vectors = torch.randn(16, 8)
+    assert not torch.equal(network(vectors), network(vectors))
+    network.eval()
+    assert torch.equal(network(vectors), network(vectors))
+
+
+@pytest.mark.parametrize("name", WITHOUT)
+def test_dropout_is_refused_where_there_is_none(name):
+    with pytest.raises(OptionError, match=f"{name} has no dropout; these networks have: glyph, "):
+        build_network(name, 2, (3, 32, 32), dropout=0.1)
+
+
+def test_a_network_registered_by_the_user_has_dropout_if_it_takes_it():
+    class Mine(nn.Sequential):
+        def __init__(self, shape, dim, dropout=0.0):
+            super().__init__(nn.Flatten(), nn.Dropout(dropout), nn.LazyLinear(dim))
+
+    NETWORKS.add("mine", Mine)
+    try:
+        assert dropouts(build_network("mine", 2, dropout=0.3)) == [0.3]
+        assert dropouts(build_network("mine", 2)) == [0.0]
+    finally:
+        NETWORKS.remove("mine")
+
+
+@pytest.mark.parametrize("name", [name for name in network_names() if name != "mlp"])
+def test_networks_for_images_refuse_vectors(name):
+    expected = f"^{name} takes images, not vectors of 64 values: use the network 'mlp'$"
+    with pytest.raises(OptionError, match=expected):
+        build_network(name, 2, (64,))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (("simple", 1), "dim must be a whole number of at least 2, not 1"),
+        (("simple", 2.0), "dim must be a whole number of at least 2, not 2.0"),
+        (("simpel", 2), "no network is called 'simpel'; did you mean 'simple'"),
+        (("simple", 2, (28, 28)), r"shape must be \(channels, .* of vectors, not \(28, 28\)"),
+        (("simple", 2, (0, 28, 28)), r"shape must be .*, not \(0, 28, 28\)"),
+        (("mlp", 2, (0,)), r"shape must be .*, not \(0,\)"),
+        (("mlp", 2, ()), r"shape must be .*, not \(\)"),
+    ],
+)
+def test_refused(arguments, sentence):
+    with pytest.raises(OptionError, match=sentence):
+        build_network(*arguments)
+
+
+@pytest.mark.parametrize("dropout", [-0.1, 1.0, float("nan")])
+def test_dropout_outside_its_range_is_refused(dropout):
+    with pytest.raises(OptionError, match=f"at least 0 and below 1, not {dropout}"):
+        build_network("mlp", 2, dropout=dropout)

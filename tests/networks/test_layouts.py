@@ -1,0 +1,144 @@
+"""That networks are laid out as their papers and docstrings say."""
+
+import pytest
+import torch
+from torch import nn
+
+from arcset.networks import build_network, network_layers
+from arcset.networks.iresnet import ResidualBlock
+from arcset.networks.mobilefacenet import Bottleneck
+
+
+def build(name, dim, shape):
+    with torch.device("meta"):
+        return build_network(name, dim, shape)
+
+
+def kinds(layers):
+    return [type(layer).__name__ for layer in layers]
+
+
+def sizes(network, shape, kind):
+    """Channels, height and width that come out of each layer of a kind, in order of execution."""
+    seen = []
+    for layer in network.modules():
+        if isinstance(layer, kind):
+            layer.register_forward_hook(lambda _, __, out: seen.append(tuple(out.shape[1:])))
+    network(torch.empty(2, *shape, device="meta"))
+    return seen
+
+
+def test_simple():
+    layers = list(build("simple", 5, (1, 28, 28)))
+    convolutions = [layer for layer in layers if isinstance(layer, nn.Conv2d)]
+    assert [layer.out_channels for layer in convolutions] == [32, 64]
+    assert all(layer.kernel_size == (3, 3) and layer.bias is None for layer in convolutions)
+    dense = [layer for layer in layers if isinstance(layer, nn.Linear)]
+    assert [layer.out_features for layer in dense] == [128, 5]
+    assert sum(isinstance(layer, nn.BatchNorm2d | nn.BatchNorm1d) for layer in layers) == 3
+    assert sum(isinstance(layer, nn.MaxPool2d) for layer in layers) == 2
+
+
+def test_vgg8_has_eight_layers_with_weights():
+    layers = list(build("vgg8", 5, (1, 28, 28)))
+    assert sum(isinstance(layer, nn.Conv2d | nn.Linear) for layer in layers) == 8
+
+
+def test_conv4():
+    layers = network_layers(build("conv4", 5, (1, 28, 28)))
+    block = ["Conv2d", "BatchNorm2d", "ReLU", "MaxPool2d"]
+    assert kinds(layers) == [*block * 4, "Flatten", "Linear"]
+
+
+@pytest.mark.parametrize(
+    ("name", "depths"), [("iresnet18", (2, 2, 2, 2)), ("iresnet100", (3, 13, 30, 3))]
+)
+def test_iresnet_stages_begin_by_halving(name, depths):
+    stages = zip((64, 128, 256, 512), (56, 28, 14, 7), depths, strict=True)
+    expected = [(after, side, side) for after, side, depth in stages for _ in range(depth)]
+    assert sizes(build(name, 4, (3, 112, 112)), (3, 112, 112), ResidualBlock) == expected
+
+
+def test_iresnet_block_and_ends():
+    layers = network_layers(build("iresnet18", 4, (3, 112, 112)))
+    assert kinds(layers[:3]) == ["Conv2d", "BatchNorm2d", "PReLU"]
+    assert kinds(layers[-5:]) == ["BatchNorm2d", "Flatten", "Dropout", "Linear", "BatchNorm1d"]
+    widening, plain = layers[5], layers[4]
+    assert kinds(widening.residual) == (
+        ["BatchNorm2d", "Conv2d", "BatchNorm2d", "PReLU", "Conv2d", "BatchNorm2d"]
+    )
+    assert [widening.residual[place].stride for place in (1, 4)] == [(1, 1), (2, 2)]
+    assert kinds(widening.shortcut) == ["Conv2d", "BatchNorm2d"]
+    assert isinstance(plain.shortcut, nn.Identity)
+
+
+def test_iresnet_keeps_the_last_weights_at_one():
+    torch.manual_seed(0)
+    network = build_network("iresnet18", 3, (1, 16, 16))
+    last = network_layers(network)[-1]
+    before, bias = last.weight.clone(), last.bias.clone()
+    assert (before == 1).all()
+    optimizer = torch.optim.SGD(network.parameters(), lr=0.1)
+    (network(torch.randn(4, 1, 16, 16)) * torch.randn(4, 3)).sum().backward()
+    optimizer.step()
+    assert torch.equal(last.weight, before)
+    assert not torch.equal(last.bias, bias)
+
+
+def test_residual_block_adds_its_input():
+    block = ResidualBlock(4, 4, stride=1).eval()
+    images = torch.randn(2, 4, 6, 6)
+    with torch.no_grad():
+        torch.testing.assert_close(block(images) - images, block.residual(images))
+        nn.init.zeros_(block.residual[-1].weight)
+        assert torch.equal(block(images), images)
+
+
+def test_mobilefacenet_follows_the_papers_table():
+    network = build("mobilefacenet", 128, (3, 112, 112))
+    expected = [(64, 28, 28)] * 5 + [(128, 14, 14)] * 7 + [(128, 7, 7)] * 3
+    assert sizes(network, (3, 112, 112), Bottleneck) == expected
+    blocks = [layer for layer in network if isinstance(layer, Bottleneck)]
+    within = [block.layers[0].out_channels for block in blocks]
+    assert within == [128] * 5 + [256] + [256] * 6 + [512] + [256] * 2
+    # All but those that halve the sides; the first halves without changing the channels.
+    assert [block.residual for block in blocks] == (
+        [False] + [True] * 4 + [False] + [True] * 6 + [False] + [True] * 2
+    )
+    everywhere = [layer for layer in network if isinstance(layer, nn.Conv2d)][-1]
+    assert everywhere.kernel_size == (7, 7)
+    assert everywhere.groups == 512
+    assert kinds(list(network)[-5:]) == (
+        ["Conv2d", "BatchNorm2d", "Flatten", "Linear", "BatchNorm1d"]
+    )
+
+
+def test_mobilefacenet_weighs_every_place_of_other_sizes():
+    shape = (1, 33, 50)
+    network = build("mobilefacenet", 8, shape)
+    convolutions = sizes(network, shape, nn.Conv2d)
+    everywhere = [layer for layer in network if isinstance(layer, nn.Conv2d)][-1]
+    assert everywhere.kernel_size == convolutions[-2][1:] == (3, 4)
+    assert convolutions[-1] == (512, 1, 1)
+
+
+@pytest.mark.parametrize("shape", [(1, 28, 28), (1, 27, 28), (2, 9, 30), (3, 31, 8)])
+def test_glyph_folds_2_by_2_pixels_and_pools_once(shape):
+    channels, height, width = shape
+    network = build("glyph", 8, shape)
+    rows, columns = (height + 1) // 2, (width + 1) // 2
+    seen = sizes(network, shape, nn.Conv2d)
+    assert network_layers(network)[2].in_channels == 4 * channels
+    assert seen == [(64, rows, columns)] * 2 + [(128, rows // 2, columns // 2)] * 2
+
+
+def test_glyph_repeats_the_last_pixels_of_odd_sides():
+    torch.manual_seed(0)
+    network = build_network("glyph", 4, (1, 9, 11)).eval()
+    even = build_network("glyph", 4, (1, 10, 12)).eval()
+    even.load_state_dict(network.state_dict())
+    images = torch.randn(3, 1, 9, 11)
+    repeated = torch.cat([images, images[:, :, -1:]], dim=2)
+    repeated = torch.cat([repeated, repeated[..., -1:]], dim=3)
+    with torch.no_grad():
+        assert torch.equal(network(images), even(repeated))

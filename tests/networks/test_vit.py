@@ -1,0 +1,111 @@
+import math
+
+import pytest
+import torch
+from torch import nn
+
+from arcset.networks import build_network
+from arcset.networks.vit import TransformerBlock, patch_size
+
+
+@pytest.fixture(scope="module")
+def network():
+    torch.manual_seed(0)
+    return build_network("vit", 4, (1, 28, 28))
+
+
+@pytest.fixture(scope="module")
+def images():
+    return torch.rand(4, 1, 28, 28, generator=torch.Generator().manual_seed(0)) * 2 - 1
+
+
+def test_eight_to_fourteen_patches_a_side():
+    for side in range(16, 300):
+        size = patch_size(side, side // 2)
+        assert math.log2(size).is_integer()
+        assert 8 <= -(-side // size) <= 14, side
+        assert patch_size(side // 2, side) == size
+
+
+@pytest.mark.parametrize(
+    ("shape", "patches"),
+    [
+        ((1, 28, 28), 14 * 14),
+        ((3, 112, 92), 14 * 12),
+        ((1, 105, 105), 14 * 14),
+        ((3, 16, 60), 2 * 8),
+    ],
+)
+def test_patches_cover_the_image(shape, patches):
+    with torch.device("meta"):
+        network = build_network("vit", 4, shape)
+        assert network[0](torch.empty(2, *shape)).shape == (2, patches, 192)
+
+
+def test_patches_are_of_their_place_only_and_know_it(network, images):
+    with torch.no_grad():
+        before = network[0](images)
+        changed = images.clone()
+        changed[:, :, 2:4, 26:28] += 1  # the second row of patches, its last one
+        differing = (network[0](changed) != before).any(dim=2).any(dim=0).nonzero().flatten()
+        assert differing.tolist() == [14 + 13]
+        blank = network[0](torch.zeros(1, 1, 28, 28))[0]
+    assert (blank - blank[:1]).abs().amax(1)[1:].min() > 1e-3
+
+
+def test_attention_is_the_plain_one():
+    torch.manual_seed(0)
+    block = TransformerBlock().double()
+    patches = torch.randn(2, 5, 192, dtype=torch.float64)
+    normed = block.attention_norm(patches)
+    query, key, value = block.query_key_value(normed).split(192, dim=2)
+    heads = []
+    for head in range(3):
+        part = slice(64 * head, 64 * head + 64)
+        scores = query[..., part] @ key[..., part].transpose(1, 2) / math.sqrt(64)
+        heads.append(scores.softmax(dim=2) @ value[..., part])
+    attended = patches + block.project(torch.cat(heads, dim=2))
+    torch.testing.assert_close(block(patches), attended + block.mlp(attended))
+
+
+def test_first_embeddings_do_not_all_point_the_same_way(network, images):
+    """What the last batch norm is there for."""
+    embeddings = network.train()(images)
+    assert embeddings.mean(0).abs().max() < 1e-5
+    assert isinstance(network[-1], nn.BatchNorm1d)
+    assert not network[-1].affine
+
+
+def test_autocast(images):
+    torch.manual_seed(0)
+    network = build_network("vit", 4, (1, 28, 28))
+    expected = network(images)
+    with torch.autocast("cpu", dtype=torch.float16):
+        assert network[1].query_key_value(network[0](images)).dtype == torch.float16
+        out = network(images)
+    torch.testing.assert_close(out.float(), expected, rtol=0, atol=0.1)
+    (out * torch.randn(4, 4)).sum().backward()
+    assert all(parameter.grad.isfinite().all() for parameter in network.parameters())
+
+
+def test_compiles_without_a_break(network, images):
+    network.eval()
+    compiled = torch.compile(network, backend="eager", fullgraph=True)
+    with torch.no_grad():
+        torch.testing.assert_close(compiled(images), network(images))
+
+
+@pytest.mark.long
+def test_trains_when_compiled_to_machine_code(images):
+    torch.manual_seed(0)
+    network = build_network("vit", 4, (1, 28, 28))
+    compiled = torch.compile(network, fullgraph=True)
+    factors = torch.randn(4, 4)
+    gradients = []
+    for run in (network, compiled):
+        network.zero_grad()
+        (run(images) * factors).sum().backward()
+        gradients.append([parameter.grad.clone() for parameter in network.parameters()])
+    for plain, fused in zip(*gradients, strict=True):
+        atol = 1e-3 * plain.abs().max().item()
+        torch.testing.assert_close(fused, plain, rtol=1e-2, atol=atol)
