@@ -1,0 +1,150 @@
+"""Pieces of Markdown: tables that also read well as plain text, and the front matter of hubs."""
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import PurePosixPath, PureWindowsPath
+
+__all__ = [
+    "code",
+    "counted",
+    "duration",
+    "front_matter",
+    "percent",
+    "sentence",
+    "table",
+    "without_folders",
+]
+
+# A path from the root, or from somebody's home, within other text such as `weights=/a/b/c`.
+_ROOTED = re.compile(
+    r"""(?<![^\s=:,;'"(\[])(?:~[^\s/,;]*)?/(?!/)(?:[^\s/,;'")\]]+/)*([^\s/,;'")\]]+)"""
+)
+_PLAIN = re.compile(r"[A-Za-z][\w.-]*", re.ASCII)  # what YAML reads as text without quotes …
+_WORDS = {"true", "false", "null", "yes", "no", "on", "off", "y", "n"}  # … but for these
+
+
+def table(header: Sequence[str], rows: Sequence[Sequence[str]], right: Sequence[int] = ()) -> str:
+    """A table whose columns line up, those in `right` flush right; the last one is not filled up.
+
+    >>> print(table(["part", "images"], [["train", "1,600"], ["test", "40"]], right=[1]))
+    | part  | images |
+    |:------|-------:|
+    | train |  1,600 |
+    | test  |     40 |
+    """
+    cells = [[_cell(text) for text in row] for row in (header, *rows)]
+    widths = [max(len(row[place]) for row in cells) for place in range(len(header))]
+    if len(header) - 1 not in right:
+        widths[-1] = 0
+    lines = []
+    for row in cells:
+        filled = [
+            text.rjust(width) if place in right else text.ljust(width)
+            for place, (text, width) in enumerate(zip(row, widths, strict=True))
+        ]
+        lines.append(f"| {' | '.join(filled)} |")
+    rules = [
+        "-" * (width + 1) + ":" if place in right else ":" + "-" * max(width + 1, 2)
+        for place, width in enumerate(widths)
+    ]
+    return "\n".join([lines[0], f"|{'|'.join(rules)}|", *lines[1:]])
+
+
+def _cell(text: str) -> str:
+    return " ".join(text.split()).replace("|", "\\|")
+
+
+def code(text: str) -> str:
+    """As code; text with a backtick in it stands between two, as Markdown wants it.
+
+    >>> code("arcset evaluate RUN")
+    '`arcset evaluate RUN`'
+    """
+    text = " ".join(text.split()) or " "
+    return f"`` {text} ``" if "`" in text else f"`{text}`"
+
+
+def sentence(text: str) -> str:
+    """With a capital and a full stop.
+
+    >>> sentence("two identities are too few")
+    'Two identities are too few.'
+    """
+    text = " ".join(text.split())
+    return text[:1].upper() + text[1:] + ("" if text.endswith((".", "!", "?")) else ".")
+
+
+def counted(number: int, one: str, several: str = "") -> str:
+    """A number and what it counts.
+
+    >>> counted(1, "identity", "identities"), counted(1600, "image")
+    ('1 identity', '1,600 images')
+    """
+    return f"{number:,} {one if number == 1 else several or f'{one}s'}"
+
+
+def percent(share: float, digits: int | None = None) -> str:
+    """A share for people: with so many digits, or as many as it has.
+
+    >>> percent(0.12345, 2), percent(0.001), percent(1e-6)
+    ('12.35 %', '0.1 %', '0.0001 %')
+    """
+    text = f"{100 * share:.4g}" if digits is None else f"{100 * share:.{digits}f}"
+    return f"{text} %"
+
+
+def duration(seconds: float) -> str:
+    """As people say it.
+
+    >>> duration(3.21), duration(200), duration(7500)
+    ('3.2 s', '3 min 20 s', '2 h 5 min')
+    """
+    if seconds < 10:
+        return f"{seconds:.1f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    hours, left = divmod(minutes, 60)
+    if hours:
+        return f"{hours:,} h {left} min"
+    return f"{minutes} min {rest} s" if minutes else f"{rest} s"
+
+
+def without_folders(text: str) -> str:
+    """Text in which a path from the root, or from a home, is shortened to its last part.
+
+    >>> without_folders("/home/anna/faces"), without_folders("init=~/a/b.safetensors")
+    ('faces', 'init=b.safetensors')
+    >>> without_folders("Latin/*"), without_folders("https://a.org/b")  # these tell of no machine
+    ('Latin/*', 'https://a.org/b')
+    """
+    for kind in (PureWindowsPath, PurePosixPath):
+        path = kind(text)
+        if path.drive or path.is_absolute() or text.startswith("~"):
+            return path.name
+    return _ROOTED.sub(r"\1", text)
+
+
+def front_matter(fields: Mapping[str, str | Sequence[str]]) -> str:
+    """YAML between two lines of dashes: texts and lists of texts; what is empty is left out.
+
+    >>> print(front_matter({"license": "mit", "tags": ["arcset", "a: b"], "metrics": []}))
+    ---
+    license: mit
+    tags:
+    - arcset
+    - "a: b"
+    ---
+    """
+    lines = []
+    for key, value in fields.items():
+        if isinstance(value, str):
+            lines += [f"{key}: {_scalar(value)}"] if value else []
+        elif value:
+            lines += [f"{key}:", *(f"- {_scalar(item)}" for item in value)]
+    return "\n".join(["---", *lines, "---"])
+
+
+def _scalar(text: str) -> str:
+    if _PLAIN.fullmatch(text) and text.lower() not in _WORDS:
+        return text
+    return json.dumps(text, ensure_ascii=False)  # a text of JSON is one of YAML

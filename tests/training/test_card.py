@@ -1,0 +1,410 @@
+"""The model card says what the files say, and nothing that nobody measured."""
+
+import json
+import re
+import shlex
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from typer.main import get_command
+
+from arcset.cli import main
+from arcset.cli.app import app
+from arcset.data import ImageSet, Selection, make_split, selection_of
+from arcset.data.embedding_files import EmbeddingSet
+from arcset.errors import RunError
+from arcset.evaluation import assess
+from arcset.models import build_model
+from arcset.runs import Run, RunConfig
+from arcset.training import train
+from arcset.training.card import write_card
+from arcset.training.card_figures import figures, measured, thresholds
+from arcset.training.judge import Judged, judge_run
+
+SMALL = {"data": "mnist-sample", "dim": 8, "epochs": 1, "scale": 8.0, "snapshot": 20}
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory):
+    return tmp_path_factory.mktemp("cards")
+
+
+@pytest.fixture(scope="module")
+def split_run(place):
+    names = [str(digit) for digit in range(10)]
+    make_split(names, (0.4, 0.3, 0.3), data="mnist-sample").save(place / "split.json")
+    config = RunConfig(split=str(place / "split.json"), **SMALL)
+    return train(config, place / "digits", device="cpu")
+
+
+@pytest.fixture(scope="module")
+def judged(split_run):
+    return judge_run(split_run, device="cpu")
+
+
+@pytest.fixture(scope="module")
+def found(judged):
+    return judged.assess(draws=50)
+
+
+@pytest.fixture(scope="module")
+def card(split_run, judged, found):
+    written = write_card(split_run, selection_of(split_run), judged, found)
+    assert written == split_run.path / "README.md"
+    return written.read_text(encoding="utf-8")
+
+
+@pytest.fixture(scope="module")
+def classes_run(place):
+    return train(RunConfig(classes="0-4", **SMALL), place / "classes", device="cpu")
+
+
+@pytest.fixture(scope="module")
+def everything(classes_run):
+    """The data of a run that has held nothing out."""
+    selection = selection_of(classes_run)
+    return replace(selection, unseen=None, validation=None)
+
+
+def front(text):
+    """The front matter, by the part of YAML that it uses: texts and lists of texts."""
+    start, content, _ = re.split(r"^---\n", text, maxsplit=2, flags=re.MULTILINE)
+    assert start == ""
+    found, key = {}, ""
+    for line in content.splitlines():
+        item = re.fullmatch(r"- (.+)", line)
+        if item:
+            found.setdefault(key, []).append(scalar(item[1]))
+            continue
+        key, value = re.fullmatch(r"([a-z_]+):(?: (.+))?", line).groups()
+        if value is not None:
+            found[key] = scalar(value)
+    return found
+
+
+def scalar(text):
+    if text.startswith('"'):
+        return json.loads(text)
+    assert re.fullmatch(r"[a-z][\w.-]*", text, re.IGNORECASE)
+    return text
+
+
+def section(text, title):
+    return re.search(rf"^## {title}\n\n(.*?)(?=^## |\Z)", text, re.MULTILINE | re.DOTALL)[1]
+
+
+def rows(text):
+    """The tables in a text, each row by its first cell."""
+    cells = [re.split(r"(?<!\\)\|", line)[1:-1] for line in text.splitlines() if line[:1] == "|"]
+    return {row[0].strip(): [cell.strip() for cell in row[1:]] for row in cells}
+
+
+def test_the_front_matter_is_what_hubs_read(card):
+    fields = front(card)
+    assert fields["library_name"] == "arcset"
+    assert fields["license"] == "unknown"
+    assert fields["pipeline_tag"] == "image-feature-extraction"
+    assert {"arcset", "open-set-recognition", "arcface"} <= set(fields["tags"])
+    assert {"tar_at_far", "eer", "auc", "recall_at_1", "map_at_r"} <= set(fields["metrics"])
+
+
+def test_the_figures_are_those_of_the_assessment(card, found):
+    table = rows(section(card, "How well it recognizes what it has never seen"))
+    pairs, search = found.verification, found.identification
+    low, high = pairs.interval("tar_at_far", 0.01)
+    assert table["TAR at FAR 1 %"][:2] == [
+        f"{100 * pairs.tar_at_far[0.01]:.2f} %",
+        f"{100 * low:.2f} to {100 * high:.2f} %",
+    ]
+    assert table["EER"][0] == f"{100 * pairs.eer:.2f} %"
+    low, high = pairs.interval("auc")
+    assert table["AUC"][:2] == [f"{pairs.auc:.4f}", f"{low:.4f} to {high:.4f}"]
+    assert table["rank 1"][0] == f"{100 * search.rank[1]:.2f} %"
+    assert table["DIR at FPIR 10 %"][0] == f"{100 * search.dir_at_fpir[0.1]:.2f} %"
+    assert table["recall@1"][0] == f"{100 * found.retrieval.recall_at[1]:.2f} %"
+    assert table["MAP@R"][0] == f"{100 * found.retrieval.map_at_r:.2f} %"
+    assert table["3-way 1-shot"][0] == f"{100 * found.few_shot.accuracy:.2f} %"  # of 3 digits
+    assert "300 samples of 3 identities, none of which was in training" in card
+
+
+def test_what_the_data_cannot_support_has_no_number(card, found):
+    assert np.isnan(found.verification.tar_at_far[1e-5])
+    table = rows(section(card, "How well it recognizes what it has never seen"))
+    value, interval, why = table["TAR at FAR 0.001 %, 0.0001 %"]
+    assert (value, interval) == ("not known", "")
+    assert why == "too rare to be seen in 30,000 pairs of different identities"
+    assert not re.search(r"\bnan\b", card, re.IGNORECASE)
+    assert "3 validation identities are too few" in section(card, "Thresholds")
+
+
+def test_the_data_are_counted(card, split_run):
+    selection = selection_of(split_run)
+    table = rows(section(card, "Data"))
+    assert table["training"][:2] == ["4", f"{len(selection.train):,}"]
+    assert table["validation"][:2] == ["3", f"{len(selection.validation):,}"]
+    assert table["unseen"][:2] == ["3", f"{len(selection.unseen):,}"]
+    assert "CC BY-SA 3.0" in section(card, "Data")
+    assert "shares 40 %, 30 %, 30 %; seed 0" in card
+    assert "No identity is in two of the parts" in card
+
+
+def test_settings_and_course_are_told(card, split_run):
+    told = section(card, "Training")
+    assert "1 epoch in " in told
+    assert f"The loss was {split_run.metrics()[-1]['loss']:.4g}." in told
+    assert re.search(r"\| `scale` +\| `8` ", told)
+    assert re.search(r"\| `dim` +\| `8` ", told)
+    assert "class_names" not in told
+    shown = set(re.findall(r"\| `(\w+)` +\| `", told))
+    settings = split_run.config.model_dump(mode="json", exclude_none=True)
+    expected = {key for key, value in settings.items() if value not in ([], {}, "")}
+    assert shown == expected - {"class_names", "shape"}
+
+
+def test_parameters_are_those_of_the_network(card, split_run):
+    weights, _ = split_run.load_model()
+    counts = [tensor.numel() for tensor in weights.values() if tensor.is_floating_point()]
+    told = int(re.search(r"with ([\d,]+) parameters", card)[1].replace(",", ""))
+    assert 0.99 * sum(counts) <= told <= sum(counts)  # but for running means
+
+
+def test_there_is_no_path_of_the_machine(card, place):
+    assert str(place) not in card
+    assert not re.search(r"(?<![\w:/])/\w", card.replace("//", ""))
+
+
+def test_data_of_a_folder_are_named_by_their_last_part(classes_run, everything):
+    run = Run(classes_run.path, classes_run.config.replace(data="/home/anna/secret/my faces"))
+    selection = replace(everything, name="/home/anna/secret/my faces", licence="")
+    text = write_card(run, selection, None, None).read_text(encoding="utf-8")
+    assert "anna" not in text
+    assert "`my faces`. Its licence: not stated." in text
+    assert rows(section(text, "Licence"))["the data, `my faces`"] == ["not stated"]
+
+
+def test_a_rule_that_holds_identities_out_is_named(split_run):
+    rule = {"validation": 0.3, "test": 0.3}
+    run = Run(split_run.path, split_run.config.replace(split=None, hold_out=rule))
+    selection = selection_of(split_run)
+    selection = replace(selection, split=replace(selection.split, by="names"))
+    text = write_card(run, selection, None, None).read_text(encoding="utf-8")
+    assert "held out by the rule `hold_out` among the settings" in section(text, "Data")
+    assert "`validation=0.3, test=0.3`" in section(text, "Training")
+
+
+def test_files_left_out_are_counted(classes_run, everything):
+    selection = replace(everything, skipped=(("a.png", "torn"), ("b.png", "empty")))
+    text = write_card(classes_run, selection, None, None).read_text(encoding="utf-8")
+    assert "Left out, as they could not be read: 2 files." in text
+
+
+def test_a_run_without_unseen_identities_says_so(classes_run, everything):
+    text = write_card(classes_run, everything, None, None).read_text(encoding="utf-8")
+    told = section(text, "How well it recognizes what it has never seen")
+    assert "It is not known how well this model works on identities it has not seen." in told
+    assert "`arcset data split DATA --out split.json`" in told
+    assert not rows(told)
+    assert "metrics" not in front(text)
+    assert "No identity was held out: all of them were trained on." in text
+
+
+def test_unseen_identities_that_nobody_judged_yet(classes_run):
+    text = write_card(classes_run, selection_of(classes_run), None, None).read_text("utf-8")
+    told = section(text, "How well it recognizes what it has never seen")
+    assert told.startswith("Not measured yet. 5 identities were held out of training: ")
+    assert "The identities `0-4` were trained on, all others held out." in text
+
+
+def test_figures_of_training_identities_are_left_out(classes_run, everything):
+    judged = judge_run(classes_run, part="test", device="cpu")
+    assessment = judged.assess(intervals=False)
+    text = write_card(classes_run, everything, judged, assessment).read_text(encoding="utf-8")
+    told = section(text, "How well it recognizes what it has never seen")
+    assert told.startswith("5 of the 5 identities judged were in training")
+    assert "It is not known how well this model works" in told
+    assert not rows(told)
+    assert f"{assessment.verification.auc:.4f}" not in text
+    assert "## Thresholds" not in text
+
+
+def test_figures_without_intervals(judged):
+    text = figures(judged.assess(intervals=False))
+    assert rows(text)["EER"][1] == "–"
+    assert "Without intervals: small differences may be chance." in text
+
+
+@pytest.mark.parametrize(
+    ("licence", "expected", "shown"),
+    [
+        ("apache-2.0", {"license": "apache-2.0"}, "apache-2.0"),
+        ("CC BY-SA 3.0", {"license": "cc-by-sa-3.0"}, "CC BY-SA 3.0"),
+        (
+            'ours: "ask" | first',
+            {"license": "other", "license_name": 'ours: "ask" | first'},
+            'ours: "ask" \\| first',
+        ),
+        ("", {"license": "unknown"}, "not stated: fill in before sharing"),
+    ],
+)
+def test_the_licence_of_the_model(classes_run, everything, licence, expected, shown):
+    text = write_card(classes_run, everything, None, None, licence=licence).read_text("utf-8")
+    fields = front(text)
+    assert {key: fields[key] for key in fields if key.startswith("license")} == expected
+    assert rows(section(text, "Licence"))["the model"] == [shown]
+
+
+def commands(text):
+    """Every command of a card: in blocks, and within sentences."""
+    lines = re.findall(r"^arcset .+$", text, re.MULTILINE)
+    return [*lines, *re.findall(r"`(arcset [^`]+)`", text)]
+
+
+def parsed(line):
+    """Read as the command line reads it, without doing it; raises for what it does not know."""
+    command, words = get_command(app), shlex.split(line)[1:]
+    while hasattr(command, "commands"):
+        command = command.commands[words.pop(0)]
+    return command.make_context("arcset", words).params if words else {}
+
+
+def test_every_command_in_the_card_exists(card, classes_run, everything):
+    other = write_card(classes_run, everything, None, None).read_text(encoding="utf-8")
+    lines = {*commands(card), *commands(other)}
+    assert "arcset train --config config.toml --out again" in lines
+    assert "arcset evaluate RUN" in lines
+    assert "arcset data split DATA --out split.json" in lines
+    for line in lines:
+        parsed(line)
+    assert parsed("arcset embed RUN FOLDER --out e.parquet")["data"] == "FOLDER"
+
+
+def test_the_command_trains_it_again(split_run, card, monkeypatch):
+    (line,) = [line for line in commands(card) if line.startswith("arcset train")]
+    monkeypatch.chdir(split_run.path)
+    with pytest.raises(SystemExit) as stopped:
+        main([*shlex.split(line)[1:], "--no-report", "--device", "cpu", "--json"])
+    assert not stopped.value.code
+    again = Run.open("again").load_model()[0]
+    for name, tensor in split_run.load_model()[0].items():
+        torch.testing.assert_close(again[name], tensor)
+
+
+def run_python(text, run):
+    """What the Python of a card leaves behind."""
+    (block,) = re.findall(r"^```python\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+    names = {}
+    exec(block.replace('"RUN"', repr(str(run.path))), names)
+    return names
+
+
+def test_the_python_in_the_card_runs(card, split_run):
+    left = run_python(card, split_run)
+    assert left["embeddings"].shape == (2, 8)
+    assert float(left["cosine"]) == pytest.approx(1.0)
+
+
+def test_the_epoch_whose_weights_are_kept(split_run, many):
+    run = Run(split_run.path, split_run.config.replace(epochs=4))
+    before = run.metrics()
+    lines = [
+        {"epoch": 1, "loss": 3.0, "seconds": 50.0, "validation": {"map": 0.5}, "kept": True},
+        {"epoch": 2, "loss": 2.0, "seconds": 50.0, "validation": {"map": 0.75}, "kept": True},
+        {"epoch": 3, "loss": 1.0, "seconds": 50.0, "validation": {"map": 0.25}, "kept": False},
+    ]
+    try:
+        run.write_metrics(lines)
+        text = write_card(run, selection_of(split_run), None, many).read_text(encoding="utf-8")
+    finally:
+        run.write_metrics(before)
+    told = section(text, "Training")
+    assert told.startswith("3 epochs of 4 in 2 min 30 s, measuring not counted.")
+    assert "The loss went from 3 to 1." in told
+    assert "those of epoch 2, the best on the validation identities (map 0.75)" in told
+    assert "chose the epoch, too" in section(text, "Limits")
+
+
+def test_a_run_without_weights_is_refused_and_nothing_is_written(split_run, place, everything):
+    run = Run.create(place / "untrained", split_run.config)
+    with pytest.raises(RunError, match="holds no trained weights yet"):
+        write_card(run, everything, None, None)
+    assert not (run.path / "README.md").exists()
+
+
+@pytest.fixture(scope="module")
+def many():
+    """People of two parts, of whom thresholds can be made; the second is judged."""
+    rng = np.random.default_rng(0)
+    labels = np.repeat(np.arange(100), 4)
+    rows = rng.normal(size=(100, 8))[labels] + 0.5 * rng.normal(size=(400, 8))
+    return assess(rows[200:], labels[200:], validation=(rows[:200], labels[:200]), draws=50)
+
+
+def test_thresholds_with_what_to_expect_of_them(many):
+    text = thresholds(many)
+    made = many.thresholds
+    assert "200 samples of 50 validation identities" in text
+    first = made.fars[0]
+    low, high = first.expect(1000)
+    upper = text.partition("What they did")[0]
+    assert rows(upper)["FAR 1 %"] == [
+        "pairs",
+        f"{first.threshold:.4f}",
+        f"{100 * low:.2g} to {100 * high:.2g} %",
+    ]
+    assert upper.count("| FPIR ") == len(made.fpirs)
+    lower = rows(text.partition("What they did")[2])
+    assert lower["FAR 1 %"][1] == f"{100 * many.realized[0].seen:.4g} %"
+    assert lower["FAR 1 %"][3] == f"{100 * many.realized[0].accepted:.2f} %"
+    assert any(item.extrapolated for item in made.fpirs) == ("extrapolated:" in text)
+    assert "FAR 0.01 %" in text.partition("cannot support")[2].partition("\n")[0]
+
+
+def test_few_identities_are_said_to_be_few(card, many):
+    assert "From fewer than 20 identities even the intervals are guesses." in card
+    assert "even the intervals are guesses" not in figures(many)
+    assert "few_shot_accuracy" in measured(many)
+
+
+def test_parts_that_cannot_be_measured_say_why():
+    rng = np.random.default_rng(0)
+    alone = assess(rng.normal(size=(6, 4)), np.arange(6), intervals=False)  # one sample each
+    table = rows(figures(alone))
+    value, interval, why = table["verification"]
+    assert (value, interval) == ("not known", "")
+    assert why == alone.missing["verification"].replace("|", "\\|")
+    assert table["few-shot"][0] == "not known"
+    assert measured(alone) == []
+
+
+def test_vectors_are_called_vectors(place):
+    rng = np.random.default_rng(0)
+    labels = np.repeat(np.arange(6), 8)
+    vectors = rng.normal(size=(48, 5)).astype(np.float32)
+    names = tuple("abcdef")
+    known = labels < 4
+    selection = Selection(
+        name="vectors.npz",
+        train=ImageSet(vectors[known], labels[known], names[:4]),
+        test=None,
+        unseen=ImageSet(vectors[~known], labels[~known] - 4, names[4:]),
+    )
+    data = str(place / "vectors.npz")
+    config = RunConfig(data=data, network="mlp", dim=4, shape=(5,), class_names=names[:4])
+    run = Run.create(place / "vectors", config)
+    network, loss = build_model(config)
+    run.save_model(network.state_dict(), loss.state_dict())
+    judged = Judged(
+        title="vectors",
+        embeddings=EmbeddingSet.of(vectors[~known], np.array(names)[labels[~known]].tolist()),
+        shared=(),
+        what=f"{data}, identities never seen",
+    )
+    text = write_card(run, selection, judged, judged.assess(draws=20)).read_text(encoding="utf-8")
+    assert "An embedding of 4 dimensions for vectors of 5 values" in text
+    assert front(text)["pipeline_tag"] == "feature-extraction"
+    assert "Measured on vectors.npz, identities never seen: 16 samples of 2 identities" in text
+    assert "How training went is not recorded." in text
+    assert str(place) not in text
+    assert run_python(text, run)["embeddings"].shape == (2, 4)
