@@ -8,6 +8,7 @@ from rich.table import Table
 from rich.text import Text
 
 from arcset.cli import options as o
+from arcset.cli.data_check import check
 from arcset.cli.data_pack import pack
 from arcset.cli.show import print_json, print_table, say, working
 from arcset.data import (
@@ -182,3 +183,4 @@ def suspects(
 
 
 data.command()(pack)
+data.command()(check)

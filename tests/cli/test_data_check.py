@@ -1,0 +1,85 @@
+import json
+
+import numpy as np
+import pytest
+from PIL import Image
+
+
+@pytest.fixture
+def people(tmp_path):
+    """Two identities with five pictures each."""
+    rng = np.random.default_rng(0)
+    for name in ("anna", "bert"):
+        (tmp_path / "people" / name).mkdir(parents=True)
+        for place in range(5):
+            pixels = rng.integers(0, 256, (16, 12), np.uint8)
+            Image.fromarray(pixels).save(tmp_path / "people" / name / f"{place}.png")
+    return tmp_path / "people"
+
+
+def test_data_in_order(arcset_command, people):
+    done = arcset_command("data", "check", "people")
+    assert done.code == 0
+    assert done.out.startswith("people: folder tree\n")
+    assert done.out.endswith("nothing to find fault with\n")
+
+
+def test_a_wrong_label_is_a_negative_answer(arcset_command, people):
+    Image.open(people / "anna" / "1.png").save(people / "bert" / "x.bmp")
+    (people / "anna" / "2.png").write_bytes(b"torn")
+    (people / "anna" / "3.png").write_bytes(b"torn")
+    done = arcset_command("data", "check", "people")
+    assert done.code == 1
+    assert "anna/1.png = bert/x.bmp (other files, same pixels)" in done.out
+    assert "2 images of 11 cannot be read" in done.out
+    assert "Traceback" not in done.err
+    done = arcset_command("data", "check", "people", "--rows", "1")
+    assert (done.code, "… and 1 more" in done.out) == (1, True)
+    done = arcset_command("data", "check", "people", "--json")
+    assert done.code == 1
+    found = json.loads(done.out)
+    assert (found["serious"], found["images"], found["readable"]) == (True, 11, 9)
+
+
+def test_remarks_alone_are_no_negative_answer(arcset_command, people):
+    for place in range(1, 5):
+        (people / "bert" / f"{place}.png").unlink()
+    done = arcset_command("data", "check", "people")
+    assert done.code == 0
+    assert "1 identity has one image only" in done.out
+
+
+def test_the_contact_sheet(arcset_command, people, tmp_path):
+    done = arcset_command("data", "check", "people", "--sheet", "sheets/people.png")
+    assert done.code == 0
+    assert "the contact sheet is sheets/people.png" in done.err
+    with Image.open(tmp_path / "sheets" / "people.png") as sheet:
+        assert (sheet.format, sheet.width) == ("PNG", 1232)
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["nowhere"], "nowhere does not exist"),
+        (["people", "--sheet", "people.jpg"], "--sheet people.jpg: name a file that ends in .png"),
+        (["empty"], "holds no image"),
+        (["torn"], "none of the 1 images of torn can be read; the first: anna/1.png: "),
+        (["train.rec"], "train.rec is empty"),
+    ],
+)
+def test_what_cannot_be_checked(arcset_command, people, tmp_path, words, message):
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "torn" / "anna").mkdir(parents=True)
+    (tmp_path / "torn" / "anna" / "1.png").write_bytes(b"torn")
+    (tmp_path / "train.rec").touch()
+    done = arcset_command("data", "check", *words)
+    assert (done.code, done.out) == (2, "")
+    assert message in done.err
+    assert not (tmp_path / "people.jpg").exists()
+
+
+def test_help(arcset_command):
+    done = arcset_command("data", "check", "--help")
+    assert done.code == 0
+    assert "Example: arcset data check people --sheet people.png" in done.out
+    assert "Exit code: 0 if the data is in order" in done.out

@@ -1,0 +1,276 @@
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from PIL import Image
+
+from arcset.data.checking import DataCheck, check_data
+from arcset.data.own import list_samples
+from arcset.errors import DataError
+from support.pictures import picture, save
+from support.recordio import insightface_records, write_records
+
+
+def kinds(check: DataCheck) -> list[tuple[str, bool]]:
+    return [(finding.kind, finding.serious) for finding in check.findings]
+
+
+def finding(check: DataCheck, kind: str) -> tuple[str, tuple[str, ...]]:
+    found = next(finding for finding in check.findings if finding.kind == kind)
+    assert found.advice or kind == "note"
+    return found.text, found.examples
+
+
+def test_data_in_order(clean: Path) -> None:
+    check = check_data(clean)
+    assert (check.images, check.readable, dict(check.per_identity)) == (
+        (12, 12, {"anna": 6, "bert": 6})
+    )
+    assert (check.sizes, check.modes, check.formats) == ({(12, 16): 12}, {"L": 12}, {"PNG": 12})
+    assert check.findings == ()
+    assert not check.serious
+    assert check.table().splitlines() == [
+        f"{clean}: folder tree",
+        "",
+        "images      12, all readable",
+        "identities  2 with 6 images each",
+        "sizes       12×16",
+        "pixels      grey",
+        "formats     PNG",
+        "",
+        "identities by their images",
+        f"  5–9  2  {'█' * 32}",
+        "",
+        "nothing to find fault with",
+    ]
+
+
+def test_what_is_wrong_worst_first(messy: Path) -> None:
+    check = check_data(str(messy))
+    assert check.serious
+    assert kinds(check) == [
+        ("labels", True),
+        ("unreadable", True),
+        ("empty", True),
+        ("skipped", True),
+        ("blank", True),
+        ("blank", True),
+        ("once", False),
+        ("repeated", False),
+        ("few", False),
+        ("mixed", False),
+        ("note", False),
+    ]
+    assert (check.images, check.readable) == (23, 20)
+    assert dict(check.per_identity) == {"anna": 8, "bert": 9, "carl": 1, "dora": 2, "emma": 0}
+    assert finding(check, "labels") == (
+        "2 pictures appear under two identities or more: of each, one of the labels is wrong",
+        (
+            "anna/0.png = bert/as anna 0.bmp (other files, same pixels)",
+            "anna/1.png = carl/as anna 1.png = dora/as anna 1.png (other files, same pixels)",
+        ),
+    )
+    text, examples = finding(check, "unreadable")
+    assert text == "3 images of 23 cannot be read, and will be left out"
+    assert [example.partition(": ")[0] for example in examples] == [
+        "carl/broken.png",
+        "carl/text.jpg",
+        "emma/empty.png",
+    ]
+    assert examples[1:] == (
+        "carl/text.jpg: cannot be read as an image: cannot identify image file",
+        "emma/empty.png: is empty",
+    )
+    assert finding(check, "empty") == ("1 identity has no image that can be read", ("emma",))
+    assert finding(check, "skipped")[1][0].startswith("stray.png: lies in no sub-folder")
+    assert (check.black, check.plain) == (
+        (("anna/black.png", "bert/black.png"), ("bert/orange.png",))
+    )
+    assert finding(check, "once")[1] == ("carl",)
+    assert finding(check, "repeated") == (
+        "1 picture appears more than once under one identity: "
+        "1 image too many, for pairs that are too easy",
+        ("anna/2 again.png = anna/2.png",),
+    )
+    assert finding(check, "few")[1] == ("dora: 2",)
+    assert "mixed, 16 and 4:" in finding(check, "mixed")[0]
+    assert "1 files are no images by their extension" in finding(check, "note")[0]
+
+
+def test_blank_images_are_not_taken_for_wrong_labels(messy: Path) -> None:
+    check = check_data(messy)
+    together = {path for twins in (*check.across, *check.within) for path in twins.paths}
+    assert together.isdisjoint(check.black)
+
+
+def test_files_that_are_the_same_byte_for_byte(clean: Path) -> None:
+    (clean / "bert" / "x.png").write_bytes((clean / "anna" / "3.png").read_bytes())
+    (pair,) = check_data(clean).across
+    assert pair.identical
+    assert (pair.paths, pair.names) == (("anna/3.png", "bert/x.png"), ("anna", "bert"))
+    assert str(pair) == "anna/3.png = bert/x.png"
+
+
+def test_one_identity_is_not_enough(tmp_path: Path) -> None:
+    for place in range(3):
+        save(picture(place), tmp_path / f"{place}.png")
+    check = check_data(tmp_path)
+    assert kinds(check) == [("alone", True), ("few", False)]
+
+
+def test_the_same_picture_for_training_and_testing(clean: Path) -> None:
+    table = clean / "table.csv"
+    rows = [f"{name}/{place}.png,{name}" for name in ("anna", "bert") for place in range(6)]
+    parts = ["train"] * 4 + ["test"] * 2
+    lines = [f"{row},{part}" for row, part in zip(rows, 2 * parts, strict=True)]
+    table.write_text("\n".join(["path,label,split", *lines]))
+    assert not check_data(table).serious
+    (clean / "anna" / "5.png").write_bytes((clean / "anna" / "0.png").read_bytes())
+    check = check_data(table)
+    assert kinds(check) == [("leaks", True), ("repeated", False)]
+    text, examples = finding(check, "leaks")
+    assert text.startswith("1 picture appears in more than one part of the split: ")
+    assert examples == ("anna/0.png (train) = anna/5.png (test)",)
+
+
+def test_one_file_with_two_labels(clean: Path) -> None:
+    table = clean / "table.csv"
+    table.write_text(
+        "path,label\nanna/0.png,anna\nanna/0.png,bert\nanna/1.png,anna\nno.png,bert\nno.png,anna\n"
+    )
+    check = check_data(table)
+    assert check.across[0].names == ("anna", "bert")
+    assert str(check.across[0]) == "anna/0.png = anna/0.png (bert)"
+    assert (check.images, check.readable, len(check.unreadable)) == (5, 3, 2)
+
+
+def test_records(tmp_path: Path) -> None:
+    contents = []
+    for number in (0, 1, 2, 0, 3):
+        save(picture(number), tmp_path / "x.png")
+        contents.append((tmp_path / "x.png").read_bytes())
+    images = list(zip((4, 4, 4, 9, 9), contents, strict=True))
+    write_records(tmp_path / "train.rec", insightface_records(images))
+    (tmp_path / "property").write_text("3,16,12")
+    check = check_data(tmp_path)
+    assert check.kind == "InsightFace records"
+    assert str(check.across[0]) == "train.rec#1 (4) = train.rec#4 (9)"
+    assert "announces 3 identities, and train.rec holds 2" in finding(check, "note")[0]
+
+
+def test_nothing_readable(tmp_path: Path) -> None:
+    (tmp_path / "anna").mkdir()
+    for name in ("1.png", "2.png"):
+        (tmp_path / "anna" / name).write_text("no image")
+    with pytest.raises(DataError) as caught:
+        check_data(tmp_path)
+    assert str(caught.value) == (
+        f"none of the 2 images of {tmp_path} can be read; the first: anna/1.png: "
+        "cannot be read as an image: cannot identify image file"
+    )
+    with pytest.raises(DataError, match="does not exist"):
+        check_data(tmp_path / "none")
+
+
+def test_it_can_be_watched_and_given_a_listing(
+    clean: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("arcset.data.checking.survey._AT_ONCE", 5)
+    seen: list[tuple[int, int]] = []
+    check = check_data(list_samples(clean), watch=lambda done, total: seen.append((done, total)))
+    assert seen == [(5, 12), (10, 12), (12, 12)]
+    assert check == check_data(clean)
+
+
+def test_the_table_keeps_examples_short(messy: Path) -> None:
+    check = check_data(messy)
+    table = check.table(rows=1)
+    assert "     … and 1 more\n   → look whom each shows" in table
+    assert "carl/text.jpg" not in table
+    assert "carl/text.jpg" in check.table()
+    assert "anna/0.png" not in check.table(rows=0)
+    assert "…" not in check.table(rows=0)
+    assert "11 findings, 6 to put right first" in table
+    assert "images      23, 20 of them readable" in table
+    assert "identities  5 with 0 to 9 images each, median 2" in table
+    assert "sizes       12×16 (19), 40×30 (1)" in table
+
+
+def test_plain_data(messy: Path) -> None:
+    found = json.loads(json.dumps(check_data(messy).json()))
+    assert (found["images"], found["readable"], found["identities"]) == (23, 20, 5)
+    assert found["images_per_identity"] == {
+        "min": 0,
+        "median": 2,
+        "max": 9,
+        "histogram": {"1": 1, "2–4": 1, "5–9": 2},
+    }
+    assert found["sizes"][0] == {"width": 12, "height": 16, "images": 19}
+    assert found["unreadable"][2] == {"path": "emma/empty.png", "why": "is empty"}
+    assert found["across"][0] == {
+        "images": [
+            {"path": "anna/0.png", "identity": "anna"},
+            {"path": "bert/as anna 0.bmp", "identity": "bert"},
+        ],
+        "identical": False,
+    }
+    assert found["serious"] is True
+    assert found["findings"][0]["kind"] == "labels"
+
+
+def test_the_histogram(tmp_path: Path) -> None:
+    check = check_data(save(picture(0), tmp_path / "a" / "0.png").parent.parent)
+    counts = {"a": 1, "b": 4, "c": 20, "d": 49, "e": 1_000_000, "f": 0}
+    many = DataCheck(**{**vars(check), "per_identity": counts})
+    assert many.histogram() == {
+        "1": 1,
+        "2–4": 1,
+        "5–9": 0,
+        "10–19": 0,
+        "20–49": 2,
+        "50–99": 0,
+        "100–199": 0,
+        "200–499": 0,
+        "500–999": 0,
+        "1,000 or more": 1,
+    }
+
+
+def test_many_sizes_are_summed_up(tmp_path: Path) -> None:
+    for place in range(8):
+        save(picture(place, (10 + place, 9)), tmp_path / str(place % 2) / f"{place}.png")
+    save(picture(50, (17, 9)), tmp_path / "0" / "50.png")
+    assert "sizes       17×9 (2), 10×9 (1), " in check_data(tmp_path).table()
+    assert " and 3 others\n" in check_data(tmp_path).table()
+
+
+def test_every_kind_of_pixel(tmp_path: Path) -> None:
+    base = picture(1)
+    for mode in ("1", "L", "LA", "P", "RGB", "RGBA", "I;16", "CMYK"):
+        kind = "tif" if mode == "CMYK" else "png"
+        save(base.convert(mode), tmp_path / mode.replace(";", "") / f"x.{kind}")
+    check = check_data(tmp_path)
+    assert set(check.modes) == {"1", "L", "LA", "P", "RGB", "RGBA", "I;16", "CMYK"}
+    assert "mixed" in dict(kinds(check))
+    assert "1 bit (1), " in check.table()
+    assert " and 3 others" in check.table()
+
+
+def test_the_real_faces(at_hand: Callable[[str], Path]) -> None:
+    check = check_data(at_hand("orl"))
+    assert (check.images, len(check.per_identity), check.findings) == (400, 40, ())
+    assert (check.sizes, check.modes) == ({(92, 112): 400}, {"L": 400})
+    assert check.histogram() == {"10–19": 40}
+
+
+def test_a_face_under_two_names_is_found(at_hand: Callable[[str], Path], tmp_path: Path) -> None:
+    for person in ("s1", "s2"):
+        for number in range(1, 11):
+            file = at_hand("orl") / person / f"{number}.pgm"
+            (tmp_path / person).mkdir(exist_ok=True)
+            (tmp_path / person / file.name).write_bytes(file.read_bytes())
+    Image.open(tmp_path / "s1" / "4.pgm").save(tmp_path / "s2" / "x.png")
+    assert finding(check_data(tmp_path), "labels")[1] == (
+        "s1/4.pgm = s2/x.png (other files, same pixels)",
+    )

@@ -1,0 +1,117 @@
+import io
+from typing import Any
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from arcset.data.checking.look import look_at
+from arcset.errors import DataError
+
+RNG = np.random.default_rng(0)
+GREY = Image.fromarray(RNG.integers(0, 256, (20, 30), np.uint8))
+COLOUR = Image.fromarray(RNG.integers(0, 256, (20, 30, 3), np.uint8))
+
+
+def saved(image: Image.Image, kind: str = "PNG", **options: Any) -> bytes:
+    stream = io.BytesIO()
+    image.save(stream, kind, **options)
+    return stream.getvalue()
+
+
+def pixels(image: Image.Image, kind: str = "PNG", **options: Any) -> bytes:
+    return look_at(saved(image, kind, **options), "x").pixels
+
+
+def test_what_is_seen() -> None:
+    seen = look_at(saved(COLOUR, "BMP"), "x")
+    assert (seen.width, seen.height, seen.mode, seen.format, seen.blank) == (
+        (30, 20, "RGB", "BMP", "")
+    )
+    assert (len(seen.content), len(seen.pixels)) == (16, 16)
+
+
+def test_the_same_picture_in_any_lossless_form() -> None:
+    for image in (GREY, COLOUR):
+        first = pixels(image)
+        assert pixels(image, "BMP") == pixels(image, "TIFF") == first
+        assert pixels(image.convert("RGB")) == pixels(image.convert("RGBA")) == first
+    assert pixels(GREY.convert("P")) == pixels(GREY)
+    assert look_at(saved(GREY), "x").content != look_at(saved(GREY, "BMP"), "x").content
+
+
+def test_other_pictures_differ() -> None:
+    changed = COLOUR.copy()
+    changed.putpixel((29, 19), tuple(255 - value for value in COLOUR.getpixel((29, 19))))
+    wide = Image.frombytes("L", (40, 15), GREY.tobytes())  # the same bytes in another shape
+    found = {pixels(image) for image in (GREY, COLOUR, changed, wide, COLOUR.convert("L"))}
+    assert len(found) == 5
+    assert pixels(COLOUR, "JPEG") != pixels(COLOUR)
+
+
+def test_pictures_are_turned_upright() -> None:
+    exif = Image.Exif()
+    exif[0x0112] = 6  # hold it a quarter turn to the right
+    content = saved(COLOUR.transpose(Image.Transpose.ROTATE_90), exif=exif)
+    seen = look_at(content, "x")
+    assert (seen.width, seen.height) == COLOUR.size
+    assert seen.pixels == pixels(COLOUR)
+
+
+def page(level: int, ink: int, marks: int, noise: int = 0) -> Image.Image:
+    """100×100, of one level, with so many pixels of another, and noise of up to ± so many."""
+    values = np.full((100, 100), level, np.int64) + RNG.integers(-noise, noise + 1, (100, 100))
+    values.flat[:marks] = ink
+    return Image.fromarray(values.clip(0, 255).astype(np.uint8))
+
+
+@pytest.mark.parametrize(
+    ("image", "blank"),
+    [
+        (page(0, 0, 0), "black"),
+        (page(8, 0, 0, noise=7), "black"),
+        (page(0, 255, 4), "black"),  # a few hot pixels
+        (page(0, 255, 40), ""),  # a thin stroke
+        (page(0, 16, 5000), ""),
+        (page(200, 200, 0), "plain"),
+        (page(200, 200, 0, noise=4), "plain"),
+        (page(200, 200, 0, noise=5), ""),
+        (page(255, 0, 4), "plain"),
+        (page(255, 0, 40), ""),
+        (Image.new("RGB", (9, 9), (0, 0, 90)), "plain"),
+        (Image.merge("RGB", [page(90, 90, 0), page(90, 90, 0), page(90, 0, 5000)]), ""),
+        (Image.new("1", (9, 9), 1), "plain"),
+        (Image.new("L", (1, 1), 0), "black"),
+    ],
+)
+def test_images_that_show_nothing(image: Image.Image, blank: str) -> None:
+    assert look_at(saved(image), "x").blank == blank
+
+
+@pytest.mark.parametrize(
+    ("content", "why"),
+    [
+        (b"no image", "x cannot be read as an image: cannot identify image file"),
+        (saved(COLOUR, "BMP")[:-40], "x cannot be read as an image: .*truncated"),
+        (saved(COLOUR, "JPEG")[:-100], "x cannot be read as an image: .*truncated"),
+    ],
+)
+def test_what_cannot_be_read(content: bytes, why: str) -> None:
+    with pytest.raises(DataError, match=why):
+        look_at(content, "x")
+
+
+def test_large_images_wait_for_each_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    first = pixels(COLOUR)
+    monkeypatch.setattr("arcset.data.checking.look._LARGE", 1)
+    assert pixels(COLOUR) == first
+    with pytest.raises(DataError):
+        look_at(saved(COLOUR, "BMP")[:-40], "x")
+    assert pixels(COLOUR) == first  # nobody holds the lock
+
+
+def test_the_digits_that_ship_are_not_blank() -> None:
+    from arcset.data import load_dataset
+
+    images = load_dataset("mnist-sample").test.images[::10]
+    assert {look_at(saved(Image.fromarray(image)), "x").blank for image in images} == {""}

@@ -1,0 +1,124 @@
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+from PIL import Image
+
+from arcset.data.checking import check_data, contact_sheet
+from arcset.data.checking.canvas import font, shortened
+from arcset.data.own import list_samples
+from arcset.data.reading import Reading
+from support.pictures import picture, save
+
+SIDE, STEP, FIRST = 112, 120, (32 + 216, 32 + 80)  # cells, their distance, the first one
+
+
+def sheet(folder: Path) -> npt.NDArray[np.uint8]:
+    listing = list_samples(folder)
+    return np.asarray(contact_sheet(listing, check_data(listing)))
+
+
+def cell(image: npt.NDArray[np.uint8], left: int, top: int) -> npt.NDArray[np.uint8]:
+    return image[top : top + SIDE, left : left + SIDE]
+
+
+def read(file: Path) -> npt.NDArray[np.uint8]:
+    return Reading(3, SIDE, SIDE, "pad").read(file)
+
+
+def test_identities_in_rows(clean: Path) -> None:
+    image = sheet(clean)
+    assert image.shape == (2 * 32 + 80 + 2 * STEP, 1232, 3)
+    for row, name in enumerate(("anna", "bert")):
+        for column in range(6):
+            found = cell(image, FIRST[0] + column * STEP, FIRST[1] + row * STEP)
+            np.testing.assert_array_equal(found, read(clean / name / f"{column}.png"))
+        empty = cell(image, FIRST[0] + 6 * STEP, FIRST[1] + row * STEP)
+        assert (empty == 255).all()
+        label = image[FIRST[1] + row * STEP :, 32 : 32 + 200][:SIDE]
+        assert 20 < (label < 128).sum() < 2000  # there is writing
+    np.testing.assert_array_equal(image, sheet(clean))
+
+
+def test_many_are_chosen_evenly_from_the_most_to_the_fewest(tmp_path: Path) -> None:
+    for person in range(23):
+        for place in range(10 if person == 22 else 1 if person == 0 else 2):
+            save(picture(100 * person + place), tmp_path / f"p{person:02}" / f"{place}.png")
+    image = sheet(tmp_path)
+    assert image.shape[0] == 2 * 32 + 80 + 12 * STEP
+    left, top = FIRST
+    shown = [0, 1, 3, 4, 5, 6, 8, 9]  # of ten
+    for column, place in enumerate(shown):
+        found = cell(image, left + column * STEP, top)
+        np.testing.assert_array_equal(found, read(tmp_path / "p22" / f"{place}.png"))
+    np.testing.assert_array_equal(
+        cell(image, left, top + 11 * STEP), read(tmp_path / "p00" / "0.png")
+    )
+
+
+def test_what_is_suspicious_stands_below(messy: Path) -> None:
+    image = sheet(messy)
+    clean = 2 * 32 + 80 + 5 * STEP
+    assert image.shape[0] == clean + 4 * 64 + 3 * (SIDE + 52) + 3 * 24
+    top = 32 + 80 + 5 * STEP + 64
+    step = SIDE + 36
+    for column, path in enumerate(
+        ("anna/0.png", "bert/as anna 0.bmp", "anna/1.png", "carl/as anna 1.png")
+    ):
+        found = cell(image, 32 + column * step, top)
+        np.testing.assert_array_equal(found, read(messy / path))
+    below = top + 2 * (SIDE + 52 + 64)
+    for column, path in enumerate(("anna/black.png", "bert/black.png", "bert/orange.png")):
+        np.testing.assert_array_equal(cell(image, 32 + column * step, below), read(messy / path))
+
+
+def test_unreadable_images_have_a_cell_that_says_so(messy: Path) -> None:
+    image = sheet(messy)
+    # By their number of images: bert, anna, carl, dora, emma; carl's second picture is broken.
+    found = cell(image, FIRST[0] + STEP, FIRST[1] + 2 * STEP)
+    assert found[8, 40].tolist() == [0xFB, 0xED, 0xEC]
+
+
+def test_more_than_there_is_room_for(tmp_path: Path) -> None:
+    for place in range(12):
+        save(picture(place), tmp_path / "anna" / f"{place}.png")
+        for copy in range(5):
+            save(picture(place), tmp_path / f"bert{copy}" / f"{place}.bmp")
+        (tmp_path / "anna" / f"broken{place}.png").touch()
+    image = sheet(tmp_path)
+    rows = 2 * 32 + 80 + 6 * STEP
+    assert image.shape[0] == rows + (64 + 4 * (SIDE + 52) + 24) + (64 + 8 * 24 + 24)
+
+
+def test_names_of_all_kinds(tmp_path: Path) -> None:
+    for name in ("a" * 200, "deep/er/than/most", "Ρόδος", "日本", "tab\tbed", "x y"):
+        save(picture(len(name)), tmp_path / name / f"{'long' * 30}.png")
+    save(picture(1), tmp_path / "again" / f"{'long' * 30}.png")
+    save(picture(1), tmp_path / "again" / "2.png")
+    assert sheet(tmp_path).shape[1] == 1232
+
+
+def test_words_that_fit() -> None:
+    assert shortened("short", 100, 14) == "short"
+    for width in range(1, 200, 7):
+        words = shortened("Maximiliane Konstantinopolskaja", width, 14)
+        assert words == "…" or font(14).getlength(words) <= width
+        assert words.startswith(("Maxi"[: len(words) // 2], "…"))
+    assert shortened("a\nb\x1b", 100, 14) == "a�b�"
+
+
+@pytest.mark.parametrize("mode", ["1", "L", "RGB", "RGBA", "I;16"])
+def test_every_kind_of_pixel_is_shown(tmp_path: Path, mode: str) -> None:
+    file = save(picture(1).convert(mode), tmp_path / "a" / "1.png")
+    np.testing.assert_array_equal(cell(sheet(tmp_path), *FIRST), read(file))
+
+
+def test_the_real_faces(at_hand: Callable[[str], Path], tmp_path: Path) -> None:
+    folder = at_hand("orl")
+    image = sheet(folder)
+    assert image.shape == (2 * 32 + 80 + 12 * STEP, 1232, 3)
+    np.testing.assert_array_equal(cell(image, *FIRST), read(folder / "s1" / "1.pgm"))
+    Image.fromarray(image).save(tmp_path / "orl.png")
+    assert (tmp_path / "orl.png").stat().st_size < 2_000_000
