@@ -64,7 +64,7 @@ def main() -> None:
         seed=0,
     )
     selection = select(load_dataset(config.data), None)
-    network, loss = build_model(described(config, selection.train))
+    network, loss = build_model(described(config, selection))
     optimizer = build_optimizer(config, network, loss)
     images, _ = to_tensors(selection.train)
     count = len(images) // config.batch * config.batch  # whole batches only, for both

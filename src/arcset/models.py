@@ -5,46 +5,69 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from arcset.data import ImageSet, as_float
+from arcset.data import Selection, as_float
+from arcset.data.augment import class_transforms
 from arcset.errors import RunError
 from arcset.losses import Loss, build_loss
 from arcset.networks import build_network
 from arcset.runs import Run, RunConfig
 
-__all__ = ["build_model", "described", "embed", "load_model", "resolved"]
+__all__ = ["build_model", "described", "embed", "kept_state", "load_model", "resolved"]
 
 # Most images, and most pixels, per forward pass: more fall out of the cache and gain nothing.
 _IMAGES, _PIXELS = 512, 2**19
 
 
-def described(config: RunConfig, images: ImageSet) -> RunConfig:
-    """The configuration with what the training images say: their shape and the class names."""
-    _, height, width, *colours = images.images.shape
-    shape = (colours[0] if colours else 1, height, width)
-    return config.replace(shape=shape, class_names=images.class_names)
+def described(config: RunConfig, selection: Selection) -> RunConfig:
+    """The configuration with what the data says: shape, class names, and how files are read."""
+    return config.replace(
+        shape=selection.train.shape,
+        class_names=selection.train.class_names,
+        fit=selection.fit,
+        invert=selection.invert,
+    )
 
 
-def build_model(config: RunConfig) -> tuple[nn.Module, Loss]:
+def build_model(config: RunConfig, *, training: bool = False) -> tuple[nn.Module, Loss]:
     """A fresh network and loss for a described configuration; equal seeds give equal weights.
 
-    The random state outside is left as it was.
+    For training, the loss has centers for turned or mirrored images, too, where these are classes
+    of their own; those of the images as they are come first. The random state outside is left as
+    it was.
     """
     if config.shape is None or config.class_names is None:
         raise RunError("the configuration does not say which images and classes it is for")
+    classes = len(config.class_names)
+    if training:
+        transforms = class_transforms(config.new_classes)
+        transforms.check(config.shape)
+        classes *= transforms.count
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(config.seed)
-        network = build_network(config.network, config.dim, config.shape)
+        network = build_network(config.network, config.dim, config.shape, dropout=config.dropout)
         # Convolutions run about 1.5 times as fast this way on CPUs, and faster on GPUs too.
         network = network.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
         loss = build_loss(
             config.loss,
             config.dim,
-            len(config.class_names),
+            classes,
             scale=config.scale,
             margin=config.margin,
             **dict[str, Any](config.options),
         )
     return network, loss
+
+
+def kept_state(loss: Loss, config: RunConfig) -> dict[str, Tensor]:
+    """The state of a trained loss, of which only the classes as they are remain."""
+    state = loss.state_dict()
+    if config.new_classes == "none":
+        return state
+    fitting = build_model(config)[1].state_dict()
+    return {
+        name: tensor if tensor.shape == fitting[name].shape else tensor[: len(fitting[name])]
+        for name, tensor in state.items()
+    }
 
 
 def resolved(config: RunConfig, loss: Loss) -> RunConfig:
@@ -69,10 +92,16 @@ def load_model(run: Run) -> tuple[nn.Module, Loss]:
 
 @torch.no_grad()
 def embed(network: nn.Module, images: Tensor) -> Tensor:
-    """Embeddings (N, D) of uint8 images (N, C, H, W), the network in evaluation mode for it."""
+    """Embeddings (N, D) of samples (N, C, H, W) or (N, F), in evaluation mode for so long."""
     training = network.training
     network.eval()
-    count = max(1, min(_IMAGES, _PIXELS // (images.shape[-2] * images.shape[-1])))
-    parts = [network(as_float(chunk)) for chunk in images.split(count)]
+    count = max(1, min(_IMAGES, _PIXELS // images[0, :1].numel()))
+    parts = [network(_channels_last(as_float(chunk))) for chunk in images.split(count)]
     network.train(training)
     return torch.cat(parts)
+
+
+def _channels_last(images: Tensor) -> Tensor:
+    if images.ndim != 4:
+        return images
+    return images.contiguous(memory_format=torch.channels_last)

@@ -27,12 +27,15 @@ class StopAfter:
     def started(self, name, done, steps):
         self.total = steps
 
-    def stepped(self, step, loss):
-        if step == self.steps:
+    def stepped(self, now):
+        if now.step == self.steps:
             raise KeyboardInterrupt
 
     def epoch_ended(self, metrics):
         pass
+
+    def warned(self, text):
+        raise AssertionError(text)
 
 
 @pytest.fixture(scope="module")

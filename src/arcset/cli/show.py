@@ -19,6 +19,7 @@ from rich.table import Table
 from rich.text import Text
 
 from arcset.numerics import finite
+from arcset.training.progress import Step
 
 __all__ = [
     "ProgressBars",
@@ -71,7 +72,7 @@ class ProgressBars:
             TimeRemainingColumn(),
             console=Console(stderr=True),
         )
-        self._note = ""
+        self._note: list[str] = []
 
     def __enter__(self) -> "ProgressBars":
         self._progress.start()
@@ -82,18 +83,28 @@ class ProgressBars:
 
     def started(self, name: str, done: int, steps: int) -> None:
         """A new bar for a new run."""
-        self._note = ""
+        self._note = []
         self._task = self._progress.add_task(name, completed=done, total=steps, note="")
 
-    def stepped(self, step: int, loss: float) -> None:
+    def stepped(self, now: Step) -> None:
         """Move the bar."""
-        note = f"loss {loss:.4f}{self._note}"
-        self._progress.update(self._task, completed=step, note=note)
+        parts = [f"loss {now.loss:.3f}"]
+        if now.target_degrees is not None and now.other_degrees is not None:
+            parts.append(f"own {now.target_degrees:.0f}° other {now.other_degrees:.0f}°")
+        parts.append(f"{now.images_per_second:,.0f}/s")
+        note = "  ".join([*parts, *self._note])
+        self._progress.update(self._task, completed=now.step, note=note)
 
     def epoch_ended(self, metrics: dict[str, Any]) -> None:
-        """Show the test accuracy from now on, where there is one."""
-        if "test_accuracy" in metrics:
-            self._note = f"  test {metrics['test_accuracy']:.3f}"
+        """Show from now on how well held-out identities, or test images, are recognized."""
+        if "validation" in metrics:
+            self._note = [f"recall {metrics['validation']['recall']:.3f}"]
+        elif "test_accuracy" in metrics and not self._note:
+            self._note = [f"test {metrics['test_accuracy']:.3f}"]
+
+    def warned(self, text: str) -> None:
+        """Above the bars, where it stays."""
+        self._progress.console.print(f"warning: {text}", markup=False, highlight=False)
 
 
 def comparison_table(summary: dict[str, dict[str, dict[str, float]]], title: str) -> Table:

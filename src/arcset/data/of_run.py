@@ -1,14 +1,16 @@
 """The data of a run: what its configuration chooses, before training and after."""
 
 from pathlib import Path
-from typing import Protocol
+from typing import Literal, Protocol
 
+from arcset.data.dataset import Dataset
+from arcset.data.hold_out import HoldOut, hold_out_split
 from arcset.data.registry import load_dataset
 from arcset.data.selection import Selection, select
 from arcset.data.split import Split
-from arcset.errors import DataError
+from arcset.errors import DataError, OptionError
 
-__all__ = ["selection_for", "selection_of"]
+__all__ = ["dataset_of", "selection_for", "selection_of"]
 
 
 # By shape and not by name: runs and datasets know nothing of each other.
@@ -19,6 +21,10 @@ class _Config(Protocol):
     def classes(self) -> str | None: ...
     @property
     def split(self) -> str | None: ...
+    @property
+    def hold_out(self) -> HoldOut | None: ...
+    @property
+    def train_on(self) -> Literal["train", "all"]: ...
     @property
     def class_names(self) -> tuple[str, ...] | None: ...
 
@@ -33,11 +39,20 @@ class _Run(Protocol):
 
 
 def selection_for(config: _Config) -> Selection:
-    """What a configuration chooses now: its classes, or the split in the file that it names.
+    """What a configuration chooses now: its classes, or the split that it names or has a rule for.
 
     Raises `DataError` and `OptionError` as `load_dataset`, `Split.load` and `select` do.
     """
-    return _selection(config, None if config.split is None else Path(config.split))
+    # The split first: datasets may be large.
+    split = None if config.split is None else Split.load(Path(config.split))
+    dataset = dataset_of(config)
+    if split is None and config.hold_out is not None:
+        if config.classes is not None:
+            raise OptionError(
+                f"classes {config.classes!r} and hold_out both say what is known; leave one out"
+            )
+        split = hold_out_split(dataset, config.hold_out)
+    return select(dataset, config.classes, split, train_on=config.train_on)
 
 
 def selection_of(run: _Run) -> Selection:
@@ -46,7 +61,9 @@ def selection_of(run: _Run) -> Selection:
     Raises `DataError`, too, where the known classes are no longer those of the training.
     """
     config = run.config
-    selection = _selection(config, None if config.split is None else run.split_file)
+    kept = config.split is not None or config.hold_out is not None
+    split = Split.load(run.split_file) if kept else None
+    selection = select(dataset_of(config), config.classes, split, train_on=config.train_on)
     found = selection.train.class_names
     if config.class_names is not None and found != config.class_names:
         raise DataError(
@@ -56,6 +73,6 @@ def selection_of(run: _Run) -> Selection:
     return selection
 
 
-def _selection(config: _Config, split_file: Path | None) -> Selection:
-    split = None if split_file is None else Split.load(split_file)  # first: datasets may be large
-    return select(load_dataset(config.data), config.classes, split)
+def dataset_of(config: _Config) -> Dataset:
+    """The data that a configuration names, complete."""
+    return load_dataset(config.data)

@@ -31,6 +31,7 @@ class Selection:
         classes that are not known; None when there are none.
     validation: the same of the split's validation classes; None where there are none.
     split: what it was made with, if with one.
+    fit, invert, licence, skipped: as the dataset has them.
 
     Of a class held out, the test images count, or all: see `Dataset.held_out`.
     """
@@ -41,6 +42,10 @@ class Selection:
     unseen: ImageSet | None
     validation: ImageSet | None = None
     split: Split | None = None
+    fit: Literal["pad", "crop", "stretch"] = "pad"
+    invert: bool = False
+    licence: str = ""
+    skipped: tuple[tuple[str, str], ...] = ()
 
     @property
     def known(self) -> ImageSet:
@@ -135,6 +140,10 @@ def select(
         unseen=_held_out(dataset, others),
         validation=_held_out(dataset, tuning),
         split=split,
+        fit=dataset.fit,
+        invert=dataset.invert,
+        licence=dataset.licence,
+        skipped=dataset.skipped,
     )
 
 

@@ -23,33 +23,91 @@ class RunConfig(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
-    data: str = Field(description="a named dataset")
+    data: str = Field(description="a named dataset, or the path of one's own")
+    recipe: str | None = Field(None, description="whose settings stand where none were given")
     classes: str | None = Field(
         None, description="the known classes, such as 0-4; all if not given"
     )
     split: str | None = Field(
         None, description="path of a split file, instead of classes; the run keeps a copy"
     )
+    hold_out: dict[str, float | tuple[str, ...]] | None = Field(
+        None, description="identities kept from training: shares, or patterns of their names"
+    )
+    train_on: Literal["train", "all"] = Field(
+        "train", description="all: the known classes' test images, too, so that none test them"
+    )
+    size: tuple[int, int] | None = Field(
+        None, description="height and width that images are read at; from the files if not given"
+    )
+    channels: Literal[1, 3] | None = Field(
+        None, description="1 reads images grey, 3 in colour; from the files if not given"
+    )
+    fit: Literal["pad", "crop", "stretch"] = Field(
+        "pad", description="how images of other proportions come to the size"
+    )
+    invert: bool = Field(False, description="whether image files are read as negatives")
     loss: str = Field("arcface", description="what training minimizes")
     scale: float | None = Field(None, description="s of the cosine losses")
     margin: float | None = Field(None, description="the loss's margin")
     options: dict[str, bool | int | float | str] = Field(
         default_factory=dict, description="further options of the loss"
     )
+    margin_warm_up: float = Field(
+        0.2, ge=0, le=1, description="share of the steps in which the margin comes in"
+    )
     network: str = Field("simple", description="images to embeddings")
+    dropout: float | None = Field(
+        None, ge=0, lt=1, description="before the embedding, where the network has it"
+    )
     dim: int = Field(128, ge=2, description="dimension of the embedding")
     epochs: int = Field(20, ge=1)
     batch: int = Field(256, ge=2)
+    per_class: int = Field(
+        0, ge=0, description="images of each class in a batch; 0 draws images and not classes"
+    )
+    accumulate: int = Field(
+        1, ge=1, description="parts that a batch goes through the network in, to save memory"
+    )
+    augment: tuple[str, ...] = Field(
+        (), description="random changes of the images, as affine:rotate=10"
+    )
+    new_classes: Literal["none", "rotations", "reflections", "both"] = Field(
+        "none", description="turned or mirrored images as classes of their own"
+    )
     seed: int = Field(0, ge=0, lt=2**63)
     optimizer: Literal["sgd", "adamw"] = "sgd"
     learning_rate: float = Field(0.1, gt=0, description="its peak, where the schedule has one")
     momentum: float = Field(0.9, ge=0, lt=1, description="of sgd")
     weight_decay: float = Field(5e-4, ge=0, description="of weight matrices; not of biases")
     schedule: Literal["one-cycle", "cosine", "constant"] = "one-cycle"
+    warm_up: float | None = Field(
+        None, ge=0, lt=1, description="share of the steps in which the rate rises"
+    )
+    clip: float | None = Field(None, gt=0, description="largest norm of the gradient")
+    ema: float = Field(
+        0.0, ge=0, lt=1, description="decay of the weights' moving average, used instead of them"
+    )
+    autocast: Literal["none", "bfloat16", "float16"] = Field(
+        "none", description="type that the network computes in"
+    )
+    compile: bool = Field(False, description="whether torch.compile works on the network")
+    validate_every: int = Field(
+        0, ge=0, description="epochs between validations; 0: about 20 in all"
+    )
+    best_by: Literal["map", "recall", "auc", "tar"] = Field(
+        "map", description="measure on the validation identities by which the best epoch is kept"
+    )
+    patience: int = Field(
+        0, ge=0, description="validations without improvement before training stops; 0: never"
+    )
     snapshot: int = Field(
         1000, ge=0, description="samples of each part whose embeddings are kept per epoch"
     )
-    shape: tuple[int, int, int] | None = Field(
+    frames: int = Field(
+        100, ge=1, description="most epochs that samples are kept of, evenly chosen"
+    )
+    shape: tuple[int, ...] | None = Field(
         None, description="channels, height and width of the images; filled in from the data"
     )
     class_names: tuple[str, ...] | None = Field(

@@ -25,7 +25,8 @@ class Run:
         model.safetensors    the network's weights
         loss.safetensors     the loss's own: class centers, biases
         checkpoint/          what a continued run needs
-        embeddings/          samples.safetensors, and one file per epoch
+        embeddings/          samples.safetensors, and one file per kept epoch
+        README.md            the model card
 
     Use `Run.create` for a new one and `Run.open` for one that is there.
     """
@@ -127,8 +128,9 @@ class Run:
             "model.safetensors",
             "loss.safetensors",
             "split.json",
+            "README.md",
             "config.toml",
         ):
             (self.path / name).unlink(missing_ok=True)
-        for name in ("checkpoint", "embeddings"):
+        for name in ("checkpoint", "embeddings", "tensorboard"):
             shutil.rmtree(self.path / name, ignore_errors=True)

@@ -1,13 +1,16 @@
-"""What a continued run needs: weights and optimizer state, without pickle.
+"""What a continued run needs: weights, averages and optimizer state, without pickle.
 
-Learning rate and shuffling are pure functions of configuration, epoch and step, so they need none.
+Learning rate, shuffling and augmentation are pure functions of configuration, epoch and step, so
+they need none.
 """
 
 import json
 import shutil
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
@@ -16,22 +19,57 @@ from arcset.files import write_text
 from arcset.losses import Loss
 from arcset.runs.states import load_tensors, save_tensors
 
-__all__ = ["latest_checkpoint", "load_checkpoint", "save_checkpoint"]
+__all__ = ["Progress", "State", "latest_checkpoint", "load_checkpoint", "save_checkpoint"]
 
 
-def save_checkpoint(
-    folder: Path, epoch: int, network: nn.Module, loss: Loss, optimizer: Optimizer
-) -> None:
+@dataclass
+class Progress:
+    """How far a run has come.
+
+    epoch: complete ones. best: the highest validation measure. waited: validations since then.
+    """
+
+    epoch: int = 0
+    best: float | None = None
+    waited: int = 0
+
+
+@dataclass
+class State:
+    """Everything that changes while a run is trained.
+
+    average: the network with averaged weights, None without one.
+    """
+
+    network: nn.Module
+    loss: Loss
+    optimizer: Optimizer
+    average: nn.Module | None
+    scaler: torch.amp.GradScaler
+    progress: Progress = field(default_factory=Progress)
+
+    def modules(self) -> dict[str, nn.Module]:
+        """By the name of the file that holds it."""
+        found: dict[str, nn.Module] = {"network": self.network, "loss": self.loss}
+        return found if self.average is None else {**found, "average": self.average}
+
+
+def save_checkpoint(folder: Path, state: State) -> None:
     """Write `folder`/epoch-NNNN, complete or not at all, and remove the older ones."""
-    final = folder / f"epoch-{epoch:04d}"
+    final = folder / f"epoch-{state.progress.epoch:04d}"
     part = folder / f".{final.name}.part"
     shutil.rmtree(part, ignore_errors=True)
     part.mkdir(parents=True)
-    tensors, numbers = _flatten(optimizer.state_dict()["state"])
-    save_tensors(part / "network.safetensors", network.state_dict())
-    save_tensors(part / "loss.safetensors", loss.state_dict())
+    tensors, numbers = _flatten(state.optimizer.state_dict()["state"])
+    for name, module in state.modules().items():
+        save_tensors(part / f"{name}.safetensors", module.state_dict())
     save_tensors(part / "optimizer.safetensors", tensors)
-    write_text(part / "state.json", json.dumps({"epoch": epoch, "optimizer": numbers}))
+    content = {
+        **vars(state.progress),
+        "optimizer": numbers,
+        "scaler": state.scaler.state_dict(),
+    }
+    write_text(part / "state.json", json.dumps(content))
     shutil.rmtree(final, ignore_errors=True)
     part.rename(final)
     for other in folder.iterdir():
@@ -44,20 +82,22 @@ def latest_checkpoint(folder: Path) -> Path | None:
     return max(folder.glob("epoch-*"), default=None)
 
 
-def load_checkpoint(place: Path, network: nn.Module, loss: Loss, optimizer: Optimizer) -> int:
-    """Bring network, loss and optimizer to the state after the epoch that is returned."""
+def load_checkpoint(place: Path, state: State) -> None:
+    """Bring `state` to what it was when the checkpoint was written."""
     try:
-        state = json.loads((place / "state.json").read_text(encoding="utf-8"))
-        epoch, numbers = int(state["epoch"]), state["optimizer"]
-        network.load_state_dict(load_tensors(place / "network.safetensors"))
-        loss.load_state_dict(load_tensors(place / "loss.safetensors"))
-    except (OSError, ValueError, KeyError, RuntimeError) as error:
+        content = json.loads((place / "state.json").read_text(encoding="utf-8"))
+        numbers, scaler = content.pop("optimizer"), content.pop("scaler")
+        progress = Progress(**content)
+        for name, module in state.modules().items():
+            module.load_state_dict(load_tensors(place / f"{name}.safetensors"))
+    except (OSError, ValueError, KeyError, TypeError, RuntimeError) as error:
         first = str(error).splitlines()[0]
         raise RunError(f"the checkpoint {place} cannot be used: {first}") from None
-    content = optimizer.state_dict()
-    content["state"] = _unflatten(load_tensors(place / "optimizer.safetensors"), numbers)
-    optimizer.load_state_dict(content)
-    return epoch
+    state.scaler.load_state_dict(scaler)
+    whole = state.optimizer.state_dict()
+    whole["state"] = _unflatten(load_tensors(place / "optimizer.safetensors"), numbers)
+    state.optimizer.load_state_dict(whole)
+    state.progress = progress
 
 
 def _flatten(state: dict[int, dict[str, Any]]) -> tuple[dict[str, Tensor], dict[str, Any]]:

@@ -154,7 +154,7 @@ def compare(
     selection = selection_for(config)
     for spec, chosen in zip(specs, configs, strict=True):
         # A wrong option, or a folder in the way, is found now and not after the first hour.
-        build_model(described(chosen, selection.train))
+        build_model(described(chosen, selection), training=True)
         for seed in range(seeds):
             Run.check_place(Path(out) / f"{spec.folder}-{seed}", force=force)
     comparison = Comparison()
@@ -162,7 +162,9 @@ def compare(
         for seed in range(seeds):
             place = Path(out) / f"{spec.folder}-{seed}"
             seeded = chosen.replace(seed=seed)
-            run = train(seeded, place, device=device, force=force, watcher=watcher)
+            run = train(
+                seeded, place, device=device, force=force, watcher=watcher, selection=selection
+            )
             unseen = None
             if selection.unseen is not None and len(selection.unseen.class_names) > 1:
                 judged = judge_run(run, part="unseen", device=device, selection=selection)

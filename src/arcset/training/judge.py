@@ -221,8 +221,7 @@ def _part(selection: Selection, name: str) -> ImageSet:
 
 
 def _check_shape(run: Run, images: ImageSet) -> None:
-    _, height, width, *colours = images.images.shape
-    shape = (colours[0] if colours else 1, height, width)
+    shape = images.shape
     if run.config.shape is not None and shape != tuple(run.config.shape):
         raise OptionError(
             f"the run takes images of {_size(run.config.shape)}, and these are {_size(shape)}"
@@ -230,5 +229,7 @@ def _check_shape(run: Run, images: ImageSet) -> None:
 
 
 def _size(shape: Sequence[int]) -> str:
+    if len(shape) == 1:
+        return f"{shape[0]} values"
     channels, height, width = shape
     return f"{width}×{height} {'RGB' if channels == 3 else 'grey'}"

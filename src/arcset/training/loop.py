@@ -1,42 +1,43 @@
 """The training loop, top to bottom.
 
 arcset train mnist-sample --classes 0-4 --loss arcface --dim 2 --epochs 20 --out runs/arcface
+arcset train faces/ --out runs/faces
 arcset train --resume runs/arcface
 """
 
-import math
 import time
 from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor, nn
-from torch.optim import SGD, AdamW, Optimizer
+from torch import Tensor
 
-from arcset.data import (
-    Selection,
-    as_float,
-    batch_count,
-    epoch_seed,
-    selection_for,
-    selection_of,
-    shuffled_batches,
-    to_tensors,
-)
+from arcset.data import Selection, as_float, selection_for, selection_of
 from arcset.errors import InputError
-from arcset.losses import Loss
-from arcset.models import build_model, described, resolved
+from arcset.losses import Loss, loss_options
+from arcset.models import build_model, described, kept_state, resolved
 from arcset.runs import Run, RunConfig
-from arcset.training.checkpoint import latest_checkpoint, load_checkpoint, save_checkpoint
+from arcset.training.angles_now import angles_now
+from arcset.training.averaging import Average
+from arcset.training.checkpoint import (
+    State,
+    latest_checkpoint,
+    load_checkpoint,
+    save_checkpoint,
+)
 from arcset.training.device import choose_device
-from arcset.training.diagnosis import broken, check_health
-from arcset.training.progress import Silent, Watcher
+from arcset.training.diagnosis import Doctor
+from arcset.training.feeding import Feed
+from arcset.training.progress import Silent, Step, Watcher
 from arcset.training.schedule import learning_rate
 from arcset.training.snapshots import Snapshots
+from arcset.training.stepping import Stepper, build_optimizer
+from arcset.training.validation import Validator, validation_epochs
 
 __all__ = ["build_optimizer", "resume", "train"]
 
 _PROBE = 64  # images that every epoch must embed in finite numbers before it is kept
+_LOOKS = 200  # times in a run that angles are measured
 
 
 def train(
@@ -46,129 +47,185 @@ def train(
     device: str = "auto",
     force: bool = False,
     watcher: Watcher | None = None,
+    selection: Selection | None = None,
 ) -> Run:
     """Train a new run in the folder `out`. Ctrl-C keeps the epochs that are done: see `resume`.
+
+    `selection` is what the configuration chooses, where somebody has read it already.
 
     Raises:
         OptionError: a name or value in the configuration does not fit.
         RunError: the folder is in the way.
         TrainingError: the loss is no longer finite; the last good epoch is kept.
     """
-    selection = selection_for(config)
-    config = described(config, selection.train)
-    network, loss = build_model(config)
+    Run.check_place(Path(out), force=force)
+    selection = selection or selection_for(config)
+    config = described(config, selection)
+    _, loss = build_model(config, training=True)
+    config = resolved(config, loss)
     place = choose_device(device)
-    run = Run.create(out, resolved(config, loss), force=force)
+    feed = Feed(config, selection.train, place)  # a setting that does not fit is found here
+    run = Run.create(out, config, force=force)
     if selection.split is not None:  # the file may move or change; the run keeps what it saw
         selection.split.save(run.split_file)
-    return _fit(run, selection, network.to(place), loss.to(place), place, watcher or Silent())
+    return _fit(run, selection, feed, watcher or Silent())
 
 
 def resume(out: Path | str, *, device: str = "auto", watcher: Watcher | None = None) -> Run:
     """Continue the run in `out` after its last complete epoch; a finished run stays as it is."""
     run = Run.open(out)
     selection = selection_of(run)
-    network, loss = build_model(run.config)
-    place = choose_device(device)
-    return _fit(run, selection, network.to(place), loss.to(place), place, watcher or Silent())
+    feed = Feed(run.config, selection.train, choose_device(device))
+    return _fit(run, selection, feed, watcher or Silent())
 
 
-def _fit(
-    run: Run,
-    selection: Selection,
-    network: nn.Module,
-    loss: Loss,
-    device: torch.device,
-    watcher: Watcher,
-) -> Run:
-    config = run.config
-    images, labels = to_tensors(selection.train, device)  # (N, C, H, W) uint8, (N,)
-    per_epoch = batch_count(len(labels), config.batch)
-    steps = per_epoch * config.epochs
-    optimizer = build_optimizer(config, network, loss)
-    optimizers = [optimizer]
-    if loss.update is not None:  # the centers' own, which works during the backward pass
-        loss.update.configure(momentum=config.momentum, weight_decay=config.weight_decay)
-        optimizers.append(loss.update)
-    loss.set_class_sizes(torch.bincount(labels, minlength=loss.classes))
+def _fit(run: Run, selection: Selection, feed: Feed, watcher: Watcher) -> Run:
+    config, device = run.config, feed.device
+    network, loss = build_model(_warming(config, feed.steps), training=True)
+    network, loss = network.to(device), loss.to(device)
+    loss.set_class_sizes(feed.class_sizes())
+    stepper = Stepper(config, network, loss, device)
+    average = Average(network, config.ema) if config.ema else None
+    averaged = average.network if average else None
+    used = averaged or network  # what is measured and kept
+    state = State(network, loss, stepper.optimizer, averaged, stepper.scaler)
+    doctor = Doctor(config, network, loss)
     snapshots = Snapshots(selection, config.snapshot, device)
+    validator = None if selection.validation is None else Validator(selection.validation, device)
+    validated, framed = validation_epochs(config), _framed(config)
 
     checkpoints = run.path / "checkpoint"
     last = latest_checkpoint(checkpoints)
-    done = load_checkpoint(last, network, loss, optimizer) if last else 0
+    if last is not None:
+        load_checkpoint(last, state)
+    progress = state.progress
     # A run killed between its metrics and its checkpoint repeats that epoch: no line twice.
-    history = [line for line in run.metrics() if line["epoch"] <= done]
+    history = [line for line in run.metrics() if line["epoch"] <= progress.epoch]
     run.save_samples(snapshots.samples())
-    if done == 0:
-        run.save_embeddings(0, snapshots.take(network, loss))
+    if progress.epoch == 0:
+        run.save_embeddings(0, snapshots.take(used, loss, feed.classes))
 
-    watcher.started(run.path.name, done * per_epoch, steps)
-    for epoch in range(done + 1, config.epochs + 1):
+    generator = torch.Generator()
+    speed, look = _Speed(), max(1, feed.steps // _LOOKS)
+    step = progress.epoch * feed.per_epoch
+    watcher.started(run.path.name, step, feed.steps)
+    while progress.epoch < config.epochs and not _waited_enough(config, progress.waited):
+        epoch = progress.epoch + 1
         network.train()
         loss.train()
         started = time.perf_counter()
-        total, step = torch.zeros((), device=device), (epoch - 1) * per_epoch
+        total, seen = 0.0, 0
+        angles: list[tuple[float, float]] = []
         with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(epoch_seed(config.seed, epoch))  # for layers that draw, as dropout
-            batches = shuffled_batches(
-                len(labels), config.batch, seed=config.seed, epoch=epoch, device=device
-            )
-            for index in batches:
-                rate = learning_rate(step, steps, config.learning_rate, config.schedule)
-                for each in optimizers:
-                    for group in each.param_groups:
-                        group["lr"] = rate
-                embeddings = network(as_float(images.index_select(0, index)))  # (B, D)
+            for index in feed.epoch(epoch):
+                torch.manual_seed(feed.step_seed(step))  # for layers that draw, as dropout
+                generator.manual_seed(feed.step_seed(step))
+                images, labels = feed.batch(index, generator)
+                rate = learning_rate(
+                    step, feed.steps, config.learning_rate, config.schedule, config.warm_up
+                )
+                stepper.set_rate(rate)
                 try:
-                    value = loss(embeddings, labels.index_select(0, index))
-                except InputError as error:
-                    raise broken(str(error), network, images[index], epoch, rate) from error
-                if not math.isfinite(value.item()):
-                    what = f"the loss is {value.item()}"
-                    raise broken(what, network, images[index], epoch, rate)
-                optimizer.zero_grad(set_to_none=True)
-                value.backward()
-                optimizer.step()
-                loss.advance()
+                    value, embeddings = stepper.backward(images, labels)
+                except (InputError, FloatingPointError) as error:
+                    raise doctor.broken(str(error), images, epoch, rate) from error
+                if step == 0 and (odd := doctor.first(value)):
+                    watcher.warned(odd)
+                stepper.update()
+                if average:
+                    average.update(network, step)
+                if step % look == 0:
+                    angle = angles_now(loss, embeddings, labels, generator)
+                    angles += [angle] if angle else []
                 step += 1
-                total += value.detach() * len(index)
-                watcher.stepped(step, value.item())
+                total += value * len(index)
+                seen += len(index)
+                told = angles[-1] if angles else (None, None)
+                watcher.stepped(Step(step, value, rate, speed.after(len(index)), *told))
         seconds = time.perf_counter() - started
 
+        mean = total / seen
+        if stuck := doctor.epoch(epoch, mean, step, embeddings):
+            watcher.warned(stuck)
         network.eval()
         loss.eval()
-        check_health(network, images[:_PROBE], epoch, rate)
-        kept = snapshots.take(network, loss)
-        line: dict[str, Any] = {
-            "epoch": epoch,
-            "loss": total.item() / len(labels),
-            **_accuracies(loss, kept, snapshots.labels),
+        probe = torch.arange(min(_PROBE, len(feed.samples)), device=device)
+        doctor.check_health(used, as_float(feed.samples.take(probe)), epoch, rate)
+        line: dict[str, Any] = {"epoch": epoch, "loss": mean}
+        if epoch in framed:
+            kept = snapshots.take(used, loss, feed.classes)
+            line |= _accuracies(loss, kept, snapshots.labels, tested=selection.test is not None)
+            run.save_embeddings(epoch, kept)
+        if angles:
+            line["target_degrees"], line["other_degrees"] = _means(angles)
+        line |= {
             "learning_rate": rate,
             "seconds": round(seconds, 3),
-            "images_per_second": round(len(labels) / seconds, 1),
+            "images_per_second": round(seen / seconds, 1),
         }
+        better = validator is None
+        if validator is not None and epoch in validated:
+            line["validation"] = validator.measure(used)
+            score = line["validation"].get(config.best_by, line["validation"]["map"])
+            better = progress.best is None or score > progress.best
+            progress.best = score if better else progress.best
+            progress.waited = 0 if better else progress.waited + 1
+            line["kept"] = better
+        progress.epoch = epoch
         history.append(line)
-        run.save_embeddings(epoch, kept)
         run.write_metrics(history)
-        run.save_model(network.state_dict(), loss.state_dict())
-        save_checkpoint(checkpoints, epoch, network, loss, optimizer)
+        if better:
+            run.save_model(used.state_dict(), kept_state(loss, config))
+        save_checkpoint(checkpoints, state)
         watcher.epoch_ended(line)
     return run
 
 
-def build_optimizer(config: RunConfig, network: nn.Module, loss: Loss) -> Optimizer:
-    """One optimizer over network and loss; weight decay on matrices and kernels only."""
-    parameters = [*network.parameters(), *loss.parameters()]
-    groups = [
-        {"params": [p for p in parameters if p.ndim >= 2], "weight_decay": config.weight_decay},
-        {"params": [p for p in parameters if p.ndim < 2], "weight_decay": 0.0},
-    ]
-    if config.optimizer == "adamw":
-        return AdamW(groups, lr=config.learning_rate)
-    return SGD(groups, lr=config.learning_rate, momentum=config.momentum)
+def _warming(config: RunConfig, steps: int) -> RunConfig:
+    """With the margin's warm-up in steps, where the loss has one and no other was asked for."""
+    options = loss_options(config.loss, **config.options)
+    if "warmup" not in options or "warmup" in config.options:
+        return config
+    return config.replace(
+        options={**config.options, "warmup": round(config.margin_warm_up * steps)}
+    )
 
 
-def _accuracies(loss: Loss, kept: dict[str, Tensor], labels: dict[str, Tensor]) -> dict[str, float]:
+def _framed(config: RunConfig) -> set[int]:
+    """The epochs whose embeddings are kept, for films: evenly chosen, the last among them."""
+    count = min(config.frames, config.epochs)
+    return {round(config.epochs * (place + 1) / count) for place in range(count)}
+
+
+def _waited_enough(config: RunConfig, waited: int) -> bool:
+    return 0 < config.patience <= waited
+
+
+def _means(angles: list[tuple[float, float]]) -> tuple[float, float]:
+    target, other = zip(*angles, strict=True)
+    return round(sum(target) / len(target), 2), round(sum(other) / len(other), 2)
+
+
+class _Speed:
+    """Images per second over the last second or so."""
+
+    def __init__(self) -> None:
+        self._since, self._seen, self._rate = time.perf_counter(), 0, 0.0
+
+    def after(self, images: int) -> float:
+        """So many more are done."""
+        self._seen += images
+        passed = time.perf_counter() - self._since
+        if passed > 1 or not self._rate:
+            self._rate = self._seen / max(passed, 1e-9)
+            if passed > 1:
+                self._since, self._seen = time.perf_counter(), 0
+        return self._rate
+
+
+def _accuracies(
+    loss: Loss, kept: dict[str, Tensor], labels: dict[str, Tensor], *, tested: bool
+) -> dict[str, float]:
     """Share of the kept training and test samples that the classifier names rightly."""
     if not loss.classifies:
         return {}
@@ -176,6 +233,6 @@ def _accuracies(loss: Loss, kept: dict[str, Tensor], labels: dict[str, Tensor]) 
         return {
             f"{part}_accuracy": (loss.logits(kept[part]).argmax(dim=1) == labels[part]).sum().item()
             / len(labels[part])
-            for part in ("train", "test")
+            for part in (("train", "test") if tested else ("train",))
             if part in kept
         }

@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor, nn
 
-from arcset.data import ImageSet, Selection, to_tensors
+from arcset.data import ImageSet, Samples, Selection
 from arcset.losses import Loss
 from arcset.models import embed
 
@@ -25,11 +25,11 @@ class Snapshots:
         for name, part in parts.items():
             if part is None or count == 0:
                 continue
-            images, labels = to_tensors(part, device)
-            chosen = torch.linspace(0, len(labels) - 1, min(count, len(labels)), device=device)
+            samples = Samples(part, device)
+            chosen = torch.linspace(0, len(samples) - 1, min(count, len(samples)), device=device)
             self.index[name] = chosen.round().long()
-            self.images[name] = images[self.index[name]]
-            self.labels[name] = labels[self.index[name]]
+            self.images[name] = samples.take(self.index[name])
+            self.labels[name] = samples.labels[self.index[name]]
 
     def samples(self) -> dict[str, Tensor]:
         """PART.index: places in the part; PART.labels: the classes there."""
@@ -40,11 +40,11 @@ class Snapshots:
             for part, tensor in parts.items()
         }
 
-    def take(self, network: nn.Module, loss: Loss) -> dict[str, Tensor]:
-        """The embeddings of all parts, and class centers and biases as they are now."""
+    def take(self, network: nn.Module, loss: Loss, classes: int) -> dict[str, Tensor]:
+        """The embeddings of all parts, and centers and biases of the first `classes` classes."""
         found = {name: embed(network, images) for name, images in self.images.items()}
         if loss.centers is not None:
-            found["centers"] = loss.centers
+            found["centers"] = loss.centers[:classes]
         if loss.biases is not None:
-            found["biases"] = loss.biases
+            found["biases"] = loss.biases[:classes]
         return found

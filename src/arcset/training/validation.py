@@ -1,0 +1,71 @@
+"""Open-set measures on held-out identities, between the epochs."""
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+from torch import nn
+
+from arcset.data import ImageSet, to_tensors
+from arcset.data.rows import chosen_rows
+from arcset.evaluation import retrieval, verification
+from arcset.models import embed
+
+if TYPE_CHECKING:
+    from arcset.runs import RunConfig
+
+__all__ = ["VALIDATED", "Validator", "validation_epochs"]
+
+#: What a validation measures, with what each means.
+VALIDATED = {
+    "map": "MAP@R of the validation samples among each other",
+    "recall": "share of validation samples whose nearest other one is of their identity",
+    "auc": "chance that two of one identity have a higher cosine than two of different ones",
+    "tar": "share of same pairs accepted at the threshold that accepts 0.1 % of the others",
+}
+
+_MOST = 4_000  # samples: more would take longer than they tell
+
+
+class Validator:
+    """The validation identities, at most 4,000 images of them, whole identities first to last.
+
+    Identities with a single image have no pair and are left out.
+    """
+
+    def __init__(self, images: ImageSet, device: torch.device) -> None:
+        self._images, self._labels = to_tensors(_judged(images), device)
+
+    def __len__(self) -> int:
+        return len(self._labels)
+
+    def measure(self, network: nn.Module) -> dict[str, float]:
+        """All of `VALIDATED` that the samples can tell."""
+        embeddings = embed(network, self._images).float().cpu()
+        labels = self._labels.cpu()
+        pairs, search = verification(embeddings, labels), retrieval(embeddings, labels)
+        found = {
+            "map": search.map_at_r,
+            "recall": search.recall_at[1],
+            "auc": pairs.auc,
+            "tar": pairs.tar_at_far[1e-3],
+        }
+        return {name: value for name, value in found.items() if not math.isnan(value)}
+
+
+def validation_epochs(config: "RunConfig") -> set[int]:
+    """The epochs after which there is a validation, the last always among them."""
+    every = config.validate_every or max(1, config.epochs // 20)
+    return {*range(every, config.epochs + 1, every), config.epochs}
+
+
+def _judged(images: ImageSet) -> ImageSet:
+    counts = np.bincount(images.labels, minlength=len(images.class_names))
+    several = np.flatnonzero(counts >= 2)
+    within = np.searchsorted(np.cumsum(counts[several]), _MOST, side="right")
+    kept = several[: max(2, int(within))]
+    rows = np.flatnonzero(np.isin(images.labels, kept))
+    if len(kept) < 2:
+        rows = np.arange(len(images))
+    return ImageSet(chosen_rows(images.images, rows), images.labels[rows], images.class_names)
