@@ -4,18 +4,24 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
+import pyarrow as arrow
 import pytest
+from PIL import Image
+from pyarrow import parquet
 
 from arcset.data import (
     DATASETS,
     DatasetEntry,
+    Reading,
     dataset_entry,
     dataset_names,
     download_dataset,
     load_dataset,
     locate,
+    pack,
 )
-from arcset.errors import OptionError
+from arcset.errors import DataError, OptionError
 
 NAMES = ["lfw-sample", "mnist", "mnist-sample", "omniglot", "orl"]
 
@@ -51,19 +57,89 @@ def test_unknown_names_are_met_with_the_known_ones(ask: object) -> None:
         ask("mnist_sample")
 
 
-def test_paths_are_recognized_and_declined(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    declined = f"this version reads named datasets only: {', '.join(NAMES)}"
-    with pytest.raises(OptionError, match=f"'{tmp_path}' is a path, and {declined}"):
-        load_dataset(str(tmp_path))
-    for name in ("faces.csv", "some/folder", "arrays.npz"):
-        with pytest.raises(OptionError, match=f"'{name}' is a path, which does not exist, and"):
-            load_dataset(name)
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "faces").mkdir()
-    with pytest.raises(OptionError, match=f"'faces' is a path, and {declined}"):
+def test_unknown_names_are_told_what_else_is_read() -> None:
+    with pytest.raises(
+        OptionError, match=r"omniglot, orl, or a folder, CSV, Parquet, npz or \.rec$"
+    ):
         load_dataset("faces")
-    (tmp_path / "mnist-sample").mkdir()  # a name goes before a folder that happens to share it
+
+
+def test_paths_that_do_not_exist() -> None:
+    for name in ("faces.csv", "some/folder", "arrays.npz", "./mnist", "train.rec", "/no/such"):
+        with pytest.raises(
+            OptionError, match=f"'{name}' does not exist; name a folder, .* dataset: lfw-sample, "
+        ):
+            load_dataset(name)
+
+
+@pytest.mark.parametrize("ask", [locate, download_dataset, dataset_entry])
+def test_paths_are_no_entries(ask: object, tmp_path: Path) -> None:
+    assert callable(ask)
+    with pytest.raises(OptionError, match=f"'{tmp_path}' is a path, and a named dataset is asked"):
+        ask(str(tmp_path))
+    with pytest.raises(OptionError, match="'some/folder' is a path, which does not exist, and a"):
+        ask("some/folder")
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The current folder, with pictures of two people in faces/ and, too, in mnist-sample/."""
+    for name in ("faces", "mnist-sample"):
+        for person, shade in (("anna", 10), ("ben", 200)):
+            (tmp_path / name / person).mkdir(parents=True)
+            Image.new("L", (6, 4), shade).save(tmp_path / name / person / "1.png")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def test_own_data_of_every_form(folder: Path) -> None:
+    (folder / "faces.csv").write_text("path,label\nfaces/anna/1.png,anna\nfaces/ben/1.png,ben\n")
+    table = arrow.table({"path": ["faces/anna/1.png", "faces/ben/1.png"], "label": ["anna", "ben"]})
+    parquet.write_table(table, folder / "faces.parquet")
+    pictures = np.repeat(np.array([10, 200], np.uint8), 24).reshape(2, 4, 6)
+    np.savez(folder / "faces.npz", images=pictures, labels=["anna", "ben"])
+    pack("faces", "faces.pack")
+    whole = str(folder / "faces")
+    for name in (
+        "faces",
+        "faces.csv",
+        "faces.parquet",
+        "faces.npz",
+        "faces.pack",
+        "./faces",
+        whole,
+    ):
+        dataset = load_dataset(name)
+        assert dataset.name == "faces"
+        assert dataset.class_names == ("anna", "ben")
+        np.testing.assert_array_equal(dataset.train.images, pictures)
+    assert load_dataset(Path("faces")).name == "faces"
+
+
+def test_a_reading_is_for_own_data(folder: Path) -> None:
+    reading = Reading(3, 8, 8, fit="crop", invert=True)
+    dataset = load_dataset("faces", reading=reading)
+    assert dataset.train.images.shape == (2, 8, 8, 3)
+    assert (dataset.train.images[0] == 245).all()
+    assert load_dataset("mnist-sample", reading=reading).train.images.shape == (4000, 28, 28)
+
+
+def test_progress_of_own_data(folder: Path) -> None:
+    seen: list[tuple[int, int]] = []
+    load_dataset("faces", watch=lambda done, total: seen.append((done, total)))
+    assert seen == [(2, 2)]
+
+
+def test_a_name_goes_before_a_folder_that_shares_it(folder: Path) -> None:
     assert len(load_dataset("mnist-sample").train) == 4000
+    for name in ("./mnist-sample", Path("mnist-sample"), str(folder / "mnist-sample")):
+        assert len(load_dataset(name).train) == 2
+
+
+def test_files_that_are_nothing_of_the_kind(folder: Path) -> None:
+    (folder / "notes.txt").write_text("hello")
+    with pytest.raises(DataError, match=r"notes\.txt is none of the files that are read here"):
+        load_dataset("notes.txt")
 
 
 def test_a_new_dataset_is_one_entry() -> None:

@@ -21,7 +21,9 @@ Pixels = npt.NDArray[np.uint8]
 
 LARGEST = 4096  # pixels a side that can be asked for
 EXACT = 1 << 20  # pixels up to which an image is resized in one exact step
-_FINER = 4  # how many times finer than asked for a larger image stays in its first step
+# How many times finer than needed a larger image stays in its first step: by a decoder that
+# counts the last pixels of a row and of a column as whole ones, and by exact averaging.
+_FINER_DECODED, _FINER = 8, 4
 
 _UPRIGHT = {
     2: Image.Transpose.FLIP_LEFT_RIGHT,
@@ -47,8 +49,9 @@ class Reading:
     Files of any format that PIL decodes are read: turned upright by their EXIF orientation, of
     animated ones the first frame; `arcset.data.modes.plain` says what becomes of transparency,
     palettes and more than 8 bits. Shrinking is exact area averaging, enlarging is bilinear. Images
-    of more than about a million pixels that are at least eight times finer than needed are reduced
-    by a whole factor first, to at least four times as fine.
+    of more than about a million pixels that are at least eight times finer than needed are averaged
+    by a whole factor first, to no less than four times as fine as needed, and JPEG files are
+    decoded at a half, a quarter or an eighth, to no less than eight times.
     Raises `OptionError` for other channels, sizes outside 1 … 4096 and unknown fits.
 
         >>> reading = Reading(1, 2, 2)
@@ -95,30 +98,27 @@ class Reading:
             source = _from_array(source)
         name = name or "the image"
         with opened(source, name) as image:
-            pixels = self._reduced(image, name)
-        fitted = self._fitted(pixels)
+            upright = self._upright(image, name)
+            factors = self._factors(*upright.size, _FINER)
+            pixels = np.asarray(upright.reduce(factors) if max(factors) > 1 else upright)
+        fitted = self._fitted(pixels, upright.size, factors)
         return 255 - fitted if self.invert else fitted
 
-    def _reduced(self, image: Image.Image, name: str) -> Pixels:
-        """Upright, plain, cropped if need be, and not much larger than needed."""
+    def _upright(self, image: Image.Image, name: str) -> Image.Image:
+        """Decoded, upright, plain, and cropped if need be."""
         if image.format in ("JPEG", "MPO"):  # decodes at a half, a quarter or an eighth
             turned = orientation(image) >= 5
             size = (image.height, image.width) if turned else image.size
-            factor = min(self._factors(*size))
+            factor = min(self._factors(*size, _FINER_DECODED))
             if factor > 1:
                 image.draft(None, (image.width // factor, image.height // factor))
         image.load()
         if (turn := _UPRIGHT.get(orientation(image))) is not None:
             image = image.transpose(turn)
         image = plain(image, self.channels, name)
-        if self.fit == "crop":
-            image = self._cropped(image)
-        factors = self._factors(*image.size)
-        if max(factors) > 1:
-            image = image.reduce(factors)
-        return np.asarray(image, dtype=np.uint8)
+        return self._cropped(image) if self.fit == "crop" else image
 
-    def _factors(self, width: int, height: int) -> tuple[int, int]:
+    def _factors(self, width: int, height: int, finer: int) -> tuple[int, int]:
         """By how much an image may be reduced before the exact step, across and down."""
         if width * height <= EXACT:
             return 1, 1
@@ -128,8 +128,8 @@ class Reading:
         elif self.fit == "crop":
             width, height = self._part(width, height)
         return (
-            max(1, width // (_FINER * wanted_width)),
-            max(1, height // (_FINER * wanted_height)),
+            max(1, width // (finer * wanted_width)),
+            max(1, height // (finer * wanted_height)),
         )
 
     def _inside(self, height: int, width: int) -> tuple[int, int]:
@@ -149,12 +149,15 @@ class Reading:
         left, top = (image.width - width) // 2, (image.height - height) // 2
         return image.crop((left, top, left + width, top + height))
 
-    def _fitted(self, pixels: Pixels) -> Pixels:
-        """Of the wanted shape: resized, and padded where need be."""
-        if self.fit != "pad":
-            return resized(pixels, self.height, self.width)
-        height, width = self._inside(*pixels.shape[:2])
-        inner = resized(pixels, height, width)
+    def _fitted(self, pixels: Pixels, size: tuple[int, int], factors: tuple[int, int]) -> Pixels:
+        """Of the wanted shape: resized, and padded where need be.
+
+        size, factors: width and height before, and by which the image was reduced already.
+        """
+        height, width = self.height, self.width
+        if self.fit == "pad":
+            height, width = self._inside(size[1], size[0])
+        inner = resized(pixels, height, width, blocks=factors[::-1], whole=size[::-1])
         if (height, width) == (self.height, self.width):
             return inner
         padded = np.empty(self.shape, np.uint8)

@@ -5,7 +5,6 @@ numbers are exact in float64 whatever their order, and the one division at the e
 once: the same image gives the same pixels on any machine, and a constant image stays constant.
 """
 
-import math
 from functools import lru_cache
 from typing import Any
 
@@ -17,23 +16,35 @@ __all__ = ["resized"]
 Pixels = npt.NDArray[np.uint8]
 
 
-def resized(pixels: Pixels, height: int, width: int) -> Pixels:
+def resized(
+    pixels: Pixels,
+    height: int,
+    width: int,
+    *,
+    blocks: tuple[int, int] = (1, 1),
+    whole: tuple[int, int] | None = None,
+) -> Pixels:
     """(H, W) or (H, W, C) to (height, width) or (height, width, C), half to even.
 
     An axis that shrinks is averaged: each new pixel is the mean over the old ones it covers, each
     counted by the share that is covered. An axis that grows is interpolated between the centers of
     the old pixels, and constant beyond the outermost ones.
 
+    blocks, whole: for pixels that are means over blocks of this height and width of a finer image,
+        whose height and width are `whole`, so that the last blocks may have been smaller. They
+        count by what they really cover.
+
         >>> resized(np.array([[0, 60, 120]], np.uint8), 1, 2)
         array([[ 20, 100]], dtype=uint8)
         >>> resized(np.array([[0, 100]], np.uint8), 1, 4)
         array([[  0,  25,  75, 100]], dtype=uint8)
     """
-    if pixels.shape[:2] == (height, width):
+    if pixels.shape[:2] == (height, width) and blocks == (1, 1):
         return pixels
     channels = pixels.shape[2:]
-    rows, below_rows = _weights(pixels.shape[0], height)
-    columns, below_columns = _weights(pixels.shape[1], width)
+    lengths = whole or pixels.shape[:2]
+    rows, below_rows = _weights(lengths[0], height, blocks[0])
+    columns, below_columns = _weights(lengths[1], width, blocks[1])
     sums = rows @ pixels.reshape(len(pixels), -1).astype(np.float64)  # (h, W·C)
     sums = sums.reshape(height, pixels.shape[1], *channels).swapaxes(0, 1)  # (W, h[, C])
     sums = columns @ sums.reshape(pixels.shape[1], -1)  # (w, h·C)
@@ -43,28 +54,28 @@ def resized(pixels: Pixels, height: int, width: int) -> Pixels:
 
 
 @lru_cache(maxsize=256)
-def _weights(source: int, target: int) -> tuple[Any, int]:
-    """A sparse matrix (target, source) of whole numbers, and what each of its rows sums to."""
+def _weights(length: int, target: int, block: int) -> tuple[Any, int]:
+    """A sparse matrix (target, pixels) of whole numbers, and what each of its rows sums to."""
     from scipy import sparse
 
-    if target < source:
-        at, pixel, weight, total = _overlaps(source, target)
+    if target < length:
+        at, pixel, weight, total = _overlaps(length, target, block)
     else:
-        at, pixel, weight, total = _neighbours(source, target)
-    weights = (weight.astype(np.float64), (at, pixel))
-    return sparse.coo_matrix(weights, shape=(target, source)).tocsr(), total
+        at, pixel, weight, total = _neighbours(length, target)
+    shape = (target, -(-length // block))
+    return sparse.coo_matrix((weight.astype(np.float64), (at, pixel)), shape=shape).tocsr(), total
 
 
 Index = npt.NDArray[np.int64]
 
 
-def _overlaps(source: int, target: int) -> tuple[Index, Index, Index, int]:
-    """How far old pixels reach into new ones, in the largest unit that makes it whole numbers."""
-    common = math.gcd(source, target)
-    old, new = target // common, source // common  # lengths of an old and of a new pixel
-    ends = np.union1d(np.arange(source + 1) * old, np.arange(target + 1) * new)
+def _overlaps(length: int, target: int, block: int) -> tuple[Index, Index, Index, int]:
+    """How far old pixels reach into new ones, in units of 1 / target."""
+    old = np.arange(0, length, block) * target  # where old pixels begin
+    new = np.arange(target + 1) * length  # where new ones begin, and the end of all
+    ends = np.union1d(old, new)
     starts = ends[:-1]
-    return starts // new, starts // old, np.diff(ends), new
+    return starts // length, starts // (block * target), np.diff(ends), length
 
 
 def _neighbours(source: int, target: int) -> tuple[Index, Index, Index, int]:

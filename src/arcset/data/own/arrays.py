@@ -61,9 +61,10 @@ def load_arrays(place: Path) -> Dataset:
 def _read(place: Path) -> dict[str, npt.NDArray[Any]]:
     wanted = {name for names in _NAMES.values() for name in names}
     try:
-        with np.load(place, allow_pickle=False) as content:
-            if not hasattr(content, "files"):
-                raise DataError(f"{place} holds a single array, expected an npz file of several")
+        content = np.load(place, allow_pickle=False)
+        if isinstance(content, np.ndarray):
+            raise DataError(f"{place} holds a single array, expected an npz file of several")
+        with content:
             found = {name: content[name] for name in content.files if name in wanted}
             return found or {name: np.empty(0) for name in content.files}  # for the message
     except (OSError, ValueError, EOFError, MemoryError, zipfile.BadZipFile) as error:

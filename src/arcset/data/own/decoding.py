@@ -1,5 +1,6 @@
 """Own images decoded by several threads, chunk after chunk, so that memory stays bounded."""
 
+import math
 import os
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -31,7 +32,7 @@ def decoded(
     Yields the numbers (n,) of those that could be read and their images (n, H, W) or (n, H, W, 3);
     what could not be goes to `skipped`, as path and why.
     """
-    size = min(1024, max(16, _CHUNK_BYTES // int(np.prod(reading.shape))))
+    size = min(1024, max(_threads(), _CHUNK_BYTES // math.prod(reading.shape)))
 
     def read(index: int) -> Pixels | str:
         try:

@@ -105,7 +105,7 @@ def _csv_rows(place: Path) -> Rows:
         ) as file:
             delimiter, header = _split_header(file.readline())
             path, label, split = _places(header, place)
-            for row in csv.reader(file, delimiter=delimiter):
+            for row in csv.reader(file, delimiter=delimiter, skipinitialspace=True):
                 if row:
                     row += [""] * (len(header) - len(row))
                     yield row[path], row[label], None if split is None else row[split]
@@ -126,7 +126,7 @@ def _split_header(line: str) -> tuple[str, list[str]]:
 
 
 def _cells(line: str, delimiter: str) -> list[str]:
-    return next(csv.reader([line], delimiter=delimiter), [])
+    return next(csv.reader([line], delimiter=delimiter, skipinitialspace=True), [])
 
 
 def _plain(column: str) -> str:

@@ -96,7 +96,7 @@ class _Tree:
                 name = f"{folder}/{entry.name}" if folder else entry.name
                 if entry.is_dir(follow_symlinks=False):
                     folders.append(name)
-                elif entry.is_dir():
+                elif _leads_to_folder(entry):
                     links.append(name)
                 else:
                     self._file(name, entry.name)
@@ -127,7 +127,8 @@ class _Tree:
         """What was passed over, in sentences."""
         notes = []
         if count := self.others.total():
-            kinds = [extension or "none" for extension, _ in self.others.most_common(3)]
+            usual = sorted(self.others, key=lambda extension: (-self.others[extension], extension))
+            kinds = [extension or "none" for extension in usual[:3]]
             more = " …" if len(self.others) > 3 else ""
             named = shown(", ".join(kinds))
             notes.append(
@@ -139,6 +140,13 @@ class _Tree:
                 f"{shown(self.again[0])}, and were not followed"
             )
         return notes
+
+
+def _leads_to_folder(entry: os.DirEntry[str]) -> bool:
+    try:
+        return entry.is_dir()
+    except OSError:  # a link to itself
+        return False
 
 
 def _nested(names: set[str]) -> list[str]:

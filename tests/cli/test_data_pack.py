@@ -1,0 +1,110 @@
+"""`arcset data pack`, as a user types it."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from arcset.data import load_dataset
+
+
+@pytest.fixture
+def photos(tmp_path: Path) -> Path:
+    """Two people with six pictures each, of which one is broken, and a file that is no picture."""
+    random = np.random.default_rng(0)
+    for name in ("anna", "ben"):
+        (tmp_path / "photos" / name).mkdir(parents=True)
+        for number in range(6):
+            pixels = random.integers(0, 256, (20, 30, 3), np.uint8)
+            Image.fromarray(pixels).save(tmp_path / "photos" / name / f"{number}.png")
+    (tmp_path / "photos" / "ben" / "3.png").write_bytes(b"broken")
+    (tmp_path / "photos" / "readme.txt").write_text("my photos")
+    return tmp_path / "photos"
+
+
+def test_a_pack(arcset_command, photos):
+    done = arcset_command("data", "pack", "photos", "--out", "p")
+    assert done.code == 0
+    assert done.out == ""
+    assert "p: 11 images of 2 identities, 20×30 RGB, " in done.err
+    assert "kB; 2 of the images are for testing" in done.err
+    assert "note: 1 files are no images by their extension, and were ignored: .txt" in done.err
+    assert "skipped 1:\n  ben/3.png: cannot be read as an image: cannot identify" in done.err
+    dataset = load_dataset("p")
+    assert (len(dataset.train), dataset.name) == (9, "photos")
+    assert isinstance(dataset.train.images, np.memmap)
+
+
+@pytest.mark.parametrize(
+    ("options", "shape"),
+    [
+        (["--size", "16"], (16, 16, 3)),
+        (["--size", "16x9"], (16, 9, 3)),
+        (["--size", "16X9", "--channels", "1"], (16, 9)),
+        (["--fit", "crop"], (20, 30, 3)),
+    ],
+)
+def test_shapes(arcset_command, photos, options, shape):
+    done = arcset_command("data", "pack", "photos", "--out", "p", "--json", *options)
+    assert done.code == 0
+    found = json.loads(done.out)
+    assert (found["images"], found["identities"], found["training"]) == (11, 2, 9)
+    assert found["skipped"] == [["ben/3.png", found["skipped"][0][1]]]
+    assert found["bytes"] == sum(file.stat().st_size for file in Path("p").iterdir())
+    dataset = load_dataset("p")
+    assert dataset.train.images.shape[1:] == shape
+    assert dataset.fit == found["reading"]["fit"] == ("crop" if "--fit" in options else "pad")
+
+
+def test_many_skipped_files_are_counted(arcset_command, photos):
+    for number in range(100):
+        (photos / "anna" / f"b{number:02}.jpg").write_bytes(b"broken")
+    done = arcset_command("data", "pack", "photos", "--out", "p")
+    assert "skipped 101:\n  anna/b00.jpg: " in done.err
+    assert "… and 96 more; all are in p/pack.json" in done.err
+    assert len(done.err.splitlines()) < 12
+
+
+def test_tables_with_splits(arcset_command, photos):
+    lines = ["path;label;split", "anna/0.png;anna;train", "ben/0.png;ben;val", "ben/1.png;x;test"]
+    (photos / "t.csv").write_text("\n".join(lines))
+    done = arcset_command("data", "pack", "photos/t.csv", "--out", "p")
+    assert done.code == 0
+    assert "kept apart for validation: 1 identities\nkept apart for test: 1" in done.err
+
+
+def test_force(arcset_command, photos):
+    words = ["data", "pack", "photos", "--out", "p"]
+    assert arcset_command(*words).code == 0
+    again = arcset_command(*words, "--size", "8")
+    assert again.code == 2
+    assert "p is there already; replace it with --force" in again.err
+    assert arcset_command(*words, "--size", "8", "--force").code == 0
+    assert load_dataset("p").train.images.shape[1:] == (8, 8, 3)
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["nowhere"], "nowhere does not exist; name a folder, CSV"),
+        (["photos/anna"], "photos/anna holds only one identity, '.', and at least two are needed"),
+        (["photos", "--size", "big"], "--size big: write one number, as 112, or two, as 112x96"),
+        (["photos", "--size", "0"], "1 to 4096 pixels a side, not 0×0"),
+        (["photos", "--channels", "2"], "1 or 3 channels, not 2"),
+        (["photos", "--fit", "zoom"], "fit 'zoom' is unknown, expected one of: pad, crop, stretch"),
+    ],
+)
+def test_mistakes(arcset_command, photos, tmp_path, words, message):
+    done = arcset_command("data", "pack", *words, "--out", "p")
+    assert done.code == 2
+    assert message in done.err.splitlines()[-1]
+    assert "Traceback" not in done.err
+    assert {file.name for file in tmp_path.iterdir()} == {"photos"}
+
+
+def test_help_has_an_example(arcset_command):
+    done = arcset_command("data", "pack", "--help")
+    assert done.code == 0
+    assert "Example: arcset data pack photos --out faces.pack --size 112" in done.out

@@ -1,0 +1,145 @@
+"""Arrays of pictures and of anything else."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from arcset.data import Dataset, Reading, load_own
+from arcset.data.own.arrays import load_arrays
+from arcset.errors import DataError
+
+NAMES = np.array(["b", "a"] * 6)
+PICTURES = np.random.default_rng(0).integers(0, 256, (12, 5, 4, 3), np.uint8)
+
+
+def saved(path: Path, **arrays: Any) -> Path:
+    np.savez(path, **arrays)
+    return path
+
+
+def whole(dataset: Dataset) -> np.ndarray:
+    parts = [part for part in (dataset.train, dataset.test) if part is not None]
+    return np.concatenate([np.asarray(part.images) for part in parts])
+
+
+@pytest.mark.parametrize("images", ["images", "X", "x", "features", "embeddings"])
+@pytest.mark.parametrize("labels", ["labels", "y", "targets"])
+def test_names_that_others_use(tmp_path: Path, images: str, labels: str) -> None:
+    dataset = load_arrays(saved(tmp_path / "set.npz", **{images: PICTURES, labels: NAMES}))
+    assert (dataset.name, dataset.licence, dataset.held_out) == ("set", "unknown", "all")
+    assert dataset.class_names == ("a", "b")
+    assert dataset.test is not None
+    assert (len(dataset.train), len(dataset.test)) == (10, 2)  # a fifth of six, twice
+    assert dataset.train.paths is None
+    given = {picture.tobytes(): name for picture, name in zip(PICTURES, NAMES, strict=True)}
+    for part in (dataset.train, dataset.test):
+        for picture, label in zip(part.images, part.labels, strict=True):
+            assert given.pop(picture.tobytes()) == dataset.class_names[label]
+    assert not given
+
+
+@pytest.mark.parametrize(
+    ("shape", "dtype", "kept", "kind"),
+    [
+        ((12, 5, 4), np.uint8, (5, 4), np.uint8),
+        ((12, 5, 4, 1), np.uint8, (5, 4), np.uint8),
+        ((12, 5, 4, 3), np.uint8, (5, 4, 3), np.uint8),
+        ((12, 7), np.uint8, (7,), np.float32),
+        ((12, 7), np.float64, (7,), np.float32),
+        ((12, 7), np.int16, (7,), np.float32),
+        ((12, 7), np.bool_, (7,), np.float32),
+        ((12, 5, 4), np.float16, (5, 4), np.float32),
+        ((12, 5, 4, 6), np.float32, (5, 4, 6), np.float32),
+        ((12, 2, 3, 2, 2), np.float32, (24,), np.float32),
+    ],
+)
+def test_shapes(
+    tmp_path: Path, shape: tuple[int, ...], dtype: type, kept: tuple[int, ...], kind: type
+) -> None:
+    images = np.random.default_rng(1).integers(0, 2, shape).astype(dtype)
+    dataset = load_own(saved(tmp_path / "set.npz", X=images, y=np.arange(12) % 3))
+    assert dataset.train.images.shape[1:] == kept
+    assert dataset.train.images.dtype == kind
+    assert dataset.class_names == ("0", "1", "2")
+    np.testing.assert_array_equal(
+        np.sort(whole(dataset).reshape(12, -1), axis=0),
+        np.sort(images.reshape(12, -1), axis=0),
+    )
+
+
+def test_paths_and_splits(tmp_path: Path) -> None:
+    names = ["a", "a", "b", "b", "c", "d"]
+    split = ["train", "val", "train", "test", "dev", "test"]
+    paths = [f"p{i}" for i in range(6)]
+    features = np.arange(12, dtype=np.float32).reshape(6, 2)
+    dataset = load_own(
+        saved(tmp_path / "s.npz", features=features, labels=names, split=split, paths=paths)
+    )
+    assert dataset.apart == {"validation": ("c",), "test": ("d",)}
+    assert dataset.train.paths == ("p0", "p2", "p4", "p5")
+    assert dataset.test is not None
+    assert dataset.test.paths == ("p1", "p3")
+    assert dataset.test.images[0].tolist() == [2, 3]
+
+
+def test_labels_of_any_kind(tmp_path: Path) -> None:
+    for labels in (np.array([3, 3, 10]), np.array([3.0, 3, 10]), np.array([b"3", b"3", b"10"])):
+        dataset = load_own(saved(tmp_path / "s.npz", X=np.eye(3), y=labels))
+        assert dataset.class_names == ("10", "3")  # sorted as text, like everybody's
+        assert dataset.train.labels.tolist() == [1, 1, 0]
+
+
+def test_a_reading_reshapes_pictures_and_leaves_features(tmp_path: Path) -> None:
+    place = saved(tmp_path / "s.npz", images=PICTURES, labels=NAMES)
+    reading = Reading(1, 3, 3, fit="stretch", invert=True)
+    dataset = load_own(place, reading=reading)
+    plain = load_own(place)
+    assert (dataset.fit, dataset.invert) == ("stretch", True)
+    assert dataset.train.images.shape == (10, 3, 3)
+    for image, picture in zip(whole(dataset), whole(plain), strict=True):
+        np.testing.assert_array_equal(image, reading.read(picture))
+    same = load_own(place, reading=Reading(3, 5, 4))
+    np.testing.assert_array_equal(whole(same), whole(plain))
+    features = load_own(saved(tmp_path / "f.npz", X=np.eye(12), y=NAMES), reading=reading)
+    assert features.train.images.shape == (10, 12)
+
+
+@pytest.mark.parametrize(
+    ("arrays", "words"),
+    [
+        ({"X": np.eye(3)}, "holds X, expected labels under one of the names labels, label"),
+        ({"a": np.eye(3), "b": NAMES}, "holds a, b, expected images under one of the names images"),
+        ({"X": np.eye(3), "y": np.arange(4)}, r"labels have shape \(4,\) .* each of 3 samples"),
+        ({"X": np.eye(3), "y": [0.5, 1, 2]}, "labels are floats that are no whole numbers"),
+        ({"X": np.eye(3), "y": ["a", "", "b"]}, "has no label for sample 1"),
+        ({"X": np.eye(3), "y": [1, 1, 1]}, "holds only one identity, '1'"),
+        ({"X": np.arange(3), "y": [1, 2, 3]}, r"images have shape \(3,\)"),
+        ({"X": np.zeros((3, 0)), "y": [1, 2, 3]}, r"images have shape \(3, 0\)"),
+        ({"X": np.eye(3) * 1j, "y": [1, 2, 3]}, "type complex128, expected numbers"),
+        ({"X": [[1.0], [np.nan], [np.inf]], "y": [1, 2, 3]}, "2 of 3 samples hold .* number 1"),
+        ({"X": [[1.0], [1e300], [2.0]], "y": [1, 2, 3]}, "1 of 3 samples .* in float32"),
+        ({"X": np.eye(2), "y": [1, 2], "split": ["train", "x"]}, "split 'x', expected one of"),
+        ({"X": np.array([[None], [{}]]), "y": [1, 2]}, "not a readable npz file: Object arrays"),
+    ],
+)
+def test_what_is_refused(tmp_path: Path, arrays: dict[str, Any], words: str) -> None:
+    place = saved(tmp_path / "s.npz", **arrays)
+    with pytest.raises(DataError, match=words) as raised:
+        load_own(place)
+    assert str(raised.value).startswith(str(place))
+    assert "\n" not in str(raised.value)
+
+
+def test_files_that_are_none(tmp_path: Path) -> None:
+    place = saved(tmp_path / "s.npz", X=PICTURES, y=NAMES)
+    place.write_bytes(place.read_bytes()[:-50])
+    with pytest.raises(DataError, match="is not a readable npz file"):
+        load_own(place)
+    np.save(tmp_path / "single.npy", np.eye(3))
+    (tmp_path / "single.npy").rename(tmp_path / "single.npz")
+    with pytest.raises(DataError, match="holds a single array"):
+        load_own(tmp_path / "single.npz")
+    with pytest.raises(DataError, match="does not exist"):
+        load_own(tmp_path / "none.npz")

@@ -1,0 +1,228 @@
+"""Own data as a dataset: shapes that are chosen, files that are broken, memory that is bounded."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from arcset.data import Dataset, Reading, load_own
+from arcset.data.own import assembly
+from arcset.errors import DataError, OptionError
+
+Draw = Callable[..., Path]
+
+
+def rows(dataset: Dataset) -> dict[str, tuple[str, bool, bytes]]:
+    """Path → identity, whether it is for testing, pixels."""
+    found = {}
+    for testing, part in ((False, dataset.train), (True, dataset.test)):
+        if part is None:
+            continue
+        assert part.paths is not None
+        for path, label, image in zip(part.paths, part.labels, part.images, strict=True):
+            found[path] = (part.class_names[label], testing, image.tobytes())
+    return found
+
+
+def test_a_folder_tree(photos: Path) -> None:
+    dataset = load_own(photos)
+    assert (dataset.name, dataset.licence, dataset.held_out) == ("photos", "unknown", "all")
+    assert dataset.class_names == ("anna", "ben", "carl")
+    assert dataset.train.images.shape == (11, 6, 5)
+    assert dataset.test is not None
+    assert dataset.class_names[dataset.test.labels[0]] == "anna"
+    assert (dataset.apart, dataset.skipped, dataset.fit, dataset.invert) == ({}, (), "pad", False)
+    found = rows(dataset)
+    assert len(found) == 13
+    assert sorted(name for name, testing, _ in found.values() if testing) == ["anna", "ben"]
+    for path, (name, _, pixels) in found.items():
+        assert path.startswith(f"{name}/")
+        assert pixels == np.asarray(Image.open(photos / path)).tobytes()
+
+
+def test_parts_are_slices_of_one_array(photos: Path) -> None:
+    dataset = load_own(photos)
+    assert dataset.test is not None
+    whole = dataset.train.images.base
+    assert whole is not None
+    assert np.shares_memory(dataset.train.images, whole)
+    assert np.shares_memory(dataset.test.images, whole)
+
+
+class TestShape:
+    def test_one_size_up_to_128_is_kept(self, tmp_path: Path, draw: Draw) -> None:
+        for name in "ab":
+            draw(tmp_path / name / "1.png", (128, 40))
+        assert load_own(tmp_path).train.images.shape == (2, 128, 40)
+
+    def test_larger_ones_become_a_square_of_112(self, tmp_path: Path, draw: Draw) -> None:
+        for name in "ab":
+            draw(tmp_path / name / "1.png", (129, 40), colour=True)
+        assert load_own(tmp_path).train.images.shape == (2, 112, 112, 3)
+
+    def test_different_ones_become_a_square_that_enlarges_nothing(
+        self, tmp_path: Path, draw: Draw
+    ) -> None:
+        draw(tmp_path / "a" / "1.png", (20, 31))
+        draw(tmp_path / "b" / "1.png", (24, 9))
+        assert load_own(tmp_path).train.images.shape == (2, 31, 31)
+        draw(tmp_path / "b" / "2.png", (24, 500))
+        assert load_own(tmp_path).train.images.shape == (3, 112, 112)
+
+    def test_one_coloured_image_makes_all_coloured(self, tmp_path: Path, draw: Draw) -> None:
+        draw(tmp_path / "a" / "1.png")
+        draw(tmp_path / "b" / "1.png", colour=True)
+        assert load_own(tmp_path).train.images.shape == (2, 6, 5, 3)
+        assert load_own(tmp_path, channels=1).train.images.shape == (2, 6, 5)
+
+    def test_a_photo_held_upright_counts_as_it_is_seen(self, tmp_path: Path) -> None:
+        exif = Image.Exif()
+        exif[0x0112] = 6
+        for name, image in (("a", Image.new("L", (30, 20))), ("b", Image.new("L", (20, 30)))):
+            (tmp_path / name).mkdir()
+            options = {"exif": exif} if name == "a" else {}
+            image.save(tmp_path / name / "1.jpg", **options)
+        assert load_own(tmp_path).train.images.shape == (2, 30, 20)
+
+    def test_what_is_asked_for(self, photos: Path) -> None:
+        assert load_own(photos, size=9).train.images.shape[1:] == (9, 9)
+        assert load_own(photos, size=(8, 7), channels=3).train.images.shape[1:] == (8, 7, 3)
+        reading = Reading(1, 3, 4, fit="crop", invert=True)
+        dataset = load_own(photos, reading=reading, size=50, channels=3, fit="pad")
+        assert dataset.train.images.shape[1:] == (3, 4)
+        assert (dataset.fit, dataset.invert) == ("crop", True)
+        assert dataset.train.paths is not None
+        np.testing.assert_array_equal(
+            dataset.train.images[0], reading.read(photos / dataset.train.paths[0])
+        )
+        with pytest.raises(OptionError, match="fit 'zoom' is unknown"):
+            load_own(photos, fit="zoom")
+        with pytest.raises(OptionError, match="1 or 3 channels, not 2"):
+            load_own(photos, channels=2)
+
+
+class TestBroken:
+    def test_five_percent_of_the_files(self, tmp_path: Path, draw: Draw) -> None:
+        place = tmp_path / "many"
+        files = [draw(place / f"{i % 10}" / f"{i}.png", colour=True) for i in range(100)]
+        whole = files[11].read_bytes()
+        broken = {
+            files[7]: b"",
+            files[18]: b"no image at all",
+            files[29]: whole[:-30],
+            files[53]: whole[: len(whole) // 2],
+            files[64]: b"\xff\xd8\xff\xe0" + bytes(40),
+        }
+        for file, content in broken.items():
+            file.write_bytes(content)
+        dataset = load_own(place)
+        found = rows(dataset)
+        assert len(found) == 95
+        assert {path for path, _ in dataset.skipped} == {
+            file.relative_to(place).as_posix() for file in broken
+        }
+        why = dict(dataset.skipped)
+        assert why["7/7.png"] == "is empty"
+        assert why["8/18.png"] == "cannot be read as an image: cannot identify image file"
+        assert all("\n" not in text and str(place) not in text for text in why.values())
+
+    def test_an_identity_without_a_readable_image_disappears(self, photos: Path) -> None:
+        for file in (photos / "carl").iterdir():
+            file.write_bytes(b"broken")
+        dataset = load_own(photos)
+        assert dataset.class_names == ("anna", "ben")
+        assert len(dataset.skipped) == 3
+        assert dataset.skipped[-1] == ("carl", "is left out: none of its 2 images can be read")
+
+    def test_one_image_remains_for_training(self, photos: Path) -> None:
+        testing = {path: test for path, (_, test, _) in rows(load_own(photos)).items()}
+        for path, test in testing.items():
+            if path.startswith("ben/") and not test:
+                (photos / path).write_bytes(b"broken")
+        found = rows(load_own(photos))
+        [(path, (_, test, pixels))] = [item for item in found.items() if item[1][0] == "ben"]
+        assert testing[path]
+        assert not test
+        assert pixels == np.asarray(Image.open(photos / path)).tobytes()
+        for path, (_, test, pixels) in found.items():  # nothing else has moved
+            assert pixels == np.asarray(Image.open(photos / path)).tobytes()
+            assert test == (testing[path] and not path.startswith("ben/"))
+
+    def test_nothing_is_readable(self, photos: Path) -> None:
+        for file in photos.rglob("*.png"):
+            file.write_bytes(b"broken")
+        with pytest.raises(DataError, match=r"photos: none of the 13 images is readable: anna/0"):
+            load_own(photos)
+        with pytest.raises(DataError, match=r"photos: none of the 13 images can be read, as anna/"):
+            load_own(photos, size=8, channels=1)
+
+    def test_one_identity_is_not_enough(self, tmp_path: Path, draw: Draw) -> None:
+        draw(tmp_path / "only" / "1.png")
+        with pytest.raises(DataError, match="holds only one identity, 'only', and at least two"):
+            load_own(tmp_path)
+        draw(tmp_path / "other" / "1.png").write_bytes(b"broken")
+        with pytest.raises(DataError, match="holds only one identity, 'only', and at least two"):
+            load_own(tmp_path)
+
+
+class TestTables:
+    def test_rows_decide(self, photos: Path) -> None:
+        lines = ["path,label,split"]
+        for path, name, part in (
+            ("anna/0.png", "anna", "train"),
+            ("anna/1.png", "anna", "val"),
+            ("anna/2.png", "anna", "test"),
+            ("ben/0.png", "ben", "train"),
+            ("carl/0.png", "carl", "valid"),
+            ("carl/1.png", "dora", "test"),
+            ("carl/9.png", "dora", "test"),
+        ):
+            lines.append(f"{path},{name},{part}")
+        (photos / "faces.csv").write_text("\n".join(lines))
+        dataset = load_own(photos / "faces.csv")
+        assert dataset.name == "faces"
+        assert dataset.class_names == ("anna", "ben", "carl", "dora")
+        assert dataset.apart == {"validation": ("carl",), "test": ("dora",)}
+        testing = {path for path, (_, test, _) in rows(dataset).items() if test}
+        assert testing == {"anna/1.png", "anna/2.png"}
+        assert dataset.skipped == (("carl/9.png", "cannot be read: No such file or directory"),)
+
+    def test_who_loses_the_rows_for_training_is_apart(self, photos: Path) -> None:
+        (photos / "faces.csv").write_text(
+            "path,label,split\nanna/0.png,anna,train\nben/0.png,ben,train\ncarl/none.png,carl,train\n"
+            "carl/0.png,carl,test\ncarl/1.png,carl,test\n"
+        )
+        dataset = load_own(photos / "faces.csv")
+        assert dataset.apart == {"test": ("carl",)}
+        assert len(rows(dataset)) == 4
+
+    def test_no_test_images(self, photos: Path) -> None:
+        (photos / "faces.csv").write_text("path,label\nanna/0.png,1\nben/0.png,2\n")
+        dataset = load_own(photos / "faces.csv")
+        assert dataset.test is None
+        assert dataset.class_names == ("1", "2")
+
+
+def test_too_much_for_memory(photos: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(assembly, "MOST_MEMORY", 13 * 30)
+    assert len(load_own(photos).train) == 11
+    monkeypatch.setattr(assembly, "MOST_MEMORY", 13 * 30 - 1)
+    with pytest.raises(
+        DataError, match=r"the 13 images of .*: run `arcset data pack .*photos --out"
+    ):
+        load_own(photos)
+
+
+def test_progress(photos: Path) -> None:
+    seen: list[tuple[int, int]] = []
+    load_own(photos, watch=lambda done, total: seen.append((done, total)))
+    assert seen[-1] == (13, 13)
+
+
+def test_the_name_of_the_current_folder(photos: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(photos)
+    assert load_own(".").name == "photos"
+    monkeypatch.chdir(photos / "anna")
+    assert load_own("..").name == "photos"

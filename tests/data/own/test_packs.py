@@ -1,0 +1,271 @@
+"""Packs: equal to what they were made of, mapped and not loaded, and never half there."""
+
+import json
+import tracemalloc
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from arcset.data import Dataset, ImageSet, Pack, Reading, load_own, load_pack, pack
+from arcset.data.own import decoding, packing
+from arcset.errors import ArcsetError, DataError, OptionError
+
+Draw = Callable[..., Path]
+
+
+def assert_equal(one: Dataset, other: Dataset) -> None:
+    for field in ("name", "licence", "held_out", "apart", "fit", "invert", "skipped"):
+        assert getattr(one, field) == getattr(other, field), field
+    for part in ("train", "test"):
+        a, b = getattr(one, part), getattr(other, part)
+        assert (a is None) == (b is None)
+        if a is not None:
+            assert (a.class_names, a.paths) == (b.class_names, b.paths)
+            np.testing.assert_array_equal(a.labels, b.labels)
+            np.testing.assert_array_equal(a.images, b.images)
+
+
+def mapped(part: ImageSet) -> bool:
+    """Whether the pixels are a window into a file."""
+    array = part.images
+    while array is not None:
+        if isinstance(array, np.memmap) and array.filename is not None:
+            return True
+        array = getattr(array, "base", None)
+    return False
+
+
+@pytest.mark.parametrize("chunk", [1, 1 << 25])
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"size": 9, "channels": 3, "fit": "crop"},
+        {"reading": Reading(1, 4, 7, fit="stretch", invert=True)},
+    ],
+)
+def test_a_pack_equals_what_is_loaded(
+    photos: Path,
+    tmp_path: Path,
+    options: dict[str, object],
+    chunk: int,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(decoding, "_CHUNK_BYTES", chunk)
+    made = pack(photos, tmp_path / "p", **options)
+    dataset = load_pack(tmp_path / "p")
+    assert_equal(dataset, load_own(photos, **options))
+    assert isinstance(made, Pack)
+    assert (made.said.images, made.said.training, len(made.said.class_names)) == (13, 11, 3)
+    assert made.size == sum(file.stat().st_size for file in (tmp_path / "p").iterdir())
+    assert {file.name for file in (tmp_path / "p").iterdir()} == {
+        "images.npy",
+        "labels.npy",
+        "paths.parquet",
+        "pack.json",
+    }
+
+
+def test_broken_files_and_moved_images(photos: Path, tmp_path: Path, draw: Draw) -> None:
+    for number in range(40):
+        draw(photos / "dora" / f"{number}.png")
+    plain = load_own(photos)
+    assert plain.test is not None
+    assert plain.test.paths is not None
+    for file in photos.rglob("[ab]*/*.png"):  # anna and ben keep their test images only
+        if file.relative_to(photos).as_posix() not in plain.test.paths:
+            file.write_bytes(b"broken")
+    (photos / "carl" / "0.png").write_bytes(b"")
+    (photos / "carl" / "1.png").write_bytes(b"")
+    pack(photos, tmp_path / "p")
+    dataset = load_pack(tmp_path / "p")
+    assert_equal(dataset, load_own(photos))
+    assert dataset.class_names == ("anna", "ben", "dora")
+    assert {"anna", "ben"} <= {dataset.class_names[label] for label in dataset.train.labels}
+    assert len(dataset.skipped) == 9 + 2 + 1  # broken, empty, and carl
+
+
+def test_tables(photos: Path, tmp_path: Path) -> None:
+    (photos / "t.csv").write_text(
+        "path,label,split\nanna/0.png,a,train\nanna/1.png,a,test\nben/0.png,b,val\nno.png,c,train\n"
+    )
+    pack(photos / "t.csv", tmp_path / "p")
+    assert_equal(load_pack(tmp_path / "p"), load_own(photos / "t.csv"))
+    assert load_pack(tmp_path / "p").apart == {"validation": ("b",)}
+
+
+def test_images_stay_in_their_file(photos: Path, tmp_path: Path) -> None:
+    pack(photos, tmp_path / "p")
+    for dataset in (load_pack(tmp_path / "p"), load_own(tmp_path / "p")):
+        assert dataset.test is not None
+        for part in (dataset.train, dataset.test):
+            assert mapped(part)
+            assert not part.images.flags.writeable
+
+
+def test_another_reading_of_a_pack(photos: Path, tmp_path: Path) -> None:
+    pack(photos, tmp_path / "p", reading=Reading(1, 6, 5, invert=True))
+    stored = load_pack(tmp_path / "p")
+    same = load_own(tmp_path / "p", reading=Reading(1, 6, 5, fit="crop", invert=True))
+    assert mapped(same.train)
+    upright = load_own(tmp_path / "p", reading=Reading(1, 6, 5))
+    np.testing.assert_array_equal(upright.train.images, 255 - stored.train.images)
+    assert not upright.invert
+    small = load_own(tmp_path / "p", reading=Reading(3, 4, 4, invert=True))
+    np.testing.assert_array_equal(
+        small.train.images[0], Reading(3, 4, 4).read(np.array(stored.train.images[0]))
+    )
+
+
+class TestWriting:
+    def test_what_is_there_is_not_replaced_unasked(self, photos: Path, tmp_path: Path) -> None:
+        pack(photos, tmp_path / "p", size=4)
+        with pytest.raises(OptionError, match="p is there already; replace it with --force"):
+            pack(photos, tmp_path / "p", size=5)
+        assert load_pack(tmp_path / "p").train.images.shape[1:] == (4, 4)
+        pack(photos, tmp_path / "p", size=5, force=True)
+        assert load_pack(tmp_path / "p").train.images.shape[1:] == (5, 5)
+        assert {file.name for file in tmp_path.iterdir()} == {"p", "photos"}
+
+    def test_what_is_no_pack_is_never_replaced(self, photos: Path, tmp_path: Path) -> None:
+        (tmp_path / "notes").write_text("mine")
+        for place in (photos, tmp_path / "notes"):
+            with pytest.raises(OptionError, match="is no pack, and is not replaced"):
+                pack(photos, place, force=True)
+        assert len(list(photos.rglob("*.png"))) == 13
+
+    def test_nothing_half_written(self, photos: Path, tmp_path: Path) -> None:
+        pack(photos, tmp_path / "p", size=4)
+
+        def stop(done: int, total: int) -> None:
+            raise KeyboardInterrupt
+
+        with pytest.raises(KeyboardInterrupt):
+            pack(photos, tmp_path / "p", size=5, force=True, watch=stop)
+        for file in photos.rglob("*.png"):
+            file.write_bytes(b"broken")
+        with pytest.raises(DataError, match="none of the 13 images"):
+            pack(photos, tmp_path / "new", size=4, channels=1)
+        assert {file.name for file in tmp_path.iterdir()} == {"p", "photos"}
+        assert load_pack(tmp_path / "p").train.images.shape[1:] == (4, 4)
+
+    def test_the_old_pack_returns_where_the_new_one_cannot_come(
+        self, photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        pack(photos, tmp_path / "p", size=4)
+        rename = Path.rename
+
+        def refuse(path: Path, target: Path) -> Path:
+            if path.suffix == ".part":
+                raise OSError("no")
+            return rename(path, target)
+
+        monkeypatch.setattr(Path, "rename", refuse)
+        with pytest.raises(OSError, match="no"):
+            pack(photos, tmp_path / "p", size=5, force=True)
+        assert load_pack(tmp_path / "p").train.images.shape[1:] == (4, 4)
+
+    def test_arrays_and_packs_need_none(self, photos: Path, tmp_path: Path) -> None:
+        pack(photos, tmp_path / "p")
+        for place in (tmp_path / "p", tmp_path / "x.npz"):
+            with pytest.raises(OptionError, match="holds arrays already"):
+                pack(place, tmp_path / "q")
+
+    def test_a_full_disk_is_noticed_before(
+        self, photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        free = packing.shutil.disk_usage(tmp_path)._replace(free=389)
+        monkeypatch.setattr(packing.shutil, "disk_usage", lambda _: free)
+        with pytest.raises(DataError, match=r"the pack would take .* GiB, and .* left"):
+            pack(photos, tmp_path / "p")
+        assert not (tmp_path / "p").exists()
+
+
+def cut(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[:-1])
+
+
+def lengthen(path: Path) -> None:
+    path.write_bytes(path.read_bytes() + b"\0")
+
+
+def flip(path: Path) -> None:
+    content = bytearray(path.read_bytes())
+    content[-1] ^= 1
+    path.write_bytes(bytes(content))
+
+
+class TestDamage:
+    @pytest.mark.parametrize(
+        ("file", "harm"),
+        [
+            *((file, harm) for file in ("labels.npy", "paths.parquet") for harm in (cut, flip)),
+            ("images.npy", cut),
+            ("images.npy", lengthen),
+            ("pack.json", cut),
+            *((file, Path.unlink) for file in ("images.npy", "labels.npy", "paths.parquet")),
+        ],
+    )
+    def test_files(
+        self, photos: Path, tmp_path: Path, file: str, harm: Callable[[Path], object]
+    ) -> None:
+        place = tmp_path / "p"
+        pack(photos, place)
+        harm(place / file)
+        with pytest.raises(DataError, match=r"p is no complete pack: .*; make it anew") as raised:
+            load_pack(place)
+        assert "\n" not in str(raised.value)
+
+    @pytest.mark.parametrize(
+        "change",
+        [
+            {"version": 2},
+            {"training": 0},
+            {"training": 14},
+            {"images": 12},
+            {"class_names": ["anna"]},
+            {"class_names": "anna"},
+            {"reading": {"channels": 3, "height": 6, "width": 5}},
+            {"reading": {"channels": 7, "height": 6, "width": 5}},
+            {"sha256": {}},
+            {"extra": 1},
+        ],
+    )
+    def test_what_it_says(self, photos: Path, tmp_path: Path, change: dict[str, object]) -> None:
+        place = tmp_path / "p"
+        pack(photos, place)
+        said = json.loads((place / "pack.json").read_text())
+        (place / "pack.json").write_text(json.dumps({**said, **change}))
+        with pytest.raises(DataError, match="p is no complete pack"):
+            load_pack(place)
+
+    def test_what_is_none(self, photos: Path, tmp_path: Path) -> None:
+        pack(photos, tmp_path / "p")
+        (tmp_path / "p" / "pack.json").unlink()
+        with pytest.raises(DataError, match=r"is no pack: it holds no pack\.json"):
+            load_pack(tmp_path / "p")
+        with pytest.raises(ArcsetError, match="holds no image"):
+            load_own(tmp_path / "p")
+
+
+def test_packing_does_not_hold_the_images(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(decoding, "_CHUNK_BYTES", 1 << 20)
+    side, count = 512, 200
+    Image.new("L", (side, side), 80).save(tmp_path / "one.png")
+    rows = [f"one.png,{'ab'[number % 2]}" for number in range(count)]
+    (tmp_path / "t.csv").write_text("\n".join(["path,label", *rows]))
+    pack(tmp_path / "t.csv", tmp_path / "first", size=8)  # imports what it needs
+    tracemalloc.start()
+    try:
+        pack(tmp_path / "t.csv", tmp_path / "p", size=side)
+        packed = tracemalloc.get_traced_memory()[1]
+        tracemalloc.reset_peak()
+        load_own(tmp_path / "t.csv", size=side)
+        loaded = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert loaded > side * side * count  # what a pack saves, so that the measure is worth something
+    assert packed < 10 << 20

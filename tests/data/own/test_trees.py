@@ -1,0 +1,129 @@
+"""Folder trees as people really have them."""
+
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from arcset.data.own.trees import TreeListing
+from arcset.errors import DataError
+
+Draw = Callable[..., Path]
+
+
+def test_a_folder_per_identity(photos: Path) -> None:
+    found = TreeListing(photos)
+    assert len(found) == 13
+    assert found.names == ["anna"] * 6 + ["ben"] * 5 + ["carl"] * 2
+    assert found.paths[:2] == ["anna/0.png", "anna/1.png"]
+    assert found.content(0) == (photos / "anna" / "0.png").read_bytes()
+    assert (found.parts, found.skipped, found.notes) == (None, [], [])
+
+
+def test_deep_folders_are_named_by_their_paths(tmp_path: Path, draw: Draw) -> None:
+    draw(tmp_path / "Greek" / "character01" / "a.png")
+    draw(tmp_path / "Greek" / "character02" / "a.png")
+    draw(tmp_path / "Latin" / "character01" / "a.png")
+    found = TreeListing(tmp_path)
+    assert found.names == ["Greek/character01", "Greek/character02", "Latin/character01"]
+    assert found.notes == []
+
+
+def test_folders_within_the_folder_of_an_identity(tmp_path: Path, draw: Draw) -> None:
+    draw(tmp_path / "a" / "1.png")
+    draw(tmp_path / "a" / "b" / "1.png")
+    found = TreeListing(tmp_path)
+    assert found.names == ["a", "a/b"]
+    assert found.notes == [
+        "1 identities lie within the folder of another, as a/b in a: "
+        "each folder that holds images is one"
+    ]
+
+
+def test_images_in_the_root(tmp_path: Path, draw: Draw) -> None:
+    draw(tmp_path / "1.png")
+    draw(tmp_path / "2.png")
+    found = TreeListing(tmp_path)
+    assert (found.names, found.paths) == ([".", "."], ["1.png", "2.png"])
+    draw(tmp_path / "anna" / "1.png")
+    found = TreeListing(tmp_path)
+    assert found.names == ["anna"]
+    why = "lies in no sub-folder, so that nobody knows whose image it is"
+    assert found.skipped == [("1.png", why), ("2.png", why)]
+
+
+def test_what_is_passed_over(photos: Path, draw: Draw) -> None:
+    draw(photos / ".thumbnails" / "anna" / "0.png")
+    draw(photos / "anna" / ".hidden.png")
+    for name in ("notes.txt", "more.TXT", "Makefile", "scan.eps"):
+        (photos / "anna" / name).write_text("x")
+    (photos / "empty").mkdir()
+    found = TreeListing(photos)
+    assert len(found) == 13
+    assert found.notes == [
+        "4 files are no images by their extension, and were ignored: .txt, none, .eps"
+    ]
+
+
+@pytest.mark.parametrize("name", ["a.PNG", "b.JpG", "c.jpeg", "d.bmp", "e.webp", "f.tiff", "g.pgm"])
+def test_extensions_of_any_case(tmp_path: Path, draw: Draw, name: str) -> None:
+    draw(tmp_path / "x" / name)
+    assert TreeListing(tmp_path).paths == [f"x/{name}"]
+
+
+def test_no_image(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="holds no image; put the images of each identity into"):
+        TreeListing(tmp_path)
+    (tmp_path / "a").mkdir()
+    (tmp_path / "a" / "b.txt").write_text("x")
+    with pytest.raises(DataError, match="of its own \\(1 files that are no images were found\\)"):
+        TreeListing(tmp_path)
+
+
+def test_links(photos: Path, tmp_path: Path, draw: Draw) -> None:
+    draw(tmp_path / "elsewhere" / "0.png")
+    (photos / "anna" / "up").symlink_to(photos, target_is_directory=True)
+    (photos / "self").symlink_to("self")
+    (photos / "also-ben").symlink_to(photos / "ben", target_is_directory=True)
+    (photos / "dora").symlink_to(tmp_path / "elsewhere", target_is_directory=True)
+    (photos / "carl" / "link.png").symlink_to(photos / "anna" / "0.png")
+    (photos / "carl" / "gone.png").symlink_to(photos / "nobody.png")
+    found = TreeListing(photos)
+    assert sorted(set(found.names)) == ["anna", "ben", "carl", "dora"]
+    assert found.names.count("ben") == 5  # by its own name, not by that of the link
+    assert "2 links lead to folders that are listed already, as also-ben" in found.notes[-1]
+    assert found.content(found.paths.index("carl/link.png")) == found.content(0)
+    with pytest.raises(DataError, match=r"carl/gone\.png cannot be read: No such file"):
+        found.content(found.paths.index("carl/gone.png"))
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="names are Unicode on this system")
+def test_names_that_are_no_unicode(tmp_path: Path, draw: Draw) -> None:
+    folder = os.fsdecode(os.fsencode(tmp_path) + b"/caf\xe9")
+    draw(Path(folder) / "1.png")
+    draw(tmp_path / "Zoë" / "1.png")
+    found = TreeListing(tmp_path)
+    assert found.names == ["Zoë", "caf\\xe9"]
+    assert found.paths == ["Zoë/1.png", "caf\\xe9/1.png"]
+    "".join(found.paths).encode()  # valid Unicode, whatever it is written to
+    assert found.content(1) == (Path(folder) / "1.png").read_bytes()
+
+
+@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() == 0, reason="root reads everything")
+def test_folders_that_cannot_be_read(photos: Path) -> None:
+    (photos / "carl").chmod(0)
+    try:
+        found = TreeListing(photos)
+    finally:
+        (photos / "carl").chmod(0o755)
+    assert len(found) == 11
+    assert found.skipped == [("carl", "cannot be read: Permission denied")]
+
+
+def test_the_order_does_not_depend_on_the_file_system(tmp_path: Path, draw: Draw) -> None:
+    names = [f"{letter}/{number}.png" for letter in "dbac" for number in (3, 1, 2, 10)]
+    for name in names:
+        draw(tmp_path / name)
+    assert TreeListing(tmp_path).paths == sorted(names)
