@@ -1,5 +1,6 @@
 """Packs: equal to what they were made of, mapped and not loaded, and never half there."""
 
+import io
 import json
 import tracemalloc
 from collections.abc import Callable
@@ -12,6 +13,7 @@ from PIL import Image
 from arcset.data import Dataset, ImageSet, Pack, Reading, load_own, load_pack, pack
 from arcset.data.own import decoding, packing
 from arcset.errors import ArcsetError, DataError, OptionError
+from support.recordio import insightface_records, write_records
 
 Draw = Callable[..., Path]
 
@@ -95,6 +97,29 @@ def test_tables(photos: Path, tmp_path: Path) -> None:
     pack(photos / "t.csv", tmp_path / "p")
     assert_equal(load_pack(tmp_path / "p"), load_own(photos / "t.csv"))
     assert load_pack(tmp_path / "p").apart == {"validation": ("b",)}
+
+
+def test_records(tmp_path: Path) -> None:
+    images = []
+    for number in range(12):
+        file = io.BytesIO()
+        Image.new("RGB", (8, 8), (20 * number, 0, 0)).save(file, "PNG")
+        images.append((number % 2, file.getvalue() if number != 7 else b"broken"))
+    (tmp_path / "faces").mkdir()
+    write_records(tmp_path / "faces" / "train.rec", insightface_records(images))
+    dataset = load_own(tmp_path / "faces")
+    assert (dataset.name, dataset.class_names) == ("faces", ("0", "1"))
+    assert dataset.train.images.shape[1:] == (8, 8, 3)
+    assert dataset.train.paths is not None
+    for path, label, image in zip(
+        dataset.train.paths, dataset.train.labels, dataset.train.images, strict=True
+    ):
+        number = int(path.removeprefix("train.rec#")) - 1
+        assert (label, image[0, 0, 0]) == (number % 2, 20 * number)
+    [(path, why)] = dataset.skipped
+    assert (path, why) == ("train.rec#8", "cannot be read as an image: cannot identify image file")
+    pack(tmp_path / "faces", tmp_path / "p")
+    assert_equal(load_pack(tmp_path / "p"), dataset)
 
 
 def test_images_stay_in_their_file(photos: Path, tmp_path: Path) -> None:
