@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 from arcset.data import Selection, as_float
 from arcset.data.augment import class_transforms
-from arcset.errors import RunError
+from arcset.errors import OptionError, RunError
 from arcset.losses import Loss, build_loss
 from arcset.networks import build_network
 from arcset.runs import Run, RunConfig
@@ -40,7 +40,12 @@ def build_model(config: RunConfig, *, training: bool = False) -> tuple[nn.Module
     classes = len(config.class_names)
     if training:
         transforms = class_transforms(config.new_classes)
-        transforms.check(config.shape)
+        if transforms.count > 1:
+            if len(config.shape) != 3:
+                raise OptionError(
+                    f"new_classes={config.new_classes!r} is for images only"
+                )
+            transforms.check(config.shape)
         classes *= transforms.count
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(config.seed)

@@ -20,6 +20,8 @@ VERBS = [
     "data list",
     "data download",
     "data split",
+    "data check",
+    "data pack",
     "data suspects",
 ]
 

@@ -11,6 +11,7 @@ import typer
 
 from arcset import training
 from arcset.cli import options as o
+from arcset.cli.settings import absolute, chosen_config, given_options, is_own
 from arcset.cli.show import (
     ProgressBars,
     comparison_table,
@@ -20,10 +21,10 @@ from arcset.cli.show import (
     say,
     working,
 )
+from arcset.data.of_run import dataset_of
 from arcset.evaluation.assessment import FEW
 from arcset.files import write_text
 from arcset.pictures import RunView, Story
-from arcset.runs import RunConfig
 from arcset.training import LossSpec
 from arcset.training.measure import MEASURES
 
@@ -31,26 +32,39 @@ __all__ = ["compare"]
 
 
 def compare(
-    data: Annotated[str, typer.Argument(help="A named dataset: see `arcset data list`.")],
+    context: typer.Context,
+    data: Annotated[
+        str, typer.Argument(help="A named dataset (see `arcset data list`), or one's own.")
+    ],
     losses: Annotated[
         str,
-        typer.Option(help="Comma-separated; a loss may carry options: softmax:bias=false,arcface."),
+        typer.Option(
+            help="Comma-separated; a loss may carry options, and settings that suit it: "
+            "softmax:bias=false:learning_rate=0.2,arcface."
+        ),
     ] = "softmax,normface,arcface",
     seeds: Annotated[int, typer.Option(help="Runs per loss.")] = 3,
     out: Annotated[
         Path | None, typer.Option(help="Folder for the runs; runs/compare-DATE-TIME if left out.")
     ] = None,
+    recipe: o.RecipeOption = None,
     classes: o.Classes = None,
     split: o.SplitFile = None,
+    hold_out: o.HoldOut = None,
     network: o.NetworkOption = "simple",
     dim: o.Dim = 128,
     epochs: o.Epochs = 20,
     batch: o.Batch = 256,
     scale: o.Scale = None,
     margin: o.MarginOption = None,
+    augment: o.Augment = None,
     optimizer: o.Optimizer = "sgd",
     learning_rate: o.LearningRate = 0.1,
     schedule: o.Schedule = "one-cycle",
+    settings: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="KEY=VALUE", help="Any other setting of the runs."),
+    ] = None,
     device: o.Device = "auto",
     force: o.Force = False,
     report: o.Report = True,
@@ -58,38 +72,34 @@ def compare(
 ) -> None:
     """Train several losses with the same data, network and seeds, and compare them.
 
-    Compare at a matched --scale: a small scale alone draws classes together, margin or not.
+    Compare at a matched --scale: a small scale alone draws classes together, margin or not. With
+    --recipe, scale and margin are not the recipe's but chosen for each loss, unless given.
 
     Example: arcset compare mnist-sample --classes 0-4 --losses normface,arcface --scale 16 --dim 2
     """
     specs = [LossSpec.parse(text) for text in losses.split(",")]
-    config = RunConfig(
-        data=data,
-        classes=classes,
-        split=split,
-        network=network,
-        dim=dim,
-        epochs=epochs,
-        batch=batch,
-        scale=scale,
-        margin=margin,
-        optimizer=optimizer,
-        learning_rate=learning_rate,
-        schedule=schedule,
-    )
+    given = given_options(context)
+    dataset = None
+    if is_own(data):
+        given["data"] = absolute(data)
+        dataset = dataset_of(chosen_config(given, recipe=recipe, settings=settings))
+    # The losses are named apart: what a recipe tuned for its own does not carry over to others.
+    config = chosen_config(
+        {**given, "loss": "normface"}, recipe=recipe, settings=settings, dataset=dataset, quiet=True
+    ).replace(scale=scale, margin=margin)
     for spec in specs:
         for option in spec.applied(config)[1]:
             say(f"note: {spec.label} has no {option}: --{option} is ignored")
     place = out or Path("runs") / f"compare-{datetime.now():%Y%m%d-%H%M%S}"
     with ProgressBars() as bars:
         outcome = training.compare(
-            specs, config, seeds, place, device=device, force=force, watcher=bars
+            specs, config, seeds, place, device=device, force=force, watcher=bars, dataset=dataset
         )
     write_text(place / "comparison.json", dumps(outcome.json(), indent=2) + "\n")
     if report:
         with working("drawing the report"):
             Story(
-                title=f"{data}: {', '.join(spec.label for spec in specs)}",
+                title=f"{Path(data).name}: {', '.join(spec.label for spec in specs)}",
                 runs=[RunView(place / f"{spec.folder}-0", spec.label) for spec in specs],
                 comparison=outcome.json(),
                 measures=MEASURES,
@@ -101,7 +111,10 @@ def compare(
         return
     plural = "seed" if seeds == 1 else "seeds: mean ± half the range"
     known = f", classes {classes}" if classes else ""
-    title = f"{data}{known}, {network}, {dim} dimensions, {epochs} epochs, {seeds} {plural}"
+    title = (
+        f"{Path(data).name}{known}, {config.network}, {config.dim} dimensions, "
+        f"{config.epochs} epochs, {seeds} {plural}"
+    )
     print_table(comparison_table(outcome.summary, title))
     if outcome.verdicts:
         identities = next(iter(outcome.unseen.values()))[0].identities

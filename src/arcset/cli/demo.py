@@ -59,6 +59,7 @@ def demo(
         scale=SCALE,
         optimizer="adamw",  # the one optimizer with which every loss trains, triplet included
         learning_rate=0.002,
+        margin_warm_up=0.0,  # so that the runs differ in nothing but the loss, at every epoch
         snapshot=500,
     )
     solid = config.replace(

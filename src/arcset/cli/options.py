@@ -4,20 +4,25 @@ from typing import Annotated
 
 import typer
 
+from arcset.data.augment import augmentation_names
 from arcset.networks import network_names
+from arcset.training.recipes import recipe_names
 
 __all__ = [
+    "Augment",
     "Batch",
     "Classes",
     "Device",
     "Dim",
     "Epochs",
     "Force",
+    "HoldOut",
     "Json",
     "LearningRate",
     "MarginOption",
     "NetworkOption",
     "Optimizer",
+    "RecipeOption",
     "Report",
     "Scale",
     "Schedule",
@@ -39,7 +44,31 @@ SplitFile = Annotated[
     ),
 ]
 NetworkOption = Annotated[
-    str, typer.Option("--network", help=f"One of: {', '.join(network_names())}.")
+    str,
+    typer.Option("--network", help=f"One of: {', '.join(network_names())}; or timm:NAME."),
+]
+RecipeOption = Annotated[
+    str | None,
+    typer.Option(
+        "--recipe",
+        help=f"Settings that were tried, for what is not given: {', '.join(recipe_names())}.",
+    ),
+]
+HoldOut = Annotated[
+    str | None,
+    typer.Option(
+        "--hold-out",
+        metavar="V,T",
+        help="Shares of the identities kept from training: validation, test; or none.",
+    ),
+]
+Augment = Annotated[
+    str | None,
+    typer.Option(
+        "--augment",
+        help="Random changes of the images, as affine:rotate=15,flip. "
+        f"Of: {', '.join(augmentation_names())}.",
+    ),
 ]
 Dim = Annotated[int, typer.Option(help="Dimension of the embedding, at least 2.")]
 Epochs = Annotated[int, typer.Option(help="Passes over the training images.")]

@@ -10,6 +10,7 @@ from rich.progress import (
     BarColumn,
     MofNCompleteColumn,
     Progress,
+    TaskID,
     TextColumn,
     TimeElapsedColumn,
     TimeRemainingColumn,
@@ -73,6 +74,7 @@ class ProgressBars:
             console=Console(stderr=True),
         )
         self._note: list[str] = []
+        self._read: TaskID | None = None
 
     def __enter__(self) -> "ProgressBars":
         self._progress.start()
@@ -85,6 +87,12 @@ class ProgressBars:
         """A new bar for a new run."""
         self._note = []
         self._task = self._progress.add_task(name, completed=done, total=steps, note="")
+
+    def reading(self, done: int, total: int) -> None:
+        """A bar for the images that are read before training begins."""
+        if self._read is None:
+            self._read = self._progress.add_task("reading images", total=total, note="")
+        self._progress.update(self._read, completed=done, total=total)
 
     def stepped(self, now: Step) -> None:
         """Move the bar."""

@@ -1,6 +1,8 @@
 """`arcset train`: one run."""
 
 import shlex
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
 
@@ -10,28 +12,46 @@ from rich.text import Text
 
 from arcset import training
 from arcset.cli import options as o
+from arcset.cli.settings import absolute, chosen_config, given_options, is_own, was_given
 from arcset.cli.show import ProgressBars, print_json, print_table, say, working
-from arcset.data import selection_of
+from arcset.data import Dataset, Selection, selection_for, selection_of
+from arcset.data.of_run import dataset_of
 from arcset.errors import OptionError
+from arcset.evaluation import Assessment
 from arcset.losses import loss_names
 from arcset.pictures import RunView, Story
 from arcset.runs import Run, RunConfig
-from arcset.runs.config import read_settings
-from arcset.training.compare import LossSpec, parse_value
+from arcset.training.card import write_card
+from arcset.training.judge import Judged, judge_run
 from arcset.training.measure import MEASURES
+from arcset.training.progress import Several, Watcher
+from arcset.training.tensorboard import TensorBoardWatcher
 
 __all__ = ["train"]
+
+_NAMED = 5  # skipped files that are named
+_WITH_RESUME = ("resume", "device", "json", "report", "tensorboard", "licence")
 
 
 def train(
     context: typer.Context,
     data: Annotated[
-        str | None, typer.Argument(help="A named dataset: see `arcset data list`.")
+        str | None,
+        typer.Argument(
+            help="A named dataset (see `arcset data list`), or one's own: a folder with a "
+            "sub-folder per identity, a CSV or Parquet table of path,label, an .npz, .rec or pack."
+        ),
     ] = None,
     out: Annotated[Path | None, typer.Option(help="Folder for the run.")] = None,
+    recipe: o.RecipeOption = None,
     loss: Annotated[str, typer.Option(help=f"One of: {', '.join(loss_names())}.")] = "arcface",
     classes: o.Classes = None,
     split: o.SplitFile = None,
+    hold_out: o.HoldOut = None,
+    size: Annotated[
+        str | None,
+        typer.Option(help="Read own images at this size, as 64 or 64x48; from the files if not."),
+    ] = None,
     network: o.NetworkOption = "simple",
     dim: o.Dim = 128,
     epochs: o.Epochs = 20,
@@ -39,6 +59,7 @@ def train(
     seed: Annotated[int, typer.Option(help="Decides weights and shuffling.")] = 0,
     scale: o.Scale = None,
     margin: o.MarginOption = None,
+    augment: o.Augment = None,
     optimizer: o.Optimizer = "sgd",
     learning_rate: o.LearningRate = 0.1,
     schedule: o.Schedule = "one-cycle",
@@ -57,14 +78,21 @@ def train(
     ] = None,
     device: o.Device = "auto",
     force: o.Force = False,
+    tensorboard: Annotated[
+        bool, typer.Option("--tensorboard", help="Write scalars to RUN/tensorboard as well.")
+    ] = False,
+    licence: Annotated[
+        str, typer.Option(help="Of the model, for its card: README.md of the run.")
+    ] = "",
     report: o.Report = True,
     json: o.Json = False,
 ) -> None:
     """Train one embedding and measure it on known and on unseen classes.
 
-    Ctrl-C keeps the epochs that are done; --resume goes on from there.
+    Own data gets settings that suit its size; a tenth of the identities is held out for validation
+    and a tenth for testing. Ctrl-C keeps the epochs that are done; --resume goes on from there.
 
-    Example: arcset train mnist-sample --classes 0-4 --loss arcface --dim 2 --out runs/arcface
+    Example: arcset train faces/ --out runs/faces
     """
     if resume is not None:
         _refuse_beside_resume(context)
@@ -73,90 +101,102 @@ def train(
     place = resume or out
     assert place is not None
     try:
-        with ProgressBars() as bars:
+        with ProgressBars() as bars, _watchers(bars, place if tensorboard else None) as watcher:
             if resume is not None:
-                run = training.resume(resume, device=device, watcher=bars)
+                run = training.resume(resume, device=device, watcher=watcher)
             else:
-                chosen = _config(context, config, settings or [])
-                run = training.train(chosen, place, device=device, force=force, watcher=bars)
+                Run.check_place(place, force=force)
+                chosen, selection = _chosen(context, bars)
+                run = training.train(
+                    chosen,
+                    place,
+                    device=device,
+                    force=force,
+                    watcher=watcher,
+                    selection=selection,
+                )
     except KeyboardInterrupt:
         if (place / "config.toml").exists():
             kept = len(Run.open(place).metrics())
             say(f"stopped; {kept} epochs are kept. Go on with: arcset train --resume {place}")
         raise
-    measures = training.measure(run, device=device, selection=selection_of(run))
+    chosen_data = selection_of(run) if resume is not None else selection
+    with working("measuring"):
+        judged, assessment = _judged(run, chosen_data, device)
+        measures = training.measure(run, device=device, selection=chosen_data, unseen=assessment)
+        write_card(run, chosen_data, judged, assessment, licence=licence)
     if report:
         with working("drawing the report"):
             again = shlex.join(["arcset", "train", "--config", "config.toml", "--out", "again"])
-            Story(title=run.path.name, runs=[RunView(run.path)], command=again).write(run.path)
+            Story(
+                title=run.path.name,
+                runs=[RunView(run.path)],
+                unseen={} if assessment is None else {run.path.name: assessment},
+                command=again,
+            ).write(run.path)
     _show(run, measures, json)
 
 
-#: Options of the verb that are settings of the run under the same name.
-_FIELDS = (
-    "data",
-    "loss",
-    "classes",
-    "split",
-    "network",
-    "dim",
-    "epochs",
-    "batch",
-    "seed",
-    "scale",
-    "margin",
-    "optimizer",
-    "learning_rate",
-    "schedule",
-)
+def _chosen(context: typer.Context, bars: ProgressBars) -> tuple[RunConfig, Selection]:
+    """The configuration that the command line asks for, and the data that it chooses."""
+    given = given_options(context)
+    options = {
+        "recipe": context.params["recipe"],
+        "file": context.params["config"],
+        "settings": context.params["settings"],
+    }
+    dataset = None
+    if is_own(given.get("data", "")):
+        given["data"] = absolute(given["data"])
+        # Read once, at the size that the options ask for; what suits it depends on the data.
+        asked = chosen_config(given, **options)
+        dataset = dataset_of(asked, watch=bars.reading)
+        _tell_skipped(dataset)
+    config = chosen_config(given, **options, dataset=dataset)
+    selection = selection_for(config, dataset=dataset)
+    if dataset is not None and selection.unseen is None:
+        say(
+            "note: no identity is held out, so how well others are recognized is not measured; "
+            "see --hold-out"
+        )
+    return config, selection
 
 
-def _config(context: typer.Context, file: Path | None, settings: list[str]) -> RunConfig:
-    """The run's configuration: a file's settings, then options that were given, then --set.
-
-    --set takes settings of the run and options of the loss.
-    """
-    values = {key: context.params[key] for key in _FIELDS}
-    if file is not None:
-        given = {key: value for key, value in values.items() if _was_given(context, key)}
-        saved = read_settings(file)
-        copy = file.with_name("split.json")
-        if "split" in saved and file.name == "config.toml" and copy.is_file():
-            saved["split"] = str(copy)  # the run's own: the original may have moved or changed
-        for one, other in (("classes", "split"), ("split", "classes")):
-            if one in given:
-                saved.pop(other, None)
-        if "loss" in given:  # another loss does not inherit the options of the one in the file
-            for key in ("scale", "margin", "options"):
-                saved.pop(key, None)
-        values = {**saved, **given}
-    spec = LossSpec.parse(values.pop("loss", "arcface"))
-    options = dict(values.pop("options", {}))
-    for setting in settings:
-        key, equals, value = setting.partition("=")
-        if not equals:
-            raise OptionError(f"--set {setting}: write KEY=VALUE")
-        if key in RunConfig.model_fields and key not in ("loss", "options"):
-            values[key] = parse_value(value)
-        else:
-            options[key] = parse_value(value)
-    spec = LossSpec(spec.loss, {**options, **spec.options}, spec.label)
-    config, ignored = spec.applied(RunConfig(**values))
-    for option in ignored:
-        say(f"note: {spec.loss} has no {option}: --{option} is ignored")
-    return config
+def _tell_skipped(dataset: Dataset) -> None:
+    """What could not be read, the first few by name."""
+    if not dataset.skipped:
+        return
+    count = len(dataset.skipped)
+    say(f"skipped {count:,} {'file' if count == 1 else 'files'} that cannot be read:")
+    for path, why in dataset.skipped[:_NAMED]:
+        say(f"  {path}: {why}")
+    if count > _NAMED:
+        say(f"  … and {count - _NAMED:,} more; see `arcset data check`")
 
 
-def _was_given(context: typer.Context, name: str) -> bool:
-    source = context.get_parameter_source(name)
-    return source is not None and source.name == "COMMANDLINE"
+@contextmanager
+def _watchers(bars: ProgressBars, place: Path | None) -> Iterator[Watcher]:
+    """The bars, and TensorBoard's files where asked for."""
+    if place is None:
+        yield bars
+        return
+    with TensorBoardWatcher(place / "tensorboard") as board:
+        yield Several([bars, board])
+
+
+def _judged(run: Run, selection: Selection, device: str) -> tuple[Judged | None, Assessment | None]:
+    """The run on the identities that it has never seen, where there are some."""
+    if selection.unseen is None or len(selection.unseen.class_names) < 2:
+        return None, None
+    judged = judge_run(run, part="unseen", device=device, selection=selection)
+    return judged, judged.assess(intervals=True)
 
 
 def _refuse_beside_resume(context: typer.Context) -> None:
     """A continued run keeps its settings; one that is named anyway would be silently ignored."""
     options = {parameter.name: parameter.opts[0] for parameter in context.command.params}
     for name in context.params:
-        if _was_given(context, name) and name not in ("resume", "device", "json", "report"):
+        if was_given(context, name) and name not in _WITH_RESUME:
             shown = "DATA" if name == "data" else options[name]
             raise OptionError(f"--resume takes its settings from the run; leave out {shown}")
 

@@ -5,12 +5,14 @@ from typing import Literal, Protocol
 
 from arcset.data.dataset import Dataset
 from arcset.data.hold_out import HoldOut, hold_out_split
+from arcset.data.own.decoding import Watch
+from arcset.data.reading import Reading
 from arcset.data.registry import load_dataset
 from arcset.data.selection import Selection, select
 from arcset.data.split import Split
 from arcset.errors import DataError, OptionError
 
-__all__ = ["dataset_of", "selection_for", "selection_of"]
+__all__ = ["dataset_of", "reading_of", "selection_for", "selection_of"]
 
 
 # By shape and not by name: runs and datasets know nothing of each other.
@@ -26,6 +28,16 @@ class _Config(Protocol):
     @property
     def train_on(self) -> Literal["train", "all"]: ...
     @property
+    def size(self) -> tuple[int, int] | None: ...
+    @property
+    def channels(self) -> int | None: ...
+    @property
+    def fit(self) -> Literal["pad", "crop", "stretch"]: ...
+    @property
+    def invert(self) -> bool: ...
+    @property
+    def shape(self) -> tuple[int, ...] | None: ...
+    @property
     def class_names(self) -> tuple[str, ...] | None: ...
 
 
@@ -38,14 +50,15 @@ class _Run(Protocol):
     def split_file(self) -> Path: ...
 
 
-def selection_for(config: _Config) -> Selection:
+def selection_for(config: _Config, *, dataset: Dataset | None = None) -> Selection:
     """What a configuration chooses now: its classes, or the split that it names or has a rule for.
 
-    Raises `DataError` and `OptionError` as `load_dataset`, `Split.load` and `select` do.
+    `dataset` is its data, where somebody has read it already. Raises `DataError` and `OptionError`
+    as `load_dataset`, `Split.load` and `select` do.
     """
     # The split first: datasets may be large.
     split = None if config.split is None else Split.load(Path(config.split))
-    dataset = dataset_of(config)
+    dataset = dataset or dataset_of(config)
     if split is None and config.hold_out is not None:
         if config.classes is not None:
             raise OptionError(
@@ -73,6 +86,21 @@ def selection_of(run: _Run) -> Selection:
     return selection
 
 
-def dataset_of(config: _Config) -> Dataset:
-    """The data that a configuration names, complete."""
-    return load_dataset(config.data)
+def dataset_of(config: _Config, *, watch: Watch | None = None) -> Dataset:
+    """The data that a configuration names, complete; own images as it says that they are read."""
+    return load_dataset(
+        config.data,
+        reading=reading_of(config),
+        size=config.size,
+        channels=config.channels,
+        fit=config.fit,
+        watch=watch,
+    )
+
+
+def reading_of(config: _Config) -> Reading | None:
+    """How a trained run reads images; None before training, and where it takes no images."""
+    if config.shape is None or len(config.shape) != 3 or config.shape[0] not in (1, 3):
+        return None
+    channels, height, width = config.shape
+    return Reading(channels, height, width, fit=config.fit, invert=config.invert)

@@ -7,7 +7,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from arcset.data import selection_for
+from arcset.data import Dataset, selection_for
 from arcset.errors import OptionError
 from arcset.evaluation import Assessment, Difference
 from arcset.losses import loss_options
@@ -20,15 +20,20 @@ from arcset.training.measure import MEASURES, measure
 from arcset.training.progress import Watcher
 from arcset.training.verdict import Verdict, verdicts
 
-__all__ = ["Comparison", "LossSpec", "compare"]
+__all__ = ["TRAINED", "Comparison", "LossSpec", "compare"]
+
+#: Settings of training that may stand among the options of a loss.
+TRAINED = ("learning_rate", "weight_decay", "margin_warm_up", "dropout")
 
 
 @dataclass(frozen=True)
 class LossSpec:
     """A loss to compare: its name, options of its own, and the label it goes by.
 
-    >>> LossSpec.parse("softmax:bias=false")
-    LossSpec(loss='softmax', options={'bias': False}, label='softmax:bias=false')
+    Some settings of training may stand among the options, as each loss has its own best.
+
+    >>> LossSpec.parse("softmax:bias=false:learning_rate=0.2")
+    LossSpec(loss='softmax', options={'bias': False, 'learning_rate': 0.2}, label=...)
     """
 
     loss: str
@@ -45,8 +50,8 @@ class LossSpec:
             if not equals:
                 raise OptionError(f"{text!r}: write options as {name}:OPTION=VALUE")
             options[option.strip()] = parse_value(value.strip())
-        known = loss_options(name, **options)
-        for option in options:
+        known = loss_options(name, **_of_loss(options))
+        for option in _of_loss(options):
             if option not in known:
                 raise OptionError(f"{name} has no option {option!r}; it takes {', '.join(known)}")
         return cls(name, options, text.strip())
@@ -58,12 +63,18 @@ class LossSpec:
 
     def applied(self, config: RunConfig) -> tuple[RunConfig, list[str]]:
         """`config` for this loss, and which of its general options the loss does not have."""
-        known = loss_options(self.loss, **self.options)
-        own = dict(self.options)
+        own = _of_loss(self.options)
+        known = loss_options(self.loss, **own)
+        settings = {key: value for key, value in self.options.items() if key not in own}
         general = {"scale": config.scale, "margin": config.margin}
         ignored = [key for key, value in general.items() if value is not None and key not in known]
         direct = {key: own.pop(key, None if key in ignored else general[key]) for key in general}
-        return config.replace(loss=self.loss, options=own, **direct), ignored
+        return config.replace(loss=self.loss, options=own, **direct, **settings), ignored
+
+
+def _of_loss(options: dict[str, Any]) -> dict[str, Any]:
+    """Without the settings of training that may stand among them."""
+    return {key: value for key, value in options.items() if key not in TRAINED}
 
 
 def parse_value(text: str) -> bool | int | float | str:
@@ -142,8 +153,12 @@ def compare(
     device: str = "auto",
     force: bool = False,
     watcher: Watcher | None = None,
+    dataset: Dataset | None = None,
 ) -> Comparison:
-    """Train every loss with seeds 0 … seeds − 1 into `out`/LABEL-SEED, and measure each."""
+    """Train every loss with seeds 0 … seeds − 1 into `out`/LABEL-SEED, and measure each.
+
+    `dataset` is the data, where somebody has read it already.
+    """
     labels = [spec.label or spec.loss for spec in specs]
     twice = {label for label in labels if labels.count(label) > 1}
     if twice:
@@ -151,7 +166,7 @@ def compare(
     if seeds < 1:
         raise OptionError(f"seeds must be at least 1, not {seeds}")
     configs = [spec.applied(config)[0] for spec in specs]
-    selection = selection_for(config)
+    selection = selection_for(config, dataset=dataset)
     for spec, chosen in zip(specs, configs, strict=True):
         # A wrong option, or a folder in the way, is found now and not after the first hour.
         build_model(described(chosen, selection), training=True)

@@ -9,6 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from arcset.data import (
+    DATASETS,
+    Dataset,
     ImageSet,
     Selection,
     Split,
@@ -18,6 +20,7 @@ from arcset.data import (
     to_tensors,
 )
 from arcset.data.embedding_files import EmbeddingSet, read_embeddings
+from arcset.data.of_run import dataset_of, reading_of
 from arcset.data.selection import counted
 from arcset.errors import DataError, OptionError
 from arcset.evaluation import Assessment, assess
@@ -132,14 +135,14 @@ def judge_run(
     """
     selection = selection or selection_of(run)
     name = part or ("unseen" if selection.unseen is not None else "test")
-    if data is not None and data != run.config.data:
+    if data is not None and not _same(data, run.config.data):
         if part not in (None, "all"):
             raise OptionError(
                 f"{part} is a part of {run.config.data}, the run's own data, and not of {data}"
             )
-        name, images = "all", counted(load_dataset(data), everything=part == "all")
+        name, images = "all", counted(_others(run, data), everything=part == "all")
     elif name == "all":
-        images = counted(load_dataset(run.config.data), everything=True)
+        images = counted(dataset_of(run.config), everything=True)
     else:
         images = _part(selection, name)
     network, loss = load_model(run)
@@ -156,10 +159,10 @@ def judge_run(
         shared=overlap(known, set(np.array(images.class_names)[np.unique(images.labels)].tolist())),
         centers=None if centers is None else centers.detach().cpu().numpy(),
         center_names=known,
-        what=f"{data or run.config.data}, {_WORDS[name]}",
+        what=f"{Path(data or run.config.data).name}, {_WORDS[name]}",
         origin={
             "run": run.path.name,
-            "data": run.config.data,
+            "data": Path(run.config.data).name,
             "part": "validation",
             "split": None if selection.split is None else selection.split.json(),
         },
@@ -206,7 +209,17 @@ def embed_part(network: Any, images: ImageSet, device: Any, known: Sequence[str]
     tensors, labels = to_tensors(images, device)
     found = embed(network, tensors).cpu().numpy()
     names: Sequence[str] = np.array(images.class_names)[labels.cpu().numpy()].tolist()
-    return EmbeddingSet.of(found, names, trained_on=known)
+    return EmbeddingSet.of(found, names, images.paths, trained_on=known)
+
+
+def _same(data: str, own: str) -> bool:
+    """Whether two names of datasets, or paths, are the same."""
+    return data == own or (data not in DATASETS and str(Path(data).resolve()) == own)
+
+
+def _others(run: Run, data: str) -> Dataset:
+    """Other data than the run's own, read as the run reads images."""
+    return load_dataset(data, reading=reading_of(run.config))
 
 
 def _part(selection: Selection, name: str) -> ImageSet:

@@ -1,0 +1,157 @@
+"""From the command line to a run's configuration: recipe, then file, then options, then --set."""
+
+from pathlib import Path
+from typing import Any
+
+import typer
+
+from arcset.cli.show import say
+from arcset.data import DATASETS, Dataset
+from arcset.errors import OptionError
+from arcset.runs import RunConfig
+from arcset.runs.config import read_settings
+from arcset.training.compare import LossSpec, parse_value
+from arcset.training.recipes import own_settings, recipe_settings
+
+__all__ = ["absolute", "chosen_config", "given_options", "is_own", "parse_setting", "was_given"]
+
+#: Options of verbs that are settings of the run under the same name.
+FIELDS = (
+    "data",
+    "loss",
+    "classes",
+    "split",
+    "hold_out",
+    "size",
+    "network",
+    "dim",
+    "epochs",
+    "batch",
+    "seed",
+    "scale",
+    "margin",
+    "augment",
+    "optimizer",
+    "learning_rate",
+    "schedule",
+)
+_PARSED = ("hold_out", "size", "augment")  # those that are more than a word or a number
+
+
+def is_own(data: str) -> bool:
+    """Whether the user's own data is meant and no named dataset."""
+    return bool(data) and data not in DATASETS and Path(data).exists()
+
+
+def absolute(data: str) -> str:
+    """Own data by its whole path, so that the run finds it from anywhere; names as they are."""
+    return str(Path(data).resolve()) if is_own(data) else data
+
+
+def was_given(context: typer.Context, name: str) -> bool:
+    """Whether an option stands on the command line."""
+    source = context.get_parameter_source(name)
+    return source is not None and source.name == "COMMANDLINE"
+
+
+def given_options(context: typer.Context) -> dict[str, Any]:
+    """The settings that stand on the command line as options."""
+    found = {key: context.params[key] for key in FIELDS if key in context.params}
+    given = {key: value for key, value in found.items() if was_given(context, key)}
+    return {k: parse_setting(k, v) if k in _PARSED else v for k, v in given.items()}
+
+
+def parse_setting(key: str, text: str) -> Any:
+    """One setting of a run from text; an empty one is none.
+
+    >>> parse_setting("augment", "affine:rotate=10,flip"), parse_setting("size", "64")
+    (['affine:rotate=10', 'flip'], [64, 64])
+    >>> parse_setting("hold_out", "0.1,0.2"), parse_setting("epochs", "3")
+    ({'validation': 0.1, 'test': 0.2}, 3)
+    """
+    if key not in _PARSED:
+        return parse_value(text) if text else None
+    if key == "augment":
+        return [part.strip() for part in text.split(",") if part.strip()]
+    if not text or text == "none":
+        return None
+    if key == "size":
+        numbers = text.lower().replace("×", "x").split("x")
+        if len(numbers) > 2 or not all(number.isdigit() for number in numbers):
+            raise OptionError(f"size is written 64, or 64x48 for height and width, not {text!r}")
+        return [int(numbers[0]), int(numbers[-1])]
+    shares = [parse_value(part) for part in text.split(",")]
+    if len(shares) != 2 or not all(isinstance(share, int | float) for share in shares):
+        raise OptionError(
+            f"hold_out is written 0.1,0.1 for shares of validation and test, or none, not {text!r}"
+        )
+    return {"validation": shares[0], "test": shares[1]}
+
+
+def chosen_config(
+    given: dict[str, Any],
+    *,
+    recipe: str | None = None,
+    file: Path | None = None,
+    settings: list[str] | None = None,
+    dataset: Dataset | None = None,
+    quiet: bool = False,
+) -> RunConfig:
+    """The run's configuration.
+
+    given: options of the command line. settings: --set, which takes settings of the run and options
+    of the loss. dataset: own data, whose shape and size say what suits it where no recipe and no
+    file does. quiet: say nothing of options that the loss does not have.
+    """
+    saved = _from_file(file, given) if file is not None else {}
+    data = given.get("data") or saved.get("data", "")
+    values: dict[str, Any] = {}
+    if recipe is not None:
+        values = recipe_settings(recipe, data)
+    if dataset is not None and file is None:
+        own = own_settings(dataset)
+        values = {**own, **values} if recipe is None else values
+        if "hold_out" in own:
+            values.setdefault("hold_out", own["hold_out"])
+    if "loss" in given and given["loss"] != values.get("loss"):
+        # Another loss does not inherit what was tuned for the recipe's.
+        for key in ("scale", "margin", "options"):
+            values.pop(key, None)
+    for one in ("classes", "split"):
+        if one in given or one in saved:
+            values.pop("hold_out", None)
+    values = {**values, **saved, **given}
+    spec = LossSpec.parse(values.pop("loss", "arcface"))
+    options = dict(values.pop("options", {}))
+    for setting in settings or []:
+        key, equals, value = setting.partition("=")
+        if not equals:
+            raise OptionError(f"--set {setting}: write KEY=VALUE")
+        if key in RunConfig.model_fields and key not in ("loss", "options"):
+            values[key] = parse_setting(key, value)
+        else:
+            options[key] = parse_value(value)
+    spec = LossSpec(spec.loss, {**options, **spec.options}, spec.label)
+    values = {key: value for key, value in values.items() if value is not None}
+    config, ignored = spec.applied(RunConfig(**values))
+    for option in [] if quiet else ignored:
+        say(f"note: {spec.loss} has no {option}: --{option} is ignored")
+    return config
+
+
+def _from_file(file: Path, given: dict[str, Any]) -> dict[str, Any]:
+    """A file's settings, without those that options contradict."""
+    saved = read_settings(file)
+    copy = file.with_name("split.json")
+    kept = "split" in saved or "hold_out" in saved
+    if kept and file.name == "config.toml" and copy.is_file():
+        saved["split"] = str(copy)  # the run's own: the original may have moved or changed
+        saved.pop("hold_out", None)
+    for one in ("classes", "split", "hold_out"):
+        if one in given:
+            for other in {"classes", "split", "hold_out"} - {one}:
+                saved.pop(other, None)
+    if "loss" in given:  # another loss does not inherit the options of the one in the file
+        for key in ("scale", "margin", "options"):
+            saved.pop(key, None)
+    return saved
