@@ -19,21 +19,22 @@ def images():
     return torch.rand(4, 1, 28, 28, generator=torch.Generator().manual_seed(0)) * 2 - 1
 
 
-def test_eight_to_fourteen_patches_a_side():
-    for side in range(16, 300):
+def test_seven_to_fourteen_patches_a_side():
+    for side in range(28, 300):
         size = patch_size(side, side // 2)
         assert math.log2(size).is_integer()
-        assert 8 <= -(-side // size) <= 14, side
+        assert 7 <= -(-side // size) <= 14, side
         assert patch_size(side // 2, side) == size
 
 
 @pytest.mark.parametrize(
     ("shape", "patches"),
     [
-        ((1, 28, 28), 14 * 14),
+        ((1, 28, 28), 7 * 7),
         ((3, 112, 92), 14 * 12),
         ((1, 105, 105), 14 * 14),
         ((3, 16, 60), 2 * 8),
+        ((1, 17, 16), 5 * 4),
     ],
 )
 def test_patches_cover_the_image(shape, patches):
@@ -46,9 +47,9 @@ def test_patches_are_of_their_place_only_and_know_it(network, images):
     with torch.no_grad():
         before = network[0](images)
         changed = images.clone()
-        changed[:, :, 2:4, 26:28] += 1  # the second row of patches, its last one
+        changed[:, :, 4:8, 24:28] += 1  # the second row of patches, its last one
         differing = (network[0](changed) != before).any(dim=2).any(dim=0).nonzero().flatten()
-        assert differing.tolist() == [14 + 13]
+        assert differing.tolist() == [7 + 6]
         blank = network[0](torch.zeros(1, 1, 28, 28))[0]
     assert (blank - blank[:1]).abs().amax(1)[1:].min() > 1e-3
 

@@ -24,7 +24,7 @@ def vit(shape: Shape, dim: int, *, dropout: float = 0.0) -> nn.Sequential:
     nearly the same way at first, and an angular loss needs their differences. A bias could bring
     the common direction back, weights could scale a dimension away, so it has neither.
 
-    2,732,544 parameters for 28×28 grey images and D = 128. Images need 16 pixels a side.
+    2,706,624 parameters for 28×28 grey images and D = 128. Images need 16 pixels a side.
     """
     channels, height, width = image_shape("vit", shape, smallest=16)
     network = nn.Sequential(
@@ -45,14 +45,15 @@ def vit(shape: Shape, dim: int, *, dropout: float = 0.0) -> nn.Sequential:
 
 
 def patch_size(height: int, width: int) -> int:
-    """The smallest power of two that makes at most 14 patches of the longer side.
+    """The smallest power of two, from 4 on, that makes at most 14 patches of the longer side.
 
-    That gives 8 to 14 patches a side from 16 pixels on.
+    That gives 7 to 14 patches a side from 28 pixels on. Patches of 2×2 pixels would cost four
+    times as much on small images, as the work grows with the number of patches.
 
     >>> [patch_size(side, side) for side in (16, 28, 32, 64, 112, 224)]
-    [2, 2, 4, 8, 8, 16]
+    [4, 4, 4, 8, 8, 16]
     """
-    size = 1
+    size = 4
     while max(height, width) > size * _MOST_PATCHES:
         size *= 2
     return size
