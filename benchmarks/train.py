@@ -1,12 +1,18 @@
 """How much of the bare network's speed is left in training.
 
-    python benchmarks/train.py [--repeats 7] [--network simple] [--loss arcface]
+    python benchmarks/train.py [--repeats 5] [--threads N] [--only memory,augmented,packed,loader]
 
-The floor is forward, backward and optimizer step of the same network on the same images, already
-float and batched, with a constant gradient instead of a loss. Against it, in turns within one
-run: an epoch of `arcset train` as metrics.jsonl reports it (shuffling, selecting, scaling pixels,
-loss, input checks, progress), and the same with everything around it (start, snapshots,
-checkpoint, metrics).
+The floor of each cell is forward, backward and optimizer step of the same network on the same
+batches, already float, with a constant gradient instead of a loss. Against it, in turns within one
+run, stands an epoch of `arcset train` as metrics.jsonl reports it: shuffling, selecting, scaling
+pixels, augmenting, loss, input checks, weight averaging, angles, progress.
+
+    memory     28×28 digits in memory, network glyph, no augmentation
+    augmented  the same as the omniglot recipe trains: affine, rotations as classes, moving average
+    packed     112×112 JPEGs, packed (`arcset data pack`), network mobilefacenet
+    loader     `augmented` against a per-sample pipeline on the same PNG files: PIL opens, turns and
+               shifts each image, a torch DataLoader with two workers batches, the same network,
+               loss and optimizer train
 """
 
 import argparse
@@ -16,18 +22,24 @@ import tempfile
 import time
 from pathlib import Path
 
+import numpy as np
 import torch
+from PIL import Image
 
-from arcset.data import as_float, load_dataset, select, to_tensors
+from arcset.data import as_float, load_dataset, pack, selection_for, to_tensors
 from arcset.models import build_model, described
 from arcset.runs import RunConfig
 from arcset.training import train
 from arcset.training.loop import build_optimizer
+from arcset.training.recipes import recipe_settings
 
 RESULTS = Path(__file__).parent / "results"
+CELLS = ("memory", "augmented", "packed", "loader")
+COMMON = {"dim": 128, "epochs": 1, "seed": 0, "snapshot": 0, "schedule": "constant"}
 
 
 def bare_epoch(network, optimizer, batches, gradient) -> float:
+    """Seconds of forward, backward and step over all batches."""
     started = time.perf_counter()
     network.train()
     for images in batches:
@@ -38,58 +50,163 @@ def bare_epoch(network, optimizer, batches, gradient) -> float:
     return time.perf_counter() - started
 
 
-def arcset_epoch(config) -> tuple[float, float]:
+def arcset_epoch(config, selection) -> float:
+    """Seconds of an epoch of training, everything in it."""
     with tempfile.TemporaryDirectory() as folder:
-        started = time.perf_counter()
-        run = train(config, Path(folder) / "run", device="cpu")
-        whole = time.perf_counter() - started
-        return run.metrics()[0]["seconds"], whole
+        run = train(config, Path(folder) / "run", device="cpu", selection=selection)
+        return run.metrics()[0]["seconds"]
+
+
+def floor_of(config, selection):
+    """A function that times a bare epoch, and how many images that has."""
+    network, loss = build_model(described(config, selection), training=True)
+    optimizer = build_optimizer(config, network, loss)
+    images, _ = to_tensors(selection.train)
+    count = len(images) // config.batch * config.batch  # whole batches only
+    batches = [
+        as_float(chunk).contiguous(memory_format=torch.channels_last)
+        for chunk in images[:count].split(config.batch)
+    ]
+    gradient = torch.randn(config.batch, config.dim) / config.batch
+    return lambda: bare_epoch(network, optimizer, batches, gradient), count
+
+
+def in_turns(first, second, repeats: int) -> tuple[list[float], list[float]]:
+    """Both timed one after the other, again and again; the first round warms up."""
+    one, other = [], []
+    for repeat in range(repeats + 1):
+        a, b = first(), second()
+        if repeat:
+            one.append(a)
+            other.append(b)
+    return one, other
+
+
+def recipe_config(data: str) -> RunConfig:
+    settings = recipe_settings("omniglot", data)
+    settings["options"] = {}
+    return RunConfig(**{**settings, **COMMON, "data": data, "network": "glyph", "batch": 128})
+
+
+def against_floor(config, selection, repeats: int) -> dict:
+    bare, count = floor_of(config, selection)
+    floor, ours = in_turns(bare, lambda: arcset_epoch(config, selection), repeats)
+    floor = [seconds / count for seconds in floor]
+    ours = [seconds / len(selection.train) for seconds in ours]
+    return {"bare step": floor, "arcset": ours}
+
+
+def memory(repeats: int) -> dict:
+    config = RunConfig(data="mnist-sample", network="glyph", batch=128, **COMMON)
+    return against_floor(config, selection_for(config), repeats)
+
+
+def augmented(repeats: int) -> dict:
+    config = recipe_config("mnist-sample")
+    return against_floor(config, selection_for(config), repeats)
+
+
+def packed(repeats: int) -> dict:
+    """512 JPEGs of 64 identities, smooth noise, 112×112 RGB, packed and trained from the map."""
+    random = np.random.default_rng(0)
+    with tempfile.TemporaryDirectory() as place:
+        folder = Path(place) / "faces"
+        for number in range(512):
+            small = random.integers(0, 255, (14, 14, 3), dtype=np.uint8)
+            image = Image.fromarray(small).resize((112, 112), Image.Resampling.BICUBIC)
+            target = folder / f"{number % 64:03d}" / f"{number:04d}.jpg"
+            target.parent.mkdir(parents=True, exist_ok=True)
+            image.save(target, quality=90)
+        pack(folder, Path(place) / "pack")
+        config = RunConfig(
+            data=str(Path(place) / "pack"),
+            network="mobilefacenet",
+            batch=32,
+            train_on="all",
+            augment=("flip",),
+            **COMMON,
+        )
+        return against_floor(config, selection_for(config), repeats)
+
+
+class Files(torch.utils.data.Dataset):
+    """What many a training script does: each image opened, turned, shifted and scaled by PIL."""
+
+    def __init__(self, paths, labels):
+        self.paths, self.labels = paths, labels
+
+    def __len__(self) -> int:
+        return len(self.paths)
+
+    def __getitem__(self, index: int):
+        random = np.random.default_rng()
+        with Image.open(self.paths[index]) as opened:
+            image = opened.convert("L")
+        image = image.rotate(random.uniform(-15, 15), Image.Resampling.BILINEAR)
+        shift = tuple(random.integers(-2, 3, 2))
+        image = image.transform(
+            image.size, Image.Transform.AFFINE, (1, 0, shift[0], 0, 1, shift[1])
+        )
+        pixels = torch.from_numpy(np.array(image, dtype=np.float32))
+        return pixels[None] / 127.5 - 1, self.labels[index]
+
+
+def loader(repeats: int) -> dict:
+    config = recipe_config("mnist-sample")
+    selection = selection_for(config)
+    with tempfile.TemporaryDirectory() as place:
+        paths = [Path(place) / f"{number}.png" for number in range(len(selection.train))]
+        for path, image in zip(paths, selection.train.images, strict=True):
+            Image.fromarray(image).save(path)
+        data = torch.utils.data.DataLoader(
+            Files(paths, selection.train.labels.tolist()),
+            batch_size=config.batch,
+            shuffle=True,
+            num_workers=2,
+            persistent_workers=True,
+        )
+        network, loss = build_model(described(config, selection), training=True)
+        optimizer = build_optimizer(config, network, loss)
+
+        def epoch() -> float:
+            started = time.perf_counter()
+            network.train()
+            for images, labels in data:
+                value = loss(network(images.contiguous(memory_format=torch.channels_last)), labels)
+                optimizer.zero_grad(set_to_none=True)
+                value.backward()
+                optimizer.step()
+            return time.perf_counter() - started
+
+        theirs, ours = in_turns(epoch, lambda: arcset_epoch(config, selection), repeats)
+    count = len(selection.train)
+    return {
+        "PIL and DataLoader": [seconds / count for seconds in theirs],
+        "arcset": [seconds / count for seconds in ours],
+    }
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--repeats", type=int, default=7)
-    parser.add_argument("--network", default="simple")
-    parser.add_argument("--loss", default="arcface")
-    parser.add_argument("--batch", type=int, default=256)
+    parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--threads", type=int)
+    parser.add_argument("--only", default=",".join(CELLS))
     options = parser.parse_args()
-
-    config = RunConfig(
-        data="mnist-sample",
-        network=options.network,
-        loss=options.loss,
-        dim=128,
-        epochs=1,
-        batch=options.batch,
-        seed=0,
-    )
-    selection = select(load_dataset(config.data), None)
-    network, loss = build_model(described(config, selection))
-    optimizer = build_optimizer(config, network, loss)
-    images, _ = to_tensors(selection.train)
-    count = len(images) // config.batch * config.batch  # whole batches only, for both
-    batches = [as_float(chunk) for chunk in images[:count].split(config.batch)]
-    gradient = torch.randn(config.batch, config.dim) / config.batch
-
-    floor, loop, whole = [], [], []
-    for repeat in range(options.repeats + 1):
-        bare = bare_epoch(network, optimizer, batches, gradient) / count
-        inner, outer = (seconds / len(images) for seconds in arcset_epoch(config))
-        if repeat:  # the first round warms up
-            floor.append(bare)
-            loop.append(inner)
-            whole.append(outer)
-
-    rows = {"bare step": floor, "arcset, training": loop, "arcset, all included": whole}
-    speeds = {name: 1 / statistics.median(values) for name, values in rows.items()}
-    print(
-        f"{config.network}, batch {config.batch}, {config.loss}, {torch.get_num_threads()} threads"
-    )
-    print(f"{'':24}{'images/s':>12}{'of the floor':>14}")
-    for name, speed in speeds.items():
-        print(f"{name:24}{speed:12,.0f}{speed / speeds['bare step']:14.2f}")
+    if options.threads:
+        torch.set_num_threads(options.threads)
+    load_dataset("mnist-sample")
+    found = {}
+    print(f"{torch.get_num_threads()} threads; medians of {options.repeats}")
+    print(f"{'':12}{'':22}{'images/s':>10}{'ratio':>8}")
+    for cell in options.only.split(","):
+        rows = globals()[cell](options.repeats)
+        speeds = {name: 1 / statistics.median(values) for name, values in rows.items()}
+        first = next(iter(speeds.values()))
+        for name, speed in speeds.items():
+            print(f"{cell:12}{name:22}{speed:10,.0f}{speed / first:8.2f}", flush=True)
+        found[cell] = {"images_per_second": speeds, "seconds_per_image": rows}
     RESULTS.mkdir(exist_ok=True)
-    content = {"config": vars(options), "images_per_second": speeds, "seconds_per_image": rows}
+    content = {"config": vars(options), "cells": found}
     (RESULTS / "train.json").write_text(json.dumps(content, indent=2) + "\n")
 
 

@@ -17,7 +17,8 @@ __all__ = ["embed"]
 def embed(
     run: Annotated[Path, typer.Argument(help="Folder of a trained run.")],
     data: Annotated[
-        str | None, typer.Argument(help="A named dataset; the run's own if left out.")
+        str | None,
+        typer.Argument(help="A named dataset, a folder or the like; the run's own if left out."),
     ] = None,
     out: Annotated[
         Path, typer.Option(help="FILE.parquet (path, label, embedding) or FILE.npz.")

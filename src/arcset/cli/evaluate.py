@@ -20,6 +20,7 @@ from arcset.numerics import finite
 from arcset.pictures.measures import write_evaluation
 from arcset.runs import Run
 from arcset.training.judge import PARTS, Judged, judge_file, judge_run
+from arcset.training.judge_pairs import judge_pairs
 
 __all__ = ["evaluate"]
 
@@ -31,7 +32,8 @@ def evaluate(
     data: Annotated[
         str | None,
         typer.Argument(
-            help="For a run, another named dataset to judge it on; its own if left out."
+            help="For a run, other data to judge it on: a named dataset, a folder or the like, or "
+            "pairs of faces as InsightFace's lfw.bin has them. Its own if left out."
         ),
     ] = None,
     part: Annotated[
@@ -75,6 +77,9 @@ def evaluate(
 
     Example: arcset evaluate runs/orl --against runs/orl-softmax
     """
+    if data is not None and data.endswith(".bin"):
+        _show_pairs(source, Path(data), device, json)
+        return
     sources = [source] if against is None else [source, against]
     if against is not None and not intervals:
         raise OptionError("--against compares draws of identities: leave out --no-intervals")
@@ -130,6 +135,15 @@ def evaluate(
     for item in compared:
         print_text(f"  {item.name:<22}{item.sentence()}")
     say(f"wrote {' and '.join(written)} in {place}{f', and {kept}' if thresholds else ''}")
+
+
+def _show_pairs(source: Path, pairs: Path, device: str, as_json: bool) -> None:
+    with working(f"embedding {pairs}"):
+        found = judge_pairs(Run.open(source), pairs, device=device)
+    if as_json:
+        print_json(found.json())
+    else:
+        print_text(found.table())
 
 
 def _judged(

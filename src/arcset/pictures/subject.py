@@ -76,7 +76,12 @@ def image_subject(view: RunView, path: Path, target: str | None = None) -> Subje
     if target is not None and target not in names:
         raise unknown_name("class", target, names)
     notes: list[str] = []
+    if len(view.config.shape or (1, 28, 28)) != 3:
+        raise OptionError(f"{view.title} takes no images")
     image = _fitted(_opened(path), view.config.shape or (1, 28, 28), notes)
+    if view.config.invert:
+        image = 255 - image
+        notes.append("turned into its negative, as the run's data are")
     with suppress(DataError):  # without its data the run still explains, just not the border
         notes += _about_border(image, view.selection.train.images)
     if target is None and view.loss.classifies:

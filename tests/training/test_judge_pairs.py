@@ -1,0 +1,68 @@
+import io
+import json
+import pickle
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from arcset.data import load_dataset
+from arcset.errors import DataError
+from arcset.evaluation import fold_accuracy, verification
+from arcset.models import embed, load_model
+from arcset.runs import RunConfig
+from arcset.training import train
+from arcset.training.judge_pairs import judge_pairs
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    config = RunConfig(data="mnist-sample", classes="0-2", dim=4, epochs=1, snapshot=0)
+    return train(config, tmp_path_factory.mktemp("runs") / "digits", device="cpu")
+
+
+@pytest.fixture(scope="module")
+def digits():
+    """Forty images and, of each two that follow each other, whether they show the same digit."""
+    test = load_dataset("mnist-sample").test
+    rows = np.random.default_rng(0).permutation(len(test))[:40]
+    return test.images[rows], test.labels[rows].reshape(-1, 2)
+
+
+@pytest.fixture
+def file(tmp_path, digits):
+    images, labels = digits
+    contents = []
+    for image in images:
+        buffer = io.BytesIO()
+        Image.fromarray(image).save(buffer, "PNG")
+        contents.append(buffer.getvalue())
+    same = (labels[:, 0] == labels[:, 1]).tolist()
+    path = tmp_path / "digits.bin"
+    path.write_bytes(pickle.dumps((contents, same), protocol=2))
+    return path
+
+
+def test_pairs_are_judged_as_evaluation_judges_them(run, file, digits):
+    import torch
+
+    images, labels = digits
+    found = judge_pairs(run, file, device="cpu", folds=5)
+    embeddings = embed(load_model(run)[0], torch.from_numpy(images.copy())[:, None])
+    rows, same = np.arange(40).reshape(-1, 2), labels[:, 0] == labels[:, 1]
+    assert found.verification.auc == verification(embeddings, pairs=rows, same=same).auc
+    assert found.folds.accuracy == fold_accuracy(embeddings, rows, same, folds=5).accuracy
+    assert set(found.json()) == {"file", "verification", "fold_accuracy"}
+    json.dumps(found.json())
+
+
+def test_an_unreadable_image_is_an_error_that_names_it(run, tmp_path):
+    path = tmp_path / "bad.bin"
+    path.write_bytes(pickle.dumps(([b"no image"] * 4, [True, False]), protocol=2))
+    with pytest.raises(DataError, match="image 0 of"):
+        judge_pairs(run, path, device="cpu")
+
+
+def test_too_few_pairs_for_the_folds(run, file):
+    with pytest.raises(DataError, match="20 pairs, too few for 30 folds"):
+        judge_pairs(run, file, device="cpu", folds=30)
