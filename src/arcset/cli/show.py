@@ -8,15 +8,13 @@ from typing import Any
 from rich.console import Console
 from rich.progress import (
     BarColumn,
-    MofNCompleteColumn,
     Progress,
     TaskID,
     TextColumn,
-    TimeElapsedColumn,
     TimeRemainingColumn,
 )
 from rich.status import Status
-from rich.table import Table
+from rich.table import Column, Table
 from rich.text import Text
 
 from arcset.numerics import finite
@@ -60,18 +58,18 @@ def working(text: str) -> Status:
 
 
 class ProgressBars:
-    """Watches runs with one bar each on stderr: step, loss, time left."""
+    """Watches runs with one bar each on stderr: loss, angles, images per second, time left."""
 
     def __init__(self) -> None:
         self._progress = Progress(
             TextColumn("{task.description}", markup=False),
-            BarColumn(bar_width=24),
-            MofNCompleteColumn(),
+            # Whatever room the figures leave: they tell more than the bar.
+            BarColumn(bar_width=None, table_column=Column(ratio=1)),
+            TextColumn("{task.percentage:3.0f}%"),
             TextColumn("{task.fields[note]}"),
-            TimeElapsedColumn(),
-            TextColumn("left"),
-            TimeRemainingColumn(),
+            TimeRemainingColumn(compact=True, elapsed_when_finished=True),
             console=Console(stderr=True),
+            expand=True,
         )
         self._note: list[str] = []
         self._read: TaskID | None = None

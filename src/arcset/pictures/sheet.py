@@ -5,6 +5,7 @@ from matplotlib.figure import Figure
 
 from arcset.data import ImageSet
 from arcset.errors import OptionError
+from arcset.pictures.samples import pictured
 from arcset.pictures.theme import GREY, new_figure, styled
 
 __all__ = ["sheet_picture"]
@@ -23,16 +24,19 @@ def sheet_picture(image_set: ImageSet, per_class: int = 8) -> Figure:
         raise OptionError(f"per_class must be at least 1, not {per_class}")
     names = image_set.class_names
     shown = np.unique(np.linspace(0, len(names) - 1, min(len(names), MOST_CLASSES)).astype(int))
-    size, gap = image_set.images.shape[1:3], 2
+    images = image_set.images
+    if images.dtype != np.uint8:
+        images = pictured(images)
+    size, gap = images.shape[1:3], 2
     step = (size[0] + gap, size[1] + gap)
-    shape = (len(shown) * step[0] - gap, per_class * step[1] - gap, *image_set.images.shape[3:])
+    shape = (len(shown) * step[0] - gap, per_class * step[1] - gap, *images.shape[3:])
     sheet = np.full(shape, 255, np.uint8)
     for row, number in enumerate(shown.tolist()):
         places = np.flatnonzero(image_set.labels == number)
         evenly = np.linspace(0, len(places) - 1, min(per_class, len(places))).astype(int)
         for column, place in enumerate(places[evenly].tolist()):
             top, left = row * step[0], column * step[1]
-            sheet[top : top + size[0], left : left + size[1]] = image_set.images[place]
+            sheet[top : top + size[0], left : left + size[1]] = images[place]
     longest = max(len(names[number]) for number in shown.tolist())
     width, margin, foot = 6.4, 0.25 + 0.085 * longest, 0.1 if len(shown) == len(names) else 0.4
     drawn = width - margin - 0.1

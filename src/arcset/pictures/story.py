@@ -87,6 +87,15 @@ class Story:
         )
         return found
 
+    def _untested(self) -> str:
+        """What a reader must know where training left no image of the known classes over."""
+        if all(view.selection.test is not None for view in self.runs):
+            return ""
+        return (
+            "No image of the known classes was kept back from training: where a picture speaks of "
+            "their test samples, it shows samples that were trained on."
+        )
+
     def write(self, out: Path, *, separate: bool = False) -> Path:
         """Write `out`/report.html; with `separate`, also each still to `out`/pictures."""
         sections = []
@@ -116,7 +125,7 @@ class Story:
             views=[*self.runs, *self.others],
             comparison=self.comparison,
             sections=sections,
-            verdict=self.verdict,
+            verdict=" ".join(text for text in (self.verdict, self._untested()) if text),
             measures=self.measures,
             groups=groups if self.others else None,
             shown=self.shown,

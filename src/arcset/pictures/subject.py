@@ -51,6 +51,8 @@ def sample_subject(view: RunView, index: int, part: str = "test") -> Subject:
             f"there is no sample {index} in part {part!r} of {view.title}, expected 0 to "
             f"{len(images) - 1}"
         )
+    if images.images.dtype != np.uint8:
+        raise OptionError(f"{view.title} takes no images, and only images are explained")
     label = int(images.labels[index])
     truth = images.class_names[label]
     notes: tuple[str, ...] = ()

@@ -12,6 +12,7 @@ from arcset.data import ImageSet, Selection, selection_of, to_tensors
 from arcset.losses import Loss
 from arcset.models import embed, load_model
 from arcset.numerics import unit_rows
+from arcset.pictures.samples import pictured
 from arcset.runs import Run
 
 __all__ = ["Embedded", "Frame", "RunView"]
@@ -88,7 +89,7 @@ class RunView:
             self.frames[-1].parts[part],
             samples[f"{part}.labels"].numpy(),
             source.class_names,
-            source.images[index],
+            pictured(source.images[index]),
             index,
         )
 
@@ -96,7 +97,7 @@ class RunView:
         images, labels = to_tensors(part)
         embeddings = self._shown(embed(self.network, images))
         index = np.arange(len(part), dtype=np.int64)
-        return Embedded(embeddings, labels.numpy(), part.class_names, part.images, index)
+        return Embedded(embeddings, labels.numpy(), part.class_names, pictured(part.images), index)
 
     def _frame(self, epoch: int) -> Frame:
         kept = self.run.embeddings(epoch)
