@@ -43,7 +43,8 @@ def build_model(config: RunConfig, *, training: bool = False) -> tuple[nn.Module
         if transforms.count > 1:
             if len(config.shape) != 3:
                 raise OptionError(
-                    f"new_classes={config.new_classes!r} is for images only"
+                    f"new_classes={config.new_classes!r} turns or mirrors images, and the data are "
+                    "vectors: leave it out"
                 )
             transforms.check(config.shape)
         classes *= transforms.count

@@ -36,7 +36,8 @@ class Feed:
         self.transforms = class_transforms(config.new_classes)
         if config.augment and len(images.shape) != 3:
             raise OptionError(
-                f"augment {config.augment[0]!r} changes images, and the data are vectors"
+                f"augment {config.augment[0]!r} changes images, and the data are vectors: "
+                "leave it out"
             )
         shape = images.shape if len(images.shape) == 3 else (1, 1, 1)
         channels, height, width = shape
@@ -47,6 +48,13 @@ class Feed:
                     f"batch={config.batch} is no multiple of per_class={config.per_class}"
                 )
             self._balanced = (config.batch // config.per_class, config.per_class)
+            present = len(self.samples.labels.unique())
+            if self._balanced[0] > present:
+                raise OptionError(
+                    f"batch={config.batch} with per_class={config.per_class} needs "
+                    f"{self._balanced[0]} classes, and there are {present}: take a batch of at "
+                    f"most {present * config.per_class}"
+                )
             self.per_epoch = balanced_batch_count(self.samples.labels.cpu(), *self._balanced)
         else:
             self.per_epoch = batch_count(len(self.samples), config.batch)
@@ -80,10 +88,14 @@ class Feed:
         images = self.samples.take(index)
         labels = self.samples.labels.index_select(0, index)
         if self.transforms.count > 1:
-            which = draw_transforms(self.transforms.count, len(index), generator).to(self.device)
+            # With several images of each class, all of them turn alike: they are one class then.
+            alike = self.config.per_class or 1
+            which = draw_transforms(self.transforms.count, len(index) // alike, generator)
+            which = which.repeat_interleave(alike).to(self.device)
             images = self.transforms.apply(images, which)
             labels = self.transforms.labels(labels, which, self.classes)
-        return self.augmentation(as_float(images), generator), labels
+        images = as_float(images)
+        return self.augmentation(images, generator) if self.augmentation else images, labels
 
     def step_seed(self, step: int) -> int:
         """Of everything that is drawn in step `step` of the run."""
