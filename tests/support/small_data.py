@@ -5,13 +5,20 @@ from pathlib import Path
 import numpy as np
 
 
-def images(place: Path, *, classes: int = 12, each: int = 8, size: int = 10, seed: int = 0) -> Path:
+def images(
+    place: Path,
+    *,
+    classes: int = 12,
+    each: int = 8,
+    size: int = 10,
+    noise: float = 25.0,
+) -> Path:
     """An npz file of grey images: every class has a pattern of its own, with some noise on it."""
-    random = np.random.default_rng(seed)
+    random = np.random.default_rng(0)
     patterns = random.integers(0, 256, (classes, size, size))
     labels = np.repeat(np.arange(classes), each)
-    noise = random.normal(0, 25, (len(labels), size, size))
-    pixels = np.clip(patterns[labels] + noise, 0, 255).astype(np.uint8)
+    changes = random.normal(0, noise, (len(labels), size, size))
+    pixels = np.clip(patterns[labels] + changes, 0, 255).astype(np.uint8)
     np.savez(place, images=pixels, labels=[f"c{label:02d}" for label in labels])
     return place
 

@@ -31,8 +31,8 @@ from arcset.training.feeding import Feed
 from arcset.training.progress import Silent, Step, Watcher
 from arcset.training.schedule import learning_rate
 from arcset.training.snapshots import Snapshots
-from arcset.training.stepping import Stepper, build_optimizer
-from arcset.training.validation import Validator, validation_epochs
+from arcset.training.stepping import Stepper, build_optimizer, check_stepping
+from arcset.training.validation import build_validator, validation_epochs
 
 __all__ = ["build_optimizer", "resume", "train"]
 
@@ -64,7 +64,8 @@ def train(
     _, loss = build_model(config, training=True)
     config = resolved(config, loss)
     place = choose_device(device)
-    feed = Feed(config, selection.train, place)  # a setting that does not fit is found here
+    check_stepping(config, loss, place)  # a setting that does not fit is found here
+    feed = Feed(config, selection.train, place)  # or here, before anything is written
     run = Run.create(out, config, force=force)
     if selection.split is not None:  # the file may move or change; the run keeps what it saw
         selection.split.save(run.split_file)
@@ -91,7 +92,7 @@ def _fit(run: Run, selection: Selection, feed: Feed, watcher: Watcher) -> Run:
     state = State(network, loss, stepper.optimizer, averaged, stepper.scaler)
     doctor = Doctor(config, network, loss)
     snapshots = Snapshots(selection, config.snapshot, device)
-    validator = None if selection.validation is None else Validator(selection.validation, device)
+    validator = build_validator(selection.validation, device)
     validated, framed = validation_epochs(config), _framed(config)
 
     checkpoints = run.path / "checkpoint"
@@ -154,7 +155,8 @@ def _fit(run: Run, selection: Selection, feed: Feed, watcher: Watcher) -> Run:
         line: dict[str, Any] = {"epoch": epoch, "loss": mean}
         if epoch in framed:
             kept = snapshots.take(used, loss, feed.classes)
-            line |= _accuracies(loss, kept, snapshots.labels, tested=selection.test is not None)
+            tested = selection.test is not None
+            line |= _accuracies(loss, kept, snapshots.labels, feed.classes, tested=tested)
             run.save_embeddings(epoch, kept)
         if angles:
             line["target_degrees"], line["other_degrees"] = _means(angles)
@@ -224,15 +226,13 @@ class _Speed:
 
 
 def _accuracies(
-    loss: Loss, kept: dict[str, Tensor], labels: dict[str, Tensor], *, tested: bool
+    loss: Loss, kept: dict[str, Tensor], labels: dict[str, Tensor], classes: int, *, tested: bool
 ) -> dict[str, float]:
-    """Share of the kept training and test samples that the classifier names rightly."""
-    if not loss.classifies:
-        return {}
-    with torch.no_grad():
-        return {
-            f"{part}_accuracy": (loss.logits(kept[part]).argmax(dim=1) == labels[part]).sum().item()
-            / len(labels[part])
-            for part in (("train", "test") if tested else ("train",))
-            if part in kept
-        }
+    """Share of the kept samples that the classifier, of which the first `classes` remain, names."""
+    found: dict[str, float] = {}
+    for part in (("train", "test") if tested else ("train",)) if loss.classifies else ():
+        if part in kept:
+            with torch.no_grad():
+                named = loss.logits(kept[part])[:, :classes].argmax(dim=1)
+            found[f"{part}_accuracy"] = (named == labels[part]).sum().item() / len(named)
+    return found

@@ -1,5 +1,6 @@
 """One step of the optimizers: mixed precision, accumulation, clipping, and what was measured."""
 
+import functools
 import math
 import subprocess
 import sys
@@ -12,30 +13,29 @@ from arcset.errors import OptionError
 from arcset.losses import Loss
 from arcset.runs import RunConfig
 
-__all__ = ["Stepper", "build_optimizer", "check_autocast"]
+__all__ = ["Stepper", "build_optimizer", "check_autocast", "check_stepping"]
 
 
 class Stepper:
     """Turns batches into changed weights.
 
     The batch goes through the network in `accumulate` parts, of which each counts by its size, so
-    that the gradient is that of the whole batch (batch norm sees the parts). The network computes
-    in the type that autocast says, the loss in float32. With float16 the loss is scaled up before
-    the backward pass; a step whose gradients overflow is left out and the factor halved.
+    that the gradient is that of the whole batch. Batch norm sees the parts, and so do losses that
+    compare samples with each other, as triplet. The network computes in the type that autocast
+    says, the loss in float32. With float16 the loss is scaled up before the backward pass; a step
+    whose gradients overflow is left out and the factor halved.
     """
 
     def __init__(self, config: RunConfig, network: nn.Module, loss: Loss, device: torch.device):
+        check_stepping(config, loss, device)
         self.network, self.loss, self.device = network, loss, device
         self.optimizer = build_optimizer(config, network, loss)
         self._optimizers = [self.optimizer]
         if loss.update is not None:  # the centers' own, which works during the backward pass
             loss.update.configure(momentum=config.momentum, weight_decay=config.weight_decay)
             self._optimizers.append(loss.update)
-            _check_fused(config)
         self.parts, self.clip = config.accumulate, config.clip
         self.dtype = None if config.autocast == "none" else getattr(torch, config.autocast)
-        if self.dtype is not None and device.type == "cpu":
-            check_autocast(config.autocast)
         self.scaler = torch.amp.GradScaler(device.type, enabled=config.autocast == "float16")
         # Compiled beside, so that names in saved weights stay the network's own.
         self._forward = torch.compile(network) if config.compile else network
@@ -52,9 +52,12 @@ class Stepper:
         Raises `FloatingPointError` for a loss that is not finite, before anything is changed.
         """
         self.optimizer.zero_grad(set_to_none=True)
-        size, total = -(-len(labels) // self.parts), 0.0
-        embedded = []
-        for some, theirs in zip(images.split(size), labels.split(size), strict=True):
+        # As even as they get, and none of a single sample, on which batch norm fails.
+        parts = max(1, min(self.parts, len(labels) // 2))
+        total, embedded = 0.0, []
+        for some, theirs in zip(
+            images.tensor_split(parts), labels.tensor_split(parts), strict=True
+        ):
             with torch.autocast(self.device.type, self.dtype, enabled=self.dtype is not None):
                 embeddings = self._forward(some)  # (B, D)
             value = self.loss(embeddings.float(), theirs)
@@ -92,38 +95,56 @@ def build_optimizer(config: RunConfig, network: nn.Module, loss: Loss) -> Optimi
     return SGD(groups, lr=config.learning_rate, momentum=config.momentum)
 
 
+def check_stepping(config: RunConfig, loss: Loss, device: torch.device) -> None:
+    """Refuse, with `OptionError`, settings of a step that do not go together or do not work here.
+
+    The centers' own update happens in the backward pass, before anything could be added up.
+    """
+    if loss.update is not None:
+        for name, wanted, refused in (
+            ("accumulate", config.accumulate, config.accumulate > 1),
+            ("clip", config.clip, config.clip is not None),
+            ("autocast", config.autocast, config.autocast == "float16"),
+        ):
+            if refused:
+                raise OptionError(
+                    f"{name}={wanted} cannot go with update={config.options['update']}: "
+                    "leave one of the two out"
+                )
+    if config.autocast != "none" and device.type == "cpu":
+        check_autocast(config.autocast)
+
+
 def check_autocast(dtype: str) -> None:
-    """Refuse a type whose convolutions kill the process on this machine's CPU.
+    """Refuse, with `OptionError`, a type whose convolutions kill the process on this CPU.
 
     Some virtual machines announce instructions that they do not let programs use, and the library
     that convolves believes them. Tried in a process of its own, which takes two seconds.
     """
+    problem = _autocast_problem(dtype, torch.backends.mkldnn.enabled)
+    if problem:
+        raise OptionError(problem)
+
+
+@functools.cache
+def _autocast_problem(dtype: str, mkldnn: bool) -> str:
+    """What is wrong with `dtype` here; nothing where it works."""
     trial = (
         "import torch;"
         f"x=torch.randn(32,8,8,8,requires_grad=True);d=torch.{dtype};"
         "c=torch.nn.Conv2d(8,16,3);l=torch.nn.Linear(576,64)\n"
-        "with torch.autocast('cpu',d): y=l(c(x).flatten(1))\n"
-        "y.float().sum().backward()"
+        f"with torch.backends.mkldnn.flags(enabled={mkldnn}):\n"
+        "  with torch.autocast('cpu',d): y=l(c(x).flatten(1))\n"
+        "  y.float().sum().backward()"
     )
     done = subprocess.run([sys.executable, "-c", trial], capture_output=True, check=False)
     if done.returncode < 0:
-        raise OptionError(
+        return (
             f"autocast {dtype} ends in an illegal instruction on this CPU (signal "
             f"{-done.returncode}): leave it out, or try with ONEDNN_MAX_CPU_ISA=AVX512_CORE_VNNI "
             "in the environment"
         )
     if done.returncode:
         said = done.stderr.decode(errors="replace").strip().splitlines()[-1:]
-        raise OptionError(f"autocast {dtype} does not work on this CPU: {' '.join(said)}")
-
-
-def _check_fused(config: RunConfig) -> None:
-    """The centers' own update happens in the backward pass, before anything could be added up."""
-    for name, wanted, usual in (
-        ("accumulate", config.accumulate, 1),
-        ("clip", config.clip, None),
-    ):
-        if wanted != usual:
-            raise OptionError(f"{name}={wanted} cannot go with update={config.options['update']}")
-    if config.autocast == "float16":
-        raise OptionError(f"autocast=float16 cannot go with update={config.options['update']}")
+        return f"autocast {dtype} does not work on this CPU: {' '.join(said)}; leave it out"
+    return ""

@@ -15,7 +15,7 @@ from arcset.models import embed
 if TYPE_CHECKING:
     from arcset.runs import RunConfig
 
-__all__ = ["VALIDATED", "Validator", "validation_epochs"]
+__all__ = ["VALIDATED", "Validator", "build_validator", "validation_epochs"]
 
 #: What a validation measures, with what each means.
 VALIDATED = {
@@ -52,6 +52,16 @@ class Validator:
             "tar": pairs.tar_at_far[1e-3],
         }
         return {name: value for name, value in found.items() if not math.isnan(value)}
+
+
+def build_validator(images: ImageSet | None, device: torch.device) -> Validator | None:
+    """A validator, or None where the images hold no pair of one identity or none of two."""
+    if images is None:
+        return None
+    counts = np.bincount(images.labels)
+    if counts.max() < 2 or (counts > 0).sum() < 2:
+        return None
+    return Validator(images, device)
 
 
 def validation_epochs(config: "RunConfig") -> set[int]:

@@ -1,0 +1,225 @@
+"""One step: accumulated, clipped, in shorter types; and what cannot go together."""
+
+import json
+import math
+import re
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from arcset.errors import OptionError
+from arcset.losses import build_loss
+from arcset.runs import Run, RunConfig
+from arcset.training import resume, train
+from arcset.training.checkpoint import State, load_checkpoint, save_checkpoint
+from arcset.training.stepping import Stepper, build_optimizer, check_autocast
+from support.small_data import images
+
+CPU = torch.device("cpu")
+CONFIG = RunConfig(data="mnist-sample", dim=4)
+
+
+def stepper(network: nn.Module | None = None, loss: str = "arcface", **settings: object) -> Stepper:
+    torch.manual_seed(0)
+    config = CONFIG.replace(loss=loss, **settings)
+    network = network or nn.Sequential(nn.Linear(6, 16), nn.Tanh(), nn.Linear(16, 4))
+    return Stepper(config, network, build_loss(loss, 4, 5, **config.options), CPU)
+
+
+def batch(count: int) -> tuple[Tensor, Tensor]:
+    generator = torch.Generator().manual_seed(1)
+    return torch.randn(count, 6, generator=generator), torch.arange(count) % 5
+
+
+def gradients(one: Stepper) -> list[Tensor]:
+    parameters = [*one.network.parameters(), *one.loss.parameters()]
+    return [parameter.grad.clone() for parameter in parameters if parameter.grad is not None]
+
+
+@pytest.mark.parametrize("count", [12, 13, 3])
+@pytest.mark.parametrize("parts", [2, 5])
+@pytest.mark.parametrize("loss", ["softmax", "arcface", "center", "inter"])
+def test_parts_add_up_to_the_batch(loss: str, parts: int, count: int) -> None:
+    whole, accumulated = stepper(loss=loss), stepper(loss=loss, accumulate=parts)
+    value, embeddings = whole.backward(*batch(count))
+    other, others = accumulated.backward(*batch(count))
+    with torch.no_grad():
+        mean = whole.loss(whole.network(batch(count)[0]), batch(count)[1]).item()
+    assert value == pytest.approx(mean, rel=1e-6)
+    assert other == pytest.approx(mean, rel=1e-5)
+    assert embeddings.shape == (count, 4)
+    torch.testing.assert_close(others, embeddings)
+    assert len(gradients(whole)) >= 5
+    for ours, theirs in zip(gradients(accumulated), gradients(whole), strict=True):
+        torch.testing.assert_close(ours, theirs, rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize("count", range(2, 14))
+def test_no_part_holds_a_single_sample(count: int) -> None:
+    """On which batch normalization fails."""
+    sizes = []
+
+    class Counting(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.norm = nn.BatchNorm1d(6)
+            self.linear = nn.Linear(6, 4)
+
+        def forward(self, rows: Tensor) -> Tensor:
+            sizes.append(len(rows))
+            return self.linear(self.norm(rows))
+
+    stepper(Counting(), accumulate=4).backward(*batch(count))
+    assert sum(sizes) == count
+    assert min(sizes) >= 2
+    assert max(sizes) - min(sizes) <= 1
+    assert len(sizes) == min(4, count // 2)
+
+
+def test_clipping_bounds_the_gradient_and_tells_what_it_was() -> None:
+    free, clipped = stepper(), stepper(clip=0.01)
+    free.backward(*batch(12))
+    assert free.update() is None
+    clipped.backward(*batch(12))
+    norm = clipped.update()
+    expected = torch.cat([each.flatten() for each in gradients(free)]).norm().item()
+    assert norm == pytest.approx(expected, rel=1e-5)
+    assert expected > 0.01
+    after = torch.cat([each.flatten() for each in gradients(clipped)]).norm().item()
+    assert after == pytest.approx(0.01, rel=1e-3)
+    gentle = stepper(clip=1e6)
+    gentle.backward(*batch(12))
+    gentle.update()
+    for ours, theirs in zip(gradients(gentle), gradients(free), strict=True):
+        assert torch.equal(ours, theirs)
+
+
+def test_the_rate_reaches_every_optimizer_and_the_step_is_taken() -> None:
+    one = stepper(options={"update": "sgd"})
+    one.set_rate(0.125)
+    centers = one.loss.centers.clone()
+    weight = one.network[0].weight.clone()
+    one.backward(*batch(10))
+    one.update()
+    assert one.loss.update is not None
+    assert one.loss.update.param_groups[0]["lr"] == 0.125
+    gradient = one.network[0].weight.grad
+    decayed = gradient + CONFIG.weight_decay * weight
+    torch.testing.assert_close(one.network[0].weight, weight - 0.125 * decayed)
+    assert not torch.equal(one.loss.centers, centers)
+    assert int(one.loss.step) == 1
+
+
+def test_weight_decay_is_for_matrices() -> None:
+    one = stepper()
+    matrices, others = build_optimizer(CONFIG, one.network, one.loss).param_groups
+    assert {p.ndim for p in matrices["params"]} == {2}
+    assert {p.ndim for p in others["params"]} == {1}
+    assert (matrices["weight_decay"], others["weight_decay"]) == (CONFIG.weight_decay, 0.0)
+
+
+FUSED = {"update": "sgd"}
+
+
+@pytest.mark.parametrize(
+    ("settings", "named"),
+    [
+        ({"accumulate": 2}, "accumulate=2"),
+        ({"clip": 5.0}, r"clip=5\.0"),
+        ({"autocast": "float16"}, "autocast=float16"),
+    ],
+)
+def test_a_fused_update_takes_no_sums_over_steps(settings, named, tmp_path) -> None:
+    message = f"^{named} cannot go with update=sgd: leave one of the two out$"
+    with pytest.raises(OptionError, match=message):
+        stepper(options=FUSED, **settings)
+    config = CONFIG.replace(classes="0-2", options=FUSED, **settings)
+    with pytest.raises(OptionError, match=message):
+        train(config, tmp_path / "run", device="cpu")
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_loss_that_is_not_finite_changes_nothing() -> None:
+    one = stepper(loss="softmax")
+    with torch.no_grad():
+        one.loss.weight[0, 0] = math.inf
+    before = [parameter.clone() for parameter in one.network.parameters()]
+    with pytest.raises(FloatingPointError, match="the loss is"):
+        one.backward(*batch(8))
+    assert all(map(torch.equal, before, one.network.parameters()))
+
+
+def test_a_type_that_this_processor_dies_of_is_refused_in_a_sentence(tmp_path) -> None:
+    said = ""
+    try:
+        check_autocast("bfloat16")
+    except OptionError as error:
+        said = str(error)
+    if not said:  # it works here, so a step of training must too
+        one = stepper(nn.Sequential(nn.Flatten(), nn.Linear(6, 4)), autocast="bfloat16")
+        assert math.isfinite(one.backward(*batch(8))[0])
+        return
+    assert re.fullmatch(r"autocast bfloat16 .* on this CPU.* leave it out.*", said)
+    with pytest.raises(OptionError, match=r"^autocast bfloat16"):
+        train(CONFIG.replace(autocast="bfloat16", classes="0-2"), tmp_path / "run", device="cpu")
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
+def test_training_in_shorter_types(dtype, tmp_path) -> None:
+    """Without the library that may not know its processor."""
+    config = RunConfig(
+        data=str(images(tmp_path / "a.npz", size=8)),
+        network="simple",
+        dim=4,
+        loss="normface",
+        epochs=4,
+        batch=16,
+        autocast=dtype,
+        clip=1.0,
+        accumulate=2,
+        snapshot=0,
+    )
+    with torch.backends.mkldnn.flags(enabled=False):
+        try:
+            run = train(config, tmp_path / "run", device="cpu")
+        except OptionError as error:
+            pytest.skip(str(error))
+        whole = json.loads((run.path / "checkpoint" / "epoch-0004" / "state.json").read_text())
+        lines = run.metrics()
+        assert all(math.isfinite(line["loss"]) for line in lines)
+        assert lines[-1]["loss"] < lines[0]["loss"] / 2
+        network, _ = run.load_model()
+        assert all(tensor.dtype in (torch.float32, torch.int64) for tensor in network.values())
+        assert ("scale" in whole["scaler"]) == (dtype == "float16")
+        resume(run.path, device="cpu")
+    assert Run.open(run.path).metrics() == lines
+
+
+def test_a_step_that_overflows_is_left_out_and_the_scale_survives_a_checkpoint(tmp_path) -> None:
+    with torch.backends.mkldnn.flags(enabled=False):
+        try:
+            one, other = stepper(autocast="float16"), stepper(autocast="float16")
+        except OptionError as error:
+            pytest.skip(str(error))
+        first = one.scaler.get_scale()
+        one.backward(*batch(10))
+        one.network[0].weight.grad[0, 0] = math.inf
+        before = one.network[0].weight.clone()
+        one.update()
+        assert torch.equal(one.network[0].weight, before)
+        assert one.scaler.get_scale() == first / 2
+        for _ in range(10):  # until the scale fits
+            one.backward(*batch(10))
+            one.update()
+        assert not torch.equal(one.network[0].weight, before)
+        ours = State(one.network, one.loss, one.optimizer, None, one.scaler)
+        save_checkpoint(tmp_path, ours)
+        theirs = State(other.network, other.loss, other.optimizer, None, other.scaler)
+        load_checkpoint(tmp_path / "epoch-0000", theirs)
+        assert other.scaler.state_dict() == one.scaler.state_dict()
+        for each in (one, other):
+            each.backward(*batch(10))
+            each.update()
+        assert torch.equal(one.network[0].weight, other.network[0].weight)
