@@ -1,16 +1,21 @@
 """What a loss is worth before anything is learned, and at best: to tell training that is stuck."""
 
 import copy
-import math
 
 import torch
+from torch import Tensor
 
 from arcset.losses import Loss
+from arcset.losses.defaults import lowest_loss
 
-__all__ = ["chance_loss", "least_loss"]
+__all__ = ["blind_loss", "chance_loss", "least_loss"]
 
 _SAMPLES = 256
+_SEED = 982_451_653  # nobody's choice: the same numbers may have made the centers, which then match
 _MOST_CENTERS = 50_000_000  # numbers: beyond, copying the loss costs more than the answer is worth
+
+#: The least that s·cos θ can reach: every sample on its center, the centers evenly apart.
+least_loss = lowest_loss
 
 
 @torch.no_grad()
@@ -21,26 +26,42 @@ def chance_loss(loss: Loss, *, step: int | None = None) -> float | None:
     classes in D dimensions this is about ln C + s²/2D, and a margin m2 adds s·sin m2.
     None for losses without centers, and where there are too many to try.
     """
+    generator = torch.Generator().manual_seed(_SEED)
+    directions = torch.randn(_SAMPLES, loss.dim, generator=generator)
+    return _tried(loss, directions, generator, step, centers=None)
+
+
+@torch.no_grad()
+def blind_loss(loss: Loss, *, step: int | None = None) -> float | None:
+    """What one embedding for all samples costs at best: the least that knows nothing of them.
+
+    Reached where all class centers lie together and the embedding on them: ln C for softmax and
+    s·cos θ, to which a margin m2 adds about s·(1 − cos m2). None as for `chance_loss`.
+    """
+    generator = torch.Generator().manual_seed(_SEED)
+    same = torch.zeros(1, loss.dim)
+    same[0, 0] = 1
+    return _tried(loss, same.expand(_SAMPLES, -1), generator, step, same.expand(loss.classes, -1))
+
+
+def _tried(
+    loss: Loss,
+    embeddings: Tensor,
+    generator: torch.Generator,
+    step: int | None,
+    centers: Tensor | None,
+) -> float | None:
+    """The loss of embeddings (B, D) with random labels, asked of a copy."""
     if not loss.classifies or loss.classes * loss.dim > _MOST_CENTERS:
         return None
     trial = copy.deepcopy(loss).train()  # some losses change when they are asked
-    if step is not None and isinstance(getattr(trial, "step", None), torch.Tensor):
-        trial.step.fill_(step)  # type: ignore[operator]
     device = next(trial.parameters()).device
-    generator = torch.Generator().manual_seed(0)
-    directions = torch.randn(_SAMPLES, loss.dim, generator=generator)
-    labels = torch.randint(loss.classes, (_SAMPLES,), generator=generator)
-    return float(trial(directions.to(device), labels.to(device)))
-
-
-def least_loss(scale: float, classes: int) -> float:
-    """The least that s·cos θ can reach: every sample on its center, the centers evenly apart.
-
-    ln(1 + (C − 1)·exp(−s·C/(C − 1))), Wang et al., NormFace (2017).
-
-        >>> round(least_loss(1.0, 10), 2), least_loss(64.0, 10) < 1e-20
-        (1.38, True)
-    """
-    if classes < 2:
-        return 0.0
-    return math.log1p((classes - 1) * math.exp(-scale * classes / (classes - 1)))
+    if centers is not None:
+        trial.set_centers(centers.to(device))
+    for module in trial.modules():  # a loss, or the one that it is built on
+        if step is not None and isinstance(getattr(module, "step", None), Tensor):
+            module.step.fill_(step)  # type: ignore[operator]
+    labels = torch.randint(loss.classes, (len(embeddings),), generator=generator)
+    with torch.random.fork_rng(devices=[]):  # some margins are drawn
+        torch.manual_seed(_SEED)
+        return float(trial(embeddings.to(device), labels.to(device)))
