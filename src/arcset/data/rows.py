@@ -66,14 +66,16 @@ def chosen_rows(images: Any, kept: npt.NDArray[Any]) -> Any:
 def joined_rows(parts: Sequence[Any], order: npt.NDArray[np.int64]) -> Any:
     """All parts one after the other, then in `order`: a copy, or a view where they share a file."""
     bases = [part.base if isinstance(part, RowsView) else part for part in parts]
-    whole = [_whole(base) for base in bases]
-    if not all(in_file(base) for base in bases) or any(each is not whole[0] for each in whole):
+    whole = _whole(bases[0])
+    places = [_places(base, whole) for base in bases]
+    if any(each is None for each in places):
         return np.concatenate([np.asarray(part) for part in parts])[order]
-    rows = []
-    for part, base in zip(parts, bases, strict=True):
-        own = part.rows if isinstance(part, RowsView) else np.arange(len(part))
-        rows.append(own + _first_row(base, whole[0]))
-    return RowsView(whole[0], np.concatenate(rows)[order])
+    rows = [
+        found[part.rows] if isinstance(part, RowsView) else found
+        for part, found in zip(parts, places, strict=True)
+        if found is not None
+    ]
+    return RowsView(whole, np.concatenate(rows)[order])
 
 
 def _whole(array: Any) -> Any:
@@ -83,10 +85,14 @@ def _whole(array: Any) -> Any:
     return array
 
 
-def _first_row(part: npt.NDArray[Any], whole: npt.NDArray[Any]) -> int:
-    """Where `part`, a slice of whole rows, begins in `whole`."""
+def _places(part: npt.NDArray[Any], whole: npt.NDArray[Any]) -> npt.NDArray[np.int64] | None:
+    """Which rows of the mapped array `whole` a part of it holds; None if it holds no such rows."""
+    alike = part.shape[1:] == whole.shape[1:] and part.strides[1:] == whole.strides[1:]
+    if not in_file(part) or _whole(part) is not whole or not alike or part.dtype != whole.dtype:
+        return None
     start = part.__array_interface__["data"][0] - whole.__array_interface__["data"][0]
-    return int(start // whole.strides[0])
+    places: npt.NDArray[np.int64] = start + np.arange(len(part)) * part.strides[0]
+    return places // whole.strides[0]
 
 
 def in_file(images: Any) -> bool:
