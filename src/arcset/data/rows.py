@@ -91,8 +91,8 @@ def _places(part: npt.NDArray[Any], whole: npt.NDArray[Any]) -> npt.NDArray[np.i
     if not in_file(part) or _whole(part) is not whole or not alike or part.dtype != whole.dtype:
         return None
     start = part.__array_interface__["data"][0] - whole.__array_interface__["data"][0]
-    places: npt.NDArray[np.int64] = start + np.arange(len(part)) * part.strides[0]
-    return places // whole.strides[0]
+    steps = np.arange(len(part), dtype=np.int64)
+    return np.asarray((start + steps * part.strides[0]) // whole.strides[0], dtype=np.int64)
 
 
 def in_file(images: Any) -> bool:
