@@ -23,9 +23,9 @@ def own_settings(dataset: Dataset) -> dict[str, Any]:
     """Settings for data that nobody has tried anything on.
 
     Small images take the network and the training of the omniglot recipe, larger ones those of orl,
-    vectors an mlp; each for so many epochs that small data gets 3,000 steps. A tenth of the
-    identities is held out for validation and another for testing, where at least 20 have two
-    images or more. Rotations and mirror images are never taken for other identities unasked.
+    vectors an mlp; each for so many epochs that small data gets 3,000 steps. Where at least 20
+    identities have two images or more, a tenth of these is held out for validation and another for
+    testing. Rotations and mirror images are never taken for other identities unasked.
     """
     shape = dataset.train.shape
     kind = "omniglot" if len(shape) == 1 or max(shape[1:]) <= _SMALL else "orl"
@@ -40,6 +40,9 @@ def own_settings(dataset: Dataset) -> dict[str, Any]:
     per_epoch = max(1, len(dataset.train) // batch)
     settings["epochs"] = int(np.clip(_STEPS // per_epoch, 10, 100))
     counts = np.bincount(counted(dataset).labels, minlength=len(dataset.class_names))
-    if not dataset.apart and int((counts >= 2).sum()) >= _LEAST:
-        settings["hold_out"] = {"validation": _HELD_OUT, "test": _HELD_OUT}
+    several = int((counts >= 2).sum())
+    if not dataset.apart and several >= _LEAST:
+        # A rule's shares are of all identities, and there may be many with a single image.
+        share = round(_HELD_OUT * several / len(counts), 6)
+        settings["hold_out"] = {"validation": share, "test": share}
     return settings
