@@ -62,7 +62,7 @@ def given_options(context: typer.Context) -> dict[str, Any]:
 
 
 def parse_setting(key: str, text: str) -> Any:
-    """One setting of a run from text; an empty one is none.
+    """One setting of a run from text; an empty one, or none where there is a choice, is none.
 
     >>> parse_setting("augment", "affine:rotate=10,flip"), parse_setting("size", "64")
     (['affine:rotate=10', 'flip'], [64, 64])
@@ -72,6 +72,7 @@ def parse_setting(key: str, text: str) -> Any:
     if key not in _PARSED:
         return parse_value(text) if text else None
     if key == "augment":
+        text = "" if text == "none" else text
         return [part.strip() for part in text.split(",") if part.strip()]
     if not text or text == "none":
         return None
@@ -103,6 +104,8 @@ def chosen_config(
     of the loss. dataset: own data, whose shape and size say what suits it where no recipe and no
     file does. quiet: say nothing of options that the loss does not have.
     """
+    forced, options = _from_set(settings or [])
+    given = {**given, **forced}
     saved = _from_file(file, given) if file is not None else {}
     data = given.get("data") or saved.get("data", "")
     values: dict[str, Any] = {}
@@ -113,7 +116,8 @@ def chosen_config(
         values = {**own, **values} if recipe is None else values
         if "hold_out" in own:
             values.setdefault("hold_out", own["hold_out"])
-    if "loss" in given and given["loss"] != values.get("loss"):
+    wanted = given.get("loss", saved.get("loss", values.get("loss", "arcface")))
+    if _name(wanted) != values.get("loss"):
         # Another loss does not inherit what was tuned for the recipe's.
         for key in ("scale", "margin", "options"):
             values.pop(key, None)
@@ -122,21 +126,37 @@ def chosen_config(
             values.pop("hold_out", None)
     values = {**values, **saved, **given}
     spec = LossSpec.parse(values.pop("loss", "arcface"))
-    options = dict(values.pop("options", {}))
-    for setting in settings or []:
-        key, equals, value = setting.partition("=")
-        if not equals:
-            raise OptionError(f"--set {setting}: write KEY=VALUE")
-        if key in RunConfig.model_fields and key not in ("loss", "options"):
-            values[key] = parse_setting(key, value)
-        else:
-            options[key] = parse_value(value)
-    spec = LossSpec(spec.loss, {**options, **spec.options}, spec.label)
+    named = {key: value for key, value in spec.options.items() if key not in forced}
+    spec = LossSpec(spec.loss, {**values.pop("options", {}), **named, **options}, spec.label)
     values = {key: value for key, value in values.items() if value is not None}
     config, ignored = spec.applied(RunConfig(**values))
     for option in [] if quiet else ignored:
         say(f"note: {spec.loss} has no {option}: --{option} is ignored")
     return config
+
+
+def _name(loss: object) -> str:
+    """Of a loss that may carry options."""
+    if not isinstance(loss, str):
+        raise OptionError(f"loss={loss!r}: write a loss by its name, as arcface")
+    return loss.partition(":")[0].strip()
+
+
+def _from_set(settings: list[str]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """What --set asks for: settings of the run, and options of the loss."""
+    forced: dict[str, Any] = {}
+    options: dict[str, Any] = {}
+    for setting in settings:
+        key, equals, value = setting.partition("=")
+        if not equals:
+            raise OptionError(f"--set {setting}: write KEY=VALUE")
+        if key == "recipe":
+            raise OptionError(f"--set {setting}: name a recipe with --recipe {value}")
+        if key in RunConfig.model_fields and key != "options":
+            forced[key] = value if key == "loss" else parse_setting(key, value)
+        else:
+            options[key] = parse_value(value)
+    return forced, options
 
 
 def _from_file(file: Path, given: dict[str, Any]) -> dict[str, Any]:
@@ -151,7 +171,8 @@ def _from_file(file: Path, given: dict[str, Any]) -> dict[str, Any]:
         if one in given:
             for other in {"classes", "split", "hold_out"} - {one}:
                 saved.pop(other, None)
-    if "loss" in given:  # another loss does not inherit the options of the one in the file
+    # Another loss does not inherit the options of the one in the file.
+    if "loss" in given and _name(given["loss"]) != _name(saved.get("loss", "arcface")):
         for key in ("scale", "margin", "options"):
             saved.pop(key, None)
     return saved
