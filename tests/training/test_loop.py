@@ -11,7 +11,9 @@ from arcset.data import load_dataset, select, to_tensors
 from arcset.models import embed
 from arcset.networks import NETWORKS
 from arcset.runs import Run, RunConfig
-from arcset.training import load_model, resume, train
+from arcset.runs.states import load_tensors
+from arcset.training import load_model, measure, resume, train
+from support.small_data import Remembers, images
 
 CONFIG = RunConfig(
     data="mnist-sample", classes="0-2", dim=2, epochs=3, batch=128, loss="arcface", snapshot=50
@@ -255,3 +257,116 @@ def test_class_sizes_reach_the_margin(tmp_path):
     selection = select(load_dataset("mnist-sample"), "0-2")
     sizes = torch.bincount(to_tensors(selection.train)[1])
     assert margins.argmax() == sizes.argmin() or len(set(sizes.tolist())) == 1
+
+
+EVERYTHING = {
+    "dim": 8,
+    "epochs": 3,
+    "batch": 16,
+    "network": "glyph",
+    "dropout": 0.3,
+    "per_class": 4,
+    "ema": 0.9,
+    "accumulate": 2,
+    "clip": 1.0,
+    "augment": ["affine:rotate=15", "noise"],
+    "new_classes": "rotations",
+    "hold_out": {"validation": 0.2, "test": 0.2},
+    "warm_up": 0.2,
+    "snapshot": 20,
+}
+
+
+@pytest.fixture(scope="module")
+def everything(tmp_path_factory):
+    """A run with all that is drawn, averaged or added up, and its configuration."""
+    place = tmp_path_factory.mktemp("everything")
+    config = RunConfig(data=str(images(place / "a.npz", classes=15)), **EVERYTHING)
+    watcher = Remembers()
+    return config, train(config, place / "run", device="cpu", watcher=watcher), watcher
+
+
+def checkpoint_of(run):
+    (place,) = (run.path / "checkpoint").iterdir()
+    return {
+        f"{file.stem}.{name}": tensor
+        for file in sorted(place.glob("*.safetensors"))
+        for name, tensor in load_tensors(file).items()
+    }, (place / "state.json").read_text()
+
+
+@pytest.mark.parametrize("stop", [2, 6, 9])
+def test_everything_at_once_resumes_bit_for_bit(everything, tmp_path, stop):
+    config, whole, watcher = everything
+    assert watcher.total == 12  # four steps in each of three epochs
+    with pytest.raises(KeyboardInterrupt):
+        train(config, tmp_path / "run", device="cpu", watcher=Remembers(stop))
+    assert len(Run.open(tmp_path / "run").metrics()) == (stop - 1) // 4
+    torch.manual_seed(stop)  # whatever was drawn before
+    later = Remembers()
+    again = resume(tmp_path / "run", device="cpu", watcher=later)
+    assert [now.loss for now in later.steps] == [
+        now.loss for now in watcher.steps[4 * ((stop - 1) // 4) :]
+    ]
+    assert_equal_runs(whole, again)
+    (ours, state), (theirs, their_state) = checkpoint_of(whole), checkpoint_of(again)
+    assert ours.keys() == theirs.keys()
+    assert {name.partition(".")[0] for name in ours} == {"network", "average", "loss", "optimizer"}
+    assert all(torch.equal(ours[name], theirs[name]) for name in ours)
+    assert state == their_state
+
+
+def test_of_turned_classes_only_the_originals_remain(everything):
+    _, run, _ = everything
+    trained, _ = checkpoint_of(run)
+    assert trained["loss.head.weight"].shape == (4 * 9, 8)
+    _, loss = load_model(Run.open(run.path))
+    assert loss.classes == len(run.config.class_names) == 9
+    assert run.embeddings(3)["centers"].shape == (9, 8)
+    assert 0 <= measure(run, device="cpu")["accuracy"] <= 1
+
+
+@pytest.mark.parametrize("loss", ["arcface", "softmax", "classwise", "center"])
+def test_what_remains_of_a_loss_is_what_was_trained(tmp_path, loss):
+    data = str(images(tmp_path / "a.npz", each=10, noise=60))
+    config = RunConfig(data=data, loss=loss, new_classes="both", dim=8, epochs=2, batch=16)
+    run = train(config, tmp_path / "run", device="cpu")
+    trained, _ = checkpoint_of(run)
+    network, kept = load_model(Run.open(run.path))
+    for name, tensor in kept.state_dict().items():
+        whole = trained[f"loss.{name}"]
+        assert torch.equal(tensor, whole[: len(tensor)] if tensor.ndim else whole)
+    line = run.metrics()[-1]  # of all test samples, as there are few
+    assert measure(run, device="cpu")["accuracy"] == line["test_accuracy"]
+    assert network.training is False
+
+
+def test_the_margin_comes_in_over_a_share_of_the_steps(tmp_path):
+    """With weights that stand still, a step costs what it costs with the margin of that moment."""
+    config = RunConfig(
+        data=str(images(tmp_path / "a.npz", classes=6)),
+        dim=4,
+        epochs=3,
+        batch=12,
+        scale=16.0,
+        learning_rate=1e-12,
+        snapshot=0,
+    )
+
+    def losses(name, **settings):
+        watcher = Remembers()
+        run = train(config.replace(**settings), tmp_path / name, device="cpu", watcher=watcher)
+        _, loss = load_model(Run.open(run.path))
+        assert loss.margin.warmup.strength(int(loss.step)) == 1.0  # complete when it is loaded
+        assert loss.margin.m2 == settings["margin"]
+        return [now.loss for now in watcher.steps]
+
+    none, half, full = (
+        losses(str(margin), margin=margin, margin_warm_up=0.0) for margin in (0.0, 0.2, 0.4)
+    )
+    assert len(full) == 12
+    assert none[0] < half[0] < full[0]
+    warmed = losses("warmed", margin=0.4, margin_warm_up=0.5)  # six steps
+    assert (warmed[0], warmed[3], *warmed[6:]) == pytest.approx((none[0], half[3], *full[6:]))
+    asked = losses("asked", margin=0.4, margin_warm_up=0.5, options={"warmup": 2})
+    assert (asked[0], asked[1], *asked[2:]) == pytest.approx((none[0], half[1], *full[2:]))
