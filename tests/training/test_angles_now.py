@@ -60,11 +60,15 @@ def test_many_classes_are_drawn_from_but_the_own_one_always_counts() -> None:
     assert other <= found[0][1] < other + 15  # the nearest of some is not nearer than that of all
 
 
-def test_on_its_own_center_and_off_a_single_one() -> None:
+def test_on_its_own_center_and_off_the_others() -> None:
     loss = build_loss("normface", 3, 3)
     loss.set_centers(torch.eye(3))
     found = angles_now(loss, 2 * torch.eye(3), torch.arange(3), torch.Generator())
     assert found == pytest.approx((0.0, 90.0), abs=0.05)
+    loss = build_loss("normface", 2, 2)
+    loss.set_centers(torch.tensor([[1.0, 0.0], [-1.0, 0.0]]))
+    found = angles_now(loss, torch.tensor([[3.0, 0.0]]), torch.tensor([0]), torch.Generator())
+    assert found == pytest.approx((0.0, 180.0), abs=0.05)
 
 
 @pytest.mark.parametrize(("name", "options"), [("triplet", {}), ("arcface", {"subcenters": 2})])

@@ -1,5 +1,7 @@
 """Validation on identities held out, and what it decides."""
 
+import json
+
 import numpy as np
 import pytest
 import torch
@@ -152,7 +154,10 @@ def test_without_patience_all_epochs_run_and_another_measure_decides(config, tmp
     assert not lines[5]["kept"]
     network, _ = load_model(run)
     measured = Validator(selection_of(run).validation, CPU).measure(network)
-    assert measured["auc"] == max(line["validation"]["auc"] for line in lines[1::2])
+    best = max(line["validation"]["auc"] for line in lines[1::2])
+    assert measured["auc"] == best
+    state = json.loads((run.path / "checkpoint" / "epoch-0006" / "state.json").read_text())
+    assert (state["best"], state["epoch"]) == (best, 6)
 
 
 def test_data_that_sets_one_identity_apart_for_validation_is_trained_on(tmp_path) -> None:
