@@ -122,3 +122,10 @@ def test_a_tenth_of_those_that_can_be_judged(several: int, single: int) -> None:
     wanted = round(0.1 * several)
     assert (len(split.validation), len(split.test)) == (wanted, wanted)
     assert max(*split.validation, *split.test) < f"c{several:04d}"
+
+
+def test_a_share_that_leaves_a_single_identity_is_refused_with_the_fix() -> None:
+    message = r"^hold_out leaves 1 of 20 identities for validation, and 2 are needed; take other"
+    with pytest.raises(OptionError, match=message):
+        hold_out_split(dataset((8, 8), [2] * 20), {"validation": 0.05, "test": 0.1})
+    assert hold_out_split(dataset((8, 8), [2] * 20), {"test": 0.1}).validation == ()

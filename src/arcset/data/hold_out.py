@@ -48,11 +48,11 @@ def hold_out_split(dataset: Dataset, rule: HoldOut) -> Split:
             held[part].update(order[:count])
             order = order[count:]
     names = {"train": set(dataset.class_names) - held["validation"] - held["test"], **held}
-    for part, least in (("train", 2), ("test", 2)):
-        if len(names[part]) < least:
+    for part, found in names.items():
+        if len(found) < 2 and (found or part != "validation"):
             raise OptionError(
-                f"hold_out leaves {len(names[part])} of {len(dataset.class_names)} identities for "
-                f"{part}, and {least} are needed; take other shares, or none with --set hold_out="
+                f"hold_out leaves {len(found)} of {len(dataset.class_names)} identities for {part}, "
+                "and 2 are needed; take other shares, or none with --set hold_out="
             )
     total = len(dataset.class_names)
     train, validation, test = (len(names[part]) / total for part in ("train", *_PARTS))
