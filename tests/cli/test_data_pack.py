@@ -30,7 +30,7 @@ def test_a_pack(arcset_command, photos):
     assert done.out == ""
     assert "p: 11 images of 2 identities, 20×30 RGB, " in done.err
     assert "kB; 2 of the images are for testing" in done.err
-    assert "note: 1 files are no images by their extension, and were ignored: .txt" in done.err
+    assert "note: 1 file is no image by its extension, and ignored: .txt" in done.err
     assert "skipped 1:\n  ben/3.png: cannot be read as an image: cannot identify" in done.err
     dataset = load_dataset("p")
     assert (len(dataset.train), dataset.name) == (9, "photos")

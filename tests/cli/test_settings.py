@@ -108,8 +108,7 @@ def test_own_data_gets_what_suits_it(tmp_path) -> None:
     config = chosen_config(given, dataset=data)
     assert config.network == suited["network"] == "glyph"
     assert config.hold_out == suited["hold_out"]
-    assert config.scale == 24.0
-    assert chosen_config({**given, "loss": "cosface"}, dataset=data).scale is None
+    assert config.scale is None  # chosen from classes and dimension
     assert chosen_config({**given, "network": "simple"}, dataset=data).network == "simple"
     recipe = chosen_config(given, recipe="orl", dataset=data)
     assert (recipe.network, recipe.recipe) == ("mobilefacenet", "orl")

@@ -82,7 +82,7 @@ def compare(
     dataset = None
     if is_own(data):
         given["data"] = absolute(data)
-        dataset = dataset_of(chosen_config(given, recipe=recipe, settings=settings))
+        dataset = dataset_of(chosen_config(given, recipe=recipe, settings=settings, quiet=True))
     # The losses are named apart: what a recipe tuned for its own does not carry over to others.
     config = chosen_config(
         {**given, "loss": "normface"}, recipe=recipe, settings=settings, dataset=dataset, quiet=True

@@ -78,7 +78,9 @@ def download(
 
 @data.command()
 def split(
-    name: Annotated[str, typer.Argument(metavar="DATA", help="A name from `arcset data list`.")],
+    name: Annotated[
+        str, typer.Argument(metavar="DATA", help="A named dataset, or the path of one's own.")
+    ],
     out: Annotated[Path, typer.Option(metavar="FILE.json", help="Where to write the split.")],
     fractions: Annotated[
         str, typer.Option(help="Shares of train, validation (may be 0) and test.")

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from arcset.cli import options as o
-from arcset.cli.show import print_json, say, working
+from arcset.cli.show import print_json, say, tell_skipped, working
 from arcset.data.embedding_files import write_embeddings
 from arcset.runs import Run
 from arcset.training.judge import PARTS, judge_run
@@ -35,7 +35,9 @@ def embed(
     """
     opened = Run.open(run)
     with working("embedding"):
-        found = judge_run(opened, data, part=part, device=device).embeddings
+        judged = judge_run(opened, data, part=part, device=device)
+    found = judged.embeddings
+    tell_skipped(judged.skipped)
     write_embeddings(out, found)
     count, dim = found.embeddings.shape
     if json:

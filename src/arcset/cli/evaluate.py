@@ -10,7 +10,7 @@ import numpy as np
 import typer
 
 from arcset.cli import options as o
-from arcset.cli.show import print_json, print_text, say, working
+from arcset.cli.show import print_json, print_text, say, tell_skipped, working
 from arcset.data import Split
 from arcset.data.embedding_files import SUFFIXES
 from arcset.errors import InputError, OptionError
@@ -91,6 +91,7 @@ def evaluate(
     for path in sources:
         with working(f"embedding {path}"):
             found = _judged(path, data, part, split, validation, device)
+        tell_skipped(found.skipped)
         if not allow_overlap:
             found.refuse_overlap()
         judged[found.title if found.title not in judged else f"{found.title} (2)"] = found

@@ -3,6 +3,7 @@
 import json
 import math
 import sys
+from collections.abc import Sequence
 from typing import Any
 
 from rich.console import Console
@@ -27,13 +28,28 @@ __all__ = [
     "print_table",
     "print_text",
     "say",
+    "tell_skipped",
     "working",
 ]
+
+_NAMED = 5  # skipped files that are named
 
 
 def say(text: str) -> None:
     """One line on stderr, wrapped by nobody and coloured by nobody."""
     Console(stderr=True, soft_wrap=True, emoji=False).print(text, markup=False, highlight=False)
+
+
+def tell_skipped(skipped: Sequence[tuple[str, str]]) -> None:
+    """Which files could not be read, and why; the first few by name."""
+    if not skipped:
+        return
+    count = len(skipped)
+    say(f"skipped {count:,} {'file' if count == 1 else 'files'} that cannot be read:")
+    for path, why in skipped[:_NAMED]:
+        say(f"  {path}: {why}")
+    if count > _NAMED:
+        say(f"  … and {count - _NAMED:,} more; see `arcset data check`")
 
 
 def print_json(content: Any) -> None:

@@ -13,8 +13,8 @@ from rich.text import Text
 from arcset import training
 from arcset.cli import options as o
 from arcset.cli.settings import absolute, chosen_config, given_options, is_own, was_given
-from arcset.cli.show import ProgressBars, print_json, print_table, say, working
-from arcset.data import Dataset, Selection, selection_for, selection_of
+from arcset.cli.show import ProgressBars, print_json, print_table, say, tell_skipped, working
+from arcset.data import Selection, selection_for, selection_of
 from arcset.data.of_run import dataset_of
 from arcset.errors import OptionError
 from arcset.evaluation import Assessment
@@ -29,7 +29,6 @@ from arcset.training.tensorboard import TensorBoardWatcher
 
 __all__ = ["train"]
 
-_NAMED = 5  # skipped files that are named
 _WITH_RESUME = ("resume", "device", "json", "report", "tensorboard", "licence")
 
 
@@ -149,9 +148,9 @@ def _chosen(context: typer.Context, bars: ProgressBars) -> tuple[RunConfig, Sele
     if is_own(given.get("data", "")):
         given["data"] = absolute(given["data"])
         # Read once, at the size that the options ask for; what suits it depends on the data.
-        asked = chosen_config(given, **options)
+        asked = chosen_config(given, **options, quiet=True)
         dataset = dataset_of(asked, watch=bars.reading)
-        _tell_skipped(dataset)
+        tell_skipped(dataset.skipped)
     config = chosen_config(given, **options, dataset=dataset)
     selection = selection_for(config, dataset=dataset)
     if dataset is not None and selection.unseen is None:
@@ -160,18 +159,6 @@ def _chosen(context: typer.Context, bars: ProgressBars) -> tuple[RunConfig, Sele
             "see --hold-out"
         )
     return config, selection
-
-
-def _tell_skipped(dataset: Dataset) -> None:
-    """What could not be read, the first few by name."""
-    if not dataset.skipped:
-        return
-    count = len(dataset.skipped)
-    say(f"skipped {count:,} {'file' if count == 1 else 'files'} that cannot be read:")
-    for path, why in dataset.skipped[:_NAMED]:
-        say(f"  {path}: {why}")
-    if count > _NAMED:
-        say(f"  … and {count - _NAMED:,} more; see `arcset data check`")
 
 
 @contextmanager

@@ -52,7 +52,7 @@ def hold_out_split(dataset: Dataset, rule: HoldOut) -> Split:
         if len(found) < 2 and (found or part != "validation"):
             raise OptionError(
                 f"hold_out leaves {len(found)} of {len(dataset.class_names)} identities for "
-                f"{part}, and 2 are needed; take other shares, or none with --set hold_out="
+                f"{part}, and 2 are needed; take other shares, or --hold-out none"
             )
     total = len(dataset.class_names)
     train, validation, test = (len(names[part]) / total for part in ("train", *_PARTS))

@@ -59,11 +59,13 @@ def selection_for(config: _Config, *, dataset: Dataset | None = None) -> Selecti
     # The split first: datasets may be large.
     split = None if config.split is None else Split.load(Path(config.split))
     dataset = dataset or dataset_of(config)
-    if split is None and config.hold_out is not None:
-        if config.classes is not None:
-            raise OptionError(
-                f"classes {config.classes!r} and hold_out both say what is known; leave one out"
-            )
+    if config.hold_out is not None:
+        for name in ("classes", "split"):
+            if getattr(config, name) is not None:
+                raise OptionError(
+                    f"{name} {getattr(config, name)!r} and hold_out both say what is known; leave "
+                    "one out"
+                )
         split = hold_out_split(dataset, config.hold_out)
     return select(dataset, config.classes, split, train_on=config.train_on)
 
@@ -94,6 +96,7 @@ def dataset_of(config: _Config, *, watch: Watch | None = None) -> Dataset:
         size=config.size,
         channels=config.channels,
         fit=config.fit,
+        invert=config.invert,
         watch=watch,
     )
 

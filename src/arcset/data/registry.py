@@ -83,7 +83,9 @@ def load_dataset(
     size: int | tuple[int, int] | None = None,
     channels: int | None = None,
     fit: str = "pad",
+    invert: bool = False,
     watch: Watch | None = None,
+    single: bool = False,
 ) -> Dataset:
     """Read a named dataset, or the user's own data.
 
@@ -93,7 +95,8 @@ def load_dataset(
         A name goes before a folder that is called alike: write ./mnist for the folder.
     reading: how own images become arrays; found from the images if left out. Named datasets and
         arrays of features are what they are, whatever it says.
-    size, channels, fit: how they are read where no `reading` says so, see `load_own`.
+    size, channels, fit, invert: how they are read where no `reading` says so, see `load_own`.
+    single: whether own data of a single identity will do.
     watch: called with the number of own images done and of all, from time to time.
 
     Raises `OptionError` for a name that is neither, and `DataError` where files are missing and
@@ -104,7 +107,16 @@ def load_dataset(
     """
     text = str(name)
     if isinstance(name, Path) or (text not in DATASETS and text and Path(text).exists()):
-        return load_own(name, reading=reading, size=size, channels=channels, fit=fit, watch=watch)
+        return load_own(
+            name,
+            reading=reading,
+            size=size,
+            channels=channels,
+            fit=fit,
+            invert=invert,
+            watch=watch,
+            single=single,
+        )
     if text in DATASETS:
         return DATASETS[text].load()
     if _looks_like_a_path(text):

@@ -103,7 +103,7 @@ class Story:
             try:
                 figure, rows = picture.draw(), picture.rows()
             except InputError as error:  # too few classes or samples to show anything in
-                logger.warning("left out %r: %s", picture.title, error)
+                logger.info("left out %r: %s", picture.title, error)
                 continue
             if separate:
                 save(figure, out / "pictures" / f"{picture.name}.png")

@@ -17,7 +17,10 @@ def save_tensors(path: Path, tensors: Mapping[str, Tensor]) -> None:
     """Write named tensors to `path`, or leave `path` as it was."""
     content = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
     with replacing(path) as part:
+        part.touch()
+        mode = part.stat().st_mode  # what the user's umask says; safetensors lets nobody else read
         save_file(content, part)
+        part.chmod(mode)
 
 
 def load_tensors(path: Path) -> dict[str, Tensor]:

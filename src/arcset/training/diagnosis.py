@@ -93,7 +93,8 @@ class Doctor:
             advice = "float16 ends at 65,504: try --set autocast=bfloat16 first"
         return TrainingError(
             f"training stopped in epoch {epoch}: {what}{place}; the learning rate was {rate:.3g} "
-            f"and the weights are {dtype}: {advice} (the epochs before are kept)"
+            f"and the weights are {dtype}: {advice}"
+            f"{' (the epochs before are kept)' if epoch > 1 else ''}"
         )
 
     def check_health(self, network: nn.Module, images: Tensor, epoch: int, rate: float) -> None:

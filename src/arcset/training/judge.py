@@ -45,6 +45,7 @@ class Judged:
     """Embeddings to be judged, and what is known about where they come from.
 
     title: what it is called. what: which identities these are, in words.
+    skipped: files that could not be read, and why.
     origin: what thresholds are made from, for the record.
     shared: identities that were in training as well; None where nobody knows what was.
     absent: how many identities of the split's test and validation parts are not in the file.
@@ -59,6 +60,7 @@ class Judged:
     center_names: tuple[str, ...] = ()
     absent: int = 0
     what: str = ""
+    skipped: tuple[tuple[str, str], ...] = ()
     origin: dict[str, Any] = field(default_factory=dict)
 
     def refuse_overlap(self) -> None:
@@ -134,13 +136,16 @@ def judge_run(
     Thresholds come from the split's validation part. `selection` saves reading the data again.
     """
     selection = selection or selection_of(run)
+    skipped: tuple[tuple[str, str], ...] = ()
     name = part or ("unseen" if selection.unseen is not None else "test")
     if data is not None and not _same(data, run.config.data):
         if part not in (None, "all"):
             raise OptionError(
                 f"{part} is a part of {run.config.data}, the run's own data, and not of {data}"
             )
-        name, images = "all", counted(_others(run, data), everything=part == "all")
+        others = _others(run, data)
+        skipped = others.skipped
+        name, images = "all", counted(others, everything=part == "all")
     elif name == "all":
         images = counted(dataset_of(run.config), everything=True)
     else:
@@ -160,6 +165,7 @@ def judge_run(
         centers=None if centers is None else centers.detach().cpu().numpy(),
         center_names=known,
         what=f"{Path(data or run.config.data).name}, {_WORDS[name]}",
+        skipped=skipped,
         origin={
             "run": run.path.name,
             "data": Path(run.config.data).name,
@@ -219,7 +225,7 @@ def _same(data: str, own: str) -> bool:
 
 def _others(run: Run, data: str) -> Dataset:
     """Other data than the run's own, read as the run reads images."""
-    return load_dataset(data, reading=reading_of(run.config))
+    return load_dataset(data, reading=reading_of(run.config), single=True)
 
 
 def _part(selection: Selection, name: str) -> ImageSet:
@@ -236,13 +242,12 @@ def _part(selection: Selection, name: str) -> ImageSet:
 def _check_shape(run: Run, images: ImageSet) -> None:
     shape = images.shape
     if run.config.shape is not None and shape != tuple(run.config.shape):
-        raise OptionError(
-            f"the run takes images of {_size(run.config.shape)}, and these are {_size(shape)}"
-        )
+        raise OptionError(f"the run takes {_size(run.config.shape)}, and these are {_size(shape)}")
 
 
 def _size(shape: Sequence[int]) -> str:
     if len(shape) == 1:
-        return f"{shape[0]} values"
+        return f"vectors of {shape[0]} values"
     channels, height, width = shape
-    return f"{width}×{height} {'RGB' if channels == 3 else 'grey'}"
+    kind = {1: "grey", 3: "RGB"}.get(channels, f"of {channels} channels")
+    return f"images of {width}×{height} {kind}"

@@ -95,7 +95,7 @@ def test_what_is_wrong_worst_first(messy: Path) -> None:
     )
     assert finding(check, "few")[1] == ("dora: 2",)
     assert "mixed, 16 and 4:" in finding(check, "mixed")[0]
-    assert "1 files are no images by their extension" in finding(check, "note")[0]
+    assert "1 file is no image by its extension" in finding(check, "note")[0]
 
 
 def test_blank_images_are_not_taken_for_wrong_labels(messy: Path) -> None:

@@ -63,7 +63,7 @@ def test_what_is_passed_over(photos: Path, draw: Draw) -> None:
     found = TreeListing(photos)
     assert len(found) == 13
     assert found.notes == [
-        "4 files are no images by their extension, and were ignored: .txt, none, .eps"
+        "4 files are no images by their extension, and ignored: .txt, none, .eps"
     ]
 
 

@@ -78,15 +78,18 @@ def assemble(
     write: Callable[[Pixels], None],
     swap: Callable[[int, int], None],
     watch: Watch | None = None,
+    single: bool = False,
 ) -> Assembly:
     """Decode every sample and hand the images over in their order.
 
     write: takes the next images (n, H, W) or (n, H, W, 3).
     swap: exchanges two of the images written before, by their numbers.
+    single: whether a single identity will do.
     Raises `DataError` where fewer than two identities are left.
     """
     names = listing.names
-    check_identities(set(names), listing.place)
+    if not single:
+        check_identities(set(names), listing.place)
     testing = for_testing(names, listing.paths, listing.parts)
     order = np.concatenate([np.flatnonzero(~testing), np.flatnonzero(testing)])
     skipped = list(listing.skipped)
@@ -104,7 +107,8 @@ def assemble(
         raise DataError(
             f"{listing.place}: none of the {len(names):,} images can be read, as {first}"
         )
-    check_identities(left, listing.place)
+    if not single:
+        check_identities(left, listing.place)
     training = len(rows) - int(testing[rows].sum())
     training = _train_on_everybody(rows, names, training, swap)
     class_names = tuple(sorted(left))

@@ -24,12 +24,15 @@ def load_own(
     fit: str = "pad",
     size: int | tuple[int, int] | None = None,
     channels: int | None = None,
+    invert: bool = False,
     watch: Watch | None = None,
+    single: bool = False,
 ) -> Dataset:
     """Read a folder tree, a table (CSV, Parquet), records (.rec), arrays (.npz) or a pack.
 
-    reading: how images become arrays; if left out, it is found from fit, size, channels and the
-        headers of some images, as `choose_reading` says. It overrides these three.
+    reading: how images become arrays; if left out, it is found from fit, size, channels, invert and
+        the headers of some images, as `choose_reading` says. It overrides these four.
+    single: whether a single identity will do, as for images that are only to be embedded.
     watch: called with the number of images done and of all, from time to time.
 
     Files that cannot be read are in `Dataset.skipped`, with the reason, and so is an identity that
@@ -43,12 +46,14 @@ def load_own(
     """
     place = Path(place)
     if place.suffix.lower() == ".npz" and place.is_file():
-        return reread(load_arrays(place), reading, place)
+        found = load_arrays(place)
+        return reread(found, reading or _asked(found, size, channels, fit, invert), place)
     if is_pack(place):
-        return reread(load_pack(place), reading, place)
+        found = load_pack(place)
+        return reread(found, reading or _asked(found, size, channels, fit, invert), place)
     listing = list_samples(place)
     if reading is None:
-        reading = choose_reading(listing, fit=fit, size=size, channels=channels)
+        reading = choose_reading(listing, fit=fit, size=size, channels=channels, invert=invert)
     check_memory(len(listing), reading, place)
     images = np.empty((len(listing), *reading.shape), np.uint8)
     filled = 0
@@ -61,5 +66,16 @@ def load_own(
     def swap(one: int, other: int) -> None:
         images[[one, other]] = images[[other, one]]
 
-    assembly = assemble(listing, reading, write=write, swap=swap, watch=watch)
+    assembly = assemble(listing, reading, write=write, swap=swap, watch=watch, single=single)
     return assembly.dataset(images[:filled], reading)
+
+
+def _asked(
+    found: Dataset, size: int | tuple[int, int] | None, channels: int | None, fit: str, invert: bool
+) -> Reading | None:
+    """How pictures that are arrays already are to be read again; None if as they are."""
+    if found.train.images.dtype != np.uint8 or (size, channels, invert) == (None, None, False):
+        return None
+    own_channels, *own_size = found.train.shape
+    height, width = own_size if size is None else (size, size) if isinstance(size, int) else size
+    return Reading(channels or own_channels, height, width, fit=fit, invert=invert or found.invert)  # type: ignore[arg-type]

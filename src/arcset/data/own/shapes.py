@@ -21,6 +21,7 @@ def choose_reading(
     fit: str = "pad",
     size: int | tuple[int, int] | None = None,
     channels: int | None = None,
+    invert: bool = False,
 ) -> Reading:
     """How to read the samples of `listing`; what is not given is chosen.
 
@@ -41,7 +42,7 @@ def choose_reading(
         if channels is None:
             channels = 1 if all(grey for _, _, grey in heads) else 3
     height, width = (size, size) if isinstance(size, int) else size
-    return Reading(channels, height, width, fit=fit)
+    return Reading(channels, height, width, fit=fit, invert=invert)
 
 
 def _size(sizes: list[tuple[int, int]]) -> tuple[int, int]:

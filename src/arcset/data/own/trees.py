@@ -11,6 +11,8 @@ from arcset.errors import DataError
 
 __all__ = ["TreeListing", "shown"]
 
+_NO_IMAGES = "files are no images by their"
+
 
 class TreeListing(Listing):
     """The images below a folder: the folder that an image lies in is its identity.
@@ -132,7 +134,8 @@ class _Tree:
             more = " …" if len(self.others) > 3 else ""
             named = shown(", ".join(kinds))
             notes.append(
-                f"{count:,} files are no images by their extension, and were ignored: {named}{more}"
+                f"{count:,} {'file is no image by its' if count == 1 else _NO_IMAGES} extension, "
+                f"and ignored: {named}{more}"
             )
         if self.again:
             notes.append(

@@ -13,10 +13,19 @@ __all__ = ["own_settings"]
 _SMALL = 48  # pixels: images up to this side are treated as characters are
 _HELD_OUT = 0.1  # share of the identities, for validation and for testing each
 _LEAST = 20  # identities with several images, below which none is held out
+_LEAST_GLYPH, _LEAST_FACE = 8, 32  # pixels: the smallest sides that the recipes' networks take
 _STEPS = 3_000  # that small data gets, whatever its number of images
 
 # Not what was tuned on small drawn characters, and does not carry over to other images.
-_OF_CHARACTERS = ("new_classes", "train_on", "hold_out", "augment", "epochs", "invert")
+_OF_CHARACTERS = (
+    "new_classes",
+    "train_on",
+    "hold_out",
+    "augment",
+    "epochs",
+    "scale",
+    "margin",
+)
 
 
 def own_settings(dataset: Dataset) -> dict[str, Any]:
@@ -28,13 +37,15 @@ def own_settings(dataset: Dataset) -> dict[str, Any]:
     testing. Rotations and mirror images are never taken for other identities unasked.
     """
     shape = dataset.train.shape
-    kind = "omniglot" if len(shape) == 1 or max(shape[1:]) <= _SMALL else "orl"
+    vectors = len(shape) == 1 or min(shape[1:]) < _LEAST_GLYPH
+    small = vectors or max(shape[1:]) <= _SMALL or min(shape[1:]) < _LEAST_FACE
+    kind = "omniglot" if small else "orl"
     recipe = read_recipe(kind)
     settings = {k: v for k, v in recipe.settings.items() if k not in _OF_CHARACTERS}
-    if len(shape) == 1:
+    if vectors:
         settings["network"] = "mlp"
         settings.pop("dropout", None)
-    else:
+    elif dataset.train.images.dtype == np.uint8:
         settings["augment"] = ["affine"]
     batch = int(settings.get("batch", 256))
     per_epoch = max(1, len(dataset.train) // batch)
