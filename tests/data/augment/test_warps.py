@@ -223,3 +223,12 @@ def test_by_default_nothing_folds_over_itself() -> None:
         (values.diff(dim=1)[:, :, :-1], values.diff(dim=2)[:, :-1]) for values in places[:2]
     )
     assert (x_across * y_down - x_down * y_across).min() > 0
+
+
+def test_some_images_stay_as_they_are() -> None:
+    images = torch.rand(400, 1, 9, 9, generator=torch.Generator().manual_seed(0)) * 2 - 1
+    moved = Affine(rotate=30, probability=0.7)(images, torch.Generator().manual_seed(1))
+    same = (moved - images).abs().amax(dim=(1, 2, 3)) < 1e-5
+    assert 80 <= int(same.sum()) <= 160  # 120 expected; 9 is the standard deviation
+    never = Affine(rotate=30, probability=0)(images, torch.Generator().manual_seed(1))
+    assert torch.equal(never, images)
