@@ -46,6 +46,7 @@ def test_times_of_every_contender(tmp_path):
     assert (tmp_path / "head.png").read_bytes().startswith(b"\x89PNG")
 
 
+@pytest.mark.long  # several processes, each of which imports everything
 @pytest.mark.skipif(sys.platform != "linux", reason="memory is read from /proc")
 def test_memory_in_multiples_of_the_centers(tmp_path):
     """4 MB of centers: the gradient at least lies beside them, and nothing absurd does."""

@@ -10,6 +10,7 @@ import pytest
 SCRIPT = Path(__file__).parents[2] / "benchmarks" / "verification.py"
 
 
+@pytest.mark.long  # several processes, each of which imports everything
 @pytest.mark.skipif(sys.platform != "linux", reason="memory is read from /proc")
 def test_times_and_memory(tmp_path):
     words = ["--small=300", "--large=600", "--exact=500", "--dim=16", "--repeats=2", "--threads=1"]

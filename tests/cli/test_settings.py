@@ -57,7 +57,7 @@ def test_another_loss_does_not_inherit_scale_and_margin(how: str, tmp_path) -> N
 
 def test_the_same_loss_with_options_does() -> None:
     config = chosen_config({"data": "omniglot", "loss": "arcface:fallback=easy"}, recipe="omniglot")
-    assert (config.scale, config.margin, config.options) == (24.0, 0.3, {"fallback": "easy"})
+    assert (config.scale, config.margin, config.options) == (16.0, 0.4, {"fallback": "easy"})
 
 
 def test_a_file_and_the_loss_of_its_own(tmp_path) -> None:

@@ -18,6 +18,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch._compile import _disable_dynamo
 from torch.nn import functional as F
 
 from arcset.centers.query import Query
@@ -28,7 +29,9 @@ from arcset.numerics import unit_rows, widen
 __all__ = ["fused_losses"]
 
 
-@torch.compiler.disable  # type: ignore[untyped-decorator]
+# As torch.compiler.disable, but torch's compiler, which takes as long to import as all of torch,
+# is imported at the first call and not with this module: as torch does it for its own optimizers.
+@_disable_dynamo
 def fused_losses(centers: Centers, query: Query, *, store: bool) -> Tensor:
     """−log softmax at the margined target, (B,); equal to `plain_losses` within rounding."""
     labels = query.labels

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from scipy import stats
+from scipy.special import ndtri, stdtrit
 
 from arcset.errors import InputError, OptionError
 from arcset.evaluation.results import LEVEL, Interval, Result, central
@@ -134,7 +134,7 @@ def paired(
     level = 1 - (1 - LEVEL) / comparisons
     if len(both) > 1:
         error, freedom = luck or (gains.std(ddof=1) / len(both) ** 0.5, len(both) - 1)
-        wider = stats.t.ppf((1 + level) / 2, freedom) / stats.norm.ppf((1 + level) / 2)
+        wider = stdtrit(freedom, (1 + level) / 2) / ndtri((1 + level) / 2)
         drawn = drawn + np.random.default_rng(SEED).normal(size=len(drawn)) * error * wider
     return Difference(full, float(gains.mean()), central(drawn, level), base in ours[0].in_degrees)
 
