@@ -88,6 +88,7 @@ class ProgressBars:
             expand=True,
         )
         self._note: list[str] = []
+        self._validated = False
         self._read: TaskID | None = None
 
     def __enter__(self) -> "ProgressBars":
@@ -99,7 +100,7 @@ class ProgressBars:
 
     def started(self, name: str, done: int, steps: int) -> None:
         """A new bar for a new run."""
-        self._note = []
+        self._note, self._validated = [], False
         self._task = self._progress.add_task(name, completed=done, total=steps, note="")
 
     def reading(self, done: int, total: int) -> None:
@@ -121,7 +122,8 @@ class ProgressBars:
         """Show from now on how well held-out identities, or test images, are recognized."""
         if "validation" in metrics:
             self._note = [f"recall {metrics['validation']['recall']:.3f}"]
-        elif "test_accuracy" in metrics and not self._note:
+            self._validated = True
+        elif "test_accuracy" in metrics and not self._validated:
             self._note = [f"test {metrics['test_accuracy']:.3f}"]
 
     def warned(self, text: str) -> None:
