@@ -108,3 +108,10 @@ def test_keep():
     assert kept.paths == ("1.png", "4.png")
     with pytest.raises(InputError, match="none of the 1"):
         some().keep(["z"])
+
+
+def test_a_single_array_is_refused_in_a_sentence(tmp_path):
+    with (tmp_path / "one.npz").open("wb") as file:
+        np.save(file, np.eye(3))
+    with pytest.raises(DataError, match="holds a single array"):
+        read_embeddings(tmp_path / "one.npz")

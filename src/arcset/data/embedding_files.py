@@ -7,8 +7,7 @@ the embedding was trained on (`trained_on`), so that evaluating these is noticed
 """
 
 import json
-import zipfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,6 +15,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from arcset.data.npz_files import find_array, read_npz
 from arcset.errors import DataError, InputError, OptionError
 from arcset.files import replacing
 
@@ -128,9 +128,9 @@ def read_embeddings(path: Path | str) -> EmbeddingSet:
     _check_suffix(path)
     if not path.is_file():
         raise DataError(f"{path} does not exist")
-    columns = _read_npz(path) if path.suffix == ".npz" else _read_parquet(path)
-    embeddings = _find(columns, "embeddings", path)
-    labels = _find(columns, "labels", path)
+    columns = read_npz(path) if path.suffix == ".npz" else _read_parquet(path)
+    embeddings = find_array(columns, _NAMES["embeddings"], "embeddings", path)
+    labels = find_array(columns, _NAMES["labels"], "labels", path)
     if labels.ndim != 1 or labels.dtype.kind not in "iuUSO":
         raise DataError(
             f"{path}: labels have shape {labels.shape} and type {labels.dtype}, expected one whole"
@@ -154,26 +154,6 @@ def read_embeddings(path: Path | str) -> EmbeddingSet:
 def _check_suffix(path: Path) -> None:
     if path.suffix not in SUFFIXES:
         raise OptionError(f"{path} is neither .npz nor .parquet, the files that hold embeddings")
-
-
-def _find(columns: Mapping[str, npt.NDArray[Any]], what: str, path: Path) -> npt.NDArray[Any]:
-    for name in _NAMES[what]:
-        if name in columns:
-            return columns[name]
-    raise DataError(
-        f"{path} holds {', '.join(columns) or 'nothing'}, expected {what} under one of the names "
-        f"{', '.join(_NAMES[what])}"
-    )
-
-
-def _read_npz(path: Path) -> dict[str, npt.NDArray[Any]]:
-    try:
-        with np.load(path, allow_pickle=False) as content:
-            if not hasattr(content, "files"):
-                raise DataError(f"{path} holds a single array, expected an npz file of several")
-            return {name: content[name] for name in content.files}
-    except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
-        raise DataError(f"{path} is not a readable npz file: {error}") from None
 
 
 def _read_parquet(path: Path) -> dict[str, npt.NDArray[Any]]:

@@ -1,6 +1,5 @@
 """Arrays in an npz file, of pictures or of any other features, as a dataset."""
 
-import zipfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -9,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from arcset.data.dataset import Dataset
+from arcset.data.npz_files import find_array, read_npz
 from arcset.data.own.assembly import Assembly, check_identities, place_name
 from arcset.data.own.parts import apart_identities, for_testing
 from arcset.data.own.tables import cell_text, part_of
@@ -35,9 +35,11 @@ def load_arrays(place: Path) -> Dataset:
     Raises `DataError` for a file that is damaged, lacks one of the two, or holds values that are
     not finite. Nothing is unpickled.
     """
-    arrays = _read(place)
-    images = _samples(_find(arrays, "images", place), place)
-    names = _column(_find(arrays, "labels", place), len(images), "labels", place)
+    arrays = read_npz(place, {name for names in _NAMES.values() for name in names})
+    images = _samples(find_array(arrays, _NAMES["images"], "images", place), place)
+    names = _column(
+        find_array(arrays, _NAMES["labels"], "labels", place), len(images), "labels", place
+    )
     if "" in names:
         raise DataError(f"{place} has no label for sample {names.index('')}")
     check_identities(set(names), place)
@@ -56,29 +58,6 @@ def load_arrays(place: Path) -> Dataset:
         apart=apart_identities(names, parts),
     )
     return assembly.dataset(images[order], None)
-
-
-def _read(place: Path) -> dict[str, npt.NDArray[Any]]:
-    wanted = {name for names in _NAMES.values() for name in names}
-    try:
-        content = np.load(place, allow_pickle=False)
-        if isinstance(content, np.ndarray):
-            raise DataError(f"{place} holds a single array, expected an npz file of several")
-        with content:
-            found = {name: content[name] for name in content.files if name in wanted}
-            return found or {name: np.empty(0) for name in content.files}  # for the message
-    except (OSError, ValueError, EOFError, MemoryError, zipfile.BadZipFile) as error:
-        raise DataError(f"{place} is not a readable npz file: {error}") from None
-
-
-def _find(arrays: Mapping[str, npt.NDArray[Any]], what: str, place: Path) -> npt.NDArray[Any]:
-    for name in _NAMES[what]:
-        if name in arrays:
-            return arrays[name]
-    raise DataError(
-        f"{place} holds {', '.join(arrays) or 'nothing'}, expected {what} under one of the names "
-        f"{', '.join(_NAMES[what])}"
-    )
 
 
 def _samples(array: npt.NDArray[Any], place: Path) -> npt.NDArray[Any]:
@@ -108,7 +87,7 @@ def _optional(
 ) -> list[str] | None:
     if not any(name in arrays for name in _NAMES[what]):
         return None
-    return _column(_find(arrays, what, place), count, what, place)
+    return _column(find_array(arrays, _NAMES[what], what, place), count, what, place)
 
 
 def _column(array: npt.NDArray[Any], count: int, what: str, place: Path) -> list[str]:
