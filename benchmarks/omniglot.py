@@ -27,25 +27,25 @@ from arcset.training.judge import judge_run
 from arcset.training.recipes import recipe_settings
 
 RESULTS = Path(__file__).parent / "results"
-#: What each loss was tried with; the first of each that did best is what BEST names.
+#: What each loss was tried with, and which of it did best.
 TRIALS = {
     "arcface": (
-        {"scale": 24.0, "margin": 0.3, "learning_rate": 0.05},
-        {"scale": 24.0, "margin": 0.3, "learning_rate": 0.1},
-        {"scale": 32.0, "margin": 0.3, "learning_rate": 0.05},
-        {"scale": 24.0, "margin": 0.5, "learning_rate": 0.05},
+        {"scale": 16.0, "margin": 0.4, "learning_rate": 0.1},
+        {"scale": 16.0, "margin": 0.5, "learning_rate": 0.1},
+        {"scale": 16.0, "margin": 0.3, "learning_rate": 0.1},
+        {"scale": 24.0, "margin": 0.4, "learning_rate": 0.1},
     ),
     "normface": (
-        {"scale": 24.0, "learning_rate": 0.05},
+        {"scale": 16.0, "learning_rate": 0.1},
+        {"scale": 12.0, "learning_rate": 0.1},
         {"scale": 24.0, "learning_rate": 0.1},
         {"scale": 16.0, "learning_rate": 0.05},
-        {"scale": 32.0, "learning_rate": 0.05},
     ),
     "softmax": (
-        {"learning_rate": 0.05},
         {"learning_rate": 0.1},
-        {"learning_rate": 0.02},
+        {"learning_rate": 0.05},
         {"learning_rate": 0.2},
+        {"learning_rate": 0.1, "weight_decay": 1e-3},
     ),
 }
 BEST = {"arcface": 0, "normface": 0, "softmax": 0}
@@ -122,7 +122,7 @@ def main() -> None:
     parser.add_argument("--tune", action="store_true")
     parser.add_argument("--losses", default="arcface,normface,softmax")
     parser.add_argument("--trials", default="0,1,2,3")
-    parser.add_argument("--epochs", type=int, help="12 for trials, the recipe's for the comparison")
+    parser.add_argument("--epochs", type=int, help="16 for trials, the recipe's for the comparison")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--threads", type=int)
     parser.add_argument("--out", type=Path, default=Path("runs/benchmark-omniglot"))
@@ -132,13 +132,15 @@ def main() -> None:
     losses = options.losses.split(",")
     if options.tune:
         trials = [int(trial) for trial in options.trials.split(",")]
-        found = tune(losses, options.epochs or 12, options.out / "trials", trials)
+        found = tune(losses, options.epochs or 16, options.out / "trials", trials)
     else:
         found = judge(losses, options.epochs, options.seed, options.out)
     RESULTS.mkdir(exist_ok=True)
-    name = "omniglot-trials" if options.tune else "omniglot"
-    content = {"config": {k: str(v) for k, v in vars(options).items()}, "results": found}
-    (RESULTS / f"{name}.json").write_text(json.dumps(content, indent=2) + "\n")
+    file = RESULTS / ("omniglot-trials.json" if options.tune else "omniglot.json")
+    before = json.loads(file.read_text())["results"] if options.tune and file.exists() else {}
+    config = {key: str(value) for key, value in vars(options).items()}
+    content = {"config": config, "results": before | found}  # trials may be run one by one
+    file.write_text(json.dumps(content, indent=2) + "\n")
 
 
 if __name__ == "__main__":

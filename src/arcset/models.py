@@ -102,7 +102,8 @@ def embed(network: nn.Module, images: Tensor) -> Tensor:
     training = network.training
     network.eval()
     count = max(1, min(_IMAGES, _PIXELS // images[0, :1].numel()))
-    parts = [network(_channels_last(as_float(chunk))) for chunk in images.split(count)]
+    dtype = next(network.parameters(), torch.empty(0)).dtype
+    parts = [network(_channels_last(as_float(chunk)).to(dtype)) for chunk in images.split(count)]
     network.train(training)
     return torch.cat(parts)
 

@@ -55,7 +55,7 @@ def test_a_run_keeps_the_average_and_its_checkpoint_both(tmp_path) -> None:
         data=str(images(tmp_path / "a.npz")), dim=4, epochs=2, batch=32, ema=0.9, snapshot=0
     )
     run = train(config, tmp_path / "run", device="cpu")
-    checkpoint = run.path / "checkpoint" / "epoch-0002"
+    checkpoint = max((run.path / "checkpoint").iterdir())
     weights, average = (
         load_tensors(checkpoint / f"{n}.safetensors") for n in ("network", "average")
     )

@@ -13,7 +13,15 @@ from arcset.runs.config import read_settings
 from arcset.training.compare import LossSpec, parse_value
 from arcset.training.recipes import own_settings, recipe_settings
 
-__all__ = ["absolute", "chosen_config", "given_options", "is_own", "parse_setting", "was_given"]
+__all__ = [
+    "absolute",
+    "chosen_config",
+    "given_options",
+    "is_own",
+    "parse_setting",
+    "resumed_settings",
+    "was_given",
+]
 
 #: Options of verbs that are settings of the run under the same name.
 FIELDS = (
@@ -133,6 +141,15 @@ def chosen_config(
     for option in [] if quiet else ignored:
         say(f"note: {spec.loss} has no {option}: --{option} is ignored")
     return config
+
+
+def resumed_settings(context: typer.Context) -> dict[str, Any]:
+    """What --epochs and --set ask for beside --resume; which of it may change, the run knows."""
+    forced, options = _from_set(context.params.get("settings") or [])
+    for name in options:
+        raise OptionError(f"--set {name}: there is no setting of this name; see docs/training.md")
+    given = given_options(context)
+    return {**({"epochs": given["epochs"]} if "epochs" in given else {}), **forced}
 
 
 def _name(loss: object) -> str:

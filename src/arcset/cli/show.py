@@ -19,6 +19,7 @@ from rich.table import Column, Table
 from rich.text import Text
 
 from arcset.numerics import finite
+from arcset.training.processes import is_chief
 from arcset.training.progress import Step
 
 __all__ = [
@@ -37,7 +38,12 @@ _NAMED = 5  # skipped files that are named
 
 def say(text: str) -> None:
     """One line on stderr, wrapped by nobody and coloured by nobody."""
-    Console(stderr=True, soft_wrap=True, emoji=False).print(text, markup=False, highlight=False)
+    _console(soft_wrap=True, emoji=False).print(text, markup=False, highlight=False)
+
+
+def _console(**options: Any) -> Console:
+    """On stderr; of several processes that train together the first speaks for all."""
+    return Console(stderr=True, quiet=not is_chief(), **options)
 
 
 def tell_skipped(skipped: Sequence[tuple[str, str]]) -> None:
@@ -70,7 +76,7 @@ def print_table(table: Table) -> None:
 
 def working(text: str) -> Status:
     """A spinner on stderr while something takes a moment."""
-    return Console(stderr=True).status(text)
+    return _console().status(text)
 
 
 class ProgressBars:
@@ -84,7 +90,7 @@ class ProgressBars:
             TextColumn("{task.percentage:3.0f}%"),
             TextColumn("{task.fields[note]}"),
             TimeRemainingColumn(compact=True, elapsed_when_finished=True),
-            console=Console(stderr=True),
+            console=_console(),
             expand=True,
         )
         self._note: list[str] = []

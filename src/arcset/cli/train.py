@@ -12,7 +12,14 @@ from rich.text import Text
 
 from arcset import training
 from arcset.cli import options as o
-from arcset.cli.settings import absolute, chosen_config, given_options, is_own, was_given
+from arcset.cli.settings import (
+    absolute,
+    chosen_config,
+    given_options,
+    is_own,
+    resumed_settings,
+    was_given,
+)
 from arcset.cli.show import ProgressBars, print_json, print_table, say, tell_skipped, working
 from arcset.data import Selection, selection_for, selection_of
 from arcset.data.of_run import dataset_of
@@ -24,12 +31,22 @@ from arcset.runs import Run, RunConfig
 from arcset.training.card import write_card
 from arcset.training.judge import Judged, judge_run
 from arcset.training.measure import MEASURES
+from arcset.training.processes import is_chief, restarted
 from arcset.training.progress import Several, Watcher
 from arcset.training.tensorboard import TensorBoardWatcher
 
 __all__ = ["train"]
 
-_WITH_RESUME = ("resume", "device", "json", "report", "tensorboard", "licence")
+_WITH_RESUME = (
+    "resume",
+    "device",
+    "json",
+    "report",
+    "tensorboard",
+    "licence",
+    "epochs",
+    "settings",
+)
 
 
 def train(
@@ -73,8 +90,19 @@ def train(
         ),
     ] = None,
     resume: Annotated[
-        Path | None, typer.Option(metavar="RUN", help="Continue this run instead of a new one.")
+        Path | None,
+        typer.Option(
+            metavar="RUN",
+            help="Continue this run instead of a new one. --epochs and --set may change how long "
+            "it is and what is kept on the way, and nothing else.",
+        ),
     ] = None,
+    again: Annotated[
+        bool,
+        typer.Option(
+            "--continue", help="If the run is there already, with the same settings, go on with it."
+        ),
+    ] = False,
     device: o.Device = "auto",
     force: o.Force = False,
     tensorboard: Annotated[
@@ -89,7 +117,8 @@ def train(
     """Train one embedding and measure it on known and on unseen classes.
 
     Own data gets settings that suit its size; a tenth of the identities is held out for validation
-    and a tenth for testing. Ctrl-C keeps the epochs that are done; --resume goes on from there.
+    and a tenth for testing. Ctrl-C stops after a checkpoint; --resume goes on from there, and also
+    where the process was killed. Several processes share the work under torchrun.
 
     Example: arcset train faces/ --out runs/faces
     """
@@ -102,23 +131,28 @@ def train(
     try:
         with ProgressBars() as bars, _watchers(bars, place if tensorboard else None) as watcher:
             if resume is not None:
-                run = training.resume(resume, device=device, watcher=watcher)
+                changes = resumed_settings(context)
+                run = training.resume(resume, device=device, watcher=watcher, changes=changes)
             else:
-                Run.check_place(place, force=force)
+                if not (again or restarted()):
+                    Run.check_place(place, force=force)
                 chosen, selection = _chosen(context, bars)
                 run = training.train(
                     chosen,
                     place,
                     device=device,
                     force=force,
+                    again=again,
                     watcher=watcher,
                     selection=selection,
                 )
     except KeyboardInterrupt:
         if (place / "config.toml").exists():
             kept = len(Run.open(place).metrics())
-            say(f"stopped; {kept} epochs are kept. Go on with: arcset train --resume {place}")
+            say(f"stopped; {kept} epochs are done. Go on with: arcset train --resume {place}")
         raise
+    if not is_chief():
+        return
     chosen_data = selection_of(run) if resume is not None else selection
     with working("measuring"):
         judged, assessment = _judged(run, chosen_data, device)
@@ -126,12 +160,12 @@ def train(
         write_card(run, chosen_data, judged, assessment, licence=licence)
     if report:
         with working("drawing the report"):
-            again = shlex.join(["arcset", "train", "--config", "config.toml", "--out", "again"])
+            command = shlex.join(["arcset", "train", "--config", "config.toml", "--out", "again"])
             Story(
                 title=run.path.name,
                 runs=[RunView(run.path)],
                 unseen={} if assessment is None else {run.path.name: assessment},
-                command=again,
+                command=command,
             ).write(run.path)
     _show(run, measures, json)
 

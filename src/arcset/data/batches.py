@@ -90,12 +90,12 @@ class Samples:
 
 
 def as_float(images: Tensor) -> Tensor:
-    """uint8 pixels as float32 in −1 .. 1: (x/255 − 0.5)/0.5, in any shape; float32 as it is.
+    """uint8 pixels as float32 in −1 .. 1: (x/255 − 0.5)/0.5, in any shape; floats as they are.
 
     >>> as_float(torch.tensor([0, 51, 255], dtype=torch.uint8)).tolist()
     [-1.0, -0.6000000238418579, 1.0]
     """
-    if images.dtype == torch.float32:
+    if images.dtype in (torch.float32, torch.float64):
         return images
     if images.dtype != torch.uint8:
         raise InputError(f"images must be uint8, or float32 features, not {images.dtype}")

@@ -91,6 +91,9 @@ class RunConfig(BaseModel):
     autocast: Literal["none", "bfloat16", "float16"] = Field(
         "none", description="type that the network computes in"
     )
+    dtype: Literal["float32", "float64"] = Field(
+        "float32", description="type of the weights in training"
+    )
     compile: bool = Field(False, description="whether torch.compile works on the network")
     validate_every: int = Field(
         0, ge=0, description="epochs between validations; 0: about 20 in all"
@@ -101,6 +104,11 @@ class RunConfig(BaseModel):
     patience: int = Field(
         0, ge=0, description="validations without improvement before training stops; 0: never"
     )
+    checkpoint_minutes: float = Field(
+        10.0, ge=0, description="between checkpoints within an epoch; 0: only where it ends"
+    )
+    checkpoint_steps: int = Field(0, ge=0, description="between checkpoints; 0: by the clock only")
+    checkpoints: int = Field(2, ge=1, description="how many of the newest are kept")
     snapshot: int = Field(
         1000, ge=0, description="samples of each part whose embeddings are kept per epoch"
     )

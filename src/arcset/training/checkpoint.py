@@ -1,11 +1,16 @@
-"""What a continued run needs: weights, averages and optimizer state, without pickle.
+"""What a continued run needs: weights, averages, optimizer state and how far it had come.
 
-Learning rate, shuffling and augmentation are pure functions of configuration, epoch and step, so
-they need none.
+Learning rate, shuffling, augmentation and dropout are pure functions of configuration, epoch and
+step, so they need none. A checkpoint is a folder, `checkpoint/step-NNNNNNNNN`: tensors as
+safetensors and a state.json, which names the settings and the data it belongs to, and the size and
+digest of every file beside it. Nothing in it is pickled.
 """
 
+import hashlib
 import json
+import os
 import shutil
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -18,20 +23,37 @@ from arcset.errors import RunError
 from arcset.files import write_text
 from arcset.losses import Loss
 from arcset.runs.states import load_tensors, save_tensors
+from arcset.training.belonging import Belonging
 
-__all__ = ["Progress", "State", "latest_checkpoint", "load_checkpoint", "save_checkpoint"]
+__all__ = ["Progress", "State", "load_checkpoint", "load_newest", "save_checkpoint"]
+
+_FORMAT = 2
+_STATE = "state.json"
 
 
 @dataclass
 class Progress:
     """How far a run has come.
 
-    epoch: complete ones. best: the highest validation measure. waited: validations since then.
+    epoch: complete ones. step: all that are done. best: the highest validation measure. waited:
+    validations since then. Of the epoch that is under way: total, the sum of losses; seen, its
+    samples so far; angles, as measured; seconds it took. diagnosis: what the doctor remembers.
     """
 
     epoch: int = 0
+    step: int = 0
     best: float | None = None
     waited: int = 0
+    total: float = 0.0
+    seen: int = 0
+    angles: list[tuple[float, float]] = field(default_factory=list)
+    seconds: float = 0.0
+    diagnosis: dict[str, Any] = field(default_factory=dict)
+
+    def next_epoch(self) -> None:
+        """One more is complete."""
+        self.epoch += 1
+        self.total, self.seen, self.angles, self.seconds = 0.0, 0, [], 0.0
 
 
 @dataclass
@@ -54,9 +76,9 @@ class State:
         return found if self.average is None else {**found, "average": self.average}
 
 
-def save_checkpoint(folder: Path, state: State) -> None:
-    """Write `folder`/epoch-NNNN, complete or not at all, and remove the older ones."""
-    final = folder / f"epoch-{state.progress.epoch:04d}"
+def save_checkpoint(folder: Path, state: State, owner: Belonging, *, keep: int = 1) -> Path:
+    """Write `folder`/step-NNNNNNNNN, complete or not at all; the newest `keep` remain."""
+    final = folder / f"step-{state.progress.step:09d}"
     part = folder / f".{final.name}.part"
     shutil.rmtree(part, ignore_errors=True)
     part.mkdir(parents=True)
@@ -65,39 +87,129 @@ def save_checkpoint(folder: Path, state: State) -> None:
         save_tensors(part / f"{name}.safetensors", module.state_dict())
     save_tensors(part / "optimizer.safetensors", tensors)
     content = {
-        **vars(state.progress),
+        "format": _FORMAT,
+        "progress": vars(state.progress),
         "optimizer": numbers,
         "scaler": state.scaler.state_dict(),
+        "belongs": owner.json(),
+        "files": {file.name: _described(file) for file in sorted(part.iterdir())},
     }
-    write_text(part / "state.json", json.dumps(content))
+    write_text(part / _STATE, json.dumps(content))
+    _sync(part)
     shutil.rmtree(final, ignore_errors=True)
     part.rename(final)
-    for other in folder.iterdir():
-        if other != final:
-            shutil.rmtree(other, ignore_errors=True)
+    _sync(folder)
+    for other in [*_found(folder)[:-keep], *folder.glob(".step-*.part")]:
+        shutil.rmtree(other, ignore_errors=True)
+    return final
 
 
-def latest_checkpoint(folder: Path) -> Path | None:
-    """The newest complete checkpoint, or None."""
-    return max(folder.glob("epoch-*"), default=None)
+def load_newest(
+    folder: Path, state: State, owner: Belonging, warn: Callable[[str], None]
+) -> Path | None:
+    """Bring `state` to the newest complete checkpoint: its folder, or None where there is none.
+
+    A damaged one is passed over for the one before it, with a warning. Raises `RunError` where all
+    are damaged, and for one of other settings or other data.
+    """
+    problems: list[str] = []
+    for place in reversed(_found(folder)):
+        try:
+            content = _read(place)
+        except _DamagedError as error:
+            problems.append(f"{place.name}: {error}")
+            continue
+        owner.check(content["belongs"], place)
+        _apply(place, content, state)
+        for problem in problems:
+            warn(f"passed over a damaged checkpoint, {problem}; going on from {place.name}")
+        return place
+    if problems:
+        raise RunError(
+            f"no checkpoint in {folder} can be used: {'; '.join(problems)}. Train the run anew "
+            "with --force"
+        )
+    return None
 
 
-def load_checkpoint(place: Path, state: State) -> None:
-    """Bring `state` to what it was when the checkpoint was written."""
+def load_checkpoint(place: Path, state: State, owner: Belonging) -> None:
+    """Bring `state` to what it was when the checkpoint `place` was written."""
     try:
-        content = json.loads((place / "state.json").read_text(encoding="utf-8"))
-        numbers, scaler = content.pop("optimizer"), content.pop("scaler")
-        progress = Progress(**content)
+        content = _read(place)
+    except _DamagedError as error:
+        raise RunError(f"the checkpoint {place} cannot be used: {error}") from None
+    owner.check(content["belongs"], place)
+    _apply(place, content, state)
+
+
+class _DamagedError(Exception):
+    """A checkpoint is not what was written."""
+
+
+def _found(folder: Path) -> list[Path]:
+    """The checkpoints, oldest first."""
+    return sorted(folder.glob("step-*"))
+
+
+def _read(place: Path) -> dict[str, Any]:
+    """state.json of a checkpoint whose files are all as they were written."""
+    try:
+        content = json.loads((place / _STATE).read_text(encoding="utf-8"))
+        files = content["files"]
+        if content["format"] != _FORMAT:
+            raise _DamagedError(
+                f"it is of format {content['format']}, and this version reads {_FORMAT}"
+            )
+    except OSError as error:
+        raise _DamagedError(f"{_STATE} cannot be read ({error.strerror})") from None
+    except (ValueError, KeyError, TypeError):
+        raise _DamagedError(f"{_STATE} is torn or no checkpoint's") from None
+    for name, (size, digest) in files.items():
+        file = place / name
+        if not file.is_file():
+            raise _DamagedError(f"{name} is missing")
+        if (found := file.stat().st_size) != size:
+            raise _DamagedError(f"{name} has {found:,} bytes instead of {size:,}")
+        if _digest(file) != digest:
+            raise _DamagedError(f"the content of {name} is not what was written")
+    return dict(content)
+
+
+def _apply(place: Path, content: dict[str, Any], state: State) -> None:
+    try:
         for name, module in state.modules().items():
             module.load_state_dict(load_tensors(place / f"{name}.safetensors"))
-    except (OSError, ValueError, KeyError, TypeError, RuntimeError) as error:
+        state.scaler.load_state_dict(content["scaler"])
+        whole = state.optimizer.state_dict()
+        tensors = load_tensors(place / "optimizer.safetensors")
+        whole["state"] = _unflatten(tensors, content["optimizer"])
+        state.optimizer.load_state_dict(whole)
+        progress = Progress(**content["progress"])
+    except (ValueError, KeyError, TypeError, RuntimeError) as error:
         first = str(error).splitlines()[0]
-        raise RunError(f"the checkpoint {place} cannot be used: {first}") from None
-    state.scaler.load_state_dict(scaler)
-    whole = state.optimizer.state_dict()
-    whole["state"] = _unflatten(load_tensors(place / "optimizer.safetensors"), numbers)
-    state.optimizer.load_state_dict(whole)
+        raise RunError(f"the checkpoint {place} does not fit this run: {first}") from None
+    progress.angles = [(target, other) for target, other in progress.angles]
     state.progress = progress
+
+
+def _described(file: Path) -> tuple[int, str]:
+    return file.stat().st_size, _digest(file)
+
+
+def _digest(file: Path) -> str:
+    with file.open("rb") as opened:
+        return hashlib.file_digest(opened, "sha256").hexdigest()
+
+
+def _sync(folder: Path) -> None:
+    """Have the names in a folder reach the disk, where the system can."""
+    if os.name == "nt":
+        return
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
 
 
 def _flatten(state: dict[int, dict[str, Any]]) -> tuple[dict[str, Tensor], dict[str, Any]]:

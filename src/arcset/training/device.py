@@ -1,5 +1,7 @@
 """Choosing where to compute."""
 
+import os
+
 import torch
 
 from arcset.errors import OptionError
@@ -15,7 +17,8 @@ def choose_device(name: str = "auto") -> torch.device:
     """
     if name == "auto":
         if torch.cuda.is_available():
-            return torch.device("cuda")
+            # Of several processes on one machine, each has a GPU of its own.
+            return torch.device("cuda", int(os.environ.get("LOCAL_RANK", "0")))
         return torch.device("mps" if torch.backends.mps.is_available() else "cpu")
     try:
         device = torch.device(name)

@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -23,6 +24,7 @@ _FAST = {"sgd": 1.0, "adamw": 0.02}  # learning rates above which few networks l
 _LEAST_SHARE = 0.1  # of all epochs that training gets before it is called stuck
 _LEAST_STEPS = 20  # that it gets as well
 _WAITED = 2  # epochs without progress
+_REMEMBERED = ("warned", "best", "waited", "done")
 _UNREACHABLE = 0.6  # of what guessing costs: a least loss above this leaves little to learn
 
 
@@ -37,6 +39,15 @@ class Doctor:
     best: float = math.inf  # loss of an epoch, since the margin is complete
     waited: int = 0  # epochs since then that were no better
     done: int = 0  # steps before this epoch
+
+    def remembered(self) -> dict[str, Any]:
+        """What a continued run needs to know, for `recall`."""
+        return {name: getattr(self, name) for name in _REMEMBERED}
+
+    def recall(self, remembered: dict[str, Any]) -> None:
+        """Go on with what was `remembered`; nothing at the start of a run."""
+        for name, value in remembered.items():
+            setattr(self, name, value)
 
     def first(self, value: float) -> str | None:
         """What is odd about the loss of the very first step, if anything."""

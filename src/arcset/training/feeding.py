@@ -83,19 +83,26 @@ class Feed:
             count, self.config.batch, seed=seed, epoch=epoch, device=self.device
         )
 
-    def batch(self, index: Tensor, generator: torch.Generator) -> tuple[Tensor, Tensor]:
-        """Samples as the network takes them, float32 (B, …), and their labels (B,)."""
-        images = self.samples.take(index)
+    def batch(
+        self, index: Tensor, generator: torch.Generator, own: slice | None = None
+    ) -> tuple[Tensor, Tensor]:
+        """Samples as the network takes them, floats (B, …), and their labels (B,).
+
+        With `own`, only these rows of the samples, as they would have been among all; all labels.
+        """
         labels = self.samples.labels.index_select(0, index)
+        part = None if own is None else (len(index), own)
+        rows = slice(None) if own is None else own
+        images = self.samples.take(index[rows])
         if self.transforms.count > 1:
             # With several images of each class, all of them turn alike: they are one class then.
             alike = self.config.per_class or 1
             which = draw_transforms(self.transforms.count, len(index) // alike, generator)
             which = which.repeat_interleave(alike).to(self.device)
-            images = self.transforms.apply(images, which)
+            images = self.transforms.apply(images, which[rows])
             labels = self.transforms.labels(labels, which, self.classes)
-        images = as_float(images)
-        return self.augmentation(images, generator) if self.augmentation else images, labels
+        images = as_float(images).to(getattr(torch, self.config.dtype))
+        return self.augmentation(images, generator, part) if self.augmentation else images, labels
 
     def step_seed(self, step: int) -> int:
         """Of everything that is drawn in step `step` of the run."""

@@ -4,6 +4,7 @@ import functools
 import math
 import subprocess
 import sys
+from contextlib import nullcontext
 
 import torch
 from torch import Tensor, nn
@@ -12,6 +13,7 @@ from torch.optim import SGD, AdamW, Optimizer
 from arcset.errors import OptionError
 from arcset.losses import Loss
 from arcset.runs import RunConfig
+from arcset.training.processes import Processes
 
 __all__ = ["Stepper", "build_optimizer", "check_autocast", "check_stepping"]
 
@@ -26,8 +28,16 @@ class Stepper:
     whose gradients overflow is left out and the factor halved.
     """
 
-    def __init__(self, config: RunConfig, network: nn.Module, loss: Loss, device: torch.device):
+    def __init__(
+        self,
+        config: RunConfig,
+        network: nn.Module,
+        loss: Loss,
+        device: torch.device,
+        processes: Processes | None = None,
+    ):
         check_stepping(config, loss, device)
+        self.processes = processes or Processes()
         self.network, self.loss, self.device = network, loss, device
         self.optimizer = build_optimizer(config, network, loss)
         self._optimizers = [self.optimizer]
@@ -37,8 +47,9 @@ class Stepper:
         self.parts, self.clip = config.accumulate, config.clip
         self.dtype = None if config.autocast == "none" else getattr(torch, config.autocast)
         self.scaler = torch.amp.GradScaler(device.type, enabled=config.autocast == "float16")
-        # Compiled beside, so that names in saved weights stay the network's own.
-        self._forward = torch.compile(network) if config.compile else network
+        # Wrapped and compiled beside, so that names in saved weights stay the network's own.
+        self._wrapped = self.processes.wrapped(network)
+        self._forward = torch.compile(self._wrapped) if config.compile else self._wrapped
 
     def set_rate(self, rate: float) -> None:
         """The learning rate from now on."""
@@ -46,27 +57,42 @@ class Stepper:
             for group in optimizer.param_groups:
                 group["lr"] = rate
 
-    def backward(self, images: Tensor, labels: Tensor) -> tuple[float, Tensor]:
+    def rows(self, batch: int) -> list[list[slice]]:
+        """The rows of a batch that go through the network together, and within that by whom."""
+        return self.processes.rows(batch, self.parts)
+
+    def backward(
+        self, images: Tensor, labels: Tensor, rows: list[list[slice]] | None = None, seed: int = 0
+    ) -> tuple[float, Tensor]:
         """Take the gradient of a batch: its loss, and its embeddings (B, D), detached.
 
-        Raises `FloatingPointError` for a loss that is not finite, before anything is changed.
+        labels are those of the batch, images those of its rows that are this process's; `rows` are
+        those that `self.rows` gives. What the loss draws follows from `seed`, and is the same in
+        all processes. Raises `FloatingPointError` for a loss that is not finite, before anything
+        is changed.
         """
         self.optimizer.zero_grad(set_to_none=True)
-        # As even as they get, and none of a single sample, on which batch norm fails.
-        parts = max(1, min(self.parts, len(labels) // 2))
+        rows = rows or self.rows(len(labels))
+        first = self.processes.mine(rows[0]).start
         total, embedded = 0.0, []
-        for some, theirs in zip(
-            images.tensor_split(parts), labels.tensor_split(parts), strict=True
-        ):
-            with torch.autocast(self.device.type, self.dtype, enabled=self.dtype is not None):
-                embeddings = self._forward(some)  # (B, D)
-            value = self.loss(embeddings.float(), theirs)
-            if not math.isfinite(value.item()):
-                raise FloatingPointError(f"the loss is {value.item()}")
-            share = len(theirs) / len(labels)
-            self.scaler.scale(value if share == 1 else value * share).backward()
-            total += value.item() * share
+        for number, some in enumerate(rows):
+            own = self.processes.mine(some)
+            theirs = labels[some[0]] if len(some) == 1 else torch.cat([labels[one] for one in some])
+            last = number == len(rows) - 1
+            with nullcontext() if last else self.processes.apart(self._wrapped):
+                with torch.autocast(self.device.type, self.dtype, enabled=self.dtype is not None):
+                    embeddings = self._forward(images[own.start - first : own.stop - first])
+                embeddings = self.processes.gathered(embeddings, some)  # (B, D)
+                torch.manual_seed(seed + number)
+                value = self.loss(_widened(embeddings), theirs)
+                measured = value.item()
+                if not math.isfinite(measured):
+                    raise FloatingPointError(f"the loss is {measured}")
+                share = len(theirs) / len(labels)
+                self.scaler.scale(value if share == 1 else value * share).backward()
+            total += measured * share
             embedded.append(embeddings.detach())
+        self.processes.align(self.network)
         return total, embedded[0] if len(embedded) == 1 else torch.cat(embedded)
 
     def update(self) -> float | None:
@@ -80,6 +106,11 @@ class Stepper:
         self.scaler.update()
         self.loss.advance()
         return norm
+
+
+def _widened(embeddings: Tensor) -> Tensor:
+    """In float32 at least."""
+    return embeddings.to(torch.promote_types(embeddings.dtype, torch.float32))
 
 
 def build_optimizer(config: RunConfig, network: nn.Module, loss: Loss) -> Optimizer:

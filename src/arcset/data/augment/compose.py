@@ -27,8 +27,13 @@ class Augmentations:
         self.steps = tuple(each for each in augmentations if not each.idle(shape))
         self._groups = _grouped(self.steps)
 
-    def __call__(self, images: Tensor, generator: torch.Generator) -> Tensor:
+    def __call__(
+        self, images: Tensor, generator: torch.Generator, part: tuple[int, slice] | None = None
+    ) -> Tensor:
         """Changed images (B, C, H, W) of floats in −1 .. 1; the input itself if there is no step.
+
+        `part` says that these are the rows of a larger batch, of so many images: what is drawn is
+        drawn for all of it, so that the parts together come out as the whole would have.
 
         Raises `InputError` for images of another shape or type, and for a generator that is not
         one of the CPU.
@@ -42,7 +47,8 @@ class Augmentations:
             return images
         result = working(images)
         for group in self._groups:
-            drawn = [step.draw(batch, self.shape, generator) for step in group]
+            count, rows = part or (batch, slice(None))
+            drawn = [_rows(step.draw(count, self.shape, generator), rows) for step in group]
             result = _applied(group, drawn, result)
         return as_given(result, images)
 
@@ -93,6 +99,10 @@ def _agree(one: Augmentation, other: Augmentation) -> bool:
     if not (isinstance(one, Warp) and isinstance(other, Warp)):
         return False
     return one.fill == other.fill or one.fill is None or other.fill is None
+
+
+def _rows(drawn: Drawn, rows: slice) -> Drawn:
+    return {name: values[rows] for name, values in drawn.items()}
 
 
 def _applied(group: Sequence[Augmentation], drawn: Sequence[Drawn], images: Tensor) -> Tensor:

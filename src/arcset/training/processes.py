@@ -1,0 +1,198 @@
+"""One process, or several that train together: `torchrun --nproc-per-node 4 -m arcset train …`.
+
+Every process holds the whole network and all class centers. A batch is drawn the same in all, and
+each takes its rows of it through the network. The embeddings are gathered, so that every process
+sees the loss of the whole batch and the same gradient of the centers, whatever the loss: also one
+that compares samples with each other, or keeps statistics of a batch. The network's gradient is
+summed by torch's DistributedDataParallel. So the update is that of one process, up to rounding;
+only batch norm sees no more than its own process's rows.
+"""
+
+import itertools
+import json
+import os
+import warnings
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from datetime import timedelta
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch import Tensor, nn
+from torch.nn.parallel import DistributedDataParallel
+
+from arcset.errors import OptionError
+
+__all__ = ["Processes", "is_chief", "processes", "restarted"]
+
+_PATIENCE = timedelta(hours=1)  # that the others wait while the first validates and writes
+
+
+class Processes:
+    """Alone: everything is done here, and nothing needs to be agreed on."""
+
+    rank = 0
+    count = 1
+
+    @property
+    def chief(self) -> bool:
+        """Whether this process writes and speaks for all."""
+        return self.rank == 0
+
+    def rows(self, batch: int, parts: int) -> list[list[slice]]:
+        """Which rows of a batch go through the network together, and within that by whom.
+
+        As even as they get, and never a single row, on which batch norm fails: a batch too small to
+        be shared is taken by every process as a whole, and its list then names one only.
+
+            >>> Processes().rows(10, 2)
+            [[slice(0, 5, None)], [slice(5, 10, None)]]
+        """
+        sharing = self.count if batch >= 2 * self.count else 1
+        shares = _split(slice(0, batch), sharing)
+        smallest = batch // sharing
+        by_process = [_split(share, max(1, min(parts, smallest // 2))) for share in shares]
+        return [list(rows) for rows in zip(*by_process, strict=True)]
+
+    def mine(self, rows: list[slice]) -> slice:
+        """Of the rows that go through together, those of this process."""
+        return rows[self.rank if len(rows) > 1 else 0]
+
+    def gathered(self, embeddings: Tensor, rows: list[slice]) -> Tensor:
+        """The embeddings of all `rows`, from those of this process (n, D)."""
+        return embeddings
+
+    def wrapped(self, network: nn.Module) -> nn.Module:
+        """The network, such that gradients are those of the whole batch."""
+        return network
+
+    def apart(self, wrapped: nn.Module) -> AbstractContextManager[None]:
+        """For a backward pass that others follow before the step: nothing is exchanged yet."""
+        return nullcontext()
+
+    def align(self, network: nn.Module) -> None:
+        """Average what the network has counted in its buffers, as batch norm's statistics."""
+
+    def agreed(self, value: Any) -> Any:
+        """The chief's value, anything that JSON can say; all wait for it."""
+        return value
+
+    def wait(self) -> None:
+        """Until all have come here."""
+
+
+class _Together(Processes):
+    """One of several processes in torch's default group."""
+
+    def __init__(self) -> None:
+        self.rank, self.count = dist.get_rank(), dist.get_world_size()
+
+    def gathered(self, embeddings: Tensor, rows: list[slice]) -> Tensor:
+        if len(rows) == 1:
+            return embeddings
+        sizes = [some.stop - some.start for some in rows]
+        return _Gather.apply(embeddings, sizes, self.rank)  # type: ignore[no-any-return, no-untyped-call]
+
+    def wrapped(self, network: nn.Module) -> nn.Module:
+        if not any(parameter.requires_grad for parameter in network.parameters()):
+            return network
+        with warnings.catch_warnings():
+            # Newer versions have another name for it, which older ones do not know.
+            warnings.filterwarnings("ignore", ".*broadcast_buffers", FutureWarning)
+            return DistributedDataParallel(network, broadcast_buffers=False)
+
+    def apart(self, wrapped: nn.Module) -> AbstractContextManager[None]:
+        if isinstance(wrapped, DistributedDataParallel):
+            return wrapped.no_sync()
+        return nullcontext()
+
+    @torch.no_grad()
+    def align(self, network: nn.Module) -> None:
+        buffers = [buffer for buffer in network.buffers() if buffer.is_floating_point()]
+        if not buffers:
+            return
+        flat = torch.cat([buffer.flatten() for buffer in buffers])
+        dist.all_reduce(flat)
+        flat /= self.count
+        parts = flat.split([buffer.numel() for buffer in buffers])
+        for buffer, part in zip(buffers, parts, strict=True):
+            buffer.copy_(part.view_as(buffer))
+
+    def agreed(self, value: Any) -> Any:
+        device = _exchange_device()
+        told = torch.tensor(list(json.dumps(value).encode()) if self.chief else [0]).to(device)
+        length = torch.tensor([len(told)], device=device)
+        dist.broadcast(length, src=0)
+        content = told if self.chief else torch.zeros(int(length), dtype=told.dtype, device=device)
+        dist.broadcast(content, src=0)
+        return json.loads(bytes(content.tolist()))
+
+    def wait(self) -> None:
+        dist.barrier()
+
+
+class _Gather(torch.autograd.Function):
+    """All processes' rows (N, D), one after the other; the gradient goes back to those of each."""
+
+    @staticmethod
+    def forward(ctx: Any, own: Tensor, sizes: list[int], rank: int) -> Tensor:
+        ctx.sizes, ctx.rank = sizes, rank
+        padded = own.new_zeros(max(sizes), own.shape[1])
+        padded[: len(own)] = own
+        found = [torch.empty_like(padded) for _ in sizes]
+        dist.all_gather(found, padded)
+        return torch.cat([rows[:size] for rows, size in zip(found, sizes, strict=True)])
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None]:
+        own = gradient.split(ctx.sizes)[ctx.rank]
+        # DistributedDataParallel divides the sum over processes by their number.
+        return own * len(ctx.sizes), None, None
+
+
+@contextmanager
+def processes(device: torch.device) -> Iterator[Processes]:
+    """This process among those that torchrun has started, or alone.
+
+    A group that exists already is used and left as it is.
+    """
+    if dist.is_available() and dist.is_initialized():
+        yield _Together() if dist.get_world_size() > 1 else Processes()
+        return
+    if not _several():
+        yield Processes()
+        return
+    if device.type == "mps":
+        raise OptionError("several processes cannot share an MPS device; use --device cpu")
+    dist.init_process_group("nccl" if device.type == "cuda" else "gloo", timeout=_PATIENCE)
+    try:
+        yield _Together()
+    finally:
+        dist.destroy_process_group()
+
+
+def is_chief() -> bool:
+    """Whether this process is alone, or the first of those that torchrun has started."""
+    return not _several() or os.environ.get("RANK", "0") == "0"
+
+
+def _several() -> bool:
+    return int(os.environ.get("WORLD_SIZE", "1")) > 1 and "MASTER_ADDR" in os.environ
+
+
+def restarted() -> bool:
+    """Whether torchrun has started this process again after one of its kind had died."""
+    return int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")) > 0
+
+
+def _split(rows: slice, parts: int) -> list[slice]:
+    """As `torch.tensor_split` splits."""
+    size, more = divmod(rows.stop - rows.start, parts)
+    ends = [rows.start + number * size + min(number, more) for number in range(parts + 1)]
+    return [slice(first, last) for first, last in itertools.pairwise(ends)]
+
+
+def _exchange_device() -> torch.device:
+    name = "cuda" if dist.get_backend() == "nccl" else "cpu"
+    return torch.device(name)
