@@ -4,7 +4,9 @@ from pathlib import Path
 from typing import Literal, Protocol
 
 from arcset.data.dataset import Dataset
+from arcset.data.earlier import Earlier
 from arcset.data.hold_out import HoldOut, hold_out_split
+from arcset.data.mapping import ClassMapping
 from arcset.data.own.decoding import Watch
 from arcset.data.reading import Reading
 from arcset.data.registry import load_dataset
@@ -12,7 +14,7 @@ from arcset.data.selection import Selection, select
 from arcset.data.split import Split
 from arcset.errors import DataError, OptionError
 
-__all__ = ["dataset_of", "reading_of", "selection_for", "selection_of"]
+__all__ = ["dataset_of", "dataset_of_run", "reading_of", "selection_for", "selection_of"]
 
 
 # By shape and not by name: runs and datasets know nothing of each other.
@@ -25,6 +27,8 @@ class _Config(Protocol):
     def split(self) -> str | None: ...
     @property
     def hold_out(self) -> HoldOut | None: ...
+    @property
+    def mapping(self) -> str | None: ...
     @property
     def train_on(self) -> Literal["train", "all"]: ...
     @property
@@ -48,16 +52,24 @@ class _Run(Protocol):
     def config(self) -> _Config: ...
     @property
     def split_file(self) -> Path: ...
+    @property
+    def mapping_file(self) -> Path: ...
 
 
-def selection_for(config: _Config, *, dataset: Dataset | None = None) -> Selection:
+def selection_for(
+    config: _Config, *, dataset: Dataset | None = None, earlier: Earlier | None = None
+) -> Selection:
     """What a configuration chooses now: its classes, or the split that it names or has a rule for.
 
-    `dataset` is its data, where somebody has read it already. Raises `DataError` and `OptionError`
-    as `load_dataset`, `Split.load` and `select` do.
+    `dataset` is its data as `dataset_of` gives it, where somebody has read it already. `earlier` is
+    what a run was trained on that this one goes on from: identities that it held out stay so, and
+    none that it knew is held out. Raises `DataError` and `OptionError` as `load_dataset`,
+    `ClassMapping.load`, `Split.load`, `Earlier.check` and `select` do.
     """
     # The split first: datasets may be large.
     split = None if config.split is None else Split.load(Path(config.split))
+    if split is not None and config.mapping is not None:
+        split = ClassMapping.load(config.mapping).split(split)
     dataset = dataset or dataset_of(config)
     if config.hold_out is not None:
         for name in ("classes", "split"):
@@ -67,7 +79,12 @@ def selection_for(config: _Config, *, dataset: Dataset | None = None) -> Selecti
                     "one out"
                 )
         split = hold_out_split(dataset, config.hold_out)
-    return select(dataset, config.classes, split, train_on=config.train_on)
+        if earlier is not None:
+            split = earlier.kept(split, config.hold_out)
+    selection = select(dataset, config.classes, split, train_on=config.train_on)
+    if earlier is not None:
+        earlier.check(selection)
+    return selection
 
 
 def selection_of(run: _Run) -> Selection:
@@ -78,7 +95,7 @@ def selection_of(run: _Run) -> Selection:
     config = run.config
     kept = config.split is not None or config.hold_out is not None
     split = Split.load(run.split_file) if kept else None
-    selection = select(dataset_of(config), config.classes, split, train_on=config.train_on)
+    selection = select(dataset_of_run(run), config.classes, split, train_on=config.train_on)
     found = selection.train.class_names
     if config.class_names is not None and found != config.class_names:
         raise DataError(
@@ -89,8 +106,23 @@ def selection_of(run: _Run) -> Selection:
 
 
 def dataset_of(config: _Config, *, watch: Watch | None = None) -> Dataset:
-    """The data that a configuration names, complete; own images as it says that they are read."""
-    return load_dataset(
+    """The data that a configuration names, complete, under the names that its mapping gives.
+
+    Own images as the configuration says that they are read.
+    """
+    # The mapping first: datasets may be large.
+    mapping = None if config.mapping is None else ClassMapping.load(config.mapping)
+    return _read(config, mapping, watch)
+
+
+def dataset_of_run(run: _Run) -> Dataset:
+    """The data of a run, under the names that its own copy of a mapping gives."""
+    mapping = None if run.config.mapping is None else ClassMapping.load(run.mapping_file)
+    return _read(run.config, mapping)
+
+
+def _read(config: _Config, mapping: ClassMapping | None, watch: Watch | None = None) -> Dataset:
+    dataset = load_dataset(
         config.data,
         reading=reading_of(config),
         size=config.size,
@@ -99,6 +131,7 @@ def dataset_of(config: _Config, *, watch: Watch | None = None) -> Dataset:
         invert=config.invert,
         watch=watch,
     )
+    return dataset if mapping is None else mapping.apply(dataset)
 
 
 def reading_of(config: _Config) -> Reading | None:

@@ -14,7 +14,7 @@ from arcset.data.split import Split
 from arcset.errors import OptionError
 from arcset.registry import unknown_name
 
-__all__ = ["Selection", "counted", "parse_classes", "select"]
+__all__ = ["Selection", "counted", "parse_classes", "select", "unknown_class"]
 
 _MOST_LISTED = 30  # classes that an error message names in full
 _RANGE = re.compile(r"(\d+)\s*-\s*(\d+)", re.ASCII)
@@ -155,11 +155,11 @@ def _expand(item: str, text: str, class_names: Sequence[str]) -> list[str]:
         raise OptionError(f"classes {text!r} have an empty place; write for instance 0-4 or 0,2,5")
     numbers = _RANGE.fullmatch(item)
     if numbers is None:
-        raise _unknown_class(item, class_names)
+        raise unknown_class(item, class_names)
     first, last = (str(int(number)) for number in numbers.groups())
     for end in (first, last):  # before the range is built, which could be a very long one
         if end not in class_names:
-            raise _unknown_class(end, class_names)
+            raise unknown_class(end, class_names)
     if int(first) > int(last):
         raise OptionError(
             f"the range {item!r} in classes {text!r} runs backwards; write {last}-{first}"
@@ -167,11 +167,12 @@ def _expand(item: str, text: str, class_names: Sequence[str]) -> list[str]:
     names = [str(number) for number in range(int(first), int(last) + 1)]
     for name in names:
         if name not in class_names:
-            raise _unknown_class(name, class_names)
+            raise unknown_class(name, class_names)
     return names
 
 
-def _unknown_class(name: str, class_names: Sequence[str]) -> OptionError:
+def unknown_class(name: str, class_names: Sequence[str]) -> OptionError:
+    """The error for a class that is not there, with the nearest one that is."""
     if len(class_names) <= _MOST_LISTED:
         return unknown_name("class", name, class_names)
     near = difflib.get_close_matches(name, class_names, n=1)

@@ -47,6 +47,15 @@ class RunConfig(BaseModel):
         "pad", description="how images of other proportions come to the size"
     )
     invert: bool = Field(False, description="whether image files are read as negatives")
+    mapping: str | None = Field(
+        None, description="path of a JSON file that merges or removes identities; a copy is kept"
+    )
+    start: str | None = Field(
+        None, description="path of the run whose weights and centers training begins with"
+    )
+    freeze: int = Field(
+        0, ge=0, description="layers with weights, from the input on, that stay as they start"
+    )
     loss: str = Field("arcface", description="what training minimizes")
     scale: float | None = Field(None, description="s of the cosine losses")
     margin: float | None = Field(None, description="the loss's margin")

@@ -21,7 +21,9 @@ class Run:
 
         config.toml          the configuration
         split.json           which classes are known and held out, where a split file said so
+        mapping.json         which identities are merged or removed, where a file said so
         metrics.jsonl        one line per epoch
+        forgetting.json      old and new identities before and after, where it began from a run
         model.safetensors    the network's weights
         loss.safetensors     the loss's own: class centers, biases
         checkpoint/          what a continued run needs
@@ -72,6 +74,11 @@ class Run:
     def split_file(self) -> Path:
         """The run's own copy of its split: there where `config.split` is set."""
         return self.path / "split.json"
+
+    @property
+    def mapping_file(self) -> Path:
+        """The run's own copy of its mapping: there where `config.mapping` is set."""
+        return self.path / "mapping.json"
 
     def metrics(self) -> list[dict[str, Any]]:
         """The lines of metrics.jsonl, first epoch first."""
@@ -128,6 +135,8 @@ class Run:
             "model.safetensors",
             "loss.safetensors",
             "split.json",
+            "mapping.json",
+            "forgetting.json",
             "README.md",
             "config.toml",
         ):

@@ -22,6 +22,7 @@ MAY_CHANGE = (
     "checkpoint_steps",
     "checkpoints",
 )
+_DEFAULTS = {name: known.default for name, known in RunConfig.model_fields.items()}
 _LONG = 60  # letters of a value that a message shows
 
 
@@ -53,7 +54,8 @@ class Belonging:
         something else."""
         theirs = found["settings"]
         for name in sorted({*self.settings, *theirs}):
-            ours, other = self.settings.get(name), theirs.get(name)
+            # A setting that is younger than the checkpoint had no other value than its default.
+            ours, other = (each.get(name, _DEFAULTS.get(name)) for each in (self.settings, theirs))
             if ours != other:
                 raise RunError(
                     f"{name} is {_shown(ours)} now, and the checkpoint {place} was written with "

@@ -17,10 +17,12 @@ from arcset.training.belonging import Belonging
 from arcset.training.checkpoint import State, load_newest, save_checkpoint
 from arcset.training.diagnosis import Doctor
 from arcset.training.feeding import Feed
+from arcset.training.freezing import freeze
 from arcset.training.processes import Processes
 from arcset.training.progress import Step, Watcher
 from arcset.training.schedule import learning_rate
 from arcset.training.snapshots import Snapshots
+from arcset.training.start import begin
 from arcset.training.stepping import Stepper
 from arcset.training.stopping import Stop
 from arcset.training.validation import build_validator, validation_epochs
@@ -48,6 +50,8 @@ class Fitting:
         dtype = getattr(torch, config.dtype)
         self.network, self.loss = network.to(device, dtype), loss.to(device, dtype)
         self.loss.set_class_sizes(feed.class_sizes())
+        begin(run, self.network, self.loss, feed)
+        self.frozen = freeze(self.network, config.freeze)
         self.stepper = Stepper(config, self.network, self.loss, device, processes)
         self.average = Average(self.network, config.ema) if config.ema else None
         averaged = self.average.network if self.average else None
@@ -91,6 +95,7 @@ class Fitting:
         """The steps of an epoch that are not done yet."""
         progress = self.state.progress
         self.network.train()
+        self.frozen.settle()
         self.loss.train()
         epoch = progress.epoch + 1
         done = progress.step - progress.epoch * self.feed.per_epoch

@@ -20,7 +20,7 @@ from arcset.data import (
     to_tensors,
 )
 from arcset.data.embedding_files import EmbeddingSet, read_embeddings
-from arcset.data.of_run import dataset_of, reading_of
+from arcset.data.of_run import dataset_of_run, reading_of
 from arcset.data.selection import counted
 from arcset.errors import DataError, OptionError
 from arcset.evaluation import Assessment, assess
@@ -147,7 +147,7 @@ def judge_run(
         skipped = others.skipped
         name, images = "all", counted(others, everything=part == "all")
     elif name == "all":
-        images = counted(dataset_of(run.config), everything=True)
+        images = counted(dataset_of_run(run), everything=True)
     else:
         images = _part(selection, name)
     network, loss = load_model(run)

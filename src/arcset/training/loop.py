@@ -3,6 +3,7 @@
 arcset train mnist-sample --classes 0-4 --loss arcface --dim 2 --epochs 20 --out runs/arcface
 arcset train faces/ --out runs/faces
 arcset train --resume runs/arcface
+arcset train faces/ --from runs/faces --out runs/more-faces
 torchrun --nproc-per-node 2 -m arcset train faces/ --out runs/faces
 """
 
@@ -10,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from arcset.data import Selection, selection_for, selection_of
+from arcset.data.mapping import ClassMapping
 from arcset.errors import RunError
 from arcset.models import build_model, described, resolved
 from arcset.runs import Run, RunConfig
@@ -19,6 +21,7 @@ from arcset.training.feeding import Feed
 from arcset.training.fitting import Fitting
 from arcset.training.processes import Processes, processes, restarted
 from arcset.training.progress import Silent, Watcher
+from arcset.training.start import check_start, earlier_of
 from arcset.training.stepping import build_optimizer, check_stepping
 from arcset.training.stopping import stopping
 
@@ -50,22 +53,23 @@ def train(
         TrainingError: the loss is no longer finite; the last good epoch is kept.
     """
     place = choose_device(device)
-    with processes(place) as group:
-        there = (Path(out) / "config.toml").exists() and (restarted() or (again and not force))
-        if not there:
-            Run.check_place(Path(out), force=force)
-        selection = selection or selection_for(config)
-        config = described(config, selection)
-        _, loss = build_model(config, training=True)
-        config = resolved(config, loss)
-        check_stepping(config, loss, place)  # a setting that does not fit is found here
-        feed = Feed(config, selection.train, place)  # or here, before anything is written
-        if there:
-            run = _same(Run.open(out), config)
-        else:
-            group.wait()  # all have found the place free
-            run = _created(out, config, selection, group, force=force)
-        return _fitted(run, selection, feed, watcher or Silent(), group)
+    group = processes(place)
+    there = (Path(out) / "config.toml").exists() and (restarted() or (again and not force))
+    if not there:
+        Run.check_place(Path(out), force=force)
+    selection = selection or selection_for(config, earlier=earlier_of(config))
+    config = described(config, selection)
+    network, loss = build_model(config, training=True)
+    config = resolved(config, loss)
+    check_start(config, network, out)
+    check_stepping(config, loss, place)  # a setting that does not fit is found here
+    feed = Feed(config, selection.train, place)  # or here, before anything is written
+    if there:
+        run = _same(Run.open(out), config)
+    else:
+        group.wait()  # all have found the place free
+        run = _created(out, config, selection, group, force=force)
+    return _fitted(run, selection, feed, watcher or Silent(), group)
 
 
 def resume(
@@ -85,15 +89,15 @@ def resume(
         RunError: there is no run, or no checkpoint of it that can be used.
     """
     place = choose_device(device)
-    with processes(place) as group:
-        run = Run.open(out)
-        config = changed(run.config, changes or {})
-        selection = selection_of(run)
-        feed = Feed(config, selection.train, place)
-        group.wait()  # all have read the settings
-        if config != run.config and group.chief:
-            config.save(run.path / "config.toml")
-        return _fitted(Run(run.path, config), selection, feed, watcher or Silent(), group)
+    group = processes(place)
+    run = Run.open(out)
+    config = changed(run.config, changes or {})
+    selection = selection_of(run)
+    feed = Feed(config, selection.train, place)
+    group.wait()  # all have read the settings
+    if config != run.config and group.chief:
+        config.save(run.path / "config.toml")
+    return _fitted(Run(run.path, config), selection, feed, watcher or Silent(), group)
 
 
 def _created(
@@ -104,6 +108,8 @@ def _created(
         run = Run.create(out, config, force=force)
         if selection.split is not None:  # the file may move or change; the run keeps what it saw
             selection.split.save(run.split_file)
+        if config.mapping is not None:
+            ClassMapping.load(config.mapping).save(run.mapping_file)
     group.wait()
     return Run(Path(out), config)
 
