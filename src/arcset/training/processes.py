@@ -8,12 +8,12 @@ summed by torch's DistributedDataParallel. So the update is that of one process,
 only batch norm sees no more than its own process's rows.
 """
 
+import atexit
 import itertools
 import json
 import os
 import warnings
-from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from datetime import timedelta
 from typing import Any
 
@@ -151,24 +151,24 @@ class _Gather(torch.autograd.Function):
         return own * len(ctx.sizes), None, None
 
 
-@contextmanager
-def processes(device: torch.device) -> Iterator[Processes]:
+def processes(device: torch.device) -> Processes:
     """This process among those that torchrun has started, or alone.
 
-    A group that exists already is used and left as it is.
+    The group is made once and stays until the process ends: a second one would meet what the first
+    has left behind.
     """
-    if dist.is_available() and dist.is_initialized():
-        yield _Together() if dist.get_world_size() > 1 else Processes()
-        return
-    if not _several():
-        yield Processes()
-        return
-    if device.type == "mps":
-        raise OptionError("several processes cannot share an MPS device; use --device cpu")
-    dist.init_process_group("nccl" if device.type == "cuda" else "gloo", timeout=_PATIENCE)
-    try:
-        yield _Together()
-    finally:
+    if not (dist.is_available() and dist.is_initialized()):
+        if not _several():
+            return Processes()
+        if device.type == "mps":
+            raise OptionError("several processes cannot share an MPS device; use --device cpu")
+        dist.init_process_group("nccl" if device.type == "cuda" else "gloo", timeout=_PATIENCE)
+        atexit.register(_leave)
+    return _Together() if dist.get_world_size() > 1 else Processes()
+
+
+def _leave() -> None:
+    if dist.is_initialized():
         dist.destroy_process_group()
 
 

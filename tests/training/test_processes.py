@@ -1,0 +1,214 @@
+"""Several real processes under torchrun: the same losses, one writer, and a death in the family."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import torch
+
+from arcset.runs import Run, RunConfig
+from arcset.training import train
+from arcset.training.processes import Processes, is_chief
+from support.small_data import Remembers, images
+
+pytestmark = pytest.mark.skipif(os.name == "nt", reason="processes and signals as on POSIX")
+
+TORCHRUN = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
+#: Trains every configuration of a JSON file, in all processes, with a network that has no batch
+#: statistics; the chief writes the losses of all steps.
+SCRIPT = """
+import json, sys
+from pathlib import Path
+import torch
+from torch import nn
+from arcset.networks import NETWORKS
+from arcset.runs import RunConfig
+from arcset.training import train
+from arcset.training.processes import is_chief
+from support.small_data import Remembers
+
+torch.set_num_threads(1)
+NETWORKS.add("plain", lambda shape, dim: nn.Sequential(
+    nn.Flatten(), nn.Linear(shape[0] * shape[1] * shape[2], 24), nn.Tanh(), nn.Linear(24, dim)))
+found = {}
+for name, settings in json.loads(Path(sys.argv[1]).read_text()).items():
+    watcher = Remembers()
+    train(RunConfig(**settings), Path(sys.argv[2]) / name, device="cpu", watcher=watcher)
+    found[name] = [now.loss for now in watcher.steps]
+if is_chief():
+    (Path(sys.argv[2]) / "losses.json").write_text(json.dumps(found))
+"""
+TESTS = Path(__file__).parents[1]
+
+
+def environment() -> dict[str, str]:
+    paths = [str(TESTS), os.environ.get("PYTHONPATH", "")]
+    return {
+        **os.environ,
+        "OMP_NUM_THREADS": "1",
+        "PYTHONPATH": os.pathsep.join(filter(None, paths)),
+    }
+
+
+def losses(count: int, settings: Path, place: Path) -> dict[str, list[float]]:
+    """Of all configurations, trained by so many processes."""
+    place.mkdir()
+    (place / "script.py").write_text(SCRIPT)
+    start = [sys.executable] if count == 1 else [*TORCHRUN, f"--nproc-per-node={count}"]
+    command = [*start, str(place / "script.py"), str(settings), str(place)]
+    done = subprocess.run(command, env=environment(), capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr[-3000:]
+    return json.loads((place / "losses.json").read_text())
+
+
+def test_one_two_and_three_processes_train_alike(tmp_path) -> None:
+    """The last batch of an epoch is uneven, and too small for three processes to share."""
+    base = {
+        "data": str(images(tmp_path / "a.npz", classes=14, each=8)),
+        "network": "plain",
+        "dtype": "float64",
+        "dim": 8,
+        "epochs": 10,
+        "batch": 13,
+        "snapshot": 5,
+        "learning_rate": 0.02,
+        "augment": ["affine:rotate=15", "noise"],
+        "new_classes": "rotations",
+        "ema": 0.9,
+        "hold_out": {"validation": 0.2, "test": 0.2},
+    }
+    settings = {
+        "arcface": base,
+        "adaface": base | {"loss": "adaface", "clip": 1.0},  # statistics of the batch
+        "elasticface": base | {"loss": "elasticface"},  # draws
+        "parts": base | {"accumulate": 2},
+        "triplet": base | {"loss": "triplet", "new_classes": "none"},  # compares samples
+        "fused": base | {"options": {"update": "sgd"}},  # centers move in the backward pass
+    }
+    (tmp_path / "settings.json").write_text(json.dumps(settings))
+    one, two, three = (
+        losses(count, tmp_path / "settings.json", tmp_path / str(count)) for count in (1, 2, 3)
+    )
+    for name, expected in one.items():
+        assert len(expected) >= 50, name
+        for found in (two[name], three[name]):
+            assert len(found) == len(expected)
+            gap = max(abs(a - b) for a, b in zip(found, expected, strict=True))
+            assert gap < 1e-9, (name, gap)
+    runs = [Run.open(tmp_path / str(count) / "arcface") for count in (1, 2, 3)]
+    first, _ = runs[0].load_model()
+    for run in runs[1:]:
+        assert len(run.metrics()) == 10
+        network, loss = run.load_model()
+        for key, value in first.items():
+            torch.testing.assert_close(network[key], value, rtol=0, atol=1e-9)
+        assert set(loss) == set(runs[0].load_model()[1])
+
+
+def children(name: str) -> dict[str, int]:
+    """The processes that torchrun started for the run `name`, by rank."""
+    found = {}
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            words = (folder / "cmdline").read_bytes().split(b"\0")
+            held = dict(
+                pair.split(b"=", 1)
+                for pair in (folder / "environ").read_bytes().split(b"\0")
+                if b"=" in pair
+            )
+        except OSError:
+            continue
+        if name.encode() in words and b"RANK" in held and b"LOCAL_RANK" in held:
+            found[held[b"RANK"].decode()] = int(folder.name)
+    return found
+
+
+@pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="needs /proc")
+@pytest.mark.parametrize("victim", ["1", pytest.param("0", marks=pytest.mark.long)])
+def test_a_killed_process_is_replaced_and_the_run_ends_by_itself(tmp_path, victim) -> None:
+    data = images(tmp_path / "a.npz", classes=14, each=8)
+    settings = {"dim": 4, "epochs": 60, "batch": 16, "network": "glyph", "loss": "arcface"}
+    words = [str(data), "--no-report", "--json", "--hold-out", "0.2,0.2", "--seed", "3"]
+    for key, value in {**settings, "checkpoint_steps": 2, "ema": 0.9, "snapshot": 0}.items():
+        words += ["--set", f"{key}={value}"]
+    command = [*TORCHRUN, "--nproc-per-node=2", "--max-restarts=3", "-m", "arcset", "train"]
+
+    def started(out: Path) -> subprocess.Popen:
+        return subprocess.Popen(
+            [*command, *words, "--out", str(out)],
+            env=environment(),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+    place = tmp_path / f"killed-{victim}"
+    process = started(place)
+    metrics = place / "metrics.jsonl"
+    deadline = time.monotonic() + 120
+    while not metrics.exists() or len(metrics.read_text().splitlines()) < 3:
+        assert process.poll() is None
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    os.kill(children(str(place))[victim], signal.SIGKILL)
+    before = len(metrics.read_text().splitlines())
+    out, err = process.communicate(timeout=200)
+    assert process.returncode == 0, err[-3000:]
+    assert before < 60
+    assert json.loads(out)["run"] == str(place)  # one speaks for all
+    run = Run.open(place)
+    assert [line["epoch"] for line in run.metrics()] == list(range(1, 61))
+    whole = started(tmp_path / "whole")
+    whole.communicate(timeout=200)
+    network, centers = run.load_model()
+    expected, theirs = Run.open(tmp_path / "whole").load_model()
+    assert all(torch.equal(network[key], expected[key]) for key in expected)
+    assert all(torch.equal(centers[key], theirs[key]) for key in theirs)
+
+
+def test_how_a_batch_is_shared() -> None:
+    class Three(Processes):
+        rank, count = 1, 3
+
+    alone, group = Processes(), Three()
+    assert alone.rows(5, 1) == [[slice(0, 5)]]
+    assert alone.rows(5, 4) == [[slice(0, 3)], [slice(3, 5)]]  # never a single row
+    assert group.rows(8, 1) == [[slice(0, 3), slice(3, 6), slice(6, 8)]]
+    assert group.mine(group.rows(8, 1)[0]) == slice(3, 6)
+    assert group.rows(5, 1) == [[slice(0, 5)]]  # too few to share: all take all
+    assert group.mine(group.rows(5, 1)[0]) == slice(0, 5)
+    for count in range(6, 40):
+        for parts in (1, 2, 3):
+            rows = group.rows(count, parts)
+            covered = sorted(row for some in rows for one in some for row in range(count)[one])
+            assert covered == list(range(count))
+            assert min(one.stop - one.start for some in rows for one in some) >= 2
+
+
+def test_who_speaks(monkeypatch) -> None:
+    assert is_chief()
+    for key, value in {"WORLD_SIZE": "2", "MASTER_ADDR": "localhost", "RANK": "1"}.items():
+        monkeypatch.setenv(key, value)
+    assert not is_chief()
+    monkeypatch.setenv("RANK", "0")
+    assert is_chief()
+    monkeypatch.setenv("WORLD_SIZE", "1")
+    monkeypatch.setenv("RANK", "1")
+    assert is_chief()
+
+
+def test_the_seed_of_a_step_decides_what_the_loss_draws(tmp_path) -> None:
+    """Whatever the network draws before it: processes draw different numbers there."""
+    data = str(images(tmp_path / "a.npz"))
+    config = RunConfig(data=data, dim=4, epochs=1, batch=16, loss="elasticface", snapshot=0)
+    found = []
+    for number in range(2):
+        watcher = Remembers()
+        train(config, tmp_path / f"run{number}", device="cpu", watcher=watcher)
+        found.append([now.loss for now in watcher.steps])
+    assert found[0] == found[1]
