@@ -109,7 +109,9 @@ class _Together(Processes):
 
     @torch.no_grad()
     def align(self, network: nn.Module) -> None:
-        buffers = [buffer for buffer in network.buffers() if buffer.is_floating_point()]
+        counting = [module for module in network.modules() if module.training]  # not frozen
+        found = [buffer for module in counting for buffer in module.buffers(recurse=False)]
+        buffers = [buffer for buffer in found if buffer.is_floating_point()]
         if not buffers:
             return
         flat = torch.cat([buffer.flatten() for buffer in buffers])
