@@ -1,4 +1,4 @@
-"""From the command line to a run's configuration: recipe, then file, then options, then --set."""
+"""From the command line to a configuration: run before, recipe, file, options, then --set."""
 
 from pathlib import Path
 from typing import Any
@@ -8,10 +8,11 @@ import typer
 from arcset.cli.show import say
 from arcset.data import DATASETS, Dataset
 from arcset.errors import OptionError
-from arcset.runs import RunConfig
+from arcset.runs import Run, RunConfig
 from arcset.runs.config import read_settings
 from arcset.training.compare import LossSpec, parse_value
 from arcset.training.recipes import own_settings, recipe_settings
+from arcset.training.start import inherited
 
 __all__ = [
     "absolute",
@@ -30,6 +31,7 @@ FIELDS = (
     "classes",
     "split",
     "hold_out",
+    "mapping",
     "size",
     "network",
     "dim",
@@ -104,22 +106,24 @@ def chosen_config(
     file: Path | None = None,
     settings: list[str] | None = None,
     dataset: Dataset | None = None,
+    start: Run | None = None,
     quiet: bool = False,
 ) -> RunConfig:
     """The run's configuration.
 
     given: options of the command line. settings: --set, which takes settings of the run and options
     of the loss. dataset: own data, whose shape and size say what suits it where no recipe and no
-    file does. quiet: say nothing of options that the loss does not have.
+    file does. start: the run to begin from, whose settings stand where nothing else says otherwise.
+    quiet: say nothing of options that the loss does not have.
     """
     forced, options = _from_set(settings or [])
     given = {**given, **forced}
     saved = _from_file(file, given) if file is not None else {}
     data = given.get("data") or saved.get("data", "")
-    values: dict[str, Any] = {}
+    values: dict[str, Any] = {} if start is None else _from_start(start, data)
     if recipe is not None:
-        values = recipe_settings(recipe, data)
-    if dataset is not None and file is None:
+        values = {**values, **recipe_settings(recipe, data)}
+    if dataset is not None and file is None and start is None:
         own = own_settings(dataset)
         values = {**own, **values} if recipe is None else values
         if "hold_out" in own:
@@ -127,7 +131,7 @@ def chosen_config(
     wanted = given.get("loss", saved.get("loss", values.get("loss", "arcface")))
     if _name(wanted) != values.get("loss"):
         # Another loss does not inherit what was tuned for the recipe's.
-        for key in ("scale", "margin", "options"):
+        for key in ("scale", "margin", "options", *(["margin_warm_up"] if start else [])):
             values.pop(key, None)
     for one in ("classes", "split"):
         if one in given or one in saved:
@@ -141,6 +145,15 @@ def chosen_config(
     for option in [] if quiet else ignored:
         say(f"note: {spec.loss} has no {option}: --{option} is ignored")
     return config
+
+
+def _from_start(start: Run, data: str) -> dict[str, Any]:
+    """What a run takes over from the one that it begins from."""
+    values = inherited(start, data)
+    if not is_own(data):  # named datasets have a size of their own
+        values.pop("size", None)
+        values.pop("channels", None)
+    return values
 
 
 def resumed_settings(context: typer.Context) -> dict[str, Any]:
@@ -169,6 +182,8 @@ def _from_set(settings: list[str]) -> tuple[dict[str, Any], dict[str, Any]]:
             raise OptionError(f"--set {setting}: write KEY=VALUE")
         if key == "recipe":
             raise OptionError(f"--set {setting}: name a recipe with --recipe {value}")
+        if key == "start":
+            raise OptionError(f"--set {setting}: name the run to begin from with --from {value}")
         if key in RunConfig.model_fields and key != "options":
             forced[key] = value if key == "loss" else parse_setting(key, value)
         else:
@@ -184,6 +199,8 @@ def _from_file(file: Path, given: dict[str, Any]) -> dict[str, Any]:
     if kept and file.name == "config.toml" and copy.is_file():
         saved["split"] = str(copy)  # the run's own: the original may have moved or changed
         saved.pop("hold_out", None)
+    if "mapping" in saved and file.name == "config.toml":
+        saved["mapping"] = str(file.with_name("mapping.json"))
     for one in ("classes", "split", "hold_out"):
         if one in given:
             for other in {"classes", "split", "hold_out"} - {one}:

@@ -4,7 +4,7 @@ import shlex
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.table import Table
@@ -12,6 +12,7 @@ from rich.text import Text
 
 from arcset import training
 from arcset.cli import options as o
+from arcset.cli.kept import kept_of_start, kept_section, kept_table, tell_start
 from arcset.cli.settings import (
     absolute,
     chosen_config,
@@ -33,6 +34,7 @@ from arcset.training.judge import Judged, judge_run
 from arcset.training.measure import MEASURES
 from arcset.training.processes import is_chief, restarted
 from arcset.training.progress import Several, Watcher
+from arcset.training.start import earlier_of
 from arcset.training.tensorboard import TensorBoardWatcher
 
 __all__ = ["train"]
@@ -79,6 +81,23 @@ def train(
     optimizer: o.Optimizer = "sgd",
     learning_rate: o.LearningRate = 0.1,
     schedule: o.Schedule = "one-cycle",
+    start: Annotated[
+        Path | None,
+        typer.Option(
+            "--from",
+            metavar="RUN",
+            help="Begin with this run's weights and, for identities that it knows, its centers; "
+            "its settings stand where none are given, with a third of the epochs and a fifth of "
+            "the learning rate. --set freeze=N keeps the first N layers with weights.",
+        ),
+    ] = None,
+    mapping: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FILE",
+            help='Merge or remove identities: JSON, as {"anna 2": "anna", "unknown": null}.',
+        ),
+    ] = None,
     config: Annotated[
         Path | None,
         typer.Option(help="Settings from a TOML file, such as a run's config.toml."),
@@ -118,7 +137,8 @@ def train(
 
     Own data gets settings that suit its size; a tenth of the identities is held out for validation
     and a tenth for testing. Ctrl-C stops after a checkpoint; --resume goes on from there, and also
-    where the process was killed. Several processes share the work under torchrun.
+    where the process was killed. Several processes share the work under torchrun. --from goes on
+    from another run with other identities, and shows what of the old ones was forgotten.
 
     Example: arcset train faces/ --out runs/faces
     """
@@ -155,6 +175,7 @@ def train(
         return
     chosen_data = selection_of(run) if resume is not None else selection
     with working("measuring"):
+        outcome = kept_of_start(run, chosen_data, device)
         judged, assessment = _judged(run, chosen_data, device)
         measures = training.measure(run, device=device, selection=chosen_data, unseen=assessment)
         write_card(run, chosen_data, judged, assessment, licence=licence)
@@ -166,14 +187,17 @@ def train(
                 runs=[RunView(run.path)],
                 unseen={} if assessment is None else {run.path.name: assessment},
                 command=command,
+                more=kept_section(outcome),
             ).write(run.path)
-    _show(run, measures, json)
+    _show(run, measures, outcome, json)
 
 
 def _chosen(context: typer.Context, bars: ProgressBars) -> tuple[RunConfig, Selection]:
     """The configuration that the command line asks for, and the data that it chooses."""
     given = given_options(context)
+    start = context.params["start"]
     options = {
+        "start": None if start is None else Run.open(start),
         "recipe": context.params["recipe"],
         "file": context.params["config"],
         "settings": context.params["settings"],
@@ -186,7 +210,10 @@ def _chosen(context: typer.Context, bars: ProgressBars) -> tuple[RunConfig, Sele
         dataset = dataset_of(asked, watch=bars.reading)
         tell_skipped(dataset.skipped)
     config = chosen_config(given, **options, dataset=dataset)
-    selection = selection_for(config, dataset=dataset)
+    earlier = earlier_of(config)
+    selection = selection_for(config, dataset=dataset, earlier=earlier)
+    if earlier is not None:
+        tell_start(earlier, selection)
     if dataset is not None and selection.unseen is None:
         say(
             "note: no identity is held out, so how well others are recognized is not measured; "
@@ -222,9 +249,12 @@ def _refuse_beside_resume(context: typer.Context) -> None:
             raise OptionError(f"--resume takes its settings from the run; leave out {shown}")
 
 
-def _show(run: Run, measures: dict[str, float | None], as_json: bool) -> None:
+def _show(
+    run: Run, measures: dict[str, float | None], kept: dict[str, Any] | None, as_json: bool
+) -> None:
     if as_json:
-        print_json({"run": str(run.path), "config": run.config.model_dump(mode="json"), **measures})
+        content = {"run": str(run.path), "config": run.config.model_dump(mode="json"), **measures}
+        print_json(content if kept is None else {**content, "forgetting": kept})
         return
     table = Table(
         "measure", "value", "what it says", title=Text(str(run.path)), title_justify="left"
@@ -233,3 +263,5 @@ def _show(run: Run, measures: dict[str, float | None], as_json: bool) -> None:
         value = measures[name]
         table.add_row(name, "–" if value is None else f"{value:.4g}", meaning)
     print_table(table)
+    if kept is not None:
+        print_table(kept_table(kept))

@@ -52,6 +52,7 @@ class Story:
     differences: Mapping[str, Sequence[Difference]] = field(default_factory=dict)
     verdicts: Sequence[tuple[str, str]] = ()  # measure, sentence
     shown: Sequence[str] = ()  # titles of the runs that the interactive view opens with
+    more: Sequence[Section] = ()  # sections that others have made, after all of its own
 
     def pictures(self) -> list[Picture]:
         """Every still that these runs have something to show in."""
@@ -116,6 +117,7 @@ class Story:
                     more = f"-{number + 1}" if number else ""
                     save(still, out / "pictures" / f"unseen-{name}{more}.png")
             sections.append(section)
+        sections += self.more
         groups = {"compared": [view.title for view in self.runs]}
         if self.others:
             groups["in three dimensions"] = [view.title for view in self.others]

@@ -12,6 +12,7 @@ from arcset.files import write_text
 from arcset.models import load_model
 from arcset.runs import Run, RunConfig
 from arcset.training.card_figures import figures, measured, thresholds
+from arcset.training.card_forgetting import forgotten
 from arcset.training.card_text import (
     code,
     counted,
@@ -65,6 +66,7 @@ def write_card(
         "Data": _data(config, selection),
         "How well it recognizes what it has never seen": _worth(selection, judged, assessment),
         "Thresholds": thresholds(assessment) if assessment is not None and known else "",
+        "Kept from the run before": forgotten(run),
         "Training": training(run, _name(config)),
         "Use": _use(config, selection),
         "Limits": _limits(run, selection, assessment if known else None),

@@ -68,8 +68,8 @@ def _numbers(validation: Any) -> Iterator[str]:
 def _settings(config: RunConfig) -> Iterator[tuple[str, str]]:
     """Every setting that has a value, but for what stands elsewhere in the card."""
     for key, value in config.model_dump(mode="json", exclude_none=True).items():
-        if key == "split":
-            yield key, "split.json"  # the run's own copy
+        if key in ("split", "mapping"):
+            yield key, f"{key}.json"  # the run's own copy
         elif key not in _ELSEWHERE and value not in ([], {}, ""):
             yield key, _setting(value)
 
