@@ -48,6 +48,31 @@ def test_second_train_into_the_same_folder_is_refused(arcset_command):
     assert arcset_command("train", *SMALL, "--epochs", "1", "--out", "run", "--force").code == 0
 
 
+def test_a_continued_run_may_be_longer_and_nothing_else(arcset_command, tmp_path):
+    words = ["train", *SMALL, "--epochs", "1", "--out", "run", "--no-report"]
+    assert arcset_command(*words).code == 0
+    longer = arcset_command("train", "--resume", "run", "--epochs", "2", "--no-report")
+    assert longer.code == 0
+    assert len(Run.open(tmp_path / "run").metrics()) == 2
+    other = arcset_command("train", "--resume", "run", "--set", "seed=5", "--no-report")
+    assert other.code == 2
+    assert (
+        "a run goes on with the seed that it began with, 0, not with 5; only epochs," in other.err
+    )
+    odd = arcset_command("train", "--resume", "run", "--set", "subcenters=2")
+    assert odd.code == 2
+    assert "--set subcenters: there is no setting of this name" in odd.err
+    network = arcset_command("train", "--resume", "run", "--network", "vgg8")
+    assert network.code == 2
+    assert "leave out --network" in network.err
+    assert len(Run.open(tmp_path / "run").metrics()) == 2
+    again = [*words, "--continue"]
+    assert arcset_command(*again).code == 0  # it is there, and complete for one epoch
+    asked = arcset_command(*again, "--seed", "5")
+    assert asked.code == 2
+    assert "run holds a run with seed 0, and 5 is asked for" in asked.err
+
+
 def test_settings_and_ignored_options(arcset_command, tmp_path):
     done = arcset_command(
         *["train", *SMALL, "--epochs", "1", "--out", "run", "--loss", "softmax", "--scale", "3"],
