@@ -17,6 +17,7 @@ from arcset.cli.evaluate import evaluate
 from arcset.cli.explain import explain
 from arcset.cli.film import film
 from arcset.cli.show import say
+from arcset.cli.sweep import sweep
 from arcset.cli.train import train
 from arcset.errors import ArcsetError
 
@@ -37,6 +38,7 @@ app = typer.Typer(
 app.command()(demo)
 app.command()(train)
 app.command()(compare)
+app.command()(sweep)
 app.command()(evaluate)
 app.command()(embed)
 app.command()(explain)

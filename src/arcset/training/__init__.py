@@ -1,8 +1,20 @@
-"""Whole jobs: training a run, measuring it, comparing several."""
+"""Whole jobs: training a run, measuring it, comparing several, searching a grid."""
 
 from arcset.models import load_model
 from arcset.training.compare import Comparison, LossSpec, compare
 from arcset.training.loop import resume, train
 from arcset.training.measure import measure
+from arcset.training.sweep import Point, Sweep, sweep
 
-__all__ = ["Comparison", "LossSpec", "compare", "load_model", "measure", "resume", "train"]
+__all__ = [
+    "Comparison",
+    "LossSpec",
+    "Point",
+    "Sweep",
+    "compare",
+    "load_model",
+    "measure",
+    "resume",
+    "sweep",
+    "train",
+]
