@@ -165,6 +165,17 @@ def test_where_all_are_torn_nothing_is_loaded(whole, tmp_path) -> None:
     assert (place / "config.toml").read_bytes() == before
 
 
+def test_without_a_checkpoint_a_trained_run_is_not_trained_again(whole, tmp_path) -> None:
+    config, _, _ = whole
+    place = cut(config, tmp_path / "run", 10)
+    shutil.rmtree(place / "checkpoint")
+    with pytest.raises(RunError, match="has no checkpoint left to go on from"):
+        resume(place, device="cpu")
+    (place / "checkpoint" / "epoch-0002").mkdir(parents=True)
+    with pytest.raises(RunError, match="holds epoch-0002, which is no checkpoint that this"):
+        resume(place, device="cpu")
+
+
 def test_a_checkpoint_of_other_settings_or_data_is_refused(whole, tmp_path) -> None:
     config, _, _ = whole
     place = cut(config, tmp_path / "run", 4)

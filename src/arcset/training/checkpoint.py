@@ -129,6 +129,11 @@ def load_newest(
             f"no checkpoint in {folder} can be used: {'; '.join(problems)}. Train the run anew "
             "with --force"
         )
+    if strange := sorted(place.name for place in folder.glob("[!.]*")):
+        raise RunError(
+            f"{folder} holds {strange[0]}, which is no checkpoint that this version knows: remove "
+            "it to begin anew"
+        )
     return None
 
 

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from arcset.data import Selection, as_float
-from arcset.errors import InputError
+from arcset.errors import InputError, RunError
 from arcset.losses import Loss, loss_options
 from arcset.models import build_model, kept_state
 from arcset.runs import Run, RunConfig
@@ -74,7 +74,14 @@ class Fitting:
 
     def go(self, stop: Stop) -> None:
         """From the newest checkpoint, or from the start, to the end."""
-        load_newest(self.run.path / "checkpoint", self.state, self.owner, self.watcher.warned)
+        place = load_newest(
+            self.run.path / "checkpoint", self.state, self.owner, self.watcher.warned
+        )
+        if place is None and len(self.run.metrics()) > 1:  # the first line comes before the first
+            raise RunError(
+                f"{self.run.path} was trained and has no checkpoint left to go on from: train anew "
+                "with --force"
+            )
         self.processes.wait()  # nobody writes while others read
         progress = self.state.progress
         self.doctor.recall(progress.diagnosis)
