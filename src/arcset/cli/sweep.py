@@ -151,12 +151,15 @@ def _story(outcome: Sweep, out: Path, data: str) -> Story:
     """All points in the table, the first ones in pictures."""
     shown = outcome.order[:SHOWN]
     best = outcome.best["name"]
-    measures = {
-        name: f"{text}; not used for choosing"
-        if name.startswith("unseen") and outcome.validated
-        else text
+    unused = "; not used for choosing" if outcome.validated else ""
+    others = {
+        name: f"{text}{unused}" if name.startswith("unseen") else text
         for name, text in FIGURES.items()
+        if not name.startswith("validation")
     }
+    # What decides first, then the unseen: the rest is to the right of a narrow window.
+    judged = {name: text for name, text in others.items() if name.startswith("unseen")}
+    measures = {outcome.measure: FIGURES[outcome.measure], **judged, **others}
     told: dict[str, Any] = {}
     if outcome.differences:
         told["differences"] = {
@@ -173,6 +176,7 @@ def _story(outcome: Sweep, out: Path, data: str) -> Story:
         verdict=f"The best is {best}. {outcome.note}"
         + (f" The pictures show the first {len(shown)}." if left else ""),
         command=shlex.join(["arcset", *sys.argv[1:]]),
+        shown=[point.name for point in shown[:2]],
         **told,
     )
 

@@ -67,7 +67,9 @@ def sweep(
     for point in points:
         _check(point, selections[_reading(point.config)], device)
     spanned = json.loads(json.dumps(grid or _grid(points)))  # as the file will have it
-    outcome = Sweep(spanned, list(points), seeds)
+    held = selections[_reading(points[0].config)].validation
+    identities = 0 if held is None else len(held.class_names)
+    outcome = Sweep(spanned, list(points), seeds, identities=identities)
     if (out / _FILE).exists():
         _check_same(out, outcome)
     else:

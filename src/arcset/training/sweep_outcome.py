@@ -81,7 +81,7 @@ class Sweep:
 
     grid: the values of each setting that varies. runs: one entry per run, in the order trained; one
     whose training broke has `failed`, a sentence, instead of figures. unseen: by point, each seed's
-    assessment on the classes held out.
+    assessment on the classes held out. identities: how many there are for validation.
     """
 
     grid: dict[str, list[Any]]
@@ -89,6 +89,7 @@ class Sweep:
     seeds: int
     runs: list[dict[str, Any]] = field(default_factory=list)
     unseen: dict[str, list[Assessment]] = field(default_factory=dict)
+    identities: int = 0
 
     @property
     def complete(self) -> list[Point]:
@@ -159,9 +160,10 @@ class Sweep:
         """How the order came about, and what it is worth."""
         title = TITLES[self.measure.partition("_")[2]]
         if self.validated:
+            few = " (few, so that the order is rough)" if self.identities < FEW else ""
             return (
-                f"Sorted by {title} on the validation identities; the unseen classes took no part "
-                "in the choice."
+                f"Sorted by {title} on {self.identities} validation identities{few}; the unseen "
+                "classes took no part in the choice."
             )
         return (
             f"There are no validation identities: sorted by {title} on the unseen classes, which "
