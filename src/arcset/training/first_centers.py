@@ -84,7 +84,7 @@ def class_means(
     counts = torch.zeros(len(labels), dtype=torch.int64)
     for turned in range(feed.transforms.count):
         wanted = place[own + turned * classes]  # (N,)
-        for index in (wanted >= 0).nonzero().squeeze(1).split(_BATCH):
+        for index in filter(len, (wanted >= 0).nonzero().squeeze(1).split(_BATCH)):
             images = samples.take(index.to(samples.device))
             if turned:
                 which = torch.full((len(index),), turned, device=samples.device)

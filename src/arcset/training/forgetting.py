@@ -66,7 +66,7 @@ class Kept:
 
     def json(self) -> dict[str, Any]:
         """As one object; what is not known is None."""
-        return {
+        content = {
             "group": self.group,
             "measure": self.measure,
             "before": self.before,
@@ -75,6 +75,8 @@ class Kept:
             "interval": None if self.change is None else list(self.change.interval),
             "sentence": self.sentence(),
         }
+        found: dict[str, Any] = finite(content)
+        return found
 
 
 @dataclass(frozen=True)
@@ -98,15 +100,13 @@ class Forgetting:
             for name, (identities, images) in self.sizes.items()
         }
         rows = [row.json() for row in self.rows]
-        content = {
+        return {
             "before": self.before,
             "epoch": self.epoch,
             "note": self.note,
             "groups": groups,
             "rows": rows,
         }
-        found: dict[str, Any] = finite(content)
-        return found
 
     def save(self, run: Run) -> Path:
         """Write RUN/forgetting.json, complete or not at all."""

@@ -1,0 +1,122 @@
+"""`arcset train DATA --from RUN`, from one run to the next."""
+
+import json
+import shutil
+
+import pytest
+
+from arcset.cli.kept import kept_section
+from arcset.cli.settings import chosen_config
+from arcset.data import Split
+from arcset.pictures.report.pieces import section_html
+from arcset.runs import Run, RunConfig
+from arcset.training import train
+from support.small_data import images
+
+KNOWN = [f"c{number:02d}" for number in range(24)]
+
+
+@pytest.fixture(scope="module")
+def old(tmp_path_factory):
+    """24 identities, of which 4 are held out; and a file with 12 more."""
+    place = tmp_path_factory.mktemp("old")
+    images(place / "more.npz", classes=36, each=10)
+    config = RunConfig(
+        data=str(images(place / "few.npz", classes=24, each=10)), dim=4, network="glyph", epochs=4,
+        batch=32, learning_rate=0.1, scale=8.0, margin=0.3, snapshot=8, augment=["affine"],
+        hold_out={"validation": 0.09, "test": 0.09}, patience=3,
+    )  # fmt: skip
+    return train(config, place / "run", device="cpu")
+
+
+def test_it_grows_tells_and_goes_on_without_the_old(arcset_command, old, tmp_path) -> None:
+    shutil.copytree(old.path, tmp_path / "old")
+    (tmp_path / "map.json").write_text('{"c30": "c31", "c35": null}')
+    known = set(old.config.class_names)
+    done = arcset_command(
+        "train", old.path.parent / "more.npz", "--from", "old", "--out", "new", "--mapping",
+        "map.json", "--set", "freeze=2", "--device", "cpu", "--json", "--no-report",
+    )  # fmt: skip
+    assert done.code == 0, done.err
+    assert "20 identities go on, " in done.err
+    run = Run.open("new")
+    config, before = run.config, old.config
+    for name in ("network", "dim", "loss", "scale", "margin", "augment", "batch", "patience"):
+        assert getattr(config, name) == getattr(before, name), name
+    assert (config.epochs, config.margin_warm_up, config.freeze) == (1, 0.0, 2)
+    assert config.learning_rate == pytest.approx(0.02)
+    assert config.start == str(tmp_path / "old")
+    split, earlier = Split.load(run.split_file), Split.load(old.split_file)
+    assert known <= set(split.train)
+    assert set(earlier.test) <= set(split.test)
+    assert set(earlier.validation) <= set(split.validation)
+    assert not {"c30", "c35"} & {*split.train, *split.validation, *split.test}
+    told = json.loads(done.out)["forgetting"]
+    assert told == json.loads((run.path / "forgetting.json").read_text())
+    assert told["groups"]["old"]["identities"] == 20
+    (section,) = kept_section(told)
+    assert "no difference shown" in section_html(section)
+    assert "Before is old, the run that training began from" in section_html(section)
+    assert "## Kept from the run before" in (run.path / "README.md").read_text()
+    for file in ("map.json", "old"):
+        place = tmp_path / file
+        shutil.rmtree(place) if place.is_dir() else place.unlink()
+    again = arcset_command("train", "--resume", "new", "--device", "cpu", "--no-report")
+    assert again.code == 0, again.err
+    assert "Old and new identities, before and after" in again.out
+    longer = arcset_command(
+        "train", "--resume", "new", "--epochs", "2", "--device", "cpu", "--no-report"
+    )
+    assert longer.code == 0, longer.err
+    assert "old is no longer there: what was forgotten is not measured" in longer.err
+    assert not (run.path / "forgetting.json").exists()
+    judged = arcset_command("evaluate", "new", "--device", "cpu", "--no-report")
+    assert judged.code == 0, judged.err
+
+
+@pytest.mark.long
+def test_the_report_has_a_section_of_it(arcset_command, old) -> None:
+    more = old.path.parent / "more.npz"
+    done = arcset_command("train", more, "--from", old.path, "--out", "new", "--device", "cpu")
+    assert done.code == 0, done.err
+    report = (Run.open("new").path / "report.html").read_text()
+    assert "<h2>Old and new identities, before and after</h2>" in report
+
+
+def test_other_losses_do_not_inherit_what_was_tuned(old) -> None:
+    data = old.config.data
+    same = chosen_config({"data": data}, start=old)
+    assert (same.scale, same.margin, same.margin_warm_up) == (8.0, 0.3, 0.0)
+    assert same.size == (10, 10)
+    other = chosen_config({"data": data, "loss": "cosface"}, start=old)
+    assert (other.scale, other.margin, other.margin_warm_up) == (None, None, 0.2)
+    given = chosen_config({"data": data, "epochs": 9}, settings=["margin_warm_up=0.1"], start=old)
+    assert (given.epochs, given.margin_warm_up) == (9, 0.1)
+    assert chosen_config({"data": "mnist-sample"}, start=old).size is None
+
+
+def test_a_file_takes_the_mapping_beside_it(old, tmp_path) -> None:
+    config = old.config.replace(mapping="gone.json", hold_out=None)
+    config.save(tmp_path / "config.toml")
+    assert chosen_config({}, file=tmp_path / "config.toml").mapping == str(
+        tmp_path / "mapping.json"
+    )
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--from", "nothing"], "nothing holds no run"),
+        (["--from", "OLD", "--dim", "8"], "has dim 4, which a run that begins from it keeps"),
+        (["--from", "OLD", "--set", "freeze=99"], "freeze=99 leaves nothing to train"),
+        (["--set", "start=OLD"], "name the run to begin from with --from"),
+        (["--from", "OLD", "--mapping", "gone.json"], "cannot read the mapping gone.json"),
+        (["--from", "OLD", "--classes", "c00,c01"], "held out were in the training of"),
+    ],
+)
+def test_wrong_use_is_one_line_and_writes_nothing(arcset_command, old, tmp_path, words, said):
+    words = [word.replace("OLD", str(old.path)) for word in words]
+    done = arcset_command("train", old.config.data, "--out", "new", *words)
+    assert done.code == 2
+    assert said in done.err
+    assert not (tmp_path / "new").exists()

@@ -1,0 +1,137 @@
+"""Identities merged, renamed and removed, and what an earlier run keeps others from."""
+
+import json
+import re
+
+import numpy as np
+import pytest
+
+from arcset import DataError, OptionError
+from arcset.data import Dataset, ImageSet, Split, select
+from arcset.data.earlier import Earlier
+from arcset.data.mapping import ClassMapping
+
+
+def part(each: int) -> ImageSet:
+    """Four identities; every pixel of an image is its place."""
+    count = 4 * each
+    pixels = np.repeat(np.arange(count, dtype=np.uint8), 4).reshape(count, 2, 2)
+    paths = tuple(f"{row}.png" for row in range(count))
+    return ImageSet(pixels, np.arange(count) % 4, ("ann", "ben", "ann 2", "cyd"), paths)
+
+
+def dataset(**options: object) -> Dataset:
+    return Dataset("people", part(3), part(2), "none", **options)
+
+
+def written(tmp_path, text: str):
+    place = tmp_path / "mapping.json"
+    place.write_text(text)
+    return place
+
+
+def test_merging_and_removing_move_every_image(tmp_path) -> None:
+    place = written(tmp_path, '{"ann 2": "ann", "ben": "", "cyd": null}')
+    both = ClassMapping.load(place).apply(dataset())
+    assert both.class_names == ("ann",)
+    for found, before in ((both.train, part(3)), (both.test, part(2))):
+        assert found is not None
+        kept = np.flatnonzero(before.labels % 2 == 0)
+        assert found.images[:, 0, 0].tolist() == kept.tolist()
+        assert found.paths == tuple(f"{row}.png" for row in kept)
+        assert found.labels.tolist() == [0] * len(kept)
+
+
+def test_a_new_name_takes_the_place_of_the_first_that_gets_it() -> None:
+    found = ClassMapping({"cyd": "both", "ben": "both"}).apply(dataset())
+    assert found.class_names == ("ann", "both", "ann 2")
+    assert found.train.labels.tolist() == [0, 1, 2, 1] * 3
+    assert np.shares_memory(found.train.images, found.train.images.base)  # nothing was copied
+
+
+def test_it_is_written_and_read_again(tmp_path) -> None:
+    mapping = ClassMapping({"a": "b", "c": None})
+    mapping.save(tmp_path / "copy.json")
+    assert ClassMapping.load(tmp_path / "copy.json") == mapping
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("[1]", 'write {"old name": "new name"}'),
+        ("{", "is no readable mapping"),
+        ('{"a": 1}', "'a' becomes 1"),
+        ('{"a": "b", "a": "c"}', "it names 'a' more than once"),
+    ],
+)
+def test_what_is_no_mapping(tmp_path, text: str, said: str) -> None:
+    with pytest.raises(DataError, match=re.escape(said)):
+        ClassMapping.load(written(tmp_path, text))
+
+
+def test_a_file_that_is_not_there(tmp_path) -> None:
+    with pytest.raises(DataError, match=r"cannot read the mapping .*absent\.json: No such file"):
+        ClassMapping.load(tmp_path / "absent.json")
+
+
+@pytest.mark.parametrize(
+    ("names", "said"),
+    [
+        ({"ann 3": "ann"}, "no class is called 'ann 3'; did you mean 'ann 2'?"),
+        (
+            {"ann": "ben", "ben": "cyd"},
+            """'ann' 'ben', and 'ben' in turn 'cyd': write "ann": "cyd""",
+        ),
+        ({"ann": "ben", "ben": None}, """and removes 'ben': write "ann": null"""),
+        (dict.fromkeys(("ann", "ben", "ann 2", "cyd")), "leaves no training image of 'people'"),
+    ],
+)
+def test_what_cannot_be_meant(names: dict[str, str | None], said: str) -> None:
+    with pytest.raises(OptionError, match=re.escape(said)):
+        ClassMapping(names).apply(dataset())
+
+
+def test_identities_that_the_data_sets_apart_stay_apart() -> None:
+    apart = {"test": ("ann 2", "cyd")}
+    found = ClassMapping({"ann 2": "cyd"}).apply(dataset(apart=apart))
+    assert found.apart == {"test": ("cyd",)}
+    with pytest.raises(OptionError, match="'ann' and 'ann 2' one identity, and the data keeps one"):
+        ClassMapping({"ann 2": "ann"}).apply(dataset(apart=apart))
+
+
+def split(train: str, validation: str, test: str) -> Split:
+    parts = [tuple(sorted(part)) for part in (train, validation, test)]
+    return Split("letters", 0, (0.6, 0.2, 0.2), "names", *parts)
+
+
+def test_a_split_gets_the_new_names() -> None:
+    found = ClassMapping({"a": "A", "b": "A", "e": None}).split(split("abc", "", "defg"))
+    assert (found.train, found.test) == (("A", "c"), ("d", "f", "g"))
+    with pytest.raises(OptionError, match="class 'd' is in train and in test"):
+        ClassMapping({"a": "d"}).split(split("abc", "", "defg"))
+
+
+def test_nobody_that_an_earlier_run_knew_is_drawn_to_be_held_out() -> None:
+    earlier = Earlier("old", frozenset("abg"), frozenset("cd"), frozenset("ef"))
+    drawn = split("bcehij", "ak", "dgm")
+    found = earlier.kept(drawn, {"validation": 0.2, "test": 0.2})
+    assert found.train == tuple("abghij")
+    assert found.validation == tuple("cdk")
+    assert found.test == tuple("em")
+    assert json.dumps(found.json())
+
+
+def test_one_left_for_validation_only_stays_unseen() -> None:
+    found = Earlier("old", frozenset("ab")).kept(split("cd", "ae", "fb"), {"test": 0.2})
+    assert (found.train, found.validation, found.test) == (tuple("abcd"), (), tuple("ef"))
+    with pytest.raises(OptionError, match="leaves 1 identities for test that old was not trained"):
+        Earlier("old", frozenset("abe")).kept(split("cd", "ae", "fb"), {"test": 0.2})
+
+
+def test_holding_out_the_known_by_name_is_refused() -> None:
+    people, earlier = dataset(), Earlier("old", frozenset({"cyd", "ann"}))
+    named = Split("people", 0, (0.5, 0, 0.5), "names", ("ann", "ben"), (), ("ann 2", "cyd"))
+    assert earlier.kept(named, {"test": ("ann 2", "cyd")}).test == ("ann 2", "cyd")
+    with pytest.raises(OptionError, match="1 of the identities held out were in the training of o"):
+        earlier.check(select(people, None, named))
+    earlier.check(select(people, "ann,cyd"))

@@ -1,0 +1,258 @@
+"""Beginning from another run: weights, centers, settings, and what is refused."""
+
+import json
+import re
+import shutil
+
+import pytest
+import torch
+from torch import Tensor
+
+from arcset import OptionError, RunError
+from arcset.data import selection_of
+from arcset.losses import build_loss
+from arcset.models import embed, load_model
+from arcset.runs import Run, RunConfig
+from arcset.runs.states import load_tensors
+from arcset.training import resume, train
+from arcset.training.feeding import Feed
+from arcset.training.first_centers import begin_centers
+from arcset.training.fitting import Fitting
+from arcset.training.processes import Processes
+from arcset.training.progress import Silent
+from arcset.training.start import inherited
+from support.small_data import Remembers, images
+
+CPU = torch.device("cpu")
+OLD = [f"c{number:02d}" for number in range(8)]
+SETTINGS = {
+    "dim": 4,
+    "network": "glyph",
+    "epochs": 2,
+    "batch": 16,
+    "snapshot": 8,
+    "learning_rate": 0.05,
+    "margin_warm_up": 0.0,
+    "scale": 8.0,
+}
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory) -> str:
+    return str(images(tmp_path_factory.mktemp("data") / "a.npz", classes=12, each=10))
+
+
+@pytest.fixture(scope="module")
+def old(data, tmp_path_factory) -> Run:
+    """A run that knows the first 8 of 12 identities."""
+    config = RunConfig(data=data, classes=",".join(OLD), loss="adaface", **SETTINGS)
+    return train(config, tmp_path_factory.mktemp("old") / "run", device="cpu")
+
+
+def growing(old: Run, **changes: object) -> RunConfig:
+    return RunConfig(**{**SETTINGS, "loss": old.config.loss, "data": old.config.data,
+                        "start": str(old.path), **changes})  # fmt: skip
+
+
+def beginning(config: RunConfig, place) -> tuple[Run, Fitting]:
+    """A run as it stands before its first step."""
+    with pytest.raises(KeyboardInterrupt):
+        train(config, place, device="cpu", watcher=Remembers(1))
+    run = Run.open(place)
+    shutil.rmtree(place / "checkpoint", ignore_errors=True)
+    selection = selection_of(run)
+    feed = Feed(run.config, selection.train, CPU)
+    return run, Fitting(run, selection, feed, Silent(), Processes())
+
+
+def mean_directions(network, run: Run, names: list[str]) -> Tensor:
+    """Of the unit embeddings of all training images, one class at a time."""
+    part = selection_of(run).train
+    rows = []
+    for name in names:
+        chosen = part.images[part.labels == part.class_names.index(name)]
+        found = embed(network, torch.from_numpy(chosen.copy())[:, None]).double()
+        rows.append((found / found.norm(dim=1, keepdim=True)).mean(dim=0))
+    return torch.nn.functional.normalize(torch.stack(rows), dim=1)
+
+
+def test_growing_keeps_the_old_centers_and_begins_the_new_at_their_means(old, tmp_path) -> None:
+    run, fitting = beginning(growing(old), tmp_path / "new")
+    network, loss = load_model(old)
+    for name, tensor in network.state_dict().items():
+        assert torch.equal(fitting.network.state_dict()[name], tensor), name
+    centers, before = fitting.loss.trained_centers(), loss.trained_centers()
+    assert run.config.class_names == tuple(f"c{number:02d}" for number in range(12))
+    assert torch.equal(centers[:8], before)
+    new = mean_directions(network, run, ["c08", "c09", "c10", "c11"]) * before.norm(dim=1).median()
+    torch.testing.assert_close(centers[8:].double(), new, rtol=1e-5, atol=1e-6)
+    state, theirs = fitting.loss.state_dict(), loss.state_dict()
+    assert torch.equal(state["margin.norm_mean"], theirs["margin.norm_mean"])
+    assert theirs["margin.norm_mean"] != 20.0  # it has counted
+    assert int(state["step"]) == 0 < int(theirs["step"])
+
+
+def test_merged_identities_begin_between_their_old_centers(old, tmp_path) -> None:
+    mapping = tmp_path / "mapping.json"
+    mapping.write_text(json.dumps({"c01": "c00", "c02": "both", "c03": "both", "c04": None}))
+    run, fitting = beginning(growing(old, mapping=str(mapping)), tmp_path / "new")
+    names = run.config.class_names
+    assert names == ("c00", "both", *(f"c{number:02d}" for number in range(5, 12)))
+    before = load_model(old)[1].trained_centers().double()
+    centers, unit = fitting.loss.trained_centers().double(), torch.nn.functional.normalize(before)
+    for place, pair in ((0, (0, 1)), (1, (2, 3))):
+        middle = torch.nn.functional.normalize(unit[list(pair)].mean(dim=0), dim=0)
+        torch.testing.assert_close(centers[place], middle * before.norm(dim=1).median(),
+                                   rtol=1e-5, atol=1e-6)  # fmt: skip
+    assert torch.equal(centers[2:5], before[5:8])
+    mapping.unlink()  # the run has its own copy
+    assert selection_of(run).train.class_names == names
+
+
+def test_turned_classes_begin_at_the_means_of_turned_images(old, tmp_path) -> None:
+    run, fitting = beginning(growing(old, new_classes="reflections"), tmp_path / "new")
+    network, loss = load_model(old)
+    centers = fitting.loss.trained_centers()
+    assert len(centers) == 24
+    assert torch.equal(centers[:8], loss.trained_centers())
+    part = selection_of(run).train
+    mirrored = torch.from_numpy(part.images[part.labels == 3][:, :, ::-1].copy())[:, None]
+    mean = torch.nn.functional.normalize(embed(network, mirrored).double()).mean(dim=0)
+    assert torch.cosine_similarity(centers[12 + 3].double(), mean, dim=0) > 1 - 1e-6
+
+
+def test_a_cut_run_comes_out_the_same_and_no_longer_needs_the_old(old, tmp_path) -> None:
+    earlier = tmp_path / "earlier"
+    shutil.copytree(old.path, earlier)
+    config = growing(old, start=str(earlier), freeze=2, ema=0.9, checkpoint_steps=3)
+    whole = train(config, tmp_path / "whole", device="cpu")
+    for cut in (1, 5):  # before the first checkpoint, and after it
+        with pytest.raises(KeyboardInterrupt):
+            train(config, tmp_path / f"cut{cut}", device="cpu", watcher=Remembers(cut))
+    again = resume(tmp_path / "cut1", device="cpu")
+    shutil.rmtree(earlier)
+    later = resume(tmp_path / "cut5", device="cpu")
+    for run in (again, later):
+        for file in ("model.safetensors", "loss.safetensors"):
+            ours, theirs = load_tensors(run.path / file), load_tensors(whole.path / file)
+            assert all(torch.equal(ours[name], theirs[name]) for name in theirs)
+    assert load_model(Run.open(later.path))[0] is not None
+    with pytest.raises(RunError, match="there is no run to begin from"):
+        train(config, tmp_path / "late", device="cpu")
+
+
+def test_a_checkpoint_from_before_there_were_such_settings(old, tmp_path) -> None:
+    config = old.config.replace(epochs=1)
+    run = train(config, tmp_path / "run", device="cpu")
+    state = max((run.path / "checkpoint").iterdir()) / "state.json"
+    content = json.loads(state.read_text())
+    for name in ("start", "freeze", "mapping"):
+        del content["belongs"]["settings"][name]
+    state.write_text(json.dumps(content))
+    assert len(resume(run.path, device="cpu", changes={"epochs": 2}).metrics()) == 2
+
+
+@pytest.mark.parametrize("loss", ["softmax", "center", "triplet"])
+def test_another_kind_of_loss_begins_at_means(old, tmp_path, loss: str) -> None:
+    config = growing(old, loss=loss, scale=None, batch=24, per_class=4)
+    run, fitting = beginning(config, tmp_path / "new")
+    if loss == "triplet":
+        assert fitting.loss.centers is None
+        return
+    network, _ = load_model(old)
+    part = selection_of(run).train
+    means = torch.stack([
+        embed(network, torch.from_numpy(part.images[part.labels == label].copy())[:, None])
+        .double().mean(dim=0) for label in range(12)
+    ])  # fmt: skip
+    centers = fitting.loss.trained_centers().double()
+    cosines = torch.cosine_similarity(centers, means)
+    assert cosines.min() > 1 - 1e-6
+    lengths = centers.norm(dim=1)
+    torch.testing.assert_close(lengths, lengths[:1].expand(12), rtol=1e-5, atol=0)
+    assert not fitting.loss.biases.any()
+    if loss == "center":
+        torch.testing.assert_close(fitting.loss.means.double(), means, rtol=1e-5, atol=1e-5)
+
+
+def trained(name: str, classes: int, **options: object):
+    torch.manual_seed(classes)
+    loss = build_loss(name, 4, classes, **options)
+    with torch.no_grad():
+        for parameter in loss.parameters():
+            parameter.copy_(torch.randn(parameter.shape) * 3)
+    return loss
+
+
+@pytest.fixture(scope="module")
+def fed(old):
+    """The old run's network, and what feeds it: 8 classes."""
+    return load_model(old)[0], Feed(old.config, selection_of(old).train, CPU)
+
+
+def test_biases_come_along_and_those_of_the_new_are_nothing(fed) -> None:
+    before, loss = trained("softmax", 6), trained("softmax", 8)
+    begin_centers(loss, before, [[0], [5, 4], [3], [], [], [2], [1], []], *fed, same=True)
+    kept, rows = [0, 2, 5, 6], [0, 3, 2, 1]
+    assert torch.equal(loss.weight[kept], before.weight[rows])
+    assert torch.equal(loss.bias[kept], before.bias[rows])
+    assert loss.bias[1].item() == pytest.approx(before.bias[4:6].mean().item())
+    assert not loss.bias[[3, 4, 7]].any()
+
+
+def test_sub_centers_part_but_lie_near(fed) -> None:
+    before, loss = (trained("arcface", count, subcenters=3) for count in (6, 8))
+    before.head.usage[:, 2] = 5
+    sources = [[0], [1], [2], [3, 4], [], [5], [], []]
+    begin_centers(loss, before, sources, *fed, same=True)
+    mine, theirs = loss.head.weight.view(8, 3, 4), before.head.weight.view(6, 3, 4)
+    assert torch.equal(mine[[0, 1, 2, 5]], theirs[[0, 1, 2, 5]])
+    assert loss.head.usage[0].tolist() == [0, 0, 5]
+    for new in (3, 4, 6, 7):
+        apart = torch.cosine_similarity(mine[new, [0, 0, 1]], mine[new, [1, 2, 2]])
+        assert (apart > 0.95).all()
+        assert (apart < 1 - 1e-4).all()
+    single = trained("arcface", 8)
+    begin_centers(single, before, sources, *fed, same=False)
+    dominant = torch.nn.functional.normalize(theirs[0, 2], dim=0)
+    assert torch.cosine_similarity(single.head.weight[0], dominant, dim=0) > 1 - 1e-6
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"network": "mlp"}, "has network glyph, which a run that begins from it keeps"),
+        ({"dim": 8}, "has dim 4, which a run that begins from it keeps: leave out dim 8"),
+        ({"freeze": 10}, "freeze=10 leaves nothing to train: the network has 10 layers"),
+        ({"start": None, "freeze": 1}, "freeze=1 would keep random weights"),
+        ({"size": (12, 12)}, "takes samples of 1×10×10, and the data has 1×12×12"),
+        ({"classes": "c00,c09"}, "7 of the identities held out were in the training of"),
+    ],
+)
+def test_what_does_not_fit_is_refused_before_anything_is_written(old, tmp_path, changes, said):
+    with pytest.raises(OptionError, match=re.escape(said)):
+        train(growing(old, **changes), tmp_path / "new", device="cpu")
+    assert not (tmp_path / "new").exists()
+
+
+def test_a_run_does_not_begin_from_itself(old) -> None:
+    with pytest.raises(OptionError, match="is the run to begin from: name another folder"):
+        train(growing(old), old.path, device="cpu", force=True)
+    assert (old.path / "model.safetensors").exists()
+
+
+def test_settings_come_from_the_run_before(tmp_path) -> None:
+    config = RunConfig(
+        data="x", epochs=80, learning_rate=0.1, margin_warm_up=0.4, options={"warmup": 7},
+        hold_out={"validation": 0.1, "test": 0.1}, shape=(3, 20, 30), seed=5, batch=33,
+    )  # fmt: skip
+    values = inherited(Run(tmp_path, config), "y")
+    assert (values["epochs"], values["margin_warm_up"], values["options"]) == (26, 0.0, {})
+    assert values["learning_rate"] == pytest.approx(0.02)
+    assert (values["size"], values["channels"], values["batch"]) == ((20, 30), 3, 33)
+    assert values["hold_out"] == config.hold_out
+    assert not {"data", "seed", "class_names"} & set(values)
+    named = config.replace(hold_out={"test": ("a*",)}, epochs=1)
+    assert "hold_out" not in inherited(Run(tmp_path, named), "y")
+    assert "hold_out" in inherited(Run(tmp_path, named), "x")
+    assert inherited(Run(tmp_path, named), "x")["epochs"] == 1
