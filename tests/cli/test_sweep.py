@@ -99,6 +99,7 @@ def test_own_data(arcset_command, data, tmp_path):
     assert done.code == 0, done.err
     assert "note: softmax has no margin, and ignores it" in done.err
     assert "4 points, of which 3 differ, 1 seed each: 3 runs" in done.err
+    assert "a.npz, mlp, 4 dimensions, 1 epoch, 1 seed" in done.out
     assert "validation MAP@R" in done.out
     assert "(decides)" in done.out
     assert "(not used)" in done.out

@@ -102,6 +102,7 @@ def test_another_sweep_in_the_folder_is_refused(config, swept):
     for asked, seeds, message in (
         (points(config, (0.1, 0.3)), 2, "margin 0.1, 0.4, and 0.1, 0.3 is asked for"),
         (points(config), 1, "seeds 2, and 1 is asked for"),
+        ([Point({"dim": 4}, config)], 2, "margin 0.1, 0.4, and one value is asked for"),
         (points(config.replace(epochs=3)), 2, "epochs 2, and 3 is asked for"),
     ):
         with pytest.raises(RunError, match=f"holds a sweep with {message}: name another"):
@@ -246,3 +247,9 @@ def test_the_order_is_by_the_mean_and_keeps_that_of_the_grid_between_equals():
     ]
     outcome = Sweep({}, grid, 2, runs)
     assert [point.name for point in outcome.order] == ["margin=0.2", "margin=0.1", "margin=0.3"]
+    assert "equal" not in outcome.note
+    for run in runs:
+        run["validation_map"] = 0.5
+    outcome = Sweep({}, grid, 2, runs)
+    assert [point.name for point in outcome.order] == list(scores)
+    assert outcome.note.endswith("The first 3 are equal, and stand as in the grid.")

@@ -111,7 +111,7 @@ def sweep(
     if json:
         print_json(outcome.json())
         return
-    _show(outcome, f"{Path(data).name}, {asked.points[0].config.epochs} epochs")
+    _show(outcome, Path(data).name)
     say(f"the runs{', sweep.json and report.html' if report else ' and sweep.json'} are in {out}")
 
 
@@ -181,10 +181,14 @@ def _story(outcome: Sweep, out: Path, data: str) -> Story:
     )
 
 
-def _show(outcome: Sweep, title: str) -> None:
+def _show(outcome: Sweep, data: str) -> None:
     decides = outcome.measure
-    seeds = "" if outcome.seeds == 1 else f", {outcome.seeds} seeds: mean ± half the range"
-    table = Table(title=Text(f"{title}{seeds}"), title_justify="left")
+    config = outcome.points[0].config
+    same = {"network": config.network, "dim": f"{config.dim} dimensions"}
+    same["epochs"] = f"{config.epochs} {'epoch' if config.epochs == 1 else 'epochs'}"
+    title = ", ".join([data, *(text for key, text in same.items() if key not in outcome.grid)])
+    seeds = "1 seed" if outcome.seeds == 1 else f"{outcome.seeds} seeds: mean ± half the range"
+    table = Table(title=Text(f"{title}, {seeds}"), title_justify="left")
     for key in outcome.grid:
         table.add_column(Text(key))
     if outcome.validated:

@@ -185,7 +185,10 @@ def _check_same(out: Path, outcome: Sweep) -> None:
     asked = {point.name: point.config for point in outcome.points}
     for name, theirs, ours in (
         ("seeds", seeds, outcome.seeds),
-        *((key, grid.get(key), outcome.grid.get(key)) for key in {**grid, **outcome.grid}),
+        *(
+            (key, grid.get(key, "one value"), outcome.grid.get(key, "one value"))
+            for key in {**grid, **outcome.grid}
+        ),
         *(
             (key, getattr(settings[name], key), getattr(asked[name], key))
             for name in asked

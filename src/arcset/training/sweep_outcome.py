@@ -159,16 +159,19 @@ class Sweep:
     def note(self) -> str:
         """How the order came about, and what it is worth."""
         title = TITLES[self.measure.partition("_")[2]]
+        score = self.best["score"]
+        first = sum(self._spread(point, self.measure)["mean"] == score for point in self.order)
+        equal = f" The first {first} are equal, and stand as in the grid." if first > 1 else ""
         if self.validated:
             few = " (few, so that the order is rough)" if self.identities < FEW else ""
             return (
                 f"Sorted by {title} on {self.identities} validation identities{few}; the unseen "
-                "classes took no part in the choice."
+                f"classes took no part in the choice.{equal}"
             )
         return (
             f"There are no validation identities: sorted by {title} on the unseen classes, which "
             "flatters the first; hold identities out for validation, as with --hold-out 0.1,0.1, "
-            "and the choice is made on those."
+            f"and the choice is made on those.{equal}"
         )
 
     @cached_property
