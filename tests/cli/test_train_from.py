@@ -95,6 +95,13 @@ def test_other_losses_do_not_inherit_what_was_tuned(old) -> None:
     assert chosen_config({"data": "mnist-sample"}, start=old).size is None
 
 
+def test_the_run_named_last_is_the_one_to_begin_from(old, tmp_path) -> None:
+    (tmp_path / "some.toml").write_text(f'data = "{old.config.data}"\nstart = "another"\n')
+    config = chosen_config({}, file=tmp_path / "some.toml", start=old)
+    assert (config.start, config.dim) == (str(old.path.resolve()), 4)
+    assert chosen_config({}, file=tmp_path / "some.toml").start == "another"
+
+
 def test_a_file_takes_the_mapping_beside_it(old, tmp_path) -> None:
     config = old.config.replace(mapping="gone.json", hold_out=None)
     config.save(tmp_path / "config.toml")

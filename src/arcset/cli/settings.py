@@ -118,6 +118,8 @@ def chosen_config(
     """
     forced, options = _from_set(settings or [])
     given = {**given, **forced}
+    if start is not None:
+        given["start"] = str(start.path.resolve())
     saved = _from_file(file, given) if file is not None else {}
     data = given.get("data") or saved.get("data", "")
     values: dict[str, Any] = {} if start is None else _from_start(start, data)

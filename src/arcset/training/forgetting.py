@@ -36,7 +36,7 @@ GROUPS = {
 }
 #: What is measured, with the name that people read.
 MEASURES = {"recall_at[1]": "recall@1", f"tar_at_far[{FAR:g}]": f"TAR at FAR {FAR:g}"}
-_MOST = 10_000  # images of a group: beyond, whole identities are left out, evenly
+_MOST = 4_000  # images of a group: beyond, whole identities are left out, evenly
 _UNDEFINED = 0.05  # share of draws without a value, beyond which the others tell too little
 _ROUGH = "too few identities to tell whether it changed"
 _BATCH = 1024  # images that are in memory at a time
