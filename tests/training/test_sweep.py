@@ -16,7 +16,7 @@ from support.small_data import Remembers, images
 
 SETTINGS = {
     "dim": 4,
-    "epochs": 2,
+    "epochs": 3,
     "batch": 16,
     "network": "mlp",
     "scale": 16.0,
@@ -32,7 +32,7 @@ def points(config, margins=(0.1, 0.4)):
 
 @pytest.fixture(scope="module")
 def config(tmp_path_factory):
-    place = images(tmp_path_factory.mktemp("data") / "a.npz", classes=15, noise=90)
+    place = images(tmp_path_factory.mktemp("data") / "a.npz", classes=15, noise=140)
     return RunConfig(data=str(place), hold_out=HELD_OUT, **SETTINGS)
 
 
@@ -58,6 +58,7 @@ def test_runs_and_choice(swept):
         assert (found.config.margin, found.config.seed) == (run["values"]["margin"], run["seed"])
         kept = max(line["validation"]["map"] for line in found.metrics())
         assert run["validation_map"] == kept
+    assert {run["epoch"] for run in outcome.runs} - {1, 3}, "some epoch between is the best"
     means = {
         name: sum(run["validation_map"] for run in outcome.runs if run["name"] == name) / 2
         for name in ("margin=0.1", "margin=0.4")
@@ -103,7 +104,7 @@ def test_another_sweep_in_the_folder_is_refused(config, swept):
         (points(config, (0.1, 0.3)), 2, "margin 0.1, 0.4, and 0.1, 0.3 is asked for"),
         (points(config), 1, "seeds 2, and 1 is asked for"),
         ([Point({"dim": 4}, config)], 2, "margin 0.1, 0.4, and one value is asked for"),
-        (points(config.replace(epochs=3)), 2, "epochs 2, and 3 is asked for"),
+        (points(config.replace(epochs=4)), 2, "epochs 3, and 4 is asked for"),
     ):
         with pytest.raises(RunError, match=f"holds a sweep with {message}: name another"):
             sweep(asked, seeds, place, device="cpu")
