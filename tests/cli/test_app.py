@@ -13,6 +13,7 @@ VERBS = [
     "demo",
     "train",
     "compare",
+    "sweep",
     "evaluate",
     "embed",
     "explain",

@@ -65,7 +65,7 @@ def train(
     check_stepping(config, loss, place)  # a setting that does not fit is found here
     feed = Feed(config, selection.train, place)  # or here, before anything is written
     if there:
-        run = _same(Run.open(out), config)
+        run = _same(Run.open(out), config, group)
     else:
         group.wait()  # all have found the place free
         run = _created(out, config, selection, group, force=force)
@@ -94,10 +94,7 @@ def resume(
     config = changed(run.config, changes or {})
     selection = selection_of(run)
     feed = Feed(config, selection.train, place)
-    group.wait()  # all have read the settings
-    if config != run.config and group.chief:
-        config.save(run.path / "config.toml")
-    return _fitted(Run(run.path, config), selection, feed, watcher or Silent(), group)
+    return _fitted(_with_settings(run, config, group), selection, feed, watcher or Silent(), group)
 
 
 def _created(
@@ -114,8 +111,8 @@ def _created(
     return Run(Path(out), config)
 
 
-def _same(run: Run, config: RunConfig) -> Run:
-    """A run that is there, if it has the settings that are asked for."""
+def _same(run: Run, config: RunConfig, group: Processes) -> Run:
+    """A run that is there, if it has the settings asked for, up to those that may change."""
     for name in RunConfig.model_fields:
         found, asked = getattr(run.config, name), getattr(config, name)
         if found != asked and name not in MAY_CHANGE:
@@ -123,6 +120,14 @@ def _same(run: Run, config: RunConfig) -> Run:
                 f"{run.path} holds a run with {name} {found}, and {asked} is asked for: name "
                 "another folder, or replace it with --force"
             )
+    return _with_settings(run, config, group)
+
+
+def _with_settings(run: Run, config: RunConfig, group: Processes) -> Run:
+    """The run with other settings, which the first process writes when all have read the old."""
+    group.wait()
+    if config != run.config and group.chief:
+        config.save(run.path / "config.toml")
     return Run(run.path, config)
 
 
