@@ -90,8 +90,6 @@ def main() -> None:
         "split": every,
         "seed": options.seed,
         "epochs": options.grow_epochs or max(1, base.epochs // 4),
-        "size": None,
-        "channels": None,
     }
     grown, growing = timed(RunConfig(**goes_on), options.out / "grown")
     print(f"grown to {len(names)}: {growing:.0f} s", flush=True)

@@ -72,7 +72,7 @@ def test_python_m():
             "margin must lie in [0, 3.1416)",
         ),
         (["train", "--resume", "x"], "x holds no run"),
-        (["train", "--resume", "x", "--epochs", "3"], "leave out --epochs"),
+        (["train", "--resume", "x", "--dim", "3"], "leave out --dim"),
         (["train", "mnist-sample", "--bogus"], "No such option"),
         (["compare", "mnist-sample", "--losses", "arcface,arcface"], "named more than once"),
         (["compare", "mnist-sample", "--seeds", "0"], "seeds must be at least 1"),
@@ -81,7 +81,7 @@ def test_python_m():
         (["train", "mnist-sample", "--out", "x", "--device", "meta"], "'meta' is not available"),
         (["train", "mnist-sample", "--out", "x", "--loss", "center:base=5"], "no loss is called"),
         (["train", "mnist-sample", "--out", "/dev/null/x"], "arcset: "),
-        (["train", "--resume", "x", "--set", "a=1"], "leave out --set"),
+        (["train", "--resume", "x", "--set", "a=1"], "--set a: there is no setting of this name"),
     ],
 )
 def test_wrong_use_is_one_line_exit_2_and_writes_nothing(arcset_command, tmp_path, words, message):

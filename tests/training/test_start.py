@@ -247,7 +247,7 @@ def test_settings_come_from_the_run_before(tmp_path) -> None:
         hold_out={"validation": 0.1, "test": 0.1}, shape=(3, 20, 30), seed=5, batch=33,
     )  # fmt: skip
     values = inherited(Run(tmp_path, config), "y")
-    assert (values["epochs"], values["margin_warm_up"], values["options"]) == (26, 0.0, {})
+    assert (values["epochs"], values["margin_warm_up"], values["options"]) == (20, 0.0, {})
     assert values["learning_rate"] == pytest.approx(0.02)
     assert (values["size"], values["channels"], values["batch"]) == ((20, 30), 3, 33)
     assert values["hold_out"] == config.hold_out

@@ -87,7 +87,7 @@ def train(
             "--from",
             metavar="RUN",
             help="Begin with this run's weights and, for identities that it knows, its centers; "
-            "its settings stand where none are given, with a third of the epochs and a fifth of "
+            "its settings stand where none are given, with a quarter of the epochs and a fifth of "
             "the learning rate. --set freeze=N keeps the first N layers with weights.",
         ),
     ] = None,

@@ -8,7 +8,7 @@ from typing import Any
 
 from torch import nn
 
-from arcset.data import Split
+from arcset.data import DATASETS, Split
 from arcset.data.earlier import Earlier
 from arcset.data.mapping import ClassMapping
 from arcset.errors import OptionError, RunError
@@ -22,7 +22,7 @@ from arcset.training.freezing import freeze
 __all__ = ["begin", "check_start", "earlier_of", "inherited", "old_names"]
 
 _SLOWER = 5  # times: the learning rate, as most is learned already
-_SHORTER = 3  # times: the number of epochs
+_SHORTER = 4  # times: the number of epochs
 
 #: Settings that say what a run is, and not how it is trained: a new one has its own.
 _OWN = (
@@ -45,8 +45,8 @@ _OWN = (
 def inherited(old: Run, data: str) -> dict[str, Any]:
     """The settings of a run on `data` that begins from `old`, where nobody says otherwise.
 
-    They are the old run's, with a third of its epochs, a fifth of its learning rate, and the margin
-    in full from the first step on. Images are read at the size that the network is used to.
+    They are the old run's, with a quarter of its epochs, a fifth of its learning rate, and the
+    margin in full from the first step on. Images are read at the size that the network is used to.
     Identities are held out by the same rule, if it is one of shares, or the data is the same.
     """
     config = old.config
@@ -58,7 +58,8 @@ def inherited(old: Run, data: str) -> dict[str, Any]:
         "margin_warm_up": 0.0,
         "options": {key: value for key, value in config.options.items() if key != "warmup"},
     }
-    if config.shape is not None and len(config.shape) == 3 and config.shape[0] in (1, 3):
+    images = config.shape is not None and len(config.shape) == 3 and config.shape[0] in (1, 3)
+    if images and config.shape is not None and data not in DATASETS:  # named ones have their size
         channels, height, width = config.shape
         values |= {"size": (height, width), "channels": channels}
     rule = config.hold_out
