@@ -20,7 +20,8 @@ __all__ = ["no_threshold_picture", "no_threshold_table", "rightly_named"]
 
 METRICS = ("euclidean", "cosine")
 OTHER = "#D55E00"  # what belongs to the other class
-MOST_NAMES = 20  # in the legend
+MOST_LETTERS = 80  # of all names together that fit into the legend
+LONGEST = 14  # letters of a name beside an image
 
 
 def rightly_named(view: RunView) -> Labels:
@@ -72,7 +73,7 @@ def no_threshold_picture(view: RunView, metric: str = "euclidean") -> Figure:
     )
     colours = (INK, INK, OTHER)
     for place, (letter, sample) in enumerate(zip("abc", found.worst, strict=True)):
-        name = test.class_names[labels[sample]]
+        name = _short(test.class_names[labels[sample]])
         number = test.index[rows[sample]]
         draw_image(
             figure.add_subplot(grid[place, 0]),
@@ -84,19 +85,25 @@ def no_threshold_picture(view: RunView, metric: str = "euclidean") -> Figure:
     plane = Plane.of(embeddings)
     points = plane(embeddings)
     draw_cloud(axes, points, labels)
-    names = [test.class_names[labels[sample]] for sample in found.worst]
+    names = [_short(test.class_names[labels[sample]]) for sample in found.worst]
     _draw_triple(axes, points[list(found.worst)], found, names)
     axes.set_xlabel(_where(view, metric, plane), fontsize=8.5, color=GREY)
     figure.suptitle(_title(view, found), x=0.03, ha="left", fontsize=11)
-    figure.legend(
-        handles=known_swatches(test.class_names[:MOST_NAMES]),
-        loc="upper right",
-        bbox_to_anchor=(0.99, 0.92),
-        ncols=10,
-        columnspacing=0.9,
-        handletextpad=0.1,
-    )
+    if sum(map(len, test.class_names)) <= MOST_LETTERS:
+        figure.legend(
+            handles=known_swatches(test.class_names),
+            loc="upper right",
+            bbox_to_anchor=(0.99, 0.92),
+            ncols=10,
+            columnspacing=0.9,
+            handletextpad=0.1,
+        )
     return figure
+
+
+def _short(name: str) -> str:
+    """The end of a long name, as there the numbers are."""
+    return name if len(name) <= LONGEST else f"…{name[1 - LONGEST :]}"
 
 
 def _draw_triple(axes: Axes, points: Floats, found: NoThreshold, names: list[str]) -> None:

@@ -13,6 +13,9 @@ from arcset.pictures.view import RunView
 
 __all__ = ["Section", "configurations", "introduction", "section_html", "table_html", "timings"]
 
+_LETTERS = 150  # that the names of all classes may have together, to be listed
+_EXAMPLES = 3  # that are listed otherwise
+
 
 @dataclass(frozen=True, eq=False)
 class Section:
@@ -115,7 +118,7 @@ def timings(views: Sequence[RunView], labels: Mapping[str, str]) -> str:
 
 
 def _listed(names: Sequence[str]) -> str:
-    shown = [escape(name) for name in names[:20]]
-    if len(names) > len(shown):
-        return f"{', '.join(shown)} and {len(names) - len(shown)} more"
+    shown = [escape(name) for name in names]
+    if sum(map(len, shown)) > _LETTERS:
+        return f"{len(names):,} classes, as {', '.join(shown[:_EXAMPLES])}"
     return " and ".join([", ".join(shown[:-1]), shown[-1]]) if len(shown) > 1 else shown[0]
