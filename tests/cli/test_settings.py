@@ -6,7 +6,7 @@ from arcset.cli.settings import absolute, chosen_config, is_own, parse_setting
 from arcset.data import load_dataset
 from arcset.errors import OptionError, RunError
 from arcset.runs import Run, RunConfig
-from arcset.training.recipes import own_settings, read_recipe
+from arcset.training.recipes import own_settings, read_recipe, recipe_settings
 from support.small_data import images, vectors
 
 
@@ -57,7 +57,9 @@ def test_another_loss_does_not_inherit_scale_and_margin(how: str, tmp_path) -> N
 
 def test_the_same_loss_with_options_does() -> None:
     config = chosen_config({"data": "omniglot", "loss": "arcface:fallback=easy"}, recipe="omniglot")
-    assert (config.scale, config.margin, config.options) == (16.0, 0.4, {"fallback": "easy"})
+    recipe = recipe_settings("omniglot", "omniglot")
+    tuned = (recipe["scale"], recipe["margin"], {"fallback": "easy"})
+    assert (config.scale, config.margin, config.options) == tuned
 
 
 def test_a_file_and_the_loss_of_its_own(tmp_path) -> None:

@@ -143,6 +143,7 @@ print(json.dumps(sweep(points, 2, sys.argv[2], device="cpu", watcher=Deadly()).j
 """
 
 
+@pytest.mark.long
 @pytest.mark.skipif(os.name == "nt", reason="signals as on POSIX")
 def test_killed_and_started_again(config, swept, tmp_path):
     """A real process, and SIGKILL in the middle of its second run."""

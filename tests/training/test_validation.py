@@ -1,5 +1,6 @@
 """Validation on identities held out, and what it decides."""
 
+import hashlib
 import json
 
 import numpy as np
@@ -105,7 +106,8 @@ def spoiled(config: RunConfig, place, epochs: int) -> Run:
     """A run whose weights were replaced by noise after so many epochs, and which hardly moves."""
     with pytest.raises(KeyboardInterrupt):
         train(config, place, device="cpu", watcher=Remembers(stop=2 * epochs + 1))
-    file = place / "checkpoint" / f"epoch-{epochs:04d}" / "network.safetensors"
+    checkpoint = place / "checkpoint" / f"step-{2 * epochs:09d}"
+    file = checkpoint / "network.safetensors"
     weights = load_tensors(file)
     torch.manual_seed(0)
     noise = {
@@ -113,6 +115,12 @@ def spoiled(config: RunConfig, place, epochs: int) -> Run:
         for name, value in weights.items()
     }
     save_tensors(file, noise)
+    # As if it had been written so, and with the rate that the run goes on with.
+    state = json.loads((checkpoint / "state.json").read_text())
+    digest = hashlib.sha256(file.read_bytes()).hexdigest()
+    state["files"][file.name] = [file.stat().st_size, digest]
+    state["belongs"]["settings"]["learning_rate"] = 1e-9
+    (checkpoint / "state.json").write_text(json.dumps(state))
     slow = config.replace(**Run.open(place).config.model_dump()).replace(learning_rate=1e-9)
     slow.save(place / "config.toml")
     return Run.open(place)

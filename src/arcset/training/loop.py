@@ -134,4 +134,5 @@ def _with_settings(run: Run, config: RunConfig, group: Processes) -> Run:
 def _fitted(run: Run, selection: Selection, feed: Feed, watcher: Watcher, group: Processes) -> Run:
     with stopping() as stop:
         Fitting(run, selection, feed, watcher if group.chief else Silent(), group).go(stop)
+    group.wait()  # nobody leaves while others still need an answer
     return run

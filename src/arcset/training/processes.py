@@ -20,6 +20,8 @@ from typing import Any
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
+from torch.distributed.distributed_c10d import PrefixStore
+from torch.distributed.rendezvous import rendezvous
 from torch.nn.parallel import DistributedDataParallel
 
 from arcset.errors import OptionError
@@ -164,7 +166,13 @@ def processes(device: torch.device) -> Processes:
             return Processes()
         if device.type == "mps":
             raise OptionError("several processes cannot share an MPS device; use --device cpu")
-        dist.init_process_group("nccl" if device.type == "cuda" else "gloo", timeout=_PATIENCE)
+        store, rank, count = next(rendezvous("env://", timeout=_PATIENCE))
+        # After a restart the store may still hold where the processes before could be reached.
+        store = PrefixStore(f"arcset/{os.environ.get('TORCHELASTIC_RESTART_COUNT', '0')}", store)
+        backend = "nccl" if device.type == "cuda" else "gloo"
+        dist.init_process_group(
+            backend, store=store, rank=rank, world_size=count, timeout=_PATIENCE
+        )
         atexit.register(_leave)
     return _Together() if dist.get_world_size() > 1 else Processes()
 
