@@ -1,19 +1,24 @@
 """How much of the bare network's speed is left in training.
 
-    python benchmarks/train.py [--repeats 5] [--threads N] [--only memory,augmented,packed]
+    python benchmarks/train.py [--repeats 5] [--threads N] [--only memory,augmented,…]
 
 The floor of each cell is forward, backward and optimizer step of the same network on the same
-batches, already float, with a constant gradient instead of a loss. Against it, in turns within one
-run, stands an epoch of `arcset train` as metrics.jsonl reports it: shuffling, selecting, scaling
-pixels, augmenting, loss, input checks, weight averaging, angles, progress.
+batches, already float, with a constant gradient instead of a loss. Against it stands `arcset train`
+by the clock on the wall, from the end of one epoch to the end of the next: shuffling, selecting,
+scaling pixels, augmenting, loss, input checks, weight averaging, angles, progress, what an epoch
+writes. One run of several epochs, a bare epoch after each; the first two of either warm up.
 
     memory     28×28 digits in memory, network glyph, no augmentation
     augmented  the same as the omniglot recipe trains: affine, rotations as classes, moving average
     packed     112×112 JPEGs, packed (`arcset data pack`), network mobilefacenet
-    loader     `augmented` with network simple against a per-sample pipeline on the same PNG files:
-               PIL opens each image and warps it once, a torch DataLoader batches, the same network,
-               loss and optimizer train; without workers and with two, of which the faster counts
-    loader-glyph  the same with network glyph, whose steps take longer, so that feeding counts less
+    feeding    batches ready for the network, without one: ours as `augmented`, against a per-sample
+               pipeline on the same PNG files, where PIL opens each image and warps it once and a
+               torch DataLoader batches; without workers and with two, of which the faster counts
+    loader     both pipelines train network mlp (one hidden layer, so that feeding counts), with the
+               same loss and optimizer
+    loader-simple, loader-glyph  the same with convolutions, whose steps take longer
+
+Ratios are the median of those of neighbours in time, and in brackets the range of all.
 """
 
 import argparse
@@ -24,6 +29,7 @@ import random
 import statistics
 import tempfile
 import time
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -34,11 +40,14 @@ from arcset.data import as_float, load_dataset, pack, selection_for, to_tensors
 from arcset.models import build_model, described
 from arcset.runs import RunConfig
 from arcset.training import train
+from arcset.training.feeding import Feed
 from arcset.training.loop import build_optimizer
+from arcset.training.progress import Silent
 from arcset.training.recipes import recipe_settings
 
 RESULTS = Path(__file__).parent / "results"
-COMMON = {"dim": 128, "epochs": 1, "seed": 0, "snapshot": 0, "schedule": "constant"}
+COMMON = {"dim": 128, "seed": 0, "snapshot": 0, "schedule": "constant"}
+WARM_UP = 2
 
 
 def bare_epoch(network, optimizer, batches, gradient) -> float:
@@ -53,11 +62,33 @@ def bare_epoch(network, optimizer, batches, gradient) -> float:
     return time.perf_counter() - started
 
 
-def arcset_epoch(config, selection) -> float:
-    """Seconds of an epoch of training, everything in it."""
+class InTurns(Silent):
+    """After each epoch of a training that it watches, times something else in the same process."""
+
+    def __init__(self, other):
+        self.other, self.ours, self.theirs = other, [], []
+
+    def started(self, name: str, done: int, steps: int) -> None:
+        self.since = time.perf_counter()
+
+    def epoch_ended(self, metrics: dict) -> None:
+        self.ours.append(time.perf_counter() - self.since)
+        self.theirs.append(self.other())
+        self.since = time.perf_counter()
+
+
+def in_turns(other, config, selection, repeats: int) -> tuple[list[float], list[float]]:
+    """Seconds of each epoch of `other` and of training, in turns, without those that warm up."""
+    clock = InTurns(other)
     with tempfile.TemporaryDirectory() as folder:
-        run = train(config, Path(folder) / "run", device="cpu", selection=selection)
-        return run.metrics()[0]["seconds"]
+        train(
+            config.replace(epochs=repeats + WARM_UP),
+            Path(folder) / "run",
+            device="cpu",
+            selection=selection,
+            watcher=clock,
+        )
+    return clock.theirs[WARM_UP:], clock.ours[WARM_UP:]
 
 
 def floor_of(config, selection):
@@ -74,17 +105,6 @@ def floor_of(config, selection):
     return lambda: bare_epoch(network, optimizer, batches, gradient), count
 
 
-def in_turns(first, second, repeats: int) -> tuple[list[float], list[float]]:
-    """Both timed one after the other, again and again; the first round warms up."""
-    one, other = [], []
-    for repeat in range(repeats + 1):
-        a, b = first(), second()
-        if repeat:
-            one.append(a)
-            other.append(b)
-    return one, other
-
-
 def recipe_config(data: str) -> RunConfig:
     settings = recipe_settings("omniglot", data)
     settings["options"] = {}
@@ -93,7 +113,7 @@ def recipe_config(data: str) -> RunConfig:
 
 def against_floor(config, selection, repeats: int) -> dict:
     bare, count = floor_of(config, selection)
-    floor, ours = in_turns(bare, lambda: arcset_epoch(config, selection), repeats)
+    floor, ours = in_turns(bare, config, selection, repeats)
     floor = [seconds / count for seconds in floor]
     ours = [seconds / len(selection.train) for seconds in ours]
     return {"bare step": floor, "arcset": ours}
@@ -110,11 +130,11 @@ def augmented(repeats: int) -> dict:
 
 
 def packed(repeats: int) -> dict:
-    """512 JPEGs of 64 identities, smooth noise, 112×112 RGB, packed and trained from the map."""
+    """256 JPEGs of 64 identities, smooth noise, 112×112 RGB, packed and trained from the map."""
     draw = np.random.default_rng(0)
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place) / "faces"
-        for number in range(512):
+        for number in range(256):
             small = draw.integers(0, 255, (14, 14, 3), dtype=np.uint8)
             image = Image.fromarray(small).resize((112, 112), Image.Resampling.BICUBIC)
             target = folder / f"{number % 64:03d}" / f"{number:04d}.jpg"
@@ -158,15 +178,19 @@ class Files(torch.utils.data.Dataset):
         return pixels[None] / 127.5 - 1, self.labels[index]
 
 
-def per_sample_epoch(config, selection, paths, workers: int):
-    """A function that times an epoch of the per-sample pipeline."""
-    data = torch.utils.data.DataLoader(
+def per_sample_loader(config, selection, paths, workers: int):
+    return torch.utils.data.DataLoader(
         Files(paths, selection.train.labels.tolist()),
         batch_size=config.batch,
         shuffle=True,
         num_workers=workers,
         persistent_workers=workers > 0,
     )
+
+
+def per_sample_epoch(config, selection, paths, workers: int):
+    """A function that times an epoch of the per-sample pipeline."""
+    data = per_sample_loader(config, selection, paths, workers)
     network, loss = build_model(described(config, selection), training=True)
     optimizer = build_optimizer(config, network, loss)
 
@@ -183,32 +207,70 @@ def per_sample_epoch(config, selection, paths, workers: int):
     return epoch
 
 
-def loader(repeats: int, network: str = "simple") -> dict:
-    config = recipe_config("mnist-sample").replace(network=network)
-    selection = selection_for(config)
-    count = len(selection.train)
+@contextmanager
+def as_files(selection):
+    """The training images as PNG files: their paths."""
     with tempfile.TemporaryDirectory() as place:
-        paths = [Path(place) / f"{number}.png" for number in range(count)]
+        paths = [Path(place) / f"{number}.png" for number in range(len(selection.train))]
         for path, image in zip(paths, selection.train.images, strict=True):
             Image.fromarray(image).save(path)
-        rows, ours = {}, []
+        yield paths
+
+
+def against_files(selection, measured) -> dict:
+    """Both pipelines' seconds per image, by the faster number of workers."""
+    rows, count = {}, len(selection.train)
+    with as_files(selection) as paths:
         for workers in (0, 2):
-            theirs, more = in_turns(
-                per_sample_epoch(config, selection, paths, workers),
-                lambda: arcset_epoch(config, selection),
-                repeats,
+            theirs, ours = measured(paths, workers)
+            rows[f"PIL, {workers} workers"] = (
+                [seconds / count for seconds in theirs],
+                [seconds / count for seconds in ours],
             )
-            rows[f"PIL, {workers} workers"] = [seconds / count for seconds in theirs]
-            ours += [seconds / count for seconds in more]
-    fastest = min(rows, key=lambda name: statistics.median(rows[name]))
-    return {fastest: rows.pop(fastest), **rows, "arcset": ours}  # ratios are to the first
+    fastest = min(rows, key=lambda name: statistics.median(rows[name][0]))
+    return {fastest: rows[fastest][0], "arcset": rows[fastest][1]}
+
+
+def loader(repeats: int, network: str = "mlp") -> dict:
+    config = recipe_config("mnist-sample").replace(network=network)
+    selection = selection_for(config)
+
+    def measured(paths, workers):
+        epoch = per_sample_epoch(config, selection, paths, workers)
+        return in_turns(epoch, config, selection, repeats)
+
+    return against_files(selection, measured)
+
+
+def feeding(repeats: int) -> dict:
+    config = described(recipe_config("mnist-sample"), selection_for(recipe_config("mnist-sample")))
+    selection = selection_for(config)
+    feed, draw = Feed(config, selection.train, torch.device("cpu")), torch.Generator()
+
+    def seconds_of(batches) -> float:
+        started = time.perf_counter()
+        for _ in batches:
+            pass
+        return time.perf_counter() - started
+
+    def measured(paths, workers):
+        data = per_sample_loader(config, selection, paths, workers)
+        pairs = []
+        for epoch in range(1, repeats + WARM_UP + 1):
+            ours = seconds_of(feed.batch(index, draw) for index in feed.epoch(epoch))
+            pairs.append((seconds_of(data), ours))
+        return zip(*pairs[WARM_UP:], strict=True)
+
+    return against_files(selection, measured)
 
 
 FUNCTIONS = {
     "memory": memory,
     "augmented": augmented,
     "packed": packed,
+    "feeding": feeding,
     "loader": loader,
+    "loader-simple": functools.partial(loader, network="simple"),
     "loader-glyph": functools.partial(loader, network="glyph"),
 }
 
@@ -228,10 +290,12 @@ def main() -> None:
     for cell in options.only.split(","):
         rows = FUNCTIONS[cell](options.repeats)
         speeds = {name: 1 / statistics.median(values) for name, values in rows.items()}
-        first = next(iter(speeds.values()))
+        ratios = [theirs / ours for theirs, ours in zip(*rows.values(), strict=True)]
         for name, speed in speeds.items():
-            print(f"{cell:14}{name:22}{speed:10,.0f}{speed / first:8.2f}", flush=True)
-        found[cell] = {"images_per_second": speeds, "seconds_per_image": rows}
+            print(f"{cell:14}{name:22}{speed:10,.0f}", end="" if name == "arcset" else "\n")
+        ratio, low, high = statistics.median(ratios), min(ratios), max(ratios)
+        print(f"{ratio:8.2f}  [{low:.2f}, {high:.2f}]", flush=True)
+        found[cell] = {"images_per_second": speeds, "seconds_per_image": rows, "ratio": ratio}
     RESULTS.mkdir(exist_ok=True)
     content = {"config": vars(options), "cells": found}
     (RESULTS / "train.json").write_text(json.dumps(content, indent=2) + "\n")
