@@ -1,0 +1,155 @@
+"""The threshold of a gallery as it is now: it moves as subjects are enrolled and removed."""
+
+import math
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from arcset.errors import InputError, OptionError
+from arcset.evaluation.calibration import Thresholds
+from arcset.evaluation.calibration.prediction import check_count, check_rate
+from arcset.numerics import finite
+
+__all__ = ["DEFAULT_FPIR", "WorkingPoint", "effective_size", "working_point"]
+
+#: Of a hundred probes of unknown identities one is taken for an enrolled subject.
+DEFAULT_FPIR = 0.01
+
+NO_THRESHOLDS = (
+    "the model has no calibration, so that nobody knows which cosine is high enough: run `arcset "
+    "evaluate RUN` on a run with validation identities, or `arcset gallery calibrate GALLERY`, or "
+    "name a threshold"
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class WorkingPoint:
+    """Where "known" begins.
+
+    Fields:
+        threshold: a probe is taken for the subject of highest score if that score is ≥ threshold.
+        fpir: the share of unknown probes that will be taken for someone; None where the threshold
+            was chosen by hand.
+        gallery: the size that the threshold is for: subjects, each with as many samples as the
+            calibration assumed. 0 where the threshold was chosen by hand.
+        extrapolated: whether that is more than the calibration could try.
+        note: a sentence for people where something is not as they may expect; else empty.
+    """
+
+    threshold: float
+    fpir: float | None
+    gallery: int
+    extrapolated: bool = False
+    note: str = ""
+
+    @classmethod
+    def by_hand(cls, threshold: float) -> "WorkingPoint":
+        """A threshold that the user chose; raises `OptionError` unless it lies in [−1, 1]."""
+        if isinstance(threshold, bool) or not isinstance(threshold, int | float):
+            raise OptionError(f"threshold={threshold!r}, expected a cosine between -1 and 1")
+        if not -1 <= threshold <= 1:
+            raise OptionError(f"threshold={threshold:g}, expected a cosine between -1 and 1")
+        return cls(threshold=float(threshold), fpir=None, gallery=0)
+
+    def json(self) -> dict[str, Any]:
+        """The fields as JSON knows them."""
+        return dict(finite(asdict(self)))
+
+    def __str__(self) -> str:
+        if self.fpir is None:
+            return f"threshold {self.threshold:.4f}, chosen by hand"
+        mark = ", extrapolated" if self.extrapolated else ""
+        return (
+            f"threshold {self.threshold:.4f} for FPIR {self.fpir:.3g} in a gallery of "
+            f"{self.gallery:,}{mark}"
+        )
+
+
+def working_point(
+    thresholds: Thresholds | None,
+    *,
+    subjects: int,
+    samples: int,
+    scoring: str = "max",
+    fpir: float | None = None,
+) -> WorkingPoint:
+    """The threshold for a wanted FPIR at a gallery's present size.
+
+    Parameters:
+        thresholds: the calibration of model or gallery; None is refused with how to get one.
+        subjects, samples: how many the gallery holds now. An empty one counts as one subject.
+        scoring: `max`, `mean` or `top-K`, as the gallery scores a subject of several samples.
+        fpir: the rate wanted. By default 0.01, or, where the calibration cannot support that at
+            this size, the lowest rate that it does support; `note` then says so.
+
+    Raises `OptionError` without thresholds or for a rate out of range, and `InputError` for an
+    `fpir` that the calibration cannot support, with what would be needed.
+    """
+    wanted = DEFAULT_FPIR if fpir is None else check_rate("fpir", fpir)
+    if thresholds is None:
+        raise OptionError(NO_THRESHOLDS)
+    size = effective_size(subjects, samples, scoring, thresholds.rates.samples_per_subject)
+    note = ""
+    lowest = _lowest_fpir(thresholds, size)
+    try:
+        found = thresholds.for_fpir(wanted, size)
+    except InputError:
+        said = _unsupported(thresholds, wanted, size, lowest)
+        if fpir is not None or lowest >= 1:
+            raise InputError(said) from None
+        found, note = thresholds.for_fpir(lowest, size), f"{said}; {lowest:.3g} is used"
+    if not note and size > thresholds.rates.identities:
+        note = (
+            f"the threshold is extrapolated from {thresholds.rates.identities:,} identities to a "
+            f"gallery of {size:,}"
+        )
+    return WorkingPoint(
+        threshold=found.threshold,
+        fpir=found.fpir,
+        gallery=size,
+        extrapolated=found.extrapolated,
+        note=note,
+    )
+
+
+def effective_size(subjects: int, samples: int, scoring: str, samples_per_subject: int) -> int:
+    """How many subjects, with so many samples each, accept an unknown probe at least as often.
+
+    With `max` and `top-K` every further sample is a further chance to be taken for someone, so
+    samples count; with `mean` they are averaged, and subjects count.
+
+        >>> effective_size(10, 10, "max", 1), effective_size(10, 35, "max", 2)
+        (10, 18)
+        >>> effective_size(10, 35, "mean", 1), effective_size(10, 10, "max", 5)
+        (10, 10)
+    """
+    subjects = check_count("subjects", subjects, least=0)
+    samples = check_count("samples", samples, least=0)
+    if scoring == "mean":
+        return max(1, subjects)
+    return max(1, subjects, math.ceil(samples / samples_per_subject))
+
+
+def _lowest_fpir(thresholds: Thresholds, size: int) -> float:
+    """The lowest rate that the calibration supports at this size, rounded up; 1 for none."""
+    rates = [curve.at(size).rate for curve in thresholds.rates.curves]
+    lowest = min(rates, default=1.0)
+    if not 0 < lowest < 1:
+        return min(max(lowest, 0.0), 1.0)
+    digits = 1 - math.floor(math.log10(lowest))
+    return math.ceil(lowest * 10**digits) / 10**digits
+
+
+def _unsupported(thresholds: Thresholds, wanted: float, size: int, lowest: float) -> str:
+    """One sentence: what is missing, and what would do.
+
+    A threshold rests on pairs of identities. Their number grows with the square of the number of
+    identities, and the share of them that is accepted falls with the rate.
+    """
+    identities = thresholds.rates.identities
+    needed = math.ceil(identities * math.sqrt(lowest / wanted))
+    needed = math.ceil(needed / 10) * 10
+    at_least = f"at least {lowest:.3g}" if lowest < 1 else "a smaller gallery"
+    return (
+        f"FPIR {wanted:g} with a gallery of {size:,} is more than {identities:,} validation "
+        f"identities can support: it takes about {needed:,} of them, or {at_least}"
+    )
