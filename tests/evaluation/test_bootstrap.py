@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from arcset.errors import InputError, OptionError
-from arcset.evaluation.bootstrap import Difference, draw_key, identity_weights, paired
+from arcset.evaluation import verification
+from arcset.evaluation.bootstrap import FEWEST, Difference, draw_key, identity_weights, paired
 from arcset.evaluation.results import Interval, Replicates, Result
 
 
@@ -23,7 +24,7 @@ class Score(Result):
         return self.shown("error")
 
 
-def score(error, rate, *, key="k", draws=1000, noise=0.01, seed=0):
+def score(error, rate, *, key="k", draws=1000, noise=0.01, seed=0, identities=50):
     common = np.random.default_rng(99).normal(size=draws)  # what makes a draw hard for everybody
     own = np.random.default_rng(seed).normal(size=draws) * noise
     values = {
@@ -31,7 +32,7 @@ def score(error, rate, *, key="k", draws=1000, noise=0.01, seed=0):
         "rate[0.001]": rate + 0.1 * common + own,
         "turn": 0 * common,
     }
-    return Score(error=error, rate={1e-3: rate}, replicates=Replicates(values, 50, key))
+    return Score(error=error, rate={1e-3: rate}, replicates=Replicates(values, identities, key))
 
 
 def test_weights_are_draws_with_replacement():
@@ -132,6 +133,47 @@ def test_more_comparisons_make_wider_intervals():
     one, two = score(0.5, 0.5), score(0.5, 0.52, seed=1)
     wide, narrow = (paired(two, one, "rate[0.001]", comparisons=n).interval for n in (10, 1))
     assert wide.low < narrow.low < narrow.high < wide.high
+
+
+@pytest.mark.parametrize("runs", [1, 3])
+def test_few_identities_show_nothing(runs):
+    """However large the gain, and however many runs have it."""
+    for identities, shown in ((1, False), (2, False), (FEWEST - 1, False), (FEWEST, True)):
+        worse = [score(0.5, 0.2, identities=identities)] * runs
+        better = [score(0.5, 0.9, seed=1, identities=identities)] * runs
+        found = paired(better, worse, "rate[0.001]")
+        assert found.gain == pytest.approx(0.7)
+        assert (found.shown, not found.why) == (shown, shown)
+        if not shown:
+            assert np.isnan(found.interval).all()
+            told = f"{identities} {'identity is' if identities == 1 else 'identities are'} too few"
+            assert found.sentence() == f"no difference shown: 70.0 points, and {told} to tell"
+            assert found.json()["why"] == f"{told} to tell"
+
+
+def test_draws_that_all_show_the_same_say_little():
+    for identities, shown in ((FEWEST, False), (19, False), (20, True)):
+        worse, better = (score(0.5, rate, noise=0, identities=identities) for rate in (0.5, 0.6))
+        assert paired(better, worse, "rate[0.001]").shown == shown
+        none = paired(worse, worse, "rate[0.001]")
+        assert (none.why, none.interval) == ("", Interval(0.0, 0.0))
+
+
+def test_draws_without_a_value_say_nothing():
+    worse, better = score(0.5, 0.2), score(0.5, 0.9, seed=1)
+    for undefined, shown in ((50, True), (51, False)):
+        better.replicates.values["rate[0.001]"][:undefined] = np.nan
+        assert paired(better, worse, "rate[0.001]").shown == shown
+
+
+def test_two_real_identities_show_nothing():
+    """Both draws that have pairs of two identities are the same: an interval without width."""
+    labels = np.repeat([0, 1], 6)
+    good = np.eye(2)[labels] + np.random.default_rng(0).normal(size=(12, 2)) / 50
+    poor = np.random.default_rng(1).normal(size=(12, 2))
+    first, second = (verification(rows, labels, intervals=True) for rows in (good, poor))
+    assert first.auc == 1 > second.auc
+    assert "better" not in paired(first, second, "auc").sentence()
 
 
 def test_paired_refuses_what_does_not_go_together():

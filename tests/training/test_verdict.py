@@ -7,12 +7,12 @@ from arcset import evaluation as ev
 from arcset.training.verdict import JUDGED, verdicts
 
 
-def judged(noise, seed):
+def judged(noise, seed, identities=40):
     rng = np.random.default_rng(0)
-    labels = np.repeat(np.arange(40), 5)
-    means = rng.normal(size=(40, 12))
+    labels = np.repeat(np.arange(identities), 5)
+    means = rng.normal(size=(identities, 12))
     own = np.random.default_rng(seed)
-    return ev.assess(means[labels] + noise * own.normal(size=(200, 12)), labels, draws=200)
+    return ev.assess(means[labels] + noise * own.normal(size=(len(labels), 12)), labels, draws=200)
 
 
 @pytest.fixture(scope="module")
@@ -36,6 +36,16 @@ def test_every_measure_has_a_verdict(unseen):
     other = {"good": "same", "same": "good"}[auc.best]
     assert auc.means[auc.best] >= auc.means[other]
     assert auc.json()["sentence"] == auc.sentence()
+
+
+def test_of_few_classes_nothing_is_said_to_be_better():
+    few = {"good": [judged(0.1, 1, identities=3)], "poor": [judged(9, 2, identities=3)]}
+    found = verdicts(few)
+    assert found[0].means["good"] > found[0].means["poor"]
+    for verdict in found:
+        assert "is better than" not in verdict.sentence()
+        assert verdict.sentence().endswith("is shown (3 identities are too few to tell).")
+        assert verdict.json()["differences"].popitem()[1]["shown"] is False
 
 
 def test_error_rates_are_best_when_low(unseen):

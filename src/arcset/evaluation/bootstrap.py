@@ -20,10 +20,15 @@ from scipy.special import ndtri, stdtrit
 from arcset.errors import InputError, OptionError
 from arcset.evaluation.results import LEVEL, Interval, Result, central
 
-__all__ = ["DRAWS", "SEED", "Difference", "draw_key", "identity_weights", "paired"]
+__all__ = ["DRAWS", "FEWEST", "SEED", "Difference", "draw_key", "identity_weights", "paired"]
 
 DRAWS = 1000
 SEED = 0
+#: Identities below which no difference is shown: the ends of an interval would be single draws.
+FEWEST = 5
+_FEWEST_ALIKE = 20  # where all draws show the same, which from fewer identities is chance
+_UNDEFINED = 0.05  # share of draws without a value, beyond which the others tell too little
+_NO_WIDTH = 1e-9  # of differences: beyond rounding
 
 
 def identity_weights(
@@ -52,18 +57,20 @@ class Difference:
     """How much better the first of two models is in a measure, over the same draws.
 
     gain: positive where the first is better, whichever way the measure runs.
-    interval: 95 % of the draws of it.
+    interval: 95 % of the draws of it; NaN where they cannot tell.
     degrees: whether the measure is an angle; otherwise it is a share.
+    why: why the draws cannot tell how far the gain varies, in a few words; empty where they can.
     """
 
     name: str
     gain: float
     interval: Interval
     degrees: bool = False
+    why: str = ""
 
     @property
     def shown(self) -> bool:
-        """Whether the interval leaves out 0."""
+        """Whether the interval leaves out 0; never where there is none."""
         return bool(self.interval.low > 0 or self.interval.high < 0)
 
     def sentence(self) -> str:
@@ -73,13 +80,19 @@ class Difference:
         'better by 1.2 points [0.4, 2.0]'
         >>> Difference("eer", 0.003, Interval(-0.002, 0.008)).sentence()
         'no difference shown: 0.3 points [-0.2, 0.8]'
+        >>> nothing = Interval(np.nan, np.nan)
+        >>> Difference("eer", 0.03, nothing, why="2 identities are too few to tell").sentence()
+        'no difference shown: 3.0 points, and 2 identities are too few to tell'
         """
         factor, unit = (1, "°") if self.degrees else (100, " points")
         sign = -1 if self.shown and self.gain < 0 else 1
         low, high = sorted(sign * factor * bound for bound in self.interval)
-        amount = f"{sign * factor * self.gain:.1f}{unit} [{low:.1f}, {high:.1f}]"
+        amount = f"{sign * factor * self.gain:.1f}{unit}"
         if np.isnan(self.gain):
             return "not defined here"
+        if self.why:
+            return f"no difference shown: {amount}, and {self.why}"
+        amount += f" [{low:.1f}, {high:.1f}]"
         if not self.shown:
             return f"no difference shown: {amount}"
         return f"{'worse' if sign < 0 else 'better'} by {amount}"
@@ -91,6 +104,7 @@ class Difference:
             "gain": self.gain,
             "interval": list(self.interval),
             "shown": self.shown,
+            "why": self.why,
             "sentence": self.sentence(),
         }
 
@@ -109,7 +123,8 @@ def paired(
     Each is one result, or several of runs that differ in their seed only, equally many on both
     sides: then the mean over runs is compared, and the interval covers the luck of training as
     well, by Student's t, as far as so few runs can tell. With one run each it is about these two
-    runs and no others.
+    runs and no others. From fewer than 5 identities nothing is shown, nor from fewer than 20 where
+    all draws show the same: `why` says so, and there is no interval.
 
     comparisons: how many the reader will choose from; the interval is as wide as keeps the chance
         of any false difference among them at 5 % (Bonferroni's correction).
@@ -131,12 +146,27 @@ def paired(
     both = list(zip(ours, theirs, strict=True))
     drawn = sign * np.mean([_gains(one, two, full) for one, two in both], axis=0)  # (B,)
     gains = sign * np.array([one.measures()[full] - two.measures()[full] for one, two in both])
+    degrees = base in ours[0].in_degrees
+    if why := _untold(drawn, ours[0]):
+        nothing = Interval(np.nan, np.nan)
+        return Difference(full, float(gains.mean()), nothing, degrees, why)
     level = 1 - (1 - LEVEL) / comparisons
     if len(both) > 1:
         error, freedom = luck or (gains.std(ddof=1) / len(both) ** 0.5, len(both) - 1)
         wider = stdtrit(freedom, (1 + level) / 2) / ndtri((1 + level) / 2)
         drawn = drawn + np.random.default_rng(SEED).normal(size=len(drawn)) * error * wider
-    return Difference(full, float(gains.mean()), central(drawn, level), base in ours[0].in_degrees)
+    return Difference(full, float(gains.mean()), central(drawn, level), degrees)
+
+
+def _untold(drawn: npt.NDArray[np.float64], result: Result) -> str:
+    """Why draws (B,) of a difference cannot tell how far it varies; empty where they can."""
+    identities = result.replicates.identities if result.replicates is not None else 0
+    defined = drawn[~np.isnan(drawn)]
+    said = f"{identities} {'identity is' if identities == 1 else 'identities are'} too few to tell"
+    if identities < FEWEST or len(defined) < (1 - _UNDEFINED) * len(drawn):
+        return said
+    alike = np.ptp(defined) < _NO_WIDTH and abs(defined[0]) > _NO_WIDTH
+    return said if alike and identities < _FEWEST_ALIKE else ""
 
 
 def _gains(first: Result, second: Result, full: str) -> npt.NDArray[np.float64]:

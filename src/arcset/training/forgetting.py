@@ -37,8 +37,6 @@ GROUPS = {
 #: What is measured, with the name that people read.
 MEASURES = {"recall_at[1]": "recall@1", f"tar_at_far[{FAR:g}]": f"TAR at FAR {FAR:g}"}
 _MOST = 4_000  # images of a group: beyond, whole identities are left out, evenly
-_UNDEFINED = 0.05  # share of draws without a value, beyond which the others tell too little
-_ROUGH = "too few identities to tell whether it changed"
 _BATCH = 1024  # images that are in memory at a time
 
 
@@ -247,8 +245,7 @@ def _measured(
             rows.append(Kept(group, name, theirs, ours, why="too few pairs for this rate"))
             continue
         change = paired(second, first, measure) if intervals else None
-        why = "" if change is None or _drawn(first, measure) else _ROUGH
-        rows.append(Kept(group, name, theirs, ours, None if why else change, why))
+        rows.append(Kept(group, name, theirs, ours, change))
     return rows
 
 
@@ -258,13 +255,6 @@ def _result(
     if measure.startswith("recall"):
         return retrieval(embeddings, labels, ks=(1,), intervals=intervals)
     return verification(embeddings, labels, (FAR,), intervals=intervals)
-
-
-def _drawn(result: Result, measure: str) -> bool:
-    """Whether nearly all draws of identities have a value, so that they tell how far it varies."""
-    if result.replicates is None:
-        return False
-    return bool(np.isnan(result.replicates.values[measure]).mean() <= _UNDEFINED)
 
 
 def _note(run: Run, old: Run) -> str:

@@ -17,7 +17,7 @@ from arcset.numerics import finite
 from arcset.runs import RunConfig
 from arcset.training.measure import MEASURES
 from arcset.training.validation import VALIDATED
-from arcset.training.verdict import JUDGED, verdicts
+from arcset.training.verdict import JUDGED, untold, verdicts
 
 __all__ = ["FIGURES", "SHOWN", "TITLES", "Point", "Sweep"]
 
@@ -203,9 +203,9 @@ class Sweep:
             for name, difference in self.differences.items()
             if difference.shown
         ]
-        alike = [name for name, found in self.differences.items() if not found.shown]
+        alike = {name: found for name, found in self.differences.items() if not found.shown}
         if alike:
-            shown.append(f"no difference to {', '.join(alike)} is shown")
+            shown.append(f"no difference to {', '.join(alike)} is shown{untold(alike.values())}")
         if not shown:
             return ""
         identities = self.unseen[self.order[0].name][0].identities

@@ -1,7 +1,7 @@
 """Which differences between losses are real, on classes that none of them has seen."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,7 +9,7 @@ import numpy as np
 
 from arcset.evaluation import Assessment, Difference, Result, paired
 
-__all__ = ["JUDGED", "Verdict", "verdicts"]
+__all__ = ["JUDGED", "Verdict", "untold", "verdicts"]
 
 #: What losses are compared in: part of the assessment, measure, and its name for people.
 JUDGED = (
@@ -45,12 +45,13 @@ class Verdict:
             for label, difference in self.differences.items()
             if difference.shown
         ]
-        open_ = [label for label, difference in self.differences.items() if not difference.shown]
+        others = {label: found for label, found in self.differences.items() if not found.shown}
+        open_ = f"no difference to {', '.join(others)} is shown{untold(others.values())}."
         mean = f"{self.best} has the best mean, {self.means[self.best]:.3f}"
         if not shown:
-            return f"{mean}, but no difference to {', '.join(open_)} is shown."
+            return f"{mean}, but {open_}"
         text = f"{mean}, and is better than {', '.join(shown)}"
-        return text + (f"; no difference to {', '.join(open_)} is shown." if open_ else ".")
+        return text + (f"; {open_}" if others else ".")
 
     def between(
         self, unseen: Mapping[str, Sequence[Assessment]], first: str, second: str
@@ -110,6 +111,12 @@ def verdicts(unseen: Mapping[str, Sequence[Assessment]]) -> list[Verdict]:
         }
         found.append(Verdict(f"{part}.{measure}", title, means, best, differences))
     return found
+
+
+def untold(differences: Iterable[Difference]) -> str:
+    """Why some differences could not be told, in brackets, to stand behind what says so."""
+    reasons = sorted({found.why for found in differences if found.why})
+    return f" ({'; '.join(reasons)})" if reasons else ""
 
 
 def _luck(results: Sequence[Sequence[Result]], measure: str) -> tuple[float, int] | None:

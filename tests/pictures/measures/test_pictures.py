@@ -260,6 +260,7 @@ def test_differences_are_coloured_only_where_they_are_shown(drawn: Draw) -> None
         Difference("auc", -0.02, Interval(-0.03, -0.01)),
         Difference("rank[1]", 0.01, Interval(-0.01, 0.03)),
         Difference("tar_at_far[1e-05]", math.nan, Interval(math.nan, math.nan)),
+        Difference("recall_at[1]", 0.04, Interval(math.nan, math.nan), why="2 are too few"),
         Difference("intra", 3.0, Interval(2.0, 4.0), degrees=True),
     ]
     figure = difference_picture({"new against old": rows})
@@ -271,12 +272,14 @@ def test_differences_are_coloured_only_where_they_are_shown(drawn: Draw) -> None
         if len(line.get_xdata()) == 1
     }
     assert len({colours[2.0], colours[-2.0], colours[1.0]}) == 3
-    assert sorted(colours) == [-2.0, 1.0, 2.0]
+    assert colours[4.0] == colours[1.0]
+    assert sorted(colours) == [-2.0, 1.0, 2.0, 4.0]
     assert marks(angles) == [(3.0, 0.0)]
     shown = texts(figure)
     assert "not defined here" in shown
     assert "TAR at FAR 0.001 %" in shown
     assert "+2.0 [+1.0, +3.0]" in shown
+    assert "+4.0 (too few to tell)" in shown
 
 
 def test_differences_of_real_results(measured: dict[str, Measured], drawn: Draw) -> None:

@@ -24,8 +24,8 @@ def difference_picture(differences: Mapping[str, Sequence[Difference]]) -> Figur
     """A forest plot: gains with their 95 % intervals about the line of no difference.
 
     differences: by comparison, such as "arcface against softmax"; a gain is positive where the
-        first is better. Those whose interval leaves out 0 are coloured. Angles, which are in
-        degrees, have an axis of their own.
+        first is better. Those whose interval leaves out 0 are coloured; where identities are too
+        few for one, there is none. Angles, which are in degrees, have an axis of their own.
     """
     panels = []
     for label, found in differences.items():
@@ -83,11 +83,8 @@ def _panel(
     axes.axvline(0, color=GREY, lw=1)
     for place, item in enumerate(rows):
         colour = GREY if not item.shown else BETTER if item.gain > 0 else WORSE
-        defined = all(math.isfinite(value) for value in (item.gain, *item.interval))
         text = "not defined here"
-        if defined:
-            low, high = (factor * end for end in item.interval)
-            axes.hlines(place, low, high, color=colour, lw=2.2 if item.shown else 1.4, zorder=3)
+        if math.isfinite(item.gain):
             axes.plot(
                 factor * item.gain,
                 place,
@@ -99,6 +96,10 @@ def _panel(
                 zorder=4,
                 clip_on=False,
             )
+            text = f"{_signed(factor * item.gain)} (too few to tell)"
+        if all(math.isfinite(value) for value in (item.gain, *item.interval)):
+            low, high = (factor * end for end in item.interval)
+            axes.hlines(place, low, high, color=colour, lw=2.2 if item.shown else 1.4, zorder=3)
             text = f"{_signed(factor * item.gain)} [{_signed(low)}, {_signed(high)}]"
         axes.text(
             1.03,
