@@ -155,11 +155,16 @@ class Thresholds:
             content = json.loads(Path(path).read_text(encoding="utf-8"))
         except (OSError, ValueError) as error:
             raise RunError(f"{path} is missing or damaged: {error}") from None
+        return cls.from_json(content, str(path))
+
+    @classmethod
+    def from_json(cls, content: Any, source: str = "the content") -> "Thresholds":
+        """What `json` gave; raises `RunError` that begins with `source` for anything else."""
         if not isinstance(content, dict) or content.get("kind") != KIND:
-            raise RunError(f"{path} does not hold thresholds, expected a file made by arcset")
+            raise RunError(f"{source} does not hold thresholds, expected a file made by arcset")
         if content.get("version") != VERSION:
             raise RunError(
-                f"{path} is of version {content.get('version')!r}, expected version {VERSION}"
+                f"{source} is of version {content.get('version')!r}, expected version {VERSION}"
             )
         try:
             found = cls(
@@ -172,9 +177,9 @@ class Thresholds:
             )
             found.check()
         except KeyError as error:
-            raise RunError(f"{path} is damaged: it lacks {error}") from None
+            raise RunError(f"{source} is damaged: it lacks {error}") from None
         except (InputError, TypeError, ValueError, AttributeError, OverflowError) as error:
-            raise RunError(f"{path} is damaged: {error}") from None
+            raise RunError(f"{source} is damaged: {error}") from None
         return found
 
     def check(self) -> None:
