@@ -7,10 +7,14 @@ from typing import Any
 
 from arcset.errors import InputError
 from arcset.evaluation.calibration import Thresholds
+from arcset.evaluation.calibration.prediction import check_count
 from arcset.numerics import finite
 from arcset.recognition.working_point import WorkingPoint
 
-__all__ = ["Candidate", "Match", "answer"]
+__all__ = ["RIVALS", "Candidate", "Match", "answer", "chances"]
+
+#: How many subjects of highest score a probability is weighed against, listed or not.
+RIVALS = 10
 
 
 @dataclass(frozen=True)
@@ -20,7 +24,8 @@ class Candidate:
     Fields:
         subject: its name.
         cosine: its score, under the gallery's scoring.
-        probability: the chance that the probe shows this subject; None without a calibration.
+        probability: the chance that the probe shows this subject, see `chances`; None without a
+            calibration.
     """
 
     subject: str
@@ -83,17 +88,20 @@ def answer(
     point: WorkingPoint,
     thresholds: Thresholds | None,
     subjects: int,
+    candidates: int = 5,
 ) -> Match:
     """The answer for one probe.
 
     Parameters:
-        names, cosines: the subjects of highest score and their scores, falling; at least the first
-            where there is any subject at all.
+        names, cosines: the subjects of highest score and their scores, falling: `RIVALS` of them,
+            or `candidates` if that is more, or all that there are.
         point: the threshold.
         thresholds: from a cosine to a probability; None for none.
         subjects: how many the gallery holds.
+        candidates: how many to list.
 
-    Raises `InputError` where names and cosines are not equally many.
+    Raises `InputError` where names and cosines are not equally many, and `OptionError` where no
+    candidate is wanted.
 
         >>> point = WorkingPoint.by_hand(0.5)
         >>> print(answer(["anna", "ben"], [0.8, 0.2], point=point, thresholds=None, subjects=2))
@@ -103,30 +111,52 @@ def answer(
     """
     if len(names) != len(cosines):
         raise InputError(f"{len(names)} names and {len(cosines)} cosines, expected equally many")
+    candidates = check_count("candidates", candidates)
     values = [float(cosine) for cosine in cosines]
-    chances = _chances(values, thresholds, subjects)
-    candidates = tuple(
+    sure: Sequence[float | None] = [None] * len(values)
+    if thresholds is not None:
+        sure = chances(values, thresholds, subjects)
+    listed = tuple(
         Candidate(name, cosine, chance)
-        for name, cosine, chance in zip(names, values, chances, strict=True)
-    )
-    best = candidates[0] if candidates else None
+        for name, cosine, chance in zip(names, values, sure, strict=True)
+    )[:candidates]
+    best = listed[0] if listed else None
     known = best is not None and best.cosine >= point.threshold
     return Match(
         subject=best.subject if best is not None and known else None,
         cosine=best.cosine if best is not None else math.nan,
         probability=best.probability if best is not None else None,
         threshold=point.threshold,
-        candidates=candidates,
+        candidates=listed,
         fpir=point.fpir,
     )
 
 
-def _chances(
-    cosines: list[float], thresholds: Thresholds | None, subjects: int
-) -> list[float | None]:
-    if thresholds is None:
-        return [None] * len(cosines)
-    return [thresholds.probability(cosine) for cosine in cosines]
+def chances(cosines: Sequence[float], thresholds: Thresholds, subjects: int) -> list[float]:
+    """For each subject of highest score, the probability that the probe shows it.
+
+    A calibration tells how many times as often a cosine is met between two samples of one identity
+    as between those of two: its likelihood ratio, LR. That is for a pair looked at alone. The best
+    of N subjects has the highest of N cosines, however unknown the probe, so N has to be weighed:
+    if half of the probes show somebody enrolled, each of the N subjects equally often, then
+
+        p_i = (LR_i / N) / (1 + Σ_j LR_j / N).
+
+    Parameters:
+        cosines: falling; those of further subjects are taken to be as the last, at most as a
+            stranger's on average (LR = 1).
+        subjects: N.
+
+    The sum of all is the probability that the probe shows anybody enrolled.
+    """
+    if not cosines:
+        return []
+    prior = thresholds.calibration.prior
+    odds = [thresholds.probability(cosine) for cosine in cosines]
+    ratios = [chance / (1 - chance) * (1 - prior) / prior for chance in odds]
+    others = max(0, subjects - len(ratios)) * min(1.0, ratios[-1])
+    total = subjects + sum(ratios) + others
+    return [ratio / total for ratio in ratios]
 
 
 def _chance(probability: float | None) -> str:
