@@ -117,10 +117,25 @@ def test_own_data_gets_what_suits_it(tmp_path) -> None:
     assert recipe.hold_out == suited["hold_out"]  # the recipe's is for its own data
     file = tmp_path / "some.toml"
     file.write_text("dim = 5\n")
-    plain = chosen_config(given, file=file, dataset=data)
-    assert (plain.network, plain.dim, plain.hold_out) == ("simple", 5, None)
+    changed = chosen_config(given, file=file, dataset=data)
+    assert changed == config.replace(dim=5)
+    recipe = chosen_config(given, file=file, recipe="orl", dataset=data)
+    assert (recipe.network, recipe.dim, recipe.hold_out) == ("mobilefacenet", 5, config.hold_out)
+    file.write_text('network = "simple"\nclasses = "c00,c01"\n')
+    named = chosen_config(given, file=file, dataset=data)
+    assert (named.network, named.classes, named.hold_out) == ("simple", "c00,c01", None)
+    assert named.augment == config.augment
     vector = load_dataset(vectors(tmp_path / "v.npz"))
     assert chosen_config({"data": "x"}, dataset=vector).network == "mlp"
+
+
+def test_a_run_s_file_says_everything(tmp_path) -> None:
+    """What it lacks was not asked for then, either."""
+    place = images(tmp_path / "a.npz", classes=24, each=3)
+    config = RunConfig(data=str(place), network="mlp", class_names=("a", "b"))
+    config.save(tmp_path / "some.toml")
+    again = chosen_config({}, file=tmp_path / "some.toml", dataset=load_dataset(place))
+    assert again == config
 
 
 @pytest.mark.parametrize(
@@ -217,10 +232,20 @@ def test_from_the_outside(arcset_command, tmp_path) -> None:
     assert "no identity is held out" in done.err
     config = Run.open(tmp_path / "b").config
     assert (config.hold_out, config.augment, len(config.class_names)) == (None, (), 24)
-    again = arcset_command("train", "--config", "a/config.toml", "--out", "c", "--no-report")
-    assert again.code == 0
-    first, second = (Run.open(tmp_path / name).config.class_names for name in "ac")
-    assert first == second
+    for name, other in ("ac", "be"):
+        again = arcset_command(
+            "train", "--config", f"{name}/config.toml", "--out", other, "--no-report"
+        )
+        assert again.code == 0
+        first, second = (Run.open(tmp_path / run).config for run in (name, other))
+        assert first.class_names == second.class_names
+        assert (first.network, first.augment) == (second.network, second.augment)
+    (tmp_path / "own.toml").write_text(f'data = "{place}"\nepochs = 1\ndim = 6\n')
+    done = arcset_command("train", "--config", "own.toml", "--out", "f", "--no-report")
+    assert done.code == 0
+    config = Run.open(tmp_path / "f").config
+    assert (config.network, config.dim, config.epochs) == ("glyph", 6, 1)
+    assert config.hold_out == {"validation": 0.1, "test": 0.1}
     wrong = arcset_command(*words, "--out", "d", "--hold-out", "half")
     assert wrong.code == 2
     assert "hold_out is written 0.1,0.1" in wrong.err

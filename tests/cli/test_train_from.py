@@ -74,6 +74,49 @@ def test_it_grows_tells_and_goes_on_without_the_old(arcset_command, old, tmp_pat
     assert judged.code == 0, judged.err
 
 
+def test_the_same_command_goes_on_without_the_old(arcset_command, old, tmp_path) -> None:
+    shutil.copytree(old.path, tmp_path / "old")
+    words = ["train", old.path.parent / "more.npz", "--from", "old", "--out", "new", "--continue"]
+    words += ["--device", "cpu", "--no-report", "--set", "snapshot=0"]
+    done = arcset_command(*words)
+    assert done.code == 0, done.err
+    before = Run.open("new").config
+    (tmp_path / "old").rename(tmp_path / "moved")
+    again = arcset_command(*words)
+    assert again.code == 0, again.err
+    longer = arcset_command(*words, "--epochs", "2")
+    assert longer.code == 0, longer.err
+    assert "old is no longer there: what was forgotten is not measured" in longer.err
+    run = Run.open("new")
+    assert run.config == before.replace(epochs=2)
+    assert len(run.metrics()) == 2
+    other = arcset_command(*words, "--loss", "cosface")
+    assert other.code == 2
+    assert "holds a run with loss arcface, and cosface is asked for" in other.err
+    shutil.rmtree(run.path / "checkpoint")
+    none = arcset_command(*words)
+    assert none.code == 2
+    assert "old holds no run" in none.err
+
+
+def test_losses_are_compared_from_a_run_on(arcset_command, old, tmp_path) -> None:
+    words = ["compare", old.path.parent / "more.npz", "--from", old.path, "--losses"]
+    words += ["normface,arcface", "--device", "cpu", "--no-report", "--set", "snapshot=0"]
+    done = arcset_command(*words, "--out", "both", "--json", "--seeds", "1")
+    assert done.code == 0, done.err
+    assert "20 identities go on, " in done.err
+    for name in ("normface", "arcface"):
+        run = Run.open(f"both/{name}-0")
+        assert (run.config.start, run.config.dim) == (str(old.path.resolve()), 4)
+        split, earlier = Split.load(run.split_file), Split.load(old.split_file)
+        assert set(old.config.class_names) <= set(split.train)
+        assert set(earlier.test) <= set(split.test)
+    wrong = arcset_command(*words, "--out", "no", "--classes", "c00,c01")
+    assert wrong.code == 2
+    assert "held out were in the training of" in wrong.err
+    assert not (tmp_path / "no").exists()
+
+
 @pytest.mark.long
 def test_the_report_has_a_section_of_it(arcset_command, old) -> None:
     more = old.path.parent / "more.npz"

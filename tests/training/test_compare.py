@@ -6,10 +6,11 @@ import torch
 from sklearn.metrics import roc_auc_score
 
 from arcset import OptionError, evaluation
-from arcset.data import load_dataset, select, to_tensors
+from arcset.data import Split, load_dataset, select, selection_for, to_tensors
 from arcset.models import embed
 from arcset.runs import Run, RunConfig
-from arcset.training import Comparison, LossSpec, compare, load_model, measure
+from arcset.training import Comparison, LossSpec, compare, load_model, measure, train
+from support.small_data import images
 
 CONFIG = RunConfig(
     data="mnist-sample",
@@ -110,6 +111,28 @@ def test_wrong_use_is_found_before_the_first_run(tmp_path):
     with pytest.raises(OptionError, match="SphereFace: margin"):
         compare(wrong, CONFIG, 1, tmp_path / "out")
     assert not (tmp_path / "out").exists()
+
+
+def test_runs_that_begin_from_another_keep_to_whom_it_held_out(tmp_path):
+    data = str(images(tmp_path / "a.npz", classes=12, each=6))
+    small = {"dim": 4, "network": "glyph", "epochs": 1, "batch": 16, "snapshot": 0}
+    first = RunConfig(data=data, hold_out={"test": 0.34}, **small)
+    old = train(first, tmp_path / "old", device="cpu")
+    config = first.replace(start=str(old.path), hold_out={"test": 0.5})
+    specs = [LossSpec.parse("normface"), LossSpec.parse("arcface")]
+    drawn = set(selection_for(config).unseen.class_names)
+    assert drawn & set(old.config.class_names)  # the share alone would hold out whom it knew
+    found = compare(specs, config, 1, tmp_path / "out", device="cpu")
+    for entry in found.runs:
+        split = Split.load(Run.open(entry["run"]).split_file)
+        assert not set(split.test) & set(old.config.class_names)
+        assert set(split.test) == set(Split.load(old.split_file).test)
+    wrong = config.replace(hold_out=None, classes=",".join(old.config.class_names[:2]))
+    with pytest.raises(OptionError, match="identities held out were in the training of"):
+        compare(specs, wrong, 1, tmp_path / "no", device="cpu")
+    with pytest.raises(OptionError, match="has dim 4, which a run that begins from it keeps"):
+        compare(specs, config.replace(dim=8), 1, tmp_path / "no", device="cpu")
+    assert not (tmp_path / "no").exists()
 
 
 def test_infinite_measures_become_null():

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from arcset import OptionError, RunError
-from arcset.data import selection_of
+from arcset.data import selection_for, selection_of
 from arcset.losses import build_loss
 from arcset.models import embed, load_model
 from arcset.runs import Run, RunConfig
@@ -139,6 +139,39 @@ def test_a_cut_run_comes_out_the_same_and_no_longer_needs_the_old(old, tmp_path)
     assert load_model(Run.open(later.path))[0] is not None
     with pytest.raises(RunError, match="there is no run to begin from"):
         train(config, tmp_path / "late", device="cpu")
+
+
+@pytest.mark.parametrize("how", ["again", "restarted"])
+def test_a_run_with_a_checkpoint_goes_on_where_the_old_was_moved(
+    old, tmp_path, monkeypatch, how: str
+) -> None:
+    """By the same call: whom it holds out is drawn with what the old run knew, and written down."""
+    earlier = tmp_path / "earlier"
+    shutil.copytree(old.path, earlier)
+    settings = {"start": str(earlier), "hold_out": {"test": 0.2}, "checkpoint_steps": 3}
+    config = growing(old, **settings)
+    for cut in (2, 5):  # before the first checkpoint, and after it
+        with pytest.raises(KeyboardInterrupt):
+            train(config, tmp_path / f"cut{cut}", device="cpu", watcher=Remembers(cut))
+    earlier.rename(tmp_path / "moved")
+    again = how == "again"
+    if how == "restarted":
+        monkeypatch.setenv("TORCHELASTIC_RESTART_COUNT", "1")
+    run = train(config, tmp_path / "cut5", device="cpu", again=again)
+    assert set(old.config.class_names) <= set(run.config.class_names)
+    assert len(run.metrics()) == 2
+    with pytest.raises(RunError, match="there is no run to begin from"):
+        train(config, tmp_path / "cut2", device="cpu", again=again)
+    other = config.replace(start=str(tmp_path / "moved"))
+    with pytest.raises(RunError, match=r"holds a run with start .*earlier, and .*moved is asked"):
+        train(other, tmp_path / "cut5", device="cpu", again=again)
+
+
+def test_whom_the_old_run_knew_judges_nobody_by_a_selection_either(old, tmp_path) -> None:
+    config = growing(old, classes="c00,c01,c09")
+    with pytest.raises(OptionError, match="6 of the identities held out were in the training of"):
+        train(config, tmp_path / "new", device="cpu", selection=selection_for(config))
+    assert not (tmp_path / "new").exists()
 
 
 def test_a_checkpoint_from_before_there_were_such_settings(old, tmp_path) -> None:

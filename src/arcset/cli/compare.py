@@ -5,12 +5,13 @@ import sys
 from datetime import datetime
 from json import dumps
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from arcset import training
 from arcset.cli import options as o
+from arcset.cli.kept import tell_start
 from arcset.cli.settings import absolute, chosen_config, given_options, is_own
 from arcset.cli.show import (
     ProgressBars,
@@ -21,12 +22,15 @@ from arcset.cli.show import (
     say,
     working,
 )
+from arcset.data import selection_for
 from arcset.data.of_run import dataset_of
 from arcset.evaluation.assessment import FEW
 from arcset.files import write_text
 from arcset.pictures import RunView, Story
+from arcset.runs import Run
 from arcset.training import LossSpec
 from arcset.training.measure import MEASURES
+from arcset.training.start import earlier_of
 
 __all__ = ["compare"]
 
@@ -61,6 +65,14 @@ def compare(
     optimizer: o.Optimizer = "sgd",
     learning_rate: o.LearningRate = 0.1,
     schedule: o.Schedule = "one-cycle",
+    start: Annotated[
+        Path | None,
+        typer.Option(
+            "--from",
+            metavar="RUN",
+            help="Begin every run with this one's weights and settings, as arcset train does.",
+        ),
+    ] = None,
     settings: Annotated[
         list[str] | None,
         typer.Option("--set", metavar="KEY=VALUE", help="Any other setting of the runs."),
@@ -79,14 +91,19 @@ def compare(
     """
     specs = [LossSpec.parse(text) for text in losses.split(",")]
     given = given_options(context)
+    options: dict[str, Any] = {"recipe": recipe, "settings": settings, "quiet": True}
+    if start is not None:
+        options["start"] = Run.open(start)
     dataset = None
     if is_own(data):
         given["data"] = absolute(data)
-        dataset = dataset_of(chosen_config(given, recipe=recipe, settings=settings, quiet=True))
+        dataset = dataset_of(chosen_config(given, **options))
     # The losses are named apart: what a recipe tuned for its own does not carry over to others.
-    config = chosen_config(
-        {**given, "loss": "normface"}, recipe=recipe, settings=settings, dataset=dataset, quiet=True
-    ).replace(scale=scale, margin=margin)
+    config = chosen_config({**given, "loss": "normface"}, **options, dataset=dataset)
+    config = config.replace(scale=scale, margin=margin)
+    if (earlier := earlier_of(config)) is not None:
+        dataset = dataset or dataset_of(config)
+        tell_start(earlier, selection_for(config, dataset=dataset, earlier=earlier))
     for spec in specs:
         for option in spec.applied(config)[1]:
             say(f"note: {spec.label} has no {option}: --{option} is ignored")

@@ -19,6 +19,7 @@ __all__ = [
     "chosen_config",
     "given_options",
     "is_own",
+    "named_data",
     "parse_setting",
     "resumed_settings",
     "was_given",
@@ -56,6 +57,13 @@ def is_own(data: str) -> bool:
 def absolute(data: str) -> str:
     """Own data by its whole path, so that the run finds it from anywhere; names as they are."""
     return str(Path(data).resolve()) if is_own(data) else data
+
+
+def named_data(given: dict[str, Any], file: Path | None) -> str:
+    """The data that the command line names, or else the file; empty where neither does."""
+    if given.get("data") or file is None:
+        return str(given.get("data") or "")
+    return str(read_settings(file).get("data", ""))
 
 
 def was_given(context: typer.Context, name: str) -> bool:
@@ -107,14 +115,17 @@ def chosen_config(
     settings: list[str] | None = None,
     dataset: Dataset | None = None,
     start: Run | None = None,
+    begun: Run | None = None,
     quiet: bool = False,
 ) -> RunConfig:
     """The run's configuration.
 
     given: options of the command line. settings: --set, which takes settings of the run and options
-    of the loss. dataset: own data, whose shape and size say what suits it where no recipe and no
-    file does. start: the run to begin from, whose settings stand where nothing else says otherwise.
-    quiet: say nothing of options that the loss does not have.
+    of the loss. dataset: own data, whose shape and size say what suits it where no recipe does, and
+    no file says otherwise; a trained run's file says everything. start: the run to begin from,
+    whose settings stand where nothing else says otherwise. begun: instead of it, the run that has
+    begun from there and goes on, whose settings then stand. quiet: say nothing of options that the
+    loss does not have.
     """
     forced, options = _from_set(settings or [])
     given = {**given, **forced}
@@ -123,9 +134,11 @@ def chosen_config(
     saved = _from_file(file, given) if file is not None else {}
     data = given.get("data") or saved.get("data", "")
     values: dict[str, Any] = {} if start is None else _from_start(start, data)
+    if begun is not None:
+        values = begun.config.model_dump(exclude_none=True, exclude={"shape", "class_names"})
     if recipe is not None:
         values = {**values, **recipe_settings(recipe, data)}
-    if dataset is not None and file is None and start is None:
+    if dataset is not None and not {"start", "class_names"} & {*values, *saved}:
         own = own_settings(dataset)
         values = {**own, **values} if recipe is None else values
         if "hold_out" in own:

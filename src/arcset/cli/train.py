@@ -18,6 +18,7 @@ from arcset.cli.settings import (
     chosen_config,
     given_options,
     is_own,
+    named_data,
     resumed_settings,
     was_given,
 )
@@ -34,7 +35,7 @@ from arcset.training.judge import Judged, judge_run
 from arcset.training.measure import MEASURES
 from arcset.training.processes import is_chief, restarted
 from arcset.training.progress import Several, Watcher
-from arcset.training.start import earlier_of
+from arcset.training.start import earlier_of, has_begun
 from arcset.training.tensorboard import TensorBoardWatcher
 
 __all__ = ["train"]
@@ -195,21 +196,30 @@ def train(
 def _chosen(context: typer.Context, bars: ProgressBars) -> tuple[RunConfig, Selection]:
     """The configuration that the command line asks for, and the data that it chooses."""
     given = given_options(context)
-    start = context.params["start"]
+    start, file = context.params["start"], context.params["config"]
     options = {
-        "start": None if start is None else Run.open(start),
         "recipe": context.params["recipe"],
-        "file": context.params["config"],
+        "file": file,
         "settings": context.params["settings"],
     }
+    begun = _begun(context)
+    if start is not None and begun is not None:
+        given["start"] = str(start.resolve())  # a name only: the run there may be gone
+        options["begun"] = begun
+    elif start is not None:
+        options["start"] = Run.open(start)
     dataset = None
-    if is_own(given.get("data", "")):
-        given["data"] = absolute(given["data"])
+    data = named_data(given, file)
+    if is_own(data):
+        given["data"] = absolute(data)
         # Read once, at the size that the options ask for; what suits it depends on the data.
         asked = chosen_config(given, **options, quiet=True)
-        dataset = dataset_of(asked, watch=bars.reading)
-        tell_skipped(dataset.skipped)
+        if begun is None or asked.start is None:
+            dataset = dataset_of(asked, watch=bars.reading)
+            tell_skipped(dataset.skipped)
     config = chosen_config(given, **options, dataset=dataset)
+    if begun is not None and config.start is not None:
+        return config, selection_of(begun)
     earlier = earlier_of(config)
     selection = selection_for(config, dataset=dataset, earlier=earlier)
     if earlier is not None:
@@ -220,6 +230,16 @@ def _chosen(context: typer.Context, bars: ProgressBars) -> tuple[RunConfig, Sele
             "see --hold-out"
         )
     return config, selection
+
+
+def _begun(context: typer.Context) -> Run | None:
+    """The run that is to be continued, if it is there and needs the one before no more."""
+    place = context.params["out"]
+    goes_on = restarted() or (context.params["again"] and not context.params["force"])
+    if not goes_on or not (place / "config.toml").exists():
+        return None
+    run = Run.open(place)
+    return run if has_begun(run) else None
 
 
 @contextmanager

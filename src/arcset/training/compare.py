@@ -18,6 +18,7 @@ from arcset.training.judge import judge_run
 from arcset.training.loop import train
 from arcset.training.measure import MEASURES, measure
 from arcset.training.progress import Watcher
+from arcset.training.start import check_start, earlier_of
 from arcset.training.verdict import Verdict, verdicts
 
 __all__ = ["TRAINED", "Comparison", "LossSpec", "compare"]
@@ -157,7 +158,8 @@ def compare(
 ) -> Comparison:
     """Train every loss with seeds 0 … seeds − 1 into `out`/LABEL-SEED, and measure each.
 
-    `dataset` is the data, where somebody has read it already.
+    `dataset` is the data, where somebody has read it already. Where the runs begin from another,
+    whom that one held out stays so, and nobody judges whom it knew.
     """
     labels = [spec.label or spec.loss for spec in specs]
     twice = {label for label in labels if labels.count(label) > 1}
@@ -166,12 +168,14 @@ def compare(
     if seeds < 1:
         raise OptionError(f"seeds must be at least 1, not {seeds}")
     configs = [spec.applied(config)[0] for spec in specs]
-    selection = selection_for(config, dataset=dataset)
+    selection = selection_for(config, dataset=dataset, earlier=earlier_of(config))
     for spec, chosen in zip(specs, configs, strict=True):
         # A wrong option, or a folder in the way, is found now and not after the first hour.
-        build_model(described(chosen, selection), training=True)
+        network, _ = build_model(described(chosen, selection), training=True)
         for seed in range(seeds):
-            Run.check_place(Path(out) / f"{spec.folder}-{seed}", force=force)
+            place = Path(out) / f"{spec.folder}-{seed}"
+            Run.check_place(place, force=force)
+            check_start(described(chosen, selection), network, place)
     comparison = Comparison()
     for spec, label, chosen in zip(specs, labels, configs, strict=True):
         for seed in range(seeds):

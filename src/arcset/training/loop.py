@@ -21,7 +21,7 @@ from arcset.training.feeding import Feed
 from arcset.training.fitting import Fitting
 from arcset.training.processes import Processes, processes, restarted
 from arcset.training.progress import Silent, Watcher
-from arcset.training.start import check_start, earlier_of
+from arcset.training.start import check_start, earlier_of, has_begun
 from arcset.training.stepping import build_optimizer, check_stepping
 from arcset.training.stopping import stopping
 
@@ -42,7 +42,8 @@ def train(
 
     `selection` is what the configuration chooses, where somebody has read it already. With `again`,
     a run that is there already and has the same settings is continued instead of refused; so it is
-    where torchrun has started this process again.
+    where torchrun has started this process again. One that began from another run needs that no
+    more when it has a checkpoint.
 
     Ctrl-C and SIGTERM end the step that is under way, write a checkpoint and raise
     `KeyboardInterrupt`.
@@ -54,18 +55,27 @@ def train(
     """
     place = choose_device(device)
     group = processes(place)
-    there = (Path(out) / "config.toml").exists() and (restarted() or (again and not force))
-    if not there:
+    there = None
+    if (Path(out) / "config.toml").exists() and (restarted() or (again and not force)):
+        there = Run.open(out)
+    else:
         Run.check_place(Path(out), force=force)
-    selection = selection or selection_for(config, earlier=earlier_of(config))
+    begun = there is not None and has_begun(there)
+    earlier = None if begun else earlier_of(config)
+    if selection is None:
+        own = there if begun and config.start is not None else None
+        selection = selection_of(own) if own else selection_for(config, earlier=earlier)
+    elif earlier is not None:
+        earlier.check(selection)
     config = described(config, selection)
     network, loss = build_model(config, training=True)
     config = resolved(config, loss)
-    check_start(config, network, out)
+    if not begun:
+        check_start(config, network, out)
     check_stepping(config, loss, place)  # a setting that does not fit is found here
     feed = Feed(config, selection.train, place)  # or here, before anything is written
-    if there:
-        run = _same(Run.open(out), config, group)
+    if there is not None:
+        run = _same(there, config, group)
     else:
         group.wait()  # all have found the place free
         run = _created(out, config, selection, group, force=force)

@@ -19,7 +19,7 @@ from arcset.training.feeding import Feed
 from arcset.training.first_centers import begin_centers
 from arcset.training.freezing import freeze
 
-__all__ = ["begin", "check_start", "earlier_of", "inherited", "old_names"]
+__all__ = ["begin", "check_start", "earlier_of", "has_begun", "inherited", "old_names"]
 
 _SLOWER = 5  # times: the learning rate, as most is learned already
 _SHORTER = 4  # times: the number of epochs
@@ -67,6 +67,11 @@ def inherited(old: Run, data: str) -> dict[str, Any]:
     if shares or (rule is not None and data == config.data):
         values["hold_out"] = rule
     return values
+
+
+def has_begun(run: Run) -> bool:
+    """Whether a run has a checkpoint, and so needs nothing more of the run that it began from."""
+    return any((run.path / "checkpoint").glob("step-*"))
 
 
 def earlier_of(config: RunConfig) -> Earlier | None:
@@ -128,7 +133,7 @@ def begin(run: Run, network: nn.Module, loss: Loss, feed: Feed) -> None:
     is the same each time.
     """
     config = run.config
-    if config.start is None or any((run.path / "checkpoint").glob("step-*")):
+    if config.start is None or has_begun(run):
         return
     old = _opened(config)
     before, old_loss = load_model(old)
