@@ -17,7 +17,7 @@ __all__ = ["FEWEST_SUBJECTS", "Alike", "calibrate", "most_alike"]
 #: Fewer identities with two samples say next to nothing about those that come later.
 FEWEST_SUBJECTS = 10
 
-_MOST_SAMPLES = 20_000  # all pairs of so many are looked at in seconds
+_MOST_SAMPLES = 10_000  # all pairs of so many are looked at in seconds
 _FEWEST_FOR_ISOTONIC = 500  # genuine pairs; a rising function of any form would follow fewer
 
 
@@ -40,7 +40,7 @@ def calibrate(
             these identities have.
         made_from: plain values that tell where this comes from.
 
-    Of more than 20,000 samples, identities are drawn until there are so many. Probabilities are
+    Of more than 10,000 samples, identities are drawn until there are so many. Probabilities are
     isotonic from 500 genuine pairs on, logistic below.
 
     Raises `InputError` where fewer than ten identities have two samples or more, where their

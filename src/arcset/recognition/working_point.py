@@ -14,6 +14,9 @@ __all__ = ["DEFAULT_FPIR", "WorkingPoint", "effective_size", "working_point"]
 #: Of a hundred probes of unknown identities one is taken for an enrolled subject.
 DEFAULT_FPIR = 0.01
 
+#: A gallery that takes more strangers for its subjects than this does so only if asked to.
+HIGHEST_FPIR = 0.1
+
 NO_THRESHOLDS = (
     "the model has no calibration, so that nobody knows which cosine is high enough: run `arcset "
     "evaluate RUN` on a run with validation identities, or `arcset gallery calibrate GALLERY`, or "
@@ -79,7 +82,9 @@ def working_point(
         subjects, samples: how many the gallery holds now. An empty one counts as one subject.
         scoring: `max`, `mean` or `top-K`, as the gallery scores a subject of several samples.
         fpir: the rate wanted. By default 0.01, or, where the calibration cannot support that at
-            this size, the lowest rate that it does support; `note` then says so.
+            this size, the lowest rate that it does support, up to 0.1; `note` then says so.
+
+    It takes some milliseconds: keep the result for as long as the gallery stays as it is.
 
     Raises `OptionError` without thresholds or for a rate out of range, and `InputError` for an
     `fpir` that the calibration cannot support, with what would be needed.
@@ -89,14 +94,17 @@ def working_point(
         raise OptionError(NO_THRESHOLDS)
     size = effective_size(subjects, samples, scoring, thresholds.rates.samples_per_subject)
     note = ""
-    lowest = _lowest_fpir(thresholds, size)
     try:
         found = thresholds.for_fpir(wanted, size)
     except InputError:
-        said = _unsupported(thresholds, wanted, size, lowest)
-        if fpir is not None or lowest >= 1:
-            raise InputError(said) from None
-        found, note = thresholds.for_fpir(lowest, size), f"{said}; {lowest:.3g} is used"
+        rates = (curve.at(size).rate for curve in thresholds.rates.curves)
+        lowest = min(rates, default=1.0)
+        missing = _missing(thresholds, wanted, size, lowest)
+        if fpir is not None or lowest > HIGHEST_FPIR:
+            raise InputError(f"{missing}: {_way_out(lowest)}") from None
+        # As strict as it can be, so that no threshold falls while the gallery grows.
+        found = thresholds.for_fpir(lowest, size)
+        note = f"{missing}: FPIR {_rounded_up(lowest):g} is used, the lowest that it supports"
     if not note and size > thresholds.rates.identities:
         note = (
             f"the threshold is extrapolated from {thresholds.rates.identities:,} identities to a "
@@ -129,27 +137,30 @@ def effective_size(subjects: int, samples: int, scoring: str, samples_per_subjec
     return max(1, subjects, math.ceil(samples / samples_per_subject))
 
 
-def _lowest_fpir(thresholds: Thresholds, size: int) -> float:
-    """The lowest rate that the calibration supports at this size, rounded up; 1 for none."""
-    rates = [curve.at(size).rate for curve in thresholds.rates.curves]
-    lowest = min(rates, default=1.0)
-    if not 0 < lowest < 1:
-        return min(max(lowest, 0.0), 1.0)
-    digits = 1 - math.floor(math.log10(lowest))
-    return math.ceil(lowest * 10**digits) / 10**digits
-
-
-def _unsupported(thresholds: Thresholds, wanted: float, size: int, lowest: float) -> str:
-    """One sentence: what is missing, and what would do.
+def _missing(thresholds: Thresholds, wanted: float, size: int, lowest: float) -> str:
+    """How many identities a rate takes, and how many there are.
 
     A threshold rests on pairs of identities. Their number grows with the square of the number of
     identities, and the share of them that is accepted falls with the rate.
     """
     identities = thresholds.rates.identities
-    needed = math.ceil(identities * math.sqrt(lowest / wanted))
-    needed = math.ceil(needed / 10) * 10
-    at_least = f"at least {lowest:.3g}" if lowest < 1 else "a smaller gallery"
+    needed = math.ceil(identities * math.sqrt(lowest / wanted) / 10) * 10
     return (
-        f"FPIR {wanted:g} with a gallery of {size:,} is more than {identities:,} validation "
-        f"identities can support: it takes about {needed:,} of them, or {at_least}"
+        f"FPIR {wanted:g} with a gallery of {size:,} takes a calibration on about {needed:,} "
+        f"identities, and this one is on {identities:,}"
     )
+
+
+def _way_out(lowest: float) -> str:
+    rate = _rounded_up(lowest)
+    return f"ask for {rate:g} or more, or calibrate" if rate < 1 else "calibrate on more"
+
+
+def _rounded_up(rate: float) -> float:
+    """To two digits, so that it can be asked for.
+
+    >>> _rounded_up(0.01234), _rounded_up(0.5), _rounded_up(0.999)
+    (0.013, 0.5, 1.0)
+    """
+    step = 10.0 ** (math.floor(math.log10(rate)) - 1)
+    return float(f"{math.ceil(rate / step - 1e-9) * step:.2g}")
