@@ -1,0 +1,162 @@
+"""Image files that are very large, damaged or none at all."""
+
+import os
+import struct
+import zlib
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from arcset.data import Reading
+from arcset.data import opening as opening_module
+from arcset.data.reading import FITS
+from arcset.data.resizing import resized
+from arcset.errors import DataError, InputError, OptionError
+from support.image_files import COLOURS, GREY, RGB, saved
+
+
+class TestLarge:
+    """Photos far finer than needed are reduced in two steps, and hardly differ from one."""
+
+    SMOOTH = resized(np.random.default_rng(3).integers(0, 256, (20, 30, 3), np.uint8), 2000, 3000)
+
+    @pytest.mark.parametrize("fit", FITS)
+    def test_png_as_in_one_step(self, fit: str) -> None:
+        image = Image.fromarray(self.SMOOTH[..., 0])
+        found = Reading(1, 28, 28, fit=fit).read(saved(image, "PNG", compress_level=1))
+        inside = {"pad": (19, 28), "crop": (28, 28), "stretch": (28, 28)}[fit]
+        pixels = self.SMOOTH[:, 500:2500, 0] if fit == "crop" else self.SMOOTH[..., 0]
+        exact = resized(pixels, *inside)
+        top = (28 - inside[0]) // 2
+        difference = np.abs(found[top : top + inside[0]].astype(int) - exact)
+        assert difference.max() <= 4  # although neighbours differ by up to 255
+        assert difference.mean() < 1
+
+    def test_jpeg_is_decoded_small(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        content = saved(Image.fromarray(self.SMOOTH), "JPEG", quality=95)
+        decoded = []
+        load = Image.Image.load
+        monkeypatch.setattr(
+            Image.Image, "load", lambda image: decoded.append(image.size) or load(image)
+        )
+        found = Reading(3, 40, 60).read(content)
+        assert max(size[0] for size in decoded) == 3000 // 4  # ≥ 8 times 60
+        assert np.abs(found.astype(int) - resized(self.SMOOTH, 40, 60)).max() <= 3
+
+    def test_a_line_of_a_million_pixels(self) -> None:
+        image = np.zeros((1, 1_100_000), np.uint8)
+        image[:, :550_000] = 200
+        assert (
+            Reading(1, 4, 4).read(image).tolist() == [[100] * 4, [200, 200, 0, 0]] + [[100] * 4] * 2
+        )
+
+    def test_bombs_are_refused_before_they_are_decoded(self) -> None:
+        def chunk(name: bytes, content: bytes) -> bytes:
+            checked = name + content
+            return (
+                struct.pack(">I", len(content)) + checked + struct.pack(">I", zlib.crc32(checked))
+            )
+
+        for side, words in ((60_000, "decompression bomb"), (13_378, "megapixels are not read")):
+            header = struct.pack(">IIBBBBB", side, side, 8, 0, 0, 0, 0)
+            content = b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", b"")
+            limit = Image.MAX_IMAGE_PIXELS
+            try:
+                if "bomb" not in words:
+                    Image.MAX_IMAGE_PIXELS = None  # somebody switched PIL's own guard off
+                with pytest.raises(DataError, match=rf"huge\.png .*{words}"):
+                    GREY.read(content, "huge.png")
+            finally:
+                Image.MAX_IMAGE_PIXELS = limit
+
+    def test_large_files_are_refused_unread(self, tmp_path: Path) -> None:
+        file = tmp_path / "large.png"
+        with file.open("wb") as sparse:
+            sparse.truncate(opening_module.MOST_BYTES + 1)
+        with pytest.raises(DataError, match=r"large\.png holds 268,435,457 bytes, and image files"):
+            GREY.read(file)
+
+
+class TestDamage:
+    PHOTO = Image.fromarray(resized(COLOURS, 40, 40))
+
+    def test_files(self, tmp_path: Path) -> None:
+        contents = {
+            "cut.jpg": saved(self.PHOTO, "JPEG")[:-200],
+            "empty.png": b"",
+            "text.png": b"these are no pixels\n" * 20,
+            "script.png": b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 9 9\nshowpage\n",
+        }
+        words = {
+            "cut.jpg": "[Tt]runcated",
+            "empty.png": "is empty",
+            "script.png": "cannot identify",
+        }
+        for name, content in contents.items():
+            (tmp_path / name).write_bytes(content)
+            with pytest.raises(DataError, match=words.get(name, "cannot identify")) as raised:
+                RGB.read(tmp_path / name)
+            assert str(raised.value).startswith(str(tmp_path / name))
+            assert "\n" not in str(raised.value)
+            assert "0x" not in str(raised.value)
+
+    def test_what_is_no_file(self, tmp_path: Path) -> None:
+        with pytest.raises(DataError, match=r"none\.png cannot be read: No such file"):
+            RGB.read(tmp_path / "none.png")
+        with pytest.raises(DataError, match="is no file"):
+            RGB.read(tmp_path)
+        with pytest.raises(DataError, match="cannot be read: embedded null"):
+            RGB.read("a\0b.png")
+
+    @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no pipes")
+    def test_pipes_are_not_waited_for(self, tmp_path: Path) -> None:
+        os.mkfifo(tmp_path / "pipe.png")
+        with pytest.raises(DataError, match="is no file"):
+            RGB.read(tmp_path / "pipe.png")
+
+    @pytest.mark.parametrize(
+        "kind", ["PNG", "JPEG", "GIF", "BMP", "TIFF", "WEBP", "PPM", "TGA", "JPEG2000", "ICO"]
+    )
+    @pytest.mark.filterwarnings("ignore")  # PIL's, about what it found
+    def test_torn_and_flipped_bytes_never_crash(self, kind: str) -> None:
+        whole = saved(self.PHOTO, kind)
+        random = np.random.default_rng(5)
+        for cut in random.integers(0, len(whole), 25).tolist():
+            self._survives(whole[:cut])
+        for _ in range(40):
+            flipped = bytearray(whole)
+            for at in random.integers(0, min(len(whole), 300), 4).tolist():
+                flipped[at] = int(random.integers(0, 256))
+            self._survives(bytes(flipped))
+
+    def _survives(self, content: bytes) -> None:
+        try:
+            assert Reading(3, 8, 8).read(content, "torn").shape == (8, 8, 3)
+        except DataError as error:
+            if not str(error).startswith("torn"):
+                raise
+
+    def test_arrays_of_another_kind(self) -> None:
+        for wrong in (
+            np.zeros((4, 4), np.float32),
+            np.zeros((4, 4, 2), np.uint8),
+            np.zeros(4, np.uint8),
+            np.zeros((0, 4), np.uint8),
+        ):
+            with pytest.raises(InputError, match="an image as an array is uint8"):
+                GREY.read(wrong)
+
+    @pytest.mark.parametrize(
+        ("options", "words"),
+        [
+            ({"channels": 2}, "1 or 3 channels, not 2"),
+            ({"height": 0}, "1 to 4096 pixels a side, not 0×4"),
+            ({"width": 5000}, "not 4×5000"),
+            ({"fit": "zoom"}, "fit 'zoom' is unknown, expected one of: pad, crop, stretch"),
+        ],
+    )
+    def test_readings_that_cannot_be(self, options: dict[str, object], words: str) -> None:
+        with pytest.raises(OptionError, match=words):
+            Reading(**{"channels": 1, "height": 4, "width": 4, **options})

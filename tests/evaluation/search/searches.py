@@ -1,0 +1,121 @@
+"""Searches to judge, and what they come to: one probe, one subject, one threshold at a time."""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import assume
+from hypothesis import strategies as st
+
+FPIRS = (1.0, 0.5, 0.29, 0.1, 0.01)
+RANKS = (1, 2, 5)
+
+
+def subject_scores(gallery, gallery_labels, probe, scoring):
+    """The score of every subject, without the last digits, so that ties are ties."""
+    unit = probe / np.linalg.norm(probe)
+    scores = {}
+    for subject in sorted(set(gallery_labels.tolist())):
+        samples = [row / np.linalg.norm(row) for row in gallery[gallery_labels == subject]]
+        if scoring == "mean":
+            mean = sum(samples) / len(samples)
+            samples = [mean / np.linalg.norm(mean)]
+        scores[subject] = max(round(float(sample @ unit), 12) for sample in samples)
+    return scores
+
+
+def outcomes(gallery, gallery_labels, probes, probe_labels, scoring="max"):
+    """(label, rank, own score) of each mated probe, and (label, best score) of the others."""
+    mated, unmated = [], []
+    for probe, label in zip(probes, probe_labels.tolist(), strict=True):
+        scores = subject_scores(gallery, gallery_labels, probe, scoring)
+        if label in scores:
+            own = scores[label]
+            rank = 1 + sum(score >= own for other, score in scores.items() if other != label)
+            mated.append((label, rank, own))
+        else:
+            unmated.append((label, max(scores.values())))
+    return mated, unmated
+
+
+def reference_rank(mated, k):
+    return np.mean([rank <= k for _, rank, _ in mated]) if mated else math.nan
+
+
+def rates(mated, unmated, threshold):
+    """FPIR and DIR."""
+    fpir = np.mean([best >= threshold for _, best in unmated])
+    return fpir, np.mean([rank == 1 and own >= threshold for _, rank, own in mated])
+
+
+def reference_dir(mated, unmated, fpir):
+    if not mated or not unmated:
+        return math.nan
+    thresholds = {math.inf, *(best for _, best in unmated), *(own for _, _, own in mated)}
+    points = [rates(mated, unmated, threshold) for threshold in thresholds]
+    return max(found for false, found in points if false <= fpir)
+
+
+def supported(unmated, fpir):
+    return fpir * len(unmated) >= 1 - 1e-9
+
+
+def assert_equals_reference(found, mated, unmated):
+    assert (found.mated, found.unmated) == (len(mated), len(unmated))
+    for k in RANKS:
+        assert found.rank[k] == pytest.approx(reference_rank(mated, k), abs=1e-12, nan_ok=True)
+    if not mated:
+        assert found.cmc.size == 0
+    else:
+        expected = [reference_rank(mated, k) for k in range(1, min(found.subjects, 100) + 1)]
+        np.testing.assert_allclose(found.cmc, expected, atol=1e-12)
+    for fpir in FPIRS:
+        threshold = found.threshold_at_fpir[fpir]
+        assert math.isnan(threshold) == (not supported(unmated, fpir))
+        expected = reference_dir(mated, unmated, fpir) if supported(unmated, fpir) else math.nan
+        assert found.dir_at_fpir[fpir] == pytest.approx(expected, abs=1e-12, nan_ok=True)
+        if mated and not math.isnan(threshold):
+            false, reached = rates(mated, unmated, threshold)
+            assert false <= fpir
+            assert reached == pytest.approx(expected, abs=1e-12)
+
+
+@st.composite
+def searches(draw, least_mated=0, least_unmated=0):
+    """Few directions on a coarse grid, so that many scores tie; a label ≥ 4 is never enrolled."""
+    dim = draw(st.integers(1, 3))
+    row = st.lists(st.integers(-2, 2), min_size=dim, max_size=dim).filter(any)
+    gallery_labels = draw(st.lists(st.integers(0, 3), min_size=1, max_size=8))
+    probe_labels = draw(st.lists(st.integers(0, 6), min_size=1, max_size=10))
+    enrolled = [label in gallery_labels for label in probe_labels]
+    assume(sum(enrolled) >= least_mated)
+    assume(len(enrolled) - sum(enrolled) >= least_unmated)
+    gallery = draw(st.lists(row, min_size=len(gallery_labels), max_size=len(gallery_labels)))
+    probes = draw(st.lists(row, min_size=len(probe_labels), max_size=len(probe_labels)))
+    return (
+        np.array(gallery, dtype=np.float64),
+        np.array(gallery_labels),
+        np.array(probes, dtype=np.float64),
+        np.array(probe_labels),
+    )
+
+
+def cancels(gallery, gallery_labels):
+    units = gallery / np.linalg.norm(gallery, axis=1, keepdims=True)
+    means = [units[gallery_labels == label].mean(axis=0) for label in set(gallery_labels)]
+    return min(np.linalg.norm(mean) for mean in means) < 1e-9
+
+
+def random_search(seed=0, people=20, noise=1.0, per_subject=(1, 4), probes=120, dim=6):
+    """Gallery of half the people, with a varying number of samples; probes of all."""
+    rng = np.random.default_rng(seed)
+    centers = rng.standard_normal((people, dim))
+    counts = rng.integers(per_subject[0], per_subject[1] + 1, people // 2)
+    gallery_labels = rng.permutation(np.repeat(np.arange(people // 2) * 3 - 7, counts))
+    probe_labels = rng.integers(0, people, probes) * 3 - 7
+    return (
+        centers[(gallery_labels + 7) // 3] + noise * rng.standard_normal((counts.sum(), dim)),
+        gallery_labels,
+        centers[(probe_labels + 7) // 3] + noise * rng.standard_normal((probes, dim)),
+        probe_labels,
+    )

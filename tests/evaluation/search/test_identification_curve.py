@@ -1,0 +1,152 @@
+"""Identification at every threshold: its curve, and how sure it is."""
+
+import math
+import tracemalloc
+from unittest import mock
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+
+from arcset.evaluation.bootstrap import identity_weights, paired
+from arcset.evaluation.search import open_set
+from arcset.evaluation.search.identification import identification
+from evaluation.search.searches import (
+    FPIRS,
+    RANKS,
+    outcomes,
+    random_search,
+    rates,
+    reference_dir,
+    reference_rank,
+    searches,
+    supported,
+)
+
+# The curve.
+
+
+@given(searches(least_mated=1, least_unmated=1))
+@settings(max_examples=40)
+def test_every_point_of_the_curve_is_exact(data):
+    found = identification(*data, fpirs=FPIRS)
+    mated, unmated = outcomes(*data)
+    curve = found.curve
+    for threshold, fpir, fnir in zip(curve.threshold, curve.fpir, curve.fnir, strict=True):
+        # the reference rounds to 12 digits, the curve to 2⁻⁴⁰
+        false, reached = rates(mated, unmated, round(threshold, 9) - 1e-9)
+        assert (fpir, fnir) == pytest.approx((false, 1 - reached), abs=1e-12)
+    assert (curve.fpir[0], curve.fnir[0]) == (0.0, 1.0)
+    assert curve.fpir[-1] == 1.0 or curve.fnir[-1] == pytest.approx(1 - reference_rank(mated, 1))
+    for fpir in FPIRS:
+        if supported(unmated, fpir):
+            assert 1 - curve.fnir[curve.fpir <= fpir].min() == pytest.approx(
+                found.dir_at_fpir[fpir]
+            )
+
+
+def test_a_long_curve_is_thinned_evenly_on_log_axes():
+    data = random_search(5, people=300, probes=8000, per_subject=(1, 1), noise=0.3, dim=12)
+    found = identification(*data)
+    curve = found.curve
+    assert 100 < len(curve.threshold) <= open_set.POINTS
+    assert np.all(np.diff(curve.threshold) < 0)
+    assert np.all(np.diff(curve.fpir) >= 0)
+    assert np.all(np.diff(curve.fnir) <= 0)
+    assert curve.fpir[0] == 0
+    assert curve.fpir[-1] == 1
+    for low, high in ((2e-3, 1e-2), (1e-2, 1e-1), (1e-1, 1)):
+        assert ((curve.fpir >= low) & (curve.fpir < high)).sum() > 10
+    for fpir in (0.1, 0.01, 0.001):  # thinning hides no more than one step of the grid
+        best = 1 - curve.fnir[curve.fpir <= fpir].min()
+        assert best <= found.dir_at_fpir[fpir] <= best + 0.01
+
+
+@pytest.mark.parametrize("mated", [1, 7, 1000, 1001])
+def test_a_long_curve_where_nobody_is_found(mated):
+    """All mated probes tie with another subject, so that no threshold misses fewer than all."""
+    angles = np.linspace(0.1, 1.5, 999)
+    strangers = np.stack((np.cos(angles), np.sin(angles)), axis=1)
+    probes = np.concatenate((np.ones((mated, 2)), strangers))
+    labels = np.repeat([0, 9], [mated, 999])
+    curve = identification(np.eye(2), [0, 1], probes, labels).curve
+    assert 100 < len(curve.fnir) <= open_set.POINTS
+    assert np.all(curve.fnir == 1)
+    assert (curve.fpir[0], curve.fpir[-1]) == (0, 1)
+
+
+# Intervals.
+
+
+def drawn(rows, weights, identities):
+    """A list of probes in which each comes as often as its identity is drawn."""
+    return [row for row in rows for _ in range(int(weights[identities.index(row[0])]))]
+
+
+@pytest.mark.parametrize("block", [open_set.BLOCK_WEIGHTS, 300], ids=["whole", "small-blocks"])
+def test_replicates_equal_probes_drawn_again(block):
+    @given(searches())
+    @settings(max_examples=25)
+    def check(data):
+        with mock.patch.object(open_set, "BLOCK_WEIGHTS", block):
+            found = identification(*data, ranks=RANKS, fpirs=FPIRS, intervals=True, draws=8, seed=4)
+        mated, unmated = outcomes(*data)
+        identities = sorted(set(data[3].tolist()))
+        assert found.replicates.identities == len(identities)
+        for b, weights in enumerate(identity_weights(len(identities), 8, 4)):
+            again, strangers = (
+                drawn(mated, weights, identities),
+                drawn(unmated, weights, identities),
+            )
+            for k in RANKS:
+                value = found.replicates.values[f"rank[{k}]"][b]
+                assert value == pytest.approx(reference_rank(again, k), abs=1e-12, nan_ok=True)
+            for fpir in FPIRS:
+                value = found.replicates.values[f"dir_at_fpir[{fpir:g}]"][b]
+                known = supported(unmated, fpir) and supported(strangers, fpir)
+                expected = reference_dir(again, strangers, fpir) if known else math.nan
+                assert value == pytest.approx(expected, abs=1e-12, nan_ok=True)
+
+    check()
+
+
+def test_intervals_hold_the_value_and_pair():
+    data = random_search(6, people=60, probes=600, dim=8)
+    first = identification(*data, intervals=True, draws=300)
+    for name, value in first.measures().items():
+        low, high = first.interval(name)
+        assert math.isnan(value) or low <= value <= high
+    noisy = (data[0], data[1], data[2] + 3 * np.random.default_rng(0).normal(size=data[2].shape))
+    second = identification(*noisy, data[3], intervals=True, draws=300)
+    difference = paired(first, second, "rank", 1)
+    assert difference.gain > 0
+    assert difference.shown
+    same = paired(first, identification(*data, intervals=True, draws=300), "dir_at_fpir[0.1]")
+    assert same.interval == (0.0, 0.0)
+    assert identification(*data).replicates is None
+
+
+@pytest.mark.long
+def test_a_large_gallery_stays_within_memory():
+    rng = np.random.default_rng(0)
+    gallery = rng.standard_normal((100_000, 512), dtype=np.float32)
+    probes = rng.standard_normal((1500, 512), dtype=np.float32)
+    probe_labels = np.arange(1500) * 100
+    for scoring, each in (("max", 1), ("mean", 2)):
+        labels = np.arange(100_000) // each
+        tracemalloc.start()
+        identification(gallery, labels, probes, probe_labels, scoring=scoring, intervals=True)
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        assert peak < 800e6
+
+
+def test_rates_at_any_threshold_are_those_of_the_curve():
+    rng = np.random.default_rng(5)
+    rows, labels = rng.normal(size=(60, 4)), np.repeat(np.arange(15), 4)
+    found = identification(rows[::4][:9], labels[::4][:9], rows[1::2], labels[1::2])
+    for threshold, fpir, fnir in zip(
+        found.curve.threshold, found.curve.fpir, found.curve.fnir, strict=True
+    ):
+        assert found.rates_at(threshold) == pytest.approx((fpir, 1 - fnir), abs=1e-12)
+    assert "outcomes" not in found.json()
