@@ -6,6 +6,9 @@
 >>> value.backward()
 """
 
+import importlib
+from typing import TYPE_CHECKING, Any
+
 from arcset import evaluation
 from arcset.errors import (
     ArcsetError,
@@ -17,11 +20,17 @@ from arcset.errors import (
 )
 from arcset.losses import build_loss, loss_names, loss_options, suspect_samples
 
+if TYPE_CHECKING:
+    from arcset.recognition import Recognizer
+    from arcset.recognition.gallery import Gallery
+
 __all__ = [
     "ArcsetError",
     "DataError",
+    "Gallery",
     "InputError",
     "OptionError",
+    "Recognizer",
     "RunError",
     "TrainingError",
     "build_loss",
@@ -32,3 +41,16 @@ __all__ = [
 ]
 
 __version__ = "0.1.0"
+
+# Imported when asked for: training needs neither, and search and image decoding take a second.
+_LATER = {"Recognizer": "arcset.recognition", "Gallery": "arcset.recognition.gallery"}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _LATER:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(_LATER[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -1,15 +1,27 @@
-"""A trained embedding put to work: the same or different, who is it, nobody I know."""
+"""A trained embedding put to work: the same or different, who is it, nobody I know.
+
+    recognizer = Recognizer.load("runs/demo/arcface")    # or an .onnx file
+    recognizer.embed(images)                             # (N, D), unit rows
+    recognizer.verify("a.png", "b.png")                  # same?, cosine, probability
+    export("runs/demo/arcface", "model.onnx")            # one file that gives the same answers
+
+`arcset.recognition.gallery` keeps whom it was told.
+"""
 
 from arcset.recognition.embedder import Embedded, Embedder, Embeddings, Progress
+from arcset.recognition.presets import PRESETS, Pixels, preset_names
 from arcset.recognition.recognizer import Recognizer
 from arcset.recognition.verification import Verification, decide
 
 __all__ = [
+    "PRESETS",
     "Embedded",
     "Embedder",
     "Embeddings",
+    "Pixels",
     "Progress",
     "Recognizer",
     "Verification",
     "decide",
+    "preset_names",
 ]

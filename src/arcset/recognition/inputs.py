@@ -15,39 +15,40 @@ from arcset.data import Reading
 from arcset.data.opening import extensions
 from arcset.errors import DataError, InputError
 
-__all__ = ["as_sources", "image_files", "read_in_chunks"]
+__all__ = ["Outcome", "as_sources", "files_of", "image_files", "read_in_chunks"]
 
-#: One image: a file, the content of one, a PIL image, or an array.
-Source = Any
+#: An image that was read, (H, W) or (H, W, 3), or why it could not be.
+Outcome = npt.NDArray[np.uint8] | DataError | InputError
 
-_CHUNK_BYTES = 1 << 24  # of images that are ready for the network
+_KINDS = (str, Path, bytes, Image.Image, np.ndarray)  # of one image
+_CHUNK_BYTES, _CHUNK_IMAGES = 1 << 24, 512  # that are read before they are embedded
 _MOST_THREADS = 16
 
 
-def as_sources(images: Any) -> Sequence[Source]:
+def as_sources(images: Any) -> Sequence[Any]:
     """One image or many as a sequence of single ones; a folder as the files below it.
 
     An array of three axes is one image (H, W, C) if its last axis has 1, 3 or 4 values, and a stack
     of grey ones (N, H, W) otherwise. Raises `InputError` for what holds no image, or is none.
+
+        >>> len(as_sources(np.zeros((5, 8, 3), np.uint8))), len(as_sources(np.zeros((5, 8, 8))))
+        (1, 5)
     """
-    if isinstance(images, str | Path):
-        return image_files(images) if Path(images).is_dir() else [images]
-    if isinstance(images, bytes | Image.Image):
-        return [images]
+    if isinstance(images, str | Path) and Path(images).is_dir():
+        return image_files(images)
     if isinstance(images, np.ndarray):
         return _rows(images)
+    if isinstance(images, _KINDS):
+        return [images]
     if not isinstance(images, Iterable):
-        raise InputError(
-            f"an image is a path, a PIL image, bytes or a uint8 array, not {type(images).__name__}"
-        )
+        raise _no_image(images)
     sources = list(images)
     if not sources:
         raise InputError("there is no image to embed: the list is empty")
     return sources
 
 
-def _rows(array: npt.NDArray[Any]) -> Sequence[Source]:
-    single = array.ndim == 2 or (array.ndim == 3 and array.shape[2] in (1, 3, 4))
+def _rows(array: npt.NDArray[Any]) -> Sequence[Any]:
     if array.ndim not in (2, 3, 4):
         raise InputError(
             "images as an array are uint8, (H, W), (H, W, C), (N, H, W) or (N, H, W, C), and this "
@@ -55,13 +56,22 @@ def _rows(array: npt.NDArray[Any]) -> Sequence[Source]:
         )
     if not array.size:
         raise InputError(f"there is no image to embed: the array is {array.shape}")
+    single = array.ndim == 2 or (array.ndim == 3 and array.shape[2] in (1, 3, 4))
     return [array] if single else list(array)
+
+
+def _no_image(thing: Any) -> InputError:
+    return InputError(
+        "an image is a path, the bytes of a file, a PIL image or a uint8 array, not "
+        f"{type(thing).__name__}"
+    )
 
 
 def image_files(folder: Path | str) -> list[Path]:
     """All files below a folder with the extension of an image, sorted; hidden ones are left out.
 
-    Raises `DataError` where there are none, or the folder cannot be listed.
+    Links to folders are not followed. Raises `DataError` where there are none, or a folder cannot
+    be listed.
     """
     root = Path(folder)
     found = []
@@ -81,15 +91,33 @@ def image_files(folder: Path | str) -> list[Path]:
     return sorted(found)
 
 
-def read_in_chunks(
-    sources: Sequence[Source], reading: Reading
-) -> Iterator[tuple[slice, list[npt.NDArray[np.uint8] | DataError | InputError]]]:
-    """The images in order, some at a time, read by several threads; or why one cannot be read."""
-    size = min(512, max(_threads(), _CHUNK_BYTES // math.prod(reading.shape)))
+def files_of(paths: Path | str | Iterable[Path | str]) -> list[Path]:
+    """Files as they are and, for each folder, the images below it; each file once.
 
-    def read(source: Source) -> npt.NDArray[np.uint8] | DataError | InputError:
+    Raises `DataError` for a folder without images and `InputError` for what is no path.
+    """
+    given = [paths] if isinstance(paths, str | Path) else list(paths)
+    found: dict[Path, None] = {}
+    for path in given:
+        if not isinstance(path, str | Path):
+            raise InputError(f"files are named by paths, not by {type(path).__name__}")
+        place = Path(path)
+        found |= dict.fromkeys(image_files(place) if place.is_dir() else [place])
+    return list(found)
+
+
+def read_in_chunks(
+    sources: Sequence[Any], reading: Reading
+) -> Iterator[tuple[slice, list[Outcome]]]:
+    """The images in order, some at a time, read by several threads.
+
+    Yields which of the sources these are, and the array of each, or why there is none.
+    """
+    size = max(1, min(_CHUNK_IMAGES, _CHUNK_BYTES // math.prod(reading.shape)))
+
+    def read(source: Any) -> Outcome:
         try:
-            return reading.read(_source(source))
+            return _read(source, reading)
         except (DataError, InputError) as error:
             return error
 
@@ -99,14 +127,20 @@ def read_in_chunks(
             yield chunk, list(pool.map(read, sources[chunk]))
 
 
-def _source(source: Source) -> Any:
-    if isinstance(source, str | Path | bytes | Image.Image | np.ndarray):
-        return source
-    raise InputError(
-        f"an image is a path, a PIL image, bytes or a uint8 array, not {type(source).__name__}"
-    )
+def _read(source: Any, reading: Reading) -> npt.NDArray[np.uint8]:
+    if not isinstance(source, _KINDS):
+        raise _no_image(source)
+    if isinstance(source, np.ndarray) and source.dtype == np.uint8:
+        fitting = source[..., 0] if reading.channels == 1 and source.ndim == 3 else source
+        if source.shape[2:] in ((), (reading.channels,)) and fitting.shape == reading.shape:
+            return 255 - fitting if reading.invert else fitting  # nothing to resize
+    return reading.read(source)
 
 
 def _threads() -> int:
     """PIL decodes without holding the interpreter's lock; one more waits for the disk."""
-    return min(len(os.sched_getaffinity(0)) + 1 if hasattr(os, "sched_getaffinity") else 2, 16)
+    try:
+        cores = len(os.sched_getaffinity(0))
+    except AttributeError:  # not on every system
+        cores = os.cpu_count() or 1
+    return min(cores + 1, _MOST_THREADS)

@@ -1,6 +1,6 @@
 """Images to unit embeddings, and whether two are the same."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -9,10 +9,11 @@ import numpy.typing as npt
 
 from arcset.data import Reading
 from arcset.data.of_run import reading_of
-from arcset.errors import ArcsetError, InputError, OptionError, RunError
+from arcset.data.reading import Fit
+from arcset.errors import ArcsetError, DataError, InputError, OptionError, RunError
 from arcset.evaluation.calibration import Thresholds
 from arcset.recognition.embedder import Embedded, Embeddings, Progress
-from arcset.recognition.inputs import as_sources, image_files, read_in_chunks
+from arcset.recognition.inputs import as_sources, files_of, read_in_chunks
 from arcset.recognition.run_model import RunModel
 from arcset.recognition.verification import Verification, decide
 from arcset.runs import Run
@@ -23,22 +24,24 @@ __all__ = ["Model", "Recognizer"]
 class Model(Protocol):
     """What computes: arrays in, embeddings of any length out."""
 
-    shape: tuple[int, ...]  # (C, H, W) of images, (F,) of vectors
+    shape: tuple[int, ...]  # of one sample: (C, H, W) of images, (F,) of vectors
     dim: int
     digest: str
 
     def run(self, samples: npt.NDArray[Any]) -> npt.NDArray[np.float32]:
-        """(N, H, W[, C]) uint8 or (N, F) float32 to (N, D)."""
+        """(N, H, W), (N, H, W, C) or (N, F) to (N, D)."""
 
 
 class Recognizer:
-    """A trained embedding, ready for images: see `Recognizer.load`.
+    """A trained embedding, ready for images; made by `Recognizer.load` or `Recognizer.from_onnx`.
 
     Attributes:
-        name: what people call it. dim: length of an embedding.
-        digest: 64 hexadecimal digits, equal for models that give the same embeddings: a run and
-            its own export are.
-        thresholds: from cosines to decisions and probabilities, or None.
+        name: what people call it.
+        dim: D, the length of an embedding.
+        digest: 64 hexadecimal digits, equal for models that give the same embeddings: for a run
+            and its own export.
+        thresholds: from cosines to decisions and probabilities; None where nobody made any.
+        model: what computes.
     """
 
     def __init__(
@@ -49,6 +52,11 @@ class Recognizer:
         reading: Reading | None,
         thresholds: Thresholds | None = None,
     ) -> None:
+        if thresholds is not None and thresholds.made_from["dimension"] != model.dim:
+            raise RunError(
+                f"the thresholds of {name} are for {thresholds.made_from['dimension']} dimensions, "
+                f"and it embeds in {model.dim}: make them anew with `arcset evaluate`"
+            )
         self.model = model
         self.name = name
         self.dim = model.dim
@@ -58,37 +66,120 @@ class Recognizer:
 
     @classmethod
     def load(cls, run: Path | str, *, device: str = "auto") -> "Recognizer":
-        """A run folder; with its thresholds, where threshold.json is in it."""
-        opened = Run.open(run)
-        file = opened.path / "threshold.json"
+        """A run folder, with the thresholds in its threshold.json; or an ONNX file.
+
+        device: auto, cpu, cuda or mps.
+        Raises `RunError` where there is no trained run, `OptionError` for a device that is not
+        there; for ONNX files see `from_onnx`.
+        """
+        path = Path(run)
+        if path.suffix.lower() == ".onnx" and not path.is_dir():
+            return cls.from_onnx(path, device=device)
+        if not path.is_dir():
+            why = "is neither" if path.exists() else "does not exist"
+            raise RunError(f"{path} {why}: name the folder of a trained run, or an .onnx file")
+        opened = Run.open(path)
+        file = path / "threshold.json"
         return cls(
             RunModel(opened, device),
-            name=opened.path.resolve().name,
+            name=path.resolve().name,
             reading=reading_of(opened.config),
             thresholds=Thresholds.load(file) if file.exists() else None,
+        )
+
+    @classmethod
+    def from_onnx(
+        cls,
+        path: Path | str,
+        *,
+        preset: str | None = None,
+        size: int | tuple[int, int] | None = None,
+        mean: float | Sequence[float] | None = None,
+        std: float | Sequence[float] | None = None,
+        channels: str | None = None,
+        fit: Fit | None = None,
+        invert: bool = False,
+        layout: str | None = None,
+        output: str | None = None,
+        thresholds: Thresholds | Path | str | None = None,
+        name: str | None = None,
+        device: str = "auto",
+    ) -> "Recognizer":
+        """A network in an ONNX file: one that `arcset export` made, or one from elsewhere.
+
+        A file that arcset made says everything itself. For others:
+
+        preset: pixels as a family of networks wants them; see `arcset.recognition.PRESETS`.
+        mean, std: (x − mean) / std on values of 0 … 255, one number or one per channel; instead of
+            a preset, or in place of its own. Networks that take uint8 need none.
+        size: height and width, or one number for both, where the graph leaves them open.
+        channels: the order that the network expects, RGB (default) or BGR.
+        fit, invert: how images are read, see `Reading`.
+        layout: NCHW or NHWC, where the graph does not tell.
+        output: the name of the output to take, where there are several.
+        thresholds: a calibration of this model, or its file; without, `verify` needs a threshold.
+        name: what people call it; the file's name if left out.
+        device: auto, cpu or cuda.
+
+        Raises `DataError` for a file that is missing, damaged, no ONNX model, or takes or needs
+        something else than images; `OptionError` where an option is missing, wrong or needless.
+        No code in the file is ever run: it has operators of ONNX and ONNX Runtime, or is refused.
+        """
+        from arcset.recognition.onnx_recognizer import open_onnx  # slow to import, used by few
+
+        pixels = {
+            "preset": preset,
+            "size": size,
+            "mean": mean,
+            "std": std,
+            "channels": channels,
+            "fit": fit,
+            "invert": invert or None,
+            "layout": layout,
+            "output": output,
+        }
+        if isinstance(thresholds, str | Path):
+            thresholds = Thresholds.load(thresholds)
+        said = {key: value for key, value in pixels.items() if value is not None}
+        opened = open_onnx(Path(path), said, device)
+        return cls(
+            opened.model,
+            name=name or opened.name,
+            reading=opened.reading,
+            thresholds=thresholds or opened.thresholds,
         )
 
     @property
     def reading(self) -> Reading:
         """How images become arrays; raises `OptionError` where the model takes none."""
         if self._reading is None:
-            shape = " × ".join(str(side) for side in self.model.shape)
             raise OptionError(
-                f"{self.name} takes arrays of {shape} numbers, and no images: embed those"
+                f"{self.name} takes {_described(self.model.shape)}, and no images: embed arrays"
             )
         return self._reading
 
     def embed(self, images: Any, *, progress: Progress | None = None) -> Embeddings:
-        """(N, D) float32 unit rows."""
-        if self._reading is None or _is_float(images):
-            return self._embed_arrays(images)
+        """Embeddings of one image or many: (N, D) float32, unit rows.
+
+        images: a file, a PIL image, the bytes of a file, a uint8 array (H, W) or (H, W, C); a list
+            of these; arrays (N, H, W) or (N, H, W, C); or a folder: all images below it, sorted by
+            path. A model of vectors takes arrays (F,) or (N, F).
+        progress: told now and then how many are done, of how many.
+
+        Raises `DataError` for the first that cannot be read, and `InputError` for what is no image;
+        `embed_files` goes on instead.
+        """
+        if self._reading is None:
+            return self.embed_arrays(images)
         sources = as_sources(images)
         rows = np.empty((len(sources), self.dim), np.float32)
-        for chunk, results in read_in_chunks(sources, self.reading):
-            for result in results:
-                if isinstance(result, ArcsetError):
-                    raise result
-            rows[chunk] = self.unit(self.model.run(np.stack(results)))  # type: ignore[arg-type]
+        for chunk, outcomes in read_in_chunks(sources, self._reading):
+            arrays = []
+            for outcome in outcomes:
+                if isinstance(outcome, ArcsetError):
+                    raise outcome
+                arrays.append(outcome)
+            rows[chunk] = self._embedded(np.stack(arrays))
             if progress is not None:
                 progress(chunk.stop, len(sources))
         return rows
@@ -96,53 +187,102 @@ class Recognizer:
     def embed_files(
         self, paths: Path | str | Iterable[Path | str], *, progress: Progress | None = None
     ) -> Embedded:
-        """Image files, and all of those below folders; unreadable ones are listed."""
-        given = [paths] if isinstance(paths, str | Path) else list(paths)
-        files: list[Path] = []
-        for path in map(Path, given):
-            files += image_files(path) if path.is_dir() else [path]
+        """Embeddings of image files, and of all images below folders; each file once.
+
+        Files that cannot be read are listed in `skipped`, and the others embedded. Raises
+        `DataError` for a folder without images.
+        """
+        files, reading = files_of(paths), self.reading
         kept: list[Path] = []
-        parts: list[Embeddings] = []
+        parts = [np.empty((0, self.dim), np.float32)]
         skipped: dict[Path, str] = {}
-        for chunk, results in read_in_chunks(files, self.reading):
+        for chunk, outcomes in read_in_chunks(files, reading):
             arrays = []
-            for path, result in zip(files[chunk], results, strict=True):
-                if isinstance(result, ArcsetError):
-                    skipped[path] = str(result).removeprefix(str(path)).lstrip(" :")
+            for path, outcome in zip(files[chunk], outcomes, strict=True):
+                if isinstance(outcome, ArcsetError):
+                    skipped[path] = str(outcome).removeprefix(str(path)).lstrip(" :")
                 else:
                     kept.append(path)
-                    arrays.append(result)
+                    arrays.append(outcome)
             if arrays:
-                parts.append(self.unit(self.model.run(np.stack(arrays))))
+                parts.append(self._embedded(np.stack(arrays)))
             if progress is not None:
                 progress(chunk.stop, len(files))
-        rows = np.concatenate(parts) if parts else np.empty((0, self.dim), np.float32)
-        return Embedded(tuple(kept), rows, skipped)
+        return Embedded(tuple(kept), np.concatenate(parts), skipped)
+
+    def embed_arrays(self, samples: Any) -> Embeddings:
+        """Embeddings of samples as the network was trained on them: (N, D), unit rows.
+
+        samples: uint8 images that need no more reading (they have their size, and are inverted
+            where the model wants it), or features of anything else as floats: (N, H, W),
+            (N, H, W, C) or (N, F), or one of them.
+
+        Raises `InputError` for another shape or type, and for values that are not finite.
+        """
+        rows = _array(samples)
+        inner = _inner(self.model.shape)
+        if rows.shape in inner:
+            rows = rows[None]
+        if rows.shape[1:] not in inner or rows.dtype.kind not in "fu" or not len(rows):
+            raise InputError(
+                f"{self.name} takes {_described(self.model.shape)}, and this is an array of "
+                f"{rows.dtype}, {rows.shape}"
+            )
+        if rows.dtype != np.uint8:
+            rows = rows.astype(np.float32, copy=False)
+            if not np.isfinite(rows).all():
+                raise InputError(f"{self.name} takes finite values, and some are NaN or infinite")
+        return self._embedded(rows)
 
     def verify(
         self, a: Any, b: Any, *, far: float | None = None, threshold: float | None = None
     ) -> Verification:
-        """Whether two images show the same identity."""
-        pair = self.embed([a, b])
-        return decide(
-            float(pair[0] @ pair[1]), self.thresholds, far=far, threshold=threshold, model=self.name
-        )
+        """Whether two images show the same identity.
 
-    def unit(self, embeddings: npt.NDArray[np.float32]) -> Embeddings:
-        """Rows of length 1."""
-        lengths = np.linalg.norm(embeddings, axis=1, keepdims=True)
+        far: the rate of false "same" among different pairs that the threshold is for; 1e-3 if left
+            out, or the lowest that the calibration supports. threshold: a cosine instead.
+
+        Raises `OptionError` where the model has no calibration and no threshold is given, and what
+        `embed` raises.
+        """
+        decide(0.0, self.thresholds, far=far, threshold=threshold, model=self.name)  # or refuse
+        first, second = (self.embed([image])[0] for image in (a, b))
+        cosine = float(first @ second)
+        return decide(cosine, self.thresholds, far=far, threshold=threshold, model=self.name)
+
+    def _embedded(self, samples: npt.NDArray[Any]) -> Embeddings:
+        found = self.model.run(samples)
+        lengths = np.linalg.norm(found, axis=1, keepdims=True)
         if not (np.isfinite(lengths).all() and lengths.all()):
-            raise RunError(f"{self.name} gives embeddings that have no direction")
-        return embeddings / lengths  # type: ignore[no-any-return]
+            raise DataError(
+                f"{self.name} gives embeddings that are zero or not finite: its weights are "
+                "damaged, or its input is not what it was trained on"
+            )
+        unit: Embeddings = found / lengths
+        return unit
 
-    def _embed_arrays(self, samples: Any) -> Embeddings:
-        rows = np.asarray(samples, dtype=np.float32)
-        if rows.shape == self.model.shape:
-            rows = rows[None]
-        if rows.shape[1:] != self.model.shape:
-            raise InputError(f"{self.name} takes {self.model.shape}, and these are {rows.shape}")
-        return self.unit(self.model.run(rows))
+    def __repr__(self) -> str:
+        return f"<Recognizer {self.name}, {self.dim}-D, {self.digest[:12]}>"
 
 
-def _is_float(images: Any) -> bool:
-    return isinstance(images, np.ndarray) and images.dtype.kind == "f"
+def _array(samples: Any) -> npt.NDArray[Any]:
+    try:
+        return np.asarray(samples)
+    except (ValueError, TypeError):  # rows of different lengths
+        raise InputError("the samples are not an array: their shapes differ") from None
+
+
+def _inner(shape: tuple[int, ...]) -> tuple[tuple[int, ...], ...]:
+    """How one sample of a network's shape may look as an array: channels last, or left out."""
+    if len(shape) == 1:
+        return (shape,)
+    channels, height, width = shape
+    last = (height, width, channels)
+    return (last, (height, width)) if channels == 1 else (last,)
+
+
+def _described(shape: tuple[int, ...]) -> str:
+    if len(shape) == 1:
+        return f"vectors of {shape[0]} values"
+    channels, height, width = shape
+    return f"arrays of {height}×{width} with {channels} channel{'s' if channels > 1 else ''}"
