@@ -18,6 +18,8 @@ VERBS = [
     "embed",
     "explain",
     "film",
+    "verify",
+    "export",
     "data list",
     "data download",
     "data split",

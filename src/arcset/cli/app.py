@@ -15,10 +15,12 @@ from arcset.cli.demo import demo
 from arcset.cli.embed import embed
 from arcset.cli.evaluate import evaluate
 from arcset.cli.explain import explain
+from arcset.cli.export import export
 from arcset.cli.film import film
 from arcset.cli.show import say
 from arcset.cli.sweep import sweep
 from arcset.cli.train import train
+from arcset.cli.verify import verify
 from arcset.errors import ArcsetError
 
 __all__ = ["app", "main"]
@@ -43,6 +45,8 @@ app.command()(evaluate)
 app.command()(embed)
 app.command()(explain)
 app.command()(film)
+app.command()(verify)
+app.command()(export)
 app.add_typer(data, name="data")
 
 

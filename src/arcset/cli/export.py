@@ -1,0 +1,134 @@
+"""`arcset export`: a trained run as one ONNX file."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from arcset.cli import options as o
+from arcset.cli.show import print_json, print_text, working
+from arcset.errors import OptionError
+from arcset.recognition import preset_names
+
+__all__ = ["export"]
+
+_OTHERS = "networks from elsewhere"
+
+
+def export(
+    model: Annotated[
+        Path, typer.Argument(metavar="RUN", help="Folder of a trained run; or an .onnx file.")
+    ],
+    out: Annotated[Path, typer.Option(metavar="FILE.onnx", help="The file to write.")],
+    images: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FOLDER",
+            help="Images to compare run and file on, if the run's own data is gone.",
+        ),
+    ] = None,
+    preset: Annotated[
+        str | None,
+        typer.Option(
+            help=f"How the network wants pixels: {', '.join(preset_names())}.",
+            rich_help_panel=_OTHERS,
+        ),
+    ] = None,
+    mean: Annotated[
+        str | None,
+        typer.Option(help="Of 0 … 255, one or three: 127.5", rich_help_panel=_OTHERS),
+    ] = None,
+    std: Annotated[
+        str | None,
+        typer.Option(help="Of 0 … 255, one or three: 128", rich_help_panel=_OTHERS),
+    ] = None,
+    size: Annotated[
+        str | None,
+        typer.Option(metavar="H,W", help="Where the file leaves it open.", rich_help_panel=_OTHERS),
+    ] = None,
+    channels: Annotated[
+        str | None, typer.Option(help="RGB or BGR.", rich_help_panel=_OTHERS)
+    ] = None,
+    fit: Annotated[
+        str | None, typer.Option(help="pad, crop or stretch.", rich_help_panel=_OTHERS)
+    ] = None,
+    layout: Annotated[
+        str | None,
+        typer.Option(help="NCHW or NHWC, where the file leaves it open.", rich_help_panel=_OTHERS),
+    ] = None,
+    output: Annotated[
+        str | None,
+        typer.Option(help="Which output to take, of several.", rich_help_panel=_OTHERS),
+    ] = None,
+    thresholds: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="threshold.json",
+            help="A calibration of the network, from `arcset evaluate`.",
+            rich_help_panel=_OTHERS,
+        ),
+    ] = None,
+    json: o.Json = False,
+) -> None:
+    """Write a trained run as one ONNX file that gives the same answers.
+
+    Run and file are compared on real images first: if the answers differ, no file is written. A
+    network from elsewhere (FILE.onnx) is written anew with how it takes images, so that every verb
+    with --model can use it.
+
+    Example: arcset export runs/orl --out orl.onnx
+    """
+    said = {
+        "preset": preset,
+        "mean": _numbers("mean", mean),
+        "std": _numbers("std", std),
+        "size": _size(size),
+        "channels": channels,
+        "fit": fit,
+        "layout": layout,
+        "output": output,
+        "thresholds": thresholds,
+    }
+    given = {name: value for name, value in said.items() if value is not None}
+    # ONNX takes a second to import, which the other verbs need not wait for.
+    from arcset.recognition.export import export as export_run
+    from arcset.recognition.onnx_adopt import adopt
+
+    done: Any
+    if model.suffix.lower() == ".onnx" and not model.is_dir():
+        if images is not None:
+            raise OptionError(f"--images is for runs, and {model} is an ONNX file: leave it out")
+        done = adopt(model, out, **given)
+    else:
+        if given:
+            raise OptionError(
+                f"--{next(iter(given))} is for networks from elsewhere, and {model} says itself "
+                "how it takes images: leave it out"
+            )
+        with working("exporting"):
+            done = export_run(model, out, images=images)
+    if json:
+        print_json(done.json())
+    else:
+        print_text(str(done))
+
+
+def _numbers(name: str, text: str | None) -> tuple[float, ...] | None:
+    if text is None:
+        return None
+    try:
+        return tuple(float(part) for part in text.split(","))
+    except ValueError:
+        raise OptionError(f"--{name} {text!r}: write one number or three, as 127.5") from None
+
+
+def _size(text: str | None) -> tuple[int, int] | None:
+    if text is None:
+        return None
+    try:
+        sides = [int(part) for part in text.split(",")]
+    except ValueError:
+        sides = []
+    if len(sides) not in (1, 2):
+        raise OptionError(f"--size {text!r}: write height and width, as 112,112")
+    return sides[0], sides[-1]

@@ -1,0 +1,52 @@
+"""`arcset verify`: the same or different?"""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from arcset.cli import options as o
+from arcset.cli.show import print_json, print_text
+from arcset.recognition import Recognizer, preset_names
+
+__all__ = ["verify"]
+
+
+def verify(
+    model: Annotated[Path, typer.Argument(help="Folder of a trained run, or an .onnx file.")],
+    first: Annotated[Path, typer.Argument(metavar="A", help="An image.")],
+    second: Annotated[Path, typer.Argument(metavar="B", help="Another image.")],
+    far: Annotated[
+        float | None,
+        typer.Option(
+            help="How often different identities may pass for the same; 0.001 if left out."
+        ),
+    ] = None,
+    threshold: Annotated[
+        float | None, typer.Option(help="The cosine from which on it is the same, instead.")
+    ] = None,
+    preset: Annotated[
+        str | None,
+        typer.Option(
+            help="Of an ONNX file that arcset did not make, how it wants pixels: "
+            f"{', '.join(preset_names())}."
+        ),
+    ] = None,
+    device: o.Device = "auto",
+    json: o.Json = False,
+) -> None:
+    """Tell whether two images show the same identity; exits with 1 if they do not.
+
+    Example: arcset verify runs/orl a.png b.png --far 0.001
+    """
+    if preset is None:
+        recognizer = Recognizer.load(model, device=device)
+    else:
+        recognizer = Recognizer.from_onnx(model, preset=preset, device=device)
+    found = recognizer.verify(first, second, far=far, threshold=threshold)
+    if json:
+        print_json({"first": str(first), "second": str(second), **found.json()})
+    else:
+        print_text(str(found))
+    if not found.same:
+        raise typer.Exit(1)
