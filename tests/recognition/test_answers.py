@@ -1,0 +1,125 @@
+"""Answers of a gallery, and how sure they are."""
+
+import json
+import math
+
+import numpy as np
+import pytest
+
+from arcset.errors import InputError, OptionError
+from arcset.evaluation.calibration import make_thresholds
+from arcset.recognition.answers import RIVALS, Candidate, answer, chances
+from arcset.recognition.working_point import WorkingPoint
+from evaluation.calibration.simulation import draw_identities
+
+POINT = WorkingPoint(threshold=0.5, fpir=0.01, gallery=3)
+WORLD = {"decay": 3.0, "spread": 0.8}
+
+
+@pytest.fixture(scope="module")
+def thresholds():
+    points = draw_identities(np.random.default_rng(5), 200, 4, **WORLD)
+    return make_thresholds(points.reshape(800, -1), np.repeat(np.arange(200), 4))
+
+
+def ask(cosines, thresholds=None, subjects=None, **options):
+    names = [f"s{number}" for number in range(len(cosines))]
+    subjects = len(cosines) if subjects is None else subjects
+    return answer(names, cosines, point=POINT, thresholds=thresholds, subjects=subjects, **options)
+
+
+def test_known():
+    found = ask([0.75, 0.25])
+    assert (found.subject, found.cosine, found.probability) == ("s0", 0.75, None)
+    assert found
+    assert found.candidates == (Candidate("s0", 0.75), Candidate("s1", 0.25))
+    assert str(found) == "s0: cosine 0.7500, threshold 0.5000 for FPIR 0.01"
+
+
+def test_unknown():
+    found = ask([0.4, 0.25])
+    assert found.subject is None
+    assert not found
+    assert found.cosine == 0.4
+    assert str(found) == ("unknown: nearest is s0 (cosine 0.4000), threshold 0.5000 for FPIR 0.01")
+
+
+def test_the_threshold_itself_is_known():
+    assert ask([0.5]).subject == "s0"
+    assert ask([np.nextafter(0.5, 0)]).subject is None
+
+
+def test_an_empty_gallery_knows_nobody(thresholds):
+    found = ask([], thresholds)
+    assert found.subject is None
+    assert math.isnan(found.cosine)
+    assert found.probability is None
+    assert str(found) == "unknown: nobody is enrolled"
+    assert found.json()["cosine"] is None
+
+
+def test_as_json(thresholds):
+    content = json.loads(json.dumps(ask([0.75, 0.25], thresholds).json()))
+    assert list(content) == ["subject", "cosine", "probability", "threshold", "candidates", "fpir"]
+    assert [list(one) for one in content["candidates"]] == [
+        ["subject", "cosine", "probability"]
+    ] * 2
+
+
+def test_only_those_wanted_are_listed_and_the_rest_still_counts(thresholds):
+    cosines = np.linspace(0.7, 0.2, RIVALS).tolist()
+    many, one = ask(cosines, thresholds), ask(cosines, thresholds, candidates=1)
+    assert len(many.candidates) == 5
+    assert len(one.candidates) == 1
+    assert many.probability == one.probability
+
+
+@pytest.mark.parametrize("wrong", [0, -1, 2.5, True])
+def test_at_least_one_candidate(wrong):
+    with pytest.raises(OptionError, match="candidates"):
+        ask([0.5], candidates=wrong)
+
+
+def test_names_and_cosines_belong_together():
+    with pytest.raises(InputError, match="2 names and 1 cosines"):
+        answer(["a", "b"], [0.5], point=POINT, thresholds=None, subjects=2)
+
+
+def test_probabilities_are_shares_of_one(thresholds):
+    found = chances([0.9, 0.8, 0.1], thresholds, subjects=3)
+    assert found == sorted(found, reverse=True)
+    assert sum(found) < 1
+    assert chances([], thresholds, subjects=0) == []
+
+
+def test_one_subject_alone_has_the_probability_of_a_pair(thresholds):
+    """Half of the probes show the one subject: that is a pair at the prior ½."""
+    assert chances([0.6], thresholds, 1)[0] == pytest.approx(thresholds.probability(0.6))
+
+
+def test_the_same_cosine_says_less_in_a_larger_gallery(thresholds):
+    sure = [chances([0.4], thresholds, subjects)[0] for subjects in (1, 10, 100, 1000)]
+    assert sure == sorted(sure, reverse=True)
+    assert sure[-1] < sure[0] / 2
+
+
+def test_probabilities_keep_what_they_say(thresholds):
+    """Half of the probes are of the gallery's identities. Fresh identities, fifty galleries."""
+    rng = np.random.default_rng(11)
+    said, right, pair = [], [], []
+    for _ in range(50):
+        points = draw_identities(rng, 80, 2, **WORLD)  # 40 enrolled with one sample, 40 unknown
+        probes, enrolled = points[:, 1], points[:40, 0]
+        cosines = probes @ enrolled.T  # (80, 40)
+        for truth, row in enumerate(cosines):
+            order = np.argsort(-row)[:RIVALS]
+            said.append(chances(row[order].tolist(), thresholds, 40)[0])
+            pair.append(thresholds.probability(float(row[order[0]])))
+            right.append(order[0] == truth)
+    said, right, pair = np.array(said), np.array(right), np.array(pair)
+    for low, high in [(0, 0.2), (0.2, 0.5), (0.5, 0.8), (0.8, 1.01)]:
+        within = (said >= low) & (said < high)
+        assert within.sum() > 100
+        assert right[within].mean() == pytest.approx(said[within].mean(), abs=0.15)
+    # Each pair looked at alone would be much too sure.
+    assert np.mean((said - right) ** 2) < 0.8 * np.mean((pair - right) ** 2)

@@ -1,0 +1,82 @@
+"""A calibration from what a gallery holds."""
+
+import numpy as np
+import pytest
+
+from arcset.errors import InputError
+from arcset.recognition import calibrating
+from arcset.recognition.calibrating import calibrate, most_alike
+from evaluation.calibration.simulation import draw_identities
+
+
+def gallery(identities, each, seed=0):
+    points = draw_identities(np.random.default_rng(seed), identities, each, decay=3.0, spread=0.6)
+    names = [f"subject {number:03d}" for number in range(identities) for _ in range(each)]
+    return points.reshape(len(names), -1), names
+
+
+def test_enough_subjects_make_thresholds():
+    rows, names = gallery(60, 4)
+    made = calibrate(rows, names, made_from={"gallery": "people.db"})
+    assert made.made_from["gallery"] == "people.db"
+    assert made.made_from["identities"] == 60
+    assert made.rates.samples_per_subject == 4
+    assert made.calibration.method == "logistic"  # 360 genuine pairs
+    assert made.for_fpir(0.1, 30).threshold < made.for_fpir(0.1, 59).threshold
+
+
+def test_thresholds_hold_for_others_of_the_same_kind():
+    """Of intervals that hold 95 % one may fail."""
+    held = 0
+    for seed in (10, 20, 30, 40, 50):
+        found = calibrate(*gallery(120, 3, seed)).for_fpir(0.1, 60)
+        fresh, _ = gallery(60, 3, seed + 1)
+        unknown, _ = gallery(300, 1, seed + 2)
+        realized = float(((unknown @ fresh.T).max(axis=1) >= found.threshold).mean())
+        low, high = found.expect(300)
+        held += low <= realized <= high
+    assert held >= 4
+
+
+def test_many_genuine_pairs_make_isotonic_probabilities():
+    assert calibrate(*gallery(60, 5)).calibration.method == "isotonic"  # 600 pairs
+
+
+def test_uneven_numbers_of_samples():
+    """Half of the subjects have as many samples as is assumed; the others are probes only."""
+    rows, names = gallery(60, 5)
+    keep = [place for place in range(300) if place % 5 < 1 + (place // 5) % 5]
+    made = calibrate(rows[keep], [names[place] for place in keep])
+    assert made.rates.samples_per_subject == 3
+    assert made.made_from["identities"] == 60
+
+
+@pytest.mark.parametrize(("identities", "each", "said"), [(9, 5, "9 of 9"), (80, 1, "0 of 80")])
+def test_too_few_are_refused(identities, each, said):
+    with pytest.raises(InputError, match=f"{said} identities have two samples or more, expected"):
+        calibrate(*gallery(identities, each))
+
+
+def test_names_and_embeddings_belong_together():
+    rows, names = gallery(12, 2)
+    with pytest.raises(InputError, match="one identity per embedding"):
+        calibrate(rows, names[1:])
+
+
+def test_of_very_many_some_are_drawn(monkeypatch):
+    monkeypatch.setattr(calibrating, "_MOST_SAMPLES", 120)
+    made = calibrate(*gallery(60, 4))
+    assert made.made_from["identities"] == 30
+    assert made.made_from["samples"] == 120
+    assert made.made_from["digest"] == calibrate(*gallery(60, 4)).made_from["digest"]
+
+
+def test_who_is_enrolled_twice_is_found():
+    rows, names = gallery(30, 3)
+    names[4] = "twice"  # a second name for subject 001
+    found = most_alike(rows, names, least=float(rows[3] @ rows[4]) - 1e-6)
+    assert ("subject 001", "twice") in [(one.first, one.second) for one in found]
+    cosines = [one.cosine for one in found]
+    assert cosines == sorted(cosines, reverse=True)
+    assert len({(one.first, one.second) for one in found}) == len(found)
+    assert most_alike(rows, names, least=1.0) == ()

@@ -1,0 +1,133 @@
+"""The threshold follows the gallery."""
+
+import math
+
+import numpy as np
+import pytest
+
+from arcset.errors import InputError, OptionError
+from arcset.evaluation.calibration import make_thresholds
+from arcset.recognition.working_point import WorkingPoint, effective_size, working_point
+from evaluation.calibration.simulation import draw_identities
+
+
+def made(identities=150, each=3, **options):
+    points = draw_identities(np.random.default_rng(5), identities, each, decay=3.0, spread=0.6)
+    labels = np.repeat(np.arange(identities), each)
+    return make_thresholds(points.reshape(len(labels), -1), labels, **options)
+
+
+@pytest.fixture(scope="module")
+def thresholds():
+    return made()
+
+
+def at(thresholds, subjects, **options):
+    return working_point(thresholds, subjects=subjects, samples=subjects, **options)
+
+
+def test_it_is_the_threshold_for_the_rate_and_the_size(thresholds):
+    found = at(thresholds, 40, fpir=0.1)
+    wanted = thresholds.for_fpir(0.1, 40)
+    assert (found.threshold, found.fpir, found.gallery) == (wanted.threshold, 0.1, 40)
+    assert not found.extrapolated
+    assert not found.note
+    assert str(found) == f"threshold {found.threshold:.4f} for FPIR 0.1 in a gallery of 40"
+    assert found.json()["gallery"] == 40
+
+
+def test_it_rises_as_subjects_are_enrolled_and_falls_as_they_are_removed(thresholds):
+    sizes = [1, 2, 5, 10, 20, 50, 100, 149, 300, 1000]
+    rising = [at(thresholds, size, fpir=0.2).threshold for size in sizes]
+    assert rising == sorted(rising)
+    assert rising[-1] > rising[0] + 0.1
+    assert at(thresholds, 5, fpir=0.2).threshold == rising[2]
+
+
+def test_it_rises_as_the_rate_falls(thresholds):
+    assert at(thresholds, 20, fpir=0.01).threshold > at(thresholds, 20, fpir=0.1).threshold
+
+
+def test_an_empty_gallery_counts_as_one_subject(thresholds):
+    assert at(thresholds, 0, fpir=0.1) == at(thresholds, 1, fpir=0.1)
+
+
+def test_further_samples_are_further_chances(thresholds):
+    single = at(thresholds, 20, fpir=0.1)
+    several = working_point(thresholds, subjects=20, samples=60, scoring="max", fpir=0.1)
+    assert several.gallery == 60
+    assert several.threshold == at(thresholds, 60, fpir=0.1).threshold > single.threshold
+    mean = working_point(thresholds, subjects=20, samples=60, scoring="mean", fpir=0.1)
+    assert mean == single
+    top = working_point(thresholds, subjects=20, samples=60, scoring="top-2", fpir=0.1)
+    assert top == several
+
+
+def test_samples_that_the_calibration_assumed_are_not_counted_again():
+    thresholds = made(60, samples=3)
+    found = working_point(thresholds, subjects=20, samples=60, fpir=0.2)
+    assert found.gallery == 20
+    assert effective_size(20, 61, "max", 3) == 21
+    assert effective_size(20, 20, "max", 3) == 20  # never fewer than there are subjects
+
+
+def test_beyond_the_calibration_it_says_so(thresholds):
+    assert at(thresholds, 150, fpir=0.2).note == ""  # one more than could be tried
+    found = at(thresholds, 400, fpir=0.2)
+    assert found.extrapolated
+    assert found.note == "the threshold is extrapolated from 150 identities to a gallery of 400"
+
+
+def test_a_rate_out_of_reach_says_what_it_would_take():
+    thresholds = made(30)
+    with pytest.raises(InputError, match="and this one is on 30: ask for") as error:
+        at(thresholds, 20, fpir=0.02)
+    said = str(error.value)
+    assert said.startswith("FPIR 0.02 with a gallery of 20 takes a calibration on about ")
+    lowest = float(said.rpartition("ask for ")[2].partition(" ")[0])
+    assert at(thresholds, 20, fpir=lowest).threshold <= 1  # what it offers, it does
+    with pytest.raises(InputError):
+        at(thresholds, 20, fpir=lowest * 0.8)
+    # What it says would be needed does do, give or take what a calibration differs by.
+    needed = int(said.rpartition("about ")[2].partition(" ")[0])
+    assert at(made(int(1.2 * needed)), 20, fpir=0.02).threshold <= 1
+
+
+def test_without_a_wish_the_lowest_rate_is_used_and_told():
+    thresholds = made(60)
+    found = at(thresholds, 20)
+    assert 0.01 < found.fpir <= 0.1
+    assert "FPIR 0.01 with a gallery of 20 takes a calibration on about" in found.note
+    assert found.note.endswith("is used, the lowest that it supports")
+    before = 0.0
+    for size in range(1, 30):  # and no threshold falls while the gallery grows
+        now = at(thresholds, size).threshold
+        assert now >= before - 1e-9
+        before = now
+
+
+def test_without_a_wish_a_hopeless_rate_is_not_used():
+    thresholds = made(30)
+    with pytest.raises(InputError, match="with a gallery of 5,000 takes"):
+        at(thresholds, 5000)
+
+
+def test_without_a_calibration_it_says_how_to_get_one():
+    with pytest.raises(OptionError, match="arcset gallery calibrate") as error:
+        at(None, 3)
+    assert "arcset evaluate RUN" in str(error.value)
+
+
+@pytest.mark.parametrize("fpir", [0, 1, -0.1, math.nan, "0.1", True])
+def test_a_rate_lies_between_0_and_1(thresholds, fpir):
+    with pytest.raises(OptionError, match="expected a rate between 0 and 1"):
+        at(thresholds, 3, fpir=fpir)
+
+
+def test_by_hand():
+    found = WorkingPoint.by_hand(0.5)
+    assert (found.threshold, found.fpir) == (0.5, None)
+    assert str(found) == "threshold 0.5000, chosen by hand"
+    for wrong in (1.5, -2, math.nan, "0.5", True):
+        with pytest.raises(OptionError, match="expected a cosine between -1 and 1"):
+            WorkingPoint.by_hand(wrong)
