@@ -88,7 +88,7 @@ def answer(
     point: WorkingPoint,
     thresholds: Thresholds | None,
     subjects: int,
-    candidates: int = 5,
+    candidates: int | None = None,
 ) -> Match:
     """The answer for one probe.
 
@@ -98,7 +98,7 @@ def answer(
         point: the threshold.
         thresholds: from a cosine to a probability; None for none.
         subjects: how many the gallery holds.
-        candidates: how many to list.
+        candidates: how many to list; by default all that are given.
 
     Raises `InputError` where names and cosines are not equally many, and `OptionError` where no
     candidate is wanted.
@@ -111,7 +111,7 @@ def answer(
     """
     if len(names) != len(cosines):
         raise InputError(f"{len(names)} names and {len(cosines)} cosines, expected equally many")
-    candidates = check_count("candidates", candidates)
+    most = len(names) if candidates is None else check_count("candidates", candidates)
     values = [float(cosine) for cosine in cosines]
     sure: Sequence[float | None] = [None] * len(values)
     if thresholds is not None:
@@ -119,7 +119,7 @@ def answer(
     listed = tuple(
         Candidate(name, cosine, chance)
         for name, cosine, chance in zip(names, values, sure, strict=True)
-    )[:candidates]
+    )[:most]
     best = listed[0] if listed else None
     known = best is not None and best.cosine >= point.threshold
     return Match(
