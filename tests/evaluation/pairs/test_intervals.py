@@ -8,6 +8,7 @@ from hypothesis import given, settings
 
 from arcset.evaluation import bootstrap, verification
 from arcset.evaluation.pairs import bins, draws, scores
+from arcset.evaluation.pairs import replicates as replicates_module
 from evaluation.pairs.references import (
     all_scores,
     concentrated_case,
@@ -58,12 +59,23 @@ def test_equals_the_definition(data):
     assert found.replicates.key == bootstrap.draw_key(identities, 3, 20)
 
 
+@pytest.mark.parametrize("few", [draws.FEW_PAIRS, 0], ids=["one-by-one", "by-identity"])
 @pytest.mark.parametrize("block", [draws.BLOCK, (3, 5), (1, 2)])
-def test_blocks_do_not_matter(block):
+def test_blocks_do_not_matter(block, few):
     embeddings, labels = random_case(count=40, classes=7)
-    with mock.patch.object(draws, "BLOCK", block), mock.patch.object(draws, "DENSE_COUNTS", 8000):
+    with (
+        mock.patch.multiple(draws, BLOCK=block, DENSE_COUNTS=8000, FEW_PAIRS=few),
+        mock.patch.object(replicates_module, "AT_ONCE", 1500),
+    ):
         found = verification(embeddings, labels, FARS, intervals=True, draws=20, seed=3)
     check(found, all_sides(embeddings, labels), 7, 20)
+
+
+def test_pairs_one_by_one_and_by_identity_come_to_the_same():
+    for case in (random_case(count=90, classes=30), random_case(count=60, classes=3)):
+        one = replicates(case)
+        for name, values in replicates(case, FEW_PAIRS=0).items():
+            np.testing.assert_array_equal(values, one[name], err_msg=name)
 
 
 @pytest.mark.parametrize("large", [False, True])
@@ -72,7 +84,7 @@ def test_many_identities_have_an_exact_tail(large):
     embeddings, labels = random_case(count=40, classes=7)
     most = 0 if large else 40
     with (
-        mock.patch.object(draws, "DENSE_IDENTITIES", 0),
+        mock.patch.multiple(draws, DENSE_IDENTITIES=0, FEW_PAIRS=0),
         mock.patch.object(scores, "KEPT_EMBEDDINGS", most),
     ):
         found = verification(embeddings, labels, FARS, intervals=True, draws=20, seed=3)
@@ -138,8 +150,8 @@ def replicates(case, **patches):
 def test_marginals_agree_with_all_pairs_of_identities():
     """What is left out is far less than what draws differ by, and widens or narrows no interval."""
     case = random_case(count=1200, dim=16, classes=300, noise=0.7)
-    full = replicates(case, DENSE_IDENTITIES=300)
-    short = replicates(case, DENSE_IDENTITIES=0, TAIL_PAIRS=4000)
+    full = replicates(case, DENSE_IDENTITIES=300, FEW_PAIRS=0)
+    short = replicates(case, DENSE_IDENTITIES=0, TAIL_PAIRS=4000, FEW_PAIRS=0)
     for name in ("auc", "eer", "tar_at_far[0.1]", "tar_at_far[0.01]"):
         spread = full[name].std()
         assert np.sqrt(np.mean((short[name] - full[name]) ** 2)) < 0.2 * spread, name

@@ -4,6 +4,7 @@ An identity drawn w times weighs w. Its genuine pairs weigh w, its impostor pair
 drawn v times w·v; copies of one identity never meet. With A (I, I) the number of impostor pairs of
 each two identities that a threshold accepts, ½·wᵀAw are accepted in a draw.
 
+- Few pairs are weighted one by one.
 - Up to `DENSE_IDENTITIES` that is what is computed, identity by identity.
 - Beyond, with w = 1 + d, it is ½·1ᵀA1 + dᵀA1 + ½·dᵀAd, and only the marginals A1 are counted. Of
   the last term, the part that it would have if the accepted pairs were spread evenly over all
@@ -26,11 +27,13 @@ from arcset.evaluation.pairs.blocks import Block, SortedRows
 
 __all__ = ["Accepted", "accepted_of_all_pairs", "accepted_of_pairs"]
 
+FEW_PAIRS = 2**18  # and so few beside identities² × thresholds that each is the least work
+FEWER = 16
 DENSE_IDENTITIES = 500
 TAIL_PAIRS = 2**16
 BLOCK = (1024, 8192)  # rows and columns of cosines at once
 DENSE_COUNTS = 2**22  # numbers counted at once
-PAIR_WEIGHTS = 2**22  # pairs × draws weighted at once
+PAIR_WEIGHTS = 2**19  # pairs × draws weighted at once
 
 Floats: TypeAlias = npt.NDArray[np.float64]
 Counts: TypeAlias = npt.NDArray[np.int64]
@@ -84,13 +87,33 @@ def accepted_of_all_pairs(weights: Floats, rows: SortedRows, bins: Bins) -> Acce
     sizes = rows.sizes().astype(np.float64)  # (I,)
     all_genuine = weights @ (sizes * (sizes - 1) / 2)
     all_impostor = ((weights @ sizes) ** 2 - weights**2 @ sizes**2) / 2
-    count = _dense if len(sizes) <= DENSE_IDENTITIES else _by_marginals
+    pairs = sum(rows.pair_counts())
+    if pairs <= min(FEW_PAIRS, len(sizes) ** 2 * len(bins) // FEWER):
+        count = _one_by_one
+    else:
+        count = _dense if len(sizes) <= DENSE_IDENTITIES else _by_marginals
     genuine, impostor = count(weights, rows, bins)
     return Accepted(weights @ _at_least(genuine), impostor, all_genuine, all_impostor)
 
 
-def _dense(weights: Floats, rows: SortedRows, bins: Bins) -> tuple[Counts, Floats]:
+def _one_by_one(weights: Floats, rows: SortedRows, bins: Bins) -> tuple[Counts, Floats]:
     """Genuine pairs by identity and bin (I, T + 1), and accepted impostors in each draw (B, T)."""
+    genuine = np.zeros((weights.shape[1], len(bins) + 1), dtype=np.int64)
+    bins_of = bins.of_rows(rows, *BLOCK)
+    kept = []
+    for block in rows.blocks(*BLOCK):
+        for found in _kinds(rows, block, bins_of(block)):
+            if found.genuine:
+                _add(genuine, found.left, found.bin)
+            else:
+                each = torch.broadcast_tensors(found.left, found.right, found.bin)
+                kept.append(torch.stack([part.reshape(-1) for part in each]))
+    left, right, bin_ = torch.cat(kept, dim=1).numpy().astype(np.intp)
+    return genuine, _at_least(_weighted(weights, bin_, np.stack((left, right), 1), len(bins)))
+
+
+def _dense(weights: Floats, rows: SortedRows, bins: Bins) -> tuple[Counts, Floats]:
+    """The same, from the accepted pairs of each two identities."""
     identities, width = weights.shape[1], len(bins) + 1
     genuine = np.zeros((identities, width), dtype=np.int64)
     drawn = torch.from_numpy(weights)

@@ -10,6 +10,8 @@ from arcset.evaluation.pairs.draws import Accepted
 
 __all__ = ["replicate"]
 
+AT_ONCE = 2**18  # draws × thresholds, which a processor's own memory holds
+
 Floats = npt.NDArray[np.float64]
 
 
@@ -63,11 +65,16 @@ def replicate(
     NaN in draws without genuine or impostor pairs, or with fewer than 1/FAR impostor pairs, and
     throughout where the data do not support a rate.
     """
-    with np.errstate(invalid="ignore", divide="ignore"):
-        lines = _lines(accepted)
-        found = {"auc": lines.area(), "eer": lines.equal_error()}
-        for name, rate in rates.items():
-            found[name] = lines.tar_at(rate, between=not complete)
+    count, thresholds = accepted.impostor.shape
+    step = max(1, AT_ONCE // (thresholds + 2))
+    found = {name: np.empty(count) for name in ("auc", "eer", *rates)}
+    for start in range(0, count, step):
+        some = slice(start, start + step)
+        with np.errstate(invalid="ignore", divide="ignore"):
+            lines = _lines(accepted, some)
+            found["auc"][some], found["eer"][some] = lines.area(), lines.equal_error()
+            for name, rate in rates.items():
+                found[name][some] = lines.tar_at(rate, between=not complete)
     empty = (accepted.all_genuine == 0) | (accepted.all_impostor == 0)
     replicates = {}
     for name, values in found.items():
@@ -77,17 +84,23 @@ def replicate(
     return replicates
 
 
-def _lines(accepted: Accepted) -> _Lines:
-    far = _rising(accepted.impostor, accepted.all_impostor)
-    tar = _rising(accepted.genuine, accepted.all_genuine)
-    return _Lines(far, tar, accepted.all_impostor)
+def _lines(accepted: Accepted, some: slice) -> _Lines:
+    """Of some of the draws."""
+    far = _rising(accepted.impostor[some], accepted.all_impostor[some])
+    tar = _rising(accepted.genuine[some], accepted.all_genuine[some])
+    return _Lines(far, tar, accepted.all_impostor[some])
 
 
 def _rising(counts: Floats, total: Floats) -> Floats:
     """Shares of the total (B, T + 2), with the highest threshold first, from 0 to 1."""
-    shares = np.clip(counts[:, ::-1] / total[:, None], 0.0, 1.0)
+    found = np.empty((len(counts), counts.shape[1] + 2))
+    found[:, 0], found[:, -1] = 0, 1
+    shares = found[:, 1:-1]
+    np.divide(counts[:, ::-1], total[:, None], out=shares)
+    np.clip(shares, 0.0, 1.0, out=shares)
     # Without the small terms that `draws` leaves out, a step could lead backwards.
-    return np.pad(np.maximum.accumulate(shares, axis=1), ((0, 0), (1, 1)), constant_values=(0, 1))
+    np.maximum.accumulate(shares, axis=1, out=shares)
+    return found
 
 
 def _pick(values: Floats, places: npt.NDArray[np.intp]) -> Floats:
