@@ -28,6 +28,7 @@ __all__ = [
     "film_colours",
     "known_swatches",
     "new_figure",
+    "pixels",
     "png",
     "save",
     "style",
@@ -98,6 +99,14 @@ def new_figure(width: float, height: float, dpi: float = DPI) -> Figure:
     figure = Figure(figsize=(width, height), dpi=dpi)
     FigureCanvasAgg(figure)
     return figure
+
+
+@styled
+def pixels(figure: Figure) -> npt.NDArray[np.uint8]:
+    """The figure as it is seen (H, W, 4): red, green, blue and how opaque."""
+    canvas: Any = FigureCanvasAgg(figure)
+    canvas.draw()
+    return np.asarray(canvas.buffer_rgba())
 
 
 @styled
