@@ -1,0 +1,29 @@
+"""Faces in photos: found, aligned, embedded. Needs OpenCV: `pip install 'arcset[faces]'`.
+
+- `Faces`: where the faces of a photo are, with YuNet.
+- `align`: a face as the 112×112 pixels that recognizers expect.
+- `FaceRecognizer`: an embedder of photos, to be used like any other.
+"""
+
+from arcset.recognition.faces.alignment import POINTS, align, similarity
+from arcset.recognition.faces.face import Face, Found, NoFaceError
+from arcset.recognition.faces.faces import Faces
+from arcset.recognition.faces.models import SFACE, YUNET, ModelFile
+from arcset.recognition.faces.photo import read_photo
+from arcset.recognition.faces.recognizer import EmbeddedFaces, FaceRecognizer
+
+__all__ = [
+    "POINTS",
+    "SFACE",
+    "YUNET",
+    "EmbeddedFaces",
+    "Face",
+    "FaceRecognizer",
+    "Faces",
+    "Found",
+    "ModelFile",
+    "NoFaceError",
+    "align",
+    "read_photo",
+    "similarity",
+]

@@ -1,0 +1,65 @@
+"""Photos as they are: upright, in colour, at their full size."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from PIL import Image
+
+from arcset.data.modes import plain
+from arcset.data.opening import opened, orientation, read_file
+from arcset.errors import InputError
+
+__all__ = ["Pixels", "called", "read_photo"]
+
+Pixels = npt.NDArray[np.uint8]
+
+
+def read_photo(source: Any, name: str = "") -> Pixels:
+    """One photo as uint8 RGB (H, W, 3), of the size that it has, turned upright by its EXIF.
+
+    source: a file, the content of one, a PIL image, or an array of uint8: (H, W) or (H, W, C) with
+        1, 3 or 4 channels. `arcset.data.modes.plain` says what becomes of grey and transparency.
+    name: what messages call it; the path if left out.
+    Raises `DataError` that names a file that is missing, cut off, too large or no image, and
+    `InputError` for anything else.
+
+        >>> read_photo(np.zeros((4, 6), np.uint8)).shape
+        (4, 6, 3)
+    """
+    name = called(source, name)
+    if isinstance(source, str | Path):
+        source = read_file(source, name)
+    elif isinstance(source, np.ndarray):
+        source = _from_array(source)
+    elif not isinstance(source, bytes | Image.Image):
+        raise InputError(
+            f"a photo is a path, a PIL image, bytes or a uint8 array, not {type(source).__name__}"
+        )
+    with opened(source, name) as image:
+        image.load()
+        held = orientation(image)
+        pixels = np.asarray(plain(image, 3, name))
+    if held >= 5:  # as EXIF numbers them: the camera was held sideways
+        pixels = pixels.swapaxes(0, 1)
+    if held in (3, 4, 7, 8):
+        pixels = pixels[::-1]
+    if held in (2, 3, 6, 7):
+        pixels = pixels[:, ::-1]
+    return np.ascontiguousarray(pixels)
+
+
+def called(source: Any, name: str = "") -> str:
+    """What messages call a photo: the name given, its path, or "the photo"."""
+    return name or (str(source) if isinstance(source, str | Path) else "the photo")
+
+
+def _from_array(array: npt.NDArray[Any]) -> Image.Image:
+    fits = array.ndim == 2 or (array.ndim == 3 and array.shape[2] in (1, 3, 4))
+    if array.dtype != np.uint8 or not fits or array.size == 0:
+        raise InputError(
+            "a photo as an array is uint8, (H, W) or (H, W, C) with 1, 3 or 4 channels, and this "
+            f"one is {array.dtype}, {array.shape}"
+        )
+    return Image.fromarray(array[:, :, 0] if array.ndim == 3 and array.shape[2] == 1 else array)

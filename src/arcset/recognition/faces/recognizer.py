@@ -1,0 +1,170 @@
+"""Photos to embeddings of the faces in them: detect, align, embed."""
+
+import hashlib
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from arcset.errors import ArcsetError
+from arcset.evaluation.calibration import Thresholds
+from arcset.recognition.embedder import Embedded, Embedder, Embeddings, Progress
+from arcset.recognition.faces.alignment import ALIGNMENT, align
+from arcset.recognition.faces.face import Face, Found
+from arcset.recognition.faces.faces import Faces
+from arcset.recognition.faces.photo import Pixels, called, read_photo
+from arcset.recognition.inputs import as_sources, image_files
+from arcset.recognition.verification import Verification, decide
+
+__all__ = ["EmbeddedFaces", "FaceRecognizer"]
+
+_CHUNK = 32  # photos that are read, and whose faces wait, at a time
+
+
+@dataclass(frozen=True, eq=False)
+class EmbeddedFaces(Embedded):
+    """All faces of photos: one row per face.
+
+    Fields:
+        paths: the photo of each face, (N,): as often as faces are in it.
+        faces: where in the photo it is, (N,).
+        skipped: photos that cannot be read or show no face that is large enough, and why.
+    """
+
+    faces: tuple[Face, ...]
+
+
+class FaceRecognizer:
+    """An embedder of photos: finds the faces, aligns them, and lets another embedder embed them.
+
+    recognizer: whatever embeds aligned faces, uint8 RGB (N, 112, 112, 3): a network for faces from
+        an ONNX file, or a run that was trained on aligned faces.
+    faces: the detector.
+    thresholds: of cosines between faces; those of the recognizer if left out.
+
+    Where one row per photo is wanted it is that of the largest face; `embed_faces` and `embed_all`
+    give all of them. The digest covers the recognizer, the detector's file, and the alignment.
+    """
+
+    def __init__(
+        self, recognizer: Embedder, faces: Faces, *, thresholds: Thresholds | None = None
+    ) -> None:
+        self.recognizer, self.faces = recognizer, faces
+        self.name = recognizer.name
+        self.dim = recognizer.dim
+        self.thresholds = recognizer.thresholds if thresholds is None else thresholds
+        parts = ("arcset faces", recognizer.digest, faces.digest, ALIGNMENT)
+        self.digest = hashlib.sha256("\n".join(parts).encode()).hexdigest()
+
+    def embed(self, images: Any, *, progress: Progress | None = None) -> Embeddings:
+        """The largest face of each photo, (N, D) float32, unit rows.
+
+        Raises `DataError` or `InputError` for the first photo that cannot be read, and
+        `NoFaceError`, a `DataError`, for the first that shows no face large enough.
+        """
+        sources = as_sources(images)
+        rows = np.empty((len(sources), self.dim), np.float32)
+        for chunk, photos in self._looked(sources):
+            crops = []
+            for source, photo in zip(sources[chunk], photos, strict=True):
+                if isinstance(photo, ArcsetError):
+                    raise photo
+                photo.found.largest(called(source))
+                crops.append(photo.crops[0])
+            rows[chunk] = self.recognizer.embed(np.stack(crops))
+            if progress is not None:
+                progress(chunk.stop, len(sources))
+        return rows
+
+    def embed_files(
+        self, paths: Path | str | Iterable[Path | str], *, progress: Progress | None = None
+    ) -> Embedded:
+        """The largest face of each photo, of files and of all below folders.
+
+        What cannot be read, or shows no face large enough, is listed as skipped.
+        """
+        found = self._embed_paths(paths, 1, progress)
+        return Embedded(found.paths, found.embeddings, found.skipped)
+
+    def embed_all(
+        self, paths: Path | str | Iterable[Path | str], *, progress: Progress | None = None
+    ) -> EmbeddedFaces:
+        """Every face of each photo, of files and of all below folders; the largest first."""
+        return self._embed_paths(paths, None, progress)
+
+    def embed_faces(self, photo: Any, name: str = "") -> tuple[Found, Embeddings]:
+        """The faces of one photo and their embeddings (K, D), the largest first; K may be 0."""
+        looked = self._look(photo, name)
+        if not looked.crops:
+            return looked.found, np.empty((0, self.dim), np.float32)
+        return looked.found, self.recognizer.embed(np.stack(looked.crops))
+
+    def verify(
+        self, a: Any, b: Any, *, far: float | None = None, threshold: float | None = None
+    ) -> Verification:
+        """Whether the largest faces of two photos are of the same person."""
+        first, second = self.embed([a, b])
+        cosine = float(first @ second)
+        return decide(cosine, self.thresholds, far=far, threshold=threshold, model=self.name)
+
+    def _embed_paths(
+        self, paths: Path | str | Iterable[Path | str], most: int | None, progress: Progress | None
+    ) -> EmbeddedFaces:
+        given = [paths] if isinstance(paths, str | Path) else list(paths)
+        files: list[Path] = []
+        for path in map(Path, given):
+            files += image_files(path) if path.is_dir() else [path]
+        kept: list[Path] = []
+        faces: list[Face] = []
+        parts = [np.empty((0, self.dim), np.float32)]
+        skipped: dict[Path, str] = {}
+        for chunk, photos in self._looked(files):
+            crops: list[Pixels] = []
+            for path, photo in zip(files[chunk], photos, strict=True):
+                if isinstance(photo, ArcsetError):
+                    skipped[path] = str(photo).removeprefix(str(path)).lstrip(" :")
+                elif not photo.crops:
+                    skipped[path] = photo.found.why
+                else:
+                    wanted = photo.found.faces[:most]
+                    kept += [path] * len(wanted)
+                    faces += wanted
+                    crops += photo.crops[:most]
+            if crops:
+                parts.append(self.recognizer.embed(np.stack(crops)))
+            if progress is not None:
+                progress(chunk.stop, len(files))
+        return EmbeddedFaces(tuple(kept), np.concatenate(parts), skipped, tuple(faces))
+
+    def _looked(
+        self, sources: Sequence[Any]
+    ) -> Iterator[tuple[slice, list["_Photo | ArcsetError"]]]:
+        """The photos in order, some at a time, read by several threads; or why one cannot be."""
+
+        def look(source: Any) -> _Photo | ArcsetError:
+            try:
+                return self._look(source)
+            except ArcsetError as error:
+                return error
+
+        with ThreadPoolExecutor(min(os.cpu_count() or 1, 8), "photos") as pool:
+            for start in range(0, len(sources), _CHUNK):
+                chunk = slice(start, min(start + _CHUNK, len(sources)))
+                yield chunk, list(pool.map(look, sources[chunk]))
+
+    def _look(self, source: Any, name: str = "") -> "_Photo":
+        photo = read_photo(source, name)
+        found = self.faces.find_in(photo)
+        return _Photo(found, [align(photo, face.points) for face in found.faces])
+
+
+@dataclass(frozen=True)
+class _Photo:
+    """The faces of a photo, and each of them aligned; without the photo, which may be large."""
+
+    found: Found
+    crops: list[Pixels]

@@ -1,0 +1,159 @@
+import io
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from arcset.errors import DataError, OptionError
+from arcset.recognition.faces import Face, Faces, Found, NoFaceError, align, read_photo
+from arcset.recognition.faces.photo import Pixels
+from support.face_models import FaceModels
+
+ORIENTATION = 0x0112
+
+
+def scaled(photo: Pixels, width: int, height: int | None = None) -> Pixels:
+    return np.asarray(Image.fromarray(photo).resize((width, height or width)))
+
+
+def middle(face: Face) -> tuple[float, float]:
+    left, top, width, height = face.box
+    return left + width / 2, top + height / 2
+
+
+def test_one_face_with_box_points_and_score(faces: Faces, photo: Pixels) -> None:
+    found = faces.find(photo)
+    assert (len(found), found.small, found.why) == (1, (), "")
+    face = found.largest()
+    assert np.abs(np.subtract(middle(face), 125)).max() < 15  # the photos are centered on it
+    assert 60 < face.size < 120
+    assert 0.7 <= face.score <= 1
+    left_eye, right_eye, nose, left_mouth, right_mouth = face.points
+    assert left_eye[0] < nose[0] < right_eye[0]
+    assert left_eye[1] < nose[1] < left_mouth[1]
+    assert left_mouth[0] < right_mouth[0]
+    assert str(found).startswith("1 face; the largest: face of ")
+    assert len(found.json()["faces"][0]["points"]) == 5
+
+
+def test_of_several_the_largest_comes_first(faces: Faces, people: list[Path]) -> None:
+    sides = (150, 400, 250)
+    scene = np.full((400, 900, 3), 90, np.uint8)
+    left, places = 0, []
+    for path, side in zip(people, sides, strict=False):
+        scene[:side, left : left + side] = scaled(read_photo(path), side)
+        places.append(left + side / 2)
+        left += side + 20
+    found = faces.find(scene)
+    assert [round(middle(face)[0] / 50) for face in found.faces] == [
+        round(places[number] / 50) for number in (1, 2, 0)
+    ]
+    sizes = [face.size for face in found.faces]
+    assert sizes == sorted(sizes, reverse=True)
+    assert str(found).startswith("3 faces; ")
+
+
+def test_no_face(faces: Faces, nothing: Pixels) -> None:
+    found = faces.find(nothing)
+    assert not found
+    assert found.why == "shows no face"
+    assert not faces.find(np.zeros((1, 1), np.uint8))
+    assert not faces.find(np.zeros((3, 900), np.uint8))
+    with pytest.raises(NoFaceError, match=r"^the photo shows no face$"):
+        faces.crop(nothing)
+    with pytest.raises(NoFaceError, match=r"^anna.jpg shows no face$"):
+        faces.crop(nothing, "anna.jpg")
+
+
+def test_too_small_and_how_small(faces: Faces, photo: Pixels) -> None:
+    found = faces.find(scaled(photo, 50))
+    assert (len(found), len(found.small)) == (0, 1)
+    size = found.small[0].size
+    assert 12 < size < 24
+    assert found.why == (
+        f"shows no face large enough: the largest is {size:.0f} pixels, less than 24"
+    )
+    with pytest.raises(NoFaceError, match="less than 24"):
+        found.largest("anna.jpg")
+
+
+def test_how_large_a_face_must_be_can_be_said(models: FaceModels, photo: Pixels) -> None:
+    assert Faces.load(models.detector, least=10).find(scaled(photo, 50))
+    strict = Faces.load(models.detector, least=200).find(photo)
+    assert (len(strict), len(strict.small), strict.least) == (0, 1, 200)
+
+
+def test_sideways_photos_are_turned_upright(faces: Faces, photo: Pixels) -> None:
+    upright = faces.find(photo).largest()
+    for held, turn in ((6, Image.Transpose.ROTATE_90), (3, Image.Transpose.ROTATE_180)):
+        exif = Image.Exif()
+        exif[ORIENTATION] = held
+        stream = io.BytesIO()
+        Image.fromarray(photo).transpose(turn).save(stream, "PNG", exif=exif)
+        assert faces.find(stream.getvalue()).largest() == upright
+
+
+def test_grey_and_transparent_photos(faces: Faces, photo: Pixels) -> None:
+    coloured = middle(faces.find(photo).largest())
+    grey = np.asarray(Image.fromarray(photo).convert("L"))
+    opaque = np.dstack((photo, np.full(photo.shape[:2], 255, np.uint8)))
+    for changed in (grey, opaque):
+        assert np.abs(np.subtract(middle(faces.find(changed).largest()), coloured)).max() < 3
+
+
+def test_a_huge_photo_is_aligned_from_its_own_pixels(faces: Faces, photo: Pixels) -> None:
+    """A face of 200 pixels in 24 megapixels: looked for in small, cut out in full."""
+    scene = np.full((4000, 6000, 3), 120, np.uint8)
+    scene[1500:2000, 4000:4500] = scaled(photo, 500)
+    found = faces.find(scene).largest()
+    assert np.abs(np.subtract(middle(found), (4250, 1750))).max() < 40
+    alone = align(scaled(photo, 500), np.array(found.points) - (4000, 1500)).astype(int)
+    shrunk = (np.array(found.points) + 0.5) * 1280 / 6000 - 0.5
+    coarse = align(scaled(scene, 1280, 853), shrunk)
+    assert np.abs(align(scene, found.points) - alone).mean() < 0.5
+    assert np.abs(coarse - alone).mean() > 1.5
+
+
+def test_a_face_that_fills_a_large_photo(faces: Faces, photo: Pixels) -> None:
+    close = scaled(photo[50:200, 60:190], 2600, 3000)
+    found = faces.find(close)
+    assert len(found) == 1
+    assert found.largest().size > 1000
+
+
+def test_a_photo_that_is_cut_off(faces: Faces, people: list[Path], tmp_path: Path) -> None:
+    content = people[0].read_bytes()
+    (tmp_path / "cut.jpg").write_bytes(content[: len(content) // 2])
+    with pytest.raises(DataError, match=r"cut.jpg cannot be read as an image"):
+        faces.find(tmp_path / "cut.jpg")
+
+
+def test_what_is_no_detector_is_refused(models: FaceModels, tmp_path: Path) -> None:
+    (tmp_path / "words.onnx").write_text("no network")
+    for path in (tmp_path / "words.onnx", tmp_path / "missing.onnx", tmp_path):
+        with pytest.raises(DataError, match=path.name):
+            Faces.load(path)
+    with pytest.raises(DataError, match="expected YuNet"):
+        Faces.load(models.recognizer)
+    for wrong in ({"score": 0}, {"score": 1.5}, {"least": 0}, {"least": float("nan")}):
+        with pytest.raises(OptionError, match="out of range"):
+            Faces.load(models.detector, **wrong)
+
+
+def test_several_threads_share_a_detector(faces: Faces, people: list[Path]) -> None:
+    from concurrent.futures import ThreadPoolExecutor
+
+    photos = [scaled(read_photo(path), 120 + 30 * n) for n, path in enumerate(people)] * 3
+    alone = [faces.find(photo) for photo in photos]
+    with ThreadPoolExecutor(4) as pool:
+        assert list(pool.map(faces.find, photos)) == alone
+
+
+def test_nothing_found_is_plain_values() -> None:
+    assert Found((), (), 24).json() == {
+        "faces": [],
+        "small": [],
+        "least": 24,
+        "why": "shows no face",
+    }
