@@ -1,0 +1,6 @@
+"""A gallery: those a recognizer knows, in one file that survives whatever happens."""
+
+from arcset.recognition.gallery.gallery import Gallery
+from arcset.recognition.gallery.records import Sample, Subject
+
+__all__ = ["Gallery", "Sample", "Subject"]

@@ -1,0 +1,218 @@
+"""A gallery's SQLite file: opened so that what is committed stays, and its errors in sentences."""
+
+import os
+import secrets
+import sqlite3
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from arcset.errors import DataError
+from arcset.recognition.gallery.schema import (
+    APPLICATION_ID,
+    CREATE,
+    PAGE_SIZE,
+    VERSION,
+    check_file,
+    check_schema,
+)
+
+__all__ = ["PATIENCE", "Database", "create_database"]
+
+#: Seconds that a writer waits for another one.
+PATIENCE = 10.0
+
+# Per connection. FULL: a commit returns when the log is on the disk. secure_delete: freed bytes are
+# overwritten. trusted_schema, cell_size_check: a file made to do harm is an error and no more.
+_SETTINGS = (
+    "PRAGMA synchronous = FULL",
+    "PRAGMA fullfsync = ON",
+    "PRAGMA checkpoint_fullfsync = ON",
+    "PRAGMA secure_delete = ON",
+    "PRAGMA foreign_keys = ON",
+    "PRAGMA trusted_schema = OFF",
+    "PRAGMA cell_size_check = ON",
+)
+
+
+class Database:
+    """One connection to a gallery's file.
+
+    Several may be open, in this process and others: many read while one writes, and a second
+    writer waits for `PATIENCE` seconds. Where file or folder cannot be written, `read_only` is
+    true whatever was asked for.
+
+    Raises `DataError` for a file that is missing, damaged, or no gallery.
+    """
+
+    def __init__(self, path: Path, *, read_only: bool = False) -> None:
+        check_file(path)
+        self.path = path
+        writable = os.access(path, os.W_OK) and os.access(path.parent, os.W_OK)
+        self.read_only = read_only or not writable
+        with self.explained():
+            self._connection = self._connect(writable)
+            try:
+                check_schema(self._connection, path)
+                self._adjust()
+            except BaseException:
+                self._connection.close()
+                raise
+
+    def _connect(self, writable: bool) -> sqlite3.Connection:
+        address = self.path.absolute().as_uri()
+        if writable:
+            return _connect(f"{address}?mode=rw")
+        log = Path(f"{self.path}-wal")
+        if log.exists() and log.stat().st_size:
+            return _connect(f"{address}?mode=ro")
+        # Nobody can write there, and SQLite is told so: it then needs no files beside this one.
+        return _connect(f"{address}?mode=ro&immutable=1")
+
+    def _adjust(self) -> None:
+        for setting in _SETTINGS:
+            self._connection.execute(setting)
+        if self.read_only:
+            self._connection.execute("PRAGMA query_only = ON")
+
+    def execute(self, sql: str, values: Any = ()) -> sqlite3.Cursor:
+        """Run one statement, inside `writing` or `reading`."""
+        return self._connection.execute(sql, values)
+
+    def execute_many(self, sql: str, rows: Any) -> None:
+        """Run one statement for each of the rows, inside `writing`."""
+        self._connection.executemany(sql, rows)
+
+    def data_version(self) -> int:
+        """A number that changes with every commit of another connection."""
+        return int(self._connection.execute("PRAGMA data_version").fetchone()[0])
+
+    @contextmanager
+    def writing(self) -> Iterator[None]:
+        """A transaction that is on the disk when the block ends, or undone when it raises."""
+        with self.explained():
+            if self.read_only:
+                raise DataError(f"{self.path} was opened for reading only, or cannot be written")
+            self._connection.execute("BEGIN IMMEDIATE")
+            try:
+                yield
+                self._connection.execute("COMMIT")
+            except BaseException:
+                if self._connection.in_transaction:
+                    self._connection.execute("ROLLBACK")
+                raise
+
+    @contextmanager
+    def reading(self) -> Iterator[None]:
+        """One state of the file throughout the block, whatever others commit meanwhile."""
+        with self.explained():
+            self._connection.execute("BEGIN")
+            try:
+                yield
+            finally:
+                self._connection.execute("ROLLBACK")
+
+    def checkpoint(self) -> bool:
+        """Move what is in the log into the file and empty the log; False if a reader is in the way.
+
+        Before that, the log may still hold what was removed.
+        """
+        with self.explained():
+            busy, _, _ = self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+        return not busy
+
+    def vacuum(self) -> None:
+        """Write the file anew, without anything that is not in its tables."""
+        with self.explained():
+            self._connection.execute("VACUUM")
+
+    def close(self) -> None:
+        """Let go of the file; whoever does so last also empties the log."""
+        with self.explained():
+            self._connection.close()
+
+    @contextmanager
+    def explained(self) -> Iterator[None]:
+        """Say in a sentence what SQLite says in a word."""
+        try:
+            yield
+        except sqlite3.Error as error:
+            raise DataError(_sentence(error, self.path)) from None
+
+
+def create_database(path: Path, meta: Mapping[str, object]) -> None:
+    """Make an empty gallery at `path`, whole or not at all; one that is there already stays.
+
+    Raises `DataError` where it cannot be written.
+    """
+    part = path.parent / f".{path.name}.{secrets.token_hex(4)}.part"
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        connection = _connect(f"{part.absolute().as_uri()}?mode=rwc")
+        try:
+            connection.execute(f"PRAGMA page_size = {PAGE_SIZE}")
+            connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+            connection.execute(f"PRAGMA user_version = {VERSION}")
+            connection.execute("PRAGMA synchronous = FULL")
+            connection.execute("BEGIN")
+            for statement in CREATE:
+                connection.execute(statement)
+            connection.executemany("INSERT INTO meta VALUES (?, ?)", meta.items())
+            connection.execute("COMMIT")
+            connection.execute("PRAGMA journal_mode = WAL")
+        finally:
+            connection.close()
+        try:
+            os.link(part, path)  # unlike a rename, never takes the place of another
+        except FileExistsError:
+            pass
+        except OSError:  # a file system without links
+            if not path.exists():
+                part.rename(path)
+        _sync_folder(path.parent)
+    except sqlite3.Error as error:
+        raise DataError(_sentence(error, path)) from None
+    except OSError as error:
+        raise DataError(f"{path} cannot be made: {error.strerror}") from None
+    finally:
+        for end in ("", "-wal", "-shm", "-journal"):
+            Path(f"{part}{end}").unlink(missing_ok=True)
+
+
+def _connect(address: str) -> sqlite3.Connection:
+    return sqlite3.connect(
+        address,
+        uri=True,
+        timeout=PATIENCE,
+        isolation_level=None,
+        check_same_thread=False,  # a gallery lets in one thread at a time
+    )
+
+
+def _sync_folder(folder: Path) -> None:
+    if os.name == "nt":
+        return
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def _sentence(error: sqlite3.Error, path: Path) -> str:
+    code = getattr(error, "sqlite_errorcode", 0) & 0xFF  # without the finer distinctions
+    if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
+        return (
+            f"{path} is being written by another process: after {PATIENCE:g} seconds nothing was"
+            " changed; try again when that is done"
+        )
+    if code == sqlite3.SQLITE_FULL:
+        return f"there is no room left on the disk for {path}; nothing was changed"
+    if code == sqlite3.SQLITE_IOERR:
+        return f"{path} cannot be read or written, is the disk full? ({error}); nothing was changed"
+    if code == sqlite3.SQLITE_READONLY:
+        return f"{path} cannot be written: the file or its folder is read-only"
+    if code == sqlite3.SQLITE_CANTOPEN:
+        return f"{path} cannot be opened ({error})"
+    return f"{path} is damaged ({error}): restore it from a copy or an export"

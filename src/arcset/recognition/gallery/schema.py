@@ -1,0 +1,104 @@
+"""The tables of a gallery's file, and the check that a file has these and nothing else.
+
+Whatever tells about a person stands in `subjects`, `contents` and `images`: tables that only ever
+grow at their end. SQLite moves rows of a full or sparse page to other pages when rows are put in
+between or deleted, and the copies that it leaves in the unused part of a page are not overwritten
+when the row goes, secure_delete or not. So these rows are never deleted: removing one overwrites
+its bytes with as many zeros, in place. `samples` and `journal` hold numbers only. What was
+overwritten takes room until the file is written anew, see `compact`.
+
+    subjects   name, or zeros where the subject was removed or renamed
+    samples    which subject a sample belongs to; a sample is removed when its row is
+    contents   embedding (D little-endian float32, unit length), source, SHA-256 of the image
+    images     the image as a file, where it was kept
+    journal    samples that were removed, or moved to another subject: what a process that has the
+               gallery in memory must look at again. New samples are those of higher number.
+    meta       dimension, model, scoring, calibration, …
+"""
+
+import sqlite3
+from pathlib import Path
+
+from arcset.errors import DataError
+
+__all__ = ["APPLICATION_ID", "CREATE", "PAGE_SIZE", "VERSION", "check_file", "check_schema"]
+
+APPLICATION_ID = 0x41724753  # "ArGS"
+VERSION = 1
+PAGE_SIZE = 16384  # holds seven embeddings of 512 numbers; of 4096 bytes, nearly half lie idle
+
+CREATE = (
+    """CREATE TABLE meta (
+    key TEXT PRIMARY KEY NOT NULL,
+    value NOT NULL
+) WITHOUT ROWID""",
+    """CREATE TABLE subjects (
+    id INTEGER PRIMARY KEY,
+    name NOT NULL,
+    added INTEGER NOT NULL
+)""",
+    """CREATE TABLE contents (
+    id INTEGER PRIMARY KEY,
+    embedding BLOB NOT NULL,
+    source,
+    digest BLOB
+)""",
+    """CREATE TABLE samples (
+    id INTEGER PRIMARY KEY REFERENCES contents (id),
+    subject INTEGER NOT NULL REFERENCES subjects (id),
+    added INTEGER NOT NULL
+)""",
+    """CREATE TABLE images (
+    id INTEGER PRIMARY KEY REFERENCES contents (id),
+    image BLOB NOT NULL
+)""",
+    """CREATE TABLE journal (
+    revision INTEGER PRIMARY KEY,
+    sample INTEGER NOT NULL
+)""",
+)
+
+_MAGIC = b"SQLite format 3\x00"
+
+
+def check_file(path: Path) -> None:
+    """Raise `DataError` unless a file begins like a gallery and is as long as it says.
+
+    This looks at bytes alone, before SQLite opens the file.
+    """
+    try:
+        with path.open("rb") as file:
+            header = file.read(100)
+        size = path.stat().st_size
+    except OSError as error:
+        raise DataError(f"{path} cannot be read: {error.strerror}") from None
+    if header[:16] != _MAGIC or len(header) < 100:
+        raise DataError(f"{path} is not a gallery: it is no SQLite file")
+    if int.from_bytes(header[68:72], "big") != APPLICATION_ID:
+        raise DataError(f"{path} is not a gallery, but the SQLite file of another program")
+    version = int.from_bytes(header[60:64], "big")
+    if version != VERSION:
+        raise DataError(
+            f"{path} is a gallery of format {version}, and this version of arcset reads {VERSION}"
+        )
+    log = path.with_name(path.name + "-wal")
+    if log.exists() and log.stat().st_size:
+        return  # a write was interrupted, and what is missing here stands there
+    page = int.from_bytes(header[16:18], "big")
+    whole = int.from_bytes(header[28:32], "big") * (65536 if page == 1 else page)
+    if size < whole:
+        raise DataError(
+            f"{path} is cut: it has {size:,} of {whole:,} bytes; restore a copy or an export"
+        )
+
+
+def check_schema(connection: sqlite3.Connection, path: Path) -> None:
+    """Raise `DataError` unless a file has just the tables of a gallery: no view, no trigger."""
+    found = connection.execute("SELECT type, name, sql FROM sqlite_schema").fetchall()
+    if sorted(sql or "" for _, _, sql in found) == sorted(CREATE):
+        return
+    wanted = set(CREATE)
+    for kind, name, sql in found:
+        if sql not in wanted:
+            raise DataError(f"{path} is not a gallery: it has a {kind} {name!r} that none has")
+    raise DataError(f"{path} is not a gallery: it lacks tables that every gallery has")
