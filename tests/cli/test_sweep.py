@@ -146,6 +146,10 @@ def test_report(arcset_command, data, tmp_path):
     assert "took no part in the choice" in page
     assert "margin=0.4" in page
     assert "not used for choosing" in page
+    assert '<th scope="col">point</th>' in page
+    assert '<th scope="col">loss</th>' not in page
+    assert "<h2>Each point side by side</h2>" in page
+    assert "One run per point" in page
 
 
 def test_nothing_is_written_for_a_wrong_value(arcset_command, data, tmp_path):
@@ -159,6 +163,7 @@ def test_nothing_is_written_for_a_wrong_value(arcset_command, data, tmp_path):
         done = arcset_command(*words, "--set", wrong)
         assert done.code == 2
         assert message in done.err
+        assert "2 points" not in done.err  # promised before it is known that they can be trained
     assert not (tmp_path / "out").exists()
 
 

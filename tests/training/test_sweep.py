@@ -74,6 +74,16 @@ def test_runs_and_choice(swept):
     assert set(outcome.differences) == {min(means, key=means.get)}
 
 
+def test_it_says_that_all_is_well_only_when_it_is(config, tmp_path):
+    said = []
+    for wrong in ({"margin": 9.0}, {"freeze": 1}):
+        with pytest.raises(OptionError):
+            sweep([*points(config), Point(wrong, config.replace(**wrong))], 1, tmp_path / "out",
+                  device="cpu", ready=lambda: said.append("ready"))  # fmt: skip
+    assert not said
+    assert not (tmp_path / "out").exists()
+
+
 def test_the_file_holds_it_all(swept):
     place, outcome = swept
     saved = json.loads((place / "sweep.json").read_text())

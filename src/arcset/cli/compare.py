@@ -30,6 +30,7 @@ from arcset.pictures import RunView, Story
 from arcset.runs import Run
 from arcset.training import LossSpec
 from arcset.training.measure import MEASURES
+from arcset.training.processes import is_chief
 from arcset.training.start import earlier_of
 
 __all__ = ["compare"]
@@ -112,6 +113,8 @@ def compare(
         outcome = training.compare(
             specs, config, seeds, place, device=device, force=force, watcher=bars, dataset=dataset
         )
+    if not is_chief():
+        return
     write_text(place / "comparison.json", dumps(outcome.json(), indent=2) + "\n")
     if report:
         with working("drawing the report"):

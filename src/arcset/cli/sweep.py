@@ -27,6 +27,7 @@ from arcset.data.of_run import dataset_of
 from arcset.losses import loss_names
 from arcset.pictures import RunView, Story
 from arcset.runs import RunConfig
+from arcset.training.processes import is_chief
 from arcset.training.sweep import READ_BY, Sweep
 from arcset.training.sweep_outcome import FIGURES, SHOWN, TITLES
 
@@ -87,7 +88,7 @@ def sweep(
         for note in asked.notes:
             say(f"note: {note}")
         total = len(asked.points) * seeds
-        say(f"{_counted(asked)}, {seeds} {'seed' if seeds == 1 else 'seeds'} each: {total} runs")
+        counted = f"{_counted(asked)}, {seeds} {'seed' if seeds == 1 else 'seeds'} each"
         try:
             outcome = training.sweep(
                 asked.points,
@@ -97,11 +98,14 @@ def sweep(
                 device=device,
                 watcher=bars,
                 datasets=reader.known,
+                ready=lambda: say(f"{counted}: {total} runs"),
             )
         except KeyboardInterrupt:
             if (out / "sweep.json").exists():
                 say(f"stopped; the same command goes on with the {total} runs in {out}")
             raise
+    if not is_chief():
+        return
     for run in outcome.runs:
         if "failed" in run:
             say(f"note: {run['run']} is left out: {run['failed']}")
@@ -170,7 +174,7 @@ def _story(outcome: Sweep, out: Path, data: str) -> Story:
     return Story(
         title=f"{Path(data).name}: {' × '.join(outcome.grid)}",
         runs=[RunView(out / f"{point.folder}-0", point.name) for point in shown],
-        comparison={"runs": outcome.runs, "summary": outcome.summary},
+        comparison={"runs": outcome.runs, "summary": outcome.summary, "of": "point"},
         measures=measures,
         unseen={p.name: outcome.unseen[p.name][0] for p in shown if p.name in outcome.unseen},
         verdict=f"The best is {best}. {outcome.note}"

@@ -5,7 +5,7 @@ arcset sweep mnist-sample --set margin=0.2,0.3,0.5 --set scale=16,32 --out runs/
 
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,14 +23,16 @@ from arcset.training.feeding import Feed
 from arcset.training.judge import judge_run
 from arcset.training.loop import train
 from arcset.training.measure import measure
+from arcset.training.processes import processes
 from arcset.training.progress import Watcher
+from arcset.training.start import check_start, earlier_of
 from arcset.training.stepping import check_stepping
 from arcset.training.sweep_outcome import Point, Sweep
 
 __all__ = ["READ_BY", "SAME", "Point", "Sweep", "sweep"]
 
 #: Settings that all points share: they say whom the runs are judged on, and by what.
-SAME = ("data", "classes", "split", "hold_out", "best_by")
+SAME = ("data", "classes", "split", "hold_out", "start", "best_by")
 #: Settings that decide how the same data are read.
 READ_BY = ("size", "channels", "fit", "invert")
 _FILE = "sweep.json"
@@ -45,6 +47,7 @@ def sweep(
     device: str = "auto",
     watcher: Watcher | None = None,
     datasets: Sequence[tuple[RunConfig, Dataset]] = (),
+    ready: Callable[[], None] | None = None,
 ) -> Sweep:
     """Train every point with seeds 0 … seeds − 1 into `out`/NAME-SEED, measure each, choose.
 
@@ -53,7 +56,9 @@ def sweep(
     longer finite is noted, and the others go on.
 
     `grid` is what the points span, for the record. `datasets` are the data as certain
-    configurations read them, where somebody has done so already.
+    configurations read them, where somebody has done so already. `ready` is called when all
+    settings have been found to fit. Of several processes the first alone measures: the others'
+    outcome has no runs.
 
     Raises, before anything is written:
         OptionError: a setting that does not fit, points that are not comparable, or nobody held out
@@ -61,6 +66,7 @@ def sweep(
         RunError: `out` holds another sweep, or something else in the way.
     """
     out = Path(out)
+    group = processes(choose_device(device))
     _check_points(points, seeds)
     selections = _selections(points, datasets)
     _check_identities(list(selections.values()))
@@ -76,19 +82,28 @@ def sweep(
         for point in points:
             for seed in range(seeds):
                 Run.check_place(out / f"{point.folder}-{seed}")
-    written = _Record(out / _FILE, outcome)
-    written.write()
+    group.wait()  # all have looked at what is there
+    if ready is not None:
+        ready()
+    written = _Record(out / _FILE, outcome) if group.chief else None
+    if written is not None:
+        written.write()
     for point in points:
         selection = selections[_reading(point.config)]
         for seed in range(seeds):
             place, config = out / f"{point.folder}-{seed}", point.config.replace(seed=seed)
             entry = {"name": point.name, "values": point.values, "seed": seed, "run": str(place)}
+            failed = None
             try:
                 run = train(
                     config, place, device=device, again=True, watcher=watcher, selection=selection
                 )
             except TrainingError as error:
-                outcome.runs.append({**entry, "failed": str(error)})
+                failed = str(error)
+            if written is None:
+                continue
+            if failed is not None:
+                outcome.runs.append({**entry, "failed": failed})
             else:
                 unseen = _assessed(run, selection, device)
                 if unseen is not None:
@@ -96,7 +111,9 @@ def sweep(
                 figures = measure(run, device=device, selection=selection, unseen=unseen)
                 outcome.runs.append({**entry, **_validation(run), **figures, **_course(run)})
             written.write()
-    written.finish()
+    if written is not None:
+        written.finish()
+    group.wait()  # nobody leaves while others still need an answer
     return outcome
 
 
@@ -162,7 +179,9 @@ def _check(point: Point, selection: Selection, device: str) -> None:
     """Whatever would stop the run before its first step is found now, not after hours."""
     config = described(point.config, selection)
     place = choose_device(device)
-    check_stepping(config, build_model(config, training=True)[1], place)
+    network, loss = build_model(config, training=True)
+    check_start(config, network, point.folder)
+    check_stepping(config, loss, place)
     Feed(config, selection.train, place)
 
 
@@ -219,7 +238,9 @@ def _selections(
     for point in points:
         key = _reading(point.config)
         if key not in found:
-            found[key] = selection_for(point.config, dataset=known.get(key[:-1]))
+            found[key] = selection_for(
+                point.config, dataset=known.get(key[:-1]), earlier=earlier_of(point.config)
+            )
     return found
 
 

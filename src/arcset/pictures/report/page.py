@@ -46,8 +46,9 @@ def write_report(
     """Write `out`: one HTML file that needs nothing else and asks nothing of any network.
 
     views: the runs to look at; those that kept no embeddings are only listed.
-    comparison: as `arcset compare --json` prints it; `measures` gives its columns and what they
-        mean, `lower_is_better` those where the least is the best.
+    comparison: as `arcset compare --json` prints it, with what is compared in "of" if no losses
+        are; `measures` gives its columns and what they mean, `lower_is_better` those where the
+        least is the best.
     labels: what a run is called on the page, by the title of its view.
     groups: headings over the choice of runs, each with the titles of its views.
     shown: titles of the views that are open at first; two of them if not given.
@@ -61,8 +62,10 @@ def write_report(
     titles = [view.title for view in views if view.frames]
     data["shown"] = [titles.index(name) for name in shown if name in titles] or _first(titles)
     style, script = _read("style.css"), "".join(_read(name) for name in SCRIPTS)
-    table = ""
+    table, heading = "", "The losses side by side"
     if comparison is not None:
+        if "of" in comparison:
+            heading = f"Each {escape(comparison['of'])} side by side"
         table = summary_table(comparison, measures or _plain(comparison), lower_is_better)
     page = Template(_read("template.html")).substitute(
         title=escape(title),
@@ -72,7 +75,7 @@ def write_report(
         script_hash=digest(script),
         introduction=introduction(views, labels),
         verdict=f'<p class="verdict">{escape(verdict)}</p>' if verdict else "",
-        table=_block("losses", "The losses side by side", table),
+        table=_block("losses", heading, table),
         viewer_hidden="" if data["runs"] else "hidden",
         data=_script_json(data),
         sections="".join(section_html(section) for section in sections),

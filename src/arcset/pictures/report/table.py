@@ -1,4 +1,4 @@
-"""The table of losses: mean and spread over the seeds, the best of each measure marked."""
+"""The table of what is compared: mean and spread over seeds, the best of each measure marked."""
 
 from collections.abc import Collection, Mapping
 from html import escape
@@ -13,6 +13,8 @@ def summary_table(
     comparison: Mapping[str, Any], measures: Mapping[str, str], lower_is_better: Collection[str]
 ) -> str:
     """`comparison["summary"]` as HTML, with what each column means below.
+
+    What its lines are is in `comparison["of"]`: a loss if nothing is said.
 
     Columns are the measures that have a value, in the order of `measures`. The best mean is
     marked; so, more faintly, is every other loss whose seeds reach into the best one's range.
@@ -35,9 +37,10 @@ def summary_table(
         f"<dd>{escape(measures[name])}</dd>"
         for name in columns
     )
+    of = comparison.get("of", "loss")
     return (
-        '<div class="scroll" tabindex="0" role="region" aria-label="Table of losses">'
-        f'<table class="losses"><thead><tr><th scope="col">loss</th>{head}</tr></thead>'
+        f'<div class="scroll" tabindex="0" role="region" aria-label="Table by {escape(of)}">'
+        f'<table class="losses"><thead><tr><th scope="col">{escape(of)}</th>{head}</tr></thead>'
         f"<tbody>{lines}</tbody></table></div>"
         f'<p class="key">{_key(comparison)}</p>'
         f"<details><summary>What the columns mean</summary><dl>{meanings}</dl></details>"
@@ -48,7 +51,8 @@ def _key(comparison: Mapping[str, Any]) -> str:
     seeds = len({run["seed"] for run in comparison.get("runs", [])})
     best = '<span class="dot best"></span> best mean'
     if seeds <= 1:
-        return f"{best}. One run per loss: small differences may be chance."
+        of = escape(comparison.get("of", "loss"))
+        return f"{best}. One run per {of}: small differences may be chance."
     return (
         f"Mean of {seeds} seeds, below it lowest…highest. {best}; "
         '<span class="dot near"></span> not told apart from it: the ranges overlap.'
