@@ -9,13 +9,13 @@ import torch
 
 from arcset.errors import OptionError, RunError
 from arcset.files import replacing
-from arcset.models import load_model
 from arcset.recognition.export_graph import onnx_model
 from arcset.recognition.export_parity import LEAST_COSINE, Parity, compare
 from arcset.recognition.export_samples import samples_for
 from arcset.recognition.onnx_label import Label
 from arcset.recognition.presets import Pixels
 from arcset.recognition.recognizer import Recognizer
+from arcset.recognition.run_model import RunModel
 from arcset.runs import Run
 
 __all__ = ["Exported", "export"]
@@ -76,8 +76,11 @@ def export(run: Path | str, out: Path | str, *, images: Path | str | None = None
     original = Recognizer.load(run, device="cpu")
     samples = samples_for(opened, images)
     pictures = samples.dtype == np.uint8
-    network, _ = load_model(opened)
-    model = onnx_model(network, original.model.shape, torch.uint8 if pictures else torch.float32)
+    computing = original.model
+    assert isinstance(computing, RunModel)  # for the type checker
+    model = onnx_model(
+        computing.network, computing.shape, torch.uint8 if pictures else torch.float32
+    )
     Label(
         name=original.name,
         digest=original.digest,

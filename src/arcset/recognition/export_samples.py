@@ -15,15 +15,17 @@ from arcset.runs import Run
 
 __all__ = ["samples_for"]
 
-_IDENTITIES, _EACH = 32, 4  # 128 images, 8,128 pairs
+_IDENTITIES, _EACH = 32, 4
+_MOST = _IDENTITIES * _EACH  # 128 samples, 8,128 pairs
 
 
 def samples_for(run: Run, images: Path | str | None = None) -> npt.NDArray[Any]:
     """Samples (n, H, W[, C]) or (n, F) as the run's network takes them, at most 128.
 
-    They come from the run's own data: validation identities, unseen ones, test images or training
-    images, whichever comes first. images: a folder of images, or any data that `load_dataset`
-    reads, instead. Raises `OptionError` where the data is gone, `DataError` where it is too little.
+    They come from the run's own data: validation identities first, then unseen ones, test images,
+    and training images, until there are enough. images: a folder of images, or any data that
+    `load_dataset` reads, instead. Raises `OptionError` where the data is gone, `DataError` where it
+    is too little.
     """
     if images is None:
         found = _own(run)
@@ -52,7 +54,8 @@ def _own(run: Run) -> npt.NDArray[Any]:
             f"read ({str(error).rstrip('.')}): name others with --images FOLDER"
         ) from None
     parts = (selection.validation, selection.unseen, selection.test, selection.train)
-    return _spread(next(part for part in parts if part is not None))
+    found = [_spread(part) for part in parts if part is not None]
+    return np.concatenate(found)[:_MOST]
 
 
 def _spread(images: ImageSet) -> npt.NDArray[Any]:
@@ -65,14 +68,14 @@ def _spread(images: ImageSet) -> npt.NDArray[Any]:
     chosen = starts[_even(len(starts), _IDENTITIES)]
     rows = [place for start in chosen for place in range(start, start + _EACH)]
     kept = sorted({order[place] for place in rows if place < len(order)})
-    if len(kept) < min(len(order), _IDENTITIES * _EACH):
-        kept = sorted({*kept, *_even(len(order), _IDENTITIES * _EACH - len(kept)).tolist()})
+    if len(kept) < min(len(order), _MOST):
+        kept = sorted({*kept, *_even(len(order), _MOST - len(kept)).tolist()})
     return np.stack([np.asarray(images.images[int(row)]) for row in kept])
 
 
 def _from_folder(folder: Path, reading: Reading) -> npt.NDArray[np.uint8]:
     files = image_files(folder)
-    files = [files[place] for place in _even(len(files), _IDENTITIES * _EACH)]
+    files = [files[place] for place in _even(len(files), _MOST)]
     found, why = [], ""
     for _, outcomes in read_in_chunks(files, reading):
         for outcome in outcomes:

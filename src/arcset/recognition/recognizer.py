@@ -192,7 +192,7 @@ class Recognizer:
         Files that cannot be read are listed in `skipped`, and the others embedded. Raises
         `DataError` for a folder without images.
         """
-        files, reading = files_of(paths), self.reading
+        reading, files = self.reading, files_of(paths)
         kept: list[Path] = []
         parts = [np.empty((0, self.dim), np.float32)]
         skipped: dict[Path, str] = {}
@@ -223,12 +223,14 @@ class Recognizer:
         inner = _inner(self.model.shape)
         if rows.shape in inner:
             rows = rows[None]
-        if rows.shape[1:] not in inner or rows.dtype.kind not in "fu" or not len(rows):
+        pictures = rows.dtype == np.uint8 and self._reading is not None
+        numbers = rows.dtype.kind == "f" or (rows.dtype.kind in "iu" and self._reading is None)
+        if rows.shape[1:] not in inner or not (pictures or numbers) or not len(rows):
             raise InputError(
                 f"{self.name} takes {_described(self.model.shape)}, and this is an array of "
                 f"{rows.dtype}, {rows.shape}"
             )
-        if rows.dtype != np.uint8:
+        if not pictures:
             rows = rows.astype(np.float32, copy=False)
             if not np.isfinite(rows).all():
                 raise InputError(f"{self.name} takes finite values, and some are NaN or infinite")
@@ -252,13 +254,14 @@ class Recognizer:
 
     def _embedded(self, samples: npt.NDArray[Any]) -> Embeddings:
         found = self.model.run(samples)
-        lengths = np.linalg.norm(found, axis=1, keepdims=True)
-        if not (np.isfinite(lengths).all() and lengths.all()):
+        peaks = np.abs(found).max(axis=1, keepdims=True)  # (N, 1), NaN where a value is
+        if not (np.isfinite(peaks).all() and peaks.all()):
             raise DataError(
                 f"{self.name} gives embeddings that are zero or not finite: its weights are "
                 "damaged, or its input is not what it was trained on"
             )
-        unit: Embeddings = found / lengths
+        scaled = found / peaks  # so that neither 1e-30 nor 1e+30 is lost when squared
+        unit: Embeddings = scaled / np.linalg.norm(scaled, axis=1, keepdims=True)
         return unit
 
     def __repr__(self) -> str:

@@ -31,11 +31,11 @@ class RunModel:
         self.dim = run.config.dim
         self.digest = model_digest(settings_of(run), network.state_dict())
         self._device = choose_device(device)
-        self._network = network.to(self._device)
+        self.network = network.to(self._device)
 
     def run(self, samples: npt.NDArray[Any]) -> npt.NDArray[np.float32]:
         """Samples as a dataset has them, (N, H, W[, C]) or (N, F), to (N, D), of any length."""
-        found = embed(self._network, as_tensor(samples, self._device))
+        found = embed(self.network, as_tensor(samples, self._device))
         return found.to("cpu", torch.float32).numpy()
 
 

@@ -1,0 +1,244 @@
+"""A run and its export give the same answers; where they do not, there is no file."""
+
+import json
+import shutil
+
+import numpy as np
+import onnx
+import pytest
+from PIL import Image
+
+from arcset.errors import DataError, OptionError, RunError
+from arcset.networks import network_names
+from arcset.recognition import Recognizer, export_graph
+from arcset.recognition.export import export
+from arcset.recognition.export_parity import LEAST_COSINE, compare
+from support import small_data
+from support.random_runs import random_run, with_thresholds
+
+DEEP = ("iresnet34", "iresnet50", "iresnet100")  # these take seconds
+
+
+@pytest.fixture(scope="module")
+def colours(tmp_path_factory):
+    """Six identities of 32×32 RGB images."""
+    place = tmp_path_factory.mktemp("colours") / "colours.npz"
+    random = np.random.default_rng(0)
+    labels = np.repeat(np.arange(6), 4)
+    images = random.integers(0, 256, (6, 32, 32, 3))[labels] + random.normal(0, 9, (24, 32, 32, 3))
+    np.savez(place, images=np.clip(images, 0, 255).astype(np.uint8), labels=labels)
+    return place
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    made = random_run(tmp_path_factory.mktemp("run") / "mine")
+    with_thresholds(made)
+    return made
+
+
+@pytest.fixture(scope="module")
+def exported(run, tmp_path_factory):
+    out = tmp_path_factory.mktemp("out") / "mine.onnx"
+    return export(run.path, out)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=[pytest.mark.long] if name in DEEP else [])
+        for name in network_names()
+    ],
+)
+def test_every_network_exports_and_gives_the_same_embeddings(name, colours, tmp_path):
+    run = random_run(tmp_path / name, data=colours, network=name, dim=16)
+    done = export(run.path, tmp_path / "model.onnx")
+    assert done.min_cosine >= LEAST_COSINE
+    assert done.flips == 0
+    assert done.decisions > 1000
+    first, second = (Recognizer.load(place) for place in (run.path, tmp_path / "model.onnx"))
+    assert first.digest == second.digest == done.digest
+    images = np.random.default_rng(1).integers(0, 256, (7, 40, 30, 3), np.uint8)
+    found = second.embed(images)
+    np.testing.assert_allclose(found, first.embed(images), atol=2e-5)
+    for number in range(7):  # any batch will do
+        np.testing.assert_allclose(second.embed(images[number])[0], found[number], atol=2e-5)
+
+
+def test_the_file_needs_no_further_word(run, exported):
+    assert list(exported.file.parent.iterdir()) == [exported.file]
+    recognizer, original = Recognizer.load(exported.file), Recognizer.load(run.path)
+    assert recognizer.name == original.name == "mine"
+    assert recognizer.dim == original.dim
+    assert recognizer.reading == original.reading
+    assert recognizer.thresholds == original.thresholds
+    assert exported.calibrated
+    pictures = np.load(run.config.data)["images"]
+    for one, other in ((0, 1), (0, 20), (5, 90)):
+        answer = recognizer.verify(pictures[one], pictures[other])
+        wanted = original.verify(pictures[one], pictures[other])
+        assert answer.same == wanted.same
+        assert answer.cosine == pytest.approx(wanted.cosine, abs=1e-5)
+        assert answer.threshold == wanted.threshold
+
+
+def test_anybody_can_run_the_file(run, exported):
+    """With nothing of arcset: bytes in, unit embeddings out, and what to know in the metadata."""
+    import onnxruntime
+
+    onnx.checker.check_model(onnx.load(exported.file), full_check=True)
+    session = onnxruntime.InferenceSession(exported.file.read_bytes())
+    (takes,), (gives,) = session.get_inputs(), session.get_outputs()
+    assert (takes.name, takes.type, takes.shape) == ("images", "tensor(uint8)", ["N", 10, 10, 1])
+    assert (gives.name, gives.type, gives.shape[0]) == ("embeddings", "tensor(float)", "N")
+    pictures = np.load(run.config.data)["images"][:3, ..., None]
+    (found,) = session.run(None, {"images": pictures})
+    np.testing.assert_allclose(found, Recognizer.load(run.path).embed(pictures), atol=1e-5)
+    said = session.get_modelmeta().custom_metadata_map
+    assert said["arcset.format"] == "1"
+    assert said["arcset.name"] == "mine"
+    assert json.loads(said["arcset.shape"]) == [1, 10, 10]
+    assert json.loads(said["arcset.fit"]) == "pad"
+    assert json.loads(said["arcset.invert"]) is False
+    assert json.loads(said["arcset.thresholds"])["kind"] == "arcset thresholds"
+
+
+def test_what_is_said_of_an_export(exported):
+    assert str(exported).splitlines()[1].startswith("compared on 96 images: least cosine 1.0")
+    content = json.loads(json.dumps(exported.json()))
+    assert content["bytes"] == exported.file.stat().st_size
+    assert content["flips"] == 0
+    # 96 images, at each of the thresholds of the run
+    assert content["decisions"] == 96 * 95 // 2 * 3
+
+
+def test_vectors_and_features(tmp_path):
+    data = small_data.vectors(tmp_path / "vectors.npz")
+    run = random_run(tmp_path / "run", data=data, network="mlp", dim=4)
+    done = export(run.path, tmp_path / "vectors.onnx")
+    assert done.min_cosine >= LEAST_COSINE
+    first, second = Recognizer.load(run.path), Recognizer.load(done.file)
+    rows = np.load(data)["features"][:9]
+    np.testing.assert_allclose(second.embed(rows), first.embed(rows), atol=1e-5)
+    with pytest.raises(OptionError, match="takes vectors of 6 values, and no images"):
+        second.embed_files(tmp_path)
+
+    sounds = np.random.default_rng(0).normal(size=(24, 8, 9)).astype(np.float32)
+    np.savez(tmp_path / "sounds.npz", features=sounds, labels=np.arange(24) // 6)
+    run = random_run(tmp_path / "sounds", data=tmp_path / "sounds.npz", dim=4)
+    export(run.path, tmp_path / "sounds.onnx")
+    second = Recognizer.load(tmp_path / "sounds.onnx")
+    wanted = Recognizer.load(run.path).embed_arrays(sounds)
+    np.testing.assert_allclose(second.embed(sounds), wanted, atol=1e-5)
+
+
+def test_a_run_with_negatives_and_another_fit(tmp_path):
+    run = random_run(tmp_path / "run")
+    run.config.replace(invert=True, fit="stretch").save(run.path / "config.toml")
+    export(run.path, tmp_path / "model.onnx")
+    first, second = Recognizer.load(run.path), Recognizer.load(tmp_path / "model.onnx")
+    assert first.digest == second.digest
+    assert second.reading == first.reading
+    picture = np.random.default_rng(0).integers(0, 256, (30, 20), np.uint8)
+    np.testing.assert_allclose(second.embed(picture), first.embed(picture), atol=1e-5)
+
+
+def test_other_pixels_in_the_graph_are_found_and_no_file_is_left(run, tmp_path, monkeypatch):
+    monkeypatch.setattr(export_graph, "as_float", lambda images: images.float() / 255)
+    with pytest.raises(RunError, match=r"was not written: .* have a cosine of -?0\.\d+ only"):
+        export(run.path, tmp_path / "model.onnx")
+    assert list(tmp_path.iterdir()) == []
+    (tmp_path / "model.onnx").write_bytes(b"what stood here before")
+    with pytest.raises(RunError, match="was not written"):
+        export(run.path, tmp_path / "model.onnx")
+    assert [file.read_bytes() for file in tmp_path.iterdir()] == [b"what stood here before"]
+
+
+def test_an_answer_that_flips_is_found_and_no_file_is_left(run, tmp_path, monkeypatch):
+    """Embeddings that are alike enough, with a threshold between a pair's two cosines."""
+    original = export_graph.as_float
+    noise = np.random.default_rng(0).normal(0, 2e-4, (1, 1, 10, 10)).astype(np.float32)
+    monkeypatch.setattr(
+        export_graph, "as_float", lambda images: original(images) + export_graph.torch.tensor(noise)
+    )
+    untouched = tmp_path / "untouched"
+    shutil.copytree(run.path, untouched)
+    (untouched / "threshold.json").unlink()
+    places = np.linspace(-0.5, 0.99, 3000)
+    monkeypatch.setattr("arcset.recognition.export_parity._CUTS", tuple(places))
+    with pytest.raises(RunError, match=r"[1-9]\d* of [\d,]+ pairs are decided otherwise"):
+        export(untouched, tmp_path / "model.onnx")
+    assert not (tmp_path / "model.onnx").exists()
+    monkeypatch.setattr(export_graph, "as_float", original)
+    assert export(untouched, tmp_path / "model.onnx").flips == 0  # at as many places
+
+
+def test_parity_against_a_slow_reference():
+    random = np.random.default_rng(0)
+    first = random.normal(size=(9, 5)).astype(np.float32)
+    second = first + random.normal(0, 0.05, size=(9, 5)).astype(np.float32)
+    found = compare(first, second, [0.0, 0.3])
+    flips = 0
+    for one in range(9):
+        for other in range(one):
+            cosines = [
+                float(
+                    rows[one].astype(float)
+                    @ rows[other].astype(float)
+                    / np.linalg.norm(rows[one].astype(float))
+                    / np.linalg.norm(rows[other].astype(float))
+                )
+                for rows in (first, second)
+            ]
+            for cut in (0.0, 0.3):
+                flips += (cosines[0] >= cut) != (cosines[1] >= cut)
+    assert found.flips == flips > 0
+    assert found.decisions == 72
+    assert found.min_cosine < 1
+    assert not found.holds
+    assert compare(first, first).holds
+
+
+def test_where_the_data_is_gone_images_are_asked_for(tmp_path):
+    run = random_run(tmp_path / "run")
+    pictures = np.load(run.config.data)["images"]
+    (tmp_path / "images.npz").unlink()
+    with pytest.raises(OptionError, match=r"images\.npz.*: name others with --images FOLDER"):
+        export(run.path, tmp_path / "model.onnx")
+    assert not (tmp_path / "model.onnx").exists()
+    (tmp_path / "some").mkdir()
+    with pytest.raises(DataError, match="some holds no image"):
+        export(run.path, tmp_path / "model.onnx", images=tmp_path / "some")
+    for number in range(5):
+        Image.fromarray(pictures[number * 9]).save(tmp_path / "some" / f"{number}.png")
+    (tmp_path / "some" / "bad.png").write_bytes(b"x")
+    done = export(run.path, tmp_path / "model.onnx", images=tmp_path / "some")
+    assert done.images == 5
+    np.savez(tmp_path / "other.npz", images=pictures[:20], labels=np.arange(20) // 2)
+    assert export(run.path, done.file, images=tmp_path / "other.npz").images == 20
+
+
+@pytest.mark.parametrize(
+    ("out", "message"),
+    [("model", "is no name for an ONNX file: write"), ("folder.onnx", "is no name for")],
+)
+def test_other_names_of_files_are_refused(run, tmp_path, out, message):
+    (tmp_path / "folder.onnx").mkdir()
+    with pytest.raises(OptionError, match=message):
+        export(run.path, tmp_path / out)
+
+
+def test_one_sample_or_another_shape_is_refused(run, tmp_path):
+    Image.new("L", (10, 10)).save(tmp_path / "one.png")
+    with pytest.raises(DataError, match="one sample, and two are needed"):
+        export(run.path, tmp_path / "model.onnx", images=tmp_path)
+    data = small_data.vectors(tmp_path / "vectors.npz")
+    with pytest.raises(DataError, match=r"holds samples of \(6,\), and the run takes"):
+        export(run.path, tmp_path / "model.onnx", images=data)
+
+
+def test_an_untrained_run_is_refused(run, tmp_path):
+    shutil.copytree(run.path, tmp_path / "run")
+    (tmp_path / "run" / "model.safetensors").unlink()
+    with pytest.raises(RunError, match="holds no trained weights yet"):
+        export(tmp_path / "run", tmp_path / "model.onnx")

@@ -1,0 +1,243 @@
+"""Networks made elsewhere: what their graphs say, and what must be said about them."""
+
+import numpy as np
+import pytest
+from onnx import TensorProto, helper
+from PIL import Image
+
+from arcset.errors import DataError, InputError, OptionError
+from arcset.recognition import Recognizer, preset_names
+from arcset.recognition.onnx_adopt import adopt
+from support.onnx_graphs import FLOAT, UINT8, changed, expected, linear
+from support.random_runs import random_run, with_thresholds
+
+RGB = np.random.default_rng(0).integers(0, 256, (7, 6, 5, 3), np.uint8)
+GREY = np.random.default_rng(1).integers(0, 256, (7, 6, 5), np.uint8)
+
+
+def first_channels(images):
+    return np.moveaxis(images, 3, 1)
+
+
+@pytest.mark.parametrize("batch", ["N", None, 1, 3, 7, 16])
+def test_any_batch_fixed_or_free(tmp_path, batch):
+    matrix = linear(tmp_path / "net.onnx", (batch, 3, 6, 5))
+    recognizer = Recognizer.from_onnx(tmp_path / "net.onnx", mean=100, std=50)
+    wanted = expected(matrix, first_channels((RGB - 100.0) / 50))
+    np.testing.assert_allclose(recognizer.embed(RGB), wanted, atol=1e-5)
+    np.testing.assert_allclose(recognizer.embed(RGB[:1]), wanted[:1], atol=1e-5)
+
+
+@pytest.mark.parametrize("shape", [("N", 3, 6, 5), ("N", 6, 5, 3)])
+@pytest.mark.parametrize("order", ["RGB", "BGR", "bgr"])
+@pytest.mark.parametrize("kind", [FLOAT, UINT8, TensorProto.FLOAT16, TensorProto.DOUBLE])
+def test_layout_order_and_type(tmp_path, shape, order, kind):
+    matrix = linear(tmp_path / "net.onnx", shape, dtype=kind)
+    values = {} if kind == UINT8 else {"mean": (10, 20, 30), "std": (2, 4, 8)}
+    recognizer = Recognizer.from_onnx(tmp_path / "net.onnx", channels=order, **values)
+    images = RGB.astype(np.float64) if order == "RGB" else RGB[..., ::-1].astype(np.float64)
+    if values:
+        images = (images - [10, 20, 30]) / [2, 4, 8]
+    wanted = expected(matrix, first_channels(images) if shape[1] == 3 else images)
+    close = 2e-3 if kind == TensorProto.FLOAT16 else 1e-5
+    np.testing.assert_allclose(recognizer.embed(RGB), wanted, atol=close)
+    assert recognizer.name == "net"
+    assert recognizer.dim == 4
+
+
+@pytest.mark.parametrize("shape", [("N", 1, 6, 5), ("N", 6, 5, 1)])
+def test_grey(tmp_path, shape):
+    matrix = linear(tmp_path / "net.onnx", shape, values=30)
+    recognizer = Recognizer.from_onnx(tmp_path / "net.onnx", preset="unit")
+    wanted = expected(matrix, GREY / 255)
+    np.testing.assert_allclose(recognizer.embed(GREY), wanted, atol=1e-5)
+    assert recognizer.reading.channels == 1
+    for options, message in (
+        ({"preset": "imagenet"}, "takes grey images: give one mean"),
+        ({"preset": "unit", "channels": "BGR"}, "grey images, which are not BGR"),
+    ):
+        with pytest.raises(OptionError, match=message):
+            Recognizer.from_onnx(tmp_path / "net.onnx", **options)
+
+
+def test_sides_that_are_left_open(tmp_path):
+    matrix = linear(tmp_path / "net.onnx", ("N", 3, "H", "W"))
+    with pytest.raises(OptionError, match=r"does not say which size .*: give size"):
+        Recognizer.from_onnx(tmp_path / "net.onnx", preset="unit")
+    recognizer = Recognizer.from_onnx(tmp_path / "net.onnx", preset="unit", size=(6, 5))
+    np.testing.assert_allclose(
+        recognizer.embed(RGB), expected(matrix, first_channels(RGB / 255)), atol=1e-5
+    )
+    linear(tmp_path / "square.onnx", ("N", 3, "H", "W"), values=3 * 112 * 112)
+    assert Recognizer.from_onnx(tmp_path / "square.onnx", preset="arcface").reading.height == 112
+    linear(tmp_path / "open.onnx", ("N", "C", "H", "W"))
+    with pytest.raises(OptionError, match="does not say where its channels are"):
+        Recognizer.from_onnx(tmp_path / "open.onnx", preset="unit", size=(6, 5))
+    both = Recognizer.from_onnx(tmp_path / "open.onnx", preset="unit", size=(6, 5), layout="NCHW")
+    np.testing.assert_allclose(both.embed(RGB), recognizer.embed(RGB), atol=1e-6)
+
+
+def test_the_size_of_the_graph_goes_before_that_of_the_preset(tmp_path):
+    linear(tmp_path / "net.onnx")
+    reading = Recognizer.from_onnx(tmp_path / "net.onnx", preset="imagenet").reading
+    assert (reading.height, reading.width, reading.fit) == (6, 5, "crop")
+
+
+@pytest.mark.parametrize("preset", preset_names())
+def test_presets(tmp_path, preset):
+    linear(tmp_path / "net.onnx")
+    recognizer = Recognizer.from_onnx(tmp_path / "net.onnx", preset=preset)
+    pixels = recognizer.model.pixels
+    grey = np.full((1, 1, 1, 3), 127.5)
+    low, middle, high = (
+        pixels.apply(np.full_like(grey, value)).ravel().mean() for value in (0.0, 127.5, 255.0)
+    )
+    assert low < middle < high
+    wanted = {
+        "arcface": (-1, 1),
+        "arcface-128": (-127.5 / 128, 127.5 / 128),
+        "sface": (0, 255),
+        "unit": (0, 1),
+        "symmetric": (-1, 1),
+    }
+    if preset in wanted:
+        assert (low, high) == pytest.approx(wanted[preset])
+    else:
+        assert abs(middle) < 0.6
+        assert 3 < high - low < 5  # about four standard deviations
+
+
+def test_several_outputs(tmp_path):
+    outputs = (helper.make_tensor_value_info("z", FLOAT, None),)
+    nodes = (helper.make_node("Neg", ["y"], ["z"]),)
+    linear(tmp_path / "net.onnx", nodes=nodes, outputs=outputs)
+    with pytest.raises(OptionError, match="several outputs: give output, one of 'y', 'z'"):
+        Recognizer.from_onnx(tmp_path / "net.onnx", preset="unit")
+    with pytest.raises(OptionError, match="no output called 'w'; it has 'y', 'z'"):
+        Recognizer.from_onnx(tmp_path / "net.onnx", preset="unit", output="w")
+    first, second = (
+        Recognizer.from_onnx(tmp_path / "net.onnx", preset="unit", output=name) for name in "yz"
+    )
+    np.testing.assert_allclose(first.embed(RGB), -second.embed(RGB))
+    assert first.digest != second.digest
+
+
+def test_embeddings_with_sides_of_one_pixel(tmp_path):
+    nodes = (helper.make_node("Unsqueeze", ["y", "axes"], ["z"]),)
+    outputs = (helper.make_tensor_value_info("z", FLOAT, None),)
+    matrix = linear(tmp_path / "net.onnx", nodes=nodes, outputs=outputs)
+
+    def add(model):
+        axes = helper.make_tensor("axes", TensorProto.INT64, [2], [2, 3])
+        model.graph.initializer.append(axes)
+
+    changed(tmp_path / "net.onnx", add)
+    recognizer = Recognizer.from_onnx(tmp_path / "net.onnx", preset="unit", output="z")
+    wanted = expected(matrix, first_channels(RGB / 255))
+    np.testing.assert_allclose(recognizer.embed(RGB), wanted, atol=1e-5)
+
+
+def test_vectors(tmp_path):
+    matrix = linear(tmp_path / "net.onnx", ("N", 30), values=30)
+    recognizer = Recognizer.from_onnx(tmp_path / "net.onnx")
+    rows = np.random.default_rng(0).normal(size=(5, 30))
+    np.testing.assert_allclose(recognizer.embed(rows), expected(matrix, rows), atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({}, r"does not say how pixels become floats: give mean and std, or a preset"),
+        ({"preset": "arcfase"}, "no preset is called 'arcfase'; did you mean 'arcface'"),
+        ({"mean": 127.5}, "mean and std belong together"),
+        ({"std": 0.5, "mean": 0.5}, "units of 0 … 255"),
+        ({"std": 0, "mean": 0}, "units of 0 … 255"),
+        ({"std": (1, 2), "mean": 0}, "one number or three"),
+        ({"std": 1, "mean": float("nan")}, "mean=nan, expected one number"),
+        ({"preset": "unit", "channels": "GRB"}, "channels='GRB', expected RGB or BGR"),
+        ({"preset": "unit", "size": 7}, r"takes images of 6×5 pixels, and size=\(7, 7\)"),
+        ({"preset": "unit", "layout": "CHW"}, "layout='CHW', expected one of"),
+        ({"preset": "unit", "fit": "bend"}, "fit 'bend' is unknown"),
+        ({"preset": "unit", "device": "mps"}, "device 'mps' is not available here for ONNX"),
+    ],
+)
+def test_wrong_options(tmp_path, options, message):
+    linear(tmp_path / "net.onnx")
+    with pytest.raises(OptionError, match=message) as told:
+        Recognizer.from_onnx(tmp_path / "net.onnx", **options)
+    assert "\n" not in str(told.value)
+
+
+def test_a_layout_that_the_graph_denies(tmp_path):
+    linear(tmp_path / "net.onnx")
+    with pytest.raises(DataError, match="takes images of 5 channels as NHWC"):
+        Recognizer.from_onnx(tmp_path / "net.onnx", preset="unit", layout="NHWC")
+
+
+def test_bytes_are_scaled_by_the_network_alone(tmp_path):
+    linear(tmp_path / "net.onnx", dtype=UINT8)
+    with pytest.raises(OptionError, match="scales them itself: leave out preset"):
+        Recognizer.from_onnx(tmp_path / "net.onnx", preset="unit")
+    recognizer = Recognizer.from_onnx(tmp_path / "net.onnx")
+    with pytest.raises(InputError, match="takes uint8 images, and these are float32"):
+        recognizer.embed_arrays(RGB / 255.0)
+
+
+def test_digests_tell_models_and_pixels_apart(tmp_path):
+    linear(tmp_path / "a.onnx")
+    linear(tmp_path / "b.onnx")
+    load = Recognizer.from_onnx
+    one = load(tmp_path / "a.onnx", preset="unit").digest
+    assert load(tmp_path / "b.onnx", preset="unit").digest == one
+    assert load(tmp_path / "b.onnx", mean=0, std=255, channels="RGB").digest == one
+    for options in ({"channels": "BGR"}, {"mean": 1}, {"fit": "crop"}, {"invert": True}):
+        assert load(tmp_path / "a.onnx", preset="unit", **options).digest != one
+
+    def nudge(model):
+        weights = bytearray(model.graph.initializer[0].raw_data)
+        weights[0] ^= 1
+        model.graph.initializer[0].raw_data = bytes(weights)
+
+    changed(tmp_path / "b.onnx", nudge)
+    assert load(tmp_path / "b.onnx", preset="unit").digest != one
+    changed(tmp_path / "a.onnx", lambda model: setattr(model, "doc_string", "a note"))
+    assert load(tmp_path / "a.onnx", preset="unit").digest == one
+
+
+def test_adopted_files_need_no_further_word(tmp_path):
+    linear(tmp_path / "net.onnx", ("N", 3, "H", "W"))
+    made = with_thresholds(random_run(tmp_path / "run", dim=4))
+    said = {"preset": "arcface", "size": (6, 5), "channels": "BGR", "fit": "crop", "invert": True}
+    file = tmp_path / "run" / "threshold.json"
+    before = Recognizer.from_onnx(tmp_path / "net.onnx", **said, thresholds=file, name="nets")
+    done = adopt(tmp_path / "net.onnx", tmp_path / "ready.onnx", **said, thresholds=made)
+    after = Recognizer.load(tmp_path / "ready.onnx")
+    assert after.digest == before.digest == done.digest
+    assert after.thresholds == before.thresholds == made
+    assert after.reading == before.reading
+    assert (after.name, before.name) == ("net", "nets")
+    np.testing.assert_array_equal(after.embed(RGB), before.embed(RGB))
+    assert str(done).endswith("4-D, with thresholds")
+    with pytest.raises(OptionError, match="says itself how it takes images: leave out preset"):
+        Recognizer.from_onnx(tmp_path / "ready.onnx", preset="unit")
+    again = adopt(tmp_path / "ready.onnx", tmp_path / "again.onnx")
+    assert again.digest == done.digest
+    assert Recognizer.load(tmp_path / "again.onnx").thresholds == made
+
+
+def test_nothing_is_adopted_that_does_not_work(tmp_path):
+    linear(tmp_path / "net.onnx", ("N", 3, "H", "W"))
+    with pytest.raises(DataError, match=r"net\.onnx cannot be computed"):
+        adopt(tmp_path / "net.onnx", tmp_path / "ready.onnx", preset="unit", size=(9, 9))
+    with pytest.raises(OptionError, match="write FILE"):
+        adopt(tmp_path / "net.onnx", tmp_path / "ready", preset="unit", size=(6, 5))
+    assert [file.name for file in tmp_path.iterdir()] == ["net.onnx"]
+
+
+def test_images_are_read_to_the_size_of_the_graph(tmp_path):
+    linear(tmp_path / "net.onnx")
+    Image.fromarray(RGB[0]).resize((10, 12), Image.Resampling.NEAREST).save(tmp_path / "a.png")
+    recognizer = Recognizer.from_onnx(tmp_path / "net.onnx", preset="unit")
+    np.testing.assert_allclose(
+        recognizer.embed(tmp_path / "a.png"), recognizer.embed(RGB[0]), atol=1e-6
+    )

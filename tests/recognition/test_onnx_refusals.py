@@ -1,0 +1,275 @@
+"""ONNX files that are damaged, hostile or for something else: one sentence, and nothing is run."""
+
+import contextlib
+import math
+import pickle
+import shutil
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper
+
+from arcset.errors import ArcsetError, DataError, OptionError
+from arcset.recognition import Recognizer
+from arcset.recognition.export import export
+from arcset.recognition.onnx_adopt import adopt
+from arcset.recognition.onnx_file import read_onnx
+from support.onnx_graphs import FLOAT, changed, linear
+from support.pickled_trap import pickled_trap
+from support.random_runs import random_run
+
+
+def refused(path, match, error=DataError, **options):
+    with pytest.raises(error, match=match) as told:
+        Recognizer.from_onnx(path, **(options or {"preset": "unit"}))
+    assert "\n" not in str(told.value)
+    assert str(path) in str(told.value)
+
+
+def test_a_pickle_under_the_name_of_a_model_is_not_unpickled(tmp_path):
+    trap = pickled_trap(tmp_path / "model.pt")
+    shutil.copy(trap, tmp_path / "model.onnx")
+    refused(tmp_path / "model.onnx", "is no ONNX model, or is damaged")
+    for protocol in range(pickle.HIGHEST_PROTOCOL + 1):
+        (tmp_path / "plain.onnx").write_bytes(pickle.dumps({"a": [1, 2]}, protocol))
+        refused(tmp_path / "plain.onnx", "is no ONNX model, or is damaged")
+    assert not (tmp_path / "model.pt.ran").exists()
+
+
+@pytest.mark.parametrize("content", [b"", b"hello", b"\0" * 100, b"\x08\x07", b"PK\x03\x04" * 9])
+def test_other_bytes(tmp_path, content):
+    (tmp_path / "x.onnx").write_bytes(content)
+    refused(tmp_path / "x.onnx", "is no ONNX model, or is damaged")
+
+
+def test_a_file_that_is_cut_or_changed_anywhere(tmp_path):
+    """Wherever it is cut, and whatever byte is another: an error of ours, or a model that works."""
+    linear(tmp_path / "net.onnx", values=30, shape=("N", 30))
+    whole = (tmp_path / "net.onnx").read_bytes()
+    random = np.random.default_rng(0)
+    for cut in [*range(0, len(whole), 23), len(whole) - 1]:
+        (tmp_path / "cut.onnx").write_bytes(whole[:cut])
+        refused(tmp_path / "cut.onnx", r"cut\.onnx")
+    head = [*random.integers(0, 200, 120), *random.integers(0, len(whole), 40)]
+    for place in head:
+        changed_bytes = bytearray(whole)
+        changed_bytes[place] ^= 1 << int(random.integers(8))
+        (tmp_path / "other.onnx").write_bytes(changed_bytes)
+        with contextlib.suppress(DataError):
+            found = Recognizer.from_onnx(tmp_path / "other.onnx").embed(np.ones((2, 30)))
+            np.testing.assert_allclose(np.linalg.norm(found, axis=1), 1, atol=1e-6)
+
+
+def test_no_file(tmp_path):
+    refused(tmp_path / "nothing.onnx", "cannot be read: No such file")
+    refused(tmp_path, "is no file")
+    with pytest.raises(DataError, match="cannot be read: embedded null byte"):
+        read_onnx("a\0.onnx")
+
+
+def test_operators_of_their_own_are_not_run(tmp_path):
+    nodes = (helper.make_node("Run", ["y"], ["z"], domain="evil.corp", command="rm"),)
+    opsets = (helper.make_opsetid("evil.corp", 1),)
+    linear(tmp_path / "net.onnx", nodes=nodes, opsets=opsets)
+    refused(tmp_path / "net.onnx", r"needs the operator evil\.corp::Run, which is neither ONNX's")
+
+
+def test_operators_of_their_own_are_found_in_branches_and_functions(tmp_path):
+    inner = helper.make_graph(
+        [helper.make_node("Run", ["y"], ["inner"], domain="evil.corp")],
+        "branch",
+        [],
+        [helper.make_tensor_value_info("inner", FLOAT, None)],
+    )
+    nodes = (helper.make_node("If", ["yes"], ["z"], then_branch=inner, else_branch=inner),)
+    linear(tmp_path / "net.onnx", nodes=nodes, opsets=(helper.make_opsetid("evil.corp", 1),))
+    refused(tmp_path / "net.onnx", "evil.corp::Run")
+
+    def add_function(model):
+        body = [helper.make_node("Run", ["a"], ["b"], domain="evil.corp")]
+        opsets = [helper.make_opsetid("evil.corp", 1)]
+        function = helper.make_function("own", "Twice", ["a"], ["b"], body, opsets)
+        model.functions.append(function)
+        model.opset_import.append(helper.make_opsetid("own", 1))
+        model.graph.node.append(helper.make_node("Twice", ["y"], ["z"], domain="own"))
+
+    linear(tmp_path / "net.onnx")
+    changed(tmp_path / "net.onnx", add_function)
+    refused(tmp_path / "net.onnx", "evil.corp::Run")
+
+
+def test_functions_made_of_standard_operators_are_run(tmp_path):
+    def add_function(model):
+        body = [helper.make_node("Neg", ["a"], ["b"])]
+        function = helper.make_function(
+            "own", "Turn", ["a"], ["b"], body, [helper.make_opsetid("", 17)]
+        )
+        model.functions.append(function)
+        model.opset_import.append(helper.make_opsetid("own", 1))
+        model.graph.node.append(helper.make_node("Turn", ["y"], ["z"], domain="own"))
+        model.graph.output[0].name = "z"
+
+    linear(tmp_path / "net.onnx")
+    images = np.random.default_rng(0).integers(0, 256, (2, 6, 5, 3), np.uint8)
+    before = Recognizer.from_onnx(tmp_path / "net.onnx", preset="unit").embed(images)
+    changed(tmp_path / "net.onnx", add_function)
+    after = Recognizer.from_onnx(tmp_path / "net.onnx", preset="unit").embed(images)
+    np.testing.assert_allclose(after, -before, atol=1e-6)
+
+
+@pytest.mark.parametrize("name", ["Nonsense", "Conv3000"])
+def test_operators_that_nobody_knows(tmp_path, name):
+    linear(tmp_path / "net.onnx", nodes=(helper.make_node(name, ["y"], ["z"]),))
+    refused(tmp_path / "net.onnx", "cannot be loaded")
+
+
+def test_several_inputs(tmp_path):
+    inputs = (helper.make_tensor_value_info("mask", FLOAT, ("N", 4)),)
+    nodes = (helper.make_node("Mul", ["y", "mask"], ["z"]),)
+    linear(tmp_path / "net.onnx", inputs=inputs, nodes=nodes)
+    refused(tmp_path / "net.onnx", r"takes 2 inputs \('x', 'mask'\)")
+
+
+@pytest.mark.parametrize(
+    ("shape", "dtype", "message"),
+    [
+        (("N", 7, 6, 5), FLOAT, "does not say where its channels are"),
+        (("N", 3, 6, 5, 2), FLOAT, "takes an array of shape"),
+        (("N",), FLOAT, "takes an array of shape"),
+        (("N", 3, 6, 5), TensorProto.INT64, r"takes tensor\(int64\)"),
+        (("N", "F"), FLOAT, "takes an array of shape"),
+    ],
+)
+def test_other_inputs(tmp_path, shape, dtype, message):
+    values = math.prod(side for side in shape if isinstance(side, int))
+    linear(tmp_path / "net.onnx", shape, dtype=dtype, values=values)
+    refused(tmp_path / "net.onnx", message, (DataError, OptionError))
+
+
+def test_outputs_that_are_no_embeddings(tmp_path):
+    linear(tmp_path / "one.onnx", dim=1)
+    refused(tmp_path / "one.onnx", "one number per image")
+    for name, attributes, message in (
+        ("ReduceSum", {"keepdims": 0}, "no matrix of floats"),
+        ("ArgMax", {"axis": 1}, "no matrix of floats"),
+        ("Transpose", {}, r"gives an array of \(4, 1\) for 1 images"),
+    ):
+        nodes = (helper.make_node(name, ["y"], ["z"], **attributes),)
+        kind = TensorProto.INT64 if name == "ArgMax" else FLOAT
+        outputs = (helper.make_tensor_value_info("z", kind, None),)
+        linear(tmp_path / "net.onnx", nodes=nodes, outputs=outputs)
+        refused(tmp_path / "net.onnx", message, preset="unit", output="z")
+
+
+def external(path, location):
+    """Keep the matrix of a model in another file, beside it, and call that file so."""
+    model = onnx.load(path)
+    weights = model.graph.initializer[0]
+    (path.parent / "weights.bin").write_bytes(weights.raw_data)
+    weights.ClearField("raw_data")
+    weights.data_location = TensorProto.EXTERNAL
+    weights.external_data.add(key="location", value=location)
+    path.write_bytes(model.SerializeToString())
+
+
+def test_weights_beside_the_file_are_read(tmp_path, monkeypatch):
+    linear(tmp_path / "net.onnx")
+    images = np.random.default_rng(0).integers(0, 256, (2, 6, 5, 3), np.uint8)
+    load = Recognizer.from_onnx
+    before = load(tmp_path / "net.onnx", preset="unit").embed(images)
+    external(tmp_path / "net.onnx", "weights.bin")
+    apart = load(tmp_path / "net.onnx", preset="unit")
+    np.testing.assert_allclose(apart.embed(images), before)
+    monkeypatch.chdir(tmp_path)
+    assert load("net.onnx", preset="unit").digest == apart.digest
+    content = bytearray((tmp_path / "weights.bin").read_bytes())
+    content[5] ^= 1
+    (tmp_path / "weights.bin").write_bytes(content)
+    assert load(tmp_path / "net.onnx", preset="unit").digest != apart.digest
+    with pytest.raises(DataError, match="keeps weights in other files"):
+        adopt(tmp_path / "net.onnx", tmp_path / "out.onnx", preset="unit")
+    (tmp_path / "weights.bin").write_bytes(content[:9])
+    refused(tmp_path / "net.onnx", "cannot be loaded")
+
+
+@pytest.mark.parametrize(
+    ("location", "message"),
+    [
+        ("../weights.bin", "outside of its own folder"),
+        ("/etc/passwd", "outside of its own folder"),
+        ("link.bin", "outside of its own folder"),
+        ("", "outside of its own folder"),
+        ("nothing.bin", "there is no such file"),
+        ("*/_ORT_MEM_ADDR_/*", "there is no such file"),
+        ("a\0b", "cannot be read"),
+        (".", "there is no such file"),
+    ],
+)
+def test_weights_elsewhere_are_not_read(tmp_path, location, message):
+    folder = tmp_path / "model"
+    folder.mkdir()
+    linear(folder / "net.onnx")
+    external(folder / "net.onnx", location)
+    shutil.move(folder / "weights.bin", tmp_path / "weights.bin")
+    (folder / "link.bin").symlink_to(tmp_path / "weights.bin")
+    refused(folder / "net.onnx", message)
+
+
+def test_weights_elsewhere_are_found_within_nodes(tmp_path):
+    value = helper.make_tensor("v", FLOAT, [1], [1.0])
+    value.ClearField("float_data")
+    value.data_location = TensorProto.EXTERNAL
+    value.external_data.add(key="location", value="/etc/passwd")
+    nodes = (helper.make_node("Constant", [], ["z"], value=value),)
+    linear(tmp_path / "net.onnx", nodes=nodes)
+    refused(tmp_path / "net.onnx", "outside of its own folder")
+
+
+@pytest.fixture(scope="module")
+def own(tmp_path_factory):
+    place = tmp_path_factory.mktemp("own")
+    return export(random_run(place / "run").path, place / "own.onnx").file
+
+
+def test_an_export_that_somebody_changed_is_refused(own, tmp_path):
+    def nudge(model):
+        weights = next(each for each in model.graph.initializer if len(each.raw_data) > 100)
+        content = bytearray(weights.raw_data)
+        content[7] ^= 1
+        weights.raw_data = bytes(content)
+
+    shutil.copy(own, tmp_path / "own.onnx")
+    changed(tmp_path / "own.onnx", lambda model: setattr(model, "doc_string", "a note"))
+    assert Recognizer.load(tmp_path / "own.onnx").digest == Recognizer.load(own).digest
+    changed(tmp_path / "own.onnx", nudge)
+    with pytest.raises(DataError, match="was changed since arcset made it"):
+        Recognizer.load(tmp_path / "own.onnx")
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "message"),
+    [
+        ("arcset.format", "2", "is of format 2, and this arcset reads 1"),
+        ("arcset.format", "{", "damaged label"),
+        ("arcset.digest", "xyz", "damaged label"),
+        ("arcset.shape", "[3, 10, 10]", "damaged label"),
+        ("arcset.shape", "7", "damaged label"),
+        ("arcset.fit", '"bend"', "fit 'bend' is unknown"),
+        ("arcset.pixels", "[]", "damaged label"),
+        ("arcset.pixels", '{"mean": 5, "std": 1, "channels": "RGB"}', "damaged label"),
+        ("arcset.thresholds", "{}", "does not hold thresholds"),
+        ("arcset.layout", '"NCHW"', "channels as NCHW|damaged label"),
+        ("arcset.output", '"nothing"', "has no output called 'nothing'"),
+    ],
+)
+def test_a_damaged_label_is_refused(own, tmp_path, key, value, message):
+    def write(model):
+        props = {each.key: each.value for each in model.metadata_props} | {key: value}
+        helper.set_model_props(model, props)
+
+    shutil.copy(own, tmp_path / "own.onnx")
+    changed(tmp_path / "own.onnx", write)
+    with pytest.raises(ArcsetError, match=message) as told:
+        Recognizer.load(tmp_path / "own.onnx")
+    assert "\n" not in str(told.value)

@@ -1,0 +1,373 @@
+"""From images of every kind to unit embeddings, and from two of them to an answer."""
+
+import io
+import shutil
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+import arcset
+from arcset.data import to_tensors
+from arcset.data.of_run import selection_of
+from arcset.errors import DataError, InputError, OptionError, RunError
+from arcset.evaluation import Thresholds
+from arcset.models import embed, load_model
+from arcset.recognition import Recognizer
+from arcset.recognition.inputs import _read
+from support import small_data
+from support.pickled_trap import pickled_trap
+from support.random_runs import random_run, with_thresholds
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    made = random_run(tmp_path_factory.mktemp("run") / "mine")
+    with_thresholds(made)
+    return made
+
+
+@pytest.fixture(scope="module")
+def recognizer(run):
+    return Recognizer.load(run.path, device="cpu")
+
+
+@pytest.fixture(scope="module")
+def pictures(run):
+    return np.asarray(selection_of(run).train.images[:6])  # (6, 10, 10)
+
+
+@pytest.fixture
+def folder(tmp_path, pictures):
+    """Six images in folders, two files that are none, a hidden one and a text."""
+    for number, picture in enumerate(pictures):
+        place = tmp_path / "all" / f"who{number // 2}" / f"{number}.png"
+        place.parent.mkdir(parents=True, exist_ok=True)
+        Image.fromarray(picture).save(place)
+    whole = (tmp_path / "all" / "who0" / "0.png").read_bytes()
+    (tmp_path / "all" / "who1" / "cut.png").write_bytes(whole[: len(whole) // 2])
+    (tmp_path / "all" / "who1" / "empty.jpg").touch()
+    (tmp_path / "all" / "who1" / ".hidden.png").write_bytes(whole)
+    (tmp_path / "all" / "who1" / "notes.txt").write_text("no image")
+    return tmp_path / "all"
+
+
+def test_embeddings_are_those_of_the_network(run, recognizer, pictures):
+    network, _ = load_model(run)
+    images, _ = to_tensors(selection_of(run).train)
+    wanted = torch.nn.functional.normalize(embed(network, images[:6])).numpy()
+    found = recognizer.embed(pictures)
+    assert found.dtype == np.float32
+    assert found.shape == (6, recognizer.dim) == (6, 8)
+    np.testing.assert_allclose(found, wanted, atol=1e-6)
+    np.testing.assert_allclose(np.linalg.norm(found, axis=1), 1, atol=1e-6)
+    assert recognizer.name == "mine"
+
+
+def test_every_kind_of_image_gives_the_same(recognizer, pictures, folder):
+    wanted = recognizer.embed(pictures)
+    files = [folder / f"who{number // 2}" / f"{number}.png" for number in range(6)]
+    for images in (
+        files,
+        [str(file) for file in files],
+        [file.read_bytes() for file in files],
+        [Image.fromarray(picture) for picture in pictures],
+        list(pictures),
+        (picture for picture in pictures),
+        pictures[..., None],
+        np.repeat(pictures[..., None], 3, axis=3),  # grey as RGB
+    ):
+        np.testing.assert_allclose(recognizer.embed(images), wanted, atol=1e-6)
+    for one in (files[0], pictures[0], pictures[0][..., None], Image.fromarray(pictures[0])):
+        np.testing.assert_allclose(recognizer.embed(one), wanted[:1], atol=1e-6)
+    shutil.rmtree(folder / "who1")
+    kept = wanted[[0, 1, 4, 5]]
+    np.testing.assert_allclose(recognizer.embed(folder), kept, atol=1e-6)
+
+
+def test_images_of_other_sizes_are_fitted(recognizer, pictures):
+    large = Image.fromarray(pictures[0]).resize((40, 40), Image.Resampling.NEAREST)
+    np.testing.assert_allclose(recognizer.embed(large), recognizer.embed(pictures[0]), atol=1e-5)
+
+
+@pytest.mark.parametrize("invert", [False, True])
+def test_arrays_that_fit_are_not_resized_and_come_out_as_if_they_were(invert):
+    for channels, inner in ((1, (7, 5)), (1, (7, 5, 1)), (3, (7, 5, 3))):
+        reading = arcset.data.Reading(channels, 7, 5, invert=invert)
+        array = np.random.default_rng(0).integers(0, 256, inner, np.uint8)
+        assert np.array_equal(_read(array, reading), reading.read(array))
+
+
+def test_files_that_cannot_be_read_are_listed(recognizer, folder):
+    seen = []
+    found = recognizer.embed_files(folder, progress=lambda done, total: seen.append((done, total)))
+    assert [path.name for path in found.paths] == [f"{number}.png" for number in range(6)]
+    np.testing.assert_allclose(found.embeddings, recognizer.embed(list(found.paths)), atol=1e-6)
+    assert {path.name for path in found.skipped} == {"cut.png", "empty.jpg"}
+    assert found.skipped[folder / "who1" / "empty.jpg"] == "is empty"
+    assert seen[-1] == (8, 8)
+    assert str(found) == "6 images embedded in 8 dimensions, 2 skipped"
+    assert len(found.json()["embeddings"]) == 6
+    # Named twice is embedded once; a file that is not there is one more that cannot be read.
+    found = recognizer.embed_files([folder / "who0", folder / "who0" / "0.png", "nowhere.png"])
+    assert len(found) == 2
+    assert "No such file" in str(list(found.skipped.values()))
+
+
+def test_nothing_readable_is_no_embedding_and_no_error(recognizer, tmp_path):
+    (tmp_path / "bad.png").write_bytes(b"nothing")
+    found = recognizer.embed_files(tmp_path)
+    assert len(found) == 0
+    assert found.embeddings.shape == (0, 8)
+    assert len(found.skipped) == 1
+
+
+def bomb():
+    """A PNG that says it has 40,000 × 40,000 pixels."""
+    content = io.BytesIO()
+    Image.new("L", (8, 8)).save(content, "PNG")
+    whole = bytearray(content.getvalue())
+    whole[16:24] = (40_000).to_bytes(4, "big") * 2
+    return bytes(whole)
+
+
+@pytest.mark.parametrize(
+    ("images", "error", "message"),
+    [
+        ("nowhere.png", DataError, "nowhere.png cannot be read: No such file"),
+        (["."], DataError, ". is no file"),
+        (b"GIF89a", DataError, "the image cannot be read as an image"),
+        (bomb(), DataError, "the image cannot be read|the image has 40000×40000"),
+        ([], InputError, "the list is empty"),
+        (np.zeros((0, 10, 10), np.uint8), InputError, "the array is"),
+        (np.zeros(10, np.uint8), InputError, r"and this one is uint8, \(10,\)"),
+        (np.zeros((2, 2, 10, 10, 3), np.uint8), InputError, "and this one is uint8"),
+        (np.zeros((10, 10)), InputError, r"and this one is float64, \(10, 10\)"),
+        (np.zeros((4, 10, 10, 2), np.uint8), InputError, "1, 3 or 4 channels"),
+        (np.array([["a"]]), InputError, "and this one is <U1"),
+        (5, InputError, "not int"),
+        ([None], InputError, "not NoneType"),
+        ([[1, 2]], InputError, "not list"),
+        ("a\0b", DataError, "cannot be read"),
+    ],
+)
+def test_what_is_no_image_is_told_in_one_sentence(
+    recognizer, tmp_path, monkeypatch, images, error, message
+):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(error, match=message) as told:
+        recognizer.embed(images)
+    assert "\n" not in str(told.value)
+
+
+def test_a_folder_without_images_is_refused(recognizer, tmp_path):
+    for ask in (recognizer.embed, recognizer.embed_files):
+        with pytest.raises(DataError, match="holds no image"):
+            ask(tmp_path)
+
+
+def test_verify(recognizer, pictures):
+    same = recognizer.verify(pictures[0], pictures[0])
+    assert same.same
+    assert same.cosine == pytest.approx(1, abs=1e-6)
+    assert same.probability > 0.9
+    assert same.far == 1e-3
+    assert same.threshold == recognizer.thresholds.for_far(1e-3).threshold
+    other = recognizer.verify(pictures[0], 255 - pictures[0], far=0.01)
+    assert other.far == 0.01
+    assert other.same == (other.cosine >= recognizer.thresholds.for_far(0.01).threshold)
+    strict = recognizer.verify(pictures[0], pictures[0], threshold=1)
+    assert strict.far is None
+    assert str(other).startswith("same" if other.same else "different")
+    assert other.json()["cosine"] == other.cosine
+
+
+def test_a_cosine_at_the_threshold_is_the_same(recognizer):
+    assert arcset.recognition.decide(0.25, None, threshold=0.25).same
+    assert not arcset.recognition.decide(np.nextafter(0.25, 0), None, threshold=0.25).same
+    # Rounding must not make a cosine of 1.0000001 of two equal images.
+    assert arcset.recognition.decide(1.0000001, recognizer.thresholds).cosine == 1
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "message"),
+    [
+        ({"far": 0.1, "threshold": 0.5}, OptionError, "both say where 'same' begins"),
+        ({"far": 2}, OptionError, "far=2, expected a rate"),
+        ({"threshold": 3}, OptionError, "threshold=3, expected a cosine"),
+        ({"threshold": float("nan")}, OptionError, "threshold=nan"),
+        ({"far": 1e-9}, InputError, "1e-09"),
+    ],
+)
+def test_wrong_thresholds(recognizer, pictures, options, error, message):
+    with pytest.raises(error, match=message):
+        recognizer.verify(pictures[0], pictures[1], **options)
+
+
+def test_without_a_calibration_verify_says_how_to_get_one(tmp_path, pictures):
+    recognizer = Recognizer.load(random_run(tmp_path / "plain").path, device="cpu")
+    assert recognizer.thresholds is None
+    with pytest.raises(OptionError, match=r"plain has no thresholds.*`arcset evaluate RUN`"):
+        recognizer.verify(pictures[0], pictures[1])
+    answer = recognizer.verify(pictures[0], pictures[1], threshold=0.2)
+    assert answer.probability is None
+
+
+def test_a_calibration_that_supports_no_low_rate_gives_the_lowest_it_has():
+    rng = np.random.default_rng(0)
+    labels = np.repeat(np.arange(40), 3)
+    points = rng.normal(size=(40, 8))[labels] + 0.3 * rng.normal(size=(120, 8))
+    made = arcset.evaluation.make_thresholds(points, labels)
+    lowest = min(found.far for found in made.fars)
+    assert lowest > 1e-3  # else this test is about nothing
+    assert arcset.recognition.decide(0.5, made).far == lowest
+
+
+def test_thresholds_of_another_model_are_refused(tmp_path):
+    run = random_run(tmp_path / "run")
+    with_thresholds(random_run(tmp_path / "other", dim=5))
+    shutil.copy(tmp_path / "other" / "threshold.json", run.path)
+    with pytest.raises(RunError, match="are for 5 dimensions, and it embeds in 8"):
+        Recognizer.load(run.path)
+
+
+def test_thresholds_that_are_damaged_are_refused(tmp_path):
+    run = random_run(tmp_path / "run")
+    (run.path / "threshold.json").write_text("{}")
+    with pytest.raises(RunError, match=r"threshold\.json"):
+        Recognizer.load(run.path)
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("nowhere", "nowhere does not exist: name the folder of a trained run"),
+        ("file.pt", "file.pt is neither"),
+        ("empty", "empty holds no run"),
+    ],
+)
+def test_what_is_no_model_is_refused(tmp_path, monkeypatch, name, message):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "file.pt").write_bytes(b"x")
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(RunError, match=message):
+        Recognizer.load(name)
+
+
+def test_an_unknown_device_is_refused(run):
+    with pytest.raises(OptionError, match="'abacus' is not available"):
+        Recognizer.load(run.path, device="abacus")
+
+
+def test_weights_that_are_a_pickle_are_not_unpickled(tmp_path):
+    run = random_run(tmp_path / "run")
+    shutil.copy(pickled_trap(tmp_path / "trap.pt"), run.path / "model.safetensors")
+    with pytest.raises(RunError, match=r"model\.safetensors is missing or damaged"):
+        Recognizer.load(run.path)
+    assert not (tmp_path / "trap.pt.ran").exists()
+
+
+def test_the_digest_is_of_what_decides_embeddings(tmp_path, run, recognizer):
+    assert len(recognizer.digest) == 64
+    shutil.copytree(run.path, tmp_path / "copy")
+    assert Recognizer.load(tmp_path / "copy").digest == recognizer.digest
+    config = run.config.replace(learning_rate=0.01, loss="cosface", epochs=7)
+    config.save(tmp_path / "copy" / "config.toml")  # how it was trained does not matter
+    assert Recognizer.load(tmp_path / "copy").digest == recognizer.digest
+    network, loss = load_model(run)
+    state = network.state_dict()
+    reordered = dict(reversed({key: value.clone() for key, value in state.items()}.items()))
+    for key in reordered:
+        if key.endswith("num_batches_tracked"):
+            reordered[key] += 5
+    run.__class__(tmp_path / "copy", config).save_model(reordered, loss.state_dict())
+    assert Recognizer.load(tmp_path / "copy").digest == recognizer.digest
+    weight = next(key for key in reordered if key.endswith("weight"))
+    flat = reordered[weight].view(-1)
+    flat[0] = torch.nextafter(flat[0], torch.tensor(10.0))  # the least of changes
+    run.__class__(tmp_path / "copy", config).save_model(reordered, loss.state_dict())
+    assert Recognizer.load(tmp_path / "copy").digest != recognizer.digest
+    shutil.copy(run.path / "model.safetensors", tmp_path / "copy")
+    for change in ({"invert": True}, {"fit": "crop"}):
+        config.replace(**change).save(tmp_path / "copy" / "config.toml")
+        assert Recognizer.load(tmp_path / "copy").digest != recognizer.digest
+
+
+def test_images_are_inverted_as_the_run_reads_them(tmp_path, pictures):
+    run = random_run(tmp_path / "run")
+    plain = Recognizer.load(run.path).embed(pictures)
+    run.config.replace(invert=True).save(run.path / "config.toml")
+    inverted = Recognizer.load(run.path)
+    np.testing.assert_allclose(inverted.embed(255 - pictures), plain, atol=1e-6)
+    np.testing.assert_allclose(inverted.embed_arrays(pictures), plain, atol=1e-6)
+
+
+def test_vectors(tmp_path):
+    data = small_data.vectors(tmp_path / "vectors.npz")
+    run = random_run(tmp_path / "run", data=data, network="mlp", dim=4)
+    recognizer = Recognizer.load(run.path, device="cpu")
+    rows = np.load(data)["features"][:5]
+    found = recognizer.embed(rows)
+    assert found.shape == (5, 4)
+    np.testing.assert_allclose(recognizer.embed(rows[0]), found[:1], atol=1e-6)
+    np.testing.assert_allclose(recognizer.embed(rows.tolist()), found, atol=1e-6)
+    np.testing.assert_allclose(recognizer.embed(np.round(rows).astype(int)).shape, (5, 4))
+    assert recognizer.verify(rows[0], rows[0], threshold=0.9).same
+    with pytest.raises(OptionError, match="takes vectors of 6 values, and no images"):
+        recognizer.embed_files(tmp_path)
+    for wrong in (rows[:, :5], rows[:0], [[1, 2], [3]], ["a"], rows * np.nan):
+        with pytest.raises(InputError):
+            recognizer.embed(wrong)
+
+
+def test_features_of_any_shape_go_in_as_they_are(tmp_path):
+    features = np.random.default_rng(0).normal(size=(24, 8, 9, 2)).astype(np.float32)
+    np.savez(tmp_path / "sounds.npz", features=features, labels=np.arange(24) // 6)
+    run = random_run(tmp_path / "run", data=tmp_path / "sounds.npz", dim=4)
+    recognizer = Recognizer.load(run.path, device="cpu")
+    found = recognizer.embed(features)
+    network, _ = load_model(run)
+    wanted = embed(network, torch.from_numpy(features).permute(0, 3, 1, 2))
+    np.testing.assert_allclose(found, torch.nn.functional.normalize(wanted).numpy(), atol=1e-6)
+
+
+def test_a_network_that_gives_nothing_is_told(tmp_path, pictures):
+    run = random_run(tmp_path / "run")
+    network, loss = load_model(run)
+    state = {key: torch.zeros_like(value) for key, value in network.state_dict().items()}
+    run.save_model(state, loss.state_dict())
+    with pytest.raises(DataError, match="embeddings that are zero or not finite"):
+        Recognizer.load(run.path, device="cpu").embed(pictures)
+
+
+def test_more_images_than_one_chunk(recognizer, pictures, monkeypatch):
+    many = np.tile(pictures, (4, 1, 1))
+    wanted = recognizer.embed(many)
+    seen = []
+    monkeypatch.setattr("arcset.recognition.inputs._CHUNK_IMAGES", 5)
+    found = recognizer.embed(many, progress=lambda done, total: seen.append((done, total)))
+    np.testing.assert_allclose(found, wanted, atol=1e-6)
+    assert seen == [(5, 24), (10, 24), (15, 24), (20, 24), (24, 24)]
+
+
+def test_import_arcset_is_fast_and_the_names_are_there():
+    code = (
+        "import sys, arcset\n"
+        "assert not {'arcset.recognition', 'onnxruntime', 'onnx', 'faiss'} & set(sys.modules)\n"
+        "assert arcset.Recognizer.__name__ == 'Recognizer'\n"
+        "assert not {'onnxruntime', 'onnx'} & set(sys.modules)\n"
+        "assert arcset.Gallery.__name__ == 'Gallery'\n"
+        "assert {'Recognizer', 'Gallery', 'build_loss'} <= set(dir(arcset))\n"
+        "try: arcset.nothing\n"
+        "except AttributeError as error: assert 'nothing' in str(error)\n"
+        "else: raise AssertionError\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_thresholds_are_loaded_with_the_run(run, recognizer):
+    assert recognizer.thresholds == Thresholds.load(run.path / "threshold.json")
+    assert repr(recognizer).startswith("<Recognizer mine, 8-D, ")
