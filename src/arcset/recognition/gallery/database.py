@@ -49,10 +49,11 @@ class Database:
     def __init__(self, path: Path, *, read_only: bool = False) -> None:
         check_file(path)
         self.path = path
-        writable = os.access(path, os.W_OK) and os.access(path.parent, os.W_OK)
-        self.read_only = read_only or not writable
+        self._writable = os.access(path, os.W_OK) and os.access(path.parent, os.W_OK)
+        self.read_only = read_only or not self._writable
+        self._process, self._closed = os.getpid(), False
         with self.explained():
-            self._connection = self._connect(writable)
+            self._connection = self._connect()
             try:
                 check_schema(self._connection, path)
                 self._adjust()
@@ -60,9 +61,9 @@ class Database:
                 self._connection.close()
                 raise
 
-    def _connect(self, writable: bool) -> sqlite3.Connection:
+    def _connect(self) -> sqlite3.Connection:
         address = self.path.absolute().as_uri()
-        if writable:
+        if self._writable:
             return _connect(f"{address}?mode=rw")
         log = Path(f"{self.path}-wal")
         if log.exists() and log.stat().st_size:
@@ -86,6 +87,9 @@ class Database:
 
     def data_version(self) -> int:
         """A number that changes with every commit of another connection."""
+        if self._closed or os.getpid() != self._process:
+            what = "was closed" if self._closed else "was opened by the process before this one"
+            raise DataError(f"{self.path} {what}: open it again")
         return int(self._connection.execute("PRAGMA data_version").fetchone()[0])
 
     @contextmanager
@@ -93,7 +97,8 @@ class Database:
         """A transaction that is on the disk when the block ends, or undone when it raises."""
         with self.explained():
             if self.read_only:
-                raise DataError(f"{self.path} was opened for reading only, or cannot be written")
+                why = "was opened for reading only" if self._writable else "cannot be written"
+                raise DataError(f"{self.path} {why}; nothing was changed")
             self._connection.execute("BEGIN IMMEDIATE")
             try:
                 yield
@@ -122,6 +127,24 @@ class Database:
             busy, _, _ = self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
         return not busy
 
+    def log_size(self) -> int:
+        """Bytes in the log."""
+        log = Path(f"{self.path}-wal")
+        return log.stat().st_size if log.exists() else 0
+
+    @contextmanager
+    def unbound(self) -> Iterator[None]:
+        """Without the checks that no row refers to one that is deleted, each of which reads much.
+
+        For deleting what is known not to be referred to; around `writing`, not inside.
+        """
+        with self.explained():
+            self._connection.execute("PRAGMA foreign_keys = OFF")
+            try:
+                yield
+            finally:
+                self._connection.execute("PRAGMA foreign_keys = ON")
+
     def vacuum(self) -> None:
         """Write the file anew, without anything that is not in its tables."""
         with self.explained():
@@ -129,8 +152,10 @@ class Database:
 
     def close(self) -> None:
         """Let go of the file; whoever does so last also empties the log."""
-        with self.explained():
-            self._connection.close()
+        self._closed = True
+        if os.getpid() == self._process:  # a child that closes would harm its parent's locks
+            with self.explained():
+                self._connection.close()
 
     @contextmanager
     def explained(self) -> Iterator[None]:
@@ -215,4 +240,6 @@ def _sentence(error: sqlite3.Error, path: Path) -> str:
         return f"{path} cannot be written: the file or its folder is read-only"
     if code == sqlite3.SQLITE_CANTOPEN:
         return f"{path} cannot be opened ({error})"
+    if code == sqlite3.SQLITE_TOOBIG:
+        return f"an image is too large for {path}; nothing was changed"
     return f"{path} is damaged ({error}): restore it from a copy or an export"

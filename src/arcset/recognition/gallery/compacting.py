@@ -1,0 +1,59 @@
+"""Bytes that are gone for good: the log is emptied, and the file written anew where it must be."""
+
+from arcset.errors import DataError
+from arcset.recognition.gallery.settings import change_settings
+from arcset.recognition.gallery.store import Store
+
+__all__ = ["compact", "empty_log", "finish_removal"]
+
+_WORTH = 1000  # overwritten samples before their room is worth writing the file anew
+
+
+def finish_removal(store: Store, what: str) -> None:
+    """After something was overwritten: nothing of it stays in the log, and not too much room idle.
+
+    Raises `DataError` where another process is in the way; `what`, as "'anna' is", is gone by then
+    from the gallery, but not yet from the log.
+    """
+    settings = store.settings
+    idle = settings.overwritten >= _WORTH and settings.overwritten > len(store.index)
+    if settings.vacuum_due or idle:
+        compact(store, what)
+    else:
+        empty_log(store, what)
+
+
+def empty_log(store: Store, what: str) -> None:
+    """Move the log into the file and empty it; raises `DataError` as `finish_removal` does."""
+    if not store.database.checkpoint():
+        path = store.database.path
+        raise DataError(
+            f"{what} removed from {path}, but another process is still reading an older state, so"
+            f" that the bytes stay in {path.name}-wal: let it finish, and open the gallery again"
+        )
+
+
+def compact(store: Store, what: str = "what was to go is") -> None:
+    """Write the file anew without the zeros that stand where something was removed.
+
+    It takes room for a second copy for so long. Deleting rows makes SQLite move others, so that
+    copies of these may be left in unused bytes until the file is written; should that be
+    interrupted, opening the gallery does it again.
+    """
+    database = store.database
+    with database.unbound(), store.changing():
+        database.execute("DELETE FROM images WHERE id NOT IN (SELECT id FROM samples)")
+        # The last of each stays, so that no number is ever given twice.
+        database.execute(
+            "DELETE FROM contents WHERE id NOT IN (SELECT id FROM samples)"
+            " AND id < (SELECT max(id) FROM contents)"
+        )
+        database.execute(
+            "DELETE FROM subjects WHERE typeof(name) = 'blob'"
+            " AND id < (SELECT max(id) FROM subjects)"
+        )
+        change_settings(database, overwritten="0", vacuum_due="yes")
+    database.vacuum()
+    with store.changing():
+        change_settings(database, vacuum_due="no")
+    empty_log(store, what)

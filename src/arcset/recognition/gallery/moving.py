@@ -1,0 +1,122 @@
+"""A gallery out of a file, and to another model."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from arcset.errors import ArcsetError, DataError, OptionError
+from arcset.recognition.embedder import Embedder, Embeddings, Progress
+from arcset.recognition.gallery.compacting import compact, empty_log
+from arcset.recognition.gallery.enrolling import enroll_rows
+from arcset.recognition.gallery.parquet_files import GalleryFile
+from arcset.recognition.gallery.settings import change_settings
+from arcset.recognition.gallery.store import Store
+from arcset.recognition.gallery.vectors import unit_rows
+
+__all__ = ["import_samples", "migrate"]
+
+_AT_ONCE = 256  # images that are embedded at a time
+_HIGHEST = 1 << 53  # number of a sample that a file may bring along
+
+
+def import_samples(store: Store, path: Path | str) -> tuple[int, ...]:
+    """Add all samples of a Parquet file, or none; see `Gallery.import_file`."""
+    file = GalleryFile(path)
+    made: list[int] = []
+    with store.changing():
+        _take_model(store, file)
+        kept = True  # whether samples keep their numbers
+        last = store.last_sample
+        for batch in file.batches():
+            if not made:
+                kept = last < batch.samples[0]
+            numbers: Sequence[int] = range(last + 1, last + 1 + len(batch.rows))
+            if kept:
+                numbers = batch.samples
+                both = zip([last, *numbers], numbers, strict=False)
+                if not all(one < other < _HIGHEST for one, other in both):
+                    raise DataError(f"{path} is damaged: the numbers of its samples do not rise")
+            made += enroll_rows(store, batch.names, batch.rows, samples=numbers, added=batch.added)
+            last = made[-1]
+        if len(made) != file.count:
+            raise DataError(f"{path} is damaged: {len(made):,} of {file.count:,} samples came")
+    return tuple(made)
+
+
+def _take_model(store: Store, file: GalleryFile) -> None:
+    """Raise `OptionError` unless a file's embeddings are of the gallery's model."""
+    settings, path = store.settings, store.database.path
+    if file.dim != settings.dim:
+        raise OptionError(
+            f"{file.path} holds embeddings of {file.dim} numbers, and {path} of {settings.dim}"
+        )
+    if file.model_digest == settings.model_digest:
+        return
+    if not settings.model_digest and not len(store.index):
+        change_settings(store.database, model=file.model_name, digest=file.model_digest)
+        return
+    theirs, ours = (
+        f"of the model {name!r} ({digest[:12]})" if digest else "of no known model"
+        for name, digest in (
+            (file.model_name, file.model_digest),
+            (settings.model_name, settings.model_digest),
+        )
+    )
+    raise OptionError(f"the embeddings in {file.path} are {theirs}, and those in {path} {ours}")
+
+
+def migrate(store: Store, recognizer: Embedder, progress: Progress | None = None) -> None:
+    """Embed all images anew, or change nothing; see `Gallery.migrate`."""
+    database = store.database
+    with store.changing():
+        other_size = recognizer.dim != store.settings.dim
+        samples = sorted(store.index.ids.tolist())
+        (kept,) = database.execute("SELECT count(*) FROM samples JOIN images USING (id)").fetchone()
+        if kept < len(samples):
+            raise OptionError(
+                f"{len(samples) - kept:,} of {len(samples):,} samples in {database.path} have no"
+                f" image to embed anew: enroll them again, in a gallery for {recognizer.name} that"
+                " keeps images"
+            )
+        for start in range(0, len(samples), _AT_ONCE):
+            some = samples[start : start + _AT_ONCE]
+            vectors = _embed(store, recognizer, some).astype("<f4", copy=False)
+            database.execute_many(
+                "UPDATE contents SET embedding = ? WHERE id = ?",
+                [(row.tobytes(), number) for row, number in zip(vectors, some, strict=True)],
+            )
+            if progress is not None:
+                progress(start + len(some), len(samples))
+        change_settings(
+            database,
+            dim=str(recognizer.dim),
+            model=recognizer.name,
+            digest=recognizer.digest,
+            model_path=None,
+            epoch=str(store.settings.epoch + 1),
+            thresholds=None,  # of the model before
+            calibrated=None,
+            vacuum_due="yes" if other_size else "no",  # rows of another size are moved
+        )
+    if other_size:
+        compact(store)
+    else:
+        empty_log(store, "the embeddings of the model before are")
+
+
+def _embed(store: Store, recognizer: Embedder, samples: Sequence[int]) -> Embeddings:
+    find = store.database.execute
+    images = [
+        find("SELECT image FROM images WHERE id = ?", (number,)).fetchone()[0] for number in samples
+    ]
+    try:
+        return unit_rows(recognizer.embed(images), recognizer.dim)
+    except ArcsetError:
+        for number, image in zip(samples, images, strict=True):
+            try:
+                recognizer.embed([image])
+            except ArcsetError as error:
+                raise DataError(
+                    f"{recognizer.name} cannot embed the image of sample {number}: {error};"
+                    " nothing was changed"
+                ) from None
+        raise

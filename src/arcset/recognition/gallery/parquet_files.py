@@ -1,0 +1,187 @@
+"""A gallery as a Parquet file, for other tools and for copies, and back.
+
+Columns: `name`, `id` of the sample, `embedding` (D float32, of length 1), `source`, `digest`
+(SHA-256 of the image, hexadecimal), `added` (UTC) and, where they were kept, `image` (the bytes of
+a file). The schema's metadata names the model, so that embeddings of another are not mixed in.
+"""
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from arcset.errors import ArcsetError, DataError, InputError, OptionError
+from arcset.files import replacing
+from arcset.recognition.embedder import Embeddings
+from arcset.recognition.gallery.changes import Row
+from arcset.recognition.gallery.names import check_name
+from arcset.recognition.gallery.store import Store
+from arcset.recognition.gallery.vectors import unit_rows
+
+__all__ = ["Batch", "GalleryFile", "write_gallery"]
+
+_KEY = b"arcset.gallery"
+_VERSION = 1
+_BATCH = 4096  # rows at a time
+_BATCH_WITH_IMAGES = 256
+
+
+def write_gallery(store: Store, path: Path) -> int:
+    """Write all samples, one state of the gallery; how many. `path` is replaced whole or not."""
+    import pyarrow as arrow
+    from pyarrow import parquet
+
+    if path.suffix != ".parquet":
+        raise OptionError(
+            f"{path} does not end in .parquet, the files that galleries are written to"
+        )
+    settings = store.settings
+    about = {
+        "version": _VERSION,
+        "dim": settings.dim,
+        "model": settings.model_name,
+        "model_digest": settings.model_digest,
+        "scoring": settings.scoring.word,
+    }
+    images = bool(store.database.execute("SELECT EXISTS (SELECT 1 FROM images)").fetchone()[0])
+    schema = arrow.schema(
+        [
+            ("name", arrow.string()),
+            ("id", arrow.int64()),
+            ("embedding", arrow.list_(arrow.float32(), settings.dim)),
+            ("source", arrow.string()),
+            ("digest", arrow.string()),
+            ("added", arrow.timestamp("us", tz="UTC")),
+            *([("image", arrow.binary())] if images else []),
+        ],
+        metadata={_KEY: json.dumps(about, ensure_ascii=False)},
+    )
+    rows = store.database.execute(
+        "SELECT subjects.name, samples.id, embedding, source, hex(digest), samples.added"
+        f"{', image' if images else ''}"
+        " FROM samples JOIN subjects ON subjects.id = subject JOIN contents USING (id)"
+        f"{' LEFT JOIN images USING (id)' if images else ''} ORDER BY samples.id"
+    )
+    count = 0
+    try:
+        with replacing(path) as part, parquet.ParquetWriter(part, schema) as writer:
+            while found := rows.fetchmany(_BATCH_WITH_IMAGES if images else _BATCH):
+                columns = list(map(list, zip(*found, strict=True)))
+                flat = np.frombuffer(b"".join(columns[2]), "<f4").astype(np.float32, copy=False)
+                columns[2] = arrow.FixedSizeListArray.from_arrays(arrow.array(flat), settings.dim)
+                columns[4] = [digest.lower() or None for digest in columns[4]]
+                arrays = [
+                    column if number == 2 else arrow.array(column, schema.field(number).type)
+                    for number, column in enumerate(columns)
+                ]
+                writer.write_batch(arrow.record_batch(arrays, schema=schema))
+                count += len(found)
+    except OSError as error:
+        raise DataError(f"{path} cannot be written: {error.strerror or error}") from None
+    return count
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Some samples of a file: one name, number, time and row each."""
+
+    names: list[str]
+    samples: list[int]
+    added: list[int]
+    rows: list[Row]
+
+
+class GalleryFile:
+    """A Parquet file that `write_gallery` wrote.
+
+    Attributes:
+        dim, model_name, model_digest: of its embeddings; the model's are empty where nobody said.
+        scoring: of the gallery that it was written from.
+        count: how many samples it holds.
+
+    Raises `DataError` for a file that is missing, damaged, or of another kind.
+    """
+
+    def __init__(self, path: Path | str) -> None:
+        import pyarrow as arrow
+        from pyarrow import parquet
+
+        self.path = Path(path)
+        self._errors = (OSError, arrow.ArrowException, ValueError, TypeError, KeyError)
+        try:
+            self._file = parquet.ParquetFile(self.path)
+            about = json.loads((self._file.schema_arrow.metadata or {})[_KEY])
+        except KeyError:
+            raise DataError(f"{self.path} was not written by `arcset gallery export`") from None
+        except FileNotFoundError:
+            raise DataError(f"{self.path} does not exist") from None
+        except self._errors as error:
+            raise DataError(f"{self.path} is not a readable Parquet file: {error}") from None
+        try:
+            if about["version"] != _VERSION:
+                raise DataError(
+                    f"{self.path} is of version {about['version']!r}, expected {_VERSION}"
+                )
+            self.dim = int(about["dim"])
+            self.model_name, self.model_digest = str(about["model"]), str(about["model_digest"])
+            self.scoring = str(about["scoring"])
+        except (KeyError, TypeError, ValueError) as error:
+            raise DataError(
+                f"{self.path} is damaged in what it says of its model: {error}"
+            ) from None
+        self.count = int(self._file.metadata.num_rows)
+
+    def batches(self) -> Iterator[Batch]:
+        """All samples, some at a time, each checked as if it was enrolled by hand."""
+        names = set(self._file.schema_arrow.names)
+        lacking = {"name", "id", "embedding", "source", "digest", "added"} - names
+        if lacking:
+            raise DataError(f"{self.path} lacks the column {sorted(lacking)[0]!r}")
+        size = _BATCH_WITH_IMAGES if "image" in names else _BATCH
+        try:
+            for batch in self._file.iter_batches(size):
+                yield self._batch(batch)
+        except ArcsetError as error:
+            raise DataError(f"{self.path}: {error}") from None
+        except self._errors as error:
+            raise DataError(f"{self.path} is not a readable Parquet file: {error}") from None
+
+    def _batch(self, batch: Any) -> Batch:
+        columns = {name: batch.column(name).to_pylist() for name in ("name", "id", "source")}
+        images: list[bytes | None] = [None] * len(batch)
+        if "image" in batch.schema.names:
+            images = batch.column("image").to_pylist()
+        vectors = self._vectors(batch.column("embedding"), len(batch))
+        rows = [
+            Row(vector.tobytes(), source, None if digest is None else bytes.fromhex(digest), image)
+            for vector, source, digest, image in zip(
+                vectors.astype("<f4", copy=False),
+                columns["source"],
+                batch.column("digest").to_pylist(),
+                images,
+                strict=True,
+            )
+        ]
+        added = [_microseconds(moment) for moment in batch.column("added").to_pylist()]
+        return Batch([check_name(name) for name in columns["name"]], columns["id"], added, rows)
+
+    def _vectors(self, column: Any, count: int) -> Embeddings:
+        flat = column.flatten().to_numpy(zero_copy_only=False)
+        if column.null_count or len(flat) != count * self.dim:
+            raise InputError(f"not all embeddings are {self.dim} numbers")
+        given = flat.reshape(count, self.dim)
+        unit = unit_rows(given, self.dim)
+        # What is of length 1 up to rounding stays as it is, so that a copy is equal bit for bit.
+        length = np.einsum("nd,nd->n", given.astype(np.float64), given)
+        same = np.abs(length - 1) < 1e-5
+        if given.dtype == np.float32:
+            unit[same] = given[same]
+        return unit
+
+
+def _microseconds(moment: datetime) -> int:
+    return round(moment.timestamp() * 1e6)

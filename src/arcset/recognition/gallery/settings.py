@@ -1,0 +1,128 @@
+"""What a gallery's file says about the gallery as a whole: its `meta` table."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from arcset.errors import DataError, OptionError
+from arcset.recognition.embedder import Embedder
+from arcset.recognition.gallery.database import Database
+from arcset.recognition.gallery.scoring import Scoring
+
+__all__ = ["Settings", "change_settings", "first_settings"]
+
+_LARGEST_DIM = 65536
+
+
+@dataclass(frozen=True)
+class Settings:
+    """The settings of a gallery, all but its calibration, which is large.
+
+    Fields:
+        dim: length of an embedding.
+        model_name, model_digest: what makes the embeddings; empty where nobody said.
+        model_path: where that was last found, in the words of whoever wrote it; None if nobody did.
+        scoring, keep_images: as in `Gallery.open`.
+        epoch: changes when all embeddings do.
+        calibrated: changes with the gallery's own calibration; empty without one.
+        overwritten: samples whose place is not used any more.
+        vacuum_due: whether the file is to be written anew, because rows were moved in it.
+    """
+
+    dim: int
+    model_name: str
+    model_digest: str
+    model_path: str | None
+    scoring: Scoring
+    keep_images: bool
+    epoch: int
+    calibrated: str
+    overwritten: int
+    vacuum_due: bool
+
+    @classmethod
+    def read(cls, database: Database) -> "Settings":
+        """From the file, inside `reading` or `writing`; raises `DataError` if they do not fit."""
+        found: dict[str, Any] = dict(
+            database.execute("SELECT key, value FROM meta WHERE key <> 'thresholds'")
+        )
+        try:
+            settings = cls(
+                dim=int(found["dim"]),
+                model_name=str(found["model"]),
+                model_digest=str(found["digest"]),
+                model_path=found.get("model_path"),
+                scoring=Scoring.of(found["scoring"]),
+                keep_images=found["keep_images"] == "yes",
+                epoch=int(found["epoch"]),
+                calibrated=str(found.get("calibrated", "")),
+                overwritten=int(found["overwritten"]),
+                vacuum_due=found["vacuum_due"] == "yes",
+            )
+        except KeyError as error:
+            raise DataError(f"{database.path} is damaged: it does not say its {error}") from None
+        except (ValueError, TypeError) as error:
+            raise DataError(f"{database.path} is damaged in its settings: {error}") from None
+        if not 1 <= settings.dim <= _LARGEST_DIM:
+            raise DataError(
+                f"{database.path} is damaged: it says to have {settings.dim} dimensions"
+            )
+        return settings
+
+    def check_fits(self, recognizer: Embedder | None, dim: int | None, path: Path) -> None:
+        """Raise `OptionError` for another model or dimension than the gallery's."""
+        if dim is not None and dim != self.dim:
+            raise OptionError(f"dim={dim!r}, but the embeddings in {path} have {self.dim} numbers")
+        if recognizer is None or recognizer.digest == self.model_digest:
+            return
+        theirs = f"the model {recognizer.name!r} ({recognizer.digest[:12]})"
+        if not self.model_digest:
+            raise OptionError(
+                f"{path} was made for embeddings from elsewhere, and {theirs} may not be what made"
+                " them: open it without a model, or make a new one"
+            )
+        raise OptionError(
+            f"{path} belongs to the model {self.model_name!r} ({self.model_digest[:12]}), not to"
+            f" {theirs}: name that one, or migrate the gallery"
+        )
+
+
+def first_settings(
+    path: Path,
+    recognizer: Embedder | None,
+    dim: int | None,
+    scoring: str | None,
+    keep_images: bool | None,
+) -> dict[str, str]:
+    """The `meta` table of a new gallery; raises `OptionError` where that cannot be made."""
+    if recognizer is None and dim is None:
+        raise OptionError(
+            f"{path} does not exist: to make it, name a model or the dimension of embeddings"
+        )
+    if recognizer is not None:
+        if dim not in (None, recognizer.dim):
+            raise OptionError(f"dim={dim!r}, but {recognizer.name} has {recognizer.dim} dimensions")
+        dim = recognizer.dim
+    if isinstance(dim, bool) or not isinstance(dim, int) or not 1 <= dim <= _LARGEST_DIM:
+        raise OptionError(
+            f"dim={dim!r} is out of range, expected a whole number in 1 … {_LARGEST_DIM}"
+        )
+    return {
+        "dim": str(dim),
+        "model": "" if recognizer is None else recognizer.name,
+        "digest": "" if recognizer is None else recognizer.digest,
+        "scoring": Scoring.of(scoring or "max").word,
+        "keep_images": "yes" if keep_images else "no",
+        "epoch": "0",
+        "overwritten": "0",
+        "vacuum_due": "no",
+    }
+
+
+def change_settings(database: Database, **values: str | None) -> None:
+    """Write some of the `meta` table, inside `writing`; None takes one away."""
+    for key, value in values.items():
+        if value is None:
+            database.execute("DELETE FROM meta WHERE key = ?", (key,))
+        else:
+            database.execute("INSERT OR REPLACE INTO meta (key, value) VALUES (?, ?)", (key, value))
