@@ -1,6 +1,7 @@
 """How far apart class centers can lie, and where they start."""
 
 import math
+from functools import lru_cache
 
 import numpy as np
 import torch
@@ -58,10 +59,18 @@ def first_directions(classes: int, dim: int) -> Tensor:
     rows, _ = unit_rows(torch.randn(classes, dim))
     if dim == 1 or dim > _CROWDED_DIM or not 1 < classes <= _MANY:
         return rows
-    spacing = center_spacing(classes, dim)
+    values = tuple(rows.flatten().tolist())
+    return torch.tensor(_pushed_apart(values, dim), dtype=rows.dtype).view(classes, dim)
+
+
+@lru_cache(maxsize=4)  # a run is built several times from one seed, and this takes the most of it
+def _pushed_apart(values: tuple[float, ...], dim: int) -> tuple[float, ...]:
+    """Unit rows (C, D), one after the other, and where they come to lie when they repel."""
+    rows = torch.tensor(values).view(-1, dim)
+    spacing = center_spacing(len(rows), dim)
     sharpness = 2 / (1 - math.cos(spacing))  # so that the nearest few push the most
     for step in range(_STEPS):
         cosines = (rows @ rows.T).fill_diagonal_(-torch.inf)
         push = torch.softmax(sharpness * cosines, dim=1) @ rows
         rows, _ = unit_rows(rows - 0.2 * spacing * (1 - step / _STEPS) * push)
-    return rows
+    return tuple(rows.flatten().tolist())

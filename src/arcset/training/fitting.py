@@ -15,6 +15,7 @@ from arcset.training.angles_now import angles_now
 from arcset.training.averaging import Average
 from arcset.training.belonging import Belonging
 from arcset.training.checkpoint import State, load_newest, save_checkpoint
+from arcset.training.device import seed_draws
 from arcset.training.diagnosis import Doctor
 from arcset.training.feeding import Feed
 from arcset.training.freezing import freeze
@@ -125,7 +126,7 @@ class Fitting:
         step, seed = progress.step, feed.step_seed(progress.step)
         rows = self.stepper.rows(len(index))
         own = slice(self.processes.mine(rows[0]).start, self.processes.mine(rows[-1]).stop)
-        torch.manual_seed(seed + self.processes.rank)  # for layers that draw, as dropout
+        seed_draws(seed + self.processes.rank, feed.device)  # for layers that draw, as dropout
         self.generator.manual_seed(seed)
         images, labels = feed.batch(index, self.generator, own)
         rate = learning_rate(

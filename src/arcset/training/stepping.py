@@ -13,6 +13,7 @@ from torch.optim import SGD, AdamW, Optimizer
 from arcset.errors import OptionError
 from arcset.losses import Loss
 from arcset.runs import RunConfig
+from arcset.training.device import seed_draws
 from arcset.training.processes import Processes
 
 __all__ = ["Stepper", "build_optimizer", "check_autocast", "check_stepping"]
@@ -83,7 +84,7 @@ class Stepper:
                 with torch.autocast(self.device.type, self.dtype, enabled=self.dtype is not None):
                     embeddings = self._forward(images[own.start - first : own.stop - first])
                 embeddings = self.processes.gathered(embeddings, some)  # (B, D)
-                torch.manual_seed(seed + number)
+                seed_draws(seed + number, self.device)
                 value = self.loss(_widened(embeddings), theirs)
                 measured = value.item()
                 if not math.isfinite(measured):
