@@ -1,0 +1,215 @@
+import itertools
+
+import numpy as np
+import pytest
+from sklearn.cluster import AgglomerativeClustering
+from sklearn.metrics import adjusted_rand_score
+
+from arcset.errors import InputError, OptionError
+from arcset.evaluation.calibration import Thresholds, make_thresholds
+from arcset.recognition.average_linkage import average_linkage
+from arcset.recognition.cluster_scores import score_clusters
+from arcset.recognition.clustering import METHODS, Clustering, cluster
+from arcset.recognition.clustering_point import ClusteringPoint, clustering_point
+
+
+def blobs(
+    identities: int, samples: int, dim: int, noise: float, seed: int = 0
+) -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(seed)
+    points = np.repeat(rng.normal(size=(identities, dim)), samples, 0)
+    points += noise * rng.normal(size=points.shape)
+    points /= np.linalg.norm(points, axis=1, keepdims=True)
+    return points.astype(np.float32), np.repeat(np.arange(identities), samples)
+
+
+def linkage(points: np.ndarray, threshold: float) -> list[set[int]]:
+    """Average linkage, step by step from all pairs."""
+    cosines = points.astype(np.float64) @ points.T.astype(np.float64)
+    groups = [{row} for row in range(len(points))]
+    while len(groups) > 1:
+        means = {
+            (i, j): np.mean([cosines[a, b] for a in groups[i] for b in groups[j]])
+            for i, j in itertools.combinations(range(len(groups)), 2)
+        }
+        (i, j), best = max(means.items(), key=lambda item: item[1])
+        if best < threshold:
+            break
+        groups[i] |= groups.pop(j)
+    return groups
+
+
+def as_sets(groups: np.ndarray) -> set[frozenset[int]]:
+    return {frozenset(np.flatnonzero(groups == each).tolist()) for each in np.unique(groups)}
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_average_linkage_as_from_all_pairs(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    points, _ = blobs(5, 5, int(rng.integers(2, 12)), float(rng.uniform(0.2, 1)), seed)
+    threshold = float(rng.uniform(-0.3, 0.95))
+    expected = {frozenset(group) for group in linkage(points, threshold)}
+    assert as_sets(average_linkage(points, threshold)) == expected
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_average_linkage_as_scikit_learn_has_it(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    identities, samples, dim = (int(rng.integers(*range_)) for range_ in ((2, 60), (1, 9), (2, 40)))
+    points, _ = blobs(identities, samples + 1, dim, float(rng.uniform(0.2, 1.2)), seed)
+    threshold = float(rng.uniform(-0.2, 0.95))
+    other = AgglomerativeClustering(
+        None, metric="cosine", linkage="average", distance_threshold=1 - threshold
+    ).fit(points.astype(np.float64))
+    found = cluster(points, threshold=threshold)
+    assert adjusted_rand_score(other.labels_, found.groups) == 1
+
+
+def test_in_blocks_as_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    points, _ = blobs(40, 6, 8, 0.5)
+    at_once = {method: cluster(points, threshold=0.5, method=method).groups for method in METHODS}
+    for module in ("average_linkage", "connected"):
+        monkeypatch.setattr(f"arcset.recognition.{module}._BLOCK", 1000)
+    for method, groups in at_once.items():
+        assert np.array_equal(cluster(points, threshold=0.5, method=method).groups, groups)
+
+
+def test_connected_follows_chains_and_average_does_not() -> None:
+    turned = np.radians(np.arange(0, 180, 10))
+    points = np.stack([np.cos(turned), np.sin(turned)], 1)
+    assert len(cluster(points, threshold=0.9, method="connected")) == 1
+    assert len(cluster(points, threshold=0.9)) > 2
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_the_order_of_the_rows_does_not_matter(method: str) -> None:
+    points, _ = blobs(30, 4, 16, 0.5)
+    order = np.random.default_rng(1).permutation(len(points))
+    found = cluster(points, threshold=0.5, method=method).groups
+    moved = cluster(points[order], threshold=0.5, method=method).groups
+    assert as_sets(found[order]) == as_sets(moved)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_identities_that_are_well_apart_are_found(method: str) -> None:
+    points, labels = blobs(50, 6, 64, 0.3)
+    assert adjusted_rand_score(labels, cluster(points, threshold=0.6, method=method).groups) == 1
+
+
+def test_a_thousand_copies_are_one_group_in_few_rounds() -> None:
+    """Copies differ by rounding; joined pair by pair they would take a round each."""
+    rng = np.random.default_rng(0)
+    points = np.repeat(blobs(3, 1, 32, 0)[0], 400, 0)
+    points += rng.normal(size=points.shape).astype(np.float32) * 1e-7
+    rounds: list[int] = []
+    groups = average_linkage(points, 0.9, rounds.append)
+    assert len(rounds) < 5
+    assert len(np.unique(groups)) == 3
+
+
+def test_equal_cosines_in_a_ring_do_not_stop_it() -> None:
+    turned = np.radians(np.arange(0, 360, 30), dtype=np.float32)
+    points = np.stack([np.cos(turned), np.sin(turned)], 1)
+    assert len(cluster(points, threshold=0.8)) == 6
+    assert len(cluster(points, threshold=-1)) == 1
+    assert len(cluster(np.ones((5, 3)), threshold=1 - 1e-6)) == 1
+
+
+def test_groups_are_numbered_by_size_then_by_who_comes_first() -> None:
+    points = np.eye(4)[[3, 1, 0, 1, 2, 2, 2, 0]]
+    found = cluster(points, threshold=0.5)
+    assert found.groups.tolist() == [3, 1, 2, 1, 0, 0, 0, 2]
+    assert found.sizes.tolist() == [3, 2, 2, 1]
+    assert found.members(2).tolist() == [2, 7]
+    assert str(found) == "8 images: 3 groups of several, 1 alone; threshold 0.5000"
+    assert found.json()["groups"] == found.groups.tolist()
+
+
+def test_the_most_typical_comes_first() -> None:
+    turned = np.radians([30, 0, 10, 100, 20])
+    points = np.stack([np.cos(turned), np.sin(turned)], 1)
+    found = Clustering(np.array([0, 0, 0, 1, 0]), 0.5, "average")
+    first, second = found.by_typicality(points)
+    assert set(first[:2].tolist()) == {2, 4}
+    assert second.tolist() == [3]
+
+
+def test_one_image_is_alone() -> None:
+    assert cluster(np.ones((1, 4)), threshold=0).groups.tolist() == [0]
+
+
+def test_what_cannot_be_grouped() -> None:
+    for points in (np.zeros((2, 3)), np.ones(3), np.full((2, 2), np.nan), np.ones((0, 3))):
+        with pytest.raises(InputError):
+            cluster(points, threshold=0.5)
+    for threshold in (1.1, -2, float("nan"), True):
+        with pytest.raises(OptionError, match="expected a cosine"):
+            cluster(np.ones((2, 2)), threshold=threshold)
+    with pytest.raises(OptionError, match="expected one of: average, connected"):
+        cluster(np.ones((2, 2)), threshold=0.5, method="magic")
+
+
+@pytest.fixture(scope="module")
+def calibration() -> Thresholds:
+    points, labels = blobs(150, 4, 24, 0.6, seed=1)
+    return make_thresholds(points, labels)
+
+
+@pytest.mark.parametrize("samples", [1, 2, 5, 20])
+def test_how_many_are_the_same_is_told_from_the_cosines(
+    calibration: Thresholds, samples: int
+) -> None:
+    points, labels = blobs(60, samples, 24, 0.6, seed=2)
+    found = clustering_point(calibration, points)
+    assert found.others == pytest.approx(samples - 1, rel=0.2, abs=0.15)
+    scores = score_clusters(cluster(points, threshold=found.threshold).groups, labels)
+    assert scores.bcubed_f > 0.85
+    assert not found.note
+
+
+def test_the_more_images_the_more_it_takes(calibration: Thresholds) -> None:
+    """Of ten times as many identities, the nearest stranger is nearer."""
+    few, many = (
+        clustering_point(calibration, blobs(count, 2, 24, 0.6, seed=3)[0]) for count in (30, 600)
+    )
+    assert few.threshold < many.threshold - 0.02
+    assert many.others == pytest.approx(1, rel=0.3)
+
+
+def test_of_many_images_some_are_compared_with_all(
+    calibration: Thresholds, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    points, _ = blobs(100, 5, 24, 0.6, seed=4)
+    whole = clustering_point(calibration, points)
+    monkeypatch.setattr("arcset.recognition.clustering_point._PAIRS", 50_000)
+    part = clustering_point(calibration, points)
+    assert part.threshold == pytest.approx(whole.threshold, abs=0.03)
+    assert part == clustering_point(calibration, points)
+
+
+def test_what_looks_all_alike_is_noted(calibration: Thresholds) -> None:
+    found = clustering_point(calibration, blobs(1, 40, 24, 0.3)[0])
+    assert found.note.startswith("a fifth of all pairs look the same")
+    assert len(cluster(blobs(1, 40, 24, 0.3)[0], threshold=found.threshold)) == 1
+
+
+def test_one_image_has_no_others(calibration: Thresholds) -> None:
+    assert clustering_point(calibration, np.ones((1, 24))).others == 0
+
+
+def test_a_logistic_calibration_is_kept_from_going_too_high() -> None:
+    """It takes its slope from the bulk of the cosines, and would ask for copies."""
+    points, labels = blobs(200, 2, 256, 0.5, seed=5)
+    fresh, truth = blobs(200, 2, 256, 0.5, seed=6)
+    logistic = make_thresholds(points, labels, method="logistic")
+    found = clustering_point(logistic, fresh)
+    assert found.threshold <= max(
+        logistic.rates.thresholds[-1], *(rate.threshold for rate in logistic.fpirs)
+    )
+    assert score_clusters(cluster(fresh, threshold=found.threshold).groups, truth).f > 0.9
+
+
+def test_without_a_calibration() -> None:
+    with pytest.raises(OptionError, match=r"no calibration.*name a threshold"):
+        clustering_point(None, np.ones((2, 2)))
+    assert str(ClusteringPoint(0.5)) == "threshold 0.5000, as asked for"
