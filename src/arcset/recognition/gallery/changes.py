@@ -3,7 +3,9 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from arcset.recognition.gallery.settings import change_settings
+import numpy as np
+
+from arcset.recognition.gallery.schema import NOBODY
 from arcset.recognition.gallery.store import Store
 
 __all__ = [
@@ -30,7 +32,7 @@ class Row(NamedTuple):
 def add_subject(store: Store, name: str, added: int) -> int:
     """Make a subject, and return its number."""
     made = store.database.execute("INSERT INTO subjects (name, added) VALUES (?, ?)", (name, added))
-    return int(made.lastrowid or 0)
+    return int(made.lastrowid or 0) - NOBODY
 
 
 def add_samples(
@@ -43,23 +45,35 @@ def add_samples(
     """Make samples, with numbers that rise and are higher than `last_sample`."""
     execute = store.database.execute_many
     execute(
-        "INSERT INTO contents (id, embedding, source, digest) VALUES (?, ?, ?, ?)",
-        [(number, *row[:3]) for number, row in zip(samples, rows, strict=True)],
+        "INSERT INTO samples (id, subject, added, embedding, source, digest)"
+        f" VALUES (?, ? + {NOBODY}, ?, ?, ?, ?)",
+        [
+            (number, subject, moment, *row[:3])
+            for number, subject, moment, row in zip(samples, subjects, added, rows, strict=True)
+        ],
     )
-    execute(
-        "INSERT INTO samples (id, subject, added) VALUES (?, ?, ?)",
-        list(zip(samples, subjects, added, strict=True)),
-    )
-    execute(
-        "INSERT INTO images (id, image) VALUES (?, ?)",
-        [(n, row.image) for n, row in zip(samples, rows, strict=True) if row.image is not None],
+    images = [
+        (number, row.image)
+        for number, row in zip(samples, rows, strict=True)
+        if row.image is not None
+    ]
+    if images:
+        execute("INSERT INTO images (id, image) VALUES (?, ?)", images)
+    vectors = np.frombuffer(b"".join([row.embedding for row in rows]), "<f4")
+    store.will_add(
+        (
+            np.array(samples, np.int64),
+            np.array(subjects, np.int64),
+            vectors.reshape(len(rows), -1),
+        )
     )
 
 
 def move_samples(store: Store, samples: Sequence[int], subject: int) -> None:
     """Give samples to another subject."""
     store.database.execute_many(
-        "UPDATE samples SET subject = ? WHERE id = ?", [(subject, number) for number in samples]
+        "UPDATE samples SET subject = ? WHERE id = ?",
+        [(subject + NOBODY, number) for number in samples],
     )
     _tell(store, samples)
 
@@ -68,28 +82,31 @@ def overwrite_samples(store: Store, samples: Sequence[int]) -> None:
     """Remove samples; as many zeros as they had bytes take their place, see `schema`."""
     numbers = [(number,) for number in samples]
     execute = store.database.execute_many
-    execute("DELETE FROM samples WHERE id = ?", numbers)
     execute(
-        "UPDATE contents SET embedding = zeroblob(length(embedding)),"
+        f"UPDATE samples SET subject = {NOBODY}, embedding = zeroblob(length(embedding)),"
         " source = zeroblob(length(CAST(source AS BLOB))), digest = zeroblob(length(digest))"
         " WHERE id = ?",
         numbers,
     )
     execute("UPDATE images SET image = zeroblob(length(image)) WHERE id = ?", numbers)
-    overwritten = str(store.settings.overwritten + len(samples))
-    change_settings(store.database, overwritten=overwritten)
+    store.change_settings(
+        gone=str(store.settings.gone + len(samples)),
+        overwritten=str(store.settings.overwritten + len(samples)),
+    )
     _tell(store, samples)
 
 
 def overwrite_subject(store: Store, subject: int) -> None:
     """Remove a subject that has no samples any more: zeros take the place of its name."""
     store.database.execute(
-        "UPDATE subjects SET name = zeroblob(length(CAST(name AS BLOB))) WHERE id = ?", (subject,)
+        "UPDATE subjects SET name = zeroblob(length(CAST(name AS BLOB))) WHERE id = ?",
+        (subject + NOBODY,),
     )
 
 
 def _tell(store: Store, samples: Sequence[int]) -> None:
-    """Let other processes know that these have to be looked at again."""
+    """Let this and other processes know that these have to be looked at again."""
+    store.will_change()
     store.database.execute_many(
         "INSERT INTO journal (sample) VALUES (?)", [(number,) for number in samples]
     )

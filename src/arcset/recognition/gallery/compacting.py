@@ -1,7 +1,7 @@
 """Bytes that are gone for good: the log is emptied, and the file written anew where it must be."""
 
 from arcset.errors import DataError
-from arcset.recognition.gallery.settings import change_settings
+from arcset.recognition.gallery.schema import NOBODY
 from arcset.recognition.gallery.store import Store
 
 __all__ = ["compact", "empty_log", "finish_removal"]
@@ -42,18 +42,18 @@ def compact(store: Store, what: str = "what was to go is") -> None:
     """
     database = store.database
     with database.unbound(), store.changing():
-        database.execute("DELETE FROM images WHERE id NOT IN (SELECT id FROM samples)")
+        dead = f"(SELECT id FROM samples WHERE subject = {NOBODY})"
+        database.execute(f"DELETE FROM images WHERE id IN {dead}")
         # The last of each stays, so that no number is ever given twice.
         database.execute(
-            "DELETE FROM contents WHERE id NOT IN (SELECT id FROM samples)"
-            " AND id < (SELECT max(id) FROM contents)"
+            f"DELETE FROM samples WHERE subject = {NOBODY} AND id < (SELECT max(id) FROM samples)"
         )
         database.execute(
-            "DELETE FROM subjects WHERE typeof(name) = 'blob'"
+            f"DELETE FROM subjects WHERE typeof(name) = 'blob' AND id > {NOBODY}"
             " AND id < (SELECT max(id) FROM subjects)"
         )
-        change_settings(database, overwritten="0", vacuum_due="yes")
+        store.change_settings(overwritten="0", vacuum_due="yes")
     database.vacuum()
     with store.changing():
-        change_settings(database, vacuum_due="no")
+        store.change_settings(vacuum_due="no")
     empty_log(store, what)

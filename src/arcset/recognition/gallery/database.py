@@ -12,6 +12,7 @@ from arcset.errors import DataError
 from arcset.recognition.gallery.schema import (
     APPLICATION_ID,
     CREATE,
+    NOBODY,
     PAGE_SIZE,
     VERSION,
     check_file,
@@ -132,6 +133,10 @@ class Database:
         log = Path(f"{self.path}-wal")
         return log.stat().st_size if log.exists() else 0
 
+    def size(self) -> int:
+        """Bytes that the gallery takes, log and all."""
+        return self.path.stat().st_size + self.log_size()
+
     @contextmanager
     def unbound(self) -> Iterator[None]:
         """Without the checks that no row refers to one that is deleted, each of which reads much.
@@ -183,6 +188,7 @@ def create_database(path: Path, meta: Mapping[str, object]) -> None:
             connection.execute("BEGIN")
             for statement in CREATE:
                 connection.execute(statement)
+            connection.execute("INSERT INTO subjects VALUES (?, x'', 0)", (NOBODY,))
             connection.executemany("INSERT INTO meta VALUES (?, ?)", meta.items())
             connection.execute("COMMIT")
             connection.execute("PRAGMA journal_mode = WAL")

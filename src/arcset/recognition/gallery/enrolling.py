@@ -60,11 +60,10 @@ def enroll_rows(
     first = store.last_sample + 1
     samples = range(first, first + len(rows)) if samples is None else samples
     added = [now()] * len(rows) if added is None else added
-    numbers: dict[str, int] = {}
+    numbers = store.numbers(dict.fromkeys(names))
     for name, moment in zip(names, added, strict=True):
         if name not in numbers:
-            known = store.number(name)
-            numbers[name] = add_subject(store, name, moment) if known is None else known
+            numbers[name] = add_subject(store, name, moment)
     add_samples(store, [numbers[name] for name in names], rows, added, samples)
     return list(samples)
 

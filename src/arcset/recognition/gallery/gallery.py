@@ -14,7 +14,6 @@ from arcset.recognition.answers import RIVALS, Match, answer
 from arcset.recognition.calibrating import calibrate
 from arcset.recognition.gallery.keeping import Keeping
 from arcset.recognition.gallery.scoring import nearest_subjects
-from arcset.recognition.gallery.settings import change_settings
 from arcset.recognition.gallery.vectors import single_vector, unit_rows
 from arcset.recognition.inputs import as_sources
 from arcset.recognition.verification import Verification, decide
@@ -206,7 +205,7 @@ class Gallery(Keeping):
             text = json.dumps(thresholds.json(), ensure_ascii=False, allow_nan=False)
             stamp = secrets.token_hex(8)
         with self._changing():
-            change_settings(self._store.database, thresholds=text, calibrated=stamp)
+            self._store.change_settings(thresholds=text, calibrated=stamp)
 
     def labelled(self) -> tuple[npt.NDArray[np.float32], tuple[str, ...]]:
         """A copy of all embeddings, (N, D), in the order of their numbers, and whose they are."""

@@ -33,7 +33,7 @@ class Index:
         self._subjects = np.empty(0, np.int64)
         self.counts = np.zeros(0, np.int64)
         self.subject_count = 0
-        self._look()
+        self._matrix: Vectors | None = None
 
     def __len__(self) -> int:
         return int(self.flat.ntotal)
@@ -48,6 +48,15 @@ class Index:
         """(N,) the number of each row's subject."""
         return self._subjects[: len(self)]
 
+    @property
+    def matrix(self) -> Vectors:
+        """(N, D), the memory of FAISS as numpy sees it; to be asked for anew after a change."""
+        if self._matrix is None:
+            size = len(self) * self.dim
+            memory = self._view(self.flat.get_xb(), size) if size else np.empty(0, np.float32)
+            self._matrix = memory.reshape(-1, self.dim)
+        return self._matrix
+
     def add(self, ids: Numbers, subjects: Numbers, vectors: Vectors) -> None:
         """Append rows, (n,), (n,) and (n, D)."""
         start, stop = len(self), len(self) + len(ids)
@@ -57,26 +66,26 @@ class Index:
             self._subjects = _longer(self._subjects, room)
         self._ids[start:stop] = ids
         self._subjects[start:stop] = subjects
+        self._matrix = None
         self.flat.add(np.ascontiguousarray(vectors, np.float32))
         self._count(subjects, 1)
-        self._look()
 
     def fill(self, parts: Iterator[tuple[Numbers, Numbers, Vectors]], count: int) -> None:
         """Put `count` rows into an empty index, which come in parts, without copying them twice."""
         self._ids = np.empty(count, np.int64)
         self._subjects = np.empty(count, np.int64)
-        self.flat.codes.resize(count * self.dim * 4)
-        self.flat.ntotal = count
-        self._look()
-        start = 0
+        self._resize(count)
+        start = stop = 0
         for ids, subjects, vectors in parts:
             stop = start + len(ids)
+            if stop > count:
+                break
             self._ids[start:stop] = ids
             self._subjects[start:stop] = subjects
             self.matrix[start:stop] = vectors
             start = stop
-        if start != count:
-            raise ValueError(f"{start} rows came, and {count} were announced")
+        if stop != count:
+            raise ValueError(f"there are not {count} samples, as it says")
         self._count(self._subjects, 1)
 
     def remove(self, ids: Numbers) -> None:
@@ -91,9 +100,7 @@ class Index:
         for rows in (self.matrix, self._ids, self._subjects):
             rows[holes] = rows[last]  # the last rows move up
         self.matrix[keep:] = 0  # what was removed does not stay in memory either
-        self.flat.codes.resize(keep * self.dim * 4)
-        self.flat.ntotal = keep
-        self._look()
+        self._resize(keep)
 
     def move(self, ids: Numbers, subjects: Numbers) -> None:
         """Give samples to other subjects."""
@@ -108,15 +115,15 @@ class Index:
         """Where a subject's samples are."""
         return np.flatnonzero(self.subjects == subject)
 
-    def _look(self) -> None:
-        size = len(self) * self.dim
-        memory = self._view(self.flat.get_xb(), size) if size else np.empty(0, np.float32)
-        self.matrix: Vectors = memory.reshape(-1, self.dim)
+    def _resize(self, rows: int) -> None:
+        self._matrix = None
+        self.flat.codes.resize(rows * self.dim * 4)
+        self.flat.ntotal = rows
 
     def _count(self, subjects: Numbers, sign: int) -> None:
         if not len(subjects):
             return
-        highest = int(subjects.max())
+        highest = int(subjects[0] if len(subjects) == 1 else subjects.max())
         if highest >= len(self.counts):
             longer = np.zeros(max(highest + 1, 2 * len(self.counts)), np.int64)
             longer[: len(self.counts)] = self.counts

@@ -24,8 +24,9 @@ from arcset.recognition.gallery.moving import import_samples, migrate
 from arcset.recognition.gallery.names import check_name
 from arcset.recognition.gallery.parquet_files import write_gallery
 from arcset.recognition.gallery.records import Sample, Subject, as_time
+from arcset.recognition.gallery.schema import NOBODY
 from arcset.recognition.gallery.scoring import Scoring
-from arcset.recognition.gallery.settings import change_settings, first_settings
+from arcset.recognition.gallery.settings import first_settings
 from arcset.recognition.gallery.store import Store
 from arcset.recognition.gallery.vectors import unit_rows
 from arcset.recognition.inputs import as_sources
@@ -201,7 +202,7 @@ class Keeping:
                         f"somebody called {new!r} is enrolled already: merge {old!r} into that"
                     )
                 (added,) = self._store.database.execute(
-                    "SELECT added FROM subjects WHERE id = ?", (subject,)
+                    "SELECT added FROM subjects WHERE id = ?", (subject + NOBODY,)
                 ).fetchone()
                 # A name of another length would make SQLite move others, see `schema`.
                 self._move(subject, add_subject(self._store, new, added))
@@ -273,14 +274,16 @@ class Keeping:
     def set_model_path(self, path: Path | str) -> None:
         """Note where the model lies."""
         with self._changing():
-            change_settings(self._store.database, model_path=str(path))
+            self._store.change_settings(model_path=str(path))
 
     def subjects(self) -> tuple[Subject, ...]:
         """All subjects, the first enrolled first."""
         with self._following(), self._store.database.reading():
             self._store.refresh()
             counts = self._store.index.counts
-            rows = self._store.database.execute("SELECT id, name, added FROM subjects ORDER BY id")
+            rows = self._store.database.execute(
+                f"SELECT id - {NOBODY}, name, added FROM subjects ORDER BY id"
+            )
             return tuple(
                 Subject(name, int(counts[number]), as_time(added))
                 for number, name, added in rows
@@ -294,13 +297,15 @@ class Keeping:
             found = [
                 self._store.database.execute(
                     "SELECT samples.id, source, digest, added, images.id IS NOT NULL FROM samples"
-                    " JOIN contents USING (id) LEFT JOIN images USING (id) WHERE samples.id = ?",
+                    " LEFT JOIN images USING (id) WHERE samples.id = ?",
                     (number,),
                 ).fetchone()
                 for number in self._store.samples_of(self._known(name))
             ]
         return tuple(
-            Sample(number, source, None if digest is None else digest.hex(), as_time(added), kept)
+            Sample(
+                number, source, None if digest is None else digest.hex(), as_time(added), bool(kept)
+            )
             for number, source, digest, added, kept in found
         )
 
@@ -390,7 +395,7 @@ class Keeping:
             changes["keep_images"] = "yes" if keep_images else "no"
         if changes:
             with self._changing():
-                change_settings(store.database, **changes)
+                store.change_settings(**changes)
         if self.read_only:
             return
         if store.settings.vacuum_due:

@@ -8,7 +8,7 @@ from arcset.recognition.embedder import Embedder, Embeddings, Progress
 from arcset.recognition.gallery.compacting import compact, empty_log
 from arcset.recognition.gallery.enrolling import enroll_rows
 from arcset.recognition.gallery.parquet_files import GalleryFile
-from arcset.recognition.gallery.settings import change_settings
+from arcset.recognition.gallery.schema import NOBODY
 from arcset.recognition.gallery.store import Store
 from arcset.recognition.gallery.vectors import unit_rows
 
@@ -37,6 +37,9 @@ def import_samples(store: Store, path: Path | str) -> tuple[int, ...]:
                     raise DataError(f"{path} is damaged: the numbers of its samples do not rise")
             made += enroll_rows(store, batch.names, batch.rows, samples=numbers, added=batch.added)
             last = made[-1]
+        unused = last - store.last_sample - len(made)
+        if unused:
+            store.change_settings(gone=str(store.settings.gone + unused))
         if len(made) != file.count:
             raise DataError(f"{path} is damaged: {len(made):,} of {file.count:,} samples came")
     return tuple(made)
@@ -52,7 +55,7 @@ def _take_model(store: Store, file: GalleryFile) -> None:
     if file.model_digest == settings.model_digest:
         return
     if not settings.model_digest and not len(store.index):
-        change_settings(store.database, model=file.model_name, digest=file.model_digest)
+        store.change_settings(model=file.model_name, digest=file.model_digest)
         return
     theirs, ours = (
         f"of the model {name!r} ({digest[:12]})" if digest else "of no known model"
@@ -70,7 +73,9 @@ def migrate(store: Store, recognizer: Embedder, progress: Progress | None = None
     with store.changing():
         other_size = recognizer.dim != store.settings.dim
         samples = sorted(store.index.ids.tolist())
-        (kept,) = database.execute("SELECT count(*) FROM samples JOIN images USING (id)").fetchone()
+        (kept,) = database.execute(
+            f"SELECT count(*) FROM images JOIN samples USING (id) WHERE subject <> {NOBODY}"
+        ).fetchone()
         if kept < len(samples):
             raise OptionError(
                 f"{len(samples) - kept:,} of {len(samples):,} samples in {database.path} have no"
@@ -81,13 +86,12 @@ def migrate(store: Store, recognizer: Embedder, progress: Progress | None = None
             some = samples[start : start + _AT_ONCE]
             vectors = _embed(store, recognizer, some).astype("<f4", copy=False)
             database.execute_many(
-                "UPDATE contents SET embedding = ? WHERE id = ?",
+                "UPDATE samples SET embedding = ? WHERE id = ?",
                 [(row.tobytes(), number) for row, number in zip(vectors, some, strict=True)],
             )
             if progress is not None:
                 progress(start + len(some), len(samples))
-        change_settings(
-            database,
+        store.change_settings(
             dim=str(recognizer.dim),
             model=recognizer.name,
             digest=recognizer.digest,

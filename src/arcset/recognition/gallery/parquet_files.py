@@ -19,6 +19,7 @@ from arcset.files import replacing
 from arcset.recognition.embedder import Embeddings
 from arcset.recognition.gallery.changes import Row
 from arcset.recognition.gallery.names import check_name
+from arcset.recognition.gallery.schema import NOBODY
 from arcset.recognition.gallery.store import Store
 from arcset.recognition.gallery.vectors import unit_rows
 
@@ -63,8 +64,9 @@ def write_gallery(store: Store, path: Path) -> int:
     rows = store.database.execute(
         "SELECT subjects.name, samples.id, embedding, source, hex(digest), samples.added"
         f"{', image' if images else ''}"
-        " FROM samples JOIN subjects ON subjects.id = subject JOIN contents USING (id)"
-        f"{' LEFT JOIN images USING (id)' if images else ''} ORDER BY samples.id"
+        " FROM samples JOIN subjects ON subjects.id = subject"
+        f"{' LEFT JOIN images ON images.id = samples.id' if images else ''}"
+        f" WHERE subject <> {NOBODY} ORDER BY samples.id"
     )
     count = 0
     try:

@@ -1,19 +1,18 @@
 """The tables of a gallery's file, and the check that a file has these and nothing else.
 
-Whatever tells about a person stands in `subjects`, `contents` and `images`: tables that only ever
-grow at their end. SQLite moves rows of a full or sparse page to other pages when rows are put in
-between or deleted, and the copies that it leaves in the unused part of a page are not overwritten
-when the row goes, secure_delete or not. So these rows are never deleted: removing one overwrites
-its bytes with as many zeros, in place. `samples` and `journal` hold numbers only. What was
-overwritten takes room until the file is written anew, see `compact`.
-
-    subjects   name, or zeros where the subject was removed or renamed
-    samples    which subject a sample belongs to; a sample is removed when its row is
-    contents   embedding (D little-endian float32, unit length), source, SHA-256 of the image
+    subjects   a name, and zeros where it was removed or given up for another
+    samples    subject, embedding (D little-endian float32, of length 1), source, image's SHA-256
     images     the image as a file, where it was kept
     journal    samples that were removed, or moved to another subject: what a process that has the
                gallery in memory must look at again. New samples are those of higher number.
     meta       dimension, model, scoring, calibration, …
+
+Whatever tells about a person stands in the first three, which only ever grow at their end. SQLite
+moves rows of a full or sparse page to other pages when a row is put in between, grows or is
+deleted. It leaves copies in the unused part of a page, and does not overwrite these when the row
+goes later, secure_delete or not. So these rows are neither deleted nor changed in size: removing
+one overwrites its bytes with as many zeros, in place, and gives it to nobody. The room is used
+again when the file is written anew, see `compacting`.
 """
 
 import sqlite3
@@ -21,11 +20,23 @@ from pathlib import Path
 
 from arcset.errors import DataError
 
-__all__ = ["APPLICATION_ID", "CREATE", "PAGE_SIZE", "VERSION", "check_file", "check_schema"]
+__all__ = [
+    "APPLICATION_ID",
+    "CREATE",
+    "NOBODY",
+    "PAGE_SIZE",
+    "VERSION",
+    "check_file",
+    "check_schema",
+]
 
 APPLICATION_ID = 0x41724753  # "ArGS"
 VERSION = 1
-PAGE_SIZE = 16384  # holds seven embeddings of 512 numbers; of 4096 bytes, nearly half lie idle
+PAGE_SIZE = 8192  # of pages of 4096 bytes, nearly half would lie idle with 512 numbers a row
+
+#: The subject of removed samples. Those of others are higher, and below 2⁴⁷: SQLite writes all of
+#: them in six bytes, so that a row keeps its size when it is given to another subject.
+NOBODY = 1 << 32
 
 CREATE = (
     """CREATE TABLE meta (
@@ -37,19 +48,16 @@ CREATE = (
     name NOT NULL,
     added INTEGER NOT NULL
 )""",
-    """CREATE TABLE contents (
+    """CREATE TABLE samples (
     id INTEGER PRIMARY KEY,
+    subject INTEGER NOT NULL REFERENCES subjects (id),
+    added INTEGER NOT NULL,
     embedding BLOB NOT NULL,
     source,
     digest BLOB
 )""",
-    """CREATE TABLE samples (
-    id INTEGER PRIMARY KEY REFERENCES contents (id),
-    subject INTEGER NOT NULL REFERENCES subjects (id),
-    added INTEGER NOT NULL
-)""",
     """CREATE TABLE images (
-    id INTEGER PRIMARY KEY REFERENCES contents (id),
+    id INTEGER PRIMARY KEY REFERENCES samples (id),
     image BLOB NOT NULL
 )""",
     """CREATE TABLE journal (

@@ -9,7 +9,7 @@ from arcset.recognition.embedder import Embedder
 from arcset.recognition.gallery.database import Database
 from arcset.recognition.gallery.scoring import Scoring
 
-__all__ = ["Settings", "change_settings", "first_settings"]
+__all__ = ["Settings", "first_settings", "write_settings"]
 
 _LARGEST_DIM = 65536
 
@@ -25,7 +25,8 @@ class Settings:
         scoring, keep_images: as in `Gallery.open`.
         epoch: changes when all embeddings do.
         calibrated: changes with the gallery's own calibration; empty without one.
-        overwritten: samples whose place is not used any more.
+        gone: how many of the numbers up to the highest are of no sample any more, or never were.
+        overwritten: samples whose room is not used any more.
         vacuum_due: whether the file is to be written anew, because rows were moved in it.
     """
 
@@ -37,6 +38,7 @@ class Settings:
     keep_images: bool
     epoch: int
     calibrated: str
+    gone: int
     overwritten: int
     vacuum_due: bool
 
@@ -56,6 +58,7 @@ class Settings:
                 keep_images=found["keep_images"] == "yes",
                 epoch=int(found["epoch"]),
                 calibrated=str(found.get("calibrated", "")),
+                gone=int(found["gone"]),
                 overwritten=int(found["overwritten"]),
                 vacuum_due=found["vacuum_due"] == "yes",
             )
@@ -114,12 +117,13 @@ def first_settings(
         "scoring": Scoring.of(scoring or "max").word,
         "keep_images": "yes" if keep_images else "no",
         "epoch": "0",
+        "gone": "0",
         "overwritten": "0",
         "vacuum_due": "no",
     }
 
 
-def change_settings(database: Database, **values: str | None) -> None:
+def write_settings(database: Database, **values: str | None) -> None:
     """Write some of the `meta` table, inside `writing`; None takes one away."""
     for key, value in values.items():
         if value is None:

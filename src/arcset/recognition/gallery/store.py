@@ -8,8 +8,9 @@ import numpy as np
 from arcset.errors import DataError
 from arcset.recognition.gallery.database import Database
 from arcset.recognition.gallery.index import Index
-from arcset.recognition.gallery.loading import Loader
-from arcset.recognition.gallery.settings import Settings
+from arcset.recognition.gallery.loading import Loader, Part
+from arcset.recognition.gallery.schema import NOBODY
+from arcset.recognition.gallery.settings import Settings, write_settings
 
 __all__ = ["Store"]
 
@@ -33,6 +34,7 @@ class Store:
         self._numbers: dict[str, int] = {}  # of subjects; read when first needed
         self._last_subject = 0  # of those in _numbers
         self._revision = 0
+        self._added: list[Part] | None = None  # in this transaction; None: more was changed
         self._epoch = -1  # nothing was read yet
         self._seen = -1
 
@@ -52,10 +54,39 @@ class Store:
         """A transaction on the newest state; memory follows when it is on the disk."""
         with self.database.writing():
             self.refresh()
-            self._seen = -1  # so that memory is found wanting, whatever happens from here on
-            yield
-        with self.database.reading():
-            self.refresh()
+            seen, self._seen = self._seen, -1  # whatever happens from here on, memory is to follow
+            self._added = []
+            try:
+                yield
+            except BaseException:
+                self._numbers, self._last_subject = {}, 0  # some may be of subjects that never were
+                raise
+        if self._added is None:
+            with self.database.reading():
+                self.refresh()
+        else:
+            self.take_in(self._added)
+            self._seen = seen
+
+    def will_add(self, part: Part) -> None:
+        """Tell that rows were added in this transaction, so that they need not be read again."""
+        if self._added is not None:
+            self._added.append(part)
+
+    def change_settings(self, **values: str | None) -> None:
+        """Write settings by their names in the `meta` table, in this transaction."""
+        self.will_change()
+        write_settings(self.database, **values)
+
+    def will_change(self) -> None:
+        """Tell that something else was changed in this transaction."""
+        self._added = None
+
+    def take_in(self, parts: Iterable[Part]) -> None:
+        """Add samples that are in the file to memory."""
+        for part in parts:
+            self.index.add(*part)
+            self.last_sample = int(part[0][-1])
 
     def refresh(self) -> None:
         """Bring memory to the state of the file; inside `reading` or `writing`."""
@@ -69,15 +100,19 @@ class Store:
         ).fetchone()
         if settings.epoch != self._epoch or (oldest or 0) > self._revision + 1:
             self._epoch = -1
-            self.index = Loader(self.database, settings.dim).all()
+            self.index = self._load(settings)
             self._numbers, self._last_subject = {}, 0
         else:
             self._catch_up(settings)
-        self.last_sample = int(
-            self.database.execute("SELECT max(id) FROM contents").fetchone()[0] or 0
-        )
+        self.last_sample = self._highest()
         self.settings, self._epoch, self._revision = settings, settings.epoch, newest or 0
         self._seen = seen
+
+    def _load(self, settings: Settings) -> Index:
+        return Loader(self.database, settings.dim).all(self._highest() - settings.gone)
+
+    def _highest(self) -> int:
+        return int(self.database.execute("SELECT max(id) FROM samples").fetchone()[0] or 0)
 
     def _catch_up(self, settings: Settings) -> None:
         changed = self.database.execute(
@@ -85,40 +120,43 @@ class Store:
         ).fetchall()
         gone, moved = [], {}
         for (sample,) in changed:
-            found = self.database.execute(
-                "SELECT subject FROM samples WHERE id = ?", (sample,)
-            ).fetchone()
-            if found is None:
+            subject = self.subject_of(sample)
+            if subject is None:
                 gone.append(sample)
             else:
-                moved[sample] = found[0]
+                moved[sample] = subject
         if gone:
             self.index.remove(np.array(gone, np.int64))
         if moved:
             self.index.move(np.array(list(moved), np.int64), np.array(list(moved.values())))
-        for part in Loader(self.database, settings.dim).after(self.last_sample):
-            self.index.add(*part)
+        self.take_in(Loader(self.database, settings.dim).after(self.last_sample))
 
     # Names
 
     def number(self, name: str) -> int | None:
         """The number of a subject, or None where nobody is called so."""
-        for number, found in self.database.execute(
-            "SELECT id, name FROM subjects WHERE id > ? ORDER BY id", (self._last_subject,)
+        return self.numbers([name]).get(name)
+
+    def numbers(self, names: Iterable[str]) -> dict[str, int]:
+        """The numbers of those subjects that there are."""
+        for number, name in self.database.execute(
+            f"SELECT id - {NOBODY}, name FROM subjects WHERE id > ? ORDER BY id",
+            (self._last_subject + NOBODY,),
         ):
             self._last_subject = number
-            if isinstance(found, str):
-                self._numbers[found] = number
-        known = self._numbers.get(name)
-        if known is not None and self.name(known) != name:  # removed, or renamed
-            del self._numbers[name]
-            return None
-        return known
+            if isinstance(name, str):
+                self._numbers[name] = number
+        found = {}
+        for name in names:
+            known = self._numbers.get(name)
+            if known is not None and self.name(known) == name:  # not removed since, or renamed
+                found[name] = known
+        return found
 
     def name(self, number: int) -> str | None:
         """The name of a subject, or None where it is gone."""
         found = self.database.execute(
-            "SELECT name FROM subjects WHERE id = ?", (number,)
+            "SELECT name FROM subjects WHERE id = ?", (number + NOBODY,)
         ).fetchone()
         return found[0] if found is not None and isinstance(found[0], str) else None
 
@@ -137,13 +175,13 @@ class Store:
         found = self.database.execute(
             "SELECT subject FROM samples WHERE id = ?", (sample,)
         ).fetchone()
-        return None if found is None else int(found[0])
+        return None if found is None or found[0] == NOBODY else int(found[0]) - NOBODY
 
     def check_equal(self) -> None:
         """Raise `DataError` unless memory and file hold the same; for tests, and for doubts."""
         with self.database.reading():
             self.refresh()
-            anew = Loader(self.database, self.settings.dim).all()
+            anew = self._load(self.settings)
         orders: Sequence[np.ndarray] = [np.argsort(index.ids) for index in (self.index, anew)]
         for one, other in (
             (self.index.ids, anew.ids),

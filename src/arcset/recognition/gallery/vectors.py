@@ -10,6 +10,8 @@ from arcset.recognition.embedder import Embeddings
 
 __all__ = ["single_vector", "unit_rows"]
 
+_AT_ONCE = 4096  # rows that are held in float64 at a time
+
 
 def unit_rows(embeddings: Any, dim: int) -> Embeddings:
     """(N, D) of any length as (N, D) float32 of length 1; one embedding (D,) is one row.
@@ -20,15 +22,26 @@ def unit_rows(embeddings: Any, dim: int) -> Embeddings:
         [[0.6000000238418579, 0.800000011920929], [0.0, 1.0]]
     """
     given = as_array(embeddings, "embeddings")
-    matrix = embedding_matrix(given[None] if given.ndim == 1 else given)
-    if matrix.shape[1] != dim:
-        raise InputError(
-            f"embeddings have {matrix.shape[1]} dimensions, and the gallery's have {dim}"
-        )
-    refuse_zero_rows(matrix)
-    wide = matrix.astype(np.float64)
-    normalize_rows(wide)
-    return wide.astype(np.float32)
+    if given.ndim == 1:
+        given = given[None]
+    if given.ndim != 2 or given.shape[1] != dim or given.dtype.kind != "f" or not len(given):
+        given = embedding_matrix(given)
+        if given.shape[1] != dim:
+            raise InputError(
+                f"embeddings have {given.shape[1]} numbers each, and the gallery's have {dim}"
+            )
+    unit = np.empty(given.shape, np.float32)
+    for start in range(0, len(given), _AT_ONCE):
+        rows = given[start : start + _AT_ONCE].astype(np.float64)
+        squares = np.einsum("nd,nd->n", rows, rows)
+        if ((squares > 1e-200) & (squares < 1e200)).all():  # false for what is not finite
+            rows /= np.sqrt(squares)[:, None]
+        else:  # find out what is wrong, or scale what is very long or short
+            embedding_matrix(given)
+            refuse_zero_rows(given)
+            normalize_rows(rows)
+        unit[start : start + _AT_ONCE] = rows
+    return unit
 
 
 def single_vector(embedding: Any) -> Any:
