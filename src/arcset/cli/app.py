@@ -13,10 +13,13 @@ from arcset.cli.compare import compare
 from arcset.cli.data import data
 from arcset.cli.demo import demo
 from arcset.cli.embed import embed
+from arcset.cli.enroll import enroll
 from arcset.cli.evaluate import evaluate
 from arcset.cli.explain import explain
 from arcset.cli.export import export
 from arcset.cli.film import film
+from arcset.cli.gallery import gallery
+from arcset.cli.identify import identify
 from arcset.cli.show import say
 from arcset.cli.sweep import sweep
 from arcset.cli.train import train
@@ -46,7 +49,10 @@ app.command()(embed)
 app.command()(explain)
 app.command()(film)
 app.command()(verify)
+app.command()(enroll)
+app.command()(identify)
 app.command()(export)
+app.add_typer(gallery, name="gallery")
 app.add_typer(data, name="data")
 
 

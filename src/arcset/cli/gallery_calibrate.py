@@ -1,0 +1,129 @@
+"""`arcset gallery calibrate`: where "known" begins, from people at hand."""
+
+from collections import Counter
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+
+from arcset.cli import options as o
+from arcset.cli.gallery_show import plain, progress_bar
+from arcset.cli.gallery_sources import list_wanted
+from arcset.cli.model_option import FacesOption, GalleryFile, ModelOption, existing, open_gallery
+from arcset.cli.show import print_json, print_text, say, tell_skipped, working
+from arcset.data.embedding_files import SUFFIXES, read_embeddings
+from arcset.errors import ArcsetError, OptionError
+from arcset.evaluation.calibration import Thresholds, pair_cosines
+from arcset.recognition.calibrating import Alike, most_alike
+from arcset.recognition.calibrating import calibrate as make
+from arcset.recognition.gallery import Gallery
+
+__all__ = ["calibrate"]
+
+_SHOWN = 5  # pairs of subjects that look like one
+_COMPARED = 10_000  # samples of which all pairs are looked at
+
+
+def calibrate(
+    file: GalleryFile,
+    data: Annotated[
+        Path | None,
+        typer.Argument(
+            help="A folder with a sub-folder per identity, or their embeddings (.parquet, .npz); "
+            "best of identities that are not enrolled. Left out: the subjects enrolled."
+        ),
+    ] = None,
+    model: ModelOption = None,
+    faces: FacesOption = None,
+    remove: Annotated[
+        bool, typer.Option("--remove", help="Forget the gallery's calibration: use the model's.")
+    ] = False,
+    device: o.Device = "auto",
+    json: o.Json = False,
+) -> None:
+    """Give a gallery a calibration of its own: thresholds and probabilities.
+
+    For models that have none, and where those whom the gallery meets look
+    otherwise than those the model was calibrated on. It takes ten identities
+    with two images each, and some hundred for low rates.
+
+    Example: arcset gallery calibrate people.db others/
+    """
+    if remove:
+        if data is not None:
+            raise OptionError(f"--remove forgets the calibration, and {data} would make one")
+        with existing(file) as opened:
+            opened.set_thresholds(None)
+        print_text(f"{file} has no calibration of its own any more")
+        return
+    if data is None or _is_file(data):
+        gallery = existing(file)
+    else:
+        gallery = open_gallery(file, model, faces, device=device)
+    with gallery as opened:
+        if data is None:
+            embeddings, names = opened.labelled()
+        elif _is_file(data):
+            found = read_embeddings(data)
+            embeddings, names = found.embeddings, tuple(found.names.tolist())
+        else:
+            embeddings, names = _embedded(opened, data)
+        made = _calibrated(opened, embeddings, names, data)
+        twins = _twins(embeddings, names) if data is None else ()
+        opened.set_thresholds(made)
+        try:
+            point = opened.working_point()
+            said = f"{point}\n{point.note}".strip()
+        except ArcsetError as error:
+            point, said = None, str(error)
+    if json:
+        content = {"gallery": str(file), "point": None if point is None else point.json()}
+        print_json({**content, "alike": [twin.json() for twin in twins], **made.summary()})
+        return
+    print_text(f"{made.table()}\n\n{file}: {said}")
+    for twin in twins[:_SHOWN]:
+        say(f"note: are these one? {twin}; if so, use `arcset gallery merge`")
+
+
+def _is_file(data: Path) -> bool:
+    return data.suffix.lower() in SUFFIXES
+
+
+def _embedded(opened: Gallery, data: Path) -> tuple[Any, tuple[str, ...]]:
+    """Embeddings of the identities below a folder, and their names."""
+    wanted = list_wanted([data], None)
+    recognizer: Any = opened.recognizer
+    with progress_bar("embedding") as progress:
+        found = recognizer.embed_files(wanted.paths, progress=progress)
+    skipped = {**wanted.skipped, **found.skipped}
+    tell_skipped([(plain(path), why) for path, why in skipped.items()])
+    names = dict(zip(wanted.paths, wanted.names, strict=True))
+    return found.embeddings, tuple(names[path] for path in found.paths)
+
+
+def _calibrated(
+    opened: Gallery, embeddings: Any, names: tuple[str, ...], data: Path | None
+) -> Thresholds:
+    """For galleries with as many samples per subject as this one has, if the data have so many."""
+    if embeddings.shape[1] != opened.dim:
+        raise OptionError(
+            f"{data} holds embeddings of {embeddings.shape[1]} dimensions, and {opened.path} of "
+            f"{opened.dim}"
+        )
+    held = 1 if opened.scoring == "mean" else opened.sample_count // max(1, len(opened))
+    there = int(np.median(list(Counter(names).values()))) if names else 1
+    origin = {"gallery": opened.path.name} if data is None else {"data": data.name}
+    with working("calibrating"):
+        return make(embeddings, names, samples=max(1, min(held, there)), made_from=origin)
+
+
+def _twins(embeddings: Any, names: tuple[str, ...]) -> tuple[Alike, ...]:
+    """Subjects that look like one as much as one subject's samples do, the likest first.
+
+    Not looked for among very many samples, of which all pairs would have to be compared.
+    """
+    if len(names) > _COMPARED:
+        return ()
+    cosines, same, _ = pair_cosines(embeddings, np.unique(names, return_inverse=True)[1])
+    return most_alike(embeddings, names, least=float(np.median(cosines[same])))

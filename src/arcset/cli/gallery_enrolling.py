@@ -1,0 +1,167 @@
+"""Enrolling files: each once, some at a time, whatever cannot be read left out."""
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from arcset.cli.gallery_show import counted
+from arcset.cli.gallery_sources import Wanted
+from arcset.cli.model_option import load_model, open_gallery, remember
+from arcset.errors import OptionError
+from arcset.recognition.embedder import Progress
+from arcset.recognition.gallery import Gallery
+
+__all__ = ["Enrolled", "Target", "enroll_files"]
+
+_PART = 256  # files that are embedded, and then stored, at a time
+
+
+@dataclass
+class Enrolled:
+    """What became of the files.
+
+    Fields:
+        samples: how many were stored. subjects: of whom. new: those of them who were new.
+        already: how many the gallery held already for the same subject.
+        shared: files whose bytes were given for several subjects, and for whom.
+        skipped: those that cannot be read, and why.
+        total_subjects, total_samples: of the gallery now.
+    """
+
+    samples: int = 0
+    subjects: set[str] = field(default_factory=set)
+    new: set[str] = field(default_factory=set)
+    already: int = 0
+    shared: dict[Path, tuple[str, ...]] = field(default_factory=dict)
+    skipped: dict[Path, str] = field(default_factory=dict)
+    total_subjects: int = 0
+    total_samples: int = 0
+
+    def __str__(self) -> str:
+        parts = []
+        if self.samples:
+            who = counted(len(self.subjects), "subject")
+            new = f", {len(self.new):,} of them new" if len(self.new) < len(self.subjects) else ""
+            parts.append(f"enrolled {counted(self.samples, 'image')} of {who}{new}")
+        if self.already:
+            were = "was" if self.already == 1 else "were"
+            parts.append(f"{counted(self.already, 'image')} {were} enrolled already")
+        return "; ".join(parts) or "nothing was enrolled"
+
+    def json(self) -> dict[str, Any]:
+        """Plain values."""
+        return {
+            "samples": self.samples,
+            "subjects": sorted(self.subjects),
+            "new": sorted(self.new),
+            "already": self.already,
+            "shared": {str(path): list(names) for path, names in self.shared.items()},
+            "skipped": {str(path): why for path, why in self.skipped.items()},
+            "total_subjects": self.total_subjects,
+            "total_samples": self.total_samples,
+        }
+
+
+class Target:
+    """The gallery to enroll into, and its model; one that does not exist is made when `open` is
+    called, so that none is left behind where nothing can be enrolled.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        model: Path | None,
+        faces: str | None,
+        device: str,
+        settings: Mapping[str, Any],
+    ) -> None:
+        self._path, self._model, self._faces, self._settings = path, model, faces, settings
+        self.gallery: Gallery | None = None
+        self.recognizer: Any
+        if path.exists():
+            self.gallery = open_gallery(path, model, faces, device=device, **settings)
+            self.recognizer = self.gallery.recognizer
+        elif model is not None:
+            self.recognizer = load_model(model, faces, device=device)
+        else:
+            raise OptionError(f"{path} is not there yet: name the model it is for with --model")
+
+    def open(self) -> Gallery:
+        """The gallery, made if need be."""
+        if self.gallery is None:
+            self.gallery = Gallery.open(self._path, self.recognizer, **self._settings)
+            if self._model is not None:
+                remember(self.gallery, self._model, self._faces)
+        return self.gallery
+
+    def digests(self, name: str) -> set[str]:
+        """Of the images that a subject has, as far as the gallery knows them."""
+        if self.gallery is None or name not in self.gallery:
+            return set()
+        return {sample.digest for sample in self.gallery.samples(name) if sample.digest}
+
+    def __enter__(self) -> "Target":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self.gallery is not None:
+            self.gallery.close()
+
+
+def enroll_files(wanted: Wanted, target: Target, progress: Progress) -> Enrolled:
+    """Embed and store what is not there yet, some files at a time: what is stored stays, should
+    this be interrupted, and is not stored again the next time.
+    """
+    done = Enrolled(skipped=dict(wanted.skipped))
+    held: dict[str, set[str]] = {}  # by subject, the digests of its images
+    owners: dict[str, dict[str, Path]] = {}  # by digest, the subjects that it was given for
+    finished = 0
+    for part in wanted.parts(_PART):
+        fresh: dict[Path, tuple[str, str]] = {}
+        for name, path in part:
+            digest = _digest(path, done)
+            if digest is None:
+                continue
+            if name not in held:
+                held[name] = target.digests(name)
+                if target.gallery is None or name not in target.gallery:
+                    done.new.add(name)
+            if digest in held[name]:
+                done.already += 1
+                continue
+            held[name].add(digest)
+            owners.setdefault(digest, {})[name] = path
+            fresh[path] = name, digest
+        embedded = target.recognizer.embed_files(list(fresh)) if fresh else None
+        if embedded is not None:
+            for path, why in embedded.skipped.items():
+                name, digest = fresh[path]
+                done.skipped[path] = why
+                held[name].discard(digest)
+                del owners[digest][name]
+            names = [fresh[path][0] for path in embedded.paths]
+            if names:
+                target.open().enroll_many(names, embedded.paths, embeddings=embedded.embeddings)
+            done.samples += len(names)
+            done.subjects.update(names)
+        finished += len(part)
+        progress(finished, len(wanted))
+    done.new &= done.subjects
+    shared = [paths for paths in owners.values() if len(paths) > 1]
+    done.shared = {next(iter(paths.values())): tuple(paths) for paths in shared}
+    if target.gallery is not None:
+        done.total_subjects = len(target.gallery)
+        done.total_samples = target.gallery.sample_count
+    return done
+
+
+def _digest(path: Path, done: Enrolled) -> str | None:
+    """SHA-256 of a file's bytes, as a gallery keeps it; None, and a line, if it cannot be read."""
+    try:
+        with path.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError as error:
+        done.skipped[path] = f"cannot be read: {error.strerror}"
+        return None

@@ -1,0 +1,101 @@
+"""Galleries on a terminal: columns that fit, names as they are, progress."""
+
+import shutil
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+
+from rich.cells import cell_len, chop_cells
+from rich.console import Console
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    TextColumn,
+    TimeRemainingColumn,
+)
+
+__all__ = ["columns", "counted", "plain", "progress_bar"]
+
+_LEAST = 8  # cells that a column keeps, whatever else there is
+
+
+def counted(number: int, one: str, many: str = "") -> str:
+    """A number with its noun.
+
+    >>> counted(1, "image"), counted(1200, "image"), counted(0, "identity", "identities")
+    ('1 image', '1,200 images', '0 identities')
+    """
+    return f"{number:,} {one if number == 1 else many or f'{one}s'}"
+
+
+def plain(text: object) -> str:
+    """One line that does nothing to the terminal: paths may hold anything.
+
+    >>> plain("a\\x1b[2Jb")
+    'a?[2Jb'
+    """
+    return "".join(letter if letter.isprintable() else "?" for letter in str(text))
+
+
+def columns(
+    heading: Sequence[str], rows: Sequence[Sequence[str]], *, right: Sequence[int] = ()
+) -> str:
+    """Aligned lines, as wide as the terminal at most: the first column gives way, at its left end,
+    then the others at their right ends. Elsewhere they are as wide as they need be.
+
+    right: the columns whose text stands at the right, as numbers do.
+    """
+    table = [[plain(cell) for cell in row] for row in (heading, *rows)]
+    widths = [max(cell_len(row[place]) for row in table) for place in range(len(heading))]
+    if sys.stdout.isatty():
+        _squeeze(widths, shutil.get_terminal_size().columns)
+    lines = []
+    for row in table:
+        cells = []
+        for place, (cell, width) in enumerate(zip(row, widths, strict=True)):
+            fitting = _fit(cell, width, keep_end=place == 0)
+            space = " " * (width - cell_len(fitting))
+            cells.append(space + fitting if place in right else fitting + space)
+        lines.append("  ".join(cells).rstrip())
+    return "\n".join(lines)
+
+
+def _squeeze(widths: list[int], total: int) -> None:
+    """Make columns narrower until they fit, the first one first, then whichever is widest."""
+    excess = sum(widths) + 2 * (len(widths) - 1) - total
+    while excess > 0:
+        place = 0 if widths[0] > 2 * _LEAST else widths.index(max(widths))
+        if widths[place] <= _LEAST:
+            return
+        widths[place] -= 1
+        excess -= 1
+
+
+def _fit(text: str, width: int, *, keep_end: bool) -> str:
+    """`text` in at most so many cells, with an ellipsis for what is left out.
+
+    >>> _fit("photos/anna/1.jpg", 10, keep_end=True), _fit("anna karenina", 8, keep_end=False)
+    ('…nna/1.jpg', 'anna ka…')
+    """
+    if cell_len(text) <= width:
+        return text
+    if not keep_end:
+        return chop_cells(text, width - 1)[0] + "…"
+    return "…" + chop_cells(text[::-1], width - 1)[0][::-1]
+
+
+@contextmanager
+def progress_bar(what: str) -> Iterator[Callable[[int, int], None]]:
+    """A bar on stderr, to be told how many are done of how many."""
+    bar = Progress(
+        TextColumn("{task.description}", markup=False),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeRemainingColumn(compact=True, elapsed_when_finished=True),
+        console=Console(stderr=True),
+        transient=True,
+    )
+    with bar:
+        task = bar.add_task(what, total=None)
+        yield lambda done, total: bar.update(task, completed=done, total=total)

@@ -1,0 +1,129 @@
+"""`--model`: what makes a gallery's embeddings, named once and remembered by the gallery."""
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from arcset.errors import DataError, OptionError
+from arcset.recognition import Recognizer
+from arcset.recognition.embedder import Embedder
+from arcset.recognition.gallery import Gallery
+
+__all__ = [
+    "Chosen",
+    "FacesOption",
+    "GalleryFile",
+    "ModelOption",
+    "existing",
+    "load_model",
+    "open_gallery",
+    "remember",
+    "remembered",
+]
+
+ModelOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--model",
+        metavar="RUN|FILE.onnx",
+        help="Folder of a trained run, or an .onnx file. A gallery remembers it.",
+    ),
+]
+GalleryFile = Annotated[Path, typer.Argument(metavar="GALLERY", help="The gallery's file.")]
+FacesOption = Annotated[
+    str | None,
+    typer.Option(
+        "--faces",
+        metavar="auto|FILE",
+        help="Find and align the faces in photos first: auto, or YuNet's file. Remembered too.",
+    ),
+]
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """What a gallery remembers.
+
+    model: path of the run or file. faces: None, "auto", or the detector's path.
+    """
+
+    model: str
+    faces: str | None
+
+    @classmethod
+    def read(cls, text: str | None) -> "Chosen | None":
+        """What a gallery remembers; None for nothing, or what is none of it."""
+        try:
+            content = json.loads(text or "")
+            return cls(str(content["model"]), content["faces"])
+        except (ValueError, KeyError, TypeError):
+            return None
+
+    def text(self) -> str:
+        """What `read` reads."""
+        return json.dumps({"model": self.model, "faces": self.faces}, ensure_ascii=False)
+
+
+def load_model(model: Path, faces: str | None = None, *, device: str = "auto") -> Embedder:
+    """A recognizer; of the faces in photos, where `faces` says so."""
+    recognizer = Recognizer.load(model, device=device)
+    if faces is None:
+        return recognizer
+    # OpenCV is an extra, and slow to import.
+    from arcset.recognition.faces import FaceRecognizer, Faces
+
+    return FaceRecognizer(recognizer, Faces.load(None if faces == "auto" else faces))
+
+
+def open_gallery(
+    path: Path,
+    model: Path | None = None,
+    faces: str | None = None,
+    *,
+    device: str = "auto",
+    **settings: Any,
+) -> Gallery:
+    """A gallery that is there, with the model named or remembered; settings as `Gallery.open` has.
+
+    Raises `OptionError` where it remembers no model, or one that is gone, and for another model
+    than the gallery's; `DataError` where there is no gallery.
+    """
+    with existing(path, read_only=True) as gallery:
+        chosen = remembered(gallery)
+    if chosen is not None:
+        faces = chosen.faces if faces is None else faces
+    if model is None:
+        if chosen is None:
+            raise OptionError(f"{path} does not remember its model: name it with --model")
+        model = Path(chosen.model)
+        if not model.exists():
+            raise OptionError(f"the model of {path} is gone from {model}: name it with --model")
+    gallery = Gallery.open(path, load_model(model, faces, device=device), **settings)
+    if not gallery.read_only:
+        remember(gallery, model, faces)
+    return gallery
+
+
+def existing(path: Path, *, read_only: bool = False) -> Gallery:
+    """A gallery that is there, without a model; raises `DataError` where there is none."""
+    if not path.exists():
+        raise DataError(
+            f"there is no gallery {path}; `arcset enroll {path} FOLDER --model RUN` makes one"
+        )
+    return Gallery.open(path, read_only=read_only)
+
+
+def remembered(gallery: Gallery) -> Chosen | None:
+    """What makes its embeddings; None where it remembers nothing."""
+    return Chosen.read(gallery.model_path)
+
+
+def remember(gallery: Gallery, model: Path, faces: str | None) -> None:
+    """Keep where the model lies, so that it need not be named again."""
+    place = faces if faces in (None, "auto") else str(Path(str(faces)).resolve())
+    text = Chosen(str(model.resolve()), place).text()
+    if gallery.model_path != text:
+        gallery.set_model_path(text)
