@@ -3,14 +3,14 @@
 import json
 import os
 import signal
-import subprocess
-import sys
 import time
 
 import pytest
 
+from arcset.cli import main
 from arcset.data import Split
 from arcset.runs import Run
+from support.forked import started
 
 SMALL = [
     "mnist-sample",
@@ -142,36 +142,27 @@ def test_a_split_file(arcset_command, tmp_path):
 
 
 @pytest.mark.skipif(os.name == "nt", reason="signals as on POSIX")
-def test_ctrl_c_keeps_the_run_and_resume_finishes_it(tmp_path):
+def test_ctrl_c_keeps_the_run_and_resume_finishes_it(arcset_command, tmp_path):
     """A real process, a real SIGINT."""
-    command = [sys.executable, "-m", "arcset", "train"]
     options = [*SMALL, "--epochs", "8", "--out", "run", "--set", "snapshot=10"]
-    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    process = subprocess.Popen(
-        [*command, *options], cwd=tmp_path, env=environment, stderr=subprocess.PIPE, text=True
-    )
+    told = tmp_path / "told.txt"
+    process = started(main, ["train", *options], place=tmp_path, written=told)
     deadline = time.monotonic() + 120
     metrics = tmp_path / "run" / "metrics.jsonl"
     while not metrics.exists() or len(metrics.read_text().splitlines()) < 2:
-        assert process.poll() is None
+        assert process.is_alive()
         assert time.monotonic() < deadline
         time.sleep(0.05)
-    process.send_signal(signal.SIGINT)
-    _, err = process.communicate(timeout=60)
-    assert process.returncode == 130
-    assert "Traceback" not in err
-    assert "Go on with: arcset train --resume run" in err
+    os.kill(process.pid, signal.SIGINT)
+    process.join(timeout=60)
+    assert process.exitcode == 130
+    assert "Traceback" not in told.read_text()
+    assert "Go on with: arcset train --resume run" in told.read_text()
     kept = Run.open(tmp_path / "run").metrics()
     assert 2 <= len(kept) < 8
-    done = subprocess.run(
-        [*command, "--resume", "run", "--json", "--no-report"],
-        cwd=tmp_path,
-        env=environment,
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    assert json.loads(done.stdout)["accuracy"] > 0.9
+    done = arcset_command("train", "--resume", "run", "--json", "--no-report")
+    assert done.code == 0
+    assert json.loads(done.out)["accuracy"] > 0.9
     lines = Run.open(tmp_path / "run").metrics()
     assert [line["epoch"] for line in lines] == list(range(1, 9))
     assert lines[: len(kept)] == kept

@@ -6,8 +6,6 @@ import random
 import re
 import shutil
 import signal
-import subprocess
-import sys
 import threading
 import time
 from pathlib import Path
@@ -20,7 +18,8 @@ from arcset.runs import Run, RunConfig
 from arcset.runs.states import load_tensors
 from arcset.training import resume, train
 from arcset.training.stopping import stopping
-from support.small_data import Remembers, images
+from support.forked import started
+from support.small_data import Remembers, images, train_again
 
 #: 4 steps in each of 3 epochs, with everything that is drawn, averaged or added up.
 SETTINGS = {
@@ -280,32 +279,21 @@ def killed_and_resumed(config: RunConfig, place: Path, moments: list[float]) -> 
 
     The number of processes that were killed while they trained.
     """
-    script = (
-        "import sys, torch; torch.set_num_threads(1)\n"
-        "from pathlib import Path\n"
-        "from arcset.runs import RunConfig\n"
-        "from arcset.training import train\n"
-        "print('ready', flush=True)\n"
-        "train(RunConfig.load(Path(sys.argv[1])), sys.argv[2], device='cpu', again=True)\n"
-    )
-    settings = place.parent / "settings.toml"
-    config.save(settings)
     killed = 0
+    told = place.parent / "told.txt"
     for moment in [*moments, None]:
-        process = subprocess.Popen(
-            [sys.executable, "-c", script, str(settings), str(place)],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        assert process.stdout is not None
-        assert process.stdout.readline() == "ready\n"
+        process = started(train_again, config, place, place=place.parent, written=told)
+        while "ready" not in (told.read_text() if told.exists() else ""):
+            assert process.is_alive()
+            time.sleep(0.005)
         if moment is not None:
             time.sleep(moment)
-            killed += process.poll() is None
+            killed += process.is_alive()
             process.kill()
-        _, err = process.communicate(timeout=120)
-        assert "Error" not in err
+        process.join(timeout=120)
+        assert moment is not None or process.exitcode == 0
+        assert "Error" not in told.read_text()
+        told.unlink()
     return killed
 
 
@@ -319,7 +307,7 @@ def test_killed_at_random_moments_the_run_comes_out_the_same(tmp_path, kills) ->
     )
     run = train(config, tmp_path / "whole", device="cpu")
     chance = random.Random(kills)
-    moments = [chance.uniform(0.3, 1.5) for _ in range(kills)]
+    moments = [chance.uniform(0.1, 0.5) for _ in range(kills)]
     assert killed_and_resumed(config, tmp_path / "run", moments) >= kills // 2
     again = Run.open(tmp_path / "run")
     assert_equal(run, again)

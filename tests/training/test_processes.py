@@ -4,7 +4,6 @@ import json
 import os
 import signal
 import subprocess
-import sys
 import time
 from pathlib import Path
 
@@ -14,55 +13,25 @@ import torch
 from arcset.runs import Run, RunConfig
 from arcset.training import train
 from arcset.training.processes import Processes, is_chief
+from support.processes import THIS, TORCHRUN, environment, trained
 from support.small_data import Remembers, images
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="processes and signals as on POSIX")
 
-TORCHRUN = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
-#: Trains every configuration of a JSON file, in all processes, with a network that has no batch
-#: statistics; the chief writes the losses of all steps.
-SCRIPT = """
-import json, sys
-from pathlib import Path
-import torch
-from torch import nn
-from arcset.networks import NETWORKS
-from arcset.runs import RunConfig
-from arcset.training import train
-from arcset.training.processes import is_chief
-from support.small_data import Remembers
-
-torch.set_num_threads(1)
-NETWORKS.add("plain", lambda shape, dim: nn.Sequential(
-    nn.Flatten(), nn.Linear(shape[0] * shape[1] * shape[2], 24), nn.Tanh(), nn.Linear(24, dim)))
-found = {}
-for name, settings in json.loads(Path(sys.argv[1]).read_text()).items():
-    watcher = Remembers()
-    train(RunConfig(**settings), Path(sys.argv[2]) / name, device="cpu", watcher=watcher)
-    found[name] = [now.loss for now in watcher.steps]
-if is_chief():
-    (Path(sys.argv[2]) / "losses.json").write_text(json.dumps(found))
-"""
-TESTS = Path(__file__).parents[1]
-
-
-def environment() -> dict[str, str]:
-    paths = [str(TESTS), os.environ.get("PYTHONPATH", "")]
-    return {
-        **os.environ,
-        "OMP_NUM_THREADS": "1",
-        "PYTHONPATH": os.pathsep.join(filter(None, paths)),
-    }
+EPOCHS = 20  # of which three are done when a process dies
 
 
 def losses(count: int, settings: Path, place: Path) -> dict[str, list[float]]:
-    """Of all configurations, trained by so many processes."""
+    """Of all configurations, trained by so many processes; by this one where it is one."""
     place.mkdir()
-    (place / "script.py").write_text(SCRIPT)
-    start = [sys.executable] if count == 1 else [*TORCHRUN, f"--nproc-per-node={count}"]
-    command = [*start, str(place / "script.py"), str(settings), str(place)]
-    done = subprocess.run(command, env=environment(), capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr[-3000:]
+    if count == 1:
+        trained(settings, place)
+    else:
+        command = [*TORCHRUN, f"--nproc-per-node={count}", *THIS, "alike", settings, place]
+        done = subprocess.run(
+            list(map(str, command)), env=environment(), capture_output=True, text=True, check=False
+        )
+        assert done.returncode == 0, done.stderr[-3000:]
     return json.loads((place / "losses.json").read_text())
 
 
@@ -70,11 +39,11 @@ def losses(count: int, settings: Path, place: Path) -> dict[str, list[float]]:
 def test_several_processes_train_as_one_does(tmp_path, count) -> None:
     """The last batch of an epoch is uneven, and too small for three processes to share."""
     base = {
-        "data": str(images(tmp_path / "a.npz", classes=14, each=8)),
+        "data": str(images(tmp_path / "a.npz", classes=14, each=24)),
         "network": "plain",
         "dtype": "float64",
         "dim": 8,
-        "epochs": 10,
+        "epochs": 4,
         "batch": 13,
         "snapshot": 5,
         "learning_rate": 0.02,
@@ -101,11 +70,21 @@ def test_several_processes_train_as_one_does(tmp_path, count) -> None:
         gap = max(abs(a - b) for a, b in zip(several[name], expected, strict=True))
         assert gap < 1e-9, (name, gap)
     alone, shared = (Run.open(tmp_path / str(number) / "arcface") for number in (1, count))
-    assert len(shared.metrics()) == 10
+    assert len(shared.metrics()) == 4
     for ours, theirs in zip(shared.load_model(), alone.load_model(), strict=True):
         assert ours.keys() == theirs.keys()
         for key, value in theirs.items():
             torch.testing.assert_close(ours[key], value, rtol=0, atol=1e-9)
+    by_one, by_several = (
+        json.loads((tmp_path / str(number) / "outcome.json").read_text()) for number in (1, count)
+    )
+    assert by_several["best"]["name"] == by_one["best"]["name"]
+    for ours, theirs in zip(by_several["runs"], by_one["runs"], strict=True):
+        assert ours["name"] == theirs["name"]
+        for key in ("validation_map", "unseen_auc", "unseen_map"):
+            assert ours[key] == pytest.approx(theirs[key], abs=1e-9)
+    saved = json.loads((tmp_path / str(count) / "sweep" / "sweep.json").read_text())
+    assert saved["runs"] == by_several["runs"]  # one writer
 
 
 def children(name: str) -> dict[str, int]:
@@ -129,42 +108,38 @@ def children(name: str) -> dict[str, int]:
 @pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="needs /proc")
 @pytest.mark.parametrize("victim", ["1", pytest.param("0", marks=pytest.mark.long)])
 def test_a_killed_process_is_replaced_and_the_run_ends_by_itself(tmp_path, victim) -> None:
+    """The processes that replace it then train another run, without a death, to the same end."""
     data = images(tmp_path / "a.npz", classes=14, each=8)
-    settings = {"dim": 4, "epochs": 40, "batch": 16, "network": "glyph", "loss": "arcface"}
+    settings = {"dim": 4, "epochs": EPOCHS, "batch": 16, "network": "glyph", "loss": "arcface"}
     words = [str(data), "--no-report", "--json", "--hold-out", "0.2,0.2", "--seed", "3"]
     for key, value in {**settings, "checkpoint_steps": 2, "ema": 0.9, "snapshot": 0}.items():
         words += ["--set", f"{key}={value}"]
-    command = [*TORCHRUN, "--nproc-per-node=2", "--max-restarts=3", "-m", "arcset", "train"]
-
-    def started(out: Path) -> subprocess.Popen:
-        return subprocess.Popen(
-            [*command, *words, "--out", str(out)],
-            env=environment(),
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-
-    place = tmp_path / f"killed-{victim}"
-    process = started(place)
+    place, whole = tmp_path / f"killed-{victim}", tmp_path / "whole"
+    command = [*TORCHRUN, "--nproc-per-node=2", "--max-restarts=3", *THIS, "train"]
+    process = subprocess.Popen(
+        [*command, f"{place},{whole}", *words],
+        env=environment(),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
     metrics = place / "metrics.jsonl"
     deadline = time.monotonic() + 120
     while not metrics.exists() or len(metrics.read_text().splitlines()) < 3:
         assert process.poll() is None
         assert time.monotonic() < deadline
         time.sleep(0.02)
-    os.kill(children(str(place))[victim], signal.SIGKILL)
+    os.kill(children(f"{place},{whole}")[victim], signal.SIGKILL)
     before = len(metrics.read_text().splitlines())
     out, err = process.communicate(timeout=200)
     assert process.returncode == 0, err[-3000:]
-    assert before < 40
-    assert json.loads(out)["run"] == str(place)  # one speaks for all
+    assert before < EPOCHS
+    first, end = json.JSONDecoder().raw_decode(out)  # one speaks for all
+    assert (first["run"], json.loads(out[end:])["run"]) == (str(place), str(whole))
     run = Run.open(place)
-    assert [line["epoch"] for line in run.metrics()] == list(range(1, 41))
-    whole = started(tmp_path / "whole")
-    whole.communicate(timeout=200)
+    assert [line["epoch"] for line in run.metrics()] == list(range(1, EPOCHS + 1))
     network, centers = run.load_model()
-    expected, theirs = Run.open(tmp_path / "whole").load_model()
+    expected, theirs = Run.open(whole).load_model()
     assert all(torch.equal(network[key], expected[key]) for key in expected)
     assert all(torch.equal(centers[key], theirs[key]) for key in theirs)
 
