@@ -79,13 +79,15 @@ def remove(
 
     Example: arcset gallery remove people.db anna
     """
-    if not names and not sample:
-        raise OptionError("name whom to remove, or samples with --sample")
+    if bool(names) == bool(sample):
+        raise OptionError("name subjects to remove, or samples with --sample, one of both")
     with existing(file) as opened:
         known = {one.name for one in opened.subjects()}
         for name in names or []:
             if name not in known:
                 raise OptionError(f"nobody called {name!r} is enrolled in {file}")
+        for number in sample or []:
+            opened.image(number)  # or nobody is removed where one of the samples is not there
         removed = {name: opened.remove(name) for name in dict.fromkeys(names or [])}
         for number in dict.fromkeys(sample or []):
             opened.remove_sample(number)

@@ -8,20 +8,22 @@ import numpy as np
 import typer
 
 from arcset.cli import options as o
-from arcset.cli.gallery_show import plain, progress_bar
+from arcset.cli.gallery_show import columns, counted, plain, progress_bar
 from arcset.cli.gallery_sources import list_wanted
 from arcset.cli.model_option import FacesOption, GalleryFile, ModelOption, existing, open_gallery
 from arcset.cli.show import print_json, print_text, say, tell_skipped, working
 from arcset.data.embedding_files import SUFFIXES, read_embeddings
-from arcset.errors import ArcsetError, OptionError
+from arcset.errors import InputError, OptionError
 from arcset.evaluation.calibration import Thresholds, pair_cosines
 from arcset.recognition.calibrating import Alike, most_alike
 from arcset.recognition.calibrating import calibrate as make
 from arcset.recognition.gallery import Gallery
+from arcset.recognition.working_point import WorkingPoint, working_point
 
 __all__ = ["calibrate"]
 
 _SHOWN = 5  # pairs of subjects that look like one
+_RATES = (0.1, 0.03, 0.01, 0.003, 0.001)
 _COMPARED = 10_000  # samples of which all pairs are looked at
 
 
@@ -70,20 +72,44 @@ def calibrate(
         else:
             embeddings, names = _embedded(opened, data)
         made = _calibrated(opened, embeddings, names, data)
-        twins = _twins(embeddings, names) if data is None else ()
-        opened.set_thresholds(made)
+        size: dict[str, Any] = {
+            "subjects": len(opened),
+            "samples": opened.sample_count,
+            "scoring": opened.scoring,
+        }
         try:
-            point = opened.working_point()
-            said = f"{point}\n{point.note}".strip()
-        except ArcsetError as error:
-            point, said = None, str(error)
+            point = working_point(made, **size)
+        except InputError as error:
+            raise InputError(f"{error}; nothing was changed") from None
+        opened.set_thresholds(made)
+    twins = _twins(embeddings, names) if data is None else ()
     if json:
-        content = {"gallery": str(file), "point": None if point is None else point.json()}
+        content = {"gallery": str(file), "point": point.json()}
         print_json({**content, "alike": [twin.json() for twin in twins], **made.summary()})
         return
-    print_text(f"{made.table()}\n\n{file}: {said}")
+    print_text(_table(file, made, point, size))
+    if point.note:
+        say(f"note: {point.note}")
     for twin in twins[:_SHOWN]:
         say(f"note: are these one? {twin}; if so, use `arcset gallery merge`")
+
+
+def _table(file: Path, made: Thresholds, point: WorkingPoint, size: dict[str, Any]) -> str:
+    """What the calibration does for the gallery at its present size."""
+    origin = made.made_from
+    identities = counted(origin["identities"], "identity", "identities")
+    title = f"from {identities}, {counted(origin['samples'], 'sample')}; {file} has "
+    title += counted(size["subjects"], "subject")
+    rows = []
+    for fpir in _RATES:
+        try:
+            found = working_point(made, fpir=fpir, **size)
+            low, high = made.for_fpir(fpir, found.gallery).expect(1000)
+            rows.append([f"{fpir:g}", f"{found.threshold:.4f}", f"{low:.2g} to {high:.2g}"])
+        except InputError:
+            rows.append([f"{fpir:g}", "–", "takes more identities"])
+    heading = ["FPIR", "threshold", "of 1,000 unknown (95 %)"]
+    return "\n".join([title, "", columns(heading, rows), "", str(point)])
 
 
 def _is_file(data: Path) -> bool:

@@ -6,16 +6,26 @@ import json as jsons
 from pathlib import Path
 from typing import Annotated, Any
 
+import numpy as np
 import typer
 
 from arcset.cli import options as o
 from arcset.cli.gallery_show import columns, plain, progress_bar
-from arcset.cli.model_option import FacesOption, ModelOption, open_gallery
+from arcset.cli.model_option import (
+    FacesOption,
+    ModelOption,
+    existing,
+    open_gallery,
+    remembered,
+)
 from arcset.cli.show import print_json, print_text, say, tell_skipped
+from arcset.data.embedding_files import SUFFIXES, read_embeddings
 from arcset.errors import DataError, OptionError
 from arcset.numerics import finite
 from arcset.recognition.answers import Match
 from arcset.recognition.embedder import Embedded
+from arcset.recognition.gallery import Gallery
+from arcset.recognition.gallery.vectors import unit_rows
 from arcset.recognition.working_point import WorkingPoint
 
 __all__ = ["identify"]
@@ -27,7 +37,10 @@ def identify(
     gallery: Annotated[Path, typer.Argument(help="The gallery's file.")],
     sources: Annotated[
         list[Path],
-        typer.Argument(metavar="IMAGE|FOLDER…", help="Images, and folders with images below."),
+        typer.Argument(
+            metavar="IMAGE|FOLDER…",
+            help="Images, and folders of them; or embeddings: .parquet, .npz.",
+        ),
     ],
     fpir: Annotated[
         float | None,
@@ -63,13 +76,9 @@ def identify(
     for source in sources:
         if not source.exists():
             raise DataError(f"{source} does not exist; name images, or a folder of them")
-    with open_gallery(gallery, model, faces, device=device, read_only=True) as opened:
-        # The threshold first: without a calibration nobody needs to wait for embeddings.
-        point = opened.working_point(fpir) if threshold is None else WorkingPoint.by_hand(threshold)
-        recognizer: Any = opened.recognizer
-        embed = getattr(recognizer, "embed_all", recognizer.embed_files)  # all faces of a photo
-        with progress_bar("embedding") as progress:
-            found: Embedded = embed(sources, progress=progress)
+    with _opened(gallery, sources, model, faces, device) as opened:
+        point = _point(opened, fpir, threshold)  # before anybody waits for embeddings
+        found = _probes(opened, sources)
         matches = []
         if len(found):
             matches = opened.identify_many(
@@ -95,6 +104,55 @@ def identify(
         raise typer.Exit(1)
 
 
+def _opened(
+    path: Path, sources: list[Path], model: Path | None, faces: str | None, device: str
+) -> Gallery:
+    """The gallery with its model; without, where there are embeddings and a calibration."""
+    files = [source for source in sources if source.suffix.lower() in SUFFIXES]
+    if files and len(files) < len(sources):
+        raise OptionError(f"{files[0]} holds embeddings: name these alone, or images alone")
+    if files and model is None:
+        gallery = existing(path, read_only=True)
+        if gallery.thresholds is not None or remembered(gallery) is None:
+            return gallery
+        gallery.close()
+    return open_gallery(path, model, faces, device=device, read_only=True)
+
+
+def _probes(gallery: Gallery, sources: list[Path]) -> Embedded:
+    """The embeddings of all images, of all faces of photos, or from files."""
+    if sources[0].suffix.lower() in SUFFIXES:
+        parts = [read_embeddings(source) for source in sources]
+        paths = [
+            Path(part.paths[row] if part.paths else f"{source}:{row}")
+            for source, part in zip(sources, parts, strict=True)
+            for row in range(len(part))
+        ]
+        rows = np.concatenate([unit_rows(part.embeddings, gallery.dim) for part in parts])
+        return Embedded(tuple(paths), rows, {})
+    recognizer: Any = gallery.recognizer
+    embed = getattr(recognizer, "embed_all", recognizer.embed_files)  # the former of photos
+    with progress_bar("embedding") as progress:
+        found: Embedded = embed(sources, progress=progress)
+    return found
+
+
+def _point(gallery: Gallery, fpir: float | None, threshold: float | None) -> WorkingPoint:
+    """Where "known" begins; raises `OptionError` where that is said twice, or nobody knows."""
+    if threshold is not None:
+        if fpir is not None:
+            raise OptionError("--fpir and --threshold both say where 'known' begins: leave one out")
+        return WorkingPoint.by_hand(threshold)
+    if gallery.thresholds is None:
+        what = f"the model {gallery.model_name!r}" if gallery.model_name else str(gallery.path)
+        raise OptionError(
+            f"{what} has no calibration, so that nobody knows which cosine is high enough: run "
+            f"`arcset gallery calibrate {gallery.path} FOLDER` with images of others, or `arcset "
+            "evaluate` on the run, or name a --threshold"
+        )
+    return gallery.working_point(fpir)
+
+
 def _rows(found: Embedded, matches: list[Match]) -> list[dict[str, Any]]:
     """Plain values by image, or by face."""
     faces = getattr(found, "faces", None)
@@ -114,7 +172,9 @@ def _csv(rows: list[dict[str, Any]]) -> str:
     for row in rows:
         nearest = row["candidates"][0]["subject"] if row["candidates"] else None
         box = [" ".join(f"{side:g}" for side in row["face"]["box"])] if "face" in row else []
-        writer.writerow([*(row[name] for name in names[:-2]), nearest, *box])
+        values = [row[name] for name in names[:-2]]
+        rounded = [f"{one:.6g}" if isinstance(one, float) else one for one in values]
+        writer.writerow([*rounded, nearest, *box])
     return out.getvalue().removesuffix("\n")
 
 
@@ -132,18 +192,22 @@ def _table(rows: list[dict[str, Any]], matches: list[Match], point: WorkingPoint
         listed = [
             [
                 _image(row),
-                match.subject or "unknown",
+                _who(match),
                 f"{match.cosine:.4f}" if match.candidates else "–",
                 _chance(match.probability),
-                "" if match or not match.candidates else match.candidates[0].subject,
             ]
             for row, match in zip(rows, matches, strict=True)
         ]
-        heading = ["image", "subject", "cosine", "probability", "nearest"]
-        lines = [columns(heading, listed, right=(2, 3))]
+        lines = [columns(["image", "subject", "cosine", "probability"], listed, right=(2, 3))]
         known = sum(map(bool, matches))
         lines += ["", f"{known:,} known, {len(matches) - known:,} unknown"]
     return "\n".join([*lines, *([""] if len(rows) == 1 else []), str(point)])
+
+
+def _who(match: Match) -> str:
+    if match.subject is not None:
+        return match.subject
+    return f"unknown; nearest {match.candidates[0].subject}" if match.candidates else "unknown"
 
 
 def _image(row: dict[str, Any]) -> str:
