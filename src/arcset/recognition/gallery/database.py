@@ -4,7 +4,7 @@ import os
 import secrets
 import sqlite3
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -88,14 +88,18 @@ class Database:
 
     def data_version(self) -> int:
         """A number that changes with every commit of another connection."""
+        self._check_usable()
+        return int(self._connection.execute("PRAGMA data_version").fetchone()[0])
+
+    def _check_usable(self) -> None:
         if self._closed or os.getpid() != self._process:
             what = "was closed" if self._closed else "was opened by the process before this one"
             raise DataError(f"{self.path} {what}: open it again")
-        return int(self._connection.execute("PRAGMA data_version").fetchone()[0])
 
     @contextmanager
     def writing(self) -> Iterator[None]:
         """A transaction that is on the disk when the block ends, or undone when it raises."""
+        self._check_usable()
         with self.explained():
             if self.read_only:
                 why = "was opened for reading only" if self._writable else "cannot be written"
@@ -112,6 +116,7 @@ class Database:
     @contextmanager
     def reading(self) -> Iterator[None]:
         """One state of the file throughout the block, whatever others commit meanwhile."""
+        self._check_usable()
         with self.explained():
             self._connection.execute("BEGIN")
             try:
@@ -208,7 +213,8 @@ def create_database(path: Path, meta: Mapping[str, object]) -> None:
         raise DataError(f"{path} cannot be made: {error.strerror}") from None
     finally:
         for end in ("", "-wal", "-shm", "-journal"):
-            Path(f"{part}{end}").unlink(missing_ok=True)
+            with suppress(OSError):  # the disk may refuse this, too, and then has nothing of it
+                Path(f"{part}{end}").unlink(missing_ok=True)
 
 
 def _connect(address: str) -> sqlite3.Connection:

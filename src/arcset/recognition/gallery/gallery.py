@@ -30,7 +30,7 @@ class Gallery(Keeping):
     next call. Threads may share one gallery.
 
     Attributes:
-        path: the file.
+        path: the file. dim: length of an embedding.
         recognizer: what makes embeddings of images, or None.
         read_only: whether it was opened for reading, or lies where nothing can be written.
 

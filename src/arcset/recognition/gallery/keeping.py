@@ -2,7 +2,7 @@
 
 import threading
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -45,7 +45,7 @@ class Keeping:
         self.read_only = database.read_only
         self._store = Store(database)
         self._lock = threading.RLock()
-        self._epoch = self._store.settings.epoch
+        self.dim, self._epoch = self._store.settings.dim, self._store.settings.epoch
 
     @classmethod
     def open(
@@ -143,7 +143,7 @@ class Keeping:
         """
         names = [check_name(name) for name in names]
         given = None if images is None else as_sources(images)
-        if embeddings is not None:
+        if embeddings is not None and (len(names) or len(embeddings)):
             embeddings = unit_rows(embeddings, self.dim)  # all are checked before the first is in
         for what, items in (("images", given), ("embeddings", embeddings), ("sources", sources)):
             if items is not None and len(items) != len(names):
@@ -240,11 +240,6 @@ class Keeping:
         """How many samples all subjects have together."""
         with self._following():
             return len(self._store.index)
-
-    @property
-    def dim(self) -> int:
-        """Length of an embedding."""
-        return self._store.settings.dim
 
     @property
     def scoring(self) -> str:
@@ -351,7 +346,8 @@ class Keeping:
         with self._lock:
             self._check_open()
             migrate(self._store, recognizer, progress)
-            self.recognizer, self._epoch = recognizer, self._store.settings.epoch
+            self.recognizer = recognizer
+            self.dim, self._epoch = self._store.settings.dim, self._store.settings.epoch
 
     # Within
 
@@ -398,10 +394,13 @@ class Keeping:
                 store.change_settings(**changes)
         if self.read_only:
             return
-        if store.settings.vacuum_due:
-            compact(store)
-        elif store.database.log_size():  # a process was killed, maybe while it removed somebody
-            store.database.checkpoint()
+        # A process was killed, maybe while it removed somebody. Where the disk is full or others
+        # are in the way, the next opening tries again.
+        with suppress(DataError):
+            if store.settings.vacuum_due:
+                compact(store)
+            elif store.database.log_size():
+                store.database.checkpoint()
 
     def _known(self, name: str) -> int:
         subject = self._store.number(name)

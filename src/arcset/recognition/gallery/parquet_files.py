@@ -8,7 +8,6 @@ a file). The schema's metadata names the model, so that embeddings of another ar
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -153,6 +152,11 @@ class GalleryFile:
             raise DataError(f"{self.path} is not a readable Parquet file: {error}") from None
 
     def _batch(self, batch: Any) -> Batch:
+        import pyarrow as arrow
+
+        for name in ("name", "id", "embedding", "added"):
+            if batch.column(name).null_count:
+                raise InputError(f"the column {name!r} has gaps")
         columns = {name: batch.column(name).to_pylist() for name in ("name", "id", "source")}
         images: list[bytes | None] = [None] * len(batch)
         if "image" in batch.schema.names:
@@ -168,12 +172,13 @@ class GalleryFile:
                 strict=True,
             )
         ]
-        added = [_microseconds(moment) for moment in batch.column("added").to_pylist()]
-        return Batch([check_name(name) for name in columns["name"]], columns["id"], added, rows)
+        moments = batch.column("added").cast(arrow.timestamp("us", tz="UTC")).cast(arrow.int64())
+        names = [check_name(name) for name in columns["name"]]
+        return Batch(names, columns["id"], moments.to_pylist(), rows)
 
     def _vectors(self, column: Any, count: int) -> Embeddings:
         flat = column.flatten().to_numpy(zero_copy_only=False)
-        if column.null_count or len(flat) != count * self.dim:
+        if set(column.value_lengths().to_pylist()) - {self.dim} or len(flat) != count * self.dim:
             raise InputError(f"not all embeddings are {self.dim} numbers")
         given = flat.reshape(count, self.dim)
         unit = unit_rows(given, self.dim)
@@ -183,7 +188,3 @@ class GalleryFile:
         if given.dtype == np.float32:
             unit[same] = given[same]
         return unit
-
-
-def _microseconds(moment: datetime) -> int:
-    return round(moment.timestamp() * 1e6)

@@ -1,0 +1,294 @@
+"""Files that are no gallery, damaged, made to do harm, or where nothing can be written."""
+
+import os
+import re
+import resource
+import shutil
+import sqlite3
+import subprocess
+from contextlib import contextmanager
+
+import numpy as np
+import pytest
+
+from arcset.errors import ArcsetError, DataError, OptionError
+from arcset.recognition.gallery import Gallery
+from support.galleries import Projection, unit
+
+
+@pytest.fixture
+def path(tmp_path):
+    """A closed gallery of 40 subjects."""
+    place = tmp_path / "people.db"
+    with Gallery.open(place, dim=64) as gallery:
+        gallery.enroll_many([f"subject {number}" for number in range(40)], embeddings=unit(40, 64))
+    return place
+
+
+def refused(path, text, kind=DataError, **options):
+    with pytest.raises(kind, match=text) as caught:
+        Gallery.open(path, **options)
+    assert "\n" not in str(caught.value)
+    assert str(path) in str(caught.value)
+
+
+def changed(path, *statements):
+    """Run SQL on the file, as somebody who wants to do harm can."""
+    connection = sqlite3.connect(path, isolation_level=None)
+    connection.execute("PRAGMA foreign_keys = OFF")
+    for statement in statements:
+        connection.execute(statement)
+    connection.close()
+
+
+def test_files_that_are_no_gallery(tmp_path):
+    (tmp_path / "text").write_text("hello\n" * 1000)
+    (tmp_path / "empty").touch()
+    (tmp_path / "short").write_bytes(b"SQLite format 3\x00")
+    changed(tmp_path / "other", "CREATE TABLE t (x)", "INSERT INTO t VALUES (1)")
+    refused(tmp_path / "text", "is no SQLite file")
+    refused(tmp_path / "empty", "is no SQLite file")
+    refused(tmp_path / "short", "is no SQLite file")
+    refused(tmp_path / "other", "of another program")
+    refused(tmp_path, "cannot be read: Is a directory")
+    refused(tmp_path / "missing", "does not exist: to make it, name", OptionError)
+    refused(tmp_path / "missing", "does not exist", read_only=True)
+    before = sorted(file.name for file in tmp_path.iterdir())
+    assert before == ["empty", "other", "short", "text"]
+    (tmp_path / "file").touch()
+    refused(tmp_path / "file" / "g.db", "cannot be made|cannot be read", dim=3)
+
+
+def test_a_later_format(path):
+    changed(path, "PRAGMA user_version = 2")
+    refused(path, "of format 2, and this version of arcset reads 1")
+
+
+@pytest.mark.parametrize("share", [0.2, 0.5, 0.9, 0.999])
+def test_a_cut_file(path, share):
+    whole = path.read_bytes()
+    path.write_bytes(whole[: int(share * len(whole))])
+    refused(path, r"is cut: it has [\d,]+ of [\d,]+ bytes")
+
+
+def test_damaged_anywhere(path):
+    """Wherever a piece is overwritten there is an answer or one sentence, and never a crash."""
+    whole, probes = path.read_bytes(), unit(3, 64, seed=5)
+    with Gallery.open(path) as gallery:
+        expected = gallery.search(probes, 3)[0]
+    rng, outcomes = np.random.default_rng(0), set()
+    for trial in range(150):
+        start = int(rng.integers(0, len(whole) - 16))
+        damage = rng.bytes(8) if trial % 2 else b"\xff" * 8
+        path.write_bytes(whole[:start] + damage + whole[start + 8 :])
+        try:
+            with Gallery.open(path, read_only=True) as gallery:
+                names, scores = gallery.search(probes, 3)
+                gallery.subjects()
+            assert np.isfinite(scores).all()
+            outcomes.add("same" if names == expected else "other")
+        except ArcsetError as error:
+            outcomes.add("refused" if re.fullmatch(f".*{path}.*", str(error)) else str(error))
+        for end in ("-wal", "-shm"):
+            path.with_name(path.name + end).unlink(missing_ok=True)
+    assert {"same", "refused"} <= outcomes <= {"same", "refused", "other"}
+
+
+HARM = {
+    "a trigger": ["CREATE TRIGGER t AFTER INSERT ON samples BEGIN DELETE FROM subjects; END"],
+    "a view": ["CREATE VIEW v AS SELECT * FROM samples"],
+    "a view for a table": ["DROP TABLE journal", "CREATE VIEW journal AS SELECT 1 AS revision"],
+    "an index": ["CREATE INDEX i ON samples (abs(subject))"],
+    "a table": ["CREATE TABLE t (x)"],
+    "a virtual table": ["CREATE VIRTUAL TABLE f USING fts5 (x)"],
+    "a column": ["ALTER TABLE samples ADD COLUMN x DEFAULT 7"],
+    "no table": ["DROP TABLE journal"],
+}
+
+
+@pytest.mark.parametrize("harm", HARM)
+def test_a_schema_that_none_has(path, harm):
+    changed(path, *HARM[harm])
+    refused(path, "is not a gallery: it (has a|lacks)")
+
+
+VALUES = {
+    "NaN": (
+        f"UPDATE samples SET embedding = x'{np.full(64, np.nan, '<f4').tobytes().hex()}'",
+        "sample 1 is not of length 1",
+    ),
+    "zeros": ("UPDATE samples SET embedding = zeroblob(256) WHERE id = 7", "sample 7 is not"),
+    "a short embedding": ("UPDATE samples SET embedding = x'00' WHERE id = 7", "64 numbers"),
+    "text": ("UPDATE samples SET embedding = 'text' WHERE id = 7", "an embedding is none"),
+    "a huge number": (f"UPDATE samples SET subject = {2**62} WHERE id = 7", "out of range"),
+    "a low number": ("UPDATE samples SET subject = 5 WHERE id = 7", "out of range"),
+    "a text number": ("UPDATE samples SET subject = 'x' WHERE id = 7", "none|out of range"),
+    "a negative sample": ("UPDATE samples SET id = -5 WHERE id = 7", "not 40 samples"),
+    "a huge sample": (f"UPDATE samples SET id = {2**62} WHERE id = 40", "says to hold"),
+    "a missing sample": ("DELETE FROM samples WHERE id = 7", "not 40 samples"),
+    "gone": ("UPDATE meta SET value = '-1000000000' WHERE key = 'gone'", "says to hold"),
+    "dim": ("UPDATE meta SET value = '63' WHERE key = 'dim'", "63 numbers"),
+    "no dim": ("DELETE FROM meta WHERE key = 'dim'", "does not say its 'dim'"),
+    "a huge dim": ("UPDATE meta SET value = '1000000000' WHERE key = 'dim'", "dimensions"),
+    "a dim of words": ("UPDATE meta SET value = 'many' WHERE key = 'dim'", "settings"),
+    "scoring": ("UPDATE meta SET value = 'worst' WHERE key = 'scoring'", "settings"),
+}
+
+
+@pytest.mark.parametrize("value", VALUES)
+def test_values_that_none_has(path, value):
+    statement, text = VALUES[value]
+    changed(path, statement)
+    refused(path, text)
+
+
+def test_names_and_calibrations_that_none_has(path):
+    changed(
+        path,
+        "UPDATE subjects SET name = CAST(x'ff41' AS TEXT) WHERE name = 'subject 3'",
+        "INSERT INTO meta VALUES ('thresholds', '{\"kind\": 1}')",
+        "INSERT INTO meta VALUES ('calibrated', 'x')",
+    )
+    with Gallery.open(path) as gallery:
+        for ask in (gallery.subjects, lambda: gallery.remove("x"), lambda: gallery.thresholds):
+            with pytest.raises(ArcsetError, match=r"people\.db") as caught:
+                ask()
+            assert "\n" not in str(caught.value)
+
+
+def test_another_models_gallery(tmp_path):
+    one, other = Projection(seed=1), Projection(seed=2)
+    Gallery.open(tmp_path / "g.db", one).close()
+    with pytest.raises(OptionError, match=r"'projection-1' .* not to the model 'projection-2'"):
+        Gallery.open(tmp_path / "g.db", other)
+    refused(tmp_path / "g.db", "dim=3, but .* have 16", OptionError, dim=3)
+    Gallery.open(tmp_path / "plain.db", dim=16).close()
+    with pytest.raises(OptionError, match="from elsewhere"):
+        Gallery.open(tmp_path / "plain.db", one)
+    for wrong in (0, -1, 1.5, "16", True, 10**9):
+        with pytest.raises(OptionError, match="dim="):
+            Gallery.open(tmp_path / "new.db", dim=wrong)
+    with pytest.raises(OptionError, match="dim=3, but projection-1 has 16"):
+        Gallery.open(tmp_path / "new.db", one, dim=3)
+    assert not (tmp_path / "new.db").exists()
+
+
+def test_opened_for_reading(path):
+    with Gallery.open(path, read_only=True) as gallery:
+        for change in (
+            lambda: gallery.enroll("new", embeddings=unit(1, 64)),
+            lambda: gallery.remove("subject 1"),
+            lambda: gallery.rename("subject 1", "x"),
+            gallery.compact,
+            lambda: gallery.set_thresholds(None),
+        ):
+            with pytest.raises(DataError, match="opened for reading only; nothing was changed"):
+                change()
+        assert len(gallery) == 40
+
+
+@contextmanager
+def small_disk(folder, size):
+    """A file system of its own, in memory; skips where this user cannot mount one."""
+    folder.mkdir()
+    command = ["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", str(folder)]
+    if shutil.which("mount") is None or subprocess.run(command, capture_output=True).returncode:
+        pytest.skip("no file system can be mounted here")
+    try:
+        yield folder
+    finally:
+        subprocess.run(["umount", str(folder)], check=True)
+
+
+def test_a_medium_that_cannot_be_written(tmp_path, path):
+    with small_disk(tmp_path / "disk", "4m") as disk:
+        shutil.copy(path, disk / "g.db")
+        subprocess.run(["mount", "-o", "remount,ro", str(disk)], check=True)
+        with Gallery.open(disk / "g.db") as gallery:
+            assert gallery.read_only
+            assert len(gallery) == 40
+            assert gallery.identify(embedding=unit(1, 64)[0], threshold=0.9)
+            with pytest.raises(DataError, match="cannot be written; nothing was changed"):
+                gallery.enroll("new", embeddings=unit(1, 64))
+        refused(disk / "new.db", "cannot be (made|opened)", dim=3)
+
+
+def test_a_folder_that_cannot_be_written(tmp_path, path):
+    if os.geteuid() == 0:
+        pytest.skip("root can write everywhere")
+    path.parent.chmod(0o555)
+    try:
+        with Gallery.open(path) as gallery:
+            assert gallery.identify(embedding=unit(1, 64)[0], threshold=0.9)
+            with pytest.raises(DataError, match="cannot be written; nothing was changed"):
+                gallery.enroll("new", embeddings=unit(1, 64))
+    finally:
+        path.parent.chmod(0o755)
+
+
+def fill_up(gallery, rows):
+    """Enroll until that fails; how many were acknowledged, and the message."""
+    for number, row in enumerate(rows):
+        try:
+            gallery.enroll(f"new {number}", embeddings=row)
+        except DataError as error:
+            return number, str(error)
+    raise AssertionError("the disk was never full")
+
+
+def check_full(gallery, path, count, message):
+    assert "\n" not in message
+    assert str(path) in message
+    assert "nothing was changed" in message
+    assert (len(gallery), gallery.sample_count) == (40 + count, 40 + count)
+    gallery._store.check_equal()
+
+
+def test_a_full_disk(tmp_path, path):
+    rows = unit(3000, 64)
+    with small_disk(tmp_path / "disk", "900k") as disk:
+        shutil.copy(path, disk / "g.db")
+        (disk / "other").write_bytes(bytes(500_000))
+        with Gallery.open(disk / "g.db") as gallery:
+            count, message = fill_up(gallery, rows)
+            check_full(gallery, disk / "g.db", count, message)
+            with pytest.raises(DataError, match="nothing was changed"):
+                gallery.enroll_many(["many"] * 3000, embeddings=rows)
+            check_full(gallery, disk / "g.db", count, message)
+        with Gallery.open(disk / "g.db") as gallery:
+            check_full(gallery, disk / "g.db", count, message)
+        refused(disk / "new.db", "room|cannot be", dim=3)
+        assert {file.name for file in disk.iterdir()} <= {"g.db", "g.db-wal", "g.db-shm", "other"}
+        (disk / "other").unlink()
+        with Gallery.open(disk / "g.db") as gallery:
+            check_full(gallery, disk / "g.db", count, message)
+            gallery.enroll("room again", embeddings=rows[0])
+            gallery.remove("new 0")
+            assert len(gallery) == 40 + count
+
+
+def test_files_that_may_not_grow(path):
+    """The same without a file system of its own: a limit on the size of files."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    with Gallery.open(path) as gallery:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (path.stat().st_size + 65536, before[1]))
+        try:
+            count, message = fill_up(gallery, unit(3000, 64))
+            check_full(gallery, path, count, message)
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, before)
+        gallery.enroll("room again", embeddings=unit(1, 64))
+        assert len(gallery) == 41 + count
+    with Gallery.open(path) as gallery:
+        assert len(gallery) == 41 + count
+
+
+def test_making_one_is_all_or_nothing(tmp_path):
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, before[1]))
+    try:
+        with pytest.raises(DataError):
+            Gallery.open(tmp_path / "g.db", dim=3)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert list(tmp_path.iterdir()) == []

@@ -1,0 +1,313 @@
+"""Enrolling, asking, changing and listing, as a user does."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from PIL import Image
+
+from arcset.errors import DataError, InputError, OptionError
+from arcset.evaluation.calibration import make_thresholds
+from arcset.recognition.gallery import Gallery
+from support.galleries import Projection, brute_force, unit
+
+
+@pytest.fixture
+def gallery(tmp_path):
+    with Gallery.open(tmp_path / "people.db", dim=4) as found:
+        yield found
+
+
+def listed(gallery):
+    return [(one.name, one.samples) for one in gallery.subjects()]
+
+
+def some_thresholds(dim=4):
+    rows = np.repeat(unit(60, dim), 2, axis=0) + 0.1 * unit(120, dim, seed=1)
+    return make_thresholds(rows, np.arange(120) // 2, galleries=[20])
+
+
+def test_enrolled_is_found_again_and_kept(tmp_path):
+    path, rows = tmp_path / "people.db", np.eye(4)
+    with Gallery.open(path, dim=4) as gallery:
+        assert gallery.enroll("anna", embeddings=rows[:2]) == (1, 2)
+        assert gallery.enroll("ben", embeddings=5 * rows[2]) == (3,)
+        assert gallery.enroll_many(["cleo", "anna"], embeddings=rows[[3, 0]]) == (4, 5)
+    assert [file.name for file in tmp_path.iterdir()] == ["people.db"]
+    with Gallery.open(path) as gallery:
+        assert listed(gallery) == [("anna", 3), ("ben", 1), ("cleo", 1)]
+        assert (len(gallery), gallery.sample_count, gallery.dim) == (3, 5, 4)
+        assert "anna" in gallery
+        assert "dora" not in gallery
+        names, scores = gallery.search(rows, 2)
+        assert [first for first, _ in names] == ["anna", "anna", "ben", "cleo"]
+        assert scores[:, 0].tolist() == [1, 1, 1, 1]
+        gallery._store.check_equal()
+
+
+@given(
+    scoring=st.sampled_from(["max", "mean", "top-2"]),
+    owners=st.lists(st.sampled_from("abcdefg"), min_size=1, max_size=30),
+    seed=st.integers(0, 1000),
+)
+@settings(max_examples=15)
+def test_search_is_exact(tmp_path_factory, scoring, owners, seed):
+    path = tmp_path_factory.mktemp("g") / "g.db"
+    rows = unit(len(owners), 5, seed)
+    with Gallery.open(path, dim=5, scoring=scoring) as gallery:
+        gallery.enroll_many(owners, embeddings=rows)
+        held, names = gallery.labelled()
+        assert list(names) == owners
+        assert np.abs(held - rows).max() < 1e-7
+        samples = {
+            name: held[[owner == name for owner in owners]] for name in dict.fromkeys(owners)
+        }
+        probes = unit(3, 5, seed + 1)
+        found, scores = gallery.search(probes, 4)
+        for one, row, probe in zip(found, scores, probes, strict=True):
+            expected = brute_force(samples, probe / np.linalg.norm(probe), scoring)[:4]
+            assert list(one) == [name for name, _ in expected]
+            assert row == pytest.approx([value for _, value in expected], abs=1e-6)
+
+
+def test_identify_says_who_or_nobody(gallery):
+    gallery.enroll_many(["anna", "ben"], embeddings=np.eye(4)[:2])
+    match = gallery.identify(embedding=[1, 0.2, 0, 0], threshold=0.8, candidates=1)
+    assert match.subject == "anna"
+    assert match.cosine == pytest.approx(1 / np.hypot(1, 0.2))
+    assert len(match.candidates) == 1
+    assert gallery.identify(embedding=[0, 0, 1, 0.1], threshold=0.8).subject is None
+    both = gallery.identify_many(embeddings=np.eye(4)[[1, 3]], threshold=0.8)
+    assert [one.subject for one in both] == ["ben", None]
+    assert not gallery.verify("anna", embedding=np.eye(4)[1], threshold=0.5).same
+    assert gallery.verify("anna", embedding=np.eye(4)[0], threshold=0.5).same
+
+
+def test_an_empty_gallery_knows_nobody(gallery):
+    assert gallery.subjects() == ()
+    match = gallery.identify(embedding=[1, 0, 0, 0], threshold=0.5)
+    assert match.subject is None
+    assert match.candidates == ()
+
+
+def test_the_gallerys_own_calibration(tmp_path):
+    made = some_thresholds()
+    recognizer = Projection(dim=4, thresholds=made)
+    with Gallery.open(tmp_path / "g.db", recognizer) as gallery:
+        gallery.enroll_many([f"subject {number}" for number in range(20)], embeddings=unit(20, 4))
+        assert gallery.thresholds is recognizer.thresholds
+        gallery.set_thresholds(made)
+        assert gallery.thresholds.json() == made.json()
+        small = gallery.working_point(0.3)
+        gallery.enroll_many([f"more {number}" for number in range(60)], embeddings=unit(60, 4, 2))
+        large = gallery.working_point(0.3)
+        assert small.threshold < large.threshold
+        match = gallery.identify(embedding=gallery.labelled()[0][7], fpir=0.3)
+        assert match.threshold == large.threshold
+        assert match.candidates[0].subject == "subject 7"
+        assert match.probability > 0.5
+    with Gallery.open(tmp_path / "g.db") as gallery:
+        assert gallery.thresholds.json() == made.json()
+        gallery.set_thresholds(None)
+        assert gallery.thresholds is None
+        with pytest.raises(OptionError, match="calibrat"):
+            gallery.identify(embedding=[1, 0, 0, 0])
+
+
+def test_calibrated_from_those_enrolled(gallery):
+    rows = np.repeat(unit(30, 4), 3, axis=0) + 0.05 * unit(90, 4, seed=1)
+    gallery.enroll_many([f"bird {number // 3}" for number in range(90)], embeddings=rows)
+    made = gallery.calibrate()
+    assert made.made_from["identities"] == 30
+    assert gallery.thresholds.json() == made.json()
+    for number in range(5, 30):
+        gallery.remove(f"bird {number}")
+    with pytest.raises(InputError, match="5 of 5 identities have two samples"):
+        gallery.calibrate()
+    assert gallery.thresholds.json() == made.json()
+
+
+def test_changing(gallery):
+    gallery.enroll_many(["a", "b", "b", "c"], embeddings=unit(4, 4))
+    held = dict(zip("1234", gallery.labelled()[0], strict=True))
+    gallery.rename("a", "a much longer name than before")
+    assert listed(gallery) == [("b", 2), ("c", 1), ("a much longer name than before", 1)]
+    gallery.rename("c", "a")
+    gallery.merge("a", "b")
+    assert listed(gallery) == [("b", 3), ("a much longer name than before", 1)]
+    assert [one.id for one in gallery.samples("b")] == [2, 3, 4]
+    gallery.remove_sample(3)
+    gallery.remove_sample(1)  # the last one of a subject
+    assert listed(gallery) == [("b", 2)]
+    assert gallery.remove("b") == 2
+    assert (len(gallery), gallery.sample_count) == (0, 0)
+    assert gallery.enroll("a", embeddings=held["1"]) == (5,)  # no number is given twice
+    gallery._store.check_equal()
+
+
+def test_what_is_not_there(gallery):
+    gallery.enroll_many(["a", "b"], embeddings=unit(2, 4))
+    for change in (
+        lambda: gallery.remove("A"),
+        lambda: gallery.rename("A", "c"),
+        lambda: gallery.merge("A", "b"),
+        lambda: gallery.merge("b", "A"),
+        lambda: gallery.samples("A"),
+        lambda: gallery.verify("A", embedding=[1, 0, 0, 0], threshold=0.5),
+    ):
+        with pytest.raises(OptionError, match=r"nobody called 'A' is enrolled in .*people\.db"):
+            change()
+    for number in (3, 0, -1, 10**30, "1", None):
+        with pytest.raises(OptionError, match="there is no sample"):
+            gallery.remove_sample(number)
+    with pytest.raises(OptionError, match="merge 'a' into that"):
+        gallery.rename("a", "b")
+    with pytest.raises(OptionError, match="into itself"):
+        gallery.merge("a", "a")
+    gallery.rename("a", "a")
+    assert listed(gallery) == [("a", 1), ("b", 1)]
+
+
+@pytest.mark.parametrize(
+    ("embeddings", "text"),
+    [
+        ([[1, 2, 3]], "3 numbers each, and the gallery's have 4"),
+        ([[0, 0, 0, 0]], "all zero in row 0"),
+        ([[1, 2, 3, 4], [1, np.nan, 3, 4]], "nan in row 1"),
+        ([[1, 2, np.inf, 4]], "inf in row 0"),
+        (np.zeros((0, 4)), "expected"),
+        (np.ones((2, 2, 4)), "expected"),
+        ([["a", "b", "c", "d"]], "real numbers"),
+        ([[1, 2, 3, 4], [1, 2]], "regular array"),
+    ],
+)
+def test_embeddings_that_are_none(gallery, embeddings, text):
+    for ask in (
+        lambda: gallery.enroll("anna", embeddings=embeddings),
+        lambda: gallery.enroll_many(["anna"] * (len(embeddings) or 1), embeddings=embeddings),
+        lambda: gallery.search(embeddings),
+        lambda: gallery.identify_many(embeddings=embeddings, threshold=0.5),
+    ):
+        with pytest.raises(InputError, match=text):
+            ask()
+    assert len(gallery) == 0
+
+
+def test_very_long_and_very_short_embeddings(gallery):
+    gallery.enroll("long", embeddings=[1e308, 1e308, 0, 0])
+    gallery.enroll("short", embeddings=[0, 0, 1e-308, -1e-308])
+    names, scores = gallery.search([[1, 1, 0, 0], [0, 0, 1, -1]], 1)
+    assert names == [("long",), ("short",)]
+    assert scores.ravel() == pytest.approx([1, 1])
+
+
+def test_as_many_names_as_samples(gallery):
+    with pytest.raises(InputError, match="3 names, but 2 embeddings"):
+        gallery.enroll_many(["a", "b", "c"], embeddings=np.eye(4)[:2])
+    with pytest.raises(InputError, match="2 embeddings, but 1 sources"):
+        gallery.enroll("a", embeddings=np.eye(4)[:2], sources=["x"])
+    with pytest.raises(OptionError, match="neither"):
+        gallery.enroll("a")
+    with pytest.raises(OptionError, match="without a model"):
+        gallery.enroll("a", [np.zeros((8, 8), np.uint8)])
+    with pytest.raises(OptionError, match="leave one out"):
+        gallery.identify(embedding=[1, 0, 0, 0], fpir=0.1, threshold=0.5)
+    for wrong in (0, -1, 1.5, True):
+        with pytest.raises(OptionError, match="integer"):
+            gallery.search(np.eye(4), wrong)
+    with pytest.raises(InputError, match="expected one"):
+        gallery.identify(embedding=np.eye(4), threshold=0.5)
+    assert gallery.enroll_many([], embeddings=[]) == ()
+
+
+def images(folder, count=3):
+    paths = []
+    for number in range(count):
+        pixels = np.random.default_rng(number).integers(0, 256, (8, 8), dtype=np.uint8)
+        paths.append(folder / f"{number}.png")
+        Image.fromarray(pixels).save(paths[-1])
+    return paths
+
+
+@pytest.mark.parametrize("keep", [True, False])
+def test_images_of_every_kind(tmp_path, keep):
+    paths, recognizer = images(tmp_path), Projection()
+    with Gallery.open(tmp_path / "g.db", recognizer, keep_images=keep) as gallery:
+        gallery.enroll("path", paths[0])
+        gallery.enroll("array", np.asarray(Image.open(paths[1])))
+        gallery.enroll("PIL", Image.open(paths[2]))
+        gallery.enroll("bytes", paths[0].read_bytes())
+        folder = tmp_path / "more"
+        folder.mkdir()
+        images(folder)
+        assert len(gallery.enroll("folder", folder)) == 3
+        (first,) = gallery.samples("path")
+        (copy,) = gallery.samples("bytes")
+        assert (first.source, first.has_image) == (str(paths[0]), keep)
+        assert (copy.source, copy.digest) == (None, first.digest)
+        assert gallery.image(first.id) == (paths[0].read_bytes() if keep else None)
+        match = gallery.identify(paths[1], threshold=0.999)
+        assert match.subject == "array"
+        assert gallery.verify("PIL", paths[2], threshold=0.999).same
+        kept = gallery.image(gallery.samples("array")[0].id)
+        assert (kept is not None) == keep
+        if keep:
+            assert recognizer.embed(kept) == pytest.approx(recognizer.embed(paths[1]), abs=1e-6)
+
+
+def test_images_whose_embeddings_are_known(tmp_path):
+    paths, recognizer = images(tmp_path), Projection()
+    rows = recognizer.embed(paths)
+    with Gallery.open(tmp_path / "g.db", dim=16, keep_images=True) as gallery:
+        gallery.enroll_many(["a", "b", "c"], paths, embeddings=rows, sources=["x", None, "z"])
+        told = [gallery.samples(name)[0] for name in "abc"]
+        assert [one.source for one in told] == ["x", str(paths[1]), "z"]
+        assert [gallery.image(one.id) for one in told] == [path.read_bytes() for path in paths]
+
+
+def test_nothing_of_a_batch_with_one_bad_image(tmp_path):
+    paths = images(tmp_path)
+    paths[1].write_bytes(b"no image")
+    with Gallery.open(tmp_path / "g.db", Projection()) as gallery:
+        with pytest.raises(DataError, match=r"1\.png"):
+            gallery.enroll("anna", paths)
+        with pytest.raises(DataError, match=r"missing\.png"):
+            gallery.enroll("anna", tmp_path / "missing.png")
+        assert len(gallery) == 0
+
+
+def test_settings_are_kept_and_can_be_changed(tmp_path):
+    with Gallery.open(tmp_path / "g.db", dim=3, scoring="top-3", keep_images=True) as gallery:
+        gallery.set_model_path("/models/one")
+    with Gallery.open(tmp_path / "g.db") as gallery:
+        assert (gallery.scoring, gallery.keep_images) == ("top-3", True)
+        assert gallery.model_path == "/models/one"
+    with Gallery.open(tmp_path / "g.db", scoring="mean", keep_images=False) as gallery:
+        assert (gallery.scoring, gallery.keep_images) == ("mean", False)
+    with Gallery.open(tmp_path / "g.db", read_only=True) as gallery:
+        assert (gallery.scoring, gallery.keep_images) == ("mean", False)
+
+
+def test_progress_and_batches(gallery, monkeypatch):
+    monkeypatch.setattr("arcset.recognition.gallery.keeping._BATCH", 10)
+    told = []
+    names = [f"{number % 7}" for number in range(25)]
+    samples = gallery.enroll_many(
+        names, embeddings=unit(25, 4), progress=lambda done, total: told.append((done, total))
+    )
+    assert told == [(10, 25), (20, 25), (25, 25)]
+    assert samples == tuple(range(1, 26))
+    assert gallery.labelled()[1] == tuple(names)
+
+
+def test_closed(tmp_path):
+    gallery = Gallery.open(tmp_path / "g.db", dim=3)
+    gallery.close()
+    gallery.close()
+    for ask in (
+        gallery.subjects,
+        lambda: len(gallery),
+        lambda: gallery.enroll("a", embeddings=[1, 0, 0]),
+    ):
+        with pytest.raises(DataError, match="was closed: open it again"):
+            ask()

@@ -1,0 +1,204 @@
+"""One gallery, several processes, connections and threads."""
+
+import json
+import os
+import threading
+import time
+
+import numpy as np
+import pytest
+
+from arcset.errors import DataError
+from arcset.recognition.gallery import Gallery, database
+from support.galleries import Projection, unit
+from support.gallery_watching import Server, as_sets, held
+from support.gallery_writer import DIM, applied, vector
+
+
+@pytest.fixture
+def both(tmp_path):
+    """The same gallery opened twice."""
+    with Gallery.open(tmp_path / "g.db", dim=4) as one, Gallery.open(tmp_path / "g.db") as other:
+        yield one, other
+
+
+def names_of(gallery):
+    return sorted(one.name for one in gallery.subjects())
+
+
+def test_each_sees_what_the_other_did(both):
+    one, other = both
+    one.enroll("anna", embeddings=np.eye(4)[:2])
+    assert other.search(np.eye(4)[:1], 1)[0] == [("anna",)]
+    other.enroll("ben", embeddings=np.eye(4)[2])
+    assert one.identify(embedding=np.eye(4)[2], threshold=0.9).subject == "ben"
+    one.rename("ben", "benjamin")
+    assert other.identify(embedding=np.eye(4)[2], threshold=0.9).subject == "benjamin"
+    other.enroll("ben", embeddings=np.eye(4)[3])  # a name that is free again
+    assert names_of(one) == ["anna", "ben", "benjamin"]
+    one.merge("ben", "anna")
+    assert (len(other), other.sample_count) == (2, 4)
+    assert other.verify("anna", embedding=np.eye(4)[3], threshold=0.9).same
+    other.remove("anna")
+    assert names_of(one) == ["benjamin"]
+    assert one.search(np.eye(4)[:1], 5)[0] == [("benjamin",)]
+    one.enroll("anna", embeddings=np.eye(4)[1])
+    other.remove_sample(3)
+    other.compact()
+    assert one.search(np.eye(4)[:1], 5)[0] == [("anna",)]
+    one.enroll("last", embeddings=np.eye(4)[1])
+    for gallery in both:
+        assert names_of(gallery) == ["anna", "last"]
+        gallery._store.check_equal()
+
+
+def test_settings_and_calibration_of_the_other(tmp_path):
+    with Gallery.open(tmp_path / "g.db", dim=4) as one:
+        with Gallery.open(tmp_path / "g.db", scoring="mean") as other:
+            other.enroll("a", embeddings=np.eye(4)[:2])
+        assert one.search(np.eye(4)[:1], 1)[1] == pytest.approx(0.5)
+        assert one.scoring == "mean"
+
+
+def test_more_changes_than_the_journal_keeps(both, monkeypatch):
+    monkeypatch.setattr("arcset.recognition.gallery.changes._KEPT_JOURNAL", 5)
+    one, other = both
+    one.enroll_many([f"{number}" for number in range(20)], embeddings=unit(20, 4))
+    assert len(other) == 20
+    for number in range(12):
+        one.remove(f"{number}")
+    assert names_of(other) == names_of(one) == sorted(f"{number}" for number in range(12, 20))
+    other._store.check_equal()
+
+
+def test_a_reader_sees_whole_changes_only(tmp_path):
+    path = tmp_path / "people.db"
+    Gallery.open(path, dim=DIM).close()
+    server = Server()
+    lines, seen, states = [], [], [{}]
+    with Gallery.open(path, read_only=True) as reader:
+        task = {"path": str(path), "seed": 5, "first": 1, "state": {}}
+        watcher = threading.Thread(
+            target=lambda: lines.extend(server.killed(task, changes=25, pause=0.01))
+        )
+        watcher.start()
+        while watcher.is_alive():
+            seen.append(reader.labelled())
+            time.sleep(0.001)
+        watcher.join()
+        seen.append(reader.labelled())
+        reader._store.check_equal()
+    server.process.kill()
+    server.process.wait()
+    keys = {}
+    for line in lines:
+        if line.startswith("{"):
+            change = json.loads(line)
+            states.append(applied(states[-1], change))
+            keys |= {vector(number).tobytes(): number for number in change.get("keys", ())}
+    known = [as_sets(state) for state in states]
+    places = []
+    for embeddings, names in seen:
+        found = {}
+        for row, name in zip(embeddings, names, strict=True):
+            found.setdefault(name, []).append(keys[row.tobytes()])
+        places.append(known.index(as_sets(found)))
+    assert places == sorted(places)  # never back
+    assert len(set(places)) > 3
+    assert places[-1] >= lines.count("done")
+    with Gallery.open(path) as gallery:
+        assert as_sets(held(gallery, keys)) == known[places[-1]]
+
+
+def test_a_second_writer_waits(both):
+    one, other = both
+    began, done = threading.Event(), []
+
+    def slow():
+        with one._changing():
+            began.set()
+            time.sleep(0.3)
+        done.append("first")
+
+    thread = threading.Thread(target=slow)
+    thread.start()
+    began.wait()
+    other.enroll("anna", embeddings=np.eye(4)[0])
+    done.append("second")
+    thread.join()
+    assert sorted(done) == ["first", "second"]
+    assert names_of(one) == ["anna"]
+
+
+def test_a_second_writer_that_waited_long_enough_is_told(tmp_path, monkeypatch):
+    monkeypatch.setattr(database, "PATIENCE", 0.05)
+    with Gallery.open(tmp_path / "g.db", dim=4) as one, Gallery.open(tmp_path / "g.db") as other:
+        with one._changing():
+            with pytest.raises(DataError, match="being written by another process") as caught:
+                other.enroll("anna", embeddings=np.eye(4)[0])
+            assert "\n" not in str(caught.value)
+            assert len(other) == 0  # reading goes on
+        other.enroll("anna", embeddings=np.eye(4)[0])
+        assert names_of(one) == ["anna"]
+
+
+def test_threads_share_a_gallery(tmp_path):
+    rows = unit(60, 8)
+    failures = []
+    with Gallery.open(tmp_path / "g.db", dim=8) as gallery:
+        gallery.enroll("first", embeddings=rows[0])
+
+        def work(number):
+            try:
+                for step in range(5):
+                    place = 10 * number + step
+                    gallery.enroll(f"subject {place}", embeddings=rows[place])
+                    found = gallery.identify(embedding=rows[place], threshold=0.99)
+                    assert found.subject in (f"subject {place}", "first")
+                    if step % 2:
+                        gallery.remove(f"subject {place}")
+            except BaseException as error:
+                failures.append(error)
+
+        threads = [threading.Thread(target=work, args=(number,)) for number in range(6)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert not failures
+        assert len(gallery) == 1 + 6 * 3
+        gallery._store.check_equal()
+
+
+def test_a_forked_process_opens_its_own(both):
+    one, other = both
+    one.enroll("anna", embeddings=np.eye(4)[0])
+    child = os.fork()
+    if child == 0:  # nothing of pytest may run here
+        status = 1
+        try:
+            one.search(np.eye(4)[:1], 1)
+        except DataError as error:
+            status = 0 if "process before this one: open it again" in str(error) else 2
+        finally:
+            one.close()
+            os._exit(status)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    one.enroll("ben", embeddings=np.eye(4)[1])
+    assert names_of(other) == ["anna", "ben"]
+
+
+def test_moved_to_another_model_by_another_process(tmp_path):
+    picture = np.arange(64, dtype=np.uint8).reshape(8, 8)
+    old, new = Projection(), Projection(dim=9, seed=1)
+    with Gallery.open(tmp_path / "g.db", old, keep_images=True) as one:
+        one.enroll("anna", picture)
+        with Gallery.open(tmp_path / "g.db") as other:
+            other.migrate(new)
+        for ask in (
+            lambda: one.identify(picture, threshold=0.5),
+            lambda: one.enroll("ben", picture),
+            one.subjects,
+        ):
+            with pytest.raises(DataError, match="was moved to the model 'projection-1'"):
+                ask()
