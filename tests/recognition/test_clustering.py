@@ -212,4 +212,4 @@ def test_a_logistic_calibration_is_kept_from_going_too_high() -> None:
 def test_without_a_calibration() -> None:
     with pytest.raises(OptionError, match=r"no calibration.*name a threshold"):
         clustering_point(None, np.ones((2, 2)))
-    assert str(ClusteringPoint(0.5)) == "threshold 0.5000, as asked for"
+    assert str(ClusteringPoint(0.5)) == "threshold 0.5000"

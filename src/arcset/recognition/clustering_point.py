@@ -6,8 +6,14 @@ be told from all their cosines: with LR the likelihood ratio of a cosine, from t
 
     share  =  mean over pairs of  share · LR / (share · LR + 1 − share),
 
-which is solved by putting the share in on the right until it stays. The threshold is the cosine
-from which on a pair is more likely the same than not: LR = (1 − share) / share.
+which is solved by putting the share in on the right until it stays. What stands within the mean is
+then the chance that a pair is the same. The threshold is the one at which "the same" for all pairs
+from there on would agree best with the truth, that is, with the highest expected
+
+    F  =  2 · sum of chances from the threshold on / (pairs from there on + sum of all chances);
+
+it lies where the chance is F / 2 (Lipton, Elkan, Naryanaswamy: Optimal thresholding of classifiers
+to maximize F1 measure, 2014).
 
 Saerens, Latinne, Decaestecker: Adjusting the outputs of a classifier to new a priori probabilities
 (2002).
@@ -48,7 +54,7 @@ class ClusteringPoint:
     Fields:
         threshold: a cosine.
         others: how many others of its own identity an image seems to have, on average; None where
-            the threshold was asked for.
+            the threshold was not found that way.
         note: a sentence for people where something is not as they may expect; else empty.
     """
 
@@ -58,7 +64,7 @@ class ClusteringPoint:
 
     def __str__(self) -> str:
         if self.others is None:
-            return f"threshold {self.threshold:.4f}, as asked for"
+            return f"threshold {self.threshold:.4f}"
         return (
             f"threshold {self.threshold:.4f}: an image seems to have {self.others:.2g} others of "
             "its own, on average"
@@ -101,14 +107,13 @@ def clustering_point(thresholds: Thresholds | None, embeddings: Array) -> Cluste
     counts = _histogram(unit.astype(np.float32))
     odds = _odds(thresholds, (np.arange(_BINS) + 0.5) * 2 / _BINS - 1)
     share = _share(odds, counts)
-    most = float(odds[-1])
-    wanted = min((1 - share) / share if share else np.inf, most)
-    threshold = float(np.argmax(odds >= wanted)) * 2 / _BINS - 1
+    chances = share * odds / (share * odds + 1 - share)
+    threshold = _best(chances, counts) if share else _edge(int(np.argmax(odds == odds[-1])))
     note = ""
-    if share and (1 - share) / share > most:
+    if share and chances[-1] < 0.5:
         note = (
             f"so many images take more than a calibration on {thresholds.rates.identities:,} "
-            "identities can tell: the strictest threshold that it knows is used"
+            "identities can tell: the groups may be less pure than others"
         )
     if share == MOST:
         note = (
@@ -116,7 +121,9 @@ def clustering_point(thresholds: Thresholds | None, embeddings: Array) -> Cluste
             "model was calibrated on; look at the groups, or name a higher threshold"
         )
     if thresholds.calibration.method == "logistic":
-        threshold = min(threshold, _for_strangers(thresholds, len(unit)))
+        bound = _for_strangers(thresholds, len(unit))
+        if bound < threshold:
+            return ClusteringPoint(bound)
     return ClusteringPoint(threshold, share * (len(unit) - 1), note)
 
 
@@ -140,6 +147,19 @@ def _share(odds: Floats, counts: Floats) -> float:
             break
     # Less than half a pair is none.
     return min(share, MOST) if share * total >= 0.5 else 0.0
+
+
+def _best(chances: Floats, counts: Floats) -> float:
+    """The threshold of the highest expected F; unlike F, chances rise where there are no pairs."""
+    same = np.cumsum((chances * counts)[::-1])[::-1]  # from each bin on
+    taken = np.cumsum(counts[::-1])[::-1]
+    highest = float((2 * same / (taken + same[0])).max())
+    return _edge(int(np.argmax(chances >= min(highest / 2, chances[-1]))))
+
+
+def _edge(bin_: int) -> float:
+    """Where a bin begins."""
+    return bin_ * 2 / _BINS - 1
 
 
 def _histogram(unit: npt.NDArray[np.float32]) -> Floats:

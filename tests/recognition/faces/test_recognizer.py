@@ -1,0 +1,152 @@
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from PIL import Image
+
+from arcset.errors import DataError, OptionError
+from arcset.recognition import Recognizer
+from arcset.recognition.faces import FaceRecognizer, Faces, NoFaceError, align, read_photo
+from arcset.recognition.faces.photo import Pixels
+from arcset.recognition.gallery import Gallery
+from support.face_models import FaceModels
+
+cv2 = pytest.importorskip("cv2", reason="OpenCV is not installed")
+
+SEVERAL = ("Abdullatif_Sener", "Adel_Al-Jubeir", "Alberto_Fujimori", "Barbra_Streisand")
+
+
+@pytest.fixture(scope="module")
+def plain(models: FaceModels) -> Recognizer:
+    return Recognizer.from_onnx(models.recognizer, preset="sface")
+
+
+@pytest.fixture(scope="module")
+def recognizer(plain: Recognizer, faces: Faces) -> FaceRecognizer:
+    return FaceRecognizer(plain, faces)
+
+
+@pytest.fixture
+def scene(people: list[Path], tmp_path: Path) -> Path:
+    """Two people on one photo, the second of them larger."""
+    photo = np.full((400, 700, 3), 100, np.uint8)
+    photo[:250, :250] = read_photo(people[0])
+    photo[:400, 270:670] = np.asarray(Image.fromarray(read_photo(people[1])).resize((400, 400)))
+    Image.fromarray(photo).save(tmp_path / "scene.png")
+    return tmp_path / "scene.png"
+
+
+def test_as_opencv_embeds(
+    models: FaceModels, recognizer: FaceRecognizer, people: list[Path]
+) -> None:
+    """OpenCV's own recognizer, with its own alignment, on the same photos."""
+    own = cv2.FaceRecognizerSF.create(str(models.recognizer), "")
+    found = recognizer.embed(people[:4])
+    assert found.shape == (4, 128)
+    assert found.dtype == np.float32
+    for path, row in zip(people, found, strict=False):
+        photo = np.ascontiguousarray(read_photo(path)[:, :, ::-1])
+        face = recognizer.faces.find(path).largest()
+        given = np.array([*face.box, *np.ravel(face.points), face.score], np.float32)
+        expected = own.feature(own.alignCrop(photo, given[None]))[0]
+        assert float(row @ expected) / np.linalg.norm(expected) > 0.9995
+
+
+def test_the_largest_face_of_a_photo(recognizer: FaceRecognizer, scene: Path, people: list) -> None:
+    alone = recognizer.embed([people[0], people[1]])
+    assert (recognizer.embed(scene) @ alone.T)[0].tolist() == pytest.approx([0, 1], abs=0.3)
+    found, embeddings = recognizer.embed_faces(scene)
+    assert len(found) == len(embeddings) == 2
+    assert np.argmax(embeddings @ alone.T, axis=1).tolist() == [1, 0]
+    everybody = recognizer.embed_all([scene, people[0]])
+    assert everybody.paths == (scene, scene, people[0])
+    assert everybody.faces[:2] == found.faces
+    assert np.allclose(everybody.embeddings[:2], embeddings, atol=1e-5)
+
+
+def test_photos_without_a_face_are_listed(
+    recognizer: FaceRecognizer, people: list[Path], nothing: Pixels, tmp_path: Path
+) -> None:
+    Image.fromarray(nothing).save(tmp_path / "none.png")
+    Image.fromarray(read_photo(people[0])).resize((50, 50)).save(tmp_path / "small.png")
+    (tmp_path / "cut.jpg").write_bytes(people[0].read_bytes()[:3000])
+    (tmp_path / "good.jpg").write_bytes(people[0].read_bytes())
+    told: list[tuple[int, int]] = []
+    found = recognizer.embed_files(tmp_path, progress=lambda *now: told.append(now))
+    assert found.paths == (tmp_path / "good.jpg",)
+    assert found.embeddings.shape == (1, 128)
+    said = {path.name: why for path, why in found.skipped.items()}
+    assert said["none.png"] == "shows no face"
+    assert said["small.png"].startswith("shows no face large enough: the largest is ")
+    assert said["cut.jpg"].startswith("cannot be read as an image")
+    assert told == [(4, 4)]
+    for name in ("none.png", "small.png"):
+        with pytest.raises(NoFaceError, match=rf"{name} shows no face"):
+            recognizer.embed([tmp_path / "good.jpg", tmp_path / name])
+    with pytest.raises(DataError, match=r"cut\.jpg cannot be read"):
+        recognizer.embed(tmp_path / "cut.jpg")
+    empty, none = recognizer.embed_faces(nothing)
+    assert (len(empty), none.shape) == (0, (0, 128))
+
+
+def test_the_digest_names_recognizer_detector_and_alignment(
+    models: FaceModels, plain: Recognizer, recognizer: FaceRecognizer, tmp_path: Path
+) -> None:
+    assert len(recognizer.digest) == 64
+    assert recognizer.digest != plain.digest
+    again = FaceRecognizer(plain, Faces.load(models.detector, least=50))
+    assert again.digest == recognizer.digest  # which faces are used changes no embedding
+    changed = onnx.load(models.detector)
+    changed.producer_name = "somebody else"
+    onnx.save(changed, tmp_path / "other.onnx")
+    other = FaceRecognizer(plain, Faces.load(tmp_path / "other.onnx"))
+    assert other.digest != recognizer.digest
+    swapped = Recognizer.from_onnx(models.recognizer, preset="sface", channels="BGR")
+    assert FaceRecognizer(swapped, recognizer.faces).digest != recognizer.digest
+
+
+def test_whoever_was_aligned_before_needs_no_detector(
+    plain: Recognizer, recognizer: FaceRecognizer, photo: Pixels
+) -> None:
+    face = recognizer.faces.find(photo).largest()
+    expected = recognizer.embed(photo)
+    assert np.allclose(plain.embed(align(photo, face.points)), expected, atol=1e-5)
+
+
+def test_verify(recognizer: FaceRecognizer, lfw: Path) -> None:
+    first, second = sorted((lfw / SEVERAL[1]).iterdir())[:2]
+    other = next((lfw / SEVERAL[2]).iterdir())
+    assert recognizer.verify(first, second, threshold=0.37).same
+    assert not recognizer.verify(first, other, threshold=0.37).same
+    with pytest.raises(OptionError, match="has no thresholds"):
+        recognizer.verify(first, second)
+
+
+@pytest.fixture
+def gallery(recognizer: FaceRecognizer, lfw: Path, tmp_path: Path) -> Iterator[Gallery]:
+    """One photo each of four people."""
+    with Gallery.open(tmp_path / "people.db", recognizer) as opened:
+        for name in SEVERAL:
+            opened.enroll(name, sorted((lfw / name).iterdir())[0])
+        yield opened
+
+
+def test_enrolled_from_one_photo_and_identified_on_others(
+    gallery: Gallery, lfw: Path, people: list[Path]
+) -> None:
+    for name in SEVERAL:
+        others = sorted((lfw / name).iterdir())[1:]
+        assert [m.subject for m in gallery.identify_many(others, threshold=0.37)] == [name] * len(
+            others
+        )
+    strangers = gallery.identify_many(people[1:5], threshold=0.37)
+    assert [match.subject for match in strangers] == [None] * 4
+
+
+def test_a_gallery_of_faces_wants_the_same_detector(
+    gallery: Gallery, plain: Recognizer, tmp_path: Path
+) -> None:
+    with pytest.raises(OptionError):
+        Gallery.open(tmp_path / "people.db", plain)
