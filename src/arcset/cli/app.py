@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 
 import arcset
+from arcset.cli.cluster import cluster
 from arcset.cli.compare import compare
 from arcset.cli.data import data
 from arcset.cli.demo import demo
@@ -51,6 +52,7 @@ app.command()(film)
 app.command()(verify)
 app.command()(enroll)
 app.command()(identify)
+app.command()(cluster)
 app.command()(export)
 app.add_typer(gallery, name="gallery")
 app.add_typer(data, name="data")

@@ -1,0 +1,107 @@
+"""What is to be grouped: images of a folder, the faces in them, or embeddings from a file."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from arcset.data import Reading
+from arcset.data.embedding_files import SUFFIXES, read_embeddings
+from arcset.errors import DataError, InputError
+from arcset.recognition.embedder import Embedder, Progress
+
+__all__ = ["Items", "embedding_items", "folder_items", "holds_embeddings"]
+
+_SIDE = 112  # pixels of a picture on the contact sheet
+
+
+@dataclass(frozen=True, eq=False)
+class Items:
+    """What is to be grouped, row by row.
+
+    Fields:
+        names: (N,) where each comes from: its path below the folder.
+        embeddings: (N, D).
+        labels: (N,) who it is, as far as anybody says; all None where nobody does.
+        boxes: (N,) left, top, width and height of faces; empty where whole images are grouped.
+        skipped: what could not be read, and why.
+        picture: from a row to its pixels for people to look at; None where there are none.
+    """
+
+    names: tuple[str, ...]
+    embeddings: npt.NDArray[Any]
+    labels: tuple[str | None, ...]
+    boxes: tuple[tuple[float, ...], ...]
+    skipped: Mapping[str, str]
+    picture: Callable[[int], npt.NDArray[np.uint8] | None] | None
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+
+def holds_embeddings(source: Path) -> bool:
+    """Whether this is a file of embeddings, by its name."""
+    return source.suffix.lower() in SUFFIXES and not source.is_dir()
+
+
+def embedding_items(source: Path) -> Items:
+    """The rows of a file of embeddings; raises `DataError` where it cannot be read."""
+    found = read_embeddings(source)
+    names = found.paths or tuple(f"row {row}" for row in range(len(found)))
+    labels = tuple(str(name) for name in found.names) if len(found.class_names) > 1 else None
+    return Items(names, found.embeddings, labels or (None,) * len(names), (), {}, None)
+
+
+def folder_items(folder: Path, model: Embedder, labelled: bool, progress: Progress) -> Items:
+    """All images below a folder, or all faces in them where the model finds faces.
+
+    labelled: whether sub-folders are identities; the path of the deepest is the name. Of several
+    faces on a photo only the largest is taken for the one that the folder names.
+    Raises `DataError` where there is no image, or none that can be read.
+    """
+    if not folder.is_dir():
+        why = "is no folder" if folder.exists() else "does not exist"
+        raise DataError(f"{folder} {why}: name a folder of images, or a file of embeddings")
+    embed: Any = getattr(model, "embed_all", model.embed_files)  # all faces of a photo
+    found = embed([folder], progress=progress)
+    skipped = {_below(path, folder): why for path, why in found.skipped.items()}
+    if not len(found):
+        path, why = next(iter(skipped.items()))
+        raise DataError(
+            f"none of the {len(skipped):,} images in {folder} can be used: {path} {why}"
+        )
+    names = tuple(_below(path, folder) for path in found.paths)
+    faces = getattr(found, "faces", ())
+
+    def picture(row: int) -> npt.NDArray[np.uint8] | None:
+        try:
+            if not faces:
+                return Reading(3, _SIDE, _SIDE).read(found.paths[row])
+            from arcset.recognition.faces import align, read_photo
+
+            return align(read_photo(found.paths[row]), faces[row].points)
+        except (DataError, InputError):
+            return None
+
+    labels = _labels(names) if labelled else (None,) * len(names)
+    boxes = tuple(tuple(round(value, 1) for value in face.box) for face in faces)
+    return Items(names, found.embeddings, labels, boxes, skipped, picture)
+
+
+def _labels(names: tuple[str, ...]) -> tuple[str | None, ...]:
+    """The folder of each image; None for those in none, for all where there is one folder only."""
+    folders = [name.rpartition("/")[0] or None for name in names]
+    if len(set(folders) - {None}) < 2:
+        return (None,) * len(names)
+    # The faces of a photo follow each other, the largest first.
+    first = [place == 0 or names[place - 1] != name for place, name in enumerate(names)]
+    return tuple(
+        folder if is_first else None for folder, is_first in zip(folders, first, strict=True)
+    )
+
+
+def _below(path: Path, folder: Path) -> str:
+    return path.relative_to(folder).as_posix()
