@@ -1,0 +1,68 @@
+"""The contact sheet of groups in a real browser: alone, at every width, light and dark."""
+
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from arcset.pictures.cluster_sheet import SheetGroup, SheetPicture, write_cluster_sheet
+
+
+@pytest.fixture(scope="module")
+def sheet(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    rng = np.random.default_rng(0)
+
+    def picture(name: str, label: str) -> SheetPicture:
+        return SheetPicture(rng.integers(0, 256, (112, 112, 3), np.uint8), name, label)
+
+    groups = []
+    for number, size in enumerate((24, 5, 3, 2), 1):
+        who = f"a/person with a rather long name {number}"
+        members = [picture(f"{who}/{row:04d}.jpg", who) for row in range(size)]
+        labels = Counter({who: size})
+        if number == 2:
+            members[-1] = picture("x/another/0001.jpg", "x/another")
+            labels = Counter({who: size - 1, "x/another": 1})
+        groups.append(SheetGroup(number, size, labels, members))
+    place = tmp_path_factory.mktemp("sheet") / "groups.html"
+    write_cluster_sheet(
+        place,
+        groups,
+        [picture(f"alone/{row}.jpg", f"who{row}") for row in range(7)],
+        title="Who is who in " + "x" * 60,
+        lead=["41 images: 34 in 4 groups, 7 alone", "threshold 0.4270"],
+        count=(9, 30),
+        command="arcset cluster photos " + "--option value " * 20,
+    )
+    return place
+
+
+@pytest.mark.parametrize(("width", "scheme"), [(320, "light"), (768, "dark"), (1440, "light")])
+def test_it_fits_and_shows_every_picture(
+    browser: Any, sheet: Path, artefacts: Path, width: int, scheme: str
+) -> None:
+    problems: list[str] = []
+    asked: list[str] = []
+    context = browser.new_context(
+        viewport={"width": width, "height": 900}, color_scheme=scheme, offline=True
+    )
+    context.on("request", lambda request: asked.append(request.url))
+    page = context.new_page()
+    page.on("console", lambda message: problems.append(message.text))
+    page.on("pageerror", lambda error: problems.append(str(error)))
+    page.goto(sheet.as_uri())
+    page.evaluate("window.scrollTo(0, document.body.scrollHeight)")
+    page.screenshot(path=artefacts / f"cluster-{width}-{scheme}.png", full_page=True)
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    assert page.locator("li img").count() == 41
+    assert page.evaluate("[...document.images].every(i => i.complete && i.naturalWidth == 112)")
+    assert page.locator("li.odd").count() == 1
+    outline = page.locator("li.odd img").evaluate("i => getComputedStyle(i).outlineStyle")
+    assert outline == "solid"
+    ground = page.evaluate("getComputedStyle(document.body).backgroundColor")
+    assert (sum(map(int, ground[4:-1].split(","))) < 200) == (scheme == "dark")
+    context.close()
+    assert problems == []
+    assert {url for url in asked if not url.startswith("data:")} == {sheet.as_uri()}

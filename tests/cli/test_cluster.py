@@ -1,0 +1,154 @@
+"""`arcset cluster` from the outside."""
+
+import csv
+import json
+import shutil
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from support.patterns import calibrated_run, pictures
+
+NAMES = ["anna", "ben", "team/carl", "team/dora"]
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """A run, four subjects of five images each, and somebody who is alone."""
+    folder = tmp_path_factory.mktemp("made")
+    calibrated_run(folder / "run", identities=60)
+    pictures(folder / "photos", NAMES, 5)
+    pictures(folder / "photos", ["emil"], 1)
+    return folder
+
+
+@pytest.fixture
+def cluster(arcset_command, tmp_path, made):
+    shutil.copytree(made, tmp_path, dirs_exist_ok=True)
+    return lambda *words: arcset_command("cluster", *words, "--device", "cpu")
+
+
+def table(path):
+    with path.open(newline="", encoding="utf-8") as file:
+        return list(csv.DictReader(file))
+
+
+def test_groups_as_a_table_as_json_and_as_a_page(cluster, tmp_path):
+    done = cluster("photos", "--model", "run", "--out", "found")
+    assert done.code == 0, done.err
+    assert done.out.startswith("21 images: 20 in 4 groups, 1 alone\nthreshold 0.")
+    assert "against the folders: pairs F 1.000 (precision 1.000, recall 1.000)" in done.out
+    assert "5 groups for 5 identities" in done.out
+    assert "wrote groups.csv, groups.json and groups.html in found" in done.err
+    rows = table(tmp_path / "found/groups.csv")
+    assert set(rows[0]) == {"path", "group"}
+    groups = {}
+    for row in rows:
+        groups.setdefault(row["group"], set()).add(row["path"].rpartition("/")[0])
+    assert groups == {
+        "1": {"anna"},
+        "2": {"ben"},
+        "3": {"team/carl"},
+        "4": {"team/dora"},
+        "5": {"emil"},
+    }
+    content = json.loads((tmp_path / "found/groups.json").read_text())
+    assert [group["size"] for group in content["groups"]] == [5, 5, 5, 5, 1]
+    assert content["groups"][0]["members"][0] == {"path": "anna/00.png", "label": "anna"}
+    assert content["scores"]["f"] == 1
+    page = (tmp_path / "found/groups.html").read_text()
+    assert "Who is who in photos" in page
+    assert page.count("<img ") == 21
+
+
+def test_json_on_the_screen_is_what_the_file_holds(cluster, tmp_path):
+    done = cluster("photos", "--model", "run", "--json", "--no-sheet")
+    assert done.code == 0, done.err
+    place = tmp_path / "photos-groups"
+    assert json.loads(done.out) == json.loads((place / "groups.json").read_text())
+    assert sorted(path.name for path in place.iterdir()) == ["groups.csv", "groups.json"]
+
+
+def test_an_unsorted_folder_has_no_scores(cluster, tmp_path):
+    flat = tmp_path / "flat"
+    flat.mkdir()
+    for number, path in enumerate(sorted((tmp_path / "photos").rglob("*.png"))):
+        shutil.copy(path, flat / f"{number:02d}.png")
+    (flat / "cut.png").write_bytes((flat / "00.png").read_bytes()[:60])
+    (flat / "notes.txt").write_text("no image")
+    done = cluster("flat", "--model", "run", "--json")
+    assert done.code == 0, done.err
+    content = json.loads(done.out)
+    assert content["scores"] is None
+    assert content["count"] == 21
+    assert list(content["skipped"]) == ["cut.png"]
+    assert "cut.png" in done.err
+    done = cluster("photos", "--model", "run", "--no-labels", "--json")
+    assert json.loads(done.out)["scores"] is None
+
+
+def test_the_threshold_can_be_said(cluster):
+    done = cluster("photos", "--model", "run", "--threshold", "-1", "--json")
+    content = json.loads(done.out)
+    assert [group["size"] for group in content["groups"]] == [21]
+    assert content["point"] == {"threshold": -1, "others": None, "note": ""}
+    done = cluster("photos", "--model", "run", "--threshold", "1", "--method", "connected")
+    assert done.out.startswith("21 images: 0 in 0 groups, 21 alone\nthreshold 1.0000\n")
+    strict, loose = (
+        json.loads(cluster("photos", "--model", "run", "--far", far, "--json").out)["point"]
+        for far in ("0.01", "0.2")
+    )
+    assert strict["threshold"] > loose["threshold"]
+
+
+def test_embeddings_from_a_file(cluster, tmp_path):
+    rng = np.random.default_rng(0)
+    centers = np.eye(6)[np.repeat(np.arange(6), 3)]
+    np.savez(
+        tmp_path / "found.npz",
+        embeddings=centers + 0.05 * rng.normal(size=centers.shape),
+        labels=np.repeat(np.arange(6), 3),
+    )
+    done = cluster("found.npz", "--threshold", "0.5")
+    assert done.code == 0, done.err
+    assert done.out.startswith("18 images: 18 in 6 groups, 0 alone\n")
+    assert "pairs F 1.000" in done.out
+    assert "wrote groups.csv and groups.json in found-groups" in done.err
+    assert table(tmp_path / "found-groups/groups.csv")[0] == {"path": "row 0", "group": "1"}
+
+
+def test_one_line_for_what_cannot_be_done(cluster, arcset_command, tmp_path):
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "broken").mkdir()
+    (tmp_path / "broken/a.png").write_bytes(b"no image")
+    np.savez(tmp_path / "rows.npz", embeddings=np.eye(3), labels=[0, 1, 2])
+    (tmp_path / "run/threshold.json").rename(tmp_path / "kept.json")
+    done = cluster("photos", "--model", "run")
+    assert done.code == 2
+    assert "no calibration" in done.err
+    (tmp_path / "kept.json").rename(tmp_path / "run/threshold.json")
+    for words, said in (
+        (("photos",), "--model"),
+        (("missing", "--model", "run"), "missing does not exist"),
+        (("empty", "--model", "run"), "holds no image"),
+        (("broken", "--model", "run"), "none of the 1 images in broken can be used: a.png"),
+        (("photos", "--model", "run", "--threshold", "2"), "threshold=2"),
+        (("photos", "--model", "run", "--method", "magic"), "average, connected"),
+        (("photos", "--model", "run", "--far", "0.1", "--threshold", "0"), "leave one out"),
+        (("rows.npz",), "name a --threshold"),
+        (("rows.npz", "--threshold", "0", "--faces", "auto"), "--faces is for photos"),
+    ):
+        done = cluster(*words)
+        assert done.code == 2, words
+        assert said in done.err, words
+        assert done.err.count("\n") == 1, done.err
+    assert not (tmp_path / "photos-groups").exists()
+
+
+def test_one_image_is_a_group_of_its_own(cluster, tmp_path):
+    (tmp_path / "one").mkdir()
+    Image.new("L", (10, 10), 90).save(tmp_path / "one/a.png")
+    done = cluster("one", "--model", "run")
+    assert done.code == 0, done.err
+    assert done.out.startswith("1 image: 0 in 0 groups, 1 alone\n")
