@@ -17,7 +17,7 @@ from support import small_data
 def random_run(
     place: Path, *, data: Path | str | None = None, seed: int = 0, **settings: object
 ) -> Run:
-    """A run that nobody trained; its batch norms know the data, so that embeddings differ.
+    """A run that nobody trained, whose batch norms know the data and whose slopes differ.
 
     Without `data`, twelve classes of 10×10 grey images are made beside it.
     """
@@ -33,6 +33,8 @@ def random_run(
     for module in network.modules():
         if isinstance(module, torch.nn.BatchNorm1d | torch.nn.BatchNorm2d):
             module.momentum = None  # its statistics become those of the batch, at once
+        if isinstance(module, torch.nn.PReLU):
+            torch.nn.init.uniform_(module.weight, -0.5, 1.5, torch.Generator().manual_seed(seed))
     with torch.no_grad():
         network.train()(as_float(to_tensors(selection.train)[0][:48]))
     run.save_model(network.state_dict(), loss.state_dict())

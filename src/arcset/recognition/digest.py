@@ -34,5 +34,5 @@ def model_digest(settings: Mapping[str, Any], weights: Mapping[str, Tensor]) -> 
         little = np.ascontiguousarray(values, dtype=values.dtype.newbyteorder("<"))
         head = {"name": name, "type": values.dtype.name, "shape": list(values.shape)}
         found.update(json.dumps(head, sort_keys=True).encode())
-        found.update(little.reshape(-1).view(np.uint8))
+        found.update(little.reshape(-1).view(np.uint8).data)
     return found.hexdigest()

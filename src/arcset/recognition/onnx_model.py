@@ -18,8 +18,8 @@ from arcset.recognition.presets import Pixels, preset_names
 
 __all__ = ["OnnxModel"]
 
-# Most samples, and most values, per call: more fall out of the cache and gain nothing.
-_SAMPLES, _VALUES = 256, 2**20
+# Most samples, and most pixels, per call: of more, ONNX Runtime's layers fall out of the cache.
+_SAMPLES, _PIXELS = 64, 2**16
 
 
 class OnnxModel:
@@ -60,7 +60,7 @@ class OnnxModel:
     def run(self, samples: npt.NDArray[Any]) -> npt.NDArray[np.float32]:
         """Samples as a dataset has them, (N, H, W[, C]) or (N, F), to (N, D), of any length."""
         prepared = self._prepared(samples)
-        size = self.input.batch or max(1, min(_SAMPLES, _VALUES // math.prod(self.shape[-2:])))
+        size = self.input.batch or max(1, min(_SAMPLES, _PIXELS // math.prod(self.shape[-2:])))
         parts = []
         for start in range(0, len(prepared), size):
             part = prepared[start : start + size]
