@@ -23,7 +23,8 @@ from arcset.recognition.working_point import WorkingPoint, working_point
 __all__ = ["calibrate"]
 
 _SHOWN = 5  # pairs of subjects that look like one
-_RATES = (0.1, 0.03, 0.01, 0.003, 0.001)
+_USELESS = 0.5  # of the unknown: a calibration that supports no lower rate is not kept
+_RATES = (0.3, 0.1, 0.03, 0.01, 0.003, 0.001)
 _COMPARED = 10_000  # samples of which all pairs are looked at
 
 
@@ -77,24 +78,41 @@ def calibrate(
             "samples": opened.sample_count,
             "scoring": opened.scoring,
         }
-        try:
-            point = working_point(made, **size)
-        except InputError as error:
-            raise InputError(f"{error}; nothing was changed") from None
+        twins = _twins(embeddings, names) if data is None else ()
+        for twin in twins[:_SHOWN]:
+            say(f"note: are these one? {twin}; if so, use `arcset gallery merge`")
+        point, note = _point(made, size)
         opened.set_thresholds(made)
-    twins = _twins(embeddings, names) if data is None else ()
     if json:
-        content = {"gallery": str(file), "point": point.json()}
-        print_json({**content, "alike": [twin.json() for twin in twins], **made.summary()})
+        content = {"gallery": str(file), "point": None if point is None else point.json()}
+        alike = [twin.json() for twin in twins]
+        print_json({**content, "note": note, "alike": alike, **made.summary()})
         return
-    print_text(_table(file, made, point, size))
-    if point.note:
-        say(f"note: {point.note}")
-    for twin in twins[:_SHOWN]:
-        say(f"note: are these one? {twin}; if so, use `arcset gallery merge`")
+    print_text(_table(file, made, size))
+    if point is not None:
+        print_text(f"\n{point}")
+    if note:
+        say(f"note: {note}")
 
 
-def _table(file: Path, made: Thresholds, point: WorkingPoint, size: dict[str, Any]) -> str:
+def _point(made: Thresholds, size: dict[str, Any]) -> tuple[WorkingPoint | None, str]:
+    """Where "known" begins by default, if that can be told; and a note.
+
+    Raises `InputError` where the calibration is of no use for the gallery.
+    """
+    try:
+        point = working_point(made, **size)
+        return point, point.note
+    except InputError as error:
+        try:
+            working_point(made, fpir=_USELESS, **size)
+        except InputError:
+            said = str(error).partition(":")[0]
+            raise InputError(f"{said}; nothing was changed") from None
+        return None, str(error)
+
+
+def _table(file: Path, made: Thresholds, size: dict[str, Any]) -> str:
     """What the calibration does for the gallery at its present size."""
     origin = made.made_from
     identities = counted(origin["identities"], "identity", "identities")
@@ -109,7 +127,7 @@ def _table(file: Path, made: Thresholds, point: WorkingPoint, size: dict[str, An
         except InputError:
             rows.append([f"{fpir:g}", "–", "takes more identities"])
     heading = ["FPIR", "threshold", "of 1,000 unknown (95 %)"]
-    return "\n".join([title, "", columns(heading, rows), "", str(point)])
+    return "\n".join([title, "", columns(heading, rows)])
 
 
 def _is_file(data: Path) -> bool:
@@ -137,7 +155,7 @@ def _calibrated(
             f"{data} holds embeddings of {embeddings.shape[1]} dimensions, and {opened.path} of "
             f"{opened.dim}"
         )
-    held = 1 if opened.scoring == "mean" else opened.sample_count // max(1, len(opened))
+    held = 1 if opened.scoring == "mean" else -(-opened.sample_count // max(1, len(opened)))
     there = int(np.median(list(Counter(names).values()))) if names else 1
     origin = {"gallery": opened.path.name} if data is None else {"data": data.name}
     with working("calibrating"):

@@ -87,14 +87,16 @@ def _fit(text: str, width: int, *, keep_end: bool) -> str:
 
 @contextmanager
 def progress_bar(what: str) -> Iterator[Callable[[int, int], None]]:
-    """A bar on stderr, to be told how many are done of how many."""
+    """A bar on stderr, to be told how many are done of how many; where somebody looks."""
+    console = Console(stderr=True)
     bar = Progress(
         TextColumn("{task.description}", markup=False),
         BarColumn(),
         MofNCompleteColumn(),
         TimeRemainingColumn(compact=True, elapsed_when_finished=True),
-        console=Console(stderr=True),
+        console=console,
         transient=True,
+        disable=not console.is_terminal,
     )
     with bar:
         task = bar.add_task(what, total=None)

@@ -73,6 +73,8 @@ def identify(
     """
     if form not in FORMATS:
         raise OptionError(f"--format {form!r} is unknown, expected {', '.join(FORMATS)}")
+    if candidates < 1:
+        raise OptionError(f"--candidates {candidates}: at least the nearest subject is listed")
     for source in sources:
         if not source.exists():
             raise DataError(f"{source} does not exist; name images, or a folder of them")

@@ -1,0 +1,166 @@
+"""`arcset enroll` from the outside."""
+
+import json
+import shutil
+
+import pytest
+
+from arcset.recognition import Recognizer
+from arcset.recognition.gallery import Gallery
+from support.patterns import pictures
+from support.random_runs import random_run
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """A run, another one, and a folder of three subjects."""
+    folder = tmp_path_factory.mktemp("made")
+    random_run(folder / "run", dim=32)
+    random_run(folder / "other", dim=32, seed=1)
+    pictures(folder / "photos", ["anna", "team/ben", "team/carl"], 3)
+    return folder
+
+
+@pytest.fixture
+def enroll(arcset_command, tmp_path, made):
+    shutil.copytree(made, tmp_path, dirs_exist_ok=True)
+    return lambda *words: arcset_command("enroll", "people.db", *words, "--device", "cpu")
+
+
+def subjects(tmp_path):
+    with Gallery.open(tmp_path / "people.db", read_only=True) as gallery:
+        return {subject.name: subject.samples for subject in gallery.subjects()}
+
+
+def test_the_deepest_folder_is_the_subject(enroll, tmp_path):
+    done = enroll("photos", "--model", "run")
+    assert done.code == 0, done.err
+    assert done.out == ("enrolled 9 images of 3 subjects\npeople.db: 3 subjects, 9 samples\n")
+    assert subjects(tmp_path) == {"anna": 3, "team/ben": 3, "team/carl": 3}
+    with Gallery.open(tmp_path / "people.db") as gallery:
+        rows, names = gallery.labelled()
+        recognizer = Recognizer.load(tmp_path / "run", device="cpu")
+        paths = sorted((tmp_path / "photos").rglob("*.png"))
+        assert abs(rows - recognizer.embed(paths)).max() < 1e-5
+        assert names[0] == "anna"
+
+
+def test_the_same_image_is_not_stored_twice(enroll, tmp_path):
+    assert enroll("photos", "--model", "run").code == 0
+    pictures(tmp_path / "photos", ["anna", "dora"], 1, first=7)
+    shutil.copy(tmp_path / "photos/anna/00.png", tmp_path / "photos/anna/copy.png")
+    done = enroll("photos")  # the model is remembered
+    assert done.code == 0, done.err
+    assert done.out.startswith(
+        "enrolled 2 images of 2 subjects, 1 of them new; 10 images were enrolled already\n"
+    )
+    assert subjects(tmp_path) == {"anna": 4, "team/ben": 3, "team/carl": 3, "dora": 1}
+    done = enroll("photos")
+    assert done.out.startswith("12 images were enrolled already\n")
+    assert done.code == 0
+
+
+def test_images_of_one_subject(enroll, tmp_path):
+    done = enroll("photos/anna/00.png", "photos/team", "--name", "Anna K.", "--model", "run")
+    assert done.code == 0, done.err
+    assert subjects(tmp_path) == {"Anna K.": 7}
+
+
+def test_a_folder_without_sub_folders_is_a_subject(enroll, tmp_path):
+    assert enroll("photos/anna", "--model", "run").code == 0
+    assert subjects(tmp_path) == {"anna": 3}
+
+
+def test_what_cannot_be_read_is_named_and_the_rest_enrolled(enroll, tmp_path):
+    (tmp_path / "photos/anna/cut.png").write_bytes(
+        (tmp_path / "photos/anna/00.png").read_bytes()[:60]
+    )
+    (tmp_path / "photos/anna/text.png").write_text("no image")
+    (tmp_path / "photos/notes.txt").write_text("no image either")
+    (tmp_path / "photos/stray.png").write_bytes((tmp_path / "photos/anna/00.png").read_bytes())
+    done = enroll("photos", "--model", "run", "--json")
+    assert done.code == 0, done.err
+    content = json.loads(done.out)
+    assert content["samples"] == 9
+    assert set(content["skipped"]) == {
+        "photos/anna/cut.png",
+        "photos/anna/text.png",
+        "photos/stray.png",
+    }
+    assert "1 file is no image by its extension" in done.err
+    done = enroll("photos")
+    assert "skipped 3 files that cannot be read:" in done.err
+    assert "photos/anna/cut.png: " in done.err
+
+
+def test_one_image_under_two_names_is_noticed(enroll, tmp_path):
+    shutil.copy(tmp_path / "photos/anna/00.png", tmp_path / "photos/team/ben/x.png")
+    done = enroll("photos", "--model", "run")
+    assert done.code == 0
+    assert "photos/anna/00.png was given for anna and team/ben: one of them is wrong" in done.err
+
+
+def test_scoring_and_images_are_kept(enroll, tmp_path):
+    assert enroll("photos", "--model", "run", "--scoring", "top-2", "--keep-images").code == 0
+    assert enroll("photos").code == 0
+    with Gallery.open(tmp_path / "people.db") as gallery:
+        assert (gallery.scoring, gallery.keep_images) == ("top-2", True)
+        sample = gallery.samples("anna")[0]
+        assert gallery.image(sample.id) == (tmp_path / "photos/anna/00.png").read_bytes()
+
+
+def test_a_model_that_moved_is_asked_for(enroll, tmp_path):
+    assert enroll("photos/anna", "--model", "run").code == 0
+    (tmp_path / "run").rename(tmp_path / "moved")
+    done = enroll("photos")
+    assert done.code == 2
+    assert f"the model of people.db is gone from {tmp_path / 'run'}: name it with --model" in (
+        done.err
+    )
+    assert enroll("photos", "--model", "moved").code == 0
+    assert enroll("photos").code == 0  # and is remembered where it is now
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["photos"], "people.db is not there yet: name the model it is for with --model"),
+        (["photos", "--model", "nosuch"], "nosuch does not exist: name the folder of a trained"),
+        (["nosuch", "--model", "run"], "nosuch does not exist; name a folder or images"),
+        (["photos/anna/00.png", "--model", "run"], "nobody knows whom photos/anna/00.png shows"),
+        (["empty", "--model", "run"], "empty holds no image"),
+        (["broken", "--model", "run"], "none of 1 file can be enrolled"),
+        (["photos", "--name", "a\nb", "--model", "run"], "expected no control characters"),
+        (["photos", "--name", "x" * 10_000, "--model", "run"], "has 10,000 characters"),
+        (["photos", "--model", "run", "--scoring", "median"], "scoring='median' is unknown"),
+        (["points.npz", "--model", "run"], "take them in with `arcset gallery import`"),
+        (["photos", "--model", "run", "--faces", "nosuch.onnx"], "nosuch.onnx"),
+    ],
+)
+def test_wrong_use_is_one_line_exit_2_and_leaves_no_gallery(enroll, tmp_path, words, message):
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "points.npz").write_bytes(b"")
+    (tmp_path / "broken" / "a").mkdir(parents=True)
+    (tmp_path / "broken" / "a" / "1.png").write_text("no image")
+    before = sorted(tmp_path.iterdir())
+    done = enroll(*words)
+    assert done.code == 2
+    assert message in done.err
+    assert done.err.count("arcset: ") == 1
+    assert sorted(tmp_path.iterdir()) == before
+
+
+def test_another_model_is_refused_and_nothing_changes(enroll, tmp_path):
+    assert enroll("photos/anna", "--model", "run").code == 0
+    done = enroll("photos", "--model", "other")
+    assert done.code == 2
+    assert "people.db belongs to the model 'run'" in done.err
+    assert subjects(tmp_path) == {"anna": 3}
+
+
+def test_what_is_no_gallery_is_left_alone(enroll, tmp_path):
+    (tmp_path / "people.db").write_text("somebody's notes")
+    done = enroll("photos", "--model", "run")
+    assert done.code == 2
+    assert "people.db is not a gallery" in done.err
+    assert (tmp_path / "people.db").read_text() == "somebody's notes"

@@ -1,0 +1,248 @@
+"""`arcset gallery` from the outside."""
+
+import json
+import shutil
+
+import numpy as np
+import pytest
+
+from arcset.data.embedding_files import EmbeddingSet, write_embeddings
+from arcset.recognition import Recognizer
+from arcset.recognition.gallery import Gallery
+from support.patterns import calibrated_run, pictures
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """Two runs, images of some, and a gallery of three that keeps its images."""
+    folder = tmp_path_factory.mktemp("made")
+    run = calibrated_run(folder / "run", identities=100)
+    calibrated_run(folder / "other", seed=1, identities=60)
+    shutil.move(folder / "calibrating", folder / "others")
+    recognizer = Recognizer.load(run, device="cpu")
+    with Gallery.open(folder / "people.db", recognizer, keep_images=True) as gallery:
+        for name in ("anna", "ben", "carl"):
+            gallery.enroll(name, pictures(folder / "photos", [name], 2))
+    return folder
+
+
+@pytest.fixture
+def gallery(arcset_command, tmp_path, made):
+    shutil.copytree(made, tmp_path, dirs_exist_ok=True)
+    return lambda verb, *words: arcset_command("gallery", verb, "people.db", *words)
+
+
+def names(tmp_path, file="people.db"):
+    with Gallery.open(tmp_path / file, read_only=True) as gallery:
+        return [subject.name for subject in gallery.subjects()]
+
+
+def test_list(gallery):
+    done = gallery("list")
+    assert done.code == 0
+    lines = done.out.splitlines()
+    assert lines[0].split() == ["subject", "samples", "added"]
+    assert [line.split()[:2] for line in lines[1:4]] == [["anna", "2"], ["ben", "2"], ["carl", "2"]]
+    assert lines[-1] == "3 subjects"
+    content = json.loads(gallery("list", "--json").out)
+    assert [one["name"] for one in content] == ["anna", "ben", "carl"]
+
+
+def test_list_the_samples_of_one(gallery, made):
+    done = gallery("list", "ben")
+    lines = done.out.splitlines()
+    assert lines[1].split()[-3:][0] == "3"
+    assert lines[1].endswith("kept")
+    content = json.loads(gallery("list", "ben", "--json").out)
+    assert content[0]["source"] == str(made / "photos/ben/00.png")
+    assert [one["id"] for one in content] == [3, 4]
+
+
+def test_remove_subjects(gallery, tmp_path):
+    done = gallery("remove", "anna", "carl")
+    assert done.code == 0
+    assert done.out == (
+        "removed anna with 2 samples\nremoved carl with 2 samples\npeople.db: 1 subject\n"
+    )
+    assert names(tmp_path) == ["ben"]
+    assert b"anna" not in (tmp_path / "people.db").read_bytes()
+
+
+def test_remove_samples(gallery, tmp_path):
+    done = gallery("remove", "--sample", "1", "--sample", "3", "--sample", "4", "--json")
+    assert done.code == 0
+    assert json.loads(done.out) == {"removed": {}, "samples": [1, 3, 4], "subjects": 2}
+    assert names(tmp_path) == ["anna", "carl"]
+
+
+def test_rename_and_merge(gallery, tmp_path):
+    assert gallery("rename", "anna", "Anna K.").out == "anna is now called Anna K.\n"
+    done = gallery("merge", "ben", "Anna K.")
+    assert done.out == "ben is now part of Anna K., who has 4 samples\n"
+    assert set(names(tmp_path)) == {"Anna K.", "carl"}
+
+
+def test_info(gallery, arcset_command, tmp_path):
+    done = gallery("info")
+    assert done.code == 0
+    assert "3\n" in done.out
+    assert "not remembered: name it with --model" in done.out
+    words = ["enroll", "people.db", "photos", "--model", "run", "--device", "cpu"]
+    assert arcset_command(*words).code == 0
+    content = json.loads(gallery("info", "--json").out)
+    assert content["subjects"] == 3
+    assert content["samples"] == 6
+    assert content["keeps_images"] is True
+    assert content["model_path"] == str(tmp_path / "run")
+    assert content["calibration"]["identities"] == 100
+    assert content["calibration"]["own"] is False
+    assert content["point"]["gallery"] == 6
+    lines = dict(line.split(maxsplit=1) for line in gallery("info").out.splitlines())
+    assert lines["subjects"] == "3"
+    assert lines["calibration"] == "the model's, from 100 identities, 300 samples"
+
+
+def test_export_and_import(gallery, arcset_command, tmp_path):
+    done = gallery("export", "--out", "people.parquet")
+    assert done.code == 0, done.err
+    assert done.out == "6 embeddings of 3 subjects are in people.parquet\n"
+    done = arcset_command("gallery", "import", "copy.db", "people.parquet")
+    assert done.code == 0, done.err
+    assert done.out == "took in 6 embeddings; copy.db has 3 subjects now\n"
+    assert names(tmp_path, "copy.db") == ["anna", "ben", "carl"]
+    words = ["identify", "copy.db", "photos/ben/00.png", "--model", "run", "--fpir", "0.1"]
+    done = arcset_command(*words, "--device", "cpu")
+    assert done.code == 0, done.err
+    assert ": ben" in done.out
+
+
+def test_embeddings_of_any_tool(arcset_command, tmp_path):
+    """A gallery without a model: embeddings in, a calibration from others, and answers."""
+    rng = np.random.default_rng(0)
+    means = rng.normal(size=(60, 16))
+
+    def points(rows):
+        return means[rows] + 0.1 * rng.normal(size=(len(rows), 16))
+
+    few, others = np.arange(5), np.repeat(np.arange(5, 60), 4)
+    words = [f"bird {row}" for row in few]
+    write_embeddings(tmp_path / "birds.npz", EmbeddingSet.of(points(few), words))
+    write_embeddings(tmp_path / "others.parquet", EmbeddingSet.of(points(others), others.tolist()))
+    write_embeddings(tmp_path / "seen.npz", EmbeddingSet.of(points([3, 40]), ["?", "?"]))
+    done = arcset_command("gallery", "import", "birds.db", "birds.npz")
+    assert done.code == 0, done.err
+    assert names(tmp_path, "birds.db") == words
+    done = arcset_command("identify", "birds.db", "seen.npz")
+    assert done.code == 2
+    assert "birds.db has no calibration" in done.err
+    done = arcset_command("gallery", "calibrate", "birds.db", "others.parquet")
+    assert done.code == 0, done.err
+    done = arcset_command("identify", "birds.db", "seen.npz", "--format", "jsonl")
+    assert done.code == 0, done.err
+    found = [json.loads(line)["subject"] for line in done.out.splitlines()]
+    assert found == ["bird 3", None]
+
+
+def test_migrate(gallery, arcset_command, tmp_path):
+    done = gallery("migrate", "--model", "other", "--device", "cpu")
+    assert done.code == 0, done.err
+    assert done.out == "people.db is now for other: 6 samples embedded anew\n"
+    words = ["identify", "people.db", "photos/anna/01.png", "--fpir", "0.1", "--device", "cpu"]
+    done = arcset_command(*words)  # and the new model is remembered
+    assert done.code == 0, done.err
+    assert ": anna" in done.out
+    done = arcset_command(*words, "--model", "run")
+    assert done.code == 2
+    assert "people.db belongs to the model 'other'" in done.err
+
+
+def test_calibrate_from_others(gallery, arcset_command, tmp_path):
+    (tmp_path / "run" / "threshold.json").unlink()
+    done = gallery("calibrate", "others", "--model", "run", "--device", "cpu")
+    assert done.code == 0, done.err
+    assert done.out.startswith("from 100 identities, 300 samples; people.db has 3 subjects\n")
+    assert "FPIR" in done.out
+    done = arcset_command("identify", "people.db", "photos/ben", "--fpir", "0.1", "--device", "cpu")
+    assert done.code == 0, done.err
+    content = json.loads(gallery("info", "--json").out)
+    assert content["calibration"]["own"] is True
+    assert gallery("calibrate", "--remove").code == 0
+    assert json.loads(gallery("info", "--json").out)["calibration"] is None
+
+
+def test_calibrate_from_those_enrolled(gallery, arcset_command, tmp_path):
+    shutil.copytree(tmp_path / "others/calibrating 7", tmp_path / "twin/calibrating 7 again")
+    for path in (tmp_path / "twin").rglob("*.png"):
+        path.write_bytes(path.read_bytes() + b"\0")  # another file that shows the same
+    words = ["enroll", "people.db", "others", "twin", "--model", "run", "--device", "cpu"]
+    assert arcset_command(*words).code == 0
+    done = gallery("calibrate")
+    assert done.code == 0, done.err
+    assert done.out.startswith("from 104 identities, 309 samples; people.db has 104 subjects\n")
+    assert "are these one? calibrating 7 and calibrating 7 again: cosine 1.0000" in done.err
+    assert "takes a calibration on about" in done.err  # one of a hundred is out of reach
+    done = arcset_command("identify", "people.db", "photos/ben", "--fpir", "0.3", "--device", "cpu")
+    assert done.code == 0, done.err
+
+
+def test_too_few_subjects_calibrate_nothing(gallery, arcset_command, tmp_path):
+    few = tmp_path / "few"
+    for number in range(12):
+        shutil.copytree(tmp_path / f"others/calibrating {number}", few / f"few {number}")
+    words = ["enroll", "few.db", "few", "--model", "run", "--device", "cpu"]
+    assert arcset_command(*words).code == 0
+    done = arcset_command("gallery", "calibrate", "few.db")
+    assert done.code == 2
+    assert "with a gallery of 12 takes a calibration on about" in done.err
+    assert done.err.endswith("and this one is on 12; nothing was changed\n")
+    done = gallery("calibrate")
+    assert done.code == 2
+    assert "3 of 3 identities have two samples or more, expected at least 10" in done.err
+    assert json.loads(gallery("info", "--json").out)["calibration"] is None
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["remove"], "name subjects to remove, or samples with --sample, one of both"),
+        (["remove", "nobody"], "nobody called 'nobody' is enrolled in people.db"),
+        (["remove", "anna", "nobody"], "nobody called 'nobody'"),
+        (["remove", "--sample", "99"], "there is no sample 99"),
+        (["rename", "anna", "ben"], "somebody called 'ben' is enrolled already"),
+        (["rename", "nobody", "x"], "nobody called 'nobody'"),
+        (["rename", "anna", ""], "the name is empty"),
+        (["merge", "anna", "anna"], "'anna' cannot be merged into itself"),
+        (["list", "nobody"], "nobody called 'nobody'"),
+        (["export", "--out", "people.csv"], "people.csv does not end in .parquet"),
+        (["import", "nosuch.parquet"], "nosuch.parquet does not exist"),
+        (["import", "points.npz"], "points.npz does not say which model made its embeddings"),
+        (["migrate", "--model", "nosuch"], "nosuch does not exist: name the folder of a trained"),
+        (["calibrate", "others", "--remove"], "--remove forgets the calibration"),
+        (["calibrate", "points.npz"], "holds embeddings of 3 dimensions, and people.db of 32"),
+    ],
+)
+def test_wrong_use_is_one_line_exit_2_and_changes_nothing(gallery, tmp_path, words, message):
+    write_embeddings(tmp_path / "points.npz", EmbeddingSet.of(np.eye(3), ["a", "b", "c"]))
+    before, files = names(tmp_path), sorted(tmp_path.iterdir())
+    done = gallery(*words)
+    assert done.code == 2
+    assert message in done.err
+    assert done.err.count("\n") == 1
+    assert names(tmp_path) == before
+    assert sorted(tmp_path.iterdir()) == files
+
+
+@pytest.mark.parametrize("verb", ["list", "info", "remove x", "rename x y", "merge x y"])
+def test_no_gallery_is_made_by_looking(arcset_command, tmp_path, verb):
+    first, *rest = verb.split()
+    done = arcset_command("gallery", first, "none.db", *rest)
+    assert done.code == 2
+    assert "there is no gallery none.db" in done.err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_failed_import_leaves_no_gallery(arcset_command, tmp_path):
+    (tmp_path / "cut.parquet").write_bytes(b"PAR1 and then nothing")
+    done = arcset_command("gallery", "import", "new.db", "cut.parquet")
+    assert done.code == 2
+    assert [path.name for path in tmp_path.iterdir()] == ["cut.parquet"]

@@ -1,0 +1,236 @@
+"""`arcset identify` from the outside."""
+
+import csv
+import io
+import json
+import os
+import pty
+import shutil
+import sys
+
+import pytest
+
+from arcset.data.embedding_files import EmbeddingSet, write_embeddings
+from arcset.recognition import Recognizer
+from arcset.recognition.gallery import Gallery
+from support.patterns import calibrated_run, pictures
+
+NAMES = [f"subject {number}" for number in range(6)]
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """A calibrated run, a gallery of six subjects, and probes: two of them, two strangers."""
+    folder = tmp_path_factory.mktemp("made")
+    run = calibrated_run(folder / "run")
+    with Gallery.open(folder / "people.db", Recognizer.load(run, device="cpu")) as gallery:
+        for name in NAMES:
+            gallery.enroll(name, pictures(folder / "photos", [name], 2))
+    pictures(folder / "probes", [*NAMES[:2], "stranger", "stranger too"], 1, first=10)
+    shutil.rmtree(folder / "calibrating")
+    return folder
+
+
+@pytest.fixture
+def identify(arcset_command, tmp_path, made):
+    shutil.copytree(made, tmp_path, dirs_exist_ok=True)
+
+    def run(*words, model="run"):
+        named = ["--model", model] if model else []
+        return arcset_command("identify", "people.db", *words, *named, "--device", "cpu")
+
+    return run
+
+
+KNOWN = "probes/subject 0/10.png"
+UNKNOWN = "probes/stranger/10.png"
+
+
+def test_one_image_of_somebody_known(identify):
+    done = identify(KNOWN)
+    assert done.code == 0, done.err
+    lines = done.out.splitlines()
+    assert lines[0] == f"{KNOWN}: subject 0"
+    assert lines[2].split() == ["nearest", "cosine", "probability"]
+    assert lines[3].startswith("subject 0 ")
+    assert len(lines) == 10  # five candidates
+    assert lines[-1].startswith("threshold 0.")
+    assert lines[-1].endswith("for FPIR 0.01 in a gallery of 12")  # six of two samples each
+    assert done.err == ""
+
+
+def test_one_image_of_nobody_known_exits_with_1(identify):
+    done = identify(UNKNOWN, "--candidates", "1")
+    assert done.code == 1
+    assert done.out.splitlines()[0] == f"{UNKNOWN}: unknown"
+
+
+def test_of_several_images_one_known_is_enough_for_0(identify):
+    assert identify(UNKNOWN, "probes/stranger too/10.png").code == 1
+    done = identify("probes")
+    assert done.code == 0
+    lines = done.out.splitlines()
+    assert lines[0].split() == ["image", "subject", "cosine", "probability"]
+    assert lines[1].startswith(f"{UNKNOWN}  ")
+    assert "  unknown; nearest subject " in lines[1]
+    assert "  subject 0  " in lines[3]
+    assert "2 known, 2 unknown" in done.out
+
+
+def test_as_json_lines(identify):
+    done = identify("probes", "--format", "jsonl", "--candidates", "2")
+    rows = [json.loads(line) for line in done.out.splitlines()]
+    assert [row["path"] for row in rows] == [
+        UNKNOWN,
+        "probes/stranger too/10.png",
+        KNOWN,
+        "probes/subject 1/10.png",
+    ]
+    assert [row["subject"] for row in rows] == [None, None, "subject 0", "subject 1"]
+    assert {len(row["candidates"]) for row in rows} == {2}
+    assert {row["fpir"] for row in rows} == {0.01}
+
+
+def test_as_one_json_object(identify):
+    content = json.loads(identify("probes", "--json").out)
+    assert [row["subject"] for row in content["probes"]][2:] == ["subject 0", "subject 1"]
+    assert content["point"]["gallery"] == 12
+    assert content["skipped"] == {}
+
+
+def test_as_csv(identify):
+    done = identify("probes", "--format", "csv")
+    rows = list(csv.DictReader(io.StringIO(done.out)))
+    assert [row["subject"] for row in rows] == ["", "", "subject 0", "subject 1"]
+    assert rows[0]["nearest"].startswith("subject ")
+    assert 0.9 < float(rows[2]["cosine"]) <= 1
+    assert "box" not in rows[0]
+
+
+def test_a_stricter_rate_is_another_threshold(identify):
+    usual = json.loads(identify("probes", "--json").out)["point"]["threshold"]
+    loose = json.loads(identify("probes", "--fpir", "0.2", "--json").out)["point"]["threshold"]
+    assert usual > loose
+    by_hand = json.loads(identify("probes", "--threshold", "0.5", "--json").out)["point"]
+    assert by_hand["threshold"] == 0.5
+    assert by_hand["fpir"] is None
+
+
+def test_the_threshold_goes_with_the_gallery(identify, arcset_command, tmp_path):
+    before = json.loads(identify("probes", "--json").out)["point"]
+    for name in NAMES[2:]:
+        assert arcset_command("gallery", "remove", "people.db", name).code == 0
+    after = json.loads(identify("probes", "--json").out)["point"]
+    assert after["gallery"] == 4
+    assert after["threshold"] < before["threshold"]
+    pictures(tmp_path / "more", [f"more {number}" for number in range(20)], 1)
+    done = arcset_command("enroll", "people.db", "more", "--model", "run", "--device", "cpu")
+    assert done.code == 0
+    assert json.loads(identify("probes", "--json").out)["point"]["threshold"] > before["threshold"]
+
+
+def test_a_rate_out_of_reach_says_what_it_takes(identify):
+    done = identify("probes", "--fpir", "0.0001")
+    assert done.code == 2
+    assert done.err.startswith("arcset: FPIR 0.0001 with a gallery of 12 takes a calibration on ")
+    assert done.out == ""
+
+
+def test_without_a_calibration_it_says_how_to_get_one(identify, tmp_path):
+    (tmp_path / "run" / "threshold.json").unlink()
+    done = identify("probes")
+    assert done.code == 2
+    assert "the model 'run' has no calibration" in done.err
+    assert "`arcset gallery calibrate people.db FOLDER`" in done.err
+    assert "`arcset evaluate`" in done.err
+    assert identify("probes", "--threshold", "0.9").code == 0
+
+
+def test_the_model_is_remembered_or_asked_for(identify, arcset_command):
+    done = identify("probes", model=None)
+    assert done.code == 2
+    assert "people.db does not remember its model: name it with --model" in done.err
+    words = ["enroll", "people.db", "photos", "--model", "run", "--device", "cpu"]
+    assert arcset_command(*words).code == 0
+    assert identify("probes", model=None).code == 0
+
+
+def test_unreadable_images_are_named(identify, tmp_path):
+    (tmp_path / "probes" / "broken.png").write_text("no image")
+    done = identify("probes")
+    assert done.code == 0
+    assert "skipped 1 file that cannot be read:\n  probes/broken.png: " in done.err
+    done = identify("probes/broken.png")
+    assert done.code == 2
+    assert "there is nobody to look for" in done.err
+
+
+def test_embeddings_instead_of_images(identify, tmp_path):
+    recognizer = Recognizer.load(tmp_path / "run", device="cpu")
+    paths = sorted((tmp_path / "probes").rglob("*.png"))
+    rows = recognizer.embed(paths)
+    write_embeddings(tmp_path / "probes.npz", EmbeddingSet.of(rows, ["?"] * len(rows)))
+    done = identify("probes.npz", "--format", "jsonl")
+    assert done.code == 0, done.err
+    found = [json.loads(line) for line in done.out.splitlines()]
+    assert [row["subject"] for row in found] == [None, None, "subject 0", "subject 1"]
+    assert found[0]["path"] == "probes.npz:0"
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["nosuch.png"], "nosuch.png does not exist; name images, or a folder of them"),
+        (["probes", "--fpir", "2"], "fpir=2.0, expected a rate between 0 and 1"),
+        (["probes", "--threshold", "7"], "expected a cosine between -1 and 1"),
+        (["probes", "--threshold", "0.5", "--fpir", "0.1"], "leave one out"),
+        (["probes", "--candidates", "0"], "--candidates 0: at least the nearest"),
+        (["probes", "--format", "xml"], "--format 'xml' is unknown, expected table, jsonl, csv"),
+        (["probes", "x.npz"], "x.npz holds embeddings: name these alone, or images alone"),
+    ],
+)
+def test_wrong_use_is_one_line_and_exit_2(identify, tmp_path, words, message):
+    (tmp_path / "x.npz").write_bytes(b"")
+    done = identify(*words)
+    assert done.code == 2
+    assert message in done.err
+    assert done.err.count("\n") == 1
+    assert done.out == ""
+
+
+def test_no_gallery(arcset_command, tmp_path):
+    done = arcset_command("identify", "none.db", tmp_path)
+    assert done.code == 2
+    assert "there is no gallery none.db; `arcset enroll none.db FOLDER --model RUN`" in done.err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_empty_gallery_knows_nobody(identify, arcset_command):
+    for name in NAMES:
+        arcset_command("gallery", "remove", "people.db", name)
+    done = identify("probes")
+    assert done.code == 1
+    assert "0 known, 4 unknown" in done.out
+
+
+def test_a_terminal_of_80_columns(identify, tmp_path, monkeypatch):
+    """A real one: no line is wider, whatever paths and names are."""
+    wide = tmp_path / "a folder of a rather long name" / "and another one within it"
+    shutil.copytree(tmp_path / "probes", wide)
+    with Gallery.open(tmp_path / "people.db") as gallery:
+        gallery.rename(
+            "subject 0", "a subject with a name that goes on and on, 日本語テスト, and on"
+        )
+    reading, writing = pty.openpty()
+    monkeypatch.setenv("COLUMNS", "80")
+    with os.fdopen(writing, "w", encoding="utf-8") as terminal:
+        monkeypatch.setattr(sys, "stdout", terminal)
+        assert identify(wide.parent.name).code == 0
+    lines = os.read(reading, 1 << 16).decode().replace("\r", "").splitlines()
+    os.close(reading)
+    assert len(lines) == 8
+    assert lines[0].split() == ["image", "subject", "cosine", "probability"]
+    widths = [sum(1 + (ord(letter) > 0x2E80) for letter in line) for line in lines]
+    assert max(widths) <= 80
+    assert widths[1] == 80  # all of the room is used
+    assert all(line.startswith("…") for line in lines[1:5])
