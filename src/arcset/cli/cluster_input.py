@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from arcset.data import Reading
 from arcset.data.embedding_files import SUFFIXES, read_embeddings
+from arcset.data.own.trees import shown
 from arcset.errors import DataError, InputError
 from arcset.recognition.embedder import Embedder, Progress
 
@@ -104,4 +105,4 @@ def _labels(names: tuple[str, ...]) -> tuple[str | None, ...]:
 
 
 def _below(path: Path, folder: Path) -> str:
-    return path.relative_to(folder).as_posix()
+    return shown(path.relative_to(folder).as_posix())

@@ -3,7 +3,7 @@
 import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -11,6 +11,9 @@ from arcset.errors import DataError, OptionError
 from arcset.recognition import Recognizer
 from arcset.recognition.embedder import Embedder
 from arcset.recognition.gallery import Gallery
+
+if TYPE_CHECKING:
+    from arcset.recognition.faces import FaceRecognizer
 
 __all__ = [
     "Chosen",
@@ -22,6 +25,7 @@ __all__ = [
     "open_gallery",
     "remember",
     "remembered",
+    "with_faces",
 ]
 
 ModelOption = Annotated[
@@ -69,7 +73,11 @@ class Chosen:
 
 def load_model(model: Path, faces: str | None = None, *, device: str = "auto") -> Embedder:
     """A recognizer; of the faces in photos, where `faces` says so."""
-    recognizer = Recognizer.load(model, device=device)
+    return with_faces(Recognizer.load(model, device=device), faces)
+
+
+def with_faces(recognizer: Recognizer, faces: str | None) -> "Recognizer | FaceRecognizer":
+    """The recognizer, applied to the faces in photos where `faces` is "auto" or a detector."""
     if faces is None:
         return recognizer
     # OpenCV is an extra, and slow to import.

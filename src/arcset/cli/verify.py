@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from arcset.cli import options as o
+from arcset.cli.model_option import with_faces
 from arcset.cli.show import print_json, print_text
 from arcset.recognition import Recognizer, preset_names
 
@@ -32,6 +33,13 @@ def verify(
             f"{', '.join(preset_names())}."
         ),
     ] = None,
+    faces: Annotated[
+        str | None,
+        typer.Option(
+            metavar="auto|FILE",
+            help="Compare the largest faces in two photos: auto, or YuNet's file.",
+        ),
+    ] = None,
     device: o.Device = "auto",
     json: o.Json = False,
 ) -> None:
@@ -43,7 +51,7 @@ def verify(
         recognizer = Recognizer.load(model, device=device)
     else:
         recognizer = Recognizer.from_onnx(model, preset=preset, device=device)
-    found = recognizer.verify(first, second, far=far, threshold=threshold)
+    found = with_faces(recognizer, faces).verify(first, second, far=far, threshold=threshold)
     if json:
         print_json({"first": str(first), "second": str(second), **found.json()})
     else:

@@ -1,0 +1,97 @@
+"""Photos of people, from a network that others have published to a gallery that knows them."""
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from arcset.data.embedding_files import read_embeddings
+from arcset.data.places import data_folders
+from arcset.recognition.onnx_adopt import adopt
+from support.face_models import NotToBeHadError, face_models
+
+KNOWN = ("Adel_Al-Jubeir", "Barbra_Streisand", "George_Clooney", "Juanes")
+STRANGERS = ("Amanda_Plumer", "Ben_Cohen", "Adrianna_Zuzic")
+
+
+@pytest.fixture(scope="module")
+def photos(tmp_path_factory):
+    """Photos of seven people, and the two networks as `net.onnx` and `yunet.onnx`."""
+    pytest.importorskip("cv2", reason="OpenCV is not installed: pip install 'arcset[faces]'")
+    try:
+        models = face_models()
+    except NotToBeHadError as error:
+        pytest.skip(str(error))
+    lfw = next((folder for folder in data_folders("lfw-sample") if folder.is_dir()), None)
+    if lfw is None:
+        pytest.skip("lfw-sample is not here: set ARCSET_DATA to a folder that holds lfw-sample/")
+    folder = tmp_path_factory.mktemp("photos")
+    for name in (*KNOWN, *STRANGERS):
+        first, *others = sorted((lfw / name).iterdir())[:3]
+        place = "first" if name in KNOWN else "strangers"
+        (folder / place / name).mkdir(parents=True)
+        shutil.copy(first, folder / place / name)
+        for other in others:
+            (folder / "others" / name).mkdir(parents=True, exist_ok=True)
+            shutil.copy(other, folder / "others" / name)
+    adopt(models.recognizer, folder / "net.onnx", preset="sface")
+    shutil.copy(models.detector, folder / "yunet.onnx")
+    return folder
+
+
+@pytest.fixture
+def run(arcset_command, photos, tmp_path):
+    """Runs a verb on the photos, which lie in the folder where it runs."""
+    shutil.copytree(photos, tmp_path, dirs_exist_ok=True)
+
+    def called(*words, code=0):
+        done = arcset_command(*words)
+        assert done.code == code, done.err
+        return done
+
+    return called
+
+
+def test_enrolled_identified_and_unknown(run):
+    run("enroll", "people.db", "first", "--model", "net.onnx", "--faces", "yunet.onnx")
+    found = json.loads(run("identify", "people.db", "others", "--threshold", "0.4", "--json").out)
+    largest = {probe["path"]: probe["subject"] for probe in reversed(found["probes"])}
+    assert len(largest) == 8
+    for path, subject in largest.items():
+        assert subject == Path(path).parent.name
+    run("identify", "people.db", "strangers", "--threshold", "0.4", code=1)
+
+
+def test_verify_embed_and_cluster(run, tmp_path):
+    faces = ("--faces", "yunet.onnx")
+    one, two = sorted(Path("others/George_Clooney").iterdir())
+    stranger = next(Path("strangers/Ben_Cohen").iterdir())
+    run("verify", "net.onnx", one, two, "--threshold", "0.4", *faces)
+    run("verify", "net.onnx", one, stranger, "--threshold", "0.4", *faces, code=1)
+
+    (tmp_path / "others/notes.png").write_bytes(b"no image")
+    done = run("embed", "net.onnx", "others", "--out", "others.parquet", *faces)
+    assert "notes.png" in done.err
+    embedded = read_embeddings(tmp_path / "others.parquet")
+    assert embedded.class_names == KNOWN
+    assert embedded.embeddings.shape == (8, 128)
+
+    done = run("cluster", "others", "--model", "net.onnx", "--threshold", "0.4", *faces)
+    assert "pairs F 1.000" in done.out
+    assert "faces: 8 in 4 groups, " in done.out
+    header = (tmp_path / "others-groups/groups.csv").read_text().partition("\n")[0]
+    assert header == "path,group,left,top,width,height"
+
+
+def test_no_face_is_one_line(run, tmp_path):
+    from PIL import Image
+
+    Image.new("RGB", (200, 200), "teal").save(tmp_path / "wall.png")
+    faces = ("--faces", "yunet.onnx")
+    done = run("verify", "net.onnx", "wall.png", "wall.png", "--threshold", "0", *faces, code=2)
+    assert done.err == "arcset: wall.png shows no face\n"
+    done = run("embed", "net.onnx", "wall.png", *faces, code=2)
+    assert "name a folder" in done.err
+    done = run("verify", "net.onnx", "wall.png", "wall.png", "--faces", "net.onnx", code=2)
+    assert "net.onnx is no face detector" in done.err
