@@ -48,7 +48,7 @@ def test_a_network_from_elsewhere(arcset_command, tmp_path):
         (["export", "runs/mine", "--out", "x.pt"], "x.pt is no name for an ONNX file"),
         (["export", "runs/mine", "--out", "x.onnx", "--preset", "unit"], "--preset is for"),
         (["export", "runs/mine", "--out", "x.onnx", "--images", "none"], "'none'"),
-        (["export", "net.onnx", "--out", "x.onnx"], "give mean and std, or a preset"),
+        (["export", "net.onnx", "--out", "x.onnx"], "`arcset export net.onnx --preset NAME"),
         (["export", "net.onnx", "--out", "x.onnx", "--mean", "a"], "--mean 'a': write"),
         (["export", "net.onnx", "--out", "x.onnx", "--size", "1,2,3"], "--size '1,2,3': write"),
         (["export", "net.onnx", "--out", "x.onnx", "--images", "runs"], "--images is for runs"),

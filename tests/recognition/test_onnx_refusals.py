@@ -162,6 +162,25 @@ def test_outputs_that_are_no_embeddings(tmp_path):
         refused(tmp_path / "net.onnx", message, preset="unit", output="z")
 
 
+@pytest.mark.parametrize("sides", [[10**7, 10**7], [2**62, 16], [-5, 1]])
+def test_more_memory_than_there_is(tmp_path, sides):
+    nodes = (
+        helper.make_node("ConstantOfShape", ["sides"], ["large"]),
+        helper.make_node("ReduceSum", ["large"], ["sum"], keepdims=0),
+        helper.make_node("Add", ["y", "sum"], ["z"]),
+    )
+    outputs = (helper.make_tensor_value_info("z", FLOAT, None),)
+    linear(tmp_path / "net.onnx", nodes=nodes, outputs=outputs)
+    value = helper.make_tensor("sides", TensorProto.INT64, [2], sides)
+    changed(tmp_path / "net.onnx", lambda model: model.graph.initializer.append(value))
+    refused(
+        tmp_path / "net.onnx",
+        "cannot be computed: its operator ConstantOfShape fails|cannot be loaded",
+        preset="unit",
+        output="z",
+    )
+
+
 def external(path, location):
     """Keep the matrix of a model in another file, beside it, and call that file so."""
     model = onnx.load(path)

@@ -3,6 +3,7 @@
 import hashlib
 import json
 import math
+import re
 from dataclasses import asdict, replace
 from typing import Any
 
@@ -111,7 +112,8 @@ class OnnxModel:
         if self.input.dtype != np.uint8 and pixels.mean is None:
             raise OptionError(
                 f"{self._path} takes floats and does not say how pixels become floats: give mean "
-                f"and std, or a preset, one of: {', '.join(preset_names())}"
+                f"and std, or a preset, one of: {', '.join(preset_names())}; or write them into "
+                f"the file for good, with `arcset export {self._path} --preset NAME --out NEW.onnx`"
             )
         values = {len(each) for each in (pixels.mean, pixels.std) if each is not None}
         if self.input.shape[0] == 1 and 3 in values:
@@ -199,6 +201,8 @@ def _providers(device: str) -> list[str]:
 
 def _words(error: Exception) -> str:
     """The first line of what ONNX Runtime says, without its codes, and not all of a long one."""
+    if (failed := re.search(r"while running (\w+) node", str(error))) is not None:
+        return f"its operator {failed[1]} fails"
     first = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
     said = first.rsplit(" : ", 1)[-1].strip() or first
     return said if len(said) <= 200 else said[:197] + "…"
