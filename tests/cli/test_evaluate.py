@@ -9,6 +9,7 @@ from arcset.data.embedding_files import read_embeddings
 from arcset.evaluation import Thresholds
 
 TRAIN = ["train", "mnist-sample", "--dim", "4", "--epochs", "1", "--device", "cpu", "--no-report"]
+TRAIN += ["--network", "mlp", "--set", "snapshot=10"]
 
 
 def some_file(path, noise, identities=25, first=0):

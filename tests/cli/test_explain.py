@@ -39,7 +39,7 @@ CLASSIFIERS = [name for name in RUNS if name != "triplet"]
 def runs(tmp_path_factory):
     folder = tmp_path_factory.mktemp("runs")
     common = {"data": "mnist-sample", "classes": "0-2", "dim": 2, "epochs": 1, "batch": 64}
-    common |= {"optimizer": "adamw", "learning_rate": 0.002, "snapshot": 0}
+    common |= {"optimizer": "adamw", "learning_rate": 0.002, "snapshot": 0, "network": "mlp"}
     for name, settings in RUNS.items():
         training.train(RunConfig(**{**common, **settings}), folder / name, device="cpu")
     return {name: folder / name for name in RUNS}

@@ -9,7 +9,9 @@ from arcset.training import train
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory):
-    config = RunConfig(data="mnist-sample", classes="0-1", dim=2, epochs=1, batch=100, snapshot=40)
+    config = RunConfig(
+        data="mnist-sample", network="mlp", classes="0-1", dim=2, epochs=1, batch=100, snapshot=40
+    )
     return train(config, tmp_path_factory.mktemp("runs") / "arcface").path
 
 

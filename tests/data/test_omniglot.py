@@ -6,11 +6,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from arcset.data import load_dataset, locate, make_split, select
+from arcset.data import locate, make_split, select
 from arcset.data.omniglot import OMNIGLOT, Omniglot
 from arcset.data.omniglot_archive import Archive
 from arcset.errors import DataError
 from data.test_omniglot_archive import FILES, write
+from support.datasets import loaded
 
 
 def small(mirror: Any) -> Omniglot:
@@ -106,7 +107,7 @@ def test_where_it_would_come_from() -> None:
 def test_the_real_set(at_hand: Callable[[str], Path]) -> None:
     folder = at_hand("omniglot")
     assert locate("omniglot").startswith(str(folder))
-    dataset = load_dataset("omniglot")  # its checksum is verified
+    dataset = loaded("omniglot")  # its checksum is verified
     assert len(dataset.class_names) in (964, 1623)
     assert np.bincount(dataset.train.labels).tolist() == [16] * len(dataset.class_names)
     assert np.bincount(dataset.test.labels).tolist() == [4] * len(dataset.class_names)

@@ -12,10 +12,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image, ImageCms
 
-from arcset.data import Dataset, Reading, load_dataset
+from arcset.data import Reading
 from arcset.data.reading import FITS
 from arcset.data.resizing import resized
 from arcset.errors import DataError
+from support.datasets import loaded
 from support.image_files import COLOURS, GREY, RGB, SHADES, luma, saved
 
 
@@ -305,19 +306,14 @@ def test_many_threads_read_alike() -> None:
         np.testing.assert_array_equal(found[number], pixels)
 
 
-@pytest.fixture(scope="module")
-def omniglot() -> Dataset:
-    return load_dataset("omniglot")
-
-
 @pytest.mark.parametrize("step", [40, pytest.param(1, marks=pytest.mark.long)])
 def test_omniglot_is_read_from_its_drawings_exactly(
-    step: int, at_hand: Callable[[str], Path], tmp_path: Path, request: pytest.FixtureRequest
+    step: int, at_hand: Callable[[str], Path], tmp_path: Path
 ) -> None:
     archive = at_hand("omniglot") / "images_background.zip"
     if not archive.is_file():
         pytest.skip(f"{archive} is not there")
-    dataset = request.getfixturevalue("omniglot")
+    dataset = loaded("omniglot")
     assert dataset.test is not None
     drawers = {name: iter(range(1, 21)) for name in dataset.class_names}
     expected = {}  # by character and drawer: training images are the first sixteen, in order

@@ -71,6 +71,7 @@ def views(tmp_path_factory: pytest.TempPathFactory) -> list[RunView]:
             data="mnist-sample",
             classes="0-2",
             loss=loss,
+            network="mlp",
             dim=dim,
             epochs=2,
             batch=128,

@@ -7,7 +7,14 @@ from arcset.runs import RunConfig
 from arcset.training import train
 
 CONFIG = RunConfig(
-    data="mnist-sample", classes="0-2", dim=2, epochs=1, batch=64, snapshot=40, scale=8.0
+    data="mnist-sample",
+    classes="0-2",
+    dim=2,
+    epochs=1,
+    batch=64,
+    snapshot=40,
+    scale=8.0,
+    network="mlp",
 )
 
 

@@ -15,6 +15,7 @@ from support.small_data import images
 CONFIG = RunConfig(
     data="mnist-sample",
     classes="0-2",
+    network="mlp",
     dim=2,
     epochs=1,
     batch=128,

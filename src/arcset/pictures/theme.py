@@ -15,6 +15,8 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.markers import MarkerStyle
 from matplotlib.path import Path as Outline
+from PIL import Image
+from PIL.PngImagePlugin import PngInfo
 
 from arcset.files import write_bytes
 
@@ -103,18 +105,25 @@ def new_figure(width: float, height: float, dpi: float = DPI) -> Figure:
 
 @styled
 def pixels(figure: Figure) -> npt.NDArray[np.uint8]:
-    """The figure as it is seen (H, W, 4): red, green, blue and how opaque."""
-    canvas: Any = FigureCanvasAgg(figure)
-    canvas.draw()
+    """The figure as it is seen (H, W, 4): red, green, blue and how opaque.
+
+    One that has not changed since is not drawn again.
+    """
+    canvas: Any = figure.canvas
+    if not isinstance(canvas, FigureCanvasAgg):
+        canvas = FigureCanvasAgg(figure)
+    if figure.stale or not hasattr(canvas, "renderer"):
+        canvas.draw()
     return np.asarray(canvas.buffer_rgba())
 
 
-@styled
 def png(figure: Figure) -> bytes:
     """The figure as PNG; equal figures give equal bytes."""
     buffer = io.BytesIO()
-    canvas: Any = FigureCanvasAgg(figure)
-    canvas.print_png(buffer, metadata={"Software": "arcset"})
+    told = PngInfo()
+    told.add_text("Software", "arcset")
+    picture = Image.fromarray(pixels(figure))
+    picture.save(buffer, format="PNG", pnginfo=told, dpi=(figure.dpi, figure.dpi))
     return buffer.getvalue()
 
 
