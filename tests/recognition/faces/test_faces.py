@@ -1,4 +1,5 @@
 import io
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -157,3 +158,9 @@ def test_nothing_found_is_plain_values() -> None:
         "least": 24,
         "why": "shows no face",
     }
+
+
+def test_without_opencv_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "cv2", None)
+    with pytest.raises(OptionError, match=r"pip install 'arcset\[faces\]'"):
+        Faces.load("yunet.onnx")

@@ -23,6 +23,7 @@ LEAST = 24.0  # pixels, the shorter side of the smallest face that is used
 
 _OVERLAP = 0.3  # intersection over union from which on two boxes are of one face
 _MOST = 5000  # boxes that the detector looks through
+_ERRORS = 2  # OpenCV's number for logging nothing but errors
 #: The longest sides at which a photo is looked through. The detector knows faces of some 10 to 300
 #: pixels: a larger photo is looked through a second time, coarsely, for faces that fill it.
 _SIDES = (1280, 320)
@@ -114,10 +115,10 @@ def _detector(path: Path, score: float) -> Any:
 
 @contextmanager
 def _quiet(cv2: Any) -> Iterator[None]:
-    """Without OpenCV's remarks about its own engines."""
-    logging = cv2.utils.logging
+    """Without OpenCV's remarks about its own engines; older ones set the level elsewhere."""
+    logging = getattr(cv2.utils, "logging", cv2)
     before = logging.getLogLevel()
-    logging.setLogLevel(logging.LOG_LEVEL_ERROR)
+    logging.setLogLevel(_ERRORS)
     try:
         yield
     finally:
