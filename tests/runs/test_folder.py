@@ -52,6 +52,17 @@ def test_tensors_round_trip(tmp_path):
     assert torch.equal(run.embeddings(12)["test"], torch.ones(2, 2))
 
 
+def test_thresholds_go_with_the_weights_they_were_made_for(tmp_path):
+    run = Run.create(tmp_path / "a", CONFIG)
+    thresholds = run.path / "threshold.json"
+    thresholds.write_text("{}")
+    run.save_model({"w": torch.ones(1)}, {})
+    assert not thresholds.exists()
+    thresholds.write_text("{}")
+    Run.create(run.path, CONFIG, force=True)
+    assert not thresholds.exists()
+
+
 def test_damaged_files_are_named(tmp_path):
     run = Run.create(tmp_path / "a", CONFIG)
     run.save_model({"w": torch.ones(2)}, {})

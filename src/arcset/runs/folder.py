@@ -96,7 +96,8 @@ class Run:
         write_text(self.path / "metrics.jsonl", text)
 
     def save_model(self, network: Mapping[str, Tensor], loss: Mapping[str, Tensor]) -> None:
-        """Write the weights of the network and of the loss."""
+        """Write the weights of the network and of the loss; thresholds of earlier ones go."""
+        (self.path / "threshold.json").unlink(missing_ok=True)
         save_tensors(self.path / "model.safetensors", network)
         save_tensors(self.path / "loss.safetensors", loss)
 
@@ -137,6 +138,7 @@ class Run:
             "split.json",
             "mapping.json",
             "forgetting.json",
+            "threshold.json",
             "README.md",
             "config.toml",
         ):
