@@ -21,6 +21,7 @@ VERBS = [
     "verify",
     "enroll",
     "identify",
+    "cluster",
     "export",
     "gallery list",
     "gallery remove",
