@@ -56,7 +56,7 @@ class Table(RuleBasedStateMachine):
         for owner in set(owners):
             assert index.counts[owner] == owners.count(owner) == len(index.rows_of(owner))
         if len(index):  # FAISS sees the same rows
-            cosines, rows = index.flat.search(np.eye(DIM, dtype=np.float32)[:1], 1)
+            cosines, rows = index.search(np.eye(DIM, dtype=np.float32)[:1], 1)
             assert cosines[0, 0] == index.matrix[rows[0, 0], 0] == index.matrix[:, 0].max()
 
 

@@ -2,6 +2,8 @@
 
 import json
 import random
+import threading
+import time
 
 import numpy as np
 import pytest
@@ -12,7 +14,7 @@ from support.gallery_watching import Server, as_sets, held
 from support.gallery_writer import DIM, applied, vector
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def server():
     found = Server()
     yield found
@@ -73,3 +75,39 @@ def test_settings_that_make_it_so(tmp_path):
         }
         found = {name: ask(f"PRAGMA {name}").fetchone()[0] for name in wanted}
     assert found == wanted
+
+
+def test_a_reader_sees_whole_changes_only(tmp_path, server):
+    path = tmp_path / "people.db"
+    Gallery.open(path, dim=DIM).close()
+    lines, seen, states = [], [], [{}]
+    with Gallery.open(path, read_only=True) as reader:
+        task = {"path": str(path), "seed": 5, "first": 1, "state": {}}
+        watcher = threading.Thread(
+            target=lambda: lines.extend(server.killed(task, changes=25, pause=0.01))
+        )
+        watcher.start()
+        while watcher.is_alive():
+            seen.append(reader.labelled())
+            time.sleep(0.001)
+        watcher.join()
+        seen.append(reader.labelled())
+        reader._store.check_equal()
+    keys = {}
+    for line in lines:
+        if line.startswith("{"):
+            change = json.loads(line)
+            states.append(applied(states[-1], change))
+            keys |= {vector(number).tobytes(): number for number in change.get("keys", ())}
+    known = [as_sets(state) for state in states]
+    places = []
+    for embeddings, names in seen:
+        found = {}
+        for row, name in zip(embeddings, names, strict=True):
+            found.setdefault(name, []).append(keys[row.tobytes()])
+        places.append(known.index(as_sets(found)))
+    assert places == sorted(places)  # never back
+    assert len(set(places)) > 3
+    assert places[-1] >= lines.count("done")
+    with Gallery.open(path) as gallery:
+        assert as_sets(held(gallery, keys)) == known[places[-1]]

@@ -1,6 +1,5 @@
 """One gallery, several processes, connections and threads."""
 
-import json
 import os
 import threading
 import time
@@ -11,8 +10,6 @@ import pytest
 from arcset.errors import DataError
 from arcset.recognition.gallery import Gallery, database
 from support.galleries import Projection, unit
-from support.gallery_watching import Server, as_sets, held
-from support.gallery_writer import DIM, applied, vector
 
 
 @pytest.fixture
@@ -69,45 +66,6 @@ def test_more_changes_than_the_journal_keeps(both, monkeypatch):
         one.remove(f"{number}")
     assert names_of(other) == names_of(one) == sorted(f"{number}" for number in range(12, 20))
     other._store.check_equal()
-
-
-def test_a_reader_sees_whole_changes_only(tmp_path):
-    path = tmp_path / "people.db"
-    Gallery.open(path, dim=DIM).close()
-    server = Server()
-    lines, seen, states = [], [], [{}]
-    with Gallery.open(path, read_only=True) as reader:
-        task = {"path": str(path), "seed": 5, "first": 1, "state": {}}
-        watcher = threading.Thread(
-            target=lambda: lines.extend(server.killed(task, changes=25, pause=0.01))
-        )
-        watcher.start()
-        while watcher.is_alive():
-            seen.append(reader.labelled())
-            time.sleep(0.001)
-        watcher.join()
-        seen.append(reader.labelled())
-        reader._store.check_equal()
-    server.process.kill()
-    server.process.wait()
-    keys = {}
-    for line in lines:
-        if line.startswith("{"):
-            change = json.loads(line)
-            states.append(applied(states[-1], change))
-            keys |= {vector(number).tobytes(): number for number in change.get("keys", ())}
-    known = [as_sets(state) for state in states]
-    places = []
-    for embeddings, names in seen:
-        found = {}
-        for row, name in zip(embeddings, names, strict=True):
-            found.setdefault(name, []).append(keys[row.tobytes()])
-        places.append(known.index(as_sets(found)))
-    assert places == sorted(places)  # never back
-    assert len(set(places)) > 3
-    assert places[-1] >= lines.count("done")
-    with Gallery.open(path) as gallery:
-        assert as_sets(held(gallery, keys)) == known[places[-1]]
 
 
 def test_a_second_writer_waits(both):

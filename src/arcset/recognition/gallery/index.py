@@ -1,7 +1,4 @@
-"""All embeddings of a gallery in memory: a flat index of FAISS, and whose they are."""
-
-from collections.abc import Iterator
-from typing import Any
+"""All embeddings of a gallery in memory, to be searched by FAISS, and whose they are."""
 
 import numpy as np
 import numpy.typing as npt
@@ -15,129 +12,134 @@ Vectors = npt.NDArray[np.float32]
 class Index:
     """Unit embeddings (N, D) in rows of no particular order.
 
+    `search` is FAISS's flat search by inner product, as its IndexFlatIP does, on memory that numpy
+    owns: so embeddings are held once, and rows can be overwritten.
+
     Attributes:
-        flat: faiss.IndexFlatIP, which owns the embeddings.
-        matrix: (N, D), the same memory as numpy sees it; until the next change only.
-        ids, subjects: (N,) of each row, the numbers of its sample and its subject.
+        dim: D.
         counts: (highest subject + 1,) how many samples each subject has.
         subject_count: how many subjects have any.
     """
 
     def __init__(self, dim: int) -> None:
-        import faiss  # heavy, and not needed where no gallery is opened
-
         self.dim = dim
-        self.flat: Any = faiss.IndexFlatIP(dim)
-        self._view = faiss.rev_swig_ptr
-        self._ids = np.empty(0, np.int64)
-        self._subjects = np.empty(0, np.int64)
         self.counts = np.zeros(0, np.int64)
         self.subject_count = 0
-        self._matrix: Vectors | None = None
+        self._count = 0
+        self._matrix = np.empty((0, dim), np.float32)  # with room for more rows, as those below
+        self._ids = np.empty(0, np.int64)
+        self._subjects = np.empty(0, np.int64)
 
     def __len__(self) -> int:
-        return int(self.flat.ntotal)
+        return self._count
+
+    @property
+    def matrix(self) -> Vectors:
+        """(N, D) the embeddings; to be asked for anew after a change."""
+        return self._matrix[: self._count]
 
     @property
     def ids(self) -> Numbers:
         """(N,) the number of each row's sample."""
-        return self._ids[: len(self)]
+        return self._ids[: self._count]
 
     @property
     def subjects(self) -> Numbers:
         """(N,) the number of each row's subject."""
-        return self._subjects[: len(self)]
+        return self._subjects[: self._count]
 
-    @property
-    def matrix(self) -> Vectors:
-        """(N, D), the memory of FAISS as numpy sees it; to be asked for anew after a change."""
-        if self._matrix is None:
-            size = len(self) * self.dim
-            memory = self._view(self.flat.get_xb(), size) if size else np.empty(0, np.float32)
-            self._matrix = memory.reshape(-1, self.dim)
-        return self._matrix
+    def search(self, probes: Vectors, count: int) -> tuple[Vectors, Numbers]:
+        """Cosines, falling, and rows of the `count` nearest samples of each probe: (n, count)."""
+        import faiss  # heavy, and not needed where one probe comes at a time
+
+        found: tuple[Vectors, Numbers] = faiss.knn(
+            probes, self.matrix, count, metric=faiss.METRIC_INNER_PRODUCT
+        )
+        return found
 
     def add(self, ids: Numbers, subjects: Numbers, vectors: Vectors) -> None:
         """Append rows, (n,), (n,) and (n, D)."""
-        start, stop = len(self), len(self) + len(ids)
-        if stop > len(self._ids):
-            room = max(stop, 2 * start)
-            self._ids = _longer(self._ids, room)
-            self._subjects = _longer(self._subjects, room)
-        self._ids[start:stop] = ids
-        self._subjects[start:stop] = subjects
-        self._matrix = None
-        self.flat.add(np.ascontiguousarray(vectors, np.float32))
-        self._count(subjects, 1)
+        self.reserve(self._count + len(ids), spare=2)
+        self.room()[: len(ids)] = vectors
+        self.take(ids, subjects)
 
-    def fill(self, parts: Iterator[tuple[Numbers, Numbers, Vectors]], count: int) -> None:
-        """Put `count` rows into an empty index, which come in parts, without copying them twice."""
-        self._ids = np.empty(count, np.int64)
-        self._subjects = np.empty(count, np.int64)
-        self._resize(count)
-        start = stop = 0
-        for ids, subjects, vectors in parts:
-            stop = start + len(ids)
-            if stop > count:
-                break
-            self._ids[start:stop] = ids
-            self._subjects[start:stop] = subjects
-            self.matrix[start:stop] = vectors
-            start = stop
-        if stop != count:
-            raise ValueError(f"there are not {count} samples, as it says")
-        self._count(self._subjects, 1)
+    def room(self) -> Vectors:
+        """Memory for the rows to come, (n, D): to be written, and then told about with `take`."""
+        return self._matrix[self._count :]
+
+    def take(self, ids: Numbers, subjects: Numbers, *, count: bool = True) -> None:
+        """Let the first rows of `room` be embeddings of these samples and subjects, (n,).
+
+        count: whether subjects are counted now; if not, `recount` is to be called in the end.
+        """
+        stop = self._count + len(ids)
+        self._ids[self._count : stop] = ids
+        self._subjects[self._count : stop] = subjects
+        self._count = stop
+        if count:
+            self._tally(subjects, 1)
+
+    def recount(self) -> None:
+        """Count all samples of all subjects."""
+        self.counts = np.bincount(self.subjects).astype(np.int64, copy=False)
+        self.subject_count = int(np.count_nonzero(self.counts))
 
     def remove(self, ids: Numbers) -> None:
         """Take out the rows of these samples, as far as they are here."""
         gone = np.flatnonzero(np.isin(self.ids, ids))
         if not len(gone):
             return
-        self._count(self.subjects[gone], -1)
-        keep = len(self) - len(gone)
+        self._tally(self.subjects[gone], -1)
+        keep = self._count - len(gone)
         holes = gone[gone < keep]
-        last = np.setdiff1d(np.arange(keep, len(self)), gone, assume_unique=True)
-        for rows in (self.matrix, self._ids, self._subjects):
+        last = np.setdiff1d(np.arange(keep, self._count), gone, assume_unique=True)
+        for rows in (self._matrix, self._ids, self._subjects):
             rows[holes] = rows[last]  # the last rows move up
-        self.matrix[keep:] = 0  # what was removed does not stay in memory either
-        self._resize(keep)
+        self._matrix[keep : self._count] = 0  # what was removed does not stay in memory either
+        self._count = keep
 
     def move(self, ids: Numbers, subjects: Numbers) -> None:
         """Give samples to other subjects."""
         order = np.argsort(ids)
         rows = np.flatnonzero(np.isin(self.ids, ids))
-        self._count(self.subjects[rows], -1)
+        self._tally(self.subjects[rows], -1)
         place = np.searchsorted(ids, self.ids[rows], sorter=order)
         self._subjects[rows] = subjects[order[place]]
-        self._count(self.subjects[rows], 1)
+        self._tally(self.subjects[rows], 1)
 
     def rows_of(self, subject: int) -> npt.NDArray[np.intp]:
         """Where a subject's samples are."""
         return np.flatnonzero(self.subjects == subject)
 
-    def _resize(self, rows: int) -> None:
-        self._matrix = None
-        self.flat.codes.resize(rows * self.dim * 4)
-        self.flat.ntotal = rows
+    def reserve(self, rows: int, spare: int = 1) -> None:
+        """Make room for so many rows; where there is too little, for `spare` times as many."""
+        if rows <= len(self._ids):
+            return
+        room = max(rows, spare * self._count)
+        matrix = np.empty((room, self.dim), np.float32)
+        matrix[: self._count] = self.matrix
+        self._matrix[:] = 0
+        self._matrix = matrix
+        self._ids, self._subjects = _longer(self._ids, room), _longer(self._subjects, room)
 
-    def _count(self, subjects: Numbers, sign: int) -> None:
+    def _tally(self, subjects: Numbers, sign: int) -> None:
         if not len(subjects):
             return
         highest = int(subjects[0] if len(subjects) == 1 else subjects.max())
         if highest >= len(self.counts):
-            longer = np.zeros(max(highest + 1, 2 * len(self.counts)), np.int64)
-            longer[: len(self.counts)] = self.counts
-            self.counts = longer
-        if len(subjects) == 1:  # nearly always, and quick
-            before = self.counts[highest]
-            self.counts[highest] = after = before + sign
-            self.subject_count += int(after > 0) - int(before > 0)
-        else:
-            np.add.at(self.counts, subjects, sign)
-            self.subject_count = int(np.count_nonzero(self.counts))
+            self.counts = _longer(self.counts, max(highest + 1, 2 * len(self.counts)))
+        if len(subjects) == 1:  # often, and quick
+            before = int(self.counts[highest])
+            self.counts[highest] = before + sign
+            self.subject_count += int(before + sign > 0) - int(before > 0)
+            return
+        which, times = np.unique(subjects, return_counts=True)
+        known = np.count_nonzero(self.counts[which])
+        self.counts[which] += sign * times
+        self.subject_count += int(np.count_nonzero(self.counts[which]) - known)
 
 
 def _longer(values: Numbers, room: int) -> Numbers:
-    longer = np.empty(room, np.int64)
+    longer = np.zeros(room, np.int64)
     longer[: len(values)] = values
     return longer

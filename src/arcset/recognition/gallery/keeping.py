@@ -3,6 +3,7 @@
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
+from datetime import datetime
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -280,7 +281,7 @@ class Keeping:
                 f"SELECT id - {NOBODY}, name, added FROM subjects ORDER BY id"
             )
             return tuple(
-                Subject(name, int(counts[number]), as_time(added))
+                Subject(name, int(counts[number]), self._moment(added))
                 for number, name, added in rows
                 if number < len(counts) and counts[number]
             )
@@ -299,7 +300,11 @@ class Keeping:
             ]
         return tuple(
             Sample(
-                number, source, None if digest is None else digest.hex(), as_time(added), bool(kept)
+                number,
+                source,
+                None if digest is None else digest.hex(),
+                self._moment(added),
+                bool(kept),
             )
             for number, source, digest, added, kept in found
         )
@@ -401,6 +406,12 @@ class Keeping:
                 compact(store)
             elif store.database.log_size():
                 store.database.checkpoint()
+
+    def _moment(self, added: Any) -> datetime:
+        try:
+            return as_time(added)
+        except (TypeError, ValueError, OverflowError, OSError):
+            raise DataError(f"{self.path} is damaged: {added!r} is no time") from None
 
     def _known(self, name: str) -> int:
         subject = self._store.number(name)

@@ -32,7 +32,7 @@ __all__ = [
 
 APPLICATION_ID = 0x41724753  # "ArGS"
 VERSION = 1
-PAGE_SIZE = 8192  # of pages of 4096 bytes, nearly half would lie idle with 512 numbers a row
+PAGE_SIZE = 16384  # holds seven rows of 512 numbers; of 4096 bytes, nearly half would lie idle
 
 #: The subject of removed samples. Those of others are higher, and below 2⁴⁷: SQLite writes all of
 #: them in six bytes, so that a row keeps its size when it is given to another subject.

@@ -88,7 +88,7 @@ def nearest_subjects(
     first = _first_guess(index, wanted)
     together = len(probes) >= _SINGLY and scoring.best is not None and first < len(index)
     if together:
-        cosines, rows = index.flat.search(probes, first)  # (n, first), falling
+        cosines, rows = index.search(probes, first)  # (n, first), falling
     for number, probe in enumerate(probes):
         found = None
         if together:
