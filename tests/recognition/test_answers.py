@@ -18,8 +18,8 @@ WORLD = {"decay": 3.0, "spread": 0.8}
 
 @pytest.fixture(scope="module")
 def thresholds():
-    points = draw_identities(np.random.default_rng(5), 200, 4, **WORLD)
-    return make_thresholds(points.reshape(800, -1), np.repeat(np.arange(200), 4))
+    points = draw_identities(np.random.default_rng(5), 150, 3, **WORLD)
+    return make_thresholds(points.reshape(450, -1), np.repeat(np.arange(150), 3))
 
 
 def ask(cosines, thresholds=None, subjects=None, **options):

@@ -4,7 +4,7 @@ from typing import Any
 
 from arcset.cli import options as o
 from arcset.cli.gallery_show import counted
-from arcset.cli.model_option import GalleryFile, existing, open_gallery, remembered
+from arcset.cli.model_option import Chosen, GalleryFile, existing, open_gallery, settings_of
 from arcset.cli.show import print_json, print_text
 from arcset.errors import ArcsetError
 
@@ -16,9 +16,8 @@ def info(file: GalleryFile, json: o.Json = False) -> None:
 
     Example: arcset gallery info people.db
     """
-    with existing(file, read_only=True) as opened:
-        own = opened.thresholds is not None
-        chosen = remembered(opened)
+    settings = settings_of(file)
+    chosen, own = Chosen.read(settings.model_path), bool(settings.calibrated)
     why = ""
     try:
         found = open_gallery(file, device="cpu", read_only=True)

@@ -8,12 +8,12 @@ import typer
 from arcset.cli import options as o
 from arcset.cli.gallery_show import counted, progress_bar
 from arcset.cli.model_option import (
+    Chosen,
     FacesOption,
     GalleryFile,
     existing,
     load_model,
     remember,
-    remembered,
 )
 from arcset.cli.show import print_json, print_text
 from arcset.data.embedding_files import read_embeddings
@@ -122,7 +122,7 @@ def migrate(
     Example: arcset gallery migrate people.db --model runs/better
     """
     with existing(file) as opened:
-        chosen = remembered(opened)
+        chosen = Chosen.read(opened.model_path)
         if faces is None and chosen is not None:
             faces = chosen.faces
         recognizer = load_model(model, faces, device=device)

@@ -16,7 +16,7 @@ from arcset.cli.model_option import (
     ModelOption,
     existing,
     open_gallery,
-    remembered,
+    settings_of,
 )
 from arcset.cli.show import print_json, print_text, say, tell_skipped
 from arcset.data.embedding_files import SUFFIXES, read_embeddings
@@ -114,10 +114,9 @@ def _opened(
     if files and len(files) < len(sources):
         raise OptionError(f"{files[0]} holds embeddings: name these alone, or images alone")
     if files and model is None:
-        gallery = existing(path, read_only=True)
-        if gallery.thresholds is not None or remembered(gallery) is None:
-            return gallery
-        gallery.close()
+        settings = settings_of(path)
+        if settings.calibrated or settings.model_path is None:
+            return existing(path, read_only=True)
     return open_gallery(path, model, faces, device=device, read_only=True)
 
 

@@ -11,6 +11,8 @@ from arcset.errors import DataError, OptionError
 from arcset.recognition import Recognizer
 from arcset.recognition.embedder import Embedder
 from arcset.recognition.gallery import Gallery
+from arcset.recognition.gallery.database import Database
+from arcset.recognition.gallery.settings import Settings
 
 if TYPE_CHECKING:
     from arcset.recognition.faces import FaceRecognizer
@@ -24,7 +26,7 @@ __all__ = [
     "load_model",
     "open_gallery",
     "remember",
-    "remembered",
+    "settings_of",
     "with_faces",
 ]
 
@@ -62,9 +64,11 @@ class Chosen:
         """What a gallery remembers; None for nothing, or what is none of it."""
         try:
             content = json.loads(text or "")
-            return cls(str(content["model"]), content["faces"])
+            model, faces = content["model"], content["faces"]
         except (ValueError, KeyError, TypeError):
             return None
+        fits = isinstance(model, str) and isinstance(faces, str | None)
+        return cls(model, faces) if fits else None
 
     def text(self) -> str:
         """What `read` reads."""
@@ -99,8 +103,7 @@ def open_gallery(
     Raises `OptionError` where it remembers no model, or one that is gone, and for another model
     than the gallery's; `DataError` where there is no gallery.
     """
-    with existing(path, read_only=True) as gallery:
-        chosen = remembered(gallery)
+    chosen = Chosen.read(settings_of(path).model_path)
     if chosen is not None:
         faces = chosen.faces if faces is None else faces
     if model is None:
@@ -117,16 +120,26 @@ def open_gallery(
 
 def existing(path: Path, *, read_only: bool = False) -> Gallery:
     """A gallery that is there, without a model; raises `DataError` where there is none."""
+    _check_there(path)
+    return Gallery.open(path, read_only=read_only)
+
+
+def settings_of(path: Path) -> Settings:
+    """What a gallery says of itself, without reading its embeddings, which may be many."""
+    _check_there(path)
+    database = Database(path, read_only=True)
+    try:
+        with database.reading():
+            return Settings.read(database)
+    finally:
+        database.close()
+
+
+def _check_there(path: Path) -> None:
     if not path.exists():
         raise DataError(
             f"there is no gallery {path}; `arcset enroll {path} FOLDER --model RUN` makes one"
         )
-    return Gallery.open(path, read_only=read_only)
-
-
-def remembered(gallery: Gallery) -> Chosen | None:
-    """What makes its embeddings; None where it remembers nothing."""
-    return Chosen.read(gallery.model_path)
 
 
 def remember(gallery: Gallery, model: Path, faces: str | None) -> None:
