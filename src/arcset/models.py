@@ -49,7 +49,7 @@ def build_model(config: RunConfig, *, training: bool = False) -> tuple[nn.Module
             transforms.check(config.shape)
         classes *= transforms.count
     with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(config.seed)
+        torch.default_generator.manual_seed(config.seed)  # devices draw nothing here
         network = build_network(config.network, config.dim, config.shape, dropout=config.dropout)
         # Convolutions run about 1.5 times as fast this way on CPUs, and faster on GPUs too.
         network = network.to(memory_format=torch.channels_last)  # type: ignore[call-overload]

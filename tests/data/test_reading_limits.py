@@ -17,25 +17,31 @@ from arcset.errors import DataError, InputError, OptionError
 from support.image_files import COLOURS, GREY, RGB, saved
 
 
+@pytest.fixture(scope="module")
+def smooth() -> np.ndarray:
+    """A photo of 2000 × 3000 pixels."""
+    return resized(np.random.default_rng(3).integers(0, 256, (20, 30, 3), np.uint8), 2000, 3000)
+
+
 class TestLarge:
     """Photos far finer than needed are reduced in two steps, and hardly differ from one."""
 
-    SMOOTH = resized(np.random.default_rng(3).integers(0, 256, (20, 30, 3), np.uint8), 2000, 3000)
-
     @pytest.mark.parametrize("fit", FITS)
-    def test_png_as_in_one_step(self, fit: str) -> None:
-        image = Image.fromarray(self.SMOOTH[..., 0])
+    def test_png_as_in_one_step(self, fit: str, smooth: np.ndarray) -> None:
+        image = Image.fromarray(smooth[..., 0])
         found = Reading(1, 28, 28, fit=fit).read(saved(image, "PNG", compress_level=1))
         inside = {"pad": (19, 28), "crop": (28, 28), "stretch": (28, 28)}[fit]
-        pixels = self.SMOOTH[:, 500:2500, 0] if fit == "crop" else self.SMOOTH[..., 0]
+        pixels = smooth[:, 500:2500, 0] if fit == "crop" else smooth[..., 0]
         exact = resized(pixels, *inside)
         top = (28 - inside[0]) // 2
         difference = np.abs(found[top : top + inside[0]].astype(int) - exact)
         assert difference.max() <= 4  # although neighbours differ by up to 255
         assert difference.mean() < 1
 
-    def test_jpeg_is_decoded_small(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        content = saved(Image.fromarray(self.SMOOTH), "JPEG", quality=95)
+    def test_jpeg_is_decoded_small(
+        self, monkeypatch: pytest.MonkeyPatch, smooth: np.ndarray
+    ) -> None:
+        content = saved(Image.fromarray(smooth), "JPEG", quality=95)
         decoded = []
         load = Image.Image.load
         monkeypatch.setattr(
@@ -43,7 +49,7 @@ class TestLarge:
         )
         found = Reading(3, 40, 60).read(content)
         assert max(size[0] for size in decoded) == 3000 // 4  # ≥ 8 times 60
-        assert np.abs(found.astype(int) - resized(self.SMOOTH, 40, 60)).max() <= 3
+        assert np.abs(found.astype(int) - resized(smooth, 40, 60)).max() <= 3
 
     def test_a_line_of_a_million_pixels(self) -> None:
         image = np.zeros((1, 1_100_000), np.uint8)

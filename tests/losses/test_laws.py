@@ -49,7 +49,12 @@ VARIANTS |= {
     for mode in ("plain", "store", "recompute")
 }
 
-CASES = [(name, law) for name, build in VARIANTS.items() for law in Law if law in build().laws]
+CASES = [
+    (name, law)
+    for name, held in [(name, build().laws) for name, build in VARIANTS.items()]
+    for law in Law
+    if law in held
+]
 
 
 @pytest.mark.parametrize(

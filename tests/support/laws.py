@@ -30,7 +30,9 @@ def builder(name: str, **fixed: object) -> Build:
     """A way to build the loss called `name` with some options fixed."""
 
     def build(*, dim: int = DIM, classes: int = CLASSES, seed: int = 0, **options: object) -> Loss:
-        torch.manual_seed(seed)
+        torch.default_generator.manual_seed(
+            seed
+        )  # far quicker than for all devices, and often done
         return arcset.build_loss(name, dim, classes, **{**fixed, **options})
 
     return build

@@ -7,6 +7,7 @@ from torch import Tensor
 
 from arcset.losses import Loss
 from arcset.losses.defaults import lowest_loss
+from arcset.training.device import seed_draws
 
 __all__ = ["blind_loss", "chance_loss", "least_loss"]
 
@@ -63,5 +64,5 @@ def _tried(
             module.step.fill_(step)  # type: ignore[operator]
     labels = torch.randint(loss.classes, (len(embeddings),), generator=generator)
     with torch.random.fork_rng(devices=[]):  # some margins are drawn
-        torch.manual_seed(_SEED)
+        seed_draws(_SEED, device)
         return float(trial(embeddings.to(device), labels.to(device)))
