@@ -69,11 +69,13 @@ def identify(path, rows, rounds):
     seconds = {"arcset": [], "bare": []}
     with Gallery.open(path) as gallery:
         gallery.set_thresholds(thresholds)
-        gallery.identify(embedding=probes[0], threshold=0.5)
+
+        def ours(probe):
+            return gallery.identify(embedding=probe, threshold=0.5)
+
+        ours(probes[0])
         for probe in probes:
-            seconds["arcset"].append(
-                timed(lambda: gallery.identify(embedding=probe, threshold=0.5))
-            )  # noqa: B023
+            seconds["arcset"].append(timed(ours, probe))
             seconds["bare"].append(timed(bare, probe))
     return seconds
 

@@ -165,9 +165,16 @@ def test_another_models_gallery(tmp_path):
     with pytest.raises(OptionError, match=r"'projection-1' .* not to the model 'projection-2'"):
         Gallery.open(tmp_path / "g.db", other)
     refused(tmp_path / "g.db", "dim=3, but .* have 16", OptionError, dim=3)
-    Gallery.open(tmp_path / "plain.db", dim=16).close()
+    with Gallery.open(tmp_path / "plain.db", dim=16) as gallery:
+        gallery.enroll("anna", embeddings=unit(1, 16))
     with pytest.raises(OptionError, match="from elsewhere"):
         Gallery.open(tmp_path / "plain.db", one)
+    Gallery.open(tmp_path / "empty.db", dim=16).close()
+    with pytest.raises(OptionError, match=r"'projection-3' has 5 dimensions, and .* 16"):
+        Gallery.open(tmp_path / "empty.db", Projection(seed=3, dim=5))
+    Gallery.open(tmp_path / "empty.db", one).close()  # from now on for this one
+    with pytest.raises(OptionError, match=r"'projection-1' .* not to the model 'projection-2'"):
+        Gallery.open(tmp_path / "empty.db", other)
     for wrong in (0, -1, 1.5, "16", True, 10**9):
         with pytest.raises(OptionError, match="dim="):
             Gallery.open(tmp_path / "new.db", dim=wrong)
@@ -214,6 +221,16 @@ def test_a_medium_that_cannot_be_written(tmp_path, path):
             with pytest.raises(DataError, match="cannot be written; nothing was changed"):
                 gallery.enroll("new", embeddings=unit(1, 64))
         refused(disk / "new.db", "cannot be (made|opened)", dim=3)
+
+
+def test_changes_that_are_not_in_the_file_yet_on_such_a_medium(tmp_path, path):
+    with small_disk(tmp_path / "disk", "4m") as disk:
+        with Gallery.open(path) as gallery:
+            gallery.enroll("new", embeddings=unit(1, 64))
+            for end in ("", "-wal"):
+                shutil.copy(f"{path}{end}", disk / f"g.db{end}")
+        subprocess.run(["mount", "-o", "remount,ro", str(disk)], check=True)
+        refused(disk / "g.db", r"because g\.db-wal holds changes that are not in it yet: copy both")
 
 
 def test_a_folder_that_cannot_be_written(tmp_path, path):

@@ -311,3 +311,29 @@ def test_closed(tmp_path):
     ):
         with pytest.raises(DataError, match="was closed: open it again"):
             ask()
+
+
+@pytest.mark.parametrize("name", ["a b?c#d%20&e.db", "gal'lery", "漢字.db", "no-ending"])
+def test_files_of_any_name(tmp_path, name):
+    with Gallery.open(tmp_path / name, dim=3) as gallery:
+        gallery.enroll("anna", embeddings=[1, 0, 0])
+    assert [file.name for file in tmp_path.iterdir()] == [name]
+    (tmp_path / "link").symlink_to(name)
+    with Gallery.open(str(tmp_path / "link")) as gallery:
+        gallery.remove("anna")
+        assert gallery._store.database.log_size() == 0
+    with Gallery.open(tmp_path / name) as gallery:
+        assert len(gallery) == 0
+
+
+def test_images_that_no_png_holds(tmp_path):
+    picture = Image.open(images(tmp_path, 1)[0])
+    with Gallery.open(tmp_path / "g.db", Projection(), keep_images=True) as gallery:
+        for mode in ("CMYK", "HSV", "1", "P", "RGBA", "F"):
+            gallery.enroll(mode, picture.convert(mode))
+            assert gallery.image(gallery.samples(mode)[0].id).startswith(b"\x89PNG")
+        with pytest.raises(InputError, match="uint8"):
+            gallery.enroll("floats", [np.zeros((8, 8))], embeddings=unit(1, 16))
+        with pytest.raises(InputError, match="not 7"):
+            gallery.enroll("seven", [7], embeddings=unit(1, 16))
+        assert len(gallery) == 6

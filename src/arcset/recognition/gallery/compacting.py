@@ -1,5 +1,7 @@
 """Bytes that are gone for good: the log is emptied, and the file written anew where it must be."""
 
+from contextlib import suppress
+
 from arcset.errors import DataError
 from arcset.recognition.gallery.schema import NOBODY
 from arcset.recognition.gallery.store import Store
@@ -15,12 +17,13 @@ def finish_removal(store: Store, what: str) -> None:
     Raises `DataError` where another process is in the way; `what`, as "'anna' is", is gone by then
     from the gallery, but not yet from the log.
     """
-    settings = store.settings
-    idle = settings.overwritten >= _WORTH and settings.overwritten > len(store.index)
-    if settings.vacuum_due or idle:
+    if store.settings.vacuum_due:
         compact(store, what)
-    else:
-        empty_log(store, what)
+        return
+    empty_log(store, what)
+    if store.settings.overwritten >= max(_WORTH, len(store.index) + 1):
+        with suppress(DataError):  # as on a full disk: what was removed is gone in any case
+            compact(store)
 
 
 def empty_log(store: Store, what: str) -> None:

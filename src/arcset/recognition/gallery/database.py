@@ -17,6 +17,7 @@ from arcset.recognition.gallery.schema import (
     VERSION,
     check_file,
     check_schema,
+    log_size,
 )
 
 __all__ = ["PATIENCE", "Database", "create_database"]
@@ -56,8 +57,8 @@ class Database:
         with self.explained():
             self._connection = self._connect()
             try:
-                check_schema(self._connection, path)
                 self._adjust()
+                check_schema(self._connection, path)
             except BaseException:
                 self._connection.close()
                 raise
@@ -66,9 +67,11 @@ class Database:
         address = self.path.absolute().as_uri()
         if self._writable:
             return _connect(f"{address}?mode=rw")
-        log = Path(f"{self.path}-wal")
-        if log.exists() and log.stat().st_size:
-            return _connect(f"{address}?mode=ro")
+        if self.log_size():
+            raise DataError(
+                f"{self.path} cannot be opened where nothing can be written, because"
+                f" {self.path.name}-wal holds changes that are not in it yet: copy both"
+            )
         # Nobody can write there, and SQLite is told so: it then needs no files beside this one.
         return _connect(f"{address}?mode=ro&immutable=1")
 
@@ -135,8 +138,7 @@ class Database:
 
     def log_size(self) -> int:
         """Bytes in the log."""
-        log = Path(f"{self.path}-wal")
-        return log.stat().st_size if log.exists() else 0
+        return log_size(self.path)
 
     def size(self) -> int:
         """Bytes that the gallery takes, log and all."""

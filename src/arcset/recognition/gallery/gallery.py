@@ -148,8 +148,7 @@ class Gallery(Keeping):
         """
         given = None if embedding is None else single_vector(embedding)
         probe = self._embedded(None if image is None else [image], given)[0]
-        with self._following(), self._store.database.reading():
-            self._store.refresh()
+        with self._reading():
             index = self._store.index
             rows = index.rows_of(self._known(name))
             cosines = index.matrix[rows].astype(np.float64) @ probe
@@ -209,8 +208,7 @@ class Gallery(Keeping):
 
     def labelled(self) -> tuple[npt.NDArray[np.float32], tuple[str, ...]]:
         """A copy of all embeddings, (N, D), in the order of their numbers, and whose they are."""
-        with self._following(), self._store.database.reading():
-            self._store.refresh()
+        with self._reading():
             index = self._store.index
             order = np.argsort(index.ids)
             names = self._store.names(np.unique(index.subjects).tolist())

@@ -118,7 +118,6 @@ class Index:
         room = max(rows, spare * self._count)
         matrix = np.empty((room, self.dim), np.float32)
         matrix[: self._count] = self.matrix
-        self._matrix[:] = 0
         self._matrix = matrix
         self._ids, self._subjects = _longer(self._ids, room), _longer(self._subjects, room)
 

@@ -2,8 +2,7 @@
 
 import threading
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
-from datetime import datetime
+from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -12,6 +11,7 @@ import numpy as np
 
 from arcset.errors import DataError, InputError, OptionError
 from arcset.recognition.embedder import Embedder, Embeddings, Progress
+from arcset.recognition.gallery.beginning import begin
 from arcset.recognition.gallery.changes import (
     add_subject,
     move_samples,
@@ -21,10 +21,11 @@ from arcset.recognition.gallery.changes import (
 from arcset.recognition.gallery.compacting import compact, finish_removal
 from arcset.recognition.gallery.database import Database, create_database
 from arcset.recognition.gallery.enrolling import enroll_rows, make_rows
+from arcset.recognition.gallery.listing import find_image, list_samples, list_subjects
 from arcset.recognition.gallery.moving import import_samples, migrate
 from arcset.recognition.gallery.names import check_name
 from arcset.recognition.gallery.parquet_files import write_gallery
-from arcset.recognition.gallery.records import Sample, Subject, as_time
+from arcset.recognition.gallery.records import Sample, Subject
 from arcset.recognition.gallery.schema import NOBODY
 from arcset.recognition.gallery.scoring import Scoring
 from arcset.recognition.gallery.settings import first_settings
@@ -84,7 +85,7 @@ class Keeping:
         database = Database(path, read_only=read_only)
         try:
             gallery = cls(database, recognizer)
-            gallery._begin(recognizer, dim, word, keep_images)
+            begin(gallery._store, recognizer, dim, word, keep_images)
         except BaseException:
             database.close()
             raise
@@ -149,6 +150,8 @@ class Keeping:
         for what, items in (("images", given), ("embeddings", embeddings), ("sources", sources)):
             if items is not None and len(items) != len(names):
                 raise InputError(f"there are {len(names):,} names, but {len(items):,} {what}")
+        with self._lock:  # room for all at once, rather than for twice as many again and again
+            self._store.index.reserve(len(self._store.index) + len(names))
         samples: list[int] = []
         for start in range(0, len(names), _BATCH):
             part = slice(start, start + _BATCH)
@@ -233,7 +236,7 @@ class Keeping:
             return self._store.index.subject_count
 
     def __contains__(self, name: object) -> bool:
-        with self._following(), self._store.database.explained():
+        with self._reading():
             return isinstance(name, str) and self._store.number(name) is not None
 
     @property
@@ -274,49 +277,19 @@ class Keeping:
 
     def subjects(self) -> tuple[Subject, ...]:
         """All subjects, the first enrolled first."""
-        with self._following(), self._store.database.reading():
-            self._store.refresh()
-            counts = self._store.index.counts
-            rows = self._store.database.execute(
-                f"SELECT id - {NOBODY}, name, added FROM subjects ORDER BY id"
-            )
-            return tuple(
-                Subject(name, int(counts[number]), self._moment(added))
-                for number, name, added in rows
-                if number < len(counts) and counts[number]
-            )
+        with self._reading():
+            return list_subjects(self._store)
 
     def samples(self, name: str) -> tuple[Sample, ...]:
         """All samples of a subject; raises `OptionError` where nobody is called so."""
-        with self._following(), self._store.database.reading():
-            self._store.refresh()
-            found = [
-                self._store.database.execute(
-                    "SELECT samples.id, source, digest, added, images.id IS NOT NULL FROM samples"
-                    " LEFT JOIN images USING (id) WHERE samples.id = ?",
-                    (number,),
-                ).fetchone()
-                for number in self._store.samples_of(self._known(name))
-            ]
-        return tuple(
-            Sample(
-                number,
-                source,
-                None if digest is None else digest.hex(),
-                self._moment(added),
-                bool(kept),
-            )
-            for number, source, digest, added, kept in found
-        )
+        with self._reading():
+            return list_samples(self._store, self._known(name))
 
     def image(self, sample: int) -> bytes | None:
         """The image of a sample as a file's bytes; None where it was not kept."""
-        with self._following(), self._store.database.reading():
+        with self._reading():
             self._owner(sample)
-            found = self._store.database.execute(
-                "SELECT image FROM images WHERE id = ?", (int(sample),)
-            ).fetchone()
-        return None if found is None else bytes(found[0])
+            return find_image(self._store, int(sample))
 
     # Moving
 
@@ -326,8 +299,7 @@ class Keeping:
         Whoever has this file has names, embeddings and kept images; removing somebody from the
         gallery does not remove them from it.
         """
-        with self._following(), self._store.database.reading():
-            self._store.refresh()
+        with self._reading():
             return write_gallery(self._store, Path(path))
 
     def import_file(self, path: Path | str) -> tuple[int, ...]:
@@ -365,6 +337,14 @@ class Keeping:
             yield
 
     @contextmanager
+    def _reading(self) -> Iterator[None]:
+        """One thread at a time, in one state of the file for all that is asked."""
+        with self._lock, self._store.database.reading():
+            self._store.refresh()
+            self._check_open()
+            yield
+
+    @contextmanager
     def _changing(self) -> Iterator[None]:
         """One thread at a time, in a transaction."""
         with self._lock, self._store.changing():
@@ -377,41 +357,6 @@ class Keeping:
                 f"{self.path} was moved to the model {self.model_name!r} by another process: open"
                 " it again, with that model"
             )
-
-    def _begin(
-        self,
-        recognizer: Embedder | None,
-        dim: int | None,
-        scoring: str | None,
-        keep_images: bool | None,
-    ) -> None:
-        """Check what `open` was told, write down what is new, and read all embeddings."""
-        store = self._store
-        store.settings.check_fits(recognizer, dim, self.path)
-        store.follow()
-        changes = {}
-        if scoring not in (None, self.scoring):
-            changes["scoring"] = scoring
-        if keep_images not in (None, self.keep_images):
-            changes["keep_images"] = "yes" if keep_images else "no"
-        if changes:
-            with self._changing():
-                store.change_settings(**changes)
-        if self.read_only:
-            return
-        # A process was killed, maybe while it removed somebody. Where the disk is full or others
-        # are in the way, the next opening tries again.
-        with suppress(DataError):
-            if store.settings.vacuum_due:
-                compact(store)
-            elif store.database.log_size():
-                store.database.checkpoint()
-
-    def _moment(self, added: Any) -> datetime:
-        try:
-            return as_time(added)
-        except (TypeError, ValueError, OverflowError, OSError):
-            raise DataError(f"{self.path} is damaged: {added!r} is no time") from None
 
     def _known(self, name: str) -> int:
         subject = self._store.number(name)

@@ -28,6 +28,7 @@ __all__ = [
     "VERSION",
     "check_file",
     "check_schema",
+    "log_size",
 ]
 
 APPLICATION_ID = 0x41724753  # "ArGS"
@@ -69,6 +70,12 @@ CREATE = (
 _MAGIC = b"SQLite format 3\x00"
 
 
+def log_size(path: Path) -> int:
+    """Bytes in the log that SQLite keeps beside a file, of what is not yet in the file itself."""
+    log = Path(f"{path.resolve()}-wal")
+    return log.stat().st_size if log.exists() else 0
+
+
 def check_file(path: Path) -> None:
     """Raise `DataError` unless a file begins like a gallery and is as long as it says.
 
@@ -89,8 +96,7 @@ def check_file(path: Path) -> None:
         raise DataError(
             f"{path} is a gallery of format {version}, and this version of arcset reads {VERSION}"
         )
-    log = path.with_name(path.name + "-wal")
-    if log.exists() and log.stat().st_size:
+    if log_size(path):
         return  # a write was interrupted, and what is missing here stands there
     page = int.from_bytes(header[16:18], "big")
     whole = int.from_bytes(header[28:32], "big") * (65536 if page == 1 else page)
@@ -102,7 +108,7 @@ def check_file(path: Path) -> None:
 
 def check_schema(connection: sqlite3.Connection, path: Path) -> None:
     """Raise `DataError` unless a file has just the tables of a gallery: no view, no trigger."""
-    found = connection.execute("SELECT type, name, sql FROM sqlite_schema").fetchall()
+    found = connection.execute("SELECT type, name, sql FROM sqlite_master").fetchall()
     if sorted(sql or "" for _, _, sql in found) == sorted(CREATE):
         return
     wanted = set(CREATE)

@@ -76,18 +76,18 @@ class Settings:
         """Raise `OptionError` for another model or dimension than the gallery's."""
         if dim is not None and dim != self.dim:
             raise OptionError(f"dim={dim!r}, but the embeddings in {path} have {self.dim} numbers")
-        if recognizer is None or recognizer.digest == self.model_digest:
+        if recognizer is None:
             return
-        theirs = f"the model {recognizer.name!r} ({recognizer.digest[:12]})"
-        if not self.model_digest:
+        if self.model_digest not in ("", recognizer.digest):
             raise OptionError(
-                f"{path} was made for embeddings from elsewhere, and {theirs} may not be what made"
-                " them: open it without a model, or make a new one"
+                f"{path} belongs to the model {self.model_name!r} ({self.model_digest[:12]}), not"
+                f" to the model {recognizer.name!r} ({recognizer.digest[:12]}): name that one, or"
+                " migrate the gallery"
             )
-        raise OptionError(
-            f"{path} belongs to the model {self.model_name!r} ({self.model_digest[:12]}), not to"
-            f" {theirs}: name that one, or migrate the gallery"
-        )
+        if recognizer.dim != self.dim:
+            raise OptionError(
+                f"{recognizer.name!r} has {recognizer.dim} dimensions, and {path} {self.dim}"
+            )
 
 
 def first_settings(

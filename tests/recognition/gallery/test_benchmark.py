@@ -1,0 +1,25 @@
+"""benchmarks/gallery.py at a size where it takes seconds."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+SCRIPT = Path(__file__).parents[3] / "benchmarks" / "gallery.py"
+
+
+def test_it_compares_what_it_says(tmp_path):
+    words = ["--samples=300", "--open=500", "--dim=16", "--rounds=3", f"--out={tmp_path}"]
+    command = [sys.executable, str(SCRIPT), *words, f"--place={tmp_path}"]
+    shown = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    content = json.loads((tmp_path / "gallery.json").read_text(encoding="utf-8"))
+    for name, kind in {"identify": 3, "open": 3, "enroll one": 10}.items():
+        assert name in shown
+        found = content[name]
+        assert len(found["arcset"]) == len(found["bare"]) == kind
+        assert min(found["arcset"] + found["bare"]) > 0
+        bar = content["bars"][name]
+        ratio = found["ratio"]
+        assert found["met"] == (ratio >= bar if name == "enroll one" else ratio <= bar)
+    assert len(content["enroll many"]["arcset"]) == 2
+    assert [file.name for file in tmp_path.iterdir()] == ["gallery.json"]  # nothing else is left
