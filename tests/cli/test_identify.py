@@ -72,7 +72,7 @@ def test_of_several_images_one_known_is_enough_for_0(identify):
     lines = done.out.splitlines()
     assert lines[0].split() == ["image", "subject", "cosine", "probability"]
     assert lines[1].startswith(f"{UNKNOWN}  ")
-    assert "  unknown; nearest subject " in lines[1]
+    assert "  unknown (subject " in lines[1]
     assert "  subject 0  " in lines[3]
     assert "2 known, 2 unknown" in done.out
 

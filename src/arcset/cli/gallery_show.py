@@ -41,8 +41,8 @@ def plain(text: object) -> str:
 def columns(
     heading: Sequence[str], rows: Sequence[Sequence[str]], *, right: Sequence[int] = ()
 ) -> str:
-    """Aligned lines, as wide as the terminal at most: the first column gives way, at its left end,
-    then the others at their right ends. Elsewhere they are as wide as they need be.
+    """Aligned lines, as wide as the terminal at most: the widest column gives way, the first one at
+    its left end, others at their right ends. Elsewhere they are as wide as they need be.
 
     right: the columns whose text stands at the right, as numbers do.
     """
@@ -62,14 +62,10 @@ def columns(
 
 
 def _squeeze(widths: list[int], total: int) -> None:
-    """Make columns narrower until they fit, the first one first, then whichever is widest."""
-    excess = sum(widths) + 2 * (len(widths) - 1) - total
-    while excess > 0:
-        place = 0 if widths[0] > 2 * _LEAST else widths.index(max(widths))
-        if widths[place] <= _LEAST:
-            return
-        widths[place] -= 1
-        excess -= 1
+    """Make columns narrower until they fit, whichever is widest."""
+    room = total - 2 * (len(widths) - 1)
+    while sum(widths) > room and max(widths) > _LEAST:
+        widths[widths.index(max(widths))] -= 1
 
 
 def _fit(text: str, width: int, *, keep_end: bool) -> str:

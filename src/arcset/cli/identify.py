@@ -181,41 +181,47 @@ def _csv(rows: list[dict[str, Any]]) -> str:
 
 def _table(rows: list[dict[str, Any]], matches: list[Match], point: WorkingPoint) -> str:
     if len(rows) == 1:
-        row, match = rows[0], matches[0]
-        lines = [f"{_image(row)}: {plain(match.subject or 'unknown')}"]
-        if match.candidates:
-            listed = [
-                [one.subject, f"{one.cosine:.4f}", _chance(one.probability)]
-                for one in match.candidates
-            ]
-            lines += ["", columns(["nearest", "cosine", "probability"], listed, right=(1, 2))]
-    else:
-        listed = [
-            [
-                _image(row),
-                _who(match),
-                f"{match.cosine:.4f}" if match.candidates else "–",
-                _chance(match.probability),
-            ]
-            for row, match in zip(rows, matches, strict=True)
+        return f"{_single(rows[0], matches[0])}\n\n{point}"
+    photos = "face" in rows[0]
+    listed = [
+        [
+            row["path"],
+            *([_place(row)] if photos else []),
+            _who(match),
+            f"{match.cosine:.4f}" if match.candidates else "–",
+            _chance(match.probability),
         ]
-        lines = [columns(["image", "subject", "cosine", "probability"], listed, right=(2, 3))]
-        known = sum(map(bool, matches))
-        lines += ["", f"{known:,} known, {len(matches) - known:,} unknown"]
-    return "\n".join([*lines, *([""] if len(rows) == 1 else []), str(point)])
+        for row, match in zip(rows, matches, strict=True)
+    ]
+    heading = ["image", *(["face at"] if photos else []), "subject", "cosine", "probability"]
+    known = sum(map(bool, matches))
+    table = columns(heading, listed, right=(len(heading) - 2, len(heading) - 1))
+    unknown = len(matches) - known
+    hint = " (nearest subject in brackets)" if unknown and matches[0].candidates else ""
+    return f"{table}\n\n{known:,} known, {unknown:,} unknown{hint}\n{point}"
+
+
+def _single(row: dict[str, Any], match: Match) -> str:
+    """One image in more words."""
+    where = f", face at {_place(row)}" if "face" in row else ""
+    title = f"{plain(row['path'])}{where}: {match.subject or 'unknown'}"
+    if not match.candidates:
+        return title
+    listed = [
+        [one.subject, f"{one.cosine:.4f}", _chance(one.probability)] for one in match.candidates
+    ]
+    return f"{title}\n\n{columns(['nearest', 'cosine', 'probability'], listed, right=(1, 2))}"
 
 
 def _who(match: Match) -> str:
     if match.subject is not None:
         return match.subject
-    return f"unknown; nearest {match.candidates[0].subject}" if match.candidates else "unknown"
+    return f"unknown ({match.candidates[0].subject})" if match.candidates else "unknown"
 
 
-def _image(row: dict[str, Any]) -> str:
-    if "face" not in row:
-        return plain(row["path"])
-    left, top, width, height = (round(side) for side in row["face"]["box"])
-    return plain(f"{row['path']} {width}×{height} at {left},{top}")
+def _place(row: dict[str, Any]) -> str:
+    left, top, *_ = (round(side) for side in row["face"]["box"])
+    return f"{left},{top}"
 
 
 def _chance(probability: float | None) -> str:
