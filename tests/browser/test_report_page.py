@@ -27,6 +27,7 @@ def report(tmp_path_factory: pytest.TempPathFactory, browser: Any) -> Path:
             data="mnist-sample",
             classes="0-2",
             loss=loss,
+            network="mlp",
             dim=dim,
             epochs=2,
             batch=128,

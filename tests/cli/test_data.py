@@ -82,6 +82,7 @@ def test_a_shipped_set_needs_no_download(arcset_command):
 
 def test_suspects(arcset_command):
     words = "train mnist-sample --classes 0-2 --dim 8 --epochs 2 --out three --no-report"
+    words += " --network mlp --set snapshot=10"
     assert arcset_command(*words.split(), "--set", "subcenters=3").code == 0
     done = arcset_command("data", "suspects", "three", "--degrees", "40", "--rows", "5")
     assert done.code == 0

@@ -23,7 +23,14 @@ needs_ffmpeg = pytest.mark.skipif(
 def views(tmp_path_factory):
     folder = tmp_path_factory.mktemp("runs")
     base = RunConfig(
-        data="mnist-sample", classes="0-2", dim=2, epochs=2, batch=100, snapshot=60, scale=8.0
+        data="mnist-sample",
+        classes="0-2",
+        network="mlp",
+        dim=2,
+        epochs=2,
+        batch=100,
+        snapshot=60,
+        scale=8.0,
     )
     plain = {"loss": "softmax", "scale": None}
     changes = {

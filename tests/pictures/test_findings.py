@@ -25,7 +25,7 @@ RUNS = {
 def views(tmp_path_factory):
     folder = tmp_path_factory.mktemp("runs")
     common = {"data": "mnist-sample", "classes": "0-2", "dim": 2, "epochs": 1, "batch": 64}
-    common |= {"optimizer": "adamw", "learning_rate": 0.002, "snapshot": 20}
+    common |= {"optimizer": "adamw", "learning_rate": 0.002, "snapshot": 20, "network": "mlp"}
     for name, settings in RUNS.items():
         config = RunConfig(**{**common, **settings})
         training.train(config, folder / name, device="cpu")

@@ -36,7 +36,14 @@ def views(tmp_path_factory):
     """Small runs by name; arcface and softmax in two dimensions, and others."""
     folder = tmp_path_factory.mktemp("runs")
     base = RunConfig(
-        data="mnist-sample", classes="0-2", dim=2, epochs=1, batch=100, snapshot=60, scale=8.0
+        data="mnist-sample",
+        classes="0-2",
+        network="mlp",
+        dim=2,
+        epochs=1,
+        batch=100,
+        snapshot=60,
+        scale=8.0,
     )
     plain = {"loss": "softmax", "scale": None}
     changes = {

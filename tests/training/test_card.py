@@ -24,6 +24,7 @@ from arcset.training.card_figures import figures, measured, thresholds
 from arcset.training.judge import Judged, judge_run
 
 SMALL = {"data": "mnist-sample", "dim": 8, "epochs": 1, "scale": 8.0, "snapshot": 20}
+SMALL |= {"network": "mlp"}
 
 
 @pytest.fixture(scope="module")

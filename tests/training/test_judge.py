@@ -22,7 +22,13 @@ def split_file(tmp_path_factory):
 @pytest.fixture(scope="module")
 def run(tmp_path_factory, split_file):
     config = RunConfig(
-        data="mnist-sample", split=str(split_file), dim=4, epochs=1, scale=8.0, snapshot=20
+        data="mnist-sample",
+        split=str(split_file),
+        network="mlp",
+        dim=4,
+        epochs=1,
+        scale=8.0,
+        snapshot=20,
     )
     return train(config, tmp_path_factory.mktemp("run") / "arc", device="cpu")
 

@@ -16,7 +16,14 @@ from arcset.training import load_model, measure, resume, train
 from support.small_data import Remembers, images
 
 CONFIG = RunConfig(
-    data="mnist-sample", classes="0-2", dim=2, epochs=3, batch=128, loss="arcface", snapshot=50
+    data="mnist-sample",
+    classes="0-2",
+    network="mlp",
+    dim=2,
+    epochs=3,
+    batch=128,
+    loss="arcface",
+    snapshot=50,
 )
 
 

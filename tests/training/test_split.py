@@ -21,7 +21,12 @@ def split():
 def config(split, tmp_path):
     split.save(tmp_path / "mine.json")
     return RunConfig(
-        data="mnist-sample", split=str(tmp_path / "mine.json"), dim=4, epochs=2, snapshot=20
+        data="mnist-sample",
+        split=str(tmp_path / "mine.json"),
+        network="mlp",
+        dim=4,
+        epochs=2,
+        snapshot=20,
     )
 
 

@@ -63,7 +63,7 @@ def first_directions(classes: int, dim: int) -> Tensor:
     return torch.tensor(_pushed_apart(values, dim), dtype=rows.dtype).view(classes, dim)
 
 
-@lru_cache(maxsize=4)  # a run is built several times from one seed, and this takes the most of it
+@lru_cache(maxsize=32)  # a run is built several times from one seed, and this takes the most of it
 def _pushed_apart(values: tuple[float, ...], dim: int) -> tuple[float, ...]:
     """Unit rows (C, D), one after the other, and where they come to lie when they repel."""
     rows = torch.tensor(values).view(-1, dim)
