@@ -155,6 +155,16 @@ def test_the_model_is_remembered_or_asked_for(identify, arcset_command):
     assert identify("probes", model=None).code == 0
 
 
+def test_an_export_of_the_run_is_the_same_model(identify, arcset_command):
+    run = json.loads(identify("probes", "--json").out)
+    assert arcset_command("export", "run", "--out", "run.onnx").code == 0
+    exported = json.loads(identify("probes", "--json", model="run.onnx").out)
+    assert exported["point"] == run["point"]
+    for one, other in zip(run["probes"], exported["probes"], strict=True):
+        assert one["subject"] == other["subject"]
+        assert one["cosine"] == pytest.approx(other["cosine"], abs=1e-4)
+
+
 def test_unreadable_images_are_named(identify, tmp_path):
     (tmp_path / "probes" / "broken.png").write_text("no image")
     done = identify("probes")
