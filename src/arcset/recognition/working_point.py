@@ -153,7 +153,7 @@ def _missing(thresholds: Thresholds, wanted: float, size: int, lowest: float) ->
 
 def _way_out(lowest: float) -> str:
     rate = _rounded_up(lowest)
-    return f"ask for {rate:g} or more, or calibrate" if rate < 1 else "calibrate on more"
+    return f"ask for {rate:g} or more, or calibrate on more" if rate < 1 else "calibrate on more"
 
 
 def _rounded_up(rate: float) -> float:
