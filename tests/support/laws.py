@@ -88,10 +88,13 @@ def check_gradient(build: Build) -> None:
 def check_finite(build: Build) -> None:
     fresh = build()
     for dtype in DTYPES:
+        loss = copy.deepcopy(fresh).to(dtype)
+        if loss.centers is not None:
+            loss.set_centers(corner_centers().to(dtype))
+        state = copy.deepcopy(loss.state_dict())
         for embeddings, labels in corners(fresh):
-            loss = copy.deepcopy(fresh).to(dtype)
-            if loss.centers is not None:
-                loss.set_centers(corner_centers().to(dtype))
+            loss.load_state_dict(state)  # a fresh one each time would take longer than its loss
+            loss.zero_grad(set_to_none=True)
             x = embeddings.to(dtype).requires_grad_()
             value = loss(x, labels)
             assert value.isfinite(), (dtype, embeddings, value)

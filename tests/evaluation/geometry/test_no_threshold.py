@@ -175,6 +175,6 @@ def test_ten_thousand_samples_take_seconds():
     generator = np.random.default_rng(0)
     labels = generator.integers(0, 10, 10_000)
     rows = generator.normal(size=(10, 16))[labels] + generator.normal(size=(10_000, 16))
-    start = time.perf_counter()
+    start = time.process_time()  # not by the clock, which others stretch
     no_threshold(rows.astype(np.float32), labels)
-    assert time.perf_counter() - start < 20
+    assert time.process_time() - start < 20
