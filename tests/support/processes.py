@@ -12,7 +12,6 @@ from pathlib import Path
 import torch
 from torch import nn
 
-from arcset.cli import main
 from arcset.networks import NETWORKS
 from arcset.runs import RunConfig
 from arcset.training import Point, sweep, train
@@ -69,6 +68,8 @@ if __name__ == "__main__":
     if what == "alike":
         trained(Path(words[0]), Path(words[1]))
     else:
+        from arcset.cli import main  # which the others need not wait for
+
         for out in words[0].split(","):
             try:
                 main(["train", *words[1:], "--out", out])

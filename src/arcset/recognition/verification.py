@@ -77,7 +77,7 @@ def decide(
     if thresholds is None:
         raise OptionError(
             f"{model} has no thresholds, so that nobody knows which cosine means 'same': make them "
-            "with `arcset evaluate RUN` on a run with validation identities, or give threshold=…"
+            "with `arcset evaluate RUN` on a run with validation identities, or name a threshold"
         )
     found = thresholds.for_far(far) if far is not None else _usual(thresholds)
     return Verification(cosine >= found.threshold, cosine, probability, found.threshold, found.far)
