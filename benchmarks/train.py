@@ -130,11 +130,11 @@ def augmented(repeats: int) -> dict:
 
 
 def packed(repeats: int) -> dict:
-    """256 JPEGs of 64 identities, smooth noise, 112×112 RGB, packed and trained from the map."""
+    """512 JPEGs of 64 identities, smooth noise, 112×112 RGB, packed and trained from the map."""
     draw = np.random.default_rng(0)
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place) / "faces"
-        for number in range(256):
+        for number in range(512):
             small = draw.integers(0, 255, (14, 14, 3), dtype=np.uint8)
             image = Image.fromarray(small).resize((112, 112), Image.Resampling.BICUBIC)
             target = folder / f"{number % 64:03d}" / f"{number:04d}.jpg"
