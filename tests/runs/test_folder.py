@@ -37,6 +37,16 @@ def test_other_folders_and_files_are_left_alone(tmp_path):
         Run.open(tmp_path)
 
 
+def test_what_a_killed_process_has_left_is_not_in_the_way(tmp_path):
+    (tmp_path / ".config.toml.0123abcd.part").write_text("data = ")
+    run = Run.create(tmp_path, CONFIG)
+    assert [file.name for file in run.path.iterdir()] == ["config.toml"]
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / ".something.part").write_text("")
+    with pytest.raises(RunError, match="not empty and holds no run"):
+        Run.create(tmp_path / "other", CONFIG)
+
+
 def test_tensors_round_trip(tmp_path):
     run = Run.create(tmp_path / "a", CONFIG)
     with pytest.raises(RunError, match="no trained weights yet"):

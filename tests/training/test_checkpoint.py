@@ -225,6 +225,15 @@ def test_a_run_that_is_there_is_continued_when_asked(whole, tmp_path) -> None:
     assert_equal(run, fresh)
 
 
+def test_a_run_killed_before_its_split_was_written_gets_it(whole, tmp_path) -> None:
+    config, run, _ = whole
+    place = cut(config, tmp_path / "run", 1)
+    assert not (place / "checkpoint").exists()
+    (place / "split.json").unlink()
+    assert_equal(run, train(config, place, device="cpu", again=True))
+    assert (place / "split.json").read_bytes() == run.split_file.read_bytes()
+
+
 def test_asked_to_stop_it_ends_its_step_and_loses_none(whole, tmp_path) -> None:
     config, run, losses = whole
 

@@ -45,6 +45,8 @@ class Run:
         if (path / "config.toml").exists():
             cls(path, config)._clear()
         path.mkdir(parents=True, exist_ok=True)
+        for file in _begun(path):
+            file.unlink(missing_ok=True)
         config.save(path / "config.toml")
         return cls(path, config)
 
@@ -59,7 +61,7 @@ class Run:
                     f"{path} already holds a run; continue it with --resume, replace it with "
                     "--force, or name another folder"
                 )
-        elif path.exists() and any(path.iterdir()):
+        elif path.exists() and any(file not in _begun(path) for file in path.iterdir()):
             raise RunError(f"{path} is not empty and holds no run; name another folder")
 
     @classmethod
@@ -145,3 +147,8 @@ class Run:
             (self.path / name).unlink(missing_ok=True)
         for name in ("checkpoint", "embeddings", "tensorboard"):
             shutil.rmtree(self.path / name, ignore_errors=True)
+
+
+def _begun(path: Path) -> list[Path]:
+    """What is left of a configuration where a process was killed while it wrote it."""
+    return list(path.glob(".config.toml.*.part"))

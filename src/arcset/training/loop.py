@@ -76,6 +76,8 @@ def train(
     feed = Feed(config, selection.train, place)  # or here, before anything is written
     if there is not None:
         run = _same(there, config, group)
+        if not begun:
+            _keep(run, selection, group)  # it may have been killed before it had done so
     else:
         group.wait()  # all have found the place free
         run = _created(out, config, selection, group, force=force)
@@ -111,14 +113,19 @@ def _created(
     out: Path | str, config: RunConfig, selection: Selection, group: Processes, *, force: bool
 ) -> Run:
     """The new run's folder, made by the first process."""
+    run = Run.create(out, config, force=force) if group.chief else Run(Path(out), config)
+    _keep(run, selection, group)
+    return run
+
+
+def _keep(run: Run, selection: Selection, group: Processes) -> None:
+    """Write copies of split and mapping: their files may move or change."""
     if group.chief:
-        run = Run.create(out, config, force=force)
-        if selection.split is not None:  # the file may move or change; the run keeps what it saw
+        if selection.split is not None:
             selection.split.save(run.split_file)
-        if config.mapping is not None:
-            ClassMapping.load(config.mapping).save(run.mapping_file)
+        if run.config.mapping is not None:
+            ClassMapping.load(run.config.mapping).save(run.mapping_file)
     group.wait()
-    return Run(Path(out), config)
 
 
 def _same(run: Run, config: RunConfig, group: Processes) -> Run:
