@@ -148,6 +148,7 @@ def test_a_split_file(arcset_command, tmp_path):
 
 
 @pytest.mark.skipif(os.name == "nt", reason="signals as on POSIX")
+@pytest.mark.timeout(600)  # on a busy machine, the first import alone can take minutes
 def test_ctrl_c_keeps_the_run_and_resume_finishes_it(arcset_command, tmp_path):
     """A real process, a real SIGINT."""
     options = [*SMALL, "--network", "simple", "--epochs", "8", "--out", "run"]

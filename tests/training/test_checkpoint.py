@@ -307,6 +307,7 @@ def killed_and_resumed(config: RunConfig, place: Path, moments: list[float]) -> 
 
 
 @pytest.mark.skipif(os.name == "nt", reason="signals as on POSIX")
+@pytest.mark.timeout(600)  # on a busy machine, the first import alone can take minutes
 @pytest.mark.parametrize("kills", [4, pytest.param(20, marks=pytest.mark.long)])
 def test_killed_at_random_moments_the_run_comes_out_the_same(tmp_path, kills) -> None:
     """SIGKILL, real processes; many checkpoints, so that some moments hit the writing of one."""

@@ -16,7 +16,10 @@ from arcset.training.processes import Processes, is_chief
 from support.processes import THIS, TORCHRUN, environment, trained
 from support.small_data import Remembers, images
 
-pytestmark = pytest.mark.skipif(os.name == "nt", reason="processes and signals as on POSIX")
+pytestmark = [
+    pytest.mark.skipif(os.name == "nt", reason="processes and signals as on POSIX"),
+    pytest.mark.timeout(600),  # on a busy machine, imports alone can take minutes
+]
 
 EPOCHS = 20  # of which three are done when a process dies
 
@@ -124,7 +127,7 @@ def test_a_killed_process_is_replaced_and_the_run_ends_by_itself(tmp_path, victi
         text=True,
     )
     metrics = place / "metrics.jsonl"
-    deadline = time.monotonic() + 120
+    deadline = time.monotonic() + 300
     while not metrics.exists() or len(metrics.read_text().splitlines()) < 3:
         assert process.poll() is None
         assert time.monotonic() < deadline
