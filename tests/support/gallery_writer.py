@@ -1,10 +1,11 @@
 """A process that changes a gallery until it is killed, and tells what it is about to do and did.
 
-Run as a script it waits for lines `PATH SEED FIRST`, and for each forks a writer, so that the slow
-imports happen once. A writer prints its process number, then for every change one line before it
+Run as a script it waits for lines with a task in JSON, and for each forks a writer, so that the
+slow imports happen once. A writer prints its process number, then for every change one line before it
 begins, in JSON, and `done` when the gallery has said that it is on the disk.
 """
 
+import functools
 import json
 import os
 import random
@@ -12,13 +13,22 @@ import sys
 
 import numpy as np
 
+from arcset.recognition.gallery.vectors import unit_rows
+
 DIM = 24
 
 
+@functools.cache
 def vector(key):
-    """The embedding of sample number `key`: told from all others by its bytes."""
-    row = np.random.default_rng([17, key]).normal(size=DIM)
-    return (row / np.linalg.norm(row)).astype(np.float32)
+    """The embedding of sample number `key`: told from all others by its bytes.
+
+    A gallery makes the length of embeddings 1, and this one stays as it is, to the last digit.
+    """
+    rng = np.random.default_rng([17, key])
+    while True:
+        row = unit_rows(rng.normal(size=DIM), DIM)
+        if np.array_equal(unit_rows(row, DIM), row):
+            return row[0]
 
 
 def applied(state, change):
@@ -95,8 +105,9 @@ def main():
         if (child := os.fork()) == 0:
             print(os.getpid(), flush=True)
             write(task["path"], task["seed"], task["first"], task["state"])
-        os.waitpid(child, 0)
-        print("gone", flush=True)
+        _, status = os.waitpid(child, 0)
+        # On a line of its own, also if the writer was killed in the middle of one.
+        print(f"\ngone {os.waitstatus_to_exitcode(status)}", flush=True)
 
 
 if __name__ == "__main__":
