@@ -1,8 +1,8 @@
 """A process that changes a gallery until it is killed, and tells what it is about to do and did.
 
 Run as a script it waits for lines with a task in JSON, and for each forks a writer, so that the
-slow imports happen once. A writer prints its process number, then for every change one line before it
-begins, in JSON, and `done` when the gallery has said that it is on the disk.
+slow imports happen once. A writer prints its process number, then for every change one line before
+it begins, in JSON, and `done` when the gallery has said that it is on the disk.
 """
 
 import functools

@@ -3,10 +3,8 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
-import numpy as np
-
 from arcset.recognition.gallery.schema import NOBODY
-from arcset.recognition.gallery.store import Store
+from arcset.recognition.gallery.store import Added, Store
 
 __all__ = [
     "Row",
@@ -32,7 +30,9 @@ class Row(NamedTuple):
 def add_subject(store: Store, name: str, added: int) -> int:
     """Make a subject, and return its number."""
     made = store.database.execute("INSERT INTO subjects (name, added) VALUES (?, ?)", (name, added))
-    return int(made.lastrowid or 0) - NOBODY
+    number = int(made.lastrowid or 0) - NOBODY
+    store.will_name(name, number)
+    return number
 
 
 def add_samples(
@@ -43,30 +43,21 @@ def add_samples(
     samples: Sequence[int],
 ) -> None:
     """Make samples, with numbers that rise and are higher than `last_sample`."""
-    execute = store.database.execute_many
-    execute(
+    values, images, embeddings = [], [], []
+    for number, subject, moment, row in zip(samples, subjects, added, rows, strict=True):
+        embedding, source, digest, image = row
+        values.append((number, subject + NOBODY, moment, embedding, source, digest))
+        embeddings.append(embedding)
+        if image is not None:
+            images.append((number, image))
+    store.database.execute_many(
         "INSERT INTO samples (id, subject, added, embedding, source, digest)"
-        f" VALUES (?, ? + {NOBODY}, ?, ?, ?, ?)",
-        [
-            (number, subject, moment, *row[:3])
-            for number, subject, moment, row in zip(samples, subjects, added, rows, strict=True)
-        ],
+        " VALUES (?, ?, ?, ?, ?, ?)",
+        values,
     )
-    images = [
-        (number, row.image)
-        for number, row in zip(samples, rows, strict=True)
-        if row.image is not None
-    ]
     if images:
-        execute("INSERT INTO images (id, image) VALUES (?, ?)", images)
-    vectors = np.frombuffer(b"".join([row.embedding for row in rows]), "<f4")
-    store.will_add(
-        (
-            np.array(samples, np.int64),
-            np.array(subjects, np.int64),
-            vectors.reshape(len(rows), -1),
-        )
-    )
+        store.database.execute_many("INSERT INTO images (id, image) VALUES (?, ?)", images)
+    store.will_add(Added(samples, subjects, embeddings))
 
 
 def move_samples(store: Store, samples: Sequence[int], subject: int) -> None:

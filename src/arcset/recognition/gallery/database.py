@@ -13,11 +13,11 @@ from arcset.recognition.gallery.schema import (
     APPLICATION_ID,
     CREATE,
     NOBODY,
-    PAGE_SIZE,
     VERSION,
     check_file,
     check_schema,
     log_size,
+    page_size,
 )
 
 __all__ = ["PATIENCE", "Database", "create_database"]
@@ -82,11 +82,11 @@ class Database:
             self._connection.execute("PRAGMA query_only = ON")
 
     def execute(self, sql: str, values: Any = ()) -> sqlite3.Cursor:
-        """Run one statement, inside `writing` or `reading`."""
+        """Run one statement, inside a transaction or `reading`."""
         return self._connection.execute(sql, values)
 
     def execute_many(self, sql: str, rows: Any) -> None:
-        """Run one statement for each of the rows, inside `writing`."""
+        """Run one statement for each of the rows, inside a transaction."""
         self._connection.executemany(sql, rows)
 
     def data_version(self) -> int:
@@ -99,22 +99,32 @@ class Database:
             what = "was closed" if self._closed else "was opened by the process before this one"
             raise DataError(f"{self.path} {what}: open it again")
 
-    @contextmanager
-    def writing(self) -> Iterator[None]:
-        """A transaction that is on the disk when the block ends, or undone when it raises."""
+    def begin(self) -> None:
+        """Begin a transaction that changes the file; other writers wait until it ends."""
         self._check_usable()
-        with self.explained():
-            if self.read_only:
-                why = "was opened for reading only" if self._writable else "cannot be written"
-                raise DataError(f"{self.path} {why}; nothing was changed")
+        if self.read_only:
+            why = "was opened for reading only" if self._writable else "cannot be written"
+            raise DataError(f"{self.path} {why}; nothing was changed")
+        try:
             self._connection.execute("BEGIN IMMEDIATE")
-            try:
-                yield
-                self._connection.execute("COMMIT")
-            except BaseException:
-                if self._connection.in_transaction:
-                    self._connection.execute("ROLLBACK")
-                raise
+        except sqlite3.Error as error:
+            raise self.explain(error) from None
+
+    def commit(self) -> None:
+        """End it: what was changed is on the disk when this returns; if it raises, nothing is."""
+        try:
+            self._connection.execute("COMMIT")
+        except BaseException as error:
+            self.roll_back()
+            if isinstance(error, sqlite3.Error):
+                raise self.explain(error) from None
+            raise
+
+    def roll_back(self) -> None:
+        """End it: nothing was changed."""
+        if self._connection.in_transaction:
+            with self.explained():
+                self._connection.execute("ROLLBACK")
 
     @contextmanager
     def reading(self) -> Iterator[None]:
@@ -148,7 +158,7 @@ class Database:
     def unbound(self) -> Iterator[None]:
         """Without the checks that no row refers to one that is deleted, each of which reads much.
 
-        For deleting what is known not to be referred to; around `writing`, not inside.
+        For deleting what is known not to be referred to; around a transaction, not inside.
         """
         with self.explained():
             self._connection.execute("PRAGMA foreign_keys = OFF")
@@ -175,7 +185,11 @@ class Database:
         try:
             yield
         except sqlite3.Error as error:
-            raise DataError(_sentence(error, self.path)) from None
+            raise self.explain(error) from None
+
+    def explain(self, error: sqlite3.Error) -> DataError:
+        """What SQLite says in a word, as an error that says it in a sentence."""
+        return DataError(_sentence(error, self.path))
 
 
 def create_database(path: Path, meta: Mapping[str, object]) -> None:
@@ -188,7 +202,7 @@ def create_database(path: Path, meta: Mapping[str, object]) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         connection = _connect(f"{part.absolute().as_uri()}?mode=rwc")
         try:
-            connection.execute(f"PRAGMA page_size = {PAGE_SIZE}")
+            connection.execute(f"PRAGMA page_size = {page_size(int(str(meta['dim'])))}")
             connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
             connection.execute(f"PRAGMA user_version = {VERSION}")
             connection.execute("PRAGMA synchronous = FULL")

@@ -29,19 +29,22 @@ def make_rows(
 
     Raises `InputError` for images or sources that are not N.
     """
+    content = embeddings.astype("<f4", copy=False).tobytes()
+    size = 4 * embeddings.shape[1]
+    rows = [Row(content[start : start + size]) for start in range(0, len(content), size)]
+    if images is None and sources is None:
+        return rows
     for what, items in (("images", images), ("sources", sources)):
         if items is not None and len(items) != len(embeddings):
             raise InputError(f"there are {len(embeddings):,} embeddings, but {len(items):,} {what}")
-    rows = []
-    for place, embedding in enumerate(embeddings.astype("<f4", copy=False)):
-        row = Row(embedding.tobytes())
+    for place, row in enumerate(rows):
         if images is not None:
             image = original(images[place])
             kept = image.content if keep_images else None
             row = row._replace(source=image.source, digest=image.digest, image=kept)
         if sources is not None and sources[place] is not None:
             row = row._replace(source=_text(sources[place]))
-        rows.append(row)
+        rows[place] = row
     return rows
 
 

@@ -57,22 +57,14 @@ class Index:
         )
         return found
 
-    def add(self, ids: Numbers, subjects: Numbers, vectors: Vectors) -> None:
-        """Append rows, (n,), (n,) and (n, D)."""
-        self.reserve(self._count + len(ids), spare=2)
-        self.room()[: len(ids)] = vectors
-        self.take(ids, subjects)
-
-    def room(self) -> Vectors:
-        """Memory for the rows to come, (n, D): to be written, and then told about with `take`."""
-        return self._matrix[self._count :]
-
-    def take(self, ids: Numbers, subjects: Numbers, *, count: bool = True) -> None:
-        """Let the first rows of `room` be embeddings of these samples and subjects, (n,).
+    def add(self, ids: Numbers, subjects: Numbers, vectors: Vectors, *, count: bool = True) -> None:
+        """Append rows, (n,), (n,) and (n, D).
 
         count: whether subjects are counted now; if not, `recount` is to be called in the end.
         """
         stop = self._count + len(ids)
+        self.reserve(stop, spare=2)
+        self._matrix[self._count : stop] = vectors
         self._ids[self._count : stop] = ids
         self._subjects[self._count : stop] = subjects
         self._count = stop
@@ -111,15 +103,19 @@ class Index:
         """Where a subject's samples are."""
         return np.flatnonzero(self.subjects == subject)
 
-    def reserve(self, rows: int, spare: int = 1) -> None:
-        """Make room for so many rows; where there is too little, for `spare` times as many."""
+    def reserve(self, rows: int, spare: int = 1) -> Vectors:
+        """Make room for so many rows; where there is too little, for `spare` times as many.
+
+        Returns the memory of all rows, (at least `rows`, D), those that come and those that are.
+        """
         if rows <= len(self._ids):
-            return
+            return self._matrix
         room = max(rows, spare * self._count)
         matrix = np.empty((room, self.dim), np.float32)
         matrix[: self._count] = self.matrix
         self._matrix = matrix
         self._ids, self._subjects = _longer(self._ids, room), _longer(self._subjects, room)
+        return matrix
 
     def _tally(self, subjects: Numbers, sign: int) -> None:
         if not len(subjects):

@@ -127,7 +127,8 @@ class Keeping:
         given = None if images is None else as_sources(images)
         vectors = self._embedded(given, embeddings)
         rows = make_rows(vectors, given, sources, self.keep_images)
-        with self._changing():
+        with self._lock, self._store.changing():  # as `_changing`, and quicker
+            self._check_open()
             return tuple(enroll_rows(self._store, [name] * len(rows), rows))
 
     def enroll_many(

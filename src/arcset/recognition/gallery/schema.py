@@ -24,16 +24,15 @@ __all__ = [
     "APPLICATION_ID",
     "CREATE",
     "NOBODY",
-    "PAGE_SIZE",
     "VERSION",
     "check_file",
     "check_schema",
     "log_size",
+    "page_size",
 ]
 
 APPLICATION_ID = 0x41724753  # "ArGS"
 VERSION = 1
-PAGE_SIZE = 16384  # holds seven rows of 512 numbers; of 4096 bytes, nearly half would lie idle
 
 #: The subject of removed samples. Those of others are higher, and below 2⁴⁷: SQLite writes all of
 #: them in six bytes, so that a row keeps its size when it is given to another subject.
@@ -68,6 +67,15 @@ CREATE = (
 )
 
 _MAGIC = b"SQLite format 3\x00"
+
+
+def page_size(dim: int) -> int:
+    """Bytes of a page: it holds at least three samples, so that not too much of it lies idle.
+
+    A commit writes whole pages, so that it takes longer with larger ones.
+    """
+    sample = 4 * dim + 200  # source and all
+    return min(max(4096, 1 << (3 * sample - 1).bit_length()), 65536)
 
 
 def log_size(path: Path) -> int:

@@ -44,7 +44,7 @@ class Settings:
 
     @classmethod
     def read(cls, database: Database) -> "Settings":
-        """From the file, inside `reading` or `writing`; raises `DataError` if they do not fit."""
+        """From the file, in a transaction or `reading`; raises `DataError` if they do not fit."""
         found: dict[str, Any] = dict(
             database.execute("SELECT key, value FROM meta WHERE key <> 'thresholds'")
         )
@@ -124,7 +124,7 @@ def first_settings(
 
 
 def write_settings(database: Database, **values: str | None) -> None:
-    """Write some of the `meta` table, inside `writing`; None takes one away."""
+    """Write some of the `meta` table, inside a transaction; None takes one away."""
     for key, value in values.items():
         if value is None:
             database.execute("DELETE FROM meta WHERE key = ?", (key,))

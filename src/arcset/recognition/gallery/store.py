@@ -1,25 +1,38 @@
 """A gallery's file and its embeddings in memory, kept equal."""
 
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+import sqlite3
+from collections.abc import Iterable, Sequence
+from itertools import chain
+from types import TracebackType
+from typing import NamedTuple
 
 import numpy as np
 
 from arcset.errors import DataError
 from arcset.recognition.gallery.database import Database
 from arcset.recognition.gallery.index import Index
-from arcset.recognition.gallery.loading import Loader, Part
+from arcset.recognition.gallery.loading import Loader
 from arcset.recognition.gallery.schema import NOBODY
 from arcset.recognition.gallery.settings import Settings, write_settings
 
-__all__ = ["Store"]
+__all__ = ["Added", "Store"]
+
+_MOST_WAITING = 64  # calls, and samples of one, that are put into the index when it is needed
+
+
+class Added(NamedTuple):
+    """New samples, with numbers that rise, their subjects and embeddings: one each."""
+
+    samples: Sequence[int]
+    subjects: Sequence[int]
+    embeddings: Sequence[bytes]
 
 
 class Store:
     """The newest state of the file that this process has seen.
 
     Attributes:
-        database: the file. settings: what it says as a whole. index: its embeddings.
+        database: the file. settings: what it says as a whole.
 
     To be used by one thread at a time. Memory always follows the file, whoever changed it: what is
     new has higher numbers than before, and the journal names what was removed or moved.
@@ -29,14 +42,25 @@ class Store:
         self.database = database
         with database.reading():
             self.settings = Settings.read(database)
-        self.index = Index(self.settings.dim)
+        self._index = Index(self.settings.dim)
+        self._waiting: list[Added] = []  # in the file, and to be put into the index
         self.last_sample = 0  # the highest number that a sample ever had
         self._numbers: dict[str, int] = {}  # of subjects; read when first needed
         self._last_subject = 0  # of those in _numbers
+        self._names_due = True  # whether there may be more
+        self._named: dict[str, int] = {}  # subjects made in this transaction
         self._revision = 0
-        self._added: list[Part] | None = None  # in this transaction; None: more was changed
+        self._before = -1
+        self._added: list[Added] | None = None  # in this transaction; None: more was changed
         self._epoch = -1  # nothing was read yet
         self._seen = -1
+
+    @property
+    def index(self) -> Index:
+        """All embeddings."""
+        if self._waiting:
+            self._take_waiting()
+        return self._index
 
     # Following the file
 
@@ -49,29 +73,51 @@ class Store:
             self.refresh()
         return True
 
-    @contextmanager
-    def changing(self) -> Iterator[None]:
+    def changing(self) -> "_Changing":
         """A transaction on the newest state; memory follows when it is on the disk."""
-        with self.database.writing():
+        return _Changing(self)
+
+    def _begin(self) -> None:
+        self.database.begin()
+        try:
             self.refresh()
-            seen, self._seen = self._seen, -1  # whatever happens from here on, memory is to follow
-            self._added = []
-            try:
-                yield
-            except BaseException:
-                self._numbers, self._last_subject = {}, 0  # some may be of subjects that never were
-                raise
+        except BaseException as error:
+            self._roll_back(error)
+            raise
+        self._before, self._seen = self._seen, -1  # from here on memory is to follow in any case
+        self._added, self._named = [], {}
+
+    def _commit(self) -> None:
+        self.database.commit()
         if self._added is None:
             with self.database.reading():
                 self.refresh()
-        else:
-            self.take_in(self._added)
-            self._seen = seen
+            return
+        for added in self._added:
+            self._waiting.append(added)
+            self.last_sample = added.samples[-1]
+            if len(self._waiting) > _MOST_WAITING or len(added.samples) > _MOST_WAITING:
+                self._take_waiting()
+        if self._named and not self._names_due:
+            self._numbers |= self._named
+            self._last_subject = max(self._named.values())
+        self._seen = self._before
 
-    def will_add(self, part: Part) -> None:
-        """Tell that rows were added in this transaction, so that they need not be read again."""
+    def _roll_back(self, error: BaseException) -> None:
+        self._numbers, self._last_subject, self._names_due = {}, 0, True  # some may never have been
+        self._named = {}
+        self.database.roll_back()
+        if isinstance(error, sqlite3.Error):
+            raise self.database.explain(error) from None
+
+    def will_add(self, added: Added) -> None:
+        """Tell that samples were added in this transaction, so that they need not be read again."""
         if self._added is not None:
-            self._added.append(part)
+            self._added.append(added)
+
+    def will_name(self, name: str, number: int) -> None:
+        """Tell that a subject was made in this transaction."""
+        self._named[name] = number
 
     def change_settings(self, **values: str | None) -> None:
         """Write settings by their names in the `meta` table, in this transaction."""
@@ -82,25 +128,27 @@ class Store:
         """Tell that something else was changed in this transaction."""
         self._added = None
 
-    def take_in(self, parts: Iterable[Part]) -> None:
-        """Add samples that are in the file to memory."""
-        for part in parts:
-            self.index.add(*part)
-            self.last_sample = int(part[0][-1])
+    def _take_waiting(self) -> None:
+        samples, subjects, embeddings = (
+            list(chain.from_iterable(column)) for column in zip(*self._waiting, strict=True)
+        )
+        vectors = np.frombuffer(b"".join(embeddings), "<f4").reshape(len(samples), -1)
+        self._index.add(np.array(samples, np.int64), np.array(subjects, np.int64), vectors)
+        self._waiting = []
 
     def refresh(self) -> None:
-        """Bring memory to the state of the file; inside `reading` or `writing`."""
+        """Bring memory to the state of the file; inside a transaction or `reading`."""
         seen = self.database.data_version()
         if seen == self._seen:
             return
-        self._seen = -1  # until all of it is done
+        self._seen, self._names_due, self._named = -1, True, {}  # until all of it is done
         settings = Settings.read(self.database)
         oldest, newest = self.database.execute(
             "SELECT (SELECT min(revision) FROM journal), (SELECT max(revision) FROM journal)"
         ).fetchone()
         if settings.epoch != self._epoch or (oldest or 0) > self._revision + 1:
             self._epoch = -1
-            self.index = self._load(settings)
+            self._index, self._waiting = self._load(settings), []
             self._numbers, self._last_subject = {}, 0
         else:
             self._catch_up(settings)
@@ -129,7 +177,9 @@ class Store:
             self.index.remove(np.array(gone, np.int64))
         if moved:
             self.index.move(np.array(list(moved), np.int64), np.array(list(moved.values())))
-        self.take_in(Loader(self.database, settings.dim).after(self.last_sample))
+        for part in Loader(self.database, settings.dim).after(self.last_sample):
+            self.index.add(*part)
+            self.last_sample = int(part[0][-1])
 
     # Names
 
@@ -139,6 +189,18 @@ class Store:
 
     def numbers(self, names: Iterable[str]) -> dict[str, int]:
         """The numbers of those subjects that there are."""
+        if self._names_due:
+            self._read_names()
+        found = {}
+        for name in names:
+            known = self._numbers.get(name)
+            if known is not None and self.name(known) == name:  # not removed since, or renamed
+                found[name] = known
+            elif name in self._named:
+                found[name] = self._named[name]
+        return found
+
+    def _read_names(self) -> None:
         for number, name in self.database.execute(
             f"SELECT id - {NOBODY}, name FROM subjects WHERE id > ? ORDER BY id",
             (self._last_subject + NOBODY,),
@@ -146,12 +208,7 @@ class Store:
             self._last_subject = number
             if isinstance(name, str):
                 self._numbers[name] = number
-        found = {}
-        for name in names:
-            known = self._numbers.get(name)
-            if known is not None and self.name(known) == name:  # not removed since, or renamed
-                found[name] = known
-        return found
+        self._names_due = False
 
     def name(self, number: int) -> str | None:
         """The name of a subject, or None where it is gone."""
@@ -190,3 +247,24 @@ class Store:
         ):
             if not np.array_equal(one[orders[0]], other[orders[1]]):
                 raise DataError(f"{self.database.path} holds something else than memory does")
+
+
+class _Changing:
+    """What `Store.changing` returns; a class, because it is quicker than a generator."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    def __enter__(self) -> None:
+        self._store._begin()
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if error is None:
+            self._store._commit()
+        else:
+            self._store._roll_back(error)
