@@ -1,0 +1,169 @@
+"""What a threshold does, for every threshold: strangers taken for somebody, subjects missed.
+
+A gallery's working point is one threshold for one wish. These two curves show what the others would
+mean, so that a person can see what is gained and what it costs before choosing one.
+"""
+
+import math
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from arcset.evaluation.calibration import Thresholds
+from arcset.recognition.gallery.gallery import Gallery
+from arcset.recognition.gallery.scoring import Scoring
+from arcset.recognition.working_point import effective_size
+
+__all__ = ["OperatingCurves", "operating_curves", "scores_without_itself"]
+
+STEP = 0.005  # between thresholds
+MOST_SUBJECTS = 1000  # looked at for misses, evenly over all
+MOST_OF_EACH = 20  # samples left out in turn
+FEW = 30  # a share of fewer samples is rough
+
+Floats = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, kw_only=True)
+class OperatingCurves:
+    """Two rates at rising thresholds.
+
+    Fields:
+        thresholds: cosines, rising in equal steps to 1.
+        false_accept: at each, the share of strangers who would be taken for somebody, at the
+            gallery's present size (FPIR); None where the calibration cannot tell, or is missing.
+        false_reject: at each, the share of enrolled samples that the rest of their subject does not
+            reach the threshold for, each left out in turn; None where nobody has two samples. Who
+            else might score higher is not looked at.
+        genuine: how many samples that share is of.
+        subjects: of how many subjects these are.
+        note: a sentence where something is missing or rough; else empty.
+    """
+
+    thresholds: tuple[float, ...]
+    false_accept: tuple[float | None, ...]
+    false_reject: tuple[float, ...] | None
+    genuine: int
+    subjects: int
+    note: str
+
+    def json(self) -> dict[str, Any]:
+        """The fields as JSON knows them."""
+        return asdict(self)
+
+
+def operating_curves(gallery: Gallery) -> OperatingCurves:
+    """The curves of a gallery as it is now; some milliseconds, however large it is.
+
+    In galleries of more than a thousand subjects with two samples, a thousand of these are looked
+    at, and of each at most twenty samples are left out in turn.
+    """
+    thresholds = gallery.thresholds
+    matrix, owners = _probed(gallery)
+    scores = scores_without_itself(matrix, owners, Scoring.of(gallery.scoring))
+    size = 1
+    if thresholds is not None:
+        size = effective_size(
+            len(gallery),
+            gallery.sample_count,
+            gallery.scoring,
+            thresholds.rates.samples_per_subject,
+        )
+    grid = _grid(thresholds)
+    missed = None
+    if len(scores):
+        below = np.searchsorted(np.sort(scores), grid, side="left")  # score < threshold
+        missed = tuple((below / len(scores)).round(6).tolist())
+    return OperatingCurves(
+        thresholds=tuple(grid.tolist()),
+        false_accept=_accepted(thresholds, size, grid),
+        false_reject=missed,
+        genuine=len(scores),
+        subjects=len(np.unique(owners)),
+        note=_note(thresholds, len(scores)),
+    )
+
+
+def scores_without_itself(
+    matrix: npt.NDArray[Any], owners: npt.NDArray[np.int64], scoring: Scoring
+) -> Floats:
+    """The score of each sample against the others of its subject: (n,).
+
+    matrix: (N, D) unit rows; owners: (N,) the subject of each. Subjects with a single sample have
+    none; of those with more than twenty, twenty are left out in turn, evenly.
+
+        >>> points = np.array([[1.0, 0.0], [0.6, 0.8], [1.0, 0.0], [0.0, 1.0]])
+        >>> scores_without_itself(points, np.array([1, 1, 1, 2]), Scoring.of("max")).tolist()
+        [1.0, 0.6, 1.0]
+    """
+    found: list[float] = []
+    order = np.argsort(owners, kind="stable")
+    starts = np.flatnonzero(np.diff(owners[order], prepend=-1))
+    for rows in np.split(order, starts[1:]):
+        count = len(rows)
+        if count < 2:
+            continue
+        own = matrix[rows].astype(np.float64)
+        left_out = np.unique(
+            np.linspace(0, count - 1, min(count, MOST_OF_EACH)).round().astype(int)
+        )
+        cosines = own[left_out] @ own.T  # (probes, n)
+        cosines[np.arange(len(left_out)), left_out] = -np.inf  # itself: last when sorted
+        falling = -np.sort(-cosines, axis=1)[:, : count - 1]
+        found += falling[:, : scoring.best].mean(axis=1).tolist()
+    return np.array(found)
+
+
+def _probed(gallery: Gallery) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.int64]]:
+    """A copy of the embeddings of subjects with two samples or more, and whose they are."""
+    with gallery._following():  # a million rows are not copied for the sake of a few thousand
+        index = gallery._store.index
+        several = np.flatnonzero(index.counts > 1)
+        if len(several) > MOST_SUBJECTS:
+            places = np.linspace(0, len(several) - 1, MOST_SUBJECTS).round().astype(int)
+            several = several[places]
+        among = np.zeros(len(index.counts), bool)
+        among[several] = True
+        rows = np.flatnonzero(among[index.subjects])
+        return index.matrix[rows], index.subjects[rows]
+
+
+def _grid(thresholds: Thresholds | None) -> Floats:
+    """From 0, or lower where the calibration begins lower, to 1."""
+    lowest = 0.0 if thresholds is None else min(0.0, thresholds.rates.thresholds[0])
+    first = math.floor(lowest * 10) / 10
+    count = round((1 - first) / STEP)
+    grid: Floats = np.round(first + np.arange(count + 1) * STEP, 6)
+    return grid
+
+
+def _accepted(thresholds: Thresholds | None, size: int, grid: Floats) -> tuple[float | None, ...]:
+    """FPIR at each threshold, as `RateTable.for_fpir` reads it the other way round."""
+    if thresholds is None or not thresholds.rates.curves:
+        return (None,) * len(grid)
+    table = thresholds.rates
+    known = np.array(table.thresholds[-len(table.curves) :])
+    rates = np.minimum.accumulate([curve.at(size).rate for curve in table.curves])
+    logs = np.interp(grid, known, np.log(np.maximum(rates, 1e-12)), left=np.nan, right=np.nan)
+    return tuple(
+        None if math.isnan(value) else float(f"{math.exp(value):.4g}") for value in logs.tolist()
+    )
+
+
+def _note(thresholds: Thresholds | None, genuine: int) -> str:
+    said = []
+    if thresholds is None:
+        said.append(
+            "Without a calibration nobody knows how many strangers a threshold lets in: run `arcset"
+            " gallery calibrate GALLERY`."
+        )
+    if not genuine:
+        said.append(
+            "Nobody has two samples yet, so that nothing tells how many would be missed: enroll a"
+            " second one of some."
+        )
+    elif genuine < FEW:
+        said.append(f"The share of those missed is rough: it is from {genuine} samples only.")
+    return " ".join(said)
