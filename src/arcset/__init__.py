@@ -21,11 +21,13 @@ from arcset.errors import (
 from arcset.losses import build_loss, loss_names, loss_options, suspect_samples
 
 if TYPE_CHECKING:
+    from arcset.client import Client
     from arcset.recognition import Recognizer
     from arcset.recognition.gallery import Gallery
 
 __all__ = [
     "ArcsetError",
+    "Client",
     "DataError",
     "Gallery",
     "InputError",
@@ -42,8 +44,12 @@ __all__ = [
 
 __version__ = "0.1.0"
 
-# Imported when asked for: training needs neither, and search and image decoding take a second.
-_LATER = {"Recognizer": "arcset.recognition", "Gallery": "arcset.recognition.gallery"}
+# Imported when asked for: training needs none, and search and image decoding take a second.
+_LATER = {
+    "Client": "arcset.client",
+    "Gallery": "arcset.recognition.gallery",
+    "Recognizer": "arcset.recognition",
+}
 
 
 def __getattr__(name: str) -> Any:
