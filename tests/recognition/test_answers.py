@@ -49,6 +49,11 @@ def test_the_threshold_itself_is_known():
     assert ask([np.nextafter(0.5, 0)]).subject is None
 
 
+def test_rounding_makes_no_cosine_above_one():
+    found = ask([1.0000001, -1.0000001])
+    assert [one.cosine for one in found.candidates] == [1.0, -1.0]
+
+
 def test_an_empty_gallery_knows_nobody(thresholds):
     found = ask([], thresholds)
     assert found.subject is None

@@ -112,7 +112,7 @@ def answer(
     if len(names) != len(cosines):
         raise InputError(f"{len(names)} names and {len(cosines)} cosines, expected equally many")
     most = len(names) if candidates is None else check_count("candidates", candidates)
-    values = [float(cosine) for cosine in cosines]
+    values = [min(1.0, max(-1.0, float(cosine))) for cosine in cosines]  # but for rounding
     sure: Sequence[float | None] = [None] * len(values)
     if thresholds is not None:
         sure = chances(values, thresholds, subjects)
