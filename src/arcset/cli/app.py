@@ -21,6 +21,8 @@ from arcset.cli.export import export
 from arcset.cli.film import film
 from arcset.cli.gallery import gallery
 from arcset.cli.identify import identify
+from arcset.cli.keys import keys
+from arcset.cli.serve import serve
 from arcset.cli.show import say
 from arcset.cli.sweep import sweep
 from arcset.cli.train import train
@@ -54,6 +56,8 @@ app.command()(enroll)
 app.command()(identify)
 app.command()(cluster)
 app.command()(export)
+app.command()(serve)
+app.add_typer(keys, name="keys")
 app.add_typer(gallery, name="gallery")
 app.add_typer(data, name="data")
 

@@ -1,0 +1,51 @@
+"""Thresholds as clients ask for them, and why there may be none."""
+
+from arcset.errors import InputError, OptionError
+from arcset.recognition.gallery import Gallery
+from arcset.recognition.verification import decide
+from arcset.recognition.working_point import WorkingPoint
+from arcset.service.errors import RefusalError, sentence
+
+__all__ = ["check_far", "working_point_or_refusal"]
+
+_BOTH = "{} and threshold both say where the limit is: leave one out."
+_NO_CALIBRATION = (
+    "There is no calibration, so that nobody knows which cosine is high enough: calibrate the "
+    "gallery, or name a threshold."
+)
+
+
+def working_point_or_refusal(
+    gallery: Gallery, fpir: float | None, threshold: float | None = None
+) -> WorkingPoint:
+    """Where "known" begins.
+
+    Raises `RefusalError`: bad_request for values out of range, no_calibration, or unsupported_rate.
+    """
+    if fpir is not None and threshold is not None:
+        raise RefusalError("bad_request", _BOTH.format("fpir"))
+    try:
+        if threshold is not None:
+            return WorkingPoint.by_hand(threshold)
+        if gallery.thresholds is None:
+            raise RefusalError("no_calibration", _NO_CALIBRATION)
+        return gallery.working_point(fpir)
+    except InputError as error:
+        raise RefusalError("unsupported_rate", sentence(error)) from None
+    except OptionError as error:
+        raise RefusalError("bad_request", sentence(error)) from None
+
+
+def check_far(gallery: Gallery, far: float | None, threshold: float | None) -> None:
+    """Raises `RefusalError` where no decision "same or different" can be made, as above."""
+    if far is not None and threshold is not None:
+        raise RefusalError("bad_request", _BOTH.format("far"))
+    thresholds = gallery.thresholds
+    if thresholds is None and threshold is None:
+        raise RefusalError("no_calibration", _NO_CALIBRATION)
+    try:
+        decide(0.0, thresholds, far=far, threshold=threshold)
+    except InputError as error:
+        raise RefusalError("unsupported_rate", sentence(error)) from None
+    except OptionError as error:
+        raise RefusalError("bad_request", sentence(error)) from None

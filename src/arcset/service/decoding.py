@@ -1,0 +1,123 @@
+"""The bytes of an image that somebody sent, to the array that the network takes."""
+
+import io
+import threading
+from contextlib import nullcontext
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from PIL import Image
+
+from arcset.errors import ArcsetError, DataError, OptionError
+from arcset.recognition.embedder import Embedder
+from arcset.recognition.recognizer import Recognizer
+from arcset.service.errors import RefusalError, sentence
+
+__all__ = ["FORMATS", "Decoder", "thumbnail"]
+
+#: The kinds of files that are taken from the network; PIL knows rarer ones, and their weaknesses.
+FORMATS = ("JPEG", "PNG", "WEBP", "GIF", "BMP", "TIFF")
+
+_LARGE = 2_000_000  # pixels from which on one image at a time is decoded, as each takes megabytes
+
+
+class Decoder:
+    """Reads images as a recognizer wants them, within a limit of pixels.
+
+    recognizer: of images, or of the faces in photos. Raises `OptionError` for one of vectors.
+    max_pixels: looked at before anything is decoded.
+    """
+
+    def __init__(self, recognizer: Embedder, max_pixels: int) -> None:
+        self.max_pixels = max_pixels
+        self._one_at_a_time = threading.Lock()
+        self._faces: Any = getattr(recognizer, "faces", None)
+        inner: Any = recognizer if self._faces is None else getattr(recognizer, "recognizer", None)
+        if not isinstance(inner, Recognizer):
+            raise OptionError(f"{recognizer.name} takes no images, so that it cannot be served")
+        self.recognizer = inner
+        self._reading = inner.reading  # or refuses: vectors
+
+    def read(self, content: bytes) -> npt.NDArray[np.uint8]:
+        """(H, W) or (H, W, 3); of a photo its largest face, aligned.
+
+        Raises `RefusalError`: not_an_image, image_too_large or no_face.
+        """
+        try:
+            image = opened(content, self.max_pixels)
+            large = image.width * image.height > _LARGE
+            with self._one_at_a_time if large else nullcontext(), image:
+                if self._faces is None:
+                    return self._reading.read(image)
+                return self._largest_face(image)
+        except RefusalError:
+            raise
+        except ArcsetError as error:
+            raise RefusalError("not_an_image", sentence(error)) from None
+
+    def embed(self, arrays: npt.NDArray[np.uint8]) -> npt.NDArray[np.float32]:
+        """What `read` gave, stacked, to (N, D) unit rows."""
+        return self.recognizer.embed_arrays(arrays)
+
+    def _largest_face(self, image: Image.Image) -> npt.NDArray[np.uint8]:
+        from arcset.recognition.faces.alignment import align  # OpenCV is an extra
+        from arcset.recognition.faces.photo import read_photo
+
+        photo = read_photo(image)
+        found = self._faces.find_in(photo)
+        if not found.faces:
+            raise RefusalError(
+                "no_face", sentence(DataError(f"the photo shows no face: {found.why}"))
+            )
+        crop: npt.NDArray[np.uint8] = align(photo, found.faces[0].points)
+        return crop
+
+
+def opened(content: bytes, max_pixels: int) -> Image.Image:
+    """An image whose header was read and nothing else.
+
+    Raises `RefusalError`: not_an_image or image_too_large.
+    """
+    try:
+        image = Image.open(io.BytesIO(content), formats=FORMATS)
+    except Image.DecompressionBombError:
+        raise _too_large(max_pixels) from None
+    except Exception:  # each format is a plug-in, which raises what it likes
+        kinds = ", ".join(FORMATS)
+        message = f"This is no image that can be read; expected one of: {kinds}."
+        raise RefusalError("not_an_image", message) from None
+    if image.width * image.height > max_pixels:
+        raise _too_large(max_pixels)
+    return image
+
+
+def _too_large(max_pixels: int) -> RefusalError:
+    return RefusalError("image_too_large", f"The image has more than {max_pixels:,} pixels.")
+
+
+def thumbnail(content: bytes, size: int) -> tuple[bytes, str]:
+    """An image made small, at most `size` pixels a side: bytes and media type.
+
+    Nothing of the file but its pixels is kept: neither the place where a photo was taken, nor the
+    camera. Raises `DataError` for what is no image.
+    """
+    from arcset.recognition.faces.photo import read_photo
+
+    try:
+        with Image.open(io.BytesIO(content), formats=FORMATS) as image:
+            grey = image.mode in ("1", "L", "I;16")
+            if image.format in ("JPEG", "MPO"):
+                image.draft(None, (2 * size, 2 * size))
+            small = Image.fromarray(read_photo(image))
+    except ArcsetError:
+        raise
+    except Exception as error:
+        raise DataError(f"the kept image cannot be read: {type(error).__name__}") from None
+    small.thumbnail((size, size), Image.Resampling.LANCZOS)
+    out = io.BytesIO()
+    if grey or small.width * small.height <= 48 * 48:  # drawings, where JPEG would smear
+        (small.convert("L") if grey else small).save(out, "PNG")
+        return out.getvalue(), "image/png"
+    small.save(out, "JPEG", quality=85)
+    return out.getvalue(), "image/jpeg"

@@ -1,0 +1,92 @@
+"""Who asks, and whether they may: a dependency of every route."""
+
+from urllib.parse import urlsplit
+
+from fastapi import Request
+
+from arcset.service.access import OPEN, allowed, role_for
+from arcset.service.errors import RefusalError
+from arcset.service.service import Service
+from arcset.service.telling import template_of
+
+__all__ = ["authorize", "is_loopback"]
+
+_BEARER = 'Bearer realm="arcset"'
+
+
+async def authorize(request: Request) -> None:
+    """Let those in who may; `request.state.role` is theirs from then on.
+
+    With keys, one of them decides. Without, everybody on this machine may do everything, but no
+    page from elsewhere that a browser on it happens to show. Raises `RefusalError`: unauthorized or
+    forbidden.
+    """
+    service: Service = request.app.state.service
+    scope = request.scope
+    needed = role_for(scope["method"], template_of(scope))
+    if needed == OPEN:
+        return
+    if not service.keys.required:
+        _check_local(request, service)
+        role = "write"
+    else:
+        key = service.keys.find(_given(request))
+        if key is None:
+            raise RefusalError(
+                "unauthorized",
+                "A key is needed: send it as `Authorization: Bearer KEY`.",
+                WWW_Authenticate=_BEARER,
+            )
+        role = key.role
+        scope["key_id"] = key.id
+    if not allowed(role, needed):
+        raise RefusalError("forbidden", "This key may read, and not change anything.")
+    if service.read_only and needed == "write":
+        raise RefusalError(
+            "forbidden", "The service was started read-only: nothing can be changed."
+        )
+    request.state.role = "read" if service.read_only else role
+
+
+def _given(request: Request) -> str:
+    scheme, _, key = request.headers.get("authorization", "").partition(" ")
+    if scheme.lower() == "bearer" and key:
+        return key.strip()
+    return request.headers.get("x-api-key", "").strip()
+
+
+def _check_local(request: Request, service: Service) -> None:
+    """A page from elsewhere could ask with the browser's help, or give this machine its name."""
+    host = request.headers.get("host", "")
+    if not is_loopback(_name(f"//{host}")):
+        raise RefusalError(
+            "forbidden", "Without keys only this machine is answered, under its own name: add keys."
+        )
+    origin = request.headers.get("origin")
+    if origin is None or origin in service.settings.cors:
+        return
+    if urlsplit(origin).netloc.lower() != host.lower():
+        raise RefusalError("forbidden", "Other pages may not ask this service.")
+
+
+def _name(url: str) -> str:
+    try:
+        return urlsplit(url).hostname or ""
+    except ValueError:
+        return ""
+
+
+def is_loopback(host: str) -> bool:
+    """Whether a name or an address means this machine alone.
+
+    >>> [is_loopback(host) for host in ("127.0.0.1", "localhost", "::1", "0.0.0.0", "a.org")]
+    [True, True, True, False, False]
+    """
+    from ipaddress import ip_address
+
+    if host.lower() == "localhost":
+        return True
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return False

@@ -1,0 +1,206 @@
+"""Who may ask a service, and who may change something: keys, of which only digests are kept.
+
+A key is `arcset_` and 32 random bytes. Nobody can guess 256 random bits, so that one SHA-256 hides
+a key as well as a slow, salted hash would, which is for passwords that people make up.
+"""
+
+import hashlib
+import hmac
+import json
+import os
+import secrets
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from arcset.errors import DataError, OptionError
+from arcset.files import replacing
+
+__all__ = ["PREFIX", "ROLES", "Key", "Keys", "keys_file"]
+
+PREFIX = "arcset_"
+ROLES = ("read", "write")
+_LONGEST_NAME = 100
+
+
+@dataclass(frozen=True)
+class Key:
+    """One key, as it is kept.
+
+    Fields:
+        id: eight hexadecimal digits, to speak about it; not part of the key.
+        name: who or what has it.
+        role: read or write; the latter may do everything.
+        created: when, in UTC.
+        digest: SHA-256 of the key, hexadecimal.
+    """
+
+    id: str
+    name: str
+    role: str
+    created: str
+    digest: str
+
+    def json(self) -> dict[str, str]:
+        """All that may be shown: everything but the digest."""
+        shown = asdict(self)
+        del shown["digest"]
+        return shown
+
+
+def keys_file(gallery: Path) -> Path:
+    """Where the keys of a gallery are if nobody says otherwise: beside it.
+
+    >>> keys_file(Path("people.db")).name
+    'people.db.keys.json'
+    """
+    return gallery.with_name(gallery.name + ".keys.json")
+
+
+class Keys:
+    """The keys in a file, which may change while a service runs.
+
+    path: the file; it need not exist. Threads may share one.
+
+    Once there were keys, a file that is gone, empty or damaged lets nobody in.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._lock = threading.Lock()
+        self._stamp: tuple[int, ...] | None = None
+        self._keys: tuple[Key, ...] = ()
+        self._required = False
+        self.all()
+
+    def all(self) -> tuple[Key, ...]:
+        """The keys as they are now; raises `DataError` where the file is damaged."""
+        with self._lock:
+            stamp = _stamp(self.path)
+            if stamp != self._stamp:
+                self._keys = ()  # nobody, where what follows fails
+                self._keys = _read(self.path)
+                self._stamp = stamp
+                self._required = self._required or bool(self._keys)
+            return self._keys
+
+    @property
+    def required(self) -> bool:
+        """Whether a key is needed: there is one, or was since this object was made."""
+        try:
+            self.all()
+        except DataError:
+            return True
+        return self._required
+
+    def find(self, key: str) -> Key | None:
+        """The key that this is; None for none. Takes as long for a wrong one as for a right one."""
+        digest = _digest(key)
+        found = None
+        try:
+            known = self.all()
+        except DataError:
+            return None
+        for one in known:
+            if hmac.compare_digest(one.digest, digest):
+                found = one
+        return found
+
+    def add(self, role: str = "read", name: str = "") -> tuple[Key, str]:
+        """Make a key, and return what is kept of it, and the key, which nobody can tell later.
+
+        Raises `OptionError` for an unknown role or a long name.
+        """
+        if role not in ROLES:
+            raise OptionError(f"role {role!r} is unknown, expected one of: {', '.join(ROLES)}")
+        if len(name) > _LONGEST_NAME or not name.isprintable():
+            raise OptionError(f"a key's name has at most {_LONGEST_NAME} printable characters")
+        secret = PREFIX + secrets.token_urlsafe(32)
+        with self._changing() as keys:
+            taken = {one.id for one in keys}
+            while (identity := secrets.token_hex(4)) in taken:
+                pass
+            created = datetime.now(UTC).isoformat(timespec="seconds")
+            made = Key(identity, name, role, created, _digest(secret))
+            keys.append(made)
+        return made, secret
+
+    def remove(self, identity: str) -> Key:
+        """Take away the key of this id, or of this name if only one has it.
+
+        Raises `OptionError` where there is none, or several.
+        """
+        with self._changing() as keys:
+            found = [one for one in keys if one.id == identity]
+            found = found or [one for one in keys if one.name == identity]
+            if not found:
+                raise OptionError(f"{self.path} has no key {identity!r}; see `arcset keys list`")
+            if len(found) > 1:
+                ids = ", ".join(one.id for one in found)
+                raise OptionError(f"{len(found)} keys are named {identity!r}: remove one of {ids}")
+            keys.remove(found[0])
+        return found[0]
+
+    @contextmanager
+    def _changing(self) -> Iterator[list[Key]]:
+        """One process at a time: the list to change, written when the block ends well."""
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        lock = self.path.with_name(f".{self.path.name}.lock")
+        with _locked(lock):
+            keys = list(_read(self.path))
+            yield keys
+            text = json.dumps({"version": 1, "keys": [asdict(one) for one in keys]}, indent=2)
+            with replacing(self.path) as part:
+                part.chmod(0o600)  # before anything is in it
+                part.write_text(text + "\n", encoding="utf-8")
+
+
+@contextmanager
+def _locked(path: Path) -> Iterator[None]:
+    handle = os.open(path, os.O_CREAT | os.O_RDWR, 0o600)
+    try:
+        try:
+            import fcntl
+        except ImportError:  # not on every system
+            yield
+            return
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(handle)
+
+
+def _digest(key: str) -> str:
+    return hashlib.sha256(key.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def _stamp(path: Path) -> tuple[int, ...]:
+    try:
+        status = path.stat()
+    except OSError:
+        return ()
+    return status.st_mtime_ns, status.st_size, status.st_ino
+
+
+def _read(path: Path) -> tuple[Key, ...]:
+    try:
+        content: Any = json.loads(path.read_text(encoding="utf-8"))
+        keys = tuple(Key(**one) for one in content["keys"])
+        if content["version"] != 1 or not all(_sound(key) for key in keys):
+            raise ValueError
+    except FileNotFoundError:
+        return ()
+    except OSError as error:
+        raise DataError(f"{path} cannot be read: {error.strerror}") from None
+    except (ValueError, KeyError, TypeError):
+        raise DataError(f"{path} is damaged, or no file of keys") from None
+    return keys
+
+
+def _sound(key: Key) -> bool:
+    texts = (key.id, key.name, key.role, key.created, key.digest)
+    return all(isinstance(text, str) for text in texts) and key.role in ROLES

@@ -1,0 +1,109 @@
+"""One process that listens, and stops without losing anything."""
+
+import asyncio
+import contextlib
+import signal
+import socket
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import uvicorn
+from fastapi import FastAPI
+
+from arcset.errors import OptionError
+from arcset.service.doorkeeper import is_loopback
+from arcset.service.keys import Keys
+from arcset.service.service import Service
+from arcset.service.settings import ServiceSettings
+
+__all__ = ["check_exposure", "listen", "run"]
+
+_KEEP_ALIVE = 75  # seconds: longer than a proxy's, so that it is the proxy who closes
+
+
+def check_exposure(host: str, keys: Keys) -> None:
+    """Raises `OptionError` for an address that others reach, where there are no keys."""
+    if not is_loopback(host) and not keys.required:
+        raise OptionError(
+            f"--host {host} lets others reach the gallery, and there is no key yet: make one with "
+            f"`arcset keys add`"
+        )
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """A socket that is bound; port 0 takes a free one. Raises `OptionError` where that fails."""
+    kind = socket.AF_INET6 if ":" in host else socket.AF_INET
+    bound = socket.socket(kind, socket.SOCK_STREAM)
+    bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        bound.bind((host, port))
+    except (OSError, OverflowError) as error:
+        bound.close()
+        why = getattr(error, "strerror", None) or error
+        raise OptionError(f"cannot listen at {host}, port {port}: {why}") from None
+    return bound
+
+
+def run(app: FastAPI, bound: socket.socket, started: Callable[[], None] = lambda: None) -> None:
+    """Serve until SIGTERM or SIGINT, then answer what is there, and return."""
+    service: Service = app.state.service
+    config = uvicorn.Config(
+        app,
+        http="httptools",
+        ws="none",
+        lifespan="on",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        proxy_headers=False,
+        timeout_keep_alive=_KEEP_ALIVE,
+        timeout_graceful_shutdown=max(1, round(service.settings.stop_seconds)),
+        backlog=512,
+    )
+    _Server(config, service, service.settings, started).run(sockets=[bound])
+
+
+class _Server(uvicorn.Server):
+    """Ends in two steps: nothing new is taken, and then, when all is answered, nobody listens."""
+
+    def __init__(
+        self,
+        config: uvicorn.Config,
+        service: Service,
+        settings: ServiceSettings,
+        started: Callable[[], None],
+    ) -> None:
+        super().__init__(config)
+        self.service, self.settings, self.tell_started = service, settings, started
+        self._ending: asyncio.Task[None] | None = None
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Listen, and say so."""
+        await super().startup(sockets)
+        self.tell_started()
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Stopping on a signal is a good end: the process exits with 0."""
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, self._stop)
+        try:
+            yield
+        finally:
+            for number in (signal.SIGTERM, signal.SIGINT):
+                loop.remove_signal_handler(number)
+
+    def _stop(self) -> None:
+        if self.service.stopping:  # told twice
+            self.force_exit = self.should_exit = True
+            return
+        self.service.stopping = True
+        self._ending = asyncio.get_running_loop().create_task(self._end())
+
+    async def _end(self) -> None:
+        loop: Any = asyncio.get_running_loop()
+        deadline = loop.time() + self.settings.stop_seconds
+        while self.service.in_flight and loop.time() < deadline:
+            await asyncio.sleep(0.02)
+        self.should_exit = True

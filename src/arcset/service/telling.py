@@ -1,0 +1,142 @@
+"""Around everything: a request's id, its log line, its figures, and headers of every answer."""
+
+import json
+import logging
+import re
+import secrets
+import sys
+import time
+from typing import Any
+
+from starlette.datastructures import MutableHeaders
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from arcset.service.errors import error_body
+from arcset.service.service import Service
+
+__all__ = ["Telling", "log_line", "template_of"]
+
+_SANE = re.compile(r"[A-Za-z0-9._:-]{1,64}")
+
+#: Sent with every answer. The page needs nothing from elsewhere, and is framed by nobody.
+HEADERS = {
+    "content-security-policy": "default-src 'self'; img-src 'self' blob: data:; "
+    "object-src 'none'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'",
+    "x-content-type-options": "nosniff",
+    "referrer-policy": "no-referrer",
+    "x-frame-options": "DENY",
+    "cross-origin-opener-policy": "same-origin",
+    "permissions-policy": "geolocation=(), microphone=()",
+}
+_RAW_HEADERS = [(name.encode(), value.encode()) for name, value in HEADERS.items()]
+
+
+class Telling:
+    """Pure ASGI: gives each request an id, and tells log and metrics how it ended.
+
+    What nobody expected is answered as `internal`, without details; these are in the log.
+    """
+
+    def __init__(self, app: ASGIApp, service: Service) -> None:
+        self.app, self.service = app, service
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+        began = time.perf_counter()
+        request_id = scope["request_id"] = _request_id(scope)
+        status, sent = 0, 0
+
+        async def tell(message: Message) -> None:
+            nonlocal status, sent
+            if message["type"] == "http.response.start":
+                status = message["status"]
+                headers = message.setdefault("headers", [])
+                headers += _RAW_HEADERS
+                headers.append((b"x-request-id", request_id.encode()))
+                if scope["path"].startswith("/v1/"):
+                    headers.append((b"cache-control", b"no-store"))
+            else:
+                sent += len(message.get("body", b""))
+            await send(message)
+
+        try:
+            await self.app(scope, receive, tell)
+        except Exception as error:
+            scope["error_code"] = "internal"
+            log_line("error", request_id=request_id, kind=type(error).__name__, trace=_trace(error))
+            if not status:
+                await _send_internal(tell, request_id)
+        finally:
+            self._note(scope, status or 499, sent, time.perf_counter() - began)
+
+    def _note(self, scope: Scope, status: int, sent: int, seconds: float) -> None:
+        route, metrics = template_of(scope), self.service.metrics
+        method = scope["method"] if scope["method"] in _METHODS else "OTHER"
+        metrics.requests.labels(method, route, str(status)).inc()
+        metrics.seconds.labels(route).observe(seconds)
+        code = scope.get("error_code")
+        if code:
+            metrics.refused.labels(code).inc()
+        if self.service.settings.log or status >= 500:
+            log_line(
+                "request",
+                request_id=scope["request_id"],
+                method=method,
+                route=route,
+                status=status,
+                ms=round(1000 * seconds, 2),
+                received=scope.get("received", 0),
+                sent=sent,
+                **({"key": scope["key_id"]} if scope.get("key_id") else {}),
+                **({"code": code} if code else {}),
+            )
+
+
+_METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
+
+
+def template_of(scope: Scope) -> str:
+    """The route as it is written down, without names or ids; `none` for what is no route."""
+    return str(getattr(scope.get("route"), "path", "none"))
+
+
+def _request_id(scope: Scope) -> str:
+    for name, value in scope["headers"]:
+        if name == b"x-request-id":
+            said = value.decode("latin-1")
+            if _SANE.fullmatch(said):
+                return str(said)
+    return secrets.token_hex(8)
+
+
+def _trace(error: Exception) -> list[str]:
+    """Where in the code it happened; never with values, which may be names or images."""
+    found, trace = [], error.__traceback__
+    while trace is not None:
+        code = trace.tb_frame.f_code
+        found.append(f"{code.co_filename.rsplit('/', 1)[-1]}:{trace.tb_lineno} {code.co_name}")
+        trace = trace.tb_next
+    return found[-12:]
+
+
+async def _send_internal(send: Send, request_id: str) -> None:
+    body = error_body("internal", "Something went wrong within the service.", request_id)
+    headers = MutableHeaders({"content-type": "application/json"})
+    headers["content-length"] = str(len(body))
+    await send({"type": "http.response.start", "status": 500, "headers": list(headers.raw)})
+    await send({"type": "http.response.body", "body": body})
+
+
+def log_line(event: str, **values: Any) -> None:
+    """One JSON object on one line of stderr."""
+    now = time.time()
+    stamp = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(now)) + f".{int(now % 1 * 1000):03d}Z"
+    line = json.dumps({"time": stamp, "event": event, **values}, ensure_ascii=False)
+    try:
+        sys.stderr.write(line + "\n")
+        sys.stderr.flush()
+    except (OSError, ValueError):  # nobody reads it any more
+        logging.getLogger(__name__).debug("stderr is closed")

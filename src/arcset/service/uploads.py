@@ -1,0 +1,275 @@
+"""What a request carries: images as files of a form, or in JSON as base64, and fields beside them.
+
+Everything stays in memory, whose size the limit of the body bounds. A URL or a path is never
+followed: images are bytes.
+"""
+
+import binascii
+import json
+import math
+from base64 import b64decode
+from collections.abc import Collection
+from typing import Any
+
+from fastapi import Request
+from python_multipart.exceptions import MultipartParseError
+from python_multipart.multipart import MultipartParser, parse_options_header
+
+from arcset.service.errors import RefusalError
+from arcset.service.service import Service
+
+__all__ = ["Image", "Upload", "number", "read_upload", "service_of", "text_of", "whole"]
+
+_IMAGE_FIELDS = frozenset({"image", "images", "a", "b"})
+_TEXT_BYTES = 4096  # of a field that is no image
+_OTHER_PARTS = 16
+_LONG = 1 << 18  # bytes of JSON from which on it is parsed in a thread
+
+
+class Image:
+    """The bytes of a file, and what it was called if anybody said."""
+
+    __slots__ = ("content", "name")
+
+    def __init__(self, content: bytes, name: str | None = None) -> None:
+        self.content, self.name = content, name
+
+
+class Upload:
+    """Images and texts by the names of their fields; texts of JSON are any plain values."""
+
+    def __init__(self) -> None:
+        self.files: dict[str, list[Image]] = {}
+        self.fields: dict[str, Any] = {}
+
+    def check_fields(self, known: Collection[str]) -> None:
+        """Raises `RefusalError` for a field that nobody knows, which may be one misspelled."""
+        for name in (*self.files, *self.fields):
+            if name not in known:
+                raise RefusalError(
+                    "bad_request",
+                    f"The field {name[:40]!r} is unknown; expected: {', '.join(sorted(known))}.",
+                )
+
+    def images(self, most: int) -> list[Image]:
+        """All of `image` and `images`, 1 to `most`."""
+        found = self.files.get("image", []) + self.files.get("images", [])
+        if not found:
+            raise RefusalError("bad_request", "There is no image; send files as `image`.")
+        if len(found) > most:
+            raise RefusalError("too_many_images", f"One request takes at most {most} images.")
+        return found
+
+    def single(self, field: str) -> Image:
+        """The one image of a field."""
+        found = self.files.get(field, [])
+        if len(found) != 1:
+            raise RefusalError("bad_request", f"One image is expected in the field `{field}`.")
+        return found[0]
+
+
+def service_of(request: Request) -> Service:
+    """What the routes share."""
+    service: Service = request.app.state.service
+    return service
+
+
+async def read_upload(request: Request, known: Collection[str]) -> Upload:
+    """The body of a request, with no other fields than the known ones.
+
+    Raises `RefusalError`: bad_request, unsupported_media_type, not_an_image for what is no base64,
+    too_many_images, and what the limits of the body raise.
+    """
+    service = service_of(request)
+    kind, options = parse_options_header(request.headers.get("content-type", ""))
+    if kind not in (b"multipart/form-data", b"application/json"):
+        raise RefusalError(
+            "unsupported_media_type", "Send a form (multipart/form-data), or application/json."
+        )
+    body = await request.body()
+    if kind == b"multipart/form-data":
+        upload = _form(body, options.get(b"boundary", b""), service.settings.max_images)
+    elif len(body) < _LONG:
+        upload = _json(body)
+    else:
+        upload = await service.run(_json, body)
+    upload.check_fields(known)
+    return upload
+
+
+class _Parts:
+    """Gathers the parts of a form."""
+
+    def __init__(self, most: int) -> None:
+        self.upload, self.most = Upload(), most
+        self.count = 0
+
+    def begin(self) -> None:
+        self.count += 1
+        if self.count > self.most + _OTHER_PARTS:
+            raise RefusalError("too_many_images", f"One request takes at most {self.most} images.")
+        self.headers: dict[bytes, bytes] = {}
+        self.field = self.value = b""
+        self.data: list[bytes] = []
+
+    def header_field(self, data: bytes, start: int, end: int) -> None:
+        self.field += data[start:end]
+
+    def header_value(self, data: bytes, start: int, end: int) -> None:
+        self.value += data[start:end]
+
+    def header_end(self) -> None:
+        self.headers[self.field.lower()] = self.value
+        self.field = self.value = b""
+
+    def part_data(self, data: bytes, start: int, end: int) -> None:
+        self.data.append(data[start:end])
+
+    def end(self) -> None:
+        _, options = parse_options_header(self.headers.get(b"content-disposition", b""))
+        name = options.get(b"name", b"").decode("utf-8", "replace")
+        content = self.data[0] if len(self.data) == 1 else b"".join(self.data)
+        if name in _IMAGE_FIELDS:
+            said = options.get(b"filename")
+            called = None if said is None else _file_name(said.decode("utf-8", "replace"))
+            self.upload.files.setdefault(name, []).append(Image(content, called))
+            return
+        if len(content) > _TEXT_BYTES:
+            raise RefusalError(
+                "bad_request", f"A field of the form has more than {_TEXT_BYTES} bytes."
+            )
+        if name in self.upload.fields:
+            raise RefusalError("bad_request", f"The field {name[:40]!r} is given twice.")
+        try:
+            self.upload.fields[name] = content.decode()
+        except UnicodeDecodeError:
+            raise RefusalError(
+                "bad_request", f"The field {name[:40]!r} is no UTF-8 text."
+            ) from None
+
+
+def _form(body: bytes, boundary: bytes, most: int) -> Upload:
+    if not 1 <= len(boundary) <= 200:
+        raise RefusalError("bad_request", "The form does not say what separates its parts.")
+    parts = _Parts(most)
+    try:
+        parser = MultipartParser(
+            boundary,
+            {
+                "on_part_begin": parts.begin,
+                "on_header_field": parts.header_field,
+                "on_header_value": parts.header_value,
+                "on_header_end": parts.header_end,
+                "on_part_data": parts.part_data,
+                "on_part_end": parts.end,
+            },
+        )
+        ended = False
+
+        def end() -> None:
+            nonlocal ended
+            ended = True
+
+        parser.callbacks["on_end"] = end
+        parser.write(body)
+        parser.finalize()
+    except MultipartParseError:
+        raise RefusalError("bad_request", "The form cannot be read.") from None
+    if not ended:
+        raise RefusalError("bad_request", "The form ends before its last part does.")
+    return parts.upload
+
+
+def _file_name(said: str) -> str | None:
+    """The last part of a path, of characters that can be shown."""
+    last = said.replace("\\", "/").rsplit("/", 1)[-1]
+    shown = "".join(character for character in last if character.isprintable())[:200].strip()
+    return shown or None
+
+
+def _json(body: bytes) -> Upload:
+    upload = Upload()
+    for name, value in json_object(body).items():
+        if name == "images":
+            if not isinstance(value, list):
+                raise RefusalError("bad_request", "`images` is a list of images as base64.")
+            upload.files[name] = [Image(_base64(text)) for text in value]
+        elif name in _IMAGE_FIELDS:
+            upload.files[name] = [Image(_base64(value))]
+        else:
+            upload.fields[name] = value
+    return upload
+
+
+def json_object(body: bytes) -> dict[str, Any]:
+    """A JSON object; raises `RefusalError` for anything else, and for names given twice."""
+
+    def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        found = dict(pairs)
+        if len(found) != len(pairs):
+            raise RefusalError("bad_request", "The JSON gives one name twice.")
+        return found
+
+    try:
+        content = json.loads(body, object_pairs_hook=once, parse_constant=_no_constant)
+    except (ValueError, RecursionError):
+        raise RefusalError("bad_request", "The body is no JSON that can be read.") from None
+    if not isinstance(content, dict):
+        raise RefusalError("bad_request", "The body is no JSON object.")
+    return content
+
+
+def _no_constant(word: str) -> None:
+    raise ValueError(word)
+
+
+def _base64(text: Any) -> bytes:
+    if not isinstance(text, str):
+        raise RefusalError("bad_request", "An image in JSON is text: base64.")
+    if text.startswith("data:"):
+        head, comma, text = text[:200].partition(",")[0], text.find(","), text
+        if comma < 0 or not head.endswith(";base64"):
+            raise RefusalError("not_an_image", "The data: URL is not base64.")
+        text = text[comma + 1 :]
+    try:
+        return b64decode(text, validate=True)
+    except (binascii.Error, ValueError):
+        message = "An image in JSON is base64; URLs and paths are not followed."
+        raise RefusalError("not_an_image", message) from None
+
+
+def number(value: Any, name: str) -> float | None:
+    """A number of a query, a form or JSON; None for none."""
+    if value is None or value == "":
+        return None
+    try:
+        if isinstance(value, bool) or not isinstance(value, str | int | float):
+            raise ValueError
+        found = float(value)
+    except (ValueError, OverflowError):
+        found = math.nan
+    if not math.isfinite(found):
+        raise RefusalError("bad_request", f"`{name}` is a number.")
+    return found
+
+
+def whole(value: Any, name: str, low: int, high: int, usual: int) -> int:
+    """A whole number within a range; `usual` where there is none."""
+    if value is None or value == "":
+        return usual
+    try:
+        if isinstance(value, bool) or not isinstance(value, str | int):
+            raise ValueError
+        found = int(value)
+    except ValueError:
+        found = low - 1
+    if not low <= found <= high:
+        raise RefusalError("bad_request", f"`{name}` is a whole number of {low} to {high}.")
+    return found
+
+
+def text_of(value: Any, name: str) -> str:
+    """A text that must be there."""
+    if not isinstance(value, str):
+        raise RefusalError("bad_request", f"`{name}` is missing, or no text.")
+    return value
