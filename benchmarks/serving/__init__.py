@@ -1,0 +1,1 @@
+"""What benchmarks/serve.py is made of."""
