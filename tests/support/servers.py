@@ -22,6 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from arcset.cli.model_option import remember
 from arcset.recognition import Recognizer
 from arcset.recognition.gallery import Gallery
 from support.patterns import calibrated_run, pictures
@@ -206,7 +207,7 @@ def small_gallery(
     with Gallery.open(path, recognizer, keep_images=keep_images) as gallery:
         for name in names:
             gallery.enroll(name, pictures(folder / "photos", [name], each))
-        gallery.set_model_path(run)
+        remember(gallery, run, None)
     return path
 
 
