@@ -1,5 +1,6 @@
 """`arcset serve`: a gallery behind HTTP, with a page."""
 
+import sys
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -8,7 +9,7 @@ import typer
 from arcset.cli import options as o
 from arcset.cli.keys import KeysOption, keys_of
 from arcset.cli.model_option import FacesOption, GalleryFile, ModelOption, open_gallery
-from arcset.cli.show import say
+from arcset.cli.show import print_text
 from arcset.errors import DataError, OptionError
 
 __all__ = ["serve"]
@@ -82,7 +83,13 @@ def serve(
     app = make_app(opened, known, settings, views=_views(runs))
     shown = f"[{host}]" if ":" in host else host
     url = f"http://{shown}:{bound.getsockname()[1]}"
-    run(app, bound, lambda: say(f"serving {gallery} at {url}"))
+    run(app, bound, lambda: _tell(f"serving {gallery} at {url}"))
+
+
+def _tell(text: str) -> None:
+    """On stdout, at once; stderr is for the log."""
+    print_text(text)
+    sys.stdout.flush()
 
 
 def _views(runs: list[Path] | None) -> Any:

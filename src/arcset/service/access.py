@@ -7,7 +7,7 @@ OPEN = "open"
 #: (method, template) → open, read or write. HEAD is as GET.
 ACCESS = {
     ("GET", "/"): OPEN,
-    ("GET", "/page/{file}"): OPEN,
+    ("GET", "/page/{name}"): OPEN,
     ("GET", "/healthz"): OPEN,
     ("GET", "/readyz"): OPEN,
     ("GET", "/metrics"): "read",
@@ -27,8 +27,8 @@ ACCESS = {
     ("DELETE", "/v1/samples/{sample}"): "write",
     ("GET", "/v1/samples/{sample}/image"): "read",
     ("GET", "/v1/views"): "read",
-    ("GET", "/v1/views/{run}"): "read",
-    ("GET", "/v1/views/{run}/sprite.png"): "read",
+    ("GET", "/v1/views/{id}"): "read",
+    ("GET", "/v1/views/{id}/sprite.png"): "read",
 }
 
 

@@ -20,13 +20,14 @@ from arcset.service import (
     view_routes,
 )
 from arcset.service.answers import answer
+from arcset.service.documents import document
 from arcset.service.doorkeeper import authorize
 from arcset.service.errors import RefusalError, error_body, refusal_of
 from arcset.service.gate import Gate
 from arcset.service.keys import Keys
 from arcset.service.service import Service
 from arcset.service.settings import ServiceSettings
-from arcset.service.telling import Telling
+from arcset.service.telling import Telling, log_line
 
 __all__ = ["make_app"]
 
@@ -84,15 +85,13 @@ def make_app(
 
 async def _document(request: Request) -> Response:
     """What this service understands, as OpenAPI."""
-    return answer(request.app.openapi())
+    return answer(document(request.app))
 
 
 async def _refused(request: Request, error: Exception) -> Response:
     assert isinstance(error, ArcsetError)
     refusal = refusal_of(error)
     if not isinstance(error, RefusalError) and refusal.status >= 500:
-        from arcset.service.telling import log_line
-
         log_line("error", request_id=request.scope["request_id"], kind=type(error).__name__)
     return _response(request, refusal)
 

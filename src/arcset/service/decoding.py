@@ -17,7 +17,9 @@ from arcset.service.errors import RefusalError, sentence
 __all__ = ["FORMATS", "Decoder", "thumbnail"]
 
 #: The kinds of files that are taken from the network; PIL knows rarer ones, and their weaknesses.
-FORMATS = ("JPEG", "PNG", "WEBP", "GIF", "BMP", "TIFF")
+FORMATS = ("JPEG", "PNG", "WEBP", "GIF", "BMP", "TIFF", "PPM")
+
+_BINARY_PPM = (b"P4", b"P5", b"P6")  # pixels written as text take seconds to read
 
 _LARGE = 2_000_000  # pixels from which on one image at a time is decoded, as each takes megabytes
 
@@ -81,11 +83,12 @@ def opened(content: bytes, max_pixels: int) -> Image.Image:
     """
     try:
         image = Image.open(io.BytesIO(content), formats=FORMATS)
+        if image.format == "PPM" and content[:2] not in _BINARY_PPM:
+            raise ValueError
     except Image.DecompressionBombError:
         raise _too_large(max_pixels) from None
     except Exception:  # each format is a plug-in, which raises what it likes
-        kinds = ", ".join(FORMATS)
-        message = f"This is no image that can be read; expected one of: {kinds}."
+        message = f"This is no image that can be read; expected one of: {', '.join(FORMATS)}."
         raise RefusalError("not_an_image", message) from None
     if image.width * image.height > max_pixels:
         raise _too_large(max_pixels)

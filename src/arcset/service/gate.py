@@ -50,7 +50,7 @@ class Gate:
 
 def _check(scope: Scope, service: Service) -> None:
     if service.stopping:
-        raise RefusalError("shutting_down", "The service is about to stop.", Connection="close")
+        raise RefusalError("shutting_down", "The service is about to stop.")
     if service.in_flight >= service.settings.max_requests:
         raise _busy()
     length = _length(scope)
@@ -69,15 +69,12 @@ def _length(scope: Scope) -> int | None:
 
 
 def _busy() -> RefusalError:
-    return RefusalError(
-        "busy", "There is too much to do at the moment.", Retry_After="1", Connection="close"
-    )
+    return RefusalError("busy", "There is too much to do at the moment.", Retry_After="1")
 
 
 def _too_long(service: Service) -> RefusalError:
     most = service.settings.max_body
-    message = f"A request has at most {most:,} bytes."
-    return RefusalError("body_too_large", message, Connection="close")
+    return RefusalError("body_too_large", f"A request has at most {most:,} bytes.")
 
 
 def _bounded(receive: Receive, scope: Scope, service: Service) -> Receive:

@@ -13,6 +13,7 @@ from fastapi import FastAPI
 from arcset.errors import OptionError
 from arcset.service.doorkeeper import is_loopback
 from arcset.service.keys import Keys
+from arcset.service.protocol import guarded_protocol
 from arcset.service.service import Service
 from arcset.service.settings import ServiceSettings
 
@@ -49,10 +50,11 @@ def run(app: FastAPI, bound: socket.socket, started: Callable[[], None] = lambda
     service: Service = app.state.service
     config = uvicorn.Config(
         app,
-        http="httptools",
+        http=guarded_protocol(service.settings.body_seconds),
         ws="none",
         lifespan="on",
         log_config=None,
+        log_level="error",  # the rest is told by `telling`, in its own shape
         access_log=False,
         server_header=False,
         proxy_headers=False,

@@ -27,7 +27,8 @@ class ServiceSettings:
         max_pixels: width × height of an image, looked at before it is decoded.
         max_images: of one request.
         max_requests: that are answered or wait at the same time; more are told to come again.
-        max_batch: images that go through the network together.
+        max_batch: images that go through the network together. While one batch is computed, the
+            next is read: with fewer to a batch than there are clients, neither side waits.
         body_seconds: how long a request's headers, and then its body, may take to arrive.
         stop_seconds: how long requests may take to end once the service is told to stop.
         read_only: whether nobody may change the gallery.
@@ -41,7 +42,7 @@ class ServiceSettings:
     max_pixels: int = 20_000_000
     max_images: int = 64
     max_requests: int = 128
-    max_batch: int = 32
+    max_batch: int = 16
     body_seconds: float = 30.0
     stop_seconds: float = 10.0
     read_only: bool = False
