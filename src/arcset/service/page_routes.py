@@ -9,7 +9,7 @@ from importlib.resources import files
 
 from fastapi import APIRouter, Request, Response
 
-from arcset.service.errors import Refusal
+from arcset.service.errors import RefusalError
 
 __all__ = ["page_files", "router"]
 
@@ -51,7 +51,7 @@ async def part(request: Request, name: str) -> Response:
 def _answer(request: Request, name: str) -> Response:
     content = _FILES.get(name)
     if content is None:
-        raise Refusal("not_found", "The page has no such part.")
+        raise RefusalError("not_found", "The page has no such part.")
     tag = f'"{hashlib.sha256(content).hexdigest()[:20]}"'
     # Asked for again each time, and sent only if it changed: a new version is seen at once.
     headers = {"ETag": tag, "Cache-Control": "no-cache"}

@@ -1,12 +1,13 @@
 """Trained runs to look at: which there are, their points over the epochs, and their images."""
 
+import asyncio
 import json
 from typing import Any
 
 from fastapi import APIRouter, Request, Response
 
 from arcset.errors import ArcsetError
-from arcset.service.errors import Refusal
+from arcset.service.errors import RefusalError
 from arcset.service.views import Made, Views
 
 __all__ = ["router"]
@@ -20,7 +21,7 @@ async def list_views(request: Request) -> Response:
     views = _views(request)
     runs: list[dict[str, Any]] = []
     if views is not None:
-        runs = await request.app.state.service.run(views.listing)
+        runs = await asyncio.to_thread(views.listing)
     body = json.dumps({"runs": runs}, ensure_ascii=False).encode()
     return Response(body, media_type="application/json")
 
@@ -52,10 +53,13 @@ async def _made(request: Request, id: str) -> Made:
     made = None
     if views is not None:
         try:
-            made = await request.app.state.service.run(views.get, id)
+            # Seconds at the first time: not in a thread that the gallery's answers wait for.
+            made = await asyncio.to_thread(views.get, id)
         except ArcsetError:
-            raise Refusal("not_found", "This run, or its data, cannot be read any more.") from None
+            raise RefusalError(
+                "not_found", "This run, or its data, cannot be read any more."
+            ) from None
     if made is None:
-        raise Refusal("not_found", "There is no such run, or none that can be pictured.")
+        raise RefusalError("not_found", "There is no such run, or none that can be pictured.")
     found: Made = made
     return found

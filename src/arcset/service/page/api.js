@@ -3,7 +3,7 @@ import { $ } from "./dom.js";
 
 const KEY = "arcset.key", THRESHOLD = "arcset.threshold";
 
-/* What this tab remembers. A threshold chosen by hand belongs to one gallery. */
+/* What this tab of the browser remembers until it is closed. */
 export const session = {
   gallery: null,
   get key() { return sessionStorage.getItem(KEY); },

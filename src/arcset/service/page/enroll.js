@@ -1,0 +1,73 @@
+/* Enrolling somebody: a name, and one image or more. */
+import { ask, loadGallery, subjectPath } from "./api.js";
+import { count, make, toast } from "./dom.js";
+import { intake } from "./intake.js";
+
+/* files: to begin with; name: of a subject that is enrolled already, who gets them as samples. */
+export function openEnroll(changed, files = [], name = null) {
+  const chosen = [...files];
+  const list = make("ul", { class: "chosen", "aria-label": "Chosen images" });
+  const error = make("p", { class: "error", role: "alert", hidden: true });
+  const input = make("input", { type: "text", maxlength: 256, required: true, autocomplete: "off", value: name ?? "", placeholder: "Anna Meyer" });
+  const picker = make("input", { type: "file", accept: "image/*", multiple: true });
+  const zone = make("div", { class: "drop slim" },
+    make("p", { text: "Drop images here. Two or three that differ help most." }),
+    make("label", { class: "button" }, "Choose images", picker));
+  const send = make("button", { type: "submit", class: "primary", text: name === null ? "Enroll" : "Add" });
+  const form = make("form", { onsubmit: submit },
+    make("h2", { id: "enroll-title", text: name === null ? "Enroll somebody" : `More of ${name}` }),
+    make("label", { class: "field" }, make("span", { text: "Name" }), input),
+    zone, list, error,
+    make("p", { class: "small soft", text: "Enroll people who know what for, and agreed." }),
+    make("div", { class: "actions" },
+      make("button", { type: "button", text: "Cancel", onclick: () => dialog.close() }), send));
+  const dialog = make("dialog", { "aria-labelledby": "enroll-title" }, form);
+  const addresses = [];
+  dialog.addEventListener("close", () => {
+    addresses.forEach((address) => URL.revokeObjectURL(address));
+    dialog.remove();
+  });
+  intake(zone, picker, (more) => { chosen.push(...more); show(); });
+  document.body.append(dialog);
+  show();
+  dialog.showModal();
+  if (name === null) input.focus();
+  else send.focus();
+
+  function show() {
+    list.replaceChildren(...chosen.map((file, place) => {
+      const address = URL.createObjectURL(file), image = make("img", { src: address, alt: file.name || "image" });
+      addresses.push(address);
+      return make("li", {}, make("button", { type: "button", class: "quiet", "aria-label": `Leave out ${file.name || "image"}`, title: "Leave out",
+        onclick: () => { chosen.splice(place, 1); show(); } }, image));
+    }));
+  }
+
+  async function submit(event) {
+    event.preventDefault();
+    const called = input.value.trim();
+    if (!called) return complain("A name is needed.");
+    if (!chosen.length) return complain("At least one image is needed.");
+    const data = new FormData();
+    const known = name !== null && called === name;
+    if (!known) data.append("name", called);
+    for (const file of chosen) data.append("image", file, file.name || "image");
+    send.disabled = true;
+    try {
+      const found = await ask(known ? `${subjectPath(name)}/samples` : "v1/subjects", { method: "POST", form: data });
+      dialog.close();
+      toast(known ? `${count(found.samples.length, "sample")} of ${called} added.` : `${called} is enrolled with ${count(found.samples.length, "sample")}.`);
+      changed();
+      loadGallery().catch(() => {});
+    } catch (problem) {
+      complain(problem.code === "already_exists" ? `Somebody called ${called} is enrolled already. Open that entry under People to add images.` : problem.message);
+    } finally {
+      send.disabled = false;
+    }
+  }
+
+  function complain(text) {
+    error.textContent = text;
+    error.hidden = false;
+  }
+}

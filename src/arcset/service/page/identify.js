@@ -1,0 +1,111 @@
+/* The first tab: images in, answers out. */
+import { ask, session } from "./api.js";
+import { $, make, megabytes, said, state } from "./dom.js";
+import { answered, card, failed } from "./answer.js";
+import { intake, pasted } from "./intake.js";
+
+const TOGETHER = 8; // images per request, so that the first answers come soon
+const MOST_SHOWN = 60;
+
+const shownCards = [];
+
+export function begin({ enroll, show }) {
+  const take = (files) => identify(files, enroll, show);
+  intake($("identify-drop"), $("identify-files"), take);
+  pasted("identify", take);
+  document.addEventListener("gallery", tellPoint);
+  document.addEventListener("threshold", tellPoint);
+}
+
+async function identify(files, enroll, show) {
+  const cards = files.map(card);
+  $("answers").prepend(...cards.map((one) => one.root));
+  shownCards.unshift(...cards);
+  for (const old of shownCards.splice(MOST_SHOWN)) {
+    old.root.remove();
+    old.forget();
+  }
+  for (const group of groups(cards)) await answer(group, enroll, show);
+}
+
+/* As many as one request may hold. */
+function groups(cards) {
+  const limits = session.gallery?.limits ?? {};
+  const most = Math.min(TOGETHER, limits.max_images ?? TOGETHER), room = (limits.max_body ?? 32 << 20) * 0.95;
+  const found = [];
+  let bytes = 0;
+  for (const one of cards) {
+    if (one.file.size > room) {
+      tell([failed(one, `This file has ${megabytes(one.file.size)}; at most ${megabytes(room)} can be sent.`)]);
+      continue;
+    }
+    const last = found.at(-1);
+    if (!last || last.length >= most || bytes + one.file.size > room) {
+      found.push([one]);
+      bytes = one.file.size;
+    } else {
+      last.push(one);
+      bytes += one.file.size;
+    }
+  }
+  return found;
+}
+
+async function answer(group, enroll, show) {
+  const form = new FormData();
+  for (const one of group) form.append("image", one.file, one.file.name || "image");
+  try {
+    const { results } = await ask("v1/identify", {
+      method: "POST", form, query: { candidates: 5, threshold: session.threshold },
+    });
+    tell(group.map((one, place) => {
+      const result = results[place];
+      return result.error ? failed(one, result.error.message) : answered(one, result, enroll);
+    }));
+  } catch (error) {
+    if (error.code === "no_calibration") return uncalibrated(group, show);
+    tell(group.map((one) => failed(one, error.message)));
+  }
+}
+
+/* A model that was never calibrated: a person can choose where "known" begins. */
+function uncalibrated(group, show) {
+  for (const one of group) {
+    failed(one, "This model was never calibrated, so that nobody knows which similarity is high enough. Choose a threshold for this session and ask again.");
+    one.body.append(make("div", { class: "actions" },
+      make("button", { type: "button", class: "primary", text: "Choose a threshold", onclick: () => show("threshold") })));
+  }
+  tell(["No answer: there is no calibration. Choose a threshold."]);
+}
+
+const tell = (sentences) => { $("identify-said").textContent = sentences.join(" "); };
+
+/* The line below the drop zone: which threshold answers go by. */
+async function tellPoint() {
+  const line = $("identify-point"), chosen = session.threshold;
+  if (session.gallery && !session.gallery.subjects) {
+    line.hidden = true;
+    return emptyGallery();
+  }
+  if ($("answers").querySelector(".state")) $("answers").replaceChildren();
+  if (chosen !== null) {
+    line.replaceChildren(make("span", {}, "Threshold ", make("strong", { text: chosen.toFixed(3) }), ", chosen by you for this session."),
+      make("button", { type: "button", class: "quiet", text: "Back to calibrated", onclick: () => { session.threshold = null; } }));
+    line.hidden = false;
+    return;
+  }
+  try {
+    const { working_point: point } = await ask("v1/threshold");
+    line.hidden = point === null;
+    if (point) {
+      const rate = point.fpir === null ? "" : `: ${said(point.fpir)} strangers would be taken for somebody.`;
+      line.replaceChildren(make("span", {}, "Threshold ", make("strong", { text: point.threshold.toFixed(3) }), rate));
+    }
+  } catch { line.hidden = true; }
+}
+
+function emptyGallery() {
+  if ($("answers").children.length) return;
+  $("answers").append(state("Nobody is enrolled yet",
+    session.writes ? "Enroll somebody under People, with an image or two, and then ask again." : "Somebody with a key for writing has to enroll people first."));
+}

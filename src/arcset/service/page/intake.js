@@ -1,0 +1,70 @@
+/* How images come in: dropped, chosen or pasted. */
+import { $, toast } from "./dom.js";
+
+const IMAGE = /\.(jpe?g|png|gif|webp|bmp|tiff?|pgm|ppm|avif|heic)$/i;
+
+const images = (files) => [...files].filter((file) => file.type.startsWith("image/") || IMAGE.test(file.name));
+
+/* Give the files that come to `zone` and its file input to `take`. What is no image by its name is
+ * given, too, where nothing else came: the service says what is wrong with it. */
+export function intake(zone, input, take) {
+  const given = (files) => {
+    const found = images(files), others = [...files].filter((file) => !found.includes(file));
+    if (found.length && others.length) toast(`Left out, being no image: ${others.map((file) => file.name).join(", ")}`);
+    const all = found.length ? found : [...files];
+    if (all.length) take(all);
+  };
+  input.addEventListener("change", () => {
+    given([...input.files]);
+    input.value = "";
+  });
+  let inside = 0;
+  zone.addEventListener("dragenter", (event) => {
+    event.preventDefault();
+    inside += 1;
+    zone.classList.add("over");
+  });
+  zone.addEventListener("dragover", (event) => event.preventDefault());
+  zone.addEventListener("dragleave", () => {
+    inside -= 1;
+    if (inside <= 0) zone.classList.remove("over");
+  });
+  zone.addEventListener("drop", (event) => {
+    event.preventDefault();
+    inside = 0;
+    zone.classList.remove("over");
+    given(event.dataTransfer.files);
+  });
+}
+
+/* A file that misses the zone shall not replace the page. */
+for (const kind of ["dragover", "drop"]) {
+  window.addEventListener(kind, (event) => event.preventDefault());
+}
+
+/* Pasted images go to whom the visible tab names. */
+export function pasted(tab, take) {
+  document.addEventListener("paste", (event) => {
+    if ($(tab).hidden || document.querySelector("dialog[open]")) return;
+    const files = images(event.clipboardData?.files ?? []);
+    if (!files.length) return;
+    event.preventDefault();
+    take(files);
+  });
+}
+
+/* A picture of a file, or a note where the browser cannot show its kind. */
+export function preview(file, holder, missing) {
+  const image = new Image(), address = URL.createObjectURL(file);
+  image.alt = "";
+  image.onload = () => {
+    if (Math.max(image.naturalWidth, image.naturalHeight) <= 64) image.classList.add("tiny");
+  };
+  image.onerror = () => {
+    image.remove();
+    holder.prepend(missing());
+  };
+  image.src = address;
+  holder.prepend(image);
+  return () => URL.revokeObjectURL(address);
+}
