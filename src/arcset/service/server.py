@@ -2,8 +2,10 @@
 
 import asyncio
 import contextlib
+import logging
 import signal
 import socket
+import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -16,6 +18,7 @@ from arcset.service.keys import Keys
 from arcset.service.protocol import guarded_protocol
 from arcset.service.service import Service
 from arcset.service.settings import ServiceSettings
+from arcset.service.telling import log_line
 
 __all__ = ["check_exposure", "listen", "run"]
 
@@ -48,6 +51,7 @@ def listen(host: str, port: int) -> socket.socket:
 def run(app: FastAPI, bound: socket.socket, started: Callable[[], None] = lambda: None) -> None:
     """Serve until SIGTERM or SIGINT, then answer what is there, and return."""
     service: Service = app.state.service
+    _keep_quiet()
     config = uvicorn.Config(
         app,
         http=guarded_protocol(service.settings.body_seconds),
@@ -63,6 +67,15 @@ def run(app: FastAPI, bound: socket.socket, started: Callable[[], None] = lambda
         backlog=512,
     )
     _Server(config, service, service.settings, started).run(sockets=[bound])
+
+
+def _keep_quiet() -> None:
+    """Libraries quote what they cannot read, which may be somebody's; the log tells the kind."""
+    for name in ("python_multipart", "PIL"):
+        logging.getLogger(name).setLevel(logging.CRITICAL)
+    warnings.showwarning = lambda message, category, *_, **__: log_line(
+        "warning", kind=category.__name__
+    )
 
 
 class _Server(uvicorn.Server):

@@ -1,0 +1,346 @@
+"""Every route of the API, on a real server: what it answers is what the package answers."""
+
+import base64
+import io
+import json
+from concurrent.futures import ThreadPoolExecutor
+from urllib.parse import quote
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from arcset.recognition import Recognizer
+from arcset.recognition.gallery import Gallery
+from support.servers import NAMES, pattern, served
+
+
+@pytest.fixture(scope="module")
+def server(own_gallery, model):
+    with served(own_gallery, "--model", model) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def recognizer(model):
+    return Recognizer.load(model, device="cpu")
+
+
+@pytest.fixture
+def stranger(tmp_path):
+    """Somebody whom nobody enrolled."""
+    return pattern(tmp_path, "a stranger")
+
+
+@pytest.fixture
+def somebody(server, tmp_path):
+    """Enrolled for one test, under a name that needs care; gone afterwards."""
+    name = "Zoë/samples?#%2F 🙂"
+    image = pattern(tmp_path, "zoe")
+    assert server.form("/v1/subjects", ("name", name), ("image", image)).status == 201
+    yield name
+    server.request("DELETE", f"/v1/subjects/{quote(name, safe='')}")
+
+
+def photo(photos, name, number=0):
+    return photos / name / f"{number:02d}.png"
+
+
+def as_text(path):
+    return base64.b64encode(path.read_bytes()).decode()
+
+
+def test_embeddings_are_those_of_the_package(server, recognizer, photos):
+    files = [photo(photos, name) for name in NAMES]
+    sent = server.form("/v1/embed", *(("image", file) for file in files))
+    assert sent.status == 200
+    found = sent.json()
+    assert (found["model"], found["digest"]) == (recognizer.name, recognizer.digest)
+    assert found["dim"] == recognizer.dim
+    rows = np.array(found["embeddings"], np.float32)
+    np.testing.assert_allclose(rows, recognizer.embed(files), atol=1e-6)
+
+    by_text = server.json("POST", "/v1/embed", {"images": [as_text(file) for file in files]})
+    assert by_text.json() == found
+
+
+def test_data_urls_are_images_and_other_urls_are_not(server, photos):
+    text = as_text(photo(photos, NAMES[0]))
+    found = server.json("POST", "/v1/embed", {"images": [f"data:image/png;base64,{text}"]})
+    assert found.status == 200
+    for url in ("http://127.0.0.1/a.png", "file:///etc/passwd", "/etc/passwd", "data:,abc"):
+        refused = server.json("POST", "/v1/embed", {"images": [url]})
+        assert (refused.status, refused.code) == (422, "not_an_image")
+
+
+def test_two_images_are_compared_as_the_package_does(server, recognizer, photos):
+    a, b, c = photo(photos, NAMES[0]), photo(photos, NAMES[0], 1), photo(photos, NAMES[1])
+    same = server.form("/v1/verify", ("a", a), ("b", b)).json()
+    assert same == pytest.approx(recognizer.verify(a, b).json(), abs=1e-5)
+    assert same["same"]
+    assert not server.form("/v1/verify", ("a", a), ("b", c)).json()["same"]
+    by_hand = server.json(
+        "POST", "/v1/verify", {"a": as_text(a), "b": as_text(b), "threshold": 0.999999}
+    ).json()
+    assert (by_hand["same"], by_hand["threshold"], by_hand["far"]) == (False, 0.999999, None)
+
+
+def test_an_image_is_compared_with_a_subject(server, photos):
+    image = photo(photos, NAMES[2])
+    assert server.form("/v1/verify", ("subject", NAMES[2]), ("image", image)).json()["same"]
+    assert not server.form("/v1/verify", ("subject", NAMES[3]), ("image", image)).json()["same"]
+    unknown = server.form("/v1/verify", ("subject", "nobody"), ("image", image))
+    assert (unknown.status, unknown.code) == (404, "no_such_subject")
+
+
+def test_known_and_unknown_are_told_apart(server, own_gallery, recognizer, photos, stranger):
+    files = [*(photo(photos, name) for name in NAMES), stranger]
+    found = server.form("/v1/identify", *(("image", file) for file in files)).json()
+    assert [one["subject"] for one in found["results"]] == [*NAMES, None]
+    with Gallery.open(own_gallery, recognizer, read_only=True) as gallery:
+        wanted = gallery.identify_many(files)
+        assert found["threshold"] == gallery.working_point().json()
+    for one, match in zip(found["results"], wanted, strict=True):
+        assert one.keys() == match.json().keys()
+        assert one["cosine"] == pytest.approx(match.cosine, abs=1e-5)
+        assert [each["subject"] for each in one["candidates"]] == [
+            each.subject for each in match.candidates
+        ]
+
+
+def test_where_known_begins_is_asked_for_in_query_or_body(server, photos):
+    image = photo(photos, NAMES[0])
+    by_query = server.form("/v1/identify?fpir=0.05&candidates=2", ("image", image)).json()
+    by_field = server.form(
+        "/v1/identify", ("image", image), ("fpir", 0.05), ("candidates", 2)
+    ).json()
+    assert by_query == by_field
+    assert by_query["threshold"]["fpir"] == pytest.approx(0.05)
+    assert len(by_query["results"][0]["candidates"]) == 2
+    by_hand = server.form("/v1/identify?threshold=1", ("image", image)).json()
+    assert by_hand["threshold"]["threshold"] == 1
+
+
+@pytest.mark.parametrize(
+    ("words", "status", "code"),
+    [
+        ("?fpir=0.01&threshold=0.5", 400, "bad_request"),
+        ("?fpir=2", 400, "bad_request"),
+        ("?fpir=nan", 400, "bad_request"),
+        ("?threshold=1.5", 400, "bad_request"),
+        ("?candidates=0", 400, "bad_request"),
+        ("?candidates=five", 400, "bad_request"),
+        ("?fpir=0.5&fpir=0.4", 400, "bad_request"),
+        ("?fpir=0.0000001", 422, "unsupported_rate"),
+    ],
+)
+def test_what_cannot_be_asked(server, photos, words, status, code):
+    refused = server.form(f"/v1/identify{words}", ("image", photo(photos, NAMES[0])))
+    assert (refused.status, refused.code) == (status, code)
+
+
+def test_one_unreadable_image_spoils_only_its_own_place(server, photos):
+    good = photo(photos, NAMES[4])
+    several = server.form("/v1/identify", ("image", good), ("image", b"no"), ("image", good))
+    first, second, third = several.json()["results"]
+    assert several.status == 200
+    assert first["subject"] == third["subject"] == NAMES[4]
+    assert second["error"]["code"] == "not_an_image"
+    both = server.form("/v1/identify", ("image", b"no"), ("image", b"neither")).json()
+    assert [one["error"]["code"] for one in both["results"]] == ["not_an_image"] * 2
+    alone = server.form("/v1/identify", ("image", b"no"))
+    assert (alone.status, alone.code) == (422, "not_an_image")
+    assert server.form("/v1/embed", ("image", good), ("image", b"no")).code == "not_an_image"
+
+
+def test_pages_hold_everybody_once_in_order(server):
+    names, after = [], ""
+    while after is not None:
+        page = server.get("/v1/subjects?limit=4" + (f"&after={quote(after)}" if after else ""))
+        found = page.json()
+        assert found["total"] == len(NAMES)
+        names += [one["name"] for one in found["subjects"]]
+        after = found["next"]
+    assert names == NAMES
+    assert all(one["samples"] == 2 and one["image"] for one in found["subjects"])
+    searched = server.get("/v1/subjects?search=SUBJECT%203").json()
+    assert [one["name"] for one in searched["subjects"]] == ["subject 3"]
+    assert server.get("/v1/subjects?after=nobody").code == "no_such_subject"
+    assert server.get("/v1/subjects?limit=0").code == "bad_request"
+
+
+def test_a_subject_lives_and_goes(server, tmp_path):
+    first, second = (pattern(tmp_path, "yan", number) for number in (1, 2))
+    made = server.form("/v1/subjects", ("name", "Yan"), ("image", first))
+    assert (made.status, made.json()["name"]) == (201, "Yan")
+    taken = server.form("/v1/subjects", ("name", "Yan"), ("image", first))
+    assert (taken.status, taken.code) == (409, "already_exists")
+    assert server.form("/v1/identify", ("image", second)).json()["results"][0]["subject"] == "Yan"
+
+    added = server.form("/v1/subjects/Yan/samples", ("image", second))
+    assert added.status == 201
+    samples = server.get("/v1/subjects/Yan/samples").json()["samples"]
+    assert [one["id"] for one in samples] == made.json()["samples"] + added.json()["samples"]
+    assert [one["source"] for one in samples] == ["01.png", "02.png"]
+
+    renamed = server.json("PATCH", "/v1/subjects/Yan", {"name": "Yann"})
+    assert (renamed.status, renamed.json()) == (200, {"name": "Yann"})
+    assert server.json("PATCH", "/v1/subjects/Yann", {"name": NAMES[0]}).code == "already_exists"
+    assert server.get("/v1/subjects/Yan").code == "no_such_subject"
+
+    gone = server.request("DELETE", f"/v1/samples/{samples[0]['id']}")
+    assert (gone.status, gone.json()) == (200, {"removed": 1})
+    assert server.request("DELETE", f"/v1/samples/{samples[0]['id']}").code == "no_such_sample"
+    assert server.get("/v1/subjects/Yann").json()["samples"] == 1
+    assert server.request("DELETE", "/v1/subjects/Yann").json() == {"removed": 1}
+    assert server.request("DELETE", "/v1/subjects/Yann").code == "no_such_subject"
+
+
+def test_names_in_paths_may_hold_anything(server, somebody, tmp_path):
+    place = f"/v1/subjects/{quote(somebody, safe='')}"
+    assert server.get(place).json()["name"] == somebody
+    assert len(server.get(f"{place}/samples").json()["samples"]) == 1
+    assert server.form(f"{place}/samples", ("image", pattern(tmp_path, "zoe"))).status == 201
+    assert server.get(place).json()["samples"] == 2
+    assert server.get("/v1/subjects/%ff").code == "bad_request"
+
+
+@pytest.mark.parametrize("name", ["", "a\nb", "x" * 257])
+def test_what_is_no_name(server, photos, name):
+    refused = server.json(
+        "POST", "/v1/subjects", {"name": name, "images": [as_text(photo(photos, NAMES[0]))]}
+    )
+    assert (refused.status, refused.code) == (400, "bad_request")
+
+
+def test_nobody_is_enrolled_where_one_image_fails(server, photos):
+    fields = (("image", photo(photos, NAMES[0])), ("image", b"no"))
+    assert server.form("/v1/subjects", ("name", "half"), *fields).code == "not_an_image"
+    assert server.form("/v1/subjects", ("name", "half")).code == "bad_request"
+    assert server.get("/v1/subjects/half").code == "no_such_subject"
+
+
+def test_thumbnails_hold_pixels_and_nothing_else(server, tmp_path):
+    image = Image.fromarray(np.random.default_rng(0).integers(0, 256, (300, 200, 3), np.uint8))
+    told = Image.Exif()
+    told[0x010E] = "where it was taken"
+    held = io.BytesIO()
+    image.save(held, "JPEG", exif=told)
+    made = server.form("/v1/subjects", ("name", "large"), ("image", held.getvalue())).json()
+    for words, size in (("", 256), ("?size=64", 64)):
+        small = server.get(f"/v1/samples/{made['samples'][0]}/image{words}")
+        shown = Image.open(io.BytesIO(small.body))
+        assert small.headers["content-type"] == "image/jpeg"
+        assert max(shown.size) == size
+        assert not shown.getexif()
+    server.request("DELETE", "/v1/subjects/large")
+    assert server.get("/v1/samples/99999/image").code == "no_such_sample"
+    assert server.get("/v1/samples/1/image?size=9").code == "bad_request"
+
+
+def test_the_threshold_is_the_gallerys(server, own_gallery, recognizer):
+    found = server.get("/v1/threshold?fpir=0.02").json()
+    with Gallery.open(own_gallery, recognizer, read_only=True) as gallery:
+        assert found["working_point"] == gallery.working_point(0.02).json()
+    assert (found["why"], found["fpir"], found["subjects"]) == (None, 0.02, len(NAMES))
+    assert len(found["curves"]["thresholds"]) == len(found["curves"]["false_accept"])
+    out_of_reach = server.get("/v1/threshold?fpir=0.0000001").json()
+    assert out_of_reach["working_point"] is None
+    assert out_of_reach["why"].endswith(".")
+
+
+def test_the_gallery_says_what_it_is(server, recognizer):
+    found = server.get("/v1/gallery").json()
+    assert (found["name"], found["digest"]) == ("people", recognizer.digest)
+    assert (found["subjects"], found["samples"]) == (len(NAMES), 2 * len(NAMES))
+    assert (found["role"], found["read_only"], found["keep_images"]) == ("write", False, True)
+
+
+def test_what_another_process_enrolls_is_known_at_once(server, own_gallery, recognizer, tmp_path):
+    first, second = (pattern(tmp_path, "xenia", number) for number in (1, 2))
+    with Gallery.open(own_gallery, recognizer) as gallery:
+        gallery.enroll("xenia", [first])
+        found = server.form("/v1/identify", ("image", second)).json()["results"][0]
+        gallery.remove("xenia")
+    assert found["subject"] == "xenia"
+    found = server.form("/v1/identify", ("image", second)).json()["results"][0]
+    assert found["subject"] is None
+
+
+def test_many_at_once_get_their_own_answers(server, photos):
+    def ask(number):
+        name = NAMES[number % len(NAMES)]
+        found = server.form("/v1/identify", ("image", photo(photos, name, number % 2)))
+        return found.status, found.json()["results"][0]["subject"] == name
+
+    with ThreadPoolExecutor(16) as pool:
+        assert set(pool.map(ask, range(96))) == {(200, True)}
+
+
+def test_ids_of_requests_are_kept_where_they_are_sane(server):
+    assert (
+        server.get("/healthz", **{"X-Request-ID": "abc-1.2"}).headers["x-request-id"] == "abc-1.2"
+    )
+    for odd in ("a b", "<x>", "x" * 65):
+        given = server.get("/nowhere", **{"X-Request-ID": odd})
+        assert (given.status, given.code) == (404, "not_found")
+        assert given.headers["x-request-id"] != odd
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "kind", "body", "status", "code"),
+    [
+        ("PUT", "/v1/embed", "application/json", b"{}", 405, "method_not_allowed"),
+        ("POST", "/v1/embed", "text/plain", b"hello", 415, "unsupported_media_type"),
+        ("POST", "/v1/embed", "application/json", b"{", 400, "bad_request"),
+        ("POST", "/v1/embed", "application/json", b"[1]", 400, "bad_request"),
+        ("POST", "/v1/embed", "application/json", b'{"images": []}', 400, "bad_request"),
+        ("POST", "/v1/embed", "application/json", b'{"images": [1]}', 400, "bad_request"),
+        ("POST", "/v1/embed", "application/json", b'{"imgaes": []}', 400, "bad_request"),
+        ("POST", "/v1/embed", "application/json", b"[" * 100_000, 400, "bad_request"),
+        ("POST", "/v1/embed", "multipart/form-data", b"--x", 400, "bad_request"),
+        ("POST", "/v1/embed", "multipart/form-data; boundary=x", b"--y\r\n", 400, "bad_request"),
+        ("POST", "/v1/verify", "application/json", b'{"a": "AAAA"}', 400, "bad_request"),
+        ("PATCH", "/v1/subjects/subject%200", "application/json", b"{}", 400, "bad_request"),
+    ],
+)
+def test_what_cannot_be_read(server, method, path, kind, body, status, code):
+    refused = server.request(method, path, body, {"Content-Type": kind})
+    assert (refused.status, refused.code) == (status, code)
+
+
+def test_figures_tell_routes_and_never_names(server, photos):
+    server.get(f"/v1/subjects/{quote(NAMES[0])}")
+    server.form("/v1/identify", ("image", photo(photos, NAMES[0])))
+    text = server.get("/metrics").body.decode()
+    for part in (
+        'arcset_requests_total{method="GET",route="/v1/subjects/{name}",status="200"}',
+        'arcset_request_seconds_bucket{le="0.01",route="/v1/identify"}',
+        "arcset_batch_images_sum",
+        "arcset_queue_requests 0.0",
+        f"arcset_gallery_subjects {len(NAMES)}.0",
+        "arcset_model_info{",
+    ):
+        assert part in text
+    assert NAMES[0] not in text
+
+
+def test_the_log_is_json_and_tells_no_names(server, somebody):
+    server.get(f"/v1/subjects/{quote(somebody, safe='')}", **{"X-Request-ID": "for-the-log"})
+    server.get(f"/v1/subjects?search={quote(NAMES[0])}")
+    first, *lines = server.written().splitlines()
+    assert first.startswith("serving ")
+    told = [json.loads(line) for line in lines]
+    mine = next(one for one in told if one.get("request_id") == "for-the-log")
+    assert (mine["route"], mine["status"]) == ("/v1/subjects/{name}", 200)
+    assert "Zo" not in "".join(lines)
+    assert NAMES[0] not in "".join(lines)
+
+
+def test_every_answer_carries_the_headers_of_safety(server):
+    for path in ("/healthz", "/v1/gallery", "/nowhere", "/v1/subjects/nobody"):
+        headers = server.get(path).headers
+        assert headers["content-security-policy"].startswith("default-src 'self'")
+        assert headers["x-content-type-options"] == "nosniff"
+        assert headers["referrer-policy"] == "no-referrer"
+        assert "access-control-allow-origin" not in headers
