@@ -35,7 +35,7 @@ def serve(
     read_only: Annotated[
         bool, typer.Option("--read-only", help="Let nobody change the gallery.")
     ] = False,
-    max_body: Annotated[float, typer.Option(help="Megabytes of a request.")] = 32,
+    max_body: Annotated[float, typer.Option(help="Megabytes of a request.")] = 16,
     max_pixels: Annotated[int, typer.Option(help="Pixels of an image.")] = 20_000_000,
     max_images: Annotated[int, typer.Option(help="Images of a request.")] = 64,
     max_requests: Annotated[

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 from PIL import Image
 
+from arcset.data.opening import MOST_PIXELS
 from arcset.errors import ArcsetError, DataError, OptionError
 from arcset.recognition.embedder import Embedder
 from arcset.recognition.recognizer import Recognizer
@@ -20,6 +21,8 @@ __all__ = ["FORMATS", "Decoder", "thumbnail"]
 FORMATS = ("JPEG", "PNG", "WEBP", "GIF", "BMP", "TIFF", "PPM")
 
 _BINARY_PPM = (b"P4", b"P5", b"P6")  # pixels written as text take seconds to read
+
+_SCANS, _PASSES = 100, 16  # of a JPEG file; and of a file with as many pixels as there may be
 
 _LARGE = 2_000_000  # pixels from which on one image at a time is decoded, as each takes megabytes
 
@@ -92,7 +95,24 @@ def opened(content: bytes, max_pixels: int) -> Image.Image:
         raise RefusalError("not_an_image", message) from None
     if image.width * image.height > max_pixels:
         raise _too_large(max_pixels)
+    _check_effort(image, content, max_pixels)
     return image
+
+
+def _check_effort(image: Image.Image, content: bytes, max_pixels: int) -> None:
+    """Refuse what takes minutes to decode: a JPEG paints all of its pixels once for each scan.
+
+    Within a scan FF is never followed by DA, so that counting this pair counts the scans. TIFF may
+    hold JPEG as well, in as many pieces as it likes.
+    """
+    if image.format == "TIFF" and "jpeg" in str(image.info.get("compression")):
+        raise RefusalError("not_an_image", "TIFF files with JPEG inside are not read.")
+    if image.format in ("JPEG", "MPO"):
+        scans = content.count(b"\xff\xda")
+        most = min(_SCANS, _PASSES * max_pixels // (image.width * image.height or 1))
+        if scans > most:
+            message = f"The JPEG file has {scans:,} scans; at most {most} are read."
+            raise RefusalError("not_an_image", message)
 
 
 def _too_large(max_pixels: int) -> RefusalError:
@@ -103,12 +123,12 @@ def thumbnail(content: bytes, size: int) -> tuple[bytes, str]:
     """An image made small, at most `size` pixels a side: bytes and media type.
 
     Nothing of the file but its pixels is kept: neither the place where a photo was taken, nor the
-    camera. Raises `DataError` for what is no image.
+    camera. Raises `RefusalError` for what is no image, or not one from the network.
     """
     from arcset.recognition.faces.photo import read_photo
 
     try:
-        with Image.open(io.BytesIO(content), formats=FORMATS) as image:
+        with opened(content, MOST_PIXELS) as image:
             grey = image.mode in ("1", "L", "I;16")
             if image.format in ("JPEG", "MPO"):
                 image.draft(None, (2 * size, 2 * size))

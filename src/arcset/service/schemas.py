@@ -77,6 +77,7 @@ SCHEMAS: dict[str, Schema] = {
     "Threshold": record(
         working_point=nullable(ref("WorkingPoint")),
         why=nullable(TEXT),
+        code=nullable(TEXT),
         fpir=NUMBER,
         subjects=WHOLE,
         samples=WHOLE,

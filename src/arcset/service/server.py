@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import ctypes
 import logging
 import signal
 import socket
@@ -23,6 +24,7 @@ from arcset.service.telling import log_line
 __all__ = ["check_exposure", "listen", "run"]
 
 _KEEP_ALIVE = 75  # seconds: longer than a proxy's, so that it is the proxy who closes
+_M_MMAP_THRESHOLD, _LARGE_BLOCK = -3, 1 << 20
 
 
 def check_exposure(host: str, keys: Keys) -> None:
@@ -52,6 +54,7 @@ def run(app: FastAPI, bound: socket.socket, started: Callable[[], None] = lambda
     """Serve until SIGTERM or SIGINT, then answer what is there, and return."""
     service: Service = app.state.service
     _keep_quiet()
+    _return_memory()
     config = uvicorn.Config(
         app,
         http=guarded_protocol(service.settings.body_seconds),
@@ -76,6 +79,12 @@ def _keep_quiet() -> None:
     warnings.showwarning = lambda message, category, *_, **__: log_line(
         "warning", kind=category.__name__
     )
+
+
+def _return_memory() -> None:
+    """Let glibc hand large blocks back at once: it would keep what a few large images took."""
+    with contextlib.suppress(OSError, AttributeError):  # another C library
+        ctypes.CDLL(None).mallopt(_M_MMAP_THRESHOLD, _LARGE_BLOCK)
 
 
 class _Server(uvicorn.Server):

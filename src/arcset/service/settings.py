@@ -38,7 +38,7 @@ class ServiceSettings:
     Raises `OptionError` for a limit out of range.
     """
 
-    max_body: int = 32 << 20
+    max_body: int = 16 << 20
     max_pixels: int = 20_000_000
     max_images: int = 64
     max_requests: int = 128

@@ -76,16 +76,17 @@ def _gallery(service: Service) -> dict[str, Any]:
 
 
 def _threshold(service: Service, fpir: float | None) -> dict[str, Any]:
-    gallery, point, why = service.gallery, None, None
+    gallery, point, why, code = service.gallery, None, None, None
     try:
         point = service.point(fpir).json()
     except RefusalError as refusal:
         if refusal.code == "bad_request":
             raise
-        why = refusal.message
+        why, code = refusal.message, refusal.code
     return {
         "working_point": point,
         "why": why,
+        "code": code,
         "fpir": DEFAULT_FPIR if fpir is None else fpir,
         "subjects": len(gallery),
         "samples": gallery.sample_count,

@@ -6,14 +6,22 @@ from typing import Any
 from fastapi import APIRouter, Request, Response
 
 from arcset.errors import OptionError
-from arcset.recognition.gallery import Gallery, Subject
+from arcset.recognition.gallery import Gallery, Sample, Subject
 from arcset.recognition.gallery.names import check_name
 from arcset.service.answers import answer, decoded
 from arcset.service.decoding import thumbnail
 from arcset.service.documents import described
 from arcset.service.errors import RefusalError, sentence
 from arcset.service.service import Service
-from arcset.service.uploads import Image, json_object, read_upload, service_of, text_of, whole
+from arcset.service.uploads import (
+    Image,
+    json_object,
+    last_part,
+    read_upload,
+    service_of,
+    text_of,
+    whole,
+)
 
 __all__ = ["router"]
 
@@ -159,24 +167,32 @@ def _kept(gallery: Gallery, name: str) -> int | None:
 
 
 def _shown(gallery: Gallery, name: str) -> dict[str, Any]:
-    for one in gallery.subjects():
-        if one.name == name:
-            return _subject(gallery, one)
-    raise _nobody()
+    samples = _samples_of(gallery, name)
+    return {
+        "name": name,
+        "samples": len(samples),
+        "added": min(one.added for one in samples).isoformat(),
+        "image": next((one.id for one in samples if one.has_image), None),
+    }
+
+
+def _samples_of(gallery: Gallery, name: str) -> tuple[Sample, ...]:
+    try:
+        return gallery.samples(name)
+    except OptionError:
+        raise _nobody() from None
 
 
 def _samples(gallery: Gallery, name: str) -> dict[str, Any]:
-    if name not in gallery:
-        raise _nobody()
     return {
         "samples": [
             {
                 "id": one.id,
-                "source": one.source,
+                "source": None if one.source is None else last_part(one.source),
                 "added": one.added.isoformat(),
                 "has_image": one.has_image,
             }
-            for one in gallery.samples(name)
+            for one in _samples_of(gallery, name)
         ]
     }
 

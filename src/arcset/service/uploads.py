@@ -18,7 +18,17 @@ from python_multipart.multipart import MultipartParser, parse_options_header
 from arcset.service.errors import RefusalError
 from arcset.service.service import Service
 
-__all__ = ["Image", "Upload", "number", "read_upload", "service_of", "text_of", "whole"]
+__all__ = [
+    "Image",
+    "Upload",
+    "json_object",
+    "last_part",
+    "number",
+    "read_upload",
+    "service_of",
+    "text_of",
+    "whole",
+]
 
 _IMAGE_FIELDS = frozenset({"image", "images", "a", "b"})
 _TEXT_BYTES = 4096  # of a field that is no image
@@ -86,102 +96,113 @@ async def read_upload(request: Request, known: Collection[str]) -> Upload:
         raise RefusalError(
             "unsupported_media_type", "Send a form (multipart/form-data), or application/json."
         )
-    body = await request.body()
     if kind == b"multipart/form-data":
-        upload = _form(body, options.get(b"boundary", b""), service.settings.max_images)
-    elif len(body) < _LONG:
-        upload = _json(body)
+        form = _Form(options.get(b"boundary", b""), service.settings.max_images)
+        async for chunk in request.stream():  # no second copy of the whole body
+            form.feed(chunk)
+        upload = form.end()
     else:
-        upload = await service.run(_json, body)
+        body = await request.body()
+        upload = _json(body) if len(body) < _LONG else await service.run(_json, body)
     upload.check_fields(known)
     return upload
 
 
-class _Parts:
-    """Gathers the parts of a form."""
+class _Form:
+    """Gathers the parts of a form while it arrives.
 
-    def __init__(self, most: int) -> None:
+    boundary: what separates the parts. most: images.
+    """
+
+    def __init__(self, boundary: bytes, most: int) -> None:
+        if not 1 <= len(boundary) <= 200:
+            raise RefusalError("bad_request", "The form does not say what separates its parts.")
         self.upload, self.most = Upload(), most
-        self.count = 0
+        self.count, self.size, self.ended = 0, 0, False
+        self.parser = MultipartParser(
+            boundary,
+            {
+                "on_part_begin": self._begin,
+                "on_header_field": self._header_field,
+                "on_header_value": self._header_value,
+                "on_header_end": self._header_end,
+                "on_headers_finished": self._headers_finished,
+                "on_part_data": self._part_data,
+                "on_part_end": self._part_end,
+                "on_end": self._end,
+            },
+        )
 
-    def begin(self) -> None:
+    def feed(self, chunk: bytes) -> None:
+        """The next piece of the body."""
+        try:
+            self.parser.write(chunk)
+        except MultipartParseError:
+            raise RefusalError("bad_request", "The form cannot be read.") from None
+
+    def end(self) -> Upload:
+        """All parts, once the body is over."""
+        if not self.ended:
+            raise RefusalError("bad_request", "The form ends before its last part does.")
+        return self.upload
+
+    def _begin(self) -> None:
         self.count += 1
         if self.count > self.most + _OTHER_PARTS:
             raise RefusalError("too_many_images", f"One request takes at most {self.most} images.")
         self.headers: dict[bytes, bytes] = {}
         self.field = self.value = b""
         self.data: list[bytes] = []
+        self.size = 0
 
-    def header_field(self, data: bytes, start: int, end: int) -> None:
+    def _header_field(self, data: bytes, start: int, end: int) -> None:
         self.field += data[start:end]
 
-    def header_value(self, data: bytes, start: int, end: int) -> None:
+    def _header_value(self, data: bytes, start: int, end: int) -> None:
         self.value += data[start:end]
 
-    def header_end(self) -> None:
+    def _header_end(self) -> None:
         self.headers[self.field.lower()] = self.value
         self.field = self.value = b""
 
-    def part_data(self, data: bytes, start: int, end: int) -> None:
+    def _headers_finished(self) -> None:
+        _, self.options = parse_options_header(self.headers.get(b"content-disposition", b""))
+        self.name = self.options.get(b"name", b"").decode("utf-8", "replace")
+
+    def _part_data(self, data: bytes, start: int, end: int) -> None:
+        self.size += end - start
+        if self.size > _TEXT_BYTES and self.name not in _IMAGE_FIELDS:
+            message = f"A field of the form has more than {_TEXT_BYTES} bytes."
+            raise RefusalError("bad_request", message)
         self.data.append(data[start:end])
 
-    def end(self) -> None:
-        _, options = parse_options_header(self.headers.get(b"content-disposition", b""))
-        name = options.get(b"name", b"").decode("utf-8", "replace")
+    def _part_end(self) -> None:
+        name = self.name
         content = self.data[0] if len(self.data) == 1 else b"".join(self.data)
+        self.data = []
         if name in _IMAGE_FIELDS:
-            said = options.get(b"filename")
-            called = None if said is None else _file_name(said.decode("utf-8", "replace"))
+            said = self.options.get(b"filename")
+            called = None if said is None else last_part(said.decode("utf-8", "replace"))
             self.upload.files.setdefault(name, []).append(Image(content, called))
             return
-        if len(content) > _TEXT_BYTES:
-            raise RefusalError(
-                "bad_request", f"A field of the form has more than {_TEXT_BYTES} bytes."
-            )
         if name in self.upload.fields:
             raise RefusalError("bad_request", f"The field {name[:40]!r} is given twice.")
         try:
             self.upload.fields[name] = content.decode()
         except UnicodeDecodeError:
-            raise RefusalError(
-                "bad_request", f"The field {name[:40]!r} is no UTF-8 text."
-            ) from None
+            message = f"The field {name[:40]!r} is no UTF-8 text."
+            raise RefusalError("bad_request", message) from None
+
+    def _end(self) -> None:
+        self.ended = True
 
 
-def _form(body: bytes, boundary: bytes, most: int) -> Upload:
-    if not 1 <= len(boundary) <= 200:
-        raise RefusalError("bad_request", "The form does not say what separates its parts.")
-    parts = _Parts(most)
-    try:
-        parser = MultipartParser(
-            boundary,
-            {
-                "on_part_begin": parts.begin,
-                "on_header_field": parts.header_field,
-                "on_header_value": parts.header_value,
-                "on_header_end": parts.header_end,
-                "on_part_data": parts.part_data,
-                "on_part_end": parts.end,
-            },
-        )
-        ended = False
+def last_part(said: str) -> str | None:
+    """The last part of a path of any system, of characters that can be shown; None for nothing.
 
-        def end() -> None:
-            nonlocal ended
-            ended = True
-
-        parser.callbacks["on_end"] = end
-        parser.write(body)
-        parser.finalize()
-    except MultipartParseError:
-        raise RefusalError("bad_request", "The form cannot be read.") from None
-    if not ended:
-        raise RefusalError("bad_request", "The form ends before its last part does.")
-    return parts.upload
-
-
-def _file_name(said: str) -> str | None:
-    """The last part of a path, of characters that can be shown."""
+    >>> last_part("C:\\\\photos\\\\anna.png"), last_part("/home/photos/anna.png"), last_part("")
+    ('anna.png', 'anna.png', None)
+    """
     last = said.replace("\\", "/").rsplit("/", 1)[-1]
     shown = "".join(character for character in last if character.isprintable())[:200].strip()
     return shown or None

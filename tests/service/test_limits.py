@@ -1,0 +1,168 @@
+"""What is too much is refused, early and in one shape, and others are answered meanwhile."""
+
+import http.client
+import io
+import json
+import socket
+import time
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from support.servers import NAMES, served
+
+BODY, PIXELS, IMAGES, REQUESTS, SECONDS = 200_000, 10_000, 3, 2, 1.5
+
+
+@pytest.fixture(scope="module")
+def server(own_gallery, model):
+    words = {
+        "--model": model,
+        "--max-body": BODY / (1 << 20),
+        "--max-pixels": PIXELS,
+        "--max-images": IMAGES,
+        "--max-requests": REQUESTS,
+        "--body-seconds": SECONDS,
+    }
+    given = [word for pair in words.items() for word in pair]
+    with served(own_gallery, *given, "--cors", "https://door.example", "--read-only") as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def image(photos):
+    return photos / NAMES[0] / "00.png"
+
+
+def png(width, height):
+    held = io.BytesIO()
+    Image.fromarray(np.zeros((height, width), np.uint8)).save(held, "PNG")
+    return held.getvalue()
+
+
+def half_sent(server):
+    """A connection on which a body begins, and does not end."""
+    waiting = socket.create_connection((server.host, server.port), timeout=20)
+    waiting.sendall(
+        b"POST /v1/identify HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 9\r\n"
+        b"Content-Type: application/json\r\n\r\n{"
+    )
+    return waiting
+
+
+def read(waiting):
+    answer = http.client.HTTPResponse(waiting)
+    answer.begin()
+    return answer.status, json.loads(answer.read())["error"]["code"]
+
+
+def test_a_body_that_is_said_to_be_too_long_is_not_waited_for(server):
+    with socket.create_connection((server.host, server.port), timeout=20) as waiting:
+        waiting.sendall(
+            b"POST /v1/embed HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 99999999\r\n\r\n"
+        )
+        assert read(waiting) == (413, "body_too_large")
+
+
+def test_a_body_that_turns_out_too_long_is_refused_while_it_comes(server):
+    def chunks():
+        for _ in range(40):
+            yield b" " * 10_000
+
+    connection = http.client.HTTPConnection(server.host, server.port, timeout=20)
+    connection.request(
+        "POST", "/v1/embed", chunks(), {"Content-Type": "application/json"}, encode_chunked=True
+    )
+    answer = connection.getresponse()
+    assert answer.status == 413
+    assert json.loads(answer.read())["error"]["code"] == "body_too_large"
+    connection.request("GET", "/healthz")  # and the connection is still of use
+    assert connection.getresponse().status == 200
+    connection.close()
+
+
+def test_pixels_are_counted_before_they_are_decoded(server):
+    assert server.form("/v1/embed", ("image", png(100, 100))).status == 200
+    refused = server.form("/v1/embed", ("image", png(101, 100)))
+    assert (refused.status, refused.code) == (422, "image_too_large")
+
+
+def test_images_are_counted(server, image):
+    assert server.form("/v1/embed", *[("image", image)] * IMAGES).status == 200
+    refused = server.form("/v1/embed", *[("image", image)] * (IMAGES + 1))
+    assert (refused.status, refused.code) == (422, "too_many_images")
+    refused = server.form("/v1/embed", *[("image", b"")] * 500)
+    assert (refused.status, refused.code) == (422, "too_many_images")
+
+
+def test_more_requests_than_allowed_are_told_to_come_again(server, image):
+    first = [half_sent(server) for _ in range(REQUESTS)]
+    time.sleep(0.1)
+    busy = server.form("/v1/identify", ("image", image))
+    assert (busy.status, busy.code) == (429, "busy")
+    assert int(busy.headers["retry-after"]) >= 1
+    assert server.get("/readyz").status == 200  # neither busy nor gone
+    for waiting in first:
+        assert read(waiting) == (408, "too_slow")
+        waiting.close()
+    assert server.form("/v1/identify", ("image", image)).status == 200
+
+
+def test_a_client_that_goes_away_frees_its_place(server, image):
+    for _ in range(3 * REQUESTS):
+        half_sent(server).close()
+    time.sleep(0.1)
+    assert server.form("/v1/identify", ("image", image)).status == 200
+
+
+def test_headers_have_a_number_a_size_and_a_time(server):
+    many = {f"X-{number}": "x" for number in range(200)}
+    for odd in (many, {"X-Long": "x" * 40_000}, {"X-Longer": "x" * 400_000}):
+        assert server.request("GET", "/healthz", headers=odd).status == 431
+    assert server.get("/" + "x" * 20_000).status == 431
+    with socket.create_connection((server.host, server.port), timeout=20) as waiting:
+        began = time.monotonic()
+        waiting.sendall(b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\nX-Slow: ")
+        assert read(waiting) == (408, "too_slow")
+        assert time.monotonic() - began < SECONDS + 2
+
+
+def test_what_is_no_http_is_answered_in_the_same_shape(server):
+    with socket.create_connection((server.host, server.port), timeout=20) as waiting:
+        waiting.sendall(b"hello\r\n\r\n")
+        assert read(waiting) == (400, "bad_request")
+
+
+def test_without_keys_only_this_machine_asks_under_its_own_name(server):
+    assert server.get("/v1/gallery", Host="localhost:8321").status == 200
+    for host in ("example.org", "example.org:80", "127.0.0.1.example.org", ""):
+        assert server.get("/v1/gallery", Host=host).status == 403
+    own = f"http://127.0.0.1:{server.port}"
+    assert server.get("/v1/gallery", Origin=own).status == 200
+    for origin in ("https://example.org", "null", "http://127.0.0.1:1"):
+        refused = server.get("/v1/gallery", Origin=origin)
+        assert (refused.status, refused.code) == (403, "forbidden")
+
+
+def test_only_the_pages_that_were_named_may_ask(server):
+    named = server.get("/v1/gallery", Origin="https://door.example")
+    assert named.status == 200
+    assert named.headers["access-control-allow-origin"] == "https://door.example"
+    asked = {"Access-Control-Request-Method": "POST"}
+    good = server.request(
+        "OPTIONS", "/v1/identify", headers={"Origin": "https://door.example", **asked}
+    )
+    assert good.status == 200
+    bad = server.request(
+        "OPTIONS", "/v1/identify", headers={"Origin": "https://a.example", **asked}
+    )
+    assert bad.status == 400
+    assert "access-control-allow-origin" not in bad.headers
+
+
+def test_read_only_means_nobody(server, image):
+    refused = server.form("/v1/subjects", ("name", "new"), ("image", image))
+    assert (refused.status, refused.code) == (403, "forbidden")
+    found = server.get("/v1/gallery").json()
+    assert (found["role"], found["read_only"]) == ("read", True)
