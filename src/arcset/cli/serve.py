@@ -78,9 +78,10 @@ def serve(
     )
     known = keys_of(gallery, keys)
     check_exposure(host, known)
+    views = _views(runs)
     bound = listen(host, port)  # before anybody waits for a model
     opened = open_gallery(gallery, model, faces, device=device, read_only=read_only)
-    app = make_app(opened, known, settings, views=_views(runs))
+    app = make_app(opened, known, settings, views=views)
     shown = f"[{host}]" if ":" in host else host
     url = f"http://{shown}:{bound.getsockname()[1]}"
     run(app, bound, lambda: _tell(f"serving {gallery} at {url}"))

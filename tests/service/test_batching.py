@@ -1,0 +1,90 @@
+"""Requests that wait share a batch; a failure is nobody else's."""
+
+import asyncio
+import threading
+
+import numpy as np
+import pytest
+
+from arcset.service.batching import Batcher, Job
+
+
+class Network:
+    """Doubles what it gets; waits while `free` is not set; refuses 13."""
+
+    def __init__(self):
+        self.sizes, self.free = [], threading.Event()
+        self.free.set()
+
+    def __call__(self, arrays):
+        assert self.free.wait(10)
+        self.sizes.append(len(arrays))
+        if (arrays == 13).any():
+            raise ValueError("13")
+        return 2 * arrays
+
+
+def as_they_are(jobs, rows):
+    return [row.ravel().tolist() for row in rows]
+
+
+def answers(network, requests, *, most=4, cancelled=(), begin=True):
+    """What each of the requests, lists of numbers, is answered; all wait before the first is done.
+
+    begin: whether the network is busy with a single one at first.
+    """
+
+    async def ask():
+        loop = asyncio.get_running_loop()
+        batcher = Batcher(network, as_they_are, most=most)
+        network.free.clear()
+        futures = []
+        for numbers in ([[0]] if begin else []) + requests:
+            futures.append(loop.create_future())
+            batcher.submit(Job([np.array([n]) for n in numbers], None, futures[-1]))
+            if begin and len(futures) == 1:
+                while len(batcher):
+                    await asyncio.sleep(0.001)
+        futures = futures[1:] if begin else futures
+        for place in cancelled:
+            futures[place].cancel()
+        network.free.set()
+        found = await asyncio.wait_for(asyncio.gather(*futures, return_exceptions=True), 10)
+        await loop.run_in_executor(None, batcher.close)
+        with pytest.raises(RuntimeError):
+            batcher.submit(Job([np.array([1])], None, loop.create_future()))
+        return found
+
+    return asyncio.run(ask())
+
+
+def test_what_waits_goes_together_up_to_the_limit():
+    network = Network()
+    assert answers(network, [[n] for n in range(1, 10)]) == [[2 * n] for n in range(1, 10)]
+    assert network.sizes == [1, 4, 4, 1]
+
+
+def test_requests_of_several_images_are_not_taken_apart():
+    network = Network()
+    assert answers(network, [[1, 2, 3], [4, 5], [6]]) == [[2, 4, 6], [8, 10], [12]]
+    assert network.sizes == [1, 3, 3]
+
+
+def test_a_request_of_more_than_a_batch_is_done_in_parts():
+    network = Network()
+    assert answers(network, [list(range(1, 11))]) == [[2 * n for n in range(1, 11)]]
+    assert network.sizes == [1, 4, 4, 2]
+
+
+def test_a_failure_is_nobody_elses():
+    network = Network()
+    first, second, third = answers(network, [[1], [13], [3]])
+    assert (first, third) == ([2], [6])
+    assert isinstance(second, ValueError)
+
+
+def test_those_who_went_away_are_not_worked_on():
+    network = Network()
+    found = answers(network, [[1], [13], [3]], cancelled=[1])
+    assert (found[0], found[2]) == ([2], [6])
+    assert network.sizes == [1, 2]
