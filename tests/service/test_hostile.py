@@ -1,0 +1,428 @@
+"""Requests that mean harm: refused at once, with little memory, and the server goes on."""
+
+import base64
+import socket
+import time
+
+import pytest
+
+from support.hostile_images import IMAGES
+from support.servers import Answer, multipart, pattern, served, small_gallery
+
+SECONDS = 0.3  # in which each is refused
+EXTRA = 64 << 20  # bytes of memory that all of them together may cost
+BODY = 32 << 20  # bytes of a request that are allowed
+ARRIVAL = 0.5  # seconds that a body may take
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory):
+    """Warm: whatever is loaded with the first request is there."""
+    folder = tmp_path_factory.mktemp("hostile")
+    with served(small_gallery(folder), "--body-seconds", ARRIVAL, "--no-log") as server:
+        server.good = pattern(folder / "probes", "subject 1")
+        for _ in range(5):
+            assert answers(server)
+        server.first_memory = server.memory()
+        yield server
+        assert answers(server)
+
+
+def answers(server):
+    """Whether it does what it is there for."""
+    found = server.form("/v1/identify", ("image", server.good))
+    return found.status == 200 and found.json()["results"][0]["subject"] == "subject 1"
+
+
+@pytest.fixture
+def refused(server):
+    """Ask by a function, and look at answer, time and memory; the code of the answer."""
+
+    def ask(work, codes, seconds=SECONDS):
+        for attempt in range(3):  # the machine may have been busy with something else
+            found = work()
+            if found.seconds <= seconds or attempt == 2:
+                break
+        assert 400 <= found.status < 500, found
+        assert found.code in codes.split(), found
+        assert found.seconds <= seconds
+        assert server.memory() - server.first_memory <= EXTRA
+        assert answers(server)
+
+    return ask
+
+
+class Raw:
+    """A connection on which anything can be said."""
+
+    def __init__(self, server):
+        self.server = server
+        self.socket = socket.create_connection((server.host, server.port), timeout=20)
+        self.began = time.perf_counter()
+
+    def say(self, *parts):
+        """Send until the server does not listen any more."""
+        for part in parts:
+            try:
+                self.socket.sendall(part)
+            except OSError:
+                return self
+        return self
+
+    def answer(self):
+        """The first answer, as `Server.request` gives it."""
+        got = b""
+        try:
+            while b"\r\n\r\n" not in got:
+                some = self.socket.recv(1 << 16)
+                assert some, f"no answer, only {got!r}"
+                got += some
+            head, _, body = got.partition(b"\r\n\r\n")
+            first, *lines = head.decode("latin-1").split("\r\n")
+            headers = {
+                name.lower(): value.strip() for name, _, value in (x.partition(":") for x in lines)
+            }
+            length = int(headers["content-length"]) if "content-length" in headers else None
+            while length is None or len(body) < length:
+                some = self.socket.recv(1 << 16)
+                if not some:
+                    break
+                body += some
+        finally:
+            self.socket.close()
+        return Answer(int(first.split()[1]), headers, body, time.perf_counter() - self.began)
+
+
+def head(method="POST", path="/v1/identify", *lines, kind="application/json"):
+    fixed = [f"{method} {path} HTTP/1.1", "Host: 127.0.0.1", f"Content-Type: {kind}"]
+    return "\r\n".join([*fixed, *lines, "", ""]).encode("latin-1")
+
+
+@pytest.mark.parametrize("name", IMAGES)
+def test_images(server, refused, name):
+    content = IMAGES[name]()
+    refused(lambda: server.form("/v1/identify", ("image", content)), "not_an_image image_too_large")
+
+
+@pytest.mark.parametrize("name", ["png bomb", "jpeg of many scans", "text"])
+@pytest.mark.parametrize("path", ["/v1/embed", "/v1/subjects", "/v1/subjects/subject 0/samples"])
+def test_images_elsewhere(server, refused, name, path):
+    fields = [("name", "somebody")] if path.endswith("subjects") else []
+    content = IMAGES[name]()
+    refused(
+        lambda: server.form(path.replace(" ", "%20"), *fields, ("image", content)),
+        "not_an_image image_too_large",
+    )
+    assert server.get("/v1/subjects/somebody").code == "no_such_subject"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "http://127.0.0.1/image.png",
+        "https://example.org/image.png",
+        "file:///etc/passwd",
+        "/etc/passwd",
+        "../../etc/passwd",
+        "data:image/png,abc",
+        "data:text/html;base64,%%%",
+        "data:;base64",
+        "====",
+        "a\x00b",
+        "\ud800",
+        "é" * 50,
+        "QUJD",
+        "",
+    ],
+)
+def test_what_is_no_image_in_json(server, refused, text):
+    refused(lambda: server.json("POST", "/v1/identify", {"images": [text]}), "not_an_image")
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"[" * 200_000,
+        b'{"images":' * 100_000,
+        b'{"images": [' + b"[" * 5_000 + b"]" * 5_000 + b"]}",
+        b'{"images": {"a": 1}}',
+        b'{"images": [1, null, true]}',
+        b'{"images": []}',
+        b'{"images": ["QUJD"], "images": []}',
+        b'{"images": ["QUJD"], "fpir": NaN}',
+        b'{"images": ["QUJD"], "fpir": ' + b"9" * 100_000 + b"}",
+        b'{"images": ["QUJD"], "candidates": 1e400}',
+        b'{"images": ["QUJD"], "path": "/etc/passwd"}',
+        b'{"images": ["QUJD"], "__class__": "os.system"}',
+        b"[]",
+        b"null",
+        b"",
+        b"\x00\xff\xfe",
+        b'{"images": ["QUJD"]',
+        b"\x1f\x8b\x08",
+    ],
+    ids=range(18),
+)
+def test_json_that_is_none(server, refused, body):
+    kind = {"Content-Type": "application/json"}
+    refused(lambda: server.request("POST", "/v1/identify", body, kind), "bad_request not_an_image")
+
+
+@pytest.mark.parametrize(
+    ("query", "code"),
+    [
+        ("fpir=nan", "bad_request"),
+        ("fpir=-1", "bad_request"),
+        ("fpir=1e-300", "unsupported_rate"),
+        ("threshold=2", "bad_request"),
+        ("threshold=inf", "bad_request"),
+        ("threshold=0.5&fpir=0.1", "bad_request"),
+        ("threshold=0.5&threshold=0.6", "bad_request"),
+        ("candidates=0", "bad_request"),
+        ("candidates=1000000000", "bad_request"),
+        ("candidates=%00", "bad_request"),
+    ],
+)
+def test_questions_out_of_range(server, refused, query, code):
+    refused(lambda: server.form(f"/v1/identify?{query}", ("image", server.good)), code)
+
+
+@pytest.mark.parametrize(
+    "name", ["", "a\nb", "a\x00b", "a" * 257, "a" * 10_000, "\u2028", "\r\nX-Evil: 1"]
+)
+def test_names_that_nobody_has(server, refused, name):
+    image = base64.b64encode(server.good.read_bytes()).decode()
+    content = {"name": name, "images": [image]}
+    refused(lambda: server.json("POST", "/v1/subjects", content), "bad_request")
+
+
+def test_a_name_of_half_a_character(server, refused):
+    image = base64.b64encode(server.good.read_bytes()).decode()
+    body = b'{"name": "\\ud800", "images": ["' + image.encode() + b'"]}'
+    kind = {"Content-Type": "application/json"}
+    refused(lambda: server.request("POST", "/v1/subjects", body, kind), "bad_request")
+
+
+def test_names_that_look_like_paths_are_only_names(server):
+    for name in ("../../etc/passwd", "..", "/", "a/samples", "%2e%2e", "<script>", "'; DROP"):
+        made = server.form("/v1/subjects", ("name", name), ("image", server.good))
+        assert made.status == 201, made
+        address = "/v1/subjects/" + "".join(f"%{byte:02X}" for byte in name.encode())
+        assert server.get(address).json()["name"] == name
+        assert server.request("DELETE", address).json() == {"removed": 1}
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/../../../../etc/passwd",
+        "/page/../../../../../etc/passwd",
+        "/page/..%2f..%2f..%2fetc%2fpasswd",
+        "/page/%2e%2e/%2e%2e/settings.py",
+        "/page//etc/passwd",
+        "/page/%00",
+        "//etc/passwd",
+        "/v1/subjects/..%2f..%2fetc%2fpasswd",
+        "/v1/subjects/%ff",
+        "/v1/subjects/" + "a" * 5_000,
+        "/v1/samples/-1/image",
+        "/v1/samples/99999999999999999999/image",
+        "/v1/samples/1e3/image",
+        "/v1/samples/%D9%A1/image",
+        "/v1/samples/1/image?size=100000000",
+        "/v1/subjects?limit=1000000000",
+        "/v1/subjects?limit=-1",
+        "/v1/subjects?after=%00",
+        "/v1/views/..%2f..%2f..%2fetc",
+        "/v1/threshold?fpir=nan",
+        "/.env",
+        "/docs",
+    ],
+)
+def test_paths(server, refused, path):
+    codes = "not_found no_such_subject no_such_sample bad_request"
+    refused(lambda: server.get(path), codes)
+
+
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [
+        ("TRACE", "/v1/gallery"),
+        ("PROPFIND", "/"),
+        ("PUT", "/v1/subjects"),
+        ("DELETE", "/v1/subjects"),
+        ("POST", "/v1/gallery"),
+        ("GET", "/v1/identify"),
+        ("OPTIONS", "/v1/identify"),
+    ],
+)
+def test_methods(server, refused, method, path):
+    refused(lambda: server.request(method, path), "method_not_allowed not_found bad_request")
+
+
+def form(*fields):
+    kind, body = multipart(fields)
+    return body, kind
+
+
+FORMS = {
+    "no boundary": (b"--x\r\n\r\n--x--", "multipart/form-data"),
+    "an endless boundary": (b"--x--", "multipart/form-data; boundary=" + "x" * 4_000),
+    "another boundary": (form(("image", b"1"))[0], "multipart/form-data; boundary=other"),
+    "nothing in it": (b"", "multipart/form-data; boundary=x"),
+    "cut short": (form(("image", b"1"))[0][:-30], form(("image", b"1"))[1]),
+    "a thousand images": form(*[("image", b"1")] * 1_000),
+    "ten thousand fields": form(*[(f"field {number}", "1") for number in range(10_000)]),
+    "one field twice": form(("fpir", "0.1"), ("fpir", "0.2"), ("image", b"1")),
+    "a field of a megabyte": form(("fpir", "1" * (1 << 20)), ("image", b"1")),
+    "an unknown field": form(("url", "http://127.0.0.1/"), ("image", b"1")),
+    "text for an image": form(("image", "/etc/passwd")),
+    "no UTF-8": (
+        b'--x\r\nContent-Disposition: form-data; name="fpir"\r\n\r\n\xff\r\n--x--\r\n',
+        "multipart/form-data; boundary=x",
+    ),
+    "endless headers of a part": (
+        b"--x\r\n" + b"A: b\r\n" * 200_000 + b"\r\n\r\n--x--",
+        "multipart/form-data; boundary=x",
+    ),
+    "a header of megabytes": (
+        b"--x\r\nA: " + b"b" * (4 << 20) + b"\r\n\r\n1\r\n--x--",
+        "multipart/form-data; boundary=x",
+    ),
+    "nothing but ends of lines": (
+        b'--x\r\nContent-Disposition: form-data; name="image"\r\n\r\n'
+        + b"\r\n" * (1 << 21)
+        + b"\r\n--x--\r\n",
+        "multipart/form-data; boundary=x",
+    ),
+    "another kind": (b"image=1", "application/x-www-form-urlencoded"),
+    "xml": (b"<image/>", "text/xml"),
+    "no kind": (b"image", ""),
+}
+
+
+@pytest.mark.parametrize("name", FORMS)
+def test_forms(server, refused, name):
+    (body, kind), path = FORMS[name], "/v1/identify"
+    answered = "bad_request too_many_images unsupported_media_type not_an_image headers_too_large"
+    refused(lambda: server.request("POST", path, body, {"Content-Type": kind}), answered)
+
+
+def test_a_body_that_says_it_is_huge(server, refused):
+    line = f"Content-Length: {10 << 30}"
+    refused(lambda: Raw(server).say(head("POST", "/v1/identify", line)).answer(), "body_too_large")
+    line = f"Content-Length: {'9' * 30}"
+    refused(
+        lambda: Raw(server).say(head("POST", "/v1/identify", line)).answer(),
+        "body_too_large bad_request",
+    )
+
+
+def test_one_that_waits_for_leave_to_send_it(server, refused):
+    lines = f"Content-Length: {10 << 30}", "Expect: 100-continue"
+    refused(
+        lambda: Raw(server).say(head("POST", "/v1/identify", *lines)).answer(), "body_too_large"
+    )
+
+
+def test_a_body_that_turns_out_to_be_huge(server, refused):
+    """In chunks, so that nothing says how long it gets."""
+    block = b"%x\r\n" % (1 << 20) + bytes(1 << 20) + b"\r\n"
+    blocks = [block] * ((BODY >> 20) + 8)
+    line = "Transfer-Encoding: chunked"
+    refused(
+        lambda: Raw(server).say(head("POST", "/v1/identify", line), *blocks).answer(),
+        "body_too_large",
+        seconds=3 * SECONDS,  # it takes a moment to send so much
+    )
+
+
+def test_a_body_that_never_comes(server, refused):
+    lines = ("Content-Length: 1000",)
+    refused(
+        lambda: Raw(server).say(head("POST", "/v1/identify", *lines), b"{").answer(),
+        "too_slow",
+        seconds=ARRIVAL + SECONDS,
+    )
+
+
+def test_many_bodies_that_never_come(server):
+    """Others are answered meanwhile, and nothing stays open."""
+    began = time.perf_counter()
+    lines = ("Content-Length: 1000",)
+    held = [Raw(server).say(head("POST", "/v1/identify", *lines), b"{") for _ in range(60)]
+    assert answers(server)
+    assert {one.answer().code for one in held} == {"too_slow"}
+    assert time.perf_counter() - began < 10 * ARRIVAL
+
+
+def test_headers_that_never_end(server):
+    """A connection that never comes to the point is closed."""
+    held = [Raw(server).say(b"POST /v1/identify HTTP/1.1\r\nHost: a\r\nA: ") for _ in range(20)]
+    assert answers(server)
+    end = time.monotonic() + 10 * ARRIVAL + 3
+    for one in held:
+        one.socket.settimeout(max(0.1, end - time.monotonic()))
+        try:
+            one.socket.recv(1 << 16)
+        except ConnectionError:
+            pass
+        finally:
+            one.socket.close()
+
+
+HEADS = {
+    "ten thousand headers": head("GET", "/v1/gallery", *[f"A{n}: b" for n in range(10_000)]),
+    "a header of a megabyte": head("GET", "/v1/gallery", "A: " + "b" * (1 << 20)),
+    "an address of a megabyte": head("GET", "/v1/gallery?" + "a" * (1 << 20)),
+    "two lengths": head("POST", "/v1/identify", "Content-Length: 2", "Content-Length: 3") + b"{}",
+    "a length and chunks": head(
+        "POST", "/v1/identify", "Content-Length: 2", "Transfer-Encoding: chunked"
+    )
+    + b"0\r\n\r\n",
+    "a length below nothing": head("POST", "/v1/identify", "Content-Length: -1"),
+    "chunks of no size": head("POST", "/v1/identify", "Transfer-Encoding: chunked") + b"xyz\r\n",
+    "no HTTP": b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03\r\n\r\n",
+    "a null byte": b"GET /v1/gallery HTTP/1.1\r\nHost: 127.0.0.1\r\nA: \x00b\r\n\r\n",
+    "a folded header": b"GET /v1/gallery HTTP/1.1\r\nHost: 127.0.0.1\r\n\tA: b\r\nB\r\n\r\n",
+    "another version": b"GET /v1/gallery HTTP/9.9\r\nHost: 127.0.0.1\r\n\r\n",
+}
+
+
+@pytest.mark.parametrize("name", HEADS)
+def test_heads(server, name):
+    """Some are answered by the parser itself, in plain text."""
+    found = Raw(server).say(HEADS[name]).answer()
+    assert 400 <= found.status < 500, found
+    assert found.seconds <= SECONDS * 2
+    assert server.memory() - server.first_memory <= EXTRA
+    assert answers(server)
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"Host": "evil.example"},
+        {"Host": "127.0.0.1.evil.example"},
+        {"Host": ""},
+        {"Origin": "https://evil.example"},
+        {"Origin": "null"},
+    ],
+)
+def test_pages_from_elsewhere(server, refused, headers):
+    """Without keys: neither a name that somebody points here, nor a page in a local browser."""
+    refused(lambda: server.request("GET", "/v1/gallery", headers=headers), "forbidden bad_request")
+
+
+@pytest.mark.parametrize("said", ["a b", "x" * 65, "é", '"; rm', "%0d%0a"])
+def test_ids_of_requests_that_are_no_ids(server, said):
+    found = server.get("/healthz", **{"X-Request-ID": said.encode().decode("latin-1")})
+    assert found.status == 200
+    assert found.headers["x-request-id"].isalnum()
+    assert server.get("/healthz", **{"X-Request-ID": "a-1"}).headers["x-request-id"] == "a-1"
+
+
+def test_nothing_of_it_is_told_to_the_log(server):
+    lines = server.written().splitlines()
+    assert not [line for line in lines if "Traceback" in line or "passwd" in line]
+    assert not [line for line in lines if '"internal"' in line or '"error"' in line]
