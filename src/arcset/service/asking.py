@@ -8,6 +8,7 @@ from arcset.service.errors import RefusalError, sentence
 
 __all__ = ["check_far", "working_point_or_refusal"]
 
+_LOWEST_RATE = 1e-12  # far below what any number of identities can support
 _BOTH = "{} and threshold both say where the limit is: leave one out."
 _NO_CALIBRATION = (
     "There is no calibration, so that nobody knows which cosine is high enough: calibrate the "
@@ -27,6 +28,9 @@ def working_point_or_refusal(
     try:
         if threshold is not None:
             return WorkingPoint.by_hand(threshold)
+        if fpir is not None and 0 < fpir < _LOWEST_RATE:
+            message = f"No calibration supports FPIR {fpir:g}: ask for a higher one."
+            raise RefusalError("unsupported_rate", message)
         if gallery.thresholds is None:
             raise RefusalError("no_calibration", _NO_CALIBRATION)
         return gallery.working_point(fpir)

@@ -12,7 +12,7 @@ from arcset.service.asking import check_far
 from arcset.service.documents import described
 from arcset.service.errors import RefusalError
 from arcset.service.service import Ask, Service
-from arcset.service.uploads import number, read_upload, service_of, text_of, whole
+from arcset.service.uploads import Upload, number, query_of, read_upload, service_of, text_of, whole
 
 __all__ = ["router"]
 
@@ -25,6 +25,7 @@ _MOST_CANDIDATES = 100
 async def embed(request: Request) -> Response:
     """Embeddings of images: unit vectors, whose inner products are cosines."""
     service = service_of(request)
+    query_of(request)
     upload = await read_upload(request, ("image", "images"))
     images = upload.images(service.settings.max_images)
     rows = await service.embed([image.content for image in images])
@@ -44,8 +45,8 @@ async def verify(request: Request) -> Response:
     """Whether two images show the same, or one image an enrolled subject."""
     service = service_of(request)
     upload = await read_upload(request, ("a", "b", "image", "subject", "far", "threshold"))
-    far = number(_asked(request, upload.fields, "far"), "far")
-    threshold = number(_asked(request, upload.fields, "threshold"), "threshold")
+    asked = _asked(request, upload, "far", "threshold")
+    far, threshold = number(asked.get("far"), "far"), number(asked.get("threshold"), "threshold")
     await service.run(check_far, service.gallery, far, threshold)
     if "subject" in upload.fields:
         if "a" in upload.files or "b" in upload.files:
@@ -82,14 +83,13 @@ def _of_subject(
 async def identify(request: Request) -> Response:
     """Who each image shows, or that nobody known is shown."""
     service = service_of(request)
-    known = ("image", "images", "fpir", "threshold", "candidates")
-    upload = await read_upload(request, known)
+    wanted = ("fpir", "threshold", "candidates")
+    upload = await read_upload(request, ("image", "images", *wanted))
+    asked = _asked(request, upload, *wanted)
     ask = Ask(
-        number(_asked(request, upload.fields, "fpir"), "fpir"),
-        number(_asked(request, upload.fields, "threshold"), "threshold"),
-        whole(
-            _asked(request, upload.fields, "candidates"), "candidates", 1, _MOST_CANDIDATES, usual=5
-        ),
+        number(asked.get("fpir"), "fpir"),
+        number(asked.get("threshold"), "threshold"),
+        whole(asked.get("candidates"), "candidates", 1, _MOST_CANDIDATES, usual=5),
     )
     images = upload.images(service.settings.max_images)
     found = await service.identify([image.content for image in images], ask)
@@ -101,14 +101,12 @@ async def identify(request: Request) -> Response:
     )
 
 
-def _asked(request: Request, fields: dict[str, Any], name: str) -> Any:
-    """A value of the body or of the query, of one of them."""
-    if not request.scope["query_string"]:
-        return fields.get(name)
-    given = request.query_params.getlist(name)
-    if len(given) + (name in fields) > 1:
+def _asked(request: Request, upload: Upload, *names: str) -> dict[str, Any]:
+    """Values of the body and of the query, each in one of them."""
+    query = query_of(request, *names)
+    for name in query.keys() & upload.fields.keys():
         raise RefusalError("bad_request", f"`{name}` is given twice.")
-    return given[0] if given else fields.get(name)
+    return {**upload.fields, **query}
 
 
 def _numbers(rows: npt.NDArray[np.float32]) -> list[list[float]]:

@@ -12,7 +12,7 @@ from arcset.service.documents import described
 from arcset.service.errors import RefusalError
 from arcset.service.metrics import CONTENT_TYPE
 from arcset.service.service import Service
-from arcset.service.uploads import number, service_of
+from arcset.service.uploads import number, query_of, service_of
 
 __all__ = ["router"]
 
@@ -54,7 +54,7 @@ async def gallery(request: Request) -> Response:
 async def threshold(request: Request) -> Response:
     """Where "known" begins at the gallery's present size, and what other limits would do."""
     service = service_of(request)
-    fpir = number(request.query_params.get("fpir"), "fpir")
+    fpir = number(query_of(request, "fpir").get("fpir"), "fpir")
     return answer(await service.run(_threshold, service, fpir))
 
 

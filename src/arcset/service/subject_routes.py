@@ -17,6 +17,7 @@ from arcset.service.uploads import (
     Image,
     json_object,
     last_part,
+    query_of,
     read_upload,
     service_of,
     text_of,
@@ -34,7 +35,7 @@ _THUMBNAIL, _LARGEST_ID = 256, 2**63 - 1
 @router.get("/v1/subjects", **described("list_subjects"))
 async def list_subjects(request: Request) -> Response:
     """Subjects, the first enrolled first, a page at a time."""
-    service, query = service_of(request), request.query_params
+    service, query = service_of(request), query_of(request, "limit", "after", "search")
     limit = whole(query.get("limit"), "limit", 1, _MOST_PAGE, usual=_PAGE)
     found = await service.run(
         _page, service.gallery, limit, query.get("after"), query.get("search", "")
@@ -108,7 +109,7 @@ async def remove_sample(request: Request, sample: str) -> Response:
 async def sample_image(request: Request, sample: str) -> Response:
     """A small copy of a kept image, with nothing but its pixels."""
     service = service_of(request)
-    size = whole(request.query_params.get("size"), "size", 16, _THUMBNAIL, usual=_THUMBNAIL)
+    size = whole(query_of(request, "size").get("size"), "size", 16, _THUMBNAIL, usual=_THUMBNAIL)
     content, kind = await service.run(_small, service.gallery, _number(sample), size)
     return Response(content, media_type=kind)
 

@@ -84,6 +84,23 @@ def service_of(request: Request) -> Service:
     return service
 
 
+def query_of(request: Request, *known: str) -> dict[str, str]:
+    """The values of a query; raises `RefusalError` for a name that is unknown, or given twice."""
+    if not request.scope["query_string"]:
+        return {}
+    found: dict[str, str] = {}
+    for name, value in request.query_params.multi_items():
+        if name not in known:
+            listed = ", ".join(known)
+            raise RefusalError(
+                "bad_request", f"The parameter {name[:40]!r} is unknown; expected: {listed}."
+            )
+        if name in found:
+            raise RefusalError("bad_request", f"The parameter `{name}` is given twice.")
+        found[name] = value
+    return found
+
+
 async def read_upload(request: Request, known: Collection[str]) -> Upload:
     """The body of a request, with no other fields than the known ones.
 
@@ -261,7 +278,7 @@ def _base64(text: Any) -> bytes:
 
 def number(value: Any, name: str) -> float | None:
     """A number of a query, a form or JSON; None for none."""
-    if value is None or value == "":
+    if value is None:
         return None
     try:
         if isinstance(value, bool) or not isinstance(value, str | int | float):
@@ -276,7 +293,7 @@ def number(value: Any, name: str) -> float | None:
 
 def whole(value: Any, name: str, low: int, high: int, usual: int) -> int:
     """A whole number within a range; `usual` where there is none."""
-    if value is None or value == "":
+    if value is None:
         return usual
     try:
         if isinstance(value, bool) or not isinstance(value, str | int):

@@ -1,0 +1,81 @@
+"""The service does what its OpenAPI document says, whatever is sent: schemathesis tries."""
+
+import hypothesis
+import pytest
+import schemathesis
+from schemathesis import GenerationMode
+from schemathesis.specs.openapi.checks import positive_data_acceptance
+
+from arcset.service.access import ACCESS
+from arcset.service.keys import Keys, keys_file
+from support.servers import served
+
+USUAL, MANY = 5, 150  # examples of each operation
+
+HIDDEN = {"/", "/page/{name}", "/openapi.json"}  # pages, and the document itself
+OPERATIONS = sorted(one for one in ACCESS if one[1] not in HIDDEN)
+
+
+@pytest.fixture(scope="module")
+def key(own_gallery):
+    return Keys(keys_file(own_gallery)).add("write")[1]
+
+
+@pytest.fixture(scope="module")
+def server(own_gallery, model, key):
+    with served(own_gallery, "--model", model, key=key) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def opened(server):
+    headers = {"Authorization": f"Bearer {server.key}"}
+    return schemathesis.openapi.from_url(f"{server.url}/openapi.json", headers=headers)
+
+
+def check(document, method, path, key, mode, examples):
+    """Every check, but that bytes of any kind are accepted: only images are."""
+    strategy = document[path][method].as_strategy(generation_mode=mode)
+
+    @hypothesis.given(case=strategy)
+    @hypothesis.settings(
+        max_examples=examples,
+        deadline=None,
+        database=None,
+        derandomize=examples == USUAL,
+        suppress_health_check=list(hypothesis.HealthCheck),
+        phases=[hypothesis.Phase.explicit, hypothesis.Phase.generate],
+    )
+    def tried(case):
+        case.call_and_validate(
+            headers={"Authorization": f"Bearer {key}"}, excluded_checks=[positive_data_acceptance]
+        )
+
+    try:
+        tried()
+    except hypothesis.errors.Unsatisfiable:  # there is nothing in it that could be wrong
+        assert mode == GenerationMode.NEGATIVE
+
+
+@pytest.mark.parametrize("mode", list(GenerationMode))
+@pytest.mark.parametrize(("method", "path"), OPERATIONS)
+def test_every_operation_keeps_to_the_document(opened, key, method, path, mode):
+    check(opened, method, path, key, mode, USUAL)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("mode", list(GenerationMode))
+@pytest.mark.parametrize(("method", "path"), OPERATIONS)
+def test_every_operation_keeps_to_the_document_for_long(opened, key, method, path, mode):
+    check(opened, method, path, key, mode, MANY)
+
+
+def test_the_document_names_every_code_and_the_roles(server):
+    found = server.get("/openapi.json").json()
+    assert found["openapi"].startswith("3.1")
+    operations = [one for path in found["paths"].values() for one in path.values()]
+    assert len(operations) >= 18
+    for one in operations:
+        assert {"400", "401", "429", "500", "503"} <= one["responses"].keys()
+        assert one["x-role"] in ("open", "read", "write")
+        assert bool(one["security"]) == (one["x-role"] != "open")
