@@ -145,6 +145,12 @@ def test_without_keys_only_this_machine_asks_under_its_own_name(server):
         assert (refused.status, refused.code) == (403, "forbidden")
 
 
+@pytest.mark.parametrize("header", ["X-Forwarded-For", "X-Real-IP", "Forwarded", "Via"])
+def test_without_keys_nobody_asks_through_a_proxy(server, header):
+    refused = server.get("/v1/gallery", **{header: "127.0.0.1"})
+    assert (refused.status, refused.code) == (403, "forbidden")
+
+
 def test_only_the_pages_that_were_named_may_ask(server):
     named = server.get("/v1/gallery", Origin="https://door.example")
     assert named.status == 200

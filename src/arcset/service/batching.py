@@ -32,7 +32,7 @@ class Job:
     """Some arrays of one request.
 
     arrays: what `embed` takes, stacked. ask: whatever `finish` has to know.
-    future: gets the result; one that is cancelled is not worked on.
+    future: gets the result; one that has ended already is not worked on.
     """
 
     __slots__ = ("arrays", "ask", "future")
@@ -103,7 +103,7 @@ class Batcher:
             count = 0
             while self._waiting:
                 job = self._waiting[0]
-                if job.future.cancelled():
+                if job.future.done():
                     self._waiting.popleft()
                     continue
                 if jobs and count + len(job.arrays) > self._most:

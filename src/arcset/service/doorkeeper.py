@@ -11,6 +11,7 @@ from arcset.service.telling import template_of
 
 __all__ = ["authorize", "is_loopback"]
 
+_FORWARDED = ("x-forwarded-for", "x-forwarded-host", "x-real-ip", "forwarded", "via")
 _BEARER = 'Bearer realm="arcset"'
 
 
@@ -56,7 +57,15 @@ def _given(request: Request) -> str:
 
 
 def _check_local(request: Request, service: Service) -> None:
-    """A page from elsewhere could ask with the browser's help, or give this machine its name."""
+    """Whoever asks is on this machine, and no page from elsewhere.
+
+    Such a page could ask with the browser's help, or give this machine its name; and a proxy on
+    this machine would make everybody local.
+    """
+    if any(name in request.headers for name in _FORWARDED):
+        raise RefusalError(
+            "forbidden", "This came through a proxy, which needs keys: make one with arcset keys."
+        )
     host = request.headers.get("host", "")
     if not is_loopback(_name(f"//{host}")):
         raise RefusalError(

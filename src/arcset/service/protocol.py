@@ -51,6 +51,8 @@ class _Guarded(HttpToolsProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         self._disarm()
         super().connection_lost(exc)
+        if self.cycle is not None and callable(gone := self.cycle.scope.get("gone")):
+            gone()  # so that nobody works for a client who left
 
     def data_received(self, data: bytes) -> None:
         if self.transport.is_closing():

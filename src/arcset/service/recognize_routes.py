@@ -28,7 +28,7 @@ async def embed(request: Request) -> Response:
     query_of(request)
     upload = await read_upload(request, ("image", "images"))
     images = upload.images(service.settings.max_images)
-    rows = await service.embed([image.content for image in images])
+    rows = await service.embed([image.content for image in images], request.scope)
     recognizer = service.recognizer
     return answer(
         {
@@ -56,12 +56,12 @@ async def verify(request: Request) -> Response:
         name = text_of(upload.fields["subject"], "subject")
         if not await service.run(service.gallery.__contains__, name):
             raise RefusalError("no_such_subject", "Nobody of this name is enrolled.")
-        (row,) = await service.embed([upload.single("image").content])
+        (row,) = await service.embed([upload.single("image").content], request.scope)
         return answer(await service.run(_of_subject, service, name, row, far, threshold))
     if "image" in upload.files:
         raise RefusalError("bad_request", "Two images are sent as `a` and `b`.")
     a, b = upload.single("a").content, upload.single("b").content
-    first, second = await service.embed([a, b])
+    first, second = await service.embed([a, b], request.scope)
     found = decide(float(first @ second), service.gallery.thresholds, far=far, threshold=threshold)
     return answer(found.json())
 
@@ -92,7 +92,7 @@ async def identify(request: Request) -> Response:
         whole(asked.get("candidates"), "candidates", 1, _MOST_CANDIDATES, usual=5),
     )
     images = upload.images(service.settings.max_images)
-    found = await service.identify([image.content for image in images], ask)
+    found = await service.identify([image.content for image in images], request.scope, ask)
     return answer(
         {
             "results": [match_json(match) for match in found.matches],

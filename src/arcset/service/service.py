@@ -4,10 +4,13 @@ import asyncio
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
+from starlette.requests import ClientDisconnect
+from starlette.types import Scope
 
 from arcset import __version__
 from arcset.errors import ArcsetError, OptionError
@@ -19,6 +22,7 @@ from arcset.service.asking import working_point_or_refusal
 from arcset.service.batching import Batcher, Job
 from arcset.service.decoding import Decoder
 from arcset.service.errors import RefusalError
+from arcset.service.followed import Followed
 from arcset.service.keys import Keys
 from arcset.service.metrics import Metrics
 from arcset.service.settings import ServiceSettings
@@ -52,6 +56,7 @@ class Service:
     Attributes:
         gallery, recognizer, settings, keys: as given.
         views: what shows runs, or None.
+        followed: what takes long to work out, kept until the gallery changes.
         stopping: whether it was told to end, and takes nothing new.
         in_flight, held: requests that are being answered, and bytes of theirs in memory.
     """
@@ -67,7 +72,8 @@ class Service:
         self.stopping = False
         self.in_flight = self.held = 0
         self.writing = threading.Lock()  # around "is it there?" and "then change it"
-        self.decoder = Decoder(self.recognizer, settings.max_pixels)
+        self.decoder = Decoder(self.recognizer, settings.max_pixels)  # or refuses, before threads
+        self.followed = Followed(gallery)
         self._workers = ThreadPoolExecutor(_WORKERS, "gallery")
         self._decoders = ThreadPoolExecutor(_DECODERS, "decode")
         self._batcher = Batcher(
@@ -86,18 +92,21 @@ class Service:
         """Call a function in a worker thread, so that the loop goes on."""
         return await asyncio.get_running_loop().run_in_executor(self._workers, function, *args)
 
-    async def embed(self, images: Sequence[bytes]) -> npt.NDArray[np.float32]:
-        """(N, D) unit rows; raises the `RefusalError` of the first image that cannot be read."""
-        rows: npt.NDArray[np.float32] = await self._batched(images, None)
+    async def embed(self, images: Sequence[bytes], scope: Scope) -> npt.NDArray[np.float32]:
+        """(N, D) unit rows; raises the `RefusalError` of the first image that cannot be read.
+
+        scope: of the request, which is not worked on once its client has left.
+        """
+        rows: npt.NDArray[np.float32] = await self._batched(images, scope)
         return rows
 
-    async def identify(self, images: Sequence[bytes], ask: Ask) -> Identified:
+    async def identify(self, images: Sequence[bytes], scope: Scope, ask: Ask) -> Identified:
         """Who each image shows, or why it cannot be read.
 
         Raises that `RefusalError` where there is only one image, and where there is no threshold.
         """
         errors: dict[int, RefusalError] = {}
-        found: Identified | None = await self._batched(images, ask, errors)
+        found: Identified | None = await self._batched(images, scope, ask, errors)
         if found is None:
             if len(images) == 1:
                 raise errors[0]
@@ -111,7 +120,8 @@ class Service:
     async def _batched(
         self,
         images: Sequence[bytes],
-        ask: Ask | None,
+        scope: Scope,
+        ask: Ask | None = None,
         errors: dict[int, RefusalError] | None = None,
     ) -> Any:
         """Decoded in a thread, which hands them to the batcher without the loop in between.
@@ -121,10 +131,11 @@ class Service:
         """
         loop = asyncio.get_running_loop()
         future: asyncio.Future[Any] = loop.create_future()
+        scope["gone"] = partial(_settle, future, ClientDisconnect())
 
         def prepare() -> None:
             try:
-                if future.cancelled():
+                if future.done():
                     return
                 arrays = []
                 for place, content in enumerate(images):
@@ -184,6 +195,7 @@ class Service:
         self._decoders.shutdown()
         self._batcher.close()
         self._workers.shutdown()
+        self.followed.close()
         self.gallery.close()
 
 

@@ -91,5 +91,5 @@ def _threshold(service: Service, fpir: float | None) -> dict[str, Any]:
         "subjects": len(gallery),
         "samples": gallery.sample_count,
         "scoring": gallery.scoring,
-        "curves": operating_curves(gallery).json(),
+        "curves": service.followed.of("curves", lambda: operating_curves(gallery).json()),
     }

@@ -37,9 +37,7 @@ async def list_subjects(request: Request) -> Response:
     """Subjects, the first enrolled first, a page at a time."""
     service, query = service_of(request), query_of(request, "limit", "after", "search")
     limit = whole(query.get("limit"), "limit", 1, _MOST_PAGE, usual=_PAGE)
-    found = await service.run(
-        _page, service.gallery, limit, query.get("after"), query.get("search", "")
-    )
+    found = await service.run(_page, service, limit, query.get("after"), query.get("search", ""))
     return answer(found)
 
 
@@ -50,7 +48,7 @@ async def enroll(request: Request) -> Response:
     upload = await read_upload(request, ("name", "image", "images"))
     name = _checked(text_of(upload.fields.get("name"), "name"))
     images = upload.images(service.settings.max_images)
-    return answer(await _enrolled(service, name, images, new=True), 201)
+    return answer(await _enrolled(request, name, images, new=True), 201)
 
 
 @router.get("/v1/subjects/{name}", **described("show_subject"))
@@ -94,7 +92,7 @@ async def add_samples(request: Request, name: str) -> Response:
     if not await service.run(service.gallery.__contains__, called):
         raise _nobody()
     images = upload.images(service.settings.max_images)
-    return answer(await _enrolled(service, called, images, new=False), 201)
+    return answer(await _enrolled(request, called, images, new=False), 201)
 
 
 @router.delete("/v1/samples/{sample}", **described("remove_sample"))
@@ -115,12 +113,13 @@ async def sample_image(request: Request, sample: str) -> Response:
 
 
 async def _enrolled(
-    service: Service, name: str, images: Sequence[Image], *, new: bool
+    request: Request, name: str, images: Sequence[Image], *, new: bool
 ) -> dict[str, Any]:
+    service = service_of(request)
     if new and await service.run(service.gallery.__contains__, name):  # before any work
         raise _taken()
     contents = [image.content for image in images]
-    rows = await service.embed(contents)
+    rows = await service.embed(contents, request.scope)
     sources = [image.name for image in images]
 
     def write() -> tuple[int, ...]:
@@ -132,8 +131,9 @@ async def _enrolled(
     return {"name": name, "samples": await service.run(write)}
 
 
-def _page(gallery: Gallery, limit: int, after: str | None, search: str) -> dict[str, Any]:
-    found: Sequence[Subject] = gallery.subjects()
+def _page(service: Service, limit: int, after: str | None, search: str) -> dict[str, Any]:
+    gallery = service.gallery
+    found: Sequence[Subject] = service.followed.of("subjects", gallery.subjects)
     if search:
         part = search.casefold()
         found = [one for one in found if part in one.name.casefold()]

@@ -9,6 +9,7 @@ import time
 from typing import Any
 
 from starlette.datastructures import MutableHeaders
+from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from arcset.service.errors import error_body
@@ -64,6 +65,8 @@ class Telling:
 
         try:
             await self.app(scope, receive, tell)
+        except ClientDisconnect:
+            pass  # nobody is there to be answered: noted as 499
         except Exception as error:
             scope["error_code"] = "internal"
             log_line("error", request_id=request_id, kind=type(error).__name__, trace=_trace(error))
