@@ -125,6 +125,12 @@ def held_by(process):
     return pages * os.sysconf("SC_PAGE_SIZE")
 
 
+def spent_by(process):
+    """Seconds of processor that a process has used."""
+    fields = Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
 def offline(recognizer, images):
     """Images a second, decoded and embedded."""
     many = [images[number % len(images)] for number in range(PORTION)]
@@ -159,8 +165,11 @@ def measure(options, folder):
         clients.stdout.readline()
         offline(recognizer, images)  # warms up
         done = 0
+        before = {"server": spent_by(server), "clients": spent_by(clients), "offline": 0.0}
         while done < options.requests:
+            used = time.process_time()
             content["offline"].append(offline(recognizer, images))
+            before["offline"] -= time.process_time() - used
             count = min(options.turn, options.requests - done)
             clients.stdin.write(f"{count}\n")
             clients.stdin.flush()
@@ -171,6 +180,9 @@ def measure(options, folder):
             content["failed"] += told["failed"]
             content["wrong"] += told["wrong"]
             content["memory"][done] = held_by(server)
+        after = {"server": spent_by(server), "clients": spent_by(clients), "offline": 0.0}
+        each = {"server": done, "clients": done, "offline": PORTION * len(content["offline"])}
+        content["processor"] = {side: (after[side] - before[side]) / each[side] for side in each}
         clients.stdin.close()
         clients.wait(10)
         server.terminate()
@@ -227,6 +239,11 @@ def summary(content):
         "served", f"{ours:,.1f} /s beside {floor:,.1f} /s offline = {ratio:.2f}", f"at least {BAR}"
     )
     print(f"{'seconds':12}p50 {p50:.3f}, p99 {p99:.3f}, longest {most:.3f}")
+    used = {side: f"{1e3 * seconds:.2f}" for side, seconds in content["processor"].items()}
+    print(
+        f"{'processor':12}{used['server']} ms a request and {used['clients']} ms of its client, "
+        f"beside {used['offline']} ms an image offline"
+    )
     line("failed", f"{content['failed']:,} of {len(seconds):,} requests", "none allowed")
     last = list(held.values())[-1] / MEBIBYTE
     line("memory", f"{last:,.0f} MB at the end, {drift:+.1%} since request {SETTLED:,}", "± 5 %")
