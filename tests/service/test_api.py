@@ -309,6 +309,28 @@ def test_what_cannot_be_read(server, method, path, kind, body, status, code):
     assert (refused.status, refused.code) == (status, code)
 
 
+def test_methods_that_fit_are_told_and_head_is_get_without_its_body(server):
+    assert server.request("PUT", "/v1/subjects").headers["allow"] == "GET, POST"
+    assert server.request("POST", "/v1/subjects/x").headers["allow"] == "DELETE, GET, PATCH"
+    head = server.request("HEAD", "/healthz")
+    assert (head.status, head.body) == (200, b"")
+    assert head.headers["content-length"] == str(len(server.get("/healthz").body))
+
+
+def test_large_images_among_small_ones_keep_their_places(server, photos):
+    small = photo(photos, NAMES[2])
+    held = io.BytesIO()
+    Image.open(small).resize((1600, 1600)).save(held, "PNG")
+    large, cut = held.getvalue(), held.getvalue()[:5000]
+    sent = [small, large, b"no", cut, large, small]
+    found = server.form("/v1/identify?threshold=-1", *(("image", one) for one in sent)).json()
+    kinds = [one.get("error", {}).get("code", "fine") for one in found["results"]]
+    assert kinds == ["fine", "fine", "not_an_image", "not_an_image", "fine", "fine"]
+    alone = server.form("/v1/identify?threshold=-1", ("image", large)).json()["results"][0]
+    for place, wanted in ((1, alone), (4, alone), (5, found["results"][0])):
+        assert found["results"][place]["cosine"] == pytest.approx(wanted["cosine"], abs=1e-5)
+
+
 def test_figures_tell_routes_and_never_names(server, photos):
     server.get(f"/v1/subjects/{quote(NAMES[0])}")
     server.form("/v1/identify", ("image", photo(photos, NAMES[0])))

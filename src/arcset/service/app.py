@@ -19,6 +19,7 @@ from arcset.service import (
     subject_routes,
     view_routes,
 )
+from arcset.service.access import ACCESS
 from arcset.service.answers import answer
 from arcset.service.documents import document
 from arcset.service.doorkeeper import authorize
@@ -27,7 +28,7 @@ from arcset.service.gate import Gate
 from arcset.service.keys import Keys
 from arcset.service.service import Service
 from arcset.service.settings import ServiceSettings
-from arcset.service.telling import Telling, log_line
+from arcset.service.telling import Telling, log_line, template_of
 
 __all__ = ["make_app"]
 
@@ -92,7 +93,13 @@ async def _refused(request: Request, error: Exception) -> Response:
     assert isinstance(error, ArcsetError)
     refusal = refusal_of(error)
     if not isinstance(error, RefusalError) and refusal.status >= 500:
-        log_line("error", request_id=request.scope["request_id"], kind=type(error).__name__)
+        quotes = "'" in str(error) or '"' in str(error)  # perhaps somebody's name
+        log_line(
+            "error",
+            request_id=request.scope["request_id"],
+            kind=type(error).__name__,
+            why=None if quotes else str(error),
+        )
     return _response(request, refusal)
 
 
@@ -101,7 +108,8 @@ async def _http_error(request: Request, error: Exception) -> Response:
     if error.status_code == 404:
         return _response(request, RefusalError("not_found", "There is nothing at this address."))
     if error.status_code == 405:
-        allow = (error.headers or {}).get("Allow", "")
+        path = template_of(request.scope)
+        allow = ", ".join(sorted(method for method, template in ACCESS if template == path))
         message = "This address does not take this method."
         return _response(request, RefusalError("method_not_allowed", message, Allow=allow))
     return _response(request, RefusalError("bad_request", "The request cannot be read."))

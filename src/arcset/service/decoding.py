@@ -1,8 +1,6 @@
 """The bytes of an image that somebody sent, to the array that the network takes."""
 
 import io
-import threading
-from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
@@ -15,7 +13,7 @@ from arcset.recognition.embedder import Embedder
 from arcset.recognition.recognizer import Recognizer
 from arcset.service.errors import RefusalError, sentence
 
-__all__ = ["FORMATS", "Decoder", "thumbnail"]
+__all__ = ["FORMATS", "LARGE", "Decoder", "thumbnail"]
 
 #: The kinds of files that are taken from the network; PIL knows rarer ones, and their weaknesses.
 FORMATS = ("JPEG", "PNG", "WEBP", "GIF", "BMP", "TIFF", "PPM")
@@ -24,7 +22,8 @@ _BINARY_PPM = (b"P4", b"P5", b"P6")  # pixels written as text take seconds to re
 
 _SCANS, _PASSES = 100, 16  # of a JPEG file; and of a file with as many pixels as there may be
 
-_LARGE = 2_000_000  # pixels from which on one image at a time is decoded, as each takes megabytes
+#: Pixels from which on images are decoded one at a time, as each takes megabytes and a while.
+LARGE = 2_000_000
 
 
 class Decoder:
@@ -36,7 +35,6 @@ class Decoder:
 
     def __init__(self, recognizer: Embedder, max_pixels: int) -> None:
         self.max_pixels = max_pixels
-        self._one_at_a_time = threading.Lock()
         self._faces: Any = getattr(recognizer, "faces", None)
         inner: Any = recognizer if self._faces is None else getattr(recognizer, "recognizer", None)
         if not isinstance(inner, Recognizer):
@@ -44,18 +42,21 @@ class Decoder:
         self.recognizer = inner
         self._reading = inner.reading  # or refuses: vectors
 
-    def read(self, content: bytes) -> npt.NDArray[np.uint8]:
+    def open(self, content: bytes) -> Image.Image:
+        """An image whose header was read and checked, for `decode`.
+
+        Raises `RefusalError`: not_an_image or image_too_large.
+        """
+        return opened(content, self.max_pixels)
+
+    def decode(self, image: Image.Image) -> npt.NDArray[np.uint8]:
         """(H, W) or (H, W, 3); of a photo its largest face, aligned.
 
-        Raises `RefusalError`: not_an_image, image_too_large or no_face.
+        Raises `RefusalError`: not_an_image, or no_face.
         """
         try:
-            image = opened(content, self.max_pixels)
-            large = image.width * image.height > _LARGE
-            with self._one_at_a_time if large else nullcontext(), image:
-                if self._faces is None:
-                    return self._reading.read(image)
-                return self._largest_face(image)
+            with image:
+                return self._reading.read(image) if self._faces is None else self._face(image)
         except RefusalError:
             raise
         except ArcsetError as error:
@@ -65,7 +66,7 @@ class Decoder:
         """What `read` gave, stacked, to (N, D) unit rows."""
         return self.recognizer.embed_arrays(arrays)
 
-    def _largest_face(self, image: Image.Image) -> npt.NDArray[np.uint8]:
+    def _face(self, image: Image.Image) -> npt.NDArray[np.uint8]:
         from arcset.recognition.faces.alignment import align  # OpenCV is an extra
         from arcset.recognition.faces.photo import read_photo
 

@@ -66,7 +66,7 @@ def run(app: FastAPI, bound: socket.socket, started: Callable[[], None] = lambda
         server_header=False,
         proxy_headers=False,
         timeout_keep_alive=_KEEP_ALIVE,
-        timeout_graceful_shutdown=max(1, round(service.settings.stop_seconds)),
+        timeout_graceful_shutdown=1,  # `_end` has waited for all that matters
         backlog=512,
     )
     _Server(config, service, service.settings, started).run(sockets=[bound])

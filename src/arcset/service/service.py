@@ -25,6 +25,7 @@ from arcset.service.errors import RefusalError
 from arcset.service.followed import Followed
 from arcset.service.keys import Keys
 from arcset.service.metrics import Metrics
+from arcset.service.preparing import Preparing
 from arcset.service.settings import ServiceSettings
 
 __all__ = ["Ask", "Identified", "Service"]
@@ -76,6 +77,7 @@ class Service:
         self.followed = Followed(gallery)
         self._workers = ThreadPoolExecutor(_WORKERS, "gallery")
         self._decoders = ThreadPoolExecutor(_DECODERS, "decode")
+        self._slowly = ThreadPoolExecutor(1, "decode large")
         self._batcher = Batcher(
             self.decoder.embed, self._finish, most=settings.max_batch, observe=self._observe
         )
@@ -133,20 +135,16 @@ class Service:
         future: asyncio.Future[Any] = loop.create_future()
         scope["gone"] = partial(_settle, future, ClientDisconnect())
 
-        def prepare() -> None:
+        preparing = Preparing(self.decoder, images, errors)
+
+        def prepare(slowly: bool = False) -> None:
             try:
                 if future.done():
                     return
-                arrays = []
-                for place, content in enumerate(images):
-                    try:
-                        arrays.append(self.decoder.read(content))
-                    except RefusalError as refusal:
-                        if errors is None:
-                            raise
-                        errors[place] = refusal
-                if arrays:
-                    self._batcher.submit(Job(arrays, ask, future))
+                if not preparing.go_on(slowly=slowly):
+                    self._slowly.submit(prepare, True)  # so that small images need not wait
+                elif preparing.arrays:
+                    self._batcher.submit(Job(preparing.arrays, ask, future))
                 else:
                     loop.call_soon_threadsafe(_settle, future, None)
             except Exception as error:
@@ -193,6 +191,7 @@ class Service:
     def close(self) -> None:
         """Do what waits, and let go of everything."""
         self._decoders.shutdown()
+        self._slowly.shutdown()
         self._batcher.close()
         self._workers.shutdown()
         self.followed.close()

@@ -46,6 +46,8 @@ class Telling:
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
+        if scope["method"] == "HEAD":
+            scope = {**scope, "method": "GET"}  # uvicorn, which has its own, leaves out the body
         began = time.perf_counter()
         request_id = scope["request_id"] = _request_id(scope)
         status, sent = 0, 0
