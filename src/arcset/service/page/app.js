@@ -1,19 +1,30 @@
 /* The page's frame: tabs, the line about the gallery, the key. */
 import { loadGallery, newKey, session } from "./api.js";
 import { $, count, make, state } from "./dom.js";
-import { begin as beginIdentify } from "./identify.js";
+import * as embedding from "./embedding.js";
+import { openEnroll } from "./enroll.js";
+import * as identify from "./identify.js";
+import * as people from "./people.js";
+import { openPerson } from "./person.js";
+import * as threshold from "./threshold.js";
 
-const TABS = ["identify", "people", "threshold", "embedding"];
+const parts = { identify, people, threshold, embedding };
+const TABS = Object.keys(parts);
 let current = "identify";
-const parts = {}; // modules of the tabs that have been opened
 
 function show(name) {
   if (location.hash !== `#${name}`) location.hash = name;
   else select(name);
 }
 
-/* What a tab needs is fetched when it is first opened. */
-async function select(name) {
+/* A tab asks for what it shows whenever it is opened. */
+function select(name) {
+  reveal(name);
+  parts[name].show?.();
+}
+
+function reveal(name) {
+  if (name !== current) parts[current].hide?.();
   current = name;
   for (const tab of TABS) {
     const chosen = tab === name, button = $(`tab-${tab}`);
@@ -22,31 +33,12 @@ async function select(name) {
     button.tabIndex = chosen ? 0 : -1;
   }
   document.title = `${$(`tab-${name}`).textContent} · arcset`;
-  for (const [tab, part] of Object.entries(parts)) if (tab !== name) part.hide?.();
-  if (name === "identify") return;
-  if (name === "people") await people();
-  else if (!parts[name]) parts[name] = await import(`./${name}.js`);
-  if (!$(name).hidden) parts[name]?.show();
 }
 
-async function people() {
-  if (parts.people) return;
-  const module = await import("./people.js");
-  if (parts.people) return;
-  parts.people = module;
-  module.begin({
-    person: async (name) => (await import("./person.js")).openPerson(name, changed),
-    enroll: () => enroll(),
-  });
-  if (session.gallery) document.dispatchEvent(new Event("gallery"));
-}
-
-async function enroll(file, name = null) {
-  (await import("./enroll.js")).openEnroll(changed, file ? [file] : [], name);
-}
+const enroll = (file, name = null) => openEnroll(changed, file ? [file] : [], name);
 
 function changed() {
-  if (parts.people && !$("people").hidden) parts.people.load();
+  if (!$("people").hidden) people.load();
 }
 
 function tell() {
@@ -82,12 +74,12 @@ async function start() {
     await newKey(session.key);
     location.reload();
   });
-  beginIdentify({ enroll, show });
-  const ready = load();
-  if (own(location.hash) !== "identify") {
-    await ready;
-    select(own(location.hash));
-  }
+  identify.begin({ enroll, show });
+  people.begin({ person: (name) => openPerson(name, changed), enroll: () => enroll() });
+  const first = own(location.hash);
+  reveal(first);
+  await load(); // asks for a key where one is needed, and tells what the visitor may do
+  if (current === first) parts[first].show?.();
 }
 
 async function load() {

@@ -90,7 +90,6 @@ class View {
     const first = plain ?? among[0], other = (margin !== first ? margin : undefined) ?? among.find((run) => run.loss !== first.loss);
     for (const box of this.boxes) box.checked = box.value === first.id || box.value === other?.id;
     await this.update();
-    this.seek(this.lastEpoch);
   }
 
   async chosen(box) {
@@ -104,7 +103,7 @@ class View {
 
   async update() {
     const wanted = this.boxes.filter((box) => box.checked).map((box) => box.value);
-    const atEnd = this.panels.length && this.time >= this.lastEpoch;
+    const atEnd = !this.panels.length || this.time >= this.lastEpoch;
     const full = wanted.length >= MOST;
     this.summary.textContent = `Runs: ${wanted.length} of ${this.runs.length} shown, up to ${MOST} side by side`;
     for (const box of this.boxes) {

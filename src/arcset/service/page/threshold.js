@@ -90,8 +90,10 @@ class Explorer {
     made.append("At ", bold("", value.toFixed(3).replace(/(\.\d\d)0$/, "$1")), ": ", ...this.accepted(at(thresholds, accepts, value), value, bold));
     if (rejects === null) made.append("; how many of those enrolled are missed is not known yet.");
     else {
-      const share = at(thresholds, rejects, value);
-      made.append("; ", bold("rejects", said(share)), share > 0 && share < 0.015 && said(share).startsWith("1 ") ? " enrolled sample is not recognized." : " enrolled samples are not recognized.");
+      const text = said(at(thresholds, rejects, value));
+      if (text === "none") made.append("; ", bold("rejects", "every"), " enrolled sample is recognized.");
+      else if (text === "all") made.append("; ", bold("rejects", "no"), " enrolled sample is recognized.");
+      else made.append("; ", bold("rejects", text), ` enrolled samples ${text.startsWith("1 in") ? "is" : "are"} not recognized.`);
     }
     return made;
   }
