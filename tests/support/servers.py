@@ -27,6 +27,7 @@ from arcset.cli import main
 from arcset.cli.model_option import remember
 from arcset.recognition import Recognizer
 from arcset.recognition.gallery import Gallery
+from arcset.service.keys import Keys, keys_file
 from support.forked import started as fork
 from support.patterns import calibrated_run, pictures
 from support.random_runs import random_run
@@ -253,11 +254,9 @@ def pattern(folder: Path, name: str, number: int = 10) -> Path:
     return pictures(folder, [name], 1, first=number)[0]
 
 
-def added_key(gallery: Path, role: str, *words: str) -> str:
-    """A new API key of the gallery, by `arcset keys add`."""
-    command = [*ARCSET, "keys", "add", str(gallery), "--role", role, *words]
-    shown = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-    return next(word for word in shown.split() if word.startswith("arcset_"))
+def added_key(gallery: Path, role: str, name: str = "") -> str:
+    """A new API key of the gallery, as `arcset keys add` makes it."""
+    return Keys(keys_file(gallery)).add(role, name)[1]
 
 
 def multipart(fields: Sequence[tuple[str, Any]]) -> tuple[str, bytes]:

@@ -154,7 +154,7 @@ class Client:
         """Where "known" begins at the gallery's present size, for an FPIR, by default 0.01."""
         found = self._ask("GET", "/v1/threshold", {"fpir": fpir})
         if found["working_point"] is None:
-            raise ServiceError("no_calibration", str(found["why"]), status=200)
+            raise ServiceError(found["code"], found["why"], status=200)
         return WorkingPoint(**found["working_point"])
 
     # Who is enrolled

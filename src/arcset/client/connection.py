@@ -77,8 +77,9 @@ class Connection:
 
     def ask(self, method: str, path: str, query: Query = None, **sent: Any) -> Any:
         """What the service answers, as JSON; options as of `fetch`."""
+        body = self.fetch(method, path, query, **sent)
         try:
-            return json.loads(self.fetch(method, path, query, **sent))
+            return json.loads(body)
         except ValueError:
             raise ServiceError("bad_answer", f"{self.url} does not answer as arcset does") from None
 

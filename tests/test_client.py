@@ -1,0 +1,371 @@
+"""`arcset.Client` against real servers: the same answers as a gallery on the own disk gives."""
+
+import contextlib
+import math
+import socket
+import threading
+from datetime import UTC, datetime
+
+import numpy as np
+import pytest
+from PIL import Image
+
+import arcset
+from arcset.client import Client, ServiceError, forms
+from arcset.client import client as client_module
+from arcset.errors import DataError, InputError, OptionError
+from arcset.recognition import Recognizer
+from arcset.recognition.gallery import Gallery
+from support.servers import NAMES, added_key, free_port, pattern, served, small_gallery
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """A gallery on the disk, a server of it, and keys."""
+    folder = tmp_path_factory.mktemp("client")
+    path = small_gallery(folder)
+    keys = {role: added_key(path, role) for role in ("read", "write")}
+    probe, stranger = (pattern(folder / "probes", name) for name in ("subject 3", "stranger"))
+    with served(path, key=keys["write"]) as server:
+        yield path, server, keys, probe, stranger
+
+
+@pytest.fixture
+def client(made):
+    with Client(made[1].url, made[2]["write"]) as client:
+        yield client
+
+
+@pytest.fixture
+def gallery(made):
+    """The same one, opened here."""
+    run = Recognizer.load(made[0].with_name("run"), device="cpu")
+    with Gallery.open(made[0], run) as gallery:
+        yield gallery
+
+
+def same_match(one, other):
+    assert one.subject == other.subject
+    assert one.cosine == pytest.approx(other.cosine, abs=1e-5)
+    assert one.threshold == pytest.approx(other.threshold)
+    assert one.fpir == other.fpir
+    assert [each.subject for each in one.candidates] == [each.subject for each in other.candidates]
+    assert one.probability == pytest.approx(other.probability, abs=1e-3)
+
+
+def test_it_answers_as_the_gallery_does(made, client, gallery):
+    *_, probe, stranger = made
+    for image in (probe, stranger):
+        same_match(client.identify(image), gallery.identify(image))
+    assert client.identify(probe).subject == "subject 3"
+    assert not client.identify(stranger)
+    one = client.identify(probe, fpir=0.1, candidates=2)
+    same_match(one, gallery.identify(probe, fpir=0.1, candidates=2))
+    assert len(one.candidates) == 2
+    assert client.identify(stranger, threshold=-1.0).fpir is None
+    assert np.allclose(client.embed([probe, stranger]), gallery.recognizer.embed([probe, stranger]))
+    found = client.verify(probe, stranger)
+    assert found.cosine == pytest.approx(gallery.recognizer.verify(probe, stranger).cosine)
+    assert found.far == gallery.recognizer.verify(probe, stranger).far
+    assert client.verify(probe, subject="subject 3").same
+    assert not client.verify(probe, subject="subject 4", threshold=0.99).same
+    assert client.threshold() == gallery.working_point()
+    assert client.threshold(0.1) == gallery.working_point(0.1)
+    assert list(client.subjects()) == list(gallery.subjects())
+    assert [one.id for one in client.samples("subject 1")] == [
+        one.id for one in gallery.samples("subject 1")
+    ]
+    told = client.gallery()
+    assert (told["subjects"], told["samples"]) == (len(gallery), gallery.sample_count)
+    assert (told["role"], told["digest"]) == ("write", gallery.model_digest)
+
+
+def test_images_of_all_kinds_are_the_same(made, client):
+    probe = made[3]
+    with Image.open(probe) as image:
+        kinds = [str(probe), probe, probe.read_bytes(), image.copy(), np.asarray(image)]
+    rows = client.embed(kinds)
+    assert rows.shape == (5, 32)
+    assert rows.dtype == np.float32
+    assert np.allclose(rows, rows[0])
+    assert client.embed(probe).shape == (1, 32)
+    assert client.embed(probe.parent).shape == (1, 32)  # a folder
+
+
+def test_enrolling_and_removing(made, client, gallery):
+    _, _, _, probe, stranger = made
+    before = datetime.now(UTC)
+    name = 'Zoë "Z" O\'Hara/../%2F 你好?&#'
+    (first,) = client.enroll(name, [stranger])
+    (second,) = client.enroll(name, [probe])
+    assert second > first
+    subject = client.subject(name)
+    assert (subject.name, subject.samples) == (name, 2)
+    assert before <= subject.added <= datetime.now(UTC)
+    assert [one.source for one in client.samples(name)] == ["10.png", "10.png"]
+    assert [one.id for one in gallery.samples(name)] == [first, second]
+    assert client.image(first)[:4] == b"\x89PNG"
+    assert [one.name for one in client.subjects(search="ZOË")] == [name]
+    client.rename(name, "..")
+    assert client.subject("..").samples == 2
+    client.remove_sample(first)
+    assert client.remove("..") == 1
+    assert ".." not in gallery
+    assert client.enroll("twice", [probe, stranger]) == (second + 1, second + 2)
+    assert client.remove("twice") == 2
+
+
+def test_many_go_in_portions_and_keep_their_order(made, client, monkeypatch):
+    monkeypatch.setattr(forms, "_MOST_IMAGES", 3)
+    *_, probe, stranger = made
+    images = [probe, stranger, b"nonsense", probe, b"", stranger, b"alone"]
+    found = client.identify_many(images)
+    assert [getattr(one, "subject", "error") for one in found] == [
+        "subject 3",
+        None,
+        "error",
+        "subject 3",
+        "error",
+        None,
+        "error",
+    ]
+    assert {one.code for one in found if isinstance(one, ServiceError)} == {"not_an_image"}
+    assert client.embed([probe] * 7).shape == (7, 32)
+    monkeypatch.setattr(forms, "_MOST_BYTES", 1)
+    assert client.embed([probe, stranger]).shape == (2, 32)
+
+
+def test_subjects_come_page_by_page(client, monkeypatch):
+    monkeypatch.setattr(client_module, "_PAGE", 2)
+    assert [one.name for one in client.subjects()] == NAMES
+    assert [one.name for one in client.subjects("ject 4")] == ["subject 4"]
+    assert list(client.subjects("nobody")) == []
+    assert next(iter(client.subjects())).name == "subject 0"
+
+
+@pytest.mark.parametrize(
+    ("ask", "code", "status"),
+    [
+        (lambda client: client.remove("nobody"), "no_such_subject", 404),
+        (lambda client: client.samples("nobody"), "no_such_subject", 404),
+        (lambda client: client.rename("subject 0", "subject 1"), "already_exists", 409),
+        (lambda client: client.rename("subject 0", "a\nb"), "bad_request", 400),
+        (lambda client: client.rename("subject 0", "\ud800"), "bad_request", 400),
+        (lambda client: client.identify(b"nonsense"), "not_an_image", 422),
+        (lambda client: client.embed([b"nonsense"]), "not_an_image", 422),
+        (lambda client: client.enroll("new", [b"nonsense"]), "not_an_image", 422),
+        (lambda client: client.image(10**9), "no_such_sample", 404),
+        (lambda client: client.remove_sample(10**9), "no_such_sample", 404),
+        (lambda client: client.threshold(2.0), "bad_request", 400),
+        (lambda client: client.enroll("new", [b"1"] * 65), "too_many_images", 422),
+        (lambda client: client.enroll("new", [bytes(17 << 20)]), "body_too_large", 413),
+    ],
+)
+def test_refusals_have_code_and_message(client, ask, code, status):
+    with pytest.raises(ServiceError) as caught:
+        ask(client)
+    error = caught.value
+    assert (error.code, error.status) == (code, status)
+    assert str(error).endswith(".")
+    assert error.request_id
+    assert isinstance(error, arcset.ArcsetError)
+    assert client.subject("subject 0").samples == 2  # and it goes on
+
+
+def test_a_rate_that_is_not_supported(made, client):
+    with pytest.raises(ServiceError, match="identities") as caught:
+        client.threshold(1e-9)
+    assert caught.value.code == "unsupported_rate"
+    with pytest.raises(ServiceError) as caught:
+        client.identify(made[3], fpir=1e-9)
+    assert caught.value.code == "unsupported_rate"
+
+
+def test_keys_and_roles(made):
+    _, server, keys, probe, _ = made
+    for key in (None, "arcset_wrong", keys["read"][:-1]):
+        with Client(server.url, key) as client, pytest.raises(ServiceError) as caught:
+            client.gallery()
+        assert (caught.value.code, caught.value.status) == ("unauthorized", 401)
+    with Client(server.url, keys["read"]) as client:
+        assert client.gallery()["role"] == "read"
+        assert client.identify(probe).subject == "subject 3"
+        for change in (
+            lambda: client.enroll("new", [probe]),
+            lambda: client.remove("subject 0"),
+            lambda: client.rename("subject 0", "new"),
+            lambda: client.remove_sample(1),
+        ):
+            with pytest.raises(ServiceError) as caught:
+                change()
+            assert (caught.value.code, caught.value.status) == ("forbidden", 403)
+        assert keys["read"] not in repr(client)
+        assert keys["read"] not in repr(vars(client))
+    assert not any(key in server.written() for key in keys.values())
+
+
+def test_threads_may_share_one(made, client):
+    *_, probe, stranger = made
+    answers = []
+
+    def ask(image, name):
+        answers.extend(client.identify(image).subject == name for _ in range(10))
+
+    threads = [
+        threading.Thread(target=ask, args=pair)
+        for pair in ((probe, "subject 3"), (stranger, None)) * 3
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert answers == [True] * 60
+
+
+def test_wrong_use_is_told_before_anything_is_sent(client, tmp_path):
+    for address in ("", "127.0.0.1:8321", "ftp://a", "http://", "http://a:b", "http://u:p@a"):
+        with pytest.raises(OptionError, match="address"):
+            Client(address)
+    for key in ("a\r\nX-Evil: 1", "a\n", "é", " a"):
+        with pytest.raises(OptionError, match="key"):
+            Client(key=key)
+    with pytest.raises(OptionError, match="two images"):
+        client.verify(b"1")
+    with pytest.raises(OptionError, match="two images"):
+        client.verify(b"1", b"2", subject="a")
+    with pytest.raises(DataError, match="cannot be read"):
+        client.identify(tmp_path / "missing.png")
+    with pytest.raises(InputError):
+        client.embed([])
+    with pytest.raises(InputError):
+        client.enroll("a", [1])
+    with pytest.raises(InputError, match="UTF-8"):
+        client.enroll("\ud800", [b"1"])
+    assert math.isnan(client_module._match(EMPTY).cosine)
+
+
+EMPTY = {
+    "subject": None,
+    "cosine": None,
+    "probability": None,
+    "threshold": 0.5,
+    "candidates": [],
+    "fpir": 0.01,
+}
+
+
+@contextlib.contextmanager
+def speaking(*answers, close=()):
+    """A server that gives these answers, one per request, and notes what it was sent.
+
+    close: numbers of answers after which it closes the connection; without an answer (b"") it
+    closes at once, and with None it says nothing and waits.
+    """
+    heard = []
+
+    def serve(listening):
+        left, number = list(answers), 0
+        while left:
+            link, _ = listening.accept()
+            with link:
+                while left:
+                    content = b""
+                    while b"\r\n\r\n" not in content:
+                        some = link.recv(1 << 16)
+                        if not some:
+                            break
+                        content += some
+                    if not content:
+                        break
+                    heard.append(content.split(b" ")[0].decode())
+                    answer, number = left.pop(0), number + 1
+                    if answer is None:
+                        over.wait(10)
+                        return
+                    link.sendall(answer)
+                    if not answer or number in close:
+                        break
+
+    over = threading.Event()
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        thread = threading.Thread(target=serve, args=(listening,), daemon=True)
+        thread.start()
+        yield f"http://127.0.0.1:{listening.getsockname()[1]}", heard
+        over.set()
+        thread.join(10)
+
+
+GOOD = b'HTTP/1.1 200 OK\r\nContent-Length: 13\r\n\r\n{"removed":1}'
+
+
+def test_a_connection_closed_while_idle_is_opened_again():
+    with speaking(GOOD, GOOD, GOOD, close=(1, 2)) as (url, heard), Client(url, timeout=5) as client:
+        assert client.gallery() == {"removed": 1}
+        assert client.remove("a") == 1  # never sent into the closed one
+        assert client.gallery() == {"removed": 1}
+    assert heard == ["GET", "DELETE", "GET"]
+
+
+def test_only_questions_are_sent_twice():
+    with speaking(GOOD, b"", GOOD) as (url, heard), Client(url, timeout=5) as client:
+        client.gallery()
+        assert client.gallery() == {"removed": 1}
+    assert heard == ["GET", "GET", "GET"]
+    with speaking(GOOD, b"", GOOD) as (url, heard), Client(url, timeout=5) as client:
+        client.gallery()
+        with pytest.raises(ServiceError) as caught:
+            client.remove("a")
+        assert caught.value.code == "disconnected"
+        assert heard == ["GET", "DELETE"]
+        client.gallery()
+    with speaking(b"", GOOD) as (url, heard), Client(url, timeout=5) as client:
+        with pytest.raises(ServiceError) as caught:  # a new connection: the server is at fault
+            client.gallery()
+        assert caught.value.code == "disconnected"
+        client.gallery()
+
+
+def test_servers_that_say_nothing_or_something_else():
+    with speaking(None) as (url, _), Client(url, timeout=0.2) as client:
+        with pytest.raises(ServiceError, match=r"0\.2 seconds") as caught:
+            client.gallery()
+        assert caught.value.code == "timeout"
+    page = b"HTTP/1.1 502 Bad Gateway\r\nContent-Length: 6\r\n\r\n<html>"
+    busy = (
+        b"HTTP/1.1 429 Too Many Requests\r\nRetry-After: 2\r\nContent-Length: 47\r\n\r\n"
+        b'{"error": {"code": "busy", "message": "Wait."}}'
+    )
+    moved = b"HTTP/1.1 302 Found\r\nLocation: http://127.0.0.1:1/\r\nContent-Length: 0\r\n\r\n"
+    other = b"HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\n<html>"
+    with speaking(page, moved, other) as (url, _), Client(url, timeout=5) as client:
+        for words in ("502 Bad Gateway", "302 Found", "not answer as arcset"):
+            with pytest.raises(ServiceError, match=words) as caught:
+                client.gallery()
+            assert caught.value.code == "bad_answer"
+    with speaking(busy) as (url, _), Client(url, timeout=5) as client:
+        with pytest.raises(ServiceError, match="Wait") as caught:
+            client.gallery()
+        assert (caught.value.code, caught.value.retry_after) == ("busy", 2.0)
+    with speaking(b"SSH-2.0-OpenSSH_9\r\n\r\n") as (url, _), Client(url, timeout=5) as client:
+        with pytest.raises(ServiceError) as caught:
+            client.gallery()
+        assert caught.value.code == "disconnected"
+    url = f"http://127.0.0.1:{free_port()}"
+    with pytest.raises(
+        ServiceError, match=f"{url} cannot be reached: Connection refused"
+    ) as caught:
+        Client(url).gallery()
+    assert caught.value.code == "unreachable"
+    with pytest.raises(ServiceError) as caught:
+        Client("http://nowhere.invalid", timeout=5).gallery()
+    assert caught.value.code == "unreachable"
+
+
+def test_a_path_below_which_the_service_is(made):
+    """As behind a proxy; the server itself knows nothing of it."""
+    with Client(made[1].url + "/", made[2]["read"]) as client:
+        assert client.gallery()["name"] == "people"
+    with Client(made[1].url + "/below", made[2]["read"]) as client:
+        with pytest.raises(ServiceError) as caught:
+            client.gallery()
+        assert caught.value.code == "not_found"
