@@ -1,8 +1,11 @@
 """What tests of one server share: a gallery of six subjects."""
 
+import shutil
+
 import pytest
 
-from support.servers import small_gallery
+from arcset.service.keys import Keys, keys_file
+from support.servers import served, small_gallery
 
 
 @pytest.fixture(scope="session")
@@ -14,8 +17,6 @@ def a_gallery(tmp_path_factory):
 @pytest.fixture(scope="module")
 def own_gallery(a_gallery, tmp_path_factory):
     """A copy of the gallery for one module."""
-    import shutil
-
     place = tmp_path_factory.mktemp("own") / "people.db"
     shutil.copy(a_gallery, place)
     return place
@@ -31,3 +32,25 @@ def model(a_gallery):
 def photos(a_gallery):
     """FOLDER/NAME/00.png and 01.png of everybody enrolled."""
     return a_gallery.with_name("photos")
+
+
+@pytest.fixture(scope="session")
+def keyed_gallery(a_gallery, tmp_path_factory):
+    """A copy of the gallery for the server with keys."""
+    place = tmp_path_factory.mktemp("keyed") / "people.db"
+    shutil.copy(a_gallery, place)
+    return place
+
+
+@pytest.fixture(scope="session")
+def keys(keyed_gallery):
+    """A key for each of the roles."""
+    made = Keys(keys_file(keyed_gallery))
+    return {role: made.add(role, f"for {role}")[1] for role in ("read", "write")}
+
+
+@pytest.fixture(scope="session")
+def keyed_server(keyed_gallery, model, keys):
+    """A server that takes keys, and as it comes none is sent to it."""
+    with served(keyed_gallery, "--model", model) as running:
+        yield running

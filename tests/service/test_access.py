@@ -2,6 +2,7 @@
 
 import json
 import re
+import socket
 import stat
 
 import pytest
@@ -11,7 +12,7 @@ from arcset.recognition.gallery import Gallery
 from arcset.service.access import ACCESS, role_for
 from arcset.service.app import make_app
 from arcset.service.keys import Keys, keys_file
-from support.servers import multipart, served
+from support.servers import multipart
 
 #: What everybody may do, those with a read key, and those with a write key. Written down a second
 #: time on purpose: a route that is added, or moved to another role, has to be moved here as well.
@@ -46,16 +47,15 @@ TABLE = {
 }
 
 
-@pytest.fixture(scope="module")
-def keys(own_gallery):
-    made = Keys(keys_file(own_gallery))
-    return {role: made.add(role, f"for {role}")[1] for role in ("read", "write")}
+@pytest.fixture
+def server(keyed_server):
+    return keyed_server
 
 
-@pytest.fixture(scope="module")
-def server(own_gallery, model, keys):
-    with served(own_gallery, "--model", model) as running:
-        yield running
+@pytest.fixture
+def file(keyed_gallery):
+    """The file of keys."""
+    return keys_file(keyed_gallery)
 
 
 def routes(router):
@@ -116,16 +116,23 @@ def test_keys_come_in_either_header(server, keys):
         assert odd.status == 401
 
 
-def test_a_key_works_as_soon_as_it_is_made_and_no_longer_than_it_is_there(server, own_gallery):
-    held = Keys(keys_file(own_gallery))
+def test_who_has_no_key_is_not_waited_for(server):
+    """The body need not have arrived, so that strangers cannot take up room."""
+    with socket.create_connection((server.host, server.port), timeout=20) as waiting:
+        head = b"POST /v1/identify HTTP/1.1\r\nHost: a\r\nContent-Length: 9999\r\n\r\n"
+        waiting.sendall(head)
+        assert waiting.recv(100).startswith(b"HTTP/1.1 401 ")
+
+
+def test_a_key_works_as_soon_as_it_is_made_and_no_longer_than_it_is_there(server, file):
+    held = Keys(file)
     made, secret = held.add("read", "for a moment")
     assert server.get("/v1/gallery", **{"X-API-Key": secret}).status == 200
     held.remove(made.id)
     assert server.get("/v1/gallery", **{"X-API-Key": secret}).status == 401
 
 
-def test_a_damaged_file_of_keys_lets_nobody_in(server, own_gallery, keys):
-    file = keys_file(own_gallery)
+def test_a_damaged_file_of_keys_lets_nobody_in(server, file, keys):
     good = file.read_text()
     for bad in ("", "{", '{"version": 1, "keys": []}', '{"version": 1, "keys": [{}]}'):
         file.write_text(bad)
@@ -136,9 +143,9 @@ def test_a_damaged_file_of_keys_lets_nobody_in(server, own_gallery, keys):
     assert server.get("/v1/gallery", **{"X-API-Key": keys["write"]}).status == 200
 
 
-def test_neither_file_nor_log_tells_a_key(server, own_gallery, keys):
+def test_neither_file_nor_log_tells_a_key(server, file, keys):
     server.get("/v1/gallery", **{"X-API-Key": keys["read"]})
-    kept = keys_file(own_gallery).read_text()
+    kept = file.read_text()
     for secret in keys.values():
         assert secret not in kept
         assert secret not in server.written()

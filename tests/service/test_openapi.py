@@ -7,8 +7,6 @@ from schemathesis import GenerationMode
 from schemathesis.specs.openapi.checks import positive_data_acceptance
 
 from arcset.service.access import ACCESS
-from arcset.service.keys import Keys, keys_file
-from support.servers import served
 
 USUAL, MANY = 5, 150  # examples of each operation
 
@@ -16,21 +14,15 @@ HIDDEN = {"/", "/page/{name}", "/openapi.json"}  # pages, and the document itsel
 OPERATIONS = sorted(one for one in ACCESS if one[1] not in HIDDEN)
 
 
-@pytest.fixture(scope="module")
-def key(own_gallery):
-    return Keys(keys_file(own_gallery)).add("write")[1]
+@pytest.fixture(scope="session")
+def key(keys):
+    return keys["write"]
 
 
-@pytest.fixture(scope="module")
-def server(own_gallery, model, key):
-    with served(own_gallery, "--model", model, key=key) as running:
-        yield running
-
-
-@pytest.fixture(scope="module")
-def opened(server):
-    headers = {"Authorization": f"Bearer {server.key}"}
-    return schemathesis.openapi.from_url(f"{server.url}/openapi.json", headers=headers)
+@pytest.fixture(scope="session")
+def opened(keyed_server, key):
+    headers = {"Authorization": f"Bearer {key}"}
+    return schemathesis.openapi.from_url(f"{keyed_server.url}/openapi.json", headers=headers)
 
 
 def check(document, method, path, key, mode, examples):
@@ -70,8 +62,8 @@ def test_every_operation_keeps_to_the_document_for_long(opened, key, method, pat
     check(opened, method, path, key, mode, MANY)
 
 
-def test_the_document_names_every_code_and_the_roles(server):
-    found = server.get("/openapi.json").json()
+def test_the_document_names_every_code_and_the_roles(keyed_server, key):
+    found = keyed_server.get("/openapi.json", **{"X-API-Key": key}).json()
     assert found["openapi"].startswith("3.1")
     operations = [one for path in found["paths"].values() for one in path.values()]
     assert len(operations) >= 18

@@ -127,6 +127,7 @@ class _Guarded(HttpToolsProtocol):
         head = (
             f"content-type: application/json\r\ncontent-length: {len(body)}\r\n"
             f"x-request-id: {identity}\r\nx-content-type-options: nosniff\r\n"
+            f"{'retry-after: 1' if code == 'busy' else 'cache-control: no-store'}\r\n"
             "connection: close\r\n\r\n"
         )
         log_line("refused", request_id=identity, code=code, status=STATUS[code])

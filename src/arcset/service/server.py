@@ -8,6 +8,7 @@ import signal
 import socket
 import warnings
 from collections.abc import Callable, Iterator
+from types import FrameType
 from typing import Any
 
 import uvicorn
@@ -24,6 +25,7 @@ from arcset.service.telling import log_line
 __all__ = ["check_exposure", "listen", "run"]
 
 _KEEP_ALIVE = 75  # seconds: longer than a proxy's, so that it is the proxy who closes
+_SIGNALS = (signal.SIGTERM, signal.SIGINT)
 _M_MMAP_THRESHOLD, _LARGE_BLOCK = -3, 1 << 20
 
 
@@ -110,13 +112,16 @@ class _Server(uvicorn.Server):
     def capture_signals(self) -> Iterator[None]:
         """Stopping on a signal is a good end: the process exits with 0."""
         loop = asyncio.get_running_loop()
-        for number in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(number, self._stop)
+
+        def stop(number: int, frame: FrameType | None) -> None:
+            loop.call_soon_threadsafe(self._stop)
+
+        before = {number: signal.signal(number, stop) for number in _SIGNALS}
         try:
             yield
         finally:
-            for number in (signal.SIGTERM, signal.SIGINT):
-                loop.remove_signal_handler(number)
+            for number, handler in before.items():
+                signal.signal(number, handler)
 
     def _stop(self) -> None:
         if self.service.stopping:  # told twice
