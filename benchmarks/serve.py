@@ -44,7 +44,6 @@ RESULTS = Path(__file__).parent / "results"
 LOAD = Path(__file__).parent / "serving" / "load.py"
 BAR, DRIFT = 0.7, 0.05
 PROBES, PORTION = 64, 256
-CALIBRATING = 2_500  # identities, for the usual FPIR among 10,000 subjects
 DIM = 128
 SETTLED = 2000  # requests after which memory is compared
 MEBIBYTE = 1 << 20
@@ -90,7 +89,8 @@ def fill(path, recognizer, images, subjects):
     random = np.random.default_rng(1)
     rows = random.standard_normal((max(0, subjects - len(images)), recognizer.dim), np.float32)
     probes = [f"probe {number:02d}" for number in range(len(images))]
-    points = np.repeat(random.standard_normal((CALIBRATING, recognizer.dim)), 2, axis=0)
+    identities = max(300, subjects // 4)  # about as many as the usual FPIR takes
+    points = np.repeat(random.standard_normal((identities, recognizer.dim)), 2, axis=0)
     near = points + 0.3 * random.standard_normal(points.shape)
     with Gallery.open(path, recognizer) as gallery:
         if len(rows):
@@ -191,7 +191,7 @@ def measure(options, folder):
         for process in (clients, server):
             process.kill()
             process.wait()
-        if content["failed"]:
+        if content["failed"] or "exit" not in content:
             print((folder / "server.log").read_text(errors="replace")[-2000:], file=sys.stderr)
     return content
 

@@ -4,14 +4,16 @@ import base64
 import socket
 import time
 
+import numpy as np
 import pytest
 
+from arcset.recognition.gallery import Gallery
 from support.hostile_images import IMAGES
 from support.servers import Answer, multipart, pattern, served, small_gallery
 
 SECONDS = 0.3  # in which each is refused
 EXTRA = 64 << 20  # bytes of memory that all of them together may cost
-BODY = 32 << 20  # bytes of a request that are allowed
+BODY = 16 << 20  # bytes of a request that are allowed
 ARRIVAL = 0.5  # seconds that a body may take
 
 
@@ -19,7 +21,11 @@ ARRIVAL = 0.5  # seconds that a body may take
 def server(tmp_path_factory):
     """Warm: whatever is loaded with the first request is there."""
     folder = tmp_path_factory.mktemp("hostile")
-    with served(small_gallery(folder), "--body-seconds", ARRIVAL, "--no-log") as server:
+    path = small_gallery(folder)
+    with Gallery.open(path) as gallery:  # so that a list of all of them is long
+        rows = np.random.default_rng(0).normal(size=(400, gallery.dim))
+        gallery.enroll_many([f"{number:03}{'x' * 200}" for number in range(400)], embeddings=rows)
+    with served(path, "--body-seconds", ARRIVAL, "--no-log") as server:
         server.good = pattern(folder / "probes", "subject 1")
         for _ in range(5):
             assert answers(server)
@@ -30,7 +36,7 @@ def server(tmp_path_factory):
 
 def answers(server):
     """Whether it does what it is there for."""
-    found = server.form("/v1/identify", ("image", server.good))
+    found = server.form("/v1/identify", ("image", server.good), ("threshold", "0.8"))
     return found.status == 200 and found.json()["results"][0]["subject"] == "subject 1"
 
 
@@ -173,6 +179,7 @@ def test_json_that_is_none(server, refused, body):
     [
         ("fpir=nan", "bad_request"),
         ("fpir=-1", "bad_request"),
+        ("fpir=1e-9", "unsupported_rate"),
         ("fpir=1e-300", "unsupported_rate"),
         ("threshold=2", "bad_request"),
         ("threshold=inf", "bad_request"),
@@ -369,6 +376,25 @@ def test_headers_that_never_end(server):
             pass
         finally:
             one.socket.close()
+
+
+def test_answers_that_nobody_reads(server):
+    """More of them than are answered at a time: they are given up, and others are answered."""
+    question = head("GET", "/v1/subjects?limit=400")
+    held = []
+    for _ in range(140):
+        held.append(socket.socket())
+        held[-1].setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2048)
+        held[-1].connect((server.host, server.port))
+        held[-1].sendall(question * 4)
+    end = time.monotonic() + 10
+    while (found := server.get("/v1/gallery")).status != 200:
+        assert found.code == "busy"
+        assert time.monotonic() < end
+        time.sleep(0.1)
+    assert answers(server)
+    for one in held:
+        one.close()
 
 
 HEADS = {
