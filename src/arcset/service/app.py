@@ -51,7 +51,10 @@ def make_app(
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         yield
-        service.close()
+        try:
+            service.close()
+        except ArcsetError as error:
+            log_line("error", kind=type(error).__name__, why=str(error))
 
     app = FastAPI(
         title="arcset",

@@ -1,8 +1,9 @@
 """HTTP as it comes in: headers have a size and a time limit, and nobody sends without end.
 
-uvicorn leaves both to a proxy in front of it. What cannot be read as HTTP is answered in the shape
-of all other errors. After an answer that came before the whole request was here, the rest is
-thrown away for a moment, so that the client, which still sends, gets to read the answer.
+uvicorn leaves both to a proxy in front of it. Whoever does not read the answer is cut off, too.
+What cannot be read as HTTP is answered in the shape of all other errors. After an answer that came
+before the whole request was here, the rest is thrown away for a moment, so that the client, which
+still sends, gets to read the answer.
 """
 
 import asyncio
@@ -34,11 +35,12 @@ class _TooLargeError(Exception):
 
 
 class _Guarded(HttpToolsProtocol):
-    seconds = 30.0  # that headers may take
+    seconds = 30.0  # that headers may take, and a client to read what was written
 
     _head = 0  # bytes of headers so far, while these come
     _in_head, _in_message, _close_then = True, False, False
     _timer: asyncio.TimerHandle | None = None
+    _unread: asyncio.TimerHandle | None = None  # until an answer has to be taken
     _lingering: int | None = None  # bytes that may still be thrown away
 
     def connection_made(self, transport: Any) -> None:
@@ -50,6 +52,7 @@ class _Guarded(HttpToolsProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._disarm()
+        self._read()
         super().connection_lost(exc)
         if self.cycle is not None and callable(gone := self.cycle.scope.get("gone")):
             gone()  # so that nobody works for a client who left
@@ -105,6 +108,20 @@ class _Guarded(HttpToolsProtocol):
         elif self._close_then:
             self.transport.close()
 
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        if self._unread is None:
+            self._unread = self.loop.call_later(self.seconds, self.transport.abort)
+
+    def resume_writing(self) -> None:
+        self._read()
+        super().resume_writing()
+
+    def _read(self) -> None:
+        if self._unread is not None:
+            self._unread.cancel()
+            self._unread = None
+
     def send_400_response(self, msg: str) -> None:
         # What callbacks raise arrives here as an error of the parser.
         large = self._head > HEADER_BYTES or len(self.headers or ()) > MOST_HEADERS
@@ -145,5 +162,5 @@ class _Guarded(HttpToolsProtocol):
 
 
 def guarded_protocol(seconds: float) -> type[asyncio.Protocol]:
-    """The protocol for uvicorn, with so many seconds for headers to arrive."""
+    """The protocol for uvicorn, with so many seconds for headers to come and answers to go."""
     return type("Guarded", (_Guarded,), {"seconds": seconds})

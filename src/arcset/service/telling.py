@@ -63,7 +63,12 @@ class Telling:
                     headers.append((b"cache-control", b"no-store"))
             else:
                 sent += len(message.get("body", b""))
-            await send(message)
+            try:
+                await send(message)
+            except RuntimeError as error:
+                if "closed" in str(error):  # uvloop's way to say that the client has left
+                    raise ClientDisconnect from None
+                raise
 
         try:
             await self.app(scope, receive, tell)
