@@ -116,7 +116,7 @@ def open_page(browser: Any) -> Iterator[Callable[..., Any]]:
         page.on("console", said)
         page.on("pageerror", lambda error: problems.append(str(error)))
         page.on("dialog", lambda dialog: problems.append(f"a dialog: {dialog.message}"))
-        page.goto(f"{server.url}/#{tab}")
+        page.goto(f"{server.url}/#/{tab}" if tab else server.url)
         return page
 
     yield opened

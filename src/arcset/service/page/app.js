@@ -12,13 +12,15 @@ const parts = { identify, people, threshold, embedding };
 const TABS = Object.keys(parts);
 let current = "identify";
 
+/* The address says which tab is open; the stroke keeps the browser from scrolling to it. */
 function show(name) {
-  if (location.hash !== `#${name}`) location.hash = name;
+  if (location.hash !== `#/${name}`) location.hash = `/${name}`;
   else select(name);
 }
 
 /* A tab asks for what it shows whenever it is opened. */
 function select(name) {
+  if (name !== current) window.scrollTo(0, 0);
   reveal(name);
   parts[name].show?.();
 }
@@ -51,7 +53,7 @@ function tell() {
 }
 
 async function start() {
-  const own = (hash) => (TABS.includes(hash.slice(1)) ? hash.slice(1) : "identify");
+  const own = (hash) => (TABS.includes(hash.slice(2)) ? hash.slice(2) : "identify");
   const list = document.querySelector("[role=tablist]");
   list.addEventListener("click", (event) => {
     const tab = event.target.closest("[role=tab]");

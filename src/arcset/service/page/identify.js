@@ -11,7 +11,7 @@ const shownCards = [];
 
 export function begin({ enroll, show }) {
   const take = (files) => identify(files, enroll, show);
-  intake($("identify-drop"), $("identify-files"), take);
+  intake($("identify"), $("identify-files"), take, $("identify-drop"));
   pasted("identify", take);
   document.addEventListener("gallery", tellPoint);
   document.addEventListener("threshold", tellPoint);

@@ -5,9 +5,9 @@ const IMAGE = /\.(jpe?g|png|gif|webp|bmp|tiff?|pgm|ppm|avif|heic)$/i;
 
 const images = (files) => [...files].filter((file) => file.type.startsWith("image/") || IMAGE.test(file.name));
 
-/* Give the files that come to `zone` and its file input to `take`. What is no image by its name is
- * given, too, where nothing else came: the service says what is wrong with it. */
-export function intake(zone, input, take) {
+/* Give the files that come to `zone` and its file input to `take`; `lit` shows where they go. What is
+ * no image by its name is given, too, where nothing else came: the service says what is wrong. */
+export function intake(zone, input, take, lit = zone) {
   const given = (files) => {
     const found = images(files), others = [...files].filter((file) => !found.includes(file));
     if (found.length && others.length) toast(`Left out, being no image: ${others.map((file) => file.name).join(", ")}`);
@@ -22,17 +22,17 @@ export function intake(zone, input, take) {
   zone.addEventListener("dragenter", (event) => {
     event.preventDefault();
     inside += 1;
-    zone.classList.add("over");
+    lit.classList.add("over");
   });
   zone.addEventListener("dragover", (event) => event.preventDefault());
   zone.addEventListener("dragleave", () => {
     inside -= 1;
-    if (inside <= 0) zone.classList.remove("over");
+    if (inside <= 0) lit.classList.remove("over");
   });
   zone.addEventListener("drop", (event) => {
     event.preventDefault();
     inside = 0;
-    zone.classList.remove("over");
+    lit.classList.remove("over");
     given(event.dataTransfer.files);
   });
 }

@@ -157,7 +157,7 @@ export class Panel {
     this.centers(context, low, high, mix);
     this.points(context, false);
     this.circleFocus(context);
-    const text = `epoch ${Math.round(time)}${run.lastEpoch < view.time ? " (its last)" : ""}`;
+    const text = `epoch ${Math.round(time)}${run.lastEpoch < view.time ? " (its last)" : ""}${run.unit ? "" : ", lengths count"}`;
     if (this.epoch.textContent !== text) {
       this.epoch.textContent = text;
       const keys = run.dim === 3 ? "Arrow keys turn it" : "Arrow keys step through the epochs";
