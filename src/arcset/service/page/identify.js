@@ -19,7 +19,9 @@ export function begin({ enroll, show }) {
 
 async function identify(files, enroll, show) {
   const cards = files.map(card);
+  $("answers").querySelector(".state")?.remove();
   $("answers").prepend(...cards.map((one) => one.root));
+  $("identify-drop").classList.add("slim"); // room for the answers
   shownCards.unshift(...cards);
   for (const old of shownCards.splice(MOST_SHOWN)) {
     old.root.remove();
