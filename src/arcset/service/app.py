@@ -32,6 +32,10 @@ from arcset.service.telling import Telling, log_line, template_of
 
 __all__ = ["make_app"]
 
+# Variables of the environment would make newer versions of FastAPI tell others about requests,
+# whose paths hold names; older ones tell nobody, and keep this for nothing.
+_NO_TELEMETRY: Any = {"tracing": False, "metrics": False, "logs": False, "auto_configure": False}
+
 
 def make_app(
     gallery: Gallery, keys: Keys, settings: ServiceSettings | None = None, *, views: Any = None
@@ -64,6 +68,7 @@ def make_app(
         docs_url=None,  # it would load scripts from elsewhere
         redoc_url=None,
         openapi_url=None,
+        telemetry=_NO_TELEMETRY,
         dependencies=[Depends(authorize)],
         redirect_slashes=False,
     )

@@ -180,7 +180,7 @@ def _digest(key: str) -> str:
 
 def _stamp(path: Path) -> tuple[int, ...]:
     try:
-        status = path.stat()
+        status = os.stat(path)  # noqa: PTH116 (asked for with every request)
     except OSError:
         return ()
     return status.st_mtime_ns, status.st_size, status.st_ino

@@ -1,5 +1,6 @@
 """Around everything: a request's id, its log line, its figures, and headers of every answer."""
 
+import itertools
 import json
 import logging
 import re
@@ -17,6 +18,7 @@ from arcset.service.service import Service
 
 __all__ = ["Telling", "log_line", "template_of"]
 
+_PROCESS, _COUNTER = secrets.token_hex(4), itertools.count()  # ids of requests, all different
 _SANE = re.compile(r"[A-Za-z0-9._:-]{1,64}")
 
 #: Sent with every answer. The page needs nothing from elsewhere, and is framed by nobody.
@@ -119,7 +121,7 @@ def _request_id(scope: Scope) -> str:
             said = value.decode("latin-1")
             if _SANE.fullmatch(said):
                 return str(said)
-    return secrets.token_hex(8)
+    return f"{_PROCESS}{next(_COUNTER):08x}"
 
 
 def _trace(error: Exception) -> list[str]:
