@@ -98,7 +98,7 @@ def test_a_name_that_is_taken_is_refused_and_nothing_changes(open_page, site, en
     page.click(PERSON)
     page.fill("dialog[open] input[type=text]", "subject 03")
     page.click("text=Rename")
-    page.wait_for_selector(".toast.bad")
+    page.wait_for_selector("dialog[open] .toast.bad")  # not behind it
     assert page.text_content("#person-title") == name
     assert exists(site, name)
 

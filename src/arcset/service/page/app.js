@@ -23,6 +23,7 @@ function select(name) {
   if (name !== current) window.scrollTo(0, 0);
   reveal(name);
   parts[name].show?.();
+  loadGallery().catch(() => {}); // others may have changed it; what fails is told by the tab
 }
 
 function reveal(name) {

@@ -28,10 +28,16 @@ function put(element, properties) {
   }
 }
 
-/* A sentence that comes and goes at the foot of the page, and is read out. */
+/* A sentence that comes and goes at the foot of the page, and is read out; where a dialog is open,
+ * within that, as everything behind it is out of reach. */
 export function toast(text, kind = "") {
-  const shown = make("p", { class: `toast ${kind}`, text });
-  $("toasts").append(shown);
+  const shown = make("p", { class: `toast ${kind}`, text }), box = $("toasts");
+  const open = [...document.querySelectorAll("dialog[open]")].at(-1);
+  if (open && box.parentNode !== open) {
+    open.append(box);
+    open.addEventListener("close", () => document.body.append(box), { once: true });
+  }
+  box.append(shown);
   setTimeout(() => shown.remove(), 6000);
 }
 

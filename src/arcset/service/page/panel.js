@@ -29,16 +29,19 @@ export class Panel {
       const box = canvas.getBoundingClientRect();
       return [event.clientX - box.left, event.clientY - box.top];
     };
-    let from = null;
+    let from = null, moved = 0;
     canvas.addEventListener("pointerdown", (event) => {
       from = [event.clientX, event.clientY];
+      moved = 0;
       if (run.dim !== 3) return;
       canvas.setPointerCapture(event.pointerId);
       canvas.classList.add("turning");
     });
     canvas.addEventListener("pointermove", (event) => {
       if (run.dim === 3 && canvas.hasPointerCapture(event.pointerId)) {
-        view.turnBy((event.clientX - from[0]) * 0.01, (event.clientY - from[1]) * 0.01);
+        const [x, y] = [event.clientX - from[0], event.clientY - from[1]];
+        moved += Math.abs(x) + Math.abs(y);
+        view.turnBy(x * 0.01, y * 0.01);
         from = [event.clientX, event.clientY];
         this.point(null);
       } else if (event.pointerType === "mouse") this.point(this.pick(...place(event), 14));
@@ -46,7 +49,7 @@ export class Panel {
     const release = () => canvas.classList.remove("turning");
     canvas.addEventListener("pointerup", release);
     canvas.addEventListener("pointercancel", release);
-    canvas.addEventListener("click", (event) => this.point(this.pick(...place(event), 24)));
+    canvas.addEventListener("click", (event) => { if (moved < 8) this.point(this.pick(...place(event), 24)); });
     canvas.addEventListener("pointerleave", (event) => { if (event.pointerType === "mouse") this.point(null); });
     canvas.addEventListener("keydown", (event) => this.key(event));
     canvas.addEventListener("blur", () => this.point(null));
