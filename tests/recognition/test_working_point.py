@@ -93,6 +93,11 @@ def test_a_rate_out_of_reach_says_what_it_would_take():
     assert at(made(int(1.2 * needed)), 20, fpir=0.02).threshold <= 1
 
 
+def test_the_smallest_rate_of_all_is_only_out_of_reach(thresholds):
+    with pytest.raises(InputError, match="takes a calibration on about"):
+        working_point(thresholds, subjects=3, samples=3, fpir=5e-324)
+
+
 def test_without_a_wish_the_lowest_rate_is_used_and_told():
     thresholds = made(60)
     found = at(thresholds, 20)

@@ -17,6 +17,8 @@ DEFAULT_FPIR = 0.01
 #: A gallery that takes more strangers for its subjects than this does so only if asked to.
 HIGHEST_FPIR = 0.1
 
+_RAREST = 1e-30  # a rate that no calibration will ever support
+
 NO_THRESHOLDS = (
     "the model has no calibration, so that nobody knows which cosine is high enough: run `arcset "
     "evaluate RUN` on a run with validation identities, or `arcset gallery calibrate GALLERY`, or "
@@ -144,7 +146,7 @@ def _missing(thresholds: Thresholds, wanted: float, size: int, lowest: float) ->
     identities, and the share of them that is accepted falls with the rate.
     """
     identities = thresholds.rates.identities
-    needed = math.ceil(identities * math.sqrt(lowest / wanted) / 10) * 10
+    needed = math.ceil(identities * math.sqrt(lowest / max(wanted, _RAREST)) / 10) * 10
     return (
         f"FPIR {wanted:g} with a gallery of {size:,} takes a calibration on about {needed:,} "
         f"identities, and this one is on {identities:,}"

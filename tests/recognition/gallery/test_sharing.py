@@ -1,6 +1,8 @@
 """One gallery, several processes, connections and threads."""
 
 import os
+import subprocess
+import sys
 import threading
 import time
 
@@ -160,3 +162,37 @@ def test_moved_to_another_model_by_another_process(tmp_path):
         ):
             with pytest.raises(DataError, match="was moved to the model 'projection-1'"):
                 ask()
+
+
+@pytest.mark.parametrize("link", [False, True])
+def test_opening_it_again_keeps_the_locks_of_the_first(tmp_path, link):
+    """Else another process that closes the gallery takes away the log, and commits are lost."""
+    path = tmp_path / "g.db"
+    other = path
+    with Gallery.open(path, dim=4) as one:
+        one.enroll("anna", embeddings=np.eye(4)[0])
+        if link:
+            other = tmp_path / "another name.db"
+            other.symlink_to(path)
+        Gallery.open(other).close()
+        elsewhere(path, "ben", 1)
+        assert (tmp_path / "g.db-wal").exists()
+        one.enroll("carl", embeddings=np.eye(4)[2])
+        assert elsewhere(path, "dora", 3) == ["anna", "ben", "carl", "dora"]
+        assert names_of(one) == ["anna", "ben", "carl", "dora"]
+    with Gallery.open(path) as again:
+        assert names_of(again) == ["anna", "ben", "carl", "dora"]
+
+
+def elsewhere(path, name, direction):
+    """Another process enrolls somebody and closes the gallery; whom it saw."""
+    script = (
+        "import sys, numpy as np\n"
+        "from arcset.recognition.gallery import Gallery\n"
+        "with Gallery.open(sys.argv[1]) as gallery:\n"
+        "    gallery.enroll(sys.argv[2], embeddings=np.eye(4)[int(sys.argv[3])])\n"
+        "    print(','.join(sorted(one.name for one in gallery.subjects())))\n"
+    )
+    command = [sys.executable, "-c", script, str(path), name, str(direction)]
+    shown = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    return shown.strip().split(",")

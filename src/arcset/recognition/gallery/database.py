@@ -3,6 +3,8 @@
 import os
 import secrets
 import sqlite3
+import threading
+import weakref
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -49,19 +51,32 @@ class Database:
     """
 
     def __init__(self, path: Path, *, read_only: bool = False) -> None:
-        check_file(path)
         self.path = path
+        self._process, self._closed = os.getpid(), False
+        _register(self)
         self._writable = os.access(path, os.W_OK) and os.access(path.parent, os.W_OK)
         self.read_only = read_only or not self._writable
-        self._process, self._closed = os.getpid(), False
-        with self.explained():
-            self._connection = self._connect()
-            try:
-                self._adjust()
-                check_schema(self._connection, path)
-            except BaseException:
-                self._connection.close()
-                raise
+        try:
+            with self.explained():
+                self._connection = self._connect()
+                try:
+                    self._adjust()
+                    check_schema(self._connection, path)
+                except BaseException:
+                    self._connection.close()
+                    raise
+        except BaseException:
+            self._closed = True
+            raise
+
+    def holds(self, path: Path) -> bool:
+        """Whether it is a connection of this process to that file, under whatever name."""
+        if self._closed or self._process != os.getpid():
+            return False
+        try:
+            return self.path.samefile(path)
+        except OSError:
+            return False
 
     def _connect(self) -> sqlite3.Connection:
         address = self.path.absolute().as_uri()
@@ -190,6 +205,24 @@ class Database:
     def explain(self, error: sqlite3.Error) -> DataError:
         """What SQLite says in a word, as an error that says it in a sentence."""
         return DataError(_sentence(error, self.path))
+
+
+_opened: "weakref.WeakSet[Database]" = weakref.WeakSet()
+_opening = threading.Lock()
+
+
+def _register(database: Database) -> None:
+    """Look at the bytes of a file that is to be opened, unless this process has it open already.
+
+    A process that closes a file loses all locks that it has on it, those of SQLite among them,
+    whoever opened it. Another process could then take away the log that this one goes on writing.
+
+    Raises `DataError` as `check_file` does.
+    """
+    with _opening:
+        if not any(other.holds(database.path) for other in list(_opened)):
+            check_file(database.path)
+        _opened.add(database)
 
 
 def create_database(path: Path, meta: Mapping[str, object]) -> None:
