@@ -63,12 +63,13 @@ class View {
     this.legend = make("div", { class: "legend", role: "group", "aria-label": "Classes: press one to pick it out" });
     this.partBox = make("div", { class: "chips", role: "group", "aria-label": "Samples to show" });
     this.grid = make("div", { class: "panels" });
+    this.hint = make("p", { class: "small soft" });
     this.said = make("p", { class: "unseen", role: "status" });
     this.say = later(300, (text) => { this.said.textContent = text; });
     body.replaceChildren(make("details", { class: "runs", open: runs.length <= 8 }, this.summary, this.choice),
       make("div", { class: "card time" }, this.playButton, make("label", {}, this.output, this.slider)),
       this.grid, make("div", { class: "below" }, this.legend, this.partBox),
-      make("p", { class: "small soft", text: "Drag a sphere to turn it; all turn together. With the keyboard: arrows turn a sphere that has the focus, N and P step through its points, Space plays." }), this.said);
+      this.hint, this.said);
     new ResizeObserver(() => this.draw()).observe(this.grid);
     dark.addEventListener("change", () => this.paint());
     this.stop();
@@ -139,6 +140,7 @@ class View {
     if (this.problem) this.grid.append(this.problem);
     this.problem = null;
     this.grid.classList.toggle("one", wanted.length === 1);
+    this.grid.classList.toggle("four", wanted.length === 4);
     if (!wanted.length) this.grid.append(state("Choose a run", "Press one of the names above."));
   }
 
@@ -180,12 +182,25 @@ class View {
     }));
     const parts = ["train", "test", "unseen"].filter((part) => this.panels.some(({ run }) => run.parts.includes(part)));
     this.partBox.hidden = parts.length < 2;
+    this.hint.textContent = this.reading();
     this.partBox.replaceChildren(...parts.map((part) => {
       const box = make("input", { type: "checkbox", onchange: () => { this.parts[part] = box.checked; this.draw(); } });
       box.checked = this.parts[part];
       return make("label", { class: "chip" }, box, PART_NAMES[part]);
     }));
     this.draw();
+  }
+
+  /* What one has to know to read what is drawn. */
+  reading() {
+    const has = (what) => this.panels.some(({ run }) => what(run));
+    return [
+      has((run) => run.dim === 3) && "Drag a sphere to turn it; all turn together.",
+      has((run) => run.dim === 2 && run.unit) && "On a circle only the direction counts, so that the parts are drawn as rings: training inside, test on it, never seen outside.",
+      has((run) => !run.unit) && "Where lengths count, points lie at their own distance from the middle.",
+      has(({ frames }) => !frames.at(-1).centers) && "A loss without lines has no directions of classes.",
+      `With the keyboard, on a picture that has the focus: arrows ${has((run) => run.dim === 3) ? "turn a sphere" : "step through the epochs"}, N and P step through the points, Space plays.`,
+    ].filter(Boolean).join(" ");
   }
 
   colour(name) {
