@@ -1,5 +1,7 @@
 """Who asks, and whether they may: a dependency of every route."""
 
+from functools import lru_cache
+from ipaddress import ip_address
 from urllib.parse import urlsplit
 
 from fastapi import Request
@@ -85,14 +87,13 @@ def _name(url: str) -> str:
         return ""
 
 
+@lru_cache(maxsize=256)
 def is_loopback(host: str) -> bool:
     """Whether a name or an address means this machine alone.
 
     >>> [is_loopback(host) for host in ("127.0.0.1", "localhost", "::1", "0.0.0.0", "a.org")]
     [True, True, True, False, False]
     """
-    from ipaddress import ip_address
-
     if host.lower() == "localhost":
         return True
     try:
