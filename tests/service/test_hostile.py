@@ -15,6 +15,7 @@ SECONDS = 0.3  # in which each is refused
 EXTRA = 64 << 20  # bytes of memory that all of them together may cost
 BODY = 16 << 20  # bytes of a request that are allowed
 ARRIVAL = 0.5  # seconds that a body may take
+AT_A_TIME = 70  # requests
 
 
 @pytest.fixture(scope="module")
@@ -25,7 +26,8 @@ def server(tmp_path_factory):
     with Gallery.open(path) as gallery:  # so that a list of all of them is long
         rows = np.random.default_rng(0).normal(size=(400, gallery.dim))
         gallery.enroll_many([f"{number:03}{'x' * 200}" for number in range(400)], embeddings=rows)
-    with served(path, "--body-seconds", ARRIVAL, "--no-log") as server:
+    words = ["--body-seconds", ARRIVAL, "--max-requests", AT_A_TIME, "--no-log"]
+    with served(path, *words) as server:
         server.good = pattern(folder / "probes", "subject 1")
         for _ in range(5):
             assert answers(server)
@@ -357,7 +359,9 @@ def test_many_bodies_that_never_come(server):
     """Others are answered meanwhile, and nothing stays open."""
     began = time.perf_counter()
     lines = ("Content-Length: 1000",)
-    held = [Raw(server).say(head("POST", "/v1/identify", *lines), b"{") for _ in range(60)]
+    held = [
+        Raw(server).say(head("POST", "/v1/identify", *lines), b"{") for _ in range(AT_A_TIME - 10)
+    ]
     assert answers(server)
     assert {one.answer().code for one in held} == {"too_slow"}
     assert time.perf_counter() - began < 10 * ARRIVAL
@@ -382,11 +386,11 @@ def test_answers_that_nobody_reads(server):
     """More of them than are answered at a time: they are given up, and others are answered."""
     question = head("GET", "/v1/subjects?limit=400")
     held = []
-    for _ in range(140):
+    for _ in range(AT_A_TIME + 10):
         held.append(socket.socket())
         held[-1].setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2048)
         held[-1].connect((server.host, server.port))
-        held[-1].sendall(question * 4)
+        held[-1].sendall(question)
     end = time.monotonic() + 10
     while (found := server.get("/v1/gallery")).status != 200:
         assert found.code == "busy"

@@ -1,5 +1,6 @@
 """Files that look like images and mean harm: small ones that unpack to gigabytes, and torn ones."""
 
+import functools
 import io
 import struct
 import zlib
@@ -38,12 +39,14 @@ def _saved(kind: str, size: tuple[int, int] = (64, 64), **options: object) -> by
     return out.getvalue()
 
 
+@functools.cache
 def _zeros(count: int) -> bytes:
     packer, block = zlib.compressobj(9), bytes(1 << 20)
     parts = [packer.compress(block) for _ in range(count >> 20)]
     return b"".join([*parts, packer.flush()])
 
 
+@functools.cache
 def png_bomb() -> bytes:
     """A quarter of a megabyte that unpacks to 256."""
     return png(16_384, 16_384, data=_zeros(1 << 28))
@@ -56,11 +59,11 @@ def png_text_bomb() -> bytes:
 
 
 def png_profile_bomb() -> bytes:
-    """A colour profile of 512 MB."""
+    """A colour profile of 128 MB."""
     return png(
         8,
         8,
-        chunks=_chunk(b"iCCP", b"p\0\0" + _zeros(1 << 29)),
+        chunks=_chunk(b"iCCP", b"p\0\0" + _zeros(1 << 27)),
         data=zlib.compress(bytes(9 * 8)),
     )
 
