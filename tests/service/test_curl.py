@@ -11,6 +11,8 @@ from pathlib import Path
 import pytest
 
 from arcset.recognition.gallery import Gallery
+from arcset.service.errors import STATUS
+from arcset.service.settings import ServiceSettings
 from support.servers import added_key, pattern, served, small_gallery
 
 GUIDE = Path(__file__).parents[2] / "docs" / "guides" / "serve.md"
@@ -116,6 +118,20 @@ def test_a_copy_made_while_clients_write_is_whole(place):
     subprocess.run(["sqlite3", "people.db", ".backup late.db"], cwd=folder, check=True)
     with Gallery.open(folder / "late.db") as gallery:
         assert {f"late {number}" for number in range(5)} <= {one.name for one in gallery.subjects()}
+
+
+def test_every_code_and_limit_is_explained():
+    text = GUIDE.read_text(encoding="utf-8")
+    assert {code for code in STATUS if f"`{code}`" not in text} == set()
+    usual = ServiceSettings()
+    for line in (
+        f"| `--max-body` | {usual.max_body >> 20} MB ",
+        f"| `--max-pixels` | {usual.max_pixels // 1_000_000} million ",
+        f"| `--max-images` | {usual.max_images} ",
+        f"| `--max-requests` | {usual.max_requests} ",
+        f"| `--body-seconds` | {usual.body_seconds:g} s ",
+    ):
+        assert line in text
 
 
 @pytest.mark.skipif(not shutil.which("systemd-analyze"), reason="systemd is not installed")
