@@ -43,7 +43,7 @@ export function answered(shown, match, enroll) {
     make("h2", { class: "verdict", text: verdict }),
     make("p", { class: "chance", text: chance }),
     bars(match),
-    make("p", { class: "scale-note", text: `Similarity; known from ${match.threshold.toFixed(2)} on` }),
+    make("p", { class: "scale-note", text: `Similarity; known from ${match.threshold.toFixed(3).replace(/0$/, "")} on` }),
     offer(known ? match.subject : null));
   if (known) beside(shown, match.subject);
   return `${verdict} ${chance}.`;

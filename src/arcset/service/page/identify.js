@@ -6,6 +6,8 @@ import { intake, pasted } from "./intake.js";
 
 const TOGETHER = 8; // images per request, so that the first answers come soon
 const MOST_SHOWN = 60;
+const UNCALIBRATED = "This model was never calibrated, so that nobody knows which similarity is high enough.";
+const TOO_FEW = "The calibration rests on too few to say which similarity keeps strangers out.";
 
 const shownCards = [];
 
@@ -13,7 +15,7 @@ export function begin({ enroll, show }) {
   const take = (files) => identify(files, enroll, show);
   intake($("identify"), $("identify-files"), take, $("identify-drop"));
   pasted("identify", take);
-  document.addEventListener("gallery", tellPoint);
+  document.addEventListener("gallery", learnPoint);
   document.addEventListener("threshold", tellPoint);
 }
 
@@ -65,45 +67,51 @@ async function answer(group, enroll, show) {
       return result.error ? failed(one, result.error.message) : answered(one, result, enroll);
     }));
   } catch (error) {
-    if (error.code === "no_calibration") return uncalibrated(group, show);
+    if (error.code === "no_calibration") return choose(group, show, UNCALIBRATED);
+    if (error.code === "unsupported_rate") return choose(group, show, TOO_FEW);
     tell(group.map((one) => failed(one, error.message)));
   }
 }
 
-/* A model that was never calibrated: a person can choose where "known" begins. */
-function uncalibrated(group, show) {
+/* Without a threshold for the usual rate: a person can choose where "known" begins. */
+function choose(group, show, why) {
   for (const one of group) {
-    failed(one, "This model was never calibrated, so that nobody knows which similarity is high enough. Choose a threshold for this session and ask again.");
+    failed(one, `${why} Choose a threshold for this session and ask again.`);
     one.body.append(make("div", { class: "actions" },
       make("button", { type: "button", class: "primary", text: "Choose a threshold", onclick: () => show("threshold") })));
   }
-  tell(["No answer: there is no calibration. Choose a threshold."]);
+  tell([`No answer: ${why} Choose a threshold.`]);
 }
 
 const tell = (sentences) => { $("identify-said").textContent = sentences.join(" "); };
 
 /* The line below the drop zone: which threshold answers go by. */
-async function tellPoint() {
+let point = null; // the calibrated one, where there is one
+
+async function learnPoint() {
+  try {
+    point = (await ask("v1/threshold")).working_point;
+  } catch {
+    point = null;
+  }
+  tellPoint();
+}
+
+function tellPoint() {
   const line = $("identify-point"), chosen = session.threshold;
   if (session.gallery && !session.gallery.subjects) {
     line.hidden = true;
     return emptyGallery();
   }
-  if ($("answers").querySelector(".state")) $("answers").replaceChildren();
+  $("answers").querySelector(".state")?.remove();
+  line.hidden = chosen === null && point === null;
   if (chosen !== null) {
     line.replaceChildren(make("span", {}, "Threshold ", make("strong", { text: chosen.toFixed(3) }), ", chosen by you for this session."),
-      make("button", { type: "button", class: "quiet", text: "Back to calibrated", onclick: () => { session.threshold = null; } }));
-    line.hidden = false;
-    return;
+      make("button", { type: "button", class: "quiet", text: point ? "Back to calibrated" : "Forget it", onclick: () => { session.threshold = null; } }));
+  } else if (point) {
+    const rate = point.fpir === null ? "" : `: ${said(point.fpir)} strangers would be taken for somebody.`;
+    line.replaceChildren(make("span", {}, "Threshold ", make("strong", { text: point.threshold.toFixed(3) }), rate));
   }
-  try {
-    const { working_point: point } = await ask("v1/threshold");
-    line.hidden = point === null;
-    if (point) {
-      const rate = point.fpir === null ? "" : `: ${said(point.fpir)} strangers would be taken for somebody.`;
-      line.replaceChildren(make("span", {}, "Threshold ", make("strong", { text: point.threshold.toFixed(3) }), rate));
-    }
-  } catch { line.hidden = true; }
 }
 
 function emptyGallery() {

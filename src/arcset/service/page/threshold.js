@@ -30,6 +30,8 @@ class Explorer {
     this.curves = found.curves;
     const point = found.working_point, [low, high] = [this.curves.thresholds[0], this.curves.thresholds.at(-1)];
     this.calibrated = point?.threshold ?? null;
+    const strictest = this.curves.false_accept.findLastIndex((one) => one !== null);
+    this.usual = this.calibrated ?? (strictest < 0 ? 0.5 : this.curves.thresholds[strictest]);
     this.chart = new Chart(this.curves, this.calibrated, (value) => this.choose(value));
     this.sentence = make("p", { class: "sentence" });
     this.spoken = make("p", { class: "unseen", role: "status" });
@@ -71,7 +73,7 @@ class Explorer {
 
   /* Show the session's threshold, or the calibrated one. */
   follow() {
-    const chosen = session.threshold, value = chosen ?? this.calibrated ?? 0.5;
+    const chosen = session.threshold, value = chosen ?? this.usual;
     if (Number(this.slider.value) !== value) this.slider.value = value;
     this.slider.setAttribute("aria-valuetext", this.tell(value).textContent);
     this.back.hidden = chosen === null || this.calibrated === null;
