@@ -68,7 +68,7 @@ class Explorer {
   }
 
   choose(value) {
-    session.threshold = Math.round(value / STEP) * STEP;
+    session.threshold = Number((Math.round(value / STEP) * STEP).toFixed(3));
   }
 
   /* Show the session's threshold, or the calibrated one. */
