@@ -88,3 +88,17 @@ def test_those_who_went_away_are_not_worked_on():
     found = answers(network, [[1], [13], [3]], cancelled=[1])
     assert (found[0], found[2]) == ([2], [6])
     assert network.sizes == [1, 2]
+
+
+def test_several_threads_answer_everybody():
+    async def ask():
+        loop = asyncio.get_running_loop()
+        batcher = Batcher(Network(), as_they_are, most=4, workers=3)
+        futures = [loop.create_future() for _ in range(200)]
+        for number, future in enumerate(futures):
+            batcher.submit(Job([np.array([100 + number])], None, future))
+        found = await asyncio.wait_for(asyncio.gather(*futures), 10)
+        await loop.run_in_executor(None, batcher.close)
+        return found
+
+    assert asyncio.run(ask()) == [[2 * (100 + number)] for number in range(200)]

@@ -58,6 +58,7 @@ def serve(
     """
     try:
         from arcset.service.app import make_app
+        from arcset.service.processors import share_processors
         from arcset.service.server import check_exposure, listen, run
         from arcset.service.settings import ServiceSettings
     except ImportError as error:
@@ -75,6 +76,7 @@ def serve(
         read_only=read_only,
         cors=tuple(cors or ()),
         log=log,
+        workers=share_processors(device),
     )
     known = keys_of(gallery, keys)
     check_exposure(host, known)

@@ -1,10 +1,12 @@
 """Images of many requests through the network together.
 
-One thread takes whatever waits as soon as the network is free: a single image at once where there
-is one, and as many as fit into a batch where many ask. Nobody waits for a batch to fill up.
+A thread takes whatever waits as soon as it is free: a single image at once where there is one, and
+as many as fit into a batch where many ask. Nobody waits for a batch to fill up. Where there are
+several threads, those that are free share what waits.
 """
 
 import asyncio
+import math
 import threading
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -42,9 +44,9 @@ class Job:
 
 
 class Batcher:
-    """A thread that embeds what waits.
+    """Threads that embed what waits.
 
-    embed: (N, …) to (N, D). finish: see `Finish`. most: images per batch.
+    embed: (N, …) to (N, D). finish: see `Finish`. most: images per batch. workers: threads.
     observe: told the size of each batch.
     """
 
@@ -54,14 +56,20 @@ class Batcher:
         finish: Finish,
         *,
         most: int = 32,
+        workers: int = 1,
         observe: Callable[[int], None] = lambda size: None,
     ) -> None:
         self._embed, self._finish, self._most, self._observe = embed, finish, most, observe
         self._waiting: deque[Job] = deque()
         self._changed = threading.Condition()
         self._stopped = False
-        self._thread = threading.Thread(target=self._work, name="batches", daemon=True)
-        self._thread.start()
+        self._free = 0  # threads that wait for work
+        self._threads = [
+            threading.Thread(target=self._work, name=f"batches {number}", daemon=True)
+            for number in range(workers)
+        ]
+        for thread in self._threads:
+            thread.start()
 
     def __len__(self) -> int:
         """How many requests wait."""
@@ -76,11 +84,12 @@ class Batcher:
             self._changed.notify()
 
     def close(self) -> None:
-        """Do what waits, and end the thread."""
+        """Do what waits, and end the threads."""
         with self._changed:
             self._stopped = True
-            self._changed.notify()
-        self._thread.join()
+            self._changed.notify_all()
+        for thread in self._threads:
+            thread.join()
 
     def _work(self) -> None:
         while (jobs := self._taken()) is not None:
@@ -98,15 +107,19 @@ class Batcher:
             while not self._waiting:
                 if self._stopped:
                     return None
+                self._free += 1
                 self._changed.wait()
+                self._free -= 1
             jobs: list[Job] = []
             count = 0
+            images = sum(len(job.arrays) for job in self._waiting)
+            most = min(self._most, math.ceil(images / (1 + self._free)))
             while self._waiting:
                 job = self._waiting[0]
                 if job.future.done():
                     self._waiting.popleft()
                     continue
-                if jobs and count + len(job.arrays) > self._most:
+                if jobs and count + len(job.arrays) > most:
                     break
                 jobs.append(self._waiting.popleft())
                 count += len(job.arrays)

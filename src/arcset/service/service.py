@@ -79,7 +79,11 @@ class Service:
         self._decoders = ThreadPoolExecutor(_DECODERS, "decode")
         self._slowly = ThreadPoolExecutor(1, "decode large")
         self._batcher = Batcher(
-            self.decoder.embed, self._finish, most=settings.max_batch, observe=self._observe
+            self.decoder.embed,
+            self._finish,
+            most=settings.max_batch,
+            workers=settings.workers,
+            observe=self._observe,
         )
         self.metrics = Metrics(
             model=self.recognizer.name,

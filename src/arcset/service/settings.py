@@ -13,6 +13,7 @@ _RANGES: dict[str, tuple[float, float]] = {
     "max_images": (1, 1024),
     "max_requests": (1, 4096),
     "max_batch": (1, 1024),
+    "workers": (1, 64),
     "body_seconds": (0.05, 3600),
     "stop_seconds": (0, 3600),
 }
@@ -29,6 +30,7 @@ class ServiceSettings:
         max_requests: that are answered or wait at the same time; more are told to come again.
         max_batch: images that go through the network together. While one batch is computed, the
             next is read: with fewer to a batch than there are clients, neither side waits.
+        workers: batches that are computed side by side.
         body_seconds: how long a request's headers, and then its body, may take to arrive.
         stop_seconds: how long requests may take to end once the service is told to stop.
         read_only: whether nobody may change the gallery.
@@ -43,6 +45,7 @@ class ServiceSettings:
     max_images: int = 64
     max_requests: int = 128
     max_batch: int = 16
+    workers: int = 1
     body_seconds: float = 30.0
     stop_seconds: float = 10.0
     read_only: bool = False
