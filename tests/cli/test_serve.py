@@ -3,6 +3,7 @@
 import socket
 
 import pytest
+import torch
 
 from arcset.service.keys import Keys
 from support.servers import small_gallery
@@ -11,6 +12,14 @@ from support.servers import small_gallery
 @pytest.fixture(scope="module")
 def people(tmp_path_factory):
     return small_gallery(tmp_path_factory.mktemp("serve"), ["anna"], calibrated=False)
+
+
+@pytest.fixture(autouse=True)
+def _threads():
+    """As many as before, for the tests that follow in this process."""
+    before = torch.get_num_threads()
+    yield
+    torch.set_num_threads(before)
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.0.2.1"])

@@ -1,6 +1,7 @@
 """`arcset serve`: a gallery behind HTTP, with a page."""
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -76,12 +77,12 @@ def serve(
         read_only=read_only,
         cors=tuple(cors or ()),
         log=log,
-        workers=share_processors(device),
     )
     known = keys_of(gallery, keys)
     check_exposure(host, known)
     views = _views(runs)
     bound = listen(host, port)  # before anybody waits for a model
+    settings = replace(settings, workers=share_processors(device))
     opened = open_gallery(gallery, model, faces, device=device, read_only=read_only)
     app = make_app(opened, known, settings, views=views)
     shown = f"[{host}]" if ":" in host else host
