@@ -22,6 +22,7 @@ from torch._compile import _disable_dynamo
 from torch.nn import functional as F
 
 from arcset.centers.query import Query
+from arcset.centers.sampling import Drawn
 from arcset.centers.storage import Centers
 from arcset.centers.walk import Walk
 from arcset.numerics import unit_rows, widen
@@ -32,7 +33,9 @@ __all__ = ["fused_losses"]
 # As torch.compiler.disable, but torch's compiler, which takes as long to import as all of torch,
 # is imported at the first call and not with this module: as torch does it for its own optimizers.
 @_disable_dynamo
-def fused_losses(centers: Centers, query: Query, *, store: bool) -> Tensor:
+def fused_losses(
+    centers: Centers, query: Query, *, store: bool, drawn: Drawn | None = None
+) -> Tensor:
     """−log softmax at the margined target, (B,); equal to `plain_losses` within rounding."""
     labels = query.labels
     dtype = torch.promote_types(query.unit.dtype, widen(centers.weight[:0]).dtype)
@@ -43,7 +46,7 @@ def fused_losses(centers: Centers, query: Query, *, store: bool) -> Tensor:
         query.observe(first)
         if centers.subcenters > 1 and query.margin.training:
             centers.count(labels, chosen)
-    walk = Walk(centers, query, first)
+    walk = Walk(centers, query, first, drawn)
     cosine, log_sum, peak, total = _Softmax.apply(  # type: ignore[no-untyped-call]
         unit, centers.weight, centers.bias, walk, store and torch.is_grad_enabled()
     )  # (B,) each
@@ -55,7 +58,7 @@ def fused_losses(centers: Centers, query: Query, *, store: bool) -> Tensor:
     query.observe_softmax(cosine, log_sum + peak)
     losses = F.softplus(log_sum + (peak - target), threshold=_linear_from(dtype))
     if query.smoothing:
-        spread = (target + total) / centers.classes
+        spread = (target + total) / (centers.classes if drawn is None else len(drawn))
         losses = losses + query.smoothing * (target - spread)
     return losses
 

@@ -87,8 +87,8 @@ class CenterUpdate(Optimizer):
         return self if finite else None
 
     @torch.no_grad()
-    def apply(self, where: slice, slope: Tensor, unit: Tensor, radial: Tensor) -> None:
-        """Update the rows `where`, whose gradient is slope·unit − radial·W.
+    def apply(self, where: slice | Tensor, slope: Tensor, unit: Tensor, radial: Tensor) -> None:
+        """Update the rows `where`, a slice or their numbers, of gradient slope·unit − radial·W.
 
         `slope` (n, B), `unit` (B, D), `radial` (n,), all times `grad_scale`.
         """
@@ -96,14 +96,13 @@ class CenterUpdate(Optimizer):
             unit, radial = unit / self.grad_scale, radial / self.grad_scale
         along = self._group["weight_decay"] - radial
         for part, piece in pieces(where, slope.device):
-            stored = self._centers.weight[piece]
-            rows = widen(stored).to(unit.dtype)
+            rows = widen(self._centers.weight[piece]).to(unit.dtype)
             self._update(piece, rows, slope[part], unit, along[part])
-            _store(rows, stored)
+            _store(rows, self._centers.weight, piece)
 
     @abstractmethod
     def _update(
-        self, where: slice, rows: Tensor, slope: Tensor, unit: Tensor, along: Tensor
+        self, where: slice | Tensor, rows: Tensor, slope: Tensor, unit: Tensor, along: Tensor
     ) -> None:
         """Change `rows` in place, whose gradient with decay is slope·unit + along·rows."""
 
@@ -141,7 +140,7 @@ class CenterSGD(CenterUpdate):
         centers.set_state("momentum", first)
 
     def _update(
-        self, where: slice, rows: Tensor, slope: Tensor, unit: Tensor, along: Tensor
+        self, where: slice | Tensor, rows: Tensor, slope: Tensor, unit: Tensor, along: Tensor
     ) -> None:
         rate, keep = self._group["lr"], self._group["momentum"]
         state = self._centers._buffers.get("momentum")
@@ -151,8 +150,7 @@ class CenterSGD(CenterUpdate):
         if state is None:  # a momentum that a scheduler has set since
             state = torch.zeros_like(self._centers.weight, requires_grad=False)
             self._centers.set_state("momentum", state)
-        stored = state[where]
-        momentum = widen(stored).to(rows.dtype)
+        momentum = widen(state[where]).to(rows.dtype)
         if self._group["nesterov"]:
             gradient = torch.mm(slope, unit).addcmul_(rows, along[:, None])
             momentum.mul_(keep).add_(gradient)
@@ -160,7 +158,7 @@ class CenterSGD(CenterUpdate):
         else:
             momentum.addmm_(slope, unit, beta=keep).addcmul_(rows, along[:, None])
             rows.add_(momentum, alpha=-rate)
-        _store(momentum, stored)
+        _store(momentum, state, where)
 
 
 class CenterAdagrad(CenterUpdate):
@@ -191,11 +189,12 @@ class CenterAdagrad(CenterUpdate):
         centers.set_state("squares", squares)
 
     def _update(
-        self, where: slice, rows: Tensor, slope: Tensor, unit: Tensor, along: Tensor
+        self, where: slice | Tensor, rows: Tensor, slope: Tensor, unit: Tensor, along: Tensor
     ) -> None:
         gradient = torch.mm(slope, unit).addcmul_(rows, along[:, None])
         squares = self._centers.squares[where]
         squares += gradient.square().mean(dim=1)
+        _store(squares, self._centers.squares, where)
         rate = self._group["lr"] / (squares.sqrt() + self._group["eps"])  # (n,)
         rows.addcmul_(gradient, rate[:, None].to(rows.dtype), value=-1)
 
@@ -214,19 +213,24 @@ def build_update(kind: str, centers: "Centers", **options: Any) -> CenterUpdate:
     return UPDATES[kind](centers, **options)
 
 
-def pieces(where: slice, device: torch.device) -> Iterator[tuple[slice, slice]]:
+def pieces(where: slice | Tensor, device: torch.device) -> Iterator[tuple[slice, slice | Tensor]]:
     """The rows `where` by pieces that stay in a CPU's cache: within them, and among all rows."""
-    size = _PIECE if device.type == "cpu" else where.stop - where.start
-    for first in range(where.start, where.stop, size):
-        last = min(first + size, where.stop)
-        yield slice(first - where.start, last - where.start), slice(first, last)
+    start, stop = (where.start, where.stop) if isinstance(where, slice) else (0, len(where))
+    size = _PIECE if device.type == "cpu" else stop - start
+    for first in range(start, stop, size):
+        last = min(first + size, stop)
+        part = slice(first - start, last - start)
+        yield part, slice(first, last) if isinstance(where, slice) else where[part]
 
 
-def _store(values: Tensor, stored: Tensor) -> None:
-    """Write rows back where they are copies, saturated to what the narrower type can hold."""
-    if values.data_ptr() != stored.data_ptr():
-        limit = torch.finfo(stored.dtype).max
-        stored.copy_(values.clamp(-limit, limit))
+def _store(values: Tensor, whole: Tensor, where: slice | Tensor) -> None:
+    """Write rows back where they are copies, saturated to what a narrower type can hold."""
+    if isinstance(where, slice) and values.data_ptr() == whole[where].data_ptr():
+        return
+    limit = torch.finfo(whole.dtype).max
+    if values.dtype != whole.dtype:
+        values = values.clamp(-limit, limit).to(whole.dtype)
+    whole[where] = values
 
 
 def _checked(option: str, value: float, high: float) -> float:

@@ -9,6 +9,7 @@ from arcset.centers import (
     CenterUpdate,
     Query,
     choose_mode,
+    draw,
     fused_losses,
     margined_logits,
     plain_logits,
@@ -41,6 +42,10 @@ class MarginSoftmax(Loss):
     - `subcenters` K: each class has K centers and is as near as its nearest one.
     - `mode`: how the softmax is computed, `plain`, `store`, `recompute` or `auto`; the result is
       the same within rounding. See `arcset.centers.modes`.
+    - `sample`: the share of the classes that take part in a training step: those of the batch, and
+      each other one with this probability, drawn anew every time (Partial FC). 1: all of them. With
+      a fused update (`fuse_update`) only their rows, and the optimizer's state of these, are
+      touched. In eval mode all classes take part.
     - `bias=True` adds a trained b_j to each logit; for open-set use there is rarely a reason to, as
       a class is then no longer given by its direction alone.
     - `label_smoothing` ε: the target is 1 − ε on the label and ε spread evenly over all classes.
@@ -68,6 +73,7 @@ class MarginSoftmax(Loss):
         scale: float,
         subcenters: int = 1,
         mode: str = "auto",
+        sample: float = 1.0,
         bias: bool = False,
         label_smoothing: float = 0.0,
         ignore_index: int | None = None,
@@ -81,6 +87,9 @@ class MarginSoftmax(Loss):
             raise OptionError(f"label_smoothing must lie in [0, 1), not {label_smoothing!r}")
         if ignore_index is not None:
             self.ignore_index = check_count("ignore_index", ignore_index, -(2**63))
+        self.sample = check_real("sample", sample, 0, above=True)
+        if self.sample > 1:
+            raise OptionError(f"sample must lie in (0, 1], not {sample!r}")
         self.mode, self.gradient = mode, gradient
         for option, value, known in (("mode", mode, MODES), ("gradient", gradient, GRADIENTS)):
             if value not in known:
@@ -115,7 +124,10 @@ class MarginSoftmax(Loss):
             embeddings, labels = embeddings[counts], labels[counts]
         if len(labels) == 0:
             return widen(embeddings).sum()  # 0, and 0 as a gradient
-        rows = self.classes * self.subcenters
+        drawn = None
+        if self.training and self.sample < 1:
+            drawn = draw(labels, self.classes, self.sample)
+        rows = (self.classes if drawn is None else len(drawn)) * self.subcenters
         widest = torch.promote_types(embeddings.dtype, self.head.weight.dtype)
         dtype = torch.promote_types(widest, torch.float32)
         idle = self.head.memory.idle()
@@ -127,9 +139,9 @@ class MarginSoftmax(Loss):
         with torch.autocast(embeddings.device.type, enabled=False):
             query = self._query(embeddings, labels)
             if mode == "plain":
-                losses = plain_losses(self.head, query)  # (B,)
+                losses = plain_losses(self.head, query, drawn)  # (B,)
             else:
-                losses = fused_losses(self.head, query, store=mode == "store")
+                losses = fused_losses(self.head, query, store=mode == "store", drawn=drawn)
             penalty = self.margin.penalty(query.samples)
             return (losses if penalty is None else losses + penalty).mean()
 
