@@ -10,6 +10,7 @@ from arcset.centers.modes import MODES, choose_mode
 from arcset.centers.plain import margined_logits, plain_logits, plain_losses
 from arcset.centers.query import Query
 from arcset.centers.sampling import Drawn, draw
+from arcset.centers.sharding import Shard
 from arcset.centers.storage import Centers
 from arcset.centers.update import UPDATES, CenterUpdate
 
@@ -20,6 +21,7 @@ __all__ = [
     "Centers",
     "Drawn",
     "Query",
+    "Shard",
     "choose_mode",
     "draw",
     "fused_losses",

@@ -42,6 +42,8 @@ class Drawn:
 def draw(labels: Tensor, classes: int, rate: float) -> Drawn:
     """All classes in `labels` (B,), and each other one of `classes` with probability `rate`.
 
+    Negative labels are of classes that are not here; their places are −1.
+
     It takes time and memory of those that are drawn, not of all: the gaps between drawn classes
     have a geometric distribution, so that gaps are drawn and added up.
 
@@ -50,13 +52,16 @@ def draw(labels: Tensor, classes: int, rate: float) -> Drawn:
         >>> found.classes.tolist(), found.labels.tolist()
         ([...7...99...], [...])
     """
-    own, inverse = torch.unique(labels, return_inverse=True)  # (P,) rising, (B,)
+    here = labels >= 0
+    own, inverse = torch.unique(labels[here], return_inverse=True)  # (P,) rising, (m,)
     others = _chosen(classes, rate, labels.device)  # (m,) rising
     place = torch.searchsorted(others, own).clamp(max=max(len(others) - 1, 0))  # (P,)
     there = others[place] == own if len(others) else torch.zeros_like(own, dtype=torch.bool)
     missing = own[~there]
     place[~there] = len(others) + torch.arange(len(missing), device=labels.device)
-    return Drawn(torch.cat([others, missing]), place[inverse])
+    places = torch.full_like(labels, -1)
+    places[here] = place[inverse]
+    return Drawn(torch.cat([others, missing]), places)
 
 
 def _chosen(classes: int, rate: float, device: torch.device) -> Tensor:

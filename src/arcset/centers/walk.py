@@ -48,7 +48,11 @@ class Walk:
             self._update.check(centers.weight)
         self._per_class, self._drawn = centers.subcenters, drawn
         self._classes = centers.classes if drawn is None else len(drawn)
-        places = query.labels if drawn is None else drawn.labels
+        self._shard = centers.shard
+        if drawn is not None:
+            places = drawn.labels
+        else:
+            places = query.labels if self._shard is None else self._shard.places(query.labels)
         self._chunks = list(_chunks(self._classes, centers, places))
         self._target = None  # (B,) margined target cosines, for margins that alter negatives
         if self._alters and cosine is not None:
@@ -68,7 +72,7 @@ class Walk:
         logits = self._buffer((rows, batch), unit) if store else None
         peaks = unit.new_empty(len(self._chunks), batch)
         sums = torch.empty_like(peaks)
-        cosine, total = unit.new_empty(batch), unit.new_zeros(batch)
+        cosine, total = unit.new_zeros(batch), unit.new_zeros(batch)
         ready = self._find_floor(unit, weight, inverse, logits)
         spare = self._spare(unit)
         for place, chunk in enumerate(self._chunks):
@@ -92,7 +96,10 @@ class Walk:
                 _put(chunk, scores, own)
         peak = peaks.amax(dim=0)  # (B,)
         log_sum = (sums * (peaks - peak).exp()).sum(dim=0).log()
-        return cosine.div_(self._scale), log_sum, peak, total, logits, inverse
+        cosine.div_(self._scale)
+        if self._shard is not None:
+            cosine, log_sum, peak, total = self._shard.join(cosine, log_sum, peak, total)
+        return cosine, log_sum, peak, total, logits, inverse
 
     def _product(
         self, chunk: _Chunk, unit: Tensor, weight: Tensor, inverse: Tensor, logits: Tensor | None
@@ -159,7 +166,8 @@ class Walk:
         self, unit: Tensor, weight: Tensor, inverse: Tensor, logits: Tensor | None
     ) -> bool:
         """A first walk for margins that ask for the k-th nearest wrong class; whether it was."""
-        count = min(self._query.margin.nearest, self._classes - 1)
+        wrong = self._classes - 1 if self._shard is None else self._shard.classes - 1
+        count = min(self._query.margin.nearest, wrong)
         if not self._alters or count < 1:
             return False
         best = unit.new_full((count, len(unit)), _ABSENT)
@@ -168,6 +176,8 @@ class Walk:
             scores = self._nearest(block).clone()  # (n, B)
             _put(chunk, scores, _ABSENT)
             best = torch.cat([best, scores]).topk(count, dim=0).values
+        if self._shard is not None:
+            best = self._shard.best(best)
         self._query = self._query.with_floor((best[-1] / self._scale)[:, None])
         return True
 
@@ -319,7 +329,10 @@ def _fill(out: Tensor, slope: Tensor, unit: Tensor, rows: Tensor, along: Tensor)
 
 
 def _chunks(classes: int, centers: Centers, labels: Tensor) -> Iterator[_Chunk]:
-    """Slices of about equal size, the first the largest; labels (B,) are below `classes`."""
+    """Slices of about equal size, the first the largest.
+
+    labels (B,) are below `classes`; those of samples whose class is not here are negative.
+    """
     size = _chunk_size(classes, centers, len(labels), labels.device)
     ordered, samples = labels.sort()
     starts = torch.arange(0, classes, size, device=labels.device)

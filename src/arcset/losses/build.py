@@ -30,6 +30,7 @@ _COMMON: dict[str, Any] = {
     "label_smoothing": 0.0,
     "ignore_index": None,
     "gradient": "exact",
+    "group": None,
     "warmup": 0,
     "warmup_shape": "linear",
     "update": None,
@@ -111,8 +112,6 @@ def build_loss(
         OptionError: an unknown name or option, or a value outside its range.
     """
     dim, classes = check_count("dim", dim, 1), check_count("classes", classes, 1)
-    if group is not None:
-        raise OptionError("group: this version keeps all centers in one process")
     known = loss_options(name, **options)
     for option in options:
         if option not in known:
@@ -125,8 +124,9 @@ def build_loss(
         "subcenters": subcenters,
         "mode": mode,
         "sample": sample,
+        "group": group,
     }
-    usual = {"scale": None, "margin": None, "subcenters": 1, "mode": "auto", "sample": 1.0}
+    usual = {**dict.fromkeys(given), "subcenters": 1, "mode": "auto", "sample": 1.0}
     for option, value in given.items():
         if option in known:
             if value != usual[option]:
