@@ -73,14 +73,14 @@ class Shard:
         here = (labels >= self.first) & (labels < self.last)
         return torch.where(here, labels - self.first, -1)
 
-    def first_directions(self, rows: int, dim: int) -> Tensor:
+    def first_directions(self, rows: int, dim: int, dtype: torch.dtype) -> Tensor:
         """As the function of that name, for the `rows` here: no two processes begin alike.
 
         Few are made by the first process for all, as it would make them for itself alone.
         """
         per_class = rows // self.size
         if self.classes * per_class * dim <= _FEW:
-            full = first_directions(self.classes * per_class, dim)
+            full = first_directions(self.classes * per_class, dim, dtype)
             dist.broadcast(full, group=self.group, group_src=0)
             return full[self.first * per_class : self.last * per_class].clone()
         seed = (
@@ -88,7 +88,7 @@ class Shard:
         )  # processes may be seeded alike
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
-            return first_directions(rows, dim)
+            return first_directions(rows, dim, dtype)
 
     # ---------------------------------------------------------------- batches
 

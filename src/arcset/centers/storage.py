@@ -38,6 +38,7 @@ class Centers(nn.Module):
         *,
         subcenters: int = 1,
         bias: bool = False,
+        dtype: torch.dtype = torch.float32,
         shard: Shard | None = None,
     ) -> None:
         super().__init__()
@@ -46,7 +47,7 @@ class Centers(nn.Module):
             classes = shard.size
         self.dim, self.classes, self.subcenters = dim, classes, subcenters
         first = first_directions if shard is None else shard.first_directions
-        self.weight = nn.Parameter(first(classes * subcenters, dim))  # (C·K, D)
+        self.weight = nn.Parameter(first(classes * subcenters, dim, dtype))  # (C·K, D)
         self.bias = nn.Parameter(torch.zeros(classes)) if bias else None
         if subcenters > 1:
             usage = torch.zeros(classes, subcenters, dtype=torch.int64)

@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 from torch.optim import Optimizer
 
+from arcset.centers.rounding import Noise, round_stochastic
 from arcset.errors import OptionError
 from arcset.numerics import lies_in, widen
 
@@ -41,6 +42,9 @@ class CenterUpdate(Optimizer):
     average their gradients, use an ordinary optimizer. Clipping of gradients and hooks on the
     parameter do not see the centers. `torch.autograd.grad(loss, x)` updates nothing.
 
+    Centers in bfloat16 are computed with in float32 and rounded at random when they are written
+    back, so that small steps are not lost; the momentum of such centers is bfloat16, too.
+
     Under a gradient scaler set `grad_scale = scaler.get_scale()` before the backward pass, and do
     not hand this optimizer to the scaler. Derivatives that are not finite at the loss leave the
     centers as they were; what overflows further down in the network is not seen here.
@@ -51,9 +55,11 @@ class CenterUpdate(Optimizer):
         self.grad_scale = 1.0
         self._centers = centers
         self._done: weakref.ref[object] | None = None  # the walk that was last applied
+        self._noise = Noise()
 
     def __getstate__(self) -> dict[str, Any]:
         own = {"grad_scale": self.grad_scale, "_centers": self._centers, "_done": None}
+        own["_noise"] = Noise()
         return {**super().__getstate__(), **own}
 
     def add_param_group(self, param_group: dict[str, Any]) -> None:
@@ -83,6 +89,7 @@ class CenterUpdate(Optimizer):
         if self._done is not None and self._done() is walk:
             raise RuntimeError("with a fused update, each forward pass allows one backward pass")
         self._done = weakref.ref(walk)
+        self._noise.renew()
         finite = all(bool(torch.isfinite(values).all()) for values in derivatives)
         return self if finite else None
 
@@ -98,13 +105,28 @@ class CenterUpdate(Optimizer):
         for part, piece in pieces(where, slope.device):
             rows = widen(self._centers.weight[piece]).to(unit.dtype)
             self._update(piece, rows, slope[part], unit, along[part])
-            _store(rows, self._centers.weight, piece)
+            self._store(rows, self._centers.weight, piece)
 
     @abstractmethod
     def _update(
         self, where: slice | Tensor, rows: Tensor, slope: Tensor, unit: Tensor, along: Tensor
     ) -> None:
         """Change `rows` in place, whose gradient with decay is slope·unit + along·rows."""
+
+    def _store(self, values: Tensor, whole: Tensor, where: slice | Tensor) -> None:
+        """Write rows back where they are copies, saturated to what a narrower type can hold.
+
+        To bfloat16 they are rounded at random, see `arcset.centers.rounding`.
+        """
+        if isinstance(where, slice) and values.data_ptr() == whole[where].data_ptr():
+            return
+        if whole.dtype == torch.bfloat16:
+            wide = values.float()
+            values = round_stochastic(wide, self._noise.like(wide))
+        elif values.dtype != whole.dtype:
+            limit = torch.finfo(whole.dtype).max
+            values = values.clamp(-limit, limit).to(whole.dtype)
+        whole[where] = values
 
     def step(self, closure: Any = None) -> None:  # type: ignore[override]
         """Nothing: `backward()` has updated the centers already."""
@@ -158,7 +180,7 @@ class CenterSGD(CenterUpdate):
         else:
             momentum.addmm_(slope, unit, beta=keep).addcmul_(rows, along[:, None])
             rows.add_(momentum, alpha=-rate)
-        _store(momentum, state, where)
+        self._store(momentum, state, where)
 
 
 class CenterAdagrad(CenterUpdate):
@@ -194,7 +216,7 @@ class CenterAdagrad(CenterUpdate):
         gradient = torch.mm(slope, unit).addcmul_(rows, along[:, None])
         squares = self._centers.squares[where]
         squares += gradient.square().mean(dim=1)
-        _store(squares, self._centers.squares, where)
+        self._store(squares, self._centers.squares, where)
         rate = self._group["lr"] / (squares.sqrt() + self._group["eps"])  # (n,)
         rows.addcmul_(gradient, rate[:, None].to(rows.dtype), value=-1)
 
@@ -221,16 +243,6 @@ def pieces(where: slice | Tensor, device: torch.device) -> Iterator[tuple[slice,
         last = min(first + size, stop)
         part = slice(first - start, last - start)
         yield part, slice(first, last) if isinstance(where, slice) else where[part]
-
-
-def _store(values: Tensor, whole: Tensor, where: slice | Tensor) -> None:
-    """Write rows back where they are copies, saturated to what a narrower type can hold."""
-    if isinstance(where, slice) and values.data_ptr() == whole[where].data_ptr():
-        return
-    limit = torch.finfo(whole.dtype).max
-    if values.dtype != whole.dtype:
-        values = values.clamp(-limit, limit).to(whole.dtype)
-    whole[where] = values
 
 
 def _checked(option: str, value: float, high: float) -> float:

@@ -35,6 +35,7 @@ from arcset.numerics import unit_rows, widen
 __all__ = ["GRADIENTS", "MarginSoftmax"]
 
 GRADIENTS = ("exact", "straight_through")
+STORAGES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
 
 
 class MarginSoftmax(Loss):
@@ -49,6 +50,8 @@ class MarginSoftmax(Loss):
       each other one with this probability, drawn anew every time (Partial FC). 1: all of them. With
       a fused update (`fuse_update`) only their rows, and the optimizer's state of these, are
       touched. In eval mode all classes take part.
+    - `storage`: `float32`, or `bfloat16`: centers of half the size. They want a fused update, which
+      rounds at random, so that small steps are not lost.
     - `group`: processes that share the centers, each with its slice of the classes and its part of
       the batch: a process group of torch.distributed, or True for the default one. The loss is that
       of all parts together, in every process. See `arcset.centers.sharding`.
@@ -80,6 +83,7 @@ class MarginSoftmax(Loss):
         subcenters: int = 1,
         mode: str = "auto",
         sample: float = 1.0,
+        storage: str = "float32",
         bias: bool = False,
         label_smoothing: float = 0.0,
         ignore_index: int | None = None,
@@ -98,7 +102,11 @@ class MarginSoftmax(Loss):
         if self.sample > 1:
             raise OptionError(f"sample must lie in (0, 1], not {sample!r}")
         self.mode, self.gradient = mode, gradient
-        for option, value, known in (("mode", mode, MODES), ("gradient", gradient, GRADIENTS)):
+        for option, value, known in (
+            ("mode", mode, MODES),
+            ("gradient", gradient, GRADIENTS),
+            ("storage", storage, tuple(STORAGES)),
+        ):
             if value not in known:
                 raise OptionError(f"{option} must be one of {', '.join(known)}, not {value!r}")
         self.margin = margin
@@ -111,6 +119,7 @@ class MarginSoftmax(Loss):
             self.classes,
             subcenters=self.subcenters,
             bias=check_truth("bias", bias),
+            dtype=STORAGES[storage],
             shard=shard,
         )
         self.register_buffer("step", torch.zeros((), dtype=torch.int64))
