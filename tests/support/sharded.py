@@ -22,7 +22,7 @@ from support.laws import chunks_of
 from support.variants import VARIANTS
 
 DIM, CLASSES, INPUTS, BATCH = 6, 23, 5, 24
-RATES = {"lr": 0.2, "momentum": 0.9, "weight_decay": 0.01}
+RATES = {"lr": 0.02, "momentum": 0.9, "weight_decay": 0.01}  # larger steps magnify rounding
 
 
 def network():
@@ -80,7 +80,7 @@ def train(steps, mode, fused, **options):
             optimizer.step()
         for loss in (shared, whole):
             loss.advance()
-        worst = max(worst, abs(float(found / right) - 1))
+        worst = max(worst, abs(found.item() / right.item() - 1))
     centers = [(shared.head.weight - whole.head.weight[rows]).abs().max()]
     centers += [
         (a - b).abs().max() for a, b in zip(apart.parameters(), alone.parameters(), strict=True)
@@ -89,8 +89,8 @@ def train(steps, mode, fused, **options):
         assert shared.head.usage.equal(
             whole.head.usage[shared.head.shard.first :][: len(shared.head.usage)]
         )
-    torch.testing.assert_close(shared.centers, whole.centers, rtol=0, atol=1e-8)
-    return worst, float(max(centers))
+    centers.append((shared.centers - whole.centers).abs().max())
+    return worst, max(one.item() for one in centers)
 
 
 def sampled(name):
@@ -119,7 +119,7 @@ def sampled(name):
         whole.zero_grad()
         right = plain_losses(whole.head, query, Drawn(classes, places)).mean()
         right.backward()
-        worst = max(worst, abs(float(value / right) - 1))
+        worst = max(worst, abs(value.item() / right.item() - 1))
         for one, other in (
             (shared.head.weight.grad, whole.head.weight.grad[rows]),
             (mine.grad / shard.count, theirs.grad[own]),
@@ -149,7 +149,7 @@ def ignored():
         labels[own if dist.get_world_size() > 1 else slice(5)] = -100
     dist.broadcast(labels, 0)
     x = torch.randn(BATCH, DIM, generator=torch.Generator().manual_seed(3), dtype=torch.float64)
-    return abs(float(shared(x[own], labels[own]) / whole(x, labels)) - 1), 0.0
+    return abs(shared(x[own], labels[own]).item() / whole(x, labels).item() - 1), 0.0
 
 
 def main():
