@@ -88,8 +88,8 @@ def test_every_loss_builds_with_defaults_and_trains_a_step(name):
         ({"name": "arcface", "warmup_shape": "cubic"}, "warmup_shape must be one of linear, exp"),
         ({"name": "arcface", "update": "adam"}, "update must be one of sgd, adagrad, not 'adam'"),
         ({"name": "intra", "update": "sgd"}, "intra cannot fuse the update"),
-        ({"name": "arcface", "sample": 0.1}, "uses all classes"),
-        ({"name": "arcface", "group": object()}, "one process"),
+        ({"name": "arcface", "sample": 0.0}, "sample must be a finite number greater than 0"),
+        ({"name": "arcface", "sample": 1.5}, r"sample must lie in \(0, 1\], not 1.5"),
     ],
 )
 def test_refused_options(arguments, message):
@@ -158,10 +158,13 @@ def test_options_that_a_loss_lacks_are_said_to_be_ignored():
 COMMON = {
     "subcenters": 1,
     "mode": "auto",
+    "sample": 1.0,
+    "storage": "float32",
     "bias": False,
     "label_smoothing": 0.0,
     "ignore_index": None,
     "gradient": "exact",
+    "group": None,
     "warmup": 0,
     "warmup_shape": "linear",
     "update": None,

@@ -22,6 +22,7 @@ from torch._compile import _disable_dynamo
 from torch.nn import functional as F
 
 from arcset.centers.query import Query
+from arcset.centers.sampling import Drawn
 from arcset.centers.storage import Centers
 from arcset.centers.walk import Walk
 from arcset.numerics import unit_rows, widen
@@ -32,18 +33,20 @@ __all__ = ["fused_losses"]
 # As torch.compiler.disable, but torch's compiler, which takes as long to import as all of torch,
 # is imported at the first call and not with this module: as torch does it for its own optimizers.
 @_disable_dynamo
-def fused_losses(centers: Centers, query: Query, *, store: bool) -> Tensor:
+def fused_losses(
+    centers: Centers, query: Query, *, store: bool, drawn: Drawn | None = None
+) -> Tensor:
     """−log softmax at the margined target, (B,); equal to `plain_losses` within rounding."""
     labels = query.labels
     dtype = torch.promote_types(query.unit.dtype, widen(centers.weight[:0]).dtype)
     unit = query.unit.to(dtype)  # (B, D)
     first = None
     if centers.subcenters > 1 or query.margin.alters_negatives:  # others learn it on the way
-        first, chosen = _target_cosines(centers, unit.detach(), labels)  # (B,), (B,)
+        first, chosen, here = _target_cosines(centers, unit.detach(), labels)  # (B,), (m,), (B,)
         query.observe(first)
         if centers.subcenters > 1 and query.margin.training:
-            centers.count(labels, chosen)
-    walk = Walk(centers, query, first)
+            centers.count(_places(centers, labels)[here], chosen)
+    walk = Walk(centers, query, first, drawn)
     cosine, log_sum, peak, total = _Softmax.apply(  # type: ignore[no-untyped-call]
         unit, centers.weight, centers.bias, walk, store and torch.is_grad_enabled()
     )  # (B,) each
@@ -51,11 +54,11 @@ def fused_losses(centers: Centers, query: Query, *, store: bool) -> Tensor:
         query.observe(cosine)
     target = query.scale * query.target(cosine)  # (B,)
     if centers.bias is not None:
-        target = target + widen(centers.bias)[labels]
+        target = target + _target_biases(centers, centers.bias, labels)
     query.observe_softmax(cosine, log_sum + peak)
     losses = F.softplus(log_sum + (peak - target), threshold=_linear_from(dtype))
     if query.smoothing:
-        spread = (target + total) / centers.classes
+        spread = (target + total) / _count(centers, drawn)
         losses = losses + query.smoothing * (target - spread)
     return losses
 
@@ -66,13 +69,42 @@ def _linear_from(dtype: torch.dtype) -> float:
 
 
 @torch.no_grad()
-def _target_cosines(centers: Centers, unit: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
-    """Cosine with the target's nearest center, and which of its centers that is; both (B,)."""
-    count = centers.subcenters
-    rows = (labels[:, None] * count + torch.arange(count, device=labels.device)).flatten()
-    own = unit_rows(widen(centers.weight.detach()[rows]).to(unit.dtype))[0]  # (B·K, D)
-    cosines = torch.linalg.vecdot(own.unflatten(0, (-1, count)), unit[:, None])  # (B, K)
-    return tuple(cosines.max(dim=1))
+def _target_cosines(
+    centers: Centers, unit: Tensor, labels: Tensor
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Cosine with the target's nearest center (B,); of the targets in this process, which of its
+    centers that is (m,), and which samples these are (B,)."""
+    count, places = centers.subcenters, _places(centers, labels)
+    here = places >= 0
+    rows = (places[here, None] * count + torch.arange(count, device=labels.device)).flatten()
+    own = unit_rows(widen(centers.weight.detach()[rows]).to(unit.dtype))[0]  # (m·K, D)
+    cosines = torch.linalg.vecdot(own.unflatten(0, (-1, count)), unit[here, None])  # (m, K)
+    best, chosen = cosines.max(dim=1)
+    cosine = unit.new_zeros(len(unit))
+    cosine[here] = best
+    return cosine if centers.shard is None else centers.shard.sum(cosine), chosen, here
+
+
+def _places(centers: Centers, labels: Tensor) -> Tensor:
+    """Where the labels (B,) stand among the classes of this process; −1 for none."""
+    return labels if centers.shard is None else centers.shard.places(labels)
+
+
+def _target_biases(centers: Centers, bias: Tensor, labels: Tensor) -> Tensor:
+    """b_y, (B,)."""
+    if centers.shard is None:
+        return widen(bias)[labels]
+    places = centers.shard.places(labels)
+    own = torch.where(places >= 0, widen(bias)[places.clamp(min=0)], 0.0)
+    return centers.shard.sum(own)
+
+
+def _count(centers: Centers, drawn: Drawn | None) -> float:
+    """How many classes take part, in all processes together."""
+    own = centers.classes if drawn is None else len(drawn)
+    if centers.shard is None or drawn is None:
+        return own if centers.shard is None else centers.shard.classes
+    return float(centers.shard.sum(torch.tensor(float(own), device=drawn.classes.device)))
 
 
 def _asked_for(leaf: Tensor) -> bool:

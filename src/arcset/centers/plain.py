@@ -5,23 +5,25 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from arcset.centers.query import Query
+from arcset.centers.sampling import Drawn
 from arcset.centers.storage import Centers
 from arcset.numerics import unit_rows, widen
 
 __all__ = ["margined_logits", "plain_logits", "plain_losses"]
 
 
-def plain_losses(centers: Centers, query: Query) -> Tensor:
-    """−log softmax at the margined target, (B,)."""
-    cosines, chosen = _cosines(centers, query.unit)  # (B, C) both
-    column = query.labels[:, None]  # (B, 1)
+def plain_losses(centers: Centers, query: Query, drawn: Drawn | None = None) -> Tensor:
+    """−log softmax at the margined target, (B,); over the classes drawn, or all C."""
+    places = query.labels if drawn is None else drawn.labels
+    cosines, chosen = _cosines(centers, query.unit, drawn)  # (B, C) both
+    column = places[:, None]  # (B, 1)
     target = cosines.gather(1, column).squeeze(1)  # (B,)
     query.observe(target)
     if centers.subcenters > 1 and query.margin.training:
         centers.count(query.labels, chosen.gather(1, column).squeeze(1))
-    logits = _margined(centers, query, cosines)  # (B, C)
-    query.observe_softmax(target, _logsumexp_without(logits, query.labels))
-    losses = F.cross_entropy(logits, query.labels, reduction="none")
+    logits = _margined(centers, query, cosines, drawn)  # (B, C)
+    query.observe_softmax(target, _logsumexp_without(logits, places))
+    losses = F.cross_entropy(logits, places, reduction="none")
     if query.smoothing:  # torch's own label_smoothing loses digits over many classes in float32
         spread = logits.gather(1, column).squeeze(1) - logits.mean(dim=1)
         losses = losses + query.smoothing * spread
@@ -40,30 +42,39 @@ def margined_logits(centers: Centers, query: Query) -> Tensor:
     return _margined(centers, query, _cosines(centers, query.unit)[0])
 
 
-def _cosines(centers: Centers, unit: Tensor) -> tuple[Tensor, Tensor]:
+def _cosines(centers: Centers, unit: Tensor, drawn: Drawn | None = None) -> tuple[Tensor, Tensor]:
     """Cosine with each class's nearest center, and which of its centers that is; both (B, C)."""
-    directions = centers.directions()  # (C·K, D)
+    classes, per_class = centers.classes, centers.subcenters
+    if drawn is None:
+        directions = centers.directions()  # (C·K, D)
+    else:
+        classes = len(drawn)
+        directions = unit_rows(widen(centers.weight[drawn.rows(0, classes, per_class)]))[0]
     dtype = torch.promote_types(unit.dtype, directions.dtype)
     cosines = unit.to(dtype) @ directions.to(dtype).T  # (B, C·K)
-    return tuple(cosines.unflatten(1, (centers.classes, centers.subcenters)).max(dim=2))
+    return tuple(cosines.unflatten(1, (classes, per_class)).max(dim=2))
 
 
-def _margined(centers: Centers, query: Query, cosines: Tensor) -> Tensor:
-    column = query.labels[:, None]  # (B, 1)
+def _margined(
+    centers: Centers, query: Query, cosines: Tensor, drawn: Drawn | None = None
+) -> Tensor:
+    column = (query.labels if drawn is None else drawn.labels)[:, None]  # (B, 1)
     target = query.target(cosines.gather(1, column).squeeze(1))  # (B,)
     if query.margin.alters_negatives:
-        query = query.with_floor(_floor(query, cosines))
+        query = query.with_floor(_floor(query, cosines, column))
         cosines = query.negatives(cosines, target)
     logits = query.scale * cosines.scatter(1, column, target[:, None])
-    return logits if centers.bias is None else logits + widen(centers.bias)
+    if centers.bias is None:
+        return logits
+    return logits + widen(centers.bias if drawn is None else centers.bias[drawn.classes])
 
 
-def _floor(query: Query, cosines: Tensor) -> Tensor | None:
+def _floor(query: Query, cosines: Tensor, column: Tensor) -> Tensor | None:
     """The cosine (B, 1) of the margin's `nearest`-th nearest wrong class."""
     count = min(query.margin.nearest, cosines.shape[1] - 1)
     if count < 1:
         return None
-    wrong = cosines.detach().scatter(1, query.labels[:, None], -torch.inf)
+    wrong = cosines.detach().scatter(1, column, -torch.inf)
     return wrong.topk(count, dim=1).values[:, -1:]
 
 

@@ -33,9 +33,15 @@ class Query:
         step: int = 0,
         smoothing: float = 0.0,
         straight_through: bool = False,
+        norms: Tensor | None = None,
     ) -> "Query":
-        """The query for a batch after `step` training steps."""
-        unit, norms = unit_rows(widen(embeddings))  # (B, D), (B,)
+        """The query for a batch after `step` training steps.
+
+        norms: (B,) the lengths that the embeddings had, if they are unit rows by now.
+        """
+        unit = embeddings
+        if norms is None:
+            unit, norms = unit_rows(widen(embeddings))  # (B, D), (B,)
         samples = Samples(labels, norms, step, margin.warmup.strength(step))
         return cls(unit, margin, samples, scale, smoothing, straight_through)
 

@@ -14,6 +14,7 @@ __all__ = ["center_spacing", "first_directions"]
 _CROWDED_DIM = 8  # from here on, random directions are far enough apart by themselves
 _MANY = 256  # above this, the C × C cosines would cost more than they bring
 _STEPS = 300
+_AT_ONCE = 1 << 24  # entries
 
 
 def center_spacing(classes: int, dim: int) -> float:
@@ -43,7 +44,7 @@ def center_spacing(classes: int, dim: int) -> float:
 
 
 @torch.no_grad()
-def first_directions(classes: int, dim: int) -> Tensor:
+def first_directions(classes: int, dim: int, dtype: torch.dtype = torch.float32) -> Tensor:
     """Random unit rows (C, D); in few dimensions, pushed apart from each other.
 
     No two classes shall start on the same spot, which by chance they do in few dimensions. So in
@@ -53,6 +54,15 @@ def first_directions(classes: int, dim: int) -> Tensor:
         >>> first_directions(5, 2).norm(dim=1).round(decimals=3).tolist()
         [1.0, 1.0, 1.0, 1.0, 1.0]
     """
+    if classes * dim > _AT_ONCE:  # by parts, so that nothing else of that size is needed
+        whole = torch.empty(classes, dim, dtype=dtype)
+        for part in whole.split(_AT_ONCE // dim):
+            part.copy_(unit_rows(torch.randn(part.shape))[0])
+        return whole
+    return _few_directions(classes, dim).to(dtype)
+
+
+def _few_directions(classes: int, dim: int) -> Tensor:
     if dim == 2:
         theta = (torch.randperm(classes) + torch.rand(1)) * (2 * math.pi / classes)
         return torch.stack([theta.cos(), theta.sin()], dim=1)

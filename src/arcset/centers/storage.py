@@ -6,6 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from arcset.centers.memory import Recycler
+from arcset.centers.sharding import Shard
 from arcset.centers.start import first_directions
 from arcset.centers.update import STATES, CenterUpdate, build_update
 from arcset.numerics import unit_rows, widen
@@ -23,15 +24,30 @@ class Centers(nn.Module):
     With K > 1 sub-centers a class is as near as its nearest one; the rows of class j are
     jK … jK + K − 1. `usage` counts which of them the samples of each class chose in training: the
     one chosen most is the class's dominant center.
+
+    With a `shard`, this process holds its slice of the classes: C is the number of these.
     """
 
     usage: Tensor
     squares: Tensor
 
-    def __init__(self, dim: int, classes: int, *, subcenters: int = 1, bias: bool = False) -> None:
+    def __init__(
+        self,
+        dim: int,
+        classes: int,
+        *,
+        subcenters: int = 1,
+        bias: bool = False,
+        dtype: torch.dtype = torch.float32,
+        shard: Shard | None = None,
+    ) -> None:
         super().__init__()
+        self.shard = shard
+        if shard is not None:
+            classes = shard.size
         self.dim, self.classes, self.subcenters = dim, classes, subcenters
-        self.weight = nn.Parameter(first_directions(classes * subcenters, dim))  # (C·K, D)
+        first = first_directions if shard is None else shard.first_directions
+        self.weight = nn.Parameter(first(classes * subcenters, dim, dtype))  # (C·K, D)
         self.bias = nn.Parameter(torch.zeros(classes)) if bias else None
         if subcenters > 1:
             usage = torch.zeros(classes, subcenters, dtype=torch.int64)

@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 from torch.optim import Optimizer
 
+from arcset.centers.rounding import Noise, round_stochastic
 from arcset.errors import OptionError
 from arcset.numerics import lies_in, widen
 
@@ -41,6 +42,9 @@ class CenterUpdate(Optimizer):
     average their gradients, use an ordinary optimizer. Clipping of gradients and hooks on the
     parameter do not see the centers. `torch.autograd.grad(loss, x)` updates nothing.
 
+    Centers in bfloat16 are computed with in float32 and rounded at random when they are written
+    back, so that small steps are not lost; the momentum of such centers is bfloat16, too.
+
     Under a gradient scaler set `grad_scale = scaler.get_scale()` before the backward pass, and do
     not hand this optimizer to the scaler. Derivatives that are not finite at the loss leave the
     centers as they were; what overflows further down in the network is not seen here.
@@ -51,9 +55,11 @@ class CenterUpdate(Optimizer):
         self.grad_scale = 1.0
         self._centers = centers
         self._done: weakref.ref[object] | None = None  # the walk that was last applied
+        self._noise = Noise()
 
     def __getstate__(self) -> dict[str, Any]:
         own = {"grad_scale": self.grad_scale, "_centers": self._centers, "_done": None}
+        own["_noise"] = Noise()
         return {**super().__getstate__(), **own}
 
     def add_param_group(self, param_group: dict[str, Any]) -> None:
@@ -83,12 +89,13 @@ class CenterUpdate(Optimizer):
         if self._done is not None and self._done() is walk:
             raise RuntimeError("with a fused update, each forward pass allows one backward pass")
         self._done = weakref.ref(walk)
+        self._noise.renew()
         finite = all(bool(torch.isfinite(values).all()) for values in derivatives)
         return self if finite else None
 
     @torch.no_grad()
-    def apply(self, where: slice, slope: Tensor, unit: Tensor, radial: Tensor) -> None:
-        """Update the rows `where`, whose gradient is slope·unit − radial·W.
+    def apply(self, where: slice | Tensor, slope: Tensor, unit: Tensor, radial: Tensor) -> None:
+        """Update the rows `where`, a slice or their numbers, of gradient slope·unit − radial·W.
 
         `slope` (n, B), `unit` (B, D), `radial` (n,), all times `grad_scale`.
         """
@@ -96,16 +103,30 @@ class CenterUpdate(Optimizer):
             unit, radial = unit / self.grad_scale, radial / self.grad_scale
         along = self._group["weight_decay"] - radial
         for part, piece in pieces(where, slope.device):
-            stored = self._centers.weight[piece]
-            rows = widen(stored).to(unit.dtype)
+            rows = widen(self._centers.weight[piece]).to(unit.dtype)
             self._update(piece, rows, slope[part], unit, along[part])
-            _store(rows, stored)
+            self._store(rows, self._centers.weight, piece)
 
     @abstractmethod
     def _update(
-        self, where: slice, rows: Tensor, slope: Tensor, unit: Tensor, along: Tensor
+        self, where: slice | Tensor, rows: Tensor, slope: Tensor, unit: Tensor, along: Tensor
     ) -> None:
         """Change `rows` in place, whose gradient with decay is slope·unit + along·rows."""
+
+    def _store(self, values: Tensor, whole: Tensor, where: slice | Tensor) -> None:
+        """Write rows back where they are copies, saturated to what a narrower type can hold.
+
+        To bfloat16 they are rounded at random, see `arcset.centers.rounding`.
+        """
+        if isinstance(where, slice) and values.data_ptr() == whole[where].data_ptr():
+            return
+        if whole.dtype == torch.bfloat16:
+            wide = values.float()
+            values = round_stochastic(wide, self._noise.like(wide))
+        elif values.dtype != whole.dtype:
+            limit = torch.finfo(whole.dtype).max
+            values = values.clamp(-limit, limit).to(whole.dtype)
+        whole[where] = values
 
     def step(self, closure: Any = None) -> None:  # type: ignore[override]
         """Nothing: `backward()` has updated the centers already."""
@@ -141,7 +162,7 @@ class CenterSGD(CenterUpdate):
         centers.set_state("momentum", first)
 
     def _update(
-        self, where: slice, rows: Tensor, slope: Tensor, unit: Tensor, along: Tensor
+        self, where: slice | Tensor, rows: Tensor, slope: Tensor, unit: Tensor, along: Tensor
     ) -> None:
         rate, keep = self._group["lr"], self._group["momentum"]
         state = self._centers._buffers.get("momentum")
@@ -151,8 +172,7 @@ class CenterSGD(CenterUpdate):
         if state is None:  # a momentum that a scheduler has set since
             state = torch.zeros_like(self._centers.weight, requires_grad=False)
             self._centers.set_state("momentum", state)
-        stored = state[where]
-        momentum = widen(stored).to(rows.dtype)
+        momentum = widen(state[where]).to(rows.dtype)
         if self._group["nesterov"]:
             gradient = torch.mm(slope, unit).addcmul_(rows, along[:, None])
             momentum.mul_(keep).add_(gradient)
@@ -160,7 +180,7 @@ class CenterSGD(CenterUpdate):
         else:
             momentum.addmm_(slope, unit, beta=keep).addcmul_(rows, along[:, None])
             rows.add_(momentum, alpha=-rate)
-        _store(momentum, stored)
+        self._store(momentum, state, where)
 
 
 class CenterAdagrad(CenterUpdate):
@@ -191,11 +211,12 @@ class CenterAdagrad(CenterUpdate):
         centers.set_state("squares", squares)
 
     def _update(
-        self, where: slice, rows: Tensor, slope: Tensor, unit: Tensor, along: Tensor
+        self, where: slice | Tensor, rows: Tensor, slope: Tensor, unit: Tensor, along: Tensor
     ) -> None:
         gradient = torch.mm(slope, unit).addcmul_(rows, along[:, None])
         squares = self._centers.squares[where]
         squares += gradient.square().mean(dim=1)
+        self._store(squares, self._centers.squares, where)
         rate = self._group["lr"] / (squares.sqrt() + self._group["eps"])  # (n,)
         rows.addcmul_(gradient, rate[:, None].to(rows.dtype), value=-1)
 
@@ -214,19 +235,14 @@ def build_update(kind: str, centers: "Centers", **options: Any) -> CenterUpdate:
     return UPDATES[kind](centers, **options)
 
 
-def pieces(where: slice, device: torch.device) -> Iterator[tuple[slice, slice]]:
+def pieces(where: slice | Tensor, device: torch.device) -> Iterator[tuple[slice, slice | Tensor]]:
     """The rows `where` by pieces that stay in a CPU's cache: within them, and among all rows."""
-    size = _PIECE if device.type == "cpu" else where.stop - where.start
-    for first in range(where.start, where.stop, size):
-        last = min(first + size, where.stop)
-        yield slice(first - where.start, last - where.start), slice(first, last)
-
-
-def _store(values: Tensor, stored: Tensor) -> None:
-    """Write rows back where they are copies, saturated to what the narrower type can hold."""
-    if values.data_ptr() != stored.data_ptr():
-        limit = torch.finfo(stored.dtype).max
-        stored.copy_(values.clamp(-limit, limit))
+    start, stop = (where.start, where.stop) if isinstance(where, slice) else (0, len(where))
+    size = _PIECE if device.type == "cpu" else stop - start
+    for first in range(start, stop, size):
+        last = min(first + size, stop)
+        part = slice(first - start, last - start)
+        yield part, slice(first, last) if isinstance(where, slice) else where[part]
 
 
 def _checked(option: str, value: float, high: float) -> float:

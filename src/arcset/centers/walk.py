@@ -1,4 +1,4 @@
-"""Over all classes and back, chunk by chunk."""
+"""Over all classes, or those drawn, and back, chunk by chunk."""
 
 import copy
 from collections.abc import Iterator, Sequence
@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from arcset.centers.query import Query
+from arcset.centers.sampling import Drawn
 from arcset.centers.storage import Centers
 from arcset.centers.update import pieces
 from arcset.numerics import widen
@@ -31,7 +32,13 @@ class _Chunk:
 class Walk:
     """One batch's way over the centers: forward once, then back as often as autograd asks."""
 
-    def __init__(self, centers: Centers, query: Query, cosine: Tensor | None = None) -> None:
+    def __init__(
+        self,
+        centers: Centers,
+        query: Query,
+        cosine: Tensor | None = None,
+        drawn: Drawn | None = None,
+    ) -> None:
         self._alters = query.margin.alters_negatives
         if self._alters:  # what it learns from later batches must not reach this one's way back
             query = replace(query, margin=copy.deepcopy(query.margin))
@@ -39,8 +46,14 @@ class Walk:
         self._update = centers.update if centers.training else None
         if self._update is not None:
             self._update.check(centers.weight)
-        self._per_class = centers.subcenters
-        self._chunks = list(_chunks(centers, query.labels))
+        self._per_class, self._drawn = centers.subcenters, drawn
+        self._classes = centers.classes if drawn is None else len(drawn)
+        self._shard = centers.shard
+        if drawn is not None:
+            places = drawn.labels
+        else:
+            places = query.labels if self._shard is None else self._shard.places(query.labels)
+        self._chunks = list(_chunks(self._classes, centers, places))
         self._target = None  # (B,) margined target cosines, for margins that alter negatives
         if self._alters and cosine is not None:
             self._target = query.target(cosine).detach()
@@ -54,12 +67,12 @@ class Walk:
     ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor | None, Tensor]:
         """Target cosines; ln Σ exp(z − peak), peak and Σ z over the negatives, (B,) each; the
         logits if stored; 1/‖W_j‖ (C·K,)."""
-        batch, rows = len(unit), len(weight)
+        batch, rows = len(unit), self._classes * self._per_class
         inverse = unit.new_empty(rows)  # (C·K,)
         logits = self._buffer((rows, batch), unit) if store else None
         peaks = unit.new_empty(len(self._chunks), batch)
         sums = torch.empty_like(peaks)
-        cosine, total = unit.new_empty(batch), unit.new_zeros(batch)
+        cosine, total = unit.new_zeros(batch), unit.new_zeros(batch)
         ready = self._find_floor(unit, weight, inverse, logits)
         spare = self._spare(unit)
         for place, chunk in enumerate(self._chunks):
@@ -83,7 +96,10 @@ class Walk:
                 _put(chunk, scores, own)
         peak = peaks.amax(dim=0)  # (B,)
         log_sum = (sums * (peaks - peak).exp()).sum(dim=0).log()
-        return cosine.div_(self._scale), log_sum, peak, total, logits, inverse
+        cosine.div_(self._scale)
+        if self._shard is not None:
+            cosine, log_sum, peak, total = self._shard.join(cosine, log_sum, peak, total)
+        return cosine, log_sum, peak, total, logits, inverse
 
     def _product(
         self, chunk: _Chunk, unit: Tensor, weight: Tensor, inverse: Tensor, logits: Tensor | None
@@ -125,7 +141,7 @@ class Walk:
 
     def _load(self, chunk: _Chunk, weight: Tensor, like: Tensor) -> Tensor:
         """The chunk's rows of W, (n·K, D): themselves, or widened, or made smaller."""
-        rows = widen(weight[self._rows(chunk)]).to(like.dtype)
+        rows = widen(weight[self._where(chunk)]).to(like.dtype)
         divisor = self._shrunk.get(chunk.first)
         return rows if divisor is None else rows / divisor
 
@@ -143,14 +159,15 @@ class Walk:
             change = self._query.negatives(cosines, self._target) - cosines  # most are 0
             scores = torch.add(scores, change.T, alpha=self._scale)
         if bias is not None:
-            scores = scores + widen(bias[chunk.first : chunk.last])[:, None]
+            scores = scores + widen(bias[self._places(chunk)])[:, None]
         return scores
 
     def _find_floor(
         self, unit: Tensor, weight: Tensor, inverse: Tensor, logits: Tensor | None
     ) -> bool:
         """A first walk for margins that ask for the k-th nearest wrong class; whether it was."""
-        count = min(self._query.margin.nearest, self._centers.classes - 1)
+        wrong = self._classes - 1 if self._shard is None else self._shard.classes - 1
+        count = min(self._query.margin.nearest, wrong)
         if not self._alters or count < 1:
             return False
         best = unit.new_full((count, len(unit)), _ABSENT)
@@ -159,6 +176,8 @@ class Walk:
             scores = self._nearest(block).clone()  # (n, B)
             _put(chunk, scores, _ABSENT)
             best = torch.cat([best, scores]).topk(count, dim=0).values
+        if self._shard is not None:
+            best = self._shard.best(best)
         self._query = self._query.with_floor((best[-1] / self._scale)[:, None])
         return True
 
@@ -187,6 +206,8 @@ class Walk:
         by_weight = None
         if wanted[1] and update is None:
             by_weight = self._buffer(tuple(weight.shape), weight)
+            if self._drawn is not None:
+                by_weight.zero_()
         by_bias = torch.zeros_like(bias) if bias is not None and wanted[2] else None
         spare, other = self._spare(unit, 2).chunk(2)
         raised = peak - share.abs().log()  # exp(z − raised) = |share|·exp(z − peak)
@@ -201,7 +222,7 @@ class Walk:
                 block = logits[where]
             slope = self._slopes(chunk, block, bias, raised, sign, even, spare)  # (n, B)
             if by_bias is not None:
-                by_bias[chunk.first : chunk.last] = slope.sum(dim=1)
+                by_bias[self._places(chunk)] = slope.sum(dim=1).to(by_bias.dtype)
             slope = self._by_center(chunk, block, slope, target / self._scale)  # (n·K, B)
 
             # z = s·W·u/‖W‖, so its slope along W itself is nil: take that part out.
@@ -213,18 +234,19 @@ class Walk:
             if chunk.first in self._shrunk:
                 slope /= self._shrunk[chunk.first]
                 radial /= self._shrunk[chunk.first][:, 0]
-            if by_weight is not None and by_weight.dtype == rows.dtype:
-                _fill(by_weight[where], slope, unit, rows, radial.neg_()[:, None])
+            place = self._where(chunk)
+            if by_weight is not None and by_weight.dtype == rows.dtype and isinstance(place, slice):
+                _fill(by_weight[place], slope, unit, rows, radial.neg_()[:, None])
             elif by_weight is not None:
                 exact = torch.mm(slope, unit).addcmul_(rows, radial[:, None], value=-1)
                 limit = torch.finfo(weight.dtype).max
-                by_weight[where] = exact.clamp_(-limit, limit).to(weight.dtype)
+                by_weight[place] = exact.clamp_(-limit, limit).to(weight.dtype)
             elif step is not None and chunk.first in self._shrunk:  # `rows` are not those of W
                 exact = torch.mm(slope, unit).addcmul_(rows, radial[:, None], value=-1)
                 same = torch.eye(exact.shape[1], dtype=exact.dtype, device=exact.device)
-                step.apply(where, exact, same, torch.zeros_like(radial))
+                step.apply(place, exact, same, torch.zeros_like(radial))
             elif step is not None:
-                step.apply(where, slope, unit, radial)
+                step.apply(place, slope, unit, radial)
         return by_unit, by_weight, by_bias
 
     def _slopes(
@@ -268,7 +290,20 @@ class Walk:
     # ---------------------------------------------------------------- small things
 
     def _rows(self, chunk: _Chunk) -> slice:
+        """The chunk's centers among those that take part."""
         return slice(chunk.first * self._per_class, chunk.last * self._per_class)
+
+    def _where(self, chunk: _Chunk) -> slice | Tensor:
+        """The chunk's centers among all rows of W."""
+        if self._drawn is None:
+            return self._rows(chunk)
+        return self._drawn.rows(chunk.first, chunk.last, self._per_class)
+
+    def _places(self, chunk: _Chunk) -> slice | Tensor:
+        """The chunk's classes among all."""
+        if self._drawn is None:
+            return slice(chunk.first, chunk.last)
+        return self._drawn.classes[chunk.first : chunk.last]
 
     def _buffer(self, shape: tuple[int, ...], like: Tensor) -> Tensor:
         return self._centers.memory.empty(shape, like.dtype, like.device)
@@ -293,21 +328,24 @@ def _fill(out: Tensor, slope: Tensor, unit: Tensor, rows: Tensor, along: Tensor)
         out[part].addcmul_(rows[part], along[part])
 
 
-def _chunks(centers: Centers, labels: Tensor) -> Iterator[_Chunk]:
-    """Slices of about equal size, the first the largest."""
-    size = _chunk_size(centers, len(labels), labels.device)
+def _chunks(classes: int, centers: Centers, labels: Tensor) -> Iterator[_Chunk]:
+    """Slices of about equal size, the first the largest.
+
+    labels (B,) are below `classes`; those of samples whose class is not here are negative.
+    """
+    size = _chunk_size(classes, centers, len(labels), labels.device)
     ordered, samples = labels.sort()
-    starts = torch.arange(0, centers.classes, size, device=labels.device)
+    starts = torch.arange(0, classes, size, device=labels.device)
     borders = [*torch.searchsorted(ordered, starts).tolist(), len(labels)]
     for first, low, high in zip(starts.tolist(), borders, borders[1:], strict=False):
-        last = min(first + size, centers.classes)
+        last = min(first + size, classes)
         own = samples[low:high]
         yield _Chunk(first, last, own, (ordered[low:high] - first) * len(labels) + own)
 
 
-def _chunk_size(centers: Centers, batch: int, device: torch.device) -> int:
+def _chunk_size(classes: int, centers: Centers, batch: int, device: torch.device) -> int:
     """Classes per chunk."""
     budget = _CHUNK.get(device.type, _CHUNK["other"])
     entries = (centers.dim + batch) * centers.subcenters
-    count = -(-centers.classes * entries // budget)
-    return -(-centers.classes // count)
+    count = -(-classes * entries // budget)
+    return -(-classes // count)

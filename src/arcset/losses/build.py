@@ -25,10 +25,13 @@ logger = logging.getLogger("arcset")
 _COMMON: dict[str, Any] = {
     "subcenters": 1,
     "mode": "auto",
+    "sample": 1.0,
+    "storage": "float32",
     "bias": False,
     "label_smoothing": 0.0,
     "ignore_index": None,
     "gradient": "exact",
+    "group": None,
     "warmup": 0,
     "warmup_shape": "linear",
     "update": None,
@@ -52,8 +55,9 @@ def loss_options(name: str, **options: Any) -> dict[str, Any]:
 
         >>> loss_options("arcface")
         {'scale': None, 'margin': None, 'fallback': 'default', 'subcenters': 1, 'mode': 'auto',
-         'bias': False, 'label_smoothing': 0.0, 'ignore_index': None, 'gradient': 'exact',
-         'warmup': 0, 'warmup_shape': 'linear', 'update': None}
+         'sample': 1.0, 'storage': 'float32', 'bias': False, 'label_smoothing': 0.0,
+         'ignore_index': None, 'gradient': 'exact', 'group': None, 'warmup': 0,
+         'warmup_shape': 'linear', 'update': None}
         >>> loss_options("softmax")
         {'bias': True}
     """
@@ -91,8 +95,9 @@ def build_loss(
     `scale` and `margin` are chosen from `classes` and `dim` where not given (the choice is logged
     and stands in `loss.settings()`). `subcenters` is the number of centers per class. `mode` says
     how the softmax over the classes is computed: `plain` is the readable reference, `store` and
-    `recompute` give the same numbers faster and in less memory, `auto` chooses. A loss that has
-    none of these says that it ignores them.
+    `recompute` give the same numbers faster and in less memory, `auto` chooses. `sample` below 1
+    lets only the batch's classes and so large a share of the others take part in a training step.
+    A loss that has none of these says that it ignores them.
 
     Every margin also takes `label_smoothing`, `ignore_index`, `bias`, `gradient` (see
     `MarginSoftmax`), `warmup` (a number of training steps over which the margin comes in) and
@@ -109,18 +114,21 @@ def build_loss(
         OptionError: an unknown name or option, or a value outside its range.
     """
     dim, classes = check_count("dim", dim, 1), check_count("classes", classes, 1)
-    if sample != 1.0:
-        raise OptionError(f"sample={sample!r}: this version uses all classes in every step")
-    if group is not None:
-        raise OptionError("group: this version keeps all centers in one process")
     known = loss_options(name, **options)
     for option in options:
         if option not in known:
             raise OptionError(
                 f"{name} has no option {option!r}; it takes {', '.join(known) or 'none'}"
             )
-    given = {"scale": scale, "margin": margin, "subcenters": subcenters, "mode": mode}
-    usual = {"scale": None, "margin": None, "subcenters": 1, "mode": "auto"}
+    given = {
+        "scale": scale,
+        "margin": margin,
+        "subcenters": subcenters,
+        "mode": mode,
+        "sample": sample,
+        "group": group,
+    }
+    usual = {**dict.fromkeys(given), "subcenters": 1, "mode": "auto", "sample": 1.0}
     for option, value in given.items():
         if option in known:
             if value != usual[option]:

@@ -1,5 +1,7 @@
 """Margin softmax: any margin on class centers."""
 
+from typing import Any
+
 import torch
 from torch import Tensor
 
@@ -8,13 +10,15 @@ from arcset.centers import (
     Centers,
     CenterUpdate,
     Query,
+    Shard,
     choose_mode,
+    draw,
     fused_losses,
     margined_logits,
     plain_logits,
     plain_losses,
 )
-from arcset.errors import OptionError
+from arcset.errors import InputError, OptionError
 from arcset.laws import Law
 from arcset.losses.base import Loss
 from arcset.losses.checks import (
@@ -26,11 +30,12 @@ from arcset.losses.checks import (
     check_truth,
 )
 from arcset.margins import Margin
-from arcset.numerics import widen
+from arcset.numerics import unit_rows, widen
 
 __all__ = ["GRADIENTS", "MarginSoftmax"]
 
 GRADIENTS = ("exact", "straight_through")
+STORAGES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
 
 
 class MarginSoftmax(Loss):
@@ -41,6 +46,15 @@ class MarginSoftmax(Loss):
     - `subcenters` K: each class has K centers and is as near as its nearest one.
     - `mode`: how the softmax is computed, `plain`, `store`, `recompute` or `auto`; the result is
       the same within rounding. See `arcset.centers.modes`.
+    - `sample`: the share of the classes that take part in a training step: those of the batch, and
+      each other one with this probability, drawn anew every time (Partial FC). 1: all of them. With
+      a fused update (`fuse_update`) only their rows, and the optimizer's state of these, are
+      touched. In eval mode all classes take part.
+    - `storage`: `float32`, or `bfloat16`: centers of half the size. They want a fused update, which
+      rounds at random, so that small steps are not lost.
+    - `group`: processes that share the centers, each with its slice of the classes and its part of
+      the batch: a process group of torch.distributed, or True for the default one. The loss is that
+      of all parts together, in every process. See `arcset.centers.sharding`.
     - `bias=True` adds a trained b_j to each logit; for open-set use there is rarely a reason to, as
       a class is then no longer given by its direction alone.
     - `label_smoothing` ε: the target is 1 − ε on the label and ε spread evenly over all classes.
@@ -68,10 +82,13 @@ class MarginSoftmax(Loss):
         scale: float,
         subcenters: int = 1,
         mode: str = "auto",
+        sample: float = 1.0,
+        storage: str = "float32",
         bias: bool = False,
         label_smoothing: float = 0.0,
         ignore_index: int | None = None,
         gradient: str = "exact",
+        group: Any = None,
     ) -> None:
         super().__init__(dim, classes)
         self._scale = check_real("scale", scale, 0, above=True)
@@ -81,14 +98,29 @@ class MarginSoftmax(Loss):
             raise OptionError(f"label_smoothing must lie in [0, 1), not {label_smoothing!r}")
         if ignore_index is not None:
             self.ignore_index = check_count("ignore_index", ignore_index, -(2**63))
+        self.sample = check_real("sample", sample, 0, above=True)
+        if self.sample > 1:
+            raise OptionError(f"sample must lie in (0, 1], not {sample!r}")
         self.mode, self.gradient = mode, gradient
-        for option, value, known in (("mode", mode, MODES), ("gradient", gradient, GRADIENTS)):
+        for option, value, known in (
+            ("mode", mode, MODES),
+            ("gradient", gradient, GRADIENTS),
+            ("storage", storage, tuple(STORAGES)),
+        ):
             if value not in known:
                 raise OptionError(f"{option} must be one of {', '.join(known)}, not {value!r}")
         self.margin = margin
         margin.bind(self.classes)
+        shard = None if group is None else Shard.of(group, self.classes)
+        if shard is not None and self.mode == "plain":
+            raise OptionError("mode=plain keeps all centers in one process: leave group out")
         self.head = Centers(
-            self.dim, self.classes, subcenters=self.subcenters, bias=check_truth("bias", bias)
+            self.dim,
+            self.classes,
+            subcenters=self.subcenters,
+            bias=check_truth("bias", bias),
+            dtype=STORAGES[storage],
+            shard=shard,
         )
         self.register_buffer("step", torch.zeros((), dtype=torch.int64))
 
@@ -108,33 +140,59 @@ class MarginSoftmax(Loss):
         return frozenset(laws)
 
     def forward(self, embeddings: Tensor, labels: Tensor) -> Tensor:
-        """Mean over the batch of −log softmax at the margined target."""
-        labels = check_batch(embeddings, labels, self.dim, self.classes, self.ignore_index)
+        """Mean over the batch of −log softmax at the margined target.
+
+        With a group, over the batches of all processes together.
+        """
+        norms = None
+        if self.head.shard is None:
+            labels = check_batch(embeddings, labels, self.dim, self.classes, self.ignore_index)
+        else:
+            embeddings, norms, labels = self._gathered(self.head.shard, embeddings, labels)
         if self.ignore_index is not None:
             counts = labels != self.ignore_index
             embeddings, labels = embeddings[counts], labels[counts]
+            norms = None if norms is None else norms[counts]
         if len(labels) == 0:
             return widen(embeddings).sum()  # 0, and 0 as a gradient
-        rows = self.classes * self.subcenters
+        drawn = None
+        if self.training and self.sample < 1:
+            places = labels if self.head.shard is None else self.head.shard.places(labels)
+            drawn = draw(places, self.head.classes, self.sample)
+        rows = (self.head.classes if drawn is None else len(drawn)) * self.subcenters
         widest = torch.promote_types(embeddings.dtype, self.head.weight.dtype)
         dtype = torch.promote_types(widest, torch.float32)
         idle = self.head.memory.idle()
         mode = choose_mode(self.mode, len(labels), rows, dtype, embeddings.device, idle)
-        if self.update is not None and self.training and mode == "plain":
-            mode = "recompute"  # only the fused ways know how to update
+        if mode == "plain" and (self.head.shard is not None or (self.update and self.training)):
+            mode = "recompute"  # only the fused ways know how to update, and to share
         elif self.margin.alters_negatives and any(True for _ in self.margin.parameters()):
             mode = "plain"  # only ordinary operations reach parameters of the hook
         with torch.autocast(embeddings.device.type, enabled=False):
-            query = self._query(embeddings, labels)
+            query = self._query(embeddings, labels, norms)
             if mode == "plain":
-                losses = plain_losses(self.head, query)  # (B,)
+                losses = plain_losses(self.head, query, drawn)  # (B,)
             else:
-                losses = fused_losses(self.head, query, store=mode == "store")
+                losses = fused_losses(self.head, query, store=mode == "store", drawn=drawn)
             penalty = self.margin.penalty(query.samples)
             return (losses if penalty is None else losses + penalty).mean()
 
+    def _gathered(
+        self, shard: Shard, embeddings: Tensor, labels: Tensor
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """Unit rows, their lengths and the labels of all processes, from those given here."""
+        try:
+            labels = check_batch(embeddings, labels, self.dim, self.classes, self.ignore_index)
+        except InputError:
+            shard.fail(self.head.weight.device)  # so that nobody waits
+            raise
+        with torch.autocast(embeddings.device.type, enabled=False):
+            return shard.gather(*unit_rows(widen(embeddings)), labels)
+
     def logits(self, embeddings: Tensor, labels: Tensor | None = None) -> Tensor:
         """s·cos θ_j (B, C); with labels, the target column carries the margin."""
+        if self.head.shard is not None:
+            raise OptionError("logits of all classes cannot be formed where centers are shared out")
         with torch.autocast(check_embeddings(embeddings, self.dim).device.type, enabled=False):
             if labels is None:
                 return plain_logits(self.head, embeddings, self.scale)
@@ -145,7 +203,7 @@ class MarginSoftmax(Loss):
             seen = margined_logits(self.head, self._query(embeddings, labels * counts))
             return torch.where(counts[:, None], seen, self.logits(embeddings))
 
-    def _query(self, embeddings: Tensor, labels: Tensor) -> Query:
+    def _query(self, embeddings: Tensor, labels: Tensor, norms: Tensor | None = None) -> Query:
         return Query.of(
             embeddings,
             labels,
@@ -154,27 +212,38 @@ class MarginSoftmax(Loss):
             step=int(self.step),
             smoothing=self.label_smoothing,
             straight_through=self.gradient == "straight_through",
+            norms=norms,
         )
 
     @property
     def centers(self) -> Tensor:
-        """Unit rows (C, D); with sub-centers, each class's dominant one."""
-        return self.head.dominant().detach()
+        """Unit rows (C, D); with sub-centers, each class's dominant one.
+
+        With a group, all processes have to ask together.
+        """
+        own = self.head.dominant().detach()
+        return own if self.head.shard is None else self.head.shard.whole(own)
 
     @property
     def biases(self) -> Tensor | None:
         """b, or None."""
-        return None if self.head.bias is None else self.head.bias.detach()
+        if self.head.bias is None:
+            return None
+        own = self.head.bias.detach()
+        return own if self.head.shard is None else self.head.shard.whole(own)
 
     def trained_centers(self) -> Tensor:
         """W, not normalized."""
         if self.subcenters > 1:
             raise OptionError(f"with subcenters={self.subcenters} a class has no single center")
+        if self.head.shard is not None:
+            raise OptionError("no process holds all centers where they are shared out")
         return self.head.weight
 
     def set_centers(self, full: Tensor) -> None:
         """Replace all centers; only their directions count."""
-        self.head.set(check_centers(full, (self.classes, self.dim)))
+        full, shard = check_centers(full, (self.classes, self.dim)), self.head.shard
+        self.head.set(full if shard is None else full[shard.first : shard.last])
 
     def set_class_sizes(self, sizes: Tensor) -> None:
         """Tell the margin how many samples each class has (C,)."""

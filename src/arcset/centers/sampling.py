@@ -1,0 +1,79 @@
+"""Some of the classes instead of all: those of a batch, and others drawn at random.
+
+With millions of classes nearly all negatives are far from a sample and teach it nothing. Partial FC
+(An et al.: Partial FC: training 10 million identities on a single machine, 2021) keeps the centers
+of a batch's own classes in the softmax and draws the others anew in every step.
+"""
+
+import math
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+__all__ = ["Drawn", "draw"]
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """The classes that take part in a step.
+
+    Fields:
+        classes: (n,) their numbers, each once.
+        labels: (B,) where each sample's own class stands among them.
+    """
+
+    classes: Tensor
+    labels: Tensor
+
+    def __len__(self) -> int:
+        return len(self.classes)
+
+    def rows(self, first: int, last: int, per_class: int) -> Tensor:
+        """The rows of W, `per_class` for each class, of the places first … last − 1."""
+        classes = self.classes[first:last]
+        if per_class == 1:
+            return classes
+        within = torch.arange(per_class, device=classes.device)
+        return (classes[:, None] * per_class + within).flatten()
+
+
+@torch.no_grad()
+def draw(labels: Tensor, classes: int, rate: float) -> Drawn:
+    """All classes in `labels` (B,), and each other one of `classes` with probability `rate`.
+
+    Negative labels are of classes that are not here; their places are −1.
+
+    It takes time and memory of those that are drawn, not of all: the gaps between drawn classes
+    have a geometric distribution, so that gaps are drawn and added up.
+
+        >>> _ = torch.manual_seed(0)
+        >>> found = draw(torch.tensor([7, 99, 7]), classes=100, rate=0.05)
+        >>> found.classes.tolist(), found.labels.tolist()
+        ([...7...99...], [...])
+    """
+    here = labels >= 0
+    own, inverse = torch.unique(labels[here], return_inverse=True)  # (P,) rising, (m,)
+    others = _chosen(classes, rate, labels.device)  # (m,) rising
+    place = torch.searchsorted(others, own).clamp(max=max(len(others) - 1, 0))  # (P,)
+    there = others[place] == own if len(others) else torch.zeros_like(own, dtype=torch.bool)
+    missing = own[~there]
+    place[~there] = len(others) + torch.arange(len(missing), device=labels.device)
+    places = torch.full_like(labels, -1)
+    places[here] = place[inverse]
+    return Drawn(torch.cat([others, missing]), places)
+
+
+def _chosen(classes: int, rate: float, device: torch.device) -> Tensor:
+    """Each of 0 … classes − 1 with probability `rate`, by itself; rising."""
+    per_gap = -math.log1p(-rate)
+    parts, last = [], -1
+    while last < classes:
+        expected = (classes - 1 - last) * rate
+        count = int(expected + 4 * math.sqrt(expected) + 16)
+        gaps = torch.empty(count, dtype=torch.float64, device=device).exponential_()
+        found = (gaps / per_gap).floor_().add_(1).cumsum(0).add_(last).long()  # (count,)
+        parts.append(found)
+        last = int(found[-1])
+    found = torch.cat(parts)
+    return found[: int(torch.searchsorted(found, classes))]

@@ -1,0 +1,196 @@
+"""Class centers divided among processes, and what these have to tell each other.
+
+Every process holds a slice of the classes and a share of the batch. Embeddings and labels are
+gathered, so that each compares all of them with its own classes; of the softmax only a maximum, a
+sum and the target's cosine per sample are exchanged. From then on all know the loss of the whole
+batch, and each the exact gradient of its own centers. The gradient of an embedding is the sum of
+what all processes have to say about it.
+"""
+
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+
+from arcset.centers.start import first_directions
+from arcset.errors import InputError, OptionError
+
+__all__ = ["Shard"]
+
+_FEW = 1 << 22  # entries of all centers together that every process can hold for a moment
+_FAILED = -1  # instead of the size of a share: that process raises an error
+
+
+@dataclass(frozen=True)
+class Shard:
+    """One process's part: the classes first … last − 1 of `classes`.
+
+    group: the process group, whose processes all take part in every call below, in the same order.
+    """
+
+    group: Any
+    rank: int
+    count: int
+    classes: int
+    first: int
+    last: int
+
+    @classmethod
+    def of(cls, group: Any, classes: int) -> "Shard":
+        """The part of this process; `group` is a process group, or True for the default one.
+
+        Raises `OptionError` where there is no such group, or fewer classes than processes.
+        """
+        if not dist.is_available() or not dist.is_initialized():
+            raise OptionError(
+                "group: there are no processes to share the centers; start them with torchrun and "
+                "call torch.distributed.init_process_group first"
+            )
+        found = None if group is True else group
+        if found is not None and not isinstance(found, dist.ProcessGroup):
+            raise OptionError(f"group must be a process group of torch.distributed, not {group!r}")
+        rank, count = dist.get_rank(found), dist.get_world_size(found)
+        if rank < 0:
+            raise OptionError("group: this process is not in the group")
+        if classes < count:
+            raise OptionError(f"{classes} classes cannot be divided among {count} processes")
+        first, last = (classes * place // count for place in (rank, rank + 1))
+        return cls(found, rank, count, classes, first, last)
+
+    def __deepcopy__(self, memo: object) -> "Shard":
+        return self
+
+    @property
+    def size(self) -> int:
+        """How many classes are here."""
+        return self.last - self.first
+
+    def places(self, labels: Tensor) -> Tensor:
+        """Labels (B,) as places among the classes here; −1 for those elsewhere."""
+        here = (labels >= self.first) & (labels < self.last)
+        return torch.where(here, labels - self.first, -1)
+
+    def first_directions(self, rows: int, dim: int, dtype: torch.dtype) -> Tensor:
+        """As the function of that name, for the `rows` here: no two processes begin alike.
+
+        Few are made by the first process for all, as it would make them for itself alone.
+        """
+        per_class = rows // self.size
+        if self.classes * per_class * dim <= _FEW:
+            full = first_directions(self.classes * per_class, dim, dtype)
+            dist.broadcast(full, group=self.group, group_src=0)
+            return full[self.first * per_class : self.last * per_class].clone()
+        seed = (
+            int(torch.randint(2**40, ())) * self.count + self.rank
+        )  # processes may be seeded alike
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed)
+            return first_directions(rows, dim, dtype)
+
+    # ---------------------------------------------------------------- batches
+
+    def fail(self, device: torch.device) -> None:
+        """Tell the others that nothing will come from here, instead of `gather`."""
+        self._sizes(_FAILED, device)
+
+    def gather(self, unit: Tensor, norms: Tensor, labels: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """The whole batch (B, D), (B,), (B,) from every process's share, of any size.
+
+        Of the gradient of `unit` every process has a part, and they are added up; that of `norms`
+        is the same everywhere. Both are multiplied by the number of processes, because
+        DistributedDataParallel takes the mean of the network's gradients.
+
+        Raises `InputError` where another process told that it failed.
+        """
+        sizes = self._sizes(len(labels), unit.device)
+        if _FAILED in sizes:
+            which = sizes.index(_FAILED)
+            raise InputError(f"process {which} was given a batch that cannot be used")
+        return (
+            _Gathered.apply(unit, self, sizes, True),  # type: ignore[no-untyped-call]
+            _Gathered.apply(norms, self, sizes, False),  # type: ignore[no-untyped-call]
+            self.stack(labels, sizes),
+        )
+
+    def stack(self, rows: Tensor, sizes: list[int]) -> Tensor:
+        """The rows of all processes, one after the other."""
+        longest = max(sizes)
+        padded = rows.new_zeros(longest, *rows.shape[1:])
+        padded[: len(rows)] = rows
+        parts = [torch.empty_like(padded) for _ in sizes]
+        dist.all_gather(parts, padded, group=self.group)
+        return torch.cat([part[:size] for part, size in zip(parts, sizes, strict=True)])
+
+    def whole(self, rows: Tensor) -> Tensor:
+        """What all processes hold of something that has a row per class, (classes, …)."""
+        places = range(self.count + 1)
+        borders = [self.classes * place // self.count for place in places]
+        return self.stack(rows, [end - start for start, end in pairwise(borders)])
+
+    def _sizes(self, size: int, device: torch.device) -> list[int]:
+        own = torch.tensor([size], device=device)
+        sizes = [torch.empty_like(own) for _ in range(self.count)]
+        dist.all_gather(sizes, own, group=self.group)
+        return [int(one) for one in sizes]
+
+    # ---------------------------------------------------------------- the softmax
+
+    def join(
+        self, cosine: Tensor, log_sum: Tensor, peak: Tensor, total: Tensor
+    ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """Of all classes, what `Walk.forward` found of those here; (B,) each.
+
+        cosine: 0 where the target is elsewhere. log_sum: ln Σ exp(z − peak). total: Σ z.
+        """
+        highest = peak.clone()
+        dist.all_reduce(highest, dist.ReduceOp.MAX, group=self.group)
+        together = torch.stack([cosine, (log_sum + (peak - highest)).exp(), total])  # (3, B)
+        dist.all_reduce(together, group=self.group)
+        return together[0], together[1].log(), highest, together[2]
+
+    def best(self, scores: Tensor) -> Tensor:
+        """Of each process's highest scores (k, B), the k highest of all; (k, B)."""
+        parts = [torch.empty_like(scores) for _ in range(self.count)]
+        dist.all_gather(parts, scores.contiguous(), group=self.group)
+        return torch.cat(parts).topk(len(scores), dim=0).values
+
+    def sum(self, values: Tensor) -> Tensor:
+        """The sum over all processes; its gradient is that of each part."""
+        return _Summed.apply(values, self)  # type: ignore[no-untyped-call, no-any-return]
+
+
+class _Gathered(torch.autograd.Function):
+    """Rows of all processes; back, the sum of all gradients or this process's own."""
+
+    @staticmethod
+    def forward(ctx: Any, rows: Tensor, shard: Shard, sizes: list[int], partial: bool) -> Tensor:
+        ctx.shard, ctx.sizes, ctx.partial = shard, sizes, partial
+        return shard.stack(rows, sizes)
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
+        shard, sizes = ctx.shard, ctx.sizes
+        if ctx.partial:
+            gradient = gradient.contiguous().clone()
+            dist.all_reduce(gradient, group=shard.group)
+        start = sum(sizes[: shard.rank])
+        return gradient[start : start + sizes[shard.rank]] * shard.count, None, None, None
+
+
+class _Summed(torch.autograd.Function):
+    """A sum over processes of something that all of them go on with."""
+
+    @staticmethod
+    def forward(ctx: Any, values: Tensor, shard: Shard) -> Tensor:
+        total = values.detach().clone()
+        dist.all_reduce(total, group=shard.group)
+        return total
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, None]:
+        return gradient, None

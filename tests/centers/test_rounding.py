@@ -1,0 +1,98 @@
+"""Rounding at random, and centers in bfloat16 that learn by it."""
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+import arcset
+from arcset import OptionError
+from arcset.centers.rounding import Noise, round_stochastic
+from arcset.centers.start import first_directions
+
+EVERY = torch.arange(65536, dtype=torch.int32)
+
+
+@given(st.floats(-(2.0**127), 2.0**127, width=32))
+def test_the_mean_over_all_noise_is_the_value(value):
+    found = round_stochastic(torch.full((65536,), value), EVERY).double()
+    assert found.isfinite().all()
+    assert len(found.unique()) <= 2  # one of the two neighbours
+    tiny = torch.finfo(torch.bfloat16).tiny
+    torch.testing.assert_close(
+        found.mean(), torch.tensor(value, dtype=torch.float64), rtol=1e-7, atol=tiny * 1e-2
+    )
+
+
+def test_what_fits_stays_and_what_is_too_large_is_the_largest():
+    limit = torch.finfo(torch.bfloat16).max
+    fits = torch.tensor([0.0, -0.0, 1.0, -2.5, limit, -limit])
+    for noise in (0, 1, 40_000, 65535):
+        same = torch.full(fits.shape, noise, dtype=torch.int32)
+        assert round_stochastic(fits, same).float().equal(fits)
+        assert round_stochastic(torch.full((6,), 3.4e38), same).float().eq(limit).all()
+
+
+def test_noise_is_even_and_renewed():
+    torch.manual_seed(0)
+    noise, like = Noise(), torch.empty(512, 512)
+    first = noise.like(like).clone()
+    assert first.min() >= 0
+    assert first.max() <= 65535
+    assert abs(float(first.double().mean()) - 32767.5) < 5 * 18919 / 512
+    assert len(first.unique()) > 60_000
+    assert noise.like(torch.empty(3, 5)).flatten().equal(first.flatten()[:15])  # same step
+    noise.renew()
+    assert not noise.like(like).equal(first)
+
+
+def test_small_steps_are_not_lost():
+    """A thousand steps of a 50,000th each: to the nearest, nothing would move."""
+    torch.manual_seed(0)
+    loss = arcset.build_loss("arcface", 4, 200, storage="bfloat16")
+    update = loss.fuse_update("sgd", lr=0.1, momentum=0.0, weight_decay=2e-4)
+    before = loss.head.weight.detach().float().clone()
+    slope, unit = torch.zeros(200, 1), torch.zeros(1, 4)
+    for _ in range(1000):  # weight decay alone
+        update._noise.renew()
+        update.apply(slice(0, 200), slope, unit, torch.zeros(200))
+    ratio = (loss.head.weight.float().abs().sum() / before.abs().sum()).item()
+    assert abs(ratio - (1 - 2e-5) ** 1000) < 2e-3
+
+
+def test_it_learns_as_well_as_float32():
+    def learned(**options):
+        torch.manual_seed(0)
+        classes, dim = 200, 16
+        planted = torch.nn.functional.normalize(torch.randn(classes, dim), dim=1)
+        y = torch.arange(classes).repeat(8)
+        x = planted[y] + 0.05 * torch.randn(len(y), dim)
+        loss = arcset.build_loss("arcface", dim, classes, **options)
+        for _ in range(200):
+            some = torch.randint(len(y), (128,))
+            loss(x[some], y[some]).backward()
+        return float((loss.centers * planted).sum(dim=1).mean())
+
+    wide = learned(update="sgd")
+    for options in ({"update": "sgd"}, {"update": "sgd", "sample": 0.3}):
+        assert learned(storage="bfloat16", **options) > wide - 0.01
+    assert learned(storage="bfloat16", update="adagrad") > learned(update="adagrad") - 0.01
+
+
+def test_state_is_small():
+    loss = arcset.build_loss("arcface", 512, 1000, storage="bfloat16", update="adagrad")
+    held = sum(one.numel() * one.element_size() for one in loss.state_dict().values())
+    assert held / 1000 < 1040  # bytes per class
+
+
+def test_large_ones_are_made_by_parts(monkeypatch):
+    monkeypatch.setattr("arcset.centers.start._AT_ONCE", 1000)
+    rows = first_directions(333, 12, torch.bfloat16)
+    assert rows.dtype == torch.bfloat16
+    torch.testing.assert_close(rows.float().norm(dim=1), torch.ones(333), rtol=0, atol=0.01)
+    assert (rows.float() @ rows.float().T).fill_diagonal_(0).abs().max() < 0.99
+
+
+def test_unknown_storage():
+    with pytest.raises(OptionError, match="storage must be one of float32, bfloat16, not 'int8'"):
+        arcset.build_loss("arcface", 4, 10, storage="int8")

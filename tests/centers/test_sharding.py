@@ -1,0 +1,48 @@
+"""Centers shared among processes train as they do in one."""
+
+import json
+import subprocess
+
+import pytest
+
+import arcset
+from arcset import OptionError
+from support.processes import TORCHRUN, environment
+from support.variants import VARIANTS
+
+
+def differences(tmp_path, count, steps, names):
+    result = tmp_path / "result.json"
+    command = [*TORCHRUN, f"--nproc-per-node={count}", "-m", "support.sharded"]
+    words = [str(result), str(steps), *names]
+    done = subprocess.run(
+        [*command, *words], env=environment(), capture_output=True, text=True, timeout=500
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    return json.loads(result.read_text(encoding="utf-8"))
+
+
+def check(found, count):
+    for rank, one in enumerate(found):
+        told = one.pop("refused")
+        assert ("label 23 stands" if rank == 0 else "process 0 was given a batch") in told
+        for what, (losses, centers) in one.items():
+            assert losses < 1e-9, (what, losses)
+            assert centers < 1e-8, (what, centers)
+    assert len(found) == count
+
+
+def test_trains_as_one_process(tmp_path):
+    check(differences(tmp_path, 2, 12, ["arcface", "magface", "everything"]), 2)
+
+
+@pytest.mark.long
+@pytest.mark.timeout(1500)
+@pytest.mark.parametrize("count", [1, 2, 4])
+def test_every_margin_trains_as_one_process(tmp_path, count):
+    check(differences(tmp_path, count, 100, list(VARIANTS)), count)
+
+
+def test_without_processes():
+    with pytest.raises(OptionError, match="start them with torchrun"):
+        arcset.build_loss("arcface", 4, 10, group=True)

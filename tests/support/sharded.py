@@ -1,0 +1,175 @@
+"""What torchrun starts in tests of shared centers: each process trains with its part.
+
+    torchrun --nproc-per-node=2 -m support.sharded RESULT.json STEPS NAME…
+
+Every process also trains the plain reference alone, on the whole batch. What comes out is the
+largest difference of losses, relative, and of centers, for each of the variants named.
+"""
+
+import json
+import sys
+from pathlib import Path
+
+import torch
+import torch.distributed as dist
+from torch import nn
+from torch.nn.parallel import DistributedDataParallel
+
+import arcset
+from arcset.centers import Drawn, draw, plain_losses
+from arcset.errors import InputError
+from support.laws import chunks_of
+from support.variants import VARIANTS
+
+DIM, CLASSES, INPUTS, BATCH = 6, 23, 5, 24
+RATES = {"lr": 0.02, "momentum": 0.9, "weight_decay": 0.01}  # larger steps magnify rounding
+
+
+def network():
+    torch.manual_seed(4)
+    return nn.Sequential(nn.Linear(INPUTS, 12), nn.Tanh(), nn.Linear(12, DIM)).double()
+
+
+def pair(mode, **options):
+    """A loss whose centers are shared, and one that has them all; with the same centers."""
+    torch.manual_seed(7)
+    whole = arcset.build_loss(dim=DIM, classes=CLASSES, mode="plain", **options).double()
+    for parameter in whole.parameters():
+        parameter.data += 0.1 * torch.randn(parameter.shape, dtype=torch.float64)
+    shared = arcset.build_loss(dim=DIM, classes=CLASSES, mode=mode, group=True, **options).double()
+    shard, each = shared.head.shard, shared.subcenters
+    rows = slice(shard.first * each, shard.last * each)
+    shared.head.weight.data.copy_(whole.head.weight.data[rows])
+    if shared.head.bias is not None:
+        shared.head.bias.data.copy_(whole.head.bias.data[shard.first : shard.last])
+    return shared, whole, rows
+
+
+def batch(step):
+    """Inputs and labels of all, and this process's rows: an uneven share."""
+    generator = torch.Generator().manual_seed(step)
+    x = torch.randn(BATCH, INPUTS, generator=generator, dtype=torch.float64)
+    y = torch.randint(CLASSES, (BATCH,), generator=generator)
+    if step % 3 == 0:
+        y = y % 5  # most processes have no target here
+    rank, count = dist.get_rank(), dist.get_world_size()
+    weights = torch.arange(1, count + 1).cumsum(0) * BATCH // sum(range(1, count + 1))
+    borders = [0, *weights.tolist()]
+    return x, y, slice(borders[rank], borders[rank + 1])
+
+
+def train(steps, mode, fused, **options):
+    """The largest differences over the steps of a training."""
+    shared, whole, rows = pair(mode, **options)
+    apart, alone = DistributedDataParallel(network()), network()
+    optimizers = [torch.optim.SGD(one.parameters(), **RATES) for one in (apart, alone, whole)]
+    if fused:
+        shared.fuse_update("sgd", **RATES)
+    optimizers.append(torch.optim.SGD(shared.parameters(), **RATES))
+    worst = 0.0
+    for step in range(steps):
+        x, y, own = batch(step)
+        for optimizer in optimizers:
+            optimizer.zero_grad()
+        with chunks_of(4):
+            found = shared(apart(x[own]), y[own])
+            found.backward()
+        right = whole(alone(x), y)
+        right.backward()
+        for optimizer in optimizers:
+            optimizer.step()
+        for loss in (shared, whole):
+            loss.advance()
+        worst = max(worst, abs(found.item() / right.item() - 1))
+    centers = [(shared.head.weight - whole.head.weight[rows]).abs().max()]
+    centers += [
+        (a - b).abs().max() for a, b in zip(apart.parameters(), alone.parameters(), strict=True)
+    ]
+    if shared.subcenters > 1:
+        assert shared.head.usage.equal(
+            whole.head.usage[shared.head.shard.first :][: len(shared.head.usage)]
+        )
+    centers.append((shared.centers - whole.centers).abs().max())
+    return worst, max(one.item() for one in centers)
+
+
+def sampled(name):
+    """The same with some of the classes: the loss of those that all processes drew together."""
+    shared, whole, rows = pair("store", name=name, sample=0.4)
+    shard, worst = shared.head.shard, 0.0
+    for step in range(5):
+        x, y, own = batch(step)
+        embeddings = torch.tanh(
+            x
+            @ torch.randn(
+                INPUTS, DIM, generator=torch.Generator().manual_seed(1), dtype=torch.float64
+            )
+        )
+        mine, theirs = embeddings[own].clone().requires_grad_(), embeddings.clone().requires_grad_()
+        torch.manual_seed(100 * step + shard.rank)
+        drawn = draw(shard.places(y), shard.size, 0.4).classes + shard.first
+        counts = shard._sizes(len(drawn), drawn.device)
+        classes = shard.stack(drawn, counts)
+        places = (classes == y[:, None]).int().argmax(dim=1)
+        torch.manual_seed(100 * step + shard.rank)
+        shared.zero_grad()
+        value = shared(mine, y[own])
+        value.backward()
+        query = whole._query(theirs, y)
+        whole.zero_grad()
+        right = plain_losses(whole.head, query, Drawn(classes, places)).mean()
+        right.backward()
+        worst = max(worst, abs(value.item() / right.item() - 1))
+        for one, other in (
+            (shared.head.weight.grad, whole.head.weight.grad[rows]),
+            (mine.grad / shard.count, theirs.grad[own]),
+        ):
+            torch.testing.assert_close(one, other, rtol=1e-9, atol=1e-12)
+        shared.advance(), whole.advance()
+    return worst, 0.0
+
+
+def refused():
+    """A bad batch in one process ends all of them, with a sentence each."""
+    loss, _, _ = pair("store", name="arcface")
+    y = torch.tensor([0, CLASSES if dist.get_rank() == 0 else 1])
+    try:
+        loss(torch.ones(2, DIM, dtype=torch.float64), y)
+    except InputError as error:
+        return str(error)
+    return ""
+
+
+def ignored():
+    """Samples that do not count: where there are several processes, all of the first one's."""
+    shared, whole, _ = pair("store", name="arcface", ignore_index=-100)
+    x, y, own = batch(1)
+    labels = y.clone()
+    if dist.get_rank() == 0:
+        labels[own if dist.get_world_size() > 1 else slice(5)] = -100
+    dist.broadcast(labels, 0)
+    x = torch.randn(BATCH, DIM, generator=torch.Generator().manual_seed(3), dtype=torch.float64)
+    return abs(shared(x[own], labels[own]).item() / whole(x, labels).item() - 1), 0.0
+
+
+def main():
+    result, steps, *names = sys.argv[1:]
+    torch.set_num_threads(1)
+    dist.init_process_group("gloo")
+    found = {}
+    for name in names:
+        for mode, fused in (("store", False), ("recompute", True)):
+            found[f"{name} {mode}"] = train(int(steps), mode, fused, **VARIANTS[name])
+    for name in ("arcface", "mvsoftmax", "intertopk"):
+        found[f"{name} sampled"] = sampled(name)
+    found["ignored"] = ignored()
+    found["refused"] = refused()
+    every = [None] * dist.get_world_size()
+    dist.all_gather_object(every, found)
+    if dist.get_rank() == 0:
+        Path(result).write_text(json.dumps(every))
+    dist.destroy_process_group()
+
+
+if __name__ == "__main__":
+    main()
