@@ -2,6 +2,7 @@
 
 import http.client
 import json
+import shutil
 import signal
 import socket
 import threading
@@ -85,12 +86,16 @@ def test_what_was_begun_is_answered_and_nothing_acknowledged_is_lost(
     assert set(acknowledged) <= there
 
 
-def test_ctrl_c_and_idle_connections_end_it_at_once(own_gallery, model):
+def test_another_file_takes_no_changes_and_ctrl_c_ends_it_at_once(own_gallery, model):
     server = started(own_gallery, "--model", model).wait()
     idle = socket.create_connection((server.host, server.port))
     kept = http.client.HTTPConnection(server.host, server.port)
     kept.request("GET", "/healthz")
     kept.getresponse().read()
+    moved = own_gallery.rename(own_gallery.with_name("moved.db"))
+    shutil.copy(moved, own_gallery)  # as somebody would who restores a copy and forgets to stop
+    assert server.get("/readyz").code == "gallery_unavailable"
+    assert server.request("DELETE", "/v1/subjects/nobody").code == "gallery_unavailable"
     began = time.monotonic()
     server.process.send_signal(signal.SIGINT)
     assert server.process.wait(20) == 0

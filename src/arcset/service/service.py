@@ -2,8 +2,9 @@
 
 import asyncio
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
@@ -73,6 +74,7 @@ class Service:
         self.stopping = False
         self.in_flight = self.held = 0
         self.writing = threading.Lock()  # around "is it there?" and "then change it"
+        self._file = _identity(gallery)
         self.decoder = Decoder(self.recognizer, settings.max_pixels)  # or refuses, before threads
         self.followed = Followed(gallery)
         self._workers = ThreadPoolExecutor(_WORKERS, "gallery")
@@ -93,6 +95,22 @@ class Service:
             subjects=lambda: len(gallery),
             samples=lambda: gallery.sample_count,
         )
+
+    @contextmanager
+    def changing(self) -> Iterator[None]:
+        """One change at a time, and only to the file that is there; see `check_file`."""
+        with self.writing:
+            self.check_file()
+            yield
+
+    def check_file(self) -> None:
+        """Raises `RefusalError` where the gallery's file is gone, or another is in its place.
+
+        Whatever is written then would go to a file that nobody finds again.
+        """
+        if _identity(self.gallery) != self._file:
+            message = "The gallery's file was replaced while it is served: start the service anew."
+            raise RefusalError("gallery_unavailable", message)
 
     async def run(self, function: Callable[..., T], *args: Any) -> T:
         """Call a function in a worker thread, so that the loop goes on."""
@@ -200,6 +218,14 @@ class Service:
         self._workers.shutdown()
         self.followed.close()
         self.gallery.close()
+
+
+def _identity(gallery: Gallery) -> tuple[int, int] | None:
+    try:
+        status = gallery.path.stat()
+    except OSError:
+        return None
+    return status.st_dev, status.st_ino
 
 
 def _settle(future: "asyncio.Future[Any]", outcome: Exception | None) -> None:

@@ -31,7 +31,8 @@ async def ready(request: Request) -> Response:
     service = service_of(request)
     if service.stopping:
         raise RefusalError("shutting_down", "The service is about to stop.", Connection="close")
-    await service.run(len, service.gallery)  # or the file is gone
+    await service.run(len, service.gallery)  # or the file cannot be read
+    service.check_file()
     return answer({"status": "ready"})
 
 

@@ -123,7 +123,7 @@ async def _enrolled(
     sources = [image.name for image in images]
 
     def write() -> tuple[int, ...]:
-        with service.writing:
+        with service.changing():
             if new == (name in service.gallery):
                 raise _taken() if new else _nobody()
             return service.gallery.enroll(name, contents, embeddings=rows, sources=sources)
@@ -199,7 +199,7 @@ def _samples(gallery: Gallery, name: str) -> dict[str, Any]:
 
 
 def _renamed(service: Service, old: str, new: str) -> dict[str, Any]:
-    with service.writing:
+    with service.changing():
         if old not in service.gallery:
             raise _nobody()
         if old != new and new in service.gallery:
@@ -209,14 +209,14 @@ def _renamed(service: Service, old: str, new: str) -> dict[str, Any]:
 
 
 def _removed(service: Service, name: str) -> int:
-    with service.writing:
+    with service.changing():
         if name not in service.gallery:
             raise _nobody()
         return service.gallery.remove(name)
 
 
 def _sample_removed(service: Service, sample: int) -> None:
-    with service.writing:
+    with service.changing():
         _image(service.gallery, sample)  # or it is not there
         service.gallery.remove_sample(sample)
 
