@@ -4,6 +4,7 @@ import socket
 
 import pytest
 import torch
+from threadpoolctl import threadpool_limits
 
 from arcset.service.keys import Keys
 from support.servers import small_gallery
@@ -18,7 +19,8 @@ def people(tmp_path_factory):
 def _threads():
     """As many as before, for the tests that follow in this process."""
     before = torch.get_num_threads()
-    yield
+    with threadpool_limits():  # puts back what it found
+        yield
     torch.set_num_threads(before)
 
 

@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from threadpoolctl import threadpool_limits
 
 from arcset.service.processors import share_processors
 
@@ -9,7 +10,8 @@ from arcset.service.processors import share_processors
 @pytest.fixture(autouse=True)
 def _threads():
     before = torch.get_num_threads()
-    yield
+    with threadpool_limits():  # puts back what it found
+        yield
     torch.set_num_threads(before)
 
 

@@ -1,6 +1,7 @@
 """How a machine's processors are shared among batches."""
 
 import torch
+from threadpoolctl import threadpool_limits
 
 from arcset.devices import choose_device
 
@@ -22,5 +23,7 @@ def share_processors(device: str) -> int:
         return 1
     threads = torch.get_num_threads()
     workers = min(threads, _MOST_WORKERS)
-    torch.set_num_threads(max(1, threads // workers))
+    each = max(1, threads // workers)
+    torch.set_num_threads(each)
+    threadpool_limits(each, user_api="blas")  # whose threads keep a processor busy while they wait
     return workers
