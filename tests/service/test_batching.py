@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from arcset.service.batching import Batcher, Job
+from support.apart import apart
 
 
 class Network:
@@ -55,7 +56,7 @@ def answers(network, requests, *, most=4, cancelled=(), begin=True):
             batcher.submit(Job([np.array([1])], None, loop.create_future()))
         return found
 
-    return asyncio.run(ask())
+    return apart(asyncio.run, ask())
 
 
 def test_what_waits_goes_together_up_to_the_limit():
@@ -101,4 +102,4 @@ def test_several_threads_answer_everybody():
         await loop.run_in_executor(None, batcher.close)
         return found
 
-    assert asyncio.run(ask()) == [[2 * (100 + number)] for number in range(200)]
+    assert apart(asyncio.run, ask()) == [[2 * (100 + number)] for number in range(200)]

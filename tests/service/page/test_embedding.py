@@ -1,6 +1,7 @@
 """The fourth tab: runs side by side, over the epochs, turned and pointed at."""
 
 import io
+import time
 
 import numpy as np
 import pytest
@@ -63,6 +64,9 @@ def test_the_epoch_moves_by_slider_keys_and_play(page):
     page.wait_for_selector("text=Pause")
     page.wait_for_selector(".time output:has-text('Epoch 2')")
     page.wait_for_selector("text=Play")
+    deadline = time.monotonic() + 10
+    while drawn(page) != last and time.monotonic() < deadline:  # the last step fades in
+        page.wait_for_timeout(50)
     assert drawn(page) == last
     page.click("text=Play")
     page.wait_for_selector("text=Pause")
