@@ -146,7 +146,9 @@ def main() -> None:
         rate = options.samples / fill(folder / "some.db", rows)
         found = identify(folder / "some.db", rows, options.rounds)
         content["identify"] = told("identify", found, 1e3, "ms", at_most=True)
-        content["enroll one"] = told("enroll one", single(folder, rows, 40), 1, "/s")
+        content["enroll one"] = told(
+            "enroll one", single(folder, rows, min(40, options.rounds)), 1, "/s"
+        )
         rows = unit_rows(options.open, options.dim)
         more = options.open / fill(folder / "many.db", rows)
         content["enroll many"] = {"arcset": [rate, more], "met": min(rate, more) >= 20_000}

@@ -5,9 +5,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 SCRIPT = Path(__file__).parents[2] / "benchmarks" / "export.py"
 
 
+@pytest.mark.long
 def test_both_are_measured_on_the_same_images(tmp_path):
     words = ["--only=simple", "--repeats=2", "--seconds=0.01", "--threads=1", f"--out={tmp_path}"]
     command = [sys.executable, str(SCRIPT), *words]

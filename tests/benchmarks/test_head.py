@@ -27,6 +27,7 @@ def run(*words):
     return subprocess.run(command, capture_output=True, text=True, check=True).stdout
 
 
+@pytest.mark.long
 def test_times_of_every_contender(tmp_path):
     shown = run("--classes=300,600", "--batch=8", "--skip-memory", f"--out={tmp_path}")
     content = json.loads((tmp_path / "head.json").read_text(encoding="utf-8"))

@@ -10,6 +10,7 @@ import pytest
 SCRIPT = Path(__file__).parents[2] / "benchmarks" / "retrieval.py"
 
 
+@pytest.mark.long
 def test_both_give_the_same_figures(tmp_path):
     words = ["--count=300", "--dim=16", "--classes=30,3", "--repeats=2", f"--out={tmp_path}"]
     command = [sys.executable, str(SCRIPT), *words, "--everything"]

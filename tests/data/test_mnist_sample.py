@@ -45,6 +45,7 @@ def test_the_shipped_files_are_small_and_their_licence_stands_beside_them() -> N
             assert words in text
 
 
+@pytest.mark.long
 def test_the_tool_gives_the_shipped_files_again(full_mnist: Path, tmp_path: Path) -> None:
     subprocess.run(
         [sys.executable, str(TOOL), "--out", str(tmp_path)],

@@ -108,8 +108,9 @@ def children(name: str) -> dict[str, int]:
     return found
 
 
+@pytest.mark.long
 @pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="needs /proc")
-@pytest.mark.parametrize("victim", ["1", pytest.param("0", marks=pytest.mark.long)])
+@pytest.mark.parametrize("victim", ["0", "1"])
 def test_a_killed_process_is_replaced_and_the_run_ends_by_itself(tmp_path, victim) -> None:
     """The processes that replace it then train another run, without a death, to the same end."""
     data = images(tmp_path / "a.npz", classes=14, each=8)

@@ -356,6 +356,7 @@ def gigabytes_over_input(count, classes, **options):
     return gigabytes
 
 
+@pytest.mark.long
 def test_memory_of_the_centroid_variant():
     assert gigabytes_over_input(50_000, 1000) < 1.0
 

@@ -171,6 +171,7 @@ def test_refuses_bad_input(rows, labels, metric, kind, words):
         no_threshold(rows, labels, metric)
 
 
+@pytest.mark.long
 def test_ten_thousand_samples_take_seconds():
     generator = np.random.default_rng(0)
     labels = generator.integers(0, 10, 10_000)

@@ -164,7 +164,7 @@ def test_moved_to_another_model_by_another_process(tmp_path):
                 ask()
 
 
-@pytest.mark.parametrize("link", [False, True])
+@pytest.mark.parametrize("link", [True, pytest.param(False, marks=pytest.mark.long)])
 def test_opening_it_again_keeps_the_locks_of_the_first(tmp_path, link):
     """Else another process that closes the gallery takes away the log, and commits are lost."""
     path = tmp_path / "g.db"
