@@ -73,9 +73,7 @@ class Decoder:
         photo = read_photo(image)
         found = self._faces.find_in(photo)
         if not found.faces:
-            raise RefusalError(
-                "no_face", sentence(DataError(f"the photo shows no face: {found.why}"))
-            )
+            raise RefusalError("no_face", sentence(DataError(f"the photo {found.why}")))
         crop: npt.NDArray[np.uint8] = align(photo, found.faces[0].points)
         return crop
 
