@@ -1,15 +1,18 @@
 """Photos of people, from a network that others have published to a gallery that knows them."""
 
+import io
 import json
 import shutil
 from pathlib import Path
 
 import pytest
+from PIL import Image
 
 from arcset.data.embedding_files import read_embeddings
 from arcset.data.places import data_folders
 from arcset.recognition.onnx_adopt import adopt
 from support.face_models import NotToBeHadError, face_models
+from support.servers import served
 
 KNOWN = ("Adel_Al-Jubeir", "Barbra_Streisand", "George_Clooney", "Juanes")
 STRANGERS = ("Amanda_Plumer", "Ben_Cohen", "Adrianna_Zuzic")
@@ -85,8 +88,6 @@ def test_verify_embed_and_cluster(run, tmp_path):
 
 
 def test_no_face_is_one_line(run, tmp_path):
-    from PIL import Image
-
     Image.new("RGB", (200, 200), "teal").save(tmp_path / "wall.png")
     faces = ("--faces", "yunet.onnx")
     done = run("verify", "net.onnx", "wall.png", "wall.png", "--threshold", "0", *faces, code=2)
@@ -95,3 +96,20 @@ def test_no_face_is_one_line(run, tmp_path):
     assert "name a folder" in done.err
     done = run("verify", "net.onnx", "wall.png", "wall.png", "--faces", "net.onnx", code=2)
     assert "net.onnx is no face detector" in done.err
+
+
+def test_served(run, photos, tmp_path):
+    """The service finds faces, too: the gallery remembers how they are found."""
+    gallery = tmp_path / "served.db"
+    words = ("--model", str(photos / "net.onnx"), "--faces", str(photos / "yunet.onnx"))
+    run("enroll", str(gallery), "first", *words)
+    blank = io.BytesIO()
+    Image.new("RGB", (200, 200), "grey").save(blank, "PNG")
+    with served(gallery) as server:
+        for name in ("Barbra_Streisand", "Juanes"):
+            photo = next((photos / "others" / name).iterdir()).read_bytes()
+            found = server.form("/v1/identify?threshold=0.363", ("image", photo)).json()
+            assert found["results"][0]["subject"] == name
+        refused = server.form("/v1/identify?threshold=0.363", ("image", blank.getvalue()))
+    assert (refused.status, refused.code) == (422, "no_face")
+    assert refused.json()["error"]["message"] == "The photo shows no face."
