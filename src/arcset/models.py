@@ -8,11 +8,11 @@ from torch import Tensor, nn
 from arcset.data import Selection, as_float
 from arcset.data.augment import class_transforms
 from arcset.errors import OptionError, RunError
-from arcset.losses import Loss, build_loss
+from arcset.losses import Loss, build_loss, loss_options
 from arcset.networks import build_network
 from arcset.runs import Run, RunConfig
 
-__all__ = ["build_model", "described", "embed", "kept_state", "load_model", "resolved"]
+__all__ = ["build_model", "described", "embed", "load_model", "resolved"]
 
 # Most images, and most pixels, per forward pass: more fall out of the cache and gain nothing.
 _IMAGES, _PIXELS = 512, 2**19
@@ -28,15 +28,22 @@ def described(config: RunConfig, selection: Selection) -> RunConfig:
     )
 
 
-def build_model(config: RunConfig, *, training: bool = False) -> tuple[nn.Module, Loss]:
+def build_model(
+    config: RunConfig, *, training: bool = False, shared: bool = False
+) -> tuple[nn.Module, Loss]:
     """A fresh network and loss for a described configuration; equal seeds give equal weights.
 
     For training, the loss has centers for turned or mirrored images, too, where these are classes
-    of their own; those of the images as they are come first. The random state outside is left as
-    it was.
+    of their own; those of the images as they are come first. With `shared`, the processes of
+    torch's default group hold a slice of the centers each. The random state outside is left as it
+    was.
     """
     if config.shape is None or config.class_names is None:
         raise RunError("the configuration does not say which images and classes it is for")
+    if "group" in config.options:
+        raise OptionError("group is for those who call build_loss: set share_centers=true")
+    if config.share_centers and "group" not in loss_options(config.loss, **config.options):
+        raise OptionError(f"share_centers: {config.loss} has no class centers to share out")
     classes = len(config.class_names)
     if training:
         transforms = class_transforms(config.new_classes)
@@ -59,21 +66,10 @@ def build_model(config: RunConfig, *, training: bool = False) -> tuple[nn.Module
             classes,
             scale=config.scale,
             margin=config.margin,
+            group=True if shared else None,
             **dict[str, Any](config.options),
         )
     return network, loss
-
-
-def kept_state(loss: Loss, config: RunConfig) -> dict[str, Tensor]:
-    """The state of a trained loss, of which only the classes as they are remain."""
-    state = loss.state_dict()
-    if config.new_classes == "none":
-        return state
-    fitting = build_model(config)[1].state_dict()
-    return {
-        name: tensor if tensor.shape == fitting[name].shape else tensor[: len(fitting[name])]
-        for name, tensor in state.items()
-    }
 
 
 def resolved(config: RunConfig, loss: Loss) -> RunConfig:

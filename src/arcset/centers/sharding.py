@@ -9,7 +9,7 @@ what all processes have to say about it.
 
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 import torch.distributed as dist
@@ -17,6 +17,9 @@ from torch import Tensor
 
 from arcset.centers.start import first_directions
 from arcset.errors import InputError, OptionError
+
+if TYPE_CHECKING:
+    from torch.distributed.tensor import DTensor
 
 __all__ = ["Shard"]
 
@@ -55,10 +58,13 @@ class Shard:
         rank, count = dist.get_rank(found), dist.get_world_size(found)
         if rank < 0:
             raise OptionError("group: this process is not in the group")
-        if classes < count:
-            raise OptionError(f"{classes} classes cannot be divided among {count} processes")
-        first, last = (classes * place // count for place in (rank, rank + 1))
-        return cls(found, rank, count, classes, first, last)
+        borders = _borders(classes, count)
+        if borders[-2] == classes:
+            raise OptionError(
+                f"{classes} classes divided among {count} processes leave some without any: start "
+                "fewer"
+            )
+        return cls(found, rank, count, classes, borders[rank], borders[rank + 1])
 
     def __deepcopy__(self, memo: object) -> "Shard":
         return self
@@ -126,9 +132,28 @@ class Shard:
 
     def whole(self, rows: Tensor) -> Tensor:
         """What all processes hold of something that has a row per class, (classes, …)."""
-        places = range(self.count + 1)
-        borders = [self.classes * place // self.count for place in places]
+        borders = _borders(self.classes, self.count)
         return self.stack(rows, [end - start for start, end in pairwise(borders)])
+
+    def distributed(self, rows: Tensor) -> "DTensor":
+        """What all processes hold of something with rows per class, as one tensor of torch's kind.
+
+        Its memory is that of `rows` (n·K, …); its shape is (classes, …), or (classes, K, …) where a
+        class has K > 1 of them. So torch.distributed.checkpoint knows who has what.
+        """
+        from torch.distributed.device_mesh import DeviceMesh  # these take a second to import
+        from torch.distributed.tensor import DTensor
+        from torch.distributed.tensor import Shard as Rows
+
+        each = len(rows) // self.size
+        local = rows if each == 1 else rows.view(self.size, each, *rows.shape[1:])
+        whole = torch.Size((self.classes, *local.shape[1:]))
+        stride = torch.empty(whole, device="meta").stride()
+        group: Any = self.group or dist.group.WORLD
+        mesh = DeviceMesh.from_group(group, rows.device.type)
+        return DTensor.from_local(
+            local, mesh, [Rows(0)], run_check=False, shape=whole, stride=stride
+        )
 
     def _sizes(self, size: int, device: torch.device) -> list[int]:
         own = torch.tensor([size], device=device)
@@ -157,9 +182,28 @@ class Shard:
         dist.all_gather(parts, scores.contiguous(), group=self.group)
         return torch.cat(parts).topk(len(scores), dim=0).values
 
+    def highest(self, values: Tensor, places: Tensor) -> Tensor:
+        """The class (B,) with the highest value, from every process's best values (B,) and their
+        places among the classes there; the first among equals."""
+        highest = values.clone()
+        dist.all_reduce(highest, dist.ReduceOp.MAX, group=self.group)
+        classes = torch.where(values == highest, places + self.first, self.classes)
+        dist.all_reduce(classes, dist.ReduceOp.MIN, group=self.group)
+        return classes
+
     def sum(self, values: Tensor) -> Tensor:
         """The sum over all processes; its gradient is that of each part."""
         return _Summed.apply(values, self)  # type: ignore[no-untyped-call, no-any-return]
+
+
+def _borders(classes: int, count: int) -> list[int]:
+    """Where the slices of `count` processes begin, and the last ends: as torch's DTensor has it.
+
+    >>> _borders(10, 4)
+    [0, 3, 6, 9, 10]
+    """
+    size = -(-classes // count)
+    return [min(place * size, classes) for place in range(count + 1)]
 
 
 class _Gathered(torch.autograd.Function):

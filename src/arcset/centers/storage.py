@@ -13,6 +13,8 @@ from arcset.numerics import unit_rows, widen
 
 __all__ = ["Centers"]
 
+_LOOKED_AT = 1 << 24  # scores in memory at a time where the nearest class is sought
+
 
 class Centers(nn.Module):
     """C classes in R^D with K centers each, compared with embeddings by cosine.
@@ -67,6 +69,29 @@ class Centers(nn.Module):
         rows = torch.arange(self.classes, device=chosen.device) * self.subcenters + chosen
         return unit_rows(widen(self.weight[rows]))[0]
 
+    def nearest(self, unit: Tensor, scale: float, among: int) -> Tensor:
+        """The one of the first `among` classes with the highest s·cos θ + b; (B,).
+
+        unit (B, D): unit rows. Among equals the first. With a shard, of the classes of all
+        processes, which must ask together.
+        """
+        best = unit.new_full((len(unit),), -torch.inf)
+        found = torch.zeros(len(unit), dtype=torch.int64, device=unit.device)
+        size = max(1, _LOOKED_AT // max(1, len(unit) * self.subcenters))  # classes at a time
+        here = min(self.classes, among if self.shard is None else among - self.shard.first)
+        for first in range(0, here, size):
+            last = min(first + size, here)
+            rows = self.weight[first * self.subcenters : last * self.subcenters]
+            scores = unit @ unit_rows(widen(rows).to(unit.dtype))[0].T * scale  # (B, n·K)
+            scores = scores.view(len(unit), -1, self.subcenters).amax(dim=2)
+            if self.bias is not None:
+                scores += self.bias[first:last].to(scores)
+            value, place = scores.max(dim=1)
+            better = value > best
+            found[better] = place[better] + first
+            best = torch.maximum(best, value)
+        return found if self.shard is None else self.shard.highest(best, found)
+
     def set(self, full: Tensor) -> None:
         """Replace all centers by `full` (C, D); lengths are kept as given.
 
@@ -105,7 +130,15 @@ class Centers(nn.Module):
     def _load_from_state_dict(
         self, state_dict: dict[str, Any], prefix: str, *rest: Any, **options: Any
     ) -> None:
-        """An update's state is optional: without it one starts from zero, as a fresh update."""
+        """An update's state is optional: without it one starts from zero, as a fresh update.
+
+        What processes that shared the centers have written has sub-centers in a dimension of
+        their own: (C, K, …) instead of (C·K, …).
+        """
+        for name in ("weight", *STATES):
+            given, rows = state_dict.get(prefix + name), len(self.weight)
+            if self.subcenters > 1 and given is not None and len(given) * self.subcenters == rows:
+                state_dict[prefix + name] = given.flatten(0, 1)
         for name in STATES:
             own, key = self._buffers.get(name), prefix + name
             if own is None:

@@ -13,7 +13,7 @@ from arcset.centers.storage import Centers
 from arcset.centers.update import pieces
 from arcset.numerics import widen
 
-__all__ = ["Walk"]
+__all__ = ["Walk", "classes_per_chunk"]
 
 _ABSENT = -1e30  # a logit that counts for nothing, and stays finite when multiplied by 0
 _CHUNK = {"cpu": 2**23, "other": 2**26}  # entries of rows and logits together: caches, launches
@@ -345,7 +345,11 @@ def _chunks(classes: int, centers: Centers, labels: Tensor) -> Iterator[_Chunk]:
 
 def _chunk_size(classes: int, centers: Centers, batch: int, device: torch.device) -> int:
     """Classes per chunk."""
-    budget = _CHUNK.get(device.type, _CHUNK["other"])
-    entries = (centers.dim + batch) * centers.subcenters
-    count = -(-classes * entries // budget)
+    return classes_per_chunk(classes, centers.dim, centers.subcenters, batch, device.type)
+
+
+def classes_per_chunk(classes: int, dim: int, subcenters: int, batch: int, device: str) -> int:
+    """How many of the classes are taken at a time, on a device of this type."""
+    budget = _CHUNK.get(device, _CHUNK["other"])
+    count = -(-classes * (dim + batch) * subcenters // budget)
     return -(-classes // count)

@@ -2,6 +2,7 @@
 
 from arcset.losses.base import Loss
 from arcset.losses.build import build_loss, loss_names, loss_options
+from arcset.losses.exporting import export_loss
 from arcset.losses.registry import LOSSES
 from arcset.losses.suspects import Suspects, suspect_samples
 
@@ -10,6 +11,7 @@ __all__ = [
     "Loss",
     "Suspects",
     "build_loss",
+    "export_loss",
     "loss_names",
     "loss_options",
     "suspect_samples",

@@ -31,6 +31,8 @@ class AuxiliaryLoss(Loss):
 
     def __init__(self, base: Loss, *, weight: float) -> None:
         super().__init__(base.dim, base.classes)
+        if base.shared:
+            raise OptionError(f"{self._name} sees one process's samples only: leave group out")
         if self.uses_centers:
             base.trained_centers()  # raises where there is not one center per class
             if base.update is not None:
@@ -70,6 +72,10 @@ class AuxiliaryLoss(Loss):
     def logits(self, embeddings: Tensor, labels: Tensor | None = None) -> Tensor:
         """The base's."""
         return self.base.logits(embeddings, labels)
+
+    def classify(self, embeddings: Tensor, among: int | None = None) -> Tensor:
+        """The base's."""
+        return self.base.classify(embeddings, among)
 
     @property
     def centers(self) -> Tensor | None:

@@ -3,6 +3,7 @@
 from abc import ABC, abstractmethod
 from typing import ClassVar
 
+import torch
 from torch import Tensor, nn
 
 from arcset.centers import CenterUpdate
@@ -36,6 +37,11 @@ class Loss(nn.Module, ABC):
         return True
 
     @property
+    def shared(self) -> bool:
+        """Whether several processes hold the centers, each of which brings its own samples."""
+        return False
+
+    @property
     @abstractmethod
     def laws(self) -> frozenset[Law]:
         """The common laws that this loss obeys, as it is configured."""
@@ -65,6 +71,11 @@ class Loss(nn.Module, ABC):
     @abstractmethod
     def logits(self, embeddings: Tensor, labels: Tensor | None = None) -> Tensor:
         """Class scores (B, C): without labels they carry no margin, with labels as in training."""
+
+    @torch.no_grad()
+    def classify(self, embeddings: Tensor, among: int | None = None) -> Tensor:
+        """The class (B,) of the highest score without a margin; among the first `among` only."""
+        return self.logits(embeddings)[:, :among].argmax(dim=1)
 
     def advance(self, steps: int = 1) -> None:
         """Tell the loss that training took `steps` more steps; most losses do not care."""

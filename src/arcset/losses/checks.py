@@ -43,13 +43,13 @@ def check_truth(what: str, value: object) -> bool:
     return value
 
 
-def check_embeddings(embeddings: object, dim: int) -> Tensor:
-    """`embeddings` if it is a finite floating-point (B, dim) tensor with B ≥ 1."""
+def check_embeddings(embeddings: object, dim: int, least: int = 1) -> Tensor:
+    """`embeddings` if it is a finite floating-point (B, dim) tensor with B ≥ `least`."""
     if not isinstance(embeddings, Tensor):
         raise InputError(f"embeddings must be a torch tensor, not {type(embeddings).__name__}")
-    if embeddings.dim() != 2 or embeddings.shape[1] != dim or embeddings.shape[0] == 0:
+    if embeddings.dim() != 2 or embeddings.shape[1] != dim or embeddings.shape[0] < least:
         shape = tuple(embeddings.shape)
-        raise InputError(f"embeddings must have shape (B, {dim}) with B ≥ 1, not {shape}")
+        raise InputError(f"embeddings must have shape (B, {dim}) with B ≥ {least}, not {shape}")
     if not embeddings.is_floating_point():
         raise InputError(f"embeddings must be floating-point, not {embeddings.dtype}")
     values = embeddings.detach()
@@ -65,10 +65,16 @@ def check_embeddings(embeddings: object, dim: int) -> Tensor:
 
 
 def check_batch(
-    embeddings: object, labels: object, dim: int, classes: int, ignore: int | None = None
+    embeddings: object,
+    labels: object,
+    dim: int,
+    classes: int,
+    ignore: int | None = None,
+    *,
+    least: int = 1,
 ) -> Tensor:
     """Check a batch; returns the labels as int64 (B,) in 0 … classes − 1, or equal to `ignore`."""
-    checked = check_embeddings(embeddings, dim)
+    checked = check_embeddings(embeddings, dim, least)
     if not isinstance(labels, Tensor):
         raise InputError(f"labels must be a torch tensor, not {type(labels).__name__}")
     if labels.is_floating_point() or labels.is_complex() or labels.dtype == torch.bool:

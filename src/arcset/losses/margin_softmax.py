@@ -125,6 +125,11 @@ class MarginSoftmax(Loss):
         self.register_buffer("step", torch.zeros((), dtype=torch.int64))
 
     @property
+    def shared(self) -> bool:
+        """Whether several processes hold the centers, each of which brings its own samples."""
+        return self.head.shard is not None
+
+    @property
     def scale(self) -> float:
         """s: as given or chosen, or as the margin has found it by now."""
         return float(self.margin.scale) if self.margin.finds_scale else self._scale
@@ -182,7 +187,9 @@ class MarginSoftmax(Loss):
     ) -> tuple[Tensor, Tensor, Tensor]:
         """Unit rows, their lengths and the labels of all processes, from those given here."""
         try:
-            labels = check_batch(embeddings, labels, self.dim, self.classes, self.ignore_index)
+            labels = check_batch(
+                embeddings, labels, self.dim, self.classes, self.ignore_index, least=0
+            )
         except InputError:
             shard.fail(self.head.weight.device)  # so that nobody waits
             raise
@@ -214,6 +221,15 @@ class MarginSoftmax(Loss):
             straight_through=self.gradient == "straight_through",
             norms=norms,
         )
+
+    @torch.no_grad()
+    def classify(self, embeddings: Tensor, among: int | None = None) -> Tensor:
+        """The class (B,) of the highest logit, by parts: no (B, C) matrix is made.
+
+        With a group, all processes have to ask together, and for the same embeddings.
+        """
+        unit = unit_rows(widen(check_embeddings(embeddings, self.dim)))[0]
+        return self.head.nearest(unit, self.scale, self.classes if among is None else among)
 
     @property
     def centers(self) -> Tensor:

@@ -62,6 +62,9 @@ class RunConfig(BaseModel):
     options: dict[str, bool | int | float | str] = Field(
         default_factory=dict, description="further options of the loss"
     )
+    share_centers: bool = Field(
+        False, description="whether processes under torchrun hold a slice of the centers each"
+    )
     margin_warm_up: float = Field(
         0.2, ge=0, le=1, description="share of the steps in which the margin comes in"
     )
@@ -87,6 +90,9 @@ class RunConfig(BaseModel):
     seed: int = Field(0, ge=0, lt=2**63)
     optimizer: Literal["sgd", "adamw"] = "sgd"
     learning_rate: float = Field(0.1, gt=0, description="its peak, where the schedule has one")
+    center_rate: float = Field(
+        1.0, gt=0, description="learning rate of the loss's own weights, as a multiple"
+    )
     momentum: float = Field(0.9, ge=0, lt=1, description="of sgd")
     weight_decay: float = Field(5e-4, ge=0, description="of weight matrices; not of biases")
     schedule: Literal["one-cycle", "cosine", "constant"] = "one-cycle"

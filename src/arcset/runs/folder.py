@@ -97,11 +97,20 @@ class Run:
         text = "".join(json.dumps(line) + "\n" for line in lines)
         write_text(self.path / "metrics.jsonl", text)
 
+    @property
+    def loss_file(self) -> Path:
+        """Where the loss's own weights are kept."""
+        return self.path / "loss.safetensors"
+
     def save_model(self, network: Mapping[str, Tensor], loss: Mapping[str, Tensor]) -> None:
         """Write the weights of the network and of the loss; thresholds of earlier ones go."""
+        self.save_network(network)
+        save_tensors(self.loss_file, loss)
+
+    def save_network(self, network: Mapping[str, Tensor]) -> None:
+        """Write the network's weights; thresholds of earlier ones go."""
         (self.path / "threshold.json").unlink(missing_ok=True)
         save_tensors(self.path / "model.safetensors", network)
-        save_tensors(self.path / "loss.safetensors", loss)
 
     def load_model(self) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
         """The weights of the network and of the loss."""

@@ -3,7 +3,8 @@
 Learning rate, shuffling, augmentation and dropout are pure functions of configuration, epoch and
 step, so they need none. A checkpoint is a folder, `checkpoint/step-NNNNNNNNN`: tensors as
 safetensors and a state.json, which names the settings and the data it belongs to, and the size and
-digest of every file beside it. Nothing in it is pickled.
+digest of every file beside it. Nothing in it is pickled. Where processes share the centers, all of
+them write it together, and any number of them can read it: see `arcset.training.together`.
 """
 
 import hashlib
@@ -24,6 +25,9 @@ from arcset.files import write_text
 from arcset.losses import Loss
 from arcset.runs.states import load_tensors, save_tensors
 from arcset.training.belonging import Belonging
+from arcset.training.processes import Processes
+from arcset.training.together import all_tensors, empty_states, load_together, save_together
+from arcset.training.together import state_shapes as shapes_of
 
 __all__ = ["Progress", "State", "load_checkpoint", "load_newest", "save_checkpoint"]
 
@@ -76,16 +80,54 @@ class State:
         return found if self.average is None else {**found, "average": self.average}
 
 
-def save_checkpoint(folder: Path, state: State, owner: Belonging, *, keep: int = 1) -> Path:
-    """Write `folder`/step-NNNNNNNNN, complete or not at all; the newest `keep` remain."""
+def save_checkpoint(
+    folder: Path,
+    state: State,
+    owner: Belonging,
+    *,
+    keep: int = 1,
+    together: Processes | None = None,
+) -> Path:
+    """Write `folder`/step-NNNNNNNNN, complete or not at all; the newest `keep` remain.
+
+    together: the processes that all call this, each with its slice of the centers; else one calls.
+    """
     final = folder / f"step-{state.progress.step:09d}"
     part = folder / f".{final.name}.part"
+    tensors, numbers = _flatten(state.optimizer.state_dict()["state"])
+    if together is None:
+        _new_folder(part)
+        for name, module in state.modules().items():
+            save_tensors(part / f"{name}.safetensors", module.state_dict())
+        save_tensors(part / "optimizer.safetensors", tensors)
+        _finish(final, part, state, owner, numbers, keep)
+        return final
+    if together.chief:
+        _new_folder(part)
+    together.wait()
+    save_together(part, all_tensors(state, tensors))
+    if together.chief:
+        _finish(final, part, state, owner, numbers, keep, shapes_of(state.optimizer))
+    together.wait()
+    return final
+
+
+def _new_folder(part: Path) -> None:
     shutil.rmtree(part, ignore_errors=True)
     part.mkdir(parents=True)
-    tensors, numbers = _flatten(state.optimizer.state_dict()["state"])
-    for name, module in state.modules().items():
-        save_tensors(part / f"{name}.safetensors", module.state_dict())
-    save_tensors(part / "optimizer.safetensors", tensors)
+
+
+def _finish(
+    final: Path,
+    part: Path,
+    state: State,
+    owner: Belonging,
+    numbers: dict[str, Any],
+    keep: int,
+    shapes: dict[str, Any] | None = None,
+) -> None:
+    """Write state.json beside the tensors, and give the folder its name."""
+    folder = final.parent
     content = {
         "format": _FORMAT,
         "progress": vars(state.progress),
@@ -94,6 +136,8 @@ def save_checkpoint(folder: Path, state: State, owner: Belonging, *, keep: int =
         "belongs": owner.json(),
         "files": {file.name: _described(file) for file in sorted(part.iterdir())},
     }
+    if shapes is not None:
+        content["together"] = shapes
     write_text(part / _STATE, json.dumps(content))
     _sync(part)
     shutil.rmtree(final, ignore_errors=True)
@@ -101,17 +145,56 @@ def save_checkpoint(folder: Path, state: State, owner: Belonging, *, keep: int =
     _sync(folder)
     for other in [*_found(folder)[:-keep], *folder.glob(".step-*.part")]:
         shutil.rmtree(other, ignore_errors=True)
-    return final
 
 
 def load_newest(
-    folder: Path, state: State, owner: Belonging, warn: Callable[[str], None]
+    folder: Path,
+    state: State,
+    owner: Belonging,
+    warn: Callable[[str], None],
+    *,
+    together: Processes | None = None,
 ) -> Path | None:
     """Bring `state` to the newest complete checkpoint: its folder, or None where there is none.
 
     A damaged one is passed over for the one before it, with a warning. Raises `RunError` where all
     are damaged, and for one of other settings or other data.
+
+    together: processes that all call this; the first of them looks for all.
     """
+    if together is None:
+        place, content, problems = _newest(folder, owner)
+    else:
+        place, content, problems = _told(folder, owner, together)
+    if place is None:
+        return None
+    _apply(place, content, state)
+    for problem in problems:
+        warn(f"passed over a damaged checkpoint, {problem}; going on from {place.name}")
+    return place
+
+
+def _told(
+    folder: Path, owner: Belonging, together: Processes
+) -> tuple[Path | None, dict[str, Any], list[str]]:
+    """As `_newest`, which the first process calls for all."""
+    told: dict[str, Any] = {"error": None}
+    if together.chief:
+        try:
+            place, content, problems = _newest(folder, owner)
+            told |= {"place": place and place.name, "content": content, "problems": problems}
+        except RunError as error:
+            told["error"] = str(error)
+    told = together.agreed(told)
+    if told["error"] is not None:
+        raise RunError(told["error"])
+    place = None if told["place"] is None else folder / told["place"]
+    return place, told["content"], told["problems"]
+
+
+def _newest(folder: Path, owner: Belonging) -> tuple[Path | None, dict[str, Any], list[str]]:
+    """The newest complete checkpoint, what its state.json says, and what is wrong with newer ones;
+    no folder where there is none."""
     problems: list[str] = []
     for place in reversed(_found(folder)):
         try:
@@ -120,10 +203,7 @@ def load_newest(
             problems.append(f"{place.name}: {error}")
             continue
         owner.check(content["belongs"], place)
-        _apply(place, content, state)
-        for problem in problems:
-            warn(f"passed over a damaged checkpoint, {problem}; going on from {place.name}")
-        return place
+        return place, content, problems
     if problems:
         raise RunError(
             f"no checkpoint in {folder} can be used: {'; '.join(problems)}. Train the run anew "
@@ -134,7 +214,7 @@ def load_newest(
             f"{folder} holds {strange[0]}, which is no checkpoint that this version knows: remove "
             "it to begin anew"
         )
-    return None
+    return None, {}, []
 
 
 def load_checkpoint(place: Path, state: State, owner: Belonging) -> None:
@@ -182,11 +262,15 @@ def _read(place: Path) -> dict[str, Any]:
 
 def _apply(place: Path, content: dict[str, Any], state: State) -> None:
     try:
-        for name, module in state.modules().items():
-            module.load_state_dict(load_tensors(place / f"{name}.safetensors"))
+        if "together" in content:
+            tensors = empty_states(state.optimizer, content["together"])
+            load_together(place, all_tensors(state, tensors))
+        else:
+            for name, module in state.modules().items():
+                module.load_state_dict(load_tensors(place / f"{name}.safetensors"))
+            tensors = load_tensors(place / "optimizer.safetensors")
         state.scaler.load_state_dict(content["scaler"])
         whole = state.optimizer.state_dict()
-        tensors = load_tensors(place / "optimizer.safetensors")
         whole["state"] = _unflatten(tensors, content["optimizer"])
         state.optimizer.load_state_dict(whole)
         progress = Progress(**content["progress"])

@@ -42,14 +42,18 @@ def begin_centers(
     length for a cosine loss. Their lengths are the median of the old centers'; the biases of new
     classes are 0. Turned and mirrored classes are new: no run keeps their centers. Where one of the
     losses goes by cosine and the other does not, or the old has no centers, all begin at means.
+    Of shared centers every process begins its own.
     """
     head = _Head.of(loss)
     if head is None:
         return
     trained = _Head.of(old) if old.normalized == loss.normalized else None
-    known = {place: rows for place, rows in enumerate(sources) if rows} if trained else {}
+    here = range(head.first, head.first + len(head.weight) // head.each)
+    known = {}
+    if trained is not None:
+        known = {place: rows for place, rows in enumerate(sources) if rows and place in here}
     length = (trained or head).weight.norm(dim=1).median().item()
-    new = _numbers(place for place in range(loss.classes) if place not in known)
+    new = _numbers(place for place in here if place not in known)
     head.put(new, *class_means(network, feed, new, unit=loss.normalized), length)
     if trained is not None:
         single = [(place, rows[0]) for place, rows in known.items() if len(rows) == 1]
@@ -101,10 +105,22 @@ def class_means(
 
 
 class _Head:
-    """The centers of a loss as they are trained: `each` rows per class, maybe with a bias."""
+    """The centers of a loss as they are trained: `each` rows per class, maybe with a bias.
 
-    def __init__(self, weight: Tensor, bias: Tensor | None, usage: Tensor | None, each: int):
+    They are those of the classes from `first` on; elsewhere here, classes go by their numbers
+    among all.
+    """
+
+    def __init__(
+        self,
+        weight: Tensor,
+        bias: Tensor | None,
+        usage: Tensor | None = None,
+        each: int = 1,
+        first: int = 0,
+    ) -> None:
         self.weight, self.bias, self.usage, self.each = weight, bias, usage, each
+        self.first = first
 
     @classmethod
     def of(cls, loss: Loss) -> "_Head | None":
@@ -114,8 +130,9 @@ class _Head:
             return None
         if isinstance(loss, MarginSoftmax):
             usage = loss.head.usage if loss.subcenters > 1 else None
-            return cls(loss.head.weight, loss.head.bias, usage, loss.subcenters)
-        return cls(loss.trained_centers(), loss.biases, None, 1)
+            first = 0 if loss.head.shard is None else loss.head.shard.first
+            return cls(loss.head.weight, loss.head.bias, usage, loss.subcenters, first)
+        return cls(loss.trained_centers(), loss.biases)
 
     def put(self, places: Tensor, means: Tensor, counts: Tensor, length: float) -> None:
         """Begin the classes `places` (n,) in the direction of `means` (n, D), where there is one;
@@ -134,7 +151,7 @@ class _Head:
             )
         self.weight[self._rows(places[told])] = rows.to(self.weight)
         if self.bias is not None:
-            self.bias[places.to(self.bias.device)] = 0.0
+            self.bias[self._places(places, self.bias)] = 0.0
 
     def copy(self, places: Tensor, old: "_Head", rows: Tensor) -> None:
         """Begin each of the classes `places` (n,) as that of `rows` (n,) is, bit for bit."""
@@ -142,7 +159,7 @@ class _Head:
         self.weight[self._rows(places)] = theirs.to(self.weight)
         for mine, other in ((self.bias, old.bias), (self.usage, old.usage)):
             if mine is not None and other is not None:
-                mine[places.to(mine.device)] = other[rows.to(other.device)].to(mine)
+                mine[self._places(places, mine)] = other[old._places(rows, other)].to(mine)
 
     def merge(self, place: int, old: "_Head", loss: Loss, rows: list[int], length: float) -> None:
         """Begin the class `place` at the mean direction of the classes `rows` of an old loss."""
@@ -152,11 +169,16 @@ class _Head:
         mean = unit_rows(directions.mean(dim=0, keepdim=True))[0][0] * length
         self.weight[self._rows(torch.tensor([place]))] = self._parted(mean, place)
         if self.bias is not None and old.bias is not None:
-            self.bias[place] = old.bias[rows].mean()
+            self.bias[place - self.first] = old.bias[rows].mean()
 
     def _rows(self, places: Tensor) -> Tensor:
         each = torch.arange(self.each)
-        return (places[:, None] * self.each + each).flatten().to(self.weight.device)
+        rows = (places[:, None] - self.first) * self.each + each
+        return rows.flatten().to(self.weight.device)
+
+    def _places(self, places: Tensor, of: Tensor) -> Tensor:
+        """Of classes, where their entries stand in a tensor with one entry for each."""
+        return (places - self.first).to(of.device)
 
     def _parted(self, row: Tensor, number: int) -> Tensor:
         """A class's rows (K, D): the first is `row` (D,), and the others lie a little beside it,

@@ -1,6 +1,7 @@
 """A run from where it stands to its end: steps, epochs, what is measured and what is written."""
 
 import time
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -8,8 +9,8 @@ from torch import Tensor
 
 from arcset.data import Selection, as_float
 from arcset.errors import InputError, RunError
-from arcset.losses import Loss, loss_options
-from arcset.models import build_model, kept_state
+from arcset.losses import Loss, export_loss, loss_options
+from arcset.models import build_model
 from arcset.runs import Run, RunConfig
 from arcset.training.angles_now import angles_now
 from arcset.training.averaging import Average
@@ -47,9 +48,12 @@ class Fitting:
         self.run, self.config, self.feed, self.watcher = run, run.config, feed, watcher
         self.processes = processes
         config, device = run.config, feed.device
-        network, loss = build_model(_warming(config, feed.steps), training=True)
+        self.shared = config.share_centers and processes.count > 1
+        network, loss = build_model(_warming(config, feed.steps), training=True, shared=self.shared)
         dtype = getattr(torch, config.dtype)
-        self.network, self.loss = network.to(device, dtype), loss.to(device, dtype)
+        self.network, self.loss = network.to(device, dtype), loss.to(device)
+        if dtype != torch.float32:  # else narrow centers would become wide
+            self.loss.to(dtype)
         self.loss.set_class_sizes(feed.class_sizes())
         begin(run, self.network, self.loss, feed)
         self.frozen = freeze(self.network, config.freeze)
@@ -63,8 +67,10 @@ class Fitting:
         self.owner = Belonging.of(config, feed.samples.labels)
         self.doctor = Doctor(config, self.network, self.loss)
         self.tested = selection.test is not None
-        if processes.chief:
+        self.measures = processes.chief or self.shared  # shared centers are asked by all together
+        if self.measures:
             self.snapshots = Snapshots(selection, config.snapshot, device)
+        if processes.chief:
             self.validator = build_validator(selection.validation, device)
         self.validated, self.framed = validation_epochs(config), _framed(config)
         self.generator = torch.Generator()
@@ -75,9 +81,7 @@ class Fitting:
 
     def go(self, stop: Stop) -> None:
         """From the newest checkpoint, or from the start, to the end."""
-        place = load_newest(
-            self.run.path / "checkpoint", self.state, self.owner, self.watcher.warned
-        )
+        place = self._load()
         if place is None and len(self.run.metrics()) > 1:  # the first line comes before the first
             raise RunError(
                 f"{self.run.path} was trained and has no checkpoint left to go on from: train anew "
@@ -90,13 +94,13 @@ class Fitting:
         self.history = [line for line in self.run.metrics() if line["epoch"] <= progress.epoch]
         if self.processes.chief:
             self.run.save_samples(self.snapshots.samples())
-            if progress.step == 0:
-                self._keep_embeddings(0)
+        if self.measures and progress.step == 0:
+            self._keep_embeddings(0)
         self.watcher.started(self.run.path.name, progress.step, self.feed.steps)
         while progress.epoch < self.config.epochs and not self._waited_enough():
             self._train_epoch(stop)
             self._end_epoch()
-            if stop.asked:
+            if self.processes.any(stop.asked)[0]:
                 raise KeyboardInterrupt
 
     def _train_epoch(self, stop: Stop) -> None:
@@ -116,9 +120,10 @@ class Fitting:
                 progress.seconds = time.perf_counter() - started
                 if number + 1 == self.feed.per_epoch:
                     continue  # where an epoch ends there is a checkpoint anyway
-                if stop.asked or self._due():
+                stopping, due = self.processes.any(stop.asked, self._due())
+                if stopping or due:
                     self._save()
-                if stop.asked:
+                if stopping:
                     raise KeyboardInterrupt
 
     def _step(self, index: Tensor, epoch: int) -> None:
@@ -164,17 +169,25 @@ class Fitting:
         probe = torch.arange(min(_PROBE, len(self.feed.samples)), device=self.feed.device)
         images = as_float(self.feed.samples.take(probe)).to(getattr(torch, self.config.dtype))
         self.doctor.check_health(self.used, images, epoch, self.rate)
-        if self.processes.chief:
-            self._measure_and_write(epoch, mean)
-        progress.best, progress.waited = self.processes.agreed((progress.best, progress.waited))
-        if not self.processes.chief:
-            progress.next_epoch()
-
-    def _measure_and_write(self, epoch: int, mean: float) -> None:
-        progress = self.state.progress
         line: dict[str, Any] = {"epoch": epoch, "loss": mean}
-        if epoch in self.framed:
+        if self.measures and epoch in self.framed:
             line |= self._keep_embeddings(epoch)
+        better = self._measured(epoch, line) if self.processes.chief else False
+        better, progress.best, progress.waited = self.processes.agreed(
+            (better, progress.best, progress.waited)
+        )
+        progress.next_epoch()
+        if self.processes.chief:
+            self.history.append(line)
+            self.run.write_metrics(self.history)
+        if better:
+            self._keep_model()
+        self._save()
+        self.watcher.epoch_ended(line)
+
+    def _measured(self, epoch: int, line: dict[str, Any]) -> bool:
+        """Write what an epoch is worth into its line; whether it is the best so far."""
+        progress = self.state.progress
         if progress.angles:
             line["target_degrees"], line["other_degrees"] = _means(progress.angles)
         line |= {
@@ -190,18 +203,20 @@ class Fitting:
             progress.best = score if better else progress.best
             progress.waited = 0 if better else progress.waited + 1
             line["kept"] = better
-        progress.next_epoch()
-        self.history.append(line)
-        self.run.write_metrics(self.history)
-        if better:
-            self.run.save_model(self.used.state_dict(), kept_state(self.loss, self.config))
-        self._save()
-        self.watcher.epoch_ended(line)
+        return better
+
+    def _keep_model(self) -> None:
+        """Write the weights as they are used."""
+        if self.processes.chief:
+            self.run.save_network(self.used.state_dict())
+        if self.processes.chief or self.shared:
+            export_loss(self.loss, self.run.loss_file, classes=self.feed.classes)
 
     def _keep_embeddings(self, epoch: int) -> dict[str, float]:
         """Write those of the kept samples; the accuracies that they show."""
         kept = self.snapshots.take(self.used, self.loss, self.feed.classes)
-        self.run.save_embeddings(epoch, kept)
+        if self.processes.chief:
+            self.run.save_embeddings(epoch, kept)
         return _accuracies(
             self.loss, kept, self.snapshots.labels, self.feed.classes, tested=self.tested
         )
@@ -213,10 +228,22 @@ class Fitting:
             return True
         return minutes > 0 and time.perf_counter() - self.saved >= minutes * 60
 
+    def _load(self) -> Path | None:
+        """Come to the newest checkpoint: its folder, None where there is none."""
+        return load_newest(
+            self.run.path / "checkpoint",
+            self.state,
+            self.owner,
+            self.watcher.warned,
+            together=self.processes if self.config.share_centers else None,
+        )
+
     def _save(self) -> None:
-        if self.processes.chief:
-            folder = self.run.path / "checkpoint"
-            save_checkpoint(folder, self.state, self.owner, keep=self.config.checkpoints)
+        folder, keep = self.run.path / "checkpoint", self.config.checkpoints
+        if self.config.share_centers:
+            save_checkpoint(folder, self.state, self.owner, keep=keep, together=self.processes)
+        elif self.processes.chief:
+            save_checkpoint(folder, self.state, self.owner, keep=keep)
         self.saved = time.perf_counter()
 
     def _waited_enough(self) -> bool:
@@ -268,7 +295,6 @@ def _accuracies(
     found: dict[str, float] = {}
     for part in (("train", "test") if tested else ("train",)) if loss.classifies else ():
         if part in kept:
-            with torch.no_grad():
-                named = loss.logits(kept[part])[:, :classes].argmax(dim=1)
+            named = loss.classify(kept[part], classes)
             found[f"{part}_accuracy"] = (named == labels[part]).sum().item() / len(named)
     return found

@@ -68,7 +68,8 @@ def train(
     elif earlier is not None:
         earlier.check(selection)
     config = described(config, selection)
-    network, loss = build_model(config, training=True)
+    shared = config.share_centers and group.count > 1
+    network, loss = build_model(config, training=True, shared=shared)
     config = resolved(config, loss)
     if not begun:
         check_start(config, network, out)

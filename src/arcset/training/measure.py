@@ -2,7 +2,6 @@
 
 from math import isnan
 
-import torch
 from torch import Tensor
 
 from arcset.data import ImageSet, Selection, selection_of, to_tensors
@@ -59,9 +58,8 @@ def measure(
         unit, _ = unit_rows(known)
         space = unit if loss.normalized else known
         if loss.classifies:
-            with torch.no_grad():
-                right = (loss.logits(known).argmax(dim=1) == labels).sum().item()
-                found["accuracy"] = right / len(labels)
+            right = (loss.classify(known) == labels).sum().item()
+            found["accuracy"] = right / len(labels)
         found["dunn"] = dunn_index(space, labels, trim=None)
         found["dunn_trimmed"] = dunn_index(space, labels, trim=0.95)
         found["dunn_trimmed_unit"] = dunn_index(unit, labels, trim=0.95)

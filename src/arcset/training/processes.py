@@ -1,11 +1,13 @@
 """One process, or several that train together: `torchrun --nproc-per-node 4 -m arcset train …`.
 
-Every process holds the whole network and all class centers. A batch is drawn the same in all, and
-each takes its rows of it through the network. The embeddings are gathered, so that every process
-sees the loss of the whole batch and the same gradient of the centers, whatever the loss: also one
-that compares samples with each other, or keeps statistics of a batch. The network's gradient is
-summed by torch's DistributedDataParallel. So the update is that of one process, up to rounding;
-only batch norm sees no more than its own process's rows.
+Every process holds the whole network and all class centers, or with `share_centers` a slice of
+them. A batch is drawn the same in all, and each takes its rows of it through the network. The
+embeddings are gathered, so that every process sees the loss of the whole batch and the same
+gradient of the centers, whatever the loss: also one that compares samples with each other, or keeps
+statistics of a batch. (A loss whose centers are shared out is given each process's own rows, and
+gathers what it needs by itself: see `arcset.centers.sharding`.) The network's gradient is summed by
+torch's DistributedDataParallel. So the update is that of one process, up to rounding; only batch
+norm sees no more than its own process's rows.
 """
 
 import atexit
@@ -80,6 +82,10 @@ class Processes:
         """The chief's value, anything that JSON can say; all wait for it."""
         return value
 
+    def any(self, *flags: bool) -> tuple[bool, ...]:
+        """Of each flag, whether it is true in any process."""
+        return flags
+
     def wait(self) -> None:
         """Until all have come here."""
 
@@ -131,6 +137,11 @@ class _Together(Processes):
         content = told if self.chief else torch.zeros(int(length), dtype=told.dtype, device=device)
         dist.broadcast(content, src=0)
         return json.loads(bytes(content.tolist()))
+
+    def any(self, *flags: bool) -> tuple[bool, ...]:
+        told = torch.tensor(flags, dtype=torch.int32, device=_exchange_device())
+        dist.all_reduce(told, dist.ReduceOp.MAX)
+        return tuple(bool(flag) for flag in told.tolist())
 
     def wait(self) -> None:
         dist.barrier()

@@ -9,6 +9,8 @@ from arcset.models import embed
 
 __all__ = ["Snapshots"]
 
+_MOST_CENTERS = 10_000
+
 
 class Snapshots:
     """A fixed, evenly spread choice of at most `count` samples of train, test and unseen."""
@@ -41,8 +43,13 @@ class Snapshots:
         }
 
     def take(self, network: nn.Module, loss: Loss, classes: int) -> dict[str, Tensor]:
-        """The embeddings of all parts, and centers and biases of the first `classes` classes."""
+        """The embeddings of all parts, and centers and biases of the first `classes` classes.
+
+        Those of more than 10,000 classes are not kept: no picture could show them.
+        """
         found = {name: embed(network, images) for name, images in self.images.items()}
+        if classes > _MOST_CENTERS:
+            return found
         if loss.centers is not None:
             found["centers"] = loss.centers[:classes]
         if loss.biases is not None:

@@ -1,0 +1,128 @@
+"""A loss in one safetensors file, whoever holds its centers."""
+
+import json
+import os
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+
+from arcset.centers import Centers, Shard
+from arcset.losses.base import Loss
+
+__all__ = ["export_loss"]
+
+_PIECE = 1 << 26  # bytes that are copied at a time
+_NAMES = {
+    torch.float64: "F64",
+    torch.float32: "F32",
+    torch.float16: "F16",
+    torch.bfloat16: "BF16",
+    torch.int64: "I64",
+    torch.int32: "I32",
+    torch.uint8: "U8",
+    torch.bool: "BOOL",
+}
+
+
+class _Entry(NamedTuple):
+    """A tensor of the file: its name there and shape, what of it is here, and from which row on."""
+
+    name: str
+    shape: list[int]
+    here: Tensor
+    row: int
+
+
+def export_loss(loss: Loss, path: Path | str, *, classes: int | None = None) -> None:
+    """Write the state of `loss`, with all centers, to one safetensors file.
+
+    Where processes share the centers, all of them call this, with a path that all can reach. Each
+    writes its own rows in their place, so no process ever holds more than it has. The file is what
+    `loss.state_dict()` of a loss with all centers would be, and appears when it is complete.
+
+    classes: how many of the classes, from the first on, are written; all if None.
+    """
+    path, kept = Path(path), loss.classes if classes is None else classes
+    shards = [one.shard for one in loss.modules() if isinstance(one, Centers)]
+    shard = next((one for one in shards if one is not None), None)
+    chief = shard is None or shard.rank == 0
+    entries = _entries(loss, kept)
+    header, starts = _header(entries)
+    part = path.parent / f".{path.name}.part"
+    try:
+        if chief:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            part.write_bytes(header)
+        _wait(shard)
+        with part.open("r+b") as file:
+            for entry, start in zip(entries, starts, strict=True):
+                if chief or entry.row:
+                    _write(file, entry, start)
+            file.flush()
+            os.fsync(file.fileno())
+        _wait(shard)
+        if chief:
+            part.replace(path)
+    except BaseException:
+        if chief:
+            part.unlink(missing_ok=True)
+        raise
+    _wait(shard)
+
+
+def _entries(loss: Loss, kept: int) -> list[_Entry]:
+    """All tensors of the file, in the same order in every process."""
+    heads = {name: one for name, one in loss.named_modules() if isinstance(one, Centers)}
+    found = []
+    for name, tensor in loss.state_dict().items():
+        head = heads.get(name.rpartition(".")[0])
+        if head is None:
+            cut = tensor.ndim > 0 and len(tensor) == loss.classes
+            here = tensor[:kept] if cut else tensor
+            found.append(_Entry(name, list(here.shape), here, 0))
+            continue
+        each = len(tensor) // head.classes
+        first = 0 if head.shard is None else head.shard.first
+        here = tensor[: max(0, kept - first) * each]
+        found.append(_Entry(name, [kept * each, *tensor.shape[1:]], here, first * each))
+    return found
+
+
+def _header(entries: list[_Entry]) -> tuple[bytes, list[int]]:
+    """The beginning of the file, and where in it each tensor stands."""
+    content: dict[str, Any] = {"__metadata__": {"format": "pt"}}
+    ends = [0]
+    for entry in entries:
+        size = entry.here.element_size()
+        for side in entry.shape:
+            size *= side
+        ends.append(ends[-1] + size)
+        content[entry.name] = {
+            "dtype": _NAMES[entry.here.dtype],
+            "shape": entry.shape,
+            "data_offsets": ends[-2:],
+        }
+    text = json.dumps(content).encode()
+    text += b" " * (-len(text) % 8)
+    header = len(text).to_bytes(8, "little") + text
+    return header, [len(header) + start for start in ends[:-1]]
+
+
+def _write(file: Any, entry: _Entry, start: int) -> None:
+    rows = entry.here.detach()
+    if rows.ndim == 0:
+        rows = rows[None]
+    per_row = rows[:1].numel() * rows.element_size() if len(rows) else 0
+    if not per_row:
+        return
+    file.seek(start + entry.row * per_row)
+    for piece in rows.split(max(1, _PIECE // per_row)):
+        file.write(piece.cpu().contiguous().view(torch.uint8).numpy().data)
+
+
+def _wait(shard: Shard | None) -> None:
+    if shard is not None:
+        dist.barrier(group=shard.group)
