@@ -1,23 +1,31 @@
-"""`arcset embed`: images to embeddings, in a file that any tool can read."""
+"""`arcset embed`: images to embeddings, in a file or a folder that any tool can read."""
 
-from collections.abc import Sequence
+import sys
+from collections.abc import Callable
+from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
+import numpy as np
 import typer
 
 from arcset.cli import options as o
-from arcset.cli.gallery_show import plain, progress_bar
-from arcset.cli.model_option import load_model
+from arcset.cli.embed_input import bulk_model, bulk_source, is_onnx
+from arcset.cli.gallery_show import counted, plain, progress_bar
 from arcset.cli.show import print_json, say, tell_skipped, working
-from arcset.data.embedding_files import EmbeddingSet, write_embeddings
-from arcset.data.own.trees import shown
-from arcset.errors import DataError, OptionError
-from arcset.recognition.embedder import Embedder
+from arcset.data.embedding_files import SUFFIXES, EmbeddingSet, write_embeddings
+from arcset.errors import ArcsetError, DataError, OptionError
 from arcset.runs import Run
 from arcset.training.judge import PARTS, judge_run
 
+if TYPE_CHECKING:
+    from arcset.recognition.bulk import BulkModel, Crew, FolderResult, Source
+
 __all__ = ["embed"]
+
+# What somebody who ends a name like this does not mean to be a folder.
+_NO_FOLDER = {".csv", ".tsv", ".json", ".jsonl", ".npy", ".pt", ".pkl", ".h5", ".txt", ".feather"}
 
 
 def embed(
@@ -28,13 +36,18 @@ def embed(
     data: Annotated[
         str | None,
         typer.Argument(
-            help="A named dataset, a folder or the like; the run's own if left out. A folder for "
-            "an .onnx file, and for photos of faces."
+            help="A named dataset, a folder, a CSV or Parquet table, a pack or the like; the run's "
+            "own if left out."
         ),
     ] = None,
     out: Annotated[
-        Path, typer.Option(help="FILE.parquet (path, label, embedding) or FILE.npz.")
-    ] = Path("embeddings.parquet"),
+        str,
+        typer.Option(
+            metavar="FILE|FOLDER",
+            help="FILE.parquet (path, label, embedding) or FILE.npz; or a folder of many Parquet "
+            "files, for data of any size: resumable, and shared by the processes of torchrun.",
+        ),
+    ] = "embeddings.parquet",
     part: Annotated[
         str, typer.Option(help=f"Of the run's own data, one of: {', '.join(PARTS)}.")
     ] = "all",
@@ -45,24 +58,151 @@ def embed(
             help="Embed the largest face in each photo: auto, or YuNet's file.",
         ),
     ] = None,
+    dtype: Annotated[str, typer.Option(help="float32, or float16 for half the size.")] = "float32",
+    shard_size: Annotated[
+        int | None,
+        typer.Option(
+            help="For a folder: samples in each of its files; by default from 256 up to 10,000.",
+            min=1,
+        ),
+    ] = None,
+    check: Annotated[
+        bool,
+        typer.Option("--check", help="For a folder: read all that is there, not only file ends."),
+    ] = False,
+    force: Annotated[
+        bool,
+        typer.Option(
+            "--force", help="For a folder: replace embeddings of another model or other data."
+        ),
+    ] = False,
     device: o.Device = "auto",
     json: o.Json = False,
 ) -> None:
-    """Embed images with a trained run, into a Parquet or npz file.
+    """Embed images with a trained run, into a file, or a folder for millions.
+
+    A folder goes on where it stopped, when the same is called again.
 
     Example: arcset embed runs/orl orl --part unseen --out unseen.parquet
+
+    Example: torchrun --nproc-per-node 4 -m arcset embed runs/faces photos.csv --out photos/
     """
-    if faces is not None or (run.suffix.lower() == ".onnx" and not run.is_dir()):
-        found, skipped = _below(data, load_model(run, faces, device=device))
+    from arcset.recognition.bulk import SaidByChiefError, join_crew
+
+    crew = join_crew()
+    place = Path(out)
+    if dtype not in ("float32", "float16"):
+        raise OptionError(f"--dtype must be float32 or float16, not {dtype!r}")
+    if _is_folder(out):
+        try:
+            _to_folder(
+                crew,
+                lambda: bulk_source(run, data, part, faces),
+                lambda: bulk_model(run, faces, device),
+                json,
+                folder=place,
+                shard_size=shard_size,
+                dtype=dtype,
+                check=check,
+                force=force,
+            )
+        except (ArcsetError, OSError) as error:
+            if not crew.chief and not isinstance(error, SaidByChiefError):
+                sys.stderr.write(f"arcset: process {crew.rank} of {crew.count}: {error}\n")
+            raise
+        return
+    if crew.count > 1:
+        raise OptionError(
+            f"{crew.count} processes write a folder of many files: end the name {out} with a /"
+        )
+    if check or force or shard_size is not None:
+        raise OptionError(f"--check, --force and --shard-size are for folders, and {out} is a file")
+    _to_file(place, run, data, part, faces, dtype, device, json)
+
+
+def _is_folder(out: str) -> bool:
+    """Whether a name is that of a folder: it ends in a slash, or not as a file of embeddings.
+
+    >>> _is_folder("faces"), _is_folder("faces.parquet/"), _is_folder("faces.npz")
+    (True, True, False)
+    """
+    suffix = Path(out).suffix
+    if out.endswith("/") or Path(out).is_dir():
+        return True
+    if suffix.lower() in _NO_FOLDER:
+        raise OptionError(
+            f"{out} is neither .npz nor .parquet, the files that hold embeddings; if it is to be a "
+            "folder of them, end the name with a /"
+        )
+    return suffix not in SUFFIXES
+
+
+def _to_folder(
+    crew: "Crew",
+    open_source: Callable[[], "Source"],
+    open_model: Callable[[], "BulkModel"],
+    as_json: bool,
+    **options: Any,
+) -> None:
+    from arcset.recognition.bulk import embed_folder
+
+    opened: list[tuple[Source, BulkModel]] = []
+    # By one first, who may have to download the data, and who says what is wrong for all.
+    crew.shared(lambda: opened.append((open_source(), open_model())))
+    source, model = opened[0] if opened else (open_source(), open_model())
+    with progress_bar("embedding") if crew.chief else nullcontext() as progress:
+        found = embed_folder(source=source, model=model, crew=crew, progress=progress, **options)
+    if found is None:
+        return
+    _tell_skipped(found)
+    if as_json:
+        print_json(found.json())
+        return
+    identities = found.manifest.identities
+    of = "" if identities is None else f" of {counted(identities, 'identity', 'identities')}"
+    made = "" if found.made == found.manifest.shards else f", {found.made:,} of them made now"
+    say(
+        f"{found.samples:,} embeddings{of}, {found.manifest.dim}-D, are in {found.folder}: "
+        f"{counted(found.manifest.shards, 'file')}{made}"
+    )
+
+
+def _tell_skipped(found: "FolderResult") -> None:
+    if not found.skipped:
+        return
+    say(f"skipped {found.skipped:,} of {found.manifest.inputs:,} that cannot be read:")
+    for path, why in found.first_skipped:
+        say(f"  {plain(path)}: {plain(why)}")
+    if found.skipped > len(found.first_skipped):
+        say(f"  … see {found.folder}/_arcset/skipped-*.json")
+
+
+def _to_file(
+    out: Path,
+    run: Path,
+    data: str | None,
+    part: str,
+    faces: str | None,
+    dtype: str,
+    device: str,
+    as_json: bool,
+) -> None:
+    if faces is not None or is_onnx(run):
+        from arcset.recognition.bulk import embed_source
+
+        source = bulk_source(run, data, part, faces)
+        with progress_bar("embedding") as progress:
+            found, skipped = embed_source(source, bulk_model(run, faces, device), progress=progress)
+        tell_skipped([(plain(path), plain(why)) for path, why in skipped])
     else:
         opened = Run.open(run)
         with working("embedding"):
             judged = judge_run(opened, data, part=part, device=device)
-        found, skipped = judged.embeddings, judged.skipped
-    tell_skipped(skipped)
-    write_embeddings(out, found)
+        found = judged.embeddings
+        tell_skipped(judged.skipped)
+    write_embeddings(out, _as(found, dtype))
     count, dim = found.embeddings.shape
-    if json:
+    if as_json:
         print_json(
             {"file": str(out), "samples": count, "dim": dim, "identities": len(found.class_names)}
         )
@@ -70,19 +210,11 @@ def embed(
     say(f"{count:,} embeddings of {len(found.class_names):,} identities, {dim}-D, are in {out}")
 
 
-def _below(data: str | None, model: Embedder) -> tuple[EmbeddingSet, Sequence[tuple[str, str]]]:
-    """The images below a folder, each of the identity that its own folder names."""
-    if data is None or not Path(data).is_dir():
-        raise OptionError(
-            f"{data or 'no data'}: name a folder with a sub-folder of images per identity"
-        )
-    root = Path(data)
-    with progress_bar("embedding") as progress:
-        found = model.embed_files(root, progress=progress)
-    skipped = [(plain(path.relative_to(root)), why) for path, why in found.skipped.items()]
-    if not len(found):
-        path, why = skipped[0]
-        raise DataError(f"none of the {len(skipped):,} images in {root} can be used: {path} {why}")
-    paths = [shown(path.relative_to(root).as_posix()) for path in found.paths]
-    names = [path.rpartition("/")[0] or "." for path in paths]
-    return EmbeddingSet.of(found.embeddings, names, paths), skipped
+def _as(found: EmbeddingSet, dtype: str) -> EmbeddingSet:
+    if dtype == "float32":
+        return found
+    with np.errstate(over="ignore"):
+        halves = found.embeddings.astype(np.float16)
+    if not np.isfinite(halves).all():
+        raise DataError("the model gives values beyond ±65,504, which float16 cannot hold")
+    return replace(found, embeddings=halves)

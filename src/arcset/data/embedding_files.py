@@ -1,5 +1,7 @@
 """Embeddings in files, as Parquet or npz: arcset's own, and those of any other tool.
 
+Also read is a folder of many Parquet files, as `arcset embed` writes it: see `embedding_folders`.
+
 Parquet: one row per sample with the columns `embedding` (a list of numbers), `label` (text or whole
 numbers) and, where known, `path`. npz: the arrays `embeddings` (N, D), `labels` (N,) and, where
 known, `paths` (N,). Nothing is unpickled. Files that arcset writes also name the identities that
@@ -7,19 +9,19 @@ the embedding was trained on (`trained_on`), so that evaluating these is noticed
 """
 
 import json
-from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from arcset.data.embedding_folders import holds_shards, read_folder
+from arcset.data.embedding_set import EmbeddingSet
 from arcset.data.npz_files import find_array, read_npz
 from arcset.errors import DataError, InputError, OptionError
 from arcset.files import replacing
 
-__all__ = ["SUFFIXES", "EmbeddingSet", "read_embeddings", "write_embeddings"]
+__all__ = ["SUFFIXES", "EmbeddingSet", "holds_embeddings", "read_embeddings", "write_embeddings"]
 
 SUFFIXES = (".npz", ".parquet")
 _TRAINED_ON = b"arcset.trained_on"
@@ -28,76 +30,6 @@ _NAMES = {  # what other tools call them; the first is what arcset writes
     "labels": ("labels", "label", "identities", "identity", "targets", "y"),
     "paths": ("paths", "path"),
 }
-
-
-@dataclass(frozen=True, eq=False)
-class EmbeddingSet:
-    """Embeddings (N, D) of labelled samples.
-
-    labels (N,) are the places of the samples' identities in `class_names`, which are sorted as
-    text, so that two files about the same identities number them alike. paths: where the samples
-    came from, or None. trained_on: identities that training knew, or None where nobody says.
-    """
-
-    embeddings: npt.NDArray[Any]
-    labels: npt.NDArray[np.int64]
-    class_names: tuple[str, ...]
-    paths: tuple[str, ...] | None = None
-    trained_on: tuple[str, ...] | None = None
-
-    @classmethod
-    def of(
-        cls,
-        embeddings: npt.NDArray[Any],
-        names: Sequence[object],
-        paths: Sequence[str] | None = None,
-        trained_on: Sequence[str] | None = None,
-    ) -> "EmbeddingSet":
-        """From one name of an identity per row.
-
-        >>> found = EmbeddingSet.of(np.eye(3), ["b", "a", "b"])
-        >>> found.class_names, found.labels.tolist()
-        (('a', 'b'), [1, 0, 1])
-        """
-        matrix = np.asarray(embeddings)
-        if matrix.dtype.kind in "iu":
-            matrix = matrix.astype(np.float64)
-        if matrix.ndim != 2 or matrix.dtype.kind != "f" or 0 in matrix.shape:
-            raise InputError(
-                f"embeddings have shape {matrix.shape} and type {matrix.dtype}, expected real"
-                " numbers in rows, (N, D)"
-            )
-        for what, items in (("labels", names), ("paths", paths)):
-            if items is not None and len(items) != len(matrix):
-                raise InputError(f"there are {len(matrix)} embeddings, but {len(items)} {what}")
-        distinct, labels = np.unique([str(name) for name in names], return_inverse=True)
-        return cls(
-            matrix,
-            labels.astype(np.int64).reshape(-1),
-            tuple(distinct.tolist()),
-            None if paths is None else tuple(paths),
-            None if trained_on is None else tuple(trained_on),
-        )
-
-    def __len__(self) -> int:
-        return len(self.embeddings)
-
-    @property
-    def names(self) -> npt.NDArray[np.str_]:
-        """The identity of each row, as text (N,)."""
-        return np.array(self.class_names)[self.labels]
-
-    def keep(self, identities: Sequence[str]) -> "EmbeddingSet":
-        """The rows of some identities only; raises `InputError` if none of them is here."""
-        kept = np.isin(self.names, list(identities))
-        if not kept.any():
-            raise InputError(f"none of the {len(identities)} identities asked for is among these")
-        paths = None
-        if self.paths is not None:
-            paths = [path for path, wanted in zip(self.paths, kept, strict=True) if wanted]
-        return EmbeddingSet.of(
-            self.embeddings[kept], self.names[kept].tolist(), paths, self.trained_on
-        )
 
 
 def write_embeddings(path: Path | str, content: EmbeddingSet) -> None:
@@ -117,14 +49,27 @@ def write_embeddings(path: Path | str, content: EmbeddingSet) -> None:
             _write_parquet(part, content)
 
 
-def read_embeddings(path: Path | str) -> EmbeddingSet:
-    """Read embeddings from a Parquet or npz file of any tool.
+def holds_embeddings(path: Path | str) -> bool:
+    """Whether this is a file of embeddings by its name, or a folder that `arcset embed` wrote.
 
-    The names `embeddings` and `labels` are looked for first, then those that others use, such as
-    features and y. Raises `DataError` for a file that is missing, damaged, or lacks one of them,
-    and `OptionError` for another suffix.
+    >>> holds_embeddings("faces.parquet"), holds_embeddings("faces.csv")
+    (True, False)
     """
     path = Path(path)
+    return holds_shards(path) or (path.suffix.lower() in SUFFIXES and not path.is_dir())
+
+
+def read_embeddings(path: Path | str) -> EmbeddingSet:
+    """Read embeddings from a Parquet or npz file of any tool, or a folder of `arcset embed`.
+
+    The names `embeddings` and `labels` are looked for first, then those that others use, such as
+    features and y. Halves (float16) become float32. Raises `DataError` for a file that is missing,
+    damaged, or lacks one of them, for a folder that is not complete, and `OptionError` for another
+    suffix.
+    """
+    path = Path(path)
+    if holds_shards(path):
+        return read_folder(path)
     _check_suffix(path)
     if not path.is_file():
         raise DataError(f"{path} does not exist")
@@ -144,6 +89,8 @@ def read_embeddings(path: Path | str) -> EmbeddingSet:
         raise DataError(f"{path}: {names.count(None)} labels are missing")
     found = next((columns[name].tolist() for name in _NAMES["paths"] if name in columns), None)
     paths = None if found is None or None in found else [str(path) for path in found]
+    if embeddings.dtype == np.float16:  # too coarse to compute with, and slow
+        embeddings = embeddings.astype(np.float32)
     known = columns["trained_on"].tolist() if "trained_on" in columns else None
     try:
         return EmbeddingSet.of(embeddings, names, paths, known)

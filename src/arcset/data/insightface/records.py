@@ -34,6 +34,7 @@ class RecordListing(Listing):
     one listing. Raises `DataError` with one sentence that names the file, and the record where it
     is about one.
 
+    file, keys (N,), offsets (N,): where the images are, for whoever reads them without a listing.
     classes, size: number of identities, and height and width, as the file `property` in the same
     folder has them; None without one. Where it is wrong about the identities, `notes` says so.
     """
@@ -43,13 +44,13 @@ class RecordListing(Listing):
     def __init__(self, place: Path) -> None:
         path = place / "train.rec" if place.is_dir() else place
         self.place = place
-        self._file = RecordFile(path)
-        keys, offsets, heads = _listed(self._file)
+        self.file = RecordFile(path)
+        keys, offsets, heads = _listed(self.file)
         chosen = _images(keys, heads, path)
         labels = _identities(keys[chosen], heads.labels[chosen, 0], path)
-        self._keys, self._offsets = keys[chosen], offsets[chosen]
+        self.keys, self.offsets = keys[chosen], offsets[chosen]
         self.names = _Shown(labels, str)
-        self.paths = _Shown(self._keys, lambda key: f"{path.name}#{key}")
+        self.paths = _Shown(self.keys, lambda key: f"{path.name}#{key}")
         self.classes, self.size = _property(path.parent / "property")
         found = len(np.unique(labels))
         if self.classes not in (None, found):
@@ -60,10 +61,10 @@ class RecordListing(Listing):
 
     def content(self, index: int) -> bytes:
         """The encoded image; raises `DataError` where the record holds none."""
-        key = int(self._keys[index])
-        image = self._file.image(int(self._offsets[index]), key)
+        key = int(self.keys[index])
+        image = self.file.image(int(self.offsets[index]), key)
         if not image:
-            raise DataError(f"record {key} of {self._file.path} holds no image")
+            raise DataError(f"record {key} of {self.file.path} holds no image")
         return image
 
 

@@ -19,7 +19,17 @@ from arcset.data.own.assembly import Assembly
 from arcset.data.reading import Reading
 from arcset.errors import DataError, InputError, OptionError
 
-__all__ = ["IMAGES", "LABELS", "PATHS", "REST", "VERSION", "PackFile", "is_pack", "load_pack"]
+__all__ = [
+    "IMAGES",
+    "LABELS",
+    "PATHS",
+    "REST",
+    "VERSION",
+    "PackFile",
+    "is_pack",
+    "load_pack",
+    "open_pack",
+]
 
 VERSION = 1
 IMAGES, LABELS, PATHS, REST = "images.npy", "labels.npy", "paths.parquet", "pack.json"
@@ -60,13 +70,10 @@ def load_pack(place: Path | str) -> Dataset:
     place = Path(place)
     if not is_pack(place):
         raise DataError(f"{place} is no pack: it holds no {REST}")
+    said, images = open_pack(place)
     try:
-        said = PackFile.model_validate_json((place / REST).read_bytes())
-        if said.version != VERSION:
-            raise ValueError(f"it has version {said.version}, and this arcset reads {VERSION}")
         labels = np.load(_checked(place, LABELS, said), allow_pickle=False)
         paths = _read_paths(_checked(place, PATHS, said))
-        images = _mapped(place / IMAGES, (said.images, *said.reading.shape))
         assembly = Assembly(
             name=said.name,
             labels=labels,
@@ -76,12 +83,26 @@ def load_pack(place: Path | str) -> Dataset:
             apart=said.apart,
             skipped=said.skipped,
         )
+        return assembly.dataset(images, said.reading)
+    except (OSError, ValueError, EOFError, InputError, OptionError) as error:
+        raise _damaged(place, str(error)) from None
+
+
+def open_pack(place: Path) -> tuple[PackFile, npt.NDArray[np.uint8]]:
+    """What a pack says of itself, and its images, which stay in their file.
+
+    Labels and paths are not read, of which there may be many. Raises `DataError` as `load_pack`.
+    """
+    try:
+        said = PackFile.model_validate_json((place / REST).read_bytes())
+        if said.version != VERSION:
+            raise ValueError(f"it has version {said.version}, and this arcset reads {VERSION}")
         if not 0 < said.training <= said.images:
             raise ValueError(f"{said.training} of {said.images} images are for training")
-        return assembly.dataset(images, said.reading)
+        return said, _mapped(place / IMAGES, (said.images, *said.reading.shape))
     except ValidationError as error:
         raise _damaged(place, f"{REST} is damaged: {error.errors()[0]['msg']}") from None
-    except (OSError, ValueError, EOFError, InputError, OptionError) as error:
+    except (OSError, ValueError, EOFError) as error:
         raise _damaged(place, str(error)) from None
 
 

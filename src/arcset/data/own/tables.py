@@ -10,7 +10,7 @@ from arcset.data.own.listing import Listing
 from arcset.data.own.trees import shown
 from arcset.errors import DataError
 
-__all__ = ["TableListing", "cell_text", "part_of"]
+__all__ = ["TableListing", "cell_text", "part_of", "table_rows"]
 
 _COLUMNS = {  # what a column may be called; the first is what messages ask for
     "path": ("path", "file", "filename", "image"),
@@ -42,12 +42,11 @@ class TableListing(Listing):
         self.place = Path(place)
         parquet = self.place.suffix.lower() == ".parquet"
         self.kind = "Parquet table" if parquet else "CSV table"
-        rows = _parquet_rows(self.place) if parquet else _csv_rows(self.place)
         self._files: list[str] = []
         self.names: list[str] = []
         splits: list[Any] = []
         skipped: list[tuple[str, str]] = []
-        for number, (path, label, split) in enumerate(rows, 1):
+        for number, (path, label, split) in enumerate(table_rows(self.place), 1):
             if not (file := cell_text(path)):
                 skipped.append((f"row {number}", "has no path"))
             elif not (name := shown(cell_text(label))):
@@ -66,6 +65,11 @@ class TableListing(Listing):
     def content(self, index: int) -> bytes:
         """See `Listing`."""
         return read_file(self.place.parent / self._files[index], self.paths[index])
+
+
+def table_rows(place: Path) -> Rows:
+    """Path, label and split, None where there is no such column, of each row as it stands there."""
+    return _parquet_rows(place) if place.suffix.lower() == ".parquet" else _csv_rows(place)
 
 
 def part_of(split: object, source: str) -> str:

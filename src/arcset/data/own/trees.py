@@ -9,7 +9,10 @@ from arcset.data.opening import extensions, read_file
 from arcset.data.own.listing import Listing
 from arcset.errors import DataError
 
-__all__ = ["TreeListing", "shown"]
+__all__ = ["STRAY", "TreeListing", "no_image", "shown"]
+
+#: Why an image directly in the root is skipped, where sub-folders hold others.
+STRAY = "lies in no sub-folder, so that nobody knows whose image it is"
 
 _NO_IMAGES = "files are no images by their"
 
@@ -33,20 +36,25 @@ class TreeListing(Listing):
         tree.walk()
         files, stray = tree.images()
         if not files:
-            raise DataError(
-                f"{self.place} holds no image; put the images of each identity into a sub-folder "
-                f"of its own{tree.said_of_others()}"
-            )
+            raise no_image(self.place, tree.others.total())
         self._files = files
         self.paths = [shown(file) for file in files]
         self.names = [shown(file.rpartition("/")[0]) or "." for file in files]
-        why = "lies in no sub-folder, so that nobody knows whose image it is"
-        self.skipped = [*tree.unlisted, *((shown(file), why) for file in stray)]
+        self.skipped = [*tree.unlisted, *((shown(file), STRAY) for file in stray)]
         self.notes = [*tree.notes(), *_nested(set(self.names))]
 
     def content(self, index: int) -> bytes:
         """See `Listing`."""
         return read_file(f"{self.place}/{self._files[index]}", self.paths[index])
+
+
+def no_image(place: Path | str, others: int) -> DataError:
+    """For a folder without images, in which so many other files were found."""
+    found = f" ({others:,} files that are no images were found)" if others else ""
+    return DataError(
+        f"{place} holds no image; put the images of each identity into a sub-folder of its "
+        f"own{found}"
+    )
 
 
 def shown(name: str) -> str:
@@ -119,11 +127,6 @@ class _Tree:
         if not inner:
             return self.files, []
         return inner, [file for file in self.files if "/" not in file]
-
-    def said_of_others(self) -> str:
-        """For the error where there is no image."""
-        count = self.others.total()
-        return f" ({count:,} files that are no images were found)" if count else ""
 
     def notes(self) -> list[str]:
         """What was passed over, in sentences."""

@@ -1,0 +1,65 @@
+"""What `arcset embed` embeds, and with what."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from arcset.errors import OptionError
+from arcset.runs import Run
+from arcset.training.judge import PARTS
+
+if TYPE_CHECKING:
+    from arcset.recognition.bulk import BulkModel, Source
+
+__all__ = ["bulk_model", "bulk_source", "is_onnx"]
+
+
+def is_onnx(run: Path) -> bool:
+    """Whether this is an ONNX file, and not the folder of a run."""
+    return run.suffix.lower() == ".onnx" and not run.is_dir()
+
+
+def bulk_model(run: Path, faces: str | None, device: str) -> "BulkModel":
+    """The network of a run, that of an ONNX file, or either on the faces in photos."""
+    from arcset.recognition import Recognizer
+    from arcset.recognition.bulk import FacesModel, ImagesModel, TrainedModel
+
+    if faces is None and not is_onnx(run):
+        return TrainedModel(Run.open(run), device)
+    recognizer = Recognizer.load(run, device=device)
+    if faces is None:
+        return ImagesModel(recognizer)
+    # OpenCV is an extra, and slow to import.
+    from arcset.recognition.faces import FaceRecognizer, Faces
+
+    return FacesModel(FaceRecognizer(recognizer, Faces.load(None if faces == "auto" else faces)))
+
+
+def bulk_source(run: Path, data: str | None, part: str, faces: str | None) -> "Source":
+    """What is to be embedded; of a run its own data where nobody names other data."""
+    from arcset.data import selection_of
+    from arcset.data.mapping import ClassMapping
+    from arcset.recognition.bulk import array_source, open_source
+
+    if is_onnx(run) or faces is not None:
+        if data is None:
+            raise OptionError("no data: name a folder with a sub-folder of images per identity")
+        if part != "all":
+            raise OptionError(f"--part {part} is for a run and its own data")
+        return open_source(data)
+    opened = Run.open(run)
+    own = opened.config.data
+    if data is not None and data != own and str(Path(data).resolve()) != own:
+        if part != "all":
+            raise OptionError(f"{part} is a part of {own}, the run's own data, and not of {data}")
+        return open_source(data)
+    if part == "all":
+        mapping = opened.config.mapping
+        return open_source(own, None if mapping is None else ClassMapping.load(opened.mapping_file))
+    if part not in PARTS:
+        raise OptionError(f"part must be one of {', '.join(PARTS)}, not {part!r}")
+    images = getattr(selection_of(opened), part)
+    if images is None:
+        raise OptionError(
+            f"the run has no {part} part: no classes were held out for it; see `arcset data split`"
+        )
+    return array_source(images, f"{Path(own).name}, {part}", "part of a run's data")

@@ -1,0 +1,137 @@
+"""One process, or several that share work: `torchrun --nproc-per-node 4 -m arcset embed …`.
+
+Nothing is exchanged but small notes, through the store that torchrun keeps for its processes: what
+the first has found out for all, the number of the next piece of work, and how far everybody is. So
+a fast process takes more pieces than a slow one, and nobody waits for anybody before the end.
+"""
+
+import json
+import os
+import time
+from collections.abc import Callable, Iterator
+from datetime import timedelta
+from typing import Any
+
+from torch.distributed.distributed_c10d import PrefixStore, Store
+from torch.distributed.rendezvous import rendezvous
+
+from arcset.errors import ArcsetError, DataError, RunError
+
+__all__ = ["Crew", "SaidByChiefError", "join_crew"]
+
+_PATIENCE = timedelta(minutes=5)  # until all have found each other
+_GLANCE = 0.05  # seconds between two looks at what others have written
+
+
+class SaidByChiefError(DataError):
+    """What the chief has raised, and has told: raised again in the others, so that they end."""
+
+
+class Crew:
+    """Alone: everything is done here."""
+
+    rank = 0
+    count = 1
+
+    def __init__(self) -> None:
+        self._done = 0
+
+    @property
+    def chief(self) -> bool:
+        """Whether this process lists, and speaks for all."""
+        return self.rank == 0
+
+    def shared(self, make: Callable[[], Any]) -> Any:
+        """What `make` gives the chief, anything that JSON can say; the others wait for it.
+
+        What it raises ends all of them, the others with `SaidByChiefError`.
+        """
+        return make()
+
+    def numbers(self, count: int) -> Iterator[int]:
+        """Some of 0 … count − 1; every number goes to exactly one process, when it asks for it."""
+        yield from range(count)
+
+    def told(self, more: int) -> int:
+        """Say that so many samples more are done; how many that makes in all."""
+        self._done += more
+        return self._done
+
+    def gathered(self, own: Any, watch: Callable[[int], None]) -> list[Any]:
+        """What everybody hands in at the end, for the chief; the others get their own only.
+
+        watch: told how many samples are done, while the chief waits.
+        """
+        return [own]
+
+    def check(self) -> None:
+        """Raises `RunError` where it makes no sense to go on, as the others are gone."""
+
+
+class _Together(Crew):
+    """One of several processes that share a store."""
+
+    def __init__(self, store: Store, rank: int, count: int) -> None:
+        super().__init__()
+        self.rank, self.count = rank, count
+        self._store = store
+        self._parent = os.getppid()
+        self._shared = 0
+
+    def shared(self, make: Callable[[], Any]) -> Any:
+        key = f"shared/{self._shared}"
+        self._shared += 1
+        if self.chief:
+            try:
+                value = make()
+            except (ArcsetError, OSError) as error:
+                self._store.set(key, json.dumps({"error": str(error)}))
+                raise
+            self._store.set(key, json.dumps({"value": value}))
+            return value
+        found = self._waited(key)
+        if "error" in found:
+            raise SaidByChiefError(found["error"])
+        return found["value"]
+
+    def numbers(self, count: int) -> Iterator[int]:
+        while (number := self._added("next", 1) - 1) < count:
+            yield number
+
+    def told(self, more: int) -> int:
+        self.check()
+        return self._added("done", more)
+
+    def gathered(self, own: Any, watch: Callable[[int], None]) -> list[Any]:
+        self._store.set(f"gathered/{self.rank}", json.dumps(own))
+        if not self.chief:
+            return [own]
+        return [
+            self._waited(f"gathered/{rank}", lambda: watch(self._added("done", 0)))
+            for rank in range(self.count)
+        ]
+
+    def check(self) -> None:
+        if os.getppid() != self._parent:  # torchrun was killed, and perhaps started anew
+            raise RunError("the process that started this one is gone")
+
+    def _added(self, key: str, more: int) -> int:
+        return int(self._store.add(key, more))
+
+    def _waited(self, key: str, meanwhile: Callable[[], None] | None = None) -> Any:
+        while not self._store.check([key]):
+            self.check()
+            if meanwhile is not None:
+                meanwhile()
+            time.sleep(_GLANCE)
+        return json.loads(self._store.get(key))
+
+
+def join_crew() -> Crew:
+    """This process among those that torchrun has started, or alone."""
+    if int(os.environ.get("WORLD_SIZE", "1")) < 2 or "MASTER_ADDR" not in os.environ:
+        return Crew()
+    store, rank, count = next(rendezvous("env://", timeout=_PATIENCE))
+    # After a restart the store still holds what the processes before have written.
+    again = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
+    return _Together(PrefixStore(f"arcset/embed/{again}", store), rank, count)
