@@ -9,12 +9,12 @@ import numpy as np
 import numpy.typing as npt
 
 from arcset.data import Reading
-from arcset.data.embedding_files import SUFFIXES, read_embeddings
+from arcset.data.embedding_files import read_embeddings
 from arcset.data.own.trees import shown
 from arcset.errors import DataError, InputError
 from arcset.recognition.embedder import Embedder, Progress
 
-__all__ = ["Items", "embedding_items", "folder_items", "holds_embeddings"]
+__all__ = ["Items", "embedding_items", "folder_items"]
 
 _SIDE = 112  # pixels of a picture on the contact sheet
 
@@ -41,11 +41,6 @@ class Items:
 
     def __len__(self) -> int:
         return len(self.names)
-
-
-def holds_embeddings(source: Path) -> bool:
-    """Whether this is a file of embeddings, by its name."""
-    return source.suffix.lower() in SUFFIXES and not source.is_dir()
 
 
 def embedding_items(source: Path) -> Items:

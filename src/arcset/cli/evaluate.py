@@ -12,7 +12,7 @@ import typer
 from arcset.cli import options as o
 from arcset.cli.show import print_json, print_text, say, tell_skipped, working
 from arcset.data import Split
-from arcset.data.embedding_files import SUFFIXES
+from arcset.data.embedding_files import holds_embeddings
 from arcset.errors import InputError, OptionError
 from arcset.evaluation import Assessment, Difference, differences
 from arcset.files import write_text
@@ -27,7 +27,10 @@ __all__ = ["evaluate"]
 
 def evaluate(
     source: Annotated[
-        Path, typer.Argument(help="Folder of a trained run, or embeddings: .npz or .parquet.")
+        Path,
+        typer.Argument(
+            help="Folder of a trained run, or embeddings: .npz, .parquet, or their folder."
+        ),
     ],
     data: Annotated[
         str | None,
@@ -109,10 +112,10 @@ def evaluate(
     write_text(place / "evaluation.json", dumps(finite(content), indent=2) + "\n")
     thresholds = assessments[first].thresholds
     written = ["evaluation.json", *(["report.html"] if report else [])]
-    kept = (source if source.is_dir() else place) / "threshold.json"
+    kept = (source if _is_run(source) else place) / "threshold.json"
     if thresholds is not None:
         thresholds.save(kept)
-    elif not source.is_dir():
+    elif not _is_run(source):
         kept.unlink(missing_ok=True)  # of an earlier evaluation, with other validation identities
     if report:
         with working("drawing the report"):
@@ -155,7 +158,7 @@ def _judged(
     validation: Path | None,
     device: str,
 ) -> Judged:
-    if path.suffix in SUFFIXES:
+    if holds_embeddings(path):
         if data is not None or part is not None:
             raise OptionError(f"{path} holds embeddings: a dataset or --part is for runs")
         chosen = None if split is None else Split.load(split)
@@ -186,7 +189,13 @@ def _content(assessments: dict[str, Assessment], compared: list[Difference]) -> 
     }
 
 
+def _is_run(source: Path) -> bool:
+    """Whether results belong into it; a folder of embeddings stays as it is."""
+    return source.is_dir() and not holds_embeddings(source)
+
+
 def _place(source: Path) -> Path:
-    if source.is_dir():
+    if _is_run(source):
         return source / "evaluation"
-    return source.with_name(f"{source.stem}-evaluation")
+    name = source.name if source.is_dir() else source.stem
+    return source.with_name(f"{name}-evaluation")

@@ -12,7 +12,7 @@ from arcset.cli.gallery_show import columns, counted, plain, progress_bar
 from arcset.cli.gallery_sources import list_wanted
 from arcset.cli.model_option import FacesOption, GalleryFile, ModelOption, existing, open_gallery
 from arcset.cli.show import print_json, print_text, say, tell_skipped, working
-from arcset.data.embedding_files import SUFFIXES, read_embeddings
+from arcset.data.embedding_files import holds_embeddings, read_embeddings
 from arcset.errors import InputError, OptionError
 from arcset.evaluation.calibration import Thresholds, pair_cosines
 from arcset.recognition.calibrating import Alike, most_alike
@@ -60,14 +60,14 @@ def calibrate(
             opened.set_thresholds(None)
         print_text(f"{file} has no calibration of its own any more")
         return
-    if data is None or _is_file(data):
+    if data is None or holds_embeddings(data):
         gallery = existing(file)
     else:
         gallery = open_gallery(file, model, faces, device=device)
     with gallery as opened:
         if data is None:
             embeddings, names = opened.labelled()
-        elif _is_file(data):
+        elif holds_embeddings(data):
             found = read_embeddings(data)
             embeddings, names = found.embeddings, tuple(found.names.tolist())
         else:
@@ -128,10 +128,6 @@ def _table(file: Path, made: Thresholds, size: dict[str, Any]) -> str:
             rows.append([f"{fpir:g}", "–", "takes more identities"])
     heading = ["FPIR", "threshold", "of 1,000 unknown (95 %)"]
     return "\n".join([title, "", columns(heading, rows)])
-
-
-def _is_file(data: Path) -> bool:
-    return data.suffix.lower() in SUFFIXES
 
 
 def _embedded(opened: Gallery, data: Path) -> tuple[Any, tuple[str, ...]]:

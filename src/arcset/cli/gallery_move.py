@@ -17,6 +17,7 @@ from arcset.cli.model_option import (
 )
 from arcset.cli.show import print_json, print_text
 from arcset.data.embedding_files import read_embeddings
+from arcset.data.embedding_folders import holds_shards, read_manifest
 from arcset.errors import DataError, OptionError
 from arcset.recognition.gallery import Gallery
 from arcset.recognition.gallery.parquet_files import GalleryFile as Exported
@@ -50,8 +51,8 @@ def import_file(
         Path,
         typer.Argument(
             metavar="FILE",
-            help="A .parquet from `arcset gallery export`; or embeddings of any tool, .parquet or "
-            ".npz, for a gallery without a model.",
+            help="A .parquet from `arcset gallery export`; or a folder of `arcset embed`; or "
+            "embeddings of any tool, .parquet or .npz, for a gallery without a model.",
         ),
     ],
     json: o.Json = False,
@@ -86,7 +87,13 @@ def _take_in(file: Path, source: Path) -> tuple[int, int]:
             return len(opened.import_file(source)), len(opened)
     found = read_embeddings(source)
     with Gallery.open(file, dim=found.embeddings.shape[1] if new else None) as opened:
-        if opened.model_digest:
+        made_by = read_manifest(source).digest if holds_shards(source) else None
+        if opened.model_digest and made_by is not None and opened.model_digest != made_by:
+            raise OptionError(
+                f"{source} was embedded by another model than {opened.model_name}, to which {file} "
+                "belongs: embed the images with that one"
+            )
+        if opened.model_digest and made_by is None:
             raise OptionError(
                 f"{source} does not say which model made its embeddings, and {file} belongs to "
                 f"{opened.model_name}: enroll images instead, or make a gallery without a model"
@@ -97,7 +104,7 @@ def _take_in(file: Path, source: Path) -> tuple[int, int]:
 
 def _gallery_file(source: Path) -> Exported | None:
     """The export of a gallery; None for embeddings of other tools."""
-    if source.suffix == ".parquet":
+    if source.suffix == ".parquet" and not source.is_dir():
         try:
             return Exported(source)
         except DataError as error:

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from arcset.data.embedding_files import SUFFIXES
+from arcset.data.embedding_files import holds_embeddings
 from arcset.errors import DataError, OptionError
 
 __all__ = ["Wanted", "list_wanted"]
@@ -47,12 +47,12 @@ def list_wanted(sources: Sequence[Path], name: str | None) -> Wanted:
     for source in sources:
         if not source.exists():
             raise DataError(f"{source} does not exist; name a folder or images")
-        if source.is_dir():
-            _add_folder(wanted, source, name)
-        elif source.suffix.lower() in SUFFIXES:
+        if holds_embeddings(source):
             raise OptionError(
                 f"{source} holds embeddings: take them in with `arcset gallery import`"
             )
+        if source.is_dir():
+            _add_folder(wanted, source, name)
         elif name is None:
             raise OptionError(
                 f"nobody knows whom {source} shows: name the subject with --name, or give a folder "

@@ -19,7 +19,7 @@ from arcset.cli.model_option import (
     settings_of,
 )
 from arcset.cli.show import print_json, print_text, say, tell_skipped
-from arcset.data.embedding_files import SUFFIXES, read_embeddings
+from arcset.data.embedding_files import holds_embeddings, read_embeddings
 from arcset.errors import DataError, OptionError
 from arcset.numerics import finite
 from arcset.recognition.answers import Match
@@ -110,7 +110,7 @@ def _opened(
     path: Path, sources: list[Path], model: Path | None, faces: str | None, device: str
 ) -> Gallery:
     """The gallery with its model; without, where there are embeddings and a calibration."""
-    files = [source for source in sources if source.suffix.lower() in SUFFIXES]
+    files = [source for source in sources if holds_embeddings(source)]
     if files and len(files) < len(sources):
         raise OptionError(f"{files[0]} holds embeddings: name these alone, or images alone")
     if files and model is None:
@@ -122,7 +122,7 @@ def _opened(
 
 def _probes(gallery: Gallery, sources: list[Path]) -> Embedded:
     """The embeddings of all images, of all faces of photos, or from files."""
-    if sources[0].suffix.lower() in SUFFIXES:
+    if holds_embeddings(sources[0]):
         parts = [read_embeddings(source) for source in sources]
         paths = [
             Path(part.paths[row] if part.paths else f"{source}:{row}")
