@@ -19,6 +19,7 @@ from torch import Tensor
 __all__ = ["Recycler", "free_memory"]
 
 _WORTHWHILE = 2**20  # bytes; the system's own allocator is good at smaller blocks
+_LONGER = 32
 _KEPT = 4  # free blocks at most: logits, gradient, and room for one chunk there and back
 
 
@@ -64,7 +65,9 @@ class Recycler:
                 if size <= len(block) <= size + size // 4:
                     self._free = [other for other in self._free if other is not block]
                     return block
-        return np.empty(size, dtype=np.uint8)
+        # Somewhat longer, which costs nothing until it is used: where classes are drawn, the next
+        # step may need a few rows more.
+        return np.empty(size + size // _LONGER, dtype=np.uint8)
 
     def _give_back(self, block: "np.ndarray[Any, Any]") -> None:
         with self._lock:
