@@ -9,6 +9,7 @@ import json
 import os
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from datetime import timedelta
 from typing import Any
 
@@ -21,6 +22,7 @@ __all__ = ["Crew", "SaidByChiefError", "join_crew"]
 
 _PATIENCE = timedelta(minutes=5)  # until all have found each other
 _GLANCE = 0.05  # seconds between two looks at what others have written
+_LINGER = 5.0  # seconds that the others have to hear that there is nothing to do
 
 
 class SaidByChiefError(DataError):
@@ -85,12 +87,14 @@ class _Together(Crew):
             try:
                 value = make()
             except (ArcsetError, OSError) as error:
-                self._store.set(key, json.dumps({"error": str(error)}))
+                self._set(key, {"error": str(error)})
+                self._linger()
                 raise
-            self._store.set(key, json.dumps({"value": value}))
+            self._set(key, {"value": value})
             return value
         found = self._waited(key)
         if "error" in found:
+            self._added("heard", 1)
             raise SaidByChiefError(found["error"])
         return found["value"]
 
@@ -103,7 +107,7 @@ class _Together(Crew):
         return self._added("done", more)
 
     def gathered(self, own: Any, watch: Callable[[int], None]) -> list[Any]:
-        self._store.set(f"gathered/{self.rank}", json.dumps(own))
+        self._set(f"gathered/{self.rank}", own)
         if not self.chief:
             return [own]
         return [
@@ -115,16 +119,41 @@ class _Together(Crew):
         if os.getppid() != self._parent:  # torchrun was killed, and perhaps started anew
             raise RunError("the process that started this one is gone")
 
+    def _linger(self) -> None:
+        """Until the others have heard of it: the store may end with this process."""
+        until = time.monotonic() + _LINGER
+        while self._added("heard", 0) < self.count - 1 and time.monotonic() < until:
+            time.sleep(_GLANCE)
+
+    def _set(self, key: str, value: Any) -> None:
+        with _reachable():
+            self._store.set(key, json.dumps(value))
+
     def _added(self, key: str, more: int) -> int:
-        return int(self._store.add(key, more))
+        with _reachable():
+            return int(self._store.add(key, more))
+
+    def _there(self, key: str) -> bool:
+        with _reachable():
+            return bool(self._store.check([key]))
 
     def _waited(self, key: str, meanwhile: Callable[[], None] | None = None) -> Any:
-        while not self._store.check([key]):
+        while not self._there(key):
             self.check()
             if meanwhile is not None:
                 meanwhile()
             time.sleep(_GLANCE)
-        return json.loads(self._store.get(key))
+        with _reachable():
+            return json.loads(self._store.get(key))
+
+
+@contextmanager
+def _reachable() -> Iterator[None]:
+    try:
+        yield
+    except RuntimeError as error:  # as torch's own errors are
+        words = str(error).partition("\n")[0]
+        raise RunError(f"the other processes cannot be reached any more: {words}") from None
 
 
 def join_crew() -> Crew:
