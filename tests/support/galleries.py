@@ -1,6 +1,7 @@
 """What tests of galleries share: a model that is quick, slow references, and the bytes on disk."""
 
 import hashlib
+import itertools
 from pathlib import Path
 
 import numpy as np
@@ -9,6 +10,8 @@ from hypothesis import strategies as st
 from arcset.data import Reading
 from arcset.errors import ArcsetError
 from arcset.recognition.embedder import Embedded
+from arcset.recognition.gallery.milvus.address import Address
+from arcset.recognition.gallery.milvus.connection import Connection
 from arcset.recognition.inputs import as_sources, files_of
 
 #: Whatever a subject may be called.
@@ -41,6 +44,35 @@ class Projection:
             except ArcsetError as error:
                 skipped[path] = str(error)
         return Embedded(tuple(kept), np.concatenate(rows), skipped)
+
+
+_numbers = itertools.count()
+
+
+class Place:
+    """Where galleries of one kind are made; `place("people")` is the same one each time."""
+
+    def __init__(self, kind, folder):
+        self.kind, self._folder, self._names = kind, folder, {}
+
+    def clear(self):
+        """Make the folder quick to close again."""
+        if self.kind == "milvus":
+            connection = Connection(Address.parse(f"milvus:{self._folder}/unused"))
+            for name, number in self._names.items():
+                for end in ("", "_subjects", "_about"):
+                    connection.call("drop_collection", f"{name}_{number}{end}")
+            connection.close()
+
+    def __call__(self, name="people"):
+        if self.kind == "file":
+            return self._folder / f"{name}.db"
+        number = self._names.setdefault(name, next(_numbers))
+        return f"milvus:{self._folder}/{name}_{number}"
+
+    def anew(self):
+        """A place where there is nothing yet, for one of many examples."""
+        return self(f"g{next(_numbers)}")
 
 
 def unit(count, dim, seed=0):

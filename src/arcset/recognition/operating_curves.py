@@ -61,7 +61,7 @@ def operating_curves(gallery: Gallery) -> OperatingCurves:
     at, and of each at most twenty samples are left out in turn.
     """
     thresholds = gallery.thresholds
-    matrix, owners = _probed(gallery)
+    matrix, owners = gallery.repeated(MOST_SUBJECTS)
     scores = scores_without_itself(matrix, owners, Scoring.of(gallery.scoring))
     size = 1
     if thresholds is not None:
@@ -114,20 +114,6 @@ def scores_without_itself(
         falling = -np.sort(-cosines, axis=1)[:, : count - 1]
         found += falling[:, : scoring.best].mean(axis=1).tolist()
     return np.array(found)
-
-
-def _probed(gallery: Gallery) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.int64]]:
-    """A copy of the embeddings of subjects with two samples or more, and whose they are."""
-    with gallery._following():  # a million rows are not copied for the sake of a few thousand
-        index = gallery._store.index
-        several = np.flatnonzero(index.counts > 1)
-        if len(several) > MOST_SUBJECTS:
-            places = np.linspace(0, len(several) - 1, MOST_SUBJECTS).round().astype(int)
-            several = several[places]
-        among = np.zeros(len(index.counts), bool)
-        among[several] = True
-        rows = np.flatnonzero(among[index.subjects])
-        return index.matrix[rows], index.subjects[rows]
 
 
 def _grid(thresholds: Thresholds | None) -> Floats:

@@ -4,6 +4,7 @@ import contextlib
 import sqlite3
 import threading
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, TypeVar
 
 from arcset.recognition.gallery import Gallery
@@ -25,6 +26,8 @@ class Followed:
         self._lock = threading.Lock()
         self._kept: dict[str, tuple[int, Any]] = {}
         self._connection: sqlite3.Connection | None = None
+        if not isinstance(gallery.path, Path):
+            return
         with contextlib.suppress(sqlite3.Error):
             address = f"{gallery.path.absolute().as_uri()}?mode=ro"
             self._connection = sqlite3.connect(address, uri=True, check_same_thread=False)

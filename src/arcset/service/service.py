@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import partial
+from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -221,6 +222,8 @@ class Service:
 
 
 def _identity(gallery: Gallery) -> tuple[int, int] | None:
+    if not isinstance(gallery.path, Path):
+        return None
     try:
         status = gallery.path.stat()
     except OSError:

@@ -3,14 +3,15 @@
 import numpy as np
 import pyarrow
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from PIL import Image
 from pyarrow import parquet
 
 from arcset.errors import DataError, OptionError
 from arcset.recognition.gallery import Gallery
-from support.galleries import NAMES, Projection, bytes_of, unit
+from arcset.recognition.gallery.file_gallery import FileGallery
+from support.galleries import NAMES, Place, Projection, bytes_of, unit
 
 
 def content(gallery):
@@ -31,30 +32,78 @@ def pixels(seed):
 def filled(tmp_path):
     """A gallery with gaps, of images kept and not, and one of every kind of name."""
     with Gallery.open(tmp_path / "g.db", Projection(), keep_images=True) as gallery:
-        gallery.enroll('Ünï "o\'" 漢字', [pixels(1), pixels(2)])
-        gallery.enroll("gone", pixels(3))
-        gallery.enroll("b", pixels(4), sources=["a/b.png"])
-        gallery.enroll("without", embeddings=unit(1, 16))
-        gallery.remove("gone")
+        fill(gallery)
         yield gallery
 
 
-def test_there_and_back(tmp_path, filled):
+def fill(gallery):
+    gallery.enroll('Ünï "o\'" 漢字', [pixels(1), pixels(2)])
+    gallery.enroll("gone", pixels(3))
+    gallery.enroll("b", pixels(4), sources=["a/b.png"])
+    gallery.enroll("without", embeddings=unit(1, 16))
+    gallery.remove("gone")
+
+
+@pytest.fixture(params=["file", "milvus"])
+def target(request, tmp_path):
+    """Where to move to."""
+    folder = tmp_path if request.param == "file" else request.getfixturevalue("lite")
+    made = Place(request.param, folder)
+    yield made
+    made.clear()
+
+
+@pytest.fixture
+def plain(place):
+    """As `filled`, of both kinds, and without images."""
+    with Gallery.open(place("plain"), Projection()) as gallery:
+        fill(gallery)
+        yield gallery
+
+
+def test_there_and_back(tmp_path, plain, target):
+    """From each kind to each."""
+    before = content(plain)
+    assert plain.export(tmp_path / "g.parquet") == 4
+    with Gallery.open(target("copy"), Projection()) as copy:
+        assert copy.import_file(tmp_path / "g.parquet") == (1, 2, 4, 5)
+        assert content(copy) == before
+        check(copy)
+        assert copy.enroll("next", pixels(9)) == (6,)
+        copy.remove("next")
+        assert copy.export(tmp_path / "again.parquet") == 4
+    tables = [parquet.read_table(tmp_path / name) for name in ("g.parquet", "again.parquet")]
+    assert tables[0].equals(tables[1])
+    with Gallery.open(target("copy")) as copy:
+        assert content(copy) == before
+
+
+def test_images_there_and_back(tmp_path, filled):
     before = content(filled)
     assert filled.export(tmp_path / "g.parquet") == 4
     with Gallery.open(tmp_path / "copy.db", Projection()) as copy:
-        assert copy.import_file(tmp_path / "g.parquet") == (1, 2, 4, 5)
-        assert content(copy) == before
-        copy._store.check_equal()
-        assert copy.enroll("next", pixels(9)) == (6,)
-        copy.remove("next")
-    with Gallery.open(tmp_path / "copy.db") as copy:
+        copy.import_file(tmp_path / "g.parquet")
         assert content(copy) == before
 
 
-def test_into_a_gallery_that_has_some(tmp_path, filled):
+def test_images_do_not_come_along_to_milvus(tmp_path, filled, lite):
+    target = Place("milvus", lite)
     filled.export(tmp_path / "g.parquet")
-    with Gallery.open(tmp_path / "other.db", Projection()) as other:
+    with Gallery.open(target("g"), Projection()) as copy:
+        with pytest.raises(OptionError, match=r"g\.parquet holds images.* export it without them"):
+            copy.import_file(tmp_path / "g.parquet")
+        assert (len(copy), copy.sample_count) == (0, 0)
+        filled.export(tmp_path / "g.parquet", images=False)
+        assert copy.import_file(tmp_path / "g.parquet") == (1, 2, 4, 5)
+        assert np.array_equal(copy.labelled()[0], filled.labelled()[0])
+        with pytest.raises(OptionError, match="keeps no images to embed anew"):
+            copy.migrate(Projection(seed=1))
+    target.clear()
+
+
+def test_into_a_gallery_that_has_some(tmp_path, plain, target):
+    plain.export(tmp_path / "g.parquet")
+    with Gallery.open(target("other"), Projection()) as other:
         other.enroll("b", [pixels(7), pixels(8)])
         assert other.import_file(tmp_path / "g.parquet") == (3, 4, 5, 6)
         assert {one.name: one.samples for one in other.subjects()} == {
@@ -62,7 +111,12 @@ def test_into_a_gallery_that_has_some(tmp_path, filled):
             "b": 3,
             "without": 1,
         }
-        other._store.check_equal()
+        check(other)
+
+
+def check(gallery):
+    if isinstance(gallery, FileGallery):
+        gallery._store.check_equal()
 
 
 def test_what_other_tools_see(tmp_path, filled):
@@ -84,33 +138,33 @@ def test_what_other_tools_see(tmp_path, filled):
     seed=st.integers(0, 999),
     dim=st.sampled_from([1, 3, 33]),
 )
-@settings(max_examples=6)
-def test_every_name_and_embedding_comes_back(tmp_path_factory, names, seed, dim):
+@settings(max_examples=6, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_every_name_and_embedding_comes_back(tmp_path_factory, place, names, seed, dim):
     folder = tmp_path_factory.mktemp("g")
-    with Gallery.open(folder / "g.db", dim=dim) as gallery:
+    with Gallery.open(place.anew(), dim=dim) as gallery:
         gallery.enroll_many(names, embeddings=unit(len(names), dim, seed))
         gallery.export(folder / "g.parquet")
-        with Gallery.open(folder / "copy.db", dim=dim) as copy:
+        with Gallery.open(place.anew(), dim=dim) as copy:
             copy.import_file(folder / "g.parquet")
             assert content(copy) == content(gallery)
 
 
-def test_another_models_embeddings_are_not_mixed_in(tmp_path, filled):
-    filled.export(tmp_path / "g.parquet")
-    with Gallery.open(tmp_path / "new.db", dim=16) as empty:  # takes the model of the file
+def test_another_models_embeddings_are_not_mixed_in(tmp_path, place, plain):
+    plain.export(tmp_path / "g.parquet")
+    with Gallery.open(place("new"), dim=16) as empty:  # takes the model of the file
         empty.import_file(tmp_path / "g.parquet")
         assert empty.model_digest == Projection().digest
         assert empty.model_name == "projection-0"
     other = Projection(seed=1)
-    with Gallery.open(tmp_path / "other.db", other) as gallery:
+    with Gallery.open(place("other"), other) as gallery:
         text = r"of the model 'projection-0' .* 'projection-1'"
         with pytest.raises(OptionError, match=text):
             gallery.import_file(tmp_path / "g.parquet")
-    with Gallery.open(tmp_path / "plain.db", dim=16) as gallery:
+    with Gallery.open(place("unknown"), dim=16) as gallery:
         gallery.enroll("a", embeddings=unit(1, 16))
         with pytest.raises(OptionError, match="of no known model"):
             gallery.import_file(tmp_path / "g.parquet")
-    with Gallery.open(tmp_path / "small.db", dim=3) as gallery:
+    with Gallery.open(place("small"), dim=3) as gallery:
         text = r"of 16 numbers, and .* of 3"
         with pytest.raises(OptionError, match=text):
             gallery.import_file(tmp_path / "g.parquet")
@@ -145,11 +199,11 @@ BAD = {
 
 
 @pytest.mark.parametrize("what", BAD)
-def test_files_that_do_not_fit(tmp_path, filled, what):
+def test_files_that_do_not_fit(tmp_path, place, filled, what):
     columns, text = BAD[what]
-    filled.export(tmp_path / "g.parquet")
+    filled.export(tmp_path / "g.parquet", images=place.kind == "file")
     rewritten(tmp_path / "g.parquet", **columns)
-    with Gallery.open(tmp_path / "other.db", Projection()) as other:
+    with Gallery.open(place("other"), Projection()) as other:
         with pytest.raises(DataError, match=text) as caught:
             other.import_file(tmp_path / "g.parquet")
         assert "g.parquet" in str(caught.value)

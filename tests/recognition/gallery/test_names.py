@@ -1,7 +1,7 @@
 """Any text on one line is a name, and comes back as it was."""
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from arcset.errors import OptionError
@@ -11,9 +11,9 @@ from support.galleries import NAMES, unit
 
 
 @given(names=st.lists(NAMES, min_size=1, max_size=8, unique=True))
-@settings(max_examples=10)
-def test_names_come_back(tmp_path_factory, names):
-    path = tmp_path_factory.mktemp("g") / "g.db"
+@settings(max_examples=10, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_names_come_back(place, names):
+    path = place.anew()
     with Gallery.open(path, dim=3) as gallery:
         gallery.enroll_many(names, embeddings=unit(len(names), 3))
     with Gallery.open(path) as gallery:
@@ -27,8 +27,8 @@ def test_names_come_back(tmp_path_factory, names):
 @pytest.mark.parametrize(
     "name", ["o'Hara", 'a "b"', "'); DROP TABLE samples; --", "%", "_", " ", "x" * 256]
 )
-def test_names_that_look_like_trouble(tmp_path, name):
-    with Gallery.open(tmp_path / "g.db", dim=3) as gallery:
+def test_names_that_look_like_trouble(place, name):
+    with Gallery.open(place("g"), dim=3) as gallery:
         gallery.enroll_many([name, "other"], embeddings=unit(2, 3))
         assert gallery.identify(embedding=gallery.labelled()[0][0], threshold=0.9).subject == name
         gallery.remove(name)
@@ -50,11 +50,11 @@ def test_names_that_look_like_trouble(tmp_path, name):
         (b"anna", "is bytes, expected text"),
     ],
 )
-def test_what_is_no_name(tmp_path, name, text):
+def test_what_is_no_name(place, name, text):
     with pytest.raises(OptionError, match=text) as caught:
         check_name(name)
     assert "\n" not in str(caught.value)
-    with Gallery.open(tmp_path / "g.db", dim=3) as gallery:
+    with Gallery.open(place("g"), dim=3) as gallery:
         gallery.enroll("anna", embeddings=[1, 0, 0])
         for change in (
             lambda: gallery.enroll(name, embeddings=[1, 0, 0]),

@@ -5,9 +5,10 @@ from contextlib import suppress
 from arcset.errors import DataError, OptionError
 from arcset.recognition.embedder import Embedder
 from arcset.recognition.gallery.compacting import compact
+from arcset.recognition.gallery.settings import Settings
 from arcset.recognition.gallery.store import Store
 
-__all__ = ["begin"]
+__all__ = ["begin", "changes_at_opening"]
 
 
 def begin(
@@ -21,19 +22,12 @@ def begin(
     database, settings = store.database, store.settings
     settings.check_fits(recognizer, dim, database.path)
     store.follow()
-    changes: dict[str, str | None] = {}
-    if recognizer is not None and not settings.model_digest:
-        if len(store.index):
-            raise OptionError(
-                f"{database.path} holds embeddings from elsewhere, and {recognizer.name!r} may not"
-                " be what made them: open it without a model, or make a new one"
-            )
-        if not database.read_only:
-            changes |= {"model": recognizer.name, "digest": recognizer.digest}
-    if scoring not in (None, settings.scoring.word):
-        changes["scoring"] = scoring
-    if keep_images not in (None, settings.keep_images):
-        changes["keep_images"] = "yes" if keep_images else "no"
+    changes = changes_at_opening(
+        settings, recognizer, scoring, keep_images, empty=not len(store.index), path=database.path
+    )
+    if database.read_only:
+        changes.pop("model", None)
+        changes.pop("digest", None)
     if changes:
         with store.changing():
             store.change_settings(**changes)
@@ -46,3 +40,31 @@ def begin(
             compact(store)
         elif database.log_size():
             database.checkpoint()
+
+
+def changes_at_opening(
+    settings: Settings,
+    recognizer: Embedder | None,
+    scoring: str | None,
+    keep_images: bool | None,
+    *,
+    empty: bool,
+    path: object,
+) -> dict[str, str]:
+    """Settings that differ from what `Gallery.open` was told.
+
+    Raises `OptionError` where a gallery that is not `empty` does not know the model it is for.
+    """
+    changes: dict[str, str] = {}
+    if recognizer is not None and not settings.model_digest:
+        if not empty:
+            raise OptionError(
+                f"{path} holds embeddings from elsewhere, and {recognizer.name!r} may not be what"
+                " made them: open it without a model, or make a new one"
+            )
+        changes |= {"model": recognizer.name, "digest": recognizer.digest}
+    if scoring is not None and scoring != settings.scoring.word:
+        changes["scoring"] = scoring
+    if keep_images not in (None, settings.keep_images):
+        changes["keep_images"] = "yes" if keep_images else "no"
+    return changes

@@ -1,19 +1,23 @@
-"""Those a recognizer knows: enrolled once, kept on the disk, found again."""
+"""Those a recognizer knows: enrolled once, kept, found again."""
 
 import json
-import secrets
+from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from arcset.errors import DataError, OptionError
+from arcset.errors import DataError, InputError, OptionError
 from arcset.evaluation.calibration import Thresholds
 from arcset.evaluation.checks import check_count
 from arcset.recognition.answers import RIVALS, Match, answer
 from arcset.recognition.calibrating import calibrate
-from arcset.recognition.gallery.keeping import Keeping
-from arcset.recognition.gallery.scoring import nearest_subjects
+from arcset.recognition.embedder import Embedder, Embeddings, Progress
+from arcset.recognition.gallery.enrolling import make_rows
+from arcset.recognition.gallery.interface import Kept
+from arcset.recognition.gallery.milvus.address import Address, is_address
+from arcset.recognition.gallery.names import check_name
+from arcset.recognition.gallery.scoring import Scoring
 from arcset.recognition.gallery.vectors import single_vector, unit_rows
 from arcset.recognition.inputs import as_sources
 from arcset.recognition.verification import Verification, decide
@@ -21,16 +25,18 @@ from arcset.recognition.working_point import WorkingPoint, working_point
 
 __all__ = ["Gallery"]
 
+_BATCH = 4096  # samples that `enroll_many` adds at a time
 
-class Gallery(Keeping):
-    """Subjects and their embeddings, in one SQLite file and in memory: see `Gallery.open`.
 
-    What a method that changes something has done is on the disk when it returns. Several processes
-    may have the same gallery open: one writes at a time, and each sees what the others did at its
-    next call. Threads may share one gallery.
+class Gallery(Kept):
+    """Subjects and their embeddings: in one file, or in Milvus; see `Gallery.open`.
+
+    What a method that changes something has done is there when it returns, and others who have
+    the same gallery open see it at their next call. Threads may share one gallery. What more a
+    file promises is told by `FileGallery`, and what Milvus cannot by `MilvusGallery`.
 
     Attributes:
-        path: the file. dim: length of an embedding.
+        path: the file, or the address in Milvus. dim: length of an embedding.
         recognizer: what makes embeddings of images, or None.
         read_only: whether it was opened for reading, or lies where nothing can be written.
 
@@ -47,29 +53,98 @@ class Gallery(Keeping):
     _point: tuple[Any, WorkingPoint | None] = (None, None)
     _parsed: tuple[str, Thresholds | None] = ("", None)
 
-    def search(
-        self, embeddings: Any, k: int = 5
-    ) -> tuple[list[tuple[str, ...]], npt.NDArray[np.float64]]:
-        """The nearest subjects of each probe and their scores, falling.
+    @staticmethod
+    def open(
+        path: Path | str,
+        recognizer: Embedder | None = None,
+        *,
+        dim: int | None = None,
+        scoring: str | None = None,
+        keep_images: bool | None = None,
+        read_only: bool = False,
+    ) -> "Gallery":
+        """Open a gallery; one that does not exist is made.
 
-        embeddings: (N, D) or (D,), of any length. Returns N tuples of names, and scores (N, K),
-        where K is k, or the number of subjects if that is less. Scores are exact under the
-        gallery's scoring; equal ones are ordered by the age of the subjects.
+        Parameters:
+            path: its file; or where it is in Milvus, as `milvus://host:port/collection`, see
+                `Address`.
+            recognizer: what makes embeddings of images. A gallery belongs to one model.
+            dim: length of embeddings, for a new gallery without a recognizer.
+            scoring: how a subject of several samples is scored: by the best of its cosines (`max`,
+                if nobody says otherwise), by their `mean`, or by the mean of the best few, as
+                `top-3`. Kept in the gallery.
+            keep_images: whether images are kept with their embeddings, so that the gallery can
+                move to another model. Kept in the gallery; Milvus keeps none.
+            read_only: to change nothing.
+
+        Raises `OptionError` for another model or dimension than the gallery's, and where a new one
+        is to be made of neither; `DataError` for what is damaged, no gallery, or out of reach.
         """
-        check_count("k", k)
-        probes = unit_rows(embeddings, self.dim)
-        with self._following():
-            store = self._store
-            while True:
-                numbers, scores = nearest_subjects(
-                    store.index, probes, int(k), store.settings.scoring
-                )
-                names = store.names(set(numbers.ravel().tolist()))
-                try:
-                    return [tuple(names[one] for one in row) for row in numbers.tolist()], scores
-                except KeyError:  # another process removed it just now
-                    if not store.follow():
-                        raise DataError(f"{self.path} is damaged: a subject has no name") from None
+        word = None if scoring is None else Scoring.of(scoring).word
+        if is_address(path):
+            from arcset.recognition.gallery.milvus.gallery import MilvusGallery
+
+            return MilvusGallery.begin(
+                Address.parse(path), recognizer, dim, word, keep_images, read_only
+            )
+        from arcset.recognition.gallery.file_gallery import FileGallery
+
+        return FileGallery.begin(Path(path), recognizer, dim, word, keep_images, read_only)
+
+    # Enrolling
+
+    def enroll(
+        self, name: str, images: Any = None, *, embeddings: Any = None, sources: Any = None
+    ) -> tuple[int, ...]:
+        """Add samples to a subject, new or known, and return their numbers.
+
+        Parameters:
+            name: 1 to 256 characters.
+            images: one or many, as the recognizer takes them.
+            embeddings: (N, D) or (D,) instead; or those of the images, where they are known.
+            sources: where they come from, a text each; by default the images' paths.
+
+        They are all there when this returns, or none is. Raises `OptionError` for what is no
+        name, and `InputError` or `DataError` for what are no embeddings or images.
+        """
+        check_name(name)
+        given = None if images is None else as_sources(images)
+        vectors = self._embedded(given, embeddings)
+        rows = make_rows(vectors, given, sources, self.keep_images)
+        return tuple(self._add([name] * len(rows), rows))
+
+    def enroll_many(
+        self,
+        names: Sequence[str],
+        images: Any = None,
+        *,
+        embeddings: Any = None,
+        sources: Any = None,
+        progress: Progress | None = None,
+    ) -> tuple[int, ...]:
+        """Add one sample for each of the names, as `enroll` does, in batches of some thousands.
+
+        A batch is there whole or not at all. `progress` is told after each.
+        """
+        names = [check_name(name) for name in names]
+        given = None if images is None else as_sources(images)
+        if embeddings is not None and (len(names) or len(embeddings)):
+            embeddings = unit_rows(embeddings, self.dim)  # all are checked before the first is in
+        for what, items in (("images", given), ("embeddings", embeddings), ("sources", sources)):
+            if items is not None and len(items) != len(names):
+                raise InputError(f"there are {len(names):,} names, but {len(items):,} {what}")
+        self._reserve(len(names))
+        samples: list[int] = []
+        for start in range(0, len(names), _BATCH):
+            part = slice(start, start + _BATCH)
+            some = None if given is None else given[part]
+            vectors = self._embedded(some, None) if embeddings is None else embeddings[part]
+            places = None if sources is None else sources[part]
+            rows = make_rows(vectors, some, places, self.keep_images)
+            samples += self._add(names[part], rows)
+            if progress is not None:
+                progress(len(samples), len(names))
+        return tuple(samples)
 
     def identify(
         self,
@@ -114,17 +189,17 @@ class Gallery(Keeping):
         check_count("candidates", candidates)
         given = None if images is None else as_sources(images)
         probes = self._embedded(given, embeddings)
-        with self._lock:
+        with self._together():
             if threshold is None:
                 point = self.working_point(fpir)
             else:
                 point = WorkingPoint.by_hand(threshold)
             names, scores = self.search(probes, max(RIVALS, candidates))
-            count, thresholds = len(self), self.thresholds
+            count, thresholds = self._sizes()[0], self.thresholds
         return [
             answer(
                 found,
-                row,
+                row[: len(found)],
                 point=point,
                 thresholds=thresholds,
                 subjects=count,
@@ -148,28 +223,25 @@ class Gallery(Keeping):
         """
         given = None if embedding is None else single_vector(embedding)
         probe = self._embedded(None if image is None else [image], given)[0]
-        with self._reading():
-            index = self._store.index
-            rows = index.rows_of(self._known(name))
-            cosines = index.matrix[rows].astype(np.float64) @ probe
-            _, scores = self._store.settings.scoring.score(cosines, index.subjects[rows])
-        return decide(
-            scores[0], self.thresholds, far=far, threshold=threshold, model=self.model_name
-        )
+        with self._together():
+            cosines = self._embeddings_of(name).astype(np.float64) @ probe
+            _, scores = self._settings.scoring.score(cosines, np.zeros(len(cosines), np.int64))
+            thresholds = self.thresholds
+        return decide(scores[0], thresholds, far=far, threshold=threshold, model=self.model_name)
 
     # Calibration
 
     def working_point(self, fpir: float | None = None) -> WorkingPoint:
         """The threshold for an FPIR, by default 0.01, at the gallery's present size."""
-        with self._following():
-            index, thresholds = self._store.index, self.thresholds
-            key = (index.subject_count, len(index), self.scoring, fpir, id(thresholds))
+        with self._together():
+            (subjects, samples), thresholds = self._sizes(), self.thresholds
+            key = (subjects, samples, self.scoring, fpir, id(thresholds))
             known, point = self._point
             if point is None or known != key:
                 point = working_point(
                     thresholds,
-                    subjects=index.subject_count,
-                    samples=len(index),
+                    subjects=subjects,
+                    samples=samples,
                     scoring=self.scoring,
                     fpir=fpir,
                 )
@@ -179,41 +251,22 @@ class Gallery(Keeping):
     @property
     def thresholds(self) -> Thresholds | None:
         """The gallery's own calibration; the recognizer's where it has none."""
-        with self._following():
-            stamp = self._store.settings.calibrated
+        with self._together():
+            stamp = self._settings.calibrated
             if not stamp:
                 return None if self.recognizer is None else self.recognizer.thresholds
-            if stamp != self._parsed[0]:
-                with self._store.database.reading():
-                    found = self._store.database.execute(
-                        "SELECT value FROM meta WHERE key = 'thresholds'"
-                    ).fetchone()
-                self._parsed = stamp, self._parse(found)
-            return self._parsed[1]
+            known, parsed = self._parsed
+            if stamp != known:
+                parsed = self._parse(self._calibration())
+                self._parsed = stamp, parsed
+            return parsed
 
-    def _parse(self, found: Any) -> Thresholds:
+    def _parse(self, text: str | None) -> Thresholds:
         try:
-            return Thresholds.from_json(json.loads(found[0]), f"the calibration in {self.path}")
+            content = json.loads(text)  # type: ignore[arg-type]
+            return Thresholds.from_json(content, f"the calibration in {self.path}")
         except (TypeError, ValueError) as error:
             raise DataError(f"{self.path} is damaged in its calibration: {error}") from None
-
-    def set_thresholds(self, thresholds: Thresholds | None) -> None:
-        """Give the gallery a calibration of its own, or take it away."""
-        text = stamp = None
-        if thresholds is not None:
-            text = json.dumps(thresholds.json(), ensure_ascii=False, allow_nan=False)
-            stamp = secrets.token_hex(8)
-        with self._changing():
-            self._store.change_settings(thresholds=text, calibrated=stamp)
-
-    def labelled(self) -> tuple[npt.NDArray[np.float32], tuple[str, ...]]:
-        """A copy of all embeddings, (N, D), in the order of their numbers, and whose they are."""
-        with self._reading():
-            index = self._store.index
-            order = np.argsort(index.ids)
-            names = self._store.names(np.unique(index.subjects).tolist())
-            owners = tuple(names[number] for number in index.subjects[order].tolist())
-            return index.matrix[order], owners
 
     def calibrate(self, **options: Any) -> Thresholds:
         """Calibrate from the subjects enrolled, and keep that; options as in `calibrating`.
@@ -226,3 +279,44 @@ class Gallery(Keeping):
         made = calibrate(embeddings, names, **options)
         self.set_thresholds(made)
         return made
+
+    # What the gallery says of itself
+
+    @property
+    def scoring(self) -> str:
+        """How a subject of several samples is scored: `max`, `mean` or `top-K`."""
+        return self._settings.scoring.word
+
+    @property
+    def keep_images(self) -> bool:
+        """Whether images are kept with their embeddings."""
+        return self._settings.keep_images
+
+    @property
+    def model_name(self) -> str:
+        """What people call the model that made the embeddings; empty where nobody said."""
+        return self._settings.model_name
+
+    @property
+    def model_digest(self) -> str:
+        """What tells that model from all others; empty where nobody said."""
+        return self._settings.model_digest
+
+    @property
+    def model_path(self) -> str | None:
+        """Where that model was last found, if anybody noted it with `set_model_path`."""
+        return self._settings.model_path
+
+    # Within
+
+    def _embedded(self, images: Sequence[Any] | None, embeddings: Any) -> Embeddings:
+        if embeddings is not None:
+            return unit_rows(embeddings, self.dim)
+        if images is None:
+            raise OptionError("neither images nor embeddings are given")
+        if self.recognizer is None:
+            raise OptionError(
+                f"{self.path} was opened without a model, which images need: open it with one, or"
+                " give embeddings"
+            )
+        return unit_rows(self.recognizer.embed(images), self.dim)

@@ -9,13 +9,14 @@ from arcset.recognition.gallery.compacting import compact, empty_log
 from arcset.recognition.gallery.enrolling import enroll_rows
 from arcset.recognition.gallery.parquet_files import GalleryFile
 from arcset.recognition.gallery.schema import NOBODY
+from arcset.recognition.gallery.settings import Settings
 from arcset.recognition.gallery.store import Store
 from arcset.recognition.gallery.vectors import unit_rows
 
-__all__ = ["import_samples", "migrate"]
+__all__ = ["HIGHEST", "import_samples", "migrate", "model_of_file"]
 
 _AT_ONCE = 256  # images that are embedded at a time
-_HIGHEST = 1 << 53  # number of a sample that a file may bring along
+HIGHEST = 1 << 53  # number of a sample that a file may bring along
 
 
 def import_samples(store: Store, path: Path | str) -> tuple[int, ...]:
@@ -23,7 +24,9 @@ def import_samples(store: Store, path: Path | str) -> tuple[int, ...]:
     file = GalleryFile(path)
     made: list[int] = []
     with store.changing():
-        _take_model(store, file)
+        model = model_of_file(store.settings, file, store.database.path, empty=not len(store.index))
+        if model:
+            store.change_settings(**model)
         kept = True  # whether samples keep their numbers
         last = store.last_sample
         for batch in file.batches():
@@ -33,7 +36,7 @@ def import_samples(store: Store, path: Path | str) -> tuple[int, ...]:
             if kept:
                 numbers = batch.samples
                 both = zip([last, *numbers], numbers, strict=False)
-                if not all(one < other < _HIGHEST for one, other in both):
+                if not all(one < other < HIGHEST for one, other in both):
                     raise DataError(f"{path} is damaged: the numbers of its samples do not rise")
             made += enroll_rows(store, batch.names, batch.rows, samples=numbers, added=batch.added)
             last = made[-1]
@@ -45,18 +48,21 @@ def import_samples(store: Store, path: Path | str) -> tuple[int, ...]:
     return tuple(made)
 
 
-def _take_model(store: Store, file: GalleryFile) -> None:
-    """Raise `OptionError` unless a file's embeddings are of the gallery's model."""
-    settings, path = store.settings, store.database.path
+def model_of_file(
+    settings: Settings, file: GalleryFile, path: object, *, empty: bool
+) -> dict[str, str]:
+    """Settings that a gallery takes from a file: its model, where it has none and is empty.
+
+    Raises `OptionError` unless the file's embeddings are of the gallery's model.
+    """
     if file.dim != settings.dim:
         raise OptionError(
             f"{file.path} holds embeddings of {file.dim} numbers, and {path} of {settings.dim}"
         )
     if file.model_digest == settings.model_digest:
-        return
-    if not settings.model_digest and not len(store.index):
-        store.change_settings(model=file.model_name, digest=file.model_digest)
-        return
+        return {}
+    if not settings.model_digest and empty:
+        return {"model": file.model_name, "digest": file.model_digest}
     theirs, ours = (
         f"of the model {name!r} ({digest[:12]})" if digest else "of no known model"
         for name, digest in (

@@ -6,7 +6,7 @@ a file). The schema's metadata names the model, so that embeddings of another ar
 """
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,10 +19,11 @@ from arcset.recognition.embedder import Embeddings
 from arcset.recognition.gallery.changes import Row
 from arcset.recognition.gallery.names import check_name
 from arcset.recognition.gallery.schema import NOBODY
+from arcset.recognition.gallery.settings import Settings
 from arcset.recognition.gallery.store import Store
 from arcset.recognition.gallery.vectors import unit_rows
 
-__all__ = ["Batch", "GalleryFile", "write_gallery"]
+__all__ = ["Batch", "GalleryFile", "write_gallery", "write_rows"]
 
 _KEY = b"arcset.gallery"
 _VERSION = 1
@@ -30,8 +31,29 @@ _BATCH = 4096  # rows at a time
 _BATCH_WITH_IMAGES = 256
 
 
-def write_gallery(store: Store, path: Path) -> int:
+def write_gallery(store: Store, path: Path, with_images: bool = True) -> int:
     """Write all samples, one state of the gallery; how many. `path` is replaced whole or not."""
+    images = with_images and bool(
+        store.database.execute("SELECT EXISTS (SELECT 1 FROM images)").fetchone()[0]
+    )
+    rows = store.database.execute(
+        "SELECT subjects.name, samples.id, embedding, source, lower(hex(digest)), samples.added"
+        f"{', image' if images else ''}"
+        " FROM samples JOIN subjects ON subjects.id = subject"
+        f"{' LEFT JOIN images ON images.id = samples.id' if images else ''}"
+        f" WHERE subject <> {NOBODY} ORDER BY samples.id"
+    )
+    size = _BATCH_WITH_IMAGES if images else _BATCH
+    return write_rows(path, store.settings, iter(lambda: rows.fetchmany(size), []), images=images)
+
+
+def write_rows(
+    path: Path, settings: Settings, parts: Iterable[Sequence[Any]], *, images: bool = False
+) -> int:
+    """Write rows of name, id, embedding as bytes, source, digest, time, and image where `images`.
+
+    parts: some rows at a time. Returns how many; `path` is replaced whole or not.
+    """
     import pyarrow as arrow
     from pyarrow import parquet
 
@@ -39,7 +61,6 @@ def write_gallery(store: Store, path: Path) -> int:
         raise OptionError(
             f"{path} does not end in .parquet, the files that galleries are written to"
         )
-    settings = store.settings
     about = {
         "version": _VERSION,
         "dim": settings.dim,
@@ -47,7 +68,6 @@ def write_gallery(store: Store, path: Path) -> int:
         "model_digest": settings.model_digest,
         "scoring": settings.scoring.word,
     }
-    images = bool(store.database.execute("SELECT EXISTS (SELECT 1 FROM images)").fetchone()[0])
     schema = arrow.schema(
         [
             ("name", arrow.string()),
@@ -60,21 +80,14 @@ def write_gallery(store: Store, path: Path) -> int:
         ],
         metadata={_KEY: json.dumps(about, ensure_ascii=False)},
     )
-    rows = store.database.execute(
-        "SELECT subjects.name, samples.id, embedding, source, hex(digest), samples.added"
-        f"{', image' if images else ''}"
-        " FROM samples JOIN subjects ON subjects.id = subject"
-        f"{' LEFT JOIN images ON images.id = samples.id' if images else ''}"
-        f" WHERE subject <> {NOBODY} ORDER BY samples.id"
-    )
     count = 0
     try:
         with replacing(path) as part, parquet.ParquetWriter(part, schema) as writer:
-            while found := rows.fetchmany(_BATCH_WITH_IMAGES if images else _BATCH):
+            for found in parts:
                 columns = list(map(list, zip(*found, strict=True)))
                 flat = np.frombuffer(b"".join(columns[2]), "<f4").astype(np.float32, copy=False)
                 columns[2] = arrow.FixedSizeListArray.from_arrays(arrow.array(flat), settings.dim)
-                columns[4] = [digest.lower() or None for digest in columns[4]]
+                columns[4] = [digest or None for digest in columns[4]]
                 arrays = [
                     column if number == 2 else arrow.array(column, schema.field(number).type)
                     for number, column in enumerate(columns)

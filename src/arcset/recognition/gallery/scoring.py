@@ -19,7 +19,7 @@ import numpy.typing as npt
 from arcset.errors import OptionError
 from arcset.recognition.gallery.index import Index, Numbers, Vectors
 
-__all__ = ["Scoring", "nearest_subjects"]
+__all__ = ["Scores", "Scoring", "exact_cosines", "nearest_subjects", "slack"]
 
 Scores = npt.NDArray[np.float64]
 Rows = npt.NDArray[np.intp]
@@ -137,9 +137,9 @@ def _best_of(
     No subject scores more than its best sample. So if enough of these reach more than all other
     rows can, those are the best.
     """
-    slack = _slack(index.dim)
+    most_off = slack(index.dim)
     owners = index.subjects[rows]
-    limit = float(cosines.min()) + slack if len(rows) < total else -np.inf
+    limit = float(cosines.min()) + most_off if len(rows) < total else -np.inf
     if scoring.best != 1:
         among = np.zeros(len(index.counts), bool)
         among[owners] = True
@@ -152,7 +152,7 @@ def _best_of(
             if len(found) < wanted:
                 return None
             least = np.partition(rough, len(rough) - wanted)[len(rough) - wanted]
-            near = cosines >= least - 2 * slack
+            near = cosines >= least - 2 * most_off
             rows, owners = rows[near], owners[near]
         found, scores = scoring.score(_exact(index, rows, probe), owners)
     if len(found) < wanted:
@@ -171,23 +171,27 @@ def _best_mean(
     rough = sums[present] / index.counts[present]
     least = np.partition(rough, len(rough) - wanted)[len(rough) - wanted]
     among = np.zeros(len(index.counts), bool)
-    among[present[rough >= least - 2 * _slack(index.dim)]] = True
+    among[present[rough >= least - 2 * slack(index.dim)]] = True
     rows = np.flatnonzero(among[index.subjects])
     found, scores = Scoring("mean", None).score(_exact(index, rows, probe), index.subjects[rows])
     order = np.lexsort((found, -scores))[:wanted]
     return found[order], scores[order]
 
 
-def _slack(dim: int) -> float:
+def slack(dim: int) -> float:
     """More than a cosine computed in float32 is off."""
     return 2 * (dim + 8) * 2.0**-24
 
 
 def _exact(index: Index, rows: Rows, probe: Vectors) -> Scores:
-    """(n,) cosines in float64, each computed in the same way whatever the others are."""
-    wide = probe.astype(np.float64)
     parts = [
-        np.einsum("nd,d->n", index.matrix[rows[start : start + _AT_ONCE]].astype(np.float64), wide)
+        exact_cosines(index.matrix[rows[start : start + _AT_ONCE]], probe)
         for start in range(0, len(rows), _AT_ONCE)
     ]
     return np.concatenate(parts) if len(parts) != 1 else parts[0]
+
+
+def exact_cosines(vectors: Vectors, probe: Vectors) -> Scores:
+    """(n,) cosines in float64, each computed in the same way whatever the others are."""
+    cosines: Scores = np.einsum("nd,d->n", vectors.astype(np.float64), probe.astype(np.float64))
+    return cosines

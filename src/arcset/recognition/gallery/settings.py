@@ -1,7 +1,7 @@
-"""What a gallery's file says about the gallery as a whole: its `meta` table."""
+"""What a gallery says about itself as a whole: in a file, its `meta` table."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from arcset.errors import DataError, OptionError
@@ -45,9 +45,12 @@ class Settings:
     @classmethod
     def read(cls, database: Database) -> "Settings":
         """From the file, in a transaction or `reading`; raises `DataError` if they do not fit."""
-        found: dict[str, Any] = dict(
-            database.execute("SELECT key, value FROM meta WHERE key <> 'thresholds'")
-        )
+        found = dict(database.execute("SELECT key, value FROM meta WHERE key <> 'thresholds'"))
+        return cls.of(found, database.path)
+
+    @classmethod
+    def of(cls, found: Mapping[str, Any], path: object) -> "Settings":
+        """From keys and values; raises `DataError`, which names the path, if they do not fit."""
         try:
             settings = cls(
                 dim=int(found["dim"]),
@@ -63,16 +66,14 @@ class Settings:
                 vacuum_due=found["vacuum_due"] == "yes",
             )
         except KeyError as error:
-            raise DataError(f"{database.path} is damaged: it does not say its {error}") from None
+            raise DataError(f"{path} is damaged: it does not say its {error}") from None
         except (ValueError, TypeError) as error:
-            raise DataError(f"{database.path} is damaged in its settings: {error}") from None
+            raise DataError(f"{path} is damaged in its settings: {error}") from None
         if not 1 <= settings.dim <= _LARGEST_DIM:
-            raise DataError(
-                f"{database.path} is damaged: it says to have {settings.dim} dimensions"
-            )
+            raise DataError(f"{path} is damaged: it says to have {settings.dim} dimensions")
         return settings
 
-    def check_fits(self, recognizer: Embedder | None, dim: int | None, path: Path) -> None:
+    def check_fits(self, recognizer: Embedder | None, dim: int | None, path: object) -> None:
         """Raise `OptionError` for another model or dimension than the gallery's."""
         if dim is not None and dim != self.dim:
             raise OptionError(f"dim={dim!r}, but the embeddings in {path} have {self.dim} numbers")
@@ -91,7 +92,7 @@ class Settings:
 
 
 def first_settings(
-    path: Path,
+    path: object,
     recognizer: Embedder | None,
     dim: int | None,
     scoring: str | None,

@@ -1,18 +1,23 @@
-"""What a gallery keeps: subjects and their samples, enrolled, changed and listed."""
+"""A gallery in a file: subjects and their samples, enrolled, changed and listed."""
 
+import json
+import secrets
 import threading
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 
 import numpy as np
+import numpy.typing as npt
 
-from arcset.errors import DataError, InputError, OptionError
+from arcset.errors import DataError, OptionError
+from arcset.evaluation.calibration import Thresholds
+from arcset.evaluation.checks import check_count
 from arcset.recognition.embedder import Embedder, Embeddings, Progress
 from arcset.recognition.gallery.beginning import begin
 from arcset.recognition.gallery.changes import (
+    Row,
     add_subject,
     move_samples,
     overwrite_samples,
@@ -20,26 +25,32 @@ from arcset.recognition.gallery.changes import (
 )
 from arcset.recognition.gallery.compacting import compact, finish_removal
 from arcset.recognition.gallery.database import Database, create_database
-from arcset.recognition.gallery.enrolling import enroll_rows, make_rows
+from arcset.recognition.gallery.enrolling import enroll_rows
+from arcset.recognition.gallery.gallery import Gallery
+from arcset.recognition.gallery.index import Numbers
 from arcset.recognition.gallery.listing import find_image, list_samples, list_subjects
 from arcset.recognition.gallery.moving import import_samples, migrate
 from arcset.recognition.gallery.names import check_name
 from arcset.recognition.gallery.parquet_files import write_gallery
 from arcset.recognition.gallery.records import Sample, Subject
 from arcset.recognition.gallery.schema import NOBODY
-from arcset.recognition.gallery.scoring import Scoring
-from arcset.recognition.gallery.settings import first_settings
+from arcset.recognition.gallery.scoring import nearest_subjects
+from arcset.recognition.gallery.settings import Settings, first_settings
 from arcset.recognition.gallery.store import Store
 from arcset.recognition.gallery.vectors import unit_rows
-from arcset.recognition.inputs import as_sources
 
-__all__ = ["Keeping"]
-
-_BATCH = 4096  # samples per transaction of `enroll_many`
+__all__ = ["FileGallery"]
 
 
-class Keeping:
-    """All of a gallery but its answers: see `Gallery`."""
+class FileGallery(Gallery):
+    """A gallery in one SQLite file and in memory.
+
+    What a method that changes something has done is on the disk when it returns. Several processes
+    may have the same gallery open: one writes at a time, and each sees what the others did at its
+    next call.
+    """
+
+    path: Path
 
     def __init__(self, database: Database, recognizer: Embedder | None) -> None:
         self.path = database.path
@@ -50,42 +61,24 @@ class Keeping:
         self.dim, self._epoch = self._store.settings.dim, self._store.settings.epoch
 
     @classmethod
-    def open(
+    def begin(
         cls,
-        path: Path | str,
-        recognizer: Embedder | None = None,
-        *,
-        dim: int | None = None,
-        scoring: str | None = None,
-        keep_images: bool | None = None,
-        read_only: bool = False,
+        path: Path,
+        recognizer: Embedder | None,
+        dim: int | None,
+        scoring: str | None,
+        keep_images: bool | None,
+        read_only: bool,
     ) -> Self:
-        """Open a gallery; one that does not exist is made.
-
-        Parameters:
-            path: its file.
-            recognizer: what makes embeddings of images. A gallery belongs to one model.
-            dim: length of embeddings, for a new gallery without a recognizer.
-            scoring: how a subject of several samples is scored: by the best of its cosines (`max`,
-                if nobody says otherwise), by their `mean`, or by the mean of the best few, as
-                `top-3`. Kept in the file.
-            keep_images: whether images are kept with their embeddings, so that the gallery can
-                move to another model. Kept in the file.
-            read_only: to change nothing.
-
-        Raises `OptionError` for another model or dimension than the gallery's, and where a new one
-        is to be made of neither; `DataError` for a file that is damaged or no gallery.
-        """
-        path = Path(path)
-        word = None if scoring is None else Scoring.of(scoring).word
+        """Open a file, made if there is none: see `Gallery.open`."""
         if not path.exists():
             if read_only:
                 raise DataError(f"{path} does not exist")
-            create_database(path, first_settings(path, recognizer, dim, word, keep_images))
+            create_database(path, first_settings(path, recognizer, dim, scoring, keep_images))
         database = Database(path, read_only=read_only)
         try:
             gallery = cls(database, recognizer)
-            begin(gallery._store, recognizer, dim, word, keep_images)
+            begin(gallery._store, recognizer, dim, scoring, keep_images)
         except BaseException:
             database.close()
             raise
@@ -96,75 +89,31 @@ class Keeping:
         with self._lock:
             self._store.database.close()
 
-    def __enter__(self) -> Self:
-        return self
+    # Asking
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
+    def search(
+        self, embeddings: Any, k: int = 5
+    ) -> tuple[list[tuple[str, ...]], npt.NDArray[np.float64]]:
+        """The nearest subjects of each probe and their scores, falling.
 
-    # Enrolling
-
-    def enroll(
-        self, name: str, images: Any = None, *, embeddings: Any = None, sources: Any = None
-    ) -> tuple[int, ...]:
-        """Add samples to a subject, new or known, and return their numbers.
-
-        Parameters:
-            name: 1 to 256 characters.
-            images: one or many, as the recognizer takes them.
-            embeddings: (N, D) or (D,) instead; or those of the images, where they are known.
-            sources: where they come from, a text each; by default the images' paths.
-
-        They are all on the disk when this returns, or none is. Raises `OptionError` for what is no
-        name, and `InputError` or `DataError` for what are no embeddings or images.
+        embeddings: (N, D) or (D,), of any length. Returns N tuples of names, and scores (N, K),
+        where K is k, or the number of subjects if that is less. Scores are exact under the
+        gallery's scoring; equal ones are ordered by the age of the subjects.
         """
-        check_name(name)
-        given = None if images is None else as_sources(images)
-        vectors = self._embedded(given, embeddings)
-        rows = make_rows(vectors, given, sources, self.keep_images)
-        with self._lock, self._store.changing():  # as `_changing`, and quicker
-            self._check_open()
-            return tuple(enroll_rows(self._store, [name] * len(rows), rows))
-
-    def enroll_many(
-        self,
-        names: Sequence[str],
-        images: Any = None,
-        *,
-        embeddings: Any = None,
-        sources: Any = None,
-        progress: Progress | None = None,
-    ) -> tuple[int, ...]:
-        """Add one sample for each of the names, as `enroll` does, in batches of some thousands.
-
-        A batch is on the disk whole or not at all. `progress` is told after each.
-        """
-        names = [check_name(name) for name in names]
-        given = None if images is None else as_sources(images)
-        if embeddings is not None and (len(names) or len(embeddings)):
-            embeddings = unit_rows(embeddings, self.dim)  # all are checked before the first is in
-        for what, items in (("images", given), ("embeddings", embeddings), ("sources", sources)):
-            if items is not None and len(items) != len(names):
-                raise InputError(f"there are {len(names):,} names, but {len(items):,} {what}")
-        with self._lock:  # room for all at once, rather than for twice as many again and again
-            self._store.index.reserve(len(self._store.index) + len(names))
-        samples: list[int] = []
-        for start in range(0, len(names), _BATCH):
-            part = slice(start, start + _BATCH)
-            some = None if given is None else given[part]
-            vectors = self._embedded(some, None) if embeddings is None else embeddings[part]
-            places = None if sources is None else sources[part]
-            rows = make_rows(vectors, some, places, self.keep_images)
-            with self._changing():
-                samples += enroll_rows(self._store, names[part], rows)
-            if progress is not None:
-                progress(len(samples), len(names))
-        return tuple(samples)
+        check_count("k", k)
+        probes = unit_rows(embeddings, self.dim)
+        with self._following():
+            store = self._store
+            while True:
+                numbers, scores = nearest_subjects(
+                    store.index, probes, int(k), store.settings.scoring
+                )
+                names = store.names(set(numbers.ravel().tolist()))
+                try:
+                    return [tuple(names[one] for one in row) for row in numbers.tolist()], scores
+                except KeyError:  # another process removed it just now
+                    if not store.follow():
+                        raise DataError(f"{self.path} is damaged: a subject has no name") from None
 
     # Changing
 
@@ -230,6 +179,15 @@ class Keeping:
         with self._lock:
             compact(self._store)
 
+    def set_thresholds(self, thresholds: Thresholds | None) -> None:
+        """Give the gallery a calibration of its own, or take it away."""
+        text = stamp = None
+        if thresholds is not None:
+            text = json.dumps(thresholds.json(), ensure_ascii=False, allow_nan=False)
+            stamp = secrets.token_hex(8)
+        with self._changing():
+            self._store.change_settings(thresholds=text, calibrated=stamp)
+
     # Looking
 
     def __len__(self) -> int:
@@ -241,35 +199,15 @@ class Keeping:
             return isinstance(name, str) and self._store.number(name) is not None
 
     @property
+    def byte_count(self) -> int:
+        """How many bytes the file takes, log and all."""
+        return self._store.database.size()
+
+    @property
     def sample_count(self) -> int:
         """How many samples all subjects have together."""
         with self._following():
             return len(self._store.index)
-
-    @property
-    def scoring(self) -> str:
-        """How a subject of several samples is scored: `max`, `mean` or `top-K`."""
-        return self._store.settings.scoring.word
-
-    @property
-    def keep_images(self) -> bool:
-        """Whether images are kept with their embeddings."""
-        return self._store.settings.keep_images
-
-    @property
-    def model_name(self) -> str:
-        """What people call the model that made the embeddings; empty where nobody said."""
-        return self._store.settings.model_name
-
-    @property
-    def model_digest(self) -> str:
-        """What tells that model from all others; empty where nobody said."""
-        return self._store.settings.model_digest
-
-    @property
-    def model_path(self) -> str | None:
-        """Where that model was last found, if anybody noted it with `set_model_path`."""
-        return self._store.settings.model_path
 
     def set_model_path(self, path: Path | str) -> None:
         """Note where the model lies."""
@@ -292,24 +230,37 @@ class Keeping:
             self._owner(sample)
             return find_image(self._store, int(sample))
 
+    def labelled(self) -> tuple[npt.NDArray[np.float32], tuple[str, ...]]:
+        """A copy of all embeddings, (N, D), in the order of their numbers, and whose they are."""
+        with self._reading():
+            index = self._store.index
+            order = np.argsort(index.ids)
+            names = self._store.names(np.unique(index.subjects).tolist())
+            owners = tuple(names[number] for number in index.subjects[order].tolist())
+            return index.matrix[order], owners
+
+    def repeated(self, most: int) -> tuple[npt.NDArray[np.float32], Numbers]:
+        """Embeddings of subjects with two samples or more: see `Kept`."""
+        with self._following():  # a million rows are not copied for the sake of a few thousand
+            index = self._store.index
+            several = np.flatnonzero(index.counts > 1)
+            if len(several) > most:
+                places = np.linspace(0, len(several) - 1, most).round().astype(int)
+                several = several[places]
+            among = np.zeros(len(index.counts), bool)
+            among[several] = True
+            rows = np.flatnonzero(among[index.subjects])
+            return index.matrix[rows], index.subjects[rows]
+
     # Moving
 
-    def export(self, path: Path | str) -> int:
-        """Write all samples to a Parquet file, and return how many: see `parquet_files`.
-
-        Whoever has this file has names, embeddings and kept images; removing somebody from the
-        gallery does not remove them from it.
-        """
+    def export(self, path: Path | str, *, images: bool = True) -> int:
+        """Write all samples to a Parquet file: see `Kept`."""
         with self._reading():
-            return write_gallery(self._store, Path(path))
+            return write_gallery(self._store, Path(path), images)
 
     def import_file(self, path: Path | str) -> tuple[int, ...]:
-        """Add all samples of a file that `export` wrote, or none, and return their numbers.
-
-        Samples keep the numbers that they have in the file if those are higher than any that this
-        gallery has used. Raises `OptionError` for embeddings of another model, and `DataError` for
-        another file.
-        """
+        """Add all samples of a file that `export` wrote, or none: see `Kept`."""
         with self._lock:
             self._check_open()
             return import_samples(self._store, path)
@@ -326,6 +277,39 @@ class Keeping:
             migrate(self._store, recognizer, progress)
             self.recognizer = recognizer
             self.dim, self._epoch = self._store.settings.dim, self._store.settings.epoch
+
+    # What `Gallery` is made of
+
+    @property
+    def _settings(self) -> Settings:
+        return self._store.settings
+
+    def _together(self) -> AbstractContextManager[None]:
+        return self._following()
+
+    def _sizes(self) -> tuple[int, int]:
+        return self._store.index.subject_count, len(self._store.index)
+
+    def _calibration(self) -> str | None:
+        with self._store.database.reading():
+            found = self._store.database.execute(
+                "SELECT value FROM meta WHERE key = 'thresholds'"
+            ).fetchone()
+        return None if found is None else found[0]
+
+    def _embeddings_of(self, name: str) -> Embeddings:
+        with self._reading():
+            index = self._store.index
+            return index.matrix[index.rows_of(self._known(name))]
+
+    def _reserve(self, count: int) -> None:
+        with self._lock:  # room for all at once, rather than for twice as many again and again
+            self._store.index.reserve(len(self._store.index) + count)
+
+    def _add(self, names: Sequence[str], rows: Sequence[Row]) -> list[int]:
+        with self._lock, self._store.changing():  # as `_changing`, and quicker
+            self._check_open()
+            return enroll_rows(self._store, names, rows)
 
     # Within
 
@@ -375,15 +359,3 @@ class Keeping:
     def _move(self, source: int, into: int) -> None:
         move_samples(self._store, self._store.samples_of(source), into)
         overwrite_subject(self._store, source)
-
-    def _embedded(self, images: Sequence[Any] | None, embeddings: Any) -> Embeddings:
-        if embeddings is not None:
-            return unit_rows(embeddings, self.dim)
-        if images is None:
-            raise OptionError("neither images nor embeddings are given")
-        if self.recognizer is None:
-            raise OptionError(
-                f"{self.path} was opened without a model, which images need: open it with one, or"
-                " give embeddings"
-            )
-        return unit_rows(self.recognizer.embed(images), self.dim)

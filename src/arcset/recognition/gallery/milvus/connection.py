@@ -1,0 +1,207 @@
+"""A connection to Milvus, and its errors in sentences."""
+
+import logging
+import os
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from arcset.errors import DataError, OptionError
+from arcset.recognition.gallery.milvus.address import CONSISTENCY, Address
+
+__all__ = ["LONGEST_ANSWER", "Connection", "Record"]
+
+#: As many rows as Milvus gives at once.
+LONGEST_ANSWER = 16_384
+
+_PATIENCE = 60.0  # seconds for one question
+_REACHING = 10.0  # seconds until somebody answers at all
+_PART = 4_096  # rows that are read at a time, or written
+_STRONG = "Strong"
+
+Record = dict[str, Any]
+
+_opened: Counter[str] = Counter()  # how many connections use each folder of Milvus Lite
+_opening = threading.Lock()
+
+
+class Connection:
+    """Rows in and out of Milvus, by collection. Threads may share one.
+
+    Raises `OptionError` where pymilvus is not installed, and `DataError` where Milvus cannot be
+    reached; later, `DataError` for whatever Milvus refuses.
+    """
+
+    def __init__(self, address: Address) -> None:
+        self.address = address
+        self._consistency = CONSISTENCY[address.consistency]
+        self._process, self._closed = os.getpid(), False
+        try:
+            import pymilvus
+
+            if address.file is not None:
+                import milvus_lite  # noqa: F401
+        except ImportError as error:
+            raise OptionError(
+                f"{error.name} is missing, which {address} needs: pip install 'arcset[milvus]'"
+            ) from None
+        self._error: type[Exception] = pymilvus.MilvusException
+        for name in ("pymilvus", "milvus_lite"):  # what they log comes as an error as well
+            logging.getLogger(name).setLevel(logging.CRITICAL)
+        self._client = self._connect(pymilvus.MilvusClient)
+
+    def _connect(self, make: Callable[..., Any]) -> Any:
+        address = self.address
+        options: Record = {"timeout": _REACHING}
+        if address.database:
+            options["db_name"] = address.database
+        if address.token:
+            options["token"] = address.token
+        with _opening:
+            try:
+                if address.file is not None:
+                    address.file.parent.mkdir(parents=True, exist_ok=True)
+                client = make(address.uri, **options)
+            except OSError as error:
+                raise DataError(f"{address} cannot be made: {error.strerror}") from None
+            except self._error as error:
+                if address.file is None:
+                    why = f"is Milvus there, and may you in? ({_said(error)})"
+                else:
+                    why = "does another process have it open, or is it of another kind?"
+                raise DataError(f"{address} cannot be reached: {why}") from None
+            if address.file is not None:
+                _opened[_place(address)] += 1
+        return client
+
+    def close(self) -> None:
+        """Let go; a folder of Milvus Lite is free for other processes then."""
+        if self._closed:
+            return
+        self._closed = True
+        if self._process != os.getpid():
+            return
+        self._client.close()
+        if self.address.file is None:
+            return
+        with _opening:
+            place = _place(self.address)
+            _opened[place] -= 1
+            if not _opened[place]:
+                from milvus_lite.server_manager import server_manager_instance
+
+                server_manager_instance.release_server(place)
+
+    def call(self, method: str, *args: Any, **options: Any) -> Any:
+        """Ask the client, and raise what it raises as `DataError`."""
+        with self.explained():
+            return getattr(self._client, method)(*args, timeout=_PATIENCE, **options)
+
+    @contextmanager
+    def explained(self) -> Iterator[None]:
+        """Whatever Milvus complains about in the block, as an error that says it in a sentence."""
+        if self._closed or self._process != os.getpid():
+            what = "was closed" if self._closed else "was opened by the process before this one"
+            raise DataError(f"{self.address} {what}: open it again")
+        try:
+            yield
+        except self._error as error:
+            raise DataError(f"{self.address}: Milvus says: {_said(error)}") from None
+
+    # Rows
+
+    def insert(self, collection: str, rows: Sequence[Record]) -> None:
+        """Add rows, of keys that no row has."""
+        for start in range(0, len(rows), _PART):
+            self.call("insert", collection, list(rows[start : start + _PART]))
+
+    def upsert(self, collection: str, rows: Sequence[Record]) -> None:
+        """Add rows, or put them in the place of those of the same key."""
+        for start in range(0, len(rows), _PART):
+            self.call("upsert", collection, list(rows[start : start + _PART]))
+
+    def delete(self, collection: str, keys: Sequence[int] | Sequence[str]) -> None:
+        """Take away the rows of these keys, as far as they are there."""
+        for start in range(0, len(keys), _PART):
+            self.call("delete", collection, ids=list(keys[start : start + _PART]))
+
+    def query(
+        self, collection: str, condition: str, fields: Sequence[str], *, strong: bool = False
+    ) -> list[Record]:
+        """All rows for which a condition holds.
+
+        strong: whether all that anybody wrote until now has to be seen, whatever the address says.
+        """
+        found = self.call(
+            "query",
+            collection,
+            filter=condition,
+            output_fields=list(fields),
+            limit=_PART,
+            consistency_level=_STRONG if strong else self._consistency,
+        )
+        if len(found) < _PART:
+            return list(found)
+        parts = self.parts(collection, condition, fields, strong=strong)
+        return [row for part in parts for row in part]
+
+    def parts(
+        self, collection: str, condition: str, fields: Sequence[str], *, strong: bool = False
+    ) -> Iterator[list[Record]]:
+        """All rows for which a condition holds, rising by their keys, some at a time."""
+        walk = self.call(
+            "query_iterator",
+            collection,
+            batch_size=_PART,
+            filter=condition,
+            output_fields=list(fields),
+            consistency_level=_STRONG if strong else self._consistency,
+        )
+        try:
+            while True:
+                with self.explained():
+                    part = walk.next()
+                if not part:
+                    return
+                yield list(part)
+        finally:
+            walk.close()
+
+    def count(self, collection: str, condition: str = "") -> int:
+        """How many rows there are for which a condition holds."""
+        found = self.call(
+            "query",
+            collection,
+            filter=condition,
+            output_fields=["count(*)"],
+            consistency_level=self._consistency,
+        )
+        return int(found[0]["count(*)"])
+
+    def search(
+        self, collection: str, probes: Any, limit: int, fields: Sequence[str], parameters: Record
+    ) -> list[list[Record]]:
+        """The rows nearest to each probe, falling: their `distance`, and these fields."""
+        found = self.call(
+            "search",
+            collection,
+            data=probes,
+            limit=limit,
+            output_fields=list(fields),
+            search_params={"metric_type": "IP", "params": parameters},
+            consistency_level=self._consistency,
+        )
+        return [[{"distance": hit["distance"], **hit["entity"]} for hit in row] for row in found]
+
+
+def _place(address: Address) -> str:
+    """As Milvus Lite names a folder."""
+    return os.path.abspath(address.uri)  # noqa: PTH100
+
+
+def _said(error: Exception) -> str:
+    """What Milvus says, in one line."""
+    text = getattr(error, "message", "") or str(error)
+    return " ".join(str(text).split())[:300]
