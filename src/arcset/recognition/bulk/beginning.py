@@ -17,7 +17,7 @@ from arcset.data.embedding_folders import (
 )
 from arcset.errors import DataError, OptionError, RunError
 from arcset.files import replacing, write_text
-from arcset.recognition.bulk.listed import Listed, write_list
+from arcset.recognition.bulk.listed import write_list
 from arcset.recognition.bulk.models import BulkModel
 from arcset.recognition.bulk.sources import Source
 
@@ -54,7 +54,6 @@ def begin(
     there = _there(folder, force)
     with replacing(folder / INPUTS) as part:
         listed = write_list(source, part)
-        known = None if there is None or force else there.shard_size
         wanted = Manifest(
             model=model.name,
             digest=model.digest,
@@ -65,11 +64,15 @@ def begin(
             inputs=listed.inputs,
             listed=listed.digest,
             identities=listed.identities,
-            shard_size=shard_size or known or default_shard_size(listed.inputs),
+            shard_size=shard_size or default_shard_size(listed.inputs),
             dtype=dtype,  # type: ignore[arg-type]
         )
-        if there is not None and not force:
-            _check_same(folder, there, wanted, listed)
+        if there is not None:
+            known = wanted.model_copy(update={"shard_size": there.shard_size})
+            if shard_size is None and (not force or known.identity == there.identity):
+                wanted = known
+            if not force:
+                _check_same(folder, there, wanted)
     if there is None or there.identity != wanted.identity:
         wanted.save(folder)
         _say_trained_on(folder, model)
@@ -102,7 +105,7 @@ def _there(folder: Path, force: bool) -> Manifest | None:
         raise DataError(f"{error}; begin anew with --force, or name another folder") from None
 
 
-def _check_same(folder: Path, there: Manifest, wanted: Manifest, listed: Listed) -> None:
+def _check_same(folder: Path, there: Manifest, wanted: Manifest) -> None:
     """Raises `OptionError` where shards of one would stand beside those of the other."""
     if there.identity == wanted.identity:
         return
@@ -114,7 +117,7 @@ def _check_same(folder: Path, there: Manifest, wanted: Manifest, listed: Listed)
     elif (there.inputs, there.listed) != (wanted.inputs, wanted.listed):
         why = (
             f"was begun with {there.inputs:,} inputs of {there.source}, and the "
-            f"{listed.inputs:,} of {wanted.source} are not the same"
+            f"{wanted.inputs:,} of {wanted.source} are not the same"
         )
     elif there.shard_size != wanted.shard_size:
         why = f"has shards of {there.shard_size:,}, not of {wanted.shard_size:,}"
