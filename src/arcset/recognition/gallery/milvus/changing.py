@@ -10,8 +10,9 @@ from arcset.recognition.gallery.enrolling import now
 from arcset.recognition.gallery.milvus.collections import Collections
 from arcset.recognition.gallery.milvus.connection import Connection
 from arcset.recognition.gallery.milvus.numbers import Numbers
-from arcset.recognition.gallery.milvus.samples import Samples, check_sources
-from arcset.recognition.gallery.milvus.subjects import COMING, GONE, HERE, Person, Subjects
+from arcset.recognition.gallery.milvus.rows import Rows
+from arcset.recognition.gallery.milvus.samples import check_sources
+from arcset.recognition.gallery.milvus.subjects import COMING, GONE, HERE, Person
 
 __all__ = ["Changes"]
 
@@ -20,16 +21,15 @@ LONGEST_ENROLLMENT = 24 * 3600.0
 LONGEST_MERGE = 60.0
 
 
-class Changes:
-    """What is done to the rows of a gallery. Threads may share one.
+class Changes(Rows):
+    """What is done to the rows of a gallery, in the strongest consistency. Threads may share one.
 
     Attributes:
-        subjects, samples: the rows. sample_numbers: of samples to come.
+        sample_numbers: of samples to come.
     """
 
     def __init__(self, connection: Connection, collections: Collections, dim: int) -> None:
-        self.subjects = Subjects(connection, collections)
-        self.samples = Samples(connection, collections, dim)
+        super().__init__(connection.strongly(), collections, dim)
         self.sample_numbers = Numbers(connection, collections, "sample")
         self._subject_numbers = Numbers(connection, collections, "subject")
 
@@ -68,7 +68,7 @@ class Changes:
         newcomers = dict(newcomers or {})
         added = [now()] * len(rows) if added is None else added
         unknown = [name for name in dict.fromkeys(names) if name not in newcomers]
-        known = {name: found[0] for name, found in self.subjects.find(unknown, strong=True).items()}
+        known = {name: found[0] for name, found in self.subjects.find(unknown).items()}
         first = dict(zip(reversed(names), reversed(added), strict=True))
         unknown = [name for name in unknown if name not in known]
         fresh = [
@@ -90,7 +90,7 @@ class Changes:
         """The second half: from now on new subjects count."""
         here = [one._replace(state=HERE, changed=now()) for one in newcomers.values()]
         self.subjects.put(here)
-        found = self.subjects.find(newcomers, strong=True)
+        found = self.subjects.find(newcomers)
         for person in here:
             first = found.get(person.name, [person])[0]
             if first.number < person.number:  # somebody else enrolled the same name just now
@@ -106,7 +106,7 @@ class Changes:
         """Those who were removed while samples of theirs were written are enrolled anew."""
         if not known:
             return
-        found = self.subjects.find(known, strong=True)
+        found = self.subjects.find(known)
         for name, person in known.items():
             if any(one.number == person.number for one in found.get(name, [])):
                 continue
@@ -134,13 +134,16 @@ class Changes:
 
     def rename(self, people: Sequence[Person], new: str) -> None:
         """Give a subject another name; raises `OptionError` where somebody has it."""
+        taken = OptionError(
+            f"somebody called {new!r} is enrolled already: merge {people[0].name!r} into that"
+        )
+        if self.subjects.find([new]):
+            raise taken
         self.subjects.put([one._replace(name=new, changed=now()) for one in people])
-        found = self.subjects.find([new], strong=True).get(new, [])
-        if found and found[0].number < people[0].number:  # somebody was quicker
+        found = self.subjects.find([new]).get(new, people)
+        if found[0].number < people[0].number:  # somebody took it just now
             self.subjects.put([one._replace(changed=now()) for one in people])
-            raise OptionError(
-                f"somebody called {new!r} is enrolled already: merge {people[0].name!r} into that"
-            )
+            raise taken
 
     def merge(self, people: Sequence[Person], into: Person) -> None:
         """Give all samples of subjects to another one."""

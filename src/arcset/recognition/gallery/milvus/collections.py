@@ -108,7 +108,7 @@ class Collections:
         if connection.call("has_collection", name):
             self._check(name, {field for field, _, _ in fields})
         else:
-            schema = MilvusClient.create_schema(auto_id=False)
+            schema = MilvusClient.create_schema(auto_id=False, enable_dynamic_field=False)
             for field, kind, options in fields:
                 schema.add_field(field, kind, **options)
             try:

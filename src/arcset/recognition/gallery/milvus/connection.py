@@ -1,5 +1,6 @@
 """A connection to Milvus, and its errors in sentences."""
 
+import copy
 import logging
 import os
 import threading
@@ -19,7 +20,6 @@ LONGEST_ANSWER = 16_384
 _PATIENCE = 60.0  # seconds for one question
 _REACHING = 10.0  # seconds until somebody answers at all
 _PART = 4_096  # rows that are read at a time, or written
-_STRONG = "Strong"
 
 Record = dict[str, Any]
 
@@ -37,7 +37,7 @@ class Connection:
     def __init__(self, address: Address) -> None:
         self.address = address
         self._consistency = CONSISTENCY[address.consistency]
-        self._process, self._closed = os.getpid(), False
+        self._process, self._closed = os.getpid(), threading.Event()
         try:
             import pymilvus
 
@@ -76,11 +76,17 @@ class Connection:
                 _opened[_place(address)] += 1
         return client
 
+    def strongly(self) -> "Connection":
+        """The same connection, for questions that have to see all that anybody wrote until now."""
+        other = copy.copy(self)
+        other._consistency = CONSISTENCY["strong"]
+        return other
+
     def close(self) -> None:
         """Let go; a folder of Milvus Lite is free for other processes then."""
-        if self._closed:
+        if self._closed.is_set():
             return
-        self._closed = True
+        self._closed.set()
         if self._process != os.getpid():
             return
         self._client.close()
@@ -102,8 +108,9 @@ class Connection:
     @contextmanager
     def explained(self) -> Iterator[None]:
         """Whatever Milvus complains about in the block, as an error that says it in a sentence."""
-        if self._closed or self._process != os.getpid():
-            what = "was closed" if self._closed else "was opened by the process before this one"
+        closed = self._closed.is_set()
+        if closed or self._process != os.getpid():
+            what = "was closed" if closed else "was opened by the process before this one"
             raise DataError(f"{self.address} {what}: open it again")
         try:
             yield
@@ -127,28 +134,22 @@ class Connection:
         for start in range(0, len(keys), _PART):
             self.call("delete", collection, ids=list(keys[start : start + _PART]))
 
-    def query(
-        self, collection: str, condition: str, fields: Sequence[str], *, strong: bool = False
-    ) -> list[Record]:
-        """All rows for which a condition holds.
-
-        strong: whether all that anybody wrote until now has to be seen, whatever the address says.
-        """
+    def query(self, collection: str, condition: str, fields: Sequence[str]) -> list[Record]:
+        """All rows for which a condition holds."""
         found = self.call(
             "query",
             collection,
             filter=condition,
             output_fields=list(fields),
             limit=_PART,
-            consistency_level=_STRONG if strong else self._consistency,
+            consistency_level=self._consistency,
         )
         if len(found) < _PART:
             return list(found)
-        parts = self.parts(collection, condition, fields, strong=strong)
-        return [row for part in parts for row in part]
+        return [row for part in self.parts(collection, condition, fields) for row in part]
 
     def parts(
-        self, collection: str, condition: str, fields: Sequence[str], *, strong: bool = False
+        self, collection: str, condition: str, fields: Sequence[str]
     ) -> Iterator[list[Record]]:
         """All rows for which a condition holds, rising by their keys, some at a time."""
         walk = self.call(
@@ -157,7 +158,7 @@ class Connection:
             batch_size=_PART,
             filter=condition,
             output_fields=list(fields),
-            consistency_level=_STRONG if strong else self._consistency,
+            consistency_level=self._consistency,
         )
         try:
             while True:

@@ -23,8 +23,8 @@ from arcset.recognition.gallery.milvus.changing import Changes
 from arcset.recognition.gallery.milvus.collections import Collections, stored_dim
 from arcset.recognition.gallery.milvus.connection import Connection
 from arcset.recognition.gallery.milvus.moving import export_samples, import_samples
+from arcset.recognition.gallery.milvus.rows import Rows
 from arcset.recognition.gallery.milvus.searching import nearest_people
-from arcset.recognition.gallery.milvus.subjects import Person
 from arcset.recognition.gallery.names import check_name
 from arcset.recognition.gallery.records import Sample, Subject, as_time
 from arcset.recognition.gallery.settings import Settings, first_settings
@@ -67,7 +67,7 @@ class MilvusGallery(Gallery):
         if collections.open() != stored_dim(self.dim):
             raise DataError(f"{self.path} is damaged: its vectors are not of {self.dim} numbers")
         self._changes = Changes(connection, collections, self.dim)
-        self._subjects, self._samples = self._changes.subjects, self._changes.samples
+        self._rows = Rows(connection, collections, self.dim)
         self._moment = _Moment()
 
     @classmethod
@@ -139,7 +139,9 @@ class MilvusGallery(Gallery):
         probes = unit_rows(embeddings, self.dim)
         with self._together():
             scoring, sizes = self._settings.scoring, self._sizes()
-            found = nearest_people(self._samples, self._subjects, probes, int(k), scoring, sizes)
+            found = nearest_people(
+                self._rows.samples, self._rows.subjects, probes, int(k), scoring, sizes
+            )
         scores = np.full((len(probes), max(len(names) for names, _ in found)), np.nan)
         for row, (names, values) in zip(scores, found, strict=True):
             row[: len(names)] = values
@@ -153,12 +155,12 @@ class MilvusGallery(Gallery):
         Raises `OptionError` where nobody is called so.
         """
         self._check_writable()
-        return self._changes.remove(self._known(name))
+        return self._changes.remove(self._changes.known(name))
 
     def remove_sample(self, sample: int) -> None:
         """Remove one sample; with the last one of a subject goes the subject."""
         self._check_writable()
-        owner = self._owner(sample)
+        owner = self._changes.owner(sample)
         self._changes.remove_sample(int(sample), owner)
 
     def rename(self, old: str, new: str) -> None:
@@ -167,19 +169,14 @@ class MilvusGallery(Gallery):
         if old == new:
             return
         self._check_writable()
-        people = self._known(old)
-        if self._subjects.find([new], strong=True):
-            raise OptionError(
-                f"somebody called {new!r} is enrolled already: merge {old!r} into that"
-            )
-        self._changes.rename(people, new)
+        self._changes.rename(self._changes.known(old), new)
 
     def merge(self, source: str, into: str) -> None:
         """Give all samples of the subject `source` to the subject `into`; `source` goes."""
         if source == into:
             raise OptionError(f"{source!r} cannot be merged into itself")
         self._check_writable()
-        self._changes.merge(self._known(source), self._known(into)[0])
+        self._changes.merge(self._changes.known(source), self._changes.known(into)[0])
 
     def compact(self) -> None:
         """Finish what others left, and let Milvus write anew what holds removed samples."""
@@ -201,15 +198,15 @@ class MilvusGallery(Gallery):
     # Looking
 
     def __len__(self) -> int:
-        return self._subjects.count()
+        return self._rows.subjects.count()
 
     def __contains__(self, name: object) -> bool:
-        return isinstance(name, str) and bool(self._subjects.find([name]))
+        return isinstance(name, str) and bool(self._rows.subjects.find([name]))
 
     @property
     def sample_count(self) -> int:
         """How many samples there are, those included that are being enrolled or removed."""
-        return self._samples.count()
+        return self._rows.samples.count()
 
     @property
     def byte_count(self) -> None:
@@ -217,8 +214,8 @@ class MilvusGallery(Gallery):
 
     def subjects(self) -> tuple[Subject, ...]:
         """All subjects, the first enrolled first; reads the number of every sample."""
-        owners, counts = self._subjects.all_owners(), Counter[str]()
-        for part in self._samples.parts(("id", "subject")):
+        owners, counts = self._rows.subjects.all_owners(), Counter[str]()
+        for part in self._rows.samples.parts(("id", "subject")):
             counts.update(owners[row["subject"]].name for row in part if row["subject"] in owners)
         people = {person.name: person for person in sorted(owners.values(), reverse=True)}
         return tuple(
@@ -231,34 +228,34 @@ class MilvusGallery(Gallery):
         """All samples of a subject; raises `OptionError` where nobody is called so."""
         return tuple(
             Sample(int(row["id"]), row["source"], row["digest"], as_time(row["added"]), False)
-            for row in self._samples.told(self._family(name))
+            for row in self._rows.samples.told(self._rows.family(name))
         )
 
     def image(self, sample: int) -> None:
         """None, as images are not kept; raises `OptionError` for a sample that is not there."""
-        self._owner(sample)
+        self._rows.owner(sample)
 
     def labelled(self) -> tuple[npt.NDArray[np.float32], tuple[str, ...]]:
         """A copy of all embeddings, (N, D), in the order of their numbers, and whose they are."""
-        owners = self._subjects.all_owners()
+        owners = self._rows.subjects.all_owners()
         rows, names = [np.empty((0, self.dim), np.float32)], []
-        for part in self._samples.parts(("id", "subject", "embedding")):
+        for part in self._rows.samples.parts(("id", "subject", "embedding")):
             kept = [row for row in part if row["subject"] in owners]
-            rows.append(self._samples.vectors(kept))
+            rows.append(self._rows.samples.vectors(kept))
             names += [owners[row["subject"]].name for row in kept]
         return np.concatenate(rows), tuple(names)
 
     def repeated(self, most: int) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.int64]]:
         """Embeddings of subjects with two samples or more: see `Kept`."""
-        owners, counts = self._subjects.all_owners(), Counter[int]()
-        for part in self._samples.parts(("id", "subject")):
+        owners, counts = self._rows.subjects.all_owners(), Counter[int]()
+        for part in self._rows.samples.parts(("id", "subject")):
             counts.update(owners[row["subject"]].number for row in part if row["subject"] in owners)
         several = sorted(number for number, count in counts.items() if count > 1)
         if len(several) > most:
             places = np.linspace(0, len(several) - 1, most).round().astype(int)
             several = [several[place] for place in places]
-        families = self._subjects.families(several)
-        whose, vectors = self._samples.embeddings(sorted(families))
+        families = self._rows.subjects.families(several)
+        whose, vectors = self._rows.samples.embeddings(sorted(families))
         return vectors, np.array([families[number] for number in whose], np.int64)
 
     # Moving
@@ -266,7 +263,9 @@ class MilvusGallery(Gallery):
     def export(self, path: Path | str, *, images: bool = True) -> int:
         """Write all samples to a Parquet file, and return how many: see `Kept`."""
         with self._together():
-            return export_samples(self._samples, self._subjects, self._settings, Path(path))
+            return export_samples(
+                self._rows.samples, self._rows.subjects, self._settings, Path(path)
+            )
 
     def import_file(self, path: Path | str) -> tuple[int, ...]:
         """Add all samples of a file that `export` wrote, and return their numbers: see `Kept`.
@@ -314,14 +313,14 @@ class MilvusGallery(Gallery):
 
     def _sizes(self) -> tuple[int, int]:
         if self._moment.sizes is None or not self._moment.depth:
-            self._moment.sizes = self._subjects.count(), self._samples.count()
+            self._moment.sizes = self._rows.subjects.count(), self._rows.samples.count()
         return self._moment.sizes
 
     def _calibration(self) -> str | None:
         return self._about.calibration(self._settings.calibrated)
 
     def _embeddings_of(self, name: str) -> Embeddings:
-        return self._samples.embeddings(self._family(name))[1]
+        return self._rows.samples.embeddings(self._rows.family(name))[1]
 
     def _reserve(self, count: int) -> None:
         self._check_writable()
@@ -342,24 +341,6 @@ class MilvusGallery(Gallery):
     def _check_writable(self) -> None:
         if self.read_only:
             raise DataError(f"{self.path} was opened for reading only; nothing was changed")
-
-    def _known(self, name: str) -> list[Person]:
-        found = self._subjects.find([name]) if isinstance(name, str) else {}
-        if not found:
-            raise OptionError(f"nobody called {name!r} is enrolled in {self.path}")
-        return found[name]
-
-    def _family(self, name: str) -> list[int]:
-        """All numbers whose samples are those of a subject."""
-        return sorted(self._subjects.families([one.number for one in self._known(name)]))
-
-    def _owner(self, sample: int) -> Person:
-        fits = isinstance(sample, int | np.integer) and 0 < sample < 2**63
-        subject = self._samples.subject_of(int(sample)) if fits else None
-        owner = None if subject is None else self._subjects.owners([subject]).get(subject)
-        if owner is None:
-            raise OptionError(f"there is no sample {sample!r} in {self.path}")
-        return owner
 
 
 def find_settings(address: Address) -> Settings | None:

@@ -26,7 +26,8 @@ class Numbers:
     """Numbers of one kind, `sample` or `subject`, each given once. Threads may share one."""
 
     def __init__(self, connection: Connection, collections: Collections, kind: str) -> None:
-        self._connection, self._about, self._kind = connection, collections.about, kind
+        self._connection = connection.strongly()
+        self._about, self._kind = collections.about, kind
         self._lock = threading.Lock()
         self._next = self._stop = 1  # what is left of the claim
 
@@ -80,9 +81,7 @@ class Numbers:
 
     def _claims(self) -> dict[str, int]:
         """The highest number of each claim."""
-        rows = self._connection.query(
-            self._about, f'key like "{self._kind}:%"', ["key"], strong=True
-        )
+        rows = self._connection.query(self._about, f'key like "{self._kind}:%"', ["key"])
         try:
             return {str(row["key"]): int(str(row["key"]).split(":")[2]) for row in rows}
         except (IndexError, ValueError):

@@ -68,13 +68,13 @@ class Samples:
     def move(self, subjects: Sequence[int], into: int) -> None:
         """Give all samples of some subjects to another one."""
         condition = f"subject in {listed(subjects)}"
-        rows = self._connection.query(self._name, condition, _ALL, strong=True)
+        rows = self._connection.query(self._name, condition, _ALL)
         self._connection.upsert(self._name, [{**row, "subject": into} for row in rows])
 
     def numbers_of(self, subjects: Iterable[int]) -> list[int]:
         """The numbers of all samples of some subjects, rising."""
         condition = f"subject in {listed(subjects)}"
-        rows = self._connection.query(self._name, condition, ["id"], strong=True)
+        rows = self._connection.query(self._name, condition, ["id"])
         return sorted(int(row["id"]) for row in rows)
 
     def subject_of(self, number: int) -> int | None:

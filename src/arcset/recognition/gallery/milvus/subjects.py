@@ -45,7 +45,7 @@ class Subjects:
         """How many are enrolled."""
         return self._connection.count(self._name, f"state == {HERE}")
 
-    def find(self, names: Iterable[str], *, strong: bool = False) -> dict[str, list[Person]]:
+    def find(self, names: Iterable[str]) -> dict[str, list[Person]]:
         """Those enrolled under these names, rising by number.
 
         Two processes that enroll a new name at the same moment make two rows, for a moment.
@@ -54,7 +54,7 @@ class Subjects:
         found: dict[str, list[Person]] = {}
         for part in _parts([_key(name) for name in wanted]):
             condition = f"key in {listed(part)} and state == {HERE}"
-            for person in self._ask(condition, strong):
+            for person in self._ask(condition):
                 if person.name in wanted:  # and not only of the same key
                     found.setdefault(person.name, []).append(person)
         return {name: sorted(found[name]) for name in wanted if name in found}
@@ -94,7 +94,7 @@ class Subjects:
 
     def unfinished(self) -> list[Person]:
         """Those that something remains to be done to."""
-        return self._ask(f"state != {HERE}", strong=True)
+        return self._ask(f"state != {HERE}")
 
     def add(self, people: Sequence[Person]) -> None:
         """Write new rows."""
@@ -108,8 +108,8 @@ class Subjects:
         """Take away rows."""
         self._connection.delete(self._name, list(numbers))
 
-    def _ask(self, condition: str, strong: bool = False) -> list[Person]:
-        return self._people(self._connection.query(self._name, condition, _FIELDS, strong=strong))
+    def _ask(self, condition: str) -> list[Person]:
+        return self._people(self._connection.query(self._name, condition, _FIELDS))
 
     def _people(self, rows: Sequence[Record]) -> list[Person]:
         try:
