@@ -79,6 +79,10 @@ def test_verify_embed_and_cluster(run, tmp_path):
     embedded = read_embeddings(tmp_path / "others.parquet")
     assert embedded.class_names == KNOWN
     assert embedded.embeddings.shape == (8, 128)
+    run("embed", "net.onnx", "others", "--out", "sharded/", "--shard-size", "3", *faces)
+    sharded = read_embeddings(tmp_path / "sharded")
+    assert (sharded.paths, sharded.class_names) == (embedded.paths, embedded.class_names)
+    assert abs(sharded.embeddings - embedded.embeddings).max() < 1e-5
 
     done = run("cluster", "others", "--model", "net.onnx", "--threshold", "0.4", *faces)
     assert "pairs F 1.000" in done.out

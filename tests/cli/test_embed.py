@@ -1,0 +1,146 @@
+"""`arcset embed` into folders, and whatever reads embeddings from them."""
+
+import json
+
+import numpy as np
+import pytest
+
+from arcset.data.embedding_files import read_embeddings
+from support.bulk import photo_run, rows_of
+from support.random_runs import random_run
+
+
+@pytest.fixture
+def run(arcset_command, tmp_path):
+    """Runs a verb where a run and a folder `photos` lie; fails for another exit code."""
+    photo_run(tmp_path)
+
+    def called(*words, code=0):
+        done = arcset_command(*words)
+        assert done.code == code, done.err
+        return done
+
+    return called
+
+
+def test_into_a_folder_and_on(run, tmp_path):
+    words = ["embed", "run", "photos", "--device", "cpu", "--out"]
+    done = run(*words, "out/", "--shard-size", "20")
+    assert "59 embeddings of 6 identities, 8-D, are in out: 4 files\n" in done.err
+    assert "skipped 3 of 62 that cannot be read:\n" in done.err
+    assert "  person 1/empty.png: is empty\n" in done.err
+    (tmp_path / "out/shard-00002.parquet").unlink()
+    assert "4 files, 1 of them made now" in run(*words, "out").err
+    done = run(*words, "out", "--check", "--json")
+    assert json.loads(done.out) == {
+        "folder": "out",
+        "samples": 59,
+        "skipped": 3,
+        "inputs": 62,
+        "identities": 6,
+        "dim": 8,
+        "dtype": "float32",
+        "model": "run",
+        "shards": 4,
+        "made": 0,
+        "processes": 1,
+    }
+    run(*words, "file.parquet")
+    file, folder = (rows_of(read_embeddings(tmp_path / name)) for name in ("file.parquet", "out"))
+    assert file.keys() == folder.keys()
+    for path, (name, row) in file.items():
+        assert folder[path][0] == name
+        ours, theirs = (np.frombuffer(content, np.float32) for content in (folder[path][1], row))
+        np.testing.assert_allclose(ours, theirs, rtol=1e-4, atol=1e-6)
+
+
+def test_the_runs_own_data_and_parts_of_it(run, arcset_command, tmp_path):
+    random_run(tmp_path / "split", data="mnist-sample", network="mlp", classes="0-6")
+    for part, samples in {"all": 5000, "unseen": 300, "train": 2800, "test": 700}.items():
+        words = ["embed", "split", "--part", part, "--device", "cpu", "--out"]
+        assert json.loads(run(*words, f"{part}/", "--json").out)["samples"] == samples
+        run(*words, f"{part}.npz")
+        ours, theirs = (read_embeddings(tmp_path / name) for name in (part, f"{part}.npz"))
+        assert ours.names.tolist() == theirs.names.tolist()
+        np.testing.assert_allclose(ours.embeddings, theirs.embeddings, rtol=1e-3, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["run", "photos", "--out", "e.csv"], "neither .npz nor .parquet"),
+        (["run", "photos", "--out", "e.npz", "--check"], "are for folders, and e.npz is a file"),
+        (["run", "photos", "--out", "e.npz", "--shard-size", "5"], "are for folders"),
+        (["run", "photos", "--out", "e", "--dtype", "int8"], "float32 or float16, not 'int8'"),
+        (["run", "./nosuch", "--out", "e"], "'./nosuch' does not exist"),
+        (["run", "photos", "--out", "e", "--part", "unseen"], "the run has no unseen part"),
+        (["run", "images.npz", "--out", "e", "--part", "test"], "test is a part of"),
+        (["run", "--out", "e", "--part", "some"], "part must be one of"),
+        (["nosuch", "photos", "--out", "e"], "nosuch holds no run"),
+        (["net.onnx", "--out", "e"], "no data: name a folder"),
+        (["net.onnx", "photos", "--part", "test", "--out", "e"], "is for a run and its own data"),
+        (["run", "run/config.toml", "--out", "e"], "none of what is embedded here"),
+        (["run", "photos", "--out", "photos"], "holds other things, as person 0"),
+        (["run", "photos", "--out", "run/config.toml/"], "is a file: name a folder"),
+    ],
+)
+def test_wrong_use_is_one_line_and_leaves_nothing(run, tmp_path, words, message):
+    np.savez(tmp_path / "images.npz", images=np.zeros((4, 10, 10), np.uint8), labels=[0, 0, 1, 1])
+    (tmp_path / "net.onnx").touch()
+    before = sorted(tmp_path.rglob("*"))
+    done = run("embed", *words, "--device", "cpu", code=2)
+    assert message in done.err
+    assert done.err.count("\n") == 1
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_halves_in_files(run, tmp_path):
+    for name in ("whole.parquet", "half.parquet", "half.npz"):
+        words = ["--dtype", "float16"] if "half" in name else []
+        run("embed", "run", "photos", "--out", name, *words, "--device", "cpu")
+    whole = read_embeddings(tmp_path / "whole.parquet").embeddings
+    for name in ("half.parquet", "half.npz"):
+        half = read_embeddings(tmp_path / name).embeddings
+        assert half.dtype == np.float32
+        np.testing.assert_array_equal(half, whole.astype(np.float16))
+
+
+def test_folders_are_read_wherever_files_are(run, tmp_path):
+    words = ["embed", "run", "photos", "--device", "cpu", "--out"]
+    run(*words, "e/", "--shard-size", "7")
+    run(*words, "e.parquet")
+    measured = []
+    for source in ("e", "e.parquet"):
+        options = ["--allow-overlap", "--no-report", "--no-intervals", "--json"]
+        done = run("evaluate", source, *options, "--out", f"judged-{source}")
+        measured.append(json.loads(done.out)["verification"]["auc"])
+    assert measured[0] == pytest.approx(measured[1], abs=1e-3)
+    run("evaluate", "e", "--allow-overlap", "--no-report", "--no-intervals")
+    assert (tmp_path / "e-evaluation/evaluation.json").exists()
+    assert "were in training" in run("evaluate", "e", code=2).err
+
+    done = run("gallery", "import", "people.db", "e", "--json")
+    assert json.loads(done.out) == {"gallery": "people.db", "samples": 59, "subjects": 6}
+    done = run("identify", "people.db", "e", "--threshold", "0.9", "--json")
+    probes = json.loads(done.out)["probes"]
+    assert len(probes) == 59
+    assert all(probe["path"].startswith(probe["subject"]) for probe in probes)
+    assert "e holds embeddings: take them in with" in run("enroll", "people.db", "e", code=2).err
+    run("cluster", "e", "--threshold", "0.99")
+    groups = (tmp_path / "e-groups/groups.csv").read_text().splitlines()
+    assert len(groups) == 1 + 59
+    assert sorted(path.name for path in (tmp_path / "e").iterdir() if path.is_dir()) == ["_arcset"]
+
+
+def test_a_gallery_takes_a_folder_of_its_own_model_only(run, tmp_path):
+    run("enroll", "people.db", "photos", "--model", "run", "--device", "cpu")
+    run("embed", "run", "photos", "--out", "e", "--device", "cpu")
+    run("gallery", "import", "people.db", "e")
+    random_run(tmp_path / "other", data=tmp_path / "photos", seed=7)
+    run("embed", "other", "photos", "--out", "f", "--device", "cpu")
+    done = run("gallery", "import", "people.db", "f", code=2)
+    assert "f was embedded by another model than run, to which people.db belongs" in done.err
+    run("embed", "run", "photos", "--out", "e.parquet", "--device", "cpu")
+    assert (
+        "does not say which model" in run("gallery", "import", "people.db", "e.parquet", code=2).err
+    )
