@@ -144,5 +144,6 @@ class Centers(nn.Module):
             if own is None:
                 state_dict.pop(key, None)
             elif key not in state_dict:
-                state_dict[key] = torch.zeros_like(own)
+                place = "cpu" if own.is_meta else own.device
+                state_dict[key] = torch.zeros_like(own, device=place)
         super()._load_from_state_dict(state_dict, prefix, *rest, **options)

@@ -10,6 +10,7 @@ import torch.distributed as dist
 from torch import Tensor
 
 from arcset.centers import Centers, Shard
+from arcset.centers.update import STATES
 from arcset.losses.base import Loss
 
 __all__ = ["export_loss"]
@@ -40,8 +41,9 @@ def export_loss(loss: Loss, path: Path | str, *, classes: int | None = None) -> 
     """Write the state of `loss`, with all centers, to one safetensors file.
 
     Where processes share the centers, all of them call this, with a path that all can reach. Each
-    writes its own rows in their place, so no process ever holds more than it has. The file is what
-    `loss.state_dict()` of a loss with all centers would be, and appears when it is complete.
+    writes its own rows in their place, so no process ever holds more than it has. The file holds
+    what `loss.state_dict()` of a loss with all centers would, but for the state of a fused update,
+    and appears when it is complete. `load_state_dict` reads it, and `regrow` for other classes.
 
     classes: how many of the classes, from the first on, are written; all if None.
     """
@@ -78,7 +80,10 @@ def _entries(loss: Loss, kept: int) -> list[_Entry]:
     heads = {name: one for name, one in loss.named_modules() if isinstance(one, Centers)}
     found = []
     for name, tensor in loss.state_dict().items():
-        head = heads.get(name.rpartition(".")[0])
+        owner, _, short = name.rpartition(".")
+        head = heads.get(owner)
+        if head is not None and short in STATES:
+            continue
         if head is None:
             cut = tensor.ndim > 0 and len(tensor) == loss.classes
             here = tensor[:kept] if cut else tensor

@@ -23,10 +23,11 @@ from torch.optim import Optimizer
 from arcset.errors import RunError
 from arcset.files import write_text
 from arcset.losses import Loss
+from arcset.losses.elastic import load_together, save_together
 from arcset.runs.states import load_tensors, save_tensors
 from arcset.training.belonging import Belonging
 from arcset.training.processes import Processes
-from arcset.training.together import all_tensors, empty_states, load_together, save_together
+from arcset.training.together import all_tensors, empty_states
 from arcset.training.together import state_shapes as shapes_of
 
 __all__ = ["Progress", "State", "load_checkpoint", "load_newest", "save_checkpoint"]

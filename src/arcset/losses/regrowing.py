@@ -1,0 +1,172 @@
+"""Class centers for other classes than before: some added, some removed, some merged."""
+
+from collections.abc import Iterable, Sequence
+
+import torch
+from torch import Tensor
+
+from arcset.errors import OptionError
+from arcset.losses.auxiliary import AuxiliaryLoss
+from arcset.losses.base import Loss
+from arcset.losses.margin_softmax import MarginSoftmax
+from arcset.numerics import unit_rows
+
+__all__ = ["Head", "regrow"]
+
+_APART = 0.1  # of its length, by which the further sub-centers of a class begin elsewhere
+_SEED = 715_225_739  # of where; nobody's choice
+
+
+@torch.no_grad()
+def regrow(loss: Loss, old: Loss, sources: Sequence[Sequence[int]]) -> tuple[Tensor, float]:
+    """Give the classes of `loss` the centers that they had in `old`.
+
+    sources: of every class, its classes in `old`: none for a new one, several for one merged.
+
+    A class with one source has its center, and its bias, unchanged (with another number of
+    sub-centers, its dominant one). One with several begins at the mean of their directions, with
+    the median length of the old centers. New ones keep the direction they have, with that length.
+    Where one of the losses goes by cosine and the other does not, or the old has no centers, all
+    are new. Of shared centers every process takes its own; `old` must hold all of its own, and may
+    do so on the disk:
+
+        with torch.device("meta"):
+            old = arcset.build_loss("arcface", dim=512, classes=1_000_000)
+        old.load_state_dict(safetensors.torch.load_file("loss.safetensors"), assign=True)
+
+    Returns the new classes (n,), as far as they are here, and that length. Raises `OptionError`
+    where `sources` does not fit.
+    """
+    head = Head.of(loss)
+    if head is None:
+        raise OptionError("this loss has no class centers")
+    if old.shared:
+        raise OptionError("the old centers must not be shared out: export them to one file first")
+    if loss.dim != old.dim:
+        raise OptionError(f"the old centers have {old.dim} dimensions, and the new {loss.dim}")
+    if len(sources) > loss.classes or any(
+        not 0 <= row < old.classes for rows in sources for row in rows
+    ):
+        raise OptionError(
+            f"sources must name, for {loss.classes:,} classes at most, classes from 0 to "
+            f"{old.classes - 1:,}"
+        )
+    trained = Head.of(old) if old.normalized == loss.normalized else None
+    known = {}
+    if trained is not None:
+        known = {place: rows for place, rows in enumerate(sources) if rows and place in head.here}
+    length = (trained or head).weight.norm(dim=1).median().item()
+    new = _numbers(place for place in head.here if place not in known)
+    head.put(new, torch.zeros(len(new), 1), torch.zeros(len(new)), length)
+    if trained is not None:
+        single = [(place, rows[0]) for place, rows in known.items() if len(rows) == 1]
+        if trained.each == head.each:
+            pairs = torch.tensor(single, dtype=torch.int64).reshape(-1, 2)
+            head.copy(pairs[:, 0], trained, pairs[:, 1])
+            known = {place: rows for place, rows in known.items() if len(rows) > 1}
+        for place, rows in known.items():
+            head.merge(place, trained, list(rows), length)
+    return new, length
+
+
+class Head:
+    """The centers of a loss as they are trained: `each` rows per class, maybe with a bias.
+
+    They are those of the classes from `first` on; elsewhere here, classes go by their numbers
+    among all.
+    """
+
+    def __init__(
+        self,
+        weight: Tensor,
+        bias: Tensor | None,
+        usage: Tensor | None = None,
+        each: int = 1,
+        first: int = 0,
+    ) -> None:
+        self.weight, self.bias, self.usage, self.each = weight, bias, usage, each
+        self.first = first
+
+    @property
+    def here(self) -> range:
+        """The classes."""
+        return range(self.first, self.first + len(self.weight) // self.each)
+
+    @classmethod
+    def of(cls, loss: Loss) -> "Head | None":
+        """That of a loss; None where it has no centers."""
+        while isinstance(loss, AuxiliaryLoss):
+            loss = loss.base
+        if not loss.classifies:
+            return None
+        if isinstance(loss, MarginSoftmax):
+            usage = loss.head.usage if loss.subcenters > 1 else None
+            first = 0 if loss.head.shard is None else loss.head.shard.first
+            return cls(loss.head.weight, loss.head.bias, usage, loss.subcenters, first)
+        return cls(loss.trained_centers(), loss.biases)
+
+    def put(self, places: Tensor, means: Tensor, counts: Tensor, length: float) -> None:
+        """Begin the classes `places` (n,) in the direction of `means` (n, D), where there is one;
+        others keep the direction they have."""
+        told = (counts > 0) & (means.norm(dim=1) > 0)
+        blind = self._rows(places[~told])
+        self.weight[blind] = unit_rows(self.weight[blind])[0] * length
+        rows = unit_rows(means[told])[0] * length  # (m, D)
+        if self.each > 1:
+            rows = torch.cat(
+                [
+                    self._parted(row, place)
+                    for place, row in zip(places[told].tolist(), rows, strict=True)
+                ]
+                or [rows]
+            )
+        self.weight[self._rows(places[told])] = rows.to(self.weight)
+        if self.bias is not None:
+            self.bias[self._places(places, self.bias)] = 0.0
+
+    def copy(self, places: Tensor, old: "Head", rows: Tensor) -> None:
+        """Begin each of the classes `places` (n,) as that of `rows` (n,) is, bit for bit."""
+        theirs = old.weight[old._rows(rows)]
+        self.weight[self._rows(places)] = theirs.to(self.weight)
+        for mine, other in ((self.bias, old.bias), (self.usage, old.usage)):
+            if mine is not None and other is not None:
+                mine[self._places(places, mine)] = other[old._places(rows, other)].to(mine)
+
+    def merge(self, place: int, old: "Head", rows: list[int], length: float) -> None:
+        """Begin the class `place` at the mean direction of the classes `rows` of an old loss."""
+        directions = unit_rows(old.dominant(torch.tensor(rows)).double())[0]
+        mean = unit_rows(directions.mean(dim=0, keepdim=True))[0][0] * length
+        self.weight[self._rows(torch.tensor([place]))] = self._parted(mean, place)
+        if self.bias is not None and old.bias is not None:
+            self.bias[place - self.first] = old.bias[rows].mean()
+
+    def dominant(self, places: Tensor) -> Tensor:
+        """Of each class the one row, or the one that samples chose most, (n, D)."""
+        rows = self._rows(places).view(-1, self.each)
+        if self.usage is None:
+            return self.weight[rows[:, 0]]
+        chosen = self.usage[self._places(places, self.usage)].argmax(dim=1).to(rows.device)
+        return self.weight[rows.gather(1, chosen[:, None])[:, 0]]
+
+    def _rows(self, places: Tensor) -> Tensor:
+        each = torch.arange(self.each)
+        rows = (places[:, None] - self.first) * self.each + each
+        return rows.flatten().to(self.weight.device)
+
+    def _places(self, places: Tensor, of: Tensor) -> Tensor:
+        """Of classes, where their entries stand in a tensor with one entry for each."""
+        return (places - self.first).to(of.device)
+
+    def _parted(self, row: Tensor, number: int) -> Tensor:
+        """A class's rows (K, D): the first is `row` (D,), and the others lie a little beside it,
+        each its own way, as rows that are equal would stay so."""
+        generator = torch.Generator().manual_seed(_SEED + number)
+        ways = torch.randn(self.each, len(row), generator=generator, dtype=torch.float64)
+        ways = unit_rows(ways)[0] * _APART * row.norm().cpu()
+        ways[0] = 0
+        parted: Tensor = row.cpu() + ways
+        return parted.to(self.weight)
+
+
+def _numbers(values: Iterable[int]) -> Tensor:
+    return torch.tensor(list(values), dtype=torch.int64)

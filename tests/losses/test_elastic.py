@@ -1,0 +1,117 @@
+"""Losses on the disk: written by some processes, read by others, in one file, for other classes."""
+
+import subprocess
+
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from arcset import OptionError, RunError
+from arcset.losses import build_loss, load_loss, regrow, save_loss
+from support import kept
+from support.processes import TORCHRUN, environment
+
+
+def torchrun(count, what, folder):
+    command = [*TORCHRUN, f"--nproc-per-node={count}", "-m", "support.kept", what, str(folder)]
+    done = subprocess.run(command, env=environment(), capture_output=True, text=True, timeout=250)
+    assert done.returncode == 0, done.stderr[-3000:]
+
+
+def same(found, expected, **rounding):
+    assert found.keys() == expected.keys()
+    for name, value in expected.items():
+        torch.testing.assert_close(found[name], value, **(rounding or {"rtol": 0, "atol": 0}))
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """Written by two processes, read by three and by this one alone."""
+    place = tmp_path_factory.mktemp("kept")
+    torchrun(2, "write", place)
+    torchrun(3, "read", place)
+    kept.read(place)
+    return place
+
+
+@pytest.mark.parametrize("variant", kept.VARIANTS)
+def test_another_number_of_processes_reads_the_same(folder, variant):
+    written = load_file(folder / f"{variant}.noted")
+    same(load_file(folder / f"{variant}.read-3"), written)
+    same(load_file(folder / f"{variant}.read-0"), written)
+    loss = kept.built(variant)
+    load_loss(loss, folder / variant)
+    exported = load_file(folder / f"{variant}.safetensors")
+    state = {
+        name: value
+        for name, value in loss.state_dict().items()
+        if name.split(".")[-1] not in ("momentum", "squares")
+    }
+    same(exported, state)
+    whole = kept.built(variant)
+    whole.load_state_dict(exported)
+    same(kept.noted(whole.eval()), written)
+    each = loss.subcenters
+    first = load_file(folder / f"{variant}-first.safetensors")
+    assert torch.equal(first["head.weight"], exported["head.weight"][: 7 * each])
+
+
+def test_the_state_of_a_fused_update_is_kept(folder):
+    for variant, name in (("rich", "momentum"), ("lean", "squares")):
+        loss = kept.built(variant)
+        load_loss(loss, folder / variant)
+        assert getattr(loss.head, name).abs().sum() > 0
+
+
+@pytest.mark.parametrize("variant", kept.VARIANTS)
+def test_other_classes(folder, variant):
+    file = folder / f"{variant}.safetensors"
+    loss, new, length = kept.grown(variant, file)
+    old = kept.built(variant)
+    old.load_state_dict(load_file(file))
+    assert new.tolist() == [2, 21, 22, 23, 24, 25]
+    rows = old.head.weight.view(kept.CLASSES, loss.subcenters, -1)
+    found = loss.head.weight.view(kept.GROWN, loss.subcenters, -1)
+    assert torch.equal(found[0], rows[1])
+    assert torch.equal(found[3:21], rows[5:])
+    merged = torch.nn.functional.normalize((old.centers[2] + old.centers[3])[None])[0]
+    torch.testing.assert_close(loss.centers[1], merged, rtol=0, atol=1e-2)
+    lengths = found[new].float().norm(dim=2)
+    torch.testing.assert_close(lengths, torch.full_like(lengths, length), rtol=1e-2, atol=0)
+    alone, shared = (load_file(folder / f"{variant}.grown-{count}") for count in (0, 3))
+    known = [place for place in range(kept.GROWN) if place not in new.tolist()]
+    assert torch.equal(shared["centers"][known], alone["centers"][known])
+
+
+@pytest.mark.parametrize("options", [{}, {"subcenters": 3, "bias": True}])
+def test_classify_is_the_highest_logit(options, monkeypatch):
+    monkeypatch.setattr("arcset.centers.storage._LOOKED_AT", 100)  # several parts
+    loss = build_loss("arcface", 5, 37, **options)
+    if options:
+        loss.head.bias.data.normal_(generator=torch.Generator().manual_seed(0))
+    x = torch.randn(11, 5, generator=torch.Generator().manual_seed(1))
+    assert torch.equal(loss.classify(x), loss.logits(x).argmax(dim=1))
+    assert torch.equal(loss.classify(x, 6), loss.logits(x)[:, :6].argmax(dim=1))
+    softmax = build_loss("softmax", 5, 37)
+    assert torch.equal(softmax.classify(x, 6), softmax.logits(x)[:, :6].argmax(dim=1))
+
+
+def test_what_is_refused(folder, tmp_path):
+    loss = build_loss("arcface", kept.DIM, kept.CLASSES + 1)
+    before = loss.head.weight.detach().clone()
+    with pytest.raises(RunError, match="does not fit"):
+        load_loss(loss, folder / "plain")
+    with pytest.raises(RunError, match="holds no saved loss"):
+        load_loss(loss, tmp_path)
+    with pytest.raises(RunError, match="there already"):
+        save_loss(loss, tmp_path)
+    old = kept.built("plain")
+    with pytest.raises(OptionError, match="from 0 to 22"):
+        regrow(loss, old, [[23]])
+    with pytest.raises(OptionError, match="for 24 classes at most"):
+        regrow(loss, old, [[0]] * 25)
+    with pytest.raises(OptionError, match="6 dimensions, and the new 4"):
+        regrow(build_loss("arcface", 4, 30), old, [])
+    with pytest.raises(OptionError, match="no class centers"):
+        regrow(build_loss("triplet", kept.DIM, 9), old, [])
+    assert torch.equal(loss.head.weight, before)
