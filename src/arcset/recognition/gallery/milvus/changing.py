@@ -128,8 +128,10 @@ class Changes(Rows):
 
     def remove_sample(self, sample: int, person: Person) -> None:
         """Remove one sample of a subject, and the subject where it was the last one."""
-        self.samples.take_away([sample])
-        if not self.samples.numbers_of(self.subjects.families([person.number])):
+        family = self.subjects.families([person.number])
+        if self.samples.numbers_of(family) != [sample]:
+            self.samples.take_away([sample])
+        if self.samples.numbers_of(family) in ([], [sample]):
             self.remove([person])
 
     def rename(self, people: Sequence[Person], new: str) -> None:
