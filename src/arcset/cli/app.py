@@ -22,6 +22,7 @@ from arcset.cli.film import film
 from arcset.cli.gallery import gallery
 from arcset.cli.identify import identify
 from arcset.cli.keys import keys
+from arcset.cli.plan import plan
 from arcset.cli.serve import serve
 from arcset.cli.show import say
 from arcset.cli.sweep import sweep
@@ -56,6 +57,7 @@ app.command()(enroll)
 app.command()(identify)
 app.command()(cluster)
 app.command()(export)
+app.command()(plan)
 app.command()(serve)
 app.add_typer(keys, name="keys")
 app.add_typer(gallery, name="gallery")

@@ -266,8 +266,11 @@ class _Step:
         return min(chunks - 1, _HELD) * copy if copy <= _RETURNED else 0
 
     def _network_gradients(self) -> int:
-        """And, where there are several processes, what DistributedDataParallel sends of them."""
-        return self.cost.weights * (2 if self.setting.processes > 1 else 1)
+        """And, where there are several processes, what DistributedDataParallel sends of them.
+
+        It orders its copy anew after the first step, and holds both for a moment.
+        """
+        return self.cost.weights * (3 if self.setting.processes > 1 else 1)
 
     def _left(self) -> dict[str, int]:
         """What the C library still holds when the optimizer works."""

@@ -4,7 +4,6 @@ The network is built on torch's meta device and taken through a step there, with
 autograd keeps for the way back and on the arithmetic of every operation.
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -17,6 +16,9 @@ from arcset.networks import build_network
 
 __all__ = ["NetworkCost", "network_cost"]
 
+#: Activations as large as the largest that are alive for a moment on the way back; as measured.
+_PASSING = 4.5
+
 
 @dataclass(frozen=True)
 class NetworkCost:
@@ -26,7 +28,7 @@ class NetworkCost:
         weights: bytes of its parameters and buffers.
         largest: bytes of the largest parameter.
         kept: bytes of activations that the way back needs, images included.
-        passing: bytes that come and go on the way back, about the largest activation twice.
+        passing: bytes that come and go on the way back: gradients, and room for convolutions.
         flops: multiplications and additions of a step, forward and backward.
     """
 
@@ -79,14 +81,10 @@ def network_cost(
         weights=sum(_size(tensor) for tensor in (*parameters, *network.buffers())),
         largest=max((_size(tensor) for tensor in parameters), default=0),
         kept=int(sum(kept.values()) * share),
-        passing=int(2 * max(_largest(kept), default=0) * share),
+        passing=int(_PASSING * max(kept.values(), default=0) * share),
         flops=int(counter.get_total_flops() * share),
     )
 
 
 def _size(tensor: Tensor) -> int:
     return tensor.numel() * tensor.element_size()
-
-
-def _largest(kept: dict[int, int]) -> Iterator[int]:
-    yield from kept.values()

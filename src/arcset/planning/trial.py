@@ -1,17 +1,22 @@
 """A setting tried for a few steps in a process of its own: what it really takes.
 
-    python -m arcset.planning.trial '{"classes": 200000, "dim": 128}' [STEPS]
-    torchrun --nproc-per-node 2 -m arcset.planning.trial '{"classes": 200000, "processes": 2}'
+    python -m arcset.planning.trial STEPS '{"classes": 200000, "dim": 128}' …
+    torchrun --nproc-per-node 2 -m arcset.planning.trial STEPS '{"classes": 200000, "processes": 2}'
 
-One line of JSON comes out, of the first process's own figures: bytes over those that the process
-held before the loss was built, seconds and loss of every step. Linux only.
+One line of JSON comes out for each: bytes over those that the process held before the loss was
+built, seconds and loss of every step. Each of several settings has a process of its own, which
+begins with all modules imported and nothing else done. Linux only.
+
+`try_settings` starts all that and reads what comes out.
 """
 
 import ctypes
 import json
 import os
+import subprocess
 import sys
 import time
+import traceback
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -22,12 +27,13 @@ from torch import Tensor, nn
 from torch.optim import SGD, AdamW, Optimizer
 
 from arcset.centers import Shard
+from arcset.errors import TrainingError
 from arcset.losses import Loss, build_loss
 from arcset.networks import build_network
 from arcset.planning.setting import Setting
 from arcset.runs import RunConfig
 
-__all__ = ["Trial", "resident", "warmed"]
+__all__ = ["Trial", "resident", "try_settings", "warmed"]
 
 _PLANTED = 512  # classes that the samples belong to
 _SMALL = 8192  # classes, of a step that only loads what steps need
@@ -149,24 +155,90 @@ def _tried(setting: Setting, steps: int) -> dict[str, Any]:
     }
 
 
+def try_settings(settings: list[Setting], steps: int, threads: int = 1) -> list[dict[str, Any]]:
+    """What each setting takes, one after the other; those that share centers under torchrun.
+
+    `peak` are bytes over the start, of the first process; `peaks` of every one. Raises
+    `TrainingError` where a trial ends badly, as for want of memory.
+    """
+    alone = [setting for setting in settings if setting.processes == 1]
+    lines = iter(_run([sys.executable], alone, steps, threads) if alone else [])
+    found = []
+    for setting in settings:
+        if setting.processes == 1:
+            found.append(next(lines))
+        else:
+            count = f"--nproc-per-node={setting.processes}"
+            torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", count]
+            found += _run(torchrun, [setting], steps, threads)
+    return found
+
+
+def _run(start: list[str], settings: list[Setting], steps: int, threads: int) -> list[Any]:
+    words = [json.dumps(setting.json()) for setting in settings]
+    done = subprocess.run(
+        [*start, "-m", "arcset.planning.trial", str(steps), *words],
+        env={**os.environ, "OMP_NUM_THREADS": str(threads)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    lines = [json.loads(line) for line in done.stdout.splitlines()]
+    if done.returncode or len(lines) != len(settings):
+        last = done.stderr.strip().splitlines()[-1:]
+        raise TrainingError(f"a trial ended with code {done.returncode}: {' '.join(last)}")
+    return lines
+
+
+def _together(setting: Setting, steps: int) -> None:
+    """Of processes under torchrun, the first one tells."""
+    dist.init_process_group("gloo")
+    found = _tried(setting, steps)
+    every: list[dict[str, Any]] = [{} for _ in range(setting.processes)]
+    dist.all_gather_object(every, found)
+    if dist.get_rank() == 0:
+        _tell({**found, "peaks": [one["peak"] for one in every]})
+    dist.destroy_process_group()
+
+
+def _apart(settings: list[Setting], steps: int) -> int:
+    """Each in a process of its own; how the worst of them ended."""
+    SGD([torch.zeros(1, requires_grad=True)])  # imports what optimizers need, once for all
+    codes = []
+    for setting in settings:
+        child = os.fork()
+        if child == 0:
+            code = 1
+            try:
+                _tell(_tried(setting, steps))
+                code = 0
+            except BaseException:
+                traceback.print_exc()
+            finally:
+                sys.stdout.flush()
+                os._exit(code)
+        codes.append(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+    return max(codes, key=abs)
+
+
+def _tell(found: dict[str, Any]) -> None:
+    sys.stdout.write(json.dumps(found) + "\n")
+    sys.stdout.flush()
+
+
 def _main() -> None:
-    content = json.loads(sys.argv[1])
-    steps = int(sys.argv[2]) if len(sys.argv) > 2 else 3
-    if "shape" in content:
-        content["shape"] = tuple(content["shape"])
-    setting = Setting(**content)
+    steps, *words = sys.argv[1:]
+    contents = [json.loads(word) for word in words]
+    settings = [
+        Setting(**{**content, "shape": tuple(content.get("shape", (3, 112, 112)))})
+        for content in contents
+    ]
     if os.environ.get("OMP_NUM_THREADS"):
         torch.set_num_threads(int(os.environ["OMP_NUM_THREADS"]))
-    if setting.processes > 1:
-        dist.init_process_group("gloo")
-    found = _tried(setting, steps)
-    if setting.processes > 1:
-        every: list[dict[str, Any]] = [{} for _ in range(setting.processes)]
-        dist.all_gather_object(every, found)
-        found = {**found, "peaks": [one["peak"] for one in every]}
-        dist.destroy_process_group()
-    if int(os.environ.get("RANK", "0")) == 0:
-        sys.stdout.write(json.dumps(found) + "\n")
+    if settings[0].processes > 1:
+        _together(settings[0], int(steps))
+    else:
+        sys.exit(_apart(settings, int(steps)))
 
 
 if __name__ == "__main__":

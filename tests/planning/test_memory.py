@@ -1,0 +1,137 @@
+"""The plan beside what a few real steps take, in processes of their own."""
+
+import sys
+
+import pytest
+
+from arcset.planning import Setting, plan_memory
+from arcset.planning.trial import try_settings
+
+LEAN = {"storage": "bfloat16", "update": "adagrad"}
+ENOUGH = 1 << 34
+WAYS = {
+    "optimizer": {},
+    "adamw": {"optimizer": "adamw"},
+    "sampled, optimizer": {"sample": 0.1},
+    "fused": {"update": "sgd"},
+    "sampled, fused": {"sample": 0.1, "update": "sgd"},
+    "lean": LEAN,
+    "sampled, lean": {"sample": 0.1, **LEAN},
+    "recompute": {"mode": "recompute", "update": "sgd"},
+}
+#: One of each at three sizes in all; every way at every size takes minutes.
+QUICK = [
+    (50_000, "optimizer"),
+    (50_000, "lean"),
+    (50_000, "sampled, fused"),
+    (200_000, "adamw"),
+    (200_000, "sampled, optimizer"),
+    (200_000, "recompute"),
+    (400_000, "fused"),
+    (400_000, "sampled, lean"),
+]
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="memory is read from /proc")
+
+
+def compare(settings, steps=2):
+    """Plan ÷ measured, over what the process held before."""
+    found = try_settings(settings, steps)
+    ratios = {}
+    for setting, measured in zip(settings, found, strict=True):
+        planned = plan_memory(setting, limit=ENOUGH)
+        worst = max(measured.get("peaks", [measured["peak"]]))
+        ratios[setting] = planned.peak.total / worst
+        assert measured["here"] == setting.own_classes
+    wrong = {one: ratio for one, ratio in ratios.items() if not 0.85 < ratio < 1.15}
+    assert not wrong, wrong
+    return ratios
+
+
+def test_as_measured():
+    compare([Setting(classes=size, dim=128, **WAYS[way]) for size, way in QUICK])
+
+
+def test_as_measured_in_two_processes():
+    compare([Setting(classes=300_000, dim=128, batch=64, processes=2, update="sgd")])
+
+
+@pytest.mark.long
+@pytest.mark.timeout(1500)
+@pytest.mark.parametrize("dim", [128, 512])
+def test_every_way_at_three_sizes(dim):
+    sizes = [count * 128 // dim for count in (50_000, 200_000, 400_000)]
+    compare([Setting(classes=size, dim=dim, **way) for size in sizes for way in WAYS.values()], 4)
+
+
+@pytest.mark.long
+@pytest.mark.timeout(1500)
+def test_larger():
+    ways = ("optimizer", "fused", "sampled, fused", "lean", "sampled, lean")
+    compare([Setting(classes=1_000_000, dim=256, batch=64, **WAYS[way]) for way in ways])
+
+
+@pytest.mark.long
+@pytest.mark.timeout(1500)
+@pytest.mark.parametrize("way", ["optimizer", "sampled, fused", "sampled, lean"])
+def test_every_way_in_two_processes(way):
+    compare([Setting(classes=800_000, dim=128, processes=2, **WAYS[way])])
+
+
+@pytest.mark.long
+@pytest.mark.timeout(1500)
+def test_with_sub_centers():
+    compare([Setting(classes=100_000, dim=128, subcenters=3, update="sgd")])
+
+
+@pytest.mark.long
+@pytest.mark.timeout(1500)
+def test_with_a_network():
+    shape = (3, 64, 64)
+    compare(
+        [
+            Setting(20_000, 128, batch=64, network="iresnet18", shape=shape),
+            Setting(20_000, 128, batch=32, network="mobilefacenet", optimizer="adamw"),
+            Setting(20_000, 128, 2, batch=32, network="iresnet18", shape=shape),
+        ]
+    )
+
+
+def part(name, **options):
+    return plan_memory(
+        Setting(**{"classes": 100_000, "dim": 64, **options}), limit=ENOUGH
+    ).peak.parts[name]
+
+
+def test_parts_follow_from_the_setting():
+    """By hand: the centers are classes × dim × 4 bytes, half of that in bfloat16, and so on."""
+    whole = 100_000 * 64 * 4
+    assert part("centers") == whole
+    assert part("centers", storage="bfloat16", update="sgd") == whole // 2
+    assert part("centers", subcenters=3) == 3 * whole
+    assert part("centers", processes=4) == whole // 4
+    assert part("their optimizer's state", update="sgd") == whole
+    assert part("their optimizer's state", update="adagrad") == 100_000 * 4
+    assert part("their optimizer's state", optimizer="adamw") == 2 * whole
+    assert part("their gradient") == whole
+    assert part("passing copies of the optimizer", optimizer="adamw") == 2 * whole
+    assert part("logits", batch=32) == 32 * 100_000 * 4
+    with pytest.raises(KeyError):
+        part("their gradient", update="sgd")
+
+
+def test_the_mode_follows_the_memory():
+    setting = Setting(classes=1_000_000, dim=64, update="sgd")
+    held = 2 * 1_000_000 * 64 * 4
+    logits = 128 * 1_000_000 * 4
+    assert plan_memory(setting, limit=held + 2 * logits).mode == "store"
+    assert plan_memory(setting, limit=held + 2 * logits - 2).mode == "recompute"
+    assert plan_memory(setting.but(classes=100), limit=ENOUGH).mode == "recompute"
+    assert plan_memory(setting.but(classes=100, update=None), limit=ENOUGH).mode == "plain"
+
+
+def test_a_process_counts():
+    setting = Setting(classes=10_000, dim=64)
+    alone = plan_memory(setting, limit=ENOUGH)
+    assert plan_memory(setting, limit=ENOUGH, process=1000).total == alone.total + 1000
+    assert alone.total == alone.peak.total == max(moment.total for moment in alone.moments)
