@@ -139,12 +139,15 @@ def test_a_process_dies_under_torchrun(tmp_path, victim):
         assert time.monotonic() < until
         time.sleep(0.005)
     if victim == "torchrun":
-        process.kill()
-        process.communicate()
         orphans = workers(folder)
-        assert orphans  # which notice it themselves
-        again = subprocess.run(command, env=environment(), capture_output=True, text=True)
+        assert len(orphans) == 2
+        process.kill()
+        again = subprocess.run(
+            command, env=environment(), capture_output=True, text=True, check=False
+        )
         assert again.returncode == 0, again.stderr[-3000:]
+        _, err = process.communicate(timeout=60)
+        assert "Traceback" not in err
         assert not any(Path(f"/proc/{number}").exists() for number in orphans.values())
     else:
         os.kill(workers(folder)[victim], signal.SIGKILL)
