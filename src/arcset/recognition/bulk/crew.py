@@ -46,8 +46,10 @@ class Crew:
     def shared(self, make: Callable[[], Any]) -> Any:
         """What `make` gives the chief, anything that JSON can say; the others wait for it.
 
-        What it raises ends all of them, the others with `SaidByChiefError`.
+        What it raises ends all of them, the others with `SaidByChiefError`. Numbers begin at 0
+        again, and nothing is done yet.
         """
+        self._done = 0
         return make()
 
     def numbers(self, count: int) -> Iterator[int]:
@@ -99,25 +101,29 @@ class _Together(Crew):
         return found["value"]
 
     def numbers(self, count: int) -> Iterator[int]:
-        while (number := self._added("next", 1) - 1) < count:
+        while (number := self._added(self._key("next"), 1) - 1) < count:
             yield number
 
     def told(self, more: int) -> int:
         self.check()
-        return self._added("done", more)
+        return self._added(self._key("done"), more)
 
     def gathered(self, own: Any, watch: Callable[[int], None]) -> list[Any]:
-        self._set(f"gathered/{self.rank}", own)
+        self._set(self._key(f"own/{self.rank}"), own)
         if not self.chief:
             return [own]
         return [
-            self._waited(f"gathered/{rank}", lambda: watch(self._added("done", 0)))
+            self._waited(self._key(f"own/{rank}"), lambda: watch(self.told(0)))
             for rank in range(self.count)
         ]
 
     def check(self) -> None:
         if os.getppid() != self._parent:  # torchrun was killed, and perhaps started anew
             raise RunError("the process that started this one is gone")
+
+    def _key(self, name: str) -> str:
+        """In the store, of what is done since the chief last shared something."""
+        return f"{self._shared}/{name}"
 
     def _linger(self) -> None:
         """Until the others have heard of it: the store may end with this process."""
