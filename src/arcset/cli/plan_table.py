@@ -76,8 +76,8 @@ def _time(plan: Plan) -> str:
 
 
 def _barred(title: str, cells: list[tuple[str, str, float]], last: tuple[str, str]) -> str:
-    width = max(len(name) for name, *_ in (*cells, last))
-    longest = max(share for *_, share in cells)
+    width = max(len(name) for name in (last[0], *(cell[0] for cell in cells)))
+    longest = max(cell[2] for cell in cells)
     lines = [title]
     for name, text, share in cells:
         bar = "█" * round(_BAR * share / longest) or "▏"

@@ -38,7 +38,7 @@ def parse_number(text: str, what: str) -> int:
     if binary and not prefix:
         raise OptionError(f"{what}: {text!r} is not a number such as 500k, 100M, 1.5G or 24GiB")
     value = float(digits.replace(",", "").replace("_", ""))
-    value *= (1024 if binary else 1000) ** _PREFIXES[prefix.lower()]
+    value *= float(1024 if binary else 1000) ** _PREFIXES[prefix.lower()]
     if unit.lower() == "bit":
         value /= 8
     if not 1 <= value < 1e24:
@@ -65,7 +65,7 @@ def show_count(number: float) -> str:
     """
     if number < 10_000:
         return f"{number:,.0f}"
-    power = min(int(math.log10(number) // 3), 5)
+    power = min(int(math.log10(number * 1.0005) // 3), 5)  # 999,900 is 1 M
     return f"{number / 1000**power:.3g} {' kMGTP'[power]}"
 
 

@@ -60,7 +60,7 @@ class Trial:
         self.setting = setting
         self.rank = dist.get_rank() if setting.processes > 1 else 0
         self.network = self._network()
-        options = {"update": setting.update} if setting.update else {}
+        options: dict[str, Any] = {"update": setting.update} if setting.update else {}
         self.loss: Loss = build_loss(
             setting.loss,
             setting.dim,
@@ -85,7 +85,7 @@ class Trial:
         if self._optimizer is not None:
             self._optimizer.zero_grad()
         value: Tensor = self.loss(self._embeddings(which), self._labels[which])
-        value.backward()  # type: ignore[no-untyped-call]
+        value.backward()
         if self._optimizer is not None:
             self._optimizer.step()
         self.loss.advance()

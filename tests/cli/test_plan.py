@@ -1,0 +1,90 @@
+"""`arcset plan`, as typed."""
+
+import json
+
+import pytest
+
+QUICK = ("--machine", "none")
+
+
+def test_tells_in_words(arcset_command):
+    done = arcset_command("plan", "--classes", "100M", "--processes", 64, "--memory", "32G", *QUICK)
+    assert done.code == 0
+    for words in (
+        "100 M identities × 512 dimensions, arcface, float32",
+        "64 processes: 1.56 M identities in each, batch 128 each, 8,192 together",
+        "centers                             3.0 GiB",
+        "gradient of the embeddings   all_reduce    31.5 MiB",
+        "It fits into 29.8 GiB a process",
+        "--update adagrad --storage bfloat16",
+        "take 4,096 bytes",
+    ):
+        assert words in done.out
+    assert "Time of a step" not in done.out
+
+
+def test_what_does_not_fit_ends_with_one(arcset_command):
+    done = arcset_command("plan", "--classes", "1G", "--memory", "24GiB", *QUICK)
+    assert done.code == 1
+    assert "It does not fit into 24.0 GiB a process" in done.out
+    assert "What would make it fit" in done.out
+    assert "--processes" in done.out
+
+
+def test_as_json(arcset_command):
+    done = arcset_command(
+        "plan", "--classes", "10M", "--storage", "bfloat16", "--update", "adagrad",
+        "--sample", 0.1, "--memory", "24GiB", "--flops", "1T", "--bandwidth", "100G", "--json",
+    )  # fmt: skip
+    assert done.code == 0
+    found = json.loads(done.out)
+    assert found["fits"]
+    assert found["bytes_per_class"] == 1028
+    assert found["total"] == found["process"] + sum(found["parts"].values())
+    assert found["step"] == pytest.approx(sum(found["seconds"].values()))
+    assert found["setting"]["sample"] == 0.1
+    assert found["process"] > 1 << 27
+
+
+def test_a_network_is_counted(arcset_command):
+    words = ("plan", "--classes", "1k", "--batch", 4, "--memory", "8G", *QUICK, "--json")
+    alone = json.loads(arcset_command(*words).out)
+    both = json.loads(arcset_command(*words, "--network", "iresnet18", "--size", "3,32,32").out)
+    weights = both["moments"]["the forward pass"]["network's weights"]
+    assert 4 * 10_000_000 < weights < 4 * 25_000_000
+    assert both["total"] - both["process"] > alone["total"] - alone["process"] + 3 * weights
+
+
+def test_measured_kept_and_used_again(arcset_command, tmp_path):
+    words = ("plan", "--classes", "20k", "--dim", 64, "--memory", "8G")
+    first = arcset_command(*words, "--save-machine", "here.json")
+    assert first.code == 0
+    assert "Time of a step, at least" in first.out
+    again = arcset_command(*words, "--machine", "here.json", "--json")
+    kept = json.loads((tmp_path / "here.json").read_text())
+    assert json.loads(again.out)["machine"] == kept
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["--classes", "many"], "--classes: 'many' is not a number such as"),
+        (["--classes", "1B"], "write 1G for a billion"),
+        (["--classes", "1M", "--memory", "lots"], "--memory: 'lots'"),
+        (["--classes", "1M", "--sample", "2"], "sample must lie in (0, 1]"),
+        (["--classes", "1M", "--flops", "1T"], "--flops and --bandwidth describe a machine"),
+        (["--classes", "1M", "--machine", "nowhere.json"], "nowhere.json"),
+        (["--classes", "1M", "--size", "0"], "--size '0': write a side"),
+        (["--classes", "1M", "--loss", "softmax"], "no margin is called 'softmax'"),
+        (["--classes", "1M", *QUICK, "--network-speed", "3G"], "without the rest of a machine"),
+        (["--classes", "1M", *QUICK, "--save-machine", "x.json"], "there are no rates to keep"),
+        (["--classes", "1M", "--network", "iresnet18", "--size", "1,4,4", *QUICK], "iresnet18"),
+    ],
+)
+def test_mistakes_are_one_line(arcset_command, tmp_path, words, told):
+    done = arcset_command("plan", "--memory", "8G", *words)
+    assert done.code == 2
+    assert told in done.err
+    assert done.err.count("\n") == 1
+    assert done.out == ""
+    assert list(tmp_path.iterdir()) == []

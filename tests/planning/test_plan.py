@@ -1,0 +1,119 @@
+"""Advice, time, and the machine they are for."""
+
+import dataclasses
+
+import pytest
+
+from arcset import InputError
+from arcset.planning import (
+    Machine,
+    Setting,
+    make_plan,
+    measure_exchange,
+    measure_machine,
+    plan_memory,
+)
+
+GIB = 1 << 30
+ROUND = Machine("a round one", flops=1e12, convolving=1e12, bandwidth=1e11, rows=1e10)
+
+
+def total(setting, limit):
+    return plan_memory(setting, limit=limit, process=1 << 28).total
+
+
+@pytest.mark.parametrize("classes", [10**6, 10**8, 10**9])
+@pytest.mark.parametrize("options", [{}, {"sample": 0.1, "update": "sgd"}, {"network": "simple"}])
+def test_limits_are_exact(classes, options):
+    """One process fewer does not fit, nor does one class more; the numbers themselves do."""
+    limit = 16 * GIB
+    setting = Setting(classes=classes, dim=256, batch=32, processes=8, **options)
+    plan = make_plan(setting, limit=limit, process=1 << 28)
+    assert plan.fits == (total(setting, limit) <= limit)
+    assert total(setting.but(processes=plan.fewest), limit) <= limit
+    if plan.fewest > 1:
+        assert total(setting.but(processes=plan.fewest - 1), limit) > limit
+    assert total(setting.but(classes=plan.most), limit) <= limit
+    assert total(setting.but(classes=plan.most + setting.processes), limit) > limit
+
+
+def test_changes_are_ranked_and_true():
+    setting = Setting(classes=10**8, processes=16)
+    plan = make_plan(setting, limit=16 * GIB, process=1 << 28)
+    assert not plan.fits
+    assert len(plan.changes) >= 4
+    sizes = [change.total for change in plan.changes]
+    assert sizes == sorted(sizes)
+    for change in plan.changes:
+        assert change.total == total(setting.but(**change.options), 16 * GIB) < plan.memory.total
+        assert change.fits == (change.total <= 16 * GIB)
+    assert any(change.options == {"processes": plan.fewest} for change in plan.changes)
+    assert any(change.fits for change in plan.changes)
+
+
+def test_nothing_fits():
+    plan = make_plan(Setting(classes=10**6), limit=1000, process=1 << 28)
+    assert (plan.fits, plan.fewest, plan.most) == (False, None, None)
+    assert not any(change.fits for change in plan.changes)
+
+
+def test_lean_centers_take_a_kilobyte():
+    plan = make_plan(Setting(10**7, storage="bfloat16", update="adagrad", sample=0.1), limit=GIB)
+    assert plan.bytes_per_class == 1028
+
+
+def test_time_by_hand():
+    setting = Setting(classes=1_000_000, dim=512, batch=100, mode="store", update="sgd")
+    plan = make_plan(setting, limit=64 * GIB, machine=ROUND)
+    assert plan.seconds["products with the centers"] == pytest.approx(3 * 2 * 512e8 / 1e12)
+    assert plan.seconds["updating the centers"] == pytest.approx(4 * 512e6 * 4 / 1e11)
+    anew = make_plan(setting.but(mode="recompute"), limit=64 * GIB, machine=ROUND)
+    assert anew.seconds["products with the centers"] == pytest.approx(4 * 2 * 512e8 / 1e12)
+
+
+def test_time_follows_what_is_drawn_and_what_is_sent():
+    fast = dataclasses.replace(ROUND, network=1e9, latency=1e-4)
+    whole = Setting(classes=1_000_000, batch=64, update="sgd", processes=2)
+    some = whole.but(sample=0.1)
+    plans = [make_plan(one, limit=64 * GIB, machine=fast) for one in (whole, some)]
+    products = [plan.seconds["products with the centers"] for plan in plans]
+    assert products[1] == pytest.approx(0.1 * products[0], rel=0.01)
+    sent = sum(one.sent for one in plans[0].traffic)
+    assert plans[0].seconds["traffic"] == pytest.approx(sent / 1e9 + 7e-4)
+    unknown = make_plan(whole, limit=64 * GIB, machine=ROUND)
+    assert "traffic" not in unknown.seconds
+
+
+def test_measured_here():
+    found = measure_machine(Setting(classes=10_000, dim=64, batch=32), chunk=2000)
+    assert 1e8 < found.flops < 1e15
+    assert 1e7 < found.rows < 1e13
+    assert 1e7 < found.bandwidth < 1e13
+
+
+@pytest.mark.long
+def test_between_processes_here():
+    speed, latency = measure_exchange()
+    assert 1e6 < speed < 1e12
+    assert 0 < latency < 1
+
+
+def test_kept_in_a_file(tmp_path):
+    ROUND.save(tmp_path / "round.json")
+    assert Machine.load(tmp_path / "round.json") == ROUND
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        *("", "[]", "3", '{"name": "x"}', '{"flops": 1}', '{"more": 2}', b"\xff\xfe"),
+        '{"name":"x","flops":-1,"convolving":1,"bandwidth":1,"rows":1}',
+        '{"name":"x","flops":"fast","convolving":1,"bandwidth":1,"rows":1}',
+        '{"name":"x","flops":NaN,"convolving":1,"bandwidth":1,"rows":1}',
+    ],
+)
+def test_other_files_are_refused(tmp_path, content):
+    file = tmp_path / "other.json"
+    file.write_bytes(content if isinstance(content, bytes) else content.encode())
+    with pytest.raises(InputError, match="does not describe a machine"):
+        Machine.load(file)
