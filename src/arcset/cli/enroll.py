@@ -9,7 +9,7 @@ from arcset.cli import options as o
 from arcset.cli.gallery_enrolling import Target, enroll_files
 from arcset.cli.gallery_show import counted, plain, progress_bar
 from arcset.cli.gallery_sources import list_wanted
-from arcset.cli.model_option import FacesOption, ModelOption
+from arcset.cli.model_option import FacesOption, GalleryFile, ModelOption
 from arcset.cli.show import print_json, print_text, say, tell_skipped
 from arcset.errors import DataError
 
@@ -17,7 +17,7 @@ __all__ = ["enroll"]
 
 
 def enroll(
-    gallery: Annotated[Path, typer.Argument(help="The gallery's file; made if there is none.")],
+    gallery: GalleryFile,
     sources: Annotated[
         list[Path],
         typer.Argument(
@@ -48,7 +48,7 @@ def enroll(
     device: o.Device = "auto",
     json: o.Json = False,
 ) -> None:
-    """Add subjects, or further images of them, to a gallery.
+    """Add subjects, or further images of them, to a gallery, made if there is none.
 
     The deepest folder that holds images is the subject. Images that cannot be
     read are skipped and named. Those that the gallery holds already, byte for

@@ -82,9 +82,8 @@ def remove(
     if bool(names) == bool(sample):
         raise OptionError("name subjects to remove, or samples with --sample, one of both")
     with existing(file) as opened:
-        known = {one.name for one in opened.subjects()}
         for name in names or []:
-            if name not in known:
+            if name not in opened:
                 raise OptionError(f"nobody called {name!r} is enrolled in {file}")
         for number in sample or []:
             opened.image(number)  # or nobody is removed where one of the samples is not there

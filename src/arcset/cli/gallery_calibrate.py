@@ -10,7 +10,14 @@ import typer
 from arcset.cli import options as o
 from arcset.cli.gallery_show import columns, counted, plain, progress_bar
 from arcset.cli.gallery_sources import list_wanted
-from arcset.cli.model_option import FacesOption, GalleryFile, ModelOption, existing, open_gallery
+from arcset.cli.model_option import (
+    FacesOption,
+    GalleryFile,
+    ModelOption,
+    Place,
+    existing,
+    open_gallery,
+)
 from arcset.cli.show import print_json, print_text, say, tell_skipped, working
 from arcset.data.embedding_files import holds_embeddings, read_embeddings
 from arcset.errors import InputError, OptionError
@@ -112,7 +119,7 @@ def _point(made: Thresholds, size: dict[str, Any]) -> tuple[WorkingPoint | None,
         return None, str(error)
 
 
-def _table(file: Path, made: Thresholds, size: dict[str, Any]) -> str:
+def _table(file: Place, made: Thresholds, size: dict[str, Any]) -> str:
     """What the calibration does for the gallery at its present size."""
     origin = made.made_from
     identities = counted(origin["identities"], "identity", "identities")

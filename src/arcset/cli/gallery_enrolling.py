@@ -8,7 +8,7 @@ from typing import Any
 
 from arcset.cli.gallery_show import counted
 from arcset.cli.gallery_sources import Wanted
-from arcset.cli.model_option import load_model, open_gallery, remember
+from arcset.cli.model_option import Place, find_settings, load_model, open_gallery, remember
 from arcset.errors import OptionError
 from arcset.recognition.embedder import Progress
 from arcset.recognition.gallery import Gallery
@@ -71,7 +71,7 @@ class Target:
 
     def __init__(
         self,
-        path: Path,
+        path: Place,
         model: Path | None,
         faces: str | None,
         device: str,
@@ -80,7 +80,7 @@ class Target:
         self._path, self._model, self._faces, self._settings = path, model, faces, settings
         self.gallery: Gallery | None = None
         self.recognizer: Any
-        if path.exists():
+        if find_settings(path) is not None:
             self.gallery = open_gallery(path, model, faces, device=device, **settings)
             self.recognizer = self.gallery.recognizer
         elif model is not None:

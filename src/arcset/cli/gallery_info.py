@@ -27,7 +27,7 @@ def info(file: GalleryFile, json: o.Json = False) -> None:
         thresholds = opened.thresholds
         content: dict[str, Any] = {
             "file": str(file),
-            "bytes": file.stat().st_size,
+            "bytes": opened.byte_count,
             "subjects": len(opened),
             "samples": opened.sample_count,
             "scoring": opened.scoring,
@@ -63,13 +63,14 @@ def _lines(content: dict[str, Any], limit: str) -> str:
             f"{whose}, from {counted(made['identities'], 'identity', 'identities')}, "
             f"{counted(made['samples'], 'sample')}"
         )
+    size = content["bytes"]
     faces = ", of the faces in photos" if content["faces"] is not None else ""
     model = content["model"] or "none: embeddings are given"
     rows = {
         "subjects": f"{content['subjects']:,}",
         "samples": f"{content['samples']:,}, scored by {content['scoring']}",
         "images": "kept" if content["keeps_images"] else "not kept",
-        "size": f"{content['bytes'] / 2**20:,.1f} MB",
+        "size": f"{size / 2**20:,.1f} MB" if size is not None else "not told by Milvus",
         "model": f"{model}, {content['dim']}-D{faces}",
         "at": content["model_path"] or "not remembered: name it with --model",
         "calibration": calibration,

@@ -11,7 +11,9 @@ from arcset.cli.model_option import (
     Chosen,
     FacesOption,
     GalleryFile,
+    Place,
     existing,
+    find_settings,
     load_model,
     remember,
 )
@@ -28,17 +30,21 @@ __all__ = ["export", "import_file", "migrate"]
 def export(
     file: GalleryFile,
     out: Annotated[Path, typer.Option(metavar="FILE.parquet", help="The file to write.")],
+    images: Annotated[
+        bool, typer.Option("--images/--no-images", help="Whether kept images are in it.")
+    ] = True,
     json: o.Json = False,
 ) -> None:
     """Write all names and embeddings into a Parquet file that other tools can read.
 
-    Kept images are in it too. Who is removed from the gallery later is not
-    removed from the file.
+    Kept images are in it too, unless you say --no-images: a gallery in Milvus
+    takes none. Who is removed from the gallery later is not removed from the
+    file.
 
     Example: arcset gallery export people.db --out people.parquet
     """
     with existing(file, read_only=True) as opened:
-        samples, subjects = opened.export(out), len(opened)
+        samples, subjects = opened.export(out, images=images), len(opened)
     if json:
         print_json({"file": str(out), "subjects": subjects, "samples": samples})
         return
@@ -61,11 +67,11 @@ def import_file(
 
     Example: arcset gallery import copy.db people.parquet
     """
-    made = not file.exists()
+    new = find_settings(file) is None
     try:
-        count, subjects = _take_in(file, source)
+        count, subjects = _take_in(file, source, new)
     except BaseException:
-        if made:
+        if new and isinstance(file, Path):
             for end in ("", "-wal", "-shm"):
                 file.with_name(file.name + end).unlink(missing_ok=True)
         raise
@@ -77,9 +83,8 @@ def import_file(
     )
 
 
-def _take_in(file: Path, source: Path) -> tuple[int, int]:
+def _take_in(file: Place, source: Path, new: bool) -> tuple[int, int]:
     """How many came, and how many subjects there are then."""
-    new = not file.exists()
     whole = _gallery_file(source)
     if whole is not None:
         dim, scoring = (whole.dim, whole.scoring) if new else (None, None)

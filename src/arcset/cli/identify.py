@@ -13,7 +13,9 @@ from arcset.cli import options as o
 from arcset.cli.gallery_show import columns, plain, progress_bar
 from arcset.cli.model_option import (
     FacesOption,
+    GalleryFile,
     ModelOption,
+    Place,
     existing,
     open_gallery,
     settings_of,
@@ -34,7 +36,7 @@ FORMATS = ("table", "jsonl", "csv")
 
 
 def identify(
-    gallery: Annotated[Path, typer.Argument(help="The gallery's file.")],
+    gallery: GalleryFile,
     sources: Annotated[
         list[Path],
         typer.Argument(
@@ -107,7 +109,7 @@ def identify(
 
 
 def _opened(
-    path: Path, sources: list[Path], model: Path | None, faces: str | None, device: str
+    path: Place, sources: list[Path], model: Path | None, faces: str | None, device: str
 ) -> Gallery:
     """The gallery with its model; without, where there are embeddings and a calibration."""
     files = [source for source in sources if holds_embeddings(source)]

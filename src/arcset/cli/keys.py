@@ -7,9 +7,10 @@ import typer
 
 from arcset.cli import options as o
 from arcset.cli.gallery_show import columns
-from arcset.cli.model_option import GalleryFile
+from arcset.cli.model_option import GalleryFile, Place
 from arcset.cli.show import print_json, print_text, say
 from arcset.errors import DataError
+from arcset.recognition.gallery.milvus.address import Address
 from arcset.service.keys import Keys, keys_file
 
 __all__ = ["KeysOption", "keys", "keys_of"]
@@ -24,8 +25,13 @@ KeysOption = Annotated[
 ]
 
 
-def keys_of(gallery: Path, file: Path | None) -> Keys:
-    """The keys of a gallery; raises `DataError` where there is no gallery."""
+def keys_of(gallery: Place, file: Path | None) -> Keys:
+    """The keys of a gallery; raises `DataError` where there is no gallery.
+
+    Those of one in Milvus are in the folder where the command is run.
+    """
+    if isinstance(gallery, Address):
+        return Keys(keys_file(Path(gallery.name)) if file is None else file)
     if not gallery.exists():
         raise DataError(f"there is no gallery {gallery}")
     return Keys(keys_file(gallery) if file is None else file)

@@ -12,6 +12,7 @@ from arcset.recognition import Recognizer
 from arcset.recognition.embedder import Embedder
 from arcset.recognition.gallery import Gallery
 from arcset.recognition.gallery.database import Database
+from arcset.recognition.gallery.milvus.address import Address, is_address
 from arcset.recognition.gallery.settings import Settings
 
 if TYPE_CHECKING:
@@ -22,7 +23,9 @@ __all__ = [
     "FacesOption",
     "GalleryFile",
     "ModelOption",
+    "Place",
     "existing",
+    "find_settings",
     "load_model",
     "open_gallery",
     "remember",
@@ -38,7 +41,26 @@ ModelOption = Annotated[
         help="Folder of a trained run, or an .onnx file. A gallery remembers it.",
     ),
 ]
-GalleryFile = Annotated[Path, typer.Argument(metavar="GALLERY", help="The gallery's file.")]
+
+
+def _place(text: str) -> "Place":
+    """A file, or an address in Milvus, which shows no password when it is printed."""
+    try:
+        return Address.parse(text) if is_address(text) else Path(text)
+    except OptionError as error:  # which typer would take for its own, and not print
+        raise DataError(str(error)) from None
+
+
+#: Where a gallery is. Typer knows no types that are one of two.
+Place = Path | Address
+GalleryFile = Annotated[
+    Any,
+    typer.Argument(
+        metavar="GALLERY",
+        parser=_place,
+        help="The gallery's file; or milvus://host:port/collection.",
+    ),
+]
 FacesOption = Annotated[
     str | None,
     typer.Option(
@@ -91,7 +113,7 @@ def with_faces(recognizer: Recognizer, faces: str | None) -> "Recognizer | FaceR
 
 
 def open_gallery(
-    path: Path,
+    path: Place,
     model: Path | None = None,
     faces: str | None = None,
     *,
@@ -118,28 +140,40 @@ def open_gallery(
     return gallery
 
 
-def existing(path: Path, *, read_only: bool = False) -> Gallery:
+def existing(path: Place, *, read_only: bool = False) -> Gallery:
     """A gallery that is there, without a model; raises `DataError` where there is none."""
-    _check_there(path)
+    if not (isinstance(path, Path) and path.exists()):
+        settings_of(path)
     return Gallery.open(path, read_only=read_only)
 
 
-def settings_of(path: Path) -> Settings:
-    """What a gallery says of itself, without reading its embeddings, which may be many."""
-    _check_there(path)
+def settings_of(path: Place) -> Settings:
+    """What a gallery says of itself, without reading its embeddings, which may be many.
+
+    Raises `DataError` where there is none.
+    """
+    found = find_settings(path)
+    if found is None:
+        raise DataError(
+            f"there is no gallery {path}; `arcset enroll {path} FOLDER --model RUN` makes one"
+        )
+    return found
+
+
+def find_settings(path: Place) -> Settings | None:
+    """As `settings_of`; None where there is no gallery."""
+    if isinstance(path, Address):
+        from arcset.recognition.gallery.milvus import gallery  # pymilvus is an extra
+
+        return gallery.find_settings(path)
+    if not path.exists():
+        return None
     database = Database(path, read_only=True)
     try:
         with database.reading():
             return Settings.read(database)
     finally:
         database.close()
-
-
-def _check_there(path: Path) -> None:
-    if not path.exists():
-        raise DataError(
-            f"there is no gallery {path}; `arcset enroll {path} FOLDER --model RUN` makes one"
-        )
 
 
 def remember(gallery: Gallery, model: Path, faces: str | None) -> None:

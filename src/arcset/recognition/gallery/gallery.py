@@ -55,7 +55,7 @@ class Gallery(Kept):
 
     @staticmethod
     def open(
-        path: Path | str,
+        path: Path | str | Address,
         recognizer: Embedder | None = None,
         *,
         dim: int | None = None,
@@ -89,7 +89,7 @@ class Gallery(Kept):
             )
         from arcset.recognition.gallery.file_gallery import FileGallery
 
-        return FileGallery.begin(Path(path), recognizer, dim, word, keep_images, read_only)
+        return FileGallery.begin(Path(str(path)), recognizer, dim, word, keep_images, read_only)
 
     # Enrolling
 

@@ -33,6 +33,7 @@ _BATCH_WITH_IMAGES = 256
 
 def write_gallery(store: Store, path: Path, with_images: bool = True) -> int:
     """Write all samples, one state of the gallery; how many. `path` is replaced whole or not."""
+    _check_ending(path)
     images = with_images and bool(
         store.database.execute("SELECT EXISTS (SELECT 1 FROM images)").fetchone()[0]
     )
@@ -57,10 +58,7 @@ def write_rows(
     import pyarrow as arrow
     from pyarrow import parquet
 
-    if path.suffix != ".parquet":
-        raise OptionError(
-            f"{path} does not end in .parquet, the files that galleries are written to"
-        )
+    _check_ending(path)
     about = {
         "version": _VERSION,
         "dim": settings.dim,
@@ -97,6 +95,13 @@ def write_rows(
     except OSError as error:
         raise DataError(f"{path} cannot be written: {error.strerror or error}") from None
     return count
+
+
+def _check_ending(path: Path) -> None:
+    if path.suffix != ".parquet":
+        raise OptionError(
+            f"{path} does not end in .parquet, the files that galleries are written to"
+        )
 
 
 @dataclass(frozen=True)

@@ -31,12 +31,12 @@ _FORM = "milvus://host:port/collection, or milvus:folder/file.db/collection"
 
 
 def is_address(path: object) -> bool:
-    """Whether that is meant as an address, and not as a file.
+    """Whether that is an address, or meant as one, and not as a file.
 
     >>> is_address("milvus://localhost/people"), is_address("people.db")
     (True, False)
     """
-    return isinstance(path, str) and path.startswith("milvus:")
+    return isinstance(path, Address) or (isinstance(path, str) and path.startswith("milvus:"))
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,9 @@ class Address:
 
     @classmethod
     def parse(cls, text: object) -> Self:
-        """From its text."""
+        """From its text; an address stays as it is."""
+        if isinstance(text, cls):
+            return text
         parts = urlsplit(str(text))
         if parts.scheme != "milvus" or parts.fragment:
             raise OptionError(f"{text!r} is no address in Milvus, expected {_FORM}")

@@ -1,0 +1,115 @@
+"""Verbs that take a gallery take one in Milvus as well."""
+
+import json
+import signal
+import subprocess
+import sys
+import urllib.request
+
+import numpy as np
+import pytest
+
+from arcset.data.embedding_files import EmbeddingSet, write_embeddings
+from support.patterns import calibrated_run, pictures
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """A run, and images of some."""
+    folder = tmp_path_factory.mktemp("made")
+    calibrated_run(folder / "run", identities=60)
+    for name in ("anna", "ben", "carl"):
+        pictures(folder / "photos", [name], 2)
+    return folder
+
+
+def test_from_enrolling_to_a_copy_in_a_file(arcset_command, made):
+    place = "milvus:people.db/faces"
+    done = arcset_command("enroll", place, made / "photos", "--model", made / "run")
+    assert (done.code, done.err) == (0, "")
+    assert "enrolled 6 images of 3 subjects" in done.out
+    done = arcset_command("enroll", place, made / "photos")
+    assert "6 images were enrolled already" in done.out
+    probe = made / "photos/ben/00.png"
+    done = arcset_command("identify", place, probe, "--json", "--threshold", "0.99")
+    assert json.loads(done.out)["probes"][0]["subject"] == "ben"
+    done = arcset_command("identify", place, probe, "--fpir", "0.1")
+    assert done.code == 0
+    assert "in a gallery of 6" in done.out  # 3 subjects of 2 samples
+    done = arcset_command("gallery", "info", place)
+    assert "milvus:people.db/faces" not in done.err
+    assert "not told by Milvus" in done.out
+    assert "3" in done.out.splitlines()[0]
+    assert arcset_command("gallery", "rename", place, "carl", "charles").code == 0
+    assert arcset_command("gallery", "merge", place, "charles", "ben").code == 0
+    assert arcset_command("gallery", "remove", place, "anna").code == 0
+    done = arcset_command("gallery", "list", place, "--json")
+    assert [(one["name"], one["samples"]) for one in json.loads(done.out)] == [("ben", 4)]
+    done = arcset_command("gallery", "export", place, "--out", "people.parquet")
+    assert "4 embeddings of 1 subject" in done.out
+    done = arcset_command("gallery", "import", "copy.db", "people.parquet")
+    assert done.code == 0
+    done = arcset_command("gallery", "list", "copy.db", "ben", "--json")
+    back = arcset_command("gallery", "list", place, "ben", "--json")
+    assert json.loads(done.out) == json.loads(back.out)
+    done = arcset_command("gallery", "import", "milvus:people.db/again", "people.parquet")
+    assert "took in 4 embeddings" in done.out
+
+
+def test_embeddings_of_any_tool_and_a_calibration(arcset_command, tmp_path):
+    rng = np.random.default_rng(0)
+    rows = np.repeat(rng.normal(size=(40, 8)), 2, axis=0) + 0.1 * rng.normal(size=(80, 8))
+    names = [f"bird {number // 2}" for number in range(80)]
+    write_embeddings(tmp_path / "birds.npz", EmbeddingSet.of(rows, names))
+    place = "milvus:birds.db/birds"
+    assert arcset_command("gallery", "import", place, "birds.npz").code == 0
+    done = arcset_command("gallery", "calibrate", place, "--json")
+    assert done.code == 0
+    assert json.loads(done.out)["made_from"]["gallery"] == "birds"
+    done = arcset_command("identify", place, "birds.npz", "--format", "csv", "--fpir", "0.3")
+    assert [line.split(",")[1] for line in done.out.splitlines()[1:]] == names
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["gallery", "list", "milvus:none.db/people"], "there is no gallery milvus:none.db/people"),
+        (["gallery", "list", "milvus://u:secret@h/2people"], "expected the name of a collection"),
+        (["gallery", "list", "milvus:people"], "expected milvus://host:port/collection"),
+        (["gallery", "list", "milvus://u:secret@h/p?index=best"], "?index='best' is unknown"),
+        (["gallery", "remove", "milvus:none.db/people", "anna"], "there is no gallery"),
+        (["enroll", "milvus:none.db/people", "photos", "--keep-images"], "cannot keep images"),
+    ],
+)
+def test_wrong_use_is_one_line_and_leaves_nothing(arcset_command, tmp_path, made, words, message):
+    if words[0] == "enroll":
+        words = ["enroll", words[1], made / "photos", "--keep-images", "--model", made / "run"]
+    done = arcset_command(*words)
+    assert done.code == 2
+    assert message in done.err
+    assert "secret" not in done.err
+    assert done.err.count("\n") == 1
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.long
+def test_served(tmp_path, made):
+    place = f"milvus:{tmp_path}/people.db/faces"
+    words = [sys.executable, "-m", "arcset"]
+    enroll = [*words, "enroll", place, str(made / "photos"), "--model", str(made / "run")]
+    subprocess.run(enroll, check=True, capture_output=True)
+    process = subprocess.Popen(
+        [*words, "serve", place, "--port", "0", "--no-log"],
+        stdout=subprocess.PIPE,
+        text=True,
+        cwd=tmp_path,
+    )
+    try:
+        url = process.stdout.readline().split()[-1]
+        with urllib.request.urlopen(f"{url}/v1/gallery") as answer:
+            assert json.load(answer)["subjects"] == 3
+        with urllib.request.urlopen(f"{url}/v1/subjects") as answer:
+            assert b"anna" in answer.read()
+    finally:
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(30) == 0
