@@ -62,8 +62,7 @@ def embed(
     shard_size: Annotated[
         int | None,
         typer.Option(
-            help="For a folder: samples in each of its files; by default from 256 up to 10,000.",
-            min=1,
+            help="For a folder: samples in each of its files; by default from 256 up to 10,000."
         ),
     ] = None,
     check: Annotated[
@@ -93,6 +92,8 @@ def embed(
     place = Path(out)
     if dtype not in ("float32", "float16"):
         raise OptionError(f"--dtype must be float32 or float16, not {dtype!r}")
+    if shard_size is not None and shard_size < 1:
+        raise OptionError(f"--shard-size must be at least 1, not {shard_size}")
     if _is_folder(out):
         try:
             _to_folder(

@@ -143,10 +143,12 @@ def _watch(progress: Progress | None, total: int) -> Callable[[int], None]:
 def _result(folder: Path, manifest: Manifest, found: list[Any]) -> FolderResult:
     """All tallies together; the manifest says from now on that the folder is complete."""
     samples, skipped, made = (sum(tally[place] for tally in found) for place in range(3))
-    if samples + skipped != manifest.inputs:
+    there = sum(1 for _ in folder.glob("shard-*.parquet"))
+    if samples + skipped != manifest.inputs or there != manifest.shards:
         raise DataError(
-            f"{folder} has {samples:,} samples and {skipped:,} skipped inputs, and there are "
-            f"{manifest.inputs:,}: it was changed by another process; run the same once more"
+            f"{folder} has {there:,} of {manifest.shards:,} shards, {samples:,} samples and "
+            f"{skipped:,} skipped inputs of {manifest.inputs:,}: something else has changed it; run "
+            "the same once more"
         )
     first = [(path, why) for tally in found for path, why in tally[3]]
     whole = manifest.model_copy(update={"samples": samples, "skipped": skipped})
