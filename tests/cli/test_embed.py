@@ -72,6 +72,7 @@ def test_the_runs_own_data_and_parts_of_it(run, arcset_command, tmp_path):
         (["run", "photos", "--out", "e.npz", "--check"], "are for folders, and e.npz is a file"),
         (["run", "photos", "--out", "e.npz", "--shard-size", "5"], "are for folders"),
         (["run", "photos", "--out", "e", "--dtype", "int8"], "float32 or float16, not 'int8'"),
+        (["run", "photos", "--out", "e", "--shard-size", "0"], "must be at least 1, not 0"),
         (["run", "./nosuch", "--out", "e"], "'./nosuch' does not exist"),
         (["run", "photos", "--out", "e", "--part", "unseen"], "the run has no unseen part"),
         (["run", "images.npz", "--out", "e", "--part", "test"], "test is a part of"),

@@ -12,6 +12,7 @@ inputs are in a shard follows from the list and the size of a shard alone.
 
 import hashlib
 import json
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal
@@ -140,7 +141,10 @@ def write_shard(
     embeddings: npt.NDArray[Any],
     skipped: Skipped,
 ) -> None:
-    """Write a shard, complete or not at all; the shard is there only after what was skipped."""
+    """Write a shard, complete or not at all; the shard is there only after what was skipped.
+
+    embeddings: (N, D), those of `paths` and `labels`. Raises `DataError` where the disk is full.
+    """
     import pyarrow as arrow
     from pyarrow import parquet
 
@@ -158,15 +162,20 @@ def write_shard(
     said = {"of": manifest.identity, "number": number, "skipped": len(skipped)}
     table = arrow.table(columns, names=["path", "label", "embedding"])
     table = table.replace_schema_metadata({_KEY: json.dumps(said).encode()})
-    with replacing(shard_path(folder, number)) as part:
-        parquet.write_table(
-            table,
-            part,
-            row_group_size=_ROWS,
-            use_dictionary=["label"],  # numbers that hardly repeat only grow by one
-            compression={"path": "zstd", "label": "zstd", "embedding.list.element": "none"},
-            write_page_checksum=True,
-        )
+    path = shard_path(folder, number)
+    try:
+        with replacing(path) as part:
+            parquet.write_table(
+                table,
+                part,
+                row_group_size=_ROWS,
+                use_dictionary=["label"],  # numbers that hardly repeat only grow by one
+                compression={"path": "zstd", "label": "zstd", "embedding.list.element": "none"},
+                write_page_checksum=True,
+            )
+    except OSError as error:  # Arrow does not say which file
+        why = os.strerror(error.errno) if error.errno else str(error)
+        raise DataError(f"cannot write {path}: {why}") from None
 
 
 def check_shard(

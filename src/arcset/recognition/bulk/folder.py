@@ -146,9 +146,9 @@ def _result(folder: Path, manifest: Manifest, found: list[Any]) -> FolderResult:
     there = sum(1 for _ in folder.glob("shard-*.parquet"))
     if samples + skipped != manifest.inputs or there != manifest.shards:
         raise DataError(
-            f"{folder} has {there:,} of {manifest.shards:,} shards, {samples:,} samples and "
-            f"{skipped:,} skipped inputs of {manifest.inputs:,}: something else has changed it; run "
-            "the same once more"
+            f"{folder} has {there:,} of {manifest.shards:,} shards, and {samples:,} samples and "
+            f"{skipped:,} skipped of {manifest.inputs:,} inputs: something else has changed it; "
+            "run the same once more"
         )
     first = [(path, why) for tally in found for path, why in tally[3]]
     whole = manifest.model_copy(update={"samples": samples, "skipped": skipped})
