@@ -159,5 +159,6 @@ def test_an_import_that_is_interrupted_leaves_nobody(place, tmp_path, monkeypatc
         assert len(gallery) == 0
         assert gallery.subjects() == ()
         assert gallery.search(np.eye(8)[:1])[0] == [()]
+        monkeypatch.setattr(changing, "LONGEST_BATCH", 0.1)  # it is not waited for any longer
         assert gallery.import_file(tmp_path / "g.parquet")
         assert state(gallery) == [("a", 2), ("b", 3), ("c", 1)]

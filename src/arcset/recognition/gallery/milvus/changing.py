@@ -1,5 +1,6 @@
 """Enrolling, removing, renaming and merging in Milvus: one row decides, the others follow."""
 
+import random
 import time
 from collections.abc import Sequence
 from contextlib import suppress
@@ -16,7 +17,11 @@ from arcset.recognition.gallery.milvus.subjects import COMING, GONE, HERE, Perso
 
 __all__ = ["Changes"]
 
-#: Seconds after which somebody who began something has surely finished it, or never will.
+#: Seconds after which somebody who began to enroll some has most likely ended otherwise.
+LONGEST_BATCH = 20.0
+
+#: Seconds after which what somebody began is finished by others: enrollments, with imports of
+#: whole files among them, are taken back then, and mergers done.
 LONGEST_ENROLLMENT = 24 * 3600.0
 LONGEST_MERGE = 60.0
 
@@ -67,18 +72,12 @@ class Changes(Rows):
         check_sources(rows)
         newcomers = dict(newcomers or {})
         added = [now()] * len(rows) if added is None else added
-        unknown = [name for name in dict.fromkeys(names) if name not in newcomers]
-        known = {name: found[0] for name, found in self.subjects.find(unknown).items()}
         first = dict(zip(reversed(names), reversed(added), strict=True))
-        unknown = [name for name in unknown if name not in known]
-        fresh = [
-            Person(number, name, COMING, first[name], now())
-            for name, number in zip(unknown, self._subject_numbers.take(len(unknown)), strict=True)
-        ]
+        unknown = [name for name in dict.fromkeys(names) if name not in newcomers]
+        known, fresh = self._announced({name: first[name] for name in unknown})
         numbers = self.sample_numbers.take(len(rows)) if numbers is None else numbers
         owners = known | newcomers | {person.name: person for person in fresh}
         try:
-            self.subjects.add(fresh)
             self.samples.add(numbers, [owners[name].number for name in names], rows, added)
         except BaseException:
             self.forget(fresh, numbers)
@@ -86,15 +85,65 @@ class Changes(Rows):
         self._check_still_there(known)
         return newcomers | {person.name: person for person in fresh}, numbers
 
+    def _announced(self, added: dict[str, int]) -> tuple[dict[str, Person], list[Person]]:
+        """Those of some names who are enrolled, and rows for those who are to come.
+
+        Who comes is written down before anybody looks who else does. So of two who enroll the same
+        name at the same moment, at least one sees the other, and gives way to it.
+        """
+        patience = time.monotonic() + 3 * LONGEST_BATCH
+        while time.monotonic() < patience:
+            known = {name: found[0] for name, found in self.subjects.find(added).items()}
+            names = [name for name in added if name not in known]
+            numbers = self._subject_numbers.take(len(names))
+            fresh = [
+                Person(number, name, COMING, added[name], now())
+                for name, number in zip(names, numbers, strict=True)
+            ]
+            if not fresh:
+                return known, fresh
+            try:
+                self.subjects.add(fresh)
+                while (way := self._way(fresh)) == "wait" and time.monotonic() < patience:
+                    time.sleep(0.02)
+            except BaseException:
+                self.forget(fresh, [])
+                raise
+            if way == "free":
+                return known, fresh
+            self.forget(fresh, [])
+            time.sleep(random.uniform(0, 0.1))
+        raise DataError(
+            f"{self._address}: others have been enrolling the same names for too long; nothing was"
+            " changed, try again"
+        )
+
+    def _way(self, fresh: Sequence[Person]) -> str:
+        """Whether those who come are the only ones of their names: `free`, `wait` or `yield`."""
+        mine, way = {person.name: person.number for person in fresh}, "free"
+        for name, found in self.subjects.find(mine, coming=True).items():
+            for other in found:
+                if other.number == mine[name] or _ended(other):
+                    continue
+                if other.state == HERE or other.number < mine[name]:
+                    return "yield"
+                way = "wait"  # until it has seen us and gives way, or is enrolled
+        return way
+
     def welcome(self, newcomers: dict[str, Person]) -> None:
         """The second half: from now on new subjects count."""
-        here = [one._replace(state=HERE, changed=now()) for one in newcomers.values()]
-        self.subjects.put(here)
-        found = self.subjects.find(newcomers)
-        for person in here:
-            first = found.get(person.name, [person])[0]
-            if first.number < person.number:  # somebody else enrolled the same name just now
-                self._merge(person, first)
+        if not newcomers:
+            return
+        found = self.subjects.find(newcomers)  # it may have taken so long that others came first
+        self.subjects.put(
+            [
+                person._replace(state=HERE, changed=now())
+                for name, person in newcomers.items()
+                if name not in found
+            ]
+        )
+        for name, others in found.items():
+            self._merge(newcomers[name], others[0])
 
     def forget(self, newcomers: Sequence[Person], numbers: Sequence[int]) -> None:
         """Take away what was written, as far as Milvus lets us; the rest is found later."""
@@ -139,13 +188,17 @@ class Changes(Rows):
         taken = OptionError(
             f"somebody called {new!r} is enrolled already: merge {people[0].name!r} into that"
         )
-        if self.subjects.find([new]):
+        if self._others(new, people):
             raise taken
         self.subjects.put([one._replace(name=new, changed=now()) for one in people])
-        found = self.subjects.find([new]).get(new, people)
-        if found[0].number < people[0].number:  # somebody took it just now
+        if self._others(new, people):  # somebody takes it at this moment
             self.subjects.put([one._replace(changed=now()) for one in people])
             raise taken
+
+    def _others(self, name: str, people: Sequence[Person]) -> bool:
+        numbers = {person.number for person in people}
+        found = self.subjects.find([name], coming=True).get(name, [])
+        return any(one.number not in numbers and not _ended(one) for one in found)
 
     def merge(self, people: Sequence[Person], into: Person) -> None:
         """Give all samples of subjects to another one."""
@@ -159,9 +212,8 @@ class Changes(Rows):
 
     def heal(self) -> None:
         """Finish what others began, and have not finished for so long that they never will."""
-        late = time.time_ns() // 1000
         for person in self.subjects.unfinished():
-            age = (late - person.changed) / 1e6
+            age = (now() - person.changed) / 1e6
             if person.state == COMING and age < LONGEST_ENROLLMENT:
                 continue
             if person.state > 0 and age < LONGEST_MERGE:
@@ -176,3 +228,8 @@ class Changes(Rows):
         else:
             self.samples.take_away(self.samples.numbers_of(family))
         self.subjects.take_away(family)
+
+
+def _ended(person: Person) -> bool:
+    """Whether whoever was to come will most likely not."""
+    return person.state == COMING and now() - person.changed > 1e6 * LONGEST_BATCH

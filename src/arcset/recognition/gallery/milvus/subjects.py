@@ -45,15 +45,16 @@ class Subjects:
         """How many are enrolled."""
         return self._connection.count(self._name, f"state == {HERE}")
 
-    def find(self, names: Iterable[str]) -> dict[str, list[Person]]:
-        """Those enrolled under these names, rising by number.
+    def find(self, names: Iterable[str], *, coming: bool = False) -> dict[str, list[Person]]:
+        """Those enrolled under these names, rising by number; if wanted, also those to come.
 
-        Two processes that enroll a new name at the same moment make two rows, for a moment.
+        There is one, unless whoever was enrolling took so long that others thought it had ended.
         """
         wanted = dict.fromkeys(names)
         found: dict[str, list[Person]] = {}
+        states = (HERE, COMING) if coming else (HERE,)
         for part in _parts([_key(name) for name in wanted]):
-            condition = f"key in {listed(part)} and state == {HERE}"
+            condition = f"key in {listed(part)} and state in {listed(states)}"
             for person in self._ask(condition):
                 if person.name in wanted:  # and not only of the same key
                     found.setdefault(person.name, []).append(person)

@@ -1,0 +1,196 @@
+"""A gallery in a Milvus server, which many processes and threads ask and change."""
+
+import os
+import random
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from arcset.errors import DataError, OptionError
+from arcset.recognition.gallery import Gallery
+from arcset.recognition.gallery.milvus import changing
+from arcset.recognition.gallery.milvus.numbers import Numbers
+from support import milvus_server as server_module
+from support.galleries import unit
+from support.milvus_server import milvus_server
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory):
+    with milvus_server(tmp_path_factory.mktemp("server")) as address:
+        yield address
+
+
+def listed(gallery):
+    return {one.name: one.samples for one in gallery.subjects()}
+
+
+def test_each_sees_what_the_other_did(server):
+    with Gallery.open(f"{server}/seen", dim=4) as one, Gallery.open(f"{server}/seen") as other:
+        one.enroll("anna", embeddings=np.eye(4)[:2])
+        assert other.search(np.eye(4)[:1], 1)[0] == [("anna",)]
+        other.enroll("ben", embeddings=np.eye(4)[2])
+        assert one.identify(embedding=np.eye(4)[2], threshold=0.9).subject == "ben"
+        one.rename("ben", "benjamin")
+        assert other.identify(embedding=np.eye(4)[2], threshold=0.9).subject == "benjamin"
+        other.enroll("ben", embeddings=np.eye(4)[3])  # a name that is free again
+        assert set(listed(one)) == {"anna", "ben", "benjamin"}
+        one.merge("ben", "anna")
+        assert (len(other), other.sample_count) == (2, 4)
+        assert other.verify("anna", embedding=np.eye(4)[3], threshold=0.9).same
+        with Gallery.open(f"{server}/seen", scoring="mean"):
+            pass
+        assert one.search(np.eye(4)[:1], 1)[1] == pytest.approx(1 / 3)
+        other.remove("anna")
+        assert one.search(np.eye(4)[:1], 5)[0] == [("benjamin",)]
+        one.compact()
+        assert listed(other) == {"benjamin": 1}
+
+
+def test_the_same_new_names_by_many_at_once(server):
+    """Nobody is enrolled twice, no sample is lost, and no number is given twice."""
+    path, count = f"{server}/race", 4
+    galleries = [Gallery.open(path, dim=8) for _ in range(count)]
+    began, made, failures = threading.Barrier(count), [], []
+
+    def enroll(seed):
+        try:
+            for step in range(5):
+                began.wait()
+                rows = unit(2, 8, 10 * seed + step)
+                made.extend(galleries[seed].enroll(f"name {step}", embeddings=rows))
+        except BaseException as error:
+            failures.append(error)
+            began.abort()
+
+    threads = [threading.Thread(target=enroll, args=(seed,)) for seed in range(count)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert failures == []
+    assert len(set(made)) == len(made) == 5 * 2 * count
+    for gallery in galleries:
+        assert listed(gallery) == {f"name {step}": 2 * count for step in range(5)}
+        assert (len(gallery), gallery.sample_count) == (5, 10 * count)
+        gallery.close()
+
+
+def test_numbers_are_claimed_once(server):
+    with Gallery.open(f"{server}/numbers", dim=8) as gallery:
+        makers = [Numbers(gallery._connection, gallery._collections, "sample") for _ in range(4)]
+        taken = []
+
+        def take(maker):
+            for _ in range(3):
+                taken.extend(maker.take(700))
+
+        threads = [threading.Thread(target=take, args=(maker,)) for maker in makers]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert len(taken) == len(set(taken)) == 4 * 3 * 700
+        assert len(makers[0]._claims()) <= len(makers)  # those of no use are taken away
+
+
+def test_removed_while_samples_come(server, monkeypatch):
+    """Enrolled after it was removed: it is there, with what came last, and nothing is lost."""
+    path = f"{server}/removed"
+    with Gallery.open(path, dim=8) as one, Gallery.open(path) as other:
+        one.enroll("anna", embeddings=unit(2, 8))
+        add = changing.Changes(one._connection, one._collections, 8).samples.add
+
+        def slow(*args):
+            other.remove("anna")
+            return add(*args)
+
+        monkeypatch.setattr(one._changes.samples, "add", slow)
+        one.enroll("anna", embeddings=unit(3, 8, 1))
+        assert listed(one) == {"anna": 3}
+        assert other.sample_count == 3
+
+
+def spawn(address, seed):
+    words = [sys.executable, server_module.__file__, address, str(seed)]
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
+    return subprocess.Popen(words, stdout=subprocess.PIPE, text=True, env=environment)
+
+
+@pytest.mark.parametrize("kills", [2, pytest.param(25, marks=pytest.mark.long)])
+def test_killed_processes(server, monkeypatch, kills):
+    """Whoever was told to be enrolled is, with all samples; nobody is there by halves."""
+    path, rng = f"{server}/killed{kills}", random.Random(kills)
+    Gallery.open(path, dim=8).close()
+    told = []
+    writers = {seed: spawn(path, seed) for seed in range(min(2, kills))}
+    for seed in range(kills):
+        writer = writers.pop(seed)
+        told += [writer.stdout.readline().strip() for _ in range(rng.randint(3, 9))]
+        if seed + 2 < kills:
+            writers[seed + 2] = spawn(path, seed + 2)
+        time.sleep(rng.uniform(0, 0.1))
+        writer.kill()
+        told += [line.strip() for line in writer.stdout if line.endswith("\n")]
+        writer.wait()
+        writer.stdout.close()
+    with Gallery.open(path, read_only=True) as gallery:
+        seen = listed(gallery)
+        assert Counter(count % 3 for count in seen.values()) == {0: len(seen)}
+        for name in told:
+            seed, _, number = name.partition("-")
+            if "gone" in number or int(number) % 3 == 1:
+                continue  # removed, or merged into the one before as soon as the next came
+            assert name in seen, name
+    monkeypatch.setattr(changing, "LONGEST_ENROLLMENT", 0.0)
+    monkeypatch.setattr(changing, "LONGEST_MERGE", 0.0)
+    with Gallery.open(path) as gallery:
+        assert listed(gallery) == seen
+        assert gallery.sample_count == sum(seen.values())
+        assert len(gallery) == len(seen)
+
+
+def test_nobody_there():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+        address = f"milvus://anna:secret@127.0.0.1:{port}/people"
+        with pytest.raises(DataError, match="cannot be reached: is Milvus there") as caught:
+            Gallery.open(address, dim=4)
+    assert "secret" not in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_collection_of_somebody_else(server):
+    from pymilvus import MilvusClient
+
+    client = MilvusClient(server.replace("milvus:", "http:"))
+    client.create_collection("foreign", dimension=4)
+    client.insert("foreign", [{"id": 1, "vector": [0, 0, 0, 1]}])
+    with pytest.raises(DataError, match="is no gallery: the collection foreign was made by"):
+        Gallery.open(f"{server}/foreign", dim=4)
+    assert client.query("foreign", filter="id == 1", output_fields=["id"])[0]["id"] == 1
+    assert not client.has_collection("foreign_about")
+    client.close()
+
+
+def test_the_index_that_there_is(server):
+    with Gallery.open(f"{server}/graph?index=hnsw&consistency=session", dim=8) as gallery:
+        rows = unit(200, 8)
+        gallery.enroll_many([f"{number}" for number in range(200)], embeddings=rows)
+        names, scores = gallery.search(rows, 1)
+        assert sum(name == (f"{number}",) for number, name in enumerate(names)) > 190
+        assert scores[0, 0] == pytest.approx(1)
+    with Gallery.open(f"{server}/graph") as gallery:
+        assert gallery._collections.index == "hnsw"
+    with pytest.raises(OptionError, match="has the index hnsw, not flat"):
+        Gallery.open(f"{server}/graph?index=flat")
+    with pytest.raises(OptionError, match="Milvus Lite has no diskann"):
+        Gallery.open(f"{server}/disk?index=diskann", dim=8)

@@ -1,0 +1,54 @@
+"""Milvus Lite as a server of its own, which several processes can ask."""
+
+import socket
+import subprocess
+import sys
+import time
+from contextlib import contextmanager
+
+
+@contextmanager
+def milvus_server(folder):
+    """The address of a server, as `milvus://127.0.0.1:PORT`; stopped in the end."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    words = ["server", "--data-dir", str(folder), "--host", "127.0.0.1", "--port", str(port)]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "milvus_lite", *words],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    try:
+        for _ in range(600):
+            try:
+                socket.create_connection(("127.0.0.1", port), 1).close()
+                break
+            except OSError:
+                assert process.poll() is None, "the server has ended"
+                time.sleep(0.1)
+        yield f"milvus://127.0.0.1:{port}"
+    finally:
+        process.terminate()
+        process.wait(30)
+
+
+if __name__ == "__main__":  # a process that enrolls until it is killed, three samples each
+    import itertools
+
+    import numpy as np
+
+    from arcset.recognition.gallery import Gallery
+
+    address, seed = sys.argv[1], int(sys.argv[2])
+    rng = np.random.default_rng(seed)
+    with Gallery.open(address) as gallery:
+        for number in itertools.count():
+            name = f"{seed}-{number}"
+            gallery.enroll(name, embeddings=rng.normal(size=(3, gallery.dim)))
+            if number % 3 == 2:
+                gallery.merge(f"{seed}-{number - 1}", f"{seed}-{number - 2}")
+            if number % 6 == 2:
+                gallery.remove(name)
+                name = f"{seed}-{number} is gone"
+            print(name, flush=True)
