@@ -35,7 +35,7 @@ from arcset.runs import RunConfig
 
 __all__ = ["Trial", "resident", "try_settings", "warmed"]
 
-_PLANTED = 512  # classes that the samples belong to
+_PLANTED = 64  # classes that the samples belong to
 _SMALL = 8192  # classes, of a step that only loads what steps need
 
 
@@ -49,7 +49,7 @@ def resident(field: str = "VmRSS") -> int:
 
 
 class Trial:
-    """Steps on planted data: a few hundred classes that are seen again and again.
+    """Steps on planted data: a few dozen classes that are seen again and again.
 
     Every sample is its class's own direction, which is random, with some noise. So the centers
     have something to learn, and the loss falls.
@@ -121,6 +121,9 @@ def warmed() -> int:
     """Bytes of this process once a small step has loaded all that a step needs."""
     Trial(Setting(classes=_SMALL, dim=16, batch=8)).step()
     Trial(Setting(classes=_SMALL, dim=16, batch=8, sample=0.5, update="adagrad")).step()
+    if dist.is_initialized():
+        count = dist.get_world_size()
+        Trial(Setting(classes=_SMALL, dim=16, batch=8, processes=count)).step()
     trim()
     return resident()
 

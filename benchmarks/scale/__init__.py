@@ -1,0 +1,1 @@
+"""Parts of benchmarks/scale.py, each run in a process of its own."""
