@@ -7,6 +7,7 @@ a fast process takes more pieces than a slow one, and nobody waits for anybody b
 
 import json
 import os
+import secrets
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -18,10 +19,11 @@ from torch.distributed.rendezvous import rendezvous
 
 from arcset.errors import ArcsetError, DataError, RunError
 
-__all__ = ["Crew", "SaidByChiefError", "join_crew"]
+__all__ = ["Crew", "SaidByChiefError", "join_crew", "meet"]
 
-_PATIENCE = timedelta(minutes=5)  # until all have found each other
+_PATIENCE = 600.0  # seconds until all have found each other
 _GLANCE = 0.05  # seconds between two looks at what others have written
+_SPEAKS = 0.5  # seconds for the chief to say it: torchrun ends all when the first of them ends
 _LINGER = 5.0  # seconds that the others have to hear that there is nothing to do
 
 
@@ -97,6 +99,7 @@ class _Together(Crew):
         found = self._waited(key)
         if "error" in found:
             self._added("heard", 1)
+            time.sleep(_SPEAKS)
             raise SaidByChiefError(found["error"])
         return found["value"]
 
@@ -120,6 +123,41 @@ class _Together(Crew):
     def check(self) -> None:
         if os.getppid() != self._parent:  # torchrun was killed, and perhaps started anew
             raise RunError("the process that started this one is gone")
+
+    def chief_word(self) -> str:
+        """A new word, once all others have it."""
+        word = secrets.token_hex(8)
+        answered: dict[int, Any] = {}
+        missing = set(range(1, self.count))
+        until = time.monotonic() + _PATIENCE
+        while missing:
+            for rank in sorted(missing):
+                if self._there(f"{word}/{rank}"):
+                    missing.discard(rank)
+                elif self._there(f"asks/{rank}"):
+                    asked = self._waited(f"asks/{rank}")
+                    if answered.get(rank) != asked:  # not one who is gone
+                        self._set(f"answer/{asked}", word)
+                        answered[rank] = asked
+            self._pause(until)
+        return word
+
+    def told_word(self) -> str:
+        """The word that the chief has for this process, and no other of its rank before it."""
+        own = secrets.token_hex(8)
+        self._set(f"asks/{self.rank}", own)
+        until = time.monotonic() + _PATIENCE
+        while not self._there(f"answer/{own}"):
+            self._pause(until)
+        word = str(self._waited(f"answer/{own}"))
+        self._set(f"{word}/{self.rank}", True)
+        return word
+
+    def _pause(self, until: float) -> None:
+        self.check()
+        if time.monotonic() > until:
+            raise RunError(f"not all of the {self.count} processes have come")
+        time.sleep(_GLANCE)
 
     def _key(self, name: str) -> str:
         """In the store, of what is done since the chief last shared something."""
@@ -166,7 +204,17 @@ def join_crew() -> Crew:
     """This process among those that torchrun has started, or alone."""
     if int(os.environ.get("WORLD_SIZE", "1")) < 2 or "MASTER_ADDR" not in os.environ:
         return Crew()
-    store, rank, count = next(rendezvous("env://", timeout=_PATIENCE))
-    # After a restart the store still holds what the processes before have written.
-    again = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
-    return _Together(PrefixStore(f"arcset/embed/{again}", store), rank, count)
+    store, rank, count = next(rendezvous("env://", timeout=timedelta(seconds=_PATIENCE)))
+    return meet(store, rank, count)
+
+
+def meet(store: Store, rank: int, count: int) -> Crew:
+    """Find each other through a store that may hold what others have written before.
+
+    After a restart, be it of as many processes or of fewer, it still does. So each process asks
+    under a word of its own, the chief answers with one that is good for all of this time, and is
+    content when everybody has used that. Raises `RunError` where that takes too long.
+    """
+    found = _Together(PrefixStore("arcset/embed", store), rank, count)
+    word = found.chief_word() if rank == 0 else found.told_word()
+    return _Together(PrefixStore(f"arcset/embed/{word}", store), rank, count)

@@ -1,0 +1,91 @@
+"""How processes find each other and share work; here as threads with a store in memory."""
+
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from torch.distributed import HashStore
+
+from arcset.errors import OptionError, RunError
+from arcset.recognition.bulk.crew import Crew, SaidByChiefError, join_crew, meet
+
+
+def together(store, count, work):
+    """What `work` gives each of so many members of a crew."""
+    with ThreadPoolExecutor(count) as pool:
+        members = [pool.submit(meet, store, rank, count) for rank in range(count)]
+        return list(pool.map(work, [member.result() for member in members]))
+
+
+def test_numbers_go_to_one_each_also_in_a_store_that_others_have_used():
+    """As after a restart with fewer processes, which the store knows nothing of."""
+    store = HashStore()
+
+    def work(crew):
+        found = []
+        for job in range(2):  # one after the other, by the same crew
+            assert crew.shared(lambda: {"job": job}) == {"job": job}  # noqa: B023
+            mine = []
+            for number in crew.numbers(100):
+                mine.append(number)
+                crew.told(1)
+            found.append(crew.gathered(mine, lambda done: None))
+        return found
+
+    for count in (3, 2, 3, 1):
+        by_chief, *_ = together(store, count, work)
+        for parts in by_chief:
+            assert len(parts) == count
+            assert sorted(number for part in parts for number in part) == list(range(100))
+
+
+def test_a_process_that_is_gone_is_not_waited_for():
+    """It had asked, and was replaced by another of its rank before anybody answered."""
+    store = HashStore()
+    store.set("arcset/embed/asks/1", '"somebody who was killed"')
+    first, second = together(store, 2, lambda crew: crew.shared(lambda: crew.rank))
+    assert (first, second) == (0, 0)
+
+
+def test_what_the_chief_raises_ends_all():
+    def work(crew):
+        def fail():
+            raise OptionError("this is wrong")
+
+        try:
+            crew.shared(fail)
+        except (OptionError, SaidByChiefError) as error:
+            return type(error), str(error)
+
+    said = "this is wrong"
+    assert together(HashStore(), 2, work) == [(OptionError, said), (SaidByChiefError, said)]
+
+
+def test_somebody_who_never_comes(monkeypatch):
+    monkeypatch.setattr("arcset.recognition.bulk.crew._PATIENCE", 0.2)
+    with pytest.raises(RunError, match="not all of the 2 processes have come"):
+        meet(HashStore(), 0, 2)
+    with pytest.raises(RunError, match="not all of the 2 processes have come"):
+        meet(HashStore(), 1, 2)
+
+
+def test_whose_parent_is_gone_ends(monkeypatch):
+    crew = meet(HashStore(), 0, 1)
+    crew.check()
+    monkeypatch.setattr("os.getppid", lambda: 1)
+    with pytest.raises(RunError, match="process that started this one is gone"):
+        crew.told(1)
+
+
+def test_alone(monkeypatch):
+    monkeypatch.delenv("WORLD_SIZE", raising=False)
+    crew = join_crew()
+    assert type(crew) is Crew
+    assert (crew.chief, list(crew.numbers(3)), crew.told(2), crew.told(3)) == (
+        True,
+        [0, 1, 2],
+        2,
+        5,
+    )
+    assert crew.shared(lambda: "x") == "x"
+    assert crew.told(1) == 1
+    assert crew.gathered(7, lambda done: None) == [7]
