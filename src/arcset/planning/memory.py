@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import torch
 
-from arcset.centers import choose_mode, start, update
+from arcset.centers import choose_mode, sharding, start, update
 from arcset.centers.walk import classes_per_chunk
 from arcset.margins import MARGINS
 from arcset.planning.network import NetworkCost, network_cost
@@ -129,6 +129,9 @@ def _building(setting: Setting, held: dict[str, int]) -> Moment:
     """The first centers, which are made in float32, many of them by parts."""
     item = setting.dtype.itemsize
     entries = setting.rows * setting.dim
+    every = setting.classes * setting.subcenters * setting.dim
+    if every <= sharding._FEW:
+        entries = every  # which the first process makes for all
     if entries > start._AT_ONCE:
         part = start._AT_ONCE // setting.dim * setting.dim
         whole, rest = divmod(entries, part)
