@@ -7,7 +7,7 @@ import torch
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from arcset.errors import OptionError
+from arcset.errors import InputError, OptionError
 from arcset.evaluation import Confidence, confidence
 from arcset.pictures.plane import draw_image
 from arcset.pictures.scene import Floats
@@ -20,6 +20,7 @@ __all__ = [
     "view_confidence",
 ]
 
+_MOST_LOGITS = 1 << 28  # in memory at a time
 KNOWN, UNSEEN = PALETTE[0], PALETTE[5]
 
 
@@ -112,6 +113,12 @@ def _histograms(axes: Axes, view: RunView) -> None:
 
 
 def _logits(view: RunView, part: Embedded) -> Floats:
+    count, classes = len(part.embeddings), view.loss.classes
+    if count * classes > _MOST_LOGITS:
+        raise InputError(
+            f"{count:,} samples and {classes:,} classes are too many to picture how sure a "
+            "classifier is"
+        )
     with torch.no_grad():
         logits: Floats = view.loss.logits(torch.from_numpy(part.embeddings)).double().numpy()
     return logits

@@ -13,6 +13,8 @@ from arcset.pictures.view import RunView
 __all__ = ["angle_picture", "center_angles"]
 
 OWN, OTHER = PALETTE[0], PALETTE[5]
+_AT_ONCE = 1 << 24  # cosines in memory
+_IN_ALL = 1 << 28  # cosines that a picture is worth
 
 
 def center_angles(embeddings: Floats, labels: Labels, centers: Floats) -> tuple[Floats, Floats]:
@@ -22,28 +24,43 @@ def center_angles(embeddings: Floats, labels: Labels, centers: Floats) -> tuple[
     (array([0.]), array([90.]))
     """
     x, W = (np.asarray(rows, dtype=np.float64) for rows in (embeddings, centers))
-    lengths = np.linalg.norm(x, axis=1)[:, None] * np.linalg.norm(W, axis=1)
-    cosines = np.clip(x @ W.T / np.maximum(lengths, 1e-300), -1, 1)  # (N, C)
-    angles = np.degrees(np.arccos(cosines))
-    rows = np.arange(len(x))
-    own = angles[rows, labels]
-    angles[rows, labels] = np.inf
-    return own, angles.min(axis=1)
+    x = x / np.maximum(np.linalg.norm(x, axis=1, keepdims=True), 1e-300)
+    W = W / np.maximum(np.linalg.norm(W, axis=1, keepdims=True), 1e-300)
+    own, other = np.empty(len(x)), np.empty(len(x))
+    size = max(1, _AT_ONCE // len(W))  # samples
+    for first in range(0, len(x), size):
+        part = slice(first, first + size)
+        cosines = x[part] @ W.T  # (n, C)
+        rows, targets = np.arange(len(cosines)), labels[part]
+        own[part] = cosines[rows, targets]
+        cosines[rows, targets] = -np.inf
+        other[part] = cosines.max(axis=1)
+    own, other = (np.degrees(np.arccos(np.clip(values, -1, 1))) for values in (own, other))
+    return own, other
+
+
+def _some(view: RunView, classes: int) -> tuple[Floats, Labels]:
+    """The test samples; where these and the classes are very many, an evenly chosen part."""
+    test = view.test
+    count = max(1, min(len(test.labels), _IN_ALL // classes))
+    chosen = np.linspace(0, len(test.labels) - 1, count).round().astype(np.int64)
+    return test.embeddings[chosen], test.labels[chosen]
 
 
 @styled
 def angle_picture(views: Sequence[RunView]) -> Figure:
     """On the test set, the angle to the own center beside the angle to the nearest other center.
 
-    Runs whose loss has no centers are left out. Raises `OptionError` where none is left, and for
-    runs with different data or classes.
+    Of very many samples and classes an evenly chosen part of the samples is shown. Runs whose loss
+    has no centers are left out. Raises `OptionError` where none is left, and for runs with
+    different data or classes.
     """
     check_alike(views)
     shown = [
         (name, view, view.loss.centers) for name, view in zip(titles(views), views, strict=True)
     ]
     angles = {
-        name: center_angles(view.test.embeddings, view.test.labels, centers.numpy())
+        name: center_angles(*_some(view, len(centers)), centers.numpy())
         for name, view, centers in shown
         if centers is not None
     }

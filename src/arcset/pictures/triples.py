@@ -19,6 +19,7 @@ from arcset.pictures.view import RunView
 __all__ = ["no_threshold_picture", "no_threshold_table", "rightly_named"]
 
 METRICS = ("euclidean", "cosine")
+_MOST_SAMPLES = 50_000  # whose distances to each other can be gone through in a minute or so
 OTHER = "#D55E00"  # what belongs to the other class
 MOST_LETTERS = 80  # of all names together that fit into the legend
 LONGEST = 14  # letters of a name beside an image
@@ -27,10 +28,11 @@ LONGEST = 14  # letters of a name beside an image
 def rightly_named(view: RunView) -> Labels:
     """The test samples (by row) whose class the classifier names rightly; all without one."""
     test = view.test
+    if len(test.labels) > _MOST_SAMPLES:
+        raise InputError(f"{len(test.labels):,} samples are too many to compare each with each")
     if not view.loss.classifies:
         return np.arange(len(test.labels))
-    with torch.no_grad():
-        named = view.loss.logits(torch.from_numpy(test.embeddings)).argmax(dim=1).numpy()
+    named = view.loss.classify(torch.from_numpy(test.embeddings)).numpy()
     return np.flatnonzero(named == test.labels)
 
 
