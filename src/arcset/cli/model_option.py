@@ -13,6 +13,7 @@ from arcset.recognition.embedder import Embedder
 from arcset.recognition.gallery import Gallery
 from arcset.recognition.gallery.database import Database
 from arcset.recognition.gallery.milvus.address import Address, is_address
+from arcset.recognition.gallery.milvus.beginning import find_settings as find_in_milvus
 from arcset.recognition.gallery.settings import Settings
 
 if TYPE_CHECKING:
@@ -163,9 +164,7 @@ def settings_of(path: Place) -> Settings:
 def find_settings(path: Place) -> Settings | None:
     """As `settings_of`; None where there is no gallery."""
     if isinstance(path, Address):
-        from arcset.recognition.gallery.milvus import gallery  # pymilvus is an extra
-
-        return gallery.find_settings(path)
+        return find_in_milvus(path)
     if not path.exists():
         return None
     database = Database(path, read_only=True)

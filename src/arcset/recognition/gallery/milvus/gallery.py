@@ -1,6 +1,8 @@
 """A gallery in Milvus."""
 
+import math
 import threading
+import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -19,8 +21,9 @@ from arcset.recognition.gallery.changes import Row
 from arcset.recognition.gallery.gallery import Gallery
 from arcset.recognition.gallery.milvus.about import About
 from arcset.recognition.gallery.milvus.address import Address
+from arcset.recognition.gallery.milvus.beginning import make_gallery, read_gallery
 from arcset.recognition.gallery.milvus.changing import Changes
-from arcset.recognition.gallery.milvus.collections import Collections, stored_dim
+from arcset.recognition.gallery.milvus.collections import Collections
 from arcset.recognition.gallery.milvus.connection import Connection
 from arcset.recognition.gallery.milvus.moving import export_samples, import_samples
 from arcset.recognition.gallery.milvus.rows import Rows
@@ -30,7 +33,9 @@ from arcset.recognition.gallery.records import Sample, Subject, as_time
 from arcset.recognition.gallery.settings import Settings, first_settings
 from arcset.recognition.gallery.vectors import unit_rows
 
-__all__ = ["MilvusGallery", "find_settings"]
+__all__ = ["MilvusGallery"]
+
+_YOUNG = 1.0  # seconds for which settings and sizes are used again
 
 
 class _Moment(threading.local):
@@ -55,20 +60,26 @@ class MilvusGallery(Gallery):
     - What is removed is found by nobody, but stays on Milvus' disks until it compacts them.
     """
 
+    path: Address
+    _asked: float  # when settings were read
+    _remembered: tuple[int, int] | None  # the sizes that there were then
+
     def __init__(
-        self, connection: Connection, settings: Settings, recognizer: Embedder | None
+        self,
+        connection: Connection,
+        collections: Collections,
+        settings: Settings,
+        recognizer: Embedder | None,
     ) -> None:
-        collections = Collections(connection)
         self.path = connection.address
         self.recognizer, self.read_only = recognizer, False
         self._connection, self._collections = connection, collections
         self._about, self._known_settings = About(connection, collections), settings
         self.dim = settings.dim
-        if collections.open() != stored_dim(self.dim):
-            raise DataError(f"{self.path} is damaged: its vectors are not of {self.dim} numbers")
         self._changes = Changes(connection, collections, self.dim)
         self._rows = Rows(connection, collections, self.dim)
         self._moment = _Moment()
+        self._asked, self._remembered = -math.inf, None
 
     @classmethod
     def begin(
@@ -93,13 +104,14 @@ class MilvusGallery(Gallery):
             first_settings(*asked)  # or refuses, before there is a folder
         connection = Connection(address)
         try:
-            settings = _read(connection)
+            collections = Collections(connection)
+            settings = read_gallery(connection, collections)
             if settings is None:
                 if read_only:
                     raise DataError(f"{address} does not exist")
-                settings = _make(connection, first_settings(*asked))
+                settings = make_gallery(connection, collections, first_settings(*asked))
             settings.check_fits(recognizer, dim, address)
-            gallery = cls(connection, settings, recognizer)
+            gallery = cls(connection, collections, settings, recognizer)
             changes = changes_at_opening(
                 settings,
                 recognizer,
@@ -154,42 +166,42 @@ class MilvusGallery(Gallery):
 
         Raises `OptionError` where nobody is called so.
         """
-        self._check_writable()
-        return self._changes.remove(self._changes.known(name))
+        with self._changing():
+            return self._changes.remove(self._changes.known(name))
 
     def remove_sample(self, sample: int) -> None:
         """Remove one sample; with the last one of a subject goes the subject."""
-        self._check_writable()
-        owner = self._changes.owner(sample)
-        self._changes.remove_sample(int(sample), owner)
+        with self._changing():
+            owner = self._changes.owner(sample)
+            self._changes.remove_sample(int(sample), owner)
 
     def rename(self, old: str, new: str) -> None:
         """Give a subject another name, which nobody has."""
         check_name(new)
         if old == new:
             return
-        self._check_writable()
-        self._changes.rename(self._changes.known(old), new)
+        with self._changing():
+            self._changes.rename(self._changes.known(old), new)
 
     def merge(self, source: str, into: str) -> None:
         """Give all samples of the subject `source` to the subject `into`; `source` goes."""
         if source == into:
             raise OptionError(f"{source!r} cannot be merged into itself")
-        self._check_writable()
-        self._changes.merge(self._changes.known(source), self._changes.known(into)[0])
+        with self._changing():
+            self._changes.merge(self._changes.known(source), self._changes.known(into)[0])
 
     def compact(self) -> None:
         """Finish what others left, and let Milvus write anew what holds removed samples."""
-        self._check_writable()
-        self._changes.heal()
-        for name in self._collections:
-            self._connection.call("flush", name)
-            self._connection.call("compact", name)
+        with self._changing():
+            self._changes.heal()
+            for name in self._collections:
+                self._connection.call("flush", name)
+                self._connection.call("compact", name)
 
     def set_thresholds(self, thresholds: Thresholds | None) -> None:
         """Give the gallery a calibration of its own, or take it away."""
-        self._check_writable()
-        self._about.set_calibration(thresholds)
+        with self._changing():
+            self._about.set_calibration(thresholds)
 
     def set_model_path(self, path: Path | str) -> None:
         """Note where the model lies."""
@@ -273,8 +285,7 @@ class MilvusGallery(Gallery):
         The whole file is read before the first sample is written. New subjects are there when all
         is; samples for subjects who are enrolled already come as they are written.
         """
-        self._check_writable()
-        with self._together():
+        with self._changing(), self._together():
             found = import_samples(self._changes, self._about, self._settings, path, self.path)
         self._refresh()
         return found
@@ -294,11 +305,18 @@ class MilvusGallery(Gallery):
 
     @contextmanager
     def _together(self) -> Iterator[None]:
-        """Settings are read at the beginning, and sizes once."""
+        """Settings are read at the beginning, and sizes once.
+
+        Where the address asks for less than strong consistency, both may be a second old.
+        """
         moment = self._moment
         if not moment.depth:
-            self._refresh()
-            moment.sizes = None
+            now, strong = time.monotonic(), self.path.consistency == "strong"
+            if strong or now - self._asked > _YOUNG:
+                self._refresh()
+                self._remembered = None
+                self._asked = now
+            moment.sizes = None if strong else self._remembered
         moment.depth += 1
         try:
             yield
@@ -313,7 +331,8 @@ class MilvusGallery(Gallery):
 
     def _sizes(self) -> tuple[int, int]:
         if self._moment.sizes is None or not self._moment.depth:
-            self._moment.sizes = self._rows.subjects.count(), self._rows.samples.count()
+            sizes = self._rows.subjects.count(), self._rows.samples.count()
+            self._moment.sizes = self._remembered = sizes
         return self._moment.sizes
 
     def _calibration(self) -> str | None:
@@ -323,59 +342,27 @@ class MilvusGallery(Gallery):
         return self._rows.samples.embeddings(self._rows.family(name))[1]
 
     def _reserve(self, count: int) -> None:
-        self._check_writable()
-        if count:
-            self._changes.sample_numbers.reserve(count)
+        with self._changing():
+            if count:
+                self._changes.sample_numbers.reserve(count)
 
     def _add(self, names: Sequence[str], rows: Sequence[Row]) -> list[int]:
-        self._check_writable()
-        return self._changes.enroll(names, rows)
+        with self._changing():
+            return self._changes.enroll(names, rows)
 
     # Within
 
     def _write(self, **values: str | None) -> None:
-        self._check_writable()
-        self._about.write(**values)
-        self._refresh()
+        with self._changing():
+            self._about.write(**values)
+            self._refresh()
 
-    def _check_writable(self) -> None:
+    @contextmanager
+    def _changing(self) -> Iterator[None]:
+        """Around what changes the gallery: what is remembered of it is not true any more."""
         if self.read_only:
             raise DataError(f"{self.path} was opened for reading only; nothing was changed")
-
-
-def find_settings(address: Address) -> Settings | None:
-    """What the gallery at an address says of itself; None where there is none.
-
-    Raises `DataError` where Milvus cannot be reached.
-    """
-    if address.file is not None and not address.file.exists():
-        return None
-    connection = Connection(address)
-    try:
-        return _read(connection)
-    finally:
-        connection.close()
-
-
-def _read(connection: Connection) -> Settings | None:
-    collections = Collections(connection)
-    if not collections.exist():
-        return None
-    collections.open()
-    return About(connection, collections).read()
-
-
-def _make(connection: Connection, first: dict[str, str]) -> Settings:
-    """Collections, and then what says that they are a gallery."""
-    collections = Collections(connection)
-    collections.make(int(first["dim"]))
-    if collections.open() != stored_dim(int(first["dim"])):
-        raise DataError(
-            f"{connection.address} is no gallery: there is a collection of other vectors"
-        )
-    about = About(connection, collections)
-    about.write(**first)
-    settings = about.read()
-    if settings is None:
-        raise DataError(f"{connection.address} cannot be made: what is written does not come back")
-    return settings
+        try:
+            yield
+        finally:
+            self._asked = -math.inf
