@@ -26,7 +26,7 @@ pytestmark = [
 def made(tmp_path_factory):
     """A run, pictures, and the rows that one process makes of them with shards of four."""
     place = tmp_path_factory.mktemp("bulk")
-    run, photos = photo_run(place, each=30)
+    run, photos = photo_run(place, each=20)
     Job(1, place, run, photos, "--out", place / "one", "--shard-size", 4).done()
     return run, photos, read_embeddings(place / "one")
 
@@ -43,8 +43,8 @@ def test_any_number_of_processes_gives_the_same_rows(made, tmp_path, count):
     assert found.trained_on == one.trained_on
     said = job.written.read_text()
     content = json.loads(said[said.index("{") :])  # one speaks for all
-    assert (content["samples"], content["skipped"], content["inputs"]) == (179, 3, 182)
-    assert (content["shards"], content["made"], content["processes"]) == (46, 46, count)
+    assert (content["samples"], content["skipped"], content["inputs"]) == (119, 3, 122)
+    assert (content["shards"], content["made"], content["processes"]) == (31, 31, count)
     assert said.count("stray.png") == 1
 
 
@@ -61,7 +61,7 @@ def test_killed_at_any_moment_and_started_with_another_number(made, tmp_path, tr
         counts = draw.sample([1, 2, 3], 3)
         for count in counts[:2]:
             job = Job(count, tmp_path, *words)
-            wanted = draw.randrange(46)  # shards that may be there before it is killed
+            wanted = draw.randrange(31)  # shards that may be there before it is killed
             until = time.monotonic() + 60
             while sum(1 for _ in folder.glob("shard-*")) < wanted and time.monotonic() < until:
                 if not any(process.is_alive() for process in job.processes):
@@ -70,7 +70,7 @@ def test_killed_at_any_moment_and_started_with_another_number(made, tmp_path, tr
             time.sleep(draw.random() * 0.02)
             job.kill()
             shards = len(list(folder.glob("shard-*.parquet")))
-            interrupted += 0 < shards < 46
+            interrupted += 0 < shards < 31
         kept = {path.name: path.stat().st_mtime_ns for path in folder.glob("shard-*.parquet")}
         Job(counts[2], tmp_path, *words).done()
         check_complete(folder, expected, read_embeddings(folder))

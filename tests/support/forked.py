@@ -15,7 +15,8 @@ import torch
 
 __all__ = ["started"]
 
-_PRELOADED = ["arcset.cli", "sklearn.isotonic", "torch._dynamo"]
+_PRELOADED = ["arcset.cli", "arcset.recognition.bulk", "pyarrow.parquet", "sklearn.isotonic"]
+_PRELOADED += ["torch._dynamo"]
 
 
 def started(work: Callable[..., object], *words: Any, place: Path, written: Path) -> BaseProcess:
