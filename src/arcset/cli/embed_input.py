@@ -36,7 +36,7 @@ def bulk_model(run: Path, faces: str | None, device: str) -> "BulkModel":
 
 def bulk_source(run: Path, data: str | None, part: str, faces: str | None) -> "Source":
     """What is to be embedded; of a run its own data where nobody names other data."""
-    from arcset.data import selection_of
+    from arcset.data import DATASETS, selection_of
     from arcset.data.mapping import ClassMapping
     from arcset.recognition.bulk import array_source, open_source
 
@@ -48,7 +48,7 @@ def bulk_source(run: Path, data: str | None, part: str, faces: str | None) -> "S
         return open_source(data)
     opened = Run.open(run)
     own = opened.config.data
-    if data is not None and data != own and str(Path(data).resolve()) != own:
+    if not (data in (None, own) or (data not in DATASETS and str(Path(data).resolve()) == own)):
         if part != "all":
             raise OptionError(f"{part} is a part of {own}, the run's own data, and not of {data}")
         return open_source(data)

@@ -47,6 +47,7 @@ MANIFEST, INPUTS, TRAINED_ON = (
     f"{OWN}/trained_on.json",
 )
 _KEY = b"arcset.shard"
+_NOT_MEANT = (ValueError, TypeError, KeyError, AttributeError)  # what other JSON leads to
 _ROWS = 1 << 14  # in a row group: what the Parquet writer holds at a time
 
 Skipped = Sequence[tuple[str, str]]
@@ -200,7 +201,7 @@ def check_shard(
         skipped = _skipped(skipped_path(folder, number)) if said["skipped"] else []
     except FileNotFoundError as error:
         raise DataError(f"{error.filename or path} is missing") from None
-    except (OSError, ValueError, ArrowException) as error:
+    except (OSError, ArrowException, *_NOT_MEANT) as error:
         raise DataError(f"{path} is damaged: {error}") from None
     if rows + len(skipped) != len(manifest.inputs_of(number)) or len(skipped) != said["skipped"]:
         raise DataError(

@@ -110,7 +110,6 @@ def embed_folder(
     crew = crew or Crew()
     if dtype not in _DTYPES:
         raise OptionError(f"dtype must be one of {', '.join(_DTYPES)}, not {dtype!r}")
-
     if shard_size is not None and shard_size < 1:
         raise OptionError(f"a shard holds at least 1 sample, not {shard_size}")
     with ExitStack() as stack:
