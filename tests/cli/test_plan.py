@@ -27,7 +27,7 @@ def test_what_does_not_fit_ends_with_one(arcset_command):
     done = arcset_command("plan", "--classes", "1G", "--memory", "24GiB", *QUICK)
     assert done.code == 1
     assert "It does not fit into 24.0 GiB a process" in done.out
-    assert "What would make it fit" in done.out
+    assert "What needs less" in done.out
     assert "--processes" in done.out
 
 

@@ -51,6 +51,26 @@ def test_changes_are_ranked_and_true():
     assert any(change.fits for change in plan.changes)
 
 
+def test_leaner_and_wider_where_nothing_else_fits():
+    """So many processes that their batch together is what takes the most."""
+    setting = Setting(classes=10**10, processes=4, batch=16)
+    plan = make_plan(setting, limit=16 * GIB, process=1 << 28)
+    assert plan.fewest is None
+    (change,) = [change for change in plan.changes if change.fits]
+    assert change.options["storage"] == "bfloat16"
+    assert change.options["processes"] > 4
+    assert total(setting.but(**change.options), 16 * GIB) == change.total <= 16 * GIB
+
+
+def test_time_counts_among_the_changes():
+    setting = Setting(classes=10**6, update="sgd")
+    without = make_plan(setting, limit=16 * GIB)
+    known = make_plan(setting, limit=16 * GIB, machine=ROUND)
+    assert all(change.seconds is None for change in without.changes)
+    (sampled,) = [change for change in known.changes if change.options == {"sample": 0.1}]
+    assert sampled.seconds < 0.5 * sum(known.seconds.values())
+
+
 def test_nothing_fits():
     plan = make_plan(Setting(classes=10**6), limit=1000, process=1 << 28)
     assert (plan.fits, plan.fewest, plan.most) == (False, None, None)

@@ -113,10 +113,11 @@ def _verdict(plan: Plan, said: bool) -> str:
 def _changes(plan: Plan) -> str:
     rows = [(change.words, _words(change), show_bytes(change.total)) for change in plan.changes]
     wide = [max(len(row[column]) for row in rows) for column in (0, 1)]
-    lines = ["What needs less" if plan.fits else "What would make it fit"]
+    lines = ["What needs less"]
     for (words, options, size), change in zip(rows, plan.changes, strict=True):
+        time = "" if change.seconds is None else f"{show_seconds(change.seconds):>10}  "
         mark = "fits" if change.fits else "does not fit"
-        lines.append(f"  {words:{wide[0]}}  {options:{wide[1]}}  {size:>10}  {mark}")
+        lines.append(f"  {words:{wide[0]}}  {options:{wide[1]}}  {size:>10}  {time}{mark}")
     return "\n".join(lines)
 
 

@@ -4,24 +4,30 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from arcset.planning.duration import plan_seconds
+from arcset.planning.machine import Machine
 from arcset.planning.memory import plan_memory
 from arcset.planning.setting import Setting
+from arcset.planning.traffic import plan_traffic
 
 __all__ = ["Change", "fewest_processes", "most_classes", "worthwhile_changes"]
 
 _MOST_PROCESSES = 1 << 16
 _MOST_CLASSES = 1 << 44
 _LESS = 0.97  # of the memory, or a change is not worth naming
+_FASTER = 0.8  # of the time
+_LEAN: dict[str, Any] = {"update": "adagrad", "storage": "bfloat16"}
 
 
 @dataclass(frozen=True)
 class Change:
-    """Another setting, in words and as options, and its memory per process."""
+    """Another setting, in words and as options, its memory per process and its time of a step."""
 
     words: str
     options: dict[str, Any]
     total: int
     fits: bool
+    seconds: float | None = None
 
     def json(self) -> dict[str, Any]:
         """All fields."""
@@ -30,26 +36,44 @@ class Change:
             "options": self.options,
             "bytes": self.total,
             "fits": self.fits,
+            "step": self.seconds,
         }
 
 
-def worthwhile_changes(setting: Setting, *, limit: int, process: int) -> list[Change]:
-    """Changes that need less memory, the least first; one thing at a time, then all together.
+def worthwhile_changes(
+    setting: Setting, *, limit: int, process: int, machine: Machine | None = None
+) -> list[Change]:
+    """Changes that need less memory, or where a machine is known less time; the smallest first."""
 
-    Those that also change what is learned, as fewer classes in a step, say so in `words`.
-    """
-    now = plan_memory(setting, limit=limit, process=process).total
-    found = []
-    for words, options in _candidates(setting):
-        total = plan_memory(setting.but(**options), limit=limit, process=process).total
-        if total <= _LESS * now:
-            found.append(Change(words, options, total, total <= limit))
+    def changed(words: str, options: dict[str, Any]) -> Change:
+        other = setting.but(**options)
+        memory = plan_memory(other, limit=limit, process=process)
+        seconds = None
+        if machine is not None:
+            seconds = sum(plan_seconds(other, memory, plan_traffic(other), machine).values())
+        return Change(words, options, memory.total, memory.total <= limit, seconds)
+
+    now = changed("", {})
+    found = [changed(*candidate) for candidate in _candidates(setting)]
+    found = [change for change in found if _better(change, now)]
     fewest = fewest_processes(setting, limit=limit, process=process)
     if fewest is not None and fewest > setting.processes:
-        wider = setting.but(processes=fewest)
-        total = plan_memory(wider, limit=limit, process=process).total
-        found.append(Change(f"{fewest:,} processes", {"processes": fewest}, total, True))
+        found.append(changed(f"{fewest:,} processes", {"processes": fewest}))
+    elif not any(change.fits for change in (now, *found)):
+        fewest = fewest_processes(setting.but(**_LEAN), limit=limit, process=process)
+    if fewest is not None and not any(change.fits for change in (now, *found)):
+        both = {**_LEAN, "processes": fewest}
+        found.append(changed(f"bfloat16, adagrad and {fewest:,} processes", both))
     return sorted(found, key=lambda change: change.total)
+
+
+def _better(change: Change, now: Change) -> bool:
+    faster = (
+        change.seconds is not None
+        and now.seconds is not None
+        and change.seconds <= _FASTER * now.seconds
+    )
+    return change.total <= _LESS * now.total or faster
 
 
 def _candidates(setting: Setting) -> list[tuple[str, dict[str, Any]]]:
@@ -72,13 +96,11 @@ def _candidates(setting: Setting) -> list[tuple[str, dict[str, Any]]]:
         singles.append(("half the batch", {"batch": setting.batch // 2}))
     if setting.subcenters > 1:
         singles.append(("one center per class", {"subcenters": 1}))
-    lean: dict[str, Any] = {"update": "adagrad", "storage": "bfloat16"}
-    if not all(getattr(setting, key) == value for key, value in lean.items()):
-        singles.append(("bfloat16 and adagrad", lean))
+    if not all(getattr(setting, key) == value for key, value in _LEAN.items()):
+        singles.append(("bfloat16 and adagrad", _LEAN))
         if setting.sample > 0.1:
-            singles.append(
-                ("bfloat16, adagrad and a tenth of the classes", {**lean, "sample": 0.1})
-            )
+            words = "bfloat16, adagrad and a tenth of the classes"
+            singles.append((words, {**_LEAN, "sample": 0.1}))
     return singles
 
 

@@ -93,5 +93,5 @@ def make_plan(
         machine,
         fewest_processes(setting, limit=limit, process=process),
         most_classes(setting, limit=limit, process=process),
-        worthwhile_changes(setting, limit=limit, process=process),
+        worthwhile_changes(setting, limit=limit, process=process, machine=machine),
     )
