@@ -52,7 +52,11 @@ class Changes(Rows):
         was written is taken away again.
         """
         newcomers, numbers = self.write(names, rows, numbers=numbers, added=added)
-        self.welcome(newcomers)
+        try:
+            self.welcome(newcomers)
+        except BaseException:
+            self.forget(list(newcomers.values()), numbers)
+            raise
         return list(numbers)
 
     def write(
@@ -75,14 +79,15 @@ class Changes(Rows):
         first = dict(zip(reversed(names), reversed(added), strict=True))
         unknown = [name for name in dict.fromkeys(names) if name not in newcomers]
         known, fresh = self._announced({name: first[name] for name in unknown})
-        numbers = self.sample_numbers.take(len(rows)) if numbers is None else numbers
         owners = known | newcomers | {person.name: person for person in fresh}
         try:
+            if numbers is None:
+                numbers = self.sample_numbers.take(len(rows))
             self.samples.add(numbers, [owners[name].number for name in names], rows, added)
+            self._check_still_there(known)
         except BaseException:
-            self.forget(fresh, numbers)
+            self.forget(fresh, numbers or [])
             raise
-        self._check_still_there(known)
         return newcomers | {person.name: person for person in fresh}, numbers
 
     def _announced(self, added: dict[str, int]) -> tuple[dict[str, Person], list[Person]]:

@@ -20,7 +20,7 @@ LARGEST_DIM = 32_768
 #: The vector that means nothing.
 NOTHING = [0.0, 0.0]
 
-_BUILDING = {"FLAT": {}, "HNSW": {"M": 32, "efConstruction": 360}, "IVF_FLAT": {"nlist": 1024}}
+_BUILDING = {"HNSW": {"M": 32, "efConstruction": 360}, "IVF_FLAT": {"nlist": 1024}}
 
 
 def stored_dim(dim: int) -> int:
@@ -123,10 +123,10 @@ class Collections:
             if field in there:
                 continue
             parameters = MilvusClient.prepare_index_params()
-            options = {} if kind == "INVERTED" else {"metric_type": "IP"}
-            parameters.add_index(
-                field, index_type=kind, index_name=field, params=_BUILDING.get(kind, {}), **options
-            )
+            options: dict[str, Any] = {} if kind == "INVERTED" else {"metric_type": "IP"}
+            if kind in _BUILDING:  # within one more "params", or Milvus Lite does not see them
+                options["params"] = {"params": _BUILDING[kind]}
+            parameters.add_index(field, index_type=kind, index_name=field, **options)
             connection.call("create_index", name, parameters, sync=False)
 
     def open(self) -> int:

@@ -20,6 +20,7 @@ LONGEST_ANSWER = 16_384
 _PATIENCE = 60.0  # seconds for one question
 _REACHING = 10.0  # seconds until somebody answers at all
 _PART = 4_096  # rows that are read at a time, or written
+_MESSAGE = 16 << 20  # bytes of rows in one message, of which Milvus takes 64 MB
 
 Record = dict[str, Any]
 
@@ -119,15 +120,18 @@ class Connection:
 
     # Rows
 
-    def insert(self, collection: str, rows: Sequence[Record]) -> None:
-        """Add rows, of keys that no row has."""
-        for start in range(0, len(rows), _PART):
-            self.call("insert", collection, list(rows[start : start + _PART]))
+    def insert(self, collection: str, rows: Sequence[Record], size: int = 0) -> None:
+        """Add rows, of keys that no row has, and of about so many bytes each."""
+        self._write("insert", collection, rows, size)
 
-    def upsert(self, collection: str, rows: Sequence[Record]) -> None:
+    def upsert(self, collection: str, rows: Sequence[Record], size: int = 0) -> None:
         """Add rows, or put them in the place of those of the same key."""
-        for start in range(0, len(rows), _PART):
-            self.call("upsert", collection, list(rows[start : start + _PART]))
+        self._write("upsert", collection, rows, size)
+
+    def _write(self, method: str, collection: str, rows: Sequence[Record], size: int) -> None:
+        step = min(_PART, max(1, _MESSAGE // max(1, size)))
+        for start in range(0, len(rows), step):
+            self.call(method, collection, list(rows[start : start + step]))
 
     def delete(self, collection: str, keys: Sequence[int] | Sequence[str]) -> None:
         """Take away the rows of these keys, as far as they are there."""

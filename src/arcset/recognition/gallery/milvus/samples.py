@@ -31,7 +31,7 @@ class Samples:
 
     def __init__(self, connection: Connection, collections: Collections, dim: int) -> None:
         self._connection, self._name, self._dim = connection, collections.samples, dim
-        self._index = collections.index
+        self._index, self._size = collections.index, 4 * stored_dim(dim)
 
     def count(self, subjects: Iterable[int] | None = None) -> int:
         """How many there are, or these subjects have."""
@@ -59,6 +59,7 @@ class Samples:
                 }
                 for number, subject, row, moment in zip(numbers, subjects, rows, added, strict=True)
             ],
+            self._size,
         )
 
     def take_away(self, numbers: Sequence[int]) -> None:
@@ -69,7 +70,7 @@ class Samples:
         """Give all samples of some subjects to another one."""
         condition = f"subject in {listed(subjects)}"
         rows = self._connection.query(self._name, condition, _ALL)
-        self._connection.upsert(self._name, [{**row, "subject": into} for row in rows])
+        self._connection.upsert(self._name, [{**row, "subject": into} for row in rows], self._size)
 
     def numbers_of(self, subjects: Iterable[int]) -> list[int]:
         """The numbers of all samples of some subjects, rising."""
