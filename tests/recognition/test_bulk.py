@@ -1,12 +1,10 @@
 """Embedding into folders: every kind of data and model, going on, refusing, and noticing damage."""
 
 import json
-import os
 import shutil
 import subprocess
 import sys
 import tracemalloc
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -17,12 +15,10 @@ from arcset.data.embedding_files import read_embeddings
 from arcset.data.embedding_folders import Manifest, read_manifest, shard_path
 from arcset.data.mapping import ClassMapping
 from arcset.data.own import pack
-from arcset.data.own.streams import Entry
 from arcset.errors import DataError, OptionError, RunError
 from arcset.recognition import Recognizer
 from arcset.recognition.bulk import (
     ImagesModel,
-    Source,
     TrainedModel,
     embed_folder,
     embed_source,
@@ -33,6 +29,8 @@ from arcset.recognition.bulk.listed import InputList, write_list
 from arcset.runs import Run
 from arcset.training.judge import judge_run
 from support.bulk import photo_run, rows_of
+from support.bulk_memory import Many
+from support.processes import environment
 from support.random_runs import random_run
 from support.recordio import insightface_records, write_records
 from support.small_data import vectors
@@ -352,45 +350,28 @@ def test_a_chief_tells_how_far_all_are(made, model, tmp_path):
     assert [done for done, _ in told] == sorted(done for done, _ in told)
 
 
-class _Many(Source):
-    """Names without end, made as they are asked for."""
-
-    name = kind = "many"
-
-    def __init__(self, count):
-        self._count = count
-
-    def entries(self):
-        for number in range(self._count):
-            path = f"identity {number // 2:09d}/image {number:09d}.png"
-            yield Entry(path, f"identity {number // 2:09d}", path)
-
-    def content(self, entry):
-        raise DataError("nobody asks")
-
-
 def test_the_list_takes_no_more_memory_for_more_inputs(tmp_path, monkeypatch):
     monkeypatch.setattr("arcset.recognition.bulk.listed._AT_ONCE", 512)
     peaks = []
     for count in (2000, 12_000):
         tracemalloc.start()
-        source = _Many(count)
-        source.grouped = True
-        listed = write_list(source, tmp_path / "list.parquet")
+        listed = write_list(Many(count), tmp_path / "list.parquet")
         peaks.append(tracemalloc.get_traced_memory()[1])
         tracemalloc.stop()
         assert (listed.inputs, listed.identities) == (count, count // 2)
     assert peaks[1] < peaks[0] * 1.2 + 30_000  # Parquet's own list of what is where
     names = InputList(tmp_path / "list.parquet")
     for places in (range(0, 1), range(500, 1200), range(11_999, 12_000)):
-        expected = list(_Many(12_000).entries())[places.start : places.stop]
+        expected = list(Many(12_000).entries())[places.start : places.stop]
         assert names.entries(places) == expected
 
 
 def test_identities_in_no_order_are_counted_up_to_a_point(tmp_path, monkeypatch):
-    assert write_list(_Many(1000), tmp_path / "list").identities == 500
+    source = Many(1000)
+    source.grouped = False
+    assert write_list(source, tmp_path / "list").identities == 500
     monkeypatch.setattr("arcset.recognition.bulk.listed._COUNTED", 100)
-    assert write_list(_Many(1000), tmp_path / "list").identities is None
+    assert write_list(source, tmp_path / "list").identities is None
 
 
 def test_which_inputs_are_in_a_shard():
@@ -406,34 +387,15 @@ def test_which_inputs_are_in_a_shard():
         assert manifest.model_copy(update={key: value}).identity != manifest.identity
 
 
-_PEAK = """
-import resource, sys
-from arcset.cli import main
-try:
-    main(sys.argv[1:])
-except SystemExit as ended:
-    assert not ended.code
-print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024)
-"""
-
-
 @pytest.mark.long
 @pytest.mark.skipif(sys.platform != "linux", reason="memory in kilobytes, as Linux tells")
-def test_ten_times_the_samples_take_no_more_memory(made, tmp_path):
-    """Over a table that names the same pictures again and again."""
+def test_ten_times_the_samples_take_no_more_memory(tmp_path):
+    """A hundred bytes for each would show."""
     peaks = {}
-    for count in (20_000, 200_000):
-        table = tmp_path / f"{count}.csv"
-        rows = (f"{made}/photos/person {n % 5 + 1}/00.png,identity {n}" for n in range(count))
-        table.write_text("path,label\n" + "\n".join(rows))
-        words = ["embed", made / "run", table, "--out", tmp_path / str(count), "--device", "cpu"]
+    for count in (50_000, 500_000):
+        command = [sys.executable, "-m", "support.bulk_memory", str(tmp_path), str(count)]
         done = subprocess.run(
-            [sys.executable, "-c", _PEAK, *map(str, words), "--shard-size", "2000"],
-            env={**os.environ, "OMP_NUM_THREADS": "1"},
-            capture_output=True,
-            text=True,
-            check=True,
+            command, env=environment(), stdout=subprocess.PIPE, text=True, check=True
         )
         peaks[count] = int(done.stdout)
-        assert read_manifest(Path(tmp_path / str(count))).samples == count
-    assert peaks[200_000] < peaks[20_000] + 20, peaks
+    assert peaks[500_000] < peaks[50_000] + 30, peaks
