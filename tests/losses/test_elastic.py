@@ -7,7 +7,7 @@ import torch
 from safetensors.torch import load_file
 
 from arcset import OptionError, RunError
-from arcset.losses import build_loss, load_loss, regrow, save_loss
+from arcset.losses import build_loss, elastic, load_loss, regrow, save_loss
 from support import kept
 from support.processes import TORCHRUN, environment
 
@@ -24,13 +24,23 @@ def same(found, expected, **rounding):
         torch.testing.assert_close(found[name], value, **(rounding or {"rtol": 0, "atol": 0}))
 
 
+@pytest.fixture(autouse=True)
+def small(monkeypatch):
+    for name, value in kept.SMALL.items():
+        monkeypatch.setattr(elastic, name, value)
+
+
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     """Written by two processes, read by three and by this one alone."""
     place = tmp_path_factory.mktemp("kept")
     torchrun(2, "write", place)
     torchrun(3, "read", place)
-    kept.read(place)
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in kept.SMALL.items():
+            patch.setattr(elastic, name, value)
+        kept.read(place)
+    assert len(list((place / "rich").glob("*.safetensors"))) > 10
     return place
 
 

@@ -16,9 +16,10 @@ from safetensors.torch import load_file, save_file
 
 import arcset
 from arcset.errors import RunError
-from arcset.losses import export_loss, load_loss, regrow, save_loss
+from arcset.losses import elastic, export_loss, load_loss, regrow, save_loss
 
 DIM, CLASSES, GROWN = 6, 23, 26
+SMALL = {"_LARGE": 100, "_BLOCK": 200}  # bytes: so that there are several files and blocks
 VARIANTS = {
     "plain": {"name": "arcface"},
     "rich": {"name": "adaface", "subcenters": 3, "bias": True, "update": "sgd"},
@@ -101,6 +102,7 @@ def note(file, tensors, group):
 
 if __name__ == "__main__":
     torch.set_num_threads(1)
+    vars(elastic).update(SMALL)
     dist.init_process_group("gloo")
     {"write": write, "read": read}[sys.argv[1]](Path(sys.argv[2]), True)
     dist.destroy_process_group()

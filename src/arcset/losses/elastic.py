@@ -30,7 +30,9 @@ __all__ = [
     "save_together",
 ]
 
-_LARGE = 1 << 26  # bytes: a tensor of more gets a file of its own, as each file is made in memory
+# A file is made in memory, so that a large tensor gets one of its own, or several.
+_LARGE = 1 << 26  # bytes
+_BLOCK, _MOST_BLOCKS = 1 << 30, 64  # bytes of all processes together
 
 
 def save_loss(loss: Loss, folder: Path | str) -> None:
@@ -75,31 +77,46 @@ def heads_of(loss: Loss) -> dict[str, Centers]:
 
 def loss_tensors(loss: Loss) -> dict[str, Tensor]:
     """Its state, those with rows per class as all processes have them together."""
-    heads = heads_of(loss)
-    return {
-        name: by_class(heads[owner], tensor)
-        if (owner := name.rpartition(".")[0]) in heads
-        else tensor
-        for name, tensor in loss.state_dict().items()
-    }
+    heads, found = heads_of(loss), dict[str, Tensor]()
+    for name, tensor in loss.state_dict().items():
+        head = heads.get(name.rpartition(".")[0])
+        found |= {name: tensor} if head is None else by_class(head, name, tensor)
+    return found
 
 
-def by_class(head: Centers, rows: Tensor) -> Tensor:
-    """As (C, …) or, with K > 1 rows per class, (C, K, …); of all processes' classes."""
-    if head.shard is not None:
-        return head.shard.distributed(rows.detach())
+def by_class(head: Centers, name: str, rows: Tensor) -> dict[str, Tensor]:
+    """Rows per class as (C, …) or, with K > 1 for each, (C, K, …), of all processes' classes.
+
+    Large ones come as blocks of columns, NAME.00 and so on, because each is written from memory.
+    """
+    rows = rows.detach()
     each = len(rows) // head.classes
-    return rows.detach() if each == 1 else rows.detach().view(head.classes, each, *rows.shape[1:])
+    classes = head.classes if head.shard is None else head.shard.classes
+    columns = rows.shape[1] if rows.ndim > 1 else 1
+    size = classes * each * columns * rows.element_size()
+    count = min(-(-size // _BLOCK), _MOST_BLOCKS, columns)
+    blocks = {name: rows}
+    if count > 1:
+        parts = rows.tensor_split(count, dim=1)
+        blocks = {f"{name}.{number:02d}": part for number, part in enumerate(parts)}
+    if head.shard is not None:
+        return {key: head.shard.distributed(part) for key, part in blocks.items()}
+    if each == 1:
+        return blocks
+    return {key: part.view(classes, each, *part.shape[1:]) for key, part in blocks.items()}
 
 
 def save_together(folder: Path, tensors: dict[str, Tensor], group: Any = None) -> None:
     """Write named tensors into a folder that is there; all processes of the group call this."""
     checkpoint = _library()
-    flat = {name: tensor.contiguous() for name, tensor in tensors.items()}
-    files = dict.fromkeys(flat, 1)
-    for name, tensor in flat.items():
+    flat, files = dict(tensors), dict.fromkeys(tensors, 1)
+    number = 1
+    for name, tensor in tensors.items():
         if tensor.numel() * tensor.element_size() > _LARGE:
-            files[name] = max(files.values()) + 1
+            files[name] = number = number + 1
+        local = tensor.to_local() if hasattr(tensor, "to_local") else tensor
+        if local.untyped_storage().nbytes() == local.nbytes:
+            flat[name] = tensor.contiguous()  # of blocks the writer makes copies, one by one
     writer = checkpoint.HuggingFaceStorageWriter(
         str(folder), fqn_to_index_mapping=files, save_distributed=True
     )

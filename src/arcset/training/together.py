@@ -35,7 +35,8 @@ def all_tensors(state: "State", optimizer: dict[str, Tensor]) -> dict[str, Tenso
     for key, tensor in optimizer.items():
         parameter = parameters[int(key.partition(".")[0])]
         head = owners.get(id(parameter)) if tensor.shape == parameter.shape else None
-        found[f"optimizer.{key}"] = tensor if head is None else by_class(head, tensor)
+        name = f"optimizer.{key}"
+        found |= {name: tensor} if head is None else by_class(head, name, tensor)
     return found
 
 
