@@ -55,7 +55,13 @@ OPERATIONS = {
 }
 
 
-@pytest.mark.parametrize("what", OPERATIONS)
+LONG = ("enroll several", "enroll somebody known", "remove a sample", "rename")
+
+
+@pytest.mark.parametrize(
+    "what",
+    [pytest.param(one, marks=pytest.mark.long) if one in LONG else one for one in OPERATIONS],
+)
 def test_killed_anywhere(place, monkeypatch, what):
     """Before the first write, the second, …: the state is the one before, or the one after."""
     operation, call = OPERATIONS[what], Connection.call

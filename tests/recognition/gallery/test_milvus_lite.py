@@ -103,14 +103,14 @@ def test_a_calibration_in_many_parts(lite, monkeypatch):
     rows = np.repeat(unit(60, 4), 2, axis=0) + 0.1 * unit(120, 4, seed=1)
     first = make_thresholds(rows, np.arange(120) // 2, galleries=[20])
     second = make_thresholds(rows[20:], np.arange(100) // 2, galleries=[20])
-    monkeypatch.setattr(about, "_PART", 300)
+    monkeypatch.setattr(about, "_PART", 3000)
     with Gallery.open(place("g"), dim=4) as gallery:
         for made in (first, second):
             gallery.set_thresholds(made)
             assert gallery.thresholds.json() == made.json()
         keys = gallery._connection.query(gallery._collections.about, 'key like "cal%"', ["key"])
-        assert len(keys) == -(-len(about.json.dumps(second.json())) // 300)  # none of the first
-        gallery._connection.delete(gallery._collections.about, [keys[3]["key"]])
+        assert len(keys) == -(-len(about.json.dumps(second.json())) // 3000)  # none of the first
+        gallery._connection.delete(gallery._collections.about, [keys[1]["key"]])
     with Gallery.open(place("g")) as gallery:
         with pytest.raises(DataError, match="its calibration is not whole"):
             _ = gallery.thresholds

@@ -123,10 +123,10 @@ class Collections:
             if field in there:
                 continue
             parameters = MilvusClient.prepare_index_params()
-            options: dict[str, Any] = {} if kind == "INVERTED" else {"metric_type": "IP"}
+            chosen: dict[str, Any] = {} if kind == "INVERTED" else {"metric_type": "IP"}
             if kind in _BUILDING:  # within one more "params", or Milvus Lite does not see them
-                options["params"] = {"params": _BUILDING[kind]}
-            parameters.add_index(field, index_type=kind, index_name=field, **options)
+                chosen["params"] = {"params": _BUILDING[kind]}
+            parameters.add_index(field, index_type=kind, index_name=field, **chosen)
             connection.call("create_index", name, parameters, sync=False)
 
     def open(self) -> int:
