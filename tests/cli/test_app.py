@@ -23,6 +23,7 @@ VERBS = [
     "identify",
     "cluster",
     "export",
+    "plan",
     "gallery list",
     "gallery remove",
     "gallery rename",
