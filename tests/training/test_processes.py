@@ -110,13 +110,16 @@ def children(name: str) -> dict[str, int]:
 
 @pytest.mark.long
 @pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="needs /proc")
-@pytest.mark.parametrize("victim", ["0", "1"])
-def test_a_killed_process_is_replaced_and_the_run_ends_by_itself(tmp_path, victim) -> None:
+@pytest.mark.parametrize(
+    ("victim", "share"), [("0", False), ("1", False), ("0", True), ("1", True)]
+)
+def test_a_killed_process_is_replaced_and_the_run_ends_by_itself(tmp_path, victim, share) -> None:
     """The processes that replace it then train another run, without a death, to the same end."""
     data = images(tmp_path / "a.npz", classes=14, each=8)
     settings = {"dim": 4, "epochs": EPOCHS, "batch": 16, "network": "glyph", "loss": "arcface"}
     words = [str(data), "--no-report", "--json", "--hold-out", "0.2,0.2", "--seed", "3"]
-    for key, value in {**settings, "checkpoint_steps": 2, "ema": 0.9, "snapshot": 0}.items():
+    settings |= {"checkpoint_steps": 2, "ema": 0.9, "snapshot": 0, "share_centers": share}
+    for key, value in settings.items():
         words += ["--set", f"{key}={value}"]
     place, whole = tmp_path / f"killed-{victim}", tmp_path / "whole"
     command = [*TORCHRUN, "--nproc-per-node=2", "--max-restarts=3", *THIS, "train"]

@@ -32,7 +32,7 @@ __all__ = [
 
 # A file is made in memory, so that a large tensor gets one of its own, or several.
 _LARGE = 1 << 26  # bytes
-_BLOCK, _MOST_BLOCKS = 1 << 30, 64  # bytes of all processes together
+_BLOCK, _MOST_BLOCKS = 1 << 28, 128  # bytes of all processes together
 
 
 def save_loss(loss: Loss, folder: Path | str) -> None:
