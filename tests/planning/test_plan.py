@@ -15,7 +15,7 @@ from arcset.planning import (
 )
 
 GIB = 1 << 30
-ROUND = Machine("a round one", flops=1e12, convolving=1e12, bandwidth=1e11, rows=1e10)
+ROUND = Machine("a round one", flops=1e12, convolving=1e12, passes=2e11, bandwidth=1e11, rows=1e10)
 
 
 def total(setting, limit):
@@ -86,6 +86,7 @@ def test_time_by_hand():
     setting = Setting(classes=1_000_000, dim=512, batch=100, mode="store", update="sgd")
     plan = make_plan(setting, limit=64 * GIB, machine=ROUND)
     assert plan.seconds["products with the centers"] == pytest.approx(3 * 2 * 512e8 / 1e12)
+    assert plan.seconds["passes over the logits"] == pytest.approx(18 * 1e8 * 4 / 2e11)
     assert plan.seconds["updating the centers"] == pytest.approx(4 * 512e6 * 4 / 1e11)
     anew = make_plan(setting.but(mode="recompute"), limit=64 * GIB, machine=ROUND)
     assert anew.seconds["products with the centers"] == pytest.approx(4 * 2 * 512e8 / 1e12)
@@ -111,6 +112,12 @@ def test_measured_here():
     assert 1e7 < found.bandwidth < 1e13
 
 
+def test_measuring_takes_little_memory_whatever_the_shape():
+    """At these sizes a single matrix of the step would have gigabytes."""
+    for options in ({"dim": 10**9}, {"batch": 10**8}):
+        assert measure_machine(Setting(classes=10**6, **options), chunk=10**6).flops > 0
+
+
 @pytest.mark.long
 def test_between_processes_here():
     speed, latency = measure_exchange()
@@ -127,9 +134,9 @@ def test_kept_in_a_file(tmp_path):
     "content",
     [
         *("", "[]", "3", '{"name": "x"}', '{"flops": 1}', '{"more": 2}', b"\xff\xfe"),
-        '{"name":"x","flops":-1,"convolving":1,"bandwidth":1,"rows":1}',
-        '{"name":"x","flops":"fast","convolving":1,"bandwidth":1,"rows":1}',
-        '{"name":"x","flops":NaN,"convolving":1,"bandwidth":1,"rows":1}',
+        '{"name":"x","flops":-1,"convolving":1,"passes":1,"bandwidth":1,"rows":1}',
+        '{"name":"x","flops":"fast","convolving":1,"passes":1,"bandwidth":1,"rows":1}',
+        '{"name":"x","flops":NaN,"convolving":1,"passes":1,"bandwidth":1,"rows":1}',
     ],
 )
 def test_other_files_are_refused(tmp_path, content):

@@ -184,7 +184,7 @@ def _machine(
     if flops is not None and bandwidth is not None:
         if which != "here":
             raise OptionError("--machine and --flops name two machines: give one of them")
-        found = Machine("a machine as told", flops, flops, bandwidth, bandwidth / 2)
+        found = Machine("a machine as told", flops, flops, bandwidth, bandwidth, bandwidth / 2)
     elif which == "none":
         found = None
     elif which == "here":

@@ -150,7 +150,8 @@ def _footnotes(plan: Plan) -> str:
 def _rates(machine: Machine) -> str:
     found = [
         f"{machine.flops / 1e9:,.0f} GFLOP/s in products",
-        f"{machine.bandwidth / 1e9:,.1f} GB/s in passes",
+        f"{machine.passes / 1e9:,.1f} GB/s in passes over logits",
+        f"{machine.bandwidth / 1e9:,.1f} GB/s over memory",
         f"{machine.rows / 1e9:,.1f} GB/s of rows fetched by number",
     ]
     if machine.network:

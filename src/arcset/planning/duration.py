@@ -5,7 +5,7 @@ fetched by number, or as bytes sent; each is divided by the rate at which the ma
 else. So this is a floor: calls, waiting and cold caches come on top.
 """
 
-from arcset.planning.machine import Machine
+from arcset.planning.machine import LOGIT_PASSES, Machine
 from arcset.planning.memory import Memory
 from arcset.planning.network import network_cost
 from arcset.planning.setting import Setting
@@ -14,9 +14,6 @@ from arcset.planning.traffic import Transfer
 __all__ = ["plan_seconds"]
 
 _WIDE = 4
-#: Times that a logit is read or written: scaled, its maximum, its power and their sum on the way
-#: there; power, product, sum and factor on the way back.
-_LOGIT_PASSES = 18
 #: Times that a row is read or written by torch's optimizers, its gradient included.
 _OPTIMIZER_PASSES = {"sgd": 11, "adamw": 18}
 _ROUNDING_PASSES = 10  # over a row, in float32, that is rounded to bfloat16
@@ -28,7 +25,7 @@ def plan_seconds(
     """Seconds of a step by what takes them; traffic only where the machine's network is known."""
     found = {"products with the centers": _products(setting, memory) / machine.flops}
     found["passes over the logits"] = (
-        _LOGIT_PASSES * setting.drawn * setting.together * _WIDE / machine.bandwidth
+        LOGIT_PASSES * setting.drawn * setting.together * _WIDE / machine.passes
     )
     found.update(_rows(setting, machine))
     cost = network_cost(setting.network, setting.dim, setting.shape, setting.batch)
@@ -65,6 +62,6 @@ def _rows(setting: Setting, machine: Machine) -> dict[str, float]:
         updating = moved / (machine.rows if setting.sample < 1 else machine.bandwidth)
         if setting.storage == "bfloat16":
             wide = setting.drawn * setting.dim * _WIDE * (2 if state else 1)
-            updating += _ROUNDING_PASSES * wide / machine.bandwidth
+            updating += _ROUNDING_PASSES * wide / machine.passes  # by pieces that a cache holds
     found = {"fetching rows": fetching} if fetching else {}
     return {**found, "updating the centers": updating}

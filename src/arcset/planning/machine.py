@@ -21,11 +21,15 @@ from arcset.errors import InputError
 from arcset.files import write_text
 from arcset.planning.setting import Setting
 
-__all__ = ["Machine", "measure_exchange", "measure_machine"]
+__all__ = ["LOGIT_PASSES", "Machine", "measure_exchange", "measure_machine"]
 
 _MOST = 1 << 24  # entries of a matrix that is tried: 64 MB
+_WIDEST = 1 << 13  # of its rows
 _SECONDS = 0.12  # for each thing that is measured
 _MESSAGE = 1 << 20  # entries: 4 MB
+#: Times that a logit is read or written: scaled, its maximum, its power and their sum on the way
+#: there; power, product, sum and factor on the way back.
+LOGIT_PASSES = 18
 
 
 @dataclass(frozen=True)
@@ -36,7 +40,8 @@ class Machine:
         name: where they come from.
         flops: multiplications and additions a second, in products of the step's shapes.
         convolving: the same in convolutions.
-        bandwidth: bytes a second, read and written, in plain passes over a matrix.
+        passes: bytes a second, read and written, in the passes over a chunk's logits.
+        bandwidth: the same in plain passes over a matrix that no cache holds.
         rows: bytes a second of rows that are fetched by number, and put back.
         network: bytes a second that a process sends to another; 0 if unknown.
         latency: seconds that a collective takes at least.
@@ -45,6 +50,7 @@ class Machine:
     name: str
     flops: float
     convolving: float
+    passes: float
     bandwidth: float
     rows: float
     network: float = 0.0
@@ -66,7 +72,8 @@ class Machine:
             found = cls(**content)
             rates = [value for key, value in content.items() if key != "name"]
             good = all(isinstance(rate, int | float) and math.isfinite(rate) for rate in rates)
-            good = good and min(found.flops, found.convolving, found.bandwidth, found.rows) > 0
+            least = min(found.flops, found.convolving, found.passes, found.bandwidth, found.rows)
+            good = good and least > 0
         except (AttributeError, TypeError, ValueError):
             good = False
         if not good:
@@ -79,7 +86,7 @@ class Machine:
 
 def measure_machine(setting: Setting, chunk: int) -> Machine:
     """This machine's rates at the shapes of a setting's step; in about a second."""
-    batch, dim = setting.together, setting.dim
+    batch, dim = min(setting.together, _WIDEST), min(setting.dim, _WIDEST)
     rows = max(min(chunk * setting.subcenters, _MOST // (batch + dim)), 16)
     weight, unit = torch.randn(rows, dim), torch.randn(batch, dim)
     logits, gradient = torch.empty(rows, batch), torch.empty(rows, dim)
@@ -94,9 +101,17 @@ def measure_machine(setting: Setting, chunk: int) -> Machine:
     spare = torch.empty_like(logits)
 
     def passes() -> None:
-        torch.sub(logits, 1.0, out=spare).exp_()
+        for _ in range(2):  # there and back, in the operations of `arcset.centers.walk`
+            logits.mul_(factors)
+            torch.sub(logits, logits[0], out=spare).exp_()
+            spare.sum(dim=0)
+        torch.amax(logits, dim=0)
+        torch.mul(logits, spare, out=spare).sum(dim=1)
 
-    bandwidth = 4 * logits.numel() * 4 / _timed(passes)
+    factors = torch.ones(rows, 1)
+    passing = LOGIT_PASSES * logits.numel() * 4 / _timed(passes)
+    large, other = torch.zeros(_MOST), torch.ones(_MOST)
+    bandwidth = 3 * _MOST * 4 / _timed(lambda: large.add_(other))
     table = torch.zeros(_MOST // dim, dim, dtype=setting.dtype)
     drawn = torch.randperm(len(table))[: max(len(table) // 10, 1)].sort().values
 
@@ -106,7 +121,7 @@ def measure_machine(setting: Setting, chunk: int) -> Machine:
     each = dim * setting.dtype.itemsize
     fetched = 2 * len(drawn) * each / _timed(fetching)
     convolving = _convolving() if setting.network else flops
-    return Machine("this machine", flops, convolving, bandwidth, fetched)
+    return Machine("this machine", flops, convolving, passing, bandwidth, fetched)
 
 
 def _convolving() -> float:

@@ -130,9 +130,10 @@ def warmed() -> int:
 
 def trim() -> None:
     """Give freed memory back to the system, as far as the C library can."""
-    library = ctypes.CDLL(None)
-    if hasattr(library, "malloc_trim"):
-        library.malloc_trim(0)
+    if sys.platform == "linux":
+        library = ctypes.CDLL(None)
+        if hasattr(library, "malloc_trim"):
+            library.malloc_trim(0)
 
 
 def _tried(setting: Setting, steps: int) -> dict[str, Any]:
