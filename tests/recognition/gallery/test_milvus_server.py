@@ -124,6 +124,7 @@ def spawn(address, seed):
     return subprocess.Popen(words, stdout=subprocess.PIPE, text=True, env=environment)
 
 
+@pytest.mark.timeout(1800)
 @pytest.mark.parametrize("kills", [1, pytest.param(25, marks=pytest.mark.long)])
 def test_killed_processes(server, monkeypatch, kills):
     """Whoever was told to be enrolled is, with all samples; nobody is there by halves."""
