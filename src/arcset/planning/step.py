@@ -135,7 +135,7 @@ class StepMemory:
             return {}
         setting = self.setting
         blocks = 3 + self._turns * (self.mode == "recompute") + self._of_margin()
-        rows = self._turns * self._rows + self._narrow
+        rows = 2 * self._rows + self._narrow  # also of the chunk before, or of the way there
         if setting.update is None and (setting.sample < 1 or setting.storage != "float32"):
             rows += self._rows  # their gradient
         piece = self.chunk * setting.subcenters
