@@ -73,7 +73,9 @@ def work(folder, repeats):
     crew = join_crew()
     model = TrainedModel(Run.open(folder / "run"), "cpu")
     images = np.array(open_pack(folder / "pack")[1])
-    model.embed(images[: chunk_size(model)])  # warms up
+    embed_folder(folder / "warm", open_source(str(folder / "pack")), model, crew)  # imports, too
+    if crew.chief:
+        shutil.rmtree(folder / "warm")
     seconds = {way: [] for way in WAYS}
     for turn in range(repeats):
         for way in WAYS if turn % 2 else reversed(WAYS):
