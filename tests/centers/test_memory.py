@@ -40,6 +40,14 @@ def test_shapes_and_dtypes_share_blocks_of_about_the_same_size():
     assert recycler.empty((1024, 1024), torch.float32, CPU).data_ptr() != address  # too small
 
 
+def test_a_block_serves_a_few_rows_more():
+    """As where classes are drawn anew in every step, and there are now some more of them."""
+    recycler = Recycler()
+    address = recycler.empty((1000, 1024), torch.float32, CPU).data_ptr()
+    for rows in (1010, 990, 1030):
+        assert recycler.empty((rows, 1024), torch.float32, CPU).data_ptr() == address
+
+
 def test_few_blocks_are_kept():
     recycler = Recycler()
     held = [recycler.empty((n, 1024), torch.float32, CPU) for n in range(300, 2300, 200)]
