@@ -52,7 +52,7 @@ class Trial:
     """Steps on planted data: a few dozen classes that are seen again and again.
 
     Every sample is its class's own direction, which is random, with some noise. So the centers
-    have something to learn, and the loss falls.
+    have something to learn, and the loss falls. A network is given noise for images.
     """
 
     def __init__(self, setting: Setting, seed: int = 0) -> None:
