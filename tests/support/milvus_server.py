@@ -7,9 +7,15 @@ import time
 from contextlib import contextmanager
 
 
+class Server(str):
+    """The address of a server, as `milvus://127.0.0.1:PORT`; its `process`."""
+
+    process = None
+
+
 @contextmanager
 def milvus_server(folder):
-    """The address of a server, as `milvus://127.0.0.1:PORT`; stopped in the end."""
+    """A server, stopped in the end."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
@@ -27,7 +33,9 @@ def milvus_server(folder):
             except OSError:
                 assert process.poll() is None, "the server has ended"
                 time.sleep(0.1)
-        yield f"milvus://127.0.0.1:{port}"
+        server = Server(f"milvus://127.0.0.1:{port}")
+        server.process = process
+        yield server
     finally:
         process.terminate()
         process.wait(30)

@@ -2,6 +2,7 @@
 
 import os
 import random
+import signal
 import socket
 import subprocess
 import sys
@@ -167,6 +168,25 @@ def test_nobody_there():
             Gallery.open(address, dim=4)
     assert "secret" not in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+def test_no_answer_in_time(server, monkeypatch):
+    with Gallery.open(f"{server}/late", dim=4) as gallery:
+        gallery.enroll("anna", embeddings=np.eye(4)[0])
+        monkeypatch.setattr("arcset.recognition.gallery.milvus.connection._PATIENCE", 0.3)
+        server.process.send_signal(signal.SIGSTOP)
+        try:
+            for ask in (
+                lambda: gallery.identify(embedding=np.eye(4)[0], threshold=0.5),
+                lambda: gallery.rename("anna", "ben"),
+            ):
+                with pytest.raises(DataError, match=r"late: Milvus says: .+") as caught:
+                    ask()
+                assert "\n" not in str(caught.value)
+        finally:
+            server.process.send_signal(signal.SIGCONT)
+        monkeypatch.undo()
+        assert listed(gallery) == {"anna": 1}
 
 
 def test_a_collection_of_somebody_else(server):

@@ -40,6 +40,7 @@ class Connection:
         self._consistency = CONSISTENCY[address.consistency]
         self._process, self._closed = os.getpid(), threading.Event()
         try:
+            import grpc
             import pymilvus
 
             if address.file is not None:
@@ -48,7 +49,8 @@ class Connection:
             raise OptionError(
                 f"{error.name} is missing, which {address} needs: pip install 'arcset[milvus]'"
             ) from None
-        self._error: type[Exception] = pymilvus.MilvusException
+        # What pymilvus raises, and what it lets through, such as that time is up.
+        self._errors: tuple[type[Exception], ...] = (pymilvus.MilvusException, grpc.RpcError)
         for name in ("pymilvus", "milvus_lite"):  # what they log comes as an error as well
             logging.getLogger(name).setLevel(logging.CRITICAL)
         self._client = self._connect(pymilvus.MilvusClient)
@@ -67,7 +69,7 @@ class Connection:
                 client = make(address.uri, **options)
             except OSError as error:
                 raise DataError(f"{address} cannot be made: {error.strerror}") from None
-            except self._error as error:
+            except self._errors as error:
                 if address.file is None:
                     why = f"is Milvus there, and may you in? ({_said(error)})"
                 else:
@@ -115,7 +117,7 @@ class Connection:
             raise DataError(f"{self.address} {what}: open it again")
         try:
             yield
-        except self._error as error:
+        except self._errors as error:
             raise DataError(f"{self.address}: Milvus says: {_said(error)}") from None
 
     # Rows
@@ -208,5 +210,6 @@ def _place(address: Address) -> str:
 
 def _said(error: Exception) -> str:
     """What Milvus says, in one line."""
-    text = getattr(error, "message", "") or str(error)
+    details = getattr(error, "details", None)  # of gRPC; else a field of pymilvus, or neither
+    text = getattr(error, "message", "") or (details() if callable(details) else str(error))
     return " ".join(str(text).split())[:300]
