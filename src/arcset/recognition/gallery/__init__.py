@@ -1,4 +1,4 @@
-"""A gallery: those a recognizer knows, in one file that survives whatever happens."""
+"""A gallery: those a recognizer knows, in one file that survives whatever happens, or in Milvus."""
 
 from arcset.recognition.gallery.gallery import Gallery
 from arcset.recognition.gallery.records import Sample, Subject
