@@ -26,7 +26,7 @@ def test_every_part(tmp_path):
     content = json.loads((tmp_path / "scale.json").read_text(encoding="utf-8"))
     assert content["met"] is None
     sampling = content["sampling"]
-    assert list(sampling["seconds"]) == ["1.0", "0.05", "0.1", "0.2"]
+    assert list(sampling["seconds"]) == ["1.0", "0.03", "0.05", "0.1", "0.2", "0.4"]
     assert min(sampling["median"].values()) > 0
     assert min(sampling["floor"].values()) > 0
     assert sampling["faster"] == sampling["median"]["1.0"] / sampling["median"]["0.1"]
