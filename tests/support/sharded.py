@@ -93,9 +93,12 @@ def train(steps, mode, fused, **options):
     return worst, max(one.item() for one in centers)
 
 
-def sampled(name):
-    """The same with some of the classes: the loss of those that all processes drew together."""
-    shared, whole, rows = pair("store", name=name, sample=0.4)
+def sampled(name, rate=0.4):
+    """The same with some of the classes: the loss of those that all processes drew together.
+
+    At low rates a process without a target may have drawn no class at all.
+    """
+    shared, whole, rows = pair("store", name=name, sample=rate)
     shard, worst = shared.head.shard, 0.0
     for step in range(5):
         x, y, own = batch(step)
@@ -107,7 +110,7 @@ def sampled(name):
         )
         mine, theirs = embeddings[own].clone().requires_grad_(), embeddings.clone().requires_grad_()
         torch.manual_seed(100 * step + shard.rank)
-        drawn = draw(shard.places(y), shard.size, 0.4).classes + shard.first
+        drawn = draw(shard.places(y), shard.size, rate).classes + shard.first
         counts = shard._sizes(len(drawn), drawn.device)
         classes = shard.stack(drawn, counts)
         places = (classes == y[:, None]).int().argmax(dim=1)
@@ -162,6 +165,7 @@ def main():
             found[f"{name} {mode}"] = train(int(steps), mode, fused, **VARIANTS[name])
     for name in ("arcface", "mvsoftmax", "intertopk"):
         found[f"{name} sampled"] = sampled(name)
+        found[f"{name} hardly any"] = sampled(name, 1e-9)
     found["ignored"] = ignored()
     found["refused"] = refused()
     every = [None] * dist.get_world_size()

@@ -70,8 +70,9 @@ class Walk:
         batch, rows = len(unit), self._classes * self._per_class
         inverse = unit.new_empty(rows)  # (C·K,)
         logits = self._buffer((rows, batch), unit) if store else None
-        peaks = unit.new_empty(len(self._chunks), batch)
-        sums = torch.empty_like(peaks)
+        # Where no class takes part, as in a process that drew none, the sum is that of one absent.
+        peaks = unit.new_full((max(1, len(self._chunks)), batch), _ABSENT)
+        sums = torch.ones_like(peaks)
         cosine, total = unit.new_zeros(batch), unit.new_zeros(batch)
         ready = self._find_floor(unit, weight, inverse, logits)
         spare = self._spare(unit)
@@ -310,7 +311,8 @@ class Walk:
 
     def _spare(self, unit: Tensor, count: int = 1) -> Tensor:
         """Room for `count` blocks of the first chunk's classes, which is the largest."""
-        return self._buffer((count * self._chunks[0].last * self._per_class, len(unit)), unit)
+        classes = self._chunks[0].last if self._chunks else 0
+        return self._buffer((count * classes * self._per_class, len(unit)), unit)
 
 
 def _put(chunk: _Chunk, scores: Tensor, values: Tensor | float) -> None:
@@ -351,5 +353,5 @@ def _chunk_size(classes: int, centers: Centers, batch: int, device: torch.device
 def classes_per_chunk(classes: int, dim: int, subcenters: int, batch: int, device: str) -> int:
     """How many of the classes are taken at a time, on a device of this type."""
     budget = _CHUNK.get(device, _CHUNK["other"])
-    count = -(-classes * (dim + batch) * subcenters // budget)
-    return -(-classes // count)
+    count = max(1, -(-classes * (dim + batch) * subcenters // budget))
+    return max(1, -(-classes // count))
