@@ -145,6 +145,24 @@ def test_secrets_are_not_shown(monkeypatch):
 @pytest.mark.parametrize(
     "text",
     [
+        "milvus://anna:secret@host/people#here",
+        "milvus://anna:secret@[host/people",
+        "milvus://anna:secret@host:port/people",
+        "milvus://anna:se#secret@host/people",
+        "milvus://anna:se?secret@host/people",
+        "milvus://anna:se/secret@host/people",
+        "milvus://anna:se/?index=secret@host/people",
+    ],
+)
+def test_secrets_are_not_shown_in_errors(text):
+    with pytest.raises(OptionError, match="is no address in Milvus") as caught:
+        Address.parse(text)
+    assert "secret" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
         "milvus:",
         "milvus://",
         "milvus://host",

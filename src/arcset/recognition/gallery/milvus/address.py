@@ -77,11 +77,19 @@ class Address:
         """From its text; an address stays as it is."""
         if isinstance(text, cls):
             return text
-        parts = urlsplit(str(text))
+        shown = re.sub("//.*@", "//", str(text), flags=re.DOTALL)  # without password
+        try:
+            parts = urlsplit(str(text))
+        except ValueError:
+            raise OptionError(f"{shown!r} is no address in Milvus, expected {_FORM}") from None
+        if parts.netloc and "@" in f"{parts.path}{parts.query}{parts.fragment}":
+            raise OptionError(
+                f"{shown!r} is no address in Milvus: in a password, write %2F for /, %3F for ?,"
+                " %23 for # and %25 for %"
+            )
         if parts.scheme != "milvus" or parts.fragment:
-            raise OptionError(f"{text!r} is no address in Milvus, expected {_FORM}")
+            raise OptionError(f"{shown!r} is no address in Milvus, expected {_FORM}")
         options = _options(parts)
-        shown = str(text).replace(f"{parts.netloc.rpartition('@')[0]}@", "")  # without password
         *before, collection = unquote(parts.path).split("/")
         if not _NAME.fullmatch(collection):
             raise OptionError(
