@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from arcset.recognition.gallery import Gallery
+from arcset.recognition.gallery.milvus.connection import Connection
 from support.galleries import Place, brute_force, unit
 
 SCORINGS = ["max", "mean", "top-3"]
@@ -70,6 +71,30 @@ def test_both_kinds_say_the_same(tmp_path, lite, scoring):
         assert np.array_equal(np.concatenate([value for _, value in alone]), scores)
         said = one.verify("7", embedding=probes[0], threshold=0.5).cosine
         assert other.verify("7", embedding=probes[0], threshold=0.5).cosine == said
+    place.clear()
+
+
+def test_no_answer_is_too_long(lite, monkeypatch):
+    """Milvus gives 64 MB at once, whatever is asked for: more probes take more questions."""
+    place = Place("milvus", lite)
+    rows, search, sizes = unit(200, 16), Connection.search, []
+
+    def measured(self, collection, probes, limit, fields, parameters):
+        found = search(self, collection, probes, limit, fields, parameters)
+        sizes.append(4 * 16 * sum(map(len, found)))
+        return found
+
+    gallery, samples = enrolled(place("g"), rows, [f"{number}" for number in range(200)], "max")
+    monkeypatch.setattr(Connection, "search", measured)
+    monkeypatch.setattr("arcset.recognition.gallery.milvus.samples._ANSWER", 4 * 16 * 100)
+    with gallery:
+        probes = unit(20, 16, seed=4)
+        names, _ = gallery.search(probes, 10)
+        assert [list(one) for one in names] == [
+            [name for name, _ in brute_force(samples, probe, "max")[:10]] for probe in probes
+        ]
+    assert len(sizes) >= 10
+    assert max(sizes) <= 4 * 16 * 100
     place.clear()
 
 

@@ -20,7 +20,7 @@ LONGEST_ANSWER = 16_384
 _PATIENCE = 60.0  # seconds for one question
 _REACHING = 10.0  # seconds until somebody answers at all
 _PART = 4_096  # rows that are read at a time, or written
-_MESSAGE = 16 << 20  # bytes of rows in one message, of which Milvus takes 64 MB
+_MESSAGE = 16 << 20  # bytes of rows in one message, for which Milvus has 64 MB
 
 Record = dict[str, Any]
 
@@ -131,7 +131,7 @@ class Connection:
         self._write("upsert", collection, rows, size)
 
     def _write(self, method: str, collection: str, rows: Sequence[Record], size: int) -> None:
-        step = min(_PART, max(1, _MESSAGE // max(1, size)))
+        step = _rows_of(size)
         for start in range(0, len(rows), step):
             self.call(method, collection, list(rows[start : start + step]))
 
@@ -140,28 +140,31 @@ class Connection:
         for start in range(0, len(keys), _PART):
             self.call("delete", collection, ids=list(keys[start : start + _PART]))
 
-    def query(self, collection: str, condition: str, fields: Sequence[str]) -> list[Record]:
-        """All rows for which a condition holds."""
+    def query(
+        self, collection: str, condition: str, fields: Sequence[str], size: int = 0
+    ) -> list[Record]:
+        """All rows for which a condition holds, of about so many bytes each."""
+        most = _rows_of(size)
         found = self.call(
             "query",
             collection,
             filter=condition,
             output_fields=list(fields),
-            limit=_PART,
+            limit=most,
             consistency_level=self._consistency,
         )
-        if len(found) < _PART:
+        if len(found) < most:
             return list(found)
-        return [row for part in self.parts(collection, condition, fields) for row in part]
+        return [row for part in self.parts(collection, condition, fields, size) for row in part]
 
     def parts(
-        self, collection: str, condition: str, fields: Sequence[str]
+        self, collection: str, condition: str, fields: Sequence[str], size: int = 0
     ) -> Iterator[list[Record]]:
         """All rows for which a condition holds, rising by their keys, some at a time."""
         walk = self.call(
             "query_iterator",
             collection,
-            batch_size=_PART,
+            batch_size=_rows_of(size),
             filter=condition,
             output_fields=list(fields),
             consistency_level=self._consistency,
@@ -201,6 +204,11 @@ class Connection:
             consistency_level=self._consistency,
         )
         return [[{"distance": hit["distance"], **hit["entity"]} for hit in row] for row in found]
+
+
+def _rows_of(size: int) -> int:
+    """How many rows of so many bytes go into one message."""
+    return min(_PART, max(1, _MESSAGE // max(1, size)))
 
 
 def _place(address: Address) -> str:

@@ -16,6 +16,7 @@ __all__ = ["Hit", "Samples"]
 
 _ALL = ("id", "subject", "embedding", "added", "source", "digest")
 _AT_ONCE = 1_000  # numbers in one question
+_ANSWER = 48 << 20  # bytes of embeddings in one answer, for which Milvus has 64 MB
 
 
 class Hit(NamedTuple):
@@ -33,6 +34,11 @@ class Samples:
         self._connection, self._name, self._dim = connection, collections.samples, dim
         self._index, self._size = collections.index, 4 * stored_dim(dim)
 
+    @property
+    def longest_answer(self) -> int:
+        """So many samples come in one answer, of all probes together."""
+        return max(1, _ANSWER // self._size)
+
     def count(self, subjects: Iterable[int] | None = None) -> int:
         """How many there are, or these subjects have."""
         condition = "" if subjects is None else f"subject in {listed(subjects)}"
@@ -46,6 +52,7 @@ class Samples:
         added: Sequence[int],
     ) -> None:
         """Write new samples."""
+        longest = max((len(row.source or "") for row in rows), default=0)
         self._connection.insert(
             self._name,
             [
@@ -59,7 +66,7 @@ class Samples:
                 }
                 for number, subject, row, moment in zip(numbers, subjects, rows, added, strict=True)
             ],
-            self._size,
+            self._size + longest,
         )
 
     def take_away(self, numbers: Sequence[int]) -> None:
@@ -69,7 +76,7 @@ class Samples:
     def move(self, subjects: Sequence[int], into: int) -> None:
         """Give all samples of some subjects to another one."""
         condition = f"subject in {listed(subjects)}"
-        rows = self._connection.query(self._name, condition, _ALL)
+        rows = self._connection.query(self._name, condition, _ALL, self._size)
         self._connection.upsert(self._name, [{**row, "subject": into} for row in rows], self._size)
 
     def numbers_of(self, subjects: Iterable[int]) -> list[int]:
@@ -94,13 +101,15 @@ class Samples:
         rows: list[Record] = []
         for start in range(0, len(subjects), _AT_ONCE):
             condition = f"subject in {listed(subjects[start : start + _AT_ONCE])}"
-            rows += self._connection.query(self._name, condition, ("id", "subject", "embedding"))
+            fields = ("id", "subject", "embedding")
+            rows += self._connection.query(self._name, condition, fields, self._size)
         rows.sort(key=lambda row: int(row["id"]))
         return [int(row["subject"]) for row in rows], self.vectors(rows)
 
     def parts(self, fields: Sequence[str] = _ALL) -> Iterator[list[Record]]:
         """All samples, rising by number, some at a time."""
-        return self._connection.parts(self._name, "id > 0", fields)
+        size = self._size if "embedding" in fields else 0
+        return self._connection.parts(self._name, "id > 0", fields, size)
 
     def nearest(self, probes: Vectors, limit: int) -> list[Hit]:
         """So many samples that are nearest to each probe, falling; exact if the index is flat."""

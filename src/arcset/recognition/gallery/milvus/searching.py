@@ -23,7 +23,7 @@ __all__ = ["Found", "nearest_people"]
 
 Found = tuple[list[str], list[float]]  # names and scores, falling
 
-_AT_ONCE = 65_536  # samples in one answer, of all probes together
+_PROBES = 1_024  # in one question
 
 
 def nearest_people(
@@ -43,12 +43,13 @@ def nearest_people(
     answers: list[Found] = [([], []) for _ in probes]
     if not wanted:
         return answers
-    limit = min(LONGEST_ANSWER, count, max(32, 4 * wanted * -(-count // people)))
+    most = min(LONGEST_ANSWER, samples.longest_answer, count)
+    limit = min(most, max(32, 4 * wanted * -(-count // people)))
     due = list(range(len(probes)))
     while due:
-        last = limit >= min(LONGEST_ANSWER, count)
+        last = limit >= most
         again: list[int] = []
-        step = max(1, _AT_ONCE // limit)
+        step = max(1, min(_PROBES, samples.longest_answer // limit))
         for start in range(0, len(due), step):
             part = due[start : start + step]
             hits = samples.nearest(probes[part], limit)
@@ -57,7 +58,7 @@ def nearest_people(
                 answers[place], sure = group.best(hit, probes[place], wanted)
                 if not (sure or last or len(hit.cosines) < limit):
                     again.append(place)
-        due, limit = again, min(LONGEST_ANSWER, count, 8 * limit)
+        due, limit = again, min(most, 8 * limit)
     return answers
 
 
@@ -92,6 +93,8 @@ class _Candidates:
         """The best of a probe's candidates, and whether nobody else can be among them."""
         among = [number in self._person for number in hit.subjects]
         owners = [self._person[one].number for one in hit.subjects if one in self._person]
+        if self._scoring.best != 1:  # others may have removed some since they were found
+            owners = [number for number in owners if number in self._rows]
         if not owners:
             return ([], []), False
         whose, cosines = self._cosines(hit.vectors[among], owners, probe)
@@ -107,6 +110,6 @@ class _Candidates:
     ) -> tuple[np.ndarray, Scores]:
         if self._scoring.best == 1:
             return np.array(owners, np.int64), exact_cosines(vectors, probe)
-        known = [number for number in dict.fromkeys(owners) if number in self._rows]
+        known = list(dict.fromkeys(owners))
         whose = np.repeat(np.array(known, np.int64), [len(self._rows[one]) for one in known])
         return whose, exact_cosines(np.concatenate([self._rows[one] for one in known]), probe)
