@@ -5,6 +5,7 @@ from contextlib import suppress
 import numpy as np
 import pytest
 
+from arcset.errors import DataError
 from arcset.recognition.gallery import Gallery
 from arcset.recognition.gallery.milvus import changing
 from arcset.recognition.gallery.milvus.connection import Connection
@@ -112,6 +113,34 @@ def test_killed_anywhere(place, monkeypatch, what):
         pytest.fail("it never came to its end")
     assert limit >= 1
     assert seen == after
+
+
+def test_killed_while_it_is_made(place, monkeypatch):
+    """Wherever that was, the next one makes what is lacking."""
+    call, calls, allowed = Connection.call, 0, 0
+
+    def as_a_server(self, method, *args, **options):
+        nonlocal calls
+        calls += method in ("create_collection", "create_index", "upsert")
+        if calls > allowed:
+            raise Killed
+        if method == "load_collection" and not call(self, "list_indexes", *args):
+            raise DataError("there is no index to be loaded")  # Lite does not mind
+        return call(self, method, *args, **options)
+
+    monkeypatch.setattr(Connection, "call", as_a_server)
+    for limit in range(20):
+        calls, allowed, path = 0, limit, place(f"g{limit}")
+        with suppress(Killed):
+            Gallery.open(path, dim=8).close()
+        ended = calls <= allowed
+        allowed = 1000
+        with Gallery.open(path, dim=8) as gallery:
+            gallery.enroll("a", embeddings=unit(1, 8))
+            assert state(gallery) == [("a", 1)]
+        if ended:
+            break
+    assert 5 < limit < 19
 
 
 def test_what_others_do_at_this_moment_is_left_alone(place):

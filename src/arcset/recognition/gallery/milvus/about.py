@@ -3,7 +3,6 @@
 import json
 import secrets
 
-from arcset.errors import DataError
 from arcset.evaluation.calibration import Thresholds
 from arcset.recognition.gallery.milvus.collections import LONGEST_TEXT, NOTHING, Collections
 from arcset.recognition.gallery.milvus.connection import Connection
@@ -43,37 +42,35 @@ class About:
         if gone:
             self._connection.delete(self._name, gone)
 
-    def calibration(self, stamp: str) -> str:
-        """The text of a calibration; raises `DataError` where it is not whole."""
+    def calibration(self, stamp: str) -> str | None:
+        """The text of a calibration; None where it is not whole."""
         prefix = f"{_CALIBRATION}{stamp}:"
         rows = self._connection.query(self._name, f'key like "{prefix}%"', ["key", "value"])
-        found = {str(row["key"]).removeprefix(prefix): str(row["value"]) for row in rows}
-        count = int(stamp.partition("-")[2] or 0)
-        try:
-            return "".join(found[str(number)] for number in range(count))
-        except KeyError:
-            raise DataError(
-                f"{self._connection.address} is damaged: its calibration is not whole"
-            ) from None
+        found = {str(row["key"]): str(row["value"]) for row in rows}
+        keys = _keys(stamp)
+        whole = bool(keys) and all(key in found for key in keys)
+        return "".join(found[key] for key in keys) if whole else None
 
     def set_calibration(self, thresholds: Thresholds | None) -> None:
         """Keep a calibration: its text first, in parts, and then one row that says which it is."""
+        settings = self.read()
+        before = "" if settings is None else settings.calibrated
         stamp = None
         if thresholds is not None:
             text = json.dumps(thresholds.json(), allow_nan=False)  # one byte for each character
             parts = [text[start : start + _PART] for start in range(0, len(text), _PART)]
             stamp = f"{secrets.token_hex(8)}-{len(parts)}"
-            rows = [
-                {"key": f"{_CALIBRATION}{stamp}:{number}", "value": part, "nothing": NOTHING}
-                for number, part in enumerate(parts)
-            ]
-            for row in rows:  # one at a time, so that no message is too large
+            for key, part in zip(_keys(stamp), parts, strict=True):
+                # One at a time, so that no message is too large.
+                row = {"key": key, "value": part, "nothing": NOTHING}
                 self._connection.upsert(self._name, [row])
         self.write(calibrated=stamp)
-        old = self._connection.query(self._name, f'key like "{_CALIBRATION}%"', ["key"])
-        keys = [str(row["key"]) for row in old]
-        gone = [
-            key for key in keys if stamp is None or not key.startswith(f"{_CALIBRATION}{stamp}")
-        ]
-        if gone:
-            self._connection.delete(self._name, gone)
+        # No others: somebody may be writing one at this moment.
+        self._connection.delete(self._name, _keys(before))
+
+
+def _keys(stamp: str) -> list[str]:
+    """Of the rows with the text of a calibration; none where that is no stamp."""
+    count = stamp.partition("-")[2]
+    numbers = range(int(count)) if count.isdecimal() else ()
+    return [f"{_CALIBRATION}{stamp}:{number}" for number in numbers]

@@ -7,7 +7,7 @@ from arcset.recognition.gallery.milvus.collections import Collections, stored_di
 from arcset.recognition.gallery.milvus.connection import Connection
 from arcset.recognition.gallery.settings import Settings
 
-__all__ = ["find_settings", "make_gallery", "read_gallery"]
+__all__ = ["discard_empty", "find_settings", "make_gallery", "read_gallery"]
 
 
 def find_settings(address: Address) -> Settings | None:
@@ -24,6 +24,19 @@ def find_settings(address: Address) -> Settings | None:
         connection.close()
 
 
+def discard_empty(address: Address) -> None:
+    """Take away a gallery that was made for nothing, unless there is anybody in it."""
+    connection = Connection(address).strongly()
+    try:
+        collections = Collections(connection)
+        if read_gallery(connection, collections) is not None and not any(
+            connection.count(name) for name in (collections.samples, collections.subjects)
+        ):
+            collections.drop()
+    finally:
+        connection.close()
+
+
 def read_gallery(connection: Connection, collections: Collections) -> Settings | None:
     """Open the collections of a gallery; its settings, or None where there is none.
 
@@ -32,7 +45,7 @@ def read_gallery(connection: Connection, collections: Collections) -> Settings |
     if not collections.exist():
         return None
     dim = collections.open()
-    settings = About(connection, collections).read()
+    settings = About(connection.strongly(), collections).read()
     if settings is not None and dim != stored_dim(settings.dim):
         raise DataError(
             f"{connection.address} is damaged: its vectors are not of {settings.dim} numbers"
@@ -50,7 +63,7 @@ def make_gallery(
         raise DataError(
             f"{connection.address} is no gallery: there is a collection of other vectors"
         )
-    about = About(connection, collections)
+    about = About(connection.strongly(), collections)
     about.write(**first)
     settings = about.read()
     if settings is None:

@@ -25,6 +25,8 @@ LONGEST_BATCH = 20.0
 LONGEST_ENROLLMENT = 24 * 3600.0
 LONGEST_MERGE = 60.0
 
+_AT_ONCE = 1_000  # subjects that are taken out together
+
 
 class Changes(Rows):
     """What is done to the rows of a gallery, in the strongest consistency. Threads may share one.
@@ -38,57 +40,60 @@ class Changes(Rows):
         self.sample_numbers = Numbers(connection, collections, "sample")
         self._subject_numbers = Numbers(connection, collections, "subject")
 
-    def enroll(
-        self,
-        names: Sequence[str],
-        rows: Sequence[Row],
-        *,
-        numbers: Sequence[int] | None = None,
-        added: Sequence[int] | None = None,
-    ) -> list[int]:
+    def enroll(self, names: Sequence[str], rows: Sequence[Row]) -> list[int]:
         """Add samples, and the subjects that are new; the numbers of the samples.
 
         A new subject counts when all its samples are written. Where Milvus refuses something, what
         was written is taken away again.
         """
-        newcomers, numbers = self.write(names, rows, numbers=numbers, added=added)
-        try:
-            self.welcome(newcomers)
-        except BaseException:
-            self.forget(list(newcomers.values()), numbers)
-            raise
-        return list(numbers)
+        newcomers: dict[str, Person] = {}
+        numbers = self.write(names, rows, newcomers)
+        self.welcome(newcomers, numbers)
+        return numbers
 
     def write(
         self,
         names: Sequence[str],
         rows: Sequence[Row],
+        newcomers: dict[str, Person],
         *,
         numbers: Sequence[int] | None = None,
         added: Sequence[int] | None = None,
-        newcomers: dict[str, Person] | None = None,
-    ) -> tuple[dict[str, Person], Sequence[int]]:
-        """The first half: those of new subjects do not count yet.
+    ) -> list[int]:
+        """The first half: those of new subjects do not count yet. The numbers of the samples.
 
-        newcomers: new subjects of earlier calls. Returns them and those of this call, by name, and
-        the numbers of the samples.
+        newcomers: new subjects of earlier calls, by name; those of this call are added to them.
         """
         check_sources(rows)
-        newcomers = dict(newcomers or {})
         added = [now()] * len(rows) if added is None else added
         first = dict(zip(reversed(names), reversed(added), strict=True))
-        unknown = [name for name in dict.fromkeys(names) if name not in newcomers]
-        known, fresh = self._announced({name: first[name] for name in unknown})
-        owners = known | newcomers | {person.name: person for person in fresh}
+        ours = {name: newcomers[name] for name in first if name in newcomers}
+        unknown = {name: first[name] for name in dict.fromkeys(names) if name not in ours}
+        known, fresh = self._announced(unknown)
+        owners = ours | known | {person.name: person for person in fresh}
         try:
             if numbers is None:
                 numbers = self.sample_numbers.take(len(rows))
             self.samples.add(numbers, [owners[name].number for name in names], rows, added)
-            self._check_still_there(known)
+            made, others = list(numbers), self._changed(known)
+            again = [place for place, name in enumerate(names) if name in others]
+            if again:
+                # Whoever removes or merges somebody may have read the samples before these came,
+                # so that they are written once more, for whoever has the name now.
+                self.samples.take_away([made[place] for place in again])
+                later = self.write(
+                    [names[place] for place in again],
+                    [rows[place] for place in again],
+                    newcomers,
+                    added=[added[place] for place in again],
+                )
+                for place, number in zip(again, later, strict=True):
+                    made[place] = number
         except BaseException:
             self.forget(fresh, numbers or [])
             raise
-        return newcomers | {person.name: person for person in fresh}, numbers
+        newcomers |= {person.name: person for person in fresh}
+        return made
 
     def _announced(self, added: dict[str, int]) -> tuple[dict[str, Person], list[Person]]:
         """Those of some names who are enrolled, and rows for those who are to come.
@@ -135,20 +140,32 @@ class Changes(Rows):
                 way = "wait"  # until it has seen us and gives way, or is enrolled
         return way
 
-    def welcome(self, newcomers: dict[str, Person]) -> None:
-        """The second half: from now on new subjects count."""
+    def _changed(self, known: dict[str, Person]) -> set[str]:
+        """Those of the known who were removed, renamed or merged since they were found."""
+        if not known:
+            return set()
+        rows = self.subjects.rows([person.number for person in known.values()])
+        there = {(one.number, one.name) for one in rows.values() if one.state == HERE}
+        return {name for name, person in known.items() if (person.number, name) not in there}
+
+    def welcome(self, newcomers: dict[str, Person], numbers: Sequence[int]) -> None:
+        """The second half: from now on new subjects count.
+
+        numbers: of the samples that were written, to be taken away where Milvus refuses.
+        """
         if not newcomers:
             return
-        found = self.subjects.find(newcomers)  # it may have taken so long that others came first
-        self.subjects.put(
-            [
-                person._replace(state=HERE, changed=now())
-                for name, person in newcomers.items()
-                if name not in found
-            ]
-        )
-        for name, others in found.items():
-            self._merge(newcomers[name], others[0])
+        people = list(newcomers.values())
+        try:
+            self.subjects.put([one._replace(state=HERE, changed=now()) for one in people])
+        except BaseException:
+            self.forget(people, numbers)
+            raise
+        # All are enrolled. It may have taken so long, though, that others came under the same name:
+        # together they count as one subject, and where they cannot be merged, stay so.
+        with suppress(DataError):
+            for eldest, *others in self.subjects.find(newcomers).values():
+                self.merge(others, eldest)
 
     def forget(self, newcomers: Sequence[Person], numbers: Sequence[int]) -> None:
         """Take away what was written, as far as Milvus lets us; the rest is found later."""
@@ -156,29 +173,10 @@ class Changes(Rows):
             self.samples.take_away(numbers)
             self.subjects.take_away([person.number for person in newcomers])
 
-    def _check_still_there(self, known: dict[str, Person]) -> None:
-        """Those who were removed while samples of theirs were written are enrolled anew."""
-        if not known:
-            return
-        found = self.subjects.find(known)
-        for name, person in known.items():
-            if any(one.number == person.number for one in found.get(name, [])):
-                continue
-            if person.number in self.subjects.owners([person.number]):  # it has another name now
-                continue
-            anew = person._replace(state=HERE, changed=now())
-            self.subjects.put([anew])
-            if name in found:
-                self._merge(anew, found[name][0])
-
     def remove(self, people: Sequence[Person]) -> int:
         """Remove subjects; how many samples they had."""
-        numbers = list(self.subjects.families([person.number for person in people]))
         self.subjects.put([one._replace(name="", state=GONE, changed=now()) for one in people])
-        samples = self.samples.numbers_of(numbers)
-        self.samples.take_away(samples)
-        self.subjects.take_away(numbers)
-        return len(samples)
+        return self._take_out([person.number for person in people])
 
     def remove_sample(self, sample: int, person: Person) -> None:
         """Remove one sample of a subject, and the subject where it was the last one."""
@@ -193,46 +191,67 @@ class Changes(Rows):
         taken = OptionError(
             f"somebody called {new!r} is enrolled already: merge {people[0].name!r} into that"
         )
-        if self._others(new, people):
+        if self._others(new, people, coming=True):
             raise taken
         self.subjects.put([one._replace(name=new, changed=now()) for one in people])
-        if self._others(new, people):  # somebody takes it at this moment
+        # Somebody may take the name at this moment. Who is only to come sees us, and has to give
+        # way: its samples may be ours by now, and would get the old name if we did.
+        if self._others(new, people, coming=False):
             self.subjects.put([one._replace(changed=now()) for one in people])
             raise taken
 
-    def _others(self, name: str, people: Sequence[Person]) -> bool:
+    def _others(self, name: str, people: Sequence[Person], *, coming: bool) -> bool:
         numbers = {person.number for person in people}
-        found = self.subjects.find([name], coming=True).get(name, [])
+        found = self.subjects.find([name], coming=coming).get(name, [])
         return any(one.number not in numbers and not _ended(one) for one in found)
 
     def merge(self, people: Sequence[Person], into: Person) -> None:
-        """Give all samples of subjects to another one."""
-        for person in people:
-            self._merge(person, into)
+        """Give all samples of subjects to another one.
 
-    def _merge(self, person: Person, into: Person) -> None:
-        merged = person._replace(name="", state=into.number, changed=now())
-        self.subjects.put([merged])
-        self._finish(merged)
+        Raises `DataError` where others remove or merge that one at the same moment.
+        """
+        for person in people:
+            merged = person._replace(name="", state=into.number, changed=now())
+            self.subjects.put([merged])
+            if person.number not in self.subjects.owners([person.number]):
+                self.subjects.put([person])
+                raise DataError(
+                    f"{self._address}: {into.name!r} is being removed or merged by others;"
+                    f" {person.name!r} was not changed, try again"
+                )
+            self._finish([merged])
 
     def heal(self) -> None:
         """Finish what others began, and have not finished for so long that they never will."""
-        for person in self.subjects.unfinished():
-            age = (now() - person.changed) / 1e6
-            if person.state == COMING and age < LONGEST_ENROLLMENT:
-                continue
-            if person.state > 0 and age < LONGEST_MERGE:
-                continue
-            self._finish(person)
+        moment = now()
+        self._finish(
+            self.subjects.unfinished(
+                coming=moment - round(1e6 * LONGEST_ENROLLMENT),
+                merged=moment - round(1e6 * LONGEST_MERGE),
+            )
+        )
 
-    def _finish(self, person: Person) -> None:
-        """Do to the samples what the row of their subject says."""
-        family = list(self.subjects.families([person.number]))
-        if person.state > 0:
-            self.samples.move(family, person.state)
-        else:
-            self.samples.take_away(self.samples.numbers_of(family))
-        self.subjects.take_away(family)
+    def _finish(self, people: Sequence[Person]) -> None:
+        """Do to the samples what the rows of their subjects say."""
+        owners = self.subjects.owners([one.number for one in people if one.state > 0])
+        merged = [one.number for one in people if one.number in owners]
+        for number in merged:
+            family = list(self.subjects.families([number]))
+            self.samples.move(family, owners[number].number)
+            self.subjects.take_away(family)
+        # Also those who were merged into somebody who was removed thereafter.
+        self._take_out([one.number for one in people if one.number not in owners])
+
+    def _take_out(self, subjects: Sequence[int]) -> int:
+        """Remove all samples of subjects, and their rows; how many samples there were."""
+        count = 0
+        for start in range(0, len(subjects), _AT_ONCE):
+            family = list(self.subjects.families(subjects[start : start + _AT_ONCE]))
+            samples = self.samples.numbers_of(family)
+            self.samples.take_away(samples)
+            self.subjects.take_away(family)
+            count += len(samples)
+        return count
 
 
 def _ended(person: Person) -> bool:

@@ -46,8 +46,15 @@ class Collections:
         return iter((self.samples, self.subjects, self.about))
 
     def exist(self) -> bool:
-        """Whether there are all of them; the last is made last."""
-        return bool(self._connection.call("has_collection", self.about))
+        """Whether there are all of them: the last is made last, and its index thereafter."""
+        if not self._connection.call("has_collection", self.about):
+            return False
+        return "nothing" in self._connection.call("list_indexes", self.about)
+
+    def drop(self) -> None:
+        """Take all of them away; what says that they are a gallery first."""
+        for name in (self.about, self.subjects, self.samples):
+            self._connection.call("drop_collection", name)
 
     def make(self, dim: int) -> None:
         """Make those that are not there. Raises `OptionError` for what Milvus cannot hold."""
@@ -59,6 +66,9 @@ class Collections:
                 f"{self._connection.address}: Milvus Lite has no diskann, which is for servers:"
                 " name another index"
             )
+        for name, fields in self._fields().items():
+            if self._connection.call("has_collection", name):
+                self._check(name, fields)
         from pymilvus import DataType
 
         number, text = DataType.INT64, DataType.VARCHAR
@@ -105,9 +115,7 @@ class Collections:
         from pymilvus import MilvusClient
 
         connection = self._connection
-        if connection.call("has_collection", name):
-            self._check(name, {field for field, _, _ in fields})
-        else:
+        if not connection.call("has_collection", name):
             schema = MilvusClient.create_schema(auto_id=False, enable_dynamic_field=False)
             for field, kind, options in fields:
                 schema.add_field(field, kind, **options)
@@ -127,7 +135,11 @@ class Collections:
             if kind in _BUILDING:  # within one more "params", or Milvus Lite does not see them
                 chosen["params"] = {"params": _BUILDING[kind]}
             parameters.add_index(field, index_type=kind, index_name=field, **chosen)
-            connection.call("create_index", name, parameters, sync=False)
+            try:
+                connection.call("create_index", name, parameters, sync=False)
+            except DataError:
+                if field not in connection.call("list_indexes", name):
+                    raise
 
     def open(self) -> int:
         """Make them ready to be asked; the dimension of their vectors.
@@ -139,9 +151,7 @@ class Collections:
         for name in self:
             if not connection.call("has_collection", name):
                 raise DataError(f"{connection.address} is damaged: there is no collection {name}")
-        found = self._check(self.samples, {"id", "subject", "embedding", "added"})
-        self._check(self.subjects, {"id", "key", "name", "state"})
-        self._check(self.about, {"key", "value"})
+        found, *_ = [self._check(name, fields) for name, fields in self._fields().items()]
         kind = str(connection.call("describe_index", self.samples, "embedding")["index_type"])
         there = {value: word for word, value in INDEXES.items()}.get(kind, kind)
         if connection.address.index not in (None, there):
@@ -154,6 +164,14 @@ class Collections:
             connection.call("load_collection", name)
         (vector,) = [field for field in found["fields"] if field["name"] == "embedding"]
         return int(vector["params"]["dim"])
+
+    def _fields(self) -> dict[str, set[str]]:
+        """What each of them has, so that it can be told from others'."""
+        return {
+            self.samples: {"id", "subject", "embedding", "added"},
+            self.subjects: {"id", "key", "name", "state"},
+            self.about: {"key", "value"},
+        }
 
     def _check(self, name: str, expected: set[str]) -> Any:
         found = self._connection.call("describe_collection", name)

@@ -75,6 +75,7 @@ class MilvusGallery(Gallery):
         self.recognizer, self.read_only = recognizer, False
         self._connection, self._collections = connection, collections
         self._about, self._known_settings = About(connection, collections), settings
+        self._newest_about = About(connection.strongly(), collections)
         self.dim = settings.dim
         self._changes = Changes(connection, collections, self.dim)
         self._rows = Rows(connection, collections, self.dim)
@@ -117,7 +118,7 @@ class MilvusGallery(Gallery):
                 recognizer,
                 scoring,
                 keep_images,
-                empty=not gallery.sample_count,
+                empty=not gallery._changes.samples.count(),
                 path=address,
             )
             if read_only:
@@ -126,6 +127,7 @@ class MilvusGallery(Gallery):
             gallery.read_only = read_only
             if changes:
                 gallery._write(**changes)
+                gallery._settings.check_fits(recognizer, dim, address)  # or others were quicker
             if not read_only:
                 gallery._changes.heal()
         except BaseException:
@@ -201,7 +203,7 @@ class MilvusGallery(Gallery):
     def set_thresholds(self, thresholds: Thresholds | None) -> None:
         """Give the gallery a calibration of its own, or take it away."""
         with self._changing():
-            self._about.set_calibration(thresholds)
+            self._newest_about.set_calibration(thresholds)
 
     def set_model_path(self, path: Path | str) -> None:
         """Note where the model lies."""
@@ -285,9 +287,12 @@ class MilvusGallery(Gallery):
         The whole file is read before the first sample is written. New subjects are there when all
         is; samples for subjects who are enrolled already come as they are written.
         """
-        with self._changing(), self._together():
-            found = import_samples(self._changes, self._about, self._settings, path, self.path)
-        self._refresh()
+        with self._changing():
+            self._refresh(self._newest_about)
+            found = import_samples(
+                self._changes, self._newest_about, self._settings, path, self.path
+            )
+            self._refresh(self._newest_about)
         return found
 
     def migrate(self, recognizer: Embedder, progress: Progress | None = None) -> None:
@@ -313,7 +318,7 @@ class MilvusGallery(Gallery):
         if not moment.depth:
             now, strong = time.monotonic(), self.path.consistency == "strong"
             if strong or now - self._asked > _YOUNG:
-                self._refresh()
+                self._refresh(self._about)
                 self._remembered = None
                 self._asked = now
             moment.sizes = None if strong else self._remembered
@@ -323,8 +328,8 @@ class MilvusGallery(Gallery):
         finally:
             moment.depth -= 1
 
-    def _refresh(self) -> None:
-        settings = self._about.read()
+    def _refresh(self, about: About) -> None:
+        settings = about.read()
         if settings is None:
             raise DataError(f"{self.path} is gone: another process took it away")
         self._known_settings = settings
@@ -336,7 +341,12 @@ class MilvusGallery(Gallery):
         return self._moment.sizes
 
     def _calibration(self) -> str | None:
-        return self._about.calibration(self._settings.calibrated)
+        for about in (self._about, self._newest_about, self._newest_about):
+            found = about.calibration(self._settings.calibrated)
+            if found is not None:
+                return found
+            self._refresh(self._newest_about)  # somebody may put another in its place
+        raise DataError(f"{self.path} is damaged: its calibration is not whole")
 
     def _embeddings_of(self, name: str) -> Embeddings:
         return self._rows.samples.embeddings(self._rows.family(name))[1]
@@ -354,8 +364,8 @@ class MilvusGallery(Gallery):
 
     def _write(self, **values: str | None) -> None:
         with self._changing():
-            self._about.write(**values)
-            self._refresh()
+            self._newest_about.write(**values)
+            self._refresh(self._newest_about)
 
     @contextmanager
     def _changing(self) -> Iterator[None]:

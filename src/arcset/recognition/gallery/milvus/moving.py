@@ -59,14 +59,13 @@ def import_samples(
     try:
         for batch in file.batches():
             numbers: Sequence[int] | None = batch.samples if kept else None
-            newcomers, written = changes.write(
-                batch.names, batch.rows, numbers=numbers, added=batch.added, newcomers=newcomers
+            made += changes.write(
+                batch.names, batch.rows, newcomers, numbers=numbers, added=batch.added
             )
-            made += written
-        changes.welcome(newcomers)
     except BaseException:
         changes.forget(list(newcomers.values()), made)
         raise
+    changes.welcome(newcomers, made)
     return tuple(made)
 
 

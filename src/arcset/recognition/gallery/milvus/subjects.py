@@ -60,6 +60,12 @@ class Subjects:
                     found.setdefault(person.name, []).append(person)
         return {name: sorted(found[name]) for name in wanted if name in found}
 
+    def rows(self, numbers: Iterable[int]) -> dict[int, Person]:
+        """The rows of these numbers, as far as they are there."""
+        parts = _parts(sorted(set(numbers)))
+        found = [one for part in parts for one in self._ask(f"id in {listed(part)}")]
+        return {person.number: person for person in found}
+
     def owners(self, numbers: Iterable[int]) -> dict[int, Person]:
         """Whose samples those of these numbers are: the subject, or that it was merged into.
 
@@ -68,8 +74,7 @@ class Subjects:
         rows: dict[int, Person] = {}
         due = set(numbers)
         for _ in range(_DEEPEST):
-            for part in _parts(sorted(due)):
-                rows |= {one.number: one for one in self._ask(f"id in {listed(part)}")}
+            rows |= self.rows(due)
             due = {one.state for one in rows.values() if one.state > 0} - rows.keys() - due
             if not due:
                 break
@@ -93,9 +98,16 @@ class Subjects:
             due = sorted(more)
         return found
 
-    def unfinished(self) -> list[Person]:
-        """Those that something remains to be done to."""
-        return self._ask(f"state != {HERE}")
+    def unfinished(self, *, coming: int | None = None, merged: int | None = None) -> list[Person]:
+        """Those that something remains to be done to.
+
+        coming, merged: of those to come, and those merged, only what is as old as that moment.
+        """
+        parts = [f"state == {GONE}"]
+        for condition, moment in ((f"state == {COMING}", coming), ("state > 0", merged)):
+            old = "" if moment is None else f" and changed <= {moment}"
+            parts.append(f"({condition}{old})")
+        return self._ask(" or ".join(parts))
 
     def add(self, people: Sequence[Person]) -> None:
         """Write new rows."""
