@@ -70,6 +70,23 @@ def test_embeddings_of_any_tool_and_a_calibration(arcset_command, tmp_path):
     assert [line.split(",")[1] for line in done.out.splitlines()[1:]] == names
 
 
+def test_a_file_that_cannot_be_taken_in_leaves_no_gallery(arcset_command, tmp_path):
+    place = "milvus:birds.db/birds"
+    rows = np.random.default_rng(0).normal(size=(3, 8))
+    rows[1] = 0
+    write_embeddings(tmp_path / "zero.npz", EmbeddingSet.of(rows, ["a", "b", "c"]))
+    done = arcset_command("gallery", "import", place, "zero.npz")
+    assert done.code == 2
+    assert "all zero in row 1" in done.err
+    done = arcset_command("gallery", "list", place)
+    assert (done.code, "there is no gallery" in done.err) == (2, True)
+    write_embeddings(tmp_path / "whole.npz", EmbeddingSet.of(rows[:1, :5], ["a"]))
+    done = arcset_command("gallery", "import", place, "whole.npz")  # of another dimension
+    assert (done.code, done.err) == (0, "")
+    assert arcset_command("gallery", "import", place, "zero.npz").code == 2
+    assert "1 subject" in arcset_command("gallery", "list", place).out  # is left alone
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [

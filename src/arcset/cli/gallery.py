@@ -75,7 +75,8 @@ def remove(
 ) -> None:
     """Remove subjects, or single samples: names, embeddings and images are overwritten.
 
-    Copies, exports and backups of the file are yours to delete.
+    Copies, exports and backups of the file are yours to delete. In Milvus nobody
+    is found any more, but bytes stay on its disks until it has compacted them.
 
     Example: arcset gallery remove people.db anna
     """

@@ -96,10 +96,10 @@ class Target:
                 remember(self.gallery, self._model, self._faces)
         return self.gallery
 
-    def digests(self, name: str) -> set[str]:
-        """Of the images that a subject has, as far as the gallery knows them."""
+    def digests(self, name: str) -> set[str] | None:
+        """Of the images that a subject has, as far as the gallery knows them; None of nobody."""
         if self.gallery is None or name not in self.gallery:
-            return set()
+            return None
         return {sample.digest for sample in self.gallery.samples(name) if sample.digest}
 
     def __enter__(self) -> "Target":
@@ -125,8 +125,9 @@ def enroll_files(wanted: Wanted, target: Target, progress: Progress) -> Enrolled
             if digest is None:
                 continue
             if name not in held:
-                held[name] = target.digests(name)
-                if target.gallery is None or name not in target.gallery:
+                known = target.digests(name)
+                held[name] = known or set()
+                if known is None:
                     done.new.add(name)
             if digest in held[name]:
                 done.already += 1

@@ -1,5 +1,6 @@
 """`arcset gallery export`, `import` and `migrate`: to files, from files, to another model."""
 
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated
 
@@ -20,8 +21,10 @@ from arcset.cli.model_option import (
 from arcset.cli.show import print_json, print_text
 from arcset.data.embedding_files import read_embeddings
 from arcset.data.embedding_folders import holds_shards, read_manifest
-from arcset.errors import DataError, OptionError
+from arcset.errors import ArcsetError, DataError, OptionError
 from arcset.recognition.gallery import Gallery
+from arcset.recognition.gallery.milvus.address import Address
+from arcset.recognition.gallery.milvus.beginning import discard_empty
 from arcset.recognition.gallery.parquet_files import GalleryFile as Exported
 
 __all__ = ["export", "import_file", "migrate"]
@@ -71,9 +74,8 @@ def import_file(
     try:
         count, subjects = _take_in(file, source, new)
     except BaseException:
-        if new and isinstance(file, Path):
-            for end in ("", "-wal", "-shm"):
-                file.with_name(file.name + end).unlink(missing_ok=True)
+        if new:
+            _take_back(file)
         raise
     if json:
         print_json({"gallery": str(file), "samples": count, "subjects": subjects})
@@ -81,6 +83,16 @@ def import_file(
     print_text(
         f"took in {counted(count, 'embedding')}; {file} has {counted(subjects, 'subject')} now"
     )
+
+
+def _take_back(file: Place) -> None:
+    """Leave nothing of a gallery that was made for a file which cannot be taken in."""
+    if isinstance(file, Address):
+        with suppress(ArcsetError):
+            discard_empty(file)
+        return
+    for end in ("", "-wal", "-shm"):
+        file.with_name(file.name + end).unlink(missing_ok=True)
 
 
 def _take_in(file: Place, source: Path, new: bool) -> tuple[int, int]:

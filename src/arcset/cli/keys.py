@@ -20,7 +20,10 @@ keys = typer.Typer(help="Make and take away the keys of a service.", no_args_is_
 KeysOption = Annotated[
     Path | None,
     typer.Option(
-        "--keys", metavar="FILE", help="Where the keys are; GALLERY.keys.json if left out."
+        "--keys",
+        metavar="FILE",
+        help="Where the keys are; GALLERY.keys.json if left out, of one in Milvus "
+        "COLLECTION.keys.json in this folder.",
     ),
 ]
 

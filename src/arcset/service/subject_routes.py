@@ -1,6 +1,7 @@
 """Subjects and their samples: list, enroll, rename, remove."""
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 from fastapi import APIRouter, Request, Response
@@ -155,7 +156,10 @@ def _page(service: Service, limit: int, after: str | None, search: str) -> dict[
 
 
 def _subject(gallery: Gallery, subject: Subject) -> dict[str, Any]:
-    return {**subject.json(), "image": _kept(gallery, subject.name)}
+    holds_images = isinstance(
+        gallery.path, Path
+    )  # and not in Milvus, which would be asked for each
+    return {**subject.json(), "image": _kept(gallery, subject.name) if holds_images else None}
 
 
 def _kept(gallery: Gallery, name: str) -> int | None:
