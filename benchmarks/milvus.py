@@ -27,6 +27,9 @@ from pathlib import Path
 import numpy as np
 
 from arcset.recognition.gallery import Gallery
+from arcset.recognition.gallery.milvus.address import Address
+from arcset.recognition.gallery.milvus.collections import Collections
+from arcset.recognition.gallery.milvus.connection import Connection
 
 RESULTS = Path(__file__).parent / "results"
 FPIR = 0.01
@@ -82,6 +85,13 @@ def settle(gallery):
         time.sleep(0.5)
 
 
+def discard(path):
+    """Leave nothing on the server."""
+    connection = Connection(Address.parse(path))
+    Collections(connection).drop()
+    connection.close()
+
+
 def measure(path, rows, names, known, strangers, chosen, exact):
     with Gallery.open(path, dim=rows.shape[1]) as gallery:
         enrolling = timed(lambda: gallery.enroll_many(names, embeddings=rows))
@@ -124,8 +134,10 @@ def main():
         for index in options.indexes.split(","):
             base = options.server or f"milvus:{folder}/{index}.db"
             path = f"{base}/bench_{index}_{time.time_ns()}?index={index}"
-            _, found = measure(path, *data, exact)
-            results["indexes"][index] = found
+            try:
+                _, results["indexes"][index] = measure(path, *data, exact)
+            finally:
+                discard(path)
     columns = list(results["indexes"]["file"])
     print(f"{options.subjects:,} subjects, {len(data[0]):,} samples × {options.dim}")
     print(f"{'':<10}" + "".join(f"{name:>19}" for name in columns))
