@@ -41,6 +41,8 @@ def test_read(text, value):
         "0.5",
         "1.2345k5",
         "1..5G",
+        "1,5G",
+        "1,0000",
         "1 G 2",
         "5x",
         "iB",
@@ -69,7 +71,9 @@ def test_shown():
     assert show_bytes(1024**2 - 1) == "1.0 MiB"
     assert show_bytes(1000) == "1000 B"
     assert show_bytes(5.5 * 2**40) == "5.5 TiB"
+    assert show_bytes(3 * 2**60) == "3.0 EiB"
     assert show_count(9_999) == "9,999"
+    assert show_count(10**20) == "100 E"
     assert show_count(999_999_999) == "1 G"
     assert show_seconds(1603.8) == "1,603.8 s"
     assert show_seconds(0.004) == "4.0 ms"

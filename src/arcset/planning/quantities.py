@@ -9,7 +9,8 @@ __all__ = ["parse_number", "show_bytes", "show_count", "show_seconds"]
 
 _PREFIXES = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4, "p": 5}
 _FORM = re.compile(
-    r"\s*(\d[\d_,]*\.?\d*(?:e\d+)?|\.\d+)\s*([kmgtp]?)(i?)(b|bit)?\s*", re.IGNORECASE
+    r"\s*((?:\d{1,3}(?:,\d{3})+|\d[\d_]*)(?:\.\d*)?(?:e\d+)?|\.\d+)\s*([kmgtp]?)(i?)(b|bit)?\s*",
+    re.IGNORECASE,
 )
 
 
@@ -54,7 +55,7 @@ def show_bytes(size: float) -> str:
     >>> show_bytes(1536), show_bytes(24 * 2**30), show_bytes(0)
     ('1.5 KiB', '24.0 GiB', '0 B')
     """
-    return _scaled(size, 1024, ("B", "KiB", "MiB", "GiB", "TiB", "PiB"))
+    return _scaled(size, 1024, ("B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB", "ZiB", "YiB"))
 
 
 def show_count(number: float) -> str:
@@ -65,8 +66,8 @@ def show_count(number: float) -> str:
     """
     if number < 10_000:
         return f"{number:,.0f}"
-    power = min(int(math.log10(number * 1.0005) // 3), 5)  # 999,900 is 1 M
-    return f"{number / 1000**power:.3g} {' kMGTP'[power]}"
+    power = min(int(math.log10(number * 1.0005) // 3), 7)  # 999,900 is 1 M
+    return f"{number / 1000**power:.3g} {' kMGTPEZ'[power]}"
 
 
 def show_seconds(seconds: float) -> str:
