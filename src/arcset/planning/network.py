@@ -4,7 +4,7 @@ The network is built on torch's meta device and taken through a step there, with
 autograd keeps for the way back and on the arithmetic of every operation.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 import torch
@@ -18,6 +18,7 @@ __all__ = ["NetworkCost", "network_cost"]
 
 #: Activations as large as the largest that are alive for a moment on the way back; as measured.
 _PASSING = 4.5
+_TRIED = 32  # images that are taken through; what a batch needs grows with it
 
 
 @dataclass(frozen=True)
@@ -39,13 +40,12 @@ class NetworkCost:
     flops: int = 0
 
 
-@lru_cache(maxsize=64)
 def network_cost(
     name: str | None, dim: int, shape: tuple[int, int, int], batch: int
 ) -> NetworkCost:
     """The cost of `batch` images of `shape` through the network `name`; nothing for None.
 
-    Raises `OptionError` for a network that is unknown, or too deep for such images.
+    Raises `OptionError` for a network that is unknown, or too deep or too large for such images.
 
         >>> cost = network_cost("simple", 2, (1, 28, 28), 64)
         >>> cost.weights > 0 and cost.kept > 64 * 28 * 28 * 4 and cost.flops > 0
@@ -53,9 +53,30 @@ def network_cost(
     """
     if name is None:
         return NetworkCost()
+    try:
+        tried = _cost(name, dim, shape)
+    except RuntimeError as error:  # as of torch, for sizes that no number holds
+        why = str(error).partition("\n")[0]
+        raise OptionError(
+            f"{name} cannot be built for such images and {dim:,} values: {why}"
+        ) from None
+    return replace(
+        tried,
+        kept=tried.kept * batch // _TRIED,
+        passing=tried.passing * batch // _TRIED,
+        flops=tried.flops * batch // _TRIED,
+    )
+
+
+@lru_cache(maxsize=64)
+def _cost(name: str, dim: int, shape: tuple[int, int, int]) -> NetworkCost:
+    """Of `_TRIED` images."""
     with torch.device("meta"):
         network = build_network(name, dim, shape)
-        images = torch.empty(max(batch, 2), *shape)
+        images = torch.empty(_TRIED, *shape)
+    for module in network.modules():
+        if isinstance(module, torch.nn.modules.batchnorm._NormBase) and module.momentum is None:
+            module.momentum = 0.1  # or it would be found from a counter, which has no content here
     parameters = [*network.parameters()]
     known = {tensor.untyped_storage()._cdata for tensor in parameters}
     kept: dict[int, int] = {}
@@ -76,13 +97,12 @@ def network_cost(
         if found.shape != (len(images), dim):
             raise OptionError(f"{name} gives {tuple(found.shape)} for {len(images)} images")
         found.sum().backward()
-    share = batch / len(images)
     return NetworkCost(
         weights=sum(_size(tensor) for tensor in (*parameters, *network.buffers())),
         largest=max((_size(tensor) for tensor in parameters), default=0),
-        kept=int(sum(kept.values()) * share),
-        passing=int(_PASSING * max(kept.values(), default=0) * share),
-        flops=int(counter.get_total_flops() * share),
+        kept=sum(kept.values()),
+        passing=int(_PASSING * max(kept.values(), default=0)),
+        flops=counter.get_total_flops(),
     )
 
 
