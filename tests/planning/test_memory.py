@@ -129,6 +129,8 @@ def test_parts_follow_from_the_setting():
     assert part("their gradient") == whole
     assert part("passing copies of the optimizer", optimizer="adamw") == 2 * whole
     assert part("logits", batch=32) == 32 * 100_000 * 4
+    assert part("the margin's own", loss="classwise", processes=4) == 100_000 * 4  # in each of them
+    assert part("the margin's own") == 0
     with pytest.raises(KeyError):
         part("their gradient", update="sgd")
 

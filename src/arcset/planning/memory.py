@@ -5,11 +5,13 @@ Each moment of building and of a step is written down as what is alive then, aft
 """
 
 from dataclasses import dataclass
+from functools import cache
 
 import torch
 
 from arcset.centers import choose_mode, sharding, start
 from arcset.centers.walk import classes_per_chunk
+from arcset.margins import MARGINS
 from arcset.planning.network import NetworkCost, network_cost
 from arcset.planning.setting import Setting
 from arcset.planning.step import INDEX, KEPT, WIDE, Moment, StepMemory
@@ -75,9 +77,21 @@ def _held(setting: Setting, cost: NetworkCost) -> dict[str, int]:
     return {
         "centers": centers,
         "their optimizer's state": state,
+        "the margin's own": _of_margin(setting.loss) * setting.classes,
         "network's weights": weights,
         "network's optimizer": KEPT[setting.optimizer] * weights,
     }
+
+
+@cache
+def _of_margin(loss: str) -> int:
+    """Bytes that a margin keeps for each class, of all of which every process knows."""
+    sizes = []
+    for classes in (1, 2):
+        margin = MARGINS[loss]()
+        margin.bind(classes)
+        sizes.append(sum(buffer.nbytes for buffer in margin.buffers()))
+    return sizes[1] - sizes[0]
 
 
 def _mode(setting: Setting, free: int) -> str:
