@@ -1,8 +1,11 @@
 """Advice, time, and the machine they are for."""
 
 import dataclasses
+import statistics
+import time
 
 import pytest
+import torch
 
 from arcset import InputError
 from arcset.planning import (
@@ -13,6 +16,7 @@ from arcset.planning import (
     measure_machine,
     plan_memory,
 )
+from arcset.planning.trial import Trial
 
 GIB = 1 << 30
 ROUND = Machine("a round one", flops=1e12, convolving=1e12, passes=2e11, bandwidth=1e11, rows=1e10)
@@ -35,6 +39,63 @@ def test_limits_are_exact(classes, options):
         assert total(setting.but(processes=plan.fewest - 1), limit) > limit
     assert total(setting.but(classes=plan.most), limit) <= limit
     assert total(setting.but(classes=plan.most + setting.processes), limit) > limit
+
+
+@pytest.mark.parametrize(
+    ("limit", "options"),
+    [
+        (16, {"classes": 10**7, "batch": 768}),
+        (4, {"classes": 3 * 10**6, "batch": 512, "dim": 256}),
+        (8, {"classes": 10**6, "dim": 512, "batch": 2048, "subcenters": 3}),
+        (1, {"classes": 10**6, "dim": 4096, "batch": 1, "update": "adagrad"}),  # 24 fit, 25 do not
+    ],
+)
+def test_the_fewest_processes_by_trying_all(limit, options):
+    """Also where one more does not fit again."""
+    setting = Setting(**options)
+    fitting = []
+    for count in range(1, 400):
+        shared = -(-setting.classes // count) * (count - 1) < setting.classes
+        if shared and total(setting.but(processes=count), limit * GIB) <= limit * GIB:
+            fitting.append(count)
+    assert make_plan(setting, limit=limit * GIB, process=1 << 28).fewest == fitting[0]
+
+
+def options_that_fit(setting, limit):
+    plan = make_plan(setting, limit=limit, process=1 << 28)
+    assert not plan.fits
+    for change in plan.changes:
+        assert change.fits == (total(setting.but(**change.options), limit) <= limit)
+    return plan, [change.options for change in plan.changes if change.fits]
+
+
+def test_logits_that_auto_keeps_and_need_not():
+    """They fit into half of what is free, and the optimizer's copies do not fit beside them."""
+    setting = Setting(classes=2_350_000, batch=768)
+    plan, fitting = options_that_fit(setting, 24 * GIB)
+    assert {"mode": "recompute"} in fitting
+    assert plan.most < setting.classes  # though 3 million would fit, whose logits are not kept
+
+
+def test_too_many_processes():
+    """Each sees the batches of all."""
+    plan, fitting = options_that_fit(Setting(classes=2**20, processes=4096), 4 * GIB)
+    assert plan.fewest < 10
+    assert {"processes": plan.fewest} in fitting
+
+
+def test_a_batch_that_is_far_too_large():
+    setting = Setting(1000, 128, batch=512, network="iresnet18")
+    _, fitting = options_that_fit(setting, 4 * GIB)
+    (batch,) = [options["batch"] for options in fitting if options.keys() == {"batch"}]
+    assert 16 < batch < 256
+    assert total(setting.but(batch=batch + 1), 4 * GIB) > 4 * GIB
+
+
+def test_leaner_and_with_a_smaller_batch_where_nothing_else_fits():
+    setting = Setting(classes=10**6, batch=512, network="iresnet18")
+    _, (options,) = options_that_fit(setting, 3 * GIB)
+    assert options.keys() == {"storage", "update", "batch", "processes"}
 
 
 def test_changes_are_ranked_and_true():
@@ -112,6 +173,34 @@ def test_measured_here():
     assert 1e7 < found.bandwidth < 1e13
 
 
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"update": "sgd"},
+        *(pytest.param(one, marks=pytest.mark.long) for one in ({"sample": 0.2}, {})),
+    ],
+)
+def test_time_is_a_floor_that_is_near(options):
+    """Beside real steps of one thread, in turns with the rates: other work may slow down either."""
+    setting = Setting(classes=60_000, dim=128, batch=64, **options)
+    limit, threads = 4 * GIB, torch.get_num_threads()
+    ratios = []
+    torch.set_num_threads(1)
+    try:
+        trial = Trial(setting)
+        trial.step()
+        for _ in range(3):
+            rates = measure_machine(setting, plan_memory(setting, limit=limit).chunk)
+            floor = sum(make_plan(setting, limit=limit, machine=rates).seconds.values())
+            for _ in range(3):
+                began = time.perf_counter()
+                trial.step()
+                ratios.append((time.perf_counter() - began) / floor)
+    finally:
+        torch.set_num_threads(threads)
+    assert 0.6 < statistics.median(ratios) < 6, ratios
+
+
 def test_measuring_takes_little_memory_whatever_the_shape():
     """At these sizes a single matrix of the step would have gigabytes."""
     for options in ({"dim": 10**9}, {"batch": 10**8}):
@@ -137,6 +226,7 @@ def test_kept_in_a_file(tmp_path):
         '{"name":"x","flops":-1,"convolving":1,"passes":1,"bandwidth":1,"rows":1}',
         '{"name":"x","flops":"fast","convolving":1,"passes":1,"bandwidth":1,"rows":1}',
         '{"name":"x","flops":NaN,"convolving":1,"passes":1,"bandwidth":1,"rows":1}',
+        '{"name":"x","flops":1,"convolving":1,"passes":1,"bandwidth":1,"rows":1,"network":-1}',
     ],
 )
 def test_other_files_are_refused(tmp_path, content):

@@ -25,6 +25,7 @@ from arcset.planning import Setting
         ({"loss": "triplet"}, "no margin is called 'triplet'"),
         ({"network": "iresnet5"}, "did you mean"),
         ({"classes": 3, "processes": 4}, "cannot be divided"),
+        ({"classes": 10, "processes": 6}, "among 6 processes: 5 would have all of them"),
         ({"mode": "plain", "processes": 2}, "mode=plain"),
     ],
 )

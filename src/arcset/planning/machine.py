@@ -73,7 +73,7 @@ class Machine:
             rates = [value for key, value in content.items() if key != "name"]
             good = all(isinstance(rate, int | float) and math.isfinite(rate) for rate in rates)
             least = min(found.flops, found.convolving, found.passes, found.bandwidth, found.rows)
-            good = good and least > 0
+            good = good and least > 0 and min(found.network, found.latency) >= 0
         except (AttributeError, TypeError, ValueError):
             good = False
         if not good:

@@ -13,10 +13,19 @@ from arcset.margins import MARGINS
 from arcset.networks import NETWORKS
 from arcset.registry import unknown_name
 
-__all__ = ["DEVICES", "OPTIMIZERS", "Setting"]
+__all__ = ["DEVICES", "OPTIMIZERS", "Setting", "can_share"]
 
 OPTIMIZERS = ("sgd", "adamw")
 DEVICES = ("cpu", "cuda")
+
+
+def can_share(classes: int, processes: int) -> bool:
+    """Whether equal slices of the classes, the last one smaller, leave no process without any.
+
+    >>> can_share(10, 4), can_share(10, 6)  # of two: the fifth takes the last
+    (True, False)
+    """
+    return -(-classes // processes) * (processes - 1) < classes
 
 
 @dataclass(frozen=True)
@@ -77,9 +86,10 @@ class Setting:
                 raise OptionError(f"{name} must be one of {words}, not {getattr(self, name)!r}")
         if self.loss not in MARGINS:
             raise unknown_name("margin", self.loss, MARGINS.names())
-        if self.classes < self.processes:
+        if not can_share(self.classes, self.processes):
             raise OptionError(
-                f"{self.classes} classes cannot be divided among {self.processes} processes"
+                f"{self.classes:,} classes cannot be divided among {self.processes:,} processes: "
+                f"{-(-self.classes // self.own_classes):,} would have all of them"
             )
         if self.network is not None and not self.network.startswith("timm:"):
             NETWORKS[self.network]  # raises for an unknown one
