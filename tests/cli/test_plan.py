@@ -3,8 +3,11 @@
 import json
 
 import pytest
+import torch
 
 QUICK = ("--machine", "none")
+TOLD = ("--flops", "1T", "--bandwidth", "100G")
+BAD_NETWORK = ("--network", "simple", "--size", "1,2,2")
 
 
 def test_tells_in_words(arcset_command):
@@ -55,6 +58,27 @@ def test_a_network_is_counted(arcset_command):
     assert both["total"] - both["process"] > alone["total"] - alone["process"] + 3 * weights
 
 
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is memory to be told here")
+def test_what_is_free_is_that_of_the_device(arcset_command):
+    done = arcset_command("plan", "--classes", "1k", "--device", "cuda", *QUICK)
+    assert done.code == 2
+    assert (
+        done.err == "arcset: --device cuda: there is none here; say what one has, as --memory 32G\n"
+    )
+
+
+def test_what_is_free_here_counts_for_each_process(arcset_command):
+    done = arcset_command("plan", "--classes", "1k", "--dim", 8, "--processes", 4, *QUICK)
+    assert "that are free here, taken as those of each process" in done.out
+
+
+def test_too_many_processes_are_told(arcset_command):
+    words = ("--classes", "1Mi", "--processes", 4096, "--memory", "4G")
+    done = arcset_command("plan", *words, *QUICK)
+    assert done.code == 1
+    assert "processes would do: each sees the batch of all" in done.out
+
+
 def test_measured_kept_and_used_again(arcset_command, tmp_path):
     words = ("plan", "--classes", "20k", "--dim", 64, "--memory", "8G")
     first = arcset_command(*words, "--save-machine", "here.json")
@@ -79,6 +103,7 @@ def test_measured_kept_and_used_again(arcset_command, tmp_path):
         (["--classes", "1M", *QUICK, "--network-speed", "3G"], "without the rest of a machine"),
         (["--classes", "1M", *QUICK, "--save-machine", "x.json"], "there are no rates to keep"),
         (["--classes", "1M", "--network", "iresnet18", "--size", "1,4,4", *QUICK], "iresnet18"),
+        (["--classes", "1M", *BAD_NETWORK, *TOLD, "--save-machine", "x.json"], "simple needs"),
     ],
 )
 def test_mistakes_are_one_line(arcset_command, tmp_path, words, told):

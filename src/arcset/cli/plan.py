@@ -140,8 +140,7 @@ def plan(
         shape=_shape(size),
         device=device,
     )
-    cpu = torch.device("cpu")
-    limit = free_memory(cpu) if memory is None else parse_number(memory, "--memory")
+    limit = _free(device) if memory is None else parse_number(memory, "--memory")
     told = {
         name: None if text is None else parse_number(text, f"--{name.replace('_', '-')}")
         for name, text in (
@@ -153,17 +152,27 @@ def plan(
     with working("measuring"):
         process = _process() if device == "cpu" else 0
         rates = _machine(machine, setting, limit, told)
-    if save_machine is not None:
-        if rates is None:
-            raise OptionError("--save-machine: there are no rates to keep with --machine none")
-        rates.save(save_machine)
+    if save_machine is not None and rates is None:
+        raise OptionError("--save-machine: there are no rates to keep with --machine none")
     found = make_plan(setting, limit=limit, process=process, machine=rates)
+    if save_machine is not None and rates is not None:
+        rates.save(save_machine)
     if json:
         print_json(found.json())
     else:
         print_text(plan_text(found, said=memory is not None))
     if not found.fits:
         raise typer.Exit(1)
+
+
+def _free(device: str) -> int:
+    """Bytes that are free here, on the device that is meant."""
+    if device == "cuda" and not torch.cuda.is_available():
+        raise OptionError("--device cuda: there is none here; say what one has, as --memory 32G")
+    free = free_memory(torch.device(device))
+    if not free:
+        raise OptionError("this system does not tell what is free; say it, as --memory 32G")
+    return free
 
 
 def _process() -> int:
@@ -203,6 +212,8 @@ def _measured(setting: Setting, limit: int, *, exchange: bool) -> Machine:
     from arcset.planning import measure_exchange, measure_machine
 
     found = measure_machine(setting, plan_memory(setting, limit=limit).chunk)
+    if setting.device != "cpu":
+        found = found.but(name="this machine's processor, which is no GPU")
     if not exchange:
         return found
     speed, latency = measure_exchange()

@@ -87,9 +87,10 @@ def _barred(title: str, cells: list[tuple[str, str, float]], last: tuple[str, st
 
 def _verdict(plan: Plan, said: bool) -> str:
     limit, total, setting = plan.limit, plan.memory.total, plan.setting
-    where = (
-        f"{show_bytes(limit)} a process" if said else f"the {show_bytes(limit)} that are free here"
-    )
+    where = f"{show_bytes(limit)} a process"
+    if not said:
+        each = "" if setting.processes == 1 else ", taken as those of each process"
+        where = f"the {show_bytes(limit)} that are free here{each}"
     if plan.fits:
         lines = [f"It fits into {where}: {show_bytes(limit - total)} are left."]
     else:
@@ -105,6 +106,11 @@ def _verdict(plan: Plan, said: bool) -> str:
         lines.append("No number of processes would fit with a batch as large in each.")
     elif plan.fewest == 1:
         lines.append("One process would do." if setting.processes > 1 else "One process will do.")
+    elif not plan.fits and plan.fewest < setting.processes:
+        lines.append(
+            f"{plan.fewest:,} processes would do: each sees the batch of all, "
+            "and with more of them that grows."
+        )
     else:
         lines.append(f"It takes {plan.fewest:,} processes at least.")
     return "\n".join(lines)
