@@ -9,7 +9,7 @@ import torch
 from hypothesis import given
 
 import arcset
-from arcset.centers import draw
+from arcset.centers import draw, plain_losses
 from arcset.margins import MARGINS
 from support.laws import chunks_of
 from support.variants import FUSED, VARIANTS
@@ -31,6 +31,13 @@ def test_each_class_once_and_those_of_the_batch_always(classes, rate, numbers, s
     assert len(found.classes.unique()) == len(found)
     assert found.classes.min() >= 0
     assert found.classes.max() < classes
+    assert found.weights is None
+    torch.manual_seed(seed)
+    weighted = draw(labels, classes, rate, weighted=True)
+    assert weighted.classes.equal(found.classes)
+    own = torch.isin(weighted.classes, labels)
+    assert (weighted.weights[own] == 1).all()
+    assert (weighted.weights[~own] == 1 / rate).all()
 
 
 @pytest.mark.parametrize("rate", [0.01, 0.1, 0.5, 0.9])
@@ -93,11 +100,40 @@ def test_fused_equals_plain(variant, mode):
         torch.testing.assert_close(found[name], value, rtol=1e-9, atol=1e-12, msg=name)
 
 
+@pytest.mark.parametrize("mode", FUSED)
+def test_fused_equals_plain_where_every_class_counts_once(mode):
+    options = {**VARIANTS["everything"], "unbiased": False}
+    right = outcome("plain", **options)
+    with chunks_of(7):
+        found = outcome(mode, **options)
+    for name, value in right.items():
+        torch.testing.assert_close(found[name], value, rtol=1e-9, atol=1e-12, msg=name)
+
+
+def test_the_sum_over_classes_is_right_on_average():
+    """exp(loss) − 1 is the sum of exp over the negatives, over that of the target."""
+    x, y = batch()
+    loss = arcset.build_loss("arcface", DIM, CLASSES, scale=4.0, margin=0.2).double()
+    query = loss._query(x, y)
+    right = plain_losses(loss.head, query).exp() - 1  # (B,)
+    torch.manual_seed(0)
+    found = torch.stack(
+        [
+            plain_losses(loss.head, query, draw(y, CLASSES, 0.2, weighted=True)).exp() - 1
+            for _ in range(2_000)
+        ]
+    ).detach()  # (draws, B)
+    error = found.std(dim=0) / len(found) ** 0.5
+    assert ((found.mean(dim=0) - right).abs() < 5 * error).all()
+    assert (error < 0.05 * right).all()
+
+
 @pytest.mark.parametrize("name", MARGINS.names())
 def test_it_is_the_loss_of_the_classes_drawn(name):
     """As if there were no others: the same margin on a head that holds just these."""
     x, y = batch()
-    some = arcset.build_loss(name, DIM, CLASSES, mode="store", sample=0.4).double()
+    options = {"mode": "store", "sample": 0.4, "unbiased": False}
+    some = arcset.build_loss(name, DIM, CLASSES, **options).double()
     torch.manual_seed(9)
     drawn = draw(y, CLASSES, 0.4)
     alone = copy.deepcopy(some)
@@ -139,7 +175,8 @@ def test_an_update_moves_what_was_drawn_and_nothing_else(kind, settings, options
     for step in range(5):
         x, y = batch(step)
         torch.manual_seed(step)
-        touched = draw(y, CLASSES, 0.2)
+        touched = draw(y, CLASSES, 0.2, weighted=True)
+        weights = touched.weights.repeat_interleave(fused.subcenters)[:, None]
         rows = touched.rows(0, len(touched), fused.subcenters)
         before = copy.deepcopy(fused.head.state_dict())
         torch.manual_seed(step)
@@ -152,7 +189,7 @@ def test_an_update_moves_what_was_drawn_and_nothing_else(kind, settings, options
         others = torch.ones(len(weight), dtype=torch.bool).index_fill(0, rows, False)
         assert not gradient[others].any()
         if kind == "sgd":
-            g = gradient[rows] + settings["weight_decay"] * weight[rows]
+            g = gradient[rows] + settings["weight_decay"] * weights * weight[rows]
             state[rows] = settings["momentum"] * state[rows] + g
             go = g + settings["momentum"] * state[rows] if settings.get("nesterov") else state[rows]
             weight[rows] -= settings["lr"] * go
@@ -164,6 +201,32 @@ def test_an_update_moves_what_was_drawn_and_nothing_else(kind, settings, options
         for name, value in before.items():
             if value.shape[:1] == weight.shape[:1]:
                 assert fused.head.state_dict()[name][others].equal(value[others]), name
+
+
+def test_centers_decay_on_average_as_if_all_took_part():
+    torch.manual_seed(0)
+    loss = arcset.build_loss("arcface", DIM, 2_000, sample=0.25).double()
+    loss.fuse_update("sgd", lr=0.1, momentum=0.0, weight_decay=0.01)
+    x = torch.zeros(2, DIM, dtype=torch.float64, requires_grad=True)  # no direction: no gradient
+    for _ in range(400):
+        loss(x, torch.tensor([0, 1])).backward()
+    lengths = loss.head.weight.detach().norm(dim=1).log()
+    assert lengths[:2] == pytest.approx(400 * math.log1p(-0.001))
+    others = lengths[2:]
+    error = others.std() / math.sqrt(len(others))
+    assert abs(others.mean() - 400 * math.log1p(-0.001)) < 5 * error + 1e-3
+
+
+@pytest.mark.parametrize("momentum", [0.0, 0.9])
+def test_decay_never_turns_a_center_around(momentum):
+    torch.manual_seed(0)
+    loss = arcset.build_loss("arcface", 2, 100_000, sample=1e-4)
+    loss.fuse_update("sgd", lr=1.0, momentum=momentum, weight_decay=0.05)
+    before = loss.head.weight.detach().clone()
+    loss(torch.zeros(1, 2, requires_grad=True), torch.tensor([0])).backward()
+    lengths = (loss.head.weight * before).sum(dim=1)
+    assert (lengths < 0.99).sum() > 2
+    assert lengths.min() > 0.5
 
 
 def test_half_precision_rows_are_written_back():
@@ -182,7 +245,8 @@ def test_half_precision_rows_are_written_back():
 
 def test_evaluation_takes_all_classes():
     x, y = batch()
-    some = arcset.build_loss("arcface", DIM, CLASSES, sample=0.1).double().eval()
+    options = {"sample": 0.1, "unbiased": False}
+    some = arcset.build_loss("arcface", DIM, CLASSES, **options).double().eval()
     whole = copy.deepcopy(some)
     whole.sample = 1.0
     assert some(x, y) == whole(x, y)

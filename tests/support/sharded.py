@@ -110,9 +110,10 @@ def sampled(name, rate=0.4):
         )
         mine, theirs = embeddings[own].clone().requires_grad_(), embeddings.clone().requires_grad_()
         torch.manual_seed(100 * step + shard.rank)
-        drawn = draw(shard.places(y), shard.size, rate).classes + shard.first
+        own_draw = draw(shard.places(y), shard.size, rate, weighted=True)
+        drawn = own_draw.classes + shard.first
         counts = shard._sizes(len(drawn), drawn.device)
-        classes = shard.stack(drawn, counts)
+        classes, weights = (shard.stack(side, counts) for side in (drawn, own_draw.weights))
         places = (classes == y[:, None]).int().argmax(dim=1)
         torch.manual_seed(100 * step + shard.rank)
         shared.zero_grad()
@@ -120,7 +121,7 @@ def sampled(name, rate=0.4):
         value.backward()
         query = whole._query(theirs, y)
         whole.zero_grad()
-        right = plain_losses(whole.head, query, Drawn(classes, places)).mean()
+        right = plain_losses(whole.head, query, Drawn(classes, places, weights)).mean()
         right.backward()
         worst = max(worst, abs(value.item() / right.item() - 1))
         for one, other in (

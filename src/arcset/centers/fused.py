@@ -100,10 +100,12 @@ def _target_biases(centers: Centers, bias: Tensor, labels: Tensor) -> Tensor:
 
 
 def _count(centers: Centers, drawn: Drawn | None) -> float:
-    """How many classes take part, in all processes together."""
-    own = centers.classes if drawn is None else len(drawn)
-    if centers.shard is None or drawn is None:
-        return own if centers.shard is None else centers.shard.classes
+    """How many classes take part, or are stood for, in all processes together."""
+    if drawn is None:
+        return centers.classes if centers.shard is None else centers.shard.classes
+    own = len(drawn) if drawn.weights is None else float(drawn.weights.sum())
+    if centers.shard is None:
+        return own
     return float(centers.shard.sum(torch.tensor(float(own), device=drawn.classes.device)))
 
 

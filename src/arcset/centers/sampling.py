@@ -21,10 +21,12 @@ class Drawn:
     Fields:
         classes: (n,) their numbers, each once.
         labels: (B,) where each sample's own class stands among them.
+        weights: (n,) how many classes each stands for in the softmax; None where all count once.
     """
 
     classes: Tensor
     labels: Tensor
+    weights: Tensor | None = None
 
     def __len__(self) -> int:
         return len(self.classes)
@@ -39,10 +41,12 @@ class Drawn:
 
 
 @torch.no_grad()
-def draw(labels: Tensor, classes: int, rate: float) -> Drawn:
+def draw(labels: Tensor, classes: int, rate: float, *, weighted: bool = False) -> Drawn:
     """All classes in `labels` (B,), and each other one of `classes` with probability `rate`.
 
-    Negative labels are of classes that are not here; their places are −1.
+    Negative labels are of classes that are not here; their places are −1. `weighted`: those that
+    are there by chance stand for 1/rate classes each, those of the batch for themselves. Sums with
+    these weights are on average those over all classes.
 
     It takes time and memory of those that are drawn, not of all: the gaps between drawn classes
     have a geometric distribution, so that gaps are drawn and added up.
@@ -61,7 +65,11 @@ def draw(labels: Tensor, classes: int, rate: float) -> Drawn:
     place[~there] = len(others) + torch.arange(len(missing), device=labels.device)
     places = torch.full_like(labels, -1)
     places[here] = place[inverse]
-    return Drawn(torch.cat([others, missing]), places)
+    weights = None
+    if weighted:
+        weights = labels.new_full((len(others) + len(missing),), 1 / rate, dtype=torch.float64)
+        weights[place] = 1.0
+    return Drawn(torch.cat([others, missing]), places, weights)
 
 
 def _chosen(classes: int, rate: float, device: torch.device) -> Tensor:

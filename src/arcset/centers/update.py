@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 __all__ = ["STATES", "UPDATES", "CenterUpdate", "build_update", "pieces"]
 
 _PIECE = 1024  # rows of W that fit into the cache beside those of its gradient or momentum
+_STRONGEST = 0.1  # share of its length by which decay shortens a center at once
 #: Names of the buffers in which updates keep their state.
 STATES = ("momentum", "squares")
 
@@ -94,18 +95,34 @@ class CenterUpdate(Optimizer):
         return self if finite else None
 
     @torch.no_grad()
-    def apply(self, where: slice | Tensor, slope: Tensor, unit: Tensor, radial: Tensor) -> None:
+    def apply(
+        self,
+        where: slice | Tensor,
+        slope: Tensor,
+        unit: Tensor,
+        radial: Tensor,
+        weights: Tensor | None = None,
+    ) -> None:
         """Update the rows `where`, a slice or their numbers, of gradient slope·unit − radial·W.
 
-        `slope` (n, B), `unit` (B, D), `radial` (n,), all times `grad_scale`.
+        `slope` (n, B), `unit` (B, D), `radial` (n,), all times `grad_scale`. Where a row is updated
+        by chance, `weights` (n,) says how many steps it stands for: so often it decays.
         """
         if self.grad_scale != 1:
             unit, radial = unit / self.grad_scale, radial / self.grad_scale
-        along = self._group["weight_decay"] - radial
+        along = self._decay(weights) - radial
         for part, piece in pieces(where, slope.device):
             rows = widen(self._centers.weight[piece]).to(unit.dtype)
             self._update(piece, rows, slope[part], unit, along[part])
             self._store(rows, self._centers.weight, piece)
+
+    def _decay(self, weights: Tensor | None) -> Tensor | float:
+        """The weight decay of rows that stand for so many steps; for the rarest less than that."""
+        decay: float = self._group["weight_decay"]
+        if weights is None:
+            return decay
+        most = max(decay, _STRONGEST / max(self._group["lr"], _STRONGEST))
+        return (decay * weights).clamp(max=most)
 
     @abstractmethod
     def _update(

@@ -58,6 +58,10 @@ class Walk:
         if self._alters and cosine is not None:
             self._target = query.target(cosine).detach()
         self._shrunk: dict[int, Tensor] = {}  # chunk's first class → divisors of its rows (n·K, 1)
+        self._weights = None  # (C,) how many classes each stands for
+        if drawn is not None and drawn.weights is not None:
+            dtype = torch.promote_types(query.unit.dtype, widen(centers.weight[:0]).dtype)
+            self._weights = drawn.weights.to(dtype)
 
     # ---------------------------------------------------------------- there
 
@@ -89,10 +93,10 @@ class Walk:
             torch.amax(scores, dim=0, out=peaks[place]).clamp_(min=_ABSENT)  # biases may be −∞
             powers = spare[: len(scores)]
             torch.sub(scores, peaks[place], out=powers).exp_()
-            torch.sum(powers, dim=0, out=sums[place])
+            self._summed(chunk, powers, out=sums[place])
             if self._query.smoothing:
                 _put(chunk, scores, 0.0)
-                total += scores.sum(dim=0)
+                total += self._summed(chunk, scores)
             if scores is block:
                 _put(chunk, scores, own)
         peak = peaks.amax(dim=0)  # (B,)
@@ -145,6 +149,12 @@ class Walk:
         rows = widen(weight[self._where(chunk)]).to(like.dtype)
         divisor = self._shrunk.get(chunk.first)
         return rows if divisor is None else rows / divisor
+
+    def _summed(self, chunk: _Chunk, values: Tensor, out: Tensor | None = None) -> Tensor:
+        """The sum (B,) of values (n, B) over classes, as often as each of them counts."""
+        if self._weights is None:
+            return torch.sum(values, dim=0, out=out)
+        return torch.mv(values.T, self._weights[chunk.first : chunk.last], out=out)
 
     def _nearest(self, block: Tensor) -> Tensor:
         """s·cos θ of each class's nearest center (n, B); `block` itself where it has only one."""
@@ -222,13 +232,20 @@ class Walk:
             else:
                 block = logits[where]
             slope = self._slopes(chunk, block, bias, raised, sign, even, spare)  # (n, B)
+            weights = self._row_weights(chunk)  # of (n·K,) rows; 1 for samples' own classes
             if by_bias is not None:
-                by_bias[self._places(chunk)] = slope.sum(dim=1).to(by_bias.dtype)
+                sums = slope.sum(dim=1)
+                if weights is not None:
+                    sums *= weights[:: self._per_class]
+                by_bias[self._places(chunk)] = sums.to(by_bias.dtype)
             slope = self._by_center(chunk, block, slope, target / self._scale)  # (n·K, B)
 
             # z = s·W·u/‖W‖, so its slope along W itself is nil: take that part out.
             product = torch.mul(block, slope, out=other[: len(block)])
             radial = product.sum(dim=1).mul_(inverse[where].square())
+            if weights is not None:
+                radial *= weights
+                factor *= weights
             slope.mul_(factor[:, None])
             if by_unit is not None:
                 by_unit.addmm_(slope.T, rows)
@@ -245,9 +262,9 @@ class Walk:
             elif step is not None and chunk.first in self._shrunk:  # `rows` are not those of W
                 exact = torch.mm(slope, unit).addcmul_(rows, radial[:, None], value=-1)
                 same = torch.eye(exact.shape[1], dtype=exact.dtype, device=exact.device)
-                step.apply(place, exact, same, torch.zeros_like(radial))
+                step.apply(place, exact, same, torch.zeros_like(radial), weights)
             elif step is not None:
-                step.apply(place, slope, unit, radial)
+                step.apply(place, slope, unit, radial, weights)
         return by_unit, by_weight, by_bias
 
     def _slopes(
@@ -287,6 +304,12 @@ class Walk:
             return slope
         spread = slope.new_zeros(len(slope), self._per_class, slope.shape[1])
         return spread.scatter_(1, chosen[:, None], slope[:, None]).flatten(0, 1)
+
+    def _row_weights(self, chunk: _Chunk) -> Tensor | None:
+        """How many classes each row of a chunk stands for, (n·K,); None where all count once."""
+        if self._weights is None:
+            return None
+        return self._weights[chunk.first : chunk.last].repeat_interleave(self._per_class)
 
     # ---------------------------------------------------------------- small things
 

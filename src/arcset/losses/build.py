@@ -26,6 +26,7 @@ _COMMON: dict[str, Any] = {
     "subcenters": 1,
     "mode": "auto",
     "sample": 1.0,
+    "unbiased": True,
     "storage": "float32",
     "bias": False,
     "label_smoothing": 0.0,
@@ -55,9 +56,9 @@ def loss_options(name: str, **options: Any) -> dict[str, Any]:
 
         >>> loss_options("arcface")
         {'scale': None, 'margin': None, 'fallback': 'default', 'subcenters': 1, 'mode': 'auto',
-         'sample': 1.0, 'storage': 'float32', 'bias': False, 'label_smoothing': 0.0,
-         'ignore_index': None, 'gradient': 'exact', 'group': None, 'warmup': 0,
-         'warmup_shape': 'linear', 'update': None}
+         'sample': 1.0, 'unbiased': True, 'storage': 'float32', 'bias': False,
+         'label_smoothing': 0.0, 'ignore_index': None, 'gradient': 'exact', 'group': None,
+         'warmup': 0, 'warmup_shape': 'linear', 'update': None}
         >>> loss_options("softmax")
         {'bias': True}
     """

@@ -50,6 +50,9 @@ class MarginSoftmax(Loss):
       each other one with this probability, drawn anew every time (Partial FC). 1: all of them. With
       a fused update (`fuse_update`) only their rows, and the optimizer's state of these, are
       touched. In eval mode all classes take part.
+    - `unbiased`: where classes are drawn, each that is there by chance counts 1/`sample` times in
+      the softmax, so that its sum is on average the one over all classes. False: each counts once,
+      as in the paper, which makes the loss lower and its demands weaker.
     - `storage`: `float32`, or `bfloat16`: centers of half the size. They want a fused update, which
       rounds at random, so that small steps are not lost.
     - `group`: processes that share the centers, each with its slice of the classes and its part of
@@ -83,6 +86,7 @@ class MarginSoftmax(Loss):
         subcenters: int = 1,
         mode: str = "auto",
         sample: float = 1.0,
+        unbiased: bool = True,
         storage: str = "float32",
         bias: bool = False,
         label_smoothing: float = 0.0,
@@ -101,6 +105,7 @@ class MarginSoftmax(Loss):
         self.sample = check_real("sample", sample, 0, above=True)
         if self.sample > 1:
             raise OptionError(f"sample must lie in (0, 1], not {sample!r}")
+        self.unbiased = check_truth("unbiased", unbiased)
         self.mode, self.gradient = mode, gradient
         for option, value, known in (
             ("mode", mode, MODES),
@@ -163,7 +168,7 @@ class MarginSoftmax(Loss):
         drawn = None
         if self.training and self.sample < 1:
             places = labels if self.head.shard is None else self.head.shard.places(labels)
-            drawn = draw(places, self.head.classes, self.sample)
+            drawn = draw(places, self.head.classes, self.sample, weighted=self.unbiased)
         rows = (self.head.classes if drawn is None else len(drawn)) * self.subcenters
         widest = torch.promote_types(embeddings.dtype, self.head.weight.dtype)
         dtype = torch.promote_types(widest, torch.float32)
