@@ -1,10 +1,12 @@
 """Embedding into folders: every kind of data and model, going on, refusing, and noticing damage."""
 
 import json
+import os
 import shutil
 import subprocess
 import sys
 import tracemalloc
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -240,6 +242,56 @@ def test_what_killed_processes_left_goes(made, model, tmp_path):
     assert not any(path.exists() for path in (*left, folder / "shard-00099.parquet"))
 
 
+@pytest.mark.parametrize("left", [None, '["somebody else"]'])
+def test_what_training_knew_is_said_again(made, model, tmp_path, left):
+    """Whoever was killed may have written the manifest, and not yet this."""
+    folder = tmp_path / "out"
+    embed(folder, made / "photos", model)
+    (folder / "_arcset/trained_on.json").unlink()
+    if left is not None:
+        (folder / "_arcset/trained_on.json").write_text(left)
+    assert embed(folder, made / "photos", model).made == 0
+    assert read_embeddings(folder).trained_on == model.trained_on
+
+
+def test_a_folder_whose_list_is_some_seconds_old(made, model, tmp_path, monkeypatch):
+    """As NFS shows it: shards of other machines are there, and not in it yet."""
+    listed = Path.glob
+    monkeypatch.setattr(Path, "glob", lambda place, pattern: list(listed(place, pattern))[:3])
+    assert embed(tmp_path / "out", made / "photos", model, shard_size=8).made == 8
+
+
+def test_shards_that_come_from_elsewhere_are_noticed(made, model, tmp_path):
+    folder = tmp_path / "out"
+
+    def meanwhile(done, _):
+        shard = shard_path(folder, 99)
+        if done > 8 and not shard.exists():
+            shard.write_bytes(shard_path(folder, 0).read_bytes())
+
+    with pytest.raises(DataError, match="has 8 of 8 shards and 1 others"):
+        embed(folder, made / "photos", model, shard_size=8, progress=meanwhile)
+    assert embed(folder, made / "photos", model).made == 0
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="names of files as bytes")
+def test_names_that_are_no_unicode(made, model, tmp_path):
+    place = os.fsdecode(os.fsencode(tmp_path) + b"/ph\xffotos")
+    shutil.copytree(made / "photos", place)
+    embed(tmp_path / "out", place, model)
+    assert read_manifest(tmp_path / "out").source.endswith("ph\\xffotos")
+    assert embed(tmp_path / "out", place, model).made == 0
+
+
+def test_a_pack_whose_lists_are_too_short(made, model, tmp_path):
+    shutil.copytree(made / "pack", tmp_path / "pack")
+    paths = tmp_path / "pack/paths.parquet"
+    parquet.write_table(parquet.read_table(paths).slice(1), paths)
+    with pytest.raises(DataError, match=r"is no complete pack: paths.parquet names 58 of its 59"):
+        embed(tmp_path / "out", tmp_path / "pack", model)
+    assert not (tmp_path / "out").exists()
+
+
 def test_other_inputs_models_and_settings_are_refused(made, model, tmp_path):
     folder, photos = tmp_path / "out", tmp_path / "photos"
     shutil.copytree(made / "photos", photos)
@@ -360,10 +412,24 @@ def test_the_list_takes_no_more_memory_for_more_inputs(tmp_path, monkeypatch):
         tracemalloc.stop()
         assert (listed.inputs, listed.identities) == (count, count // 2)
     assert peaks[1] < peaks[0] * 1.2 + 30_000  # Parquet's own list of what is where
-    names = InputList(tmp_path / "list.parquet")
+    names = InputList(tmp_path / "list.parquet", listed.digest)
     for places in (range(0, 1), range(500, 1200), range(11_999, 12_000)):
         expected = list(Many(12_000).entries())[places.start : places.stop]
         assert names.entries(places) == expected
+
+
+def test_a_list_that_is_not_the_one_just_made(tmp_path):
+    """As on a machine whose folder is not the one that the first process writes to."""
+    with pytest.raises(DataError, match=r"list is missing; all processes must see the same folder"):
+        InputList(tmp_path / "list", "0")
+    listed = write_list(Many(10), tmp_path / "list")
+    assert InputList(tmp_path / "list", listed.digest).entries(range(10))
+    write_list(Many(12), tmp_path / "list")
+    with pytest.raises(DataError, match="is not the list that was made for this call"):
+        InputList(tmp_path / "list", listed.digest)
+    (tmp_path / "list").write_bytes(b"no list")
+    with pytest.raises(DataError, match="list is damaged"):
+        InputList(tmp_path / "list", listed.digest)
 
 
 def test_identities_in_no_order_are_counted_up_to_a_point(tmp_path, monkeypatch):

@@ -68,6 +68,31 @@ def test_somebody_who_never_comes(monkeypatch):
         meet(HashStore(), 1, 2)
 
 
+def test_somebody_who_is_gone_without_a_word(monkeypatch):
+    """As a machine without power: nobody tells the chief, who would wait for ever."""
+    monkeypatch.setattr("arcset.recognition.bulk.crew._SILENCE", 0.3)
+    store = HashStore()
+
+    def work(crew):
+        crew.shared(lambda: None)
+        return crew.gathered("mine", lambda done: None) if crew.chief else None
+
+    with pytest.raises(RunError, match="process 1 of 2 has told nothing for 0 minutes"):
+        together(store, 2, work)
+
+
+@pytest.mark.parametrize(
+    "words", [{"WORLD_SIZE": "two"}, {"WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1"}]
+)
+def test_an_environment_that_nobody_can_meet_in(monkeypatch, words):
+    for name in ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in words.items():
+        monkeypatch.setenv(name, value)
+    with pytest.raises(RunError, match=r"^the processes cannot find each other: .+"):
+        join_crew()
+
+
 def test_whose_parent_is_gone_ends(monkeypatch):
     crew = meet(HashStore(), 0, 1)
     crew.check()

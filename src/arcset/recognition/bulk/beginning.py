@@ -15,6 +15,7 @@ from arcset.data.embedding_folders import (
     holds_shards,
     read_manifest,
 )
+from arcset.data.own.trees import shown
 from arcset.errors import DataError, OptionError, RunError
 from arcset.files import replacing, write_text
 from arcset.recognition.bulk.listed import write_list
@@ -55,11 +56,11 @@ def begin(
     with replacing(folder / INPUTS) as part:
         listed = write_list(source, part)
         wanted = Manifest(
-            model=model.name,
+            model=shown(model.name),
             digest=model.digest,
             dim=model.dim,
             unit=model.unit,
-            source=source.name,
+            source=shown(source.name),
             kind=source.kind,
             inputs=listed.inputs,
             listed=listed.digest,
@@ -73,9 +74,9 @@ def begin(
                 wanted = known
             if not force:
                 _check_same(folder, there, wanted)
+    _say_trained_on(folder, model)  # always: whoever wrote the manifest may not have come to it
     if there is None or there.identity != wanted.identity:
         wanted.save(folder)
-        _say_trained_on(folder, model)
     _clean(folder, wanted)
     return wanted
 

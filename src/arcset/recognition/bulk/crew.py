@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import timedelta
+from functools import partial
 from typing import Any
 
 from torch.distributed.distributed_c10d import PrefixStore, Store
@@ -24,6 +25,7 @@ __all__ = ["Crew", "SaidByChiefError", "join_crew", "meet"]
 _PATIENCE = 600.0  # seconds until all have found each other
 _GLANCE = 0.05  # seconds between two looks at what others have written
 _SPEAKS = 0.5  # seconds for the chief to say it: torchrun ends all when the first of them ends
+_SILENCE = 3600.0  # seconds that no process tells anything, while the chief waits for the last
 _LINGER = 5.0  # seconds that the others have to hear that there is nothing to do
 
 
@@ -115,8 +117,15 @@ class _Together(Crew):
         self._set(self._key(f"own/{self.rank}"), own)
         if not self.chief:
             return [own]
+        silence = _Silence()
+
+        def meanwhile(rank: int) -> None:
+            done = self.told(0)
+            watch(done)
+            silence.check(done, f"process {rank} of {self.count}")
+
         return [
-            self._waited(self._key(f"own/{rank}"), lambda: watch(self.told(0)))
+            self._waited(self._key(f"own/{rank}"), partial(meanwhile, rank))
             for rank in range(self.count)
         ]
 
@@ -191,6 +200,24 @@ class _Together(Crew):
             return json.loads(self._store.get(key))
 
 
+class _Silence:
+    """How long nobody has done anything: torchrun does not notice a whole machine that is gone."""
+
+    def __init__(self) -> None:
+        self._done, self._since = -1, time.monotonic()
+
+    def check(self, done: int, who: str) -> None:
+        """Raises `RunError` about `who`, who is waited for, if `done` has not grown for long."""
+        now = time.monotonic()
+        if done != self._done:
+            self._done, self._since = done, now
+        elif now > self._since + _SILENCE:
+            raise RunError(
+                f"{who} has told nothing for {_SILENCE / 60:.0f} minutes, as when its machine is "
+                "gone: run the same once more"
+            )
+
+
 @contextmanager
 def _reachable() -> Iterator[None]:
     try:
@@ -201,10 +228,17 @@ def _reachable() -> Iterator[None]:
 
 
 def join_crew() -> Crew:
-    """This process among those that torchrun has started, or alone."""
-    if int(os.environ.get("WORLD_SIZE", "1")) < 2 or "MASTER_ADDR" not in os.environ:
-        return Crew()
-    store, rank, count = next(rendezvous("env://", timeout=timedelta(seconds=_PATIENCE)))
+    """This process among those that torchrun has started, or alone.
+
+    Raises `RunError` where the environment says that there are others, and they are not met.
+    """
+    try:
+        if int(os.environ.get("WORLD_SIZE", "1")) < 2 or "MASTER_ADDR" not in os.environ:
+            return Crew()
+        store, rank, count = next(rendezvous("env://", timeout=timedelta(seconds=_PATIENCE)))
+    except (RuntimeError, ValueError) as error:
+        words = str(error).partition("\n")[0]
+        raise RunError(f"the processes cannot find each other: {words}") from None
     return meet(store, rank, count)
 
 

@@ -18,6 +18,7 @@ from arcset.data.embedding_folders import (
     INPUTS,
     Manifest,
     check_shard,
+    shard_path,
     write_shard,
 )
 from arcset.data.own.streams import Entry
@@ -142,12 +143,13 @@ def _watch(progress: Progress | None, total: int) -> Callable[[int], None]:
 def _result(folder: Path, manifest: Manifest, found: list[Any]) -> FolderResult:
     """All tallies together; the manifest says from now on that the folder is complete."""
     samples, skipped, made = (sum(tally[place] for tally in found) for place in range(3))
-    there = sum(1 for _ in folder.glob("shard-*.parquet"))
-    if samples + skipped != manifest.inputs or there != manifest.shards:
+    there, others = _shards(folder, manifest)
+    if samples + skipped != manifest.inputs or there != manifest.shards or others:
+        more = f" and {others:,} others" if others else ""
         raise DataError(
-            f"{folder} has {there:,} of {manifest.shards:,} shards, and {samples:,} samples and "
-            f"{skipped:,} skipped of {manifest.inputs:,} inputs: something else has changed it; "
-            "run the same once more"
+            f"{folder} has {there:,} of {manifest.shards:,} shards{more}, and {samples:,} samples "
+            f"and {skipped:,} skipped of {manifest.inputs:,} inputs: something else has changed "
+            "it; run the same once more"
         )
     first = [(path, why) for tally in found for path, why in tally[3]]
     whole = manifest.model_copy(update={"samples": samples, "skipped": skipped})
@@ -159,6 +161,18 @@ def _result(folder: Path, manifest: Manifest, found: list[Any]) -> FolderResult:
             f"{why}"
         )
     return FolderResult(folder, whole, samples, skipped, made, len(found), tuple(first[:_TOLD]))
+
+
+def _shards(folder: Path, manifest: Manifest) -> tuple[int, int]:
+    """How many of the shards are there, and how many that are none of them.
+
+    A list of a folder may be some seconds old where other machines write to it, as on NFS: shards
+    that are not in it are asked for by their names.
+    """
+    listed = {path.name for path in folder.glob("shard-*.parquet")}
+    wanted = {shard_path(folder, number).name for number in range(manifest.shards)}
+    late = sum((folder / name).exists() for name in wanted - listed)
+    return len(wanted & listed) + late, len(listed - wanted)
 
 
 @dataclass
@@ -210,7 +224,7 @@ class _Work:
 
     def _chunks(self, watch: Callable[[int], None]) -> Iterator[tuple[_Shard, list[Entry]]]:
         """The inputs of all shards that are missing, some at a time."""
-        inputs = InputList(self._folder / INPUTS)
+        inputs = InputList(self._folder / INPUTS, self._manifest.listed)
         size = chunk_size(self._model)
         for number in self._crew.numbers(self._manifest.shards):
             places = self._manifest.inputs_of(number)

@@ -16,6 +16,8 @@ __all__ = ["InputList", "Listed", "write_list"]
 _AT_ONCE = 1 << 13  # entries of a row group, and whose files are looked at together
 _LOOKERS = 16  # threads that wait for the file system
 _COUNTED = 100_000  # identities that are told apart, where they come in no order
+_DIGEST = "arcset.listed"
+_SAME_FOLDER = "all processes must see the same folder under this name"
 
 
 @dataclass(frozen=True)
@@ -67,21 +69,29 @@ def write_list(source: Source, path: Path) -> Listed:
                     identities.add(entry.label)
             file.write_batch(_batch(some))
             count += len(some)
+        file.add_key_value_metadata({_DIGEST: found.hexdigest()})
     if not count:
         raise DataError(f"{source.name} holds nothing to embed")
     return Listed(count, found.hexdigest(), identities.count)
 
 
 class InputList:
-    """A list that was written, from which entries are read by their places."""
+    """A list that was written, from which entries are read by their places.
 
-    def __init__(self, path: Path) -> None:
+    digest: that of the list that is meant. Raises `DataError` where this one is another, as one of
+    an earlier time on a machine that does not see what the first process has written.
+    """
+
+    def __init__(self, path: Path, digest: str) -> None:
         from pyarrow import ArrowException, parquet
 
         try:
             self._file = parquet.ParquetFile(path)
         except (OSError, ArrowException) as error:
-            raise DataError(f"{path} is not a readable list of inputs: {error}") from None
+            why = "is missing" if isinstance(error, FileNotFoundError) else f"is damaged: {error}"
+            raise DataError(f"{path} {why}; {_SAME_FOLDER}") from None
+        if (self._file.metadata.metadata or {}).get(_DIGEST.encode()) != digest.encode():
+            raise DataError(f"{path} is not the list that was made for this call; {_SAME_FOLDER}")
 
     def entries(self, places: range) -> list[Entry]:
         """The entries at these places, which follow each other."""

@@ -140,6 +140,8 @@ class _Pack(Source):
                     for path in batch["path"].to_pylist():
                         yield Entry(path, said.class_names[labels[row]], record=row)
                         row += 1
+            if row != len(self._images):
+                raise ValueError(f"{PATHS} names {row:,} of its {len(self._images):,} images")
         except (OSError, ValueError, IndexError, ArrowException) as error:
             raise DataError(f"{self._place} is no complete pack: {error}") from None
 
