@@ -69,6 +69,7 @@ def test_the_runs_own_data_and_parts_of_it(run, arcset_command, tmp_path):
     ("words", "message"),
     [
         (["run", "photos", "--out", "e.csv"], "neither .npz nor .parquet"),
+        (["run", "photos", "--out", "e.PARQUET"], "neither .npz nor .parquet"),
         (["run", "photos", "--out", "e.npz", "--check"], "are for folders, and e.npz is a file"),
         (["run", "photos", "--out", "e.npz", "--shard-size", "5"], "are for folders"),
         (["run", "photos", "--out", "e", "--dtype", "int8"], "float32 or float16, not 'int8'"),

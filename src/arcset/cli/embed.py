@@ -130,7 +130,7 @@ def _is_folder(out: str) -> bool:
     suffix = Path(out).suffix
     if out.endswith("/") or Path(out).is_dir():
         return True
-    if suffix.lower() in _NO_FOLDER:
+    if suffix.lower() in (*_NO_FOLDER, *SUFFIXES) and suffix not in SUFFIXES:
         raise OptionError(
             f"{out} is neither .npz nor .parquet, the files that hold embeddings; if it is to be a "
             "folder of them, end the name with a /"
