@@ -198,10 +198,11 @@ class Service:
         return results
 
     def _identified(self, rows: npt.NDArray[Any], ask: Ask) -> Identified:
-        point = self.point(ask.fpir, ask.threshold)
-        matches = self.gallery.identify_many(
-            embeddings=rows, fpir=ask.fpir, threshold=ask.threshold, candidates=ask.candidates
-        )
+        with self.gallery._together():  # so that a gallery elsewhere is asked for its size once
+            point = self.point(ask.fpir, ask.threshold)
+            matches = self.gallery.identify_many(
+                embeddings=rows, fpir=ask.fpir, threshold=ask.threshold, candidates=ask.candidates
+            )
         return Identified(matches, point)
 
     def point(self, fpir: float | None, threshold: float | None = None) -> WorkingPoint:
