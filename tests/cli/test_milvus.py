@@ -5,11 +5,19 @@ import signal
 import subprocess
 import sys
 import urllib.request
+from collections import Counter
 
 import numpy as np
 import pytest
 
 from arcset.data.embedding_files import EmbeddingSet, write_embeddings
+from arcset.recognition import Recognizer
+from arcset.recognition.gallery import Gallery
+from arcset.recognition.gallery.milvus.connection import Connection
+from arcset.service.keys import Keys
+from arcset.service.service import Ask, Service
+from arcset.service.settings import ServiceSettings
+from arcset.service.subject_routes import _page
 from support.patterns import calibrated_run, pictures
 
 
@@ -107,6 +115,28 @@ def test_wrong_use_is_one_line_and_leaves_nothing(arcset_command, tmp_path, made
     assert "secret" not in done.err
     assert done.err.count("\n") == 1
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_service_asks_milvus_as_little_as_it_can(made, tmp_path, monkeypatch):
+    recognizer = Recognizer.load(made / "run", device="cpu")
+    gallery = Gallery.open(f"milvus:{tmp_path}/people.db/faces", recognizer)
+    rows = np.eye(gallery.dim)[:3]
+    gallery.enroll_many(["anna", "ben", "carl"], embeddings=rows)
+    service = Service(gallery, ServiceSettings(), Keys(tmp_path / "keys.json"))
+    asked, call = Counter(), Connection.call
+
+    def counted(self, method, *args, **options):
+        asked[method] += 1
+        return call(self, method, *args, **options)
+
+    monkeypatch.setattr(Connection, "call", counted)
+    found = service._identified(rows, Ask(0.1, None, 5))
+    assert [match.subject for match in found.matches] == ["anna", "ben", "carl"]
+    assert asked == {"query": 4, "search": 1}  # settings, two sizes and names; who is near
+    asked.clear()
+    assert _page(service, 10, None, "")["total"] == 3
+    assert asked == {"query_iterator": 2}  # and nothing for each of them
+    service.close()
 
 
 @pytest.mark.long
