@@ -159,6 +159,7 @@ COMMON = {
     "subcenters": 1,
     "mode": "auto",
     "sample": 1.0,
+    "unbiased": True,
     "storage": "float32",
     "bias": False,
     "label_smoothing": 0.0,
