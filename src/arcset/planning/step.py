@@ -90,7 +90,7 @@ class StepMemory:
         elif self.mode == "plain":
             found["logits"] = 6 * setting.drawn * (setting.together + setting.dim) * WIDE
         if setting.sample < 1:
-            found["classes drawn"] = 4 * setting.taking_part * INDEX
+            found["classes drawn"] = 5 * setting.taking_part * INDEX
         found["lengths and sums"] = setting.drawn * WIDE + self._sums()
         return found
 
