@@ -6,19 +6,21 @@ import torch
 
 from arcset.errors import OptionError
 
-__all__ = ["choose_device"]
+__all__ = ["choose_device", "own_gpu"]
 
 
 def choose_device(name: str = "auto") -> torch.device:
     """`auto` takes CUDA, then MPS, then the CPU; a device that is not there is refused.
 
-    >>> choose_device("cpu")
-    device(type='cpu')
+    Of several processes that torchrun has started on one machine, each takes a GPU of its own for
+    `auto` and `cuda`.
+
+        >>> choose_device("cpu")
+        device(type='cpu')
     """
+    if name in ("auto", "cuda") and torch.cuda.is_available():
+        return own_gpu(int(os.environ.get("LOCAL_RANK", "0")), torch.cuda.device_count())
     if name == "auto":
-        if torch.cuda.is_available():
-            # Of several processes on one machine, each has a GPU of its own.
-            return torch.device("cuda", int(os.environ.get("LOCAL_RANK", "0")))
         return torch.device("mps" if torch.backends.mps.is_available() else "cpu")
     try:
         device = torch.device(name)
@@ -28,3 +30,17 @@ def choose_device(name: str = "auto") -> torch.device:
             f"device {name!r} is not available here; use auto, cpu, cuda or mps"
         ) from None
     return device
+
+
+def own_gpu(process: int, count: int) -> torch.device:
+    """Of `count` GPUs, that of a process, by its number on this machine.
+
+    >>> own_gpu(3, 4)
+    device(type='cuda', index=3)
+    """
+    if process >= count:
+        raise OptionError(
+            f"every process needs a GPU of its own, and this machine has {count}: start so many "
+            "processes on it, or use --device cpu"
+        )
+    return torch.device("cuda", process)

@@ -180,6 +180,8 @@ def processes(device: torch.device) -> Processes:
         store, rank, count = next(rendezvous("env://", timeout=_PATIENCE))
         # After a restart the store may still hold where the processes before could be reached.
         store = PrefixStore(f"arcset/{os.environ.get('TORCHELASTIC_RESTART_COUNT', '0')}", store)
+        if device.type == "cuda":
+            torch.cuda.set_device(device)  # where collectives without a tensor of ours take place
         backend = "nccl" if device.type == "cuda" else "gloo"
         dist.init_process_group(
             backend, store=store, rank=rank, world_size=count, timeout=_PATIENCE
