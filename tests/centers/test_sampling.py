@@ -65,6 +65,23 @@ def test_millions_take_no_more_than_those_drawn():
     assert found.classes.max() == 99_999_999
 
 
+@pytest.mark.timeout(20)
+@pytest.mark.parametrize("rate", [1e-18, 1e-20, 1e-100, 1e-310])
+def test_rates_so_low_that_no_number_holds_the_gaps(rate):
+    found = draw(torch.tensor([3, 7]), 100, rate, weighted=True)
+    assert found.classes.tolist() == [3, 7]
+    assert found.weights.tolist() == [1, 1]
+
+
+@pytest.mark.parametrize("mode", ["plain", *FUSED])
+def test_where_no_wrong_class_was_drawn_nothing_is_learned_from_them(mode):
+    loss = arcset.build_loss("adacos", DIM, CLASSES, sample=1e-9, mode=mode)
+    before = loss.scale
+    value = loss(torch.randn(3, DIM), torch.tensor([5, 5, 5]))
+    assert value == 0
+    assert loss.scale == before > 1
+
+
 def batch(seed=0, size=20, dtype=torch.float64):
     generator = torch.Generator().manual_seed(seed)
     x = torch.randn(size, DIM, generator=generator, dtype=torch.float64) * 3

@@ -93,12 +93,12 @@ def train(steps, mode, fused, **options):
     return worst, max(one.item() for one in centers)
 
 
-def sampled(name, rate=0.4):
+def sampled(name, rate=0.4, **options):
     """The same with some of the classes: the loss of those that all processes drew together.
 
     At low rates a process without a target may have drawn no class at all.
     """
-    shared, whole, rows = pair("store", name=name, sample=rate)
+    shared, whole, rows = pair("store", name=name, sample=rate, **options)
     shard, worst = shared.head.shard, 0.0
     for step in range(5):
         x, y, own = batch(step)
@@ -112,7 +112,7 @@ def sampled(name, rate=0.4):
         torch.manual_seed(100 * step + shard.rank)
         own_draw = draw(shard.places(y), shard.size, rate, weighted=True)
         drawn = own_draw.classes + shard.first
-        counts = shard._sizes(len(drawn), drawn.device)
+        counts = shard._numbers(len(drawn), drawn.device)
         classes, weights = (shard.stack(side, counts) for side in (drawn, own_draw.weights))
         places = (classes == y[:, None]).int().argmax(dim=1)
         torch.manual_seed(100 * step + shard.rank)
@@ -156,6 +156,27 @@ def ignored():
     return abs(shared(x[own], labels[own]).item() / whole(x, labels).item() - 1), 0.0
 
 
+def absent():
+    """The first of several processes has nothing to say: an empty batch that no network has made,
+    without a gradient and in another type."""
+    shared, whole, rows = pair("store", name="adaface")
+    x = torch.randn(BATCH, DIM, generator=torch.Generator().manual_seed(3), dtype=torch.float64)
+    y = torch.arange(BATCH) % CLASSES
+    rank, count = dist.get_rank(), dist.get_world_size()
+    borders = [0, *(BATCH * place // max(1, count - 1) for place in range(count)), BATCH]
+    own = slice(borders[rank], borders[rank + 1]) if count > 1 else slice(None)
+    mine, theirs = x[own].clone().requires_grad_(), x.clone().requires_grad_()
+    given = mine if len(mine) else torch.zeros(0, DIM)
+    value, right = shared(given, y[own]), whole(theirs, y)
+    value.backward(), right.backward()
+    for one, other in (
+        (shared.head.weight.grad, whole.head.weight.grad[rows]),
+        (mine.grad / count if len(mine) else mine, theirs.grad[own]),
+    ):
+        torch.testing.assert_close(one, other, rtol=1e-9, atol=1e-12)
+    return abs(value.item() / right.item() - 1), 0.0
+
+
 def main():
     result, steps, *names = sys.argv[1:]
     torch.set_num_threads(1)
@@ -167,7 +188,9 @@ def main():
     for name in ("arcface", "mvsoftmax", "intertopk"):
         found[f"{name} sampled"] = sampled(name)
         found[f"{name} hardly any"] = sampled(name, 1e-9)
+    found["smoothed sampled"] = sampled("arcface", 0.3, label_smoothing=0.1, bias=True)
     found["ignored"] = ignored()
+    found["absent"] = absent()
     found["refused"] = refused()
     every = [None] * dist.get_world_size()
     dist.all_gather_object(every, found)

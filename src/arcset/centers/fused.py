@@ -24,7 +24,7 @@ from torch.nn import functional as F
 from arcset.centers.query import Query
 from arcset.centers.sampling import Drawn
 from arcset.centers.storage import Centers
-from arcset.centers.walk import Walk
+from arcset.centers.walk import ABSENT, Walk
 from arcset.numerics import unit_rows, widen
 
 __all__ = ["fused_losses"]
@@ -55,7 +55,7 @@ def fused_losses(
     target = query.scale * query.target(cosine)  # (B,)
     if centers.bias is not None:
         target = target + _target_biases(centers, centers.bias, labels)
-    query.observe_softmax(cosine, log_sum + peak)
+    query.observe_softmax(cosine, torch.where(peak > ABSENT / 2, log_sum + peak, -torch.inf))
     losses = F.softplus(log_sum + (peak - target), threshold=_linear_from(dtype))
     if query.smoothing:
         spread = (target + total) / _count(centers, drawn)
@@ -106,7 +106,8 @@ def _count(centers: Centers, drawn: Drawn | None) -> float:
     own = len(drawn) if drawn.weights is None else float(drawn.weights.sum())
     if centers.shard is None:
         return own
-    return float(centers.shard.sum(torch.tensor(float(own), device=drawn.classes.device)))
+    exact = torch.tensor(own, dtype=torch.float64, device=drawn.classes.device)
+    return float(centers.shard.sum(exact))
 
 
 def _asked_for(leaf: Tensor) -> bool:

@@ -67,20 +67,24 @@ def draw(labels: Tensor, classes: int, rate: float, *, weighted: bool = False) -
     places[here] = place[inverse]
     weights = None
     if weighted:
-        weights = labels.new_full((len(others) + len(missing),), 1 / rate, dtype=torch.float64)
+        exact = torch.float32 if labels.device.type == "mps" else torch.float64  # it has no wider
+        weights = labels.new_full((len(others) + len(missing),), 1 / rate, dtype=exact)
         weights[place] = 1.0
     return Drawn(torch.cat([others, missing]), places, weights)
 
 
 def _chosen(classes: int, rate: float, device: torch.device) -> Tensor:
     """Each of 0 … classes − 1 with probability `rate`, by itself; rising."""
+    if device.type == "mps":  # it has no float64
+        return _chosen(classes, rate, torch.device("cpu")).to(device)
     per_gap = -math.log1p(-rate)
     parts, last = [], -1
     while last < classes:
         expected = (classes - 1 - last) * rate
         count = int(expected + 4 * math.sqrt(expected) + 16)
         gaps = torch.empty(count, dtype=torch.float64, device=device).exponential_()
-        found = (gaps / per_gap).floor_().add_(1).cumsum(0).add_(last).long()  # (count,)
+        skipped = (gaps / per_gap).floor_().clamp_(max=classes)  # more than int64 holds, else
+        found = skipped.add_(1).cumsum(0).add_(last).long()  # (count,)
         parts.append(found)
         last = int(found[-1])
     found = torch.cat(parts)

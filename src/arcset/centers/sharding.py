@@ -25,6 +25,7 @@ __all__ = ["Shard"]
 
 _FEW = 1 << 22  # entries of all centers together that every process can hold for a moment
 _FAILED = -1  # instead of the size of a share: that process raises an error
+_WANTED, _WIDE = 1, 2  # beside the size: a gradient is asked for; the numbers are float64
 
 
 @dataclass(frozen=True)
@@ -86,9 +87,11 @@ class Shard:
         """
         per_class = rows // self.size
         if self.classes * per_class * dim <= _FEW:
-            full = first_directions(self.classes * per_class, dim, dtype)
+            made = first_directions(self.classes * per_class, dim, dtype)
+            full = made.cuda() if "nccl" in dist.get_backend(self.group) else made
             dist.broadcast(full, group=self.group, group_src=0)
-            return full[self.first * per_class : self.last * per_class].clone()
+            own = full[self.first * per_class : self.last * per_class]
+            return own.to(made.device, copy=True)
         seed = (
             int(torch.randint(2**40, ())) * self.count + self.rank
         )  # processes may be seeded alike
@@ -100,21 +103,28 @@ class Shard:
 
     def fail(self, device: torch.device) -> None:
         """Tell the others that nothing will come from here, instead of `gather`."""
-        self._sizes(_FAILED, device)
+        self._numbers(_FAILED, device)
 
     def gather(self, unit: Tensor, norms: Tensor, labels: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """The whole batch (B, D), (B,), (B,) from every process's share, of any size.
 
         Of the gradient of `unit` every process has a part, and they are added up; that of `norms`
         is the same everywhere. Both are multiplied by the number of processes, because
-        DistributedDataParallel takes the mean of the network's gradients.
+        DistributedDataParallel takes the mean of the network's gradients. A process may bring
+        samples, or none, that need no gradient, or float32 where others bring float64.
 
         Raises `InputError` where another process told that it failed.
         """
-        sizes = self._sizes(len(labels), unit.device)
-        if _FAILED in sizes:
-            which = sizes.index(_FAILED)
+        wide = _WIDE * (unit.dtype == torch.float64)
+        told = self._numbers(4 * len(labels) + wide + _WANTED * unit.requires_grad, unit.device)
+        if _FAILED in told:
+            which = told.index(_FAILED)
             raise InputError(f"process {which} was given a batch that cannot be used")
+        sizes = [one // 4 for one in told]
+        if any(one & _WIDE for one in told):
+            unit, norms = unit.double(), norms.double()
+        if any(one & _WANTED for one in told) and not unit.requires_grad:
+            unit = unit.detach().requires_grad_()  # all have to be there on the way back
         return (
             _Gathered.apply(unit, self, sizes, True),  # type: ignore[no-untyped-call]
             _Gathered.apply(norms, self, sizes, False),  # type: ignore[no-untyped-call]
@@ -155,11 +165,12 @@ class Shard:
             local, mesh, [Rows(0)], run_check=False, shape=whole, stride=stride
         )
 
-    def _sizes(self, size: int, device: torch.device) -> list[int]:
-        own = torch.tensor([size], device=device)
-        sizes = [torch.empty_like(own) for _ in range(self.count)]
-        dist.all_gather(sizes, own, group=self.group)
-        return [int(one) for one in sizes]
+    def _numbers(self, number: int, device: torch.device) -> list[int]:
+        """That of every process."""
+        own = torch.tensor([number], device=device)
+        found = [torch.empty_like(own) for _ in range(self.count)]
+        dist.all_gather(found, own, group=self.group)
+        return [int(one) for one in found]
 
     # ---------------------------------------------------------------- the softmax
 

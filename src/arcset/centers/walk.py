@@ -13,9 +13,9 @@ from arcset.centers.storage import Centers
 from arcset.centers.update import pieces
 from arcset.numerics import widen
 
-__all__ = ["Walk", "classes_per_chunk"]
+__all__ = ["ABSENT", "Walk", "classes_per_chunk"]
 
-_ABSENT = -1e30  # a logit that counts for nothing, and stays finite when multiplied by 0
+ABSENT = -1e30  # a logit that counts for nothing, and stays finite when multiplied by 0
 _CHUNK = {"cpu": 2**23, "other": 2**26}  # entries of rows and logits together: caches, launches
 
 
@@ -75,7 +75,7 @@ class Walk:
         inverse = unit.new_empty(rows)  # (C·K,)
         logits = self._buffer((rows, batch), unit) if store else None
         # Where no class takes part, as in a process that drew none, the sum is that of one absent.
-        peaks = unit.new_full((max(1, len(self._chunks)), batch), _ABSENT)
+        peaks = unit.new_full((max(1, len(self._chunks)), batch), ABSENT)
         sums = torch.ones_like(peaks)
         cosine, total = unit.new_zeros(batch), unit.new_zeros(batch)
         ready = self._find_floor(unit, weight, inverse, logits)
@@ -89,8 +89,8 @@ class Walk:
             own = nearest.view(-1)[chunk.targets]  # (m,)
             cosine[chunk.samples] = own
             scores = self._scores(chunk, nearest, bias)  # (n, B)
-            _put(chunk, scores, _ABSENT)
-            torch.amax(scores, dim=0, out=peaks[place]).clamp_(min=_ABSENT)  # biases may be −∞
+            _put(chunk, scores, ABSENT)
+            torch.amax(scores, dim=0, out=peaks[place]).clamp_(min=ABSENT)  # biases may be −∞
             powers = spare[: len(scores)]
             torch.sub(scores, peaks[place], out=powers).exp_()
             self._summed(chunk, powers, out=sums[place])
@@ -181,11 +181,11 @@ class Walk:
         count = min(self._query.margin.nearest, wrong)
         if not self._alters or count < 1:
             return False
-        best = unit.new_full((count, len(unit)), _ABSENT)
+        best = unit.new_full((count, len(unit)), ABSENT)
         for chunk in self._chunks:
             block = self._product(chunk, unit, weight, inverse, logits)
             scores = self._nearest(block).clone()  # (n, B)
-            _put(chunk, scores, _ABSENT)
+            _put(chunk, scores, ABSENT)
             best = torch.cat([best, scores]).topk(count, dim=0).values
         if self._shard is not None:
             best = self._shard.best(best)
