@@ -1,13 +1,15 @@
 """Losses on the disk: written by some processes, read by others, in one file, for other classes."""
 
+import json
 import subprocess
 
 import pytest
 import torch
-from safetensors.torch import load_file
+from safetensors.torch import load_file, save_file
 
 from arcset import OptionError, RunError
-from arcset.losses import build_loss, elastic, load_loss, regrow, save_loss
+from arcset.losses import build_loss, elastic, export_loss, load_loss, regrow, save_loss
+from arcset.losses.elastic import save_together
 from support import kept
 from support.processes import TORCHRUN, environment
 
@@ -73,6 +75,40 @@ def test_the_state_of_a_fused_update_is_kept(folder):
         assert getattr(loss.head, name).abs().sum() > 0
 
 
+def test_where_one_process_cannot_all_give_up(tmp_path):
+    (tmp_path / "torn").mkdir()
+    (tmp_path / "torn" / "a.safetensors").write_bytes(b"torn")
+    torchrun(2, "refused", tmp_path)
+    every = json.loads((tmp_path / "said.json").read_text(encoding="utf-8"))
+    assert [len(said) for said in every] == [4, 4]
+    for said in every:
+        for words, one in zip(["file", "file", "no saved loss", "torn"], said, strict=True):
+            assert words in one
+    assert every[1][0].startswith("process 0: ")
+    assert (tmp_path / "alone").is_dir()
+    assert not list(tmp_path.rglob(".*.part"))
+
+
+def test_a_saved_loss_without_all_of_its_files(tmp_path, monkeypatch):
+    """Of a slice in the middle nothing else would tell: its rows would stay as they are."""
+    monkeypatch.setattr(elastic, "_BLOCK", 1 << 20)
+    loss = kept.built("plain")
+    for name, rows in (("first", slice(0, 8)), ("second", slice(8, 16)), ("third", slice(16, 23))):
+        content = {"head.weight": loss.head.weight.detach()[rows]}
+        place = {"head.weight": {"saved_offsets": [rows.start, 0]}}
+        save_file(
+            content, tmp_path / f"{name}.safetensors", {"DCP_SHARDING_INFO": json.dumps(place)}
+        )
+    save_file({"step": loss.step}, tmp_path / "step.safetensors")
+    other = kept.built("plain")
+    torch.nn.init.zeros_(other.head.weight)
+    load_loss(other, tmp_path)
+    assert torch.equal(other.head.weight, loss.head.weight)
+    (tmp_path / "second.safetensors").unlink()
+    with pytest.raises(RunError, match=r"does not hold all of head\.weight: a file is missing"):
+        load_loss(other, tmp_path)
+
+
 @pytest.mark.parametrize("variant", kept.VARIANTS)
 def test_other_classes(folder, variant):
     file = folder / f"{variant}.safetensors"
@@ -125,3 +161,9 @@ def test_what_is_refused(folder, tmp_path):
     with pytest.raises(OptionError, match="no class centers"):
         regrow(build_loss("triplet", kept.DIM, 9), old, [])
     assert torch.equal(loss.head.weight, before)
+    for classes in (0, kept.CLASSES + 1):
+        with pytest.raises(OptionError, match="classes"):
+            export_loss(old, tmp_path / "file", classes=classes)
+    (tmp_path / "file").touch()
+    with pytest.raises(RunError, match=r"cannot be written: .*Not a directory"):
+        save_together(tmp_path / "file" / "folder", {"a": before})

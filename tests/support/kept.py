@@ -2,11 +2,13 @@
 
     torchrun --nproc-per-node=2 -m support.kept write FOLDER
     torchrun --nproc-per-node=3 -m support.kept read FOLDER
+    torchrun --nproc-per-node=2 -m support.kept refused FOLDER
 
 Every variant is trained for some steps and saved, or read and given other classes. The first
 process notes what all have together.
 """
 
+import json
 import sys
 from pathlib import Path
 
@@ -95,6 +97,29 @@ def read(folder, group=None):
         raise AssertionError("it was overwritten")
 
 
+def refused(folder):
+    """What one process cannot write, none of them writes, and none waits for it."""
+    loss, said = built("plain", group=True), []
+    (folder / "file").touch()
+    for attempt in (
+        lambda: export_loss(loss, folder / "file" / "loss.safetensors"),
+        lambda: save_loss(loss, folder / "file" / "loss"),
+        lambda: load_loss(loss, folder / "nothing"),
+        lambda: load_loss(loss, folder / "torn"),
+    ):
+        try:
+            attempt()
+        except (RunError, OSError) as error:
+            said.append(str(error))
+    if dist.get_rank() == 0:
+        save_loss(built("plain"), folder / "alone")  # all centers are here: nobody else is needed
+    dist.barrier()
+    every = [None] * dist.get_world_size()
+    dist.all_gather_object(every, said)
+    if dist.get_rank() == 0:
+        (folder / "said.json").write_text(json.dumps(every))
+
+
 def note(file, tensors, group):
     if not group or dist.get_rank() == 0:
         save_file({name: tensor.contiguous() for name, tensor in tensors.items()}, file)
@@ -104,5 +129,8 @@ if __name__ == "__main__":
     torch.set_num_threads(1)
     vars(elastic).update(SMALL)
     dist.init_process_group("gloo")
-    {"write": write, "read": read}[sys.argv[1]](Path(sys.argv[2]), True)
+    if sys.argv[1] == "refused":
+        refused(Path(sys.argv[2]))
+    else:
+        {"write": write, "read": read}[sys.argv[1]](Path(sys.argv[2]), True)
     dist.destroy_process_group()

@@ -5,6 +5,7 @@ the centers, and of whatever belongs to them, into files of its own, and of what
 a part. Any other number of processes can read that again. Nothing is pickled.
 """
 
+import math
 import shutil
 import warnings
 from collections.abc import Iterator
@@ -14,11 +15,13 @@ from typing import Any
 
 import torch
 import torch.distributed as dist
+from safetensors import SafetensorError
 from torch import Tensor
 
 from arcset.centers import Centers
 from arcset.errors import OptionError, RunError
 from arcset.losses.base import Loss
+from arcset.losses.in_step import in_step, shard_of
 
 __all__ = [
     "by_class",
@@ -39,23 +42,33 @@ def save_loss(loss: Loss, folder: Path | str) -> None:
     """Write the state of `loss`, with that of a fused update, to a new folder.
 
     Where processes share the centers, all of them call this, with a folder that all can reach. It
-    appears when it is complete. Raises `RunError` where something stands in its place.
+    appears when it is complete. Raises `RunError` where something stands in its place, or where one
+    of them cannot write.
     """
-    folder = Path(folder)
+    folder, shard = Path(folder), shard_of(loss)
     part = folder.parent / f".{folder.name}.part"
-    chief = not loss.shared or dist.get_rank(_group(loss)) == 0
-    problem = folder.exists()
-    _wait(loss)  # all have looked
-    if problem:
-        raise RunError(f"{folder} is there already")
-    if chief:
-        shutil.rmtree(part, ignore_errors=True)
-        part.mkdir(parents=True)
-    _wait(loss)
-    save_together(part, loss_tensors(loss), _group(loss))
-    if chief:
-        part.rename(folder)
-    _wait(loss)
+    chief = shard is None or shard.rank == 0
+    group, alone = shard and shard.group, shard is None
+
+    def begin() -> None:
+        if chief:
+            if folder.exists():
+                raise RunError(f"{folder} is there already")
+            shutil.rmtree(part, ignore_errors=True)
+            part.mkdir(parents=True)
+
+    def end() -> None:
+        if chief:
+            part.rename(folder)
+
+    in_step(begin, together=not alone, group=group)
+    try:
+        save_together(part, loss_tensors(loss), group, alone=alone)
+        in_step(end, together=not alone, group=group)
+    except BaseException:
+        if chief:
+            shutil.rmtree(part, ignore_errors=True)
+        raise
 
 
 def load_loss(loss: Loss, folder: Path | str) -> None:
@@ -64,10 +77,8 @@ def load_loss(loss: Loss, folder: Path | str) -> None:
     All of those that share it now call this. For other classes see `export_loss` and `regrow`.
     Raises `RunError` where the folder does not hold such a loss.
     """
-    folder = Path(folder)
-    if not any(folder.glob("*.safetensors")):
-        raise RunError(f"{folder} holds no saved loss")
-    load_together(folder, loss_tensors(loss), _group(loss))
+    shard = shard_of(loss)
+    load_together(Path(folder), loss_tensors(loss), shard and shard.group, alone=shard is None)
 
 
 def heads_of(loss: Loss) -> dict[str, Centers]:
@@ -106,8 +117,13 @@ def by_class(head: Centers, name: str, rows: Tensor) -> dict[str, Tensor]:
     return {key: part.view(classes, each, *part.shape[1:]) for key, part in blocks.items()}
 
 
-def save_together(folder: Path, tensors: dict[str, Tensor], group: Any = None) -> None:
-    """Write named tensors into a folder that is there; all processes of the group call this."""
+def save_together(
+    folder: Path, tensors: dict[str, Tensor], group: Any = None, *, alone: bool = False
+) -> None:
+    """Write named tensors into a folder that is there; all processes of the group call this.
+
+    alone: there may be a group, but nobody else calls. Raises `RunError` where one cannot write.
+    """
     checkpoint = _library()
     flat, files = dict(tensors), dict.fromkeys(tensors, 1)
     number = 1
@@ -120,34 +136,61 @@ def save_together(folder: Path, tensors: dict[str, Tensor], group: Any = None) -
     writer = checkpoint.HuggingFaceStorageWriter(
         str(folder), fqn_to_index_mapping=files, save_distributed=True
     )
-    with _quietly():
-        checkpoint.save(
-            flat, storage_writer=writer, process_group=group, no_dist=not dist.is_initialized()
-        )
+    try:
+        with _quietly():
+            checkpoint.save(
+                flat,
+                storage_writer=writer,
+                process_group=group,
+                no_dist=alone or not dist.is_initialized(),
+            )
+    except checkpoint.CheckpointException as error:
+        raise RunError(f"{folder} cannot be written: {_reason(error)}") from None
 
 
 @torch.no_grad()
-def load_together(folder: Path, tensors: dict[str, Tensor], group: Any = None) -> None:
+def load_together(
+    folder: Path, tensors: dict[str, Tensor], group: Any = None, *, alone: bool = False
+) -> None:
     """Fill named tensors with what `save_together` wrote, by however many processes.
 
-    Raises `RunError` where the folder does not hold them.
+    alone: there may be a group, but nobody else calls. Raises `RunError` where the folder does not
+    hold them.
     """
     checkpoint = _library()
+    reader = checkpoint.HuggingFaceStorageReader(str(folder))
+    together = not alone and dist.is_initialized()
+    in_step(lambda: _check_complete(folder, reader), together=together, group=group)
     try:
-        reader = checkpoint.HuggingFaceStorageReader(str(folder))
         with _quietly():
             checkpoint.load(
-                dict(tensors),
-                storage_reader=reader,
-                process_group=group,
-                no_dist=not dist.is_initialized(),
+                dict(tensors), storage_reader=reader, process_group=group, no_dist=not together
             )
     except (checkpoint.CheckpointException, OSError, RuntimeError, ValueError) as error:
-        why = error
-        if isinstance(error, checkpoint.CheckpointException) and error.failures:
-            why = next(iter(error.failures.values()))[0]
-        first = (str(why).splitlines() or [type(why).__name__])[0]
-        raise RunError(f"{folder} does not fit: {first}") from None
+        raise RunError(f"{folder} does not fit: {_reason(error)}") from None
+
+
+def _check_complete(folder: Path, reader: Any) -> None:
+    """Refuse, with `RunError`, a folder of which a file is torn, or some rows are nowhere."""
+    if not any(folder.glob("*.safetensors")):
+        raise RunError(f"{folder} holds no saved loss")
+    try:
+        stored = reader.read_metadata().state_dict_metadata
+    except (SafetensorError, OSError, KeyError, ValueError) as error:
+        raise RunError(f"{folder} holds a file that is torn or no saved loss: {error}") from None
+    for name, tensor in stored.items():
+        found = sum(math.prod(chunk.sizes) for chunk in tensor.chunks)
+        if found != math.prod(tensor.size):
+            raise RunError(
+                f"{folder} does not hold all of {name}: a file is missing, or there twice"
+            )
+
+
+def _reason(error: BaseException) -> str:
+    """The first line of what was wrong, in the first process where something was."""
+    failures = getattr(error, "failures", None)
+    why = next(iter(failures.values()))[0] if failures else error
+    return (str(why).splitlines() or [type(why).__name__])[0]
 
 
 @contextmanager
@@ -166,14 +209,3 @@ def _library() -> Any:
             f"share_centers needs torch 2.8 or newer for its checkpoints, not {torch.__version__}"
         )
     return checkpoint
-
-
-def _group(loss: Loss) -> Any:
-    """The processes that share its centers, None for torch's default group or none at all."""
-    shards = [head.shard for head in heads_of(loss).values()]
-    return next((shard.group for shard in shards if shard is not None), None)
-
-
-def _wait(loss: Loss) -> None:
-    if loss.shared:
-        dist.barrier(group=_group(loss))

@@ -2,16 +2,19 @@
 
 import json
 import os
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
-import torch.distributed as dist
 from torch import Tensor
 
-from arcset.centers import Centers, Shard
+from arcset.centers import Centers
 from arcset.centers.update import STATES
+from arcset.errors import OptionError
 from arcset.losses.base import Loss
+from arcset.losses.checks import check_count
+from arcset.losses.in_step import in_step, shard_of
 
 __all__ = ["export_loss"]
 
@@ -46,33 +49,43 @@ def export_loss(loss: Loss, path: Path | str, *, classes: int | None = None) -> 
     and appears when it is complete. `load_state_dict` reads it, and `regrow` for other classes.
 
     classes: how many of the classes, from the first on, are written; all if None.
+
+    Where one process cannot write, all of them raise an error, and there is no file.
     """
-    path, kept = Path(path), loss.classes if classes is None else classes
-    shards = [one.shard for one in loss.modules() if isinstance(one, Centers)]
-    shard = next((one for one in shards if one is not None), None)
+    kept = loss.classes if classes is None else check_count("classes", classes, 1)
+    if kept > loss.classes:
+        raise OptionError(f"classes={kept}: there are no more than {loss.classes} to be written")
+    path, shard = Path(path), shard_of(loss)
     chief = shard is None or shard.rank == 0
     entries = _entries(loss, kept)
     header, starts = _header(entries)
     part = path.parent / f".{path.name}.part"
-    try:
+
+    def begin() -> None:
         if chief:
             path.parent.mkdir(parents=True, exist_ok=True)
             part.write_bytes(header)
-        _wait(shard)
+
+    def fill() -> None:
         with part.open("r+b") as file:
             for entry, start in zip(entries, starts, strict=True):
                 if chief or entry.row:
                     _write(file, entry, start)
             file.flush()
             os.fsync(file.fileno())
-        _wait(shard)
+
+    def end() -> None:
         if chief:
             part.replace(path)
+
+    try:
+        for stage in (begin, fill, end):
+            in_step(stage, together=shard is not None, group=shard and shard.group)
     except BaseException:
         if chief:
-            part.unlink(missing_ok=True)
+            with suppress(OSError):
+                part.unlink()
         raise
-    _wait(shard)
 
 
 def _entries(loss: Loss, kept: int) -> list[_Entry]:
@@ -126,8 +139,3 @@ def _write(file: Any, entry: _Entry, start: int) -> None:
     file.seek(start + entry.row * per_row)
     for piece in rows.split(max(1, _PIECE // per_row)):
         file.write(piece.cpu().contiguous().view(torch.uint8).numpy().data)
-
-
-def _wait(shard: Shard | None) -> None:
-    if shard is not None:
-        dist.barrier(group=shard.group)
