@@ -139,6 +139,22 @@ def test_a_torn_checkpoint_is_passed_over_and_told(whole, tmp_path, harm, said) 
     assert_equal(run, again)
 
 
+def test_a_torn_one_does_not_outlive_those_that_follow(whole, tmp_path) -> None:
+    """With one to be kept, it would be the torn one, as long as its step is the highest."""
+    config, _, _ = whole
+    place = cut(config, tmp_path / "run", 10)
+    truncate(last(place) / "loss.safetensors")
+    shutil.rmtree(place / "checkpoint" / "step-000000008")
+    with pytest.raises(KeyboardInterrupt):
+        resume(
+            place,
+            device="cpu",
+            watcher=Remembers(8),
+            changes={"checkpoints": 1, "checkpoint_steps": 7},
+        )
+    assert names(place) == ["step-000000007"]
+
+
 def truncate(file: Path) -> None:
     file.write_bytes(file.read_bytes()[:-10])
 

@@ -24,6 +24,7 @@ from arcset.errors import RunError
 from arcset.files import write_text
 from arcset.losses import Loss
 from arcset.losses.elastic import load_together, save_together
+from arcset.losses.in_step import in_step
 from arcset.runs.states import load_tensors, save_tensors
 from arcset.training.belonging import Belonging
 from arcset.training.processes import Processes
@@ -103,13 +104,19 @@ def save_checkpoint(
         save_tensors(part / "optimizer.safetensors", tensors)
         _finish(final, part, state, owner, numbers, keep)
         return final
-    if together.chief:
-        _new_folder(part)
-    together.wait()
+    shapes, several = shapes_of(state.optimizer), together.count > 1
+
+    def begin() -> None:
+        if together.chief:
+            _new_folder(part)
+
+    def end() -> None:
+        if together.chief:
+            _finish(final, part, state, owner, numbers, keep, shapes)
+
+    in_step(begin, together=several)
     save_together(part, all_tensors(state, tensors))
-    if together.chief:
-        _finish(final, part, state, owner, numbers, keep, shapes_of(state.optimizer))
-    together.wait()
+    in_step(end, together=several)
     return final
 
 
@@ -144,7 +151,9 @@ def _finish(
     shutil.rmtree(final, ignore_errors=True)
     part.rename(final)
     _sync(folder)
-    for other in [*_found(folder)[:-keep], *folder.glob(".step-*.part")]:
+    found = _found(folder)
+    own = found.index(final) + 1  # what comes after it was passed over as damaged
+    for other in [*found[: max(0, own - keep)], *found[own:], *folder.glob(".step-*.part")]:
         shutil.rmtree(other, ignore_errors=True)
 
 
@@ -184,7 +193,7 @@ def _told(
         try:
             place, content, problems = _newest(folder, owner)
             told |= {"place": place and place.name, "content": content, "problems": problems}
-        except RunError as error:
+        except (RunError, OSError) as error:
             told["error"] = str(error)
     told = together.agreed(told)
     if told["error"] is not None:
