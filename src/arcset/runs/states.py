@@ -14,12 +14,18 @@ __all__ = ["load_tensors", "save_tensors"]
 
 
 def save_tensors(path: Path, tensors: Mapping[str, Tensor]) -> None:
-    """Write named tensors to `path`, or leave `path` as it was."""
+    """Write named tensors to `path`, or leave `path` as it was.
+
+    Raises `RunError` where they cannot be written, as on a full disk.
+    """
     content = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
     with replacing(path) as part:
         part.touch()
         mode = part.stat().st_mode  # what the user's umask says; safetensors lets nobody else read
-        save_file(content, part)
+        try:
+            save_file(content, part)
+        except SafetensorError as error:
+            raise RunError(f"{path} cannot be written: {error}") from None
         part.chmod(mode)
 
 
