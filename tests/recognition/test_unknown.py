@@ -160,7 +160,8 @@ def test_probabilities_keep_what_they_say(characters, recognizer, tmp_path):
     right = np.array([one == other for one, other in zip(nearest, truth, strict=True)])
     said = np.array([match.probability for match in matches])
     alone = recognizer.thresholds.probability(np.array([match.cosine for match in matches]))
-    assert said.mean() == pytest.approx(right.mean(), abs=0.08)
+    # Three standard errors over 40 subjects, and what other processors make of the training.
+    assert said.mean() == pytest.approx(right.mean(), abs=0.12)
     assert np.mean((said - right) ** 2) < 0.5 * np.mean((alone - right) ** 2)
     sure, unsure = said > np.quantile(said, 0.75), said < np.quantile(said, 0.25)
     assert right[sure].mean() > right[unsure].mean() + 0.3
