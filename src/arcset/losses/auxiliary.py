@@ -32,7 +32,9 @@ class AuxiliaryLoss(Loss):
     def __init__(self, base: Loss, *, weight: float) -> None:
         super().__init__(base.dim, base.classes)
         if base.shared:
-            raise OptionError(f"{self._name} sees one process's samples only: leave group out")
+            raise OptionError(
+                f"{self._name} sees one process's samples only: leave group, or share_centers, out"
+            )
         if self.uses_centers:
             base.trained_centers()  # raises where there is not one center per class
             if base.update is not None:
