@@ -1,4 +1,4 @@
-"""Settings shared by all tests: one thread per worker, a fixed hypothesis profile."""
+"""Settings shared by all tests: one thread per worker, fixed hypothesis profiles."""
 
 import hypothesis
 import torch
@@ -7,4 +7,13 @@ import torch
 torch.set_num_threads(1)
 
 hypothesis.settings.register_profile("arcset", deadline=None, derandomize=True)
+hypothesis.settings.register_profile(
+    "short", hypothesis.settings.get_profile("arcset"), max_examples=30
+)
 hypothesis.settings.load_profile("arcset")
+
+
+def pytest_configure(config):
+    """Where the long tests are left out, properties are tried on fewer random cases, too."""
+    if "not long" in (config.getoption("markexpr") or ""):
+        hypothesis.settings.load_profile("short")

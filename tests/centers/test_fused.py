@@ -265,6 +265,7 @@ class TestBehaviour:
         error = (loss.head.weight.grad.float() - wide.head.weight.grad).abs().max()
         assert error <= torch.finfo(narrow).eps * wide.head.weight.grad.abs().max()
 
+    @pytest.mark.long
     def test_beside_a_compiled_network(self, mode):
         torch.manual_seed(0)
         network = torch.nn.Sequential(torch.nn.Linear(6, 16), torch.nn.ReLU())

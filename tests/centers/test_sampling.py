@@ -43,7 +43,7 @@ def test_each_class_once_and_those_of_the_batch_always(classes, rate, numbers, s
 @pytest.mark.parametrize("rate", [0.01, 0.1, 0.5, 0.9])
 def test_every_class_is_drawn_equally_often_and_by_itself(rate):
     torch.manual_seed(0)
-    classes, draws = 50, 5_000
+    classes, draws = 50, 2_000
     own = torch.tensor([3])
     counts, pairs = torch.zeros(classes), 0
     for _ in range(draws):
@@ -137,12 +137,12 @@ def test_the_sum_over_classes_is_right_on_average():
     found = torch.stack(
         [
             plain_losses(loss.head, query, draw(y, CLASSES, 0.2, weighted=True)).exp() - 1
-            for _ in range(2_000)
+            for _ in range(600)
         ]
     ).detach()  # (draws, B)
     error = found.std(dim=0) / len(found) ** 0.5
     assert ((found.mean(dim=0) - right).abs() < 5 * error).all()
-    assert (error < 0.05 * right).all()
+    assert (error < 0.1 * right).all()
 
 
 @pytest.mark.parametrize("name", MARGINS.names())

@@ -48,7 +48,7 @@ def test_any_number_of_processes_gives_the_same_rows(made, tmp_path, count):
     assert said.count("stray.png") == 1
 
 
-@pytest.mark.parametrize("trials", [5, pytest.param(30, marks=pytest.mark.long)])
+@pytest.mark.parametrize("trials", [3, pytest.param(30, marks=pytest.mark.long)])
 def test_killed_at_any_moment_and_started_with_another_number(made, tmp_path, trials):
     """No sample twice or missing, and nothing half-written; whatever there was is gone on with."""
     run, photos, one = made

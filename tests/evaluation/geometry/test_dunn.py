@@ -361,6 +361,7 @@ def test_memory_of_the_centroid_variant():
     assert gigabytes_over_input(50_000, 1000) < 1.0
 
 
+@pytest.mark.long
 def test_memory_of_all_pairs_in_small():
     """The input is 16 MB, all pairs of it would be 512 MB."""
     assert gigabytes_over_input(8_000, 10, between="single", within="diameter") < 0.3

@@ -10,6 +10,7 @@ import pytest
 SCRIPT = Path(__file__).parents[3] / "benchmarks" / "gallery.py"
 
 
+@pytest.mark.long
 def test_it_compares_what_it_says(tmp_path):
     words = ["--samples=300", "--open=500", "--dim=16", "--rounds=3", f"--out={tmp_path}"]
     command = [sys.executable, str(SCRIPT), *words, f"--place={tmp_path}"]
