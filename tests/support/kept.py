@@ -9,6 +9,7 @@ process notes what all have together.
 """
 
 import json
+import os
 import sys
 from pathlib import Path
 
@@ -133,4 +134,6 @@ if __name__ == "__main__":
         refused(Path(sys.argv[2]))
     else:
         {"write": write, "read": read}[sys.argv[1]](Path(sys.argv[2]), True)
+    dist.barrier()
     dist.destroy_process_group()
+    os._exit(0)  # threads of gloo's may abort a process while Python tidies up behind it
