@@ -24,6 +24,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from omniglot import FULL
 
 from arcset.data import selection_for
 from arcset.evaluation import paired, retrieval, verification
@@ -44,10 +45,6 @@ WAYS = {
     "both": ("a tenth, bfloat16, Adagrad", {**LEAN, "sample": 0.1}),
     "once": ("a tenth, each counts once", {**TENTH, "unbiased": False}),
 }
-HELD_OUT = {
-    "validation": ("Latin/*", "Tagalog/*"),
-    "test": ("Arcadian/*", "Bengali/*", "Braille/*", "Futurama/*", "Sanskrit/*"),
-}
 MEASURES = (("recall@1", "recall_at[1]"), ("TAR at FAR 1e-3", "tar_at_far[0.001]"))
 POINTS = 1.0  # of recall@1 that the tenth may lose
 
@@ -56,7 +53,7 @@ def config_of(way: str, seed: int, epochs: int) -> RunConfig:
     _, options = WAYS[way]
     values = recipe_settings("omniglot", "omniglot")
     values |= {"data": "omniglot", "seed": seed, "epochs": epochs, "validate_every": epochs}
-    values |= {"hold_out": HELD_OUT, "snapshot": 0}
+    values |= {"hold_out": FULL["hold_out"], "snapshot": 0}
     return RunConfig(**{**values, "options": {**values.get("options", {}), **options}})
 
 

@@ -3,9 +3,7 @@
 import json
 import os
 import shutil
-import subprocess
 import sys
-import tracemalloc
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +12,7 @@ from PIL import Image
 from pyarrow import parquet
 
 from arcset.data.embedding_files import read_embeddings
-from arcset.data.embedding_folders import Manifest, read_manifest, shard_path
+from arcset.data.embedding_folders import read_manifest, shard_path
 from arcset.data.mapping import ClassMapping
 from arcset.data.own import pack
 from arcset.errors import DataError, OptionError, RunError
@@ -27,12 +25,9 @@ from arcset.recognition.bulk import (
     open_source,
 )
 from arcset.recognition.bulk.beginning import locked
-from arcset.recognition.bulk.listed import InputList, write_list
 from arcset.runs import Run
 from arcset.training.judge import judge_run
 from support.bulk import photo_run, rows_of
-from support.bulk_memory import Many
-from support.processes import environment
 from support.random_runs import random_run
 from support.recordio import insightface_records, write_records
 from support.small_data import vectors
@@ -400,68 +395,3 @@ def test_a_chief_tells_how_far_all_are(made, model, tmp_path):
     )
     assert told[-1] == (62, 62)
     assert [done for done, _ in told] == sorted(done for done, _ in told)
-
-
-def test_the_list_takes_no_more_memory_for_more_inputs(tmp_path, monkeypatch):
-    monkeypatch.setattr("arcset.recognition.bulk.listed._AT_ONCE", 512)
-    peaks = []
-    for count in (2000, 12_000):
-        tracemalloc.start()
-        listed = write_list(Many(count), tmp_path / "list.parquet")
-        peaks.append(tracemalloc.get_traced_memory()[1])
-        tracemalloc.stop()
-        assert (listed.inputs, listed.identities) == (count, count // 2)
-    assert peaks[1] < peaks[0] * 1.2 + 30_000  # Parquet's own list of what is where
-    names = InputList(tmp_path / "list.parquet", listed.digest)
-    for places in (range(0, 1), range(500, 1200), range(11_999, 12_000)):
-        expected = list(Many(12_000).entries())[places.start : places.stop]
-        assert names.entries(places) == expected
-
-
-def test_a_list_that_is_not_the_one_just_made(tmp_path):
-    """As on a machine whose folder is not the one that the first process writes to."""
-    with pytest.raises(DataError, match=r"list is missing; all processes must see the same folder"):
-        InputList(tmp_path / "list", "0")
-    listed = write_list(Many(10), tmp_path / "list")
-    assert InputList(tmp_path / "list", listed.digest).entries(range(10))
-    write_list(Many(12), tmp_path / "list")
-    with pytest.raises(DataError, match="is not the list that was made for this call"):
-        InputList(tmp_path / "list", listed.digest)
-    (tmp_path / "list").write_bytes(b"no list")
-    with pytest.raises(DataError, match="list is damaged"):
-        InputList(tmp_path / "list", listed.digest)
-
-
-def test_identities_in_no_order_are_counted_up_to_a_point(tmp_path, monkeypatch):
-    source = Many(1000)
-    source.grouped = False
-    assert write_list(source, tmp_path / "list").identities == 500
-    monkeypatch.setattr("arcset.recognition.bulk.listed._COUNTED", 100)
-    assert write_list(source, tmp_path / "list").identities is None
-
-
-def test_which_inputs_are_in_a_shard():
-    said = {"model": "m", "digest": "0", "dim": 2, "unit": True, "source": "s", "kind": "k"}
-    manifest = Manifest(**said, inputs=10, listed="1", identities=None, shard_size=4)
-    assert [list(manifest.inputs_of(n)) for n in range(manifest.shards)] == [
-        [0, 1, 2, 3],
-        [4, 5, 6, 7],
-        [8, 9],
-    ]
-    assert manifest.model_copy(update={"samples": 3}).identity == manifest.identity
-    for key, value in {"digest": "1", "listed": "2", "shard_size": 5, "dtype": "float16"}.items():
-        assert manifest.model_copy(update={key: value}).identity != manifest.identity
-
-
-@pytest.mark.long
-@pytest.mark.skipif(sys.platform != "linux", reason="memory in kilobytes, as Linux tells")
-def test_ten_times_the_samples_take_no_more_memory(tmp_path):
-    """A hundred bytes for each would show."""
-    peaks = {}
-    for count in (50_000, 500_000):
-        command = [sys.executable, "-m", "support.bulk_memory", str(tmp_path), str(count)]
-        done = subprocess.run(
-            command, env=environment(), stdout=subprocess.PIPE, text=True, check=True
-        )
-        peaks[count] = int(done.stdout)
-    assert peaks[500_000] < peaks[50_000] + 30, peaks

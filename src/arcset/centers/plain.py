@@ -22,15 +22,14 @@ def plain_losses(centers: Centers, query: Query, drawn: Drawn | None = None) -> 
     if centers.subcenters > 1 and query.margin.training:
         centers.count(query.labels, chosen.gather(1, column).squeeze(1))
     logits = _margined(centers, query, cosines, drawn)  # (B, C)
-    weights = logits.new_ones(logits.shape[1])  # (C,) how many classes each stands for
-    if drawn is not None and drawn.weights is not None:
-        weights = drawn.weights.to(logits)
-    weighted = logits + weights.log()
+    weighted, mean = logits, logits.mean(dim=1)  # (B, C), (B,)
+    if drawn is not None and drawn.weights is not None:  # some stand for several classes
+        weights = drawn.weights.to(logits)  # (C,)
+        weighted, mean = logits + weights.log(), logits @ weights / weights.sum()
     query.observe_softmax(target, _logsumexp_without(weighted, places))
     losses = F.cross_entropy(weighted, places, reduction="none")
     if query.smoothing:  # torch's own label_smoothing loses digits over many classes in float32
-        spread = logits.gather(1, column).squeeze(1) - logits @ weights / weights.sum()
-        losses = losses + query.smoothing * spread
+        losses = losses + query.smoothing * (logits.gather(1, column).squeeze(1) - mean)
     return losses
 
 

@@ -21,7 +21,7 @@ from arcset.errors import InputError, OptionError
 if TYPE_CHECKING:
     from torch.distributed.tensor import DTensor
 
-__all__ = ["Shard"]
+__all__ = ["Shard", "can_share"]
 
 _FEW = 1 << 22  # entries of all centers together that every process can hold for a moment
 _FAILED = -1  # instead of the size of a share: that process raises an error
@@ -60,7 +60,7 @@ class Shard:
         if rank < 0:
             raise OptionError("group: this process is not in the group")
         borders = _borders(classes, count)
-        if borders[-2] == classes:
+        if not can_share(classes, count):
             raise OptionError(
                 f"{classes} classes divided among {count} processes leave some without any: start "
                 "fewer"
@@ -205,6 +205,15 @@ class Shard:
     def sum(self, values: Tensor) -> Tensor:
         """The sum over all processes; its gradient is that of each part."""
         return _Summed.apply(values, self)  # type: ignore[no-untyped-call, no-any-return]
+
+
+def can_share(classes: int, count: int) -> bool:
+    """Whether `count` processes all get some of the classes: equal slices, the last one smaller.
+
+    >>> can_share(10, 4), can_share(10, 6)  # of two: the fifth takes the last
+    (True, False)
+    """
+    return -(-classes // count) * (count - 1) < classes
 
 
 def _borders(classes: int, count: int) -> list[int]:

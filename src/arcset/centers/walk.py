@@ -236,7 +236,7 @@ class Walk:
             if by_bias is not None:
                 sums = slope.sum(dim=1)
                 if weights is not None:
-                    sums *= weights[:: self._per_class]
+                    sums *= weights[:: self._per_class]  # one for each class
                 by_bias[self._places(chunk)] = sums.to(by_bias.dtype)
             slope = self._by_center(chunk, block, slope, target / self._scale)  # (n·K, B)
 

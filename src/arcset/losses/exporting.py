@@ -9,11 +9,11 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from arcset.centers import Centers
 from arcset.centers.update import STATES
 from arcset.errors import OptionError
 from arcset.losses.base import Loss
 from arcset.losses.checks import check_count
+from arcset.losses.elastic import heads_of
 from arcset.losses.in_step import in_step, shard_of
 
 __all__ = ["export_loss"]
@@ -90,8 +90,7 @@ def export_loss(loss: Loss, path: Path | str, *, classes: int | None = None) -> 
 
 def _entries(loss: Loss, kept: int) -> list[_Entry]:
     """All tensors of the file, in the same order in every process."""
-    heads = {name: one for name, one in loss.named_modules() if isinstance(one, Centers)}
-    found = []
+    heads, found = heads_of(loss), []
     for name, tensor in loss.state_dict().items():
         owner, _, short = name.rpartition(".")
         head = heads.get(owner)

@@ -4,10 +4,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from arcset.centers.sharding import can_share
 from arcset.planning.duration import plan_seconds
 from arcset.planning.machine import Machine
 from arcset.planning.memory import plan_memory
-from arcset.planning.setting import Setting, can_share
+from arcset.planning.setting import Setting
 from arcset.planning.traffic import plan_traffic
 
 __all__ = ["Change", "fewest_processes", "most_classes", "worthwhile_changes"]

@@ -6,6 +6,7 @@ from typing import Any
 import torch
 
 from arcset.centers import MODES, UPDATES
+from arcset.centers.sharding import can_share
 from arcset.errors import OptionError
 from arcset.losses.checks import check_count, check_real
 from arcset.losses.margin_softmax import STORAGES
@@ -13,19 +14,10 @@ from arcset.margins import MARGINS
 from arcset.networks import NETWORKS
 from arcset.registry import unknown_name
 
-__all__ = ["DEVICES", "OPTIMIZERS", "Setting", "can_share"]
+__all__ = ["DEVICES", "OPTIMIZERS", "Setting"]
 
 OPTIMIZERS = ("sgd", "adamw")
 DEVICES = ("cpu", "cuda")
-
-
-def can_share(classes: int, processes: int) -> bool:
-    """Whether equal slices of the classes, the last one smaller, leave no process without any.
-
-    >>> can_share(10, 4), can_share(10, 6)  # of two: the fifth takes the last
-    (True, False)
-    """
-    return -(-classes // processes) * (processes - 1) < classes
 
 
 @dataclass(frozen=True)

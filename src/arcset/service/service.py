@@ -198,7 +198,7 @@ class Service:
         return results
 
     def _identified(self, rows: npt.NDArray[Any], ask: Ask) -> Identified:
-        with self.gallery._together():  # so that a gallery elsewhere is asked for its size once
+        with self.gallery.together():  # so that a gallery elsewhere is asked for its size once
             point = self.point(ask.fpir, ask.threshold)
             matches = self.gallery.identify_many(
                 embeddings=rows, fpir=ask.fpir, threshold=ask.threshold, candidates=ask.candidates

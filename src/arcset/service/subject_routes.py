@@ -1,7 +1,6 @@
 """Subjects and their samples: list, enroll, rename, remove."""
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 from fastapi import APIRouter, Request, Response
@@ -156,14 +155,13 @@ def _page(service: Service, limit: int, after: str | None, search: str) -> dict[
 
 
 def _subject(gallery: Gallery, subject: Subject) -> dict[str, Any]:
-    holds_images = isinstance(
-        gallery.path, Path
-    )  # and not in Milvus, which would be asked for each
-    return {**subject.json(), "image": _kept(gallery, subject.name) if holds_images else None}
+    return {**subject.json(), "image": _kept(gallery, subject.name)}
 
 
 def _kept(gallery: Gallery, name: str) -> int | None:
     """A sample of the subject whose image was kept."""
+    if not gallery.can_hold_images:
+        return None
     try:
         samples = gallery.samples(name)
     except OptionError:  # removed just now

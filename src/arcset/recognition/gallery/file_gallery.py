@@ -284,7 +284,8 @@ class FileGallery(Gallery):
     def _settings(self) -> Settings:
         return self._store.settings
 
-    def _together(self) -> AbstractContextManager[None]:
+    def together(self) -> AbstractContextManager[None]:
+        """Around several questions that are to be answered from the newest state."""
         return self._following()
 
     def _sizes(self) -> tuple[int, int]:

@@ -189,7 +189,7 @@ class Gallery(Kept):
         check_count("candidates", candidates)
         given = None if images is None else as_sources(images)
         probes = self._embedded(given, embeddings)
-        with self._together():
+        with self.together():
             if threshold is None:
                 point = self.working_point(fpir)
             else:
@@ -223,7 +223,7 @@ class Gallery(Kept):
         """
         given = None if embedding is None else single_vector(embedding)
         probe = self._embedded(None if image is None else [image], given)[0]
-        with self._together():
+        with self.together():
             cosines = self._embeddings_of(name).astype(np.float64) @ probe
             _, scores = self._settings.scoring.score(cosines, np.zeros(len(cosines), np.int64))
             thresholds = self.thresholds
@@ -233,7 +233,7 @@ class Gallery(Kept):
 
     def working_point(self, fpir: float | None = None) -> WorkingPoint:
         """The threshold for an FPIR, by default 0.01, at the gallery's present size."""
-        with self._together():
+        with self.together():
             (subjects, samples), thresholds = self._sizes(), self.thresholds
             key = (subjects, samples, self.scoring, fpir, id(thresholds))
             known, point = self._point
@@ -251,7 +251,7 @@ class Gallery(Kept):
     @property
     def thresholds(self) -> Thresholds | None:
         """The gallery's own calibration; the recognizer's where it has none."""
-        with self._together():
+        with self.together():
             stamp = self._settings.calibrated
             if not stamp:
                 return None if self.recognizer is None else self.recognizer.thresholds

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -28,6 +28,8 @@ class Kept(ABC):
     dim: int
     recognizer: Embedder | None
     read_only: bool
+    #: Whether images can be kept with their embeddings at all.
+    can_hold_images: ClassVar[bool] = True
 
     @abstractmethod
     def close(self) -> None:
@@ -166,16 +168,16 @@ class Kept(ABC):
         """What the gallery says of itself, as far as that was read."""
 
     @abstractmethod
-    def _together(self) -> AbstractContextManager[None]:
+    def together(self) -> AbstractContextManager[None]:
         """Around several questions that are to be answered from the newest state."""
 
     @abstractmethod
     def _sizes(self) -> tuple[int, int]:
-        """How many subjects there are, and samples; inside `_together`."""
+        """How many subjects there are, and samples; inside `together`."""
 
     @abstractmethod
     def _calibration(self) -> str | None:
-        """The gallery's own calibration as JSON; inside `_together`."""
+        """The gallery's own calibration as JSON; inside `together`."""
 
     @abstractmethod
     def _embeddings_of(self, name: str) -> Embeddings:

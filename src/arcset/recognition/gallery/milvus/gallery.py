@@ -61,6 +61,7 @@ class MilvusGallery(Gallery):
     """
 
     path: Address
+    can_hold_images = False
     _asked: float  # when settings were read
     _remembered: tuple[int, int] | None  # the sizes that there were then
 
@@ -151,7 +152,7 @@ class MilvusGallery(Gallery):
         """
         check_count("k", k)
         probes = unit_rows(embeddings, self.dim)
-        with self._together():
+        with self.together():
             scoring, sizes = self._settings.scoring, self._sizes()
             found = nearest_people(
                 self._rows.samples, self._rows.subjects, probes, int(k), scoring, sizes
@@ -276,7 +277,7 @@ class MilvusGallery(Gallery):
 
     def export(self, path: Path | str, *, images: bool = True) -> int:
         """Write all samples to a Parquet file, and return how many: see `Kept`."""
-        with self._together():
+        with self.together():
             return export_samples(
                 self._rows.samples, self._rows.subjects, self._settings, Path(path)
             )
@@ -309,7 +310,7 @@ class MilvusGallery(Gallery):
         return self._known_settings
 
     @contextmanager
-    def _together(self) -> Iterator[None]:
+    def together(self) -> Iterator[None]:
         """Settings are read at the beginning, and sizes once.
 
         Where the address asks for less than strong consistency, both may be a second old.
