@@ -1,4 +1,4 @@
-"""The plan beside what a few real steps take, in processes of their own."""
+"""The plan beside what a few real steps take, in processes of their own: within 15 %."""
 
 import sys
 
@@ -20,7 +20,7 @@ WAYS = {
     "recompute": {"mode": "recompute", "update": "sgd"},
 }
 #: One of each at three sizes in all; every way at every size takes minutes.
-QUICK = [
+SOME = [
     (50_000, "optimizer"),
     (50_000, "lean"),
     (200_000, "optimizer"),
@@ -47,9 +47,15 @@ def compare(settings, steps=2, off=0.15):
 
 
 def test_as_measured():
-    compare([Setting(classes=size, dim=128, batch=64, **WAYS[way]) for size, way in QUICK])
+    compare([Setting(classes=50_000, dim=128, batch=64, **LEAN)])
 
 
+@pytest.mark.long
+def test_as_measured_at_three_sizes():
+    compare([Setting(classes=size, dim=128, batch=64, **WAYS[way]) for size, way in SOME])
+
+
+@pytest.mark.long
 def test_as_measured_in_two_processes():
     compare([Setting(classes=200_000, dim=128, batch=32, processes=2, update="sgd")])
 
@@ -108,45 +114,3 @@ def test_with_a_network():
             Setting(20_000, 128, 2, batch=32, network="iresnet18", shape=shape),
         ]
     )
-
-
-def part(name, **options):
-    return plan_memory(
-        Setting(**{"classes": 100_000, "dim": 64, **options}), limit=ENOUGH
-    ).peak.parts[name]
-
-
-def test_parts_follow_from_the_setting():
-    """By hand: the centers are classes × dim × 4 bytes, half of that in bfloat16, and so on."""
-    whole = 100_000 * 64 * 4
-    assert part("centers") == whole
-    assert part("centers", storage="bfloat16", update="sgd") == whole // 2
-    assert part("centers", subcenters=3) == 3 * whole
-    assert part("centers", processes=4) == whole // 4
-    assert part("their optimizer's state", update="sgd") == whole
-    assert part("their optimizer's state", update="adagrad") == 100_000 * 4
-    assert part("their optimizer's state", optimizer="adamw") == 2 * whole
-    assert part("their gradient") == whole
-    assert part("passing copies of the optimizer", optimizer="adamw") == 2 * whole
-    assert part("logits", batch=32) == 32 * 100_000 * 4
-    assert part("the margin's own", loss="classwise", processes=4) == 100_000 * 4  # in each of them
-    assert part("the margin's own") == 0
-    with pytest.raises(KeyError):
-        part("their gradient", update="sgd")
-
-
-def test_the_mode_follows_the_memory():
-    setting = Setting(classes=1_000_000, dim=64, update="sgd")
-    held = 2 * 1_000_000 * 64 * 4
-    logits = 128 * 1_000_000 * 4
-    assert plan_memory(setting, limit=held + 2 * logits).mode == "store"
-    assert plan_memory(setting, limit=held + 2 * logits - 2).mode == "recompute"
-    assert plan_memory(setting.but(classes=100), limit=ENOUGH).mode == "recompute"
-    assert plan_memory(setting.but(classes=100, update=None), limit=ENOUGH).mode == "plain"
-
-
-def test_a_process_counts():
-    setting = Setting(classes=10_000, dim=64)
-    alone = plan_memory(setting, limit=ENOUGH)
-    assert plan_memory(setting, limit=ENOUGH, process=1000).total == alone.total + 1000
-    assert alone.total == alone.peak.total == max(moment.total for moment in alone.moments)

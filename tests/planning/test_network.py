@@ -8,9 +8,16 @@ from arcset.planning.network import network_cost
 
 SHAPE = (3, 112, 112)
 DEEP = {"iresnet34", "iresnet50", "iresnet100"}  # built as iresnet18 is
+QUICK = {"simple", "vit", "iresnet18"}
 
 
-@pytest.mark.parametrize("name", sorted({*network_names()} - DEEP))
+@pytest.mark.parametrize(
+    "name",
+    [
+        name if name in QUICK else pytest.param(name, marks=pytest.mark.long)
+        for name in sorted({*network_names()} - DEEP)
+    ],
+)
 def test_every_network(name):
     one, many = (network_cost(name, 64, SHAPE, batch) for batch in (1, 100))
     held = build_network(name, 64, SHAPE).state_dict().values()

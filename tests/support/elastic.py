@@ -7,6 +7,7 @@ go to OUT.losses.json.
 """
 
 import json
+import os
 import sys
 from pathlib import Path
 
@@ -38,3 +39,4 @@ def done(jobs: Path) -> None:
 if __name__ == "__main__":
     torch.set_num_threads(1)
     done(Path(sys.argv[1]))
+    os._exit(0)  # threads of gloo's may abort a process while Python tidies up behind it
