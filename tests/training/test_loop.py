@@ -11,9 +11,11 @@ from arcset.data import load_dataset, select, to_tensors
 from arcset.models import embed
 from arcset.networks import NETWORKS
 from arcset.runs import Run, RunConfig
-from arcset.runs.states import load_tensors
 from arcset.training import load_model, measure, resume, train
 from support.small_data import Remembers, images
+from training.alike import assert_alike, newest, tensors
+
+LONG = pytest.mark.long
 
 CONFIG = RunConfig(
     data="mnist-sample",
@@ -53,21 +55,12 @@ def finished(tmp_path_factory):
 
 
 def weights(run):
-    network, loss = run.load_model()
-    return {**network, **{f"loss.{name}": tensor for name, tensor in loss.items()}}
-
-
-def timeless(run):
-    return [
-        {key: value for key, value in line.items() if "second" not in key} for line in run.metrics()
-    ]
+    return tensors(run.path)
 
 
 def assert_equal_runs(a, b):
-    first, second = weights(a), weights(b)
-    assert first.keys() == second.keys()
-    assert all(torch.equal(first[name], second[name]) for name in first)
-    assert timeless(a) == timeless(b)
+    """Weights, metrics and checkpoints, and the embeddings that were kept on the way."""
+    assert_alike(a.path, b.path)
     for epoch in range(4):
         one, other = a.embeddings(epoch), b.embeddings(epoch)
         assert all(torch.equal(one[part], other[part]) for part in one)
@@ -114,7 +107,7 @@ def test_equal_seeds_give_equal_runs_and_others_do_not(finished, tmp_path):
     assert not torch.equal(other.embeddings(0)["test"], finished.embeddings(0)["test"])
 
 
-@pytest.mark.parametrize("stop", [3, 13, 22])
+@pytest.mark.parametrize("stop", [13, *(pytest.param(stop, marks=LONG) for stop in (3, 22))])
 def test_interrupted_and_resumed_equals_uninterrupted(finished, tmp_path, stop):
     """10 steps per epoch: stopped in the first, second and third epoch."""
     with pytest.raises(KeyboardInterrupt):
@@ -124,6 +117,7 @@ def test_interrupted_and_resumed_equals_uninterrupted(finished, tmp_path, stop):
     assert_equal_runs(finished, resume(tmp_path / "run", device="cpu"))
 
 
+@LONG
 def test_resumed_with_adamw(tmp_path):
     config = CONFIG.replace(optimizer="adamw", learning_rate=0.003, epochs=2, loss="softmax")
     whole = train(config, tmp_path / "whole", device="cpu")
@@ -154,7 +148,7 @@ def test_a_damaged_checkpoint_is_named(tmp_path):
     with pytest.raises(KeyboardInterrupt):
         train(CONFIG, tmp_path / "run", device="cpu", watcher=StopAfter(13))
     (tmp_path / "run" / "checkpoint" / "step-000000010" / "state.json").write_text("{")
-    with pytest.raises(RunError, match=r"step-000000010: state.json is torn or no checkpoint's"):
+    with pytest.raises(RunError, match=r"step-000000010: state\.json"):
         resume(tmp_path / "run", device="cpu")
 
 
@@ -181,22 +175,29 @@ def test_modes_are_switched_in_every_epoch(tmp_path):
 
 def test_divergence_stops_with_a_diagnosis_and_keeps_what_was_good(tmp_path):
     config = CONFIG.replace(loss="softmax", learning_rate=1e30, schedule="constant")
-    with pytest.raises(TrainingError, match=r"stopped in epoch 1: .* learning rate was 1e\+30 and"):
+    with pytest.raises(TrainingError, match=r"epoch 1\b.*1e\+30"):
         train(config, tmp_path / "run", device="cpu")
     assert Run.open(tmp_path / "run").metrics() == []
 
 
-@pytest.mark.parametrize("snapshot", [0, 50])
-@pytest.mark.parametrize("loss", ["softmax", "triplet"])
+@pytest.mark.parametrize(
+    ("loss", "snapshot"),
+    [
+        ("softmax", 50),
+        ("triplet", 0),
+        pytest.param("softmax", 0, marks=LONG),
+        pytest.param("triplet", 50, marks=LONG),
+    ],
+)
 def test_an_epoch_that_breaks_in_its_last_step_is_not_kept(tmp_path, loss, snapshot):
     config = CONFIG.replace(
         loss=loss, learning_rate=1e30, schedule="constant", batch=4096, snapshot=snapshot
     )
-    with pytest.raises(TrainingError, match=r"come out of layer \d+ \(\w+\); the learning rate"):
+    with pytest.raises(TrainingError, match=r"layer \d+ \(\w+\)"):
         train(config, tmp_path / "run", device="cpu")
     run = Run.open(tmp_path / "run")
     assert run.metrics() == []
-    with pytest.raises(RunError, match="no trained weights yet"):
+    with pytest.raises(RunError, match="weights"):
         run.load_model()
 
 
@@ -209,7 +210,7 @@ def test_nothing_is_written_for_a_wrong_configuration(tmp_path):
     for changes in ({"loss": "nosuch"}, {"network": "nosuch"}, {"data": "nosuch"}, {"scale": -1.0}):
         with pytest.raises(OptionError):
             train(CONFIG.replace(**changes), tmp_path / "run", device="cpu")
-    with pytest.raises(OptionError, match="device 'abacus' is not available"):
+    with pytest.raises(OptionError, match="'abacus'"):
         train(CONFIG, tmp_path / "run", device="abacus")
     assert not (tmp_path / "run").exists()
 
@@ -226,12 +227,14 @@ def test_all_classes_known_and_no_snapshots(tmp_path):
     ("loss", "options"),
     [
         ("arcface", {"update": "sgd"}),
-        ("arcface", {"update": "adagrad", "subcenters": 2, "mode": "recompute"}),
-        ("classwise", {"mode": "store", "warmup": 5}),
-        ("adacos", {"label_smoothing": 0.1}),
         ("curricularface", {"mode": "store"}),
-        ("adaface", {}),
-        ("elasticface", {"plus": True}),
+        pytest.param(
+            "arcface", {"update": "adagrad", "subcenters": 2, "mode": "recompute"}, marks=LONG
+        ),
+        pytest.param("classwise", {"mode": "store", "warmup": 5}, marks=LONG),
+        pytest.param("adacos", {"label_smoothing": 0.1}, marks=LONG),
+        pytest.param("adaface", {}, marks=LONG),
+        pytest.param("elasticface", {"plus": True}, marks=LONG),
     ],
 )
 def test_the_family_trains_resumes_and_loads(tmp_path, loss, options):
@@ -293,16 +296,7 @@ def everything(tmp_path_factory):
     return config, train(config, place / "run", device="cpu", watcher=watcher), watcher
 
 
-def checkpoint_of(run):
-    place = max((run.path / "checkpoint").iterdir())
-    return {
-        f"{file.stem}.{name}": tensor
-        for file in sorted(place.glob("*.safetensors"))
-        for name, tensor in load_tensors(file).items()
-    }, (place / "state.json").read_text()
-
-
-@pytest.mark.parametrize("stop", [2, 6, 9])
+@pytest.mark.parametrize("stop", [6, *(pytest.param(stop, marks=LONG) for stop in (2, 9))])
 def test_everything_at_once_resumes_bit_for_bit(everything, tmp_path, stop):
     config, whole, watcher = everything
     assert watcher.total == 12  # four steps in each of three epochs
@@ -316,16 +310,11 @@ def test_everything_at_once_resumes_bit_for_bit(everything, tmp_path, stop):
         now.loss for now in watcher.steps[4 * ((stop - 1) // 4) :]
     ]
     assert_equal_runs(whole, again)
-    (ours, state), (theirs, their_state) = checkpoint_of(whole), checkpoint_of(again)
-    assert ours.keys() == theirs.keys()
-    assert {name.partition(".")[0] for name in ours} == {"network", "average", "loss", "optimizer"}
-    assert all(torch.equal(ours[name], theirs[name]) for name in ours)
-    assert state == their_state
 
 
 def test_of_turned_classes_only_the_originals_remain(everything):
     _, run, _ = everything
-    trained, _ = checkpoint_of(run)
+    trained = tensors(newest(run.path))
     assert trained["loss.head.weight"].shape == (4 * 9, 8)
     _, loss = load_model(Run.open(run.path))
     assert loss.classes == len(run.config.class_names) == 9
@@ -333,12 +322,15 @@ def test_of_turned_classes_only_the_originals_remain(everything):
     assert 0 <= measure(run, device="cpu")["accuracy"] <= 1
 
 
-@pytest.mark.parametrize("loss", ["arcface", "softmax", "classwise", "center"])
+@pytest.mark.parametrize(
+    "loss",
+    ["arcface", "center", *(pytest.param(loss, marks=LONG) for loss in ("softmax", "classwise"))],
+)
 def test_what_remains_of_a_loss_is_what_was_trained(tmp_path, loss):
     data = str(images(tmp_path / "a.npz", each=10, noise=60))
     config = RunConfig(data=data, loss=loss, new_classes="both", dim=8, epochs=2, batch=16)
     run = train(config, tmp_path / "run", device="cpu")
-    trained, _ = checkpoint_of(run)
+    trained = tensors(newest(run.path))
     network, kept = load_model(Run.open(run.path))
     for name, tensor in kept.state_dict().items():
         whole = trained[f"loss.{name}"]
@@ -360,12 +352,12 @@ def test_the_margin_comes_in_over_a_share_of_the_steps(tmp_path):
         snapshot=0,
     )
 
+    loaded = {}
+
     def losses(name, **settings):
         watcher = Remembers()
         run = train(config.replace(**settings), tmp_path / name, device="cpu", watcher=watcher)
-        _, loss = load_model(Run.open(run.path))
-        assert loss.margin.warmup.strength(int(loss.step)) == 1.0  # complete when it is loaded
-        assert loss.margin.m2 == settings["margin"]
+        loaded[name] = load_model(Run.open(run.path))[1]
         return [now.loss for now in watcher.steps]
 
     none, half, full = (
@@ -377,3 +369,8 @@ def test_the_margin_comes_in_over_a_share_of_the_steps(tmp_path):
     assert (warmed[0], warmed[3], *warmed[6:]) == pytest.approx((none[0], half[3], *full[6:]))
     asked = losses("asked", margin=0.4, margin_warm_up=0.5, options={"warmup": 2})
     assert (asked[0], asked[1], *asked[2:]) == pytest.approx((none[0], half[1], *full[2:]))
+    batch = torch.randn(9, 4, generator=torch.Generator().manual_seed(0)), torch.arange(9) % 6
+    complete = loaded["0.4"](*batch).item()
+    assert loaded["0.2"](*batch).item() < complete
+    for name in ("warmed", "asked"):  # the margin is complete when a run is loaded
+        assert loaded[name](*batch).item() == pytest.approx(complete)
