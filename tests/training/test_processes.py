@@ -38,15 +38,20 @@ def losses(count: int, settings: Path, place: Path) -> dict[str, list[float]]:
     return json.loads((place / "losses.json").read_text())
 
 
-@pytest.mark.parametrize("count", [2, pytest.param(3, marks=pytest.mark.long)])
-def test_several_processes_train_as_one_does(tmp_path, count) -> None:
+EVERY = ("fused", "triplet", "arcface", "adaface", "elasticface", "parts")
+
+
+@pytest.mark.parametrize(
+    ("count", "names"), [(2, EVERY[:2]), pytest.param(3, EVERY, marks=pytest.mark.long)]
+)
+def test_several_processes_train_as_one_does(tmp_path, count, names) -> None:
     """The last batch of an epoch is uneven, and too small for three processes to share."""
     base = {
         "data": str(images(tmp_path / "a.npz", classes=14, each=24)),
         "network": "plain",
         "dtype": "float64",
         "dim": 8,
-        "epochs": 4,
+        "epochs": 2,
         "batch": 13,
         "snapshot": 5,
         "learning_rate": 0.02,
@@ -63,17 +68,17 @@ def test_several_processes_train_as_one_does(tmp_path, count) -> None:
         "triplet": base | {"loss": "triplet", "new_classes": "none"},  # compares samples
         "fused": base | {"options": {"update": "sgd"}},  # centers move in the backward pass
     }
-    (tmp_path / "settings.json").write_text(json.dumps(settings))
+    (tmp_path / "settings.json").write_text(json.dumps({name: settings[name] for name in names}))
     one, several = (
         losses(number, tmp_path / "settings.json", tmp_path / str(number)) for number in (1, count)
     )
     for name, expected in one.items():
-        assert len(expected) >= 50, name
+        assert len(expected) >= 25, name
         assert len(several[name]) == len(expected)
         gap = max(abs(a - b) for a, b in zip(several[name], expected, strict=True))
         assert gap < 1e-9, (name, gap)
-    alone, shared = (Run.open(tmp_path / str(number) / "arcface") for number in (1, count))
-    assert len(shared.metrics()) == 4
+    alone, shared = (Run.open(tmp_path / str(number) / "fused") for number in (1, count))
+    assert len(shared.metrics()) == 2
     for ours, theirs in zip(shared.load_model(), alone.load_model(), strict=True):
         assert ours.keys() == theirs.keys()
         for key, value in theirs.items():

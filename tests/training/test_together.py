@@ -26,7 +26,7 @@ BASE = {
     "network": "plain",
     "dtype": "float64",
     "dim": 8,
-    "epochs": 3,
+    "epochs": 2,
     "batch": 13,  # the last batch of an epoch is too small to be shared by three
     "snapshot": 5,
     "learning_rate": 0.02,
@@ -135,7 +135,7 @@ def elastic(place: Path, names: list[str], writers: int, readers: list[int]) -> 
 
 
 def test_shared_by_two_and_gone_on_with_by_one(tmp_path) -> None:
-    elastic(tmp_path, ["arcface", "fused"], 2, [0])
+    elastic(tmp_path, ["arcface"], 2, [0])
     place = tmp_path / "shared" / "arcface" / "checkpoint" / f"step-{CUT:09d}"
     sizes = []
     for file in place.glob("*.safetensors"):
@@ -166,14 +166,14 @@ def test_one_process_writes_what_several_could_read(tmp_path) -> None:
     assert all(torch.equal(again.load_model()[1][key], value) for key, value in before[1].items())
     for place in (run.path / "checkpoint").iterdir():
         (place / "state.json").write_text("{")
-    with pytest.raises(RunError, match="no checkpoint in"):
+    with pytest.raises(RunError, match=str(run.path)):
         resume(run.path, device="cpu")
 
 
 def test_what_cannot_be_shared(tmp_path) -> None:
     base = RunConfig(data="mnist-sample", dim=2, epochs=1, share_centers=True)
-    with pytest.raises(OptionError, match="triplet has no class centers to share out"):
+    with pytest.raises(OptionError, match="triplet"):
         train(base.replace(loss="triplet"), tmp_path / "a")
-    with pytest.raises(OptionError, match="set share_centers=true"):
+    with pytest.raises(OptionError, match="share_centers"):
         train(base.replace(options={"group": True}), tmp_path / "b")
     assert not list(tmp_path.iterdir())
