@@ -25,7 +25,7 @@ def differences(tmp_path, count, steps, names):
 def check(found, count):
     for rank, one in enumerate(found):
         told = one.pop("refused")
-        assert ("label 23 stands" if rank == 0 else "process 0 was given a batch") in told
+        assert ("23" if rank == 0 else "process 0") in told
         for what, (losses, centers) in one.items():
             assert losses < 1e-9, (what, losses)
             assert centers < 1e-8, (what, centers)

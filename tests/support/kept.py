@@ -2,14 +2,12 @@
 
     torchrun --nproc-per-node=2 -m support.kept write FOLDER
     torchrun --nproc-per-node=3 -m support.kept read FOLDER
-    torchrun --nproc-per-node=2 -m support.kept refused FOLDER
 
 Every variant is trained for some steps and saved, or read and given other classes. The first
-process notes what all have together.
+process notes what all have together, and, after writing, what they say where one of them cannot.
 """
 
 import json
-import os
 import sys
 from pathlib import Path
 
@@ -20,6 +18,7 @@ from safetensors.torch import load_file, save_file
 import arcset
 from arcset.errors import RunError
 from arcset.losses import elastic, export_loss, load_loss, regrow, save_loss
+from support.gloo import process_group
 
 DIM, CLASSES, GROWN = 6, 23, 26
 SMALL = {"_LARGE": 100, "_BLOCK": 200}  # bytes: so that there are several files and blocks
@@ -101,6 +100,8 @@ def read(folder, group=None):
 def refused(folder):
     """What one process cannot write, none of them writes, and none waits for it."""
     loss, said = built("plain", group=True), []
+    (folder / "torn").mkdir(parents=True, exist_ok=True)
+    (folder / "torn" / "a.safetensors").write_bytes(b"torn")
     (folder / "file").touch()
     for attempt in (
         lambda: export_loss(loss, folder / "file" / "loss.safetensors"),
@@ -127,13 +128,10 @@ def note(file, tensors, group):
 
 
 if __name__ == "__main__":
-    torch.set_num_threads(1)
     vars(elastic).update(SMALL)
-    dist.init_process_group("gloo")
-    if sys.argv[1] == "refused":
-        refused(Path(sys.argv[2]))
-    else:
-        {"write": write, "read": read}[sys.argv[1]](Path(sys.argv[2]), True)
-    dist.barrier()
-    dist.destroy_process_group()
-    os._exit(0)  # threads of gloo's may abort a process while Python tidies up behind it
+    with process_group():
+        if sys.argv[1] == "read":
+            read(Path(sys.argv[2]), True)
+        else:
+            write(Path(sys.argv[2]), True)
+            refused(Path(sys.argv[2]) / "refused")

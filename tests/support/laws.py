@@ -7,7 +7,7 @@ loss for 5 classes in 4 dimensions unless told otherwise.
 import copy
 import io
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import contextmanager
 
 import pytest
@@ -30,10 +30,8 @@ def builder(name: str, **fixed: object) -> Build:
     """A way to build the loss called `name` with some options fixed."""
 
     def build(*, dim: int = DIM, classes: int = CLASSES, seed: int = 0, **options: object) -> Loss:
-        torch.default_generator.manual_seed(
-            seed
-        )  # far quicker than for all devices, and often done
-        return arcset.build_loss(name, dim, classes, **{**fixed, **options})
+        torch.default_generator.manual_seed(seed)  # quicker than for all devices, and often done
+        return arcset.build_loss(name, dim, classes, **{"mode": "plain", **fixed, **options})
 
     return build
 
@@ -86,23 +84,44 @@ def check_gradient(build: Build) -> None:
 
 
 def check_finite(build: Build) -> None:
-    fresh = build()
     for dtype in DTYPES:
-        loss = copy.deepcopy(fresh).to(dtype)
-        if loss.centers is not None:
-            loss.set_centers(corner_centers().to(dtype))
-        state = copy.deepcopy(loss.state_dict())
-        for embeddings, labels in corners(fresh):
-            loss.load_state_dict(state)  # a fresh one each time would take longer than its loss
-            loss.zero_grad(set_to_none=True)
-            x = embeddings.to(dtype).requires_grad_()
-            value = loss(x, labels)
+        for embeddings, value, gradients in at_corners(build(), dtype):
             assert value.isfinite(), (dtype, embeddings, value)
-            value.backward()
-            gradients = [x.grad, *(parameter.grad for parameter in loss.parameters())]
             for gradient in gradients:
                 assert gradient is None or gradient.isfinite().all(), (dtype, embeddings)
-            assert x.grad.shape == x.shape
+            assert gradients[0].shape == embeddings.shape
+
+
+def check_equals_plain(build: Build, modes: Sequence[str]) -> None:
+    """The law of every mode but the plain one: the same value and gradients at every corner."""
+    for dtype in DTYPES:
+        step = torch.finfo(dtype).eps
+        results = [at_corners(build(mode=mode), dtype) for mode in ("plain", *modes)]
+        for (embeddings, value, slopes), *others in zip(*results, strict=True):
+            exact = max(1e-12, 4 * torch.finfo(value.dtype).eps)
+            bounds = [32 * step * slope.abs().max().item() + step for slope in slopes]
+            for mode, (_, found, gradients) in zip(modes, others, strict=True):
+                about = (mode, dtype, embeddings)
+                assert math.isclose(found, value, rel_tol=exact, abs_tol=exact), about
+                for slope, other, bound in zip(slopes, gradients, bounds, strict=True):
+                    assert (other - slope).abs().max().item() <= bound, about
+
+
+def at_corners(loss: Loss, dtype: torch.dtype):
+    """Embeddings, loss and the gradients of embeddings and parameters, for each of the corners."""
+    cases = list(corners(loss))
+    loss = loss.to(dtype)
+    if loss.centers is not None:
+        loss.set_centers(corner_centers().to(dtype))
+    state = copy.deepcopy(loss.state_dict())
+    for embeddings, labels in cases:
+        loss.load_state_dict(state)  # a fresh one each time would take longer than its loss
+        loss.zero_grad(set_to_none=True)
+        torch.default_generator.manual_seed(0)  # for margins that draw
+        x = embeddings.to(dtype).requires_grad_()
+        value = loss(x, labels)
+        value.backward()
+        yield x.detach(), value.detach(), [x.grad, *(one.grad for one in loss.parameters())]
 
 
 def corner_centers() -> torch.Tensor:

@@ -18,6 +18,7 @@ from torch.nn.parallel import DistributedDataParallel
 import arcset
 from arcset.centers import Drawn, draw, plain_losses
 from arcset.errors import InputError
+from support.gloo import process_group
 from support.laws import chunks_of
 from support.variants import VARIANTS
 
@@ -177,14 +178,11 @@ def absent():
     return abs(value.item() / right.item() - 1), 0.0
 
 
-def main():
-    result, steps, *names = sys.argv[1:]
-    torch.set_num_threads(1)
-    dist.init_process_group("gloo")
+def main(result, steps, names):
     found = {}
     for name in names:
         for mode, fused in (("store", False), ("recompute", True)):
-            found[f"{name} {mode}"] = train(int(steps), mode, fused, **VARIANTS[name])
+            found[f"{name} {mode}"] = train(steps, mode, fused, **VARIANTS[name])
     for name in ("arcface", "mvsoftmax", "intertopk"):
         found[f"{name} sampled"] = sampled(name)
         found[f"{name} hardly any"] = sampled(name, 1e-9)
@@ -195,9 +193,9 @@ def main():
     every = [None] * dist.get_world_size()
     dist.all_gather_object(every, found)
     if dist.get_rank() == 0:
-        Path(result).write_text(json.dumps(every))
-    dist.destroy_process_group()
+        result.write_text(json.dumps(every))
 
 
 if __name__ == "__main__":
-    main()
+    with process_group():
+        main(Path(sys.argv[1]), int(sys.argv[2]), sys.argv[3:])
