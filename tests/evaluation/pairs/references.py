@@ -9,7 +9,11 @@ import pytest
 from hypothesis import assume
 from hypothesis import strategies as st
 
+from evaluation.inside import identity_weights
+
 FARS = (1.0, 0.5, 0.29, 0.1, 0.01)
+DRAWN_FARS = (1.0, 0.3, 0.1, 0.01)
+DRAWN = ("auc", "eer", *(f"tar_at_far[{far:g}]" for far in DRAWN_FARS))
 
 
 def all_scores(embeddings, labels):
@@ -61,6 +65,14 @@ def reference_eer(genuine, impostor):
             share = (frr - far) / ((next_far - far) + (frr - next_frr))
             return float(far + share * (next_far - far))
     raise AssertionError("the walk ends at (1, 0), beyond the crossing")
+
+
+def at_cosines(cosines):
+    """Embeddings and pairs with these cosines, each of two rows of its own."""
+    angles = np.arccos(np.array(cosines, dtype=np.float64))
+    first = np.tile([1.0, 0.0], (len(angles), 1))
+    rows = np.concatenate((first, np.stack((np.cos(angles), np.sin(angles)), axis=1)))
+    return rows, np.stack((np.arange(len(angles)), np.arange(len(angles)) + len(angles)), axis=1)
 
 
 @st.composite
@@ -154,3 +166,30 @@ def reference_draw(genuine, impostor, fars):
         for far in fars
     ]
     return [wins / (total * others), eer, *best]
+
+
+def all_sides(embeddings, labels):
+    """Score, sameness and both identities of every pair."""
+    numbers = np.unique(labels, return_inverse=True)[1]
+    found, same, sides = [], [], []
+    for i in range(len(labels)):
+        for j in range(i + 1, len(labels)):
+            genuine, impostor = all_scores(embeddings[[i, j]], labels[[i, j]])
+            found.append(float(np.concatenate((genuine, impostor))[0]))
+            same.append(labels[i] == labels[j])
+            sides.append((numbers[i], numbers[j]))
+    return found, same, sides
+
+
+def check_draws(found, pairs, identities, count, tolerance=1e-12):
+    weights = identity_weights(identities, count, 3)
+    """Every draw of verification at `DRAWN_FARS`, against the same pairs weighted one by one."""
+    point = found.measures()
+    for number, row in enumerate(weights):
+        expected = reference_draw(*weighted_pairs(*pairs, row), DRAWN_FARS)
+        for name, value in zip(DRAWN, expected, strict=True):
+            drawn = found.replicates.values[name][number]
+            if np.isnan(point[name]):
+                assert np.isnan(drawn)
+            else:
+                assert drawn == pytest.approx(value, abs=tolerance, nan_ok=True)

@@ -10,15 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from arcset.errors import InputError, OptionError
-from arcset.evaluation.pairs import fold_accuracy
-
-
-def at_cosines(cosines):
-    """Embeddings and pairs with these cosines, each of two rows of its own."""
-    angles = np.arccos(np.array(cosines, dtype=np.float64))
-    first = np.tile([1.0, 0.0], (len(angles), 1))
-    rows = np.concatenate((first, np.stack((np.cos(angles), np.sin(angles)), axis=1)))
-    return rows, np.stack((np.arange(len(angles)), np.arange(len(angles)) + len(angles)), axis=1)
+from arcset.evaluation import fold_accuracy
+from evaluation.pairs.references import at_cosines
 
 
 def reference(scores, same, folds):
@@ -103,11 +96,11 @@ def test_table():
 @pytest.mark.parametrize(
     ("folds", "error", "message"),
     [
-        (1, OptionError, "folds=1 is out of range, expected 2 to 4"),
-        (5, OptionError, "folds=5 is out of range, expected 2 to 4"),
-        (2.0, InputError, "folds are of type float64, expected integers"),
-        ([0, 1], InputError, r"folds have shape \(2,\), expected \(4,\)"),
-        ([3, 3, 3, 3], InputError, "folds hold the one number 3, expected at least two"),
+        (1, OptionError, "folds=1"),
+        (5, OptionError, "folds=5"),
+        (2.0, InputError, "folds.*float64"),
+        ([0, 1], InputError, r"folds.*\(2,\)"),
+        ([3, 3, 3, 3], InputError, "folds.*3"),
     ],
 )
 def test_bad_folds(folds, error, message):

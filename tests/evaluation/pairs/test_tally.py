@@ -1,4 +1,8 @@
-"""Large sets: counted cosines, against the definitions on these very cosines."""
+"""Large sets: counted cosines, against the definitions on these very cosines.
+
+These go with the cells that cosines are counted in; what large sets come to is held by the recorded
+measures of tests/contract.
+"""
 
 from unittest import mock
 
@@ -14,6 +18,8 @@ from evaluation.pairs.references import (
     check_against_the_definitions,
     random_case,
 )
+
+pytestmark = pytest.mark.long
 
 
 @pytest.fixture(autouse=True)
