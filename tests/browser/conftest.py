@@ -2,8 +2,10 @@
 
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -18,16 +20,11 @@ FLAGS = (
 )
 
 
-def chromium() -> str | None:
-    """$CHROMIUM, the one on the path, or Debian's place."""
-    candidates = (os.environ.get("CHROMIUM"), shutil.which("chromium"), "/usr/bin/chromium")
-    return next((found for found in candidates if found and Path(found).is_file()), None)
-
-
 @pytest.fixture(scope="session")
-def browser() -> Iterator[object]:
-    """Headless Chromium, once for all tests of a worker."""
-    place = chromium()
+def browser() -> Iterator[Any]:
+    """Headless Chromium: $CHROMIUM, the one on the path, or Debian's place."""
+    candidates = (os.environ.get("CHROMIUM"), shutil.which("chromium"), "/usr/bin/chromium")
+    place = next((found for found in candidates if found and Path(found).is_file()), None)
     if place is None:
         pytest.skip("no Chromium found: install one, or name it in $CHROMIUM")
     playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
@@ -35,6 +32,43 @@ def browser() -> Iterator[object]:
         started = driver.chromium.launch(executable_path=place, args=list(FLAGS))
         yield started
         started.close()
+
+
+@pytest.fixture
+def open_address(browser: Any) -> Iterator[Callable[..., Any]]:
+    """Open an address; afterwards no error may have been said, and nothing asked of others.
+
+    A browser says by itself that an answer was no success: `refused` allows for that.
+    """
+    contexts, problems, asked, known = [], [], [], set()
+
+    def opened(
+        address: str, size: tuple[int, int] = (1280, 820), refused: bool = False, **options: Any
+    ) -> Any:
+        def said(message: Any) -> None:
+            if not (refused and message.text.startswith("Failed to load resource")):
+                problems.append(message.text)
+
+        viewport = {"width": size[0], "height": size[1]}
+        context = browser.new_context(viewport=viewport, **options)
+        context.set_default_timeout(15_000)
+        contexts.append(context)
+        parts = urlsplit(address)
+        known.add(f"{parts.scheme}://{parts.netloc}/" if parts.netloc else address)
+        context.on("request", lambda request: asked.append(request.url))
+        page = context.new_page()
+        page.on("console", said)
+        page.on("pageerror", lambda error: problems.append(str(error)))
+        page.on("dialog", lambda dialog: problems.append(f"a dialog: {dialog.message}"))
+        page.goto(address)
+        return page
+
+    yield opened
+    for context in contexts:
+        context.close()
+    assert not problems
+    own = (*known, "blob:", "data:")  # the last two are made by the page itself
+    assert not [address for address in asked if not address.startswith(own)]
 
 
 @pytest.fixture

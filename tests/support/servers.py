@@ -3,11 +3,12 @@
     with served(gallery, "--model", run) as server:
         assert server.get("/v1/gallery").json()["subjects"] == 6
 
-`small_gallery` makes what they serve.
+`small_gallery` makes what they serve. Everything here is done through the command line.
 """
 
 import contextlib
 import http.client
+import io
 import json
 import os
 import signal
@@ -23,11 +24,9 @@ from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from arcset.cli import main
-from arcset.cli.model_option import remember
-from arcset.recognition import Recognizer
-from arcset.recognition.gallery import Gallery
-from arcset.service.keys import Keys, keys_file
 from support.forked import started as fork
 from support.patterns import calibrated_run, pictures
 from support.random_runs import random_run
@@ -44,6 +43,7 @@ __all__ = [
     "served",
     "small_gallery",
     "started",
+    "typed",
 ]
 
 NAMES = [f"subject {number}" for number in range(6)]
@@ -219,11 +219,24 @@ def forked(gallery: Path, *words: object, key: str | None = None) -> Server:
 @contextlib.contextmanager
 def served(gallery: Path, *words: object, key: str | None = None) -> Iterator[Server]:
     """`arcset serve GALLERY WORDS…`, ready; stopped afterwards."""
-    server = started(gallery, *words, key=key)
+    server = forked(gallery, *words, key=key)
     try:
         yield server.wait()
     finally:
         server.stop()
+
+
+def typed(*words: object) -> str:
+    """What `arcset WORDS…` prints, typed in this process; fails where it does."""
+    out, said = io.StringIO(), io.StringIO()
+    with (
+        contextlib.redirect_stdout(out),
+        contextlib.redirect_stderr(said),
+        pytest.raises(SystemExit) as ended,
+    ):
+        main([str(word) for word in words])
+    assert not ended.value.code, said.getvalue()
+    return out.getvalue()
 
 
 def small_gallery(
@@ -240,12 +253,10 @@ def small_gallery(
     """
     folder.mkdir(parents=True, exist_ok=True)
     run = calibrated_run(folder / "run") if calibrated else random_run(folder / "run", dim=32).path
-    recognizer = Recognizer.load(run, device="cpu")
+    pictures(folder / "photos", names, each)
     path = folder / "people.db"
-    with Gallery.open(path, recognizer, keep_images=keep_images) as gallery:
-        for name in names:
-            gallery.enroll(name, pictures(folder / "photos", [name], each))
-        remember(gallery, run, None)
+    keep = "--keep-images" if keep_images else "--no-keep-images"
+    typed("enroll", path, folder / "photos", "--model", run, keep, "--device", "cpu")
     return path
 
 
@@ -255,8 +266,8 @@ def pattern(folder: Path, name: str, number: int = 10) -> Path:
 
 
 def added_key(gallery: Path, role: str, name: str = "") -> str:
-    """A new API key of the gallery, as `arcset keys add` makes it."""
-    return Keys(keys_file(gallery)).add(role, name)[1]
+    """A new API key of the gallery."""
+    return typed("keys", "add", gallery, "--role", role, "--name", name).strip()
 
 
 def multipart(fields: Sequence[tuple[str, Any]]) -> tuple[str, bytes]:

@@ -1,4 +1,7 @@
-"""The first tab: images chosen, dropped and pasted, and what is answered."""
+"""The first tab: images chosen, dropped and pasted, and what is answered.
+
+Goes with the page of today, whose elements it asks for by name; test_tabs.py stays.
+"""
 
 import base64
 from pathlib import Path
@@ -6,6 +9,8 @@ from pathlib import Path
 import pytest
 
 from support.servers import pattern
+
+pytestmark = pytest.mark.long
 
 GIVE = """([where, kind, content, name, type]) => {
     const bytes = Uint8Array.from(atob(content), (one) => one.charCodeAt(0));

@@ -1,4 +1,7 @@
-"""The fourth tab: runs side by side, over the epochs, turned and pointed at."""
+"""The fourth tab: runs side by side, over the epochs, turned and pointed at.
+
+Goes with the page of today, whose elements it asks for by name; test_tabs.py stays.
+"""
 
 import io
 import time
@@ -6,6 +9,8 @@ import time
 import numpy as np
 import pytest
 from PIL import Image
+
+pytestmark = pytest.mark.long
 
 
 def seen(canvas) -> tuple[int, bytes]:
@@ -125,17 +130,3 @@ def test_a_class_is_picked_out_and_parts_are_left_out(page):
     assert drawn(page)[0] == everything
     box(page, "training").uncheck()
     assert drawn(page)[0] < everything
-
-
-def test_runs_are_served_to_programs_too(site):
-    listed = site.get("/v1/views").json()["runs"]
-    ids = ["again-0", "again-1", "again-2", "arcface-3", "softmax-2", "wide"]
-    assert [entry["id"] for entry in listed] == ids
-    answer = site.get("/v1/views/arcface-3")
-    assert answer.headers["content-type"] == "application/json"
-    assert answer.json()["id"] == "arcface-3"
-    sheet = site.get("/v1/views/arcface-3/sprite.png")
-    assert sheet.headers["content-type"] == "image/png"
-    assert Image.open(io.BytesIO(sheet.body)).width % answer.json()["sprite"]["size"] == 0
-    for path in ("/v1/views/none", "/v1/views/..%2Fwide", "/v1/views/wide/sprite.png"):
-        assert site.get(path).code == "not_found"

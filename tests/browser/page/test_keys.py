@@ -1,10 +1,15 @@
-"""A gallery behind keys: what is asked for, what a reading key hides, and a gallery that begins."""
+"""A gallery behind keys: what is asked for, what a reading key hides, and a gallery that begins.
+
+Goes with the page of today, whose elements it asks for by name; test_tabs.py stays.
+"""
 
 from pathlib import Path
 
 import pytest
 
 from support.servers import pattern
+
+pytestmark = pytest.mark.long
 
 
 def enter(page, key: str) -> None:

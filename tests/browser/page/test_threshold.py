@@ -1,10 +1,15 @@
-"""The third tab: the slider tells what the service's curves say, and Identify follows it."""
+"""The third tab: the slider tells what the service's curves say, and Identify follows it.
+
+Goes with the page of today, whose elements it asks for by name; test_tabs.py stays.
+"""
 
 import re
 
 import pytest
 
 from support.servers import pattern
+
+pytestmark = pytest.mark.long
 
 SLIDER = "#threshold-slider"
 

@@ -1,10 +1,15 @@
-"""The second tab: everybody, page by page, and every change that one may make."""
+"""The second tab: everybody, page by page, and every change that one may make.
+
+Goes with the page of today, whose elements it asks for by name; test_tabs.py stays.
+"""
 
 from urllib.parse import quote
 
 import pytest
 
 from support.servers import Server, pattern
+
+pytestmark = pytest.mark.long
 
 PERSON = "button.person:not(.waiting)"
 
