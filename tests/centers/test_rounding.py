@@ -50,12 +50,11 @@ def test_small_steps_are_not_lost():
     """A thousand steps of a 50,000th each: to the nearest, nothing would move."""
     torch.manual_seed(0)
     loss = arcset.build_loss("arcface", 4, 200, storage="bfloat16")
-    update = loss.fuse_update("sgd", lr=0.1, momentum=0.0, weight_decay=2e-4)
+    loss.fuse_update("sgd", lr=0.1, momentum=0.0, weight_decay=2e-4)
     before = loss.head.weight.detach().float().clone()
-    slope, unit = torch.zeros(200, 1), torch.zeros(1, 4)
-    for _ in range(1000):  # weight decay alone
-        update._noise.renew()
-        update.apply(slice(0, 200), slope, unit, torch.zeros(200))
+    nowhere, label = torch.zeros(1, 4, requires_grad=True), torch.tensor([0])
+    for _ in range(1000):  # weight decay alone: an embedding without a direction has no gradient
+        loss(nowhere, label).backward()
     ratio = (loss.head.weight.float().abs().sum() / before.abs().sum()).item()
     assert abs(ratio - (1 - 2e-5) ** 1000) < 2e-3
 
@@ -94,5 +93,5 @@ def test_large_ones_are_made_by_parts(monkeypatch):
 
 
 def test_unknown_storage():
-    with pytest.raises(OptionError, match="storage must be one of float32, bfloat16, not 'int8'"):
+    with pytest.raises(OptionError, match=r"storage.*'int8'"):
         arcset.build_loss("arcface", 4, 10, storage="int8")

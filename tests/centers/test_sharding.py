@@ -44,5 +44,5 @@ def test_every_margin_trains_as_one_process(tmp_path, count):
 
 
 def test_without_processes():
-    with pytest.raises(OptionError, match="start them with torchrun"):
+    with pytest.raises(OptionError, match="torchrun"):
         arcset.build_loss("arcface", 4, 10, group=True)

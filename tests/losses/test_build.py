@@ -1,6 +1,7 @@
 """Building by name, options, and what is refused."""
 
 import math
+import re
 import warnings
 
 import numpy as np
@@ -40,61 +41,66 @@ def test_every_loss_builds_with_defaults_and_trains_a_step(name):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "message"),
+    "arguments",
     [
-        ({"name": "arcfacee"}, "no loss is called 'arcfacee'; did you mean 'arcface'"),
-        ({"name": "arcface", "dim": 0}, "dim must be a whole number of at least 1, not 0"),
-        ({"name": "arcface", "dim": 2.5}, "dim must be a whole number"),
-        ({"name": "arcface", "classes": 0}, "classes must be a whole number of at least 1"),
-        ({"name": "arcface", "scale": 0.0}, "scale must be a finite number greater than 0"),
-        ({"name": "arcface", "scale": -3}, "scale must be a finite number greater than 0"),
-        ({"name": "arcface", "scale": math.nan}, "scale must be a finite number"),
-        ({"name": "arcface", "scale": 1e39}, "scale must be a finite number"),
-        ({"name": "arcface", "scale": 10**400}, "scale must be a finite number"),
-        ({"name": "arcface", "margin": True}, "ArcFace: margin must lie in"),
-        ({"name": 5}, "no loss is called 5"),
-        ({"name": "center", "base": 5}, "no loss is called 5"),
-        ({"name": "arcface", "scale": "big"}, "scale must be a finite number"),
-        ({"name": "arcface", "margin": -0.1}, r"ArcFace: margin must lie in \[0, 3.1416\)"),
-        ({"name": "arcface", "margin": math.pi}, "ArcFace: margin must lie in"),
-        ({"name": "arcface", "margin": math.nan}, "ArcFace: margin must lie in"),
-        ({"name": "cosface", "margin": 2.0}, r"CosFace: margin must lie in \[0, 2\)"),
-        ({"name": "sphereface", "margin": 0.5}, r"SphereFace: margin must lie in \[1, 100\)"),
-        ({"name": "combined", "m1": 0.0}, "Combined: m1 must lie in"),
-        ({"name": "combined", "m3": 5.0}, "Combined: m3 must lie in"),
-        ({"name": "triplet", "margin": -1.0}, "margin must be a finite number of at least 0"),
-        ({"name": "center", "weight": -1.0}, "weight must be a finite number of at least 0"),
-        ({"name": "center", "base": "nosuch"}, "no loss is called 'nosuch'"),
-        (
-            {"name": "intra", "base": "center"},
-            "base must be one of .*arcface, .* softmax, not 'center'",
-        ),
-        ({"name": "inter", "base": "triplet"}, "base must be one of .* not 'triplet'"),
-        ({"name": "arcface", "fallback": "odd"}, "fallback must be one of default, linear"),
-        ({"name": "sphereface", "fallback": "linear"}, "fallback must be one of default, easy"),
-        ({"name": "combined", "m1": 1.2, "fallback": "linear"}, "defined for m1 = 1 only"),
-        ({"name": "cosface", "fallback": "easy"}, "cosface has no option 'fallback'"),
-        ({"name": "softmax", "biass": True}, "softmax has no option 'biass'; it takes bias"),
-        ({"name": "arcface", "bias": "yes"}, "bias must be true or false, not 'yes'"),
-        ({"name": "softmax", "bias": 1}, "bias must be true or false, not 1"),
-        ({"name": "arcface", "mode": "fast"}, "mode must be one of auto, plain"),
-        ({"name": "arcface", "subcenters": 0}, "subcenters must be a whole number of at least 1"),
-        ({"name": "intra", "subcenters": 2}, "subcenters=2 a class has no single center"),
-        ({"name": "arcface", "gradient": "none"}, "gradient must be one of exact, straight"),
-        ({"name": "arcface", "label_smoothing": 1.0}, r"label_smoothing must lie in \[0, 1\)"),
-        ({"name": "arcface", "ignore_index": 0.5}, "ignore_index must be a whole number"),
-        ({"name": "arcface", "warmup": -1}, "warmup must be a whole number of steps"),
-        ({"name": "arcface", "warmup": 0.5}, "warmup must be a whole number of steps"),
-        ({"name": "arcface", "warmup_shape": "cubic"}, "warmup_shape must be one of linear, exp"),
-        ({"name": "arcface", "update": "adam"}, "update must be one of sgd, adagrad, not 'adam'"),
-        ({"name": "intra", "update": "sgd"}, "intra cannot fuse the update"),
-        ({"name": "arcface", "sample": 0.0}, "sample must be a finite number greater than 0"),
-        ({"name": "arcface", "sample": 1.5}, r"sample must lie in \(0, 1\], not 1.5"),
+        {"name": "arcfacee"},
+        {"name": "arcface", "dim": 0},
+        {"name": "arcface", "dim": 2.5},
+        {"name": "arcface", "classes": 0},
+        {"name": "arcface", "scale": 0.0},
+        {"name": "arcface", "scale": -3},
+        {"name": "arcface", "scale": math.nan},
+        {"name": "arcface", "scale": 1e39},
+        {"name": "arcface", "scale": 10**400},
+        {"name": "arcface", "margin": True},
+        {"name": 5},
+        {"name": "center", "base": 5},
+        {"name": "arcface", "scale": "big"},
+        {"name": "arcface", "margin": -0.1},
+        {"name": "arcface", "margin": math.pi},
+        {"name": "arcface", "margin": math.nan},
+        {"name": "cosface", "margin": 2.0},
+        {"name": "sphereface", "margin": 0.5},
+        {"name": "combined", "m1": 0.0},
+        {"name": "combined", "m3": 5.0},
+        {"name": "triplet", "margin": -1.0},
+        {"name": "center", "weight": -1.0},
+        {"name": "center", "base": "nosuch"},
+        {"name": "intra", "base": "center"},
+        {"name": "inter", "base": "triplet"},
+        {"name": "arcface", "fallback": "odd"},
+        {"name": "sphereface", "fallback": "linear"},
+        {"name": "combined", "m1": 1.2, "fallback": "linear"},
+        {"name": "cosface", "fallback": "easy"},
+        {"name": "softmax", "biass": True},
+        {"name": "arcface", "bias": "yes"},
+        {"name": "softmax", "bias": 1},
+        {"name": "arcface", "mode": "fast"},
+        {"name": "arcface", "subcenters": 0},
+        {"name": "intra", "subcenters": 2},
+        {"name": "arcface", "gradient": "none"},
+        {"name": "arcface", "label_smoothing": 1.0},
+        {"name": "arcface", "ignore_index": 0.5},
+        {"name": "arcface", "warmup": -1},
+        {"name": "arcface", "warmup": 0.5},
+        {"name": "arcface", "warmup_shape": "cubic"},
+        {"name": "arcface", "update": "adam"},
+        {"name": "intra", "update": "sgd"},
+        {"name": "arcface", "sample": 0.0},
+        {"name": "arcface", "sample": 1.5},
     ],
+    ids=str,
 )
-def test_refused_options(arguments, message):
-    with pytest.raises(OptionError, match=message):
+def test_refused_options(arguments):
+    """The last one makes no sense; the error quotes its name or its value."""
+    option, value = list(arguments.items())[-1]
+    with pytest.raises(OptionError, match=f"{option}|{re.escape(repr(value))}"):
         arcset.build_loss(**{"dim": 8, "classes": 6, **arguments})
+
+
+def test_a_misspelt_name_is_told_the_nearest():
+    with pytest.raises(OptionError, match=r"'arcfacee'.*'arcface'"):
+        arcset.build_loss("arcfacee", dim=8, classes=6)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -105,19 +111,19 @@ class TestRefusedInput:
     @pytest.mark.parametrize(
         ("embeddings", "labels", "message"),
         [
-            (good, torch.tensor([0, 1, 6]), r"0 … 5 \(6 classes\), but label 6 .* position 2"),
-            (good, torch.tensor([-1, 1, 2]), "label -1 stands at position 0"),
-            (good, torch.tensor([0.0, 1.0, 2.0]), "whole numbers .* not torch.float32"),
-            (good, torch.tensor([True, False, True]), "whole numbers .* not torch.bool"),
-            (good, torch.tensor([0, 1]), r"labels must have shape \(3,\), not \(2,\)"),
-            (good, torch.tensor([[0], [1], [2]]), r"not \(3, 1\)"),
-            (good, [0, 1, 2], "labels must be a torch tensor, not list"),
-            (good[:, :7], labels, r"shape \(B, 8\) with B ≥ 1, not \(3, 7\)"),
-            (good[0], labels, r"not \(8,\)"),
-            (good[:0], labels[:0], r"not \(0, 8\)"),
-            (good.long(), labels, "floating-point, not torch.int64"),
-            (good.numpy(), labels, "must be a torch tensor, not ndarray"),
-            (good / 0 * 0, labels, "3 of 3 rows hold NaN or infinity, the first at position 0"),
+            (good, torch.tensor([0, 1, 6]), r"label 6 .*position 2"),
+            (good, torch.tensor([-1, 1, 2]), "label -1 .*position 0"),
+            (good, torch.tensor([0.0, 1.0, 2.0]), "torch.float32"),
+            (good, torch.tensor([True, False, True]), "torch.bool"),
+            (good, torch.tensor([0, 1]), r"labels .*\(3,\).*\(2,\)"),
+            (good, torch.tensor([[0], [1], [2]]), r"\(3, 1\)"),
+            (good, [0, 1, 2], "labels .*list"),
+            (good[:, :7], labels, r"8.*\(3, 7\)"),
+            (good[0], labels, r"\(8,\)"),
+            (good[:0], labels[:0], r"\(0, 8\)"),
+            (good.long(), labels, "torch.int64"),
+            (good.numpy(), labels, "ndarray"),
+            (good / 0 * 0, labels, "3 of 3 .*position 0"),
             (good + torch.tensor([[0.0], [math.inf], [0.0]]), labels, "1 of 3 .* position 1"),
         ],
     )
@@ -129,13 +135,13 @@ class TestRefusedInput:
 
 def test_refused_centers():
     loss = arcset.build_loss("arcface", dim=8, classes=6)
-    with pytest.raises(InputError, match=r"shape \(6, 8\), not \(8, 6\)"):
+    with pytest.raises(InputError, match=r"\(6, 8\).*\(8, 6\)"):
         loss.set_centers(torch.zeros(8, 6))
-    with pytest.raises(InputError, match="finite"):
+    with pytest.raises(InputError):
         loss.set_centers(torch.full((6, 8), math.nan))
-    with pytest.raises(OptionError, match="no class centers"):
+    with pytest.raises(OptionError, match="triplet"):
         arcset.build_loss("triplet", dim=8, classes=6).set_centers(torch.zeros(6, 8))
-    with pytest.raises(OptionError, match="no classifier"):
+    with pytest.raises(OptionError, match="triplet"):
         arcset.build_loss("triplet", dim=8, classes=6).logits(torch.zeros(1, 8))
 
 
@@ -146,9 +152,9 @@ def test_int32_labels_are_fine():
 
 
 def test_options_that_a_loss_lacks_are_said_to_be_ignored():
-    with pytest.warns(UserWarning, match=r"softmax has no scale: scale=4.0 is ignored"):
+    with pytest.warns(UserWarning, match=r"softmax.*scale=4.0"):
         arcset.build_loss("softmax", 8, 6, scale=4.0)
-    with pytest.warns(UserWarning, match=r"normface has no margin: margin=0.5 is ignored"):
+    with pytest.warns(UserWarning, match=r"normface.*margin=0.5"):
         arcset.build_loss("normface", 8, 6, margin=0.5)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -182,9 +188,9 @@ def test_options_listing():
 
 
 def test_modes_and_subcenters_are_for_margins():
-    with pytest.warns(UserWarning, match=r"softmax has no mode: mode=store is ignored"):
+    with pytest.warns(UserWarning, match=r"softmax.*mode=store"):
         arcset.build_loss("softmax", 8, 6, mode="store")
-    with pytest.warns(UserWarning, match=r"triplet has no subcenters: subcenters=2 is ignored"):
+    with pytest.warns(UserWarning, match=r"triplet.*subcenters=2"):
         arcset.build_loss("triplet", 8, 6, subcenters=2)
     on_arcface = arcset.build_loss("center", 8, 6, base="arcface", mode="store", subcenters=2)
     assert (on_arcface.base.mode, on_arcface.base.subcenters) == ("store", 2)
@@ -217,7 +223,7 @@ def test_numbers_of_numpy_are_numbers():
 def test_a_name_that_is_both_a_margin_and_a_loss_is_refused():
     MARGINS.add("softmax", MARGINS["cosface"])
     try:
-        with pytest.raises(OptionError, match="both a margin and a loss are called 'softmax'"):
+        with pytest.raises(OptionError, match="'softmax'"):
             arcset.build_loss("softmax", 8, 6)
     finally:
         MARGINS.remove("softmax")

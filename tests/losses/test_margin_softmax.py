@@ -58,7 +58,7 @@ class TestOptions:
         assert (x.grad == 0).all()
 
     def test_other_labels_outside_are_still_refused(self, mode):
-        with pytest.raises(arcset.InputError, match="label -2 stands at position 0"):
+        with pytest.raises(arcset.InputError, match=r"label -2 .*position 0"):
             build(mode, ignore_index=-1)(torch.randn(1, 6), torch.tensor([-2]))
 
     def test_straight_through_is_the_gradient_of_a_margin_outside_of_autograd(self, mode):

@@ -65,7 +65,7 @@ def test_one_center_per_class_and_ignored_labels():
 
 def test_refused():
     x, y = torch.randn(3, 4), torch.tensor([0, 1, 2])
-    with pytest.raises(OptionError, match="triplet has no centers"):
+    with pytest.raises(OptionError, match="triplet"):
         arcset.suspect_samples(arcset.build_loss("triplet", 4, 3), x, y)
-    with pytest.raises(OptionError, match="degrees must be"):
+    with pytest.raises(OptionError, match="degrees"):
         arcset.suspect_samples(arcset.build_loss("arcface", 4, 3), x, y, degrees=-1)

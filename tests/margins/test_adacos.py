@@ -5,7 +5,6 @@ import pytest
 import torch
 
 import arcset
-from arcset.errors import OptionError
 from arcset.laws import Law
 from arcset.margins.adacos import AdaCos
 from support.margin_checks import (
@@ -15,6 +14,7 @@ from support.margin_checks import (
     check_finite_at_the_ends,
     check_loss,
     check_rebuilt_loss,
+    check_refused,
     check_saved,
     check_settings_rebuild,
     check_shift_is_reference,
@@ -138,8 +138,7 @@ def test_ends_laws_and_settings():
 
 
 def test_refused():
-    with pytest.raises(OptionError, match="AdaCos: dynamic must be True or False, not 'no'"):
-        AdaCos(dynamic="no")
+    check_refused(AdaCos, {"dynamic": "no"})
 
 
 @pytest.mark.parametrize("dynamic", [True, False])

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 import arcset
-from arcset.errors import InputError, OptionError
+from arcset.errors import InputError
 from arcset.laws import Law
 from arcset.margins.arcface import ArcFace
 from arcset.margins.classwise import Classwise
@@ -15,6 +15,7 @@ from support.margin_checks import (
     check_finite_at_the_ends,
     check_loss,
     check_rebuilt_loss,
+    check_refused,
     check_saved,
     check_settings_rebuild,
     check_shift_is_reference,
@@ -122,31 +123,30 @@ def test_laws_settings_and_fit():
 
 
 @pytest.mark.parametrize(
-    ("options", "message"),
+    "options",
     [
-        ({"low": -0.1}, "Classwise: low must lie in"),
-        ({"high": math.pi}, "Classwise: high must lie in"),
-        ({"low": 0.6}, "low must not exceed high, not 0.6 beside 0.5"),
-        ({"power": -1.0}, "power must lie in"),
+        {"low": -0.1},
+        {"high": math.pi},
+        {"low": 0.6},
+        {"power": -1.0},
     ],
 )
-def test_refused_options(options, message):
-    with pytest.raises(OptionError, match=message):
-        Classwise(**options)
+def test_refused_options(options):
+    check_refused(Classwise, options)
 
 
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda m: m.set_class_sizes(torch.tensor([1, 2])), r"shape \(5,\), not \(2,\)"),
-        (lambda m: m.set_class_sizes(torch.ones(5, 1)), r"shape \(5,\), not \(5, 1\)"),
-        (lambda m: m.set_class_sizes(-SIZES), "class sizes must be whole numbers from 0 on"),
-        (lambda m: m.set_class_sizes(SIZES + 0.5), "class sizes must be whole numbers"),
-        (lambda m: m.set_class_sizes(SIZES * math.nan), "class sizes must be whole numbers"),
-        (lambda m: m.set_class_sizes(SIZES * math.inf), "class sizes must be whole numbers"),
-        (lambda m: m.set_margins(torch.full((5,), 3.2)), r"margins must lie in \[0, 3.1416\)"),
-        (lambda m: m.set_margins(torch.full((5,), math.nan)), "margins must lie in"),
-        (lambda m: m.set_margins(torch.zeros(4)), r"margins must have the shape \(5,\)"),
+        (lambda m: m.set_class_sizes(torch.tensor([1, 2])), r"\(5,\).*\(2,\)"),
+        (lambda m: m.set_class_sizes(torch.ones(5, 1)), r"\(5,\).*\(5, 1\)"),
+        (lambda m: m.set_class_sizes(-SIZES), "class sizes"),
+        (lambda m: m.set_class_sizes(SIZES + 0.5), "class sizes"),
+        (lambda m: m.set_class_sizes(SIZES * math.nan), "class sizes"),
+        (lambda m: m.set_class_sizes(SIZES * math.inf), "class sizes"),
+        (lambda m: m.set_margins(torch.full((5,), 3.2)), "margins"),
+        (lambda m: m.set_margins(torch.full((5,), math.nan)), "margins"),
+        (lambda m: m.set_margins(torch.zeros(4)), r"\(5,\)"),
     ],
 )
 def test_refused_values(call, message):

@@ -3,7 +3,6 @@ import math
 import pytest
 import torch
 
-from arcset.errors import OptionError
 from arcset.laws import Law
 from arcset.margins.arcface import ArcFace
 from arcset.margins.curricularface import CurricularFace
@@ -14,6 +13,7 @@ from support.margin_checks import (
     check_finite_at_the_ends,
     check_loss,
     check_rebuilt_loss,
+    check_refused,
     check_saved,
     check_settings_rebuild,
     check_shift_is_reference,
@@ -103,16 +103,15 @@ def test_settings_and_fit():
 
 
 @pytest.mark.parametrize(
-    ("options", "message"),
+    "options",
     [
-        ({"margin": 4.0}, "CurricularFace: margin must lie in"),
-        ({"rate": -0.1}, "CurricularFace: rate must be a number from 0 to 1, not -0.1"),
-        ({"rate": "fast"}, "rate must be a number from 0 to 1, not 'fast'"),
+        {"margin": 4.0},
+        {"rate": -0.1},
+        {"rate": "fast"},
     ],
 )
-def test_refused(options, message):
-    with pytest.raises(OptionError, match=message):
-        CurricularFace(**options)
+def test_refused(options):
+    check_refused(CurricularFace, options)
 
 
 def test_loss():

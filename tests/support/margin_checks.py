@@ -2,10 +2,13 @@
 
 import math
 import operator
+from collections.abc import Callable
 
+import pytest
 import torch
 
 import arcset
+from arcset import OptionError
 from arcset.margins import Margin, Sample, Samples
 
 ANGLES = torch.cat(
@@ -180,3 +183,10 @@ def check_rebuilt_loss(name: str, **options) -> None:
         loss.train(training)
         again.train(training)
         assert torch.equal(again(embeddings, labels), loss(embeddings, labels))
+
+
+def check_refused(make: Callable[..., object], options: dict[str, object]) -> None:
+    """One of these options has a value that makes no sense; the error names it."""
+    with pytest.raises(OptionError) as caught:
+        make(**options)
+    assert any(name in str(caught.value) for name in options), str(caught.value)
