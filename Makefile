@@ -11,7 +11,7 @@ export ARCSET_DATA ?= $(abspath ../shared/data)
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all check format bench docs-pictures clean
+.PHONY: help demo test test-all coverage check format bench docs-pictures clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sort | awk -F ':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
@@ -24,6 +24,9 @@ test: check  ## check, then every test but the long ones
 
 test-all: check  ## check, then every test
 	$(PYTEST) -n 2 --dist worksteal
+
+coverage: $(VENV)/.installed-dev  ## line coverage of what `make test` runs
+	$(PYTEST) -n 2 --dist worksteal -m "not long" --cov --cov-report=term:skip-covered
 
 check: $(VENV)/.installed-dev  ## ruff format, ruff, mypy strict, import-linter
 	$(BIN)/ruff format --check .
@@ -43,7 +46,7 @@ docs-pictures: $(VENV)/.installed  ## draw the pictures of README and docs anew,
 	$(BIN)/python tools/docs_pictures.py
 
 clean:  ## remove the virtual environment, caches and benchmark results; runs/ stays
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache benchmarks/results
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .coverage* benchmarks/results
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(BIN)/python:
