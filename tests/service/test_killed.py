@@ -6,10 +6,9 @@ import time
 
 import pytest
 
-from arcset.client import Client, ServiceError
-from arcset.recognition import Recognizer
-from arcset.recognition.gallery import Gallery
-from support.servers import forked, pattern, small_gallery
+from arcset import Client, Gallery
+from arcset.client import ServiceError
+from support.servers import forked, pattern, small_gallery, started
 
 CLIENTS = 4
 IMAGES = 2  # of every subject
@@ -96,14 +95,14 @@ def survive(folder, kills):
         maybe = {writer.begun for writer in writers if writer.begun is not None}
         server = forked(path, "--no-log")
     assert server.stop() == 0
-    with Gallery.open(path, Recognizer.load(folder / "run", device="cpu")) as gallery:
+    with Gallery.open(path, read_only=True) as gallery:
         assert {one.name for one in gallery.subjects()} == set(expected)
         assert gallery.sample_count == IMAGES * len(expected)
     return acknowledged
 
 
-def test_five_kills(tmp_path):
-    assert survive(tmp_path, 5) > 20
+def test_a_kill_and_another_one(tmp_path):
+    assert survive(tmp_path, 2) > 8
 
 
 @pytest.mark.long
@@ -111,11 +110,12 @@ def test_fifty_kills(tmp_path):
     assert survive(tmp_path, 50) > 500
 
 
+@pytest.mark.long  # test_shutdown.py has one, of a server that was forked
 def test_a_stop_loses_nothing(tmp_path):
     """SIGTERM in the middle: those under way are answered, and the rest refused."""
     path = small_gallery(tmp_path, ["subject 0"])
     image = pattern(tmp_path / "probes", "somebody").read_bytes()
-    server = forked(path, "--no-log").wait()
+    server = started(path, "--no-log").wait()
     told, done = [], []
 
     def enroll(first):

@@ -12,7 +12,7 @@ from PIL import Image
 
 from support.servers import NAMES, served
 
-BODY, PIXELS, IMAGES, REQUESTS, SECONDS = 200_000, 10_000, 3, 2, 3.0
+BODY, PIXELS, IMAGES, REQUESTS, SECONDS = 200_000, 10_000, 3, 2, 1.5
 
 
 @pytest.fixture(scope="module")

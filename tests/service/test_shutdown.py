@@ -10,8 +10,8 @@ import time
 
 import pytest
 
-from arcset.recognition.gallery import Gallery
-from support.servers import NAMES, multipart, pattern, served, started
+from arcset import Gallery
+from support.servers import NAMES, forked, multipart, pattern, served
 
 
 @pytest.fixture(scope="module")
@@ -87,7 +87,7 @@ def test_what_was_begun_is_answered_and_nothing_acknowledged_is_lost(
 
 
 def test_another_file_takes_no_changes_and_ctrl_c_ends_it_at_once(own_gallery, model):
-    server = started(own_gallery, "--model", model).wait()
+    server = forked(own_gallery, "--model", model).wait()
     idle = socket.create_connection((server.host, server.port))
     kept = http.client.HTTPConnection(server.host, server.port)
     kept.request("GET", "/healthz")
