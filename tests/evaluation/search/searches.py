@@ -7,6 +7,9 @@ import pytest
 from hypothesis import assume
 from hypothesis import strategies as st
 
+from arcset.evaluation import identification
+from evaluation.inside import identity_weights
+
 FPIRS = (1.0, 0.5, 0.29, 0.1, 0.01)
 RANKS = (1, 2, 5)
 
@@ -119,3 +122,26 @@ def random_search(seed=0, people=20, noise=1.0, per_subject=(1, 4), probes=120, 
         centers[(probe_labels + 7) // 3] + noise * rng.standard_normal((probes, dim)),
         probe_labels,
     )
+
+
+def drawn(rows, weights, identities):
+    """A list of probes in which each comes as often as its identity is drawn."""
+    return [row for row in rows for _ in range(int(weights[identities.index(row[0])]))]
+
+
+def check_drawn_again(data):
+    """Replicates, against probes that come as often as their identities are drawn."""
+    found = identification(*data, ranks=RANKS, fpirs=FPIRS, intervals=True, draws=8, seed=4)
+    mated, unmated = outcomes(*data)
+    identities = sorted(set(data[3].tolist()))
+    assert found.replicates.identities == len(identities)
+    for b, weights in enumerate(identity_weights(len(identities), 8, 4)):
+        again, strangers = (drawn(mated, weights, identities), drawn(unmated, weights, identities))
+        for k in RANKS:
+            value = found.replicates.values[f"rank[{k}]"][b]
+            assert value == pytest.approx(reference_rank(again, k), abs=1e-12, nan_ok=True)
+        for fpir in FPIRS:
+            value = found.replicates.values[f"dir_at_fpir[{fpir:g}]"][b]
+            known = supported(unmated, fpir) and supported(strangers, fpir)
+            expected = reference_dir(again, strangers, fpir) if known else math.nan
+            assert value == pytest.approx(expected, abs=1e-12, nan_ok=True)

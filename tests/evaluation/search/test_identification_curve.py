@@ -2,22 +2,18 @@
 
 import math
 import tracemalloc
-from unittest import mock
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 
-from arcset.evaluation.bootstrap import identity_weights, paired
-from arcset.evaluation.search import open_set
-from arcset.evaluation.search.identification import identification
+from arcset.evaluation import identification, paired
 from evaluation.search.searches import (
     FPIRS,
-    RANKS,
+    check_drawn_again,
     outcomes,
     random_search,
     rates,
-    reference_dir,
     reference_rank,
     searches,
     supported,
@@ -49,7 +45,7 @@ def test_a_long_curve_is_thinned_evenly_on_log_axes():
     data = random_search(5, people=300, probes=8000, per_subject=(1, 1), noise=0.3, dim=12)
     found = identification(*data)
     curve = found.curve
-    assert 100 < len(curve.threshold) <= open_set.POINTS
+    assert 100 < len(curve.threshold) <= 500
     assert np.all(np.diff(curve.threshold) < 0)
     assert np.all(np.diff(curve.fpir) >= 0)
     assert np.all(np.diff(curve.fnir) <= 0)
@@ -70,7 +66,7 @@ def test_a_long_curve_where_nobody_is_found(mated):
     probes = np.concatenate((np.ones((mated, 2)), strangers))
     labels = np.repeat([0, 9], [mated, 999])
     curve = identification(np.eye(2), [0, 1], probes, labels).curve
-    assert 100 < len(curve.fnir) <= open_set.POINTS
+    assert 100 < len(curve.fnir) <= 500
     assert np.all(curve.fnir == 1)
     assert (curve.fpir[0], curve.fpir[-1]) == (0, 1)
 
@@ -78,36 +74,10 @@ def test_a_long_curve_where_nobody_is_found(mated):
 # Intervals.
 
 
-def drawn(rows, weights, identities):
-    """A list of probes in which each comes as often as its identity is drawn."""
-    return [row for row in rows for _ in range(int(weights[identities.index(row[0])]))]
-
-
-@pytest.mark.parametrize("block", [open_set.BLOCK_WEIGHTS, 300], ids=["whole", "small-blocks"])
-def test_replicates_equal_probes_drawn_again(block):
-    @given(searches())
-    @settings(max_examples=25)
-    def check(data):
-        with mock.patch.object(open_set, "BLOCK_WEIGHTS", block):
-            found = identification(*data, ranks=RANKS, fpirs=FPIRS, intervals=True, draws=8, seed=4)
-        mated, unmated = outcomes(*data)
-        identities = sorted(set(data[3].tolist()))
-        assert found.replicates.identities == len(identities)
-        for b, weights in enumerate(identity_weights(len(identities), 8, 4)):
-            again, strangers = (
-                drawn(mated, weights, identities),
-                drawn(unmated, weights, identities),
-            )
-            for k in RANKS:
-                value = found.replicates.values[f"rank[{k}]"][b]
-                assert value == pytest.approx(reference_rank(again, k), abs=1e-12, nan_ok=True)
-            for fpir in FPIRS:
-                value = found.replicates.values[f"dir_at_fpir[{fpir:g}]"][b]
-                known = supported(unmated, fpir) and supported(strangers, fpir)
-                expected = reference_dir(again, strangers, fpir) if known else math.nan
-                assert value == pytest.approx(expected, abs=1e-12, nan_ok=True)
-
-    check()
+@given(searches())
+@settings(max_examples=25)
+def test_replicates_equal_probes_drawn_again(data):
+    check_drawn_again(data)
 
 
 def test_intervals_hold_the_value_and_pair():

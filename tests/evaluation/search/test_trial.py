@@ -3,18 +3,16 @@
 import numpy as np
 import pytest
 import torch
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from arcset.errors import InputError, OptionError
-from arcset.evaluation.search.identification import identification
-from arcset.evaluation.search.trial import Trial, trial
+from arcset.evaluation import Trial, identification, trial
 
 many_labels = st.lists(st.integers(-3, 6), min_size=2, max_size=40).map(np.array)
 
 
 @given(many_labels, st.floats(0.01, 1.0), st.integers(1, 3), st.integers(0, 5))
-@settings(max_examples=200)
 def test_obeys_the_definition(labels, enrolled, samples, seed):
     sizes = {label: int((labels == label).sum()) for label in set(labels.tolist())}
     able = [label for label, size in sizes.items() if size >= samples + 1]
@@ -93,17 +91,17 @@ def test_makes_an_open_set_search():
 @pytest.mark.parametrize(
     ("labels", "options", "error", "words"),
     [
-        ([1, 2, 3], {}, InputError, "none of the 3 identities in labels has 2 samples"),
-        ([1, 1, 2, 2], {"samples": 2}, InputError, "none of the 2 identities in labels has 3"),
-        ([4, 4, 4], {}, InputError, "labels hold the one identity 4"),
+        ([1, 2, 3], {}, InputError, "3 identities.*2 samples"),
+        ([1, 1, 2, 2], {"samples": 2}, InputError, "2 identities.*3"),
+        ([4, 4, 4], {}, InputError, "labels.*4"),
         ([], {}, InputError, "labels"),
-        ([[1, 2]], {}, InputError, "labels have shape"),
-        ([0.5, 0.5], {}, InputError, "labels are of type float64"),
-        ([1, 1, 2], {"enrolled": 0}, OptionError, "enrolled=0 is out of range"),
-        ([1, 1, 2], {"enrolled": 1.5}, OptionError, r"expected a share in \(0, 1\]"),
-        ([1, 1, 2], {"samples": 0}, OptionError, "samples=0 is out of range"),
-        ([1, 1, 2], {"seed": -1}, OptionError, "seed=-1 is out of range"),
-        ([1, 1, 2], {"seed": 1.5}, OptionError, "seed=1.5 is out of range"),
+        ([[1, 2]], {}, InputError, "labels"),
+        ([0.5, 0.5], {}, InputError, "labels.*float64"),
+        ([1, 1, 2], {"enrolled": 0}, OptionError, "enrolled=0"),
+        ([1, 1, 2], {"enrolled": 1.5}, OptionError, r"enrolled=1\.5"),
+        ([1, 1, 2], {"samples": 0}, OptionError, "samples=0"),
+        ([1, 1, 2], {"seed": -1}, OptionError, "seed=-1"),
+        ([1, 1, 2], {"seed": 1.5}, OptionError, r"seed=1\.5"),
     ],
 )
 def test_refuses(labels, options, error, words):
