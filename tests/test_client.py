@@ -1,7 +1,11 @@
 """`arcset.Client` against real servers: the same answers as a gallery on the own disk gives."""
 
 import contextlib
+import io
+import json
 import math
+import re
+import shutil
 import socket
 import threading
 from datetime import UTC, datetime
@@ -11,11 +15,8 @@ import pytest
 from PIL import Image
 
 import arcset
-from arcset.client import Client, ServiceError, forms
-from arcset.client import client as client_module
-from arcset.errors import DataError, InputError, OptionError
-from arcset.recognition import Recognizer
-from arcset.recognition.gallery import Gallery
+from arcset import Client, DataError, Gallery, InputError, OptionError, Recognizer
+from arcset.client import ServiceError
 from support.servers import NAMES, added_key, free_port, pattern, served, small_gallery
 
 
@@ -115,32 +116,39 @@ def test_enrolling_and_removing(made, client, gallery):
     assert client.remove("twice") == 2
 
 
-def test_many_go_in_portions_and_keep_their_order(made, client, monkeypatch):
-    monkeypatch.setattr(forms, "_MOST_IMAGES", 3)
+def test_more_than_a_request_may_hold_go_in_portions_and_keep_their_order(made, client):
     *_, probe, stranger = made
-    images = [probe, stranger, b"nonsense", probe, b"", stranger, b"alone"]
+    assert client.gallery()["limits"]["max_images"] == 64
+    images = [probe, stranger, b"nonsense"] * 23 + [b"alone"]
     found = client.identify_many(images)
     assert [getattr(one, "subject", "error") for one in found] == [
-        "subject 3",
-        None,
-        "error",
-        "subject 3",
-        "error",
-        None,
+        *["subject 3", None, "error"] * 23,
         "error",
     ]
     assert {one.code for one in found if isinstance(one, ServiceError)} == {"not_an_image"}
-    assert client.embed([probe] * 7).shape == (7, 32)
-    monkeypatch.setattr(forms, "_MOST_BYTES", 1)
-    assert client.embed([probe, stranger]).shape == (2, 32)
+    rows = client.embed([probe, stranger] * 35)
+    assert rows.shape == (70, 32)
+    assert np.allclose(rows, np.tile(client.embed([probe, stranger]), (35, 1)), atol=1e-5)
 
 
-def test_subjects_come_page_by_page(client, monkeypatch):
-    monkeypatch.setattr(client_module, "_PAGE", 2)
-    assert [one.name for one in client.subjects()] == NAMES
-    assert [one.name for one in client.subjects("ject 4")] == ["subject 4"]
-    assert list(client.subjects("nobody")) == []
-    assert next(iter(client.subjects())).name == "subject 0"
+def test_more_bytes_than_a_request_may_hold_go_in_portions(client):
+    noise = np.random.default_rng(0).integers(0, 256, (1200, 1600, 3), np.uint8)
+    large = io.BytesIO()
+    Image.fromarray(noise).save(large, "BMP")
+    count = client.gallery()["limits"]["max_body"] // len(large.getvalue()) + 2
+    assert client.embed([large.getvalue()] * count).shape == (count, 32)
+
+
+def test_subjects_come_page_by_page(made, tmp_path):
+    path = shutil.copy(made[0], tmp_path / "people.db")
+    names = [f"later {number}" for number in range(1001)]  # a page has at most 1000
+    with Gallery.open(path) as gallery:
+        gallery.enroll_many(names, embeddings=np.random.default_rng(0).normal(size=(1001, 32)))
+    with served(path, "--no-log") as server, Client(server.url) as client:
+        assert [one.name for one in client.subjects()] == [*NAMES, *names]
+        assert [one.name for one in client.subjects("ject 4")] == ["subject 4"]
+        assert list(client.subjects("nobody")) == []
+        assert next(iter(client.subjects())).name == "subject 0"
 
 
 @pytest.mark.parametrize(
@@ -173,7 +181,7 @@ def test_refusals_have_code_and_message(client, ask, code, status):
 
 
 def test_a_rate_that_is_not_supported(made, client):
-    with pytest.raises(ServiceError, match="identities") as caught:
+    with pytest.raises(ServiceError) as caught:
         client.threshold(1e-9)
     assert caught.value.code == "unsupported_rate"
     with pytest.raises(ServiceError) as caught:
@@ -224,34 +232,34 @@ def test_threads_may_share_one(made, client):
 
 def test_wrong_use_is_told_before_anything_is_sent(client, tmp_path):
     for address in ("", "127.0.0.1:8321", "ftp://a", "http://", "http://a:b", "http://u:p@a"):
-        with pytest.raises(OptionError, match="address"):
+        with pytest.raises(OptionError):
             Client(address)
     for key in ("a\r\nX-Evil: 1", "a\n", "é", " a"):
-        with pytest.raises(OptionError, match="key"):
+        with pytest.raises(OptionError):
             Client(key=key)
-    with pytest.raises(OptionError, match="two images"):
+    with pytest.raises(OptionError):
         client.verify(b"1")
-    with pytest.raises(OptionError, match="two images"):
+    with pytest.raises(OptionError):
         client.verify(b"1", b"2", subject="a")
-    with pytest.raises(DataError, match="cannot be read"):
+    with pytest.raises(DataError, match=re.escape(str(tmp_path / "missing.png"))):
         client.identify(tmp_path / "missing.png")
     with pytest.raises(InputError):
         client.embed([])
     with pytest.raises(InputError):
         client.enroll("a", [1])
-    with pytest.raises(InputError, match="UTF-8"):
+    with pytest.raises(InputError):
         client.enroll("\ud800", [b"1"])
-    assert math.isnan(client_module._match(EMPTY).cosine)
 
 
-EMPTY = {
-    "subject": None,
-    "cosine": None,
-    "probability": None,
-    "threshold": 0.5,
-    "candidates": [],
-    "fpir": 0.01,
-}
+def test_in_an_empty_gallery_nobody_is_near():
+    nobody = {"subject": None, "cosine": None, "probability": None, "threshold": 0.5}
+    answer = {"results": [{**nobody, "candidates": [], "fpir": 0.01}], "threshold": None}
+    content = json.dumps(answer).encode()
+    head = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n"
+    with speaking(head % len(content) + content) as (url, _), Client(url, timeout=5) as client:
+        found = client.identify(b"anything")
+    assert math.isnan(found.cosine)
+    assert not found
 
 
 @contextlib.contextmanager
@@ -327,7 +335,7 @@ def test_only_questions_are_sent_twice():
 
 def test_servers_that_say_nothing_or_something_else():
     with speaking(None) as (url, _), Client(url, timeout=0.2) as client:
-        with pytest.raises(ServiceError, match=r"0\.2 seconds") as caught:
+        with pytest.raises(ServiceError, match=r"0\.2") as caught:
             client.gallery()
         assert caught.value.code == "timeout"
     page = b"HTTP/1.1 502 Bad Gateway\r\nContent-Length: 6\r\n\r\n<html>"
@@ -338,12 +346,12 @@ def test_servers_that_say_nothing_or_something_else():
     moved = b"HTTP/1.1 302 Found\r\nLocation: http://127.0.0.1:1/\r\nContent-Length: 0\r\n\r\n"
     other = b"HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\n<html>"
     with speaking(page, moved, other) as (url, _), Client(url, timeout=5) as client:
-        for words in ("502 Bad Gateway", "302 Found", "not answer as arcset"):
-            with pytest.raises(ServiceError, match=words) as caught:
+        for quoted in ("502", "302", url):
+            with pytest.raises(ServiceError, match=quoted) as caught:
                 client.gallery()
             assert caught.value.code == "bad_answer"
     with speaking(busy) as (url, _), Client(url, timeout=5) as client:
-        with pytest.raises(ServiceError, match="Wait") as caught:
+        with pytest.raises(ServiceError, match=r"^Wait\.$") as caught:
             client.gallery()
         assert (caught.value.code, caught.value.retry_after) == ("busy", 2.0)
     with speaking(b"SSH-2.0-OpenSSH_9\r\n\r\n") as (url, _), Client(url, timeout=5) as client:
@@ -351,9 +359,7 @@ def test_servers_that_say_nothing_or_something_else():
             client.gallery()
         assert caught.value.code == "disconnected"
     url = f"http://127.0.0.1:{free_port()}"
-    with pytest.raises(
-        ServiceError, match=f"{url} cannot be reached: Connection refused"
-    ) as caught:
+    with pytest.raises(ServiceError, match=url) as caught:
         Client(url).gallery()
     assert caught.value.code == "unreachable"
     with pytest.raises(ServiceError) as caught:

@@ -4,8 +4,7 @@ import shutil
 
 import pytest
 
-from arcset.service.keys import Keys, keys_file
-from support.servers import served, small_gallery
+from support.servers import added_key, served, small_gallery
 
 
 @pytest.fixture(scope="session")
@@ -45,8 +44,7 @@ def keyed_gallery(a_gallery, tmp_path_factory):
 @pytest.fixture(scope="session")
 def keys(keyed_gallery):
     """A key for each of the roles."""
-    made = Keys(keys_file(keyed_gallery))
-    return {role: made.add(role, f"for {role}")[1] for role in ("read", "write")}
+    return {role: added_key(keyed_gallery, role, f"for {role}") for role in ("read", "write")}
 
 
 @pytest.fixture(scope="session")

@@ -3,6 +3,7 @@
 import base64
 import io
 import json
+import re
 from concurrent.futures import ThreadPoolExecutor
 from urllib.parse import quote
 
@@ -10,8 +11,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from arcset.recognition import Recognizer
-from arcset.recognition.gallery import Gallery
+from arcset import Gallery, Recognizer
 from support.servers import NAMES, pattern, served
 
 
@@ -256,15 +256,19 @@ def test_the_gallery_says_what_it_is(server, recognizer):
     assert (found["role"], found["read_only"], found["keep_images"]) == ("write", False, True)
 
 
-def test_what_another_process_enrolls_is_known_at_once(server, own_gallery, recognizer, tmp_path):
+def test_what_another_process_changes_is_known_at_once(server, own_gallery, recognizer, tmp_path):
+    def found():
+        (answer,) = server.form("/v1/identify", ("image", second)).json()["results"]
+        names = [one["name"] for one in server.get("/v1/subjects").json()["subjects"]]
+        return answer["subject"], "xenia" in names, server.get("/v1/threshold").json()["subjects"]
+
     first, second = (pattern(tmp_path, "xenia", number) for number in (1, 2))
+    assert found() == (None, False, len(NAMES))
     with Gallery.open(own_gallery, recognizer) as gallery:
         gallery.enroll("xenia", [first])
-        found = server.form("/v1/identify", ("image", second)).json()["results"][0]
+        assert found() == ("xenia", True, len(NAMES) + 1)
         gallery.remove("xenia")
-    assert found["subject"] == "xenia"
-    found = server.form("/v1/identify", ("image", second)).json()["results"][0]
-    assert found["subject"] is None
+    assert found() == (None, False, len(NAMES))
 
 
 def test_many_at_once_get_their_own_answers(server, photos):
@@ -273,8 +277,19 @@ def test_many_at_once_get_their_own_answers(server, photos):
         found = server.form("/v1/identify", ("image", photo(photos, name, number % 2)))
         return found.status, found.json()["results"][0]["subject"] == name
 
+    def batches():
+        text = server.get("/metrics").body.decode()
+        return [
+            float(re.search(rf"^arcset_batch_images_{name} (\S+)$", text, re.MULTILINE)[1])
+            for name in ("count", "sum")
+        ]
+
+    before = batches()
     with ThreadPoolExecutor(16) as pool:
         assert set(pool.map(ask, range(96))) == {(200, True)}
+    count, images = (after - old for after, old in zip(batches(), before, strict=True))
+    assert images == 96
+    assert count < 96  # those that waited went through the network together
 
 
 def test_ids_of_requests_are_kept_where_they_are_sane(server):

@@ -10,9 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from arcset.recognition.gallery import Gallery
-from arcset.service.errors import STATUS
-from arcset.service.settings import ServiceSettings
+from arcset import Gallery
 from support.servers import added_key, pattern, served, small_gallery
 
 GUIDE = Path(__file__).parents[2] / "docs" / "guides" / "serve.md"
@@ -51,6 +49,7 @@ def place(tmp_path_factory):
         yield folder, server
 
 
+@pytest.mark.long  # most of them are processes that import everything
 @pytest.mark.skipif(not shutil.which("curl"), reason="curl is not installed")
 def test_every_command(place):
     folder, server = place
@@ -102,7 +101,7 @@ def test_the_python(place, monkeypatch, capsys):
     assert lines[0].startswith("anna 0.9")
     assert lines[1].startswith("carla 2 ")
     assert lines[2].startswith("different")
-    assert lines[3] == "no_such_subject Nobody of this name is enrolled."
+    assert lines[3].startswith("no_such_subject ")
 
 
 def test_a_copy_made_while_clients_write_is_whole(place):
@@ -120,16 +119,25 @@ def test_a_copy_made_while_clients_write_is_whole(place):
         assert {f"late {number}" for number in range(5)} <= {one.name for one in gallery.subjects()}
 
 
-def test_every_code_and_limit_is_explained():
+#: Every code that an answer may have: they never change their meaning.
+CODES = {
+    *("bad_request", "unauthorized", "forbidden", "not_found", "no_such_subject"),
+    *("no_such_sample", "no_image_kept", "method_not_allowed", "too_slow", "already_exists"),
+    *("no_calibration", "body_too_large", "unsupported_media_type", "not_an_image"),
+    *("image_too_large", "no_face", "too_many_images", "unsupported_rate", "busy"),
+    *("headers_too_large", "internal", "shutting_down", "gallery_unavailable"),
+}
+
+
+def test_every_code_and_limit_is_explained(place):
     text = GUIDE.read_text(encoding="utf-8")
-    assert {code for code in STATUS if f"`{code}`" not in text} == set()
-    usual = ServiceSettings()
+    assert {code for code in CODES if f"`{code}`" not in text} == set()
+    usual = place[1].get("/v1/gallery").json()["limits"]
     for line in (
-        f"| `--max-body` | {usual.max_body >> 20} MB ",
-        f"| `--max-pixels` | {usual.max_pixels // 1_000_000} million ",
-        f"| `--max-images` | {usual.max_images} ",
-        f"| `--max-requests` | {usual.max_requests} ",
-        f"| `--body-seconds` | {usual.body_seconds:g} s ",
+        f"| `--max-body` | {usual['max_body'] >> 20} MB ",
+        f"| `--max-pixels` | {usual['max_pixels'] // 1_000_000} million ",
+        f"| `--max-images` | {usual['max_images']} ",
+        f"| `--max-requests` | {usual['max_requests']} ",
     ):
         assert line in text
 

@@ -1,12 +1,18 @@
-"""What takes long to work out is kept for as long as nobody changes the gallery."""
+"""What takes long to work out is kept for as long as nobody changes the gallery.
+
+Goes with the class; that a server follows what others change is in test_api.py.
+"""
 
 import subprocess
 
-from arcset.recognition.gallery import Gallery
+import pytest
+
+from arcset import Gallery
 from arcset.service.followed import Followed
 from support.servers import ARCSET
 
 
+@pytest.mark.long
 def test_results_are_made_anew_when_anybody_changes_the_gallery(tmp_path):
     gallery = Gallery.open(tmp_path / "people.db", dim=2)
     gallery.enroll("anna", embeddings=[1, 0])

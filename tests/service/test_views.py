@@ -1,153 +1,138 @@
 """Runs to look at: found, read, sampled evenly, and sent as small JSON and one sheet of images."""
 
 import io
-import json
 import shutil
 
 import numpy as np
 import pytest
 from PIL import Image
+from safetensors.numpy import load_file
 
-from arcset.errors import RunError
-from arcset.pictures.view import RunView
-from arcset.runs import Run, RunConfig
-from arcset.service import views as module
-from arcset.service.views import Views
-from arcset.training import train
+from arcset.data import load_dataset
+from support.servers import forked, typed
+
+
+def trained(place, loss, dim, snapshot):
+    typed(
+        *("train", "mnist-sample", "--classes", "0-2", "--loss", loss, "--network", "mlp"),
+        *("--dim", dim, "--epochs", 2, "--batch", 256, "--set", f"snapshot={snapshot}"),
+        *("--device", "cpu", "--no-report", "--out", place),
+    )
 
 
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory):
-    """A comparison's folder: two runs on three known digits, and seven that are never seen."""
-    place = tmp_path_factory.mktemp("comparison")
-    for loss, dim in (("softmax", 2), ("arcface", 3)):
-        config = RunConfig(
-            data="mnist-sample",
-            classes="0-2",
-            loss=loss,
-            network="mlp",
-            dim=dim,
-            epochs=2,
-            batch=256,
-            snapshot=30,
-        )
-        train(config, place / loss, device="cpu")
-    (place / "comparison.json").write_text("{}")
+    """FOLDER/runs with two runs on three known digits and seven unseen, and others beside it."""
+    place = tmp_path_factory.mktemp("views")
+    trained(place / "runs" / "softmax", "softmax", 2, 30)
+    trained(place / "runs" / "arcface", "arcface", 3, 30)
+    trained(place / "long", "arcface", 3, 1200)
+    kept = place / "long" / "embeddings"
+    for epoch in range(3, 71):
+        shutil.copy(kept / "epoch-0002.safetensors", kept / f"epoch-{epoch:04d}.safetensors")
+    shutil.copytree(place / "runs" / "softmax", place / "more" / "softmax")
+    text = (place / "runs" / "arcface" / "config.toml").read_text()
+    for name, dim in (("wide", 128), ("empty", 3)):
+        (place / "more" / name).mkdir()
+        (place / "more" / name / "config.toml").write_text(text.replace("dim = 3", f"dim = {dim}"))
     return place
 
 
-def test_a_comparison_means_all_its_runs_and_a_run_itself(runs):
-    both = Views.of([runs]).listing()
-    assert [entry["id"] for entry in both] == ["arcface", "softmax"]
-    assert both[0] == {
-        "id": "arcface",
+@pytest.fixture(scope="module")
+def server(own_gallery, model, runs):
+    words = [
+        word
+        for name in ("runs", "runs/arcface", "more", "long")
+        for word in ("--runs", runs / name)
+    ]
+    running = forked(own_gallery, "--model", model, "--no-log", *words).wait()
+    yield running
+    assert running.stop() == 0
+
+
+def view(server, name):
+    found = server.get(f"/v1/views/{name}")
+    assert found.status == 200, found
+    assert found.headers["content-type"] == "application/json"
+    return found.json()
+
+
+def rows(numbers, dim):
+    return np.reshape(numbers, (-1, dim))
+
+
+def test_a_folder_means_all_its_runs_and_each_is_named_once(server):
+    listed = {entry.pop("id"): entry for entry in server.get("/v1/views").json()["runs"]}
+    assert list(listed) == ["arcface", "runs-softmax", "empty", "more-softmax", "wide", "long"]
+    assert listed["arcface"] == {
         "title": "arcface",
         "loss": "arcface",
         "dim": 3,
         "epochs": [0, 1, 2],
         "pictured": True,
     }
-    assert [entry["dim"] for entry in Views.of([runs / "softmax", runs]).listing()] == [2, 3]
+    assert [name for name, entry in listed.items() if not entry["pictured"]] == ["empty", "wide"]
 
 
-def test_runs_of_one_name_are_told_apart(runs, tmp_path):
-    for folder in ("a", "b"):
-        shutil.copytree(runs / "softmax", tmp_path / folder / "softmax")
-    found = Views.of([tmp_path / "a", tmp_path / "b", runs / "softmax"]).listing()
-    assert [entry["id"] for entry in found] == [
-        "a-softmax",
-        "b-softmax",
-        f"{runs.name}-softmax",
-    ]
-
-
-def test_a_folder_without_runs_is_refused_in_one_sentence(tmp_path):
-    with pytest.raises(RunError, match="holds no run"):
-        Views.of([tmp_path])
-    with pytest.raises(RunError, match="holds no run"):
-        Views.of([tmp_path / "none"])
-    (tmp_path / "damaged").mkdir()
-    (tmp_path / "damaged" / "config.toml").write_text("data = 3 = 4")
-    with pytest.raises(RunError):
-        Views.of([tmp_path])
-
-
-def test_points_are_those_that_the_run_kept(runs):
-    made = Views.of([runs]).get("arcface")
-    content, view = json.loads(made.content), RunView(runs / "arcface")
-    samples = {part: view.sampled(part) for part in ("train", "test", "unseen")}
+def test_points_are_those_that_the_run_kept(server, runs):
+    content, kept = view(server, "arcface"), runs / "runs" / "arcface" / "embeddings"
     assert content["unit"] is True
-    assert content["classes"][:3] == ["0", "1", "2"]
     assert content["known"] == [0, 1, 2]
+    assert content["classes"][:3] == ["0", "1", "2"]
     assert sorted(content["classes"]) == [str(digit) for digit in range(10)]
-    counts = [len(sample.labels) for sample in samples.values()]
-    assert content["parts"] == [
-        part for part, count in zip(samples, counts, strict=True) for _ in range(count)
-    ]
-    names = [content["classes"][label] for label in content["labels"]]
-    assert names == [
-        sample.class_names[label] for sample in samples.values() for label in sample.labels
-    ]
     assert [frame["epoch"] for frame in content["frames"]] == [0, 1, 2]
-    for shown, frame in zip(content["frames"], view.frames, strict=True):
-        points = np.reshape(shown["points"], (-1, 3))
-        kept = np.concatenate([frame.parts[part] for part in samples])
-        np.testing.assert_allclose(points, kept, atol=5.1e-5)
-        centers = np.reshape(shown["centers"], (-1, 3))
-        np.testing.assert_allclose(np.linalg.norm(centers, axis=1), 1, atol=2e-4)
+    for frame in content["frames"]:
+        file = load_file(kept / f"epoch-{frame['epoch']:04d}.safetensors")
+        parts = [part for part in ("train", "test", "unseen") for _ in file[part]]
+        assert content["parts"] == parts
+        there = np.concatenate([file[part] for part in ("train", "test", "unseen")])
+        there /= np.linalg.norm(there, axis=1, keepdims=True)
+        np.testing.assert_allclose(rows(frame["points"], 3), there, atol=6e-5)
+        lengths = np.linalg.norm(rows(frame["centers"], 3), axis=1)
+        np.testing.assert_allclose(lengths, 1, atol=2e-4)
 
+
+def test_every_point_has_its_image_on_the_sheet(server):
+    content = view(server, "arcface")
+    sent = server.get("/v1/views/arcface/sprite.png")
+    assert sent.headers["content-type"] == "image/png"
+    sheet = np.asarray(Image.open(io.BytesIO(sent.body)).convert("L"), np.int16)
     size, columns = content["sprite"]["size"], content["sprite"]["columns"]
-    sheet = np.asarray(Image.open(io.BytesIO(made.sprite)).convert("L"), np.int16)
-    images = np.concatenate([sample.images for sample in samples.values()])
-    for place in (0, 17, len(images) - 1):
+    data = load_dataset("mnist-sample")
+    for place in (0, 17, len(content["labels"]) - 1):
+        images = data.train if content["parts"][place] == "train" else data.test
+        name = content["classes"][content["labels"][place]]
+        own = images.images[images.labels == images.class_names.index(name)].astype(np.int16)
         left, top = place % columns * size, place // columns * size
         tile = sheet[top : top + size, left : left + size]
-        assert np.abs(tile - images[place].astype(np.int16)).max() <= 24  # 16 greys
+        assert np.abs(own - tile).max(axis=(1, 2)).min() <= 24  # 16 greys
 
 
-def test_embeddings_of_any_length_stay_as_they_are(runs):
-    content = json.loads(Views.of([runs]).get("softmax").content)
-    points = np.reshape(content["frames"][-1]["points"], (-1, 2))
+def test_embeddings_of_any_length_stay_as_they_are(server):
+    content = view(server, "runs-softmax")
     assert content["unit"] is False
-    assert np.linalg.norm(points, axis=1).max() > 1.5
+    assert np.linalg.norm(rows(content["frames"][-1]["points"], 2), axis=1).max() > 1.5
 
 
-def test_what_cannot_be_pictured_is_listed_and_not_given(runs, tmp_path):
-    wide, empty = tmp_path / "wide", tmp_path / "empty"
-    for place in (wide, empty):
-        place.mkdir()
-    text = (runs / "arcface" / "config.toml").read_text()
-    (wide / "config.toml").write_text(text.replace("dim = 3", "dim = 128"))
-    (empty / "config.toml").write_text(text)
-    views = Views.of([tmp_path])
-    assert [(entry["id"], entry["pictured"]) for entry in views.listing()] == [
-        ("empty", False),
-        ("wide", False),
-    ]
-    assert views.get("wide") is views.get("empty") is views.get("../x") is None
-
-
-def test_many_points_and_epochs_are_sampled_evenly(runs, monkeypatch):
-    monkeypatch.setattr(module, "MOST_POINTS", 40)
-    monkeypatch.setattr(module, "MOST_FRAMES", 2)
-    content = json.loads(Views.of([runs]).get("arcface").content)
-    assert [frame["epoch"] for frame in content["frames"]] == [0, 2]
-    assert 30 <= len(content["labels"]) <= 40
-    assert set(content["parts"]) == {"train", "test", "unseen"}
+def test_many_points_and_epochs_are_sampled_evenly(server):
+    content = view(server, "long")
+    assert len(server.get("/v1/views/long").body) < 2_000_000
+    epochs = [frame["epoch"] for frame in content["frames"]]
+    assert (epochs[0], epochs[-1]) == (0, 70)
+    assert set(np.diff(epochs)) == {1, 2}
+    kept = {"train": 1200, "test": 300, "unseen": 700}
+    shares = {part: content["parts"].count(part) / count for part, count in kept.items()}
+    assert 0.1 < min(shares.values()) <= max(shares.values()) < 1.1 * min(shares.values())
     assert len(content["frames"][0]["points"]) == 3 * len(content["labels"])
 
 
-def test_the_largest_answer_stays_below_two_megabytes():
-    numbers = np.random.default_rng(0).normal(size=module.MOST_NUMBERS) * -10
-    assert len(json.dumps(module._numbers(numbers), separators=(",", ":"))) < 2_000_000
+@pytest.mark.parametrize("path", ["none", "wide", "empty", "..%2Fwide", "wide/sprite.png"])
+def test_what_cannot_be_pictured_is_not_given(server, path):
+    assert server.get(f"/v1/views/{path}").code == "not_found"
 
 
-def test_a_run_is_read_once_until_it_trains_on(runs, tmp_path):
-    shutil.copytree(runs / "softmax", tmp_path / "run")
-    views = Views.of([tmp_path / "run"])
-    first = views.get("run")
-    assert views.get("run") is first
-    run = Run.open(tmp_path / "run")
-    run.save_embeddings(3, run.embeddings(2))
-    again = views.get("run")
-    assert [frame["epoch"] for frame in json.loads(again.content)["frames"]] == [0, 1, 2, 3]
+def test_a_run_that_trains_on_is_read_anew(server, runs):
+    assert len(view(server, "more-softmax")["frames"]) == 3
+    kept = runs / "more" / "softmax" / "embeddings"
+    shutil.copy(kept / "epoch-0002.safetensors", kept / "epoch-0003.safetensors")
+    assert [frame["epoch"] for frame in view(server, "more-softmax")["frames"]] == [0, 1, 2, 3]

@@ -1,0 +1,40 @@
+"""Every route of the service, and who may use it.
+
+Written down a second time on purpose: a route that is added, or moved to another role, has to be
+moved here as well.
+"""
+
+__all__ = ["PAGES", "ROLES"]
+
+PAGES = ["GET /", "GET /page/{name}", "GET /openapi.json"]  # which the OpenAPI document leaves out
+_OPEN = ["GET /", "GET /page/{name}", "GET /healthz", "GET /readyz"]
+_READ = [
+    "GET /metrics",
+    "GET /openapi.json",
+    "POST /v1/embed",
+    "POST /v1/verify",
+    "POST /v1/identify",
+    "GET /v1/gallery",
+    "GET /v1/threshold",
+    "GET /v1/subjects",
+    "GET /v1/subjects/{name}",
+    "GET /v1/subjects/{name}/samples",
+    "GET /v1/samples/{sample}/image",
+    "GET /v1/views",
+    "GET /v1/views/{id}",
+    "GET /v1/views/{id}/sprite.png",
+]
+_WRITE = [
+    "POST /v1/subjects",
+    "PATCH /v1/subjects/{name}",
+    "DELETE /v1/subjects/{name}",
+    "POST /v1/subjects/{name}/samples",
+    "DELETE /v1/samples/{sample}",
+]
+
+#: "METHOD /template" to what it takes: open, read or write.
+ROLES = {
+    **dict.fromkeys(_OPEN, "open"),
+    **dict.fromkeys(_READ, "read"),
+    **dict.fromkeys(_WRITE, "write"),
+}
