@@ -7,12 +7,8 @@ from pathlib import Path
 import numpy as np
 from hypothesis import strategies as st
 
+from arcset import Gallery
 from arcset.data import Reading
-from arcset.errors import ArcsetError
-from arcset.recognition.embedder import Embedded
-from arcset.recognition.gallery.milvus.address import Address
-from arcset.recognition.gallery.milvus.connection import Connection
-from arcset.recognition.inputs import as_sources, files_of
 
 #: Whatever a subject may be called.
 NAMES = st.text(
@@ -30,20 +26,10 @@ class Projection:
         self.digest = hashlib.sha256(self.weights.tobytes()).hexdigest()
 
     def embed(self, images, *, progress=None):
-        sources = as_sources(images)
-        pixels = np.stack([self.reading.read(source) for source in sources])
+        several = images if isinstance(images, list | tuple) else [images]
+        pixels = np.stack([self.reading.read(image) for image in several])
         rows = (pixels.reshape(len(pixels), 64) + 1.0) @ self.weights
         return (rows / np.linalg.norm(rows, axis=1, keepdims=True)).astype(np.float32)
-
-    def embed_files(self, paths, *, progress=None):
-        kept, rows, skipped = [], [np.empty((0, self.dim), np.float32)], {}
-        for path in files_of(paths):
-            try:
-                rows.append(self.embed([path]))
-                kept.append(path)
-            except ArcsetError as error:
-                skipped[path] = str(error)
-        return Embedded(tuple(kept), np.concatenate(rows), skipped)
 
 
 _numbers = itertools.count()
@@ -52,17 +38,16 @@ _numbers = itertools.count()
 class Place:
     """Where galleries of one kind are made; `place("people")` is the same one each time."""
 
-    def __init__(self, kind, folder):
-        self.kind, self._folder, self._names = kind, folder, {}
+    def __init__(self, folder, client=None):
+        self.kind = "milvus" if client else "file"
+        self._folder, self._client, self._names = folder, client, {}
 
     def clear(self):
-        """Make the folder quick to close again."""
-        if self.kind == "milvus":
-            connection = Connection(Address.parse(f"milvus:{self._folder}/unused"))
-            for name, number in self._names.items():
-                for end in ("", "_subjects", "_about"):
-                    connection.call("drop_collection", f"{name}_{number}{end}")
-            connection.close()
+        """Drop what was made in Milvus Lite, which is slow to close with many collections."""
+        made = tuple(f"{name}_{number}" for name, number in self._names.items())
+        for collection in self._client.list_collections() if made else ():
+            if collection.startswith(made):
+                self._client.drop_collection(collection)
 
     def __call__(self, name="people"):
         if self.kind == "file":
@@ -100,6 +85,25 @@ def brute_force(samples, probe, scoring):
         for name, rows in samples.items()
     ]
     return sorted(found, key=lambda pair: -pair[1])
+
+
+def connection_of(gallery):
+    """The connection to SQLite of a gallery in a file: the only look behind its methods."""
+    return gallery._store.database
+
+
+def impatient(monkeypatch):
+    """Galleries in files that are opened from now on wait for others for a moment only."""
+    monkeypatch.setattr("arcset.recognition.gallery.database.PATIENCE", 0.05)
+
+
+def check_kept(gallery):
+    """What an open gallery holds in memory is what whoever opens it anew finds."""
+    with Gallery.open(gallery.path, read_only=True) as anew:
+        assert gallery.subjects() == anew.subjects()
+        (rows, names), (others, owners) = gallery.labelled(), anew.labelled()
+        assert names == owners
+        assert np.array_equal(rows, others)
 
 
 def bytes_of(path):

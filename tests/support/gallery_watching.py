@@ -37,7 +37,9 @@ def as_sets(state):
     return {name: sorted(keys) for name, keys in state.items()}
 
 
-class Server:
+class Writers:
+    """A process that forks writers of galleries, one at a time: see `gallery_writer`."""
+
     def __init__(self):
         self.process = subprocess.Popen(
             [sys.executable, gallery_writer.__file__],
@@ -46,25 +48,45 @@ class Server:
             text=True,
             env={**os.environ, "OMP_NUM_THREADS": "1"},
         )
-        assert self.line() == "ready"
+        assert self._line() == "ready"
 
-    def line(self):
+    def close(self):
+        self.process.kill()
+        self.process.communicate()
+
+    def _line(self):
         return self.process.stdout.readline().rstrip("\n")
 
-    def killed(self, task, changes, pause):
-        """Start a writer, kill it `pause` seconds after some changes; all lines that it printed.
-
-        A line that it was killed in the middle of is left out: its change had not begun.
-        """
-        self.process.stdin.write(json.dumps(task) + "\n")
+    def _begin(self, work, task):
+        self.process.stdin.write(json.dumps([work.__name__, task]) + "\n")
         self.process.stdin.flush()
-        writer, lines = int(self.line()), []
-        while lines.count("done") < changes:
-            lines.append(self.line())
+        return int(self._line())
+
+    def _end(self):
+        """All lines until a writer is gone, and how it ended."""
+        lines = []
+        while not (line := self._line()).startswith("gone"):
+            lines.append(line)
+        return lines, int(line.removeprefix("gone "))
+
+    def done(self, work, **task):
+        """Let a writer do its work to the end; what it printed."""
+        self._begin(work, task)
+        lines, code = self._end()
+        assert code == 0
+        return lines[:-1]
+
+    def killed(self, work, wanted, pause, **task):
+        """Kill a writer `pause` seconds after `wanted` lines that are no JSON; its whole lines.
+
+        What half a line would have told had not begun.
+        """
+        writer, lines = self._begin(work, task), []
+        while sum(not line.startswith("{") for line in lines) < wanted:
+            lines.append(self._line())
             assert not lines[-1].startswith("gone"), "the writer stopped by itself"
         time.sleep(pause)
         os.kill(writer, signal.SIGKILL)
-        while not (line := self.line()).startswith("gone"):
-            lines.append(line)
-        assert line == f"gone {-signal.SIGKILL}", "the writer stopped by itself"
-        return [line for line in lines if line.endswith(("}", "done"))]
+        more, code = self._end()
+        assert code == -signal.SIGKILL, "the writer stopped by itself"
+        return (lines + more)[:-1]  # half a line, or the empty one after a whole one

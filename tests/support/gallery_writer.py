@@ -1,11 +1,11 @@
-"""A process that changes a gallery until it is killed, and tells what it is about to do and did.
+"""A process that changes galleries until it is killed, and tells what it is about to do and did.
 
 Run as a script it waits for lines with a task in JSON, and for each forks a writer, so that the
-slow imports happen once. A writer prints its process number, then for every change one line before
-it begins, in JSON, and `done` when the gallery has said that it is on the disk.
+slow imports happen once. A writer prints its process number first, and then what its task says.
 """
 
 import functools
+import itertools
 import json
 import os
 import random
@@ -13,9 +13,12 @@ import sys
 
 import numpy as np
 
-from arcset.recognition.gallery.vectors import unit_rows
+from arcset import Gallery
 
 DIM = 24
+
+#: Of length 1 exactly, however that is computed: 1² + 2² + … + 20² + 30² + 18² + 1² + 1² = 64².
+_NUMBERS = np.array([*range(1, 21), 30, 18, 1, 1], np.float32) / 64
 
 
 @functools.cache
@@ -25,10 +28,7 @@ def vector(key):
     A gallery makes the length of embeddings 1, and this one stays as it is, to the last digit.
     """
     rng = np.random.default_rng([17, key])
-    while True:
-        row = unit_rows(rng.normal(size=DIM), DIM)
-        if np.array_equal(unit_rows(row, DIM), row):
-            return row[0]
+    return rng.permutation(_NUMBERS) * rng.choice([-1, 1], DIM).astype(np.float32)
 
 
 def applied(state, change):
@@ -50,7 +50,9 @@ def applied(state, change):
 def draw(state, rng, key):
     """A change that fits, with embeddings from number `key` on."""
     names = sorted(state)
-    kind = rng.choice(["enroll"] * 5 + ["many"] * 2 + ["remove"] * 3 + ["rename", "merge"])
+    kind = rng.choice(
+        ["enroll"] * 5 + ["many"] * 2 + ["remove"] * 3 + ["rename", "merge", "compact"]
+    )
     if kind == "enroll" or len(names) < 3:
         count = rng.randint(1, 4)
         name = rng.choice([*names, f"new {key}"])
@@ -66,6 +68,8 @@ def draw(state, rng, key):
     if kind == "merge":
         name, into = rng.sample(names, 2)
         return {"kind": kind, "name": name, "into": into}
+    if kind == "compact":
+        return {"kind": kind}
     return {"kind": "remove", "name": rng.choice(names)}
 
 
@@ -78,13 +82,14 @@ def perform(gallery, change):
         gallery.remove(change["name"])
     elif kind == "rename":
         gallery.rename(change["name"], change["new"])
-    else:
+    elif kind == "merge":
         gallery.merge(change["name"], change["into"])
+    else:
+        gallery.compact()
 
 
-def write(path, seed, first, state):
-    from arcset.recognition.gallery import Gallery
-
+def change_on(path, seed, first, state):
+    """Until it is killed: a line before each change begins, and `done` when it is on the disk."""
     rng, key = random.Random(seed), first
     with Gallery.open(path) as gallery:
         while True:
@@ -96,15 +101,40 @@ def write(path, seed, first, state):
             key += len(change.get("keys", ()))
 
 
+def enroll_on(path, seed, merging):
+    """Until it is killed: enroll somebody with three samples, remove some, and tell each name."""
+    rng = np.random.default_rng(seed)
+    with Gallery.open(path) as gallery:
+        for number in itertools.count():
+            name = f"{seed}-{number}"
+            gallery.enroll(name, embeddings=rng.normal(size=(3, gallery.dim)))
+            if merging and number % 3 == 2:
+                gallery.merge(f"{seed}-{number - 1}", f"{seed}-{number - 2}")
+            if number % 6 == 2:
+                gallery.remove(name)
+                name = f"{name} is gone"
+            print(name, flush=True)
+
+
+def enroll_one(path, name, row, closing):
+    """Enroll somebody, tell whom it sees, and close the gallery or end all at once."""
+    gallery = Gallery.open(path)
+    gallery.enroll(name, embeddings=row)
+    print(json.dumps({one.name: one.samples for one in gallery.subjects()}), flush=True)
+    if closing:
+        gallery.close()
+
+
 def main():
-    import arcset.recognition.gallery  # noqa: F401  once, for all writers
+    import arcset.recognition.gallery.file_gallery  # noqa: F401  once, for all writers
 
     print("ready", flush=True)
     for line in sys.stdin:
-        task = json.loads(line)
+        work, task = json.loads(line)
         if (child := os.fork()) == 0:
             print(os.getpid(), flush=True)
-            write(task["path"], task["seed"], task["first"], task["state"])
+            globals()[work](**task)
+            os._exit(0)
         _, status = os.waitpid(child, 0)
         # On a line of its own, also if the writer was killed in the middle of one.
         print(f"\ngone {os.waitstatus_to_exitcode(status)}", flush=True)

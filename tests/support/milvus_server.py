@@ -39,24 +39,3 @@ def milvus_server(folder):
     finally:
         process.terminate()
         process.wait(30)
-
-
-if __name__ == "__main__":  # a process that enrolls until it is killed, three samples each
-    import itertools
-
-    import numpy as np
-
-    from arcset.recognition.gallery import Gallery
-
-    address, seed = sys.argv[1], int(sys.argv[2])
-    rng = np.random.default_rng(seed)
-    with Gallery.open(address) as gallery:
-        for number in itertools.count():
-            name = f"{seed}-{number}"
-            gallery.enroll(name, embeddings=rng.normal(size=(3, gallery.dim)))
-            if number % 3 == 2:
-                gallery.merge(f"{seed}-{number - 1}", f"{seed}-{number - 2}")
-            if number % 6 == 2:
-                gallery.remove(name)
-                name = f"{seed}-{number} is gone"
-            print(name, flush=True)

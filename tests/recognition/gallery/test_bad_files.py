@@ -6,27 +6,34 @@ import resource
 import shutil
 import sqlite3
 import subprocess
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 
 import numpy as np
 import pytest
 
-from arcset.errors import ArcsetError, DataError, OptionError
-from arcset.recognition.gallery import Gallery
-from support.galleries import Projection, unit
+from arcset import ArcsetError, DataError, Gallery, OptionError
+from support.galleries import Projection, check_kept, unit
+
+LONG = pytest.mark.long
 
 
-@pytest.fixture
-def path(tmp_path):
-    """A closed gallery of 40 subjects."""
-    place = tmp_path / "people.db"
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    place = tmp_path_factory.mktemp("whole") / "people.db"
     with Gallery.open(place, dim=64) as gallery:
         gallery.enroll_many([f"subject {number}" for number in range(40)], embeddings=unit(40, 64))
     return place
 
 
-def refused(path, text, kind=DataError, **options):
-    with pytest.raises(kind, match=text) as caught:
+@pytest.fixture
+def path(tmp_path, whole):
+    """A closed gallery of 40 subjects, of one sample each, with the numbers 1 to 40."""
+    return shutil.copy(whole, tmp_path / "people.db")
+
+
+def refused(path, kind=DataError, quoted=None, **options):
+    """One line, which names the file."""
+    with pytest.raises(kind, match=quoted) as caught:
         Gallery.open(path, **options)
     assert "\n" not in str(caught.value)
     assert str(path) in str(caught.value)
@@ -46,29 +53,30 @@ def test_files_that_are_no_gallery(tmp_path):
     (tmp_path / "empty").touch()
     (tmp_path / "short").write_bytes(b"SQLite format 3\x00")
     changed(tmp_path / "other", "CREATE TABLE t (x)", "INSERT INTO t VALUES (1)")
-    refused(tmp_path / "text", "is no SQLite file")
-    refused(tmp_path / "empty", "is no SQLite file")
-    refused(tmp_path / "short", "is no SQLite file")
-    refused(tmp_path / "other", "of another program")
-    refused(tmp_path, "cannot be read: Is a directory")
-    refused(tmp_path / "missing", "does not exist: to make it, name", OptionError)
-    refused(tmp_path / "missing", "does not exist", read_only=True)
+    for name in ("text", "empty", "short", "other", "."):
+        refused(tmp_path / name)
+    refused(tmp_path / "missing", OptionError)
+    refused(tmp_path / "missing", read_only=True)
     before = sorted(file.name for file in tmp_path.iterdir())
     assert before == ["empty", "other", "short", "text"]
     (tmp_path / "file").touch()
-    refused(tmp_path / "file" / "g.db", "cannot be made|cannot be read", dim=3)
+    refused(tmp_path / "file" / "g.db", dim=3)
 
 
 def test_a_later_format(path):
-    changed(path, "PRAGMA user_version = 2")
-    refused(path, "of format 2, and this version of arcset reads 1")
+    with closing(sqlite3.connect(path)) as database:
+        (version,) = database.execute("PRAGMA user_version").fetchone()
+    changed(path, f"PRAGMA user_version = {version + 1}")
+    refused(path, quoted=f"{version + 1}.*{version}")
 
 
-@pytest.mark.parametrize("share", [0.2, 0.5, 0.9, 0.999])
+@pytest.mark.parametrize(
+    "share", [0.5, 0.999, pytest.param(0.2, marks=LONG), pytest.param(0.9, marks=LONG)]
+)
 def test_a_cut_file(path, share):
     whole = path.read_bytes()
     path.write_bytes(whole[: int(share * len(whole))])
-    refused(path, r"is cut: it has [\d,]+ of [\d,]+ bytes")
+    refused(path)
 
 
 def test_damaged_anywhere(path):
@@ -77,7 +85,7 @@ def test_damaged_anywhere(path):
     with Gallery.open(path) as gallery:
         expected = gallery.search(probes, 3)[0]
     rng, outcomes = np.random.default_rng(0), set()
-    for trial in range(150):
+    for trial in range(80):
         start = int(rng.integers(0, len(whole) - 16))
         damage = rng.bytes(8) if trial % 2 else b"\xff" * 8
         path.write_bytes(whole[:start] + damage + whole[start + 8 :])
@@ -94,55 +102,61 @@ def test_damaged_anywhere(path):
     assert {"same", "refused"} <= outcomes <= {"same", "refused", "other"}
 
 
+#: The two dictionaries are all that is said here about the tables of a gallery.
 HARM = {
     "a trigger": ["CREATE TRIGGER t AFTER INSERT ON samples BEGIN DELETE FROM subjects; END"],
     "a view": ["CREATE VIEW v AS SELECT * FROM samples"],
-    "a view for a table": ["DROP TABLE journal", "CREATE VIEW journal AS SELECT 1 AS revision"],
+    "a view for a table": ["DROP TABLE images", "CREATE VIEW images AS SELECT 1 AS id"],
     "an index": ["CREATE INDEX i ON samples (abs(subject))"],
     "a table": ["CREATE TABLE t (x)"],
     "a virtual table": ["CREATE VIRTUAL TABLE f USING fts5 (x)"],
     "a column": ["ALTER TABLE samples ADD COLUMN x DEFAULT 7"],
-    "no table": ["DROP TABLE journal"],
+    "no table": ["DROP TABLE images"],
 }
 
 
 @pytest.mark.parametrize("harm", HARM)
 def test_a_schema_that_none_has(path, harm):
     changed(path, *HARM[harm])
-    refused(path, "is not a gallery: it (has a|lacks)")
+    refused(path)
 
 
 VALUES = {
-    "NaN": (
-        f"UPDATE samples SET embedding = x'{np.full(64, np.nan, '<f4').tobytes().hex()}'",
-        "sample 1 is not of length 1",
-    ),
-    "zeros": ("UPDATE samples SET embedding = zeroblob(256) WHERE id = 7", "sample 7 is not"),
-    "a short embedding": (
-        "UPDATE samples SET embedding = x'00' WHERE id = 7",
-        "embedding in it is none",
-    ),
-    "text": ("UPDATE samples SET embedding = 'text' WHERE id = 7", "embedding in it is none"),
-    "a huge number": (f"UPDATE samples SET subject = {2**62} WHERE id = 7", "out of range"),
-    "a low number": ("UPDATE samples SET subject = 5 WHERE id = 7", "out of range"),
-    "a text number": ("UPDATE samples SET subject = 'x' WHERE id = 7", "out of range|is none"),
-    "a negative sample": ("UPDATE samples SET id = -5 WHERE id = 7", "holds 39 and not 40"),
-    "a huge sample": (f"UPDATE samples SET id = {2**62} WHERE id = 40", "says to hold"),
-    "a missing sample": ("DELETE FROM samples WHERE id = 7", "holds 39 and not 40"),
-    "gone": ("UPDATE meta SET value = '-1000000000' WHERE key = 'gone'", "says to hold"),
-    "dim": ("UPDATE meta SET value = '63' WHERE key = 'dim'", "embedding in it is none"),
-    "no dim": ("DELETE FROM meta WHERE key = 'dim'", "does not say its 'dim'"),
-    "a huge dim": ("UPDATE meta SET value = '1000000000' WHERE key = 'dim'", "dimensions"),
-    "a dim of words": ("UPDATE meta SET value = 'many' WHERE key = 'dim'", "settings"),
-    "scoring": ("UPDATE meta SET value = 'worst' WHERE key = 'scoring'", "settings"),
+    "NaN": f"UPDATE samples SET embedding = x'{np.full(64, np.nan, '<f4').tobytes().hex()}'",
+    "zeros": "UPDATE samples SET embedding = zeroblob(256) WHERE id = 7",
+    "a short embedding": "UPDATE samples SET embedding = x'00' WHERE id = 7",
+    "text": "UPDATE samples SET embedding = 'text' WHERE id = 7",
+    "a huge number": f"UPDATE samples SET subject = {2**62} WHERE id = 7",
+    "a text number": "UPDATE samples SET subject = 'x' WHERE id = 7",
+    "dim": "UPDATE meta SET value = '63' WHERE key = 'dim'",
+    "no dim": "DELETE FROM meta WHERE key = 'dim'",
+    "a huge dim": "UPDATE meta SET value = '1000000000' WHERE key = 'dim'",
+    "a dim of words": "UPDATE meta SET value = 'many' WHERE key = 'dim'",
+    "scoring": "UPDATE meta SET value = 'worst' WHERE key = 'scoring'",
 }
 
 
 @pytest.mark.parametrize("value", VALUES)
 def test_values_that_none_has(path, value):
-    statement, text = VALUES[value]
-    changed(path, statement)
-    refused(path, text)
+    changed(path, VALUES[value])
+    refused(path)
+
+
+COUNTS = {
+    "a low number": "UPDATE samples SET subject = 5 WHERE id = 7",
+    "a negative sample": "UPDATE samples SET id = -5 WHERE id = 7",
+    "a huge sample": f"UPDATE samples SET id = {2**62} WHERE id = 40",
+    "a missing sample": "DELETE FROM samples WHERE id = 7",
+    "gone": "UPDATE meta SET value = '-1000000000' WHERE key = 'gone'",
+}
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("value", COUNTS)
+def test_counts_that_do_not_fit(path, value):
+    """Goes with rows that are overwritten in place, and so are as many as were ever made."""
+    changed(path, COUNTS[value])
+    refused(path)
 
 
 def test_names_and_calibrations_that_none_has(path):
@@ -162,23 +176,23 @@ def test_names_and_calibrations_that_none_has(path):
 def test_another_models_gallery(tmp_path):
     one, other = Projection(seed=1), Projection(seed=2)
     Gallery.open(tmp_path / "g.db", one).close()
-    with pytest.raises(OptionError, match=r"'projection-1' .* not to the model 'projection-2'"):
+    with pytest.raises(OptionError, match=r"g\.db.*'projection-1'.*'projection-2'"):
         Gallery.open(tmp_path / "g.db", other)
-    refused(tmp_path / "g.db", "dim=3, but .* have 16", OptionError, dim=3)
+    refused(tmp_path / "g.db", OptionError, "dim=3.*16", dim=3)
     with Gallery.open(tmp_path / "plain.db", dim=16) as gallery:
         gallery.enroll("anna", embeddings=unit(1, 16))
-    with pytest.raises(OptionError, match="from elsewhere"):
+    with pytest.raises(OptionError, match=r"plain\.db"):
         Gallery.open(tmp_path / "plain.db", one)
     Gallery.open(tmp_path / "empty.db", dim=16).close()
-    with pytest.raises(OptionError, match=r"'projection-3' has 5 dimensions, and .* 16"):
+    with pytest.raises(OptionError, match=r"'projection-3'.* 5 .*16"):
         Gallery.open(tmp_path / "empty.db", Projection(seed=3, dim=5))
     Gallery.open(tmp_path / "empty.db", one).close()  # from now on for this one
-    with pytest.raises(OptionError, match=r"'projection-1' .* not to the model 'projection-2'"):
+    with pytest.raises(OptionError, match=r"empty\.db.*'projection-1'.*'projection-2'"):
         Gallery.open(tmp_path / "empty.db", other)
     for wrong in (0, -1, 1.5, "16", True, 10**9):
         with pytest.raises(OptionError, match="dim="):
             Gallery.open(tmp_path / "new.db", dim=wrong)
-    with pytest.raises(OptionError, match="dim=3, but projection-1 has 16"):
+    with pytest.raises(OptionError, match=r"dim=3.*projection-1.*16"):
         Gallery.open(tmp_path / "new.db", one, dim=3)
     assert not (tmp_path / "new.db").exists()
 
@@ -192,7 +206,7 @@ def test_opened_for_reading(path):
             gallery.compact,
             lambda: gallery.set_thresholds(None),
         ):
-            with pytest.raises(DataError, match="opened for reading only; nothing was changed"):
+            with pytest.raises(DataError, match=r"people\.db"):
                 change()
         assert len(gallery) == 40
 
@@ -218,9 +232,9 @@ def test_a_medium_that_cannot_be_written(tmp_path, path):
             assert gallery.read_only
             assert len(gallery) == 40
             assert gallery.identify(embedding=unit(1, 64)[0], threshold=0.9)
-            with pytest.raises(DataError, match="cannot be written; nothing was changed"):
+            with pytest.raises(DataError, match=r"\.db"):
                 gallery.enroll("new", embeddings=unit(1, 64))
-        refused(disk / "new.db", "cannot be (made|opened)", dim=3)
+        refused(disk / "new.db", dim=3)
 
 
 def test_changes_that_are_not_in_the_file_yet_on_such_a_medium(tmp_path, path):
@@ -230,7 +244,7 @@ def test_changes_that_are_not_in_the_file_yet_on_such_a_medium(tmp_path, path):
             for end in ("", "-wal"):
                 shutil.copy(f"{path}{end}", disk / f"g.db{end}")
         subprocess.run(["mount", "-o", "remount,ro", str(disk)], check=True)
-        refused(disk / "g.db", r"because g\.db-wal holds changes that are not in it yet: copy both")
+        refused(disk / "g.db", quoted=r"g\.db-wal")
 
 
 def test_a_folder_that_cannot_be_written(tmp_path, path):
@@ -240,7 +254,7 @@ def test_a_folder_that_cannot_be_written(tmp_path, path):
     try:
         with Gallery.open(path) as gallery:
             assert gallery.identify(embedding=unit(1, 64)[0], threshold=0.9)
-            with pytest.raises(DataError, match="cannot be written; nothing was changed"):
+            with pytest.raises(DataError, match=r"\.db"):
                 gallery.enroll("new", embeddings=unit(1, 64))
     finally:
         path.parent.chmod(0o755)
@@ -259,9 +273,8 @@ def fill_up(gallery, rows):
 def check_full(gallery, path, count, message):
     assert "\n" not in message
     assert str(path) in message
-    assert "nothing was changed" in message
     assert (len(gallery), gallery.sample_count) == (40 + count, 40 + count)
-    gallery._store.check_equal()
+    check_kept(gallery)
 
 
 def test_a_full_disk(tmp_path, path):
@@ -272,7 +285,7 @@ def test_a_full_disk(tmp_path, path):
         with Gallery.open(disk / "g.db") as gallery:
             count, message = fill_up(gallery, rows)
             check_full(gallery, disk / "g.db", count, message)
-            with pytest.raises(DataError, match="nothing was changed"):
+            with pytest.raises(DataError, match=r"g\.db"):
                 gallery.enroll_many(["many"] * 3000, embeddings=rows)
             check_full(gallery, disk / "g.db", count, message)
         with Gallery.open(disk / "g.db") as gallery:
@@ -280,7 +293,7 @@ def test_a_full_disk(tmp_path, path):
         with suppress(OSError), (disk / "more").open("wb", buffering=0) as file:
             while file.write(bytes(4096)):  # to the last byte
                 pass
-        refused(disk / "new.db", "room|cannot be", dim=3)
+        refused(disk / "new.db", dim=3)
         (disk / "more").unlink()
         assert {file.name for file in disk.iterdir()} <= {"g.db", "g.db-wal", "g.db-shm", "other"}
         (disk / "other").unlink()

@@ -1,4 +1,10 @@
-"""Enrolling, asking, changing and listing, as a user does."""
+"""What every gallery does, in a file and in Milvus Lite: enrolling, asking, changing, listing.
+
+These are the tests that `make test` runs on Milvus, too. No test says which numbers samples get,
+only that none is given twice.
+"""
+
+import re
 
 import numpy as np
 import pytest
@@ -6,11 +12,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
-from arcset.errors import DataError, InputError, OptionError
-from arcset.evaluation.calibration import make_thresholds
-from arcset.recognition.gallery import Gallery
-from arcset.recognition.gallery.file_gallery import FileGallery
-from support.galleries import Projection, brute_force, unit
+from arcset import DataError, Gallery, InputError, OptionError
+from arcset.evaluation import make_thresholds
+from support.galleries import Projection, brute_force, check_kept, unit
+
+
+@pytest.fixture(params=["file", "milvus"])
+def place(request, make_place):
+    return make_place(request.param)
 
 
 @pytest.fixture
@@ -23,9 +32,8 @@ def listed(gallery):
     return [(one.name, one.samples) for one in gallery.subjects()]
 
 
-def check(gallery):
-    if isinstance(gallery, FileGallery):  # memory and file hold the same
-        gallery._store.check_equal()
+def numbers(gallery, name):
+    return tuple(one.id for one in gallery.samples(name))
 
 
 def some_thresholds(dim=4):
@@ -36,9 +44,11 @@ def some_thresholds(dim=4):
 def test_enrolled_is_found_again_and_kept(place):
     path, rows = place("people"), np.eye(4)
     with Gallery.open(path, dim=4) as gallery:
-        assert gallery.enroll("anna", embeddings=rows[:2]) == (1, 2)
-        assert gallery.enroll("ben", embeddings=5 * rows[2]) == (3,)
-        assert gallery.enroll_many(["cleo", "anna"], embeddings=rows[[3, 0]]) == (4, 5)
+        two = gallery.enroll("anna", embeddings=rows[:2])
+        assert len(gallery.enroll("ben", embeddings=5 * rows[2])) == 1
+        cleos, third = gallery.enroll_many(["cleo", "anna"], embeddings=rows[[3, 0]])
+        assert numbers(gallery, "anna") == (*two, third)
+        assert numbers(gallery, "cleo") == (cleos,)
     with Gallery.open(path) as gallery:
         assert listed(gallery) == [("anna", 3), ("ben", 1), ("cleo", 1)]
         assert (len(gallery), gallery.sample_count, gallery.dim) == (3, 5, 4)
@@ -47,13 +57,7 @@ def test_enrolled_is_found_again_and_kept(place):
         names, scores = gallery.search(rows, 2)
         assert [first for first, _ in names] == ["anna", "anna", "ben", "cleo"]
         assert scores[:, 0].tolist() == [1, 1, 1, 1]
-        check(gallery)
-
-
-def test_a_file_is_all_that_there_is(tmp_path):
-    with Gallery.open(tmp_path / "people.db", dim=4) as gallery:
-        gallery.enroll("anna", embeddings=np.eye(4))
-    assert [file.name for file in tmp_path.iterdir()] == ["people.db"]
+        check_kept(gallery)
 
 
 def test_search_is_exact(place):
@@ -136,31 +140,32 @@ def test_calibrated_from_those_enrolled(gallery):
     assert gallery.thresholds.json() == made.json()
     for number in range(5, 30):
         gallery.remove(f"bird {number}")
-    with pytest.raises(InputError, match="5 of 5 identities have two samples"):
+    with pytest.raises(InputError, match="5 of 5"):
         gallery.calibrate()
     assert gallery.thresholds.json() == made.json()
 
 
 def test_changing(gallery):
-    gallery.enroll_many(["a", "b", "b", "c"], embeddings=unit(4, 4))
-    held = dict(zip("1234", gallery.labelled()[0], strict=True))
+    first, *others = gallery.enroll_many(["a", "b", "b", "c"], embeddings=unit(4, 4))
+    row = gallery.labelled()[0][0]
     gallery.rename("a", "a much longer name than before")
     assert sorted(listed(gallery)) == [("a much longer name than before", 1), ("b", 2), ("c", 1)]
     gallery.rename("c", "a")
     gallery.merge("a", "b")
     assert sorted(listed(gallery)) == [("a much longer name than before", 1), ("b", 3)]
-    assert [one.id for one in gallery.samples("b")] == [2, 3, 4]
-    gallery.remove_sample(3)
-    gallery.remove_sample(1)  # the last one of a subject
+    assert sorted(numbers(gallery, "b")) == sorted(others)
+    gallery.remove_sample(others[1])
+    gallery.remove_sample(first)  # the last one of a subject
     assert listed(gallery) == [("b", 2)]
     assert gallery.remove("b") == 2
     assert (len(gallery), gallery.sample_count) == (0, 0)
-    assert gallery.enroll("a", embeddings=held["1"]) == (5,)  # no number is given twice
-    check(gallery)
+    (last,) = gallery.enroll("a", embeddings=row)
+    assert last not in (first, *others)  # no number is given twice
+    check_kept(gallery)
 
 
 def test_what_is_not_there(gallery):
-    gallery.enroll_many(["a", "b"], embeddings=unit(2, 4))
+    first, _ = gallery.enroll_many(["a", "b"], embeddings=unit(2, 4))
     for change in (
         lambda: gallery.remove("A"),
         lambda: gallery.rename("A", "c"),
@@ -169,41 +174,41 @@ def test_what_is_not_there(gallery):
         lambda: gallery.samples("A"),
         lambda: gallery.verify("A", embedding=[1, 0, 0, 0], threshold=0.5),
     ):
-        with pytest.raises(OptionError, match=r"nobody called 'A' is enrolled in .*people"):
+        with pytest.raises(OptionError, match=r"'A'.*people"):
             change()
-    for number in (3, 0, -1, 10**30, "1", None):
-        with pytest.raises(OptionError, match="there is no sample"):
+    gallery.remove_sample(first)
+    for number in (first, 0, -1, 10**30, "1", None):
+        with pytest.raises(OptionError, match=rf" {number!r} .*people"):
             gallery.remove_sample(number)
-    with pytest.raises(OptionError, match="merge 'a' into that"):
-        gallery.rename("a", "b")
-    with pytest.raises(OptionError, match="into itself"):
-        gallery.merge("a", "a")
+    gallery.enroll("a", embeddings=unit(1, 4))
+    for change in (lambda: gallery.rename("a", "b"), lambda: gallery.merge("a", "a")):
+        with pytest.raises(OptionError, match="'a'"):
+            change()
     gallery.rename("a", "a")
-    assert listed(gallery) == [("a", 1), ("b", 1)]
+    assert sorted(listed(gallery)) == [("a", 1), ("b", 1)]
 
 
-@pytest.mark.parametrize(
-    ("embeddings", "text"),
-    [
-        ([[1, 2, 3]], "3 numbers each, and the gallery's have 4"),
-        ([[0, 0, 0, 0]], "all zero in row 0"),
-        ([[1, 2, 3, 4], [1, np.nan, 3, 4]], "nan in row 1"),
-        ([[1, 2, np.inf, 4]], "inf in row 0"),
-        (np.zeros((0, 4)), "expected"),
-        (np.ones((2, 2, 4)), "expected"),
-        ([["a", "b", "c", "d"]], "real numbers"),
-        ([[1, 2, 3, 4], [1, 2]], "regular array"),
-    ],
-)
-def test_embeddings_that_are_none(gallery, embeddings, text):
-    for ask in (
-        lambda: gallery.enroll("anna", embeddings=embeddings),
-        lambda: gallery.enroll_many(["anna"] * (len(embeddings) or 1), embeddings=embeddings),
-        lambda: gallery.search(embeddings),
-        lambda: gallery.identify_many(embeddings=embeddings, threshold=0.5),
+def test_embeddings_that_are_none(gallery):
+    for embeddings, quoted in (
+        ([[1, 2, 3]], "3 .*4"),
+        ([[0, 0, 0, 0]], "row 0"),
+        ([[1, 2, 3, 4], [1, np.nan, 3, 4]], "nan.* 1"),
+        ([[1, 2, np.inf, 4]], "inf.* 0"),
+        (np.zeros((0, 4)), "0"),
+        (np.ones((2, 2, 4)), "2, 2, 4"),
+        ([["a", "b", "c", "d"]], None),
+        ([[1, 2, 3, 4], [1, 2]], None),
     ):
-        with pytest.raises(InputError, match=text):
-            ask()
+        for ask in (
+            lambda given=embeddings: gallery.enroll("anna", embeddings=given),
+            lambda given=embeddings: gallery.enroll_many(
+                ["anna"] * (len(given) or 1), embeddings=given
+            ),
+            lambda given=embeddings: gallery.search(given),
+            lambda given=embeddings: gallery.identify_many(embeddings=given, threshold=0.5),
+        ):
+            with pytest.raises(InputError, match=quoted):
+                ask()
     assert len(gallery) == 0
 
 
@@ -216,20 +221,20 @@ def test_very_long_and_very_short_embeddings(gallery):
 
 
 def test_as_many_names_as_samples(gallery):
-    with pytest.raises(InputError, match="3 names, but 2 embeddings"):
+    with pytest.raises(InputError, match=r"3 .*2"):
         gallery.enroll_many(["a", "b", "c"], embeddings=np.eye(4)[:2])
-    with pytest.raises(InputError, match="2 embeddings, but 1 sources"):
+    with pytest.raises(InputError, match=r"2 .*1"):
         gallery.enroll("a", embeddings=np.eye(4)[:2], sources=["x"])
-    with pytest.raises(OptionError, match="neither"):
+    with pytest.raises(OptionError):
         gallery.enroll("a")
-    with pytest.raises(OptionError, match="without a model"):
+    with pytest.raises(OptionError, match="people"):  # opened without a model
         gallery.enroll("a", [np.zeros((8, 8), np.uint8)])
-    with pytest.raises(OptionError, match="leave one out"):
+    with pytest.raises(OptionError, match=r"fpir.*0\.1.*threshold.*0\.5"):
         gallery.identify(embedding=[1, 0, 0, 0], fpir=0.1, threshold=0.5)
     for wrong in (0, -1, 1.5, True):
-        with pytest.raises(OptionError, match="integer"):
+        with pytest.raises(OptionError, match=f"{wrong}"):
             gallery.search(np.eye(4), wrong)
-    with pytest.raises(InputError, match="expected one"):
+    with pytest.raises(InputError, match="4, 4"):
         gallery.identify(embedding=np.eye(4), threshold=0.5)
     assert gallery.enroll_many([], embeddings=[]) == ()
 
@@ -247,7 +252,7 @@ def images(folder, count=3):
 def test_images_of_every_kind(tmp_path, place, keep):
     paths, recognizer = images(tmp_path), Projection()
     if keep and place.kind == "milvus":
-        with pytest.raises(OptionError, match="cannot keep images"):
+        with pytest.raises(OptionError, match="milvus"):
             Gallery.open(place("g"), recognizer, keep_images=keep)
         return
     with Gallery.open(place("g"), recognizer, keep_images=keep) as gallery:
@@ -309,23 +314,23 @@ def test_settings_are_kept_and_can_be_changed(place):
 
 
 def test_reading_only_changes_nothing(place):
-    with pytest.raises(DataError, match="does not exist"):
+    with pytest.raises(DataError, match=r"\bg\b|\bg_"):
         Gallery.open(place("g"), dim=4, read_only=True)
     with Gallery.open(place("g"), dim=4) as gallery:
-        gallery.enroll_many(["a", "b"], embeddings=np.eye(4)[:2])
+        first, _ = gallery.enroll_many(["a", "b"], embeddings=np.eye(4)[:2])
     with Gallery.open(place("g"), read_only=True) as gallery:
         assert gallery.read_only
         for change in (
             lambda: gallery.enroll("c", embeddings=np.eye(4)[2]),
             lambda: gallery.enroll_many(["c"], embeddings=np.eye(4)[2:3]),
             lambda: gallery.remove("a"),
-            lambda: gallery.remove_sample(1),
+            lambda: gallery.remove_sample(first),
             lambda: gallery.rename("a", "c"),
             lambda: gallery.merge("a", "b"),
             lambda: gallery.set_thresholds(some_thresholds()),
             lambda: gallery.set_model_path("x"),
         ):
-            with pytest.raises(DataError, match="opened for reading only; nothing was changed"):
+            with pytest.raises(DataError, match=re.escape(str(gallery.path))):
                 change()
         assert gallery.identify(embedding=np.eye(4)[0], threshold=0.9).subject == "a"
         assert listed(gallery) == [("a", 1), ("b", 1)]
@@ -334,27 +339,27 @@ def test_reading_only_changes_nothing(place):
 def test_another_model_is_refused(place):
     with Gallery.open(place("g"), Projection()) as gallery:
         gallery.enroll("a", embeddings=unit(1, 16))
-    with pytest.raises(OptionError, match="belongs to the model 'projection-0'"):
+    with pytest.raises(OptionError, match=r"'projection-0'.*'projection-1'"):
         Gallery.open(place("g"), Projection(seed=1))
-    with pytest.raises(OptionError, match="dim=3, but the embeddings in"):
+    with pytest.raises(OptionError, match=r"dim=3.*16"):
         Gallery.open(place("g"), dim=3)
     with Gallery.open(place("plain"), dim=16) as gallery:
         gallery.enroll("a", embeddings=unit(1, 16))
-    with pytest.raises(OptionError, match="holds embeddings from elsewhere"):
+    with pytest.raises(OptionError, match="plain"):
         Gallery.open(place("plain"), Projection())
-    with pytest.raises(OptionError, match="name a model or the dimension"):
+    with pytest.raises(OptionError, match="new"):
         Gallery.open(place("new"))
 
 
-def test_progress_and_batches(gallery, monkeypatch):
-    monkeypatch.setattr("arcset.recognition.gallery.gallery._BATCH", 10)
+def test_progress_is_told_batch_by_batch(gallery):
     told = []
     names = [f"{number % 7}" for number in range(25)]
     samples = gallery.enroll_many(
         names, embeddings=unit(25, 4), progress=lambda done, total: told.append((done, total))
     )
-    assert told == [(10, 25), (20, 25), (25, 25)]
-    assert samples == tuple(range(1, 26))
+    assert told == sorted(told)
+    assert told[-1] == (25, 25)
+    assert len(set(samples)) == 25
     assert gallery.labelled()[1] == tuple(names)
 
 
@@ -367,31 +372,5 @@ def test_closed(place):
         lambda: len(gallery),
         lambda: gallery.enroll("a", embeddings=[1, 0, 0]),
     ):
-        with pytest.raises(DataError, match="was closed: open it again"):
+        with pytest.raises(DataError, match=re.escape(str(gallery.path))):
             ask()
-
-
-@pytest.mark.parametrize("name", ["a b?c#d%20&e.db", "gal'lery", "漢字.db", "no-ending"])
-def test_files_of_any_name(tmp_path, name):
-    with Gallery.open(tmp_path / name, dim=3) as gallery:
-        gallery.enroll("anna", embeddings=[1, 0, 0])
-    assert [file.name for file in tmp_path.iterdir()] == [name]
-    (tmp_path / "link").symlink_to(name)
-    with Gallery.open(str(tmp_path / "link")) as gallery:
-        gallery.remove("anna")
-        assert gallery._store.database.log_size() == 0
-    with Gallery.open(tmp_path / name) as gallery:
-        assert len(gallery) == 0
-
-
-def test_images_that_no_png_holds(tmp_path):
-    picture = Image.open(images(tmp_path, 1)[0])
-    with Gallery.open(tmp_path / "g.db", Projection(), keep_images=True) as gallery:
-        for mode in ("CMYK", "HSV", "1", "P", "RGBA", "F"):
-            gallery.enroll(mode, picture.convert(mode))
-            assert gallery.image(gallery.samples(mode)[0].id).startswith(b"\x89PNG")
-        with pytest.raises(InputError, match="uint8"):
-            gallery.enroll("floats", [np.zeros((8, 8))], embeddings=unit(1, 16))
-        with pytest.raises(InputError, match="not 7"):
-            gallery.enroll("seven", [7], embeddings=unit(1, 16))
-        assert len(gallery) == 6

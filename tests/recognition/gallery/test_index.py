@@ -62,3 +62,12 @@ class Table(RuleBasedStateMachine):
 
 TestTable = Table.TestCase
 TestTable.settings = settings(max_examples=40, stateful_step_count=15, deadline=None)
+
+
+def test_what_is_removed_does_not_stay_in_memory():
+    index, rows = Index(DIM), unit(3, DIM)
+    index.add(np.array([1, 2, 3]), np.array([1, 2, 3]), rows)
+    memory = index.matrix
+    index.remove(np.array([2]))
+    assert np.array_equal(np.sort(index.matrix, 0), np.sort(rows[[0, 2]], 0))
+    assert not memory[2].any()

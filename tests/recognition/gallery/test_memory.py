@@ -1,4 +1,4 @@
-"""Memory that is provided in the background."""
+"""Memory that is provided in the background; goes with that mechanism."""
 
 import sys
 import threading
@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 
 from arcset.recognition.gallery import memory
+
+pytestmark = pytest.mark.long
 
 
 def resident():

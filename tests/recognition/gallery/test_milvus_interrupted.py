@@ -1,4 +1,8 @@
-"""Milvus has no transactions: whatever is interrupted, wherever, is done whole or not at all."""
+"""Milvus has no transactions: whatever is interrupted, wherever, is done whole or not at all.
+
+Goes with the states of subjects, their claims and their healing. Until then one operation is
+interrupted in `make test`, and the others in `make test-all`.
+"""
 
 from contextlib import suppress
 
@@ -9,20 +13,13 @@ from arcset.errors import DataError
 from arcset.recognition.gallery import Gallery
 from arcset.recognition.gallery.milvus import changing
 from arcset.recognition.gallery.milvus.connection import Connection
-from support.galleries import Place, unit
+from support.galleries import unit
 
 WRITES = ("insert", "upsert", "delete")
 
 
 class Killed(BaseException):
     """Stands for the end of the process."""
-
-
-@pytest.fixture
-def place(lite):
-    made = Place("milvus", lite)
-    yield made
-    made.clear()
 
 
 def state(gallery):
@@ -56,14 +53,11 @@ OPERATIONS = {
 }
 
 
-LONG = ("enroll several", "enroll somebody known", "remove a sample", "rename")
-
-
 @pytest.mark.parametrize(
     "what",
-    [pytest.param(one, marks=pytest.mark.long) if one in LONG else one for one in OPERATIONS],
+    [one if one == "merge" else pytest.param(one, marks=pytest.mark.long) for one in OPERATIONS],
 )
-def test_killed_anywhere(place, monkeypatch, what):
+def test_killed_anywhere(milvus, monkeypatch, what):
     """Before the first write, the second, …: the state is the one before, or the one after."""
     operation, call = OPERATIONS[what], Connection.call
     writes = allowed = 0
@@ -78,13 +72,13 @@ def test_killed_anywhere(place, monkeypatch, what):
             raise Killed
         return call(self, method, *args, **options)
 
-    with filled(place("after")) as gallery:
+    with filled(milvus("after")) as gallery:
         before = state(gallery)
         operation(gallery)
         after, reference = state(gallery), gallery.subjects()
     assert before != after
     for limit in range(20):
-        path = place(f"g{limit}")
+        path = milvus(f"g{limit}")
         gallery = filled(path)
         writes, allowed, dead = 0, limit, False
         with monkeypatch.context() as patch:
@@ -115,7 +109,8 @@ def test_killed_anywhere(place, monkeypatch, what):
     assert seen == after
 
 
-def test_killed_while_it_is_made(place, monkeypatch):
+@pytest.mark.long
+def test_killed_while_it_is_made(milvus, monkeypatch):
     """Wherever that was, the next one makes what is lacking."""
     call, calls, allowed = Connection.call, 0, 0
 
@@ -130,7 +125,7 @@ def test_killed_while_it_is_made(place, monkeypatch):
 
     monkeypatch.setattr(Connection, "call", as_a_server)
     for limit in range(20):
-        calls, allowed, path = 0, limit, place(f"g{limit}")
+        calls, allowed, path = 0, limit, milvus(f"g{limit}")
         with suppress(Killed):
             Gallery.open(path, dim=8).close()
         ended = calls <= allowed
@@ -143,28 +138,30 @@ def test_killed_while_it_is_made(place, monkeypatch):
     assert 5 < limit < 19
 
 
-def test_what_others_do_at_this_moment_is_left_alone(place):
+@pytest.mark.long
+def test_what_others_do_at_this_moment_is_left_alone(milvus):
     """Unfinished and young: somebody is at it."""
-    with filled(place("g")) as one:
+    with filled(milvus("g")) as one:
         people = one._changes.subjects
         (person,) = people.find(["a"])["a"]
         people.put([person._replace(state=changing.COMING, changed=changing.now())])
-        with Gallery.open(place("g")) as other:
+        with Gallery.open(milvus("g")) as other:
             assert state(other) == [("b", 3), ("c", 1)]
             assert other.sample_count == 6
         people.put([person])
         assert state(one) == [("a", 2), ("b", 3), ("c", 1)]
 
 
-def test_mergers_of_mergers_that_nobody_finished(place, monkeypatch):
+@pytest.mark.long
+def test_mergers_of_mergers_that_nobody_finished(milvus, monkeypatch):
     """a was merged into b, and b into c, before anybody moved a sample."""
-    with filled(place("g")) as gallery:
+    with filled(milvus("g")) as gallery:
         people = gallery._changes.subjects
         a, b, c = (people.find([name])[name][0] for name in "abc")
         people.put([a._replace(name="", state=b.number), b._replace(name="", state=c.number)])
         assert state(gallery) == [("c", 6)]
     monkeypatch.setattr(changing, "LONGEST_MERGE", 0.0)
-    with Gallery.open(place("g")) as gallery:
+    with Gallery.open(milvus("g")) as gallery:
         assert state(gallery) == [("c", 6)]
         assert gallery._changes.subjects.unfinished() == []
         assert gallery._changes.samples.count([c.number]) == 6
@@ -172,8 +169,9 @@ def test_mergers_of_mergers_that_nobody_finished(place, monkeypatch):
         assert (len(gallery), gallery.sample_count) == (0, 0)
 
 
-def test_an_import_that_is_interrupted_leaves_nobody(place, tmp_path, monkeypatch):
-    with filled(place("source")) as gallery:
+@pytest.mark.long
+def test_an_import_that_is_interrupted_leaves_nobody(milvus, tmp_path, monkeypatch):
+    with filled(milvus("source")) as gallery:
         gallery.export(tmp_path / "g.parquet")
     monkeypatch.setattr("arcset.recognition.gallery.parquet_files._BATCH", 2)
     call = Connection.call
@@ -186,7 +184,7 @@ def test_an_import_that_is_interrupted_leaves_nobody(place, tmp_path, monkeypatc
             raise Killed
         return call(self, method, *args, **options)
 
-    with Gallery.open(place("g"), dim=8) as gallery:
+    with Gallery.open(milvus("g"), dim=8) as gallery:
         with monkeypatch.context() as patch:
             patch.setattr(Connection, "call", failing)
             with pytest.raises(Killed):

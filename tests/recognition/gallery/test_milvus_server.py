@@ -1,25 +1,18 @@
 """A gallery in a Milvus server, which many processes and threads ask and change."""
 
-import os
 import random
 import signal
 import socket
-import subprocess
-import sys
 import threading
-import time
 from collections import Counter
-from pathlib import Path
 
 import numpy as np
 import pytest
 
-from arcset.errors import DataError, OptionError
-from arcset.recognition.gallery import Gallery
+from arcset import DataError, Gallery, OptionError
 from arcset.recognition.gallery.milvus import changing
-from arcset.recognition.gallery.milvus.numbers import Numbers
-from support import milvus_server as server_module
 from support.galleries import unit
+from support.gallery_writer import enroll_on
 from support.milvus_server import milvus_server
 
 
@@ -55,6 +48,7 @@ def test_each_sees_what_the_other_did(server):
         assert listed(other) == {"benjamin": 1}
 
 
+@pytest.mark.long
 def test_the_same_new_names_by_many_at_once(server):
     """Nobody is enrolled twice, no sample is lost, and no number is given twice."""
     path, count = f"{server}/race", 4
@@ -84,74 +78,45 @@ def test_the_same_new_names_by_many_at_once(server):
         gallery.close()
 
 
-def test_numbers_are_claimed_once(server):
-    with Gallery.open(f"{server}/numbers", dim=8) as gallery:
-        makers = [Numbers(gallery._connection, gallery._collections, "sample") for _ in range(4)]
-        taken = []
-
-        def take(maker):
-            for _ in range(3):
-                taken.extend(maker.take(700))
-
-        threads = [threading.Thread(target=take, args=(maker,)) for maker in makers]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-        assert len(taken) == len(set(taken)) == 4 * 3 * 700
-        assert len(makers[0]._claims()) <= len(makers)  # those of no use are taken away
-
-
-def test_removed_while_samples_come(server, monkeypatch):
-    """Enrolled after it was removed: it is there, with what came last, and nothing is lost."""
-    path = f"{server}/removed"
-    with Gallery.open(path, dim=8) as one, Gallery.open(path) as other:
-        one.enroll("anna", embeddings=unit(2, 8))
-        add = changing.Changes(one._connection, one._collections, 8).samples.add
-
-        def slow(*args):
-            monkeypatch.setattr(one._changes.samples, "add", add)
-            other.remove("anna")
-            return add(*args)
-
-        monkeypatch.setattr(one._changes.samples, "add", slow)
-        one.enroll("anna", embeddings=unit(3, 8, 1))
-        assert listed(one) == {"anna": 3}
-        assert other.sample_count == 3
-
-
-def spawn(address, seed):
-    words = [sys.executable, server_module.__file__, address, str(seed)]
-    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
-    return subprocess.Popen(words, stdout=subprocess.PIPE, text=True, env=environment)
-
-
-@pytest.mark.timeout(1800)
-@pytest.mark.parametrize("kills", [1, pytest.param(25, marks=pytest.mark.long)])
-def test_killed_processes(server, monkeypatch, kills):
-    """Whoever was told to be enrolled is, with all samples; nobody is there by halves."""
-    path, rng = f"{server}/killed{kills}", random.Random(kills)
+def kill_writers(writers, path, kills, merging):
+    """Kill writers one after the other; the names that they told, and whom a reader sees then."""
     Gallery.open(path, dim=8).close()
-    told = []
-    writers = {seed: spawn(path, seed) for seed in range(min(2, kills))}
+    told, rng = [], random.Random(kills)
     for seed in range(kills):
-        writer = writers.pop(seed)
-        told += [writer.stdout.readline().strip() for _ in range(rng.randint(3, 9))]
-        if seed + 2 < kills:
-            writers[seed + 2] = spawn(path, seed + 2)
-        time.sleep(rng.uniform(0, 0.1))
-        writer.kill()
-        told += [line.strip() for line in writer.stdout if line.endswith("\n")]
-        writer.wait()
-        writer.stdout.close()
-    with Gallery.open(path, read_only=True) as gallery:
-        seen = listed(gallery)
-        assert Counter(count % 3 for count in seen.values()) == {0: len(seen)}
-        for name in told:
-            seed, _, number = name.partition("-")
-            if "gone" in number or int(number) % 3 == 1:
-                continue  # removed, or merged into the one before as soon as the next came
-            assert name in seen, name
+        task = {"path": path, "seed": seed, "merging": merging}
+        told += writers.killed(enroll_on, rng.randint(3, 9), rng.uniform(0, 0.1), **task)
+        with Gallery.open(path, read_only=True) as gallery:
+            seen = listed(gallery)
+            assert Counter(count % 3 for count in seen.values()) == {0: len(seen)}
+    return told, seen
+
+
+def test_killed_processes(server, writers):
+    """Whoever was told to be enrolled is, with all samples; nobody is there by halves."""
+    path = f"{server}/killed"
+    told, seen = kill_writers(writers, path, 1, merging=False)
+    assert set(seen.values()) == {3}
+    gone = {name.removesuffix(" is gone") for name in told if name.endswith("gone")}
+    assert gone
+    assert set(told) & set(seen) == {name for name in told if not name.endswith("gone")}
+    assert not gone & set(seen)
+    assert len(seen) <= len(told) - len(gone) + 1  # and the one that it was killed in
+    with Gallery.open(path) as gallery:
+        rows, names = gallery.labelled()
+        assert [one for (one,) in gallery.search(rows, 1)[0]] == list(names)
+
+
+@pytest.mark.long
+@pytest.mark.timeout(1800)
+def test_killed_processes_are_healed(server, writers, monkeypatch):
+    """Goes with the states of subjects and their healing, as mergers that are done at once."""
+    path = f"{server}/healed"
+    told, seen = kill_writers(writers, path, 25, merging=True)
+    for name in told:
+        _, _, number = name.partition("-")
+        if "gone" in number or int(number) % 3 == 1:
+            continue  # removed, or merged into the one before as soon as the next came
+        assert name in seen, name
     monkeypatch.setattr(changing, "LONGEST_ENROLLMENT", 0.0)
     monkeypatch.setattr(changing, "LONGEST_MERGE", 0.0)
     with Gallery.open(path) as gallery:
@@ -165,12 +130,13 @@ def test_nobody_there():
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
         address = f"milvus://anna:secret@127.0.0.1:{port}/people"
-        with pytest.raises(DataError, match="cannot be reached: is Milvus there") as caught:
+        with pytest.raises(DataError, match=f"127.0.0.1:{port}") as caught:
             Gallery.open(address, dim=4)
     assert "secret" not in str(caught.value)
     assert "\n" not in str(caught.value)
 
 
+@pytest.mark.long
 def test_no_answer_in_time(server, monkeypatch):
     with Gallery.open(f"{server}/late", dim=4) as gallery:
         gallery.enroll("anna", embeddings=np.eye(4)[0])
@@ -181,7 +147,7 @@ def test_no_answer_in_time(server, monkeypatch):
                 lambda: gallery.identify(embedding=np.eye(4)[0], threshold=0.5),
                 lambda: gallery.rename("anna", "ben"),
             ):
-                with pytest.raises(DataError, match=r"late: Milvus says: .+") as caught:
+                with pytest.raises(DataError, match="late") as caught:
                     ask()
                 assert "\n" not in str(caught.value)
         finally:
@@ -190,19 +156,21 @@ def test_no_answer_in_time(server, monkeypatch):
         assert listed(gallery) == {"anna": 1}
 
 
+@pytest.mark.long
 def test_a_collection_of_somebody_else(server):
     from pymilvus import MilvusClient
 
     client = MilvusClient(server.replace("milvus:", "http:"))
     client.create_collection("foreign", dimension=4)
     client.insert("foreign", [{"id": 1, "vector": [0, 0, 0, 1]}])
-    with pytest.raises(DataError, match="is no gallery: the collection foreign was made by"):
+    with pytest.raises(DataError, match="foreign"):
         Gallery.open(f"{server}/foreign", dim=4)
     assert client.query("foreign", filter="id == 1", output_fields=["id"])[0]["id"] == 1
     assert not client.has_collection("foreign_about")
     client.close()
 
 
+@pytest.mark.long
 def test_the_index_that_there_is(server):
     with Gallery.open(f"{server}/graph?index=hnsw&consistency=session", dim=8) as gallery:
         rows = unit(200, 8)
@@ -210,9 +178,8 @@ def test_the_index_that_there_is(server):
         names, scores = gallery.search(rows, 1)
         assert sum(name == (f"{number}",) for number, name in enumerate(names)) > 190
         assert scores[0, 0] == pytest.approx(1)
-    with Gallery.open(f"{server}/graph") as gallery:
-        assert gallery._collections.index == "hnsw"
-    with pytest.raises(OptionError, match="has the index hnsw, not flat"):
+    Gallery.open(f"{server}/graph").close()
+    with pytest.raises(OptionError, match=r"hnsw.*flat"):
         Gallery.open(f"{server}/graph?index=flat")
-    with pytest.raises(OptionError, match="Milvus Lite has no diskann"):
+    with pytest.raises(OptionError, match="diskann"):
         Gallery.open(f"{server}/disk?index=diskann", dim=8)

@@ -1,31 +1,30 @@
-"""Several change one gallery in Milvus at the same moment: nobody is lost, or mixed up."""
+"""Several change one gallery in Milvus at the same moment: nobody is lost, or mixed up.
+
+Goes with the states of subjects, their claims and their healing, into which these tests reach to
+make others come at the worst of moments. What they protect from the outside is in
+`test_milvus_server`.
+"""
 
 import threading
 
 import numpy as np
 import pytest
 
-from arcset.errors import DataError
-from arcset.evaluation.calibration import make_thresholds
-from arcset.recognition.gallery import Gallery
+from arcset import DataError, Gallery
+from arcset.evaluation import make_thresholds
 from arcset.recognition.gallery.milvus import changing
 from arcset.recognition.gallery.milvus.about import About
 from arcset.recognition.gallery.milvus.connection import Connection
 from arcset.recognition.gallery.milvus.subjects import COMING, HERE, Person
-from support.galleries import Place, unit
+from support.galleries import unit
+
+pytestmark = pytest.mark.long
 
 
 @pytest.fixture
-def place(lite):
-    made = Place("milvus", lite)
-    yield made
-    made.clear()
-
-
-@pytest.fixture
-def both(place):
+def both(milvus):
     """Two who have the same gallery open."""
-    with Gallery.open(place("g"), dim=8) as one, Gallery.open(place("g")) as other:
+    with Gallery.open(milvus("g"), dim=8) as one, Gallery.open(milvus("g")) as other:
         one.enroll_many(["anna", "anna", "ben"], embeddings=unit(3, 8))
         yield one, other
 
@@ -195,7 +194,7 @@ def test_two_calibrations_at_the_same_moment(both, monkeypatch):
     assert one.thresholds.json() == other.thresholds.json() == second.json()
 
 
-def test_what_decides_is_read_in_the_strongest_consistency(place, monkeypatch):
+def test_what_decides_is_read_in_the_strongest_consistency(milvus, monkeypatch):
     """Whatever the address says: what others wrote a moment ago must not be overwritten."""
     call, asked = Connection.call, []
 
@@ -205,7 +204,7 @@ def test_what_decides_is_read_in_the_strongest_consistency(place, monkeypatch):
         return call(self, method, *args, **options)
 
     monkeypatch.setattr(Connection, "call", noted)
-    with Gallery.open(f"{place('g')}?consistency=eventually", dim=8, scoring="mean") as gallery:
+    with Gallery.open(f"{milvus('g')}?consistency=eventually", dim=8, scoring="mean") as gallery:
         gallery.enroll("anna", embeddings=unit(2, 8))
         gallery.set_model_path("model")
         gallery.set_thresholds(None)

@@ -1,11 +1,13 @@
 """Answers are exact under every scoring: compared with all cosines, one by one."""
 
+import re
+
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
-from arcset.errors import OptionError
+from arcset import OptionError
 from arcset.recognition.gallery.index import Index
 from arcset.recognition.gallery.scoring import Scoring, nearest_subjects
 from support.galleries import brute_force, unit
@@ -48,7 +50,6 @@ def check(index, rows, owners, probes, wanted, word):
     word=st.sampled_from(SCORINGS),
     coarse=st.booleans(),
 )
-@settings(max_examples=150)
 def test_equal_to_brute_force(seed, count, subjects, dim, probes, wanted, word, coarse):
     rng = np.random.default_rng(seed)
     rows = rng.normal(size=(count, dim))
@@ -104,5 +105,5 @@ def test_an_empty_index_answers_nothing():
     "word", ["", "top", "top-0", "top--1", "top-1.5", "MAX", None, 3, "top-3\n"]
 )
 def test_other_words(word):
-    with pytest.raises(OptionError, match="expected max, mean, or top-3"):
+    with pytest.raises(OptionError, match=re.escape(repr(word))):
         Scoring.of(word)

@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
-from arcset.recognition.gallery import Gallery
-from arcset.recognition.gallery.milvus.connection import Connection
-from support.galleries import Place, brute_force, unit
+from arcset import Gallery
+from support.galleries import brute_force, unit
 
 SCORINGS = ["max", "mean", "top-3"]
+ONE_SCORING = ["mean", *(pytest.param(word, marks=pytest.mark.long) for word in ("max", "top-3"))]
 
 
 def enrolled(path, rows, owners, scoring):
@@ -51,15 +51,14 @@ def test_equal_scores_are_ordered_by_age(place, scoring):
         assert len(set(scores.ravel().tolist())) == 1
 
 
-@pytest.mark.parametrize("scoring", SCORINGS)
-def test_both_kinds_say_the_same(tmp_path, lite, scoring):
+@pytest.mark.parametrize("scoring", ONE_SCORING)
+def test_both_kinds_say_the_same(make_place, scoring):
     """To the last digit, alone and among many."""
     rng = np.random.default_rng(1)
     rows = normal(np.repeat(rng.normal(size=(60, 16)), 3, 0) + 0.4 * rng.normal(size=(180, 16)))
     owners = [f"{number // 3}" for number in range(180)]
-    place = Place("milvus", lite)
-    one, _ = enrolled(tmp_path / "g.db", rows, owners, scoring)
-    other, _ = enrolled(place("g"), rows, owners, scoring)
+    one, _ = enrolled(make_place("file")("g"), rows, owners, scoring)
+    other, _ = enrolled(make_place("milvus")("g"), rows, owners, scoring)
     with one, other:
         probes = unit(12, 16, seed=2)
         names, scores = one.search(probes, 5)
@@ -71,35 +70,10 @@ def test_both_kinds_say_the_same(tmp_path, lite, scoring):
         assert np.array_equal(np.concatenate([value for _, value in alone]), scores)
         said = one.verify("7", embedding=probes[0], threshold=0.5).cosine
         assert other.verify("7", embedding=probes[0], threshold=0.5).cosine == said
-    place.clear()
 
 
-def test_no_answer_is_too_long(lite, monkeypatch):
-    """Milvus gives 64 MB at once, whatever is asked for: more probes take more questions."""
-    place = Place("milvus", lite)
-    rows, search, sizes = unit(200, 16), Connection.search, []
-
-    def measured(self, collection, probes, limit, fields, parameters):
-        found = search(self, collection, probes, limit, fields, parameters)
-        sizes.append(4 * 16 * sum(map(len, found)))
-        return found
-
-    gallery, samples = enrolled(place("g"), rows, [f"{number}" for number in range(200)], "max")
-    monkeypatch.setattr(Connection, "search", measured)
-    monkeypatch.setattr("arcset.recognition.gallery.milvus.samples._ANSWER", 4 * 16 * 100)
-    with gallery:
-        probes = unit(20, 16, seed=4)
-        names, _ = gallery.search(probes, 10)
-        assert [list(one) for one in names] == [
-            [name for name, _ in brute_force(samples, probe, "max")[:10]] for probe in probes
-        ]
-    assert len(sizes) >= 10
-    assert max(sizes) <= 4 * 16 * 100
-    place.clear()
-
-
-@pytest.mark.parametrize("scoring", SCORINGS)
-def test_what_is_overlooked_never_raises_a_score(lite, monkeypatch, scoring):
+@pytest.mark.parametrize("scoring", ONE_SCORING)
+def test_what_is_overlooked_never_raises_a_score(milvus, monkeypatch, scoring):
     """Milvus gives far too few samples: everybody found has the exact score, so that the rate of
     strangers who are let in is at most the one that the threshold was made for.
     """
@@ -107,8 +81,8 @@ def test_what_is_overlooked_never_raises_a_score(lite, monkeypatch, scoring):
     rng = np.random.default_rng(1)
     rows = normal(np.repeat(rng.normal(size=(60, 8)), 5, 0) + 0.5 * rng.normal(size=(300, 8)))
     owners = [f"{number // 5}" for number in range(300)]
-    place, overlooked = Place("milvus", lite), 0
-    gallery, samples = enrolled(place("g"), rows, owners, scoring)
+    overlooked = 0
+    gallery, samples = enrolled(milvus("g"), rows, owners, scoring)
     with gallery:
         probes = unit(40, 8, seed=2)
         names, scores = gallery.search(probes, 4)
@@ -121,4 +95,3 @@ def test_what_is_overlooked_never_raises_a_score(lite, monkeypatch, scoring):
         matches = gallery.identify_many(embeddings=probes, threshold=0.9, candidates=4)
         assert [tuple(one.subject for one in match.candidates) for match in matches] == names
     assert overlooked == 0 if scoring == "max" else overlooked > 0
-    place.clear()
