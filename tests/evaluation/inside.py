@@ -1,10 +1,33 @@
 """What tests of evaluation need from inside the package, imported here and nowhere else.
 
-The slow references draw the same identities as the measures do, and build results by hand.
+The slow references draw the same identities as the measures do, build results by hand, and check
+the variances behind intervals, which no measure shows.
 """
 
 from arcset.evaluation.bootstrap import FEWEST, SEED, draw_key, identity_weights
+from arcset.evaluation.calibration import pair_cosines
+from arcset.evaluation.calibration.curve import BetaBinomial, GalleryCurve, gallery_sizes
+from arcset.evaluation.calibration.far import PairSpread, pair_spread
+from arcset.evaluation.calibration.impostors import ImpostorPairs
+from arcset.evaluation.calibration.spread import OpenSet
+from arcset.evaluation.geometry.angles import PAPER
 from arcset.evaluation.pairs import Roc
 from arcset.evaluation.results import Replicates
 
-__all__ = ["FEWEST", "SEED", "Replicates", "Roc", "draw_key", "identity_weights"]
+__all__ = [
+    "FEWEST",
+    "PAPER",
+    "SEED",
+    "BetaBinomial",
+    "GalleryCurve",
+    "ImpostorPairs",
+    "OpenSet",
+    "PairSpread",
+    "Replicates",
+    "Roc",
+    "draw_key",
+    "gallery_sizes",
+    "identity_weights",
+    "pair_cosines",
+    "pair_spread",
+]

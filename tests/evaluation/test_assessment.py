@@ -1,6 +1,5 @@
 """Everything at once: the parts are those of the functions themselves, and nothing is hidden."""
 
-import itertools
 import json
 
 import numpy as np
@@ -8,7 +7,6 @@ import pytest
 
 from arcset import evaluation as ev
 from arcset.errors import InputError
-from arcset.evaluation.realized import pair_rates
 
 
 def people(identities=30, each=4, noise=0.5, seed=0, first=0):
@@ -40,6 +38,14 @@ def test_parts_are_what_the_functions_say(found):
     assert (found.samples, found.identities, found.dim) == (120, 30, 12)
 
 
+def pair_rates(rows, labels, threshold):
+    """FAR and TAR of all pairs at a threshold."""
+    rows = rows / np.linalg.norm(rows, axis=1, keepdims=True)
+    i, j = np.triu_indices(len(rows), 1)
+    accepted, same = np.einsum("pd,pd->p", rows[i], rows[j]) >= threshold, labels[i] == labels[j]
+    return accepted[~same].mean(), accepted[same].mean()
+
+
 def test_text_and_json(found):
     text = found.table()
     for part in ("verification", "identification", "retrieval", "few shot", "angles", "FAR 0.01"):
@@ -54,8 +60,7 @@ def test_thresholds_from_validation_are_used_as_they_are(found):
     for item in found.realized:
         if item.kind == "FAR":
             assert item.threshold == found.thresholds.for_far(item.wanted).threshold
-            far, tar = pair_rates(rows, labels, np.array([item.threshold]))
-            assert (item.seen, item.accepted) == (far[0], tar[0])
+            assert (item.seen, item.accepted) == pair_rates(rows, labels, item.threshold)
         else:
             assert item.gallery == found.identification.subjects
             rates = found.identification.rates_at(item.threshold)
@@ -74,19 +79,6 @@ def test_probabilities_are_judged_at_their_prior(found):
     assert found.reliability.brier == pytest.approx(right, abs=1e-4)
     assert "probabilities, used here" in found.table()
     assert found.json()["reliability"]["brier"] == found.reliability.brier
-
-
-@pytest.mark.parametrize("seed", range(3))
-def test_pair_rates_against_a_loop(seed):
-    rows, labels = people(8, 3, noise=1.0, seed=seed)
-    rows = rows / np.linalg.norm(rows, axis=1, keepdims=True)
-    thresholds = np.array([-0.5, 0.1, 0.4, 0.8])
-    counts = {True: [], False: []}
-    for i, j in itertools.combinations(range(len(rows)), 2):
-        counts[labels[i] == labels[j]].append(rows[i] @ rows[j])
-    far, tar = pair_rates(rows, labels, thresholds)
-    np.testing.assert_allclose(far, [np.mean(np.array(counts[False]) >= t) for t in thresholds])
-    np.testing.assert_allclose(tar, [np.mean(np.array(counts[True]) >= t) for t in thresholds])
 
 
 def test_what_the_data_cannot_tell_is_said():
@@ -111,9 +103,9 @@ def test_validation_must_be_other_identities():
 
 
 def test_bad_arrays_are_refused():
-    with pytest.raises(InputError, match="not finite"):
+    with pytest.raises(InputError, match="nan"):
         ev.assess(np.full((4, 2), np.nan), [0, 0, 1, 1])
-    with pytest.raises(InputError, match="all zero"):
+    with pytest.raises(InputError, match="row 0"):
         ev.assess(np.zeros((4, 2)), [0, 0, 1, 1])
 
 
@@ -129,5 +121,5 @@ def test_differences_between_two_models():
     assert found["intra"].degrees
     back = {item.name: item for item in ev.differences(poor, good)}
     assert back["eer"].gain == -found["eer"].gain
-    with pytest.raises(InputError, match="other identities"):
+    with pytest.raises(InputError, match="identities"):
         ev.differences(good, ev.assess(*people(31, noise=0.3), draws=300))

@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 
 from arcset.errors import InputError, OptionError
-from arcset.evaluation import verification
-from arcset.evaluation.bootstrap import FEWEST, Difference, draw_key, identity_weights, paired
-from arcset.evaluation.results import Interval, Replicates, Result
+from arcset.evaluation import Difference, Interval, Result, paired, verification
+from evaluation.inside import FEWEST, Replicates, draw_key, identity_weights
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,9 +69,9 @@ def test_names_of_measures():
     assert list(found.measures()) == ["error", "rate[0.001]", "turn"]
     for name, at in (("rate[0.001]", None), ("rate[1e-3]", None), ("rate", 0.001)):
         assert found.interval(name, at) == found.interval("rate[0.001]")
-    with pytest.raises(OptionError, match="error, rate"):
+    with pytest.raises(OptionError, match="rate"):
         found.interval("rate")
-    with pytest.raises(OptionError, match="no measure"):
+    with pytest.raises(OptionError, match=r"rate\[0\.001\], turn"):
         found.interval("rate[x]")
     bare = dataclasses.replace(found, replicates=None)
     with pytest.raises(OptionError, match="intervals=True"):
@@ -113,9 +112,9 @@ def test_paired_means_over_runs_cover_the_luck_of_training():
     assert found.gain == pytest.approx(np.mean([-0.05, 0.0, 0.15]))
     assert found.interval.low < -0.1  # three runs that differ so much show nothing
     assert not found.shown
-    with pytest.raises(InputError, match="equally many"):
+    with pytest.raises(InputError, match=r"3.*2"):
         paired(ours, theirs[:2], "rate[0.001]")
-    with pytest.raises(InputError, match="equally many"):
+    with pytest.raises(InputError, match="0"):
         paired([], [], "rate[0.001]")
 
 
@@ -177,7 +176,7 @@ def test_two_real_identities_show_nothing():
 
 
 def test_paired_refuses_what_does_not_go_together():
-    with pytest.raises(InputError, match="other identities"):
+    with pytest.raises(InputError, match="identities"):
         paired(score(0.1, 0.9), score(0.1, 0.9, key="other"), "error")
     with pytest.raises(InputError, match="intervals=True"):
         paired(score(0.1, 0.9), dataclasses.replace(score(0.1, 0.9), replicates=None), "error")
@@ -189,7 +188,7 @@ def test_what_draws_do_not_change_cannot_be_compared():
     fixed = dataclasses.replace(fixed, replicates=Replicates(values, 50, "k"))
     assert np.isnan(fixed.interval("turn")).all()
     assert fixed.shown("turn") == "0.0000"
-    with pytest.raises(InputError, match="does not depend"):
+    with pytest.raises(InputError, match="turn"):
         paired(fixed, fixed, "turn")
 
 

@@ -9,9 +9,8 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from arcset.errors import InputError, OptionError
-from arcset.evaluation.calibration import FarThreshold, threshold_for_far
-from arcset.evaluation.calibration.far import PairSpread, pair_spread
-from arcset.evaluation.calibration.impostors import ImpostorPairs
+from arcset.evaluation import FarThreshold, threshold_for_far
+from evaluation.inside import ImpostorPairs, PairSpread, pair_spread
 
 
 def impostor_cosines(points, labels):
@@ -98,13 +97,13 @@ def test_round_trip_table_and_bad_input():
     assert FarThreshold.from_json(json.loads(json.dumps(found.json()))) == found
     assert "FAR wanted" in found.table()
     for far in (0, 1, -0.1, float("nan"), "0.1", True):
-        with pytest.raises(OptionError, match="expected a rate between 0 and 1"):
+        with pytest.raises(OptionError, match="far"):
             threshold_for_far(points, labels, far)
-    with pytest.raises(InputError, match=r"FAR 0\.0001 is more than 40 validation identities"):
+    with pytest.raises(InputError, match=r"0\.0001.*40"):
         threshold_for_far(points, labels, 1e-4)
     with pytest.raises(InputError, match="one identity"):
         threshold_for_far(points, np.ones(80, int), 0.1)
-    with pytest.raises(InputError, match="not finite"):
+    with pytest.raises(InputError, match="nan"):
         threshold_for_far(points * np.nan, labels, 0.1)
     with pytest.raises(OptionError, match="identities=1"):
         found.expect(1)

@@ -10,10 +10,8 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from arcset.errors import InputError, OptionError
-from arcset.evaluation.calibration import FpirThreshold, threshold_for_fpir
-from arcset.evaluation.calibration.curve import BetaBinomial, GalleryCurve, gallery_sizes
-from arcset.evaluation.calibration.impostors import ImpostorPairs
-from arcset.evaluation.calibration.spread import OpenSet
+from arcset.evaluation import FpirThreshold, threshold_for_fpir
+from evaluation.inside import BetaBinomial, GalleryCurve, ImpostorPairs, OpenSet, gallery_sizes
 
 LABELS = np.array([0, 0, 0, 1, 1, 2, 3, 3, 4, 4])
 
@@ -205,11 +203,11 @@ def test_bad_input_is_refused_in_one_sentence():
         threshold_for_fpir(points, labels, 0.1, 10, samples=1.5)
     with pytest.raises(InputError, match="one identity"):
         threshold_for_fpir(points, np.zeros(40, int), 0.1, 10)
-    with pytest.raises(InputError, match="0 identities have at least 3 samples"):
+    with pytest.raises(InputError, match="3 samples"):
         threshold_for_fpir(points, labels, 0.1, 10, samples=3)
-    with pytest.raises(InputError, match="all zero in row 0"):
+    with pytest.raises(InputError, match="row 0"):
         threshold_for_fpir(points * 0, labels, 0.1, 10)
-    with pytest.raises(InputError, match="pairs of identities, expected at least 10"):
+    with pytest.raises(InputError, match="at least 10"):
         threshold_for_fpir(points, labels, 0.001, 10)
     with pytest.raises(OptionError, match="unknown=0"):
         threshold_for_fpir(points, labels, 0.5, 3).expect(0)

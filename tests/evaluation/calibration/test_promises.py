@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from arcset.errors import InputError
-from arcset.evaluation.calibration import threshold_for_far, threshold_for_fpir
+from arcset.evaluation import threshold_for_far, threshold_for_fpir
 from evaluation.calibration.simulation import draw_identities
 
 MILD = {"decay": 3.0, "spread": 0.6}
@@ -56,15 +56,17 @@ def generators(count):
 
 
 def check_promises(worlds):
-    assert sum(world is not None for world in worlds) >= 95
+    assert sum(world is not None for world in worlds) >= 0.95 * len(worlds)
     held, width = held_and_width(worlds)
     assert held >= 0.9
     assert width <= 1.5
 
 
-def test_promises_are_kept_in_90_of_100_worlds():
-    setting = (HARD, 150, 3, 1e-2, 150, 2)
-    check_promises([verification(generator, *setting) for generator in generators(100)])
+def test_promises_are_kept_in_nine_of_ten_worlds():
+    setting = (HARD, 100, 3, 1e-2, 100, 2)
+    check_promises([verification(generator, *setting) for generator in generators(60)])
+    setting = (HARD, 60, 3, 0.1, 30, 60, 1)
+    check_promises([open_set(generator, *setting) for generator in generators(60)])
 
 
 @pytest.mark.long
@@ -91,6 +93,7 @@ def test_the_fpir_lies_in_the_interval_in_90_of_100_worlds(setting):
 @pytest.mark.parametrize(
     "setting",
     [
+        (HARD, 150, 3, 1e-2, 150, 2),
         (MILD, 200, 4, 1e-2, 200, 4),
         (HARD, 200, 4, 1e-3, 200, 1),
         (HARD, 300, 3, 1e-3, 500, 3),

@@ -4,7 +4,6 @@ import math
 import subprocess
 import sys
 from fractions import Fraction
-from unittest import mock
 
 import numpy as np
 import pytest
@@ -14,9 +13,7 @@ from hypothesis import strategies as st
 from sklearn.metrics import silhouette_score
 
 from arcset.errors import InputError, OptionError
-from arcset.evaluation.geometry.silhouette import silhouette
-
-module = sys.modules[silhouette.__module__]  # the package has the function by that name
+from arcset.evaluation import silhouette
 
 METRICS = ("euclidean", "cosine")
 
@@ -58,17 +55,15 @@ def labelled_rows(draw):
     return rows, labels
 
 
-@given(data=labelled_rows(), block=st.sampled_from([1, 30, 2**21]), crowded=st.sampled_from([4, 1]))
-def test_equals_the_definition(data, block, crowded):
+@given(data=labelled_rows())
+def test_equals_the_definition(data):
     rows, labels = data
-    blocks = mock.patch.object(module, "BLOCK_DISTANCES", block)
-    with blocks, mock.patch.object(module, "CROWDED", crowded):
-        found = silhouette(np.array(rows), labels)
+    found = silhouette(np.array(rows), labels)
     assert found == pytest.approx(reference(rows, labels, "euclidean"), abs=1e-12)
 
 
-@given(data=labelled_rows(), block=st.sampled_from([1, 30, 2**21]))
-def test_equals_the_definition_for_cosines(data, block):
+@given(data=labelled_rows())
+def test_equals_the_definition_for_cosines(data):
     """Rows at the same angle are exactly so here, where 1 − cos θ may be 1e-16 instead of 0."""
     rows, labels = data
     assume(all(any(row) for row in rows))
@@ -79,8 +74,7 @@ def test_equals_the_definition_for_cosines(data, block):
         return 0.0 if dot > 0 and dot * dot == squares else distance("cosine", x, y)
 
     expected = reference(rows, labels, "cosine", far)
-    with mock.patch.object(module, "BLOCK_DISTANCES", block):
-        found = silhouette(np.array(rows), labels, "cosine")
+    found = silhouette(np.array(rows), labels, "cosine")
     assert found == pytest.approx(expected, abs=1e-12)
 
 
@@ -92,8 +86,7 @@ def test_equals_the_peer(metric, count, classes):
     rows = generator.normal(size=(classes, 20))[labels] + generator.normal(size=(count, 20))
     rows += 3.0
     expected = silhouette_score(rows, labels, metric=metric)
-    with mock.patch.object(module, "BLOCK_DISTANCES", 10_000):
-        assert silhouette(rows, labels, metric) == pytest.approx(expected, abs=1e-12)
+    assert silhouette(rows, labels, metric) == pytest.approx(expected, abs=1e-12)
     order = generator.permutation(count)
     moved = silhouette(torch.from_numpy(rows[order]), 5 - 3 * labels[order], metric)
     assert moved == pytest.approx(expected, abs=1e-12)
@@ -129,11 +122,11 @@ def test_all_samples_at_one_place_count_0():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (([[1.0], [np.nan]], [0, 1]), "embeddings hold nan in row 1"),
-        (([[1.0], [2.0]], [0]), "labels have shape"),
-        (([[1.0], [2.0]], [4, 4]), "labels hold the one class 4"),
-        (([[1.0], [2.0]], [0, 1]), "each of the 2 classes has one sample"),
-        (([[1.0], [0.0], [2.0]], [0, 0, 1], "cosine"), "embeddings are all zero in row 1"),
+        (([[1.0], [np.nan]], [0, 1]), "embeddings.*nan.*row 1"),
+        (([[1.0], [2.0]], [0]), "labels"),
+        (([[1.0], [2.0]], [4, 4]), "labels.*4"),
+        (([[1.0], [2.0]], [0, 1]), "2 classes"),
+        (([[1.0], [0.0], [2.0]], [0, 0, 1], "cosine"), "embeddings.*row 1"),
     ],
 )
 def test_bad_input_gets_one_sentence(arguments, message):
@@ -143,13 +136,13 @@ def test_bad_input_gets_one_sentence(arguments, message):
 
 
 def test_an_unknown_metric_is_refused():
-    with pytest.raises(OptionError, match="metric='angle' is unknown"):
+    with pytest.raises(OptionError, match="'angle'"):
         silhouette([[1.0], [2.0], [3.0]], [0, 0, 1], metric="angle")
 
 
 MEMORY = """
 import resource, numpy as np
-from arcset.evaluation.geometry.silhouette import silhouette
+from arcset.evaluation import silhouette
 rows = np.random.default_rng(0).standard_normal((20_000, 512), dtype=np.float32)
 labels = np.arange(20_000) % 100
 silhouette(rows[:500], labels[:500])

@@ -1,0 +1,148 @@
+"""How distances are computed today: in blocks, by bounds that rule pairs out, in two precisions.
+
+All of this goes with the blocks and bounds; what the measures come to is held by the other tests
+here and by the recorded measures of tests/contract.
+"""
+
+import math
+import sys
+from unittest import mock
+
+import numpy as np
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from arcset.evaluation import angles, no_threshold, silhouette
+from arcset.evaluation.geometry import closest, distance_rows, groups, pairwise
+from arcset.evaluation.geometry.pairwise import farthest_within, nearest_between
+from evaluation.geometry import test_angles, test_dunn, test_no_threshold, test_silhouette
+
+pytestmark = pytest.mark.long
+
+silhouette_module = sys.modules[silhouette.__module__]  # the package has the function by that name
+
+
+def extremes(rows, numbers):
+    """The same two distances from the differences of all pairs."""
+    distances = np.sqrt(((rows[:, None] - rows[None]) ** 2).sum(axis=2))
+    same = numbers[:, None] == numbers
+    return distances[~same].min(), distances[same].max()
+
+
+@pytest.mark.parametrize("spread", [1.0, 1e-6, 1e-9])
+@pytest.mark.parametrize("offset", [0.0, 1e6, 1e8])
+@pytest.mark.parametrize("block", [pairwise.BLOCK, 64])
+def test_near_coincidences_far_from_the_origin(offset, spread, block):
+    """Several clumps, far apart compared with their width: the product form alone fails here."""
+    rng = np.random.default_rng(1)
+    clumps = rng.standard_normal((3, 24))[rng.integers(0, 3, 500)]
+    rows = offset + clumps + spread * rng.standard_normal((500, 24))
+    numbers = np.sort(rng.integers(0, 5, 500))
+    nearest, farthest = extremes(rows, numbers)
+    with mock.patch.object(pairwise, "BLOCK", block):
+        assert nearest_between(rows, numbers) == pytest.approx(nearest, rel=1e-12)
+        assert farthest_within(rows, numbers) == pytest.approx(farthest, rel=1e-12)
+
+
+def test_one_outlier():
+    rng = np.random.default_rng(2)
+    rows, numbers = rng.standard_normal((300, 16)), np.arange(300) // 75
+    rows[100] = 1e9
+    nearest, farthest = extremes(rows, numbers)
+    assert nearest_between(rows, numbers) == pytest.approx(nearest, rel=1e-12)
+    assert farthest_within(rows, numbers) == pytest.approx(farthest, rel=1e-12)
+
+
+@pytest.mark.parametrize("crowded", [1, 10**9], ids=["one-by-one", "whole-block"])
+def test_pairs_that_the_bound_cannot_rule_out(crowded):
+    """Both ways of computing open pairs again give the same."""
+    rng = np.random.default_rng(3)
+    rows = np.tile(rng.standard_normal((2, 8)), (40, 1)) + 1e-9 * rng.random((80, 8))
+    numbers = np.repeat([0, 1], 40)
+    nearest, farthest = extremes(rows, numbers)
+    with mock.patch.object(pairwise, "CROWDED", crowded):
+        assert nearest_between(rows, numbers) == pytest.approx(nearest, rel=1e-12)
+        assert farthest_within(rows, numbers) == pytest.approx(farthest, rel=1e-12)
+
+
+def test_repeated_rows_do_not_slow_the_search_down():
+    """Ties by the million: each group at two points of an axis, 50 times each."""
+    numbers = np.repeat(np.arange(64), 100)
+    rows = np.eye(64)[numbers] * np.where(np.arange(6400) % 2, 1.0, 1.125)[:, None]
+    with mock.patch.object(pairwise, "_squared", wraps=pairwise._squared) as squared:
+        assert nearest_between(rows, numbers) == np.sqrt(2.0)
+        assert farthest_within(rows, numbers) == 0.125
+    assert sum(len(call.args[0]) for call in squared.call_args_list) < 20_000
+
+
+def test_without_pairs():
+    rows = np.random.default_rng(4).standard_normal((5, 3))
+    assert nearest_between(rows, np.zeros(5, dtype=np.intp)) == np.inf
+    assert str(farthest_within(rows, np.arange(5))) == "0.0"
+
+
+@pytest.mark.parametrize("small", [0, 2**22])
+@pytest.mark.parametrize("block", [1, 2**21])
+@given(seed=st.integers(0, 10**6), classes=st.integers(1, 12))
+def test_blocks_of_angles_do_not_matter(small, block, seed, classes):
+    rows, labels = test_angles.sample(3 * classes, classes, 4, seed)
+    centers = np.random.default_rng(seed + 1).normal(size=(7, 4))
+    blocks = mock.patch.object(closest, "BLOCK_COSINES", block)
+    with blocks, mock.patch.object(closest, "SMALL", small):
+        result = angles(rows, labels, centers)
+    test_angles.assert_close(result, test_angles.reference(rows, labels, centers))
+
+
+@pytest.mark.parametrize("apart", [1e-2, 1e-4, 1e-6, 1e-9])
+def test_candidates_of_nearly_parallel_directions(apart):
+    generator = np.random.default_rng(0)
+    rows = np.array([1.0, 2.0, -1.0, 0.5]) + apart * generator.normal(size=(30, 4))
+    with mock.patch.object(closest, "SMALL", 0):
+        result = angles(rows, np.arange(30), rows)
+    expected = test_angles.reference(rows, np.arange(30))["inter"]
+    assert result.inter == pytest.approx(expected, rel=1e-11, abs=1e-14)
+
+
+def test_candidates_of_many_equal_angles():
+    corners = np.eye(40) - 1 / 40
+    with mock.patch.object(closest, "SMALL", 0):
+        found = angles(corners, np.arange(40)).inter
+        assert found == pytest.approx(math.degrees(math.acos(-1 / 39)), abs=1e-10)
+        assert angles(np.ones((40, 3)), np.arange(40)).inter == 0.0
+
+
+@pytest.mark.parametrize(("between", "within"), test_dunn.VARIANTS)
+def test_small_blocks_of_classes(between, within):
+    small = (
+        mock.patch.object(pairwise, "BLOCK", 3),
+        mock.patch.object(pairwise, "CHUNK", 2),
+        mock.patch.object(groups, "BLOCK", 3),
+    )
+    with small[0], small[1], small[2]:
+        test_dunn.test_euclidean_equals_rational_arithmetic(between, within)
+        test_dunn.test_angular_metrics_equal_the_definition(between, within)
+
+
+@pytest.mark.parametrize("block", [1, 7])
+@pytest.mark.parametrize("metric", test_no_threshold.METRICS)
+@given(data=test_no_threshold.labelled_rows())
+def test_blocks_of_triples_do_not_matter(block, metric, data):
+    rows, labels = data
+    assume(metric == "euclidean" or all(any(row) for row in rows))
+    with mock.patch.object(distance_rows, "BLOCK_DISTANCES", block):
+        found = no_threshold(np.array(rows), labels, metric)
+    share, triples_share, _ = test_no_threshold.reference(rows, labels, metric)
+    assert (found.share, found.triples_share) == (share, triples_share)
+
+
+@pytest.mark.parametrize(("block", "crowded"), [(1, 4), (1, 1), (30, 4), (2**21, 1)])
+@pytest.mark.parametrize("metric", test_silhouette.METRICS)
+@given(data=test_silhouette.labelled_rows())
+def test_blocks_of_the_silhouette_do_not_matter(block, crowded, metric, data):
+    rows, labels = data
+    assume(metric == "euclidean" or all(any(row) for row in rows))
+    whole = silhouette(np.array(rows), labels, metric)
+    blocks = mock.patch.object(silhouette_module, "BLOCK_DISTANCES", block)
+    with blocks, mock.patch.object(silhouette_module, "CROWDED", crowded):
+        assert silhouette(np.array(rows), labels, metric) == pytest.approx(whole, abs=1e-12)
