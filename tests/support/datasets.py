@@ -1,13 +1,35 @@
-"""Real datasets, read once for all tests of a process."""
+"""Real datasets, read once for all tests of a process; and how a test reads files of any kind.
+
+What tests need from inside `arcset.data` is imported here and nowhere else.
+"""
 
 from functools import cache
+from pathlib import Path
 
-from arcset.data import Dataset, load_dataset
+from arcset.data import Dataset, list_samples, load_dataset
+from arcset.data.dataset import divided
+from arcset.data.download import download
+from arcset.data.idx import read_idx, write_idx
+from arcset.data.insightface import read_verification_bin
 
-__all__ = ["loaded"]
+__all__ = [
+    "divided",
+    "download",
+    "list_samples",
+    "loaded",
+    "read_idx",
+    "read_pairs",
+    "write_idx",
+]
 
 
 @cache
 def loaded(name: str) -> Dataset:
     """The dataset as `load_dataset` reads it; not to be changed."""
     return load_dataset(name)
+
+
+def read_pairs(path: Path | str) -> tuple[list[bytes], list[bool]]:
+    """The encoded images of a verification file (.bin), and for each pair whether it is genuine."""
+    pairs = read_verification_bin(path)
+    return list(pairs.contents), pairs.same.tolist()
