@@ -1,5 +1,6 @@
 import contextlib
 import math
+import re
 import struct
 import threading
 from collections.abc import Callable
@@ -10,9 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from arcset.data.insightface import RecordListing
-from arcset.data.own import list_samples
 from arcset.errors import DataError
+from support.datasets import list_samples
 from support.recordio import MAGIC, head, image_payload, insightface_records, record, write_records
 
 MAGICAL = b"abcd" + MAGIC + b"efgh" + MAGIC + MAGIC + b"ijk"  # cut where the magic is
@@ -29,7 +29,6 @@ def folder(tmp_path: Path) -> Path:
 
 def test_images_without_the_records_about_them(folder: Path) -> None:
     listing = list_samples(folder)
-    assert isinstance(listing, RecordListing)
     assert (listing.kind, listing.place, len(listing)) == ("InsightFace records", folder, 4)
     assert list(listing.names) == NAMES
     assert list(listing.paths) == [f"train.rec#{key}" for key in (1, 2, 3, 4)]
@@ -50,7 +49,7 @@ def test_the_path_of_the_file_itself(folder: Path) -> None:
 
 def test_without_an_index_the_file_is_walked(folder: Path) -> None:
     (folder / "train.idx").unlink()
-    listing = RecordListing(folder)
+    listing = list_samples(folder)
     assert list(listing.names) == NAMES
     assert list(listing.paths) == [f"train.rec#{key}" for key in (1, 2, 3, 4)]
     assert [listing.content(i) for i in range(4)] == [image for _, image in IMAGES]
@@ -61,7 +60,7 @@ def test_records_that_are_all_images(tmp_path: Path, index: bool) -> None:
     # As when a set is shuffled: record 0 is an image, and the ids are those of before.
     records = [(i, image_payload(float(i % 2), b"image %d" % i, 10 - i)) for i in range(5)]
     write_records(tmp_path / "train.rec", records, index)
-    listing = RecordListing(tmp_path)
+    listing = list_samples(tmp_path)
     order = range(5) if index else range(4, -1, -1)
     assert list(listing.names) == [str(i % 2) for i in order]
     assert [listing.content(i) for i in range(5)] == [b"image %d" % i for i in order]
@@ -71,13 +70,13 @@ def test_records_that_are_all_images(tmp_path: Path, index: bool) -> None:
 def test_ids_that_come_twice_are_no_keys(tmp_path: Path) -> None:
     records = [(i, image_payload(float(i), b"image", 0)) for i in range(3)]
     write_records(tmp_path / "train.rec", records, index=False)
-    assert list(RecordListing(tmp_path).paths) == [f"train.rec#{i}" for i in range(3)]
+    assert list(list_samples(tmp_path).paths) == [f"train.rec#{i}" for i in range(3)]
 
 
 def test_record_0_with_labels_and_an_image_is_an_image(tmp_path: Path) -> None:
     records = [(i, image_payload([float(i), 9.0, 9.0], b"image", i)) for i in range(3)]
     write_records(tmp_path / "train.rec", records)
-    assert list(RecordListing(tmp_path).names) == ["0", "1", "2"]
+    assert list(list_samples(tmp_path).names) == ["0", "1", "2"]
 
 
 @pytest.mark.parametrize("index", [True, False])
@@ -88,14 +87,14 @@ def test_the_magic_within_a_header(tmp_path: Path, index: bool, behind: bytes) -
     label = struct.unpack("<f", MAGIC)[0]
     payload = image_payload([4.0, label], behind, 8)
     write_records(tmp_path / "train.rec", [*records, (8, payload)], index)
-    listing = RecordListing(tmp_path)
+    listing = list_samples(tmp_path)
     assert (tmp_path / "train.rec").read_bytes().count(MAGIC) == 6
     assert list(listing.names) == ["5", "4", "6"]
     assert (listing.content(0), listing.content(2)) == (MAGIC + b"x", b"y")
     if behind:
         assert listing.content(1) == behind
     else:
-        with pytest.raises(DataError, match=r"record 8 of .*train\.rec holds no image"):
+        with pytest.raises(DataError, match=r"record 8 .*train\.rec"):
             listing.content(1)
 
 
@@ -107,20 +106,19 @@ def test_a_count_that_float32_cannot_hold(tmp_path: Path) -> None:
     records.append((0, image_payload([float(past), float(past + 1)], b"", 0)))
     records.append((past, image_payload([1.0, float(past)], b"", past)))
     write_records(tmp_path / "train.rec", records)
-    listing = RecordListing(tmp_path)
+    listing = list_samples(tmp_path)
     assert listing.paths[-1] == f"train.rec#{2**24}"
     assert len(listing) == 4
 
 
 def test_a_property_that_is_wrong(folder: Path) -> None:
     (folder / "property").write_text("5,112,112")
-    assert RecordListing(folder).notes == (
-        f"{folder / 'property'} announces 5 identities, and train.rec holds 3",
-    )
+    (note,) = list_samples(folder).notes
+    assert re.search(f"{folder / 'property'}.* 5 .*train.rec.* 3", note)
     for text in ("", "5,112", "five,112,112", "é,1,1"):
         (folder / "property").write_text(text)
-        with pytest.raises(DataError, match=r"property should hold one line as 10572,112,112"):
-            RecordListing(folder)
+        with pytest.raises(DataError, match=r"property .*10572,112,112"):
+            list_samples(folder)
 
 
 def cut(path: Path, size: int) -> None:
@@ -137,103 +135,101 @@ def damage(path: Path, place: int, content: bytes) -> None:
 @pytest.mark.parametrize(
     ("harm", "message"),
     [
-        (lambda rec: cut(rec, 216), r"record 0 of .*rec should start at byte 216, and the file"),
-        (lambda rec: cut(rec, 219), r"record 0 of .*rec should start at byte 216, and the file"),
-        (lambda rec: cut(rec, 370), r"record 7 of .*rec is cut short: its 32 bytes from byte 344"),
-        (lambda rec: cut(rec, 0), r"train\.rec is empty"),
-        (lambda rec: damage(rec, 48, b"\0"), r"record 2 of .* does not start at byte 48, where 00"),
-        (lambda rec: damage(rec, 48, head(2, 39)), "record 2 of .* does not start at byte 48"),
-        (lambda rec: damage(rec, 4, head(5, 38)[4:]), "record 1 of .* does not start at byte 0"),
-        (
-            lambda rec: damage(rec, 4, head(0, 20)[4:]),
-            "record 1 .* is no image record: it holds 20",
-        ),
-        (lambda rec: damage(rec, 8, b"\xff" * 4), "record 1 .* announces 4,294,967,295 labels"),
-        (lambda rec: damage(rec, 8, b"\x09"), "record 1 .* announces 9 labels, more than"),
-        (lambda rec: damage(rec, 32, struct.pack("<f", 0.5)), "record 1 of .* has the label 0.5"),
-        (lambda rec: damage(rec, 32, struct.pack("<f", -1)), "record 1 of .* has the label -1"),
-        (lambda rec: damage(rec, 32, struct.pack("<f", math.nan)), "has the label nan, and ident"),
-        (lambda rec: damage(rec, 32, struct.pack("<f", math.inf)), "has the label inf, and ident"),
-        (lambda rec: damage(rec, 32, struct.pack("<f", 1e30)), r"has the label 1e\+30"),
+        (lambda rec: cut(rec, 216), "record 0 .*byte 216"),
+        (lambda rec: cut(rec, 219), "record 0 .*byte 216"),
+        (lambda rec: cut(rec, 370), "record 7 .*32 bytes from byte 344"),
+        (lambda rec: cut(rec, 0), "empty"),
+        (lambda rec: damage(rec, 48, b"\0"), "record 2 .*byte 48.*00"),
+        (lambda rec: damage(rec, 48, head(2, 39)), "record 2 .*byte 48"),
+        (lambda rec: damage(rec, 4, head(5, 38)[4:]), "record 1 .*byte 0"),
+        (lambda rec: damage(rec, 4, head(0, 20)[4:]), "record 1 .*20"),
+        (lambda rec: damage(rec, 8, b"\xff" * 4), "record 1 .*4,294,967,295 labels"),
+        (lambda rec: damage(rec, 8, b"\x09"), "record 1 .*9 labels"),
+        (lambda rec: damage(rec, 32, struct.pack("<f", 0.5)), r"record 1 .*label 0\.5"),
+        (lambda rec: damage(rec, 32, struct.pack("<f", -1)), "record 1 .*label -1"),
+        (lambda rec: damage(rec, 32, struct.pack("<f", math.nan)), "label nan"),
+        (lambda rec: damage(rec, 32, struct.pack("<f", math.inf)), "label inf"),
+        (lambda rec: damage(rec, 32, struct.pack("<f", 1e30)), r"label 1e\+30"),
     ],
 )
 def test_damage_is_named(folder: Path, harm: Callable[[Path], None], message: str) -> None:
     harm(folder / "train.rec")
-    with pytest.raises(DataError, match=message):
-        RecordListing(folder)
+    with pytest.raises(DataError, match=message) as caught:
+        list_samples(folder)
+    assert str(folder / "train.rec") in str(caught.value)
 
 
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (head(0, 4), "record 0 of .* is cut short"),
-        (record(b"a" * 24) + b"abc", "record 1 of .* should start at byte 32, and the file ends"),
-        (head(2, 0), "record 0 of .* has a part out of order at byte 0"),
-        (head(1, 4) + b"abcd" + head(0, 0), "record 0 of .* has a part out of order at byte 12"),
-        (head(1, 4) + b"abcd", "record 0 of .* lacks its last part: the file is cut short"),
+        (head(0, 4), "record 0 "),
+        (record(b"a" * 24) + b"abc", "record 1 .*byte 32"),
+        (head(2, 0), "record 0 .*byte 0"),
+        (head(1, 4) + b"abcd" + head(0, 0), "record 0 .*byte 12"),
+        (head(1, 4) + b"abcd", "record 0 "),
     ],
 )
 def test_damage_without_an_index(tmp_path: Path, content: bytes, message: str) -> None:
     (tmp_path / "train.rec").write_bytes(content)
     with pytest.raises(DataError, match=message):
-        RecordListing(tmp_path)
+        list_samples(tmp_path)
 
 
 @pytest.mark.parametrize(
     ("flag", "message"),
-    [(0, "has a part out of order at byte 12"), (2, "should start at byte 20")],
+    [(0, "byte 12"), (2, "byte 20")],
 )
 def test_parts_that_do_not_go_on(tmp_path: Path, flag: int, message: str) -> None:
     (tmp_path / "train.rec").write_bytes(head(1, 4) + b"abcd" + head(flag, 0))
     (tmp_path / "train.idx").write_text("4\t0\n")
-    with pytest.raises(DataError, match=f"record 4 of .*{message}"):
-        RecordListing(tmp_path)
+    with pytest.raises(DataError, match=f"record 4 .*{message}"):
+        list_samples(tmp_path)
 
 
 @pytest.mark.parametrize(
     ("index", "message"),
     [
-        ("", "no index"),
-        ("1\n2\n", "no index of records"),
-        ("1\t0\t0\n", "no index of records"),
-        ("a\t0\n", "no index of records"),
-        ("1\t\n", "no index of records"),
-        ("1\t0\n1\t48\n", "lists record 1 more than once"),
-        ("1\t-4\n", "record 1 of .* should start at byte -4"),
-        ("1\t2\n", "record 1 of .* does not start at byte 2"),
-        (f"1\t{2**63 - 1}\n", "record 1 of .* should start at byte 9,223"),
-        (f"1\t{2**63}\n", "no index of records"),
+        ("", r"train\.idx"),
+        ("1\n2\n", r"train\.idx"),
+        ("1\t0\t0\n", r"train\.idx"),
+        ("a\t0\n", r"train\.idx"),
+        ("1\t\n", r"train\.idx"),
+        ("1\t0\n1\t48\n", "record 1 "),
+        ("1\t-4\n", "record 1 .*byte -4"),
+        ("1\t2\n", "record 1 .*byte 2"),
+        (f"1\t{2**63 - 1}\n", "record 1 .*byte 9,223"),
+        (f"1\t{2**63}\n", r"train\.idx"),
     ],
 )
 def test_a_damaged_index(folder: Path, index: str, message: str) -> None:
     (folder / "train.idx").write_text(index)
     with pytest.raises(DataError, match=message):
-        RecordListing(folder)
+        list_samples(folder)
 
 
 def test_an_index_that_lacks_images(folder: Path) -> None:
     lines = (folder / "train.idx").read_text().splitlines()
     (folder / "train.idx").write_text("\n".join(line for line in lines if line[0] != "2"))
-    with pytest.raises(DataError, match="announces 4 images, and its index has 3 of them"):
-        RecordListing(folder)
+    with pytest.raises(DataError, match=r"4 images.* 3 "):
+        list_samples(folder)
 
 
 @pytest.mark.parametrize("past", [0.0, 2.5, -3.0, math.inf])
 def test_a_record_0_that_announces_nonsense(tmp_path: Path, past: float) -> None:
     write_records(tmp_path / "train.rec", [(0, image_payload([past, 9.0], b"", 0))])
-    with pytest.raises(DataError, match=r"record 0 of .*train\.rec announces"):
-        RecordListing(tmp_path)
+    with pytest.raises(DataError, match=r"record 0 .*train\.rec"):
+        list_samples(tmp_path)
 
 
 def test_a_set_without_images(tmp_path: Path) -> None:
     write_records(tmp_path / "train.rec", [(0, image_payload([1.0, 1.0], b"", 0))])
-    with pytest.raises(DataError, match=r"train\.rec holds no images"):
-        RecordListing(tmp_path)
+    with pytest.raises(DataError, match=r"train\.rec"):
+        list_samples(tmp_path)
 
 
 def test_missing_files(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match=r"cannot read .*train\.rec: No such file"):
-        RecordListing(tmp_path)
+    with pytest.raises(DataError, match=r"train\.rec"):
+        list_samples(tmp_path / "train.rec")
 
 
 SMALL = b"".join(record(payload) for _, payload in insightface_records(IMAGES))
@@ -251,18 +247,15 @@ def test_damage_anywhere_is_one_kind_of_error(
     del content[data.draw(st.integers(0, len(content))) :]
     (folder / "train.rec").write_bytes(bytes(content))
     with contextlib.suppress(DataError):  # some changes do no harm; any other error is one
-        listing = RecordListing(folder)
+        listing = list_samples(folder)
         for i in range(len(listing)):
             assert isinstance(listing.content(i), bytes)
 
 
-def test_many_records_are_gathered_in_blocks(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("arcset.data.insightface.record_file._AT_ONCE", 7)
+def test_records_of_many_identities(tmp_path: Path) -> None:
     images = [(i // 3, b"image %d" % i + (MAGIC if i % 5 == 0 else b"")) for i in range(50)]
     write_records(tmp_path / "train.rec", insightface_records(images))
-    listing = RecordListing(tmp_path)
+    listing = list_samples(tmp_path)
     assert list(listing.names) == [str(label) for label, _ in images]
     assert [listing.content(i) for i in range(50)] == [image for _, image in images]
 
@@ -270,7 +263,7 @@ def test_many_records_are_gathered_in_blocks(
 def test_threads_share_a_listing(tmp_path: Path) -> None:
     images = [(0, bytes([i]) * (i + 1)) for i in range(200)]
     write_records(tmp_path / "train.rec", insightface_records(images))
-    listing = RecordListing(tmp_path)
+    listing = list_samples(tmp_path)
     wrong: list[int] = []
 
     def read() -> None:
