@@ -10,15 +10,16 @@ import pytest
 SCRIPT = Path(__file__).parents[2] / "benchmarks" / "retrieval.py"
 
 
-@pytest.mark.long
-def test_both_give_the_same_figures(tmp_path):
+@pytest.mark.parametrize("more", [(), pytest.param(("--everything",), marks=pytest.mark.long)])
+def test_all_give_the_same_figures(tmp_path, more):
+    """The one benchmark that `make test` runs: the others take longer to start."""
     words = ["--count=300", "--dim=16", "--classes=30,3", "--repeats=2", f"--out={tmp_path}"]
-    command = [sys.executable, str(SCRIPT), *words, "--everything"]
+    command = [sys.executable, str(SCRIPT), *words, *more]
     shown = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     content = json.loads((tmp_path / "retrieval.json").read_text(encoding="utf-8"))
     assert [cell["classes"] for cell in content["cells"]] == [30, 3]
     for cell in content["cells"]:
-        assert len(cell["seconds"]) == 4
+        assert len(cell["seconds"]) >= 2
         for name, seconds in cell["seconds"].items():
             assert name in shown
             assert len(seconds) == 2

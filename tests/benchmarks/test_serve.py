@@ -10,7 +10,8 @@ import pytest
 SCRIPT = Path(__file__).parents[2] / "benchmarks" / "serve.py"
 
 
-@pytest.mark.parametrize("count", [400, pytest.param(2000, marks=pytest.mark.long)])
+@pytest.mark.long
+@pytest.mark.parametrize("count", [400, 2000])
 def test_so_many_requests_and_none_fails(tmp_path, count):
     words = [f"--requests={count}", "--subjects=200", "--network=simple", "--size=28"]
     words.append(f"--turn={count // 2}")

@@ -5,6 +5,7 @@ import json
 import pytest
 
 from arcset.cli import demo
+from arcset.networks import NETWORKS
 
 SMALL = [
     "mnist-sample",
@@ -55,25 +56,46 @@ def test_table(arcset_command, tmp_path):
     ]
 
 
-@pytest.mark.parametrize("losses", [3, pytest.param(8, marks=pytest.mark.long)])
-def test_demo(arcset_command, tmp_path, monkeypatch, losses):
-    """The real thing, one epoch long, over an earlier one that was stopped, as people do."""
-    if losses < len(demo.SPECS):
-        few = [spec for spec in demo.SPECS if spec.label in demo.FILMED]
-        monkeypatch.setattr(demo, "SPECS", few)
-        monkeypatch.setattr(demo, "SPHERE", demo.SPHERE[1:])
+@pytest.fixture
+def small_demo(monkeypatch):
+    """The demo with the losses that its film shows, and networks that train in no time."""
+    few = [spec for spec in demo.SPECS if spec.label in demo.FILMED]
+    monkeypatch.setattr(demo, "SPECS", few)
+    monkeypatch.setattr(demo, "SPHERE", demo.SPHERE[1:])
+    before = {name: NETWORKS[name] for name in ("simple", "vgg8")}
+    for name in before:
+        NETWORKS.remove(name)
+        NETWORKS.add(name, NETWORKS["mlp"])
+    yield few
+    for name, network in before.items():
+        NETWORKS.remove(name)
+        NETWORKS.add(name, network)
+
+
+def test_a_small_demo(arcset_command, tmp_path, small_demo):
+    check_demo(arcset_command, tmp_path, small_demo)
+
+
+@pytest.mark.long
+def test_demo(arcset_command, tmp_path):
+    assert len(demo.SPECS) == 8
+    check_demo(arcset_command, tmp_path, demo.SPECS)
+
+
+def check_demo(arcset_command, tmp_path, specs):
+    """One epoch long, over an earlier one that was stopped, as people do."""
     (tmp_path / "runs" / "demo" / "arcface-0").mkdir(parents=True)
     (tmp_path / "runs" / "demo" / "arcface-0" / "config.toml").write_text("")
     done = arcset_command("demo", "--epochs", "1", "--seeds", "1", "--device", "cpu")
     assert done.code == 0
-    assert len(demo.SPECS) == losses
-    for spec in demo.SPECS:
+    for spec in specs:
         assert any(spec.label in line for line in done.out.splitlines())
-    assert "What to make of it: " in done.out
+    summary = json.loads((tmp_path / "runs" / "demo" / "comparison.json").read_text())["summary"]
+    assert demo.verdict(summary) in done.out
     made = {path.name for path in (tmp_path / "runs" / "demo").iterdir()}
     assert {"report.html", "film-2d.gif", "film-3d.gif", "pictures"} <= made
     saved = json.loads((tmp_path / "runs" / "demo" / "comparison.json").read_text())
-    assert [run["loss"] for run in saved["runs"]] == [spec.label for spec in demo.SPECS]
+    assert [run["loss"] for run in saved["runs"]] == [spec.label for spec in specs]
     scales = {run["scale"] for run in saved["runs"] if run["scale"] is not None}
     assert len(scales) == 1, "the demo compares at a matched scale"
 

@@ -122,7 +122,13 @@ def test_triplet_compares_with_test_samples_and_leaves_itself_out(views):
         assert near.nearest_cosine == pytest.approx(cosines[members].max(), abs=1e-5)
 
 
-@pytest.mark.parametrize("name", list(RUNS))
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=[] if name in ("arcface", "triplet") else pytest.mark.long)
+        for name in RUNS
+    ],
+)
 def test_the_picture_is_drawn_and_never_differs(views, name):
     view = views[name]
     found = walk(view, sample_subject(view, 2, "unseen" if name == "arcface" else "test"))

@@ -138,6 +138,7 @@ def test_own_data(arcset_command, data, tmp_path):
     assert "out holds a sweep with seeds 1, and 2 is asked for: name another folder" in other.err
 
 
+@pytest.mark.long
 def test_report(arcset_command, data, tmp_path):
     words = ["sweep", data, "--set", "margin=0.1,0.4", *SMALL, *QUICK, "--out", "out"]
     done = arcset_command(*words)

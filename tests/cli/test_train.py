@@ -126,14 +126,13 @@ def test_a_split_file(arcset_command, tmp_path):
     shares = ["--fractions", "0.6,0.2,0.2"]
     arcset_command("data", "split", "mnist-sample", "--out", "mine.json", *shares)
     words = ["train", "mnist-sample", "--dim", "4", "--epochs", "1", "--device", "cpu"]
-    words += ["--network", "mlp", "--set", "snapshot=10"]
+    words += ["--network", "mlp", "--set", "snapshot=10", "--no-report"]
     done = arcset_command(*words, "--split", "mine.json", "--out", "a", "--json")
     assert done.code == 0
     result = json.loads(done.out)
     split = Split.load(tmp_path / "a" / "split.json")
     assert result["config"]["split"] == "mine.json"
     assert tuple(result["config"]["class_names"]) == split.train
-    assert (tmp_path / "a" / "report.html").exists()
     (tmp_path / "mine.json").unlink()  # from here on, the copy serves
     assert arcset_command("train", "--resume", "a", "--no-report").code == 0
     again = ["train", "--config", "a/config.toml", "--no-report"]
@@ -151,25 +150,25 @@ def test_a_split_file(arcset_command, tmp_path):
 @pytest.mark.timeout(600)  # on a busy machine, the first import alone can take minutes
 def test_ctrl_c_keeps_the_run_and_resume_finishes_it(arcset_command, tmp_path):
     """A real process, a real SIGINT."""
-    options = [*SMALL, "--network", "simple", "--epochs", "8", "--out", "run"]
+    options = [*SMALL, "--network", "simple", "--epochs", "5", "--out", "run"]
     told = tmp_path / "told.txt"
     process = started(main, ["train", *options], place=tmp_path, written=told)
     deadline = time.monotonic() + 120
     metrics = tmp_path / "run" / "metrics.jsonl"
-    while not metrics.exists() or len(metrics.read_text().splitlines()) < 2:
+    while not metrics.exists() or not metrics.read_text():
         assert process.is_alive()
         assert time.monotonic() < deadline
-        time.sleep(0.05)
+        time.sleep(0.02)
     os.kill(process.pid, signal.SIGINT)
     process.join(timeout=60)
     assert process.exitcode == 130
     assert "Traceback" not in told.read_text()
     assert "Go on with: arcset train --resume run" in told.read_text()
     kept = Run.open(tmp_path / "run").metrics()
-    assert 2 <= len(kept) < 8
+    assert 1 <= len(kept) < 5
     done = arcset_command("train", "--resume", "run", "--json", "--no-report")
     assert done.code == 0
     assert json.loads(done.out)["accuracy"] > 0.9
     lines = Run.open(tmp_path / "run").metrics()
-    assert [line["epoch"] for line in lines] == list(range(1, 9))
+    assert [line["epoch"] for line in lines] == list(range(1, 6))
     assert lines[: len(kept)] == kept
