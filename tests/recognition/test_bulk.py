@@ -10,27 +10,17 @@ import numpy as np
 import pytest
 from PIL import Image
 from pyarrow import parquet
+from safetensors.numpy import load_file, save_file
 
-from arcset.data.embedding_files import read_embeddings
-from arcset.data.embedding_folders import read_manifest, shard_path
-from arcset.data.mapping import ClassMapping
+from arcset import DataError
 from arcset.data.own import pack
-from arcset.errors import DataError, OptionError, RunError
-from arcset.recognition import Recognizer
-from arcset.recognition.bulk import (
-    ImagesModel,
-    TrainedModel,
-    embed_folder,
-    embed_source,
-    open_source,
-)
-from arcset.recognition.bulk.beginning import locked
-from arcset.runs import Run
-from arcset.training.judge import judge_run
-from support.bulk import photo_run, rows_of
+from arcset.recognition.export import export
+from support.bulk import RefusedError, embed, photo_run, read_embeddings, rows_of
 from support.random_runs import random_run
 from support.recordio import insightface_records, write_records
 from support.small_data import vectors
+
+LONG = pytest.mark.long
 
 
 @pytest.fixture(scope="module")
@@ -52,12 +42,30 @@ def made(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def model(made):
-    return TrainedModel(Run.open(made / "run"), "cpu")
+def embedded(made):
+    """The pictures in shards of eight."""
+    embed(made / "run", made / "photos", made / "eights", shard_size=8)
+    return made / "eights"
 
 
-def embed(folder, source, model, **options):
-    return embed_folder(folder, open_source(str(source)), model, **options)
+@pytest.fixture
+def folder(embedded, tmp_path):
+    """A copy of these."""
+    return shutil.copytree(embedded, tmp_path / "out")
+
+
+@pytest.fixture
+def again(made, folder):
+    """The same call once more."""
+    return lambda **options: embed(made / "run", made / "photos", folder, **options)
+
+
+def shard(folder, number):
+    return folder / f"shard-{number:05d}.parquet"
+
+
+def contents(folder):
+    return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
 @pytest.mark.parametrize(
@@ -68,34 +76,33 @@ def embed(folder, source, model, **options):
         ("train.rec", 59, 0),
         ("pack", 59, 0),
         ("images.npz", 59, 0),
-        ("mnist-sample", 5000, 0),
+        pytest.param("mnist-sample", 5000, 0, marks=LONG),
     ],
 )
-def test_every_kind_of_data_gives_the_rows_of_the_file_way(
-    made, model, tmp_path, data, inputs, skipped
-):
+def test_every_kind_of_data_gives_the_rows_of_the_file_way(made, tmp_path, data, inputs, skipped):
     """Those of `arcset embed --out FILE`, which holds all in memory; up to rounding."""
-    named = data == "mnist-sample"
-    if named:
-        run = random_run(tmp_path / "digits", data=data, network="mlp")
-        model = TrainedModel(run, "cpu")
+    run, shards, options = made / "run", 9, {"shard_size": 7}
+    if data == "mnist-sample":
+        run, shards, options = tmp_path / "digits", 20, {}
+        random_run(run, data=data, network="mlp")
     else:
-        run, data = Run.open(made / "run"), str(made / data)
-    result = embed(tmp_path / "out", data, model, shard_size=7 if not named else None)
-    assert (result.samples, result.skipped) == (inputs - skipped, skipped)
-    assert result.manifest.shards == result.made == (9 if not named else 20)
+        data = made / data
+    result = embed(run, data, tmp_path / "out", **options)
+    assert (result.inputs, result.samples) == (inputs, inputs - skipped)
+    assert (result.skipped, result.shards, result.made) == (skipped, shards, shards)
     found = read_embeddings(tmp_path / "out")
-    judged = judge_run(run, data, part="all", device="cpu").embeddings
-    assert found.class_names == judged.class_names
-    assert found.trained_on == judged.trained_on
-    order, theirs = _by_path(found), _by_path(judged)
-    assert found.names[order].tolist() == judged.names[theirs].tolist()
-    np.testing.assert_allclose(found.embeddings[order], judged.embeddings[theirs], rtol=1e-4)
+    embed(run, data, tmp_path / "out.parquet")
+    whole = read_embeddings(tmp_path / "out.parquet")
+    assert found.class_names == whole.class_names
+    assert found.trained_on == whole.trained_on
+    order, theirs = _by_path(found), _by_path(whole)
+    assert found.names[order].tolist() == whole.names[theirs].tolist()
+    np.testing.assert_allclose(found.embeddings[order], whole.embeddings[theirs], rtol=1e-4)
     if found.paths is None:
-        assert judged.paths is None
+        assert whole.paths is None
     else:
-        assert sorted(found.paths) == sorted(judged.paths)
-    assert embed(tmp_path / "out", data, model).made == 0
+        assert sorted(found.paths) == sorted(whole.paths)
+    assert embed(run, data, tmp_path / "out").made == 0
 
 
 def _by_path(found):
@@ -104,35 +111,31 @@ def _by_path(found):
 
 
 def test_features(tmp_path):
-    run = random_run(tmp_path / "run", data=vectors(tmp_path / "v.npz"), network="mlp")
-    model = TrainedModel(run, "cpu")
-    assert embed(tmp_path / "out", tmp_path / "v.npz", model, shard_size=50).samples == 96
-    judged = judge_run(run, None, part="all", device="cpu").embeddings
-    found = read_embeddings(tmp_path / "out")
-    np.testing.assert_allclose(found.embeddings, judged.embeddings, rtol=1e-4)
-    with pytest.raises(OptionError, match="run takes vectors of 6 values, and mnist-sample holds"):
-        embed(tmp_path / "more", "mnist-sample", model)
+    data = vectors(tmp_path / "v.npz")
+    run = random_run(tmp_path / "run", data=data, network="mlp").path
+    assert embed(run, data, tmp_path / "out", shard_size=50).samples == 96
+    embed(run, None, tmp_path / "whole.npz")
+    found, whole = (read_embeddings(tmp_path / name) for name in ("out", "whole.npz"))
+    np.testing.assert_allclose(found.embeddings, whole.embeddings, rtol=1e-4)
     vectors(tmp_path / "w.npz", dim=5)
-    with pytest.raises(OptionError, match="takes vectors of 6 values, and these are vectors of 5"):
-        embed(tmp_path / "more", tmp_path / "w.npz", model)
+    for other, quoted in (("mnist-sample", "6 .*mnist-sample"), (tmp_path / "w.npz", "6 .*5")):
+        with pytest.raises(RefusedError, match=quoted):
+            embed(run, other, tmp_path / "more")
     assert not (tmp_path / "more").exists()
 
 
 def test_an_onnx_file_gives_unit_rows(made, tmp_path):
-    from arcset.recognition.export import export
-
-    onnx = ImagesModel(Recognizer.load(export(made / "run", tmp_path / "net.onnx").file))
-    trained = TrainedModel(Run.open(made / "run"), "cpu")
-    assert onnx.digest == trained.digest
+    onnx = export(made / "run", tmp_path / "net.onnx").file
     for data in ("photos", "pack", "images.npz"):
-        assert embed(tmp_path / data, made / data, onnx, shard_size=16).samples == 59
-        found = read_embeddings(tmp_path / data)
+        folder, file = tmp_path / Path(data).stem, tmp_path / f"{data}.parquet"
+        assert embed(onnx, made / data, folder, shard_size=16).samples == 59
+        embed(onnx, made / data, file)
+        found, whole = read_embeddings(folder), read_embeddings(file)
         np.testing.assert_allclose(np.linalg.norm(found.embeddings, axis=1), 1, rtol=1e-5)
-        memory, _ = embed_source(open_source(str(made / data)), onnx)
-        np.testing.assert_allclose(found.embeddings, memory.embeddings, atol=1e-6)
-        assert (found.paths, found.class_names) == (memory.paths, memory.class_names)
-    with pytest.raises(OptionError, match="holds embeddings of the model"):  # of another length
-        embed(tmp_path / "photos", made / "photos", trained)
+        np.testing.assert_allclose(found.embeddings, whole.embeddings, atol=1e-6)
+        assert (found.paths, found.class_names) == (whole.paths, whole.class_names)
+    with pytest.raises(RefusedError, match=r"photos.*run"):  # the same model, of another length
+        embed(made / "run", made / "photos", tmp_path / "photos")
 
 
 def test_pictures_of_another_size_are_read_again(made, tmp_path):
@@ -141,56 +144,51 @@ def test_pictures_of_another_size_are_read_again(made, tmp_path):
     with np.load(made / "images.npz") as held:
         pixels = held["images"].repeat(2, axis=1).repeat(2, axis=2)
         np.savez(larger, images=pixels, labels=held["labels"])
-    model = TrainedModel(Run.open(made / "run"), "cpu")
-    embed(tmp_path / "a", larger, model)
-    embed(tmp_path / "b", made / "images.npz", model)
+    embed(made / "run", larger, tmp_path / "a")
+    embed(made / "run", made / "images.npz", tmp_path / "b")
     one, other = (read_embeddings(tmp_path / name).embeddings for name in "ab")
     np.testing.assert_allclose(one, other, rtol=1e-4)
-    with pytest.raises(OptionError, match="takes images of 10×10 grey, and these are images of 28"):
-        embed(tmp_path / "c", "mnist-sample", model)
+    with pytest.raises(RefusedError, match=r"10×10.*28"):
+        embed(made / "run", "mnist-sample", tmp_path / "c")
 
 
-def test_a_mapping_renames_and_removes(made, model, tmp_path):
-    mapping = ClassMapping({"person 0": "anna", "person 1": "anna", "person 5": None})
-    source = open_source(str(made / "photos"), mapping)
-    result = embed_folder(tmp_path / "out", source, model)
+def test_a_mapping_of_the_run_renames_and_removes(made, tmp_path):
+    mapping = tmp_path / "mapping.json"
+    mapping.write_text('{"person 0": "anna", "person 1": "anna", "person 5": null}')
+    run = random_run(tmp_path / "run", data=made / "images.npz", mapping=str(mapping))
+    shutil.copy(mapping, run.mapping_file)
+    result = embed(run.path, None, tmp_path / "out")
     found = read_embeddings(tmp_path / "out")
     assert found.class_names == ("anna", "person 2", "person 3", "person 4")
-    assert (result.samples, result.skipped) == (49, 3)
+    assert result.samples == 49
 
 
-def test_what_was_skipped_is_noted(made, model, tmp_path):
-    result = embed(tmp_path / "out", made / "photos", model, shard_size=8)
-    notes = sorted((tmp_path / "out/_arcset").glob("skipped-*.json"))
+def test_what_was_skipped_is_noted(folder, again):
+    notes = sorted((folder / "_arcset").glob("skipped-*.json"))
     assert [note.name for note in notes] == [f"skipped-{n:05d}.json" for n in (0, 2, 7)]
     noted = dict(item for note in notes for item in json.loads(note.read_text()))
-    assert noted == dict(result.first_skipped)
-    assert noted["person 1/empty.png"] == "is empty"
-    assert noted["stray.png"].startswith("lies in no sub-folder")
-    assert "cannot be read as an image" in noted["person 0/03.png"]
-    again = embed(tmp_path / "out", made / "photos", model)
-    assert (again.made, again.skipped) == (0, 3)
-    assert sorted(again.first_skipped) == sorted(result.first_skipped)
+    assert set(noted) == {"person 0/03.png", "person 1/empty.png", "stray.png"}
+    result = again()
+    assert (result.made, result.skipped) == (0, 3)
+    assert all(path in result.told for path in noted)
     notes[0].unlink()  # the shard is not complete without it
-    assert embed(tmp_path / "out", made / "photos", model).made == 1
+    assert again().made == 1
     assert notes[0].exists()
 
 
-def test_nothing_that_can_be_read(model, tmp_path):
+def test_nothing_that_can_be_read(made, tmp_path):
     (tmp_path / "bad/a").mkdir(parents=True)
     (tmp_path / "bad/a/1.png").write_bytes(b"no image")
-    with pytest.raises(DataError, match=r"none of the 1 samples .* can be used: a/1.png cannot be"):
-        embed(tmp_path / "out", tmp_path / "bad", model)
-    with pytest.raises(DataError, match="all 1 inputs were skipped"):
+    with pytest.raises(RefusedError, match=r"a/1\.png"):
+        embed(made / "run", tmp_path / "bad", tmp_path / "out")
+    with pytest.raises(DataError, match="out"):
         read_embeddings(tmp_path / "out")
 
 
 @pytest.mark.parametrize("damage", ["cut", "empty", "gone", "other", "swapped"])
-def test_a_damaged_shard_is_noticed_and_made_again(made, model, tmp_path, damage):
-    folder = tmp_path / "out"
-    embed(folder, made / "photos", model, shard_size=8)
+def test_a_damaged_shard_is_noticed_and_made_again(folder, again, damage):
     whole = rows_of(read_embeddings(folder))
-    path = shard_path(folder, 3)
+    path = shard(folder, 3)
     content = path.read_bytes()
     if damage == "cut":
         path.write_bytes(content[:-100])
@@ -201,197 +199,156 @@ def test_a_damaged_shard_is_noticed_and_made_again(made, model, tmp_path, damage
     elif damage == "other":
         parquet.write_table(parquet.read_table(path).replace_schema_metadata(None), path)
     else:
-        path.write_bytes(shard_path(folder, 4).read_bytes())
-    with pytest.raises(DataError, match=r"not complete: .*shard-00003.* the same `arcset embed`"):
+        path.write_bytes(shard(folder, 4).read_bytes())
+    with pytest.raises(DataError, match="shard-00003"):
         read_embeddings(folder)
-    assert embed(folder, made / "photos", model).made == 1
+    assert again().made == 1
     assert path.read_bytes() == content
     assert rows_of(read_embeddings(folder)) == whole
 
 
-def test_a_changed_byte_is_noticed_by_a_check(made, model, tmp_path):
-    folder = tmp_path / "out"
-    embed(folder, made / "photos", model, shard_size=8)
-    path = shard_path(folder, 3)
+def test_a_changed_byte_is_noticed_by_a_check(folder, again):
+    path = shard(folder, 3)
     content = bytearray(path.read_bytes())
     held = read_embeddings(folder).embeddings[3 * 8 - 2]  # two skipped before
     content[bytes(content).index(held.tobytes())] ^= 1
     path.write_bytes(content)
-    assert embed(folder, made / "photos", model).made == 0  # its end is as it should be
-    assert embed(folder, made / "photos", model, check=True).made == 1
-    assert embed(folder, made / "photos", model, check=True).made == 0
+    assert again().made == 0  # its end is as it should be
+    assert again(check=True).made == 1
+    assert again(check=True).made == 0
 
 
-def test_what_killed_processes_left_goes(made, model, tmp_path):
-    folder = tmp_path / "out"
-    (folder / "_arcset").mkdir(parents=True)
-    left = [
-        folder / ".shard-00001.parquet.0a1b2c3d.part",
-        folder / "_arcset/.inputs.parquet.0.part",
-    ]
-    left[1].touch()  # killed before there was a manifest
-    embed(folder, made / "photos", model, shard_size=8)
-    left[0].touch()
-    (folder / "shard-00099.parquet").touch()
-    embed(folder, made / "photos", model)
-    assert not any(path.exists() for path in (*left, folder / "shard-00099.parquet"))
+def test_what_killed_processes_left_goes(made, again, folder, tmp_path):
+    new = tmp_path / "new"
+    (new / "_arcset").mkdir(parents=True)
+    (new / "_arcset/.inputs.parquet.0.part").touch()  # killed before there was a manifest
+    embed(made / "run", made / "photos", new, shard_size=30)
+    left = folder / ".shard-00001.parquet.0a1b2c3d.part"
+    left.touch()
+    shard(folder, 99).touch()
+    again()
+    assert not left.exists()
+    assert not shard(folder, 99).exists()
+    assert not [path for path in new.rglob("*") if path.name.endswith(".part")]
 
 
 @pytest.mark.parametrize("left", [None, '["somebody else"]'])
-def test_what_training_knew_is_said_again(made, model, tmp_path, left):
+def test_what_training_knew_is_said_again(folder, again, left):
     """Whoever was killed may have written the manifest, and not yet this."""
-    folder = tmp_path / "out"
-    embed(folder, made / "photos", model)
+    known = read_embeddings(folder).trained_on
     (folder / "_arcset/trained_on.json").unlink()
     if left is not None:
         (folder / "_arcset/trained_on.json").write_text(left)
-    assert embed(folder, made / "photos", model).made == 0
-    assert read_embeddings(folder).trained_on == model.trained_on
+    assert again().made == 0
+    assert read_embeddings(folder).trained_on == known
 
 
-def test_a_folder_whose_list_is_some_seconds_old(made, model, tmp_path, monkeypatch):
+def test_a_folder_whose_list_is_some_seconds_old(made, tmp_path, monkeypatch):
     """As NFS shows it: shards of other machines are there, and not in it yet."""
     listed = Path.glob
     monkeypatch.setattr(Path, "glob", lambda place, pattern: list(listed(place, pattern))[:3])
-    assert embed(tmp_path / "out", made / "photos", model, shard_size=8).made == 8
-
-
-def test_shards_that_come_from_elsewhere_are_noticed(made, model, tmp_path):
-    folder = tmp_path / "out"
-
-    def meanwhile(done, _):
-        shard = shard_path(folder, 99)
-        if done > 8 and not shard.exists():
-            shard.write_bytes(shard_path(folder, 0).read_bytes())
-
-    with pytest.raises(DataError, match="has 8 of 8 shards and 1 others"):
-        embed(folder, made / "photos", model, shard_size=8, progress=meanwhile)
-    assert embed(folder, made / "photos", model).made == 0
+    assert embed(made / "run", made / "images.npz", tmp_path / "out", shard_size=8).made == 8
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="names of files as bytes")
-def test_names_that_are_no_unicode(made, model, tmp_path):
+def test_names_that_are_no_unicode(made, tmp_path):
     place = os.fsdecode(os.fsencode(tmp_path) + b"/ph\xffotos")
     shutil.copytree(made / "photos", place)
-    embed(tmp_path / "out", place, model)
-    assert read_manifest(tmp_path / "out").source.endswith("ph\\xffotos")
-    assert embed(tmp_path / "out", place, model).made == 0
+    assert embed(made / "run", place, tmp_path / "out").samples == 59
+    assert embed(made / "run", place, tmp_path / "out").made == 0
 
 
-def test_a_pack_whose_lists_are_too_short(made, model, tmp_path):
+def test_a_pack_whose_lists_are_too_short(made, tmp_path):
     shutil.copytree(made / "pack", tmp_path / "pack")
     paths = tmp_path / "pack/paths.parquet"
     parquet.write_table(parquet.read_table(paths).slice(1), paths)
-    with pytest.raises(DataError, match=r"is no complete pack: paths.parquet names 58 of its 59"):
-        embed(tmp_path / "out", tmp_path / "pack", model)
+    with pytest.raises(RefusedError, match=r"pack.*paths\.parquet.* 58 .*59"):
+        embed(made / "run", tmp_path / "pack", tmp_path / "out")
     assert not (tmp_path / "out").exists()
 
 
-def test_other_inputs_models_and_settings_are_refused(made, model, tmp_path):
-    folder, photos = tmp_path / "out", tmp_path / "photos"
-    shutil.copytree(made / "photos", photos)
-    embed(folder, photos, model, shard_size=8)
-    before = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
-    changed = [
+def test_other_inputs_models_and_settings_are_refused(made, folder, tmp_path):
+    photos, run = shutil.copytree(made / "photos", tmp_path / "photos"), made / "run"
+    before = contents(folder)
+    changes = [
         lambda: (photos / "person 2/99.png").write_bytes(b"one more"),
         lambda: (photos / "person 2/99.png").unlink(),  # as it was
         lambda: (photos / "person 2/00.png").rename(photos / "person 3/98.png"),
         lambda: (photos / "person 3/98.png").write_bytes(b"other content"),
     ]
-    for place, change in enumerate(changed):
+    for place, change in enumerate(changes):
         change()
         if place == 1:
-            assert embed(folder, photos, model).made == 0
+            assert embed(run, photos, folder).made == 0
             continue
-        with pytest.raises(OptionError, match=r"was begun with 62 inputs .* are not the same"):
-            embed(folder, photos, model)
+        with pytest.raises(RefusedError, match=r"out.* 62 .*photos"):
+            embed(run, photos, folder)
     shutil.rmtree(photos)
     shutil.copytree(made / "photos", photos)
-    other = TrainedModel(random_run(tmp_path / "other", data=made / "images.npz", seed=5), "cpu")
-    with pytest.raises(OptionError, match=r"holds embeddings of the model run .* is other"):
-        embed(folder, photos, other)
-    with pytest.raises(OptionError, match="has shards of 8, not of 9"):
-        embed(folder, photos, model, shard_size=9)
-    with pytest.raises(OptionError, match="holds float32, not float16"):
-        embed(folder, photos, model, dtype="float16")
-    for options in ({"shard_size": 0}, {"dtype": "int8"}):
-        with pytest.raises(OptionError):
-            embed(folder, photos, model, **options)
+    other = random_run(tmp_path / "other", data=made / "images.npz", seed=5).path
+    for options, quoted in (
+        ({"shard_size": 9}, "out.* 8.* 9"),
+        ({"dtype": "float16"}, "out.*float32.*float16"),
+        ({"shard_size": 0}, "0"),
+        ({"dtype": "int8"}, "int8"),
+    ):
+        with pytest.raises(RefusedError, match=quoted):
+            embed(run, photos, folder, **options)
+    with pytest.raises(RefusedError, match=r"out.*run.*other"):
+        embed(other, photos, folder)
     (folder / "_arcset/manifest.json").write_text("{}")
-    with pytest.raises(DataError, match=r"is damaged.*--force"):
-        embed(folder, photos, model)
+    with pytest.raises(RefusedError, match=r"manifest\.json.*--force"):
+        embed(run, photos, folder)
     (folder / "_arcset/manifest.json").write_bytes(before[folder / "_arcset/manifest.json"])
-    assert {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()} == before
+    assert contents(folder) == before
     # What is wanted by force, takes its place; fewer shards, and none of the old.
-    result = embed(folder, photos, other, shard_size=20, force=True)
-    assert (result.made, len(list(folder.glob("shard-*")))) == (4, 4)
-    assert read_manifest(folder).model == "other"
-    assert embed(folder, photos, other, force=True).made == 0  # the same is gone on with
+    result = embed(other, photos, folder, shard_size=20, force=True)
+    assert (result.made, result.model, len(list(folder.glob("shard-*")))) == (4, "other", 4)
+    assert embed(other, photos, folder, force=True).made == 0  # the same is gone on with
 
 
-def test_folders_of_others_are_left_alone(made, model, tmp_path):
+def test_folders_of_others_are_left_alone(made, tmp_path):
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine/letter.txt").write_text("dear")
-    for force in (False, True):
-        with pytest.raises(OptionError, match=r"holds other things, as letter\.txt"):
-            embed(tmp_path / "mine", made / "photos", model, force=force)
-    with pytest.raises(OptionError, match="is a file"):
-        embed(tmp_path / "mine/letter.txt", made / "photos", model)
+    for options in ({}, {"force": True}):
+        with pytest.raises(RefusedError, match=r"mine.*letter\.txt"):
+            embed(made / "run", made / "photos", tmp_path / "mine", **options)
+    with pytest.raises(RefusedError, match=r"letter\.txt"):
+        embed(made / "run", made / "photos", f"{tmp_path}/mine/letter.txt/")
     (tmp_path / "nothing").mkdir()
-    with pytest.raises(DataError, match="holds no image"):
-        embed(tmp_path / "new/deep", tmp_path / "nothing", model)
+    with pytest.raises(RefusedError, match="nothing"):
+        embed(made / "run", tmp_path / "nothing", tmp_path / "new/deep")
     assert sorted(path.name for path in tmp_path.rglob("*")) == ["letter.txt", "mine", "nothing"]
 
 
-def test_two_at_once_are_refused(made, model, tmp_path, monkeypatch):
-    monkeypatch.setattr("arcset.recognition.bulk.beginning._WAIT", 0.2)
-    embed(tmp_path / "out", made / "photos", model)
-    with (
-        locked(tmp_path / "out"),
-        pytest.raises(RunError, match="another process is writing to"),
-    ):
-        embed(tmp_path / "out", made / "photos", model)
-    assert embed(tmp_path / "out", made / "photos", model).made == 0
-
-
-def test_halves(made, model, tmp_path):
-    embed(tmp_path / "whole", made / "photos", model)
-    embed(tmp_path / "half", made / "photos", model, dtype="float16")
+def test_halves(made, tmp_path):
+    for name, dtype in (("whole", "float32"), ("half", "float16")):
+        embed(made / "run", made / "photos", tmp_path / name, dtype=dtype)
     whole, half = (read_embeddings(tmp_path / name) for name in ("whole", "half"))
     assert half.embeddings.dtype == np.float32
     np.testing.assert_array_equal(half.embeddings, whole.embeddings.astype(np.float16))
-    assert str(parquet.read_schema(shard_path(tmp_path / "half", 0)).field("embedding").type) == (
+    assert str(parquet.read_schema(shard(tmp_path / "half", 0)).field("embedding").type) == (
         "fixed_size_list<element: halffloat>[8]"
     )
 
 
-def test_numbers_too_large_for_halves(made, tmp_path):
-    class Large(TrainedModel):
-        def embed(self, samples):
-            return super().embed(samples) * np.float32(1e7)
+def _layer(name):
+    return int(name.partition(".")[0])
 
-    model = Large(Run.open(made / "run"), "cpu")
-    with pytest.raises(DataError, match="beyond ±65,504"):
-        embed(tmp_path / "out", made / "photos", model, dtype="float16")
+
+def test_numbers_too_large_for_halves(made, tmp_path):
+    run = shutil.copytree(made / "run", tmp_path / "run")
+    weights = load_file(run / "model.safetensors")
+    last = weights[max((name for name in weights if name.endswith("weight")), key=_layer)]
+    last *= 1e7
+    save_file(weights, run / "model.safetensors")
+    with pytest.raises(RefusedError, match="65,504"):
+        embed(run, made / "photos", tmp_path / "out", dtype="float16")
     assert not list((tmp_path / "out").glob("*shard*"))
 
 
-def test_shards_are_plain_parquet(made, model, tmp_path):
+def test_shards_are_plain_parquet(folder):
     """For tools that know nothing of arcset: a folder of files with the same columns."""
-    embed(tmp_path / "out", made / "photos", model, shard_size=8)
-    table = parquet.read_table(tmp_path / "out")
+    table = parquet.read_table(folder)
     assert table.column_names == ["path", "label", "embedding"]
-    assert table["path"].to_pylist() == list(read_embeddings(tmp_path / "out").paths)
-
-
-def test_a_chief_tells_how_far_all_are(made, model, tmp_path):
-    told = []
-    embed(
-        tmp_path / "out",
-        made / "photos",
-        model,
-        shard_size=8,
-        progress=lambda done, total: told.append((done, total)),
-    )
-    assert told[-1] == (62, 62)
-    assert [done for done, _ in told] == sorted(done for done, _ in told)
+    assert table["path"].to_pylist() == list(read_embeddings(folder).paths)

@@ -1,19 +1,46 @@
 """Data to embed in bulk, and processes that share the work as torchrun's do, without torchrun."""
 
+import contextlib
+import io
+import json
 import os
 import socket
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 from PIL import Image
 
 from arcset.cli import main
+from arcset.data.embedding_files import read_embeddings
 from arcset.data.embedding_folders import read_manifest
 from support.forked import started
 from support.random_runs import random_run
 
-__all__ = ["Job", "photo_run", "rows_of"]
+__all__ = ["Job", "RefusedError", "embed", "photo_run", "read_embeddings", "rows_of"]
+
+
+class RefusedError(Exception):
+    """`arcset embed` ended with exit code 2, and said this."""
+
+
+def embed(run: object, data: object, out: object, **options: object) -> SimpleNamespace:
+    """`arcset embed RUN DATA --out OUT --json` in this process; what it says, as attributes.
+
+    options: as `shard_size=8` or `check=True`; data: None for the run's own.
+    """
+    words = ["embed", run, *([] if data is None else [data]), "--out", out, "--device", "cpu"]
+    for name, value in options.items():
+        words += [f"--{name.replace('_', '-')}", *([] if value is True else [value])]
+    said, told = io.StringIO(), io.StringIO()
+    with contextlib.redirect_stdout(said), contextlib.redirect_stderr(told):
+        try:
+            main([str(word) for word in (*words, "--json")])
+        except SystemExit as ended:
+            if ended.code:
+                raise RefusedError(told.getvalue()) from None
+    return SimpleNamespace(**json.loads(said.getvalue()), told=told.getvalue())
 
 
 def photo_run(place: Path, classes: int = 6, each: int = 10) -> tuple[Path, Path]:
