@@ -63,7 +63,7 @@ def test_floats_span_minus_one_to_one() -> None:
 def test_features_are_not_scaled() -> None:
     features = torch.tensor([0.0, 300.0])
     assert as_float(features) is features
-    with pytest.raises(InputError, match=r"must be uint8, or float32 features, not torch\.int32"):
+    with pytest.raises(InputError, match=r"torch\.int32"):
         as_float(torch.zeros(2, dtype=torch.int32))
 
 
@@ -116,7 +116,7 @@ def test_every_sample_comes_exactly_once(count: int, batch: int, seed: int, epoc
 @given(COUNTS, BATCHES, SEEDS)
 def test_drop_last_keeps_full_batches_only(count: int, batch: int, seed: int) -> None:
     if count < batch:
-        with pytest.raises(OptionError, match=f"batch of {batch} is never filled by {count}"):
+        with pytest.raises(OptionError, match=rf"\b{batch}\b.*\b{count}\b"):
             shuffled_batches(count, batch, seed=seed, epoch=0, drop_last=True)
         return
     batches = list(shuffled_batches(count, batch, seed=seed, epoch=0, drop_last=True))

@@ -66,7 +66,7 @@ def test_nothing_can_be_changed_through_the_set() -> None:
 def test_both_parts_share_classes_and_image_size() -> None:
     train = ImageSet(GREY, LABELS, NAMES)
     assert Dataset("set", train, train, "free").class_names == NAMES
-    with pytest.raises(InputError, match="'set' name different classes"):
+    with pytest.raises(InputError, match=r"'set'.*classes"):
         Dataset("set", train, ImageSet(GREY, LABELS, ("a", "c")), "free")
-    with pytest.raises(InputError, match="'set' have images of different shapes"):
+    with pytest.raises(InputError, match=r"'set'.*shapes"):
         Dataset("set", train, ImageSet(GREY[:, 1:], LABELS, NAMES), "free")

@@ -46,10 +46,10 @@ def test_parquet_of_another_tool_with_variable_lists(tmp_path):
 @pytest.mark.parametrize(
     ("column", "text"),
     [
-        ({"label": ["a", "b"], "embedding": [[1.0], [1.0, 2.0]]}, "equally many"),
-        ({"label": ["a", "b"], "embedding": [[1.0], [1.0, 2.0, 3.0]]}, "equally many"),
-        ({"label": ["a", None], "embedding": [[1.0], [1.0]]}, "1 labels are missing"),
-        ({"label": ["a", "b"], "vector": [[1.0], [1.0]]}, "holds label, vector, expected embedd"),
+        ({"label": ["a", "b"], "embedding": [[1.0], [1.0, 2.0]]}, "embedding"),
+        ({"label": ["a", "b"], "embedding": [[1.0], [1.0, 2.0, 3.0]]}, "embedding"),
+        ({"label": ["a", None], "embedding": [[1.0], [1.0]]}, "1 labels"),
+        ({"label": ["a", "b"], "vector": [[1.0], [1.0]]}, "label, vector"),
         ({"label": ["a", "b"], "embedding": [1.0, 1.0]}, "shape"),
     ],
 )
@@ -61,24 +61,24 @@ def test_parquet_that_does_not_fit(tmp_path, column, text):
 
 def test_npz_that_does_not_fit(tmp_path):
     place = tmp_path / "o.npz"
-    with pytest.raises(DataError, match="does not exist"):
+    with pytest.raises(DataError, match=r"o\.npz"):
         read_embeddings(place)
     place.write_bytes(b"PK\x03\x04 torn")
-    with pytest.raises(DataError, match="not a readable npz"):
+    with pytest.raises(DataError, match=r"o\.npz"):
         read_embeddings(place)
     np.savez(place, embeddings=np.eye(2), labels=np.array(["a", None], dtype=object))
-    with pytest.raises(DataError, match="not a readable npz"):  # a pickle, which is never opened
+    with pytest.raises(DataError, match=r"o\.npz"):  # a pickle, which is never opened
         read_embeddings(place)
     np.savez(place, embeddings=np.eye(2), labels=np.array([0.5, 1.0]))
-    with pytest.raises(DataError, match="whole"):
+    with pytest.raises(DataError, match="labels"):
         read_embeddings(place)
     np.savez(place, embeddings=np.eye(2), labels=np.arange(3))
-    with pytest.raises(DataError, match="2 embeddings, but 3 labels"):
+    with pytest.raises(DataError, match=r"2 .*3 labels"):
         read_embeddings(place)
     (tmp_path / "o.parquet").write_bytes(b"nothing")
-    with pytest.raises(DataError, match="not a readable Parquet"):
+    with pytest.raises(DataError, match=r"o\.parquet"):
         read_embeddings(tmp_path / "o.parquet")
-    with pytest.raises(OptionError, match="neither"):
+    with pytest.raises(OptionError, match=r"o\.csv"):
         read_embeddings(tmp_path / "o.csv")
 
 
@@ -98,7 +98,7 @@ def test_odd_but_readable(tmp_path):
     assert read.embeddings.dtype == np.float64
     assert read.class_names == ("\\xff", "a")
     np.savez(tmp_path / "p.npz", embeddings=np.eye(2), labels=[1, 2], paths=["x"])
-    with pytest.raises(DataError, match="2 embeddings, but 1 paths"):
+    with pytest.raises(DataError, match=r"2 .*1 paths"):
         read_embeddings(tmp_path / "p.npz")
 
 
@@ -106,12 +106,12 @@ def test_keep():
     kept = some().keep(["a"])
     assert kept.class_names == ("a",)
     assert kept.paths == ("1.png", "4.png")
-    with pytest.raises(InputError, match="none of the 1"):
+    with pytest.raises(InputError, match="1"):
         some().keep(["z"])
 
 
 def test_a_single_array_is_refused_in_a_sentence(tmp_path):
     with (tmp_path / "one.npz").open("wb") as file:
         np.save(file, np.eye(3))
-    with pytest.raises(DataError, match="holds a single array"):
+    with pytest.raises(DataError, match=r"one\.npz"):
         read_embeddings(tmp_path / "one.npz")

@@ -58,7 +58,7 @@ def test_read_as_one(folder):
     (folder / TRAINED_ON).write_text(json.dumps(["a", "ü"]))
     assert read_embeddings(folder).trained_on == ("a", "ü")
     (folder / TRAINED_ON).write_text("{")
-    with pytest.raises(DataError, match=r"trained_on\.json is damaged"):
+    with pytest.raises(DataError, match=r"trained_on\.json"):
         read_embeddings(folder)
 
 
@@ -86,7 +86,7 @@ def test_what_was_skipped(folder):
         with pytest.raises(DataError, match=r"shard-00001\.parquet"):
             check_shard(folder, manifest, 1)
     skipped_path(folder, 1).unlink()
-    with pytest.raises(DataError, match=r"skipped-00001\.json is missing"):
+    with pytest.raises(DataError, match=r"skipped-00001\.json"):
         check_shard(folder, manifest, 1)
     write_shard(folder, manifest, 1, ["a"] * 3, ["a"] * 3, ROWS[:3], [])  # now it can be read
     assert check_shard(folder, manifest, 1) == (3, [])
@@ -96,18 +96,18 @@ def test_values_that_are_not_finite_are_noticed_by_a_full_check(folder):
     manifest = read_manifest(folder)
     write_shard(folder, manifest, 0, ["a"] * 3, ["a"] * 3, ROWS[:3] * np.float32(np.nan), [])
     check_shard(folder, manifest, 0)
-    with pytest.raises(DataError, match="not finite"):
+    with pytest.raises(DataError, match=r"shard-00000\.parquet"):
         check_shard(folder, manifest, 0, full=True)
 
 
 @pytest.mark.parametrize("content", ["", "{}", "[1]", '{"version": 2}'])
 def test_a_manifest_that_is_damaged_or_newer(folder, content):
     (folder / MANIFEST).write_text(content)
-    with pytest.raises(DataError, match=r"manifest\.json is damaged, or of a newer arcset"):
+    with pytest.raises(DataError, match=r"manifest\.json"):
         read_embeddings(folder)
 
 
 def test_a_shard_that_is_missing(folder):
     shard_path(folder, 1).unlink()
-    with pytest.raises(DataError, match=r"not complete: .*shard-00001\.parquet is missing; run"):
+    with pytest.raises(DataError, match=r"shard-00001\.parquet"):
         read_embeddings(folder)

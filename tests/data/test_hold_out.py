@@ -41,18 +41,18 @@ def test_patterns_name_whom_to_hold_out() -> None:
 def test_what_the_dataset_sets_apart_is_held_out_too() -> None:
     split = hold_out_split(dataset(apart={"test": ("A/a", "A/b")}), {"test": ["B/a"]})
     assert split.test == ("A/a", "A/b", "B/a")
-    with pytest.raises(OptionError, match="no identity is called 'A/a'"):
+    with pytest.raises(OptionError, match="'A/a'"):
         hold_out_split(dataset(apart={"test": ("A/a", "A/b")}), {"test": ["A/a"]})
 
 
 @pytest.mark.parametrize(
     ("rule", "message"),
     [
-        ({"test": 0.01}, "leaves 0 of 20 identities for test"),
-        ({"test": 1.5}, r"test must be a share in 0 .. 1, not 1.5"),
-        ({"tests": 0.1}, "has no part 'tests'"),
-        ({"test": ["C/*"]}, r"no identity is called 'C/\*'"),
-        ({"test": ["*"]}, "leaves 0 of 20 identities for train"),
+        ({"test": 0.01}, "0 of 20 .*test"),
+        ({"test": 1.5}, r"test .*1\.5"),
+        ({"tests": 0.1}, "'tests'"),
+        ({"test": ["C/*"]}, r"'C/\*'"),
+        ({"test": ["*"]}, "0 of 20 .*train"),
     ],
 )
 def test_rules_that_do_not_fit_are_refused(rule: HoldOut, message: str) -> None:

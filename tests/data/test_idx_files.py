@@ -112,7 +112,7 @@ def test_a_wrong_file_is_named_and_never_replaced(
     wrong.write_bytes(content)
     for file in FILES:
         mirror.serve(f"/{file}.gz", shipped(file))
-    with pytest.raises(DataError, match=f"{wrong} is not the original file"):
+    with pytest.raises(DataError, match=str(wrong)):
         public((mirror.url,)).load()
     assert wrong.read_bytes() == content
     assert mirror.asked == []
@@ -121,7 +121,7 @@ def test_a_wrong_file_is_named_and_never_replaced(
 def test_a_mirror_with_other_bytes_leaves_the_cache_empty(cache: Path, mirror: Any) -> None:
     for file in FILES:
         mirror.serve(f"/{file}.gz", shipped(FILES[1]))
-    with pytest.raises(DataError, match=f"cannot download {FILES[0]} from {mirror.url}/"):
+    with pytest.raises(DataError, match=f"{FILES[0]} .*{mirror.url}/"):
         public((mirror.url,)).load()
     assert list((cache / "digits").iterdir()) == []
 
@@ -132,5 +132,5 @@ def test_files_of_the_wrong_rank(cache: Path) -> None:
     swapped.write_bytes(shipped(FILES[1]))
     checksum = hashlib.sha256(gzip.decompress(shipped(FILES[1]))).hexdigest()
     digits = dataclasses.replace(public(NOWHERE), checksums={**CHECKSUMS, FILES[0]: checksum})
-    with pytest.raises(DataError, match="holds an array of 1 axes, and 3 were expected"):
+    with pytest.raises(DataError, match=r"1 axes.* 3 "):
         digits.load()

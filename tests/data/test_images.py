@@ -42,17 +42,17 @@ def test_pixels_come_back() -> None:
 @pytest.mark.parametrize(
     ("content", "kind", "message"),
     [
-        (encoded("PNG", "1", (5, 6)), "PNG", "x is 5×6 pixels of type 1, and 6×5 of type 1 was"),
-        (encoded("PNG", "L"), "PNG", "x is 6×5 pixels of type L, and 6×5 of type 1 was expected"),
-        (encoded("PPM", "RGB"), "PPM", "of type RGB"),
-        (encoded("PPM", "L"), "PNG", "x is no readable PNG image: cannot identify image file$"),
-        (encoded("JPEG", "RGB")[:-40], "JPEG", "x is no readable JPEG image"),
-        (encoded("PPM", "L")[:-1], "PPM", "x is no readable PPM image"),
-        (b"", "PNG", "x is no readable PNG image"),
+        (encoded("PNG", "1", (5, 6)), "PNG", "5×6 .*6×5"),
+        (encoded("PNG", "L"), "PNG", "type L.*type 1"),
+        (encoded("PPM", "RGB"), "PPM", "type RGB"),
+        (encoded("PPM", "L"), "PNG", "PNG"),
+        (encoded("JPEG", "RGB")[:-40], "JPEG", "JPEG"),
+        (encoded("PPM", "L")[:-1], "PPM", "PPM"),
+        (b"", "PNG", "PNG"),
     ],
 )
 def test_anything_else_is_refused(content: bytes, kind: str, message: str) -> None:
-    with pytest.raises(DataError, match=message):
+    with pytest.raises(DataError, match=f"^x .*{message}"):
         decode_image(content, source="x", **KINDS[kind])
 
 
@@ -74,13 +74,13 @@ def test_damage_anywhere_is_one_kind_of_error(kind: str, data: st.DataObject) ->
 
 def test_files(tmp_path: Path) -> None:
     path = tmp_path / "1.pgm"
-    with pytest.raises(DataError, match=r"cannot read .*1\.pgm: No such file"):
+    with pytest.raises(DataError, match=r"1\.pgm"):
         read_image(path, **KINDS["PPM"])
     path.write_bytes(encoded("PPM", "L"))
     assert read_image(path, **KINDS["PPM"]).shape == (6, 5)
     with path.open("ab") as file:
         file.truncate(1 << 23)
-    with pytest.raises(DataError, match=r"1\.pgm holds 8,388,608 bytes, too many"):
+    with pytest.raises(DataError, match=r"1\.pgm .*8,388,608 bytes"):
         read_image(path, **KINDS["PPM"])
-    with pytest.raises(DataError, match="cannot read"):
+    with pytest.raises(DataError, match=str(tmp_path)):
         read_image(tmp_path, **KINDS["PPM"])

@@ -86,7 +86,7 @@ def test_the_checksum_is_of_names_and_pixels(tmp_path: Path) -> None:
     for compression in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
         archive.read(write(tmp_path / "a.zip", FILES, compression=compression))
     other = {**FILES, FIRST: png(NOISE[0, 0] ^ (np.indices((105, 105)).sum(axis=0) == 0))}
-    with pytest.raises(DataError, match=f"a.zip does not hold the original .* {archive.sha256}"):
+    with pytest.raises(DataError, match=rf"a\.zip .*{archive.sha256}"):
         archive.read(write(tmp_path / "a.zip", other))
 
 
@@ -108,18 +108,18 @@ def without(*names: str) -> Files:
 @pytest.mark.parametrize(
     ("files", "message"),
     [
-        ({}, "holds 0 characters, and should hold 3"),
-        ({name: FILES[name] for name in FILES if "Latin" not in name}, "holds 2 characters"),
-        (without(FIRST), "holds 19 drawings of Greek/character01, and should hold 01 to 20"),
-        ({**FILES, "images_background/Greek/character01/0999_07.png": b""}, "07 of .* twice"),
-        ({**FILES, "images_background/Greek/character01/0100_21.png": b""}, "holds 21 drawings"),
-        ({**FILES, "images_background/Greek/notes.txt": b""}, "holds .*notes.txt, which is not"),
-        ({**FILES, "images_background/../../etc/0100_01.png": b""}, "not called as drawings are"),
-        ({**FILES, FIRST: b"torn"}, r"Greek/character01/0100_01.png in .*a.zip is no readable PNG"),
-        ({**FILES, FIRST: FILES[FIRST][:-30]}, "0100_01.png in .*a.zip is no readable PNG image"),
-        ({**FILES, FIRST: png(NOISE[0, 0], side=28)}, "is 28×28 pixels of type 1, and 105×105"),
-        ({**FILES, FIRST: png(NOISE[0, 0], mode="RGB")}, "of type RGB"),
-        ({**FILES, FIRST: bytes(1 << 20)}, "holds 1,048,576 bytes, too many for a drawing"),
+        ({}, "0 characters.* 3"),
+        ({name: FILES[name] for name in FILES if "Latin" not in name}, "2 characters"),
+        (without(FIRST), "19 drawings of Greek/character01"),
+        ({**FILES, "images_background/Greek/character01/0999_07.png": b""}, "07 of .*twice"),
+        ({**FILES, "images_background/Greek/character01/0100_21.png": b""}, "21 drawings"),
+        ({**FILES, "images_background/Greek/notes.txt": b""}, r"notes\.txt"),
+        ({**FILES, "images_background/../../etc/0100_01.png": b""}, r"etc/0100_01\.png"),
+        ({**FILES, FIRST: b"torn"}, r"Greek/character01/0100_01\.png"),
+        ({**FILES, FIRST: FILES[FIRST][:-30]}, r"0100_01\.png"),
+        ({**FILES, FIRST: png(NOISE[0, 0], side=28)}, "28×28 .*105×105"),
+        ({**FILES, FIRST: png(NOISE[0, 0], mode="RGB")}, "type RGB"),
+        ({**FILES, FIRST: bytes(1 << 20)}, "1,048,576 bytes"),
     ],
 )
 def test_archives_that_hold_something_else(tmp_path: Path, files: Files, message: str) -> None:
@@ -131,14 +131,14 @@ def test_archives_that_hold_something_else(tmp_path: Path, files: Files, message
 
 def test_other_compressions_and_encryption_are_refused(tmp_path: Path) -> None:
     path = write(tmp_path / "a.zip", FILES, compression=zipfile.ZIP_LZMA)
-    with pytest.raises(DataError, match="compressed in a way that is not read here"):
+    with pytest.raises(DataError, match=r"a\.zip"):
         ARCHIVE.read(path)
     content = bytearray(write(path, FILES).read_bytes())
     start = content.index(b"PK\x01\x02")
     content[start + 8] |= 1  # the flag for an encrypted entry, in the directory
     content[6] |= 1  # and before the entry
     path.write_bytes(content)
-    with pytest.raises(DataError, match=r"a\.zip cannot be read as a zip archive: .*encrypted"):
+    with pytest.raises(DataError, match=r"a\.zip .*encrypted"):
         ARCHIVE.read(path)
 
 
@@ -165,15 +165,15 @@ def test_torn_and_altered_archives_are_named(tmp_path: Path) -> None:
 
 
 def test_files_that_are_no_archive(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match=r"nowhere\.zip cannot be read as a zip archive: .*No such"):
+    with pytest.raises(DataError, match=r"nowhere\.zip"):
         ARCHIVE.read(tmp_path / "nowhere.zip")
-    with pytest.raises(DataError, match="cannot be read as a zip archive"):
+    with pytest.raises(DataError, match=str(tmp_path)):
         ARCHIVE.read(tmp_path)
     for content in (b"", b"<html>not found</html>"):
         (tmp_path / "a.zip").write_bytes(content)
-        with pytest.raises(DataError, match=r"a\.zip cannot be read as a zip archive: .*not a zip"):
+        with pytest.raises(DataError, match=r"a\.zip"):
             ARCHIVE.read(tmp_path / "a.zip")
     with (tmp_path / "a.zip").open("ab") as file:
         file.truncate(1 << 27)
-    with pytest.raises(DataError, match=r"holds 134,217,728 bytes, and is no images_background\."):
+    with pytest.raises(DataError, match=r"a\.zip .*134,217,728 bytes"):
         ARCHIVE.read(tmp_path / "a.zip")

@@ -53,33 +53,29 @@ def test_entries_tell_the_truth(name: str) -> None:
 def test_unknown_names_are_met_with_the_known_ones(ask: object) -> None:
     assert callable(ask)
     for name in ("faces", "lfw", ""):
-        with pytest.raises(OptionError, match=f"no dataset is called '{name}'; .*mnist-sample"):
+        with pytest.raises(OptionError, match=f"'{name}'.*mnist-sample"):
             ask(name)
-    with pytest.raises(OptionError, match="did you mean 'mnist-sample'"):
+    with pytest.raises(OptionError, match="'mnist-sample'"):
         ask("mnist_sample")
 
 
 def test_unknown_names_are_told_what_else_is_read() -> None:
-    with pytest.raises(
-        OptionError, match=r"omniglot, orl, or a folder, CSV, Parquet, npz or \.rec$"
-    ):
+    with pytest.raises(OptionError, match=r"omniglot, orl.*folder, CSV, Parquet, npz or \.rec"):
         load_dataset("faces")
 
 
 def test_paths_that_do_not_exist() -> None:
     for name in ("faces.csv", "some/folder", "arrays.npz", "./mnist", "train.rec", "/no/such"):
-        with pytest.raises(
-            OptionError, match=f"'{name}' does not exist; name a folder, .* dataset: lfw-sample, "
-        ):
+        with pytest.raises(OptionError, match=f"'{name}'.*lfw-sample, "):
             load_dataset(name)
 
 
 @pytest.mark.parametrize("ask", [locate, download_dataset, dataset_entry])
 def test_paths_are_no_entries(ask: object, tmp_path: Path) -> None:
     assert callable(ask)
-    with pytest.raises(OptionError, match=f"'{tmp_path}' is a path, and a named dataset is asked"):
+    with pytest.raises(OptionError, match=f"'{tmp_path}'"):
         ask(str(tmp_path))
-    with pytest.raises(OptionError, match="'some/folder' is a path, which does not exist, and a"):
+    with pytest.raises(OptionError, match="'some/folder'"):
         ask("some/folder")
 
 
@@ -140,7 +136,7 @@ def test_a_name_goes_before_a_folder_that_shares_it(folder: Path) -> None:
 
 def test_files_that_are_nothing_of_the_kind(folder: Path) -> None:
     (folder / "notes.txt").write_text("hello")
-    with pytest.raises(DataError, match=r"notes\.txt is none of the files that are read here"):
+    with pytest.raises(DataError, match=r"notes\.txt"):
         load_dataset("notes.txt")
 
 
@@ -172,6 +168,7 @@ for module in sys.argv[1:]:
 """
 
 
+@pytest.mark.long
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")
 def test_any_module_can_be_imported_first() -> None:
     modules = ["arcset.data.mnist", "arcset.data.orl", "arcset.data.registry", "arcset.data"]

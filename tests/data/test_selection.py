@@ -14,8 +14,8 @@ from arcset.data import (
     parse_classes,
     select,
 )
-from arcset.data.dataset import divided
 from arcset.errors import OptionError
+from support.datasets import divided
 
 DIGITS = tuple("0123456789")
 
@@ -50,21 +50,21 @@ def test_lists_and_ranges(text: str, names: str) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("", "classes '' have an empty place"),
-        (" ", "empty place"),
-        ("0,,1", "classes '0,,1' have an empty place"),
-        ("0,1,", "empty place"),
-        ("4-0", "the range '4-0' in classes '4-0' runs backwards; write 0-4"),
-        ("0-4,3", "classes '0-4,3' name '3' more than once"),
-        ("1,1", "name '1' more than once"),
-        ("0,10", "no class is called '10'"),
-        ("5-12", "no class is called '12'"),
-        ("0-99999999999999999999", "no class is called '99999999999999999999'"),
-        ("cat", "no class is called 'cat'; known: 0, 1, 2, 3, 4, 5, 6, 7, 8, 9"),
-        ("0-", "no class is called '0-'"),
-        ("-1", "no class is called '-1'"),
-        ("1-2-3", "no class is called '1-2-3'"),
-        ("0.5", "no class is called '0.5'"),
+        ("", "''"),
+        (" ", "' '"),
+        ("0,,1", "'0,,1'"),
+        ("0,1,", "'0,1,'"),
+        ("4-0", "'4-0'.*0-4"),
+        ("0-4,3", "'0-4,3'.*'3'"),
+        ("1,1", "'1'"),
+        ("0,10", "'10'"),
+        ("5-12", "'12'"),
+        ("0-99999999999999999999", "'99999999999999999999'"),
+        ("cat", "'cat'.*0, 1, 2, 3, 4, 5, 6, 7, 8, 9"),
+        ("0-", "'0-'"),
+        ("-1", "'-1'"),
+        ("1-2-3", "'1-2-3'"),
+        ("0.5", r"'0\.5'"),
     ],
 )
 def test_bad_lists_are_refused_in_the_words_of_the_user(text: str, message: str) -> None:
@@ -77,7 +77,7 @@ def test_a_name_with_a_hyphen_is_no_range() -> None:
 
 
 def test_a_range_over_a_gap_names_what_is_missing() -> None:
-    with pytest.raises(OptionError, match="no class is called '2'"):
+    with pytest.raises(OptionError, match="'2'"):
         parse_classes("1-3", ["1", "3"])
 
 
@@ -119,7 +119,7 @@ def test_all_classes_leave_none_unseen() -> None:
 
 @pytest.mark.parametrize(("classes", "shown"), [("3", "'3'"), (None, "'all'")])
 def test_one_class_is_not_enough(classes: str | None, shown: str) -> None:
-    with pytest.raises(OptionError, match=f"at least two known classes.*{shown}"):
+    with pytest.raises(OptionError, match=shown):
         select(_dataset(1 if classes is None else 4), classes)
 
 
@@ -184,11 +184,11 @@ def test_classes_that_a_split_does_not_name_appear_nowhere() -> None:
 
 
 def test_splits_that_do_not_fit() -> None:
-    with pytest.raises(OptionError, match="classes '0-1' and a split both say what is known"):
+    with pytest.raises(OptionError, match="'0-1'"):
         select(_dataset(8), "0-1", _split("52", "", "61"))
-    with pytest.raises(OptionError, match="made for 'other', and the data is 'made'"):
+    with pytest.raises(OptionError, match=r"'other'.*'made'"):
         select(_dataset(8), None, _split("52", "", "61", data="other"))
-    with pytest.raises(OptionError, match=r"names 1 classes that 'made' does not have.*'6'"):
+    with pytest.raises(OptionError, match=r"1 .*'made'.*'6'"):
         select(_dataset(6), None, _split("52", "", "61"))
 
 
@@ -230,5 +230,6 @@ def test_many_classes_are_not_all_listed() -> None:
     names = [f"s{number}" for number in range(1, 41)]
     with pytest.raises(OptionError) as caught:
         parse_classes("s41", names)
-    assert str(caught.value).startswith("no class is called 's41'; did you mean 's4")
-    assert str(caught.value).endswith("There are 40, as 's1' and 's2'")
+    assert "'s41'" in str(caught.value)
+    assert "40" in str(caught.value)
+    assert "'s25'" not in str(caught.value)
