@@ -56,9 +56,8 @@ def test_a_folder_is_trained_judged_embedded_and_resumed(arcset_command, tmp_pat
     words = ["train", "mine", "--out", "run", "--epochs", "2", "--device", "cpu", "--no-report"]
     done = arcset_command(*words, "--licence", "CC0")
     assert done.code == 0, done.err
-    assert f"skipped {BROKEN} files that cannot be read:" in done.err
+    assert f"skipped {BROKEN} files" in done.err
     assert "broken0.png" in done.err
-    assert "… and 2 more" in done.err
     assert "Traceback" not in done.err
     assert "unseen_auc" in done.out
 

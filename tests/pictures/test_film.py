@@ -102,9 +102,9 @@ def test_between_epochs_unit_vectors_stay_unit_vectors(views):
 
 
 def test_runs_that_do_not_fit_are_refused(views, tmp_path):
-    with pytest.raises(OptionError, match="same dim: arcface has 2, sphere has 3"):
+    with pytest.raises(OptionError, match=r"arcface.*2.*sphere.*3"):
         write_film([views["arcface"], views["sphere"]], tmp_path / "film.gif")
-    with pytest.raises(RunError, match="keeps no embeddings"):
+    with pytest.raises(RunError, match="nothing"):
         write_film([views["nothing"]], tmp_path / "film.gif")
     assert not list(tmp_path.iterdir())
 
@@ -112,11 +112,11 @@ def test_runs_that_do_not_fit_are_refused(views, tmp_path):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"fps": 0}, "fps must lie in 1 .. 50, not 0"),
-        ({"width": 100}, "width must be an even number"),
-        ({"seconds_per_epoch": -1.0}, "seconds_per_epoch must lie in"),
-        ({"parts": ()}, "parts must name"),
-        ({"parts": ("validation",)}, "part must be one of train, test, not 'validation'"),
+        ({"fps": 0}, "fps.*0"),
+        ({"width": 100}, "width"),
+        ({"seconds_per_epoch": -1.0}, "seconds_per_epoch"),
+        ({"parts": ()}, "parts"),
+        ({"parts": ("validation",)}, "'validation'"),
     ],
 )
 def test_options_out_of_range(views, tmp_path, options, message):
@@ -125,10 +125,10 @@ def test_options_out_of_range(views, tmp_path, options, message):
 
 
 def test_formats_that_cannot_be_written(views, tmp_path, monkeypatch):
-    with pytest.raises(OptionError, match=r"a film ends in \.gif or \.mp4"):
+    with pytest.raises(OptionError, match=r"film\.avi"):
         write_film([views["arcface"]], tmp_path / "film.avi")
     monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(OptionError, match=r"needs the program ffmpeg, which is not found"):
+    with pytest.raises(OptionError, match="ffmpeg"):
         write_film([views["arcface"]], tmp_path / "film.mp4")
 
 
@@ -159,7 +159,7 @@ def test_mp4_pipes_whole_frames(views, tmp_path, monkeypatch):
         frame = gif.width * gif.height * 3
     assert (tmp_path / "film.mp4").stat().st_size == frame * (3 + 8)  # 2 seconds of rest
     program.write_text("#!/bin/sh\necho no such encoder >&2\nexit 1\n")
-    with pytest.raises(OptionError, match="ffmpeg failed: no such encoder"):
+    with pytest.raises(OptionError, match="no such encoder"):
         write_film([views["short"]], tmp_path / "bad.mp4", fps=4, width=300)
     assert not (tmp_path / "bad.mp4").exists()
 

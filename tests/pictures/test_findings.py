@@ -91,7 +91,7 @@ def test_confidence_leaves_out_runs_without_a_classifier(views):
         assert name in shown
         assert f"AUC {found.auc:.2f}" in shown
     assert findings.view_confidence(views["triplet"]) is None
-    with pytest.raises(OptionError, match="none of the runs"):
+    with pytest.raises(OptionError):
         findings.confidence_picture([views["triplet"]])
 
 
@@ -104,7 +104,7 @@ def test_confident_mistakes_name_what_they_are_and_are_called(views):
     assert f"called {view.test.class_names[example.label]}" in shown
     truth = view.unseen.class_names[view.unseen.labels[example.index]]
     assert f"is {truth}   (#{example.index})" in shown
-    with pytest.raises(OptionError, match="no classifier"):
+    with pytest.raises(OptionError, match="triplet"):
         findings.confident_mistakes_picture(views["triplet"])
 
 
@@ -116,9 +116,9 @@ def test_biases_stand_beside_frequencies(views):
     heights = [bar.get_height() for bar in figure.axes[0].patches][:3]
     learned = views["bias"].loss.biases.numpy()
     np.testing.assert_allclose(heights, learned - learned.mean(), atol=1e-6)
-    with pytest.raises(OptionError, match="no bias to show"):
+    with pytest.raises(OptionError, match="plain"):
         findings.bias_picture(views["plain"], views["bias"])
-    with pytest.raises(OptionError, match="without bias"):
+    with pytest.raises(OptionError, match="bias"):
         findings.bias_picture(views["bias"], views["bias"])
 
 

@@ -216,7 +216,7 @@ def test_angles_to_own_and_other_centers(views):
         assert own[row] == pytest.approx(angles.pop(view.test.labels[row]), abs=0.05)
         assert other[row] == pytest.approx(min(angles), abs=0.05)
     assert len(angle_picture([view, views["triplet"]]).axes) == 1
-    with pytest.raises(OptionError, match="triplet has no class centers"):
+    with pytest.raises(OptionError, match="triplet"):
         angle_picture([views["triplet"]])
 
 
@@ -247,11 +247,11 @@ def test_sheet_shows_each_class_in_its_row():
 
 
 def test_pictures_of_runs_that_do_not_fit_are_refused(views):
-    with pytest.raises(OptionError, match="same classes: arcface has 0-2, other has 0-3"):
+    with pytest.raises(OptionError, match=r"arcface.*0-2.*other.*0-3"):
         embedding_picture([views["arcface"], views["other"]])
-    with pytest.raises(OptionError, match="at least one run"):
+    with pytest.raises(OptionError):
         roc_picture([])
-    with pytest.raises(OptionError, match="part must be one of train, test"):
+    with pytest.raises(OptionError, match="'unseen'"):
         embedding_picture([views["arcface"]], part="unseen")
 
 

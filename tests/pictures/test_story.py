@@ -60,6 +60,7 @@ def test_a_single_run_without_classifier(views, tmp_path):
     assert drawn == {"embedding", "roc", "no-threshold", "margins", "data"}
 
 
+@pytest.mark.long  # with one unseen class: tests/cli/test_train.py
 def test_one_unseen_class_or_none(tmp_path):
     for classes in ("0-8", None):
         config = CONFIG.replace(classes=classes, batch=512, snapshot=20)
