@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from arcset.data.idx_files import FILES
+from support.datasets import FILES
 
 Answer = Callable[[BaseHTTPRequestHandler], None]
 

@@ -11,9 +11,8 @@ import numpy as np
 import pytest
 
 from arcset.data import load_dataset
-from arcset.data.idx_files import FILES, IdxDownload
-from arcset.data.mnist_sample import CHECKSUMS
 from arcset.errors import DataError
+from support.datasets import CHECKSUMS, FILES, IdxDownload
 
 NOWHERE = ("http://127.0.0.1:9/never/",)  # the tests that name it fail if it is asked
 

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from arcset.data import load_dataset, locate
-from arcset.data.idx_files import FILES
-from arcset.data.mnist import MNIST
+from support.datasets import FILES, MNIST
 
 
 def check(dataset: Any) -> None:

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from arcset.data import load_dataset
-from arcset.data.idx_files import FILES
+from support.datasets import FILES
 
 TOOL = Path(__file__).parents[2] / "tools" / "make_mnist_sample.py"
 

@@ -7,11 +7,9 @@ import numpy as np
 import pytest
 
 from arcset.data import locate, make_split, select
-from arcset.data.omniglot import OMNIGLOT, Omniglot
-from arcset.data.omniglot_archive import Archive
 from arcset.errors import DataError
 from data.test_omniglot_archive import FILES, write
-from support.datasets import loaded
+from support.datasets import OMNIGLOT, Archive, Omniglot, loaded
 
 
 def small(mirror: Any) -> Omniglot:

@@ -10,29 +10,34 @@ import pytest
 from PIL import Image
 
 from arcset.data import Reading
-from arcset.data import opening as opening_module
-from arcset.data.reading import FITS
-from arcset.data.resizing import resized
 from arcset.errors import DataError, InputError, OptionError
-from support.image_files import COLOURS, GREY, RGB, saved
+from support.image_files import COLOURS, FITS, GREY, RGB, saved
 
 
 @pytest.fixture(scope="module")
 def smooth() -> np.ndarray:
     """A photo of 2000 × 3000 pixels."""
-    return resized(np.random.default_rng(3).integers(0, 256, (20, 30, 3), np.uint8), 2000, 3000)
+    noise = np.random.default_rng(3).integers(0, 256, (20, 30, 3), np.uint8)
+    return np.asarray(Image.fromarray(noise).resize((3000, 2000), Image.Resampling.BILINEAR))
+
+
+def averaged(pixels: np.ndarray, height: int, width: int) -> np.ndarray:
+    """Pillow's mean over what each new pixel covers."""
+    return np.asarray(Image.fromarray(pixels).resize((width, height), Image.Resampling.BOX))
 
 
 class TestLarge:
     """Photos far finer than needed are reduced in two steps, and hardly differ from one."""
 
-    @pytest.mark.parametrize("fit", FITS)
+    @pytest.mark.parametrize(
+        "fit", ["pad", *(pytest.param(fit, marks=pytest.mark.long) for fit in FITS[1:])]
+    )
     def test_png_as_in_one_step(self, fit: str, smooth: np.ndarray) -> None:
         image = Image.fromarray(smooth[..., 0])
         found = Reading(1, 28, 28, fit=fit).read(saved(image, "PNG", compress_level=1))
         inside = {"pad": (19, 28), "crop": (28, 28), "stretch": (28, 28)}[fit]
         pixels = smooth[:, 500:2500, 0] if fit == "crop" else smooth[..., 0]
-        exact = resized(pixels, *inside)
+        exact = averaged(pixels, *inside)
         top = (28 - inside[0]) // 2
         difference = np.abs(found[top : top + inside[0]].astype(int) - exact)
         assert difference.max() <= 4  # although neighbours differ by up to 255
@@ -49,7 +54,7 @@ class TestLarge:
         )
         found = Reading(3, 40, 60).read(content)
         assert max(size[0] for size in decoded) == 3000 // 4  # ≥ 8 times 60
-        assert np.abs(found.astype(int) - resized(smooth, 40, 60)).max() <= 3
+        assert np.abs(found.astype(int) - averaged(smooth, 40, 60)).max() <= 3
 
     def test_a_line_of_a_million_pixels(self) -> None:
         image = np.zeros((1, 1_100_000), np.uint8)
@@ -65,14 +70,14 @@ class TestLarge:
                 struct.pack(">I", len(content)) + checked + struct.pack(">I", zlib.crc32(checked))
             )
 
-        for side, words in ((60_000, "decompression bomb"), (13_378, "megapixels are not read")):
+        for side, guarded in ((60_000, True), (13_378, False)):
             header = struct.pack(">IIBBBBB", side, side, 8, 0, 0, 0, 0)
             content = b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", b"")
             limit = Image.MAX_IMAGE_PIXELS
             try:
-                if "bomb" not in words:
+                if not guarded:
                     Image.MAX_IMAGE_PIXELS = None  # somebody switched PIL's own guard off
-                with pytest.raises(DataError, match=rf"huge\.png .*{words}"):
+                with pytest.raises(DataError, match=r"huge\.png"):
                     GREY.read(content, "huge.png")
             finally:
                 Image.MAX_IMAGE_PIXELS = limit
@@ -80,46 +85,40 @@ class TestLarge:
     def test_large_files_are_refused_unread(self, tmp_path: Path) -> None:
         file = tmp_path / "large.png"
         with file.open("wb") as sparse:
-            sparse.truncate(opening_module.MOST_BYTES + 1)
-        with pytest.raises(DataError, match=r"large\.png holds 268,435,457 bytes, and image files"):
+            sparse.truncate(268_435_457)
+        with pytest.raises(DataError, match=r"large\.png .*268,435,457 bytes"):
             GREY.read(file)
 
 
 class TestDamage:
-    PHOTO = Image.fromarray(resized(COLOURS, 40, 40))
+    PHOTO = Image.fromarray(COLOURS).resize((40, 40))
 
     def test_files(self, tmp_path: Path) -> None:
-        contents = {
+        for name, content in {
             "cut.jpg": saved(self.PHOTO, "JPEG")[:-200],
             "empty.png": b"",
             "text.png": b"these are no pixels\n" * 20,
             "script.png": b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 9 9\nshowpage\n",
-        }
-        words = {
-            "cut.jpg": "[Tt]runcated",
-            "empty.png": "is empty",
-            "script.png": "cannot identify",
-        }
-        for name, content in contents.items():
+        }.items():
             (tmp_path / name).write_bytes(content)
-            with pytest.raises(DataError, match=words.get(name, "cannot identify")) as raised:
+            with pytest.raises(DataError, match=name) as raised:
                 RGB.read(tmp_path / name)
             assert str(raised.value).startswith(str(tmp_path / name))
             assert "\n" not in str(raised.value)
             assert "0x" not in str(raised.value)
 
     def test_what_is_no_file(self, tmp_path: Path) -> None:
-        with pytest.raises(DataError, match=r"none\.png cannot be read: No such file"):
+        with pytest.raises(DataError, match=r"none\.png"):
             RGB.read(tmp_path / "none.png")
-        with pytest.raises(DataError, match="is no file"):
+        with pytest.raises(DataError, match=str(tmp_path)):
             RGB.read(tmp_path)
-        with pytest.raises(DataError, match="cannot be read: embedded null"):
+        with pytest.raises(DataError, match=r"b\.png"):
             RGB.read("a\0b.png")
 
     @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no pipes")
     def test_pipes_are_not_waited_for(self, tmp_path: Path) -> None:
         os.mkfifo(tmp_path / "pipe.png")
-        with pytest.raises(DataError, match="is no file"):
+        with pytest.raises(DataError, match=r"pipe\.png"):
             RGB.read(tmp_path / "pipe.png")
 
     @pytest.mark.parametrize(
@@ -151,16 +150,16 @@ class TestDamage:
             np.zeros(4, np.uint8),
             np.zeros((0, 4), np.uint8),
         ):
-            with pytest.raises(InputError, match="an image as an array is uint8"):
+            with pytest.raises(InputError, match="uint8"):
                 GREY.read(wrong)
 
     @pytest.mark.parametrize(
         ("options", "words"),
         [
-            ({"channels": 2}, "1 or 3 channels, not 2"),
-            ({"height": 0}, "1 to 4096 pixels a side, not 0×4"),
-            ({"width": 5000}, "not 4×5000"),
-            ({"fit": "zoom"}, "fit 'zoom' is unknown, expected one of: pad, crop, stretch"),
+            ({"channels": 2}, "channels.* 2"),
+            ({"height": 0}, "0×4"),
+            ({"width": 5000}, "4×5000"),
+            ({"fit": "zoom"}, "'zoom'.*pad, crop, stretch"),
         ],
     )
     def test_readings_that_cannot_be(self, options: dict[str, object], words: str) -> None:

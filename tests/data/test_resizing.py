@@ -1,4 +1,8 @@
-"""Resizing against the slow and obvious: every share of every pixel, in exact fractions."""
+"""Resizing against the slow and obvious: every share of every pixel, in exact fractions.
+
+These go with resizing that is the same bit for bit on every machine; that images come out as a
+person would expect is held by test_reading.py.
+"""
 
 from fractions import Fraction
 
@@ -9,6 +13,8 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from arcset.data.resizing import resized
+
+pytestmark = pytest.mark.long
 
 SIDES = st.integers(1, 12)
 

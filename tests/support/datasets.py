@@ -10,9 +10,21 @@ from arcset.data import Dataset, list_samples, load_dataset
 from arcset.data.dataset import divided
 from arcset.data.download import download
 from arcset.data.idx import read_idx, write_idx
+from arcset.data.idx_files import FILES, IdxDownload
 from arcset.data.insightface import read_verification_bin
+from arcset.data.mnist import MNIST
+from arcset.data.mnist_sample import CHECKSUMS
+from arcset.data.omniglot import OMNIGLOT, Omniglot
+from arcset.data.omniglot_archive import Archive
 
 __all__ = [
+    "CHECKSUMS",
+    "FILES",
+    "MNIST",
+    "OMNIGLOT",
+    "Archive",
+    "IdxDownload",
+    "Omniglot",
     "divided",
     "download",
     "list_samples",

@@ -7,6 +7,7 @@ from PIL import Image
 
 from arcset.data import Reading
 
+FITS = ("pad", "crop", "stretch")
 GREY, RGB = Reading(1, 4, 4), Reading(3, 4, 4)
 SHADES = np.arange(16, dtype=np.uint8).reshape(4, 4) * 17  # 0, 17 … 255
 COLOURS = np.random.default_rng(0).integers(0, 256, (4, 4, 3), np.uint8)
