@@ -16,6 +16,7 @@ from arcset.data.mnist import MNIST
 from arcset.data.mnist_sample import CHECKSUMS
 from arcset.data.omniglot import OMNIGLOT, Omniglot
 from arcset.data.omniglot_archive import Archive
+from arcset.data.own.streams import Entry, stream_table, stream_tree
 
 __all__ = [
     "CHECKSUMS",
@@ -23,6 +24,7 @@ __all__ = [
     "MNIST",
     "OMNIGLOT",
     "Archive",
+    "Entry",
     "IdxDownload",
     "Omniglot",
     "divided",
@@ -31,6 +33,8 @@ __all__ = [
     "loaded",
     "read_idx",
     "read_pairs",
+    "stream_table",
+    "stream_tree",
     "write_idx",
 ]
 

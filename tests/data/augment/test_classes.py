@@ -85,7 +85,7 @@ def test_labels_and_names_agree() -> None:
 
 @pytest.mark.parametrize("name", ["rotations", "both"])
 def test_turns_need_square_images(name: str) -> None:
-    expected = f"{name!r} as classes turns images by 90°, and needs square ones, not 5×4"
+    expected = f"{name!r}.*5×4"
     for act in (
         lambda transforms: transforms.apply(_pixels(2, 1, 5, 4), torch.zeros(2, dtype=torch.int64)),
         lambda transforms: transforms.check((1, 5, 4)),
@@ -104,9 +104,7 @@ def test_rectangles_can_be_mirrored() -> None:
 @pytest.mark.parametrize("which", [[0, 4], [-1, 0]])
 def test_a_transform_that_is_not_there_is_refused(which: list[int]) -> None:
     transforms: ClassTransforms = class_transforms("rotations")
-    expected = (
-        rf"which must lie in 0 \.\. 3 for 'rotations', and it spans {which[0]} \.\. {which[1]}"
-    )
+    expected = rf"which .*'rotations'.*{which[0]} \.\. {which[1]}"
     with pytest.raises(InputError, match=expected):
         transforms.apply(_pixels(2, 1, 4, 4), torch.tensor(which))
     with pytest.raises(InputError, match=expected):
@@ -115,14 +113,14 @@ def test_a_transform_that_is_not_there_is_refused(which: list[int]) -> None:
 
 def test_shapes_and_types_are_checked() -> None:
     transforms = class_transforms("reflections")
-    with pytest.raises(InputError, match=r"which \(B,\), not \(2, 1, 4, 4\) and \(3,\)"):
+    with pytest.raises(InputError, match=r"\(2, 1, 4, 4\) and \(3,\)"):
         transforms.apply(_pixels(2, 1, 4, 4), torch.zeros(3, dtype=torch.int64))
-    with pytest.raises(InputError, match=r"which must be int64, not torch\.float32"):
+    with pytest.raises(InputError, match=r"which .*torch\.float32"):
         transforms.apply(_pixels(2, 1, 4, 4), torch.zeros(2))
 
 
 def test_unknown_names_are_refused() -> None:
-    with pytest.raises(OptionError, match="did you mean 'reflections'"):
+    with pytest.raises(OptionError, match="'reflections'"):
         class_transforms("reflection")
 
 

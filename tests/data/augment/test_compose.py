@@ -5,7 +5,6 @@ import torch
 from torch import Tensor
 
 from arcset.data.augment import build_augmentation, parse_augmentation
-from arcset.data.augment import warp as warp_module
 from arcset.errors import InputError
 
 Pictures = Callable[..., Tensor]
@@ -65,14 +64,14 @@ def test_one_sample_does_not_depend_on_the_others(pictures: Pictures) -> None:
 def test_neighbouring_warps_read_the_image_once(
     specs: list[str], readings: int, pictures: Pictures, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    read = warp_module.F.grid_sample
+    read = torch.nn.functional.grid_sample
     bilinear = []
 
     def counted(images: Tensor, grid: Tensor, mode: str, *rest: str, align_corners: bool) -> Tensor:
         bilinear.extend([mode] if mode == "bilinear" else [])
         return read(images, grid, mode, *rest, align_corners=align_corners)
 
-    monkeypatch.setattr(warp_module.F, "grid_sample", counted)
+    monkeypatch.setattr(torch.nn.functional, "grid_sample", counted)
     build_augmentation(specs, (1, 8, 8))(pictures(2, 1, 8, 8), _generator())
     assert len(bilinear) == readings
 
@@ -87,5 +86,5 @@ def test_memory_format_and_type_stay_through_a_chain(pictures: Pictures) -> None
 
 def test_images_of_another_shape_are_refused() -> None:
     augment = build_augmentation(["flip"], (1, 8, 8))
-    with pytest.raises(InputError, match=r"images must be \(B, 1, 8, 8\), not \(2, 3, 8, 8\)"):
+    with pytest.raises(InputError, match=r"\(B, 1, 8, 8\).*\(2, 3, 8, 8\)"):
         augment(torch.zeros(2, 3, 8, 8), _generator())

@@ -160,7 +160,7 @@ def test_an_empty_batch_stays_empty(spec: str) -> None:
 
 @pytest.mark.parametrize("images", [torch.zeros(2, 1, 4, 4, dtype=torch.uint8), torch.zeros(4, 4)])
 def test_what_is_no_batch_of_floats_is_refused(images: Tensor) -> None:
-    with pytest.raises(InputError, match=r"images must be floats \(B, C, H, W\) in −1 \.\. 1"):
+    with pytest.raises(InputError, match=r"images .*\(B, C, H, W\)"):
         parse_augmentation("flip")(images, _generator())
 
 

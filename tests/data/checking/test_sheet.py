@@ -6,10 +6,10 @@ import numpy.typing as npt
 import pytest
 from PIL import Image
 
+from arcset.data import Reading
 from arcset.data.checking import check_data, contact_sheet
 from arcset.data.checking.canvas import font, shortened
-from arcset.data.own import list_samples
-from arcset.data.reading import Reading
+from support.datasets import list_samples
 from support.pictures import picture, save
 
 SIDE, STEP, FIRST = 112, 120, (32 + 216, 32 + 80)  # cells, their distance, the first one

@@ -109,19 +109,19 @@ def test_a_reading_reshapes_pictures_and_leaves_features(tmp_path: Path) -> None
 @pytest.mark.parametrize(
     ("arrays", "words"),
     [
-        ({"X": np.eye(3)}, "holds X, expected labels under one of the names labels, label"),
-        ({"a": np.eye(3), "b": NAMES}, "holds a, b, expected images under one of the names images"),
-        ({"X": np.eye(3), "y": np.arange(4)}, r"labels have shape \(4,\) .* each of 3 samples"),
-        ({"X": np.eye(3), "y": [0.5, 1, 2]}, "labels are floats that are no whole numbers"),
-        ({"X": np.eye(3), "y": ["a", "", "b"]}, "has no label for sample 1"),
-        ({"X": np.eye(3), "y": [1, 1, 1]}, "holds only one identity, '1'"),
-        ({"X": np.arange(3), "y": [1, 2, 3]}, r"images have shape \(3,\)"),
-        ({"X": np.zeros((3, 0)), "y": [1, 2, 3]}, r"images have shape \(3, 0\)"),
-        ({"X": np.eye(3) * 1j, "y": [1, 2, 3]}, "type complex128, expected numbers"),
-        ({"X": [[1.0], [np.nan], [np.inf]], "y": [1, 2, 3]}, "2 of 3 samples hold .* number 1"),
-        ({"X": [[1.0], [1e300], [2.0]], "y": [1, 2, 3]}, "1 of 3 samples .* in float32"),
-        ({"X": np.eye(2), "y": [1, 2], "split": ["train", "x"]}, "split 'x', expected one of"),
-        ({"X": np.array([[None], [{}]]), "y": [1, 2]}, "not a readable npz file: Object arrays"),
+        ({"X": np.eye(3)}, "holds X.*labels"),
+        ({"a": np.eye(3), "b": NAMES}, "holds a, b.*images"),
+        ({"X": np.eye(3), "y": np.arange(4)}, r"labels .*\(4,\).* 3 "),
+        ({"X": np.eye(3), "y": [0.5, 1, 2]}, "labels"),
+        ({"X": np.eye(3), "y": ["a", "", "b"]}, "sample 1"),
+        ({"X": np.eye(3), "y": [1, 1, 1]}, "'1'"),
+        ({"X": np.arange(3), "y": [1, 2, 3]}, r"images .*\(3,\)"),
+        ({"X": np.zeros((3, 0)), "y": [1, 2, 3]}, r"images .*\(3, 0\)"),
+        ({"X": np.eye(3) * 1j, "y": [1, 2, 3]}, "complex128"),
+        ({"X": [[1.0], [np.nan], [np.inf]], "y": [1, 2, 3]}, "2 of 3 .* 1"),
+        ({"X": [[1.0], [1e300], [2.0]], "y": [1, 2, 3]}, "1 of 3 .*float32"),
+        ({"X": np.eye(2), "y": [1, 2], "split": ["train", "x"]}, "split 'x'"),
+        ({"X": np.array([[None], [{}]]), "y": [1, 2]}, r"s\.npz"),
     ],
 )
 def test_what_is_refused(tmp_path: Path, arrays: dict[str, Any], words: str) -> None:
@@ -135,11 +135,11 @@ def test_what_is_refused(tmp_path: Path, arrays: dict[str, Any], words: str) -> 
 def test_files_that_are_none(tmp_path: Path) -> None:
     place = saved(tmp_path / "s.npz", X=PICTURES, y=NAMES)
     place.write_bytes(place.read_bytes()[:-50])
-    with pytest.raises(DataError, match="is not a readable npz file"):
+    with pytest.raises(DataError, match=r"s\.npz"):
         load_own(place)
     np.save(tmp_path / "single.npy", np.eye(3))
     (tmp_path / "single.npy").rename(tmp_path / "single.npz")
-    with pytest.raises(DataError, match="holds a single array"):
+    with pytest.raises(DataError, match=r"single\.npz"):
         load_own(tmp_path / "single.npz")
-    with pytest.raises(DataError, match="does not exist"):
+    with pytest.raises(DataError, match=r"none\.npz"):
         load_own(tmp_path / "none.npz")

@@ -15,8 +15,8 @@ def test_each_kind_is_recognized(photos: Path) -> None:
 
 
 def test_what_is_none(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match="none does not exist; name a folder, CSV, Parquet, npz or"):
+    with pytest.raises(DataError, match=r"none .*folder, CSV, Parquet, npz"):
         list_samples(tmp_path / "none")
     (tmp_path / "notes.txt").write_text("hello")
-    with pytest.raises(DataError, match=r"notes\.txt is none of the files that are read here"):
+    with pytest.raises(DataError, match=r"notes\.txt"):
         list_samples(tmp_path / "notes.txt")

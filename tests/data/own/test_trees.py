@@ -1,20 +1,21 @@
 """Folder trees as people really have them."""
 
 import os
+import re
 import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from arcset.data.own.trees import TreeListing
 from arcset.errors import DataError
+from support.datasets import list_samples
 
 Draw = Callable[..., Path]
 
 
 def test_a_folder_per_identity(photos: Path) -> None:
-    found = TreeListing(photos)
+    found = list_samples(photos)
     assert len(found) == 13
     assert found.names == ["anna"] * 6 + ["ben"] * 5 + ["carl"] * 2
     assert found.paths[:2] == ["anna/0.png", "anna/1.png"]
@@ -26,7 +27,7 @@ def test_deep_folders_are_named_by_their_paths(tmp_path: Path, draw: Draw) -> No
     draw(tmp_path / "Greek" / "character01" / "a.png")
     draw(tmp_path / "Greek" / "character02" / "a.png")
     draw(tmp_path / "Latin" / "character01" / "a.png")
-    found = TreeListing(tmp_path)
+    found = list_samples(tmp_path)
     assert found.names == ["Greek/character01", "Greek/character02", "Latin/character01"]
     assert found.notes == []
 
@@ -34,24 +35,21 @@ def test_deep_folders_are_named_by_their_paths(tmp_path: Path, draw: Draw) -> No
 def test_folders_within_the_folder_of_an_identity(tmp_path: Path, draw: Draw) -> None:
     draw(tmp_path / "a" / "1.png")
     draw(tmp_path / "a" / "b" / "1.png")
-    found = TreeListing(tmp_path)
+    found = list_samples(tmp_path)
     assert found.names == ["a", "a/b"]
-    assert found.notes == [
-        "1 identities lie within the folder of another, as a/b in a: "
-        "each folder that holds images is one"
-    ]
+    (note,) = found.notes
+    assert "a/b" in note
 
 
 def test_images_in_the_root(tmp_path: Path, draw: Draw) -> None:
     draw(tmp_path / "1.png")
     draw(tmp_path / "2.png")
-    found = TreeListing(tmp_path)
+    found = list_samples(tmp_path)
     assert (found.names, found.paths) == ([".", "."], ["1.png", "2.png"])
     draw(tmp_path / "anna" / "1.png")
-    found = TreeListing(tmp_path)
+    found = list_samples(tmp_path)
     assert found.names == ["anna"]
-    why = "lies in no sub-folder, so that nobody knows whose image it is"
-    assert found.skipped == [("1.png", why), ("2.png", why)]
+    assert [path for path, _ in found.skipped] == ["1.png", "2.png"]
 
 
 def test_what_is_passed_over(photos: Path, draw: Draw) -> None:
@@ -60,26 +58,25 @@ def test_what_is_passed_over(photos: Path, draw: Draw) -> None:
     for name in ("notes.txt", "more.TXT", "Makefile", "scan.eps"):
         (photos / "anna" / name).write_text("x")
     (photos / "empty").mkdir()
-    found = TreeListing(photos)
+    found = list_samples(photos)
     assert len(found) == 13
-    assert found.notes == [
-        "4 files are no images by their extension, and ignored: .txt, none, .eps"
-    ]
+    (note,) = found.notes
+    assert re.search(r"4 files.*\.txt.*\.eps", note)
 
 
 @pytest.mark.parametrize("name", ["a.PNG", "b.JpG", "c.jpeg", "d.bmp", "e.webp", "f.tiff", "g.pgm"])
 def test_extensions_of_any_case(tmp_path: Path, draw: Draw, name: str) -> None:
     draw(tmp_path / "x" / name)
-    assert TreeListing(tmp_path).paths == [f"x/{name}"]
+    assert list_samples(tmp_path).paths == [f"x/{name}"]
 
 
 def test_no_image(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match="holds no image; put the images of each identity into"):
-        TreeListing(tmp_path)
+    with pytest.raises(DataError, match=str(tmp_path)):
+        list_samples(tmp_path)
     (tmp_path / "a").mkdir()
     (tmp_path / "a" / "b.txt").write_text("x")
-    with pytest.raises(DataError, match="of its own \\(1 files that are no images were found\\)"):
-        TreeListing(tmp_path)
+    with pytest.raises(DataError, match="1 files"):
+        list_samples(tmp_path)
 
 
 def test_links(photos: Path, tmp_path: Path, draw: Draw) -> None:
@@ -90,12 +87,12 @@ def test_links(photos: Path, tmp_path: Path, draw: Draw) -> None:
     (photos / "dora").symlink_to(tmp_path / "elsewhere", target_is_directory=True)
     (photos / "carl" / "link.png").symlink_to(photos / "anna" / "0.png")
     (photos / "carl" / "gone.png").symlink_to(photos / "nobody.png")
-    found = TreeListing(photos)
+    found = list_samples(photos)
     assert sorted(set(found.names)) == ["anna", "ben", "carl", "dora"]
     assert found.names.count("ben") == 5  # by its own name, not by that of the link
-    assert "2 links lead to folders that are listed already, as also-ben" in found.notes[-1]
+    assert re.search("2 links.*also-ben", found.notes[-1])
     assert found.content(found.paths.index("carl/link.png")) == found.content(0)
-    with pytest.raises(DataError, match=r"carl/gone\.png cannot be read: No such file"):
+    with pytest.raises(DataError, match=r"carl/gone\.png"):
         found.content(found.paths.index("carl/gone.png"))
 
 
@@ -104,7 +101,7 @@ def test_names_that_are_no_unicode(tmp_path: Path, draw: Draw) -> None:
     folder = os.fsdecode(os.fsencode(tmp_path) + b"/caf\xe9")
     draw(Path(folder) / "1.png")
     draw(tmp_path / "Zoë" / "1.png")
-    found = TreeListing(tmp_path)
+    found = list_samples(tmp_path)
     assert found.names == ["Zoë", "caf\\xe9"]
     assert found.paths == ["Zoë/1.png", "caf\\xe9/1.png"]
     "".join(found.paths).encode()  # valid Unicode, whatever it is written to
@@ -115,15 +112,15 @@ def test_names_that_are_no_unicode(tmp_path: Path, draw: Draw) -> None:
 def test_folders_that_cannot_be_read(photos: Path) -> None:
     (photos / "carl").chmod(0)
     try:
-        found = TreeListing(photos)
+        found = list_samples(photos)
     finally:
         (photos / "carl").chmod(0o755)
     assert len(found) == 11
-    assert found.skipped == [("carl", "cannot be read: Permission denied")]
+    assert [path for path, _ in found.skipped] == ["carl"]
 
 
 def test_the_order_does_not_depend_on_the_file_system(tmp_path: Path, draw: Draw) -> None:
     names = [f"{letter}/{number}.png" for letter in "dbac" for number in (3, 1, 2, 10)]
     for name in names:
         draw(tmp_path / name)
-    assert TreeListing(tmp_path).paths == sorted(names)
+    assert list_samples(tmp_path).paths == sorted(names)
