@@ -1,6 +1,8 @@
 """`arcset gallery` from the outside."""
 
 import json
+import os
+import re
 import shutil
 
 import numpy as np
@@ -28,8 +30,13 @@ def made(tmp_path_factory):
 
 @pytest.fixture
 def gallery(arcset_command, tmp_path, made):
-    shutil.copytree(made, tmp_path, dirs_exist_ok=True)
+    shutil.copytree(made, tmp_path, copy_function=linked, dirs_exist_ok=True)
     return lambda verb, *words: arcset_command("gallery", verb, "people.db", *words)
+
+
+def linked(source, target):
+    """Hundreds of images, which no test writes to, need no copies."""
+    return os.link(source, target) if source.endswith(".png") else shutil.copy2(source, target)
 
 
 def names(tmp_path, file="people.db"):
@@ -61,9 +68,8 @@ def test_list_the_samples_of_one(gallery, made):
 def test_remove_subjects(gallery, tmp_path):
     done = gallery("remove", "anna", "carl")
     assert done.code == 0
-    assert done.out == (
-        "removed anna with 2 samples\nremoved carl with 2 samples\npeople.db: 1 subject\n"
-    )
+    for word in ("anna", "carl", "people.db"):
+        assert word in done.out
     assert names(tmp_path) == ["ben"]
     assert b"anna" not in (tmp_path / "people.db").read_bytes()
 
@@ -76,17 +82,17 @@ def test_remove_samples(gallery, tmp_path):
 
 
 def test_rename_and_merge(gallery, tmp_path):
-    assert gallery("rename", "anna", "Anna K.").out == "anna is now called Anna K.\n"
+    assert "Anna K." in gallery("rename", "anna", "Anna K.").out
     done = gallery("merge", "ben", "Anna K.")
-    assert done.out == "ben is now part of Anna K., who has 4 samples\n"
+    assert "Anna K." in done.out
+    assert "4 samples" in done.out
     assert set(names(tmp_path)) == {"Anna K.", "carl"}
 
 
 def test_info(gallery, arcset_command, tmp_path):
     done = gallery("info")
     assert done.code == 0
-    assert "3\n" in done.out
-    assert "not remembered: name it with --model" in done.out
+    assert "--model" in done.out  # which is not remembered yet
     words = ["enroll", "people.db", "photos", "--model", "run", "--device", "cpu"]
     assert arcset_command(*words).code == 0
     content = json.loads(gallery("info", "--json").out)
@@ -99,16 +105,16 @@ def test_info(gallery, arcset_command, tmp_path):
     assert content["point"]["gallery"] == 6
     lines = dict(line.split(maxsplit=1) for line in gallery("info").out.splitlines())
     assert lines["subjects"] == "3"
-    assert lines["calibration"] == "the model's, from 100 identities, 300 samples"
+    assert "100 identities" in lines["calibration"]
 
 
 def test_export_and_import(gallery, arcset_command, tmp_path):
     done = gallery("export", "--out", "people.parquet")
     assert done.code == 0, done.err
-    assert done.out == "6 embeddings of 3 subjects are in people.parquet\n"
+    assert "people.parquet" in done.out
     done = arcset_command("gallery", "import", "copy.db", "people.parquet")
     assert done.code == 0, done.err
-    assert done.out == "took in 6 embeddings; copy.db has 3 subjects now\n"
+    assert "copy.db" in done.out
     assert names(tmp_path, "copy.db") == ["anna", "ben", "carl"]
     words = ["identify", "copy.db", "photos/ben/00.png", "--model", "run", "--fpir", "0.1"]
     done = arcset_command(*words, "--device", "cpu")
@@ -134,7 +140,7 @@ def test_embeddings_of_any_tool(arcset_command, tmp_path):
     assert names(tmp_path, "birds.db") == words
     done = arcset_command("identify", "birds.db", "seen.npz")
     assert done.code == 2
-    assert "birds.db has no calibration" in done.err
+    assert "birds.db" in done.err
     done = arcset_command("gallery", "calibrate", "birds.db", "others.parquet")
     assert done.code == 0, done.err
     done = arcset_command("identify", "birds.db", "seen.npz", "--format", "jsonl")
@@ -146,21 +152,22 @@ def test_embeddings_of_any_tool(arcset_command, tmp_path):
 def test_migrate(gallery, arcset_command, tmp_path):
     done = gallery("migrate", "--model", "other", "--device", "cpu")
     assert done.code == 0, done.err
-    assert done.out == "people.db is now for other: 6 samples embedded anew\n"
+    assert "other" in done.out
+    assert "6 samples" in done.out
     words = ["identify", "people.db", "photos/anna/01.png", "--fpir", "0.1", "--device", "cpu"]
     done = arcset_command(*words)  # and the new model is remembered
     assert done.code == 0, done.err
     assert ": anna" in done.out
     done = arcset_command(*words, "--model", "run")
     assert done.code == 2
-    assert "people.db belongs to the model 'other'" in done.err
+    assert re.search(r"people\.db.*'other'", done.err)
 
 
 def test_calibrate_from_others(gallery, arcset_command, tmp_path):
     (tmp_path / "run" / "threshold.json").unlink()
     done = gallery("calibrate", "others", "--model", "run", "--device", "cpu")
     assert done.code == 0, done.err
-    assert done.out.startswith("from 100 identities, 300 samples; people.db has 3 subjects\n")
+    assert "100 identities, 300 samples" in done.out
     assert "FPIR" in done.out
     done = arcset_command("identify", "people.db", "photos/ben", "--fpir", "0.1", "--device", "cpu")
     assert done.code == 0, done.err
@@ -178,9 +185,9 @@ def test_calibrate_from_those_enrolled(gallery, arcset_command, tmp_path):
     assert arcset_command(*words).code == 0
     done = gallery("calibrate")
     assert done.code == 0, done.err
-    assert done.out.startswith("from 104 identities, 309 samples; people.db has 104 subjects\n")
-    assert "are these one? calibrating 7 and calibrating 7 again: cosine 1.0000" in done.err
-    assert "takes a calibration on about" in done.err  # one of a hundred is out of reach
+    assert "104 identities, 309 samples" in done.out
+    assert re.search(r"calibrating 7 and calibrating 7 again.* 1\.0000", done.err)  # are they one?
+    assert "0.01" in done.err  # is out of reach
     done = arcset_command("identify", "people.db", "photos/ben", "--fpir", "0.3", "--device", "cpu")
     assert done.code == 0, done.err
 
@@ -193,40 +200,42 @@ def test_too_few_subjects_calibrate_nothing(gallery, arcset_command, tmp_path):
     assert arcset_command(*words).code == 0
     done = arcset_command("gallery", "calibrate", "few.db")
     assert done.code == 2
-    assert "with a gallery of 12 takes a calibration on about" in done.err
-    assert done.err.endswith("and this one is on 12; nothing was changed\n")
+    assert "12" in done.err
+    told = json.loads(arcset_command("gallery", "info", "few.db", "--json").out)
+    assert told["calibration"]["own"] is False
     done = gallery("calibrate")
     assert done.code == 2
-    assert "3 of 3 identities have two samples or more, expected at least 10" in done.err
+    assert "3 of 3" in done.err
+    assert "10" in done.err
     assert json.loads(gallery("info", "--json").out)["calibration"] is None
 
 
 @pytest.mark.parametrize(
-    ("words", "message"),
+    ("words", "quoted"),
     [
-        (["remove"], "name subjects to remove, or samples with --sample, one of both"),
-        (["remove", "nobody"], "nobody called 'nobody' is enrolled in people.db"),
-        (["remove", "anna", "nobody"], "nobody called 'nobody'"),
-        (["remove", "--sample", "99"], "there is no sample 99"),
-        (["rename", "anna", "ben"], "somebody called 'ben' is enrolled already"),
-        (["rename", "nobody", "x"], "nobody called 'nobody'"),
-        (["rename", "anna", ""], "the name is empty"),
-        (["merge", "anna", "anna"], "'anna' cannot be merged into itself"),
-        (["list", "nobody"], "nobody called 'nobody'"),
-        (["export", "--out", "people.csv"], "people.csv does not end in .parquet"),
-        (["import", "nosuch.parquet"], "nosuch.parquet does not exist"),
-        (["import", "points.npz"], "points.npz does not say which model made its embeddings"),
-        (["migrate", "--model", "nosuch"], "nosuch does not exist: name the folder of a trained"),
-        (["calibrate", "others", "--remove"], "--remove forgets the calibration"),
-        (["calibrate", "points.npz"], "holds embeddings of 3 dimensions, and people.db of 32"),
+        (["remove"], "--sample"),
+        (["remove", "nobody"], "'nobody'"),
+        (["remove", "anna", "nobody"], "'nobody'"),
+        (["remove", "--sample", "99"], "99"),
+        (["rename", "anna", "ben"], "'ben'"),
+        (["rename", "nobody", "x"], "'nobody'"),
+        (["rename", "anna", ""], "256"),
+        (["merge", "anna", "anna"], "'anna'"),
+        (["list", "nobody"], "'nobody'"),
+        (["export", "--out", "people.csv"], "people.csv"),
+        (["import", "nosuch.parquet"], "nosuch.parquet"),
+        (["import", "points.npz"], "points.npz"),
+        (["migrate", "--model", "nosuch"], "nosuch"),
+        (["calibrate", "others", "--remove"], "--remove"),
+        (["calibrate", "points.npz"], "points.npz"),
     ],
 )
-def test_wrong_use_is_one_line_exit_2_and_changes_nothing(gallery, tmp_path, words, message):
+def test_wrong_use_is_one_line_exit_2_and_changes_nothing(gallery, tmp_path, words, quoted):
     write_embeddings(tmp_path / "points.npz", EmbeddingSet.of(np.eye(3), ["a", "b", "c"]))
     before, files = names(tmp_path), sorted(tmp_path.iterdir())
     done = gallery(*words)
     assert done.code == 2
-    assert message in done.err
+    assert quoted in done.err
     assert done.err.count("\n") == 1
     assert names(tmp_path) == before
     assert sorted(tmp_path.iterdir()) == files
@@ -237,7 +246,7 @@ def test_no_gallery_is_made_by_looking(arcset_command, tmp_path, verb):
     first, *rest = verb.split()
     done = arcset_command("gallery", first, "none.db", *rest)
     assert done.code == 2
-    assert "there is no gallery none.db" in done.err
+    assert "none.db" in done.err
     assert list(tmp_path.iterdir()) == []
 
 
