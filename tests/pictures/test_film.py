@@ -11,40 +11,10 @@ from arcset.pictures.film import write_film
 from arcset.pictures.scene import epoch_scenes
 from arcset.pictures.timeline import Timeline
 from arcset.pictures.view import RunView
-from arcset.runs import RunConfig
-from arcset.training import train
 
 needs_ffmpeg = pytest.mark.skipif(
     shutil.which("ffmpeg") is None, reason="ffmpeg is not installed: no .mp4 can be written"
 )
-
-
-@pytest.fixture(scope="module")
-def views(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("runs")
-    base = RunConfig(
-        data="mnist-sample",
-        classes="0-2",
-        network="mlp",
-        dim=2,
-        epochs=2,
-        batch=100,
-        snapshot=60,
-        scale=8.0,
-    )
-    plain = {"loss": "softmax", "scale": None}
-    changes = {
-        "arcface": {},
-        "softmax": plain,
-        "short": {"epochs": 1},
-        "sphere": {"dim": 3, "epochs": 1},
-        "wide": {"dim": 5, "epochs": 1},
-        "nothing": {"snapshot": 0, "epochs": 1},
-    }
-    return {
-        name: RunView(train(base.replace(**change), folder / name).path)
-        for name, change in changes.items()
-    }
 
 
 def test_a_film_has_the_frames_and_size_asked_for_and_the_same_bytes_twice(views, tmp_path):

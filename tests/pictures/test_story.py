@@ -3,39 +3,14 @@
 import pytest
 
 from arcset.pictures import RunView, Story
-from arcset.runs import RunConfig
 from arcset.training import train
 
-CONFIG = RunConfig(
-    data="mnist-sample",
-    classes="0-2",
-    dim=2,
-    epochs=1,
-    batch=64,
-    snapshot=40,
-    scale=8.0,
-    network="mlp",
-)
-
-
-@pytest.fixture(scope="module")
-def views(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("story")
-    losses = {
-        "plain": {"loss": "softmax", "options": {"bias": False}, "scale": None},
-        "biased": {"loss": "softmax", "scale": None},
-        "arcface": {"loss": "arcface"},
-        "triplet": {"loss": "triplet", "scale": None},
-    }
-    runs = {
-        name: train(CONFIG.replace(**changes), folder / name, device="cpu")
-        for name, changes in losses.items()
-    }
-    return {name: RunView(run.path, name) for name, run in runs.items()}
+from .conftest import CONFIG
 
 
 def test_all_pictures_of_a_comparison(views, tmp_path):
-    report = Story("four losses", list(views.values())).write(tmp_path, separate=True)
+    four = [views[name] for name in ("slim", "softmax", "arcface", "triplet")]
+    report = Story("four losses", four).write(tmp_path, separate=True)
     drawn = {path.stem for path in (tmp_path / "pictures").iterdir()}
     assert drawn == {
         "embedding",
