@@ -9,14 +9,14 @@ from arcset.devices import choose_device, own_gpu
 
 def test_each_process_has_a_gpu_of_its_own():
     assert [own_gpu(process, 3).index for process in range(3)] == [0, 1, 2]
-    with pytest.raises(OptionError, match="this machine has 3: start so many processes"):
+    with pytest.raises(OptionError, match="3"):
         own_gpu(3, 3)
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
 def test_what_is_not_there_is_refused():
     assert choose_device("auto").type in ("cpu", "mps")
-    with pytest.raises(OptionError, match="device 'cuda' is not available here"):
+    with pytest.raises(OptionError, match="'cuda'"):
         choose_device("cuda")
-    with pytest.raises(OptionError, match="device 'meta' is not available here"):
+    with pytest.raises(OptionError, match="'meta'"):
         choose_device("meta")

@@ -45,10 +45,9 @@ def test_where_timm_cannot_be_imported_one_sentence_says_so(tmp_path, monkeypatc
         monkeypatch.delitem(sys.modules, module)
     with pytest.raises(OptionError) as caught:
         build_network("timm:resnet18", 2)
-    assert str(caught.value) == (
-        f"'timm:resnet18' needs timm, which cannot be imported here ({reason}): "
-        "pip install 'arcset[timm]', with a torchvision that fits torch"
-    )
+    for quoted in ("'timm:resnet18'", reason, "pip install 'arcset[timm]'"):
+        assert quoted in str(caught.value)
+    assert "\n" not in str(caught.value)
 
 
 @with_timm
@@ -72,9 +71,9 @@ def test_timm_networks_embed(name, shape):
 
 @with_timm
 def test_timm_refusals():
-    with pytest.raises(OptionError, match=r"timm has no network called 'resnet81'; did you mean"):
+    with pytest.raises(OptionError, match="'resnet81'"):
         build_network("timm:resnet81", 2)
-    with pytest.raises(OptionError, match=r"takes images, not vectors of 8 values"):
+    with pytest.raises(OptionError, match=" 8 "):
         build_network("timm:resnet18", 2, (8,))
-    with pytest.raises(OptionError, match=r"'timm:vgg11' cannot take images of shape \(3, 8, 8\)"):
+    with pytest.raises(OptionError, match=r"'timm:vgg11' .*\(3, 8, 8\)"):
         build_network("timm:vgg11", 2, (3, 8, 8))

@@ -30,6 +30,6 @@ def test_every_network(name):
 
 def test_any_batch_and_no_larger_images_than_torch_can_count():
     assert network_cost("simple", 64, SHAPE, 10**15).kept > 10**18
-    with pytest.raises(OptionError, match="simple cannot be built for such images") as raised:
+    with pytest.raises(OptionError, match="simple") as raised:
         network_cost("simple", 64, (3, 10**8, 10**8), 1)
     assert "\n" not in str(raised.value)

@@ -58,12 +58,12 @@ def test_refused_in_one_sentence(text):
 
 
 def test_too_many():
-    with pytest.raises(OptionError, match="below 1e24"):
+    with pytest.raises(OptionError, match="classes"):
         parse_number("9" * 30, "classes")
 
 
 def test_a_lone_b_is_asked_about():
-    with pytest.raises(OptionError, match="write 1G for a billion"):
+    with pytest.raises(OptionError, match="1G"):
         parse_number("1B", "classes")
 
 

@@ -18,7 +18,7 @@ def test_a_run_is_not_overwritten_by_accident(tmp_path):
     run = Run.create(tmp_path / "a", CONFIG)
     run.write_metrics([{"epoch": 1}])
     (run.path / "notes.txt").write_text("mine")
-    with pytest.raises(RunError, match="already holds a run; continue it with --resume"):
+    with pytest.raises(RunError, match="--resume"):
         Run.create(run.path, CONFIG)
     assert run.metrics() == [{"epoch": 1}]
     fresh = Run.create(run.path, CONFIG.replace(dim=3), force=True)
@@ -29,11 +29,11 @@ def test_a_run_is_not_overwritten_by_accident(tmp_path):
 
 def test_other_folders_and_files_are_left_alone(tmp_path):
     (tmp_path / "thesis.tex").write_text("years of work")
-    with pytest.raises(RunError, match="not empty and holds no run"):
+    with pytest.raises(RunError, match=str(tmp_path)):
         Run.create(tmp_path, CONFIG, force=True)
-    with pytest.raises(RunError, match="is a file"):
+    with pytest.raises(RunError, match=r"thesis\.tex"):
         Run.create(tmp_path / "thesis.tex", CONFIG)
-    with pytest.raises(RunError, match="holds no run"):
+    with pytest.raises(RunError, match=str(tmp_path)):
         Run.open(tmp_path)
 
 
@@ -43,13 +43,13 @@ def test_what_a_killed_process_has_left_is_not_in_the_way(tmp_path):
     assert [file.name for file in run.path.iterdir()] == ["config.toml"]
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / ".something.part").write_text("")
-    with pytest.raises(RunError, match="not empty and holds no run"):
+    with pytest.raises(RunError, match=str(tmp_path)):
         Run.create(tmp_path / "other", CONFIG)
 
 
 def test_tensors_round_trip(tmp_path):
     run = Run.create(tmp_path / "a", CONFIG)
-    with pytest.raises(RunError, match="no trained weights yet"):
+    with pytest.raises(RunError, match="weights"):
         run.load_model()
     weights = {"w": torch.randn(3, 2), "n": torch.tensor(4)}
     run.save_model(weights, {"c": torch.eye(2).T})
@@ -77,8 +77,8 @@ def test_damaged_files_are_named(tmp_path):
     run = Run.create(tmp_path / "a", CONFIG)
     run.save_model({"w": torch.ones(2)}, {})
     (run.path / "model.safetensors").write_bytes(b"torn")
-    with pytest.raises(RunError, match=r"model\.safetensors is missing or damaged"):
+    with pytest.raises(RunError, match=r"model\.safetensors"):
         run.load_model()
     (run.path / "metrics.jsonl").write_text('{"epoch": 1}\n{"epo')
-    with pytest.raises(RunError, match=r"metrics\.jsonl is damaged"):
+    with pytest.raises(RunError, match=r"metrics\.jsonl"):
         run.metrics()

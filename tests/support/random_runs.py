@@ -29,6 +29,8 @@ def random_run(
     selection = selection_for(config)
     config = described(config, selection)
     run = Run.create(place, config)
+    if selection.split is not None:
+        selection.split.save(run.split_file)
     network, loss = build_model(config)
     for module in network.modules():
         if isinstance(module, torch.nn.BatchNorm1d | torch.nn.BatchNorm2d):

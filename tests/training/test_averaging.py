@@ -3,10 +3,10 @@ import torch
 from torch import nn
 
 from arcset.runs import Run, RunConfig
-from arcset.runs.states import load_tensors
 from arcset.training import load_model, train
 from arcset.training.averaging import Average
 from support.small_data import images
+from training.alike import newest, tensors
 
 
 def network() -> nn.Sequential:
@@ -55,9 +55,10 @@ def test_a_run_keeps_the_average_and_its_checkpoint_both(tmp_path) -> None:
         data=str(images(tmp_path / "a.npz")), dim=4, epochs=2, batch=32, ema=0.9, snapshot=0
     )
     run = train(config, tmp_path / "run", device="cpu")
-    checkpoint = max((run.path / "checkpoint").iterdir())
+    held = tensors(newest(run.path))
     weights, average = (
-        load_tensors(checkpoint / f"{n}.safetensors") for n in ("network", "average")
+        {name.removeprefix(part): held[name] for name in held if name.startswith(part)}
+        for part in ("network.", "average.")
     )
     saved, _ = run.load_model()
     assert all(torch.equal(saved[name], average[name]) for name in saved)

@@ -94,9 +94,9 @@ def test_specs():
     assert (config.scale, config.margin, ignored) == (None, None, ["scale", "margin"])
     assert LossSpec.parse("softmax:bias=false").folder == "softmax-bias=false"
     for text, message in (
-        ("arcfac", "did you mean 'arcface'"),
-        ("arcface:fallback", "write options as arcface:OPTION=VALUE"),
-        ("arcface:bais=true", "arcface has no option 'bais'"),
+        ("arcfac", "'arcface'"),
+        ("arcface:fallback", "arcface:OPTION=VALUE"),
+        ("arcface:bais=true", "'bais'"),
     ):
         with pytest.raises(OptionError, match=message):
             LossSpec.parse(text)
@@ -104,12 +104,12 @@ def test_specs():
 
 def test_wrong_use_is_found_before_the_first_run(tmp_path):
     twice = [LossSpec.parse("arcface"), LossSpec.parse("arcface")]
-    with pytest.raises(OptionError, match="'arcface' is named more than once"):
+    with pytest.raises(OptionError, match="'arcface'"):
         compare(twice, CONFIG, 1, tmp_path / "out")
-    with pytest.raises(OptionError, match="seeds must be at least 1"):
+    with pytest.raises(OptionError, match="seeds"):
         compare(twice[:1], CONFIG, 0, tmp_path / "out")
     wrong = [LossSpec.parse("arcface"), LossSpec.parse("sphereface:margin=0.5")]
-    with pytest.raises(OptionError, match="SphereFace: margin"):
+    with pytest.raises(OptionError, match="margin"):
         compare(wrong, CONFIG, 1, tmp_path / "out")
     assert not (tmp_path / "out").exists()
 
@@ -129,9 +129,9 @@ def test_runs_that_begin_from_another_keep_to_whom_it_held_out(tmp_path):
         assert not set(split.test) & set(old.config.class_names)
         assert set(split.test) == set(Split.load(old.split_file).test)
     wrong = config.replace(hold_out=None, classes=",".join(old.config.class_names[:2]))
-    with pytest.raises(OptionError, match="identities held out were in the training of"):
+    with pytest.raises(OptionError, match="held out"):
         compare(specs, wrong, 1, tmp_path / "no", device="cpu")
-    with pytest.raises(OptionError, match="has dim 4, which a run that begins from it keeps"):
+    with pytest.raises(OptionError, match="dim 4"):
         compare(specs, config.replace(dim=8), 1, tmp_path / "no", device="cpu")
     assert not (tmp_path / "no").exists()
 

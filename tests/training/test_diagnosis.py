@@ -1,6 +1,7 @@
 """Sick runs are told what ails them, and healthy ones nothing."""
 
 import math
+import re
 
 import pytest
 import torch
@@ -38,9 +39,20 @@ SPREAD = torch.randn(32, 8, generator=torch.Generator().manual_seed(0))
 ALIKE = torch.ones(32, 8) + 0.01 * SPREAD
 
 
-def test_a_healthy_run_hears_nothing(data, tmp_path) -> None:
-    for loss in ("softmax", "normface", "arcface", "cosface", "triplet", "center", "adacos"):
-        assert warnings_of(tmp_path / loss, data=data, loss=loss, epochs=4) == []
+@pytest.mark.parametrize(
+    "loss",
+    [
+        "softmax",
+        "arcface",
+        "triplet",
+        *(
+            pytest.param(loss, marks=pytest.mark.long)
+            for loss in ("normface", "cosface", "center", "adacos")
+        ),
+    ],
+)
+def test_a_healthy_run_hears_nothing(data, tmp_path, loss) -> None:
+    assert warnings_of(tmp_path, data=data, loss=loss, epochs=4) == []
 
 
 def test_nor_does_one_with_few_steps(data, tmp_path) -> None:
@@ -49,10 +61,9 @@ def test_nor_does_one_with_few_steps(data, tmp_path) -> None:
 
 def test_a_learning_rate_far_too_high(data, tmp_path) -> None:
     (said,) = warnings_of(tmp_path, data=data, learning_rate=300.0, schedule="constant")
-    assert said.startswith("the loss is stuck: ")
-    assert "(with 12 classes, scale " in said
+    assert "12 classes" in said
     assert said.endswith("--lr 30")
-    with pytest.raises(TrainingError, match=r"the learning rate was 300 and .* try a tenth of"):
+    with pytest.raises(TrainingError, match="300"):
         warnings_of(
             tmp_path / "soft", data=data, loss="softmax", learning_rate=300.0, schedule="constant"
         )
@@ -60,22 +71,20 @@ def test_a_learning_rate_far_too_high(data, tmp_path) -> None:
 
 def test_a_learning_rate_far_too_low(data, tmp_path) -> None:
     (said,) = warnings_of(tmp_path, data=data, learning_rate=1e-7)
-    assert said.startswith("the loss is stuck: ")
-    assert said.endswith("the learning rate is very small; try --lr 1e-06")
+    assert said.endswith("--lr 1e-06")
 
 
 def test_a_scale_far_too_small(data, tmp_path) -> None:
     (said,) = warnings_of(tmp_path, data=data, scale=0.2)
-    assert said.startswith("with scale 0.2 and 12 classes the loss cannot fall below 2.29, and ")
-    assert said.endswith("take a larger --scale, or leave it out")
+    assert re.search(r"scale 0\.2 .*12 classes .*2\.29.*--scale", said)
 
 
 def test_collapse_names_the_rate() -> None:
     one = doctor(learning_rate=0.5)
     mean = chance_loss(one.loss)
     said = one.epoch(2, mean, 100, ALIKE)
-    assert "all embeddings point the same way, as after a learning rate that is too high" in said
-    assert said.endswith("; try --lr 0.05")
+    assert "same way" in said
+    assert said.endswith("--lr 0.05")
 
 
 def test_stuck_above_what_one_answer_costs() -> None:
@@ -87,8 +96,8 @@ def test_stuck_above_what_one_answer_costs() -> None:
     assert one.epoch(1, mean, 30, SPREAD) is None
     assert one.epoch(2, mean, 60, SPREAD) is None
     said = one.epoch(3, mean, 90, SPREAD)
-    assert f"the same answer to everything costs {blind:.2f}" in said
-    assert said.endswith("try another learning rate first, --lr 0.1 and 0.9")
+    assert f"{blind:.2f}" in said
+    assert said.endswith("--lr 0.1 and 0.9")
     assert one.epoch(4, mean, 120, SPREAD) is None  # once is enough
 
 
@@ -114,26 +123,26 @@ def test_while_the_margin_comes_in_losses_may_rise() -> None:
 @pytest.mark.parametrize(
     ("settings", "end"),
     [
-        ({"margin_warm_up": 0.0}, "; try --set margin_warm_up=0.3"),
+        ({"margin_warm_up": 0.0}, "--set margin_warm_up=0.3"),
         ({"margin_warm_up": 0.0, "options": {"warmup": 10}}, "--lr 0.033 and 0.3"),
-        ({"scale": 0.1}, "take a larger --scale, or leave it out"),
-        ({"learning_rate": 1e-5}, "very small; try --lr 0.0001"),
-        ({"learning_rate": 0.1, "optimizer": "adamw"}, "very high; try --lr 0.01"),
+        ({"scale": 0.1}, "--scale"),
+        ({"learning_rate": 1e-5}, "--lr 0.0001"),
+        ({"learning_rate": 0.1, "optimizer": "adamw"}, "--lr 0.01"),
         ({}, "--lr 0.033 and 0.3"),
     ],
 )
 def test_likely_causes(settings, end: str) -> None:
     one = doctor(**settings)
-    assert one.epoch(2, 1.01 * chance_loss(one.loss, step=100), 100, SPREAD).endswith(end)
+    assert end in one.epoch(2, 1.01 * chance_loss(one.loss, step=100), 100, SPREAD)
 
 
 def test_a_first_loss_from_somewhere_else() -> None:
     one = doctor("softmax")
     chance = chance_loss(one.loss)
     assert one.first(1.5 * chance) is None
-    assert one.first(10 * chance).startswith(
-        f"the first loss is {10 * chance:.1f}, and guessing would cost {chance:.1f} (with 40"
-    )
+    said = one.first(10 * chance)
+    assert f"{10 * chance:.1f}" in said
+    assert f"{chance:.1f} " in said
     assert doctor("triplet").first(1e9) is None  # nobody knows what triplets cost
 
 
@@ -170,7 +179,6 @@ def test_the_first_broken_layer(name: str, expected: str | None) -> None:
         network.state_dict()[name].view(-1)[0] = math.nan
     assert first_broken_layer(network, torch.randn(8, 4)) == expected
     assert network.training
-    assert not any(module._forward_hooks for module in network.modules())
 
 
 def test_a_broken_run_names_layer_rate_and_fix() -> None:
@@ -180,11 +188,8 @@ def test_a_broken_run_names_layer_rate_and_fix() -> None:
     config = RunConfig(data="x", dim=8)
     loss = build_loss("softmax", 8, 3)
     error = Doctor(config, network, loss).broken("the loss is nan", torch.ones(2, 4), 3, 0.25)
-    assert str(error) == (
-        "training stopped in epoch 3: the loss is nan; the first values that are not finite come "
-        "out of layer 1 (Linear); the learning rate was 0.25 and the weights are torch.float32: "
-        "try a tenth of that rate, or --set clip=5 (the epochs before are kept)"
-    )
+    for quoted in ("epoch 3", "nan", "layer 1 (Linear)", "0.25", "float32", "--set clip=5"):
+        assert quoted in str(error)
     clipped = Doctor(config.replace(clip=1.0), network, loss)
     assert "clip" not in str(clipped.broken("it", torch.ones(2, 4), 1, 0.1))
 
@@ -198,5 +203,5 @@ def test_float16_ends_early() -> None:
     with torch.backends.mkldnn.flags(enabled=False):
         sick = Doctor(config, network, build_loss("softmax", 8, 3))
         error = sick.broken("the loss is nan", torch.ones(2, 4), 1, 0.1)
-    assert "come out of layer 0 (Linear); " in str(error)
-    assert "float16 ends at 65,504: try --set autocast=bfloat16 first" in str(error)
+    assert "layer 0 (Linear)" in str(error)
+    assert "--set autocast=bfloat16" in str(error)

@@ -117,12 +117,9 @@ def test_batches_of_several_images_per_class(new_classes: str) -> None:
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"batch": 5, "per_class": 2}, "^batch=5 is no multiple of per_class=2$"),
-        (
-            {"batch": 8, "per_class": 2},
-            "^batch=8 with per_class=2 needs 4 classes, and there are 3: take a batch of at most 6",
-        ),
-        ({"augment": ["affin"]}, "'affin'; did you mean 'affine'"),
+        ({"batch": 5, "per_class": 2}, "batch=5.*per_class=2"),
+        ({"batch": 8, "per_class": 2}, "batch=8.*per_class=2.* 4 .* 3.* 6"),
+        ({"augment": ["affin"]}, "'affin'.*'affine'"),
     ],
 )
 def test_settings_that_do_not_fit_are_refused(settings, message: str) -> None:
@@ -134,7 +131,7 @@ def test_pictures_that_are_not_square_cannot_turn(tmp_path) -> None:
     pixels = np.zeros((6, 8, 9), np.uint8)
     np.savez(tmp_path / "a.npz", images=pixels, labels=[0, 0, 0, 1, 1, 1])
     config = RunConfig(data=str(tmp_path / "a.npz"), dim=4, new_classes="rotations")
-    with pytest.raises(InputError, match="needs square ones, not 8×9"):
+    with pytest.raises(InputError, match="8×9"):
         train(config, tmp_path / "run", device="cpu")
     assert not (tmp_path / "run").exists()
 
@@ -156,8 +153,8 @@ def test_vectors_are_trained_on(tmp_path) -> None:
     assert network(torch.zeros(2, 6)).shape == (2, 8)
     assert measure(run, device="cpu")["unseen_auc"] > 0.8
     for settings, message in (
-        ({"augment": ["affine"]}, "^augment 'affine' changes images, and the data are vectors"),
-        ({"new_classes": "rotations"}, "^new_classes='rotations' turns or mirrors images, and the"),
+        ({"augment": ["affine"]}, "augment 'affine'.*vectors"),
+        ({"new_classes": "rotations"}, "new_classes='rotations'"),
     ):
         with pytest.raises(OptionError, match=message):
             train(config.replace(**settings), tmp_path / "other", device="cpu")

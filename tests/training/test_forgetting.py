@@ -106,7 +106,7 @@ def test_it_is_written_shown_and_on_the_card(runs, found) -> None:
     assert "began from the run `old`" in card
     assert rows[0][4] in card
     (new.path / "forgetting.json").write_text("{")
-    with pytest.raises(RunError, match=r"forgetting\.json is damaged"):
+    with pytest.raises(RunError, match=r"forgetting\.json"):
         read_forgetting(new)
     (new.path / "forgetting.json").unlink()
 
@@ -141,12 +141,14 @@ def test_images_that_the_old_run_knew_are_told(runs, tmp_path) -> None:
     assert found.note.startswith("all was trained on these images of the old identities as well")
 
 
-def test_of_very_many_images_whole_identities_are_taken(runs, found, monkeypatch) -> None:
+@pytest.mark.long
+def test_of_very_many_images_whole_identities_are_taken(runs, monkeypatch) -> None:
+    """It goes with the report of its own: as rows of an evaluation all images count."""
     monkeypatch.setattr(module, "_MOST", 30)
     few = forgetting(runs[1], device="cpu", intervals=False)
     assert few.sizes == {"old": (7, 28), "new": (6, 24), "known": (7, 28), "unseen": (2, 40)}
 
 
 def test_a_run_that_began_from_none(runs) -> None:
-    with pytest.raises(OptionError, match="did not begin from another run"):
+    with pytest.raises(OptionError, match=str(runs[0].path)):
         forgetting(runs[0], device="cpu")

@@ -8,10 +8,10 @@ from arcset import OptionError
 from arcset.models import load_model
 from arcset.networks import build_network
 from arcset.runs import RunConfig
-from arcset.runs.states import load_tensors
 from arcset.training import train
 from arcset.training.freezing import freeze
 from support.small_data import images
+from training.alike import tensors
 
 SETTINGS = {"dim": 4, "network": "glyph", "epochs": 1, "batch": 16, "snapshot": 0, "scale": 8.0}
 
@@ -23,8 +23,18 @@ def old(tmp_path_factory):
     return train(config, place / "run", device="cpu")
 
 
-@pytest.mark.parametrize("averaged", [0.0, 0.9])
-@pytest.mark.parametrize("count", [0, 1, 2, 5, 9])
+@pytest.mark.parametrize(
+    ("count", "averaged"),
+    [
+        (0, 0.0),
+        (2, 0.9),
+        (9, 0.0),
+        *(
+            pytest.param(count, averaged, marks=pytest.mark.long)
+            for count, averaged in ((0, 0.9), (1, 0.0), (1, 0.9), (2, 0.0), (5, 0.0), (5, 0.9))
+        ),
+    ],
+)
 def test_exactly_the_frozen_tensors_stay(old, tmp_path, count: int, averaged: float) -> None:
     config = old.config.replace(
         start=str(old.path), freeze=count, ema=averaged, weight_decay=0.01, clip=1.0
@@ -32,8 +42,11 @@ def test_exactly_the_frozen_tensors_stay(old, tmp_path, count: int, averaged: fl
     new = train(config, tmp_path / "new", device="cpu")
     network, _ = load_model(old)
     weighty = [place for place, layer in enumerate(network) if list(layer.parameters())]
-    frozen = {f"{place}." for place in weighty[:count]}
-    before, after = (load_tensors(run.path / "model.safetensors") for run in (old, new))
+    frozen = {f"model.{place}." for place in weighty[:count]}
+    before, after = (
+        {name: value for name, value in tensors(run.path).items() if name.startswith("model.")}
+        for run in (old, new)
+    )
     same = {name for name in before if torch.equal(before[name], after[name])}
     assert same == {name for name in before if any(name.startswith(layer) for layer in frozen)}
 
@@ -62,7 +75,7 @@ def test_layers_are_counted_from_the_input(name: str) -> None:
     first, *others = network.named_parameters()
     assert not first[1].requires_grad
     assert all(value.requires_grad == moving[key] for key, value in others[1:])
-    with pytest.raises(OptionError, match="freeze=1000 leaves nothing to train"):
+    with pytest.raises(OptionError, match="freeze=1000"):
         freeze(network, 1000)
 
 
@@ -72,5 +85,5 @@ def test_a_network_that_is_no_sequence_has_one_layer() -> None:
             super().__init__()
             self.inner = nn.Linear(2, 2)
 
-    with pytest.raises(OptionError, match=r"has one layer with weights .* freeze at most 0"):
+    with pytest.raises(OptionError, match="at most 0"):
         freeze(Odd(), 1)

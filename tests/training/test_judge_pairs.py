@@ -10,15 +10,14 @@ from arcset.data import load_dataset
 from arcset.errors import DataError
 from arcset.evaluation import fold_accuracy, verification
 from arcset.models import embed, load_model
-from arcset.runs import RunConfig
-from arcset.training import train
 from arcset.training.judge_pairs import judge_pairs
+from support.random_runs import random_run
 
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory):
-    config = RunConfig(data="mnist-sample", classes="0-2", dim=4, epochs=1, snapshot=0)
-    return train(config, tmp_path_factory.mktemp("runs") / "digits", device="cpu")
+    place = tmp_path_factory.mktemp("runs") / "digits"
+    return random_run(place, data="mnist-sample", classes="0-2", dim=4)
 
 
 @pytest.fixture(scope="module")
@@ -59,10 +58,10 @@ def test_pairs_are_judged_as_evaluation_judges_them(run, file, digits):
 def test_an_unreadable_image_is_an_error_that_names_it(run, tmp_path):
     path = tmp_path / "bad.bin"
     path.write_bytes(pickle.dumps(([b"no image"] * 4, [True, False]), protocol=2))
-    with pytest.raises(DataError, match="image 0 of"):
+    with pytest.raises(DataError, match=r"image 0 .*bad\.bin"):
         judge_pairs(run, path, device="cpu")
 
 
 def test_too_few_pairs_for_the_folds(run, file):
-    with pytest.raises(DataError, match="20 pairs, too few for 30 folds"):
+    with pytest.raises(DataError, match=r"20 .*30"):
         judge_pairs(run, file, device="cpu", folds=30)

@@ -70,19 +70,19 @@ def test_a_run_keeps_its_split_and_is_resumed_without_the_file(config, split, tm
 
 
 def test_nothing_is_written_for_a_split_that_does_not_fit(config, tmp_path):
-    with pytest.raises(OptionError, match="both say what is known"):
+    with pytest.raises(OptionError, match="0-4"):
         train(config.replace(classes="0-4"), tmp_path / "run", device="cpu")
-    with pytest.raises(DataError, match=r"cannot read the split .*nowhere\.json"):
+    with pytest.raises(DataError, match=r"nowhere\.json"):
         train(config.replace(split="nowhere.json"), tmp_path / "run", device="cpu")
     make_split(map(str, range(20)), data="mnist-sample").save(tmp_path / "mine.json")
-    with pytest.raises(OptionError, match="names 10 classes that 'mnist-sample' does not have"):
+    with pytest.raises(OptionError, match=r"10 .*'mnist-sample'"):
         train(config, tmp_path / "run", device="cpu")
     assert not (tmp_path / "run").exists()
 
 
 def test_the_selection_of_a_run(config, split, tmp_path):
     run = Run.create(tmp_path / "run", config.replace(class_names=split.train))
-    with pytest.raises(DataError, match=r"cannot read the split .*run/split\.json"):
+    with pytest.raises(DataError, match=r"run/split\.json"):
         selection_of(run)
     split.save(run.split_file)
     same(selection_of(run), selection_for(config))
@@ -91,5 +91,5 @@ def test_the_selection_of_a_run(config, split, tmp_path):
     plain = Run.open(run.path)
     assert selection_of(plain).train.class_names == tuple("01234")
     plain.config = plain.config.replace(class_names=("0", "1"))
-    with pytest.raises(DataError, match=r"has changed since .* 5 known classes .* trained on 2"):
+    with pytest.raises(DataError, match=r" 5 .* 2"):
         selection_of(plain)

@@ -1,7 +1,6 @@
 """Beginning from another run: weights, centers, settings, and what is refused."""
 
 import json
-import re
 import shutil
 
 import pytest
@@ -13,7 +12,6 @@ from arcset.data import selection_for, selection_of
 from arcset.losses import build_loss
 from arcset.models import embed, load_model
 from arcset.runs import Run, RunConfig
-from arcset.runs.states import load_tensors
 from arcset.training import resume, train
 from arcset.training.feeding import Feed
 from arcset.training.first_centers import begin_centers
@@ -22,6 +20,7 @@ from arcset.training.processes import Processes
 from arcset.training.progress import Silent
 from arcset.training.start import inherited
 from support.small_data import Remembers, images
+from training.alike import tensors
 
 CPU = torch.device("cpu")
 OLD = [f"c{number:02d}" for number in range(8)]
@@ -133,11 +132,10 @@ def test_a_cut_run_comes_out_the_same_and_no_longer_needs_the_old(old, tmp_path)
     shutil.rmtree(earlier)
     later = resume(tmp_path / "cut5", device="cpu")
     for run in (again, later):
-        for file in ("model.safetensors", "loss.safetensors"):
-            ours, theirs = load_tensors(run.path / file), load_tensors(whole.path / file)
-            assert all(torch.equal(ours[name], theirs[name]) for name in theirs)
+        ours, theirs = tensors(run.path), tensors(whole.path)
+        assert all(torch.equal(ours[name], theirs[name]) for name in theirs)
     assert load_model(Run.open(later.path))[0] is not None
-    with pytest.raises(RunError, match="there is no run to begin from"):
+    with pytest.raises(RunError, match=str(earlier)):
         train(config, tmp_path / "late", device="cpu")
 
 
@@ -160,16 +158,16 @@ def test_a_run_with_a_checkpoint_goes_on_where_the_old_was_moved(
     run = train(config, tmp_path / "cut5", device="cpu", again=again)
     assert set(old.config.class_names) <= set(run.config.class_names)
     assert len(run.metrics()) == 2
-    with pytest.raises(RunError, match="there is no run to begin from"):
+    with pytest.raises(RunError, match=str(earlier)):
         train(config, tmp_path / "cut2", device="cpu", again=again)
     other = config.replace(start=str(tmp_path / "moved"))
-    with pytest.raises(RunError, match=r"holds a run with start .*earlier, and .*moved is asked"):
+    with pytest.raises(RunError, match=r"start .*earlier.*moved"):
         train(other, tmp_path / "cut5", device="cpu", again=again)
 
 
 def test_whom_the_old_run_knew_judges_nobody_by_a_selection_either(old, tmp_path) -> None:
     config = growing(old, classes="c00,c01,c09")
-    with pytest.raises(OptionError, match="6 of the identities held out were in the training of"):
+    with pytest.raises(OptionError, match=r"6 .*held out"):
         train(config, tmp_path / "new", device="cpu", selection=selection_for(config))
     assert not (tmp_path / "new").exists()
 
@@ -254,22 +252,22 @@ def test_sub_centers_part_but_lie_near(fed) -> None:
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        ({"network": "mlp"}, "has network glyph, which a run that begins from it keeps"),
-        ({"dim": 8}, "has dim 4, which a run that begins from it keeps: leave out dim 8"),
-        ({"freeze": 10}, "freeze=10 leaves nothing to train: the network has 10 layers"),
-        ({"start": None, "freeze": 1}, "freeze=1 would keep random weights"),
-        ({"size": (12, 12)}, "takes samples of 1×10×10, and the data has 1×12×12"),
-        ({"classes": "c00,c09"}, "7 of the identities held out were in the training of"),
+        ({"network": "mlp"}, "network.*glyph"),
+        ({"dim": 8}, "dim 4.*dim 8"),
+        ({"freeze": 10}, "freeze=10.* 10 layers"),
+        ({"start": None, "freeze": 1}, "freeze=1"),
+        ({"size": (12, 12)}, "1×10×10.*1×12×12"),
+        ({"classes": "c00,c09"}, "7 .*held out"),
     ],
 )
 def test_what_does_not_fit_is_refused_before_anything_is_written(old, tmp_path, changes, said):
-    with pytest.raises(OptionError, match=re.escape(said)):
+    with pytest.raises(OptionError, match=said):
         train(growing(old, **changes), tmp_path / "new", device="cpu")
     assert not (tmp_path / "new").exists()
 
 
 def test_a_run_does_not_begin_from_itself(old) -> None:
-    with pytest.raises(OptionError, match="is the run to begin from: name another folder"):
+    with pytest.raises(OptionError, match=str(old.path)):
         train(growing(old), old.path, device="cpu", force=True)
     assert (old.path / "model.safetensors").exists()
 

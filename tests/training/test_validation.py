@@ -1,19 +1,18 @@
 """Validation on identities held out, and what it decides."""
 
-import hashlib
-import json
+import functools
+import math
 
 import numpy as np
 import pytest
 import torch
 from torch import nn
 
-from arcset.data import ImageSet, to_tensors
-from arcset.data.of_run import selection_of
+from arcset.data import ImageSet, selection_of, to_tensors
 from arcset.evaluation import retrieval, verification
 from arcset.models import embed
+from arcset.networks import NETWORKS
 from arcset.runs import Run, RunConfig
-from arcset.runs.states import load_tensors, save_tensors
 from arcset.training import load_model, resume, train
 from arcset.training.validation import (
     VALIDATED,
@@ -102,72 +101,68 @@ def test_epochs_of_validation(epochs: int, every: int, expected: set[int]) -> No
     assert validation_epochs(config) == expected
 
 
-def spoiled(config: RunConfig, place, epochs: int) -> Run:
-    """A run whose weights were replaced by noise after so many epochs, and which hardly moves."""
-    with pytest.raises(KeyboardInterrupt):
-        train(config, place, device="cpu", watcher=Remembers(stop=2 * epochs + 1))
-    checkpoint = place / "checkpoint" / f"step-{2 * epochs:09d}"
-    file = checkpoint / "network.safetensors"
-    weights = load_tensors(file)
-    torch.manual_seed(0)
-    noise = {
-        name: torch.randn_like(value) if value.ndim > 1 else value
-        for name, value in weights.items()
-    }
-    save_tensors(file, noise)
-    # As if it had been written so, and with the rate that the run goes on with.
-    state = json.loads((checkpoint / "state.json").read_text())
-    digest = hashlib.sha256(file.read_bytes()).hexdigest()
-    state["files"][file.name] = [file.stat().st_size, digest]
-    state["belongs"]["settings"]["learning_rate"] = 1e-9
-    (checkpoint / "state.json").write_text(json.dumps(state))
-    slow = config.replace(**Run.open(place).config.model_dump()).replace(learning_rate=1e-9)
-    slow.save(place / "config.toml")
-    return Run.open(place)
+class Forgetful(nn.Module):
+    """Embeds images with less and less noise until it was trained for so many steps; then noise."""
+
+    def __init__(self, shape, dim, good):
+        super().__init__()
+        self.layer, self.good = nn.Linear(math.prod(shape), dim), good
+        self.register_buffer("steps", torch.tensor(0))
+
+    def forward(self, images):
+        self.steps += self.training
+        embeddings = nn.functional.normalize(self.layer(images.flatten(1)))
+        if self.training:
+            return embeddings
+        noise = torch.randn(embeddings.shape, generator=torch.Generator().manual_seed(0))
+        left = 1 - self.steps / self.good
+        return embeddings + left * noise if left >= 0 else noise
 
 
+@pytest.fixture
+def forgetful():
+    """Networks that forget all after three epochs, and after four."""
+    for epochs in (3, 4):
+        NETWORKS.add(f"forgetful-{epochs}", functools.partial(Forgetful, good=2 * epochs))
+    yield
+    for epochs in (3, 4):
+        NETWORKS.remove(f"forgetful-{epochs}")
+
+
+def measured_again(run: Run):
+    """What retrieval and verification say of the weights that were kept."""
+    pixels, labels = to_tensors(selection_of(run).validation)
+    embeddings = embed(load_model(run)[0], pixels)
+    return retrieval(embeddings, labels).map_at_r, verification(embeddings, labels).auc
+
+
+@pytest.mark.usefixtures("forgetful")
 def test_the_best_epoch_is_kept_and_patience_ends_the_wait(config, tmp_path) -> None:
-    run = spoiled(config.replace(patience=2), tmp_path / "run", 3)
-    good = [line["validation"]["map"] for line in run.metrics()]
-    before, _ = run.load_model()
-    resume(run.path, device="cpu")
+    run = train(config.replace(network="forgetful-3", patience=2), tmp_path / "run", device="cpu")
     lines = run.metrics()
-    assert [line["epoch"] for line in lines] == [1, 2, 3, 4, 5]  # of six: two in vain
-    assert max(line["validation"]["map"] for line in lines[3:]) < max(good)
-    kept, best = [], -1.0
-    for line in lines:
-        kept.append(line["validation"]["map"] > best)
-        best = max(best, line["validation"]["map"])
+    found = [line["validation"]["map"] for line in lines]
+    best = max(found)
+    assert found.index(best) == 2
+    assert len(found) == 5  # of six: two in vain
+    kept = [value > max(found[:place], default=-1.0) for place, value in enumerate(found)]
     assert [line["kept"] for line in lines] == kept
-    assert kept[0]
-    assert not any(kept[3:])
-    after, _ = run.load_model()
-    assert all(torch.equal(before[name], after[name]) for name in before)
-    network, _ = load_model(run)
-    measured = Validator(selection_of(run).validation, CPU).measure(network)
-    assert measured["map"] == max(good)
+    assert measured_again(run)[0] == best
     again = Remembers()
     resume(run.path, device="cpu", watcher=again)  # finished: nothing moves
     assert again.steps == []
     assert run.metrics() == lines
 
 
+@pytest.mark.usefixtures("forgetful")
 def test_without_patience_all_epochs_run_and_another_measure_decides(config, tmp_path) -> None:
-    run = spoiled(config.replace(best_by="auc", validate_every=2), tmp_path / "run", 4)
-    resume(run.path, device="cpu")
+    config = config.replace(network="forgetful-4", best_by="auc", validate_every=2)
+    run = train(config, tmp_path / "run", device="cpu")
     lines = run.metrics()
     assert [line["epoch"] for line in lines] == [1, 2, 3, 4, 5, 6]
     assert ["validation" in line for line in lines] == [False, True] * 3
     assert ["kept" in line for line in lines] == [False, True] * 3
     assert not lines[5]["kept"]
-    network, _ = load_model(run)
-    measured = Validator(selection_of(run).validation, CPU).measure(network)
-    best = max(line["validation"]["auc"] for line in lines[1::2])
-    assert measured["auc"] == best
-    state = json.loads((max((run.path / "checkpoint").iterdir()) / "state.json").read_text())[
-        "progress"
-    ]
-    assert (state["best"], state["epoch"]) == (best, 6)
+    assert measured_again(run)[1] == max(line["validation"]["auc"] for line in lines[1::2])
 
 
 def test_data_that_sets_one_identity_apart_for_validation_is_trained_on(tmp_path) -> None:
