@@ -12,8 +12,8 @@ from PIL import Image
 
 from arcset.data.embedding_files import read_embeddings
 from arcset.data.places import data_folders
-from arcset.recognition.onnx_adopt import adopt
 from support.face_models import NotToBeHadError, face_models
+from support.onnx_graphs import adopt
 from support.servers import served
 
 KNOWN = ("Adel_Al-Jubeir", "Barbra_Streisand", "George_Clooney", "Juanes")

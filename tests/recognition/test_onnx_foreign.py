@@ -5,10 +5,9 @@ import pytest
 from onnx import TensorProto, helper
 from PIL import Image
 
-from arcset.errors import DataError, InputError, OptionError
-from arcset.recognition import Recognizer, preset_names
-from arcset.recognition.onnx_adopt import adopt
-from support.onnx_graphs import FLOAT, UINT8, changed, expected, linear
+from arcset import DataError, InputError, OptionError, Recognizer
+from arcset.recognition import PRESETS, preset_names
+from support.onnx_graphs import FLOAT, UINT8, adopt, changed, expected, linear
 from support.random_runs import random_run, with_thresholds
 
 RGB = np.random.default_rng(0).integers(0, 256, (7, 6, 5, 3), np.uint8)
@@ -19,7 +18,7 @@ def first_channels(images):
     return np.moveaxis(images, 3, 1)
 
 
-@pytest.mark.parametrize("batch", ["N", None, 1, 3, 7, 16])
+@pytest.mark.parametrize("batch", ["N", None, 1, 3, 16])
 def test_any_batch_fixed_or_free(tmp_path, batch):
     matrix = linear(tmp_path / "net.onnx", (batch, 3, 6, 5))
     recognizer = Recognizer.from_onnx(tmp_path / "net.onnx", mean=100, std=50)
@@ -52,17 +51,17 @@ def test_grey(tmp_path, shape):
     wanted = expected(matrix, GREY / 255)
     np.testing.assert_allclose(recognizer.embed(GREY), wanted, atol=1e-5)
     assert recognizer.reading.channels == 1
-    for options, message in (
-        ({"preset": "imagenet"}, "takes grey images: give one mean"),
-        ({"preset": "unit", "channels": "BGR"}, "grey images, which are not BGR"),
+    for options, quoted in (
+        ({"preset": "imagenet"}, "mean"),
+        ({"preset": "unit", "channels": "BGR"}, "BGR"),
     ):
-        with pytest.raises(OptionError, match=message):
+        with pytest.raises(OptionError, match=quoted):
             Recognizer.from_onnx(tmp_path / "net.onnx", **options)
 
 
 def test_sides_that_are_left_open(tmp_path):
     matrix = linear(tmp_path / "net.onnx", ("N", 3, "H", "W"))
-    with pytest.raises(OptionError, match=r"does not say which size .*: give size"):
+    with pytest.raises(OptionError, match="size"):
         Recognizer.from_onnx(tmp_path / "net.onnx", preset="unit")
     recognizer = Recognizer.from_onnx(tmp_path / "net.onnx", preset="unit", size=(6, 5))
     np.testing.assert_allclose(
@@ -71,7 +70,7 @@ def test_sides_that_are_left_open(tmp_path):
     linear(tmp_path / "square.onnx", ("N", 3, "H", "W"), values=3 * 112 * 112)
     assert Recognizer.from_onnx(tmp_path / "square.onnx", preset="arcface").reading.height == 112
     linear(tmp_path / "open.onnx", ("N", "C", "H", "W"))
-    with pytest.raises(OptionError, match="does not say where its channels are"):
+    with pytest.raises(OptionError, match=r"open\.onnx"):
         Recognizer.from_onnx(tmp_path / "open.onnx", preset="unit", size=(6, 5))
     both = Recognizer.from_onnx(tmp_path / "open.onnx", preset="unit", size=(6, 5), layout="NCHW")
     np.testing.assert_allclose(both.embed(RGB), recognizer.embed(RGB), atol=1e-6)
@@ -85,12 +84,14 @@ def test_the_size_of_the_graph_goes_before_that_of_the_preset(tmp_path):
 
 @pytest.mark.parametrize("preset", preset_names())
 def test_presets(tmp_path, preset):
-    linear(tmp_path / "net.onnx")
+    matrix = linear(tmp_path / "net.onnx")
     recognizer = Recognizer.from_onnx(tmp_path / "net.onnx", preset=preset)
-    pixels = recognizer.model.pixels
+    wanted = expected(matrix, first_channels(PRESETS[preset].apply(RGB)))
+    np.testing.assert_allclose(recognizer.embed(RGB), wanted, atol=1e-5)
     grey = np.full((1, 1, 1, 3), 127.5)
     low, middle, high = (
-        pixels.apply(np.full_like(grey, value)).ravel().mean() for value in (0.0, 127.5, 255.0)
+        PRESETS[preset].apply(np.full_like(grey, value)).ravel().mean()
+        for value in (0.0, 127.5, 255.0)
     )
     assert low < middle < high
     wanted = {
@@ -111,9 +112,9 @@ def test_several_outputs(tmp_path):
     outputs = (helper.make_tensor_value_info("z", FLOAT, None),)
     nodes = (helper.make_node("Neg", ["y"], ["z"]),)
     linear(tmp_path / "net.onnx", nodes=nodes, outputs=outputs)
-    with pytest.raises(OptionError, match="several outputs: give output, one of 'y', 'z'"):
+    with pytest.raises(OptionError, match="'y', 'z'"):
         Recognizer.from_onnx(tmp_path / "net.onnx", preset="unit")
-    with pytest.raises(OptionError, match="no output called 'w'; it has 'y', 'z'"):
+    with pytest.raises(OptionError, match=r"'w'.*'y', 'z'"):
         Recognizer.from_onnx(tmp_path / "net.onnx", preset="unit", output="w")
     first, second = (
         Recognizer.from_onnx(tmp_path / "net.onnx", preset="unit", output=name) for name in "yz"
@@ -145,41 +146,41 @@ def test_vectors(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("options", "message"),
+    ("options", "quoted"),
     [
-        ({}, r"does not say how pixels become floats: give mean and std, or a preset"),
-        ({"preset": "arcfase"}, "no preset is called 'arcfase'; did you mean 'arcface'"),
-        ({"mean": 127.5}, "mean and std belong together"),
-        ({"std": 0.5, "mean": 0.5}, "units of 0 … 255"),
-        ({"std": 0, "mean": 0}, "units of 0 … 255"),
-        ({"std": (1, 2), "mean": 0}, "one number or three"),
-        ({"std": 1, "mean": float("nan")}, "mean=nan, expected one number"),
-        ({"preset": "unit", "channels": "GRB"}, "channels='GRB', expected RGB or BGR"),
-        ({"preset": "unit", "size": 7}, r"takes images of 6×5 pixels, and size=\(7, 7\)"),
-        ({"preset": "unit", "layout": "CHW"}, "layout='CHW', expected one of"),
-        ({"preset": "unit", "fit": "bend"}, "fit 'bend' is unknown"),
-        ({"preset": "unit", "device": "mps"}, "device 'mps' is not available here for ONNX"),
+        ({}, "preset"),
+        ({"preset": "arcfase"}, r"'arcfase'.*'arcface'"),
+        ({"mean": 127.5}, "std"),
+        ({"std": 0.5, "mean": 0.5}, "0.5"),
+        ({"std": 0, "mean": 0}, "std"),
+        ({"std": (1, 2), "mean": 0}, "1, 2"),
+        ({"std": 1, "mean": float("nan")}, "mean=nan"),
+        ({"preset": "unit", "channels": "GRB"}, "channels='GRB'"),
+        ({"preset": "unit", "size": 7}, "6×5.*7, 7"),
+        ({"preset": "unit", "layout": "CHW"}, "layout='CHW'"),
+        ({"preset": "unit", "fit": "bend"}, "'bend'"),
+        ({"preset": "unit", "device": "mps"}, "'mps'"),
     ],
 )
-def test_wrong_options(tmp_path, options, message):
+def test_wrong_options(tmp_path, options, quoted):
     linear(tmp_path / "net.onnx")
-    with pytest.raises(OptionError, match=message) as told:
+    with pytest.raises(OptionError, match=quoted) as told:
         Recognizer.from_onnx(tmp_path / "net.onnx", **options)
     assert "\n" not in str(told.value)
 
 
 def test_a_layout_that_the_graph_denies(tmp_path):
     linear(tmp_path / "net.onnx")
-    with pytest.raises(DataError, match="takes images of 5 channels as NHWC"):
+    with pytest.raises(DataError, match=r"net\.onnx.*NHWC"):
         Recognizer.from_onnx(tmp_path / "net.onnx", preset="unit", layout="NHWC")
 
 
 def test_bytes_are_scaled_by_the_network_alone(tmp_path):
     linear(tmp_path / "net.onnx", dtype=UINT8)
-    with pytest.raises(OptionError, match="scales them itself: leave out preset"):
+    with pytest.raises(OptionError, match="preset"):
         Recognizer.from_onnx(tmp_path / "net.onnx", preset="unit")
     recognizer = Recognizer.from_onnx(tmp_path / "net.onnx")
-    with pytest.raises(InputError, match="takes uint8 images, and these are float32"):
+    with pytest.raises(InputError, match=r"uint8.*float32"):
         recognizer.embed_arrays(RGB / 255.0)
 
 
@@ -217,8 +218,7 @@ def test_adopted_files_need_no_further_word(tmp_path):
     assert after.reading == before.reading
     assert (after.name, before.name) == ("net", "nets")
     np.testing.assert_array_equal(after.embed(RGB), before.embed(RGB))
-    assert str(done).endswith("4-D, with thresholds")
-    with pytest.raises(OptionError, match="says itself how it takes images: leave out preset"):
+    with pytest.raises(OptionError, match=r"ready\.onnx.*preset"):
         Recognizer.from_onnx(tmp_path / "ready.onnx", preset="unit")
     again = adopt(tmp_path / "ready.onnx", tmp_path / "again.onnx")
     assert again.digest == done.digest
@@ -227,9 +227,9 @@ def test_adopted_files_need_no_further_word(tmp_path):
 
 def test_nothing_is_adopted_that_does_not_work(tmp_path):
     linear(tmp_path / "net.onnx", ("N", 3, "H", "W"))
-    with pytest.raises(DataError, match=r"net\.onnx cannot be computed"):
+    with pytest.raises(DataError, match=r"net\.onnx"):
         adopt(tmp_path / "net.onnx", tmp_path / "ready.onnx", preset="unit", size=(9, 9))
-    with pytest.raises(OptionError, match="write FILE"):
+    with pytest.raises(OptionError, match="ready"):
         adopt(tmp_path / "net.onnx", tmp_path / "ready", preset="unit", size=(6, 5))
     assert [file.name for file in tmp_path.iterdir()] == ["net.onnx"]
 

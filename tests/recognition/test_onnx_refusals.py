@@ -3,6 +3,7 @@
 import contextlib
 import math
 import pickle
+import re
 import shutil
 
 import numpy as np
@@ -10,18 +11,16 @@ import onnx
 import pytest
 from onnx import TensorProto, helper
 
-from arcset.errors import ArcsetError, DataError, OptionError
-from arcset.recognition import Recognizer
+from arcset import ArcsetError, DataError, OptionError, Recognizer
 from arcset.recognition.export import export
-from arcset.recognition.onnx_adopt import adopt
-from arcset.recognition.onnx_file import read_onnx
-from support.onnx_graphs import FLOAT, changed, linear
+from support.onnx_graphs import FLOAT, adopt, changed, linear
 from support.pickled_trap import pickled_trap
 from support.random_runs import random_run
 
 
-def refused(path, match, error=DataError, **options):
-    with pytest.raises(error, match=match) as told:
+def refused(path, quoted=None, error=DataError, **options):
+    """One line, which names the file."""
+    with pytest.raises(error, match=quoted) as told:
         Recognizer.from_onnx(path, **(options or {"preset": "unit"}))
     assert "\n" not in str(told.value)
     assert str(path) in str(told.value)
@@ -30,17 +29,17 @@ def refused(path, match, error=DataError, **options):
 def test_a_pickle_under_the_name_of_a_model_is_not_unpickled(tmp_path):
     trap = pickled_trap(tmp_path / "model.pt")
     shutil.copy(trap, tmp_path / "model.onnx")
-    refused(tmp_path / "model.onnx", "is no ONNX model, or is damaged")
+    refused(tmp_path / "model.onnx")
     for protocol in range(pickle.HIGHEST_PROTOCOL + 1):
         (tmp_path / "plain.onnx").write_bytes(pickle.dumps({"a": [1, 2]}, protocol))
-        refused(tmp_path / "plain.onnx", "is no ONNX model, or is damaged")
+        refused(tmp_path / "plain.onnx")
     assert not (tmp_path / "model.pt.ran").exists()
 
 
 @pytest.mark.parametrize("content", [b"", b"hello", b"\0" * 100, b"\x08\x07", b"PK\x03\x04" * 9])
 def test_other_bytes(tmp_path, content):
     (tmp_path / "x.onnx").write_bytes(content)
-    refused(tmp_path / "x.onnx", "is no ONNX model, or is damaged")
+    refused(tmp_path / "x.onnx")
 
 
 def test_a_file_that_is_cut_or_changed_anywhere(tmp_path):
@@ -48,10 +47,10 @@ def test_a_file_that_is_cut_or_changed_anywhere(tmp_path):
     linear(tmp_path / "net.onnx", values=30, shape=("N", 30))
     whole = (tmp_path / "net.onnx").read_bytes()
     random = np.random.default_rng(0)
-    for cut in [*range(0, len(whole), 23), len(whole) - 1]:
+    for cut in [*range(0, len(whole), 47), len(whole) - 1]:
         (tmp_path / "cut.onnx").write_bytes(whole[:cut])
-        refused(tmp_path / "cut.onnx", r"cut\.onnx")
-    head = [*random.integers(0, 200, 120), *random.integers(0, len(whole), 40)]
+        refused(tmp_path / "cut.onnx")
+    head = [*random.integers(0, 200, 60), *random.integers(0, len(whole), 20)]
     for place in head:
         changed_bytes = bytearray(whole)
         changed_bytes[place] ^= 1 << int(random.integers(8))
@@ -62,17 +61,16 @@ def test_a_file_that_is_cut_or_changed_anywhere(tmp_path):
 
 
 def test_no_file(tmp_path):
-    refused(tmp_path / "nothing.onnx", "cannot be read: No such file")
-    refused(tmp_path, "is no file")
-    with pytest.raises(DataError, match="cannot be read: embedded null byte"):
-        read_onnx("a\0.onnx")
+    refused(tmp_path / "nothing.onnx")
+    refused(tmp_path)
+    refused("a\0.onnx")
 
 
 def test_operators_of_their_own_are_not_run(tmp_path):
     nodes = (helper.make_node("Run", ["y"], ["z"], domain="evil.corp", command="rm"),)
     opsets = (helper.make_opsetid("evil.corp", 1),)
     linear(tmp_path / "net.onnx", nodes=nodes, opsets=opsets)
-    refused(tmp_path / "net.onnx", r"needs the operator evil\.corp::Run, which is neither ONNX's")
+    refused(tmp_path / "net.onnx", r"evil\.corp::Run")
 
 
 def test_operators_of_their_own_are_found_in_branches_and_functions(tmp_path):
@@ -84,7 +82,7 @@ def test_operators_of_their_own_are_found_in_branches_and_functions(tmp_path):
     )
     nodes = (helper.make_node("If", ["yes"], ["z"], then_branch=inner, else_branch=inner),)
     linear(tmp_path / "net.onnx", nodes=nodes, opsets=(helper.make_opsetid("evil.corp", 1),))
-    refused(tmp_path / "net.onnx", "evil.corp::Run")
+    refused(tmp_path / "net.onnx", r"evil\.corp::Run")
 
     def add_function(model):
         body = [helper.make_node("Run", ["a"], ["b"], domain="evil.corp")]
@@ -96,7 +94,7 @@ def test_operators_of_their_own_are_found_in_branches_and_functions(tmp_path):
 
     linear(tmp_path / "net.onnx")
     changed(tmp_path / "net.onnx", add_function)
-    refused(tmp_path / "net.onnx", "evil.corp::Run")
+    refused(tmp_path / "net.onnx", r"evil\.corp::Run")
 
 
 def test_functions_made_of_standard_operators_are_run(tmp_path):
@@ -121,45 +119,45 @@ def test_functions_made_of_standard_operators_are_run(tmp_path):
 @pytest.mark.parametrize("name", ["Nonsense", "Conv3000"])
 def test_operators_that_nobody_knows(tmp_path, name):
     linear(tmp_path / "net.onnx", nodes=(helper.make_node(name, ["y"], ["z"]),))
-    refused(tmp_path / "net.onnx", "cannot be loaded")
+    refused(tmp_path / "net.onnx")
 
 
 def test_several_inputs(tmp_path):
     inputs = (helper.make_tensor_value_info("mask", FLOAT, ("N", 4)),)
     nodes = (helper.make_node("Mul", ["y", "mask"], ["z"]),)
     linear(tmp_path / "net.onnx", inputs=inputs, nodes=nodes)
-    refused(tmp_path / "net.onnx", r"takes 2 inputs \('x', 'mask'\)")
+    refused(tmp_path / "net.onnx", "'x', 'mask'")
 
 
 @pytest.mark.parametrize(
-    ("shape", "dtype", "message"),
+    ("shape", "dtype", "quoted"),
     [
-        (("N", 7, 6, 5), FLOAT, "does not say where its channels are"),
-        (("N", 3, 6, 5, 2), FLOAT, "takes an array of shape"),
-        (("N",), FLOAT, "takes an array of shape"),
-        (("N", 3, 6, 5), TensorProto.INT64, r"takes tensor\(int64\)"),
-        (("N", "F"), FLOAT, "takes an array of shape"),
+        (("N", 7, 6, 5), FLOAT, "channels"),
+        (("N", 3, 6, 5, 2), FLOAT, "3, 6, 5, 2"),
+        (("N",), FLOAT, "shape"),
+        (("N", 3, 6, 5), TensorProto.INT64, "int64"),
+        (("N", "F"), FLOAT, "shape"),
     ],
 )
-def test_other_inputs(tmp_path, shape, dtype, message):
+def test_other_inputs(tmp_path, shape, dtype, quoted):
     values = math.prod(side for side in shape if isinstance(side, int))
     linear(tmp_path / "net.onnx", shape, dtype=dtype, values=values)
-    refused(tmp_path / "net.onnx", message, (DataError, OptionError))
+    refused(tmp_path / "net.onnx", quoted, (DataError, OptionError))
 
 
 def test_outputs_that_are_no_embeddings(tmp_path):
     linear(tmp_path / "one.onnx", dim=1)
-    refused(tmp_path / "one.onnx", "one number per image")
-    for name, attributes, message in (
-        ("ReduceSum", {"keepdims": 0}, "no matrix of floats"),
-        ("ArgMax", {"axis": 1}, "no matrix of floats"),
-        ("Transpose", {}, r"gives an array of \(4, 1\) for 1 images"),
+    refused(tmp_path / "one.onnx")
+    for name, attributes, quoted in (
+        ("ReduceSum", {"keepdims": 0}, None),
+        ("ArgMax", {"axis": 1}, None),
+        ("Transpose", {}, "4, 1"),
     ):
         nodes = (helper.make_node(name, ["y"], ["z"], **attributes),)
         kind = TensorProto.INT64 if name == "ArgMax" else FLOAT
         outputs = (helper.make_tensor_value_info("z", kind, None),)
         linear(tmp_path / "net.onnx", nodes=nodes, outputs=outputs)
-        refused(tmp_path / "net.onnx", message, preset="unit", output="z")
+        refused(tmp_path / "net.onnx", quoted, preset="unit", output="z")
 
 
 @pytest.mark.parametrize("sides", [[10**7, 10**7], [2**62, 16], [-5, 1]])
@@ -173,12 +171,7 @@ def test_more_memory_than_there_is(tmp_path, sides):
     linear(tmp_path / "net.onnx", nodes=nodes, outputs=outputs)
     value = helper.make_tensor("sides", TensorProto.INT64, [2], sides)
     changed(tmp_path / "net.onnx", lambda model: model.graph.initializer.append(value))
-    refused(
-        tmp_path / "net.onnx",
-        "cannot be computed: its operator ConstantOfShape fails|cannot be loaded",
-        preset="unit",
-        output="z",
-    )
+    refused(tmp_path / "net.onnx", preset="unit", output="z")
 
 
 def external(path, location):
@@ -206,33 +199,33 @@ def test_weights_beside_the_file_are_read(tmp_path, monkeypatch):
     content[5] ^= 1
     (tmp_path / "weights.bin").write_bytes(content)
     assert load(tmp_path / "net.onnx", preset="unit").digest != apart.digest
-    with pytest.raises(DataError, match="keeps weights in other files"):
+    with pytest.raises(DataError, match=r"net\.onnx"):
         adopt(tmp_path / "net.onnx", tmp_path / "out.onnx", preset="unit")
     (tmp_path / "weights.bin").write_bytes(content[:9])
-    refused(tmp_path / "net.onnx", "cannot be loaded")
+    refused(tmp_path / "net.onnx")
 
 
 @pytest.mark.parametrize(
-    ("location", "message"),
+    "location",
     [
-        ("../weights.bin", "outside of its own folder"),
-        ("/etc/passwd", "outside of its own folder"),
-        ("link.bin", "outside of its own folder"),
-        ("", "outside of its own folder"),
-        ("nothing.bin", "there is no such file"),
-        ("*/_ORT_MEM_ADDR_/*", "there is no such file"),
-        ("a\0b", "cannot be read"),
-        (".", "there is no such file"),
+        "../weights.bin",
+        "/etc/passwd",
+        "link.bin",
+        "",
+        "nothing.bin",
+        "*/_ORT_MEM_ADDR_/*",
+        "a\0b",
+        ".",
     ],
 )
-def test_weights_elsewhere_are_not_read(tmp_path, location, message):
+def test_weights_elsewhere_are_not_read(tmp_path, location):
     folder = tmp_path / "model"
     folder.mkdir()
     linear(folder / "net.onnx")
     external(folder / "net.onnx", location)
     shutil.move(folder / "weights.bin", tmp_path / "weights.bin")
     (folder / "link.bin").symlink_to(tmp_path / "weights.bin")
-    refused(folder / "net.onnx", message)
+    refused(folder / "net.onnx", re.escape(location.partition("\0")[0]) or None)
 
 
 def test_weights_elsewhere_are_found_within_nodes(tmp_path):
@@ -242,7 +235,7 @@ def test_weights_elsewhere_are_found_within_nodes(tmp_path):
     value.external_data.add(key="location", value="/etc/passwd")
     nodes = (helper.make_node("Constant", [], ["z"], value=value),)
     linear(tmp_path / "net.onnx", nodes=nodes)
-    refused(tmp_path / "net.onnx", "outside of its own folder")
+    refused(tmp_path / "net.onnx", "/etc/passwd")
 
 
 @pytest.fixture(scope="module")
@@ -262,33 +255,33 @@ def test_an_export_that_somebody_changed_is_refused(own, tmp_path):
     changed(tmp_path / "own.onnx", lambda model: setattr(model, "doc_string", "a note"))
     assert Recognizer.load(tmp_path / "own.onnx").digest == Recognizer.load(own).digest
     changed(tmp_path / "own.onnx", nudge)
-    with pytest.raises(DataError, match="was changed since arcset made it"):
+    with pytest.raises(DataError, match=r"own\.onnx"):
         Recognizer.load(tmp_path / "own.onnx")
 
 
 @pytest.mark.parametrize(
-    ("key", "value", "message"),
+    ("key", "value", "quoted"),
     [
-        ("arcset.format", "2", "is of format 2, and this arcset reads 1"),
-        ("arcset.format", "{", "damaged label"),
-        ("arcset.digest", "xyz", "damaged label"),
-        ("arcset.shape", "[3, 10, 10]", "damaged label"),
-        ("arcset.shape", "7", "damaged label"),
-        ("arcset.fit", '"bend"', "fit 'bend' is unknown"),
-        ("arcset.pixels", "[]", "damaged label"),
-        ("arcset.pixels", '{"mean": 5, "std": 1, "channels": "RGB"}', "damaged label"),
-        ("arcset.thresholds", "{}", "does not hold thresholds"),
-        ("arcset.layout", '"NCHW"', "channels as NCHW|damaged label"),
-        ("arcset.output", '"nothing"', "has no output called 'nothing'"),
+        ("arcset.format", "2", "2"),
+        ("arcset.format", "{", "own.onnx"),
+        ("arcset.digest", "xyz", "own.onnx"),
+        ("arcset.shape", "[3, 10, 10]", "own.onnx"),
+        ("arcset.shape", "7", "own.onnx"),
+        ("arcset.fit", '"bend"', "'bend'"),
+        ("arcset.pixels", "[]", "own.onnx"),
+        ("arcset.pixels", '{"mean": 5, "std": 1, "channels": "RGB"}', "own.onnx"),
+        ("arcset.thresholds", "{}", "own.onnx"),
+        ("arcset.layout", '"NCHW"', "own.onnx"),
+        ("arcset.output", '"nothing"', "'nothing'"),
     ],
 )
-def test_a_damaged_label_is_refused(own, tmp_path, key, value, message):
+def test_a_damaged_label_is_refused(own, tmp_path, key, value, quoted):
     def write(model):
         props = {each.key: each.value for each in model.metadata_props} | {key: value}
         helper.set_model_props(model, props)
 
     shutil.copy(own, tmp_path / "own.onnx")
     changed(tmp_path / "own.onnx", write)
-    with pytest.raises(ArcsetError, match=message) as told:
+    with pytest.raises(ArcsetError, match=quoted) as told:
         Recognizer.load(tmp_path / "own.onnx")
     assert "\n" not in str(told.value)

@@ -1,6 +1,7 @@
 """From images of every kind to unit embeddings, and from two of them to an answer."""
 
 import io
+import re
 import shutil
 import subprocess
 import sys
@@ -11,14 +12,14 @@ import torch
 from PIL import Image
 
 import arcset
+from arcset import DataError, InputError, OptionError, Recognizer, RunError
 from arcset.data import to_tensors
 from arcset.data.of_run import selection_of
-from arcset.errors import DataError, InputError, OptionError, RunError
 from arcset.evaluation import Thresholds
 from arcset.models import embed, load_model
-from arcset.recognition import Recognizer
-from arcset.recognition.inputs import _read
+from arcset.recognition import decide
 from support import small_data
+from support.onnx_graphs import linear
 from support.pickled_trap import pickled_trap
 from support.random_runs import random_run, with_thresholds
 
@@ -94,11 +95,15 @@ def test_images_of_other_sizes_are_fitted(recognizer, pictures):
 
 
 @pytest.mark.parametrize("invert", [False, True])
-def test_arrays_that_fit_are_not_resized_and_come_out_as_if_they_were(invert):
-    for channels, inner in ((1, (7, 5)), (1, (7, 5, 1)), (3, (7, 5, 3))):
-        reading = arcset.data.Reading(channels, 7, 5, invert=invert)
+def test_arrays_that_fit_come_out_as_images_do(tmp_path, invert):
+    for shape, inner in (((1, 7, 5), (7, 5)), ((1, 7, 5), (7, 5, 1)), ((3, 7, 5), (7, 5, 3))):
+        linear(tmp_path / "net.onnx", ("N", *shape), values=np.prod(shape))
+        recognizer = Recognizer.from_onnx(tmp_path / "net.onnx", preset="unit", invert=invert)
         array = np.random.default_rng(0).integers(0, 256, inner, np.uint8)
-        assert np.array_equal(_read(array, reading), reading.read(array))
+        found = recognizer.embed(array)
+        assert np.array_equal(found, recognizer.embed(Image.fromarray(array.squeeze())))
+        plain = Recognizer.from_onnx(tmp_path / "net.onnx", preset="unit")
+        assert np.array_equal(found, plain.embed(255 - array if invert else array))
 
 
 def test_files_that_cannot_be_read_are_listed(recognizer, folder):
@@ -107,14 +112,12 @@ def test_files_that_cannot_be_read_are_listed(recognizer, folder):
     assert [path.name for path in found.paths] == [f"{number}.png" for number in range(6)]
     np.testing.assert_allclose(found.embeddings, recognizer.embed(list(found.paths)), atol=1e-6)
     assert {path.name for path in found.skipped} == {"cut.png", "empty.jpg"}
-    assert found.skipped[folder / "who1" / "empty.jpg"] == "is empty"
     assert seen[-1] == (8, 8)
-    assert str(found) == "6 images embedded in 8 dimensions, 2 skipped"
     assert len(found.json()["embeddings"]) == 6
     # Named twice is embedded once; a file that is not there is one more that cannot be read.
     found = recognizer.embed_files([folder / "who0", folder / "who0" / "0.png", "nowhere.png"])
     assert len(found) == 2
-    assert "No such file" in str(list(found.skipped.values()))
+    assert [str(path) for path in found.skipped] == ["nowhere.png"]
 
 
 def test_nothing_readable_is_no_embedding_and_no_error(recognizer, tmp_path):
@@ -135,37 +138,37 @@ def bomb():
 
 
 @pytest.mark.parametrize(
-    ("images", "error", "message"),
+    ("images", "error", "quoted"),
     [
-        ("nowhere.png", DataError, "nowhere.png cannot be read: No such file"),
-        (["."], DataError, ". is no file"),
-        (b"GIF89a", DataError, "the image cannot be read as an image"),
-        (bomb(), DataError, "the image cannot be read|the image has 40000×40000"),
-        ([], InputError, "the list is empty"),
-        (np.zeros((0, 10, 10), np.uint8), InputError, "the array is"),
-        (np.zeros(10, np.uint8), InputError, r"and this one is uint8, \(10,\)"),
-        (np.zeros((2, 2, 10, 10, 3), np.uint8), InputError, "and this one is uint8"),
-        (np.zeros((10, 10)), InputError, r"and this one is float64, \(10, 10\)"),
-        (np.zeros((4, 10, 10, 2), np.uint8), InputError, "1, 3 or 4 channels"),
-        (np.array([["a"]]), InputError, "and this one is <U1"),
-        (5, InputError, "not int"),
-        ([None], InputError, "not NoneType"),
-        ([[1, 2]], InputError, "not list"),
-        ("a\0b", DataError, "cannot be read"),
+        ("nowhere.png", DataError, "nowhere.png"),
+        (["."], DataError, None),
+        (b"GIF89a", DataError, None),
+        (bomb(), DataError, None),
+        ([], InputError, None),
+        (np.zeros((0, 10, 10), np.uint8), InputError, None),
+        (np.zeros(10, np.uint8), InputError, "uint8.*10,"),
+        (np.zeros((2, 2, 10, 10, 3), np.uint8), InputError, "uint8.*2, 2, 10, 10, 3"),
+        (np.zeros((10, 10)), InputError, "float64.*10, 10"),
+        (np.zeros((4, 10, 10, 2), np.uint8), InputError, "10, 10, 2"),
+        (np.array([["a"]]), InputError, "<U1"),
+        (5, InputError, "int"),
+        ([None], InputError, "NoneType"),
+        ([[1, 2]], InputError, "list"),
+        ("a\0b", DataError, None),
     ],
 )
-def test_what_is_no_image_is_told_in_one_sentence(
-    recognizer, tmp_path, monkeypatch, images, error, message
+def test_what_is_no_image_is_told_in_one_line(
+    recognizer, tmp_path, monkeypatch, images, error, quoted
 ):
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(error, match=message) as told:
+    with pytest.raises(error, match=quoted) as told:
         recognizer.embed(images)
     assert "\n" not in str(told.value)
 
 
 def test_a_folder_without_images_is_refused(recognizer, tmp_path):
     for ask in (recognizer.embed, recognizer.embed_files):
-        with pytest.raises(DataError, match="holds no image"):
+        with pytest.raises(DataError, match=re.escape(str(tmp_path))):
             ask(tmp_path)
 
 
@@ -186,31 +189,31 @@ def test_verify(recognizer, pictures):
 
 
 def test_a_cosine_at_the_threshold_is_the_same(recognizer):
-    assert arcset.recognition.decide(0.25, None, threshold=0.25).same
-    assert not arcset.recognition.decide(np.nextafter(0.25, 0), None, threshold=0.25).same
+    assert decide(0.25, None, threshold=0.25).same
+    assert not decide(np.nextafter(0.25, 0), None, threshold=0.25).same
     # Rounding must not make a cosine of 1.0000001 of two equal images.
-    assert arcset.recognition.decide(1.0000001, recognizer.thresholds).cosine == 1
+    assert decide(1.0000001, recognizer.thresholds).cosine == 1
 
 
 @pytest.mark.parametrize(
-    ("options", "error", "message"),
+    ("options", "error", "quoted"),
     [
-        ({"far": 0.1, "threshold": 0.5}, OptionError, "both say where 'same' begins"),
-        ({"far": 2}, OptionError, "far=2, expected a rate"),
-        ({"threshold": 3}, OptionError, "threshold=3, expected a cosine"),
+        ({"far": 0.1, "threshold": 0.5}, OptionError, r"far=0\.1.*threshold=0\.5"),
+        ({"far": 2}, OptionError, "far=2"),
+        ({"threshold": 3}, OptionError, "threshold=3"),
         ({"threshold": float("nan")}, OptionError, "threshold=nan"),
         ({"far": 1e-9}, InputError, "1e-09"),
     ],
 )
-def test_wrong_thresholds(recognizer, pictures, options, error, message):
-    with pytest.raises(error, match=message):
+def test_wrong_thresholds(recognizer, pictures, options, error, quoted):
+    with pytest.raises(error, match=quoted):
         recognizer.verify(pictures[0], pictures[1], **options)
 
 
 def test_without_a_calibration_verify_says_how_to_get_one(tmp_path, pictures):
     recognizer = Recognizer.load(random_run(tmp_path / "plain").path, device="cpu")
     assert recognizer.thresholds is None
-    with pytest.raises(OptionError, match=r"plain has no thresholds.*`arcset evaluate RUN`"):
+    with pytest.raises(OptionError, match=r"plain.*`arcset evaluate RUN`"):
         recognizer.verify(pictures[0], pictures[1])
     answer = recognizer.verify(pictures[0], pictures[1], threshold=0.2)
     assert answer.probability is None
@@ -223,14 +226,14 @@ def test_a_calibration_that_supports_no_low_rate_gives_the_lowest_it_has():
     made = arcset.evaluation.make_thresholds(points, labels)
     lowest = min(found.far for found in made.fars)
     assert lowest > 1e-3  # else this test is about nothing
-    assert arcset.recognition.decide(0.5, made).far == lowest
+    assert decide(0.5, made).far == lowest
 
 
 def test_thresholds_of_another_model_are_refused(tmp_path):
     run = random_run(tmp_path / "run")
     with_thresholds(random_run(tmp_path / "other", dim=5))
     shutil.copy(tmp_path / "other" / "threshold.json", run.path)
-    with pytest.raises(RunError, match="are for 5 dimensions, and it embeds in 8"):
+    with pytest.raises(RunError, match=r"run.* 5 .* 8"):
         Recognizer.load(run.path)
 
 
@@ -241,31 +244,24 @@ def test_thresholds_that_are_damaged_are_refused(tmp_path):
         Recognizer.load(run.path)
 
 
-@pytest.mark.parametrize(
-    ("name", "message"),
-    [
-        ("nowhere", "nowhere does not exist: name the folder of a trained run"),
-        ("file.pt", "file.pt is neither"),
-        ("empty", "empty holds no run"),
-    ],
-)
-def test_what_is_no_model_is_refused(tmp_path, monkeypatch, name, message):
+@pytest.mark.parametrize("name", ["nowhere", "file.pt", "empty"])
+def test_what_is_no_model_is_refused(tmp_path, monkeypatch, name):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "file.pt").write_bytes(b"x")
     (tmp_path / "empty").mkdir()
-    with pytest.raises(RunError, match=message):
+    with pytest.raises(RunError, match=name):
         Recognizer.load(name)
 
 
 def test_an_unknown_device_is_refused(run):
-    with pytest.raises(OptionError, match="'abacus' is not available"):
+    with pytest.raises(OptionError, match="'abacus'"):
         Recognizer.load(run.path, device="abacus")
 
 
 def test_weights_that_are_a_pickle_are_not_unpickled(tmp_path):
     run = random_run(tmp_path / "run")
     shutil.copy(pickled_trap(tmp_path / "trap.pt"), run.path / "model.safetensors")
-    with pytest.raises(RunError, match=r"model\.safetensors is missing or damaged"):
+    with pytest.raises(RunError, match=r"model\.safetensors"):
         Recognizer.load(run.path)
     assert not (tmp_path / "trap.pt.ran").exists()
 
@@ -316,7 +312,7 @@ def test_vectors(tmp_path):
     np.testing.assert_allclose(recognizer.embed(rows.tolist()), found, atol=1e-6)
     np.testing.assert_allclose(recognizer.embed(np.round(rows).astype(int)).shape, (5, 4))
     assert recognizer.verify(rows[0], rows[0], threshold=0.9).same
-    with pytest.raises(OptionError, match="takes vectors of 6 values, and no images"):
+    with pytest.raises(OptionError, match="6"):
         recognizer.embed_files(tmp_path)
     for wrong in (rows[:, :5], rows[:0], [[1, 2], [3]], ["a"], rows * np.nan):
         with pytest.raises(InputError):
@@ -339,18 +335,17 @@ def test_a_network_that_gives_nothing_is_told(tmp_path, pictures):
     network, loss = load_model(run)
     state = {key: torch.zeros_like(value) for key, value in network.state_dict().items()}
     run.save_model(state, loss.state_dict())
-    with pytest.raises(DataError, match="embeddings that are zero or not finite"):
+    with pytest.raises(DataError, match="run"):
         Recognizer.load(run.path, device="cpu").embed(pictures)
 
 
-def test_more_images_than_one_chunk(recognizer, pictures, monkeypatch):
-    many = np.tile(pictures, (4, 1, 1))
-    wanted = recognizer.embed(many)
-    seen = []
-    monkeypatch.setattr("arcset.recognition.inputs._CHUNK_IMAGES", 5)
+def test_very_many_images_are_embedded_some_at_a_time(recognizer, pictures):
+    many, seen = np.tile(pictures, (200, 1, 1)), []
     found = recognizer.embed(many, progress=lambda done, total: seen.append((done, total)))
-    np.testing.assert_allclose(found, wanted, atol=1e-6)
-    assert seen == [(5, 24), (10, 24), (15, 24), (20, 24), (24, 24)]
+    np.testing.assert_allclose(found, np.tile(recognizer.embed(pictures), (200, 1)), atol=1e-6)
+    assert len(seen) > 1
+    assert seen == sorted(seen)
+    assert seen[-1] == (1200, 1200)
 
 
 def test_import_arcset_is_fast_and_the_names_are_there():
@@ -370,4 +365,4 @@ def test_import_arcset_is_fast_and_the_names_are_there():
 
 def test_thresholds_are_loaded_with_the_run(run, recognizer):
     assert recognizer.thresholds == Thresholds.load(run.path / "threshold.json")
-    assert repr(recognizer).startswith("<Recognizer mine, 8-D, ")
+    assert "mine" in repr(recognizer)

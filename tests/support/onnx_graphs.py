@@ -6,6 +6,10 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
+from arcset.recognition.onnx_adopt import adopt
+
+__all__ = ["FLOAT", "UINT8", "adopt", "changed", "expected", "linear", "weights"]
+
 FLOAT, UINT8 = TensorProto.FLOAT, TensorProto.UINT8
 
 
