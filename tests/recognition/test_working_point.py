@@ -1,12 +1,13 @@
 """The threshold follows the gallery."""
 
 import math
+import re
 
 import numpy as np
 import pytest
 
-from arcset.errors import InputError, OptionError
-from arcset.evaluation.calibration import make_thresholds
+from arcset import InputError, OptionError
+from arcset.evaluation import make_thresholds
 from arcset.recognition.working_point import WorkingPoint, effective_size, working_point
 from evaluation.calibration.simulation import draw_identities
 
@@ -32,7 +33,7 @@ def test_it_is_the_threshold_for_the_rate_and_the_size(thresholds):
     assert (found.threshold, found.fpir, found.gallery) == (wanted.threshold, 0.1, 40)
     assert not found.extrapolated
     assert not found.note
-    assert str(found) == f"threshold {found.threshold:.4f} for FPIR 0.1 in a gallery of 40"
+    assert f"{found.threshold:.4f}" in str(found)
     assert found.json()["gallery"] == 40
 
 
@@ -75,26 +76,25 @@ def test_beyond_the_calibration_it_says_so(thresholds):
     assert at(thresholds, 150, fpir=0.2).note == ""  # one more than could be tried
     found = at(thresholds, 400, fpir=0.2)
     assert found.extrapolated
-    assert found.note == "the threshold is extrapolated from 150 identities to a gallery of 400"
+    assert re.search(r"\b150\b.*\b400\b", found.note)
 
 
 def test_a_rate_out_of_reach_says_what_it_would_take():
     thresholds = made(30)
-    with pytest.raises(InputError, match="and this one is on 30: ask for") as error:
+    with pytest.raises(InputError, match=r"FPIR 0\.02\b.*\b20\b.*\b30\b") as error:
         at(thresholds, 20, fpir=0.02)
     said = str(error.value)
-    assert said.startswith("FPIR 0.02 with a gallery of 20 takes a calibration on about ")
-    lowest = float(said.rpartition("ask for ")[2].partition(" ")[0])
+    numbers = [float(found.replace(",", "")) for found in re.findall(r"\d[\d.,]*\d|\d", said)]
+    lowest = min(number for number in numbers if 0.02 < number < 1)
     assert at(thresholds, 20, fpir=lowest).threshold <= 1  # what it offers, it does
     with pytest.raises(InputError):
         at(thresholds, 20, fpir=lowest * 0.8)
     # What it says would be needed does do, give or take what a calibration differs by.
-    needed = int(said.rpartition("about ")[2].partition(" ")[0])
-    assert at(made(int(1.2 * needed)), 20, fpir=0.02).threshold <= 1
+    assert at(made(int(1.2 * max(numbers))), 20, fpir=0.02).threshold <= 1
 
 
 def test_the_smallest_rate_of_all_is_only_out_of_reach(thresholds):
-    with pytest.raises(InputError, match="takes a calibration on about"):
+    with pytest.raises(InputError, match="e-324"):
         working_point(thresholds, subjects=3, samples=3, fpir=5e-324)
 
 
@@ -102,8 +102,7 @@ def test_without_a_wish_the_lowest_rate_is_used_and_told():
     thresholds = made(60)
     found = at(thresholds, 20)
     assert 0.01 < found.fpir <= 0.1
-    assert "FPIR 0.01 with a gallery of 20 takes a calibration on about" in found.note
-    assert found.note.endswith("is used, the lowest that it supports")
+    assert re.search(r"FPIR 0\.01\b.*\b20\b", found.note)
     before = 0.0
     for size in range(1, 30):  # and no threshold falls while the gallery grows
         now = at(thresholds, size).threshold
@@ -113,7 +112,7 @@ def test_without_a_wish_the_lowest_rate_is_used_and_told():
 
 def test_without_a_wish_a_hopeless_rate_is_not_used():
     thresholds = made(30)
-    with pytest.raises(InputError, match="with a gallery of 5,000 takes"):
+    with pytest.raises(InputError, match="5,000"):
         at(thresholds, 5000)
 
 
@@ -125,14 +124,14 @@ def test_without_a_calibration_it_says_how_to_get_one():
 
 @pytest.mark.parametrize("fpir", [0, 1, -0.1, math.nan, "0.1", True])
 def test_a_rate_lies_between_0_and_1(thresholds, fpir):
-    with pytest.raises(OptionError, match="expected a rate between 0 and 1"):
+    with pytest.raises(OptionError, match="fpir"):
         at(thresholds, 3, fpir=fpir)
 
 
 def test_by_hand():
     found = WorkingPoint.by_hand(0.5)
     assert (found.threshold, found.fpir) == (0.5, None)
-    assert str(found) == "threshold 0.5000, chosen by hand"
+    assert "0.5000" in str(found)
     for wrong in (1.5, -2, math.nan, "0.5", True):
-        with pytest.raises(OptionError, match="expected a cosine between -1 and 1"):
+        with pytest.raises(OptionError, match="threshold"):
             WorkingPoint.by_hand(wrong)

@@ -1,4 +1,5 @@
 import io
+import re
 import sys
 from pathlib import Path
 
@@ -34,7 +35,7 @@ def test_one_face_with_box_points_and_score(faces: Faces, photo: Pixels) -> None
     assert left_eye[0] < nose[0] < right_eye[0]
     assert left_eye[1] < nose[1] < left_mouth[1]
     assert left_mouth[0] < right_mouth[0]
-    assert str(found).startswith("1 face; the largest: face of ")
+    assert "1 face" in str(found)
     assert len(found.json()["faces"][0]["points"]) == 5
 
 
@@ -52,18 +53,18 @@ def test_of_several_the_largest_comes_first(faces: Faces, people: list[Path]) ->
     ]
     sizes = [face.size for face in found.faces]
     assert sizes == sorted(sizes, reverse=True)
-    assert str(found).startswith("3 faces; ")
+    assert "3 faces" in str(found)
 
 
 def test_no_face(faces: Faces, nothing: Pixels) -> None:
     found = faces.find(nothing)
     assert not found
-    assert found.why == "shows no face"
+    assert "no face" in found.why
     assert not faces.find(np.zeros((1, 1), np.uint8))
     assert not faces.find(np.zeros((3, 900), np.uint8))
-    with pytest.raises(NoFaceError, match=r"^the photo shows no face$"):
+    with pytest.raises(NoFaceError, match="no face"):
         faces.crop(nothing)
-    with pytest.raises(NoFaceError, match=r"^anna.jpg shows no face$"):
+    with pytest.raises(NoFaceError, match=r"anna\.jpg"):
         faces.crop(nothing, "anna.jpg")
 
 
@@ -72,10 +73,8 @@ def test_too_small_and_how_small(faces: Faces, photo: Pixels) -> None:
     assert (len(found), len(found.small)) == (0, 1)
     size = found.small[0].size
     assert 12 < size < 24
-    assert found.why == (
-        f"shows no face large enough: the largest is {size:.0f} pixels, less than 24"
-    )
-    with pytest.raises(NoFaceError, match="less than 24"):
+    assert re.search(rf"\b{size:.0f}\b.*\b24\b", found.why)
+    with pytest.raises(NoFaceError, match=r"anna\.jpg.*\b24\b"):
         found.largest("anna.jpg")
 
 
@@ -126,7 +125,7 @@ def test_a_face_that_fills_a_large_photo(faces: Faces, photo: Pixels) -> None:
 def test_a_photo_that_is_cut_off(faces: Faces, people: list[Path], tmp_path: Path) -> None:
     content = people[0].read_bytes()
     (tmp_path / "cut.jpg").write_bytes(content[: len(content) // 2])
-    with pytest.raises(DataError, match=r"cut.jpg cannot be read as an image"):
+    with pytest.raises(DataError, match=r"cut\.jpg"):
         faces.find(tmp_path / "cut.jpg")
 
 
@@ -135,10 +134,10 @@ def test_what_is_no_detector_is_refused(models: FaceModels, tmp_path: Path) -> N
     for path in (tmp_path / "words.onnx", tmp_path / "missing.onnx", tmp_path):
         with pytest.raises(DataError, match=path.name):
             Faces.load(path)
-    with pytest.raises(DataError, match="expected YuNet"):
+    with pytest.raises(DataError, match=models.recognizer.name):
         Faces.load(models.recognizer)
     for wrong in ({"score": 0}, {"score": 1.5}, {"least": 0}, {"least": float("nan")}):
-        with pytest.raises(OptionError, match="out of range"):
+        with pytest.raises(OptionError, match=next(iter(wrong))):
             Faces.load(models.detector, **wrong)
 
 
@@ -152,15 +151,12 @@ def test_several_threads_share_a_detector(faces: Faces, people: list[Path]) -> N
 
 
 def test_nothing_found_is_plain_values() -> None:
-    assert Found((), (), 24).json() == {
-        "faces": [],
-        "small": [],
-        "least": 24,
-        "why": "shows no face",
-    }
+    told = Found((), (), 24).json()
+    assert told.pop("why")
+    assert told == {"faces": [], "small": [], "least": 24}
 
 
 def test_without_opencv_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "cv2", None)
-    with pytest.raises(OptionError, match=r"pip install 'arcset\[faces\]'"):
+    with pytest.raises(OptionError, match=r"arcset\[faces\]"):
         Faces.load("yunet.onnx")

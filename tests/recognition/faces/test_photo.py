@@ -63,7 +63,7 @@ def test_what_is_no_photo_is_named(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="somebody"):
         read_photo(b"no image", "somebody")
     for wrong in (np.zeros((3, 4)), np.zeros((0, 4), np.uint8), np.zeros((2, 3, 4, 3), np.uint8)):
-        with pytest.raises(InputError, match="a photo as an array is uint8"):
+        with pytest.raises(InputError, match="uint8"):
             read_photo(wrong)
-    with pytest.raises(InputError, match="not int"):
+    with pytest.raises(InputError, match="int"):
         read_photo(7)
