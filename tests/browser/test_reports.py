@@ -1,4 +1,7 @@
-"""Every report in a real browser, as the command line writes it: alone, offline, at any width."""
+"""Every report in a real browser, as the command line writes it: alone, offline, at any width.
+
+Names that are HTML stay text: were they not, a dialog would open.
+"""
 
 import io
 from collections.abc import Callable
@@ -12,6 +15,8 @@ from PIL import Image
 from support.patterns import pictures
 from support.random_runs import random_run
 from support.servers import typed
+
+HOSTILE = "<img src=x onerror=alert(1)> &amp; 'q'"
 
 
 @pytest.fixture
@@ -44,10 +49,10 @@ def test_the_report_of_runs_is_looked_around_in(
     typed(
         *("train", "mnist-sample", "--classes", "0-2", "--network", "mlp", "--dim", 3),
         *("--epochs", 2, "--batch", 256, "--set", "snapshot=40", "--device", "cpu"),
-        *("--out", tmp_path / "run"),
+        *("--out", tmp_path / HOSTILE),
     )
-    page = open_report(tmp_path / "run" / "report.html")
-    sphere = page.locator("canvas").and_(page.get_by_role("img", name="of run"))
+    page = open_report(tmp_path / HOSTILE / "report.html")
+    sphere = page.locator("canvas").and_(page.get_by_role("img", name=f"of {HOSTILE}"))
     slider = page.get_by_role("slider", name="Epoch")
     assert slider.input_value() == "2"
     last = pixels(sphere)
@@ -70,7 +75,7 @@ def test_the_report_of_runs_is_looked_around_in(
     before = pixels(sphere)
     page.get_by_role("group", name="Classes").get_by_role("button").nth(1).click()
     assert (pixels(sphere) != before).any()
-    page.get_by_role("group", name="Runs").get_by_label("run").uncheck()
+    page.get_by_role("group", name="Runs").get_by_label(HOSTILE).uncheck()
     sphere.wait_for(state="detached")
 
 
@@ -78,13 +83,13 @@ def test_the_report_of_an_evaluation(open_report: Callable[[Path], Any], tmp_pat
     rng = np.random.default_rng(0)
     labels = np.repeat(np.arange(25), 4)
     means = rng.normal(size=(25, 8))[labels]
-    for name, noise in (("good", 0.3), ("poor", 1.0)):
+    for name, noise in ((HOSTILE, 0.3), ("poor", 1.0)):
         rows = means + noise * rng.normal(size=means.shape)
         np.savez(tmp_path / f"{name}.npz", embeddings=rows, labels=labels)
-    files = [tmp_path / "good.npz", "--against", tmp_path / "poor.npz"]
+    files = [tmp_path / f"{HOSTILE}.npz", "--against", tmp_path / "poor.npz"]
     typed("evaluate", *files, "--out", tmp_path / "judged")
     page = open_report(tmp_path / "judged" / "report.html")
-    for name in ("good", "poor"):
+    for name in (HOSTILE, "poor"):
         assert page.get_by_role("columnheader", name=name).count()
     drawn = list((tmp_path / "judged" / "pictures").iterdir())
     assert page.locator("img").count() == len(drawn) >= 6
@@ -92,7 +97,7 @@ def test_the_report_of_an_evaluation(open_report: Callable[[Path], Any], tmp_pat
 
 def test_the_page_of_groups(open_report: Callable[[Path], Any], tmp_path: Path) -> None:
     random_run(tmp_path / "run", dim=32)
-    names = [f"a rather long name {number}" for number in range(3)]
+    names = [HOSTILE, "a rather long name", "another"]
     pictures(tmp_path / "photos", names, 4)
     typed(
         *("cluster", tmp_path / "photos", "--model", tmp_path / "run", "--threshold", 0.9),
