@@ -1,5 +1,6 @@
 """Results of real measurements on small synthetic embeddings, from good models to poor ones."""
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -9,10 +10,13 @@ import pytest
 from matplotlib.figure import Figure
 
 from arcset.evaluation import verification
+from arcset.evaluation.assessment import Assessment
 from arcset.evaluation.calibration import pair_cosines
 from arcset.evaluation.calibration.reliability import Reliability, reliability
 from arcset.evaluation.calibration.thresholds import Thresholds, make_thresholds
 from arcset.evaluation.geometry.angles import angle_samples, angles
+from arcset.evaluation.realized import Realized
+from arcset.evaluation.results import Interval
 from arcset.evaluation.search.few_shot import few_shot
 from arcset.evaluation.search.identification import identification
 from arcset.evaluation.search.retrieval import retrieval
@@ -88,6 +92,37 @@ class Measured:
             own,
             other,
         )
+
+
+def assessment(found: Measured, **changes: Any) -> Assessment:
+    """As `assess` would put the results together."""
+    given: dict[str, Any] = {
+        "samples": 200,
+        "identities": 40,
+        "dim": 16,
+        "verification": found.verification,
+        "identification": found.identification,
+        "retrieval": found.retrieval,
+        "few_shot": found.few_shot,
+        "angles": found.angles,
+        "dunn": 0.4,
+        "silhouette": 0.3,
+        "own_angles": found.own,
+        "other_angles": found.other,
+        "missing": {"thresholds": "no validation identities were given"},
+        **changes,
+    }
+    return Assessment(**given)
+
+
+def small(found: Measured, **changes: Any) -> Assessment:
+    """With one part only, which is drawn in no time."""
+    others = ("verification", "identification", "retrieval", "angles", "own_angles", "other_angles")
+    return assessment(found, **{**dict.fromkeys(others), "missing": {}, **changes})
+
+
+KEPT = Realized("FAR", 0.01, 0.4567, Interval(0.005, 0.02), 0.0123, 0.9)
+MISSED = Realized("FPIR", 0.1, 0.5, Interval(0.05, 0.2), 0.3, math.nan, 60, True)
 
 
 @pytest.fixture(scope="session")
