@@ -38,14 +38,13 @@ def losses(count: int, settings: Path, place: Path) -> dict[str, list[float]]:
     return json.loads((place / "losses.json").read_text())
 
 
-EVERY = ("fused", "triplet", "arcface", "adaface", "elasticface", "parts")
+@pytest.mark.long
+@pytest.mark.parametrize("count", [2, 3])
+def test_several_processes_train_as_one_does(tmp_path, count) -> None:
+    """The last batch of an epoch is uneven, and too small for three processes to share.
 
-
-@pytest.mark.parametrize(
-    ("count", "names"), [(2, EVERY[:2]), pytest.param(3, EVERY, marks=pytest.mark.long)]
-)
-def test_several_processes_train_as_one_does(tmp_path, count, names) -> None:
-    """The last batch of an epoch is uneven, and too small for three processes to share."""
+    In make test, test_together.py has two processes train.
+    """
     base = {
         "data": str(images(tmp_path / "a.npz", classes=14, each=24)),
         "network": "plain",
@@ -68,7 +67,7 @@ def test_several_processes_train_as_one_does(tmp_path, count, names) -> None:
         "triplet": base | {"loss": "triplet", "new_classes": "none"},  # compares samples
         "fused": base | {"options": {"update": "sgd"}},  # centers move in the backward pass
     }
-    (tmp_path / "settings.json").write_text(json.dumps({name: settings[name] for name in names}))
+    (tmp_path / "settings.json").write_text(json.dumps(settings))
     one, several = (
         losses(number, tmp_path / "settings.json", tmp_path / str(number)) for number in (1, count)
     )

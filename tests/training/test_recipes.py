@@ -6,19 +6,20 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from arcset.data import Dataset, ImageSet, load_dataset, selection_for
+from arcset.data import Dataset, ImageSet, selection_for
 from arcset.data.hold_out import hold_out_split
 from arcset.errors import OptionError
 from arcset.models import build_model, described
 from arcset.runs import RunConfig
 from arcset.training.feeding import Feed
 from arcset.training.recipes import own_settings, read_recipe, recipe_names, recipe_settings
+from support.datasets import loaded
 
 
 def at_hand(name: str) -> Dataset:
     if not (Path(os.environ.get("ARCSET_DATA") or "no-such-folder") / name).is_dir():
         pytest.skip(f"{name} is not here: set ARCSET_DATA to a folder that holds {name}/")
-    return load_dataset(name)
+    return loaded(name)
 
 
 @pytest.mark.parametrize("name", recipe_names())

@@ -1,4 +1,4 @@
-"""Runs whose centers are shared: the same as without, and saved by some processes for others."""
+"""Runs of several processes: the same as of one, and saved by some processes for others."""
 
 import json
 import os
@@ -41,6 +41,9 @@ SETTINGS = {
     "parts": {"accumulate": 2, "optimizer": "adamw", "learning_rate": 1e-3, "center_rate": 0.5},
     "subcenters": {"options": {"subcenters": 2, "bias": True, "label_smoothing": 0.1}},
     "fused": {"loss": "adaface", "options": {"update": "adagrad", "subcenters": 2}},
+    # Centers that every process has, and a loss that has none.
+    "copied": {"share_centers": False, "options": {"update": "sgd"}, "augment": ["noise"]},
+    "triplet": {"share_centers": False, "loss": "triplet", "new_classes": "none"},
 }
 #: Of a run that begins from another, which knew six of the identities, two of which are merged.
 GROWN = {
@@ -99,7 +102,7 @@ def jobs_of(place: Path, names: list[str], **changes: object) -> list[dict[str, 
     begun = base | GROWN | {"start": str(old), "mapping": str(mapping)}
     first = base | GROWN | {"classes": "c00,c01,c02,c03,c04,c05", "learning_rate": 0.05}
     jobs = [
-        {"out": f"{place}/{name}", "settings": base | SETTINGS[name] | changes} for name in names
+        {"out": f"{place}/{name}", "settings": base | changes | SETTINGS[name]} for name in names
     ]
     if not old.exists():
         jobs.append({"out": str(old), "settings": first})
@@ -135,7 +138,7 @@ def elastic(place: Path, names: list[str], writers: int, readers: list[int]) -> 
 
 
 def test_shared_by_two_and_gone_on_with_by_one(tmp_path) -> None:
-    elastic(tmp_path, ["arcface"], 2, [0])
+    elastic(tmp_path, ["arcface", "copied", "triplet"], 2, [0])
     place = tmp_path / "shared" / "arcface" / "checkpoint" / f"step-{CUT:09d}"
     sizes = []
     for file in place.glob("*.safetensors"):
