@@ -98,7 +98,8 @@ def test_the_report_of_an_evaluation(open_report: Callable[[Path], Any], tmp_pat
 def test_the_page_of_groups(open_report: Callable[[Path], Any], tmp_path: Path) -> None:
     random_run(tmp_path / "run", dim=32)
     names = [HOSTILE, "a rather long name", "another"]
-    pictures(tmp_path / "photos", names, 4)
+    first, *_ = pictures(tmp_path / "photos", names, 4)
+    first.rename(first.with_stem(HOSTILE))
     typed(
         *("cluster", tmp_path / "photos", "--model", tmp_path / "run", "--threshold", 0.9),
         *("--device", "cpu", "--out", tmp_path / "groups"),
