@@ -18,7 +18,7 @@ from support.patterns import calibrated_run, pictures
 def made(tmp_path_factory):
     """Two runs, images of some, and a gallery of three that keeps its images."""
     folder = tmp_path_factory.mktemp("made")
-    run = calibrated_run(folder / "run", identities=100)
+    run = calibrated_run(folder / "run", identities=60)
     calibrated_run(folder / "other", seed=1, identities=60)
     shutil.move(folder / "calibrating", folder / "others")
     recognizer = Recognizer.load(run, device="cpu")
@@ -100,12 +100,12 @@ def test_info(gallery, arcset_command, tmp_path):
     assert content["samples"] == 6
     assert content["keeps_images"] is True
     assert content["model_path"] == str(tmp_path / "run")
-    assert content["calibration"]["identities"] == 100
+    assert content["calibration"]["identities"] == 60
     assert content["calibration"]["own"] is False
     assert content["point"]["gallery"] == 6
     lines = dict(line.split(maxsplit=1) for line in gallery("info").out.splitlines())
     assert lines["subjects"] == "3"
-    assert "100 identities" in lines["calibration"]
+    assert "60 identities" in lines["calibration"]
 
 
 def test_export_and_import(gallery, arcset_command, tmp_path):
@@ -167,7 +167,7 @@ def test_calibrate_from_others(gallery, arcset_command, tmp_path):
     (tmp_path / "run" / "threshold.json").unlink()
     done = gallery("calibrate", "others", "--model", "run", "--device", "cpu")
     assert done.code == 0, done.err
-    assert "100 identities, 300 samples" in done.out
+    assert "60 identities, 180 samples" in done.out
     assert "FPIR" in done.out
     done = arcset_command("identify", "people.db", "photos/ben", "--fpir", "0.1", "--device", "cpu")
     assert done.code == 0, done.err
@@ -185,7 +185,7 @@ def test_calibrate_from_those_enrolled(gallery, arcset_command, tmp_path):
     assert arcset_command(*words).code == 0
     done = gallery("calibrate")
     assert done.code == 0, done.err
-    assert "104 identities, 309 samples" in done.out
+    assert "64 identities, 189 samples" in done.out
     assert re.search(r"calibrating 7 and calibrating 7 again.* 1\.0000", done.err)  # are they one?
     assert "0.01" in done.err  # is out of reach
     done = arcset_command("identify", "people.db", "photos/ben", "--fpir", "0.3", "--device", "cpu")

@@ -79,7 +79,6 @@ def test_embeddings_of_any_tool_and_a_calibration(arcset_command, tmp_path):
     assert [line.split(",")[1] for line in done.out.splitlines()[1:]] == names
 
 
-@pytest.mark.long
 def test_a_file_that_cannot_be_taken_in_leaves_no_gallery(arcset_command, tmp_path):
     place = "milvus:birds.db/birds"
     rows = np.random.default_rng(0).normal(size=(3, 8))

@@ -75,7 +75,6 @@ def embed(folder, source, model, **options):
     return embed_folder(folder, open_source(str(source)), model, **options)
 
 
-@pytest.mark.long
 def test_shards_that_come_from_elsewhere_are_noticed(made, model, tmp_path):
     folder = tmp_path / "out"
 
@@ -89,7 +88,6 @@ def test_shards_that_come_from_elsewhere_are_noticed(made, model, tmp_path):
     assert embed(folder, made / "photos", model).made == 0
 
 
-@pytest.mark.long
 def test_two_at_once_are_refused(made, model, tmp_path, monkeypatch):
     monkeypatch.setattr("arcset.recognition.bulk.beginning._WAIT", 0.2)
     embed(tmp_path / "out", made / "photos", model)
@@ -101,7 +99,6 @@ def test_two_at_once_are_refused(made, model, tmp_path, monkeypatch):
     assert embed(tmp_path / "out", made / "photos", model).made == 0
 
 
-@pytest.mark.long
 def test_a_chief_tells_how_far_all_are(made, model, tmp_path):
     told = []
     embed(

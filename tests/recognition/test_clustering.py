@@ -203,8 +203,8 @@ def test_one_image_has_no_others(calibration: Thresholds) -> None:
 
 def test_a_logistic_calibration_is_kept_from_going_too_high() -> None:
     """It takes its slope from the bulk of the cosines, and would ask for copies."""
-    points, labels = blobs(200, 2, 256, 0.5, seed=5)
-    fresh, truth = blobs(200, 2, 256, 0.5, seed=6)
+    points, labels = blobs(120, 2, 256, 0.5, seed=5)
+    fresh, truth = blobs(120, 2, 256, 0.5, seed=6)
     logistic = make_thresholds(points, labels, method="logistic")
     found = clustering_point(logistic, fresh)
     assert found.threshold <= max(

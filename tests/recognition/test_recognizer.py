@@ -113,6 +113,7 @@ def test_files_that_cannot_be_read_are_listed(recognizer, folder):
     np.testing.assert_allclose(found.embeddings, recognizer.embed(list(found.paths)), atol=1e-6)
     assert {path.name for path in found.skipped} == {"cut.png", "empty.jpg"}
     assert seen[-1] == (8, 8)
+    assert "2 skipped" in str(found)
     assert len(found.json()["embeddings"]) == 6
     # Named twice is embedded once; a file that is not there is one more that cannot be read.
     found = recognizer.embed_files([folder / "who0", folder / "who0" / "0.png", "nowhere.png"])

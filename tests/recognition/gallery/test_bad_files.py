@@ -151,7 +151,6 @@ COUNTS = {
 }
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("value", COUNTS)
 def test_counts_that_do_not_fit(path, value):
     """Goes with rows that are overwritten in place, and so are as many as were ever made."""

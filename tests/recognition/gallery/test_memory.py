@@ -9,8 +9,6 @@ import pytest
 
 from arcset.recognition.gallery import memory
 
-pytestmark = pytest.mark.long
-
 
 def resident():
     return int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1]) * 4096
@@ -20,7 +18,7 @@ def resident():
 def test_what_is_written_meanwhile_stays(monkeypatch):
     monkeypatch.setattr(memory, "_WORTH", 1)
     before = threading.active_count()
-    room = np.empty(1 << 24, np.float32)
+    room = np.empty(1 << 22, np.float32)
     memory.provide(room)
     room[:] = 3
     while threading.active_count() > before:
@@ -28,6 +26,7 @@ def test_what_is_written_meanwhile_stays(monkeypatch):
     assert (room == 3).all()
 
 
+@pytest.mark.long
 @pytest.mark.skipif(sys.platform != "linux", reason="as Linux does it")
 def test_it_is_there_before_it_is_written():
     room = np.empty(1 << 25, np.float32)

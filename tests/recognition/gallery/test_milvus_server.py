@@ -156,7 +156,6 @@ def test_no_answer_in_time(server, monkeypatch):
         assert listed(gallery) == {"anna": 1}
 
 
-@pytest.mark.long
 def test_a_collection_of_somebody_else(server):
     from pymilvus import MilvusClient
 
@@ -170,7 +169,6 @@ def test_a_collection_of_somebody_else(server):
     client.close()
 
 
-@pytest.mark.long
 def test_the_index_that_there_is(server):
     with Gallery.open(f"{server}/graph?index=hnsw&consistency=session", dim=8) as gallery:
         rows = unit(200, 8)
