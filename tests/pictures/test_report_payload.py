@@ -155,7 +155,6 @@ def test_points_limits_the_samples(views: list[RunView], tmp_path: Path) -> None
     assert last == pytest.approx(whole.embeddings[-1], abs=1e-3)
 
 
-@pytest.mark.long
 def test_values_that_are_not_finite_are_refused() -> None:
     with pytest.raises(InputError):
         quantized(np.array([[1.0, math.nan]]))
@@ -168,13 +167,11 @@ def test_zeros_are_kept_as_zeros() -> None:
     assert base64.b64decode(text) == bytes(8)
 
 
-@pytest.mark.long
 def test_large_and_coloured_images_become_thumbnails() -> None:
     sheet = sprite_sheet(np.zeros((5, 100, 50, 3), np.uint8))
     assert (sheet["width"], sheet["height"], sheet["columns"]) == (20, 40, 3)
 
 
-@pytest.mark.long
 def test_bytes_that_are_no_image_are_refused() -> None:
     with pytest.raises(InputError):
         figure_image(b"<svg onload=alert(1)>")

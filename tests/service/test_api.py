@@ -12,7 +12,7 @@ import pytest
 from PIL import Image
 
 from arcset import Gallery, Recognizer
-from support.servers import NAMES, pattern, served
+from support.servers import NAMES, pattern, served, small_gallery
 
 
 @pytest.fixture(scope="module")
@@ -314,6 +314,17 @@ def test_ids_of_requests_are_kept_where_they_are_sane(server):
         ("POST", "/v1/embed", "application/json", b'{"imgaes": []}', 400, "bad_request"),
         ("POST", "/v1/embed", "application/json", b"[" * 100_000, 400, "bad_request"),
         ("POST", "/v1/embed", "multipart/form-data", b"--x", 400, "bad_request"),
+        ("POST", "/v1/embed", "application/json", b'{"images": {"a": 1}}', 400, "bad_request"),
+        (
+            "POST",
+            "/v1/embed",
+            "application/json",
+            b'{"images": [], "images": []}',
+            400,
+            "bad_request",
+        ),
+        ("POST", "/v1/embed", "application/json", b'{"images": ["data:,a"]}', 422, "not_an_image"),
+        ("POST", "/v1/identify", "application/json", b'{"fpir": NaN}', 400, "bad_request"),
         ("POST", "/v1/embed", "multipart/form-data; boundary=x", b"--y\r\n", 400, "bad_request"),
         ("POST", "/v1/verify", "application/json", b'{"a": "AAAA"}', 400, "bad_request"),
         ("PATCH", "/v1/subjects/subject%200", "application/json", b"{}", 400, "bad_request"),
@@ -322,6 +333,41 @@ def test_ids_of_requests_are_kept_where_they_are_sane(server):
 def test_what_cannot_be_read(server, method, path, kind, body, status, code):
     refused = server.request(method, path, body, {"Content-Type": kind})
     assert (refused.status, refused.code) == (status, code)
+
+
+@pytest.mark.parametrize(
+    ("fields", "status", "code"),
+    [
+        ([("fpir", "0.1"), ("fpir", "0.2"), ("image", b"1")], 400, "bad_request"),
+        ([("url", "http://127.0.0.1/"), ("image", b"1")], 400, "bad_request"),
+        ([("fpir", "1" * (1 << 20)), ("image", b"1")], 400, "bad_request"),
+        (
+            [("fpir", "\udcff".encode("utf-8", "surrogateescape")), ("image", b"1")],
+            400,
+            "bad_request",
+        ),
+        ([("image", b"1")] * 500, 422, "too_many_images"),
+    ],
+)
+def test_forms_that_cannot_be_read(server, fields, status, code):
+    refused = server.form("/v1/identify", *fields)
+    assert (refused.status, refused.code) == (status, code)
+
+
+def test_what_a_gallery_without_calibration_and_images_lacks(tmp_path):
+    path = small_gallery(tmp_path, ["anna"], 1, keep_images=False, calibrated=False)
+    image = pattern(tmp_path / "photos", "anna")
+    with served(path, "--no-log") as server:
+        for asked in (
+            server.form("/v1/identify", ("image", image)),
+            server.form("/v1/verify", ("subject", "anna"), ("image", image)),
+        ):
+            assert (asked.status, asked.code) == (409, "no_calibration")
+        found = server.form("/v1/identify?threshold=0.5", ("image", image)).json()["results"]
+        assert [one["subject"] for one in found] == ["anna"]
+        (sample,) = server.get("/v1/subjects/anna/samples").json()["samples"]
+        kept = server.get(f"/v1/samples/{sample['id']}/image")
+        assert (kept.status, kept.code) == (404, "no_image_kept")
 
 
 def test_methods_that_fit_are_told_and_head_is_get_without_its_body(server):
