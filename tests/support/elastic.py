@@ -16,7 +16,6 @@ import torch
 from arcset.networks import NETWORKS
 from arcset.runs import RunConfig
 from arcset.training import resume, train
-from arcset.training.processes import is_chief
 from support.processes import plain
 from support.small_data import Remembers
 
@@ -30,7 +29,7 @@ def done(jobs: Path) -> None:
             train(RunConfig(**job["settings"]), out, device="cpu", watcher=watcher)
         else:
             resume(out, device="cpu", watcher=watcher)
-        if is_chief():
+        if os.environ.get("RANK", "0") == "0":
             losses = [now.loss for now in watcher.steps]
             out.with_name(f"{out.name}.losses.json").write_text(json.dumps(losses))
     NETWORKS.remove("plain")
