@@ -36,11 +36,7 @@ SECONDS = 600
 
 @dataclass(frozen=True)
 class Training:
-    """A run to train: the words after `arcset train`, and by how many processes.
-
-    The rate is small and the steps are few, so that other kernels than these, on other processors,
-    give nearly the same weights.
-    """
+    """A run to train: the words after `arcset train`, and by how many processes."""
 
     words: str
     processes: int = 1
@@ -52,13 +48,15 @@ class Training:
 
 
 TRAININGS = {
-    "simple": Training("mnist-sample --network simple --dim 16 --batch 500 --lr 0.00002"),
+    "simple": Training(
+        "mnist-sample --classes 0-1 --network simple --dim 16 --batch 100 --lr 0.01"
+    ),
     "conv4": Training(
-        "images --network conv4 --dim 16 --batch 16 --hold-out 0.1,0.1 --optimizer sgd --lr 0.0001 "
+        "images --network conv4 --dim 16 --batch 16 --hold-out 0.1,0.1 --optimizer sgd --lr 0.05 "
         "--schedule cosine --augment affine:rotate=10 --set ema=0.9 --set validate_every=1"
     ),
     "shared": Training(
-        "vectors.npz --network mlp --dim 16 --batch 64 --hold-out none --optimizer sgd --lr 0.0001 "
+        "vectors.npz --network mlp --dim 16 --batch 64 --hold-out none --optimizer sgd --lr 0.05 "
         "--schedule cosine --augment none --set ema=0 --set share_centers=true --set sample=0.5",
         processes=2,
     ),

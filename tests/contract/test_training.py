@@ -3,6 +3,7 @@
 They are those of tools/same_weights.py, which compares two trees bit by bit on one machine. Here
 numbers that another processor computed are compared, so that they may differ by 1e-4: ten times
 as much as kernels for other processors make of it, and a tenth of a weight that is off by 1e-3.
+So that training can go at real rates for all that, weights are float64 here.
 """
 
 import re

@@ -26,9 +26,12 @@ same_weights = _loaded()
 
 
 def train(name: str, folder: Path) -> Path:
-    """The run's folder; `folder` holds the data, and gets the run."""
+    """The run's folder; `folder` holds the data, and gets the run.
+
+    In float64, where kernels for other processors hardly differ, though the rates are real ones.
+    """
     training, place = same_weights.TRAININGS[name], folder / f"run-{name}"
-    words = [*training.arguments(place), "--tensorboard"]
+    words = [*training.arguments(place), "--tensorboard", "--set", "dtype=float64"]
     with socket.socket() as found:
         found.bind(("127.0.0.1", 0))
         port = found.getsockname()[1]
