@@ -53,7 +53,7 @@ TRAININGS = {
     ),
     "conv4": Training(
         "images --network conv4 --dim 16 --batch 16 --hold-out 0.1,0.1 --optimizer sgd --lr 0.05 "
-        "--schedule cosine --augment affine:rotate=10 --set ema=0.9 --set validate_every=1"
+        "--schedule cosine --augment affine:rotate=10 --set ema=0.3 --set validate_every=1"
     ),
     "shared": Training(
         "vectors.npz --network mlp --dim 16 --batch 64 --hold-out none --optimizer sgd --lr 0.05 "
