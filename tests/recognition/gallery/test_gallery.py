@@ -66,7 +66,7 @@ def test_search_is_exact(place):
         owners=st.lists(st.sampled_from("abcdefg"), min_size=1, max_size=30),
         seed=st.integers(0, 1000),
     )
-    @settings(max_examples=15 if place.kind == "file" else 5)
+    @settings(max_examples=10 if place.kind == "file" else 3)
     def check_one(scoring, owners, seed):
         path = place.anew()
         rows = unit(len(owners), 5, seed)

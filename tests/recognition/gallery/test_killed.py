@@ -57,8 +57,8 @@ def test_every_acknowledged_change_survives(tmp_path, writers, kills):
                 name: len(rows) for name, rows in found.items()
             }
             rows, names = gallery.labelled()
-            if names:
-                assert [one for (one,) in gallery.search(rows, 1)[0]] == list(names)
+            if names:  # the last are those that came in most lately
+                assert [one for (one,) in gallery.search(rows[-9:], 1)[0]] == list(names[-9:])
             content = bytes_of(path)
             kept = {row.tobytes() for row in rows}
             assert left_of(list(kept), content) == kept
