@@ -50,12 +50,13 @@ def test_the_last_photo_of_whoever_has_two(folder: Path) -> None:
     assert unseen.labels[:4].tolist() == [0, 1, 1, 1]
 
 
-@pytest.mark.parametrize("name", ["Ben_Al-Two_0001.jpg", "Anna_One_1.jpg", "Anna_One_000².jpg"])
-def test_odd_names_are_refused(folder: Path, name: str) -> None:
-    (folder / "Anna_One" / name).write_bytes(photo(1))
-    with pytest.raises(DataError, match="Anna_One") as caught:
-        load_dataset("lfw-sample")
-    assert name in str(caught.value)
+def test_odd_names_are_refused(folder: Path) -> None:
+    for name in ("Ben_Al-Two_0001.jpg", "Anna_One_1.jpg", "Anna_One_000².jpg"):
+        odd = folder / "Anna_One" / name
+        odd.write_bytes(photo(1))
+        with pytest.raises(DataError, match=name):
+            load_dataset("lfw-sample")
+        odd.unlink()
 
 
 def test_photos_that_do_not_fit(folder: Path) -> None:
@@ -69,9 +70,7 @@ def test_photos_that_do_not_fit(folder: Path) -> None:
     path.write_bytes(path.read_bytes()[:300])
     with pytest.raises(DataError, match=r"Anna_One_0001\.jpg"):
         load_dataset("lfw-sample")
-
-
-def test_a_copy_that_broke_off(folder: Path) -> None:
+    path.write_bytes(photo(1))  # and a copy that broke off
     (folder / "Carl_Three" / "Carl_Three_0002.jpg").unlink()
     with pytest.raises(DataError, match=r"432 photos of 352 .*433 of 352"):
         load_dataset("lfw-sample")
