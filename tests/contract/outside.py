@@ -1,7 +1,9 @@
 """Looking at arcset from outside: its names, its commands, and the shape of what it answers.
 
-What no user can reach, but only import, is imported in the functions of the first part and nowhere
-else in these tests: where a module moves, they move with it.
+What stands beside this module imports `arcset`, `arcset.evaluation`, `main` of `arcset.cli` and, as
+docs/pictures.md does, `arcset.pictures`. All other modules of arcset are imported in the functions
+of the first part, and by tests/support, which makes runs, galleries and servers: where a module
+moves, those two change with it, and no test does.
 """
 
 import ast
@@ -111,10 +113,10 @@ def signature(function: Callable[..., Any]) -> list[str]:
     return [*lines, f"-> {type_text(found.return_annotation)}"]
 
 
-#: Without an underscore, but for modules of arcset alone: no page of the docs has them.
+#: Without an underscore, but for modules of arcset alone: neither README nor docs show them.
 _WITHIN = {
-    *("can_hold_images", "check", "from_json", "heading", "knots", "laws", "line", "model"),
-    *("model_path", "name_of", "rates", "repeated", "replicates", "set_model_path", "shared"),
+    *("can_hold_images", "check", "from_json", "heading", "knots", "line", "model", "model_path"),
+    *("name_of", "rates", "repeated", "replicates", "set_model_path", "shared"),
     *("shown", "spread", "together", "trained_centers", "update"),
 }
 _SPECIAL = {"__bool__", "__contains__", "__enter__", "__getitem__", "__iter__", "__len__"}
@@ -299,8 +301,13 @@ def object_shape(value: Any) -> Any:
         inner = {json.dumps(object_shape(one)): object_shape(one) for one in value}
         return [type(value).__name__, *(inner[key] for key in sorted(inner))]
     if type(value).__module__.startswith("arcset"):
-        fields = {name: one for name, one in vars(value).items() if not name.startswith("_")}
-        return {type(value).__name__: {name: object_shape(one) for name, one in fields.items()}}
+        names = (
+            [field.name for field in dataclasses.fields(value)]
+            if dataclasses.is_dataclass(value)  # with slots or without
+            else vars(value)
+        )
+        shown = {name: getattr(value, name) for name in names if not name.startswith("_")}
+        return {type(value).__name__: {name: object_shape(one) for name, one in shown.items()}}
     return _kind(value)
 
 

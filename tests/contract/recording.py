@@ -37,6 +37,7 @@ import numpy as np
 FOLDER = Path(__file__).parent / "recorded"
 WIDTH_SHARE = 0.05  # of an interval's width, by which each of its ends may differ
 _DIGITS = 12
+_SHOW_WARNING = warnings.showwarning  # before a command line that a test runs puts its own there
 _SHOWN = 5
 
 
@@ -51,7 +52,9 @@ def recorded(name: str, value: Any, tolerance: float = 1e-6) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         text = json.dumps(value, indent=1, sort_keys=True, ensure_ascii=False, allow_nan=False)
         path.write_text(text + "\n", encoding="utf-8")
-        warnings.warn(f"recorded {path}: nothing was compared", stacklevel=2)
+        with warnings.catch_warnings():
+            warnings.showwarning = _SHOW_WARNING
+            warnings.warn(f"recorded {path}: nothing was compared", stacklevel=2)
         return
     assert path.is_file(), f"there is no record {path}; see {__file__} for how to make one"
     found = list(differences(json.loads(path.read_text(encoding="utf-8")), value, tolerance))

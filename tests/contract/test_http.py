@@ -1,7 +1,8 @@
 """The service over HTTP: who may do what, what is answered, refused and said in headers, as it was
 recorded with a real server.
 
-The routes are those that the server itself lists in /openapi.json, and the page's.
+The routes are those that the server itself lists in /openapi.json, and the page's. How a route
+calls the names and numbers in its path is its own matter: they are {} here.
 """
 
 import base64
@@ -10,6 +11,7 @@ import json
 import re
 import socket
 from dataclasses import dataclass
+from urllib.parse import urljoin
 
 import pytest
 from PIL import Image
@@ -27,10 +29,11 @@ from support.servers import (
 )
 from support.small_data import images
 
-UNLISTED = ["GET /", "GET /page/{name}", "GET /openapi.json"]
+UNLISTED = ["GET /", "GET /page/{}", "GET /openapi.json"]
 FRIEND, STRANGER = "https://friend.example", "https://stranger.example"
 #: Headers that differ from answer to answer, or belong to HTTP itself.
 PASSING = {"content-length", "content-type", "date", "etag", "transfer-encoding", "x-request-id"}
+PASSING |= {"access-control-max-age"}
 
 
 @dataclass(frozen=True)
@@ -92,7 +95,7 @@ def listed(service):
     """METHOD PATH to what /openapi.json says of it."""
     paths = service.ask("GET", "/openapi.json").json()["paths"]
     return {
-        f"{method.upper()} {path}": operation
+        re.sub(r"{\w+}", "{}", f"{method.upper()} {path}"): operation
         for path, methods in paths.items()
         for method, operation in methods.items()
     }
@@ -100,7 +103,7 @@ def listed(service):
 
 def some(path):
     """A path with something that is not there in the place of names and numbers."""
-    return re.sub(r"{\w+}", "99", path)
+    return path.replace("{}", "99")
 
 
 def told(answer):
@@ -111,21 +114,65 @@ def told(answer):
     return found
 
 
-def headers(answer):
-    return {name: text for name, text in answer.headers.items() if name not in PASSING}
+def words(text):
+    """Of a header that lists methods or headers; HEAD comes with GET, or it does not."""
+    return sorted({word.strip().lower() for word in text.split(",")} - {"head"})
+
+
+def headers(given):
+    """By name, without those that pass. The order of words is free, and so is what else Vary has
+    beside Origin."""
+    found = {name: text for name, text in given.items() if name not in PASSING}
+    for name in found:
+        if name in ("allow", "vary") or name.startswith("access-control-"):
+            found[name] = words(found[name])
+    if "vary" in found:
+        found["vary"] = [word for word in found["vary"] if word == "origin"]
+    return found
+
+
+def script(page):
+    """The path of the first script that the page loads."""
+    return "/" + re.search(rb'"/?(page/[^"]+\.js)"', page.body)[1].decode()
 
 
 def test_routes_and_what_they_take(service):
-    found = {}
+    found, bodies = {}, {}
     for route, operation in listed(service).items():
-        found[route] = {
-            "parameters": sorted(
-                f"{one['in']} {one['name']}{', required' if one.get('required') else ''}"
-                for one in operation.get("parameters", [])
-            ),
-            "body": sorted(operation.get("requestBody", {}).get("content", {})),
-        }
+        found[route] = sorted(
+            f"{one['in']} {one['name']}{', required' if one.get('required') else ''}"
+            for one in operation.get("parameters", [])
+            if one["in"] != "path"
+        )
+        if "requestBody" in operation:
+            bodies[route] = sorted(operation["requestBody"]["content"])
     recorded("http-routes", found)
+    recorded("http-bodies", bodies)
+
+
+@pytest.mark.parametrize("path", ["/docs", "/redoc", "/docs/oauth2-redirect", "/api.json"])
+def test_what_frameworks_add_is_not_there(service, path):
+    assert service.ask("GET", path, key=None).status in (401, 404)
+
+
+def test_what_the_page_loads_is_there_and_what_it_asks_for_is_listed(service):
+    known = {route.split()[1] for route in (*listed(service), *UNLISTED)}
+    loaded, asked, left = {}, set(), ["/"]
+    while left:
+        path = left.pop()
+        answer = service.ask("GET", path, key=None)
+        assert answer.status == 200, path
+        text = answer.body.decode()
+        loaded[path] = answer.headers["content-type"].partition(";")[0]
+        names = re.findall(r"""(?:src=|href=|from |import |import\(|url\()["']([\w./-]+)""", text)
+        left += {urljoin(path, name) for name in names} - loaded.keys() - {*left}
+        asked |= {
+            re.sub(r"\${.*?}", "{}", f"/{one}") for one in re.findall(r'["`]/?(v1/[^"`?]*)', text)
+        }
+    assert {*loaded.values()} >= {"text/html", "text/css", "text/javascript", "image/svg+xml"}
+    assert {re.sub(r"^/page/[^/]+$", "/page/{}", path) for path in loaded} <= known
+    assert "/v1/identify" in asked
+    assert asked <= known
 
 
 def test_who_may_do_what(service):
@@ -150,20 +197,19 @@ def test_methods_of_every_path(service):
     found = {}
     for path in {route.split()[1] for route in (*listed(service), *UNLISTED)}:
         answer = service.ask("PUT", some(path))
-        found[path] = {"status": answer.status, "allow": answer.headers.get("allow")}
+        found[path] = {"status": answer.status, "allow": words(answer.headers.get("allow", ""))}
     recorded("http-methods", found)
 
 
 def test_answers(service):
     """One of each kind; somebody is enrolled, renamed and removed on the way."""
     page = service.ask("GET", "/")
-    part = re.search(rb'"/?(page/[^"]+)"', page.body)[1].decode()
     image, other = ("image", service.photo), ("image", service.other)
     texts = [base64.b64encode(one).decode() for one in (service.photo, service.other)]
     subject = f"/v1/subjects/{NAMES[1].replace(' ', '%20')}"
     found = {
         "GET /": page,
-        "GET /page/{name}": service.ask("GET", f"/{part}"),
+        "GET /page/{}": service.ask("GET", script(page)),
         "GET /openapi.json": service.ask("GET", "/openapi.json"),
         "GET /metrics": service.ask("GET", "/metrics"),
         "GET /healthz": service.ask("GET", "/healthz"),
@@ -190,20 +236,20 @@ def test_answers(service):
         "GET /v1/threshold, unsupported": service.ask("GET", "/v1/threshold?fpir=0.0000001"),
         "GET /v1/subjects": service.ask("GET", "/v1/subjects?limit=2"),
         "GET /v1/subjects, the last page": service.ask("GET", "/v1/subjects?search=subject%201"),
-        "GET /v1/subjects/{name}": service.ask("GET", subject),
-        "GET /v1/subjects/{name}/samples": service.ask("GET", f"{subject}/samples"),
-        "GET /v1/samples/{sample}/image": service.ask("GET", "/v1/samples/1/image?size=32"),
+        "GET /v1/subjects/{}": service.ask("GET", subject),
+        "GET /v1/subjects/{}/samples": service.ask("GET", f"{subject}/samples"),
+        "GET /v1/samples/{}/image": service.ask("GET", "/v1/samples/1/image?size=32"),
         "GET /v1/views": service.ask("GET", "/v1/views"),
-        "GET /v1/views/{id}": service.ask("GET", "/v1/views/plane"),
-        "GET /v1/views/{id}/sprite.png": service.ask("GET", "/v1/views/plane/sprite.png"),
+        "GET /v1/views/{}": service.ask("GET", "/v1/views/plane"),
+        "GET /v1/views/{}/sprite.png": service.ask("GET", "/v1/views/plane/sprite.png"),
         "POST /v1/subjects": service.form("POST", "/v1/subjects", ("name", "new"), image),
-        "POST /v1/subjects/{name}/samples": service.form("POST", "/v1/subjects/new/samples", other),
+        "POST /v1/subjects/{}/samples": service.form("POST", "/v1/subjects/new/samples", other),
     }
     (sample,) = found["POST /v1/subjects"].json()["samples"]
     found |= {
-        "DELETE /v1/samples/{sample}": service.ask("DELETE", f"/v1/samples/{sample}"),
-        "PATCH /v1/subjects/{name}": service.json("PATCH", "/v1/subjects/new", {"name": "newer"}),
-        "DELETE /v1/subjects/{name}": service.ask("DELETE", "/v1/subjects/newer"),
+        "DELETE /v1/samples/{}": service.ask("DELETE", f"/v1/samples/{sample}"),
+        "PATCH /v1/subjects/{}": service.json("PATCH", "/v1/subjects/new", {"name": "newer"}),
+        "DELETE /v1/subjects/{}": service.ask("DELETE", "/v1/subjects/newer"),
     }
     assert {route.partition(",")[0] for route in found} == {
         *listed(service),
@@ -212,6 +258,7 @@ def test_answers(service):
     }
     shapes = {route: told(answer) for route, answer in found.items()}
     del shapes["GET /openapi.json"]["json"]  # as OpenAPI has it
+    recorded("http-view", shapes.pop("GET /v1/views/{}"))
     recorded("http-answers", shapes)
 
 
@@ -255,7 +302,7 @@ def test_refusals(service):
         "too many images": service.form("POST", "/v1/embed", *[("image", b"1")] * 65),
         "too many bytes": service.ask("POST", "/v1/embed", None, {"Content-Length": "99999999"}),
     }
-    also = ("allow", "retry-after", "www-authenticate")
+    also = {"allow", "retry-after", "www-authenticate"}
     refusals = {}
     for what, answer in found.items():
         error = answer.json().get("error", {})
@@ -263,7 +310,7 @@ def test_refusals(service):
             "status": answer.status,
             "code": error.get("code"),
             "json": json.dumps(json_shape(answer.json()), sort_keys=True),
-            **{name: answer.headers[name] for name in also if name in answer.headers},
+            **{name: text for name, text in headers(answer.headers).items() if name in also},
         }
         if error:
             assert error["request_id"] == answer.headers["x-request-id"], what
@@ -279,8 +326,8 @@ def raw(service, sent):
             content += more
     head, _, body = content.partition(b"\r\n\r\n")
     lines = head.decode("latin-1").split("\r\n")
-    pairs = dict(line.split(": ", 1) for line in lines[1:])
-    kept = {name.lower(): text for name, text in pairs.items() if name.lower() not in PASSING}
+    pairs = (line.split(": ", 1) for line in lines[1:])
+    kept = headers({name.lower(): text for name, text in pairs})
     shape = json_shape(json.loads(body))
     return {"status": int(lines[0].split()[1]), "headers": kept, "json": shape}
 
@@ -288,13 +335,12 @@ def raw(service, sent):
 def test_headers_of_safety(service):
     """All headers of each kind of answer but those that differ from one to the next."""
     page = service.ask("GET", "/")
-    part = re.search(rb'"/?(page/[^"]+)"', page.body)[1].decode()
     old = {"If-None-Match": page.headers["etag"]}
     preflight = {"Access-Control-Request-Method": "POST"}
     found = {
         "the page": page,
         "the page, not changed": service.ask("GET", "/", headers=old),
-        "a part of the page": service.ask("GET", f"/{part}"),
+        "a part of the page": service.ask("GET", script(page)),
         "health": service.ask("GET", "/healthz"),
         "metrics": service.ask("GET", "/metrics"),
         "JSON": service.ask("GET", "/v1/gallery"),
@@ -316,9 +362,11 @@ def test_headers_of_safety(service):
         ),
     }
     kinds = {
-        kind: {"status": answer.status, "headers": headers(answer)}
+        kind: {"status": answer.status, "headers": headers(answer.headers)}
         for kind, answer in found.items()
     }
+    # Two are sent, of which `Answer` keeps one. Either keeps a run out of shared caches.
+    assert {"private", "no-store"} & {*words(kinds["a run"]["headers"].pop("cache-control"))}
     kinds["no HTTP"] = raw(service, b"HELLO\r\n\r\n")
     many = b"".join(b"X-%d: 1\r\n" % number for number in range(150))
     kinds["too many headers"] = raw(service, b"GET / HTTP/1.1\r\nHost: a\r\n" + many + b"\r\n")

@@ -4,6 +4,8 @@ import json
 import pickle
 import shutil
 import tomllib
+from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
 
 import numpy as np
@@ -145,7 +147,8 @@ def test_verbs_about_training(folder):
         np.savez(folder / f"{name}.npz", embeddings=rows, labels=labels + first)
     pairs = [file.read_bytes() for file in pictures(folder / "photos", ["anna"], 24)]
     (folder / "pairs.bin").write_bytes(pickle.dumps((pairs, [True, False] * 6)))
-    recorded("json_keys-training", answers(TRAINING))
+    for verb, cases in groupby(TRAINING, key=itemgetter(0)):
+        recorded(f"json_keys-{verb}", answers(cases))
     settings = tomllib.loads((folder / "trained/config.toml").read_text())
     recorded("json_keys-own_settings", {**settings, "data": Path(settings["data"]).name})
 

@@ -6,21 +6,26 @@ would give the same ones within that; where they would not, as only a few sample
 end, they are not recorded (`UNSETTLED`).
 
 Not recorded is what computing leaves open: at which thresholds a curve is shown, how far rounding
-may have moved a measure, and which of several equally bad triples is called the worst.
+may have moved a measure, which of several equally bad triples is called the worst, and by which
+numbers `threshold.json` holds its curves and spreads. What it says for a rate, a gallery and a
+cosine is recorded, and also what a file from before the rebuild says.
 """
 
 import hashlib
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
 
+import arcset
 from arcset import evaluation as ev
 from contract.measure_sets import SETS, measure_set
-from contract.outside import arcset_command
+from contract.outside import arcset_command, json_shape
 from contract.recording import differences, interval, plain, recorded
 
 SMALL = ("plain", "ties", "duplicates", "singles")
+FROZEN = Path(__file__).parent / "frozen" / "run" / "threshold.json"
 DRAWS = 10_000
 FARS = (1.0, 0.5, 0.1, 0.03, 0.01, 3e-3, 1e-3, 1e-4, 1e-5, 1e-6)
 FPIRS = (0.3, 0.1, 0.03, 0.01, 1e-3)
@@ -167,18 +172,20 @@ def test_gain_of_one_model_over_another():
 def test_thresholds_and_probabilities(name, tmp_path):
     made = ev.make_thresholds(*measure_set(name, others=True), made_from={"part": "others"})
     made.save(tmp_path / "threshold.json")
-    read = ev.Thresholds.load(tmp_path / "threshold.json")
-    found = {
-        "far": {far.far: _promise(far) for far in read.fars},
-        "fpir": {f"{item.fpir:g} of {item.gallery}": _promise(item) for item in read.fpirs},
-        "between": {"far": _promise(read.for_far(0.02)), "fpir": _promise(read.for_fpir(0.2, 25))},
-        "probability": read.probability(COSINES),
-    }
-    content = json.loads((tmp_path / "threshold.json").read_text())
-    content["unsupported"] = sorted(content["unsupported"])  # the reasons are sentences
+    recorded(f"measures-thresholds-{name}", _promises(tmp_path / "threshold.json"))
     if name in SMALL:
-        found["file"] = content
-    recorded(f"measures-thresholds-{name}", found)
+        content = json.loads((tmp_path / "threshold.json").read_text())
+        recorded("measures-threshold-file", json_shape(content, ["unsupported"]))
+        recorded(f"measures-threshold-file-{name}", _read_by_people(content))
+
+
+def test_a_file_from_before_says_what_it_did():
+    read = ev.Thresholds.load(FROZEN)
+    recorded("measures-thresholds-frozen", _promises(FROZEN))
+    assert read.for_far(0.01).threshold == read.fars[0].threshold
+    for refused in (lambda: read.for_far(1e-6), lambda: read.for_fpir(1e-4, 100)):
+        with pytest.raises(arcset.InputError):
+            refused()
 
 
 @pytest.mark.parametrize("name", SMALL)
@@ -284,6 +291,31 @@ def _pairs(labels):
     same = labels[pairs[:, 0]] == labels[pairs[:, 1]]
     chosen = np.sort(np.concatenate([np.flatnonzero(kind)[:400] for kind in (same, ~same)]))
     return pairs[chosen], same[chosen]
+
+
+def _read_by_people(content):
+    """Of threshold.json what is neither a curve nor a spread, nor tells in sentences."""
+    made_from = {key: one for key, one in content["made_from"].items() if key != "digest"}
+    return {
+        "kind": content["kind"],
+        "version": content["version"],
+        "made_from": made_from,
+        "unsupported": sorted(content["unsupported"]),
+        "calibration": {key: content["calibration"][key] for key in ("method", "prior")},
+        "far": [{key: one[key] for key in one.keys() - {"spread"}} for one in content["far"]],
+        "fpir": [{key: one[key] for key in one.keys() - {"curve"}} for one in content["fpir"]],
+    }
+
+
+def _promises(path):
+    """What a threshold.json says of all rates in it, of others, and of cosines."""
+    read = ev.Thresholds.load(path)
+    return {
+        "far": {far.far: _promise(far) for far in read.fars},
+        "fpir": {f"{item.fpir:g} of {item.gallery}": _promise(item) for item in read.fpirs},
+        "between": {"far": _promise(read.for_far(0.02)), "fpir": _promise(read.for_fpir(0.2, 25))},
+        "probability": read.probability(COSINES),
+    }
 
 
 def _promise(made):
