@@ -18,7 +18,7 @@ import sys
 import time
 import urllib.parse
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from multiprocessing.process import BaseProcess
 from pathlib import Path
@@ -206,13 +206,18 @@ class _Forked:
         return self._process.exitcode
 
 
-def forked(gallery: Path, *words: object, key: str | None = None) -> Server:
+def forked(
+    gallery: Path,
+    *words: object,
+    key: str | None = None,
+    command: Callable[[list[str]], object] = main,
+) -> Server:
     """As `started`, from a process that has imported everything: there in a second."""
     port = free_port()
     log = gallery.with_name(f"{gallery.name}.{port}.log")
     log.touch()
     line = ["serve", str(gallery), "--port", str(port), *map(str, words)]
-    process = fork(main, line, place=gallery.parent, written=log)
+    process = fork(command, line, place=gallery.parent, written=log)
     return Server(_Forked(process), port, log, key=key)
 
 
