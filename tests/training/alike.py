@@ -35,10 +35,18 @@ def epochs(run: Path) -> list[dict]:
     ]
 
 
+def numbers(checkpoint: Path) -> dict:
+    """What a checkpoint holds beside tensors, without seconds, and whose it is."""
+    content = json.loads((checkpoint / "state.json").read_text())
+    progress = {name: value for name, value in content["progress"].items() if "second" not in name}
+    return {"progress": progress, "optimizer": content["optimizer"], "scaler": content["scaler"]}
+
+
 def assert_alike(one: Path, other: Path) -> None:
     """Weights, the newest checkpoint and metrics are the same, bit for bit."""
     for first, second in ((one, other), (newest(one), newest(other))):
         ours, theirs = tensors(first), tensors(second)
         assert ours.keys() == theirs.keys()
         assert [name for name in ours if not torch.equal(ours[name], theirs[name])] == []
+    assert numbers(newest(one)) == numbers(newest(other))
     assert epochs(one) == epochs(other)

@@ -165,6 +165,11 @@ def test_without_patience_all_epochs_run_and_another_measure_decides(config, tmp
     assert measured_again(run)[1] == max(line["validation"]["auc"] for line in lines[1::2])
 
 
+def test_what_is_measured_is_the_average_of_the_weights_that_is_kept(config, tmp_path) -> None:
+    run = train(config.replace(ema=0.9), tmp_path / "run", device="cpu")
+    assert measured_again(run)[0] == max(line["validation"]["map"] for line in run.metrics())
+
+
 def test_data_that_sets_one_identity_apart_for_validation_is_trained_on(tmp_path) -> None:
     labels = np.repeat(np.arange(6), 5)
     split = np.where(labels == 5, "val", np.where(labels == 4, "test", "train"))

@@ -306,6 +306,30 @@ def call(name: bytes, arguments: bytes) -> bytes:
     return b"\x80\x02c" + name + b"\n(" + arguments + b"tR."
 
 
+#: Commands by which a pickle asks for objects, code, registered extensions, or more than it holds.
+HAND_WRITTEN = [
+    b"cos\nsystem\n.",
+    b"(S'ls'\nios\nsystem\n.",
+    b"(cos\nsystem\nS'ls'\no.",
+    b"\x80\x02cbuiltins\nobject\n)\x81.",
+    b"\x80\x02\x82\x01.",
+    b"Pid\n.",
+    b"\x80\x05\x97.",
+    call(b"__builtin__\nbytes", b"K\x7f"),
+    call(b"__builtin__\nbytes", b"\x8a\x06" + (1 << 40).to_bytes(6, "little")),
+    call(b"_codecs\nencode", b"X\1\0\0\0aX\3\0\0\0hex"),
+    call(b"numpy\ndtype", b"X\2\0\0\0O8"),
+    b"\x80\x02]K\x01b.",
+    b"\xff",
+    b"",
+]
+
+
+@pytest.mark.parametrize("content", HAND_WRITTEN, ids=repr)
+def test_what_no_program_writes(tmp_path: Path, content: bytes) -> None:
+    refused(written(tmp_path, content))
+
+
 class TestInterpreter:
     """Commands one by one: these go with the interpreter of pickles that knows each of them."""
 
