@@ -57,7 +57,7 @@ def test_of_a_subject_with_very_many_samples_some_are_left_out_in_turn():
 def test_curves_of_a_calibrated_gallery(gallery):
     rows = people(60, 3)
     gallery.enroll_many([f"p{i // 3}" for i in range(180)], embeddings=rows)
-    gallery.set_thresholds(calibrate(people(200, 3, seed=7), np.arange(600) // 3))
+    gallery.set_thresholds(calibrate(people(160, 3, seed=7), np.arange(480) // 3))
     curves = operating_curves(gallery)
     assert curves.genuine == 180
     assert curves.subjects == 60

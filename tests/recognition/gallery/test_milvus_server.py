@@ -1,4 +1,7 @@
-"""A gallery in a Milvus server, which many processes and threads ask and change."""
+"""A gallery in Milvus that many processes and threads ask and change.
+
+In `make test` it is in a folder of Milvus Lite, and in `make test-all` in a server, too.
+"""
 
 import random
 import signal
@@ -22,12 +25,23 @@ def server(tmp_path_factory):
         yield address
 
 
+@pytest.fixture(params=["lite", pytest.param("server", marks=pytest.mark.long)])
+def base(request):
+    """What an address begins with, and what `MilvusClient` calls that."""
+    if request.param == "server":
+        server = request.getfixturevalue("server")
+        return str(server), server.replace("milvus:", "http:")
+    path, _ = request.getfixturevalue("lite")
+    return f"milvus:{path}", str(path)
+
+
 def listed(gallery):
     return {one.name: one.samples for one in gallery.subjects()}
 
 
-def test_each_sees_what_the_other_did(server):
-    with Gallery.open(f"{server}/seen", dim=4) as one, Gallery.open(f"{server}/seen") as other:
+def test_each_sees_what_the_other_did(base):
+    path = f"{base[0]}/seen"
+    with Gallery.open(path, dim=4) as one, Gallery.open(path) as other:
         one.enroll("anna", embeddings=np.eye(4)[:2])
         assert other.search(np.eye(4)[:1], 1)[0] == [("anna",)]
         other.enroll("ben", embeddings=np.eye(4)[2])
@@ -39,7 +53,7 @@ def test_each_sees_what_the_other_did(server):
         one.merge("ben", "anna")
         assert (len(other), other.sample_count) == (2, 4)
         assert other.verify("anna", embedding=np.eye(4)[3], threshold=0.9).same
-        with Gallery.open(f"{server}/seen", scoring="mean"):
+        with Gallery.open(path, scoring="mean"):
             pass
         assert one.search(np.eye(4)[:1], 1)[1] == pytest.approx(1 / 3)
         other.remove("anna")
@@ -91,9 +105,12 @@ def kill_writers(writers, path, kills, merging):
     return told, seen
 
 
-def test_killed_processes(server, writers):
+@pytest.mark.parametrize("kind", ["lite", pytest.param("server", marks=pytest.mark.long)])
+def test_killed_processes(request, tmp_path, writers, kind):
     """Whoever was told to be enrolled is, with all samples; nobody is there by halves."""
-    path = f"{server}/killed"
+    path = f"milvus:{tmp_path}/people.db/killed"
+    if kind == "server":
+        path = f"{request.getfixturevalue('server')}/killed"
     told, seen = kill_writers(writers, path, 1, merging=False)
     assert set(seen.values()) == {3}
     gone = {name.removesuffix(" is gone") for name in told if name.endswith("gone")}
@@ -156,28 +173,28 @@ def test_no_answer_in_time(server, monkeypatch):
         assert listed(gallery) == {"anna": 1}
 
 
-def test_a_collection_of_somebody_else(server):
+def test_a_collection_of_somebody_else(base):
     from pymilvus import MilvusClient
 
-    client = MilvusClient(server.replace("milvus:", "http:"))
+    client = MilvusClient(base[1])
     client.create_collection("foreign", dimension=4)
     client.insert("foreign", [{"id": 1, "vector": [0, 0, 0, 1]}])
     with pytest.raises(DataError, match="foreign"):
-        Gallery.open(f"{server}/foreign", dim=4)
+        Gallery.open(f"{base[0]}/foreign", dim=4)
     assert client.query("foreign", filter="id == 1", output_fields=["id"])[0]["id"] == 1
     assert not client.has_collection("foreign_about")
     client.close()
 
 
-def test_the_index_that_there_is(server):
-    with Gallery.open(f"{server}/graph?index=hnsw&consistency=session", dim=8) as gallery:
+def test_the_index_that_there_is(base):
+    with Gallery.open(f"{base[0]}/graph?index=hnsw&consistency=session", dim=8) as gallery:
         rows = unit(200, 8)
         gallery.enroll_many([f"{number}" for number in range(200)], embeddings=rows)
         names, scores = gallery.search(rows, 1)
         assert sum(name == (f"{number}",) for number, name in enumerate(names)) > 190
         assert scores[0, 0] == pytest.approx(1)
-    Gallery.open(f"{server}/graph").close()
+    Gallery.open(f"{base[0]}/graph").close()
     with pytest.raises(OptionError, match=r"hnsw.*flat"):
-        Gallery.open(f"{server}/graph?index=flat")
+        Gallery.open(f"{base[0]}/graph?index=flat")
     with pytest.raises(OptionError, match="diskann"):
-        Gallery.open(f"{server}/disk?index=diskann", dim=8)
+        Gallery.open(f"{base[0]}/disk?index=diskann", dim=8)
