@@ -87,7 +87,8 @@ def asked_without_keys(server):
     found = {}
     for name, headers in who.items():
         answer = server.get("/v1/gallery", **headers)
-        found[name] = answer.json()["role"] if answer.status == 200 else answer.code
+        content = answer.json()
+        found[name] = content.get("role") or content.get("error", {}).get("code")
     return found
 
 
