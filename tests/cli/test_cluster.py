@@ -145,7 +145,7 @@ def test_one_line_for_what_cannot_be_done(cluster, arcset_command, tmp_path):
     (tmp_path / "run/threshold.json").rename(tmp_path / "kept.json")
     done = cluster("photos", "--model", "run")
     assert done.code == 2
-    assert "run" in done.err
+    assert "threshold" in done.err
     (tmp_path / "kept.json").rename(tmp_path / "run/threshold.json")
     for words, said in (
         (("photos",), "--model"),

@@ -25,17 +25,18 @@ def test_enough_subjects_make_thresholds():
     assert made.for_fpir(0.1, 30).threshold < made.for_fpir(0.1, 59).threshold
 
 
-def test_thresholds_hold_for_others_of_the_same_kind():
-    """Of intervals that hold 95 % one may fail."""
+@pytest.mark.parametrize("seeds", [3, pytest.param(20, marks=pytest.mark.long)])
+def test_thresholds_hold_for_others_of_the_same_kind(seeds):
+    """Of three intervals that hold 95 % none fails, of twenty three at most."""
     held = 0
-    for seed in (10, 20, 30):
+    for seed in range(10, 10 + 10 * seeds, 10):
         found = calibrate(*gallery(80, 3, seed)).for_fpir(0.1, 40)
         fresh, _ = gallery(40, 3, seed + 1)
         unknown, _ = gallery(300, 1, seed + 2)
         realized = float(((unknown @ fresh.T).max(axis=1) >= found.threshold).mean())
         low, high = found.expect(300)
         held += low <= realized <= high
-    assert held >= 2
+    assert held >= seeds - 3 * (seeds == 20)
 
 
 def test_many_genuine_pairs_make_isotonic_probabilities():

@@ -236,5 +236,6 @@ def test_one_sample_or_another_shape_is_refused(run, tmp_path):
 def test_an_untrained_run_is_refused(run, tmp_path):
     shutil.copytree(run.path, tmp_path / "run")
     (tmp_path / "run" / "model.safetensors").unlink()
-    with pytest.raises(RunError, match="run"):
+    with pytest.raises(RunError, match="--resume"):
         export(tmp_path / "run", tmp_path / "model.onnx")
+    assert not (tmp_path / "model.onnx").exists()
