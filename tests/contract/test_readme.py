@@ -15,7 +15,7 @@ import pytest
 
 from contract.journey import ROOT, Journey, Outcome, once, steps_of
 from contract.outside import command_tree
-from contract.people import NAMES, save_people, save_photo
+from contract.people import GUESTS, NAMES, save_people, save_photo
 from contract.recording import recorded
 
 pytestmark = pytest.mark.timeout(900)
@@ -73,13 +73,10 @@ def _entry(table, step):
 def prepare(folder):
     """The photos that the README speaks of, by the names that it gives them."""
     save_people(folder / "faces", NAMES, each=7)
-    save_people(folder / "photos", NAMES[:8], each=3, first=20)
-    save_people(folder / "album", NAMES[:8], each=3, first=30)
-    visitors = {"a": ("carla", 40), "b": ("carla", 41), "visitor": ("carla", 42)}
-    for number in (1, 2):
-        visitors[f"anna-{number}"] = ("anna", 42 + number)
-    for file, (name, number) in visitors.items():
-        save_photo(folder / f"{file}.jpg", name, number)
+    save_people(folder / "photos", GUESTS[:12], each=3)
+    save_people(folder / "album", GUESTS[:12], each=3, first=10)
+    for number, file in enumerate(["a", "b", "visitor", "anna-1", "anna-2"], 20):
+        save_photo(folder / f"{file}.jpg", "anna", number)
 
 
 def shortened(step, apart):
