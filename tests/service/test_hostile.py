@@ -1,6 +1,6 @@
 """Requests that mean harm: refused at once, with little memory, and the server goes on.
 
-`make test` sends fifteen of them, one of each kind; `make test-all` the others as well.
+`make test` sends seventeen of them, at least one of each kind; `make test-all` the others as well.
 """
 
 import base64
@@ -15,7 +15,8 @@ from support.hostile_images import IMAGES
 from support.hostile_requests import FORMS, HEADS, Raw, head
 from support.servers import pattern, served, small_gallery
 
-SECONDS = 0.3  # in which each is refused
+SECONDS = 0.3  # of a processor that each may cost
+LONGEST = 10  # seconds until the answer, beside whatever else this machine does
 EXTRA = 64 << 20  # bytes of memory that all of them together may cost
 BODY = 16 << 20  # bytes of a request that are allowed
 ARRIVAL = 0.5  # seconds that a body may take
@@ -59,16 +60,15 @@ def answers(server):
 
 @pytest.fixture
 def refused(server):
-    """Ask by a function, and look at answer, time and memory; the code of the answer."""
+    """Ask by a function, and look at answer, its code, time and memory."""
 
-    def ask(work, codes, seconds=SECONDS):
-        for attempt in range(3):  # the machine may have been busy with something else
-            found = work()
-            if found.seconds <= seconds or attempt == 2:
-                break
+    def ask(work, codes=None, seconds=SECONDS):
+        before = server.processor_seconds()
+        found = work()
+        assert server.processor_seconds() - before <= seconds
+        assert found.seconds <= LONGEST
         assert 400 <= found.status < 500, found
-        assert found.code in codes.split(), found
-        assert found.seconds <= seconds
+        assert codes is None or found.code in codes.split(), found
         assert server.memory() - server.first_memory <= EXTRA
         assert answers(server)
 
@@ -233,9 +233,13 @@ def test_names_that_look_like_paths_are_only_names(server):
             "/v1/views/..%2f..%2f..%2fetc",
             "/v1/threshold?fpir=nan",
             "/.env",
-            "/docs",
+            "/docs",  # what FastAPI has unless it is told otherwise
+            "/redoc",
+            "/v1/openapi.json",
         ],
         "/page/..%2f..%2f..%2fetc%2fpasswd",
+        "/docs",
+        "/v1/openapi.json",
     ),
 )
 def test_paths(server, refused, path):
@@ -295,7 +299,7 @@ def test_a_body_that_turns_out_to_be_huge(server, refused):
     refused(
         lambda: Raw(server).say(head("POST", "/v1/identify", line), *blocks).answer(),
         "body_too_large",
-        seconds=3 * SECONDS,  # it takes a moment to send so much
+        seconds=3 * SECONDS,  # to take in so much
     )
 
 
@@ -304,7 +308,6 @@ def test_a_body_that_never_comes(server, refused):
     refused(
         lambda: Raw(server).say(head("POST", "/v1/identify", *lines), b"{").answer(),
         "too_slow",
-        seconds=ARRIVAL + SECONDS,
     )
 
 
@@ -318,7 +321,7 @@ def test_many_bodies_that_never_come(server):
     ]
     assert answers(server)
     assert {one.answer().code for one in held} == {"too_slow"}
-    assert time.perf_counter() - began < 10 * ARRIVAL
+    assert time.perf_counter() - began < len(held) * ARRIVAL / 2  # they were not waited for in turn
 
 
 @pytest.mark.long
@@ -358,13 +361,9 @@ def test_answers_that_nobody_reads(server):
 
 
 @pytest.mark.parametrize("name", some(HEADS, "a length and chunks"))
-def test_heads(server, name):
+def test_heads(server, refused, name):
     """Some are answered by the parser itself, in plain text."""
-    found = Raw(server).say(HEADS[name]).answer()
-    assert 400 <= found.status < 500, found
-    assert found.seconds <= SECONDS * 2
-    assert server.memory() - server.first_memory <= EXTRA
-    assert answers(server)
+    refused(lambda: Raw(server).say(HEADS[name]).answer())
 
 
 @pytest.mark.parametrize(

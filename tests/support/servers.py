@@ -130,6 +130,11 @@ class Server:
                 return int(line.split()[1]) * 1024
         raise AssertionError("the server is gone")
 
+    def processor_seconds(self) -> float:
+        """That the process, with all its threads, has computed so far."""
+        figures = Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()
+        return (int(figures[11]) + int(figures[12])) / os.sysconf("SC_CLK_TCK")
+
     def wait(self, seconds: float = SECONDS) -> "Server":
         """Until it is ready; fails with its own words if it ends instead."""
         end = time.monotonic() + seconds
