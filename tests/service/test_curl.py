@@ -9,8 +9,11 @@ import sys
 from pathlib import Path
 
 import pytest
+import typer
 
 from arcset import Gallery
+from arcset.cli.app import app
+from support.routes import codes
 from support.servers import added_key, pattern, served, small_gallery
 
 GUIDE = Path(__file__).parents[2] / "docs" / "guides" / "serve.md"
@@ -119,25 +122,23 @@ def test_a_copy_made_while_clients_write_is_whole(place):
         assert {f"late {number}" for number in range(5)} <= {one.name for one in gallery.subjects()}
 
 
-#: Every code that an answer may have: they never change their meaning.
-CODES = {
-    *("bad_request", "unauthorized", "forbidden", "not_found", "no_such_subject"),
-    *("no_such_sample", "no_image_kept", "method_not_allowed", "too_slow", "already_exists"),
-    *("no_calibration", "body_too_large", "unsupported_media_type", "not_an_image"),
-    *("image_too_large", "no_face", "too_many_images", "unsupported_rate", "busy"),
-    *("headers_too_large", "internal", "shutting_down", "gallery_unavailable"),
-}
-
-
 def test_every_code_and_limit_is_explained(place):
     text = GUIDE.read_text(encoding="utf-8")
-    assert {code for code in CODES if f"`{code}`" not in text} == set()
+    rows = re.findall(r"^\| ([\d, ]+) \| (`[`\w, ]+`) \|", text, re.MULTILINE)
+    assert {code for _, told in rows for code in re.findall(r"\w+", told)} == codes()
+    document = place[1].get("/openapi.json").json()
+    operations = [one for methods in document["paths"].values() for one in methods.values()]
+    answered = {status for one in operations for status in one["responses"] if status >= "400"}
+    assert {status for told, _ in rows for status in told.split(", ")} == answered
     usual = place[1].get("/v1/gallery").json()["limits"]
+    options = typer.main.get_command(app).commands["serve"].params
+    arrival = next(one.default for one in options if "--body-seconds" in one.opts)
     for line in (
         f"| `--max-body` | {usual['max_body'] >> 20} MB ",
         f"| `--max-pixels` | {usual['max_pixels'] // 1_000_000} million ",
         f"| `--max-images` | {usual['max_images']} ",
         f"| `--max-requests` | {usual['max_requests']} ",
+        f"| `--body-seconds` | {arrival:g} s ",
     ):
         assert line in text
 

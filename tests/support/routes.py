@@ -6,7 +6,7 @@ moved here as well.
 
 from arcset.cli import main
 
-__all__ = ["PAGES", "ROLES", "main_with_a_route"]
+__all__ = ["PAGES", "ROLES", "codes", "main_with_a_route"]
 
 PAGES = ["GET /", "GET /page/{name}", "GET /openapi.json"]  # which the OpenAPI document leaves out
 _OPEN = ["GET /", "GET /page/{name}", "GET /healthz", "GET /readyz"]
@@ -42,9 +42,16 @@ ROLES = {
 }
 
 
+def codes() -> set[str]:
+    """Every code of an error that an answer may have: no document of the service lists them."""
+    from arcset.service.errors import STATUS
+
+    return set(STATUS)
+
+
 def main_with_a_route(line: list[str]) -> None:
     """`arcset LINE…` whose server has one route more, GET /v1/new, and nobody said for whom."""
-    from arcset.service.page_routes import router  # nothing else here knows of modules within
+    from arcset.service.page_routes import router
 
     router.add_api_route("/v1/new", lambda: {})
     main(line)
