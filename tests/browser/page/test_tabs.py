@@ -49,6 +49,29 @@ def named(answer: Any) -> str | None:
     return found and found[0]
 
 
+def test_a_key_is_asked_for_and_one_for_reading_changes_nothing(
+    open_page: Any, locked: Server, keys: dict[str, str]
+) -> None:
+    page = open_page(locked, "people", refused=True)
+    page.get_by_label("Key", exact=True).fill(keys["read"])
+    page.keyboard.press("Enter")
+    everybody = panel(page).get_by_role("listitem").get_by_role("button")
+    everybody.wait_for()
+    kept = page.evaluate("[Object.values(sessionStorage), localStorage.length, document.cookie]")
+    assert kept == [[keys["read"]], 0, ""]
+    enroll = page.get_by_role("button", name="Enroll")  # among those that one can see
+    assert enroll.count() == 0
+    everybody.click()
+    dialog = page.get_by_role("dialog", name="somebody")
+    dialog.get_by_role("listitem").wait_for()
+    assert dialog.get_by_role("button").count() == 1  # it closes
+    page.keyboard.press("Escape")
+    page.get_by_role("button", name="Change key").click()
+    page.get_by_label("Key", exact=True).fill(keys["write"])
+    page.keyboard.press("Enter")
+    enroll.wait_for()
+
+
 @pytest.fixture
 def known(people: Path) -> Path:
     return pattern(people / "photos", "subject 07")
