@@ -14,6 +14,7 @@ from arcset.errors import OptionError
 from arcset.evaluation.assessment import Assessment, assess
 from arcset.evaluation.bootstrap import Difference, paired
 from arcset.evaluation.results import Interval
+from arcset.evaluation.search.few_shot import few_shot
 from arcset.pictures.measures import write_evaluation
 
 from .conftest import KEPT, MISSED, Measured, assessment, embeddings, made, small
@@ -207,6 +208,19 @@ def test_one_model_has_cards_and_meanings(measured: dict[str, Measured], tmp_pat
     assert 'class="warning"' not in page
     assert 'class="verdict"' not in page
     assert 'class="dot' not in page  # nothing to be better than
+
+
+def test_the_best_is_marked_where_models_differ_and_few_identities_are_warned_of(
+    page: str, measured: dict[str, Measured], tmp_path: Path
+) -> None:
+    warned = re.compile(r"(\d+) identities[^.]*guess")
+    assert 'class="dot best"' in page
+    assert not warned.search(page)
+    few = few_shot(*embeddings(0.2, identities=5), ways=3, episodes=9, intervals=True, draws=9)
+    same = small(measured["arcface"], few_shot=few)
+    equal = written(tmp_path, {"a": same, "b": same})
+    assert 'class="dot' not in equal
+    assert warned.search(equal)[1] == "5"
 
 
 def test_every_measure_is_in_the_page(page: str, two: dict[str, Assessment]) -> None:
