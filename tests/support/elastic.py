@@ -16,6 +16,7 @@ import torch
 from arcset.networks import NETWORKS
 from arcset.runs import RunConfig
 from arcset.training import resume, train
+from support.gloo import leave
 from support.processes import plain
 from support.small_data import Remembers
 
@@ -38,4 +39,4 @@ def done(jobs: Path) -> None:
 if __name__ == "__main__":
     torch.set_num_threads(1)
     done(Path(sys.argv[1]))
-    os._exit(0)  # threads of gloo's may abort a process while Python tidies up behind it
+    leave()

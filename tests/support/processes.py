@@ -15,6 +15,7 @@ from torch import nn
 from arcset.networks import NETWORKS
 from arcset.runs import RunConfig
 from arcset.training import Point, sweep, train
+from support.gloo import leave
 from support.small_data import Remembers
 
 TESTS = Path(__file__).parents[1]
@@ -75,3 +76,4 @@ if __name__ == "__main__":
             except SystemExit as ended:
                 if ended.code:
                     raise
+    leave()
