@@ -13,12 +13,11 @@ from arcset.data import ImageSet, load_dataset
 from arcset.errors import OptionError
 from arcset.losses import build_loss
 from arcset.margins import MARGINS
-from arcset.pictures.borders import border_angles, border_arcs, border_lines
+from arcset.pictures.borders import border_angles, border_arcs
 from arcset.pictures.embedding import embedding_picture
 from arcset.pictures.histograms import center_angles
-from arcset.pictures.scene import principal, still_scene
+from arcset.pictures.scene import principal
 from arcset.pictures.stills import (
-    CAPTIONS,
     angle_picture,
     margin_picture,
     roc_picture,
@@ -87,36 +86,10 @@ def test_training_samples_have_no_unseen_beside_them(views):
     assert len(collection(axes, hollow=True).get_offsets()) == 0
 
 
-def test_borders_on_the_circle_bisect_the_centers(views):
-    axes = embedding_picture([views["arcface"]]).axes[0]
-    centers = views["arcface"].loss.centers.numpy()
-    angles = np.sort(np.arctan2(centers[:, 1], centers[:, 0]))
-    following = np.append(angles[1:], angles[0] + 2 * math.pi)
-    bisectors = (angles + following) / 2
-    segments = next(c for c in axes.collections if type(c).__name__ == "LineCollection")
-    drawn = [math.atan2(*end[::-1]) for _, end in segments.get_segments()]
-    assert len(drawn) == len(bisectors)
-    assert sorted(np.exp(1j * np.array(drawn)), key=np.angle) == pytest.approx(
-        sorted(np.exp(1j * bisectors), key=np.angle), abs=1e-6
-    )
-
-
 def on_both_sides(loss, places, across):
     """The classes that the loss names a little to either side of the border."""
     sides = [torch.tensor(places + step * across).float() for step in (-1e-3, 1e-3)]
     return [loss.logits(side).argmax(dim=1) for side in sides]
-
-
-@pytest.mark.parametrize("name", ["softmax", "slim"])
-def test_borders_in_the_plane_are_where_the_logits_change(views, name):
-    scene = still_scene(views[name])
-    segments = border_lines(scene.centers, scene.biases, reach=50.0)
-    assert len(segments) >= 2
-    along = segments[:, 1] - segments[:, 0]
-    across = np.stack((-along[:, 1], along[:, 0]), axis=1)
-    across /= np.linalg.norm(across, axis=1, keepdims=True)
-    a, b = on_both_sides(views[name].loss, segments.mean(axis=1), across)
-    assert (a != b).all()
 
 
 def test_borders_with_biases_on_circle_and_sphere():
@@ -229,13 +202,6 @@ def test_runs_of_the_same_name_are_told_apart(views, tmp_path):
     assert len(angle_picture(twice).axes) == 2
     again = [axes.get_title() for axes in embedding_picture([twice[1]] * 2).axes]
     assert again == ["more/softmax (1)", "more/softmax (2)"]
-
-
-def test_every_picture_says_what_it_means_and_when_it_misleads():
-    assert set(CAPTIONS) == {"embedding", "margin", "angle", "roc", "sheet", "film"}
-    for sentences in CAPTIONS.values():
-        assert len(sentences) == 2
-        assert all(sentence.endswith(".") for sentence in sentences)
 
 
 def test_colours_are_ten_and_different():

@@ -17,7 +17,6 @@ from arcset.evaluation.results import Interval
 from arcset.evaluation.search.identification import identification
 from arcset.evaluation.search.retrieval import retrieval
 from arcset.pictures.measures import (
-    CAPTIONS,
     angles_picture,
     difference_picture,
     few_shot_picture,
@@ -310,15 +309,6 @@ def test_differences_of_nothing_are_refused() -> None:
 
 def test_a_difference_without_any_width(drawn: Draw) -> None:
     drawn(difference_picture({"same": [Difference("eer", 0.0, Interval(0.0, 0.0))]}))
-
-
-def test_every_picture_has_two_captions() -> None:
-    names = {*PICTURES, "angles", "difference", "reliability", "probability"}
-    names |= {"threshold", "realized"}
-    assert set(CAPTIONS) == names
-    for meaning, misleads in CAPTIONS.values():
-        assert meaning.endswith(".")
-        assert misleads.endswith(".")
 
 
 def test_thresholds_are_dashed_where_they_are_extrapolated(drawn: Draw) -> None:
