@@ -63,7 +63,7 @@ def test_split(arcset_command, tmp_path):
         (["--by", "group"], "'0'"),
         (["--by", "age"], "'group'"),
         (["--fractions", "0.7;0.1"], "0.7;0.1"),
-        (["--fractions", "0.5,0.5"], "fractions"),
+        (["--fractions", "0.5,0.5"], "0.5, 0.5"),
         ([], "0.8,0,0.2"),
     ],
 )
@@ -86,9 +86,10 @@ def test_suspects(arcset_command):
     assert arcset_command(*words.split(), "--set", "subcenters=3").code == 0
     done = arcset_command("data", "suspects", "three", "--degrees", "40", "--rows", "5")
     assert done.code == 0
-    assert done.err
     found = json.loads(arcset_command("data", "suspects", "three", "--degrees", "40", "--json").out)
     assert found["total"] == 1200
+    for quoted in (f"{len(found['positions']):,} of 1,200", "40°"):
+        assert quoted in done.err
     assert len(found["positions"]) == len(found["classes"]) > 0
     assert all(angle > 40 for angle in found["degrees"])
     assert set(found["classes"]) <= {"0", "1", "2"}

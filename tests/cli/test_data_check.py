@@ -64,13 +64,13 @@ def test_the_contact_sheet(arcset_command, people, tmp_path):
     [
         (["nowhere"], "nowhere"),
         (["people", "--sheet", "people.jpg"], "people.jpg"),
-        (["empty"], "empty"),
+        (["bare"], "bare"),
         (["torn"], "anna/1.png"),
         (["train.rec"], "train.rec"),
     ],
 )
 def test_what_cannot_be_checked(arcset_command, people, tmp_path, words, message):
-    (tmp_path / "empty").mkdir()
+    (tmp_path / "bare").mkdir()
     (tmp_path / "torn" / "anna").mkdir(parents=True)
     (tmp_path / "torn" / "anna" / "1.png").write_bytes(b"torn")
     (tmp_path / "train.rec").touch()

@@ -88,10 +88,10 @@ def test_force(arcset_command, photos):
     ("words", "message"),
     [
         (["nowhere"], "nowhere"),
-        (["photos/anna"], "photos/anna"),
+        (["photos/anna"], "'.'"),
         (["photos", "--size", "big"], "--size big"),
         (["photos", "--size", "0"], "0×0"),
-        (["photos", "--channels", "2"], "channels"),
+        (["photos", "--channels", "2"], "1 or 3"),
         (["photos", "--fit", "zoom"], "'zoom'"),
     ],
 )

@@ -54,11 +54,12 @@ def test_thresholds_from_a_second_file(arcset_command, tmp_path):
     some_file(tmp_path / "tune.npz", 0.5, identities=150, first=1000)
     done = arcset_command("evaluate", "test.npz", "--validation", "tune.npz", "--out", "judged")
     assert done.code == 0, done.err
-    assert "FPIR" in done.out
     made = Thresholds.load(tmp_path / "judged" / "threshold.json")
     assert made.made_from["identities"] == 150
     assert made.made_from["file"] == "tune.npz"
     content = json.loads((tmp_path / "judged" / "evaluation.json").read_text())
+    for item in content["realized"]:
+        assert f"{item['threshold']:.4f}" in done.out
     assert {item["kind"] for item in content["realized"]} == {"FAR", "FPIR"}
     assert sum(item["kept"] for item in content["realized"]) >= len(content["realized"]) - 1
     assert (tmp_path / "judged" / "pictures" / "threshold.png").exists()
@@ -71,13 +72,14 @@ def test_training_identities_are_refused_or_marked(arcset_command, tmp_path):
     assert "10 of 10" in done.err
     assert not (tmp_path / "runs" / "b" / "evaluation").exists()
     done = arcset_command(
-        *("evaluate", "runs/b", "--device", "cpu", "--allow-overlap", "--no-intervals"),
-        "--no-report",
+        "evaluate", "runs/b", "--device", "cpu", "--allow-overlap", "--no-intervals"
     )
     assert done.code == 0
     assert "10 of 10" in done.err
-    written = tmp_path / "runs" / "b" / "evaluation" / "evaluation.json"
-    assert "10 of 10" in json.loads(written.read_text())["note"]
+    place = tmp_path / "runs" / "b" / "evaluation"
+    note = json.loads((place / "evaluation.json").read_text())["note"]
+    assert "10 of 10" in note
+    assert note in (place / "report.html").read_text()
 
 
 def test_two_models_compared(arcset_command, tmp_path):
@@ -114,11 +116,11 @@ def test_identities_of_training_are_noticed_in_a_file(arcset_command):
         (["evaluate", "nosuch.npz"], "nosuch.npz"),
         (["evaluate", "good.npz", "orl"], "--part"),
         (["evaluate", "good.npz", "--split", "x.json"], "x.json"),
-        (["evaluate", "good.npz", "--against", "small.npz"], "small"),
+        (["evaluate", "good.npz", "--against", "small.npz"], "small 20 of 4"),
         (["evaluate", "good.npz", "--against", "good.npz", "--no-intervals"], "--no-intervals"),
-        (["evaluate", "good.npz", "--against", "turned.npz"], "turned"),
-        (["evaluate", "good.npz", "--against", "good.npz", "--validation", "x.npz"], "--against"),
-        (["evaluate", "nan.npz"], "nan"),
+        (["evaluate", "good.npz", "--against", "turned.npz"], "turned 125 of 25"),
+        (["evaluate", "good.npz", "--against", "good.npz", "--validation", "x.npz"], "--split"),
+        (["evaluate", "nan.npz"], "row 0"),
         (["embed", "nosuch"], "nosuch"),
     ],
 )

@@ -82,8 +82,8 @@ def test_a_damaged_file_is_named(arcset_command, gallery, tmp_path, text):
     [
         (["add", "nobody.db"], "nobody.db"),
         (["add", "people.db", "--role", "admin"], "'admin'"),
-        (["add", "people.db", "--name", "x" * 101], "name"),
-        (["add", "people.db", "--name", "a\nb"], "name"),
+        (["add", "people.db", "--name", "x" * 101], "100"),
+        (["add", "people.db", "--name", "a\nb"], "100"),
         (["remove", "people.db", "abc"], "'abc'"),
     ],
 )

@@ -91,7 +91,7 @@ def test_measured_kept_and_used_again(arcset_command, tmp_path):
         (["--classes", "many"], "'many'"),
         (["--classes", "1B"], "1G"),
         (["--classes", "1M", "--memory", "lots"], "'lots'"),
-        (["--classes", "1M", "--sample", "2"], "sample"),
+        (["--classes", "1M", "--sample", "2"], "2.0"),
         (["--classes", "1M", "--flops", "1T"], "--bandwidth"),
         (["--classes", "1M", "--machine", "nowhere.json"], "nowhere.json"),
         (["--classes", "1M", "--size", "0"], "--size '0'"),

@@ -40,8 +40,8 @@ def test_nobody_beyond_this_machine_is_served_without_keys(arcset_command, peopl
         (["--cors", "*"], "'*'"),
         (["--keys", "missing.json"], "missing.json"),
         (["--host", "no.such.host.invalid"], "no.such.host.invalid"),
-        (["--model", "missing"], "missing"),
-        (["--runs", "missing"], "missing"),
+        (["--model", "nowhere"], "nowhere"),
+        (["--runs", "nowhere"], "nowhere"),
     ],
 )
 def test_wrong_words_are_one_line(arcset_command, people, words, said):

@@ -1,6 +1,7 @@
 """`arcset sweep` from the outside, and how it reads its grid."""
 
 import json
+import re
 import shlex
 
 import pytest
@@ -131,8 +132,7 @@ def test_own_data(arcset_command, data, tmp_path):
 
     other = arcset_command(*words, "--no-report", "--seeds", "2")
     assert other.code == 2
-    for quoted in ("out", "seeds", "1", "2"):
-        assert quoted in other.err
+    assert re.search(r"\bout\b.*seeds.*\b1\b.*\b2\b", other.err)
 
 
 @pytest.mark.long
@@ -153,10 +153,10 @@ def test_report(arcset_command, data, tmp_path):
 def test_nothing_is_written_for_a_wrong_value(arcset_command, data, tmp_path):
     words = ["sweep", data, *SMALL, "--out", "out"]
     for wrong, message in (
-        ("margin=0.2,9", "margin"),
+        ("margin=0.2,9", "9.0"),
         ("network=mlp,big", "'big'"),
-        ("augment=none,flop", "flop"),
-        ("fallback=easy,hard", "fallback"),
+        ("augment=none,flop", "'flop'"),
+        ("fallback=easy,hard", "'hard'"),
     ):
         done = arcset_command(*words, "--set", wrong)
         assert done.code == 2

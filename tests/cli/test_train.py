@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import time
 
@@ -48,7 +49,7 @@ def test_second_train_into_the_same_folder_is_refused(arcset_command):
     arcset_command("train", *SMALL, "--epochs", "1", "--out", "run")
     again = arcset_command("train", *SMALL, "--epochs", "1", "--out", "run")
     assert again.code == 2
-    assert "run" in again.err
+    assert "--resume" in again.err
     assert arcset_command("train", *SMALL, "--epochs", "1", "--out", "run", "--force").code == 0
 
 
@@ -60,8 +61,7 @@ def test_a_continued_run_may_be_longer_and_nothing_else(arcset_command, tmp_path
     assert len(Run.open(tmp_path / "run").metrics()) == 2
     other = arcset_command("train", "--resume", "run", "--set", "seed=5", "--no-report")
     assert other.code == 2
-    for quoted in ("seed", "0", "5", "epochs"):
-        assert quoted in other.err
+    assert re.search(r"seed.*\b0\b.*\b5\b.*epochs", other.err)
     odd = arcset_command("train", "--resume", "run", "--set", "subcenters=2")
     assert odd.code == 2
     assert "--set subcenters" in odd.err
@@ -73,8 +73,7 @@ def test_a_continued_run_may_be_longer_and_nothing_else(arcset_command, tmp_path
     assert arcset_command(*again).code == 0  # it is there, and complete for one epoch
     asked = arcset_command(*again, "--seed", "5")
     assert asked.code == 2
-    for quoted in ("seed", "0", "5"):
-        assert quoted in asked.err
+    assert re.search(r"seed.*\b0\b.*\b5\b", asked.err)
 
 
 def test_settings_and_ignored_options(arcset_command, tmp_path):
