@@ -151,7 +151,7 @@ def _compared(base: str) -> int:
 
 @contextmanager
 def _worktree(base: str, place: Path) -> Iterator[Path]:
-    commit = _git("rev-parse", "--verify", "--quiet", "--end-of-options", f"{base}^{{commit}}")
+    commit = _git("rev-parse", "--verify", "--end-of-options", f"{base}^{{commit}}")
     try:
         _git("worktree", "add", "--detach", "--quiet", str(place), commit)
         yield place
@@ -163,9 +163,7 @@ def _worktree(base: str, place: Path) -> Iterator[Path]:
 def _git(*words: str) -> str:
     done = subprocess.run(["git", *words], cwd=ROOT, capture_output=True, text=True)
     if done.returncode:
-        raise FailedError(
-            f"git {' '.join(words)}: {done.stderr.strip() or 'there is no such commit'}"
-        )
+        raise FailedError(f"git {' '.join(words)}: {done.stderr.strip()}")
     return done.stdout.strip()
 
 

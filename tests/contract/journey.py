@@ -88,8 +88,8 @@ def _commands(block: str) -> list[str]:
 class Journey:
     """Takes steps in `folder`.
 
-    apart: whether `arcset` is a process each time, as a user's is, or is called in this one, which
-        saves the seconds that imports take.
+    apart: whether `arcset` and Python are a process each time, as a user's are, or are called in
+        this one, which saves the seconds that imports take.
     environment: variables that are set for all steps.
     """
 
@@ -128,7 +128,11 @@ class Journey:
             return self._shell(text)
 
     def _python(self, text: str) -> Outcome:
-        code = compile(self._addressed(text), "document", "exec")
+        text = self._addressed(text)
+        if self.apart:
+            (self.folder / "document.py").write_text(text, encoding="utf-8")
+            return self._shell("python document.py")
+        code = compile(text, "document", "exec")
         return _captured(lambda: exec(code, {}))
 
     def _serve(self, words: Sequence[str]) -> Outcome:
