@@ -104,11 +104,10 @@ class Journey:
     def __exit__(self, *_: object) -> None:
         self.stop()
 
-    def stop(self) -> None:
-        """End the server, if there is one; it must end as a service does."""
-        if self.server is not None:
-            server, self.server = self.server, None
-            assert server.stop() == 0
+    def stop(self) -> int:
+        """End the server, if there is one, as a service manager would; its exit code."""
+        server, self.server = self.server, None
+        return 0 if server is None else server.stop()
 
     def take(self, step: Step, text: str | None = None) -> Outcome:
         """Do what the step says, or a shorter `text` in place of it."""

@@ -49,6 +49,8 @@ MADE = {
     "arcset enroll": ["people.db"],
     "arcset cluster": ["album-groups/groups.html", "album-groups/groups.csv"],
 }
+#: What is to be found in what it writes.
+SAYS = {"make demo": "arcset demo", "make test": "pytest"}
 #: Exit code 1 answers as well: different, unknown.
 ANSWERS = ("arcset verify", "arcset identify")
 #: What does not work yet.
@@ -112,7 +114,7 @@ def travelled(folder, *, apart):
             if step.text.startswith("arcset train mnist-sample") and not apart:
                 shutil.copytree(folder / "runs/arcface", folder / "runs/demo")
             outcomes.append((outcome.code, outcome.text))
-    return outcomes
+        return [*outcomes, (journey.stop(), "")]
 
 
 @pytest.fixture(
@@ -149,12 +151,17 @@ def test_the_command_works(journey, step):
     if failed and re.search(r"threshold|calibrat", outcome.text):
         raise NoThresholdError(outcome.text)
     assert not failed, f"{step.text} ended with {outcome.code}: {outcome.text}"
+    assert (_entry(SAYS, step) or "") in outcome.text
     for path in _entry(MADE, step) or []:
         assert (folder / path).stat().st_size > 0
 
 
+def test_the_server_ends_when_it_is_asked_to(journey):
+    assert journey[1][-1].code == 0
+
+
 def test_every_table_speaks_of_commands_that_are_there():
-    for table in (SHORTER, MADE, NO_THRESHOLD, dict.fromkeys(ANSWERS)):
+    for table in (SHORTER, MADE, SAYS, NO_THRESHOLD, dict.fromkeys(ANSWERS)):
         for start in table:
             assert any(step.text.startswith(start) for step in STEPS), start
 
