@@ -15,7 +15,7 @@ from support.hostile_images import IMAGES
 from support.hostile_requests import FORMS, HEADS, Raw, head
 from support.servers import pattern, served, small_gallery
 
-SECONDS = 0.3  # of a processor that each may cost
+SECONDS = 0.5  # of a processor that each may cost
 LONGEST = 10  # seconds until the answer, beside whatever else this machine does
 EXTRA = 64 << 20  # bytes of memory that all of them together may cost
 BODY = 16 << 20  # bytes of a request that are allowed

@@ -40,7 +40,9 @@ def check(document, method, path, key, mode, examples):
     )
     def tried(case):
         case.call_and_validate(
-            headers={"Authorization": f"Bearer {key}"}, excluded_checks=[positive_data_acceptance]
+            headers={"Authorization": f"Bearer {key}"},
+            excluded_checks=[positive_data_acceptance],
+            timeout=100,  # seconds; the usual 10 may pass beside other work
         )
 
     try:
