@@ -16,7 +16,7 @@ import torch
 __all__ = ["started"]
 
 _PRELOADED = ["arcset.cli", "arcset.recognition.bulk", "pyarrow.parquet", "sklearn.isotonic"]
-_PRELOADED += ["torch._dynamo"]
+_PRELOADED += ["torch._dynamo", "arcset.service.app", "arcset.service.server"]
 
 
 def started(work: Callable[..., object], *words: Any, place: Path, written: Path) -> BaseProcess:
