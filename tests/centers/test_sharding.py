@@ -1,24 +1,19 @@
 """Centers shared among processes train as they do in one."""
 
 import json
-import subprocess
 
 import pytest
 
 import arcset
 from arcset import OptionError
-from support.processes import TORCHRUN, environment
+from support.forked import together
+from support.sharded import train_together
 from support.variants import VARIANTS
 
 
 def differences(tmp_path, count, steps, names):
     result = tmp_path / "result.json"
-    command = [*TORCHRUN, f"--nproc-per-node={count}", "-m", "support.sharded"]
-    words = [str(result), str(steps), *names]
-    done = subprocess.run(
-        [*command, *words], env=environment(), capture_output=True, text=True, timeout=500
-    )
-    assert done.returncode == 0, done.stderr[-3000:]
+    together(count, train_together, result, steps, names, place=tmp_path)
     return json.loads(result.read_text(encoding="utf-8"))
 
 

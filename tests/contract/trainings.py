@@ -1,13 +1,11 @@
 """The trainings of tools/same_weights.py, by processes that need not import everything anew."""
 
 import importlib.util
-import os
-import socket
 import sys
 from pathlib import Path
 
 from arcset.cli import main
-from support.forked import started
+from support.forked import started, together
 
 TOOL = Path(__file__).parents[2] / "tools" / "same_weights.py"
 SECONDS = 200
@@ -32,24 +30,11 @@ def train(name: str, folder: Path) -> Path:
     """
     training, place = same_weights.TRAININGS[name], folder / f"run-{name}"
     words = [*training.arguments(place), "--tensorboard", "--set", "dtype=float64"]
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        port = found.getsockname()[1]
-    written, count = folder / f"{name}.txt", training.processes
-    written.touch()
-    processes = [
-        started(_take_part, rank, count, port, words, place=folder, written=written)
-        for rank in range(count)
-    ]
-    for process in processes:
+    if training.processes > 1:
+        together(training.processes, main, words, place=folder)
+    else:
+        written = folder / f"{name}.txt"
+        process = started(main, words, place=folder, written=written)
         process.join(SECONDS)
-    assert [process.exitcode for process in processes] == [0] * count, written.read_text()
+        assert process.exitcode == 0, written.read_text()
     return place
-
-
-def _take_part(rank: int, count: int, port: int, words: list[str]) -> None:
-    """As a process that torchrun has started, where there are several."""
-    if count > 1:
-        os.environ.update(RANK=str(rank), WORLD_SIZE=str(count), LOCAL_WORLD_SIZE=str(count))
-        os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port))
-    main(words)

@@ -2,7 +2,6 @@
 
 import json
 import re
-import subprocess
 
 import pytest
 import torch
@@ -12,13 +11,7 @@ from arcset import OptionError, RunError
 from arcset.losses import build_loss, elastic, export_loss, load_loss, regrow, save_loss
 from arcset.losses.elastic import save_together
 from support import kept
-from support.processes import TORCHRUN, environment
-
-
-def torchrun(count, what, folder):
-    command = [*TORCHRUN, f"--nproc-per-node={count}", "-m", "support.kept", what, str(folder)]
-    done = subprocess.run(command, env=environment(), capture_output=True, text=True, timeout=250)
-    assert done.returncode == 0, done.stderr[-3000:]
+from support.forked import together
 
 
 def same(found, expected, **rounding):
@@ -37,8 +30,8 @@ def small(monkeypatch):
 def folder(tmp_path_factory):
     """Written by two processes, read by three and by this one alone."""
     place = tmp_path_factory.mktemp("kept")
-    torchrun(2, "write", place)
-    torchrun(3, "read", place)
+    together(2, kept.write_together, place, place=place)
+    together(3, kept.read_together, place, place=place)
     with pytest.MonkeyPatch.context() as patch:
         for name, value in kept.SMALL.items():
             patch.setattr(elastic, name, value)

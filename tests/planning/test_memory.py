@@ -47,7 +47,8 @@ def compare(settings, steps=2, off=0.15):
 
 
 def test_as_measured():
-    compare([Setting(classes=50_000, dim=128, batch=64, **LEAN)])
+    """So small that a few megabytes of anything else count: all sizes are for `make test-all`."""
+    compare([Setting(classes=50_000, dim=128, batch=64, **LEAN)], off=0.3)
 
 
 @pytest.mark.long

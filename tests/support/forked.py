@@ -5,7 +5,9 @@ That one is started with the first of them, does nothing but fork, and ends with
 
 import multiprocessing
 import os
+import socket
 import sys
+import time
 from collections.abc import Callable
 from multiprocessing.process import BaseProcess
 from pathlib import Path
@@ -13,7 +15,7 @@ from typing import Any
 
 import torch
 
-__all__ = ["started"]
+__all__ = ["started", "together"]
 
 _PRELOADED = ["arcset.cli", "arcset.recognition.bulk", "pyarrow.parquet", "sklearn.isotonic"]
 _PRELOADED += ["torch._dynamo", "arcset.service.app", "arcset.service.server"]
@@ -26,6 +28,34 @@ def started(work: Callable[..., object], *words: Any, place: Path, written: Path
     process = context.Process(target=_work, args=(work, words, place, written))
     process.start()
     return process
+
+
+def together(count: int, work: Callable[..., object], *words: Any, place: Path) -> None:
+    """`count` processes that do `work(*words)`, each as if torchrun had started it.
+
+    Where one fails the others are killed, and the error holds what all of them wrote.
+    """
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        port = found.getsockname()[1]
+    written = place / f"{work.__name__}-{count}-{port}.txt"
+    written.touch()
+    group = {"WORLD_SIZE": str(count), "LOCAL_WORLD_SIZE": str(count), "MASTER_PORT": str(port)}
+    variables = [{**group, "RANK": str(rank), "LOCAL_RANK": str(rank)} for rank in range(count)]
+    processes = [
+        started(_one_of, one, work, words, place=place, written=written) for one in variables
+    ]
+    while any(process.is_alive() for process in processes):
+        if any(process.exitcode for process in processes):
+            for process in processes:
+                process.kill()
+        time.sleep(0.02)
+    assert [process.exitcode for process in processes] == [0] * count, written.read_text()
+
+
+def _one_of(variables: dict[str, str], work: Callable[..., object], words: tuple[Any, ...]) -> None:
+    os.environ.update(variables, MASTER_ADDR="127.0.0.1")
+    work(*words)
 
 
 def _work(work: Callable[..., object], words: tuple[Any, ...], place: Path, written: Path) -> None:

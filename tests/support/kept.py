@@ -1,15 +1,10 @@
-"""What torchrun starts in tests of losses on the disk.
-
-    torchrun --nproc-per-node=2 -m support.kept write FOLDER
-    torchrun --nproc-per-node=3 -m support.kept read FOLDER
+"""What several processes do in tests of losses on the disk.
 
 Every variant is trained for some steps and saved, or read and given other classes. The first
 process notes what all have together, and, after writing, what they say where one of them cannot.
 """
 
 import json
-import sys
-from pathlib import Path
 
 import torch
 import torch.distributed as dist
@@ -127,11 +122,14 @@ def note(file, tensors, group):
         save_file({name: tensor.contiguous() for name, tensor in tensors.items()}, file)
 
 
-if __name__ == "__main__":
+def write_together(folder):
     vars(elastic).update(SMALL)
     with process_group():
-        if sys.argv[1] == "read":
-            read(Path(sys.argv[2]), True)
-        else:
-            write(Path(sys.argv[2]), True)
-            refused(Path(sys.argv[2]) / "refused")
+        write(folder, True)
+        refused(folder / "refused")
+
+
+def read_together(folder):
+    vars(elastic).update(SMALL)
+    with process_group():
+        read(folder, True)

@@ -22,6 +22,7 @@ from support.references import reference
 
 DIM, CLASSES = 4, 5
 DTYPES = (torch.float64, torch.float32, torch.bfloat16, torch.float16)
+LENGTHS = (1e-6, 6e4, 1e-38, 1e-44)  # of embeddings, beside 1 and 0
 
 Build = Callable[..., Loss]
 
@@ -96,7 +97,7 @@ def check_equals_plain(build: Build, modes: Sequence[str]) -> None:
     """The law of every mode but the plain one: the same value and gradients at every corner."""
     for dtype in DTYPES:
         step = torch.finfo(dtype).eps
-        results = [at_corners(build(mode=mode), dtype) for mode in ("plain", *modes)]
+        results = [at_corners(build(mode=mode), dtype, (1e-38,)) for mode in ("plain", *modes)]
         for (embeddings, value, slopes), *others in zip(*results, strict=True):
             exact = max(1e-12, 4 * torch.finfo(value.dtype).eps)
             bounds = [32 * step * slope.abs().max().item() + step for slope in slopes]
@@ -107,9 +108,9 @@ def check_equals_plain(build: Build, modes: Sequence[str]) -> None:
                     assert (other - slope).abs().max().item() <= bound, about
 
 
-def at_corners(loss: Loss, dtype: torch.dtype):
+def at_corners(loss: Loss, dtype: torch.dtype, lengths: Sequence[float] = LENGTHS):
     """Embeddings, loss and the gradients of embeddings and parameters, for each of the corners."""
-    cases = list(corners(loss))
+    cases = list(corners(loss, lengths))
     loss = loss.to(dtype)
     if loss.centers is not None:
         loss.set_centers(corner_centers().to(dtype))
@@ -133,15 +134,15 @@ def corner_centers() -> torch.Tensor:
     return centers
 
 
-def corners(loss: Loss):
-    """Batches at the places where textbook formulas break."""
+def corners(loss: Loss, lengths: Sequence[float] = LENGTHS):
+    """Batches at the places where textbook formulas break; `lengths` of embeddings beside 1."""
     settings = loss.settings()
     margin = settings.get("margin", settings.get("m2", 0.5))
     junction = math.pi - margin % math.pi
     own = torch.tensor([1.0, 0, 0, 0])
     turned = torch.tensor([math.cos(junction), math.sin(junction), 0, 0])
     same = torch.zeros(1, dtype=torch.int64)
-    for sample in (own, -own, turned, 0 * own, 1e-6 * own, 6e4 * own, 1e-38 * own, 1e-44 * own):
+    for sample in (own, -own, turned, 0 * own, *(length * own for length in lengths)):
         yield sample[None], same  # one sample
         yield sample.repeat(3, 1), same.repeat(3)  # one class, all equal
         yield torch.stack([sample, own, -own, 0 * own]), torch.tensor([0, 1, 2, 4])

@@ -1,14 +1,10 @@
-"""What torchrun starts in tests of shared centers: each process trains with its part.
-
-    torchrun --nproc-per-node=2 -m support.sharded RESULT.json STEPS NAME…
+"""What several processes do in tests of shared centers: each trains with its part.
 
 Every process also trains the plain reference alone, on the whole batch. What comes out is the
 largest difference of losses, relative, and of centers, for each of the variants named.
 """
 
 import json
-import sys
-from pathlib import Path
 
 import torch
 import torch.distributed as dist
@@ -178,7 +174,12 @@ def absent():
     return abs(value.item() / right.item() - 1), 0.0
 
 
-def main(result, steps, names):
+def train_together(result, steps, names):
+    with process_group():
+        compare(result, steps, names)
+
+
+def compare(result, steps, names):
     found = {}
     for name in names:
         for mode, fused in (("store", False), ("recompute", True)):
@@ -194,8 +195,3 @@ def main(result, steps, names):
     dist.all_gather_object(every, found)
     if dist.get_rank() == 0:
         result.write_text(json.dumps(every))
-
-
-if __name__ == "__main__":
-    with process_group():
-        main(Path(sys.argv[1]), int(sys.argv[2]), sys.argv[3:])
