@@ -16,6 +16,7 @@ from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
 import arcset
+from arcset.distributed import leave
 
 DIM, CLASSES, INPUTS, BATCH = 8, 37, 6, 24
 SGD = {"lr": 0.02, "momentum": 0.9, "weight_decay": 0.01}
@@ -79,6 +80,7 @@ def main() -> None:
     if dist.get_rank() == 0:
         print(json.dumps(found), flush=True)
     dist.destroy_process_group()
+    leave(0)
 
 
 if __name__ == "__main__":

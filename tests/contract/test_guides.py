@@ -29,7 +29,6 @@ LEFT_OUT = {
     ("milvus.md", "docker compose"): "wants Docker and a download",
     ("milvus.md", "arcset enroll milvus://localhost"): "wants a server of Milvus",
     ("milvus.md", "arcset gallery import milvus://host"): "wants a server of Milvus",
-    ("plan.md", "torchrun"): "its processes end in an abort of gloo's now and then",
     ("recognize.md", "arcset export face_recognition_sface"): "wants a model from elsewhere",
     ("recognize.md", "arcset enroll people.db photos/ --model sface.onnx"): "wants that model",
     ("recognize.md", "arcset gallery calibrate people.db others/"): "wants that model",

@@ -13,10 +13,10 @@ from pathlib import Path
 
 import torch
 
+from arcset.distributed import leave
 from arcset.networks import NETWORKS
 from arcset.runs import RunConfig
 from arcset.training import resume, train
-from support.gloo import leave
 from support.processes import plain
 from support.small_data import Remembers
 
@@ -39,4 +39,4 @@ def done(jobs: Path) -> None:
 if __name__ == "__main__":
     torch.set_num_threads(1)
     done(Path(sys.argv[1]))
-    leave()
+    leave(0)

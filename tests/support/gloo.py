@@ -1,22 +1,11 @@
 """How a process that torchrun starts in a test begins and ends."""
 
-import os
-import sys
 from contextlib import contextmanager
 
 import torch
 import torch.distributed as dist
 
-
-def leave():
-    """End the process, whose work is done, without taking the interpreter down.
-
-    Threads of gloo's may abort it while Python tidies up behind it, and torchrun would call that a
-    failure.
-    """
-    sys.stdout.flush()
-    sys.stderr.flush()
-    os._exit(0)
+from arcset.distributed import leave
 
 
 @contextmanager
@@ -27,4 +16,4 @@ def process_group():
     yield
     dist.barrier()
     dist.destroy_process_group()
-    leave()
+    leave(0)

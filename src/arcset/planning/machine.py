@@ -17,6 +17,7 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
+from arcset.distributed import leave
 from arcset.errors import InputError
 from arcset.files import write_text
 from arcset.planning.setting import Setting
@@ -196,6 +197,7 @@ def _exchange() -> None:
     if dist.get_rank() == 0:
         Path(sys.argv[1]).write_text(json.dumps([_MESSAGE * 4 / seconds, latency]))
     dist.destroy_process_group()
+    leave(0)
 
 
 def _agreed(message: torch.Tensor) -> float:

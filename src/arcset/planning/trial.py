@@ -27,6 +27,7 @@ from torch import Tensor, nn
 from torch.optim import SGD, AdamW, Optimizer
 
 from arcset.centers import Shard
+from arcset.distributed import leave
 from arcset.errors import TrainingError
 from arcset.losses import Loss, build_loss
 from arcset.networks import build_network
@@ -203,6 +204,7 @@ def _together(setting: Setting, steps: int) -> None:
     if dist.get_rank() == 0:
         _tell({**found, "peaks": [one["peak"] for one in every]})
     dist.destroy_process_group()
+    leave(0)
 
 
 def _apart(settings: list[Setting], steps: int) -> int:

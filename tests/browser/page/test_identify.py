@@ -107,13 +107,13 @@ def test_whom_nobody_knows_can_be_enrolled_from_the_answer(open_page, site, peop
     page = open_page(site)
     page.set_input_files("#identify-files", first)
     page.click(".answer.unknown >> text=Enroll as somebody new")
-    page.fill("dialog input[type=text]", "Newcomer Ω <b>")
+    page.fill("dialog input[type=text]", "Stranger Ω <b>")
     page.click("dialog >> text=Enroll >> nth=-1")
-    page.wait_for_selector(".toast:has-text('Newcomer Ω <b> is enrolled with 1 sample.')")
+    page.wait_for_selector(".toast:has-text('Stranger Ω <b> is enrolled with 1 sample.')")
     page.set_input_files("#identify-files", second)
     page.wait_for_selector(".answer.known")
-    assert page.locator(".verdict").first.text_content() == "This is Newcomer Ω <b>."
+    assert page.locator(".verdict").first.text_content() == "This is Stranger Ω <b>."
     page.click(".answer.known >> text=Add to the samples")
     page.click("dialog[open] button[type=submit]")
-    page.wait_for_selector(".toast:has-text('1 sample of Newcomer Ω <b> added.')")
-    assert site.get("/v1/subjects/Newcomer%20%CE%A9%20%3Cb%3E").json()["samples"] == 2
+    page.wait_for_selector(".toast:has-text('1 sample of Stranger Ω <b> added.')")
+    assert site.get("/v1/subjects/Stranger%20%CE%A9%20%3Cb%3E").json()["samples"] == 2
