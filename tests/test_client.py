@@ -262,6 +262,14 @@ def test_in_an_empty_gallery_nobody_is_near():
     assert not found
 
 
+class Heard(list):
+    """Methods in the order of the requests; `closed` is released with each connection's end."""
+
+    def __init__(self):
+        super().__init__()
+        self.closed = threading.Semaphore(0)
+
+
 @contextlib.contextmanager
 def speaking(*answers, close=()):
     """A server that gives these answers, one per request, and notes what it was sent.
@@ -269,7 +277,7 @@ def speaking(*answers, close=()):
     close: numbers of answers after which it closes the connection; without an answer (b"") it
     closes at once, and with None it says nothing and waits.
     """
-    heard = []
+    heard = Heard()
 
     def serve(listening):
         left, number = list(answers), 0
@@ -293,6 +301,7 @@ def speaking(*answers, close=()):
                     link.sendall(answer)
                     if not answer or number in close:
                         break
+            heard.closed.release()
 
     over = threading.Event()
     with socket.create_server(("127.0.0.1", 0)) as listening:
@@ -309,7 +318,9 @@ GOOD = b'HTTP/1.1 200 OK\r\nContent-Length: 13\r\n\r\n{"removed":1}'
 def test_a_connection_closed_while_idle_is_opened_again():
     with speaking(GOOD, GOOD, GOOD, close=(1, 2)) as (url, heard), Client(url, timeout=5) as client:
         assert client.gallery() == {"removed": 1}
+        assert heard.closed.acquire(timeout=5)
         assert client.remove("a") == 1  # never sent into the closed one
+        assert heard.closed.acquire(timeout=5)
         assert client.gallery() == {"removed": 1}
     assert heard == ["GET", "DELETE", "GET"]
 
