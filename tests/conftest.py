@@ -1,4 +1,8 @@
-"""Settings shared by all tests: one thread per worker, fixed hypothesis profiles."""
+"""Settings shared by all tests: one thread per worker, fixed hypothesis profiles, own records."""
+
+import os
+import shutil
+import tempfile
 
 import hypothesis
 import torch
@@ -11,6 +15,15 @@ hypothesis.settings.register_profile(
     "short", hypothesis.settings.get_profile("arcset"), max_examples=30
 )
 hypothesis.settings.load_profile("arcset")
+
+
+# Which ONNX files have passed their trial is not to be seen in the cache of whoever runs the tests.
+RECORDS = tempfile.mkdtemp(prefix="arcset-onnx-")
+os.environ["ARCSET_ONNX_RECORDS"] = RECORDS
+
+
+def pytest_unconfigure():
+    shutil.rmtree(RECORDS, ignore_errors=True)
 
 
 def pytest_configure(config):

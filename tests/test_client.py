@@ -49,7 +49,7 @@ def same_match(one, other):
     assert one.subject == other.subject
     assert one.cosine == pytest.approx(other.cosine, abs=1e-5)
     assert one.threshold == pytest.approx(other.threshold)
-    assert one.fpir == other.fpir
+    assert (one.fpir, one.reason, one.rough) == (other.fpir, other.reason, other.rough)
     assert [each.subject for each in one.candidates] == [each.subject for each in other.candidates]
     assert one.probability == pytest.approx(other.probability, abs=1e-3)
 
@@ -65,9 +65,9 @@ def test_it_answers_as_the_gallery_does(made, client, gallery):
     assert len(one.candidates) == 2
     assert client.identify(stranger, threshold=-1.0).fpir is None
     assert np.allclose(client.embed([probe, stranger]), gallery.recognizer.embed([probe, stranger]))
-    found = client.verify(probe, stranger)
-    assert found.cosine == pytest.approx(gallery.recognizer.verify(probe, stranger).cosine)
-    assert found.far == gallery.recognizer.verify(probe, stranger).far
+    found, wanted = client.verify(probe, stranger), gallery.recognizer.verify(probe, stranger)
+    assert found.cosine == pytest.approx(wanted.cosine)
+    assert (found.far, found.reason, found.note) == (wanted.far, wanted.reason, wanted.note)
     assert client.verify(probe, subject="subject 3").same
     assert not client.verify(probe, subject="subject 4", threshold=0.99).same
     assert client.threshold() == gallery.working_point()
@@ -253,13 +253,15 @@ def test_wrong_use_is_told_before_anything_is_sent(client, tmp_path):
 
 def test_in_an_empty_gallery_nobody_is_near():
     nobody = {"subject": None, "cosine": None, "probability": None, "threshold": 0.5}
-    answer = {"results": [{**nobody, "candidates": [], "fpir": 0.01}], "threshold": None}
+    nobody |= {"candidates": [], "fpir": 0.01, "reason": "empty gallery", "rough": False}
+    answer = {"results": [{**nobody, "decided": True}], "threshold": None}
     content = json.dumps(answer).encode()
     head = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n"
     with speaking(head % len(content) + content) as (url, _), Client(url, timeout=5) as client:
         found = client.identify(b"anything")
     assert math.isnan(found.cosine)
     assert not found
+    assert found.decided
 
 
 class Heard(list):
@@ -356,8 +358,14 @@ def test_servers_that_say_nothing_or_something_else():
     )
     moved = b"HTTP/1.1 302 Found\r\nLocation: http://127.0.0.1:1/\r\nContent-Length: 0\r\n\r\n"
     other = b"HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\n<html>"
-    with speaking(page, moved, other) as (url, _), Client(url, timeout=5) as client:
-        for quoted in ("502", "302", url):
+    nested = b"[" * 100_000
+    deep, refused = (
+        b"HTTP/1.1 %s\r\nContent-Length: %d\r\n\r\n" % (status, len(nested)) + nested
+        for status in (b"200 OK", b"400 Bad Request")
+    )
+    sent = (page, moved, other, deep, refused)
+    with speaking(*sent) as (url, _), Client(url, timeout=5) as client:
+        for quoted in ("502", "302", url, url, "400"):
             with pytest.raises(ServiceError, match=quoted) as caught:
                 client.gallery()
             assert caught.value.code == "bad_answer"

@@ -16,7 +16,10 @@ def test_each_process_has_a_gpu_of_its_own():
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
 def test_what_is_not_there_is_refused():
     assert choose_device("auto").type in ("cpu", "mps")
-    with pytest.raises(OptionError, match="'cuda'"):
+    with pytest.raises(OptionError, match=r"'cuda'.*CUDA") as refused:
         choose_device("cuda")
+    offered = str(refused.value).partition(";")[2]
+    assert "cpu" in offered
+    assert "cuda" not in offered
     with pytest.raises(OptionError, match="'meta'"):
         choose_device("meta")

@@ -1,30 +1,71 @@
-"""Writing files so that nothing half-written is ever found under the final name."""
+"""Files: written whole or not at all; read so that a damaged one is one clear error."""
 
+import errno
+import json
 import os
 import secrets
+import tomllib
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-__all__ = ["replacing", "write_bytes", "write_text"]
+if TYPE_CHECKING:
+    from pydantic import ValidationError
+
+from arcset.errors import ArcsetError, DataError
+
+__all__ = [
+    "naming",
+    "one_line",
+    "parse_json",
+    "parse_toml",
+    "reading",
+    "replacing",
+    "write_bytes",
+    "write_text",
+    "wrong_entry",
+]
 
 
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
     """Yield a temporary path beside `path`; on success it is synced and takes `path`'s place.
 
-    If the block raises, the temporary file goes and whatever stood at `path` stays.
+    If the block raises, the temporary file goes and whatever stood at `path` stays; the error names
+    `path`, see `naming`.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     part = path.parent / f".{path.name}.{secrets.token_hex(4)}.part"
-    os.close(os.open(part, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666))  # the umask applies
+    with naming(path, part):
+        try:
+            os.close(os.open(part, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666))  # the umask
+            yield part
+            with part.open("rb") as written:
+                os.fsync(written.fileno())
+            part.replace(path)
+        finally:
+            with suppress(OSError):  # the error that brought us here says more
+                part.unlink(missing_ok=True)
+
+
+@contextmanager
+def naming(path: Path, part: Path) -> Iterator[None]:
+    """Let errors about `part`, a temporary file or folder, name `path` instead.
+
+    An `OSError` that names no file, as a failed write does, is taken to be about it.
+    """
     try:
-        yield part
-        with part.open("rb") as written:
-            os.fsync(written.fileno())
-        part.replace(path)
-    finally:
-        part.unlink(missing_ok=True)
+        yield
+    except OSError as error:
+        if error.filename is not None and str(part) not in os.fsdecode(error.filename):
+            raise
+        why = os.strerror(error.errno) if error.errno else str(error)
+        raise OSError(error.errno or errno.EIO, why, str(path)) from None
+    except ArcsetError as error:
+        if str(part) in str(error):
+            error.args = (str(error).replace(str(part), str(path)),)
+        raise
 
 
 def write_bytes(path: Path, content: bytes) -> None:
@@ -36,3 +77,54 @@ def write_bytes(path: Path, content: bytes) -> None:
 def write_text(path: Path, content: str) -> None:
     """Write `content` to `path` as UTF-8, or leave `path` as it was."""
     write_bytes(path, content.encode())
+
+
+def parse_json(text: str | bytes, **hooks: Any) -> Any:
+    """As `json.loads`, but `ValueError` is all that it raises, whatever the text.
+
+    >>> parse_json("[" * 100_000)
+    Traceback (most recent call last):
+    ValueError: it is nested too deeply
+    """
+    try:
+        return json.loads(text, **hooks)
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
+
+
+def parse_toml(text: str) -> dict[str, Any]:
+    """As `tomllib.loads`, but `ValueError` is all that it raises, whatever the text."""
+    try:
+        content = tomllib.loads(text)
+        repr(content)  # dotted keys can nest deeper than messages could print
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
+    return content
+
+
+@contextmanager
+def reading(path: Path, kind: str) -> Iterator[None]:
+    """Turn whatever a library raises at a damaged file into one `DataError` that names the file.
+
+    For formats whose readers raise errors of a dozen types. kind: what the file should be, as in
+    "npz file". Errors of arcset itself pass.
+    """
+    try:
+        yield
+    except ArcsetError:
+        raise
+    except FileNotFoundError:
+        raise DataError(f"{path} does not exist") from None
+    except Exception as error:
+        raise DataError(f"{path} is not a readable {kind}: {one_line(error)}") from error
+
+
+def one_line(error: BaseException) -> str:
+    """What an error of a library says, as part of a sentence."""
+    return " ".join(str(error).split())[:200] or type(error).__name__
+
+
+def wrong_entry(error: "ValidationError") -> str:
+    """Which entry of a JSON file does not fit the model that pydantic reads it as."""
+    place = ".".join(str(part) for part in error.errors(include_url=False)[0]["loc"])
+    return f"its entry {place!r:.60} does not fit" if place else "it is not a JSON object"

@@ -98,7 +98,8 @@ def load_model(run: Run) -> tuple[nn.Module, Loss]:
         }
         loss.load_state_dict(fitting, assign=True)
     except RuntimeError as error:
-        first = str(error).splitlines()[0]
+        lines = str(error).splitlines()  # torch's heading, then one line for each that does not fit
+        first = lines[min(1, len(lines) - 1)].strip()
         raise RunError(f"the weights in {run.path} do not fit its configuration: {first}") from None
     return network.eval(), loss.eval()
 

@@ -12,17 +12,35 @@ from typing import Generic, TypeVar
 
 from arcset.errors import OptionError
 
-__all__ = ["Registry", "unknown_name"]
+__all__ = ["Registry", "did_you_mean", "unknown_name", "unknown_option"]
 
 T = TypeVar("T")
+
+
+def did_you_mean(name: object, known: Iterable[str]) -> str:
+    """A question with the known name nearest to a wrong one; empty where none is near.
+
+    >>> did_you_mean("epocs", ["batch", "epochs"])
+    "did you mean 'epochs'?"
+    """
+    near = difflib.get_close_matches(str(name), sorted(known), n=1)
+    return f"did you mean {near[0]!r}?" if near else ""
 
 
 def unknown_name(kind: str, name: object, known: Iterable[str]) -> OptionError:
     """The error for a name that nothing is registered under, with the nearest known one."""
     names = sorted(known)
-    near = difflib.get_close_matches(str(name), names, n=1)
-    hint = f"did you mean {near[0]!r}? Known" if near else "known"
-    return OptionError(f"no {kind} is called {name!r}; {hint}: {', '.join(names)}")
+    hint = did_you_mean(name, names)
+    listed = f"{hint} Known" if hint else "known"
+    return OptionError(f"no {kind} is called {name!r}; {listed}: {', '.join(names)}")
+
+
+def unknown_option(owner: str, option: str, known: Iterable[str]) -> OptionError:
+    """The error for an option that a loss, or anything else with options, does not have."""
+    names = list(known)
+    hint = did_you_mean(option, names)
+    takes = f"{hint} It takes" if hint else "it takes"
+    return OptionError(f"{owner} has no option {option!r}; {takes} {', '.join(names) or 'none'}")
 
 
 class Registry(Generic[T]):

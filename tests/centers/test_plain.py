@@ -1,8 +1,11 @@
 """The reference by itself: dtypes, autocast, bias, sub-centers."""
 
+import copy
+
 import pytest
 import torch
 
+import arcset
 from arcset.centers import Centers, Query, plain_logits, plain_losses
 from arcset.margins import build_margin
 
@@ -53,3 +56,30 @@ def test_non_contiguous_embeddings(centers):
     torch.testing.assert_close(
         plain_logits(centers, x, 1.0), plain_logits(centers, x.contiguous(), 1.0)
     )
+
+
+@pytest.mark.parametrize("mode", ["plain", "store", "recompute"])
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        ("arcface", {}),
+        ("arcface", {"subcenters": 2}),
+        ("arcface", {"sample": 0.5}),
+        ("intra", {}),
+        ("inter", {}),
+    ],
+)
+def test_float64_embeddings_on_float32_centers_are_computed_in_float64(mode, name, options):
+    torch.manual_seed(0)
+    loss = arcset.build_loss(name, 6, 9, mode=mode, **options)
+    wide = copy.deepcopy(loss).double()
+    x, y = torch.randn(7, 6, dtype=torch.float64), torch.randint(9, (7,))
+    found = []
+    for one in (loss, wide):
+        torch.manual_seed(1)  # for the classes that are drawn
+        inputs = x.clone().requires_grad_()
+        value = one(inputs, y)
+        value.backward()
+        found.append((value, inputs.grad))
+    torch.testing.assert_close(found[0], found[1], rtol=1e-12, atol=1e-12)
+    torch.testing.assert_close(loss.logits(x), wide.logits(x), rtol=1e-12, atol=1e-12)

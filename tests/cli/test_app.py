@@ -1,5 +1,6 @@
 """Exit codes, help texts and errors of all verbs."""
 
+import re
 import subprocess
 import sys
 
@@ -28,6 +29,7 @@ VERBS = [
     "gallery remove",
     "gallery rename",
     "gallery merge",
+    "gallery compact",
     "gallery info",
     "gallery calibrate",
     "gallery export",
@@ -78,8 +80,14 @@ def test_python_m():
         (["train", "mnist-sample"], "--out"),
         (["train", "mnist-sample", "--out", "x", "--loss", "acface"], "'arcface'"),
         (["train", "mnist-sample", "--out", "x", "--network", "big"], "'big'"),
-        (["train", "mnist-sample", "--out", "x", "--classes", "0-12"], "'12'"),
+        (["train", "mnist-sample", "--out", "x", "--classes", "0-12"], "0 to 9"),
         (["train", "mnist-sample", "--out", "x", "--dim", "1"], "dim=1"),
+        (["train", "mnist-sample", "--out", "x", "--dim", "1e12"], "--dim"),
+        (["train", "mnist-sample", "--out", "x", "--dim", "1000000000000"], "dim=1000000000000"),
+        (
+            ["train", "mnist-sample", "--out", "x", "--set", "subcenters=99999999999999999999"],
+            "999",
+        ),
         (["train", "mnist-sample", "--out", "x", "--set", "nonsense"], "--set nonsense"),
         (["train", "mnist-sample", "--out", "x", "--set", "foo=1"], "'foo'"),
         (
@@ -98,8 +106,8 @@ def test_python_m():
         (["data", "download", "nosuch"], "'nosuch'"),
         (["nosuch"], "'nosuch'"),
         (["train", "mnist-sample", "--out", "x", "--device", "meta"], "'meta'"),
-        (["train", "mnist-sample", "--out", "x", "--loss", "center:base=5"], "called 5"),
-        (["train", "mnist-sample", "--out", "/dev/null/x"], "'/dev/null/x'"),
+        (["train", "mnist-sample", "--out", "x", "--loss", "center:base=5"], "base='5'"),
+        (["train", "mnist-sample", "--out", "/dev/null/x"], "/dev/null/x"),
         (["train", "--resume", "x", "--set", "a=1"], "--set a"),
     ],
 )
@@ -117,3 +125,14 @@ def test_debug_lets_the_error_through_with_its_traceback(capsys):
     with pytest.raises(arcset.RunError, match="nowhere"):
         main(["--debug", "train", "--resume", "nowhere"])
     assert "nowhere" not in capsys.readouterr().err  # what is not caught, Python shows
+
+
+def test_help_shows_no_python_types_and_fills_the_lines(monkeypatch, arcset_command):
+    monkeypatch.setenv("COLUMNS", "80")
+    for words in (["verify"], ["enroll"], ["gallery", "calibrate"], ["data", "check"]):
+        done = arcset_command(*words, "--help")
+        assert done.code == 0
+        assert not re.search(r"<bool>|<Any>|list\[", done.out)
+    said = arcset_command("enroll", "--help").out
+    lines = [line.strip() for line in said.splitlines()]
+    assert any(line.startswith("read are skipped") for line in lines)  # broken where the screen is

@@ -33,8 +33,9 @@ def test_from_split_to_report(arcset_command, tmp_path):
     low, high = content["verification"]["intervals"]["auc"]
     assert low <= content["verification"]["auc"] <= high
     place = tmp_path / "runs" / "a"
-    assert not (place / "threshold.json").exists()  # three digits are too few to make any from
-    assert "thresholds" in content["missing"]
+    made = Thresholds.load(place / "threshold.json")
+    assert made.rough  # three digits are too few for any rate
+    assert made.origin == "3 validation identities"
     assert json.loads((place / "evaluation" / "evaluation.json").read_text()) == content
     assert (place / "evaluation" / "report.html").stat().st_size > 10_000
 

@@ -62,7 +62,7 @@ def test_a_network_from_elsewhere(arcset_command, tmp_path):
         (["export", "net.onnx", "--out", "x.onnx", "--images", "runs"], "--images"),
         (["verify", "nowhere", "a.png", "b.png"], "nowhere"),
         (["verify", "runs/mine", "a.png", "b.png", "--threshold", "0.5"], "a.png"),
-        (["verify", "runs/mine", "c.png", "c.png"], "mine"),
+        (["verify", "runs/mine", "c.png", "c.png", "--far", "0.1"], "mine"),
         (["verify", "runs/mine", "c.png", "runs", "--threshold", "0.5"], "runs"),
         (["verify", "net.onnx", "c.png", "c.png"], "preset"),
         (["verify", "runs/mine", "c.png", "c.png", "--preset", "unit"], "runs/mine"),

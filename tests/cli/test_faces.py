@@ -96,12 +96,53 @@ def test_verify_embed_and_cluster(run, tmp_path):
 def test_no_face_is_one_line(run, tmp_path):
     Image.new("RGB", (200, 200), "teal").save(tmp_path / "wall.png")
     faces = ("--faces", "yunet.onnx")
-    done = run("verify", "net.onnx", "wall.png", "wall.png", "--threshold", "0", *faces, code=2)
-    assert re.fullmatch(r"arcset: .*wall\.png.*\n", done.err)
+    done = run("verify", "net.onnx", "wall.png", "wall.png", "--threshold", "0", *faces, code=1)
+    assert done.out == "undecided: no face\n"
+    assert re.fullmatch(r"note: .*wall\.png.*\n", done.err)
+    words = ("verify", "net.onnx", "wall.png", "wall.png", "--json", *faces)
+    answer = json.loads(run(*words, code=1).out)
+    assert (answer["same"], answer["decided"], answer["reason"]) == (None, False, "no face")
+    run("enroll", "people.db", "first", "--model", "net.onnx", *faces)
+    done = run("identify", "people.db", "wall.png", "--threshold", "0.4", code=1)
+    assert "wall.png: no face" in done.out
+    (probe,) = json.loads(run("identify", "people.db", "wall.png", "--json", code=1).out)["probes"]
+    assert (probe["subject"], probe["decided"], probe["reason"]) == (None, False, "no face")
+    done = run("enroll", "people.db", "wall.png", "--name", "wall", code=2)
+    assert "wall.png" in done.err
     done = run("embed", "net.onnx", "wall.png", *faces, code=2)
     assert re.fullmatch(r"arcset: .*\n", done.err)
     done = run("verify", "net.onnx", "wall.png", "wall.png", "--faces", "net.onnx", code=2)
     assert "net.onnx" in done.err
+
+
+def test_a_network_for_faces_asks_whether_faces_are_to_be_found(run, tmp_path):
+    photo = next(Path("first/Juanes").iterdir())
+    for words in (
+        ("enroll", "people.db", "first", "--model", "net.onnx"),
+        ("verify", "net.onnx", photo, photo),
+        ("embed", "net.onnx", "first"),
+        ("cluster", "first", "--model", "net.onnx", "--threshold", "0.4"),
+    ):
+        done = run(*words, code=2)
+        assert "--faces auto" in done.err
+        assert "--faces none" in done.err
+    assert not (tmp_path / "people.db").exists()
+    run("verify", "net.onnx", photo, photo, "--threshold", "0.4", "--faces", "none")
+    run("enroll", "people.db", "first", "--model", "net.onnx", "--faces", "none")
+    run("identify", "people.db", photo, "--threshold", "0.9")  # remembered
+
+
+def test_enrolling_says_which_of_several_faces_it_took(run, tmp_path):
+    wide = Image.new("RGB", (700, 260), "grey")
+    for left, name in ((200, "Juanes"), (450, "George_Clooney")):
+        wide.paste(Image.open(next(Path("first", name).iterdir())), (left, 5))
+    (tmp_path / "group").mkdir()
+    wide.save(tmp_path / "group/both.png")
+    words = ("--name", "Juanes", "--model", "net.onnx", "--faces", "yunet.onnx")
+    done = run("enroll", "people.db", "group", *words)
+    assert re.search(r"note: .*both\.png shows \d faces, and the face of .* was taken", done.err)
+    done = run("identify", "people.db", "others/Juanes", "--threshold", "0.4", "--json")
+    assert {probe["subject"] for probe in json.loads(done.out)["probes"]} == {"Juanes"}
 
 
 @pytest.mark.long

@@ -140,10 +140,23 @@ def test_a_rate_out_of_reach_says_what_it_takes(identify):
 def test_without_a_calibration_it_says_how_to_get_one(identify, tmp_path):
     (tmp_path / "run" / "threshold.json").unlink()
     done = identify("probes")
-    assert done.code == 2
+    assert done.code == 1
+    assert "4 undecided" in done.out
     assert "'run'" in done.err
     assert "`arcset gallery calibrate people.db FOLDER`" in done.err
-    assert "`arcset evaluate`" in done.err
+    assert "`arcset evaluate RUN`" in done.err
+    content = json.loads(identify("probes", "--json").out)
+    assert content["point"] is None
+    for probe in content["probes"]:
+        assert (probe["subject"], probe["decided"], probe["reason"]) == (
+            None,
+            False,
+            "no calibration",
+        )
+        assert probe["candidates"]
+    done = identify("probes", "--fpir", "0.1")
+    assert done.code == 2
+    assert "--fpir 0.1" in done.err
     assert identify("probes", "--threshold", "0.9").code == 0
 
 

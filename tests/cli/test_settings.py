@@ -250,3 +250,10 @@ def test_from_the_outside(arcset_command, tmp_path) -> None:
     assert wrong.code == 2
     assert "'half'" in wrong.err
     assert not (tmp_path / "d").exists()
+
+
+def test_an_unknown_setting_in_a_file_is_told_with_the_file_and_the_nearest(tmp_path) -> None:
+    file = tmp_path / "some.toml"
+    file.write_text("learningrate = 0.1\n")
+    with pytest.raises(OptionError, match=r"some\.toml.*'learningrate'.*'learning_rate'"):
+        chosen_config({"data": "mnist"}, file=file)

@@ -59,7 +59,7 @@ def test_a_folder_is_trained_judged_embedded_and_resumed(arcset_command, tmp_pat
     assert f"skipped {BROKEN} files" in done.err
     assert "broken0.png" in done.err
     assert "Traceback" not in done.err
-    assert "unseen_auc" in done.out
+    assert "unseen AUC" in done.out
 
     run = Run.open(tmp_path / "run")
     assert run.config.data == str(tmp_path / "mine")

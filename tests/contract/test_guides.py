@@ -57,8 +57,6 @@ CODES = {
     ("train-your-own.md", "arcset data check faulty/"): (1,),
 }
 #: What does not work yet: why, and a word of what it says.
-NO_THRESHOLD = ("train writes no threshold.json, and nobody has calibrated yet", "calibration")
-CURL = 'curl -H "Authorization: Bearer $KEY"'
 GAPS = {
     ("embed-at-scale.md", "torchrun --nproc-per-node 8 --max-restarts"): (
         "another list of inputs than that which the folder was begun with",
@@ -68,22 +66,10 @@ GAPS = {
         "of embeddings alone nobody knows the threshold, though the folder knows its model",
         "--threshold",
     ),
-    ("embed-at-scale.md", "arcset identify"): NO_THRESHOLD,
     ("embed-at-scale.md", "from pathlib"): (
         "embedded/ holds the photos by now, and no digits",
         "another folder",
     ),
-    ("milvus.md", "arcset identify"): NO_THRESHOLD,
-    ("recognize.md", "arcset verify"): (
-        "18 validation identities support no FAR of 0.001, which is taken unless one is named",
-        "FAR 0.001",
-    ),
-    ("serve.md", "curl -F image"): NO_THRESHOLD,
-    ("serve.md", f"{CURL} -F image=@visitor.png -F image=@stranger.png"): NO_THRESHOLD,
-    ("serve.md", f"{CURL} --json"): NO_THRESHOLD,
-    ("serve.md", f"{CURL} -F a="): NO_THRESHOLD,
-    ("serve.md", f"{CURL} -F subject=anna"): NO_THRESHOLD,
-    ("serve.md", "import os"): NO_THRESHOLD,
 }
 
 

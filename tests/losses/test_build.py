@@ -227,3 +227,32 @@ def test_a_name_that_is_both_a_margin_and_a_loss_is_refused():
             arcset.build_loss("softmax", 8, 6)
     finally:
         MARGINS.remove("softmax")
+
+
+@pytest.mark.parametrize("name", arcset.loss_names())
+def test_a_printed_loss_shows_what_it_was_built_with(name):
+    loss = arcset.build_loss(name, dim=6, classes=9)
+    shown = repr(loss)
+    assert shown.lower().startswith(f"{name}(")
+    assert "dim=6" in shown
+    assert "classes=9" in shown
+    for option, value in loss.settings().items():
+        text = f"{value:g}" if isinstance(value, float) else value
+        assert f"{option}={text}" in shown
+    if hasattr(loss, "scale"):
+        assert f"scale={loss.scale:g}" in shown
+
+
+@pytest.mark.parametrize("name", [name for name in arcset.loss_names() if name != "triplet"])
+def test_centers_that_no_memory_holds_are_refused_before_they_are_asked_for(name):
+    with pytest.raises(OptionError, match=r"65,536.*GB"):
+        arcset.build_loss(name, dim=65536, classes=10**9)
+    with torch.device("meta"):  # which holds nothing
+        arcset.build_loss(name, dim=65536, classes=10**6)
+
+
+def test_subcenters_that_no_memory_holds_are_refused():
+    with pytest.raises(OptionError, match=r"500,000.*GB"):
+        arcset.build_loss("arcface", dim=65536, classes=50, subcenters=10_000)
+    with pytest.raises(OptionError, match=r"subcenters.*10001"):
+        arcset.build_loss("arcface", dim=2, classes=2, subcenters=10_001)

@@ -5,12 +5,16 @@ obey a single law, from which the rest follows: they equal the plain one in valu
 every dtype, at the corners at which the other laws are checked.
 """
 
+import re
+
 import pytest
+import torch
 
 import arcset
+from arcset import InputError
 from arcset.laws import Law
 from arcset.margins import MARGINS
-from support.laws import CHECKS, builder, check_all, check_equals_plain, chunks_of
+from support.laws import CHECKS, batch, builder, check_all, check_equals_plain, chunks_of
 from support.variants import FUSED
 
 MARGINED = {
@@ -65,6 +69,35 @@ def test_law(name, law):
 def test_other_modes_equal_plain(name):
     with chunks_of(2):  # so that a handful of classes makes three chunks, the last one shorter
         check_equals_plain(MARGINED[name], FUSED)
+
+
+@pytest.mark.parametrize("name", arcset.loss_names())
+@pytest.mark.parametrize(
+    ("dtype", "length"),
+    [(torch.float32, 3e19), (torch.float32, 3e38), (torch.bfloat16, 1e30), (torch.float64, 1e308)],
+    ids=str,
+)
+def test_very_long_embeddings_have_a_finite_loss_or_are_refused(name, dtype, length):
+    loss = builder(name)().to(dtype)
+    embeddings, labels = batch()
+    x = (length * embeddings.sign()).to(dtype).requires_grad_()
+    overflows = name == "center" or (name == "softmax" and length > 1e38)
+    if overflows:
+        with pytest.raises(InputError, match=re.escape(f"{x.abs().max().item():.3g}")):
+            loss(x, labels)
+        return
+    value = loss(x, labels)
+    value.backward()
+    assert value.isfinite()
+    for tensor in (x, *loss.parameters()):
+        assert tensor.grad is None or tensor.grad.isfinite().all()
+
+
+def test_a_loss_that_diverged_for_another_reason_does_not_blame_the_embeddings():
+    loss = builder("softmax")()
+    with torch.no_grad():
+        loss.weight.fill_(torch.nan)
+    assert loss(*batch()).isnan()
 
 
 def test_every_law_has_a_check():

@@ -92,3 +92,9 @@ def test_refused(arguments, sentence):
 def test_dropout_outside_its_range_is_refused(dropout):
     with pytest.raises(OptionError, match=f"dropout .*{dropout}"):
         build_network("mlp", 2, dropout=dropout)
+
+
+@pytest.mark.parametrize("name", ["simple", "iresnet18", "vit"])
+def test_weights_that_no_memory_holds_are_refused_before_they_are_asked_for(name):
+    with pytest.raises(OptionError, match=f"{name}.*65536×65536"):
+        build_network(name, dim=512, shape=(3, 65536, 65536))

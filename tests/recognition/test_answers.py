@@ -66,7 +66,15 @@ def test_an_empty_gallery_knows_nobody(thresholds):
 
 def test_as_json(thresholds):
     content = json.loads(json.dumps(ask([0.75, 0.25], thresholds).json()))
-    assert list(content) == ["subject", "cosine", "probability", "threshold", "candidates", "fpir"]
+    assert set(content) == {
+        *("subject", "cosine", "probability", "threshold", "candidates", "fpir"),
+        *("decided", "reason", "rough"),
+    }
+    assert (content["decided"], content["reason"], content["rough"]) == (
+        True,
+        "above threshold",
+        False,
+    )
     assert [list(one) for one in content["candidates"]] == [
         ["subject", "cosine", "probability"]
     ] * 2

@@ -352,3 +352,11 @@ def test_shards_are_plain_parquet(folder):
     table = parquet.read_table(folder)
     assert table.column_names == ["path", "label", "embedding"]
     assert table["path"].to_pylist() == list(read_embeddings(folder).paths)
+
+
+def test_a_folder_of_the_same_model_in_another_form_says_what_differs(made, folder, tmp_path):
+    """An export has the digest of its run, and gives embeddings of length 1."""
+    export(made / "run", tmp_path / "run.onnx")
+    with pytest.raises(RefusedError, match="length 1") as caught:
+        embed(tmp_path / "run.onnx", made / "photos", folder)
+    assert str(folder) in str(caught.value)

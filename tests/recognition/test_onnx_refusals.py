@@ -1,6 +1,7 @@
 """ONNX files that are damaged, hostile or for something else: one sentence, and nothing is run."""
 
 import contextlib
+import json
 import math
 import pickle
 import re
@@ -8,14 +9,15 @@ import shutil
 
 import numpy as np
 import onnx
+import onnxruntime
 import pytest
 from onnx import TensorProto, helper
 
-from arcset import ArcsetError, DataError, OptionError, Recognizer
+from arcset import DataError, OptionError, Recognizer
 from arcset.recognition.export import export
 from support.onnx_graphs import FLOAT, adopt, changed, linear
 from support.pickled_trap import pickled_trap
-from support.random_runs import random_run
+from support.random_runs import random_run, with_thresholds
 
 
 def refused(path, quoted=None, error=DataError, **options):
@@ -50,7 +52,7 @@ def test_a_file_that_is_cut_or_changed_anywhere(tmp_path):
     for cut in [*range(0, len(whole), 47), len(whole) - 1]:
         (tmp_path / "cut.onnx").write_bytes(whole[:cut])
         refused(tmp_path / "cut.onnx")
-    head = [*random.integers(0, 200, 60), *random.integers(0, len(whole), 20)]
+    head = [*random.integers(0, 200, 30), *random.integers(0, len(whole), 10)]
     for place in head:
         changed_bytes = bytearray(whole)
         changed_bytes[place] ^= 1 << int(random.integers(8))
@@ -259,29 +261,169 @@ def test_an_export_that_somebody_changed_is_refused(own, tmp_path):
         Recognizer.load(tmp_path / "own.onnx")
 
 
+def relabelled(source, path, **changes):
+    """A copy of a file in which entries of arcset's metadata are others; None: left out."""
+
+    def write(model):
+        props = {each.key: each.value for each in model.metadata_props}
+        props |= {f"arcset.{key}": value for key, value in changes.items()}
+        helper.set_model_props(
+            model, {key: value for key, value in props.items() if value is not None}
+        )
+
+    shutil.copy(source, path)
+    changed(path, write)
+    return path
+
+
+@pytest.fixture(scope="module")
+def labelled(tmp_path_factory):
+    """Files with arcset's metadata: of bytes, of floats of any size, and of vectors."""
+    place = tmp_path_factory.mktemp("labelled")
+    run = random_run(place / "run", dim=4)
+    with_thresholds(run)
+    export(run.path, place / "bytes.onnx")
+    linear(place / "net.onnx", ("N", 3, "H", "W"))
+    thresholds = run.path / "threshold.json"
+    adopt(
+        place / "net.onnx", place / "floats.onnx", preset="unit", size=(6, 5), thresholds=thresholds
+    )
+    linear(place / "plain.onnx", ("N", 30), values=30)
+    adopt(place / "plain.onnx", place / "vectors.onnx")
+    return {name: place / f"{name}.onnx" for name in ("bytes", "floats", "vectors")}
+
+
+KEYS = ("format", "digest", "graph", "shape", "pixels", "layout", "output", "fit", "invert")
+KEYS += ("thresholds", "faces")
+VALUES = {
+    "nothing": "",
+    "no JSON": "{",
+    "null": "null",
+    "a statement": "true",
+    "a number": "7",
+    "a negative number": "-1",
+    "a fraction": "0.5",
+    "not a number": "NaN",
+    "infinity": "-Infinity",
+    "overflowing": "1e999",
+    "a huge number": "9" * 400,
+    "more digits than are read": "9" * 5000,
+    "text": '"text"',
+    "a line break": '"a\\nb"',
+    "bare lines": "a\nb\x1b[2J",
+    "an empty list": "[]",
+    "an empty object": "{}",
+    "a list of text": '["3", "6", "5"]',
+    "a list of three": "[3, 6, 5.5]",
+    "a list of null": "[null]",
+    "a list of NaN": "[NaN, NaN, NaN]",
+    "huge sides": "[3, 1000000000, 1000000000]",
+    "negative sides": "[3, -6, -5]",
+    "nested": "[" * 100_000,
+    "an object": '{"mean": null, "std": null, "channels": null}',
+    "means of text": '{"mean": "abc", "std": "abc", "channels": "RGB"}',
+    "two means": '{"mean": [1, 2], "std": [1, 2], "channels": "RGB"}',
+    "means that are NaN": '{"mean": [NaN], "std": [1], "channels": "RGB"}',
+    "a std of zero": '{"mean": [0], "std": [0], "channels": "RGB"}',
+    "an infinite std": '{"mean": [0], "std": [1e999], "channels": "RGB"}',
+    "a mean alone": '{"mean": [0], "std": null, "channels": "RGB"}',
+    "other channels": '{"mean": [0], "std": [1], "channels": "GRB"}',
+    "further keys": '{"mean": [0], "std": [1], "channels": "RGB", "more": 1}',
+    "thresholds of nothing": '{"kind": "arcset thresholds", "version": 1}',
+}
+
+
+def loaded_or_refused(path):
+    try:
+        return Recognizer.load(path)
+    except DataError as error:
+        said = str(error)
+    assert str(path) in said
+    assert said.isprintable()
+    assert len(said) < 1000
+    return None
+
+
+@pytest.mark.parametrize("key", KEYS)
+def test_metadata_is_refused_in_one_line_or_fits(labelled, tmp_path, key):
+    """Whatever an entry holds: `DataError` that names the file, or a model that works."""
+    for name, file in labelled.items():
+        for number, value in enumerate([None, *VALUES.values()]):
+            path = relabelled(file, tmp_path / f"{name}-{number}.onnx", **{key: value})
+            found = loaded_or_refused(path)
+            if found is None:
+                continue
+            sample = np.arange(math.prod(found.model.shape), dtype=np.uint8).reshape(1, -1)
+            inner = (*found.model.shape[1:], found.model.shape[0])
+            shaped = sample.reshape(1, *inner) if len(inner) == 3 else sample.astype(np.float32)
+            assert found.embed_arrays(shaped).shape == (1, 4)
+            assert found.name.isprintable()
+
+
 @pytest.mark.parametrize(
-    ("key", "value", "quoted"),
+    ("key", "value"),
     [
-        ("arcset.format", "2", "2"),
-        ("arcset.format", "{", "own.onnx"),
-        ("arcset.digest", "xyz", "own.onnx"),
-        ("arcset.shape", "[3, 10, 10]", "own.onnx"),
-        ("arcset.shape", "7", "own.onnx"),
-        ("arcset.fit", '"bend"', "'bend'"),
-        ("arcset.pixels", "[]", "own.onnx"),
-        ("arcset.pixels", '{"mean": 5, "std": 1, "channels": "RGB"}', "own.onnx"),
-        ("arcset.thresholds", "{}", "own.onnx"),
-        ("arcset.layout", '"NCHW"', "own.onnx"),
-        ("arcset.output", '"nothing"', "'nothing'"),
+        ("format", "2"),
+        ("format", "{"),
+        ("format", None),
+        ("name", ""),
+        ("name", "a\nb"),
+        ("name", "a\x1b[2J"),
+        ("name", "a" * 100_000),
+        ("name", None),
+        ("digest", "xyz"),
+        ("shape", "[3, 10, 10]"),
+        ("shape", "7"),
+        ("shape", "[true, true, true]"),
+        ("fit", '"bend"'),
+        ("fit", "[]"),
+        ("fit", None),
+        ("invert", "1"),
+        ("invert", None),
+        ("pixels", None),
+        ("layout", None),
+        ("pixels", "[]"),
+        ("pixels", '{"mean": 5, "std": 1, "channels": "RGB"}'),
+        ("pixels", '{"mean": [5], "std": [1], "channels": "RGB"}'),
+        ("thresholds", "{}"),
+        ("thresholds", "[]"),
+        ("layout", '"NCHW"'),
+        ("layout", "{}"),
+        ("output", '"nothing"'),
+        ("output", "5"),
+        ("faces", "1"),
     ],
 )
-def test_a_damaged_label_is_refused(own, tmp_path, key, value, quoted):
-    def write(model):
-        props = {each.key: each.value for each in model.metadata_props} | {key: value}
-        helper.set_model_props(model, props)
+def test_damaged_metadata_is_refused(labelled, tmp_path, key, value):
+    path = relabelled(labelled["bytes"], tmp_path / "own.onnx", **{key: value})
+    with pytest.raises(DataError, match=re.escape(str(path))) as told:
+        Recognizer.load(path)
+    assert str(told.value).isprintable()
 
-    shutil.copy(own, tmp_path / "own.onnx")
-    changed(tmp_path / "own.onnx", write)
-    with pytest.raises(ArcsetError, match=quoted) as told:
-        Recognizer.load(tmp_path / "own.onnx")
-    assert "\n" not in str(told.value)
+
+def test_thresholds_of_another_length_are_refused(labelled, tmp_path):
+    """Those of 8 dimensions in a file that embeds in 4."""
+    made = with_thresholds(random_run(tmp_path / "run", dim=8))
+    path = relabelled(labelled["floats"], tmp_path / "own.onnx", thresholds=json.dumps(made.json()))
+    with pytest.raises(DataError, match=re.escape(str(path))):
+        Recognizer.load(path)
+
+
+def test_a_device_that_is_not_there_is_no_damage(labelled):
+    with pytest.raises(OptionError, match="'mps'"):
+        Recognizer.load(labelled["bytes"], device="mps")
+    if "CUDAExecutionProvider" not in onnxruntime.get_available_providers():
+        with pytest.raises(OptionError, match=r"'cuda'.*auto or cpu$"):
+            Recognizer.load(labelled["bytes"], device="cuda")
+
+
+def test_names_in_a_file_do_nothing_to_the_terminal(tmp_path):
+    nodes = (helper.make_node("Run\x1b[2J\n", ["y"], ["z"], domain="evil\ncorp"),)
+    linear(tmp_path / "net.onnx", nodes=nodes)
+    with pytest.raises(DataError) as told:
+        Recognizer.from_onnx(tmp_path / "net.onnx", preset="unit")
+    assert str(told.value).isprintable()
+    linear(tmp_path / "net.onnx", nodes=(helper.make_node("Bad\x1b[2J\nOne", ["y"], ["z"]),))
+    with pytest.raises(DataError) as told:
+        Recognizer.from_onnx(tmp_path / "net.onnx", preset="unit")
+    assert str(told.value).isprintable()

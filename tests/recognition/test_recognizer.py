@@ -211,13 +211,19 @@ def test_wrong_thresholds(recognizer, pictures, options, error, quoted):
         recognizer.verify(pictures[0], pictures[1], **options)
 
 
-def test_without_a_calibration_verify_says_how_to_get_one(tmp_path, pictures):
+def test_without_a_calibration_verify_is_undecided_and_says_how_to_get_one(tmp_path, pictures):
     recognizer = Recognizer.load(random_run(tmp_path / "plain").path, device="cpu")
     assert recognizer.thresholds is None
-    with pytest.raises(OptionError, match=r"plain.*`arcset evaluate RUN`"):
-        recognizer.verify(pictures[0], pictures[1])
+    answer = recognizer.verify(pictures[0], pictures[1])
+    assert (answer.same, answer.decided, answer.reason) == (None, False, "no calibration")
+    assert not answer
+    assert -1 <= answer.cosine <= 1
+    assert "arcset evaluate RUN" in answer.note
+    with pytest.raises(OptionError, match=r"far=0\.01.*plain"):
+        recognizer.verify(pictures[0], pictures[1], far=0.01)
     answer = recognizer.verify(pictures[0], pictures[1], threshold=0.2)
     assert answer.probability is None
+    assert answer.decided
 
 
 def test_a_calibration_that_supports_no_low_rate_gives_the_lowest_it_has():
@@ -225,9 +231,25 @@ def test_a_calibration_that_supports_no_low_rate_gives_the_lowest_it_has():
     labels = np.repeat(np.arange(40), 3)
     points = rng.normal(size=(40, 8))[labels] + 0.3 * rng.normal(size=(120, 8))
     made = arcset.evaluation.make_thresholds(points, labels)
-    lowest = min(found.far for found in made.fars)
-    assert lowest > 1e-3  # else this test is about nothing
-    assert decide(0.5, made).far == lowest
+    lowest = made.rates.lowest_far
+    assert 1e-3 < lowest < min(found.far for found in made.fars)  # lower than any that is listed
+    answer = decide(0.5, made)
+    assert answer.far == lowest
+    assert answer.threshold == made.for_far(lowest).threshold
+    assert f"{lowest:.2g}" in answer.note
+
+
+def test_a_calibration_that_supports_no_rate_gives_the_equal_error_threshold():
+    rng = np.random.default_rng(0)
+    labels = np.repeat(np.arange(4), 10)
+    points = rng.normal(size=(4, 8))[labels] + 0.3 * rng.normal(size=(40, 8))
+    made = arcset.evaluation.make_thresholds(points, labels, made_from={"part": "validation"})
+    answer = decide(0.99, made)
+    assert (answer.same, answer.rough, answer.far) == (True, True, None)
+    assert answer.threshold == arcset.evaluation.verification(points, labels).eer_threshold
+    assert "4 validation identities" in answer.note
+    with pytest.raises(InputError, match=r"4 validation identities.*0\.001"):
+        decide(0.99, made, far=0.001)
 
 
 def test_thresholds_of_another_model_are_refused(tmp_path):

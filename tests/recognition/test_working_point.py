@@ -110,10 +110,26 @@ def test_without_a_wish_the_lowest_rate_is_used_and_told():
         before = now
 
 
-def test_without_a_wish_a_hopeless_rate_is_not_used():
+def test_without_a_wish_a_high_rate_is_used_too_where_it_is_the_lowest():
     thresholds = made(30)
+    found = at(thresholds, 5000)
+    assert found.fpir > 0.5
+    assert found.threshold == max(thresholds.rates.thresholds)
+    assert "5,000" in found.note
     with pytest.raises(InputError, match="5,000"):
-        at(thresholds, 5000)
+        at(thresholds, 5000, fpir=0.01)
+
+
+def test_without_any_rate_the_equal_error_threshold_is_used_and_rough():
+    thresholds = made(4)
+    assert thresholds.rough
+    for size in (1, 3, 5000):
+        found = at(thresholds, size)
+        assert (found.threshold, found.rough) == (thresholds.equal_error.threshold, True)
+        assert (found.fpir, found.gallery) == (None, None)
+        assert "4 identities" in found.note
+    with pytest.raises(InputError, match=r"0\.1"):
+        at(thresholds, 3, fpir=0.1)
 
 
 def test_without_a_calibration_it_says_how_to_get_one():

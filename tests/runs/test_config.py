@@ -1,9 +1,12 @@
+import numpy as np
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
 from arcset import OptionError, RunError
-from arcset.runs import RunConfig
+from arcset.runs import Run, RunConfig
+from arcset.runs.config import read_settings
 
 
 @given(
@@ -40,12 +43,75 @@ def test_toml_round_trip(tmp_path_factory, dim, scale, seed, classes, split, bia
         ({"data": "mnist", "learning_rate": -1}, "learning_rate=-1"),
         ({"data": "mnist", "scale": float("nan")}, "scale=nan"),
         ({"data": "mnist", "schedule": "steps"}, "schedule='steps'.*one-cycle"),
-        ({"data": "mnist", "epoch": 3}, "'epoch'.*data"),
+        ({"data": "mnist", "epoch": 3}, "'epoch'.*'epochs'"),
+        ({"data": "mnist", "learningrate": 3}, "'learningrate'.*'learning_rate'"),
+        ({"data": "mnist", "hold_out": {"test": None}}, r"hold_out\.test=None.*number.*list"),
+        ({"data": "mnist", "size": [64]}, r"size=\[64\]"),
+        ({"data": "mnist", "size": [64, 0]}, r"size\.1=0"),
     ],
 )
 def test_refused(values, message):
     with pytest.raises(OptionError, match=message):
         RunConfig(**values)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [np.zeros((500, 500)), torch.zeros(5000), "x" * 5000, list(range(5000)), 10**5000],
+    ids=["array", "tensor", "text", "list", "number"],
+)
+def test_a_refused_value_is_shown_in_few_words(value):
+    with pytest.raises(OptionError, match="epochs=") as refused:
+        RunConfig(data="mnist", epochs=value)
+    assert len(str(refused.value)) < 120
+    assert "\n" not in str(refused.value)
+    assert "Input should" not in str(refused.value)
+
+
+VALUES = [None, True, -1, 5, 1.5, "x", "", b"\xff", [], [5], [[1]], {}, {"a": [{}]}, {5: 5}]
+VALUES += [np.zeros(900), object(), 10**5000, "a\nb\x1b[2J", float("inf")]
+
+
+@pytest.mark.parametrize("name", RunConfig.model_fields)
+def test_a_setting_fits_or_is_refused_in_our_words(name):
+    for value in VALUES:
+        try:
+            RunConfig(**{"data": "mnist", name: value})
+        except OptionError as error:
+            said = str(error)
+            assert said.startswith(name)
+            assert said.isprintable()
+            assert len(said) < 200
+            assert not {"Input", "Value", "should", "valid", "unable"} & set(said.split())
+
+
+@pytest.mark.parametrize("value", ["5", '"x"', "[]", "true", "1979-05-27"])
+def test_options_that_are_no_table_are_refused_when_they_are_read(tmp_path, value):
+    path = tmp_path / "settings.toml"
+    path.write_text(f"options = {value}\n")
+    with pytest.raises(RunError, match=r"settings\.toml.*options="):
+        read_settings(path)
+
+
+@pytest.mark.parametrize("value", [2**63, 10**18, 10**30])
+@pytest.mark.parametrize(
+    "name",
+    [
+        name
+        for name, field in RunConfig.model_fields.items()
+        if field.annotation is int and name != "seed"
+    ],
+)
+def test_sizes_that_nothing_could_hold_are_refused_when_a_run_is_opened(tmp_path, name, value):
+    (tmp_path / "config.toml").write_text(f'data = "mnist"\n{name} = {value}\n')
+    with pytest.raises(RunError, match=rf"config\.toml.*{name}={value}"):
+        Run.open(tmp_path)
+
+
+@pytest.mark.parametrize("shape", [(10**9, 10**9, 10**9), (1, 10**9, 28), (10**9,), (1, 2, 3, 4)])
+def test_shapes_of_no_image_are_refused(shape):
+    with pytest.raises(OptionError, match="shape"):
+        RunConfig(data="mnist", shape=shape)
 
 
 def test_frozen_and_replaced():

@@ -12,7 +12,8 @@ import pytest
 from PIL import Image
 
 from arcset import Gallery, Recognizer
-from support.servers import NAMES, pattern, served, small_gallery
+from support.patterns import calibrated_run, pictures
+from support.servers import NAMES, multipart, pattern, served, small_gallery, typed
 
 
 @pytest.fixture(scope="module")
@@ -103,6 +104,8 @@ def test_known_and_unknown_are_told_apart(server, own_gallery, recognizer, photo
     for one, match in zip(found["results"], wanted, strict=True):
         assert one.keys() == match.json().keys()
         assert one["cosine"] == pytest.approx(match.cosine, abs=1e-5)
+        told = {name: one[name] for name in ("subject", "decided", "reason", "rough")}
+        assert told == {name: getattr(match, name) for name in told}
         assert [each["subject"] for each in one["candidates"]] == [
             each.subject for each in match.candidates
         ]
@@ -119,6 +122,7 @@ def test_where_known_begins_is_asked_for_in_query_or_body(server, photos):
     assert len(by_query["results"][0]["candidates"]) == 2
     by_hand = server.form("/v1/identify?threshold=1", ("image", image)).json()
     assert by_hand["threshold"]["threshold"] == 1
+    assert by_hand["threshold"]["gallery"] is None  # it is the same for galleries of any size
 
 
 @pytest.mark.parametrize(
@@ -180,7 +184,10 @@ def test_a_subject_lives_and_goes(server, tmp_path):
     added = server.form("/v1/subjects/Yan/samples", ("image", second))
     assert added.status == 201
     samples = server.get("/v1/subjects/Yan/samples").json()["samples"]
-    assert [one["id"] for one in samples] == made.json()["samples"] + added.json()["samples"]
+    told = [made.json(), added.json()]
+    assert [one["id"] for one in samples] == told[0]["sample_ids"] + told[1]["sample_ids"]
+    assert [one["samples"] for one in told] == [1, 2]  # those of the subject, as GET tells them
+    assert server.get("/v1/subjects/Yan").json()["samples"] == 2
     assert [one["source"] for one in samples] == ["01.png", "02.png"]
 
     renamed = server.json("PATCH", "/v1/subjects/Yan", {"name": "Yann"})
@@ -228,7 +235,7 @@ def test_thumbnails_hold_pixels_and_nothing_else(server, tmp_path):
     image.save(held, "JPEG", exif=told)
     made = server.form("/v1/subjects", ("name", "large"), ("image", held.getvalue())).json()
     for words, size in (("", 256), ("?size=64", 64)):
-        small = server.get(f"/v1/samples/{made['samples'][0]}/image{words}")
+        small = server.get(f"/v1/samples/{made['sample_ids'][0]}/image{words}")
         shown = Image.open(io.BytesIO(small.body))
         assert small.headers["content-type"] == "image/jpeg"
         assert max(shown.size) == size
@@ -354,6 +361,37 @@ def test_forms_that_cannot_be_read(server, fields, status, code):
     assert (refused.status, refused.code) == (status, code)
 
 
+@pytest.mark.parametrize(
+    ("path", "known"),
+    [
+        ("/v1/embed", ["image", "images"]),
+        ("/v1/identify", ["image", "images", "fpir", "threshold", "candidates"]),
+        ("/v1/verify", ["a", "b", "image", "subject", "far", "threshold"]),
+        ("/v1/subjects", ["image", "images", "name"]),
+        ("/v1/subjects/subject%200/samples", ["image", "images"]),
+    ],
+)
+@pytest.mark.parametrize("size", [10, 100_000])
+def test_a_file_in_another_field_is_told_which_field_takes_it(server, path, known, size):
+    for refused in (
+        server.form(path, ("file", bytes(size))),
+        server.json("POST", path, {"file": "A" * size}),
+    ):
+        assert (refused.status, refused.code) == (400, "bad_request")
+        message = refused.json()["error"]["message"]
+        assert "'file'" in message
+        assert all(f"`{name}`" in message for name in known)
+
+
+def test_a_field_without_a_name_is_said_to_have_none(server):
+    kind, body = multipart([("image", b"1")])
+    refused = server.request(
+        "POST", "/v1/embed", body.replace(b' name="image";', b""), {"Content-Type": kind}
+    )
+    assert (refused.status, refused.code) == (400, "bad_request")
+    assert "`image`" in refused.json()["error"]["message"]
+
+
 def test_what_a_gallery_without_calibration_and_images_lacks(tmp_path):
     path = small_gallery(tmp_path, ["anna"], 1, keep_images=False, calibrated=False)
     image = pattern(tmp_path / "photos", "anna")
@@ -363,11 +401,48 @@ def test_what_a_gallery_without_calibration_and_images_lacks(tmp_path):
             server.form("/v1/verify", ("subject", "anna"), ("image", image)),
         ):
             assert (asked.status, asked.code) == (409, "no_calibration")
-        found = server.form("/v1/identify?threshold=0.5", ("image", image)).json()["results"]
-        assert [one["subject"] for one in found] == ["anna"]
+        (found,) = server.form("/v1/identify?threshold=0.5", ("image", image)).json()["results"]
+        assert (found["subject"], found["reason"]) == ("anna", "above threshold")
         (sample,) = server.get("/v1/subjects/anna/samples").json()["samples"]
         kept = server.get(f"/v1/samples/{sample['id']}/image")
         assert (kept.status, kept.code) == (404, "no_image_kept")
+        assert server.request("DELETE", "/v1/subjects/anna").status == 200
+        (found,) = server.form("/v1/identify?threshold=0.5", ("image", image)).json()["results"]
+        assert (found["subject"], found["reason"]) == (None, "empty gallery")
+        assert found["decided"]
+
+
+@pytest.fixture(scope="module")
+def rough_server(tmp_path_factory):
+    """A gallery of two subjects, whose model was calibrated on too few for any rate."""
+    folder = tmp_path_factory.mktemp("rough")
+    run = calibrated_run(folder / "run", identities=4)
+    pictures(folder / "photos", ["anna", "ben"], 2)
+    path = folder / "people.db"
+    typed("enroll", path, folder / "photos", "--model", run, "--device", "cpu")
+    with served(path, "--no-log") as server:
+        yield server
+
+
+def test_answers_by_a_rough_threshold_say_so(rough_server, tmp_path):
+    image = pattern(tmp_path, "anna")
+    found = rough_server.form("/v1/identify", ("image", image)).json()
+    (one,) = found["results"]
+    assert (one["subject"], one["decided"], one["rough"], one["fpir"]) == ("anna", True, True, None)
+    assert (found["threshold"]["rough"], found["threshold"]["gallery"]) == (True, None)
+    same = rough_server.form("/v1/verify", ("subject", "anna"), ("image", image)).json()
+    assert (same["same"], same["decided"], same["rough"], same["far"]) == (True, True, True, None)
+    assert "4 identities" in same["note"]
+    refused = rough_server.form("/v1/identify?fpir=0.01", ("image", image))
+    assert (refused.status, refused.code) == (422, "unsupported_rate")
+
+
+def test_a_rough_threshold_is_told_without_a_rate(rough_server):
+    found = rough_server.get("/v1/threshold").json()
+    point = found["working_point"]
+    assert (point["rough"], point["fpir"], point["gallery"]) == (True, None, None)
+    assert "4 identities" in point["note"]
+    assert set(found["curves"]["false_accept"]) == {None}
 
 
 def test_methods_that_fit_are_told_and_head_is_get_without_its_body(server):

@@ -1,11 +1,14 @@
 """Requests that mean harm: refused at once, with little memory, and the server goes on.
 
-`make test` sends seventeen of them, at least one of each kind; `make test-all` the others as well.
+`make test` sends at least one of each kind; `make test-all` the others as well.
 """
 
 import base64
 import socket
+import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
+from urllib.parse import quote
 
 import numpy as np
 import pytest
@@ -13,7 +16,7 @@ import pytest
 from arcset import Gallery
 from support.hostile_images import IMAGES
 from support.hostile_requests import FORMS, HEADS, Raw, head
-from support.servers import pattern, served, small_gallery
+from support.servers import multipart, pattern, served, small_gallery
 
 SECONDS = 0.5  # of a processor that each may cost
 LONGEST = 10  # seconds until the answer, beside whatever else this machine does
@@ -132,6 +135,7 @@ def test_what_is_no_image_in_json(server, refused, text):
             b"[" * 200_000,
             b'{"images":' * 100_000,
             b'{"images": [' + b"[" * 5_000 + b"]" * 5_000 + b"]}",
+            b'{"images": ' + b"[" * 1_100 + b"]" * 1_100 + b"}",  # few enough to be parsed
             b'{"images": {"a": 1}}',
             b'{"images": [1, null, true]}',
             b'{"images": []}',
@@ -149,12 +153,79 @@ def test_what_is_no_image_in_json(server, refused, text):
             b"\x1f\x8b\x08",
         ],
         b"[" * 200_000,
+        b'{"images": ' + b"[" * 1_100 + b"]" * 1_100 + b"}",
     ),
-    ids=range(18),
+    ids=range(19),
 )
 def test_json_that_is_none(server, refused, body):
     kind = {"Content-Type": "application/json"}
     refused(lambda: server.request("POST", "/v1/identify", body, kind), "bad_request not_an_image")
+
+
+#: JSON of millions of elements, each within the bytes that are allowed.
+MANY = {
+    "numbers": lambda: b'{"images": [' + b"0," * 7_900_000 + b"0]}",
+    "lists": lambda: b'{"images": [' + b"[]," * 5_000_000 + b"0]}",
+    "objects": lambda: b'{"images": [' + b"{}," * 5_000_000 + b"0]}",
+    "names": lambda: b'{"a":0' + b',"a":0' * 2_600_000 + b"}",
+    "lists in UTF-16": lambda: ('{"images": [' + "[]," * 2_600_000 + "0]}").encode("utf-16"),
+}
+
+
+@pytest.mark.parametrize("path", some(["/v1/identify", "/v1/verify", "/v1/subjects"], "/v1/verify"))
+@pytest.mark.parametrize("name", some(MANY, "lists", "lists in UTF-16"))
+def test_json_of_millions_of_elements_is_refused_unparsed(server, refused, name, path):
+    kind = {"Content-Type": "application/json"}
+    body = MANY[name]()
+    refused(lambda: server.request("POST", path, body, kind), "bad_request")
+
+
+def test_others_are_answered_while_such_a_body_is_refused(server):
+    kind, over = {"Content-Type": "application/json"}, threading.Event()
+    slowest, body = 0.0, MANY["lists"]()
+
+    def send():
+        for _ in range(3):
+            found = server.request("POST", "/v1/identify", body, kind)
+            assert found.code == "bad_request"
+
+    def watch():
+        nonlocal slowest
+        while not over.is_set():
+            slowest = max(slowest, server.get("/healthz").seconds)
+
+    with ThreadPoolExecutor(3) as pool:
+        watching = pool.submit(watch)
+        sending = [pool.submit(send) for _ in range(2)]
+        try:
+            for one in sending:
+                one.result()
+        finally:
+            over.set()
+        watching.result()
+    assert slowest < SECONDS
+
+
+@pytest.mark.parametrize(
+    "body", [b'{"name": "' + b"x" * (1 << 20) + b'"}', b" " * (1 << 20) + b"{}"]
+)
+def test_a_new_name_of_a_megabyte_is_not_waited_for(server, refused, body):
+    kind = {"Content-Type": "application/json"}
+    path = "/v1/subjects/subject%200"
+    refused(lambda: server.request("PATCH", path, body, kind), "body_too_large")
+
+
+def test_texts_in_json_are_as_long_as_those_of_a_form(server, refused):
+    image = base64.b64encode(server.good.read_bytes()).decode()
+    content = {"images": [image], "fpir": "0." + "1" * (1 << 20)}
+    refused(lambda: server.json("POST", "/v1/identify", content), "bad_request")
+
+
+def test_as_many_images_as_are_allowed_are_taken_from_json(server):
+    image = "data:image/png;base64," + base64.b64encode(server.good.read_bytes()).decode()
+    content = {"images": [image] * 64, "name": "[{,:" * 64}
+    assert server.json("POST", "/v1/subjects", content).status == 201
+    assert server.request("DELETE", "/v1/subjects/" + quote(content["name"])).status == 200
 
 
 @pytest.mark.long  # test_api.py has some
@@ -245,6 +316,47 @@ def test_names_that_look_like_paths_are_only_names(server):
 def test_paths(server, refused, path):
     codes = "not_found no_such_subject no_such_sample bad_request"
     refused(lambda: server.get(path), codes)
+
+
+@pytest.mark.parametrize(
+    "path",
+    some(
+        [
+            "/%76%31/identify",
+            "/v1/%69dentify",
+            "/v1%2Fidentify",
+            "/v1%2fidentify",
+            "//v1/identify",
+            "/v1//identify",
+            "/v1/./identify",
+            "/v1/../v1/identify",
+            "/v1/identify/",
+            "/V1/identify",
+            "/v1/Identify",
+            "/v1/identify%20",
+            "/v1/identify;x",
+            "/%2576%2531/identify",
+        ],
+        "/%76%31/identify",
+        "/v1/%69dentify",
+        "//v1/identify",
+        "/v1/./identify",
+        "/v1/identify/",
+    ),
+)
+def test_other_spellings_of_a_path_are_not_that_path(server, refused, path):
+    kind, body = multipart([("image", server.good), ("threshold", "0.8")])
+    refused(lambda: server.request("POST", path, body, {"Content-Type": kind}), "not_found")
+
+
+@pytest.mark.parametrize("path", ["/v1/identify", "/%76%31/identify"])
+def test_the_bytes_of_a_body_are_counted_only_while_it_is_there(server, path):
+    """However the path is spelled: five bodies together are more than may be held at a time."""
+    kind = {"Content-Type": "application/json"}
+    for _ in range(5):
+        found = server.request("POST", path, b" " * (15 << 20), kind)
+        assert found.code in ("bad_request", "not_found")
+    assert answers(server)
 
 
 @pytest.mark.parametrize(

@@ -140,6 +140,21 @@ def test_what_is_no_http_is_answered_in_the_same_shape(server):
         assert read(waiting) == (400, "bad_request")
 
 
+@pytest.mark.parametrize(
+    "sent", [b"hello\r\n\r\n", b"GET /healthz HTTP/1.1\r\nA: " + b"b" * 400_000]
+)
+def test_what_is_refused_before_it_is_read_has_the_headers_of_every_answer(server, sent):
+    with socket.create_connection((server.host, server.port), timeout=20) as waiting:
+        waiting.sendall(sent)
+        answer = http.client.HTTPResponse(waiting)
+        answer.begin()
+        assert answer.status in (400, 431)
+        found = dict(answer.getheaders())
+    usual = server.get("/v1/gallery").headers
+    passing = {"date", "content-length", "x-request-id", "vary"}
+    assert {name: usual[name] for name in usual.keys() - passing}.items() <= found.items()
+
+
 def test_without_keys_only_this_machine_asks_under_its_own_name(server):
     assert server.get("/v1/gallery", Host="localhost:8321").status == 200
     for host in ("example.org", "example.org:80", "127.0.0.1.example.org", ""):
@@ -151,6 +166,33 @@ def test_without_keys_only_this_machine_asks_under_its_own_name(server):
         assert (refused.status, refused.code) == (403, "forbidden")
 
 
+@pytest.mark.parametrize("site", ["cross-site", "same-site"])
+@pytest.mark.parametrize(
+    "path", ["/v1/samples/1/image", "/v1/gallery", "/metrics", "/page/app.js", "/healthz", "/"]
+)
+def test_other_pages_can_neither_show_nor_count_what_is_here(server, site, path):
+    """An image, a script or a frame of another page: browsers send no Origin with these."""
+    for mode, kind in (("no-cors", "image"), ("navigate", "iframe"), ("navigate", "image")):
+        sent = {"Sec-Fetch-Site": site, "Sec-Fetch-Mode": mode, "Sec-Fetch-Dest": kind}
+        refused = server.get(path, **sent)
+        assert (refused.status, refused.code) == (403, "forbidden")
+        assert refused.headers["cross-origin-resource-policy"] == "same-origin"
+
+
+def test_a_link_from_another_page_opens_the_page_and_nothing_else(server):
+    link = {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "navigate"}
+    link |= {"Sec-Fetch-Dest": "document"}
+    assert server.get("/", **link).status == 200
+    for path in ("/v1/samples/1/image", "/v1/gallery", "/metrics"):
+        assert server.get(path, **link).code == "forbidden"
+
+
+@pytest.mark.parametrize("site", ["same-origin", "none"])
+def test_the_page_itself_and_its_visitor_are_answered(server, site):
+    for path in ("/", "/page/app.js", "/v1/gallery", "/v1/samples/1/image"):
+        assert server.get(path, **{"Sec-Fetch-Site": site}).status == 200
+
+
 @pytest.mark.parametrize("header", ["X-Forwarded-For", "X-Real-IP", "Forwarded", "Via"])
 def test_without_keys_nobody_asks_through_a_proxy(server, header):
     refused = server.get("/v1/gallery", **{header: "127.0.0.1"})
@@ -158,7 +200,8 @@ def test_without_keys_nobody_asks_through_a_proxy(server, header):
 
 
 def test_only_the_pages_that_were_named_may_ask(server):
-    named = server.get("/v1/gallery", Origin="https://door.example")
+    sent = {"Origin": "https://door.example", "Sec-Fetch-Site": "cross-site"}
+    named = server.get("/v1/gallery", **sent)
     assert named.status == 200
     assert named.headers["access-control-allow-origin"] == "https://door.example"
     asked = {"Access-Control-Request-Method": "POST"}
@@ -166,11 +209,15 @@ def test_only_the_pages_that_were_named_may_ask(server):
         "OPTIONS", "/v1/identify", headers={"Origin": "https://door.example", **asked}
     )
     assert good.status == 200
-    bad = server.request(
-        "OPTIONS", "/v1/identify", headers={"Origin": "https://a.example", **asked}
-    )
-    assert bad.status == 400
-    assert "access-control-allow-origin" not in bad.headers
+    named = {"Origin": "https://door.example"}
+    for headers in (
+        {"Origin": "https://a.example", **asked},
+        {**named, "Access-Control-Request-Method": "TRACE"},
+        {**named, **asked, "Access-Control-Request-Headers": "X-Other"},
+    ):
+        bad = server.request("OPTIONS", "/v1/identify", headers=headers)
+        assert (bad.status, bad.code) == (400, "bad_request")
+        assert "access-control-allow-origin" not in bad.headers
 
 
 def test_read_only_means_nobody(server, image):

@@ -107,6 +107,7 @@ class Server:
         finally:
             connection.close()
         found = {name.lower(): value for name, value in got.getheaders()}
+        assert len(found) == len(got.getheaders()), "a header is sent twice"
         return Answer(got.status, found, content, time.perf_counter() - began)
 
     def get(self, path: str, **headers: str) -> Answer:

@@ -16,10 +16,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
-__all__ = ["Recycler", "free_memory"]
+from arcset.errors import OptionError
+
+__all__ = ["Recycler", "check_room", "free_memory"]
 
 _WORTHWHILE = 2**20  # bytes; the system's own allocator is good at smaller blocks
 _LONGER = 32
+_LARGE = 1 << 30  # bytes from which on it is asked how much memory is free
 _KEPT = 4  # free blocks at most: logits, gradient, and room for one chunk there and back
 
 
@@ -105,3 +108,20 @@ def free_memory(device: torch.device) -> int:
         with suppress(AttributeError, OSError, ValueError):
             bounds.append(os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
     return max(min(bounds, default=0), 0)
+
+
+def check_room(rows: int, dim: int, dtype: torch.dtype = torch.float32) -> None:
+    """Raise `OptionError` where class centers (rows, dim) do not fit into the memory that is free.
+
+    Asked before they are made: a configuration may come from anywhere, and say anything.
+    """
+    device = torch.get_default_device()
+    needed = rows * dim * dtype.itemsize
+    if needed < _LARGE or device.type == "meta":
+        return
+    free = free_memory(device)
+    if needed > free > 0:
+        raise OptionError(
+            f"{rows:,} class centers of {dim:,} dimensions need {needed / 1e9:,.3g} GB, and"
+            f" {free / 1e9:,.3g} GB are free: choose a smaller dim, fewer classes or subcenters"
+        )

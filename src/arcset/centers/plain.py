@@ -48,13 +48,14 @@ def margined_logits(centers: Centers, query: Query) -> Tensor:
 def _cosines(centers: Centers, unit: Tensor, drawn: Drawn | None = None) -> tuple[Tensor, Tensor]:
     """Cosine with each class's nearest center, and which of its centers that is; both (B, C)."""
     classes, per_class = centers.classes, centers.subcenters
-    if drawn is None:
-        directions = centers.directions()  # (C·K, D)
-    else:
+    weight: Tensor = centers.weight
+    if drawn is not None:
         classes = len(drawn)
-        directions = unit_rows(widen(centers.weight[drawn.rows(0, classes, per_class)]))[0]
-    dtype = torch.promote_types(unit.dtype, directions.dtype)
-    cosines = unit.to(dtype) @ directions.to(dtype).T  # (B, C·K)
+        weight = weight[drawn.rows(0, classes, per_class)]
+    rows = widen(weight)  # (C·K, D)
+    dtype = torch.promote_types(unit.dtype, rows.dtype)
+    directions = unit_rows(rows.to(dtype))[0]  # widened first: a float32 direction is rounded
+    cosines = unit.to(dtype) @ directions.T  # (B, C·K)
     return tuple(cosines.unflatten(1, (classes, per_class)).max(dim=2))
 
 

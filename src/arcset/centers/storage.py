@@ -5,7 +5,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from arcset.centers.memory import Recycler
+from arcset.centers.memory import Recycler, check_room
 from arcset.centers.sharding import Shard
 from arcset.centers.start import first_directions
 from arcset.centers.update import STATES, CenterUpdate, build_update
@@ -48,6 +48,7 @@ class Centers(nn.Module):
         if shard is not None:
             classes = shard.size
         self.dim, self.classes, self.subcenters = dim, classes, subcenters
+        check_room(classes * subcenters, dim, dtype)
         first = first_directions if shard is None else shard.first_directions
         self.weight = nn.Parameter(first(classes * subcenters, dim, dtype))  # (C·K, D)
         self.bias = nn.Parameter(torch.zeros(classes)) if bias else None

@@ -1,5 +1,6 @@
 """The command `arcset`: verbs, exit codes, and errors as one line."""
 
+import errno
 import logging
 import sys
 import warnings
@@ -20,6 +21,7 @@ from arcset.cli.explain import explain
 from arcset.cli.export import export
 from arcset.cli.film import film
 from arcset.cli.gallery import gallery
+from arcset.cli.help import Verb
 from arcset.cli.identify import identify
 from arcset.cli.keys import keys
 from arcset.cli.plan import plan
@@ -62,6 +64,9 @@ app.command()(serve)
 app.add_typer(keys, name="keys")
 app.add_typer(gallery, name="gallery")
 app.add_typer(data, name="data")
+for verbs in (app, keys, gallery, data):
+    for command in verbs.registered_commands:
+        command.cls = Verb
 
 
 def _version(wanted: bool) -> None:
@@ -83,6 +88,14 @@ def common(
     )
 
 
+def _sentence(error: Exception) -> str:
+    if not isinstance(error, OSError) or error.filename is None or error.strerror is None:
+        return str(error)
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return f"there is no room left on the disk for {error.filename}: free some space there"
+    return f"{error.filename}: {error.strerror}"
+
+
 def main(arguments: list[str] | None = None) -> None:
     """Run the command line and exit: 0 done, 1 a negative answer, 2 wrong use or bad input.
 
@@ -99,7 +112,7 @@ def main(arguments: list[str] | None = None) -> None:
     except (ArcsetError, OSError) as error:
         if "--debug" in arguments:
             raise
-        say(f"arcset: {error}")
+        say(f"arcset: {_sentence(error)}")
         sys.exit(2)
     except _ClickException as error:
         error.show()

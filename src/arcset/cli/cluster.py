@@ -22,6 +22,7 @@ from arcset.errors import OptionError
 from arcset.evaluation.calibration import Thresholds
 from arcset.files import write_text
 from arcset.numerics import finite
+from arcset.recognition import Recognizer
 from arcset.recognition.cluster_scores import ClusterScores, score_clusters
 from arcset.recognition.clustering import METHODS, Clustering
 from arcset.recognition.clustering import cluster as find_groups
@@ -53,7 +54,8 @@ def cluster(
         Path | None, typer.Option(help="Folder for the results; FOLDER-groups if left out.")
     ] = None,
     threshold: Annotated[
-        float | None, typer.Option(help="The mean cosine from which on groups are one.")
+        float | None,
+        typer.Option(help="Join groups with at least this mean cosine; replaces --far."),
     ] = None,
     far: Annotated[
         float | None,
@@ -65,8 +67,8 @@ def cluster(
     faces: Annotated[
         str | None,
         typer.Option(
-            metavar="auto|FILE",
-            help="Group all the faces in photos, instead of the photos: auto, or YuNet's file.",
+            metavar="auto|none|FILE",
+            help="Group all the faces in photos: auto, or YuNet's file; none: images are faces.",
         ),
     ] = None,
     labels: Annotated[
@@ -138,10 +140,10 @@ def _items(
             raise OptionError(f"{source} holds embeddings: --faces is for photos")
         if model is None and threshold is None:
             raise OptionError(
-                f"nobody knows which cosine means the same in {source}: name a --threshold, or the "
-                "--model that made them"
+                f"{source} holds embeddings without a calibrated threshold: name a --threshold, or "
+                "the --model that made them"
             )
-        thresholds = None if model is None else load_model(model, device=device).thresholds
+        thresholds = None if model is None else Recognizer.load(model, device=device).thresholds
         return embedding_items(source), thresholds
     if model is None:
         raise OptionError("name what embeds the images with --model: a run, or an .onnx file")

@@ -55,7 +55,7 @@ def folder_items(folder: Path, model: Embedder, labelled: bool, progress: Progre
     """All images below a folder, or all faces in them where the model finds faces.
 
     labelled: whether sub-folders are identities; the path of the deepest is the name. Of several
-    faces on a photo only the largest is taken for the one that the folder names.
+    faces on a photo only the main one is taken for the one that the folder names.
     Raises `DataError` where there is no image, or none that can be read.
     """
     if not folder.is_dir():
@@ -63,7 +63,8 @@ def folder_items(folder: Path, model: Embedder, labelled: bool, progress: Progre
         raise DataError(f"{folder} {why}: name a folder of images, or a file of embeddings")
     embed: Any = getattr(model, "embed_all", model.embed_files)  # all faces of a photo
     found = embed([folder], progress=progress)
-    skipped = {_below(path, folder): why for path, why in found.skipped.items()}
+    left = {**found.skipped, **getattr(found, "faceless", {})}
+    skipped = {_below(path, folder): why for path, why in left.items()}
     if not len(found):
         path, why = next(iter(skipped.items()))
         raise DataError(
@@ -92,7 +93,7 @@ def _labels(names: tuple[str, ...]) -> tuple[str | None, ...]:
     folders = [name.rpartition("/")[0] or None for name in names]
     if len(set(folders) - {None}) < 2:
         return (None,) * len(names)
-    # The faces of a photo follow each other, the largest first.
+    # The faces of a photo follow each other, the main one first.
     first = [place == 0 or names[place - 1] != name for place, name in enumerate(names)]
     return tuple(
         folder if is_first else None for folder, is_first in zip(folders, first, strict=True)

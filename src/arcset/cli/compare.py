@@ -14,12 +14,12 @@ from arcset.cli import options as o
 from arcset.cli.kept import tell_start
 from arcset.cli.settings import absolute, chosen_config, given_options, is_own
 from arcset.cli.show import (
-    ProgressBars,
     comparison_table,
     print_json,
     print_table,
     print_text,
     say,
+    show_progress,
     working,
 )
 from arcset.data import selection_for
@@ -109,7 +109,7 @@ def compare(
         for option in spec.applied(config)[1]:
             say(f"note: {spec.label} has no {option}: --{option} is ignored")
     place = out or Path("runs") / f"compare-{datetime.now():%Y%m%d-%H%M%S}"
-    with ProgressBars() as bars:
+    with show_progress() as bars:
         outcome = training.compare(
             specs, config, seeds, place, device=device, force=force, watcher=bars, dataset=dataset
         )

@@ -8,7 +8,7 @@ import typer
 
 from arcset import training
 from arcset.cli import options as o
-from arcset.cli.show import ProgressBars, comparison_table, print_json, print_table, say, working
+from arcset.cli.show import comparison_table, print_json, print_table, say, show_progress, working
 from arcset.files import write_text
 from arcset.pictures import RunView, Story, write_film
 from arcset.runs import RunConfig
@@ -65,7 +65,7 @@ def demo(
     solid = config.replace(
         classes=None, dim=3, network="vgg8", epochs=max(1, epochs // 2), scale=None
     )
-    with ProgressBars() as bars:
+    with show_progress() as bars:
         options: dict[str, Any] = {"device": device, "force": True, "watcher": bars}
         outcome = training.compare(SPECS, config, seeds, out, **options)
         for spec in SPHERE:

@@ -54,8 +54,8 @@ def embed(
     faces: Annotated[
         str | None,
         typer.Option(
-            metavar="auto|FILE",
-            help="Embed the largest face in each photo: auto, or YuNet's file.",
+            metavar="auto|none|FILE",
+            help="Embed the main face of each photo: auto, or YuNet's file; none: of crops.",
         ),
     ] = None,
     dtype: Annotated[str, typer.Option(help="float32, or float16 for half the size.")] = "float32",
@@ -188,7 +188,7 @@ def _to_file(
     device: str,
     as_json: bool,
 ) -> None:
-    if faces is not None or is_onnx(run):
+    if faces not in (None, "none") or is_onnx(run):
         from arcset.recognition.bulk import embed_source
 
         source = bulk_source(run, data, part, faces)

@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from arcset.cli.model_option import load_model
 from arcset.errors import OptionError
 from arcset.runs import Run
 from arcset.training.judge import PARTS
@@ -23,15 +24,10 @@ def bulk_model(run: Path, faces: str | None, device: str) -> "BulkModel":
     from arcset.recognition import Recognizer
     from arcset.recognition.bulk import FacesModel, ImagesModel, TrainedModel
 
-    if faces is None and not is_onnx(run):
+    if faces in (None, "none") and not is_onnx(run):
         return TrainedModel(Run.open(run), device)
-    recognizer = Recognizer.load(run, device=device)
-    if faces is None:
-        return ImagesModel(recognizer)
-    # OpenCV is an extra, and slow to import.
-    from arcset.recognition.faces import FaceRecognizer, Faces
-
-    return FacesModel(FaceRecognizer(recognizer, Faces.load(None if faces == "auto" else faces)))
+    recognizer = load_model(run, faces, device=device)
+    return ImagesModel(recognizer) if isinstance(recognizer, Recognizer) else FacesModel(recognizer)
 
 
 def bulk_source(run: Path, data: str | None, part: str, faces: str | None) -> "Source":
@@ -40,7 +36,7 @@ def bulk_source(run: Path, data: str | None, part: str, faces: str | None) -> "S
     from arcset.data.mapping import ClassMapping
     from arcset.recognition.bulk import array_source, open_source
 
-    if is_onnx(run) or faces is not None:
+    if is_onnx(run) or faces not in (None, "none"):
         if data is None:
             raise OptionError("no data: name a folder with a sub-folder of images per identity")
         if part != "all":

@@ -10,7 +10,7 @@ from arcset.cli.gallery_enrolling import Target, enroll_files
 from arcset.cli.gallery_show import counted, plain, progress_bar
 from arcset.cli.gallery_sources import list_wanted
 from arcset.cli.model_option import FacesOption, GalleryFile, ModelOption
-from arcset.cli.show import print_json, print_text, say, tell_skipped
+from arcset.cli.show import print_json, print_text, say, tell_notes, tell_skipped
 from arcset.errors import DataError
 
 __all__ = ["enroll"]
@@ -76,5 +76,6 @@ def enroll(
         f"{counted(done.total_samples, 'sample')}"
     )
     tell_skipped([(plain(path), why) for path, why in done.skipped.items()])
+    tell_notes([plain(note) for note in done.notes.values()])
     for path, names in done.shared.items():
         say(f"note: {plain(path)} was given for {' and '.join(names)}: one of them is wrong")

@@ -11,15 +11,17 @@ import typer
 
 from arcset.cli import options as o
 from arcset.cli.show import print_json, print_text, say, tell_skipped, working
-from arcset.data import Split
+from arcset.cli.train_outcome import threshold_words
+from arcset.data import Split, selection_of
 from arcset.data.embedding_files import holds_embeddings
 from arcset.errors import InputError, OptionError
-from arcset.evaluation import Assessment, Difference, differences
+from arcset.evaluation import Assessment, Difference, Thresholds, differences
 from arcset.files import write_text
 from arcset.numerics import finite
 from arcset.pictures.measures import write_evaluation
 from arcset.runs import Run
-from arcset.training.judge import PARTS, Judged, judge_file, judge_run
+from arcset.training.card_figures import headline
+from arcset.training.judge import PARTS, Judged, judge_file, judge_run, thresholds_of
 from arcset.training.judge_pairs import judge_pairs
 
 __all__ = ["evaluate"]
@@ -110,9 +112,12 @@ def evaluate(
     note = " ".join(f"{title}: {text}" if against else text for title, text in notes.items())
     content: dict[str, Any] = {"note": note, **_content(assessments, compared)}
     write_text(place / "evaluation.json", dumps(finite(content), indent=2) + "\n")
-    thresholds = assessments[first].thresholds
-    written = ["evaluation.json", *(["report.html"] if report else [])]
     kept = (source if _is_run(source) else place) / "threshold.json"
+    thresholds = assessments[first].thresholds
+    if thresholds is None and _is_run(source) and not kept.exists():
+        run = Run.open(source)  # trained before thresholds came with training
+        thresholds = thresholds_of(run, selection_of(run), device=device)
+    written = ["evaluation.json", *(["report.html"] if report else [])]
     if thresholds is not None:
         thresholds.save(kept)
     elif not _is_run(source):
@@ -133,12 +138,26 @@ def evaluate(
     if note:
         say(f"NOTE: {note}")
     for title, assessment in assessments.items():
-        print_text(f"{title}\n\n{assessment.table()}\n")
+        made = thresholds if title == first else assessment.thresholds
+        print_text(f"{_summary(title, assessment, made)}\n\n{assessment.table()}\n")
     if compared:
         print_text(f"{' against '.join(judged)}, on the same draws of identities\n")
     for item in compared:
         print_text(f"  {item.name:<22}{item.sentence()}")
     say(f"wrote {' and '.join(written)} in {place}{f', and {kept}' if thresholds else ''}")
+
+
+def _summary(title: str, assessment: Assessment, thresholds: Thresholds | None) -> str:
+    """The figures that matter most and the threshold, before all others."""
+    lines = []
+    for figure in headline(assessment):
+        value, interval = figure.shown()
+        lines.append(f"  {figure.label:<20}{value:>10}   {interval}")
+    if thresholds is not None:
+        lines.append(f"  {'threshold':<20}{threshold_words(thresholds)}")
+    elif "thresholds" in assessment.missing:
+        lines.append(f"  {'threshold':<20}none: {assessment.missing['thresholds']}")
+    return "\n".join([title, *lines])
 
 
 def _show_pairs(source: Path, pairs: Path, device: str, as_json: bool) -> None:

@@ -7,7 +7,7 @@ import typer
 from rich.table import Table
 
 from arcset.cli import options as o
-from arcset.cli.show import print_json, print_table, say
+from arcset.cli.show import print_json, print_table, print_text, say
 from arcset.errors import OptionError
 from arcset.pictures.explanation import explain as walk
 from arcset.pictures.explanation_picture import explanation_picture
@@ -62,12 +62,12 @@ def explain(
         print_json(found.json())
     else:
         for line in introduction(found):
-            typer.echo(line)
+            print_text(line)
         print_table(class_table(found) if found.steps else neighbour_table(found))
         if len(found.ranking) > MOST_ROWS:
-            typer.echo(f"{len(found.ranking) - MOST_ROWS} more classes are in --json")
+            print_text(f"{len(found.ranking) - MOST_ROWS} more classes are in --json")
         for line in conclusion(found):
-            typer.echo(line)
+            print_text(line)
     if picture is not None:
         say(f"the picture is in {picture}")
 

@@ -133,6 +133,24 @@ def merge(
     print_text(f"{source} is now part of {into}, who has {counted(count, 'sample')}")
 
 
+@gallery.command("compact")
+def compact(file: GalleryFile) -> None:
+    """Give back the room of removed samples, and overwrite what is left of their bytes.
+
+    A gallery does so by itself when it needs to. Run it after a full disk or
+    another process kept `remove` from overwriting bytes. For so long, it needs
+    room for a second copy of the file.
+
+    Example: arcset gallery compact people.db
+    """
+    with existing(file) as opened:
+        before = opened.byte_count
+        opened.compact()
+        after = opened.byte_count
+    size = "" if before is None or after is None else f": {before:,} bytes before, {after:,} now"
+    print_text(f"compacted {file}{size}")
+
+
 gallery.command("info")(info)
 gallery.command("calibrate")(calibrate)
 gallery.command("export")(export)

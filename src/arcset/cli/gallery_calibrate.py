@@ -88,35 +88,24 @@ def calibrate(
         twins = _twins(embeddings, names) if data is None else ()
         for twin in twins[:_SHOWN]:
             say(f"note: are these one? {twin}; if so, use `arcset gallery merge`")
-        point, note = _point(made, size)
+        point = _point(made, size)
         opened.set_thresholds(made)
     if json:
-        content = {"gallery": str(file), "point": None if point is None else point.json()}
-        alike = [twin.json() for twin in twins]
-        print_json({**content, "note": note, "alike": alike, **made.summary()})
+        content = {"gallery": str(file), "point": point.json(), "note": point.note}
+        print_json({**content, "alike": [twin.json() for twin in twins], **made.summary()})
         return
     print_text(_table(file, made, size))
-    if point is not None:
-        print_text(f"\n{point}")
-    if note:
-        say(f"note: {note}")
+    print_text(f"\n{point}")
+    if point.note:
+        say(f"note: {point.note}")
 
 
-def _point(made: Thresholds, size: dict[str, Any]) -> tuple[WorkingPoint | None, str]:
-    """Where "known" begins by default, if that can be told; and a note.
-
-    Raises `InputError` where the calibration is of no use for the gallery.
-    """
-    try:
-        point = working_point(made, **size)
-        return point, point.note
-    except InputError as error:
-        try:
-            working_point(made, fpir=_USELESS, **size)
-        except InputError:
-            said = str(error).partition(":")[0]
-            raise InputError(f"{said}; nothing was changed") from None
-        return None, str(error)
+def _point(made: Thresholds, size: dict[str, Any]) -> WorkingPoint:
+    """Where "known" begins by default; raises `InputError` where that accepts nearly everybody."""
+    point = working_point(made, **size)
+    if point.fpir is not None and point.fpir > _USELESS:
+        raise InputError(f"{point.note.partition(':')[0]}; nothing was changed")
+    return point
 
 
 def _table(file: Place, made: Thresholds, size: dict[str, Any]) -> str:
@@ -129,7 +118,7 @@ def _table(file: Place, made: Thresholds, size: dict[str, Any]) -> str:
     for fpir in _RATES:
         try:
             found = working_point(made, fpir=fpir, **size)
-            low, high = made.for_fpir(fpir, found.gallery).expect(1000)
+            low, high = made.for_fpir(fpir, found.gallery or 1).expect(1000)
             rows.append([f"{fpir:g}", f"{found.threshold:.4f}", f"{low:.2g} to {high:.2g}"])
         except InputError:
             rows.append([f"{fpir:g}", "–", "takes more identities"])

@@ -27,6 +27,7 @@ class Enrolled:
         already: how many the gallery held already for the same subject.
         shared: files whose bytes were given for several subjects, and for whom.
         skipped: those that cannot be read, and why.
+        notes: which face was taken of photos that show several.
         total_subjects, total_samples: of the gallery now.
     """
 
@@ -36,6 +37,7 @@ class Enrolled:
     already: int = 0
     shared: dict[Path, tuple[str, ...]] = field(default_factory=dict)
     skipped: dict[Path, str] = field(default_factory=dict)
+    notes: dict[Path, str] = field(default_factory=dict)
     total_subjects: int = 0
     total_samples: int = 0
 
@@ -59,6 +61,7 @@ class Enrolled:
             "already": self.already,
             "shared": {str(path): list(names) for path, names in self.shared.items()},
             "skipped": {str(path): why for path, why in self.skipped.items()},
+            "notes": {str(path): note for path, note in self.notes.items()},
             "total_subjects": self.total_subjects,
             "total_samples": self.total_samples,
         }
@@ -142,6 +145,7 @@ def enroll_files(wanted: Wanted, target: Target, progress: Progress) -> Enrolled
                 done.skipped[path] = why
                 held[name].discard(digest)
                 del owners[digest][name]
+            done.notes.update(embedded.notes)
             names = [fresh[path][0] for path in embedded.paths]
             if names:
                 target.open().enroll_many(names, embedded.paths, embeddings=embedded.embeddings)

@@ -3,7 +3,7 @@
 from typing import Any
 
 from arcset.cli import options as o
-from arcset.cli.gallery_show import counted
+from arcset.cli.gallery_show import counted, plain
 from arcset.cli.model_option import Chosen, GalleryFile, existing, open_gallery, settings_of
 from arcset.cli.show import print_json, print_text
 from arcset.errors import ArcsetError
@@ -47,7 +47,7 @@ def info(file: GalleryFile, json: o.Json = False) -> None:
             limit = str(point)
         except ArcsetError as error:
             content["note"] = content["note"] or str(error)
-            limit = "not known"
+            limit = "none"
     if json:
         print_json(content)
         return
@@ -64,7 +64,7 @@ def _lines(content: dict[str, Any], limit: str) -> str:
             f"{counted(made['samples'], 'sample')}"
         )
     size = content["bytes"]
-    faces = ", of the faces in photos" if content["faces"] is not None else ""
+    faces = ", of the faces in photos" if content["faces"] not in (None, "none") else ""
     model = content["model"] or "none: embeddings are given"
     rows = {
         "subjects": f"{content['subjects']:,}",
@@ -74,7 +74,9 @@ def _lines(content: dict[str, Any], limit: str) -> str:
         "model": f"{model}, {content['dim']}-D{faces}",
         "at": content["model_path"] or "not remembered: name it with --model",
         "calibration": calibration,
-        "known from": limit,
+        "threshold": limit,
     }
     lines = [f"{name:<12} {text}" for name, text in rows.items()]
-    return "\n".join([*lines, *([f"note: {content['note']}"] if content["note"] else [])])
+    if content["note"]:
+        lines.append(f"note: {content['note']}")
+    return "\n".join(map(plain, lines))

@@ -15,6 +15,8 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
+from arcset.cli.show import counting, harmless
+
 __all__ = ["columns", "counted", "plain", "progress_bar"]
 
 _LEAST = 8  # cells that a column keeps, whatever else there is
@@ -35,7 +37,7 @@ def plain(text: object) -> str:
     >>> plain("a\\x1b[2Jb")
     'a?[2Jb'
     """
-    return "".join(letter if letter.isprintable() else "?" for letter in str(text))
+    return harmless(str(text)).replace("\n", "?").replace("\t", "?")
 
 
 def columns(
@@ -83,8 +85,11 @@ def _fit(text: str, width: int, *, keep_end: bool) -> str:
 
 @contextmanager
 def progress_bar(what: str) -> Iterator[Callable[[int, int], None]]:
-    """A bar on stderr, to be told how many are done of how many; where somebody looks."""
+    """A function to be told how many are done of how many; shows a bar, or in a log plain lines."""
     console = Console(stderr=True)
+    if not console.is_terminal:
+        yield counting(what)
+        return
     bar = Progress(
         TextColumn("{task.description}", markup=False),
         BarColumn(),
@@ -92,7 +97,6 @@ def progress_bar(what: str) -> Iterator[Callable[[int, int], None]]:
         TimeRemainingColumn(compact=True, elapsed_when_finished=True),
         console=console,
         transient=True,
-        disable=not console.is_terminal,
     )
     with bar:
         task = bar.add_task(what, total=None)

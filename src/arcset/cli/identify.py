@@ -3,6 +3,8 @@
 import csv
 import io
 import json as jsons
+import math
+from collections import Counter
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -28,11 +30,13 @@ from arcset.recognition.answers import Match
 from arcset.recognition.embedder import Embedded
 from arcset.recognition.gallery import Gallery
 from arcset.recognition.gallery.vectors import unit_rows
+from arcset.recognition.verification import NO_FACE, uncalibrated_note
 from arcset.recognition.working_point import WorkingPoint
 
 __all__ = ["identify"]
 
 FORMATS = ("table", "jsonl", "csv")
+_STATES = ("known", "unknown", "undecided", "no face")
 
 
 def identify(
@@ -47,12 +51,13 @@ def identify(
     fpir: Annotated[
         float | None,
         typer.Option(
-            help="How many of those whom the gallery does not know may be taken for somebody: 0.01 "
-            "is one in a hundred, the default. It decides the threshold."
+            help="Share of unknown people who may be taken for an enrolled one; it decides the "
+            "threshold. Default: 0.01, or the lowest rate that the calibration supports."
         ),
     ] = None,
     threshold: Annotated[
-        float | None, typer.Option(help="The cosine from which on somebody is known, instead.")
+        float | None,
+        typer.Option(help="Accept subjects with at least this cosine; replaces --fpir."),
     ] = None,
     candidates: Annotated[
         int, typer.Option(help="How many of the nearest subjects are listed.")
@@ -67,9 +72,11 @@ def identify(
 ) -> None:
     """Say who is in an image, or that nobody known is.
 
-    The threshold rises as the gallery grows, so that the share of unknowns who
-    are taken for somebody stays as wanted. Exit code 1: unknown; of several
-    images, if all of them are.
+    The threshold rises as the gallery grows, so that the share of unknown people
+    who are taken for an enrolled one stays as wanted.
+
+    Exit code 0: recognized; of several images, at least one. 1: unknown, no face,
+    or undecided because there is no calibrated threshold. 2: wrong use.
 
     Example: arcset identify people.db visitor.jpg --fpir 0.001
     """
@@ -88,22 +95,25 @@ def identify(
             matches = opened.identify_many(
                 embeddings=found.embeddings, fpir=fpir, threshold=threshold, candidates=candidates
             )
+        note = uncalibrated_note(opened.model_name, gallery) if point is None else point.note
     tell_skipped([(plain(path), why) for path, why in found.skipped.items()])
-    if not matches:
-        raise DataError("there is nobody to look for: see which files were skipped, and why")
-    if point.note:
-        say(f"note: {point.note}")
-    rows = _rows(found, matches)
+    faceless = dict(getattr(found, "faceless", {}))
+    if not matches and not faceless:
+        raise DataError("No image could be read: see which files were skipped, and why")
+    rows = _rows(found, matches) + [_no_face(path, why, point) for path, why in faceless.items()]
+    if note:
+        say(f"note: {note}")
     if json:
         skipped = {str(path): why for path, why in found.skipped.items()}
-        print_json({"point": point.json(), "probes": rows, "skipped": skipped})
+        limit = None if point is None else point.json()
+        print_json({"point": limit, "probes": rows, "skipped": skipped})
     elif form == "jsonl":
         for row in rows:
             print_text(jsons.dumps(finite(row), ensure_ascii=False))
     elif form == "csv":
         print_text(_csv(rows))
     else:
-        print_text(_table(rows, matches, point))
+        print_text(_table(rows, point))
     if not any(matches):
         raise typer.Exit(1)
 
@@ -140,19 +150,18 @@ def _probes(gallery: Gallery, sources: list[Path]) -> Embedded:
     return found
 
 
-def _point(gallery: Gallery, fpir: float | None, threshold: float | None) -> WorkingPoint:
-    """Where "known" begins; raises `OptionError` where that is said twice, or nobody knows."""
+def _point(gallery: Gallery, fpir: float | None, threshold: float | None) -> WorkingPoint | None:
+    """Where "known" begins; None without a calibration."""
     if threshold is not None:
         if fpir is not None:
             raise OptionError("--fpir and --threshold both say where 'known' begins: leave one out")
         return WorkingPoint.by_hand(threshold)
     if gallery.thresholds is None:
-        what = f"the model {gallery.model_name!r}" if gallery.model_name else str(gallery.path)
-        raise OptionError(
-            f"{what} has no calibration, so that nobody knows which cosine is high enough: run "
-            f"`arcset gallery calibrate {gallery.path} FOLDER` with images of others, or `arcset "
-            "evaluate` on the run, or name a --threshold"
-        )
+        if fpir is not None:
+            raise OptionError(
+                f"--fpir {fpir:g}: {uncalibrated_note(gallery.model_name, gallery.path)}"
+            )
+        return None
     return gallery.working_point(fpir)
 
 
@@ -166,62 +175,94 @@ def _rows(found: Embedded, matches: list[Match]) -> list[dict[str, Any]]:
     return rows
 
 
+def _no_face(path: Path, why: str, point: WorkingPoint | None) -> dict[str, Any]:
+    """The answer for a photo in which no face was found."""
+    match = Match(
+        subject=None,
+        cosine=math.nan,
+        probability=None,
+        threshold=None if point is None else point.threshold,
+        candidates=(),
+        fpir=None if point is None else point.fpir,
+        reason=NO_FACE,
+        rough=point is not None and point.rough,
+    )
+    return {"path": str(path), "face": None, **match.json(), "note": why}
+
+
 def _csv(rows: list[dict[str, Any]]) -> str:
-    """A line for each image; the subject is empty where it is unknown."""
-    names = ("path", "subject", "cosine", "probability", "threshold", "fpir", "nearest", "box")
+    """A line for each image or face; the subject is empty where it is unknown or undecided."""
+    names = ["path", "subject", "cosine", "probability", "threshold", "fpir", "reason"]
+    photos = any("face" in row for row in rows)
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(names if any("face" in row for row in rows) else names[:-1])
+    writer.writerow([*names, "nearest", *(["box"] if photos else [])])
     for row in rows:
         nearest = row["candidates"][0]["subject"] if row["candidates"] else None
-        box = [" ".join(f"{side:g}" for side in row["face"]["box"])] if "face" in row else []
-        values = [row[name] for name in names[:-2]]
+        box = " ".join(f"{side:g}" for side in row["face"]["box"]) if row.get("face") else ""
+        values = [row[name] for name in names]
         rounded = [f"{one:.6g}" if isinstance(one, float) else one for one in values]
-        writer.writerow([*rounded, nearest, *box])
+        writer.writerow([*rounded, nearest, *([box] if photos else [])])
     return out.getvalue().removesuffix("\n")
 
 
-def _table(rows: list[dict[str, Any]], matches: list[Match], point: WorkingPoint) -> str:
+def _table(rows: list[dict[str, Any]], point: WorkingPoint | None) -> str:
+    limit = "" if point is None else f"\n{point}"
     if len(rows) == 1:
-        return f"{_single(rows[0], matches[0])}\n\n{point}"
-    photos = "face" in rows[0]
+        return f"{_single(rows[0])}\n{limit}".rstrip()
+    photos = any("face" in row for row in rows)
     listed = [
         [
             row["path"],
             *([_place(row)] if photos else []),
-            _who(match),
-            f"{match.cosine:.4f}" if match.candidates else "–",
-            _chance(match.probability),
+            _who(row),
+            "–" if row["cosine"] is None else f"{row['cosine']:.4f}",
+            _chance(row["probability"]),
         ]
-        for row, match in zip(rows, matches, strict=True)
+        for row in rows
     ]
     heading = ["image", *(["face at"] if photos else []), "subject", "cosine", "probability"]
-    known = sum(map(bool, matches))
     table = columns(heading, listed, right=(len(heading) - 2, len(heading) - 1))
-    unknown = len(matches) - known
-    hint = " (nearest subject in brackets)" if unknown and matches[0].candidates else ""
-    return f"{table}\n\n{known:,} known, {unknown:,} unknown{hint}\n{point}"
+    states = Counter(_state(row) for row in rows)
+    told = [state for state in _STATES if states[state] or state in ("known", "unknown")]
+    counts = ", ".join(f"{states[state]:,} {state}" for state in told)
+    nearest = any(row["subject"] is None and row["candidates"] for row in rows)
+    hint = " (nearest subject in brackets)" if nearest else ""
+    return f"{table}\n\n{counts}{hint}{limit}"
 
 
-def _single(row: dict[str, Any], match: Match) -> str:
+def _single(row: dict[str, Any]) -> str:
     """One image in more words."""
-    where = f", face at {_place(row)}" if "face" in row else ""
-    title = f"{plain(row['path'])}{where}: {match.subject or 'unknown'}"
-    if not match.candidates:
-        return title
+    where = f", face at {_place(row)}" if row.get("face") else ""
+    title = f"{plain(row['path'])}{where}: {plain(row['subject'] or _state(row))}"
+    if not row["candidates"]:
+        return f"{title} ({row['note']})" if row.get("note") else title
     listed = [
-        [one.subject, f"{one.cosine:.4f}", _chance(one.probability)] for one in match.candidates
+        [one["subject"], f"{one['cosine']:.4f}", _chance(one["probability"])]
+        for one in row["candidates"]
     ]
     return f"{title}\n\n{columns(['nearest', 'cosine', 'probability'], listed, right=(1, 2))}"
 
 
-def _who(match: Match) -> str:
-    if match.subject is not None:
-        return match.subject
-    return f"unknown ({match.candidates[0].subject})" if match.candidates else "unknown"
+def _state(row: dict[str, Any]) -> str:
+    """One of `_STATES`."""
+    if row["subject"] is not None:
+        return "known"
+    if row["reason"] == NO_FACE:
+        return "no face"
+    return "unknown" if row["decided"] else "undecided"
+
+
+def _who(row: dict[str, Any]) -> str:
+    if row["subject"] is not None:
+        return str(row["subject"])
+    nearest = f" ({row['candidates'][0]['subject']})" if row["candidates"] else ""
+    return f"{_state(row)}{nearest}"
 
 
 def _place(row: dict[str, Any]) -> str:
+    if not row.get("face"):
+        return "–"
     left, top, *_ = (round(side) for side in row["face"]["box"])
     return f"{left},{top}"
 

@@ -15,7 +15,7 @@ from arcset.service.keys import Keys, keys_file
 
 __all__ = ["KeysOption", "keys", "keys_of"]
 
-keys = typer.Typer(help="Make and take away the keys of a service.", no_args_is_help=True)
+keys = typer.Typer(help="Create and revoke API keys.", no_args_is_help=True)
 
 KeysOption = Annotated[
     Path | None,

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from arcset.errors import DataError, OptionError
+from arcset.files import parse_json
 from arcset.recognition import Recognizer
-from arcset.recognition.embedder import Embedder
 from arcset.recognition.gallery import Gallery
 from arcset.recognition.gallery.database import Database
 from arcset.recognition.gallery.milvus.address import Address, is_address
@@ -66,8 +66,9 @@ FacesOption = Annotated[
     str | None,
     typer.Option(
         "--faces",
-        metavar="auto|FILE",
-        help="Find and align the faces in photos first: auto, or YuNet's file. Remembered too.",
+        metavar="auto|none|FILE",
+        help="Find and align the faces in photos first: auto, or YuNet's file; none: images are "
+        "aligned faces already. Remembered too.",
     ),
 ]
 
@@ -76,7 +77,7 @@ FacesOption = Annotated[
 class Chosen:
     """What a gallery remembers.
 
-    model: path of the run or file. faces: None, "auto", or the detector's path.
+    model: path of the run or file. faces: None, "auto", "none", or the detector's path.
     """
 
     model: str
@@ -86,7 +87,7 @@ class Chosen:
     def read(cls, text: str | None) -> "Chosen | None":
         """What a gallery remembers; None for nothing, or what is none of it."""
         try:
-            content = json.loads(text or "")
+            content = parse_json(text or "")
             model, faces = content["model"], content["faces"]
         except (ValueError, KeyError, TypeError):
             return None
@@ -98,14 +99,24 @@ class Chosen:
         return json.dumps({"model": self.model, "faces": self.faces}, ensure_ascii=False)
 
 
-def load_model(model: Path, faces: str | None = None, *, device: str = "auto") -> Embedder:
+def load_model(
+    model: Path, faces: str | None = None, *, device: str = "auto"
+) -> "Recognizer | FaceRecognizer":
     """A recognizer; of the faces in photos, where `faces` says so."""
     return with_faces(Recognizer.load(model, device=device), faces)
 
 
 def with_faces(recognizer: Recognizer, faces: str | None) -> "Recognizer | FaceRecognizer":
-    """The recognizer, applied to the faces in photos where `faces` is "auto" or a detector."""
-    if faces is None:
+    """The recognizer, applied to the faces in photos where `faces` is "auto" or a detector.
+
+    Raises `OptionError` where nothing is said, and the network takes aligned faces.
+    """
+    if faces is None and getattr(recognizer.model, "takes_faces", False):
+        raise OptionError(
+            f"the model {recognizer.name!r} takes aligned faces: add --faces auto to find them in "
+            "photos, or --faces none if the images are aligned faces already"
+        )
+    if faces in (None, "none"):
         return recognizer
     # OpenCV is an extra, and slow to import.
     from arcset.recognition.faces import FaceRecognizer, Faces
@@ -177,7 +188,7 @@ def find_settings(path: Place) -> Settings | None:
 
 def remember(gallery: Gallery, model: Path, faces: str | None) -> None:
     """Keep where the model lies, so that it need not be named again."""
-    place = faces if faces in (None, "auto") else str(Path(str(faces)).resolve())
+    place = faces if faces in (None, "auto", "none") else str(Path(str(faces)).resolve())
     text = Chosen(str(model.resolve()), place).text()
     if gallery.model_path != text:
         gallery.set_model_path(text)

@@ -51,7 +51,7 @@ RecipeOption = Annotated[
     str | None,
     typer.Option(
         "--recipe",
-        help=f"Settings that were tried, for what is not given: {', '.join(recipe_names())}.",
+        help=f"Use a tested set of settings for everything not given: {', '.join(recipe_names())}.",
     ),
 ]
 HoldOut = Annotated[
@@ -84,7 +84,7 @@ MarginOption = Annotated[
     ),
 ]
 Optimizer = Annotated[str, typer.Option(help="sgd or adamw.")]
-LearningRate = Annotated[float, typer.Option("--learning-rate", "--lr", help="Its peak.")]
+LearningRate = Annotated[float, typer.Option("--learning-rate", "--lr", help="Peak learning rate.")]
 Schedule = Annotated[str, typer.Option(help="one-cycle, cosine or constant.")]
 Device = Annotated[str, typer.Option(help="auto, cpu, cuda or mps.")]
 Force = Annotated[bool, typer.Option("--force", help="Replace runs that are already there.")]

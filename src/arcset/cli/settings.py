@@ -8,6 +8,8 @@ import typer
 from arcset.cli.show import say
 from arcset.data import DATASETS, Dataset
 from arcset.errors import OptionError
+from arcset.losses import loss_options
+from arcset.registry import did_you_mean
 from arcset.runs import Run, RunConfig
 from arcset.runs.config import read_settings
 from arcset.training.compare import LossSpec, parse_value
@@ -156,10 +158,23 @@ def chosen_config(
     named = {key: value for key, value in spec.options.items() if key not in forced}
     spec = LossSpec(spec.loss, {**values.pop("options", {}), **named, **options}, spec.label)
     values = {key: value for key, value in values.items() if value is not None}
+    _check_known(spec, options)
     config, ignored = spec.applied(RunConfig(**values))
     for option in [] if quiet else ignored:
         say(f"note: {spec.loss} has no {option}: --{option} is ignored")
     return config
+
+
+def _check_known(spec: LossSpec, options: dict[str, Any]) -> None:
+    """Refuse a --set that is neither a setting of a run nor an option of its loss."""
+    known = loss_options(spec.loss, **spec.options)
+    for name in options:
+        if name not in known:
+            hint = did_you_mean(name, [*RunConfig.model_fields, *known])
+            raise OptionError(
+                f"--set {name}: no setting is called {name!r}, and {spec.loss} has no such option; "
+                + (hint or f"{spec.loss} takes {', '.join(known) or 'none'}")
+            )
 
 
 def _from_start(start: Run, data: str) -> dict[str, Any]:
@@ -175,7 +190,10 @@ def resumed_settings(context: typer.Context) -> dict[str, Any]:
     """What --epochs and --set ask for beside --resume; which of it may change, the run knows."""
     forced, options = _from_set(context.params.get("settings") or [])
     for name in options:
-        raise OptionError(f"--set {name}: there is no setting of this name; see docs/training.md")
+        hint = did_you_mean(name, RunConfig.model_fields)
+        raise OptionError(
+            f"--set {name}: no setting is called {name!r}; {hint or 'docs/training.md lists them'}"
+        )
     given = given_options(context)
     return {**({"epochs": given["epochs"]} if "epochs" in given else {}), **forced}
 
@@ -209,6 +227,13 @@ def _from_set(settings: list[str]) -> tuple[dict[str, Any], dict[str, Any]]:
 def _from_file(file: Path, given: dict[str, Any]) -> dict[str, Any]:
     """A file's settings, without those that options contradict."""
     saved = read_settings(file)
+    for name in saved:
+        if name not in RunConfig.model_fields:
+            hint = did_you_mean(name, RunConfig.model_fields)
+            raise OptionError(
+                f"{file}: there is no setting called {name!r}; "
+                + (hint or "docs/training.md lists them")
+            )
     copy = file.with_name("split.json")
     kept = "split" in saved or "hold_out" in saved
     if kept and file.name == "config.toml" and copy.is_file():

@@ -3,10 +3,14 @@
 import json
 import math
 import sys
-from collections.abc import Sequence
+import threading
+import time
+import unicodedata
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
-from rich.console import Console
+from rich.console import Console, ConsoleOptions, RenderResult
 from rich.progress import (
     BarColumn,
     Progress,
@@ -14,31 +18,38 @@ from rich.progress import (
     TextColumn,
     TimeRemainingColumn,
 )
-from rich.status import Status
+from rich.segment import Segment
 from rich.table import Column, Table
 from rich.text import Text
 
 from arcset.numerics import finite
 from arcset.training.processes import is_chief
-from arcset.training.progress import Step
+from arcset.training.progress import HALF_MINUTE, Lines, Step, roughly
 
 __all__ = [
     "ProgressBars",
+    "ProgressLines",
     "comparison_table",
+    "counting",
+    "harmless",
     "print_json",
     "print_table",
     "print_text",
     "say",
+    "show_progress",
+    "tell_notes",
     "tell_skipped",
     "working",
 ]
 
 _NAMED = 5  # skipped files that are named
+_A_MOMENT = 2.0  # seconds
+_TURNING = ("LRE", "RLE", "LRO", "RLO", "PDF", "LRI", "RLI", "FSI", "PDI")
 
 
 def say(text: str) -> None:
     """One line on stderr, wrapped by nobody and coloured by nobody."""
-    _console(soft_wrap=True, emoji=False).print(text, markup=False, highlight=False)
+    _console(soft_wrap=True, emoji=False).print(harmless(text), markup=False, highlight=False)
 
 
 def _console(**options: Any) -> Console:
@@ -51,11 +62,19 @@ def tell_skipped(skipped: Sequence[tuple[str, str]]) -> None:
     if not skipped:
         return
     count = len(skipped)
-    say(f"skipped {count:,} {'file' if count == 1 else 'files'} that cannot be read:")
+    say(f"skipped {count:,} {'file' if count == 1 else 'files'}:")
     for path, why in skipped[:_NAMED]:
         say(f"  {path}: {why}")
     if count > _NAMED:
         say(f"  … and {count - _NAMED:,} more; see `arcset data check`")
+
+
+def tell_notes(notes: Sequence[str]) -> None:
+    """Sentences about some of many files, the first few of them."""
+    for note in notes[:_NAMED]:
+        say(f"note: {note}")
+    if len(notes) > _NAMED:
+        say(f"note: … and {len(notes) - _NAMED:,} more like this")
 
 
 def print_json(content: Any) -> None:
@@ -64,19 +83,111 @@ def print_json(content: Any) -> None:
 
 
 def print_text(text: str) -> None:
-    """Plain lines on stdout, as they are."""
-    sys.stdout.write(text + "\n")
+    """Plain lines on stdout."""
+    sys.stdout.write(harmless(text) + "\n")
+
+
+def harmless(text: str) -> str:
+    """Text that does nothing to the terminal but fill its lines: names in files may hold anything.
+
+    >>> harmless("anna\\x1b[2J\\nben")
+    'anna?[2J\\nben'
+    """
+    if text.isprintable():  # quick, and true of nearly all texts
+        return text
+    return "".join("?" if _acts(letter) else letter for letter in text)
+
+
+def _acts(letter: str) -> bool:
+    """Whether a terminal would obey a character, or write what follows in another direction."""
+    kind = unicodedata.category(letter)
+    turns = unicodedata.bidirectional(letter) in _TURNING or letter in "\u200e\u200f\u061c"
+    return letter not in "\n\t" and (kind in ("Cc", "Cs", "Zl", "Zp") or turns)
 
 
 def print_table(table: Table) -> None:
     """A table on stdout, as wide as it needs where nobody looks at a terminal."""
     console = Console()
-    Console(width=console.width if console.is_terminal else 120).print(table)
+    Console(width=console.width if console.is_terminal else 120).print(_Harmless(table))
 
 
-def working(text: str) -> Status:
-    """A spinner on stderr while something takes a moment."""
-    return _console().status(text)
+class _Harmless:
+    """A table whose cells do nothing to the terminal."""
+
+    def __init__(self, table: Table) -> None:
+        self._table = table
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        for part in console.render(self._table, options):
+            yield part if part.control else Segment(harmless(part.text), part.style)
+
+
+@contextmanager
+def working(text: str) -> Iterator[None]:
+    """While something takes a moment: a spinner on stderr, or in a log a line every half minute.
+
+    What is done within two seconds leaves no line in a log.
+    """
+    console = _console()
+    if console.is_terminal:
+        with console.status(text):
+            yield
+        return
+    began, done = time.monotonic(), threading.Event()
+
+    def tell() -> None:
+        if done.wait(_A_MOMENT):
+            return
+        say(f"{text} …")
+        while not done.wait(HALF_MINUTE):
+            say(f"{text}: {roughly(time.monotonic() - began)} so far")
+
+    teller = threading.Thread(target=tell, daemon=True)
+    teller.start()
+    try:
+        yield
+    finally:
+        done.set()
+        teller.join()
+
+
+def counting(what: str) -> Callable[[int, int], None]:
+    """For logs: takes how many are done of how many, and says so at first and each half minute.
+
+    What is done at once leaves no line.
+    """
+    began, said = time.monotonic(), 0.0
+
+    def count(done: int, total: int) -> None:
+        nonlocal said
+        now = time.monotonic()
+        if (done >= total and not said) or (said and now - said < HALF_MINUTE):
+            return
+        left = (now - began) / done * (total - done) if said and done else 0
+        more = f", about {roughly(left)} left" if left else ""
+        said = now
+        say(f"{what}: {done:,} of {total:,}{more}")
+
+    return count
+
+
+def show_progress() -> "ProgressBars | ProgressLines":
+    """Bars on a terminal, plain lines elsewhere."""
+    return ProgressBars() if _console().is_terminal else ProgressLines()
+
+
+class ProgressLines(Lines):
+    """Watches runs with plain lines on stderr, as logs need them."""
+
+    def __init__(self) -> None:
+        super().__init__(say)
+        self.reading = counting("reading images")
+
+    def __enter__(self) -> "ProgressLines":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
 
 
 class ProgressBars:
@@ -134,7 +245,8 @@ class ProgressBars:
 
     def warned(self, text: str) -> None:
         """Above the bars, where it stays."""
-        self._progress.console.print(f"warning: {text}", markup=False, highlight=False)
+        text = harmless(f"warning: {text}")
+        self._progress.console.print(text, markup=False, highlight=False)
 
 
 def comparison_table(summary: dict[str, dict[str, dict[str, float]]], title: str) -> Table:

@@ -14,10 +14,12 @@ from arcset.cli import options as o
 from arcset.cli.settings import absolute, given_options, is_own
 from arcset.cli.show import (
     ProgressBars,
+    ProgressLines,
     print_json,
     print_table,
     print_text,
     say,
+    show_progress,
     tell_skipped,
     working,
 )
@@ -82,7 +84,7 @@ def sweep(
     """
     given = given_options(context)
     given["data"] = absolute(data)
-    with ProgressBars() as bars:
+    with show_progress() as bars:
         reader = _Reader(bars)
         asked = span(given, settings, recipe=recipe, read=reader.read)
         for note in asked.notes:
@@ -122,7 +124,7 @@ def sweep(
 class _Reader:
     """Own data, read once for each way of reading it."""
 
-    def __init__(self, bars: ProgressBars) -> None:
+    def __init__(self, bars: ProgressBars | ProgressLines) -> None:
         self.bars = bars
         self.known: list[tuple[RunConfig, Dataset]] = []
 

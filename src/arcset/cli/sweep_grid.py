@@ -9,6 +9,7 @@ from arcset.cli.settings import chosen_config, parse_setting
 from arcset.data import Dataset
 from arcset.errors import OptionError
 from arcset.losses import loss_options
+from arcset.registry import did_you_mean
 from arcset.runs import RunConfig
 from arcset.training.compare import parse_value
 from arcset.training.sweep import SAME, Point
@@ -98,10 +99,12 @@ def span(
             found.points.append(Point(values, config))
     for key in texts:
         if key not in heeded and (key in varied or key not in _OF_LOSS):
-            takes = ", ".join(dict.fromkeys(name for known in losses.values() for name in known))
+            takes = list(dict.fromkeys(name for known in losses.values() for name in known))
+            hint = did_you_mean(key, [*RunConfig.model_fields, *takes])
             raise OptionError(
-                f"--set {key}={','.join(texts[key])}: {' or '.join(losses)} has no option "
-                f"{key!r}, and no other setting is called so; it takes {takes or 'none'}"
+                f"--set {key}={','.join(texts[key])}: no setting is called {key!r}, and "
+                f"{' or '.join(losses)} has no such option; "
+                + (hint or f"it takes {', '.join(takes) or 'none'}")
             )
     return found
 

@@ -1,18 +1,19 @@
 """`arcset train`: one run."""
 
+import logging
 import shlex
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
+import torch
 import typer
-from rich.table import Table
-from rich.text import Text
 
 from arcset import training
 from arcset.cli import options as o
-from arcset.cli.kept import kept_of_start, kept_section, kept_table, tell_start
+from arcset.cli.kept import kept_of_start, kept_section, tell_start
 from arcset.cli.settings import (
     absolute,
     chosen_config,
@@ -22,23 +23,41 @@ from arcset.cli.settings import (
     resumed_settings,
     was_given,
 )
-from arcset.cli.show import ProgressBars, print_json, print_table, say, tell_skipped, working
-from arcset.data import Selection, selection_for, selection_of
+from arcset.cli.show import (
+    ProgressBars,
+    ProgressLines,
+    print_json,
+    say,
+    show_progress,
+    tell_skipped,
+    working,
+)
+from arcset.cli.train_outcome import Outcome, held_out_words, settings_words
+from arcset.data import DATASETS, Selection, Split, load_dataset, selection_for, selection_of
+from arcset.data.augment.registry import parse_augmentation
+from arcset.data.mapping import ClassMapping
 from arcset.data.of_run import dataset_of
-from arcset.errors import OptionError
-from arcset.evaluation import Assessment
-from arcset.losses import loss_names
+from arcset.errors import ArcsetError, DataError, OptionError
+from arcset.evaluation import Assessment, Thresholds
+from arcset.losses import build_loss, loss_names
+from arcset.networks.registry import NETWORKS
 from arcset.pictures import RunView, Story
 from arcset.runs import Run, RunConfig
 from arcset.training.card import write_card
-from arcset.training.judge import Judged, judge_run
-from arcset.training.measure import MEASURES
+from arcset.training.device import choose_device
+from arcset.training.judge import Judged, judge_run, thresholds_of
+from arcset.training.loop import alone
+from arcset.training.measure import Missing
 from arcset.training.processes import is_chief, restarted
-from arcset.training.progress import Several, Watcher
+from arcset.training.progress import Several, Silent, Watcher
 from arcset.training.start import earlier_of, has_begun
 from arcset.training.tensorboard import TensorBoardWatcher
 
 __all__ = ["train"]
+
+logger = logging.getLogger("arcset")
+
+_SOME = 1000  # classes that a loss is built for to see whether its options fit
 
 _WITH_RESUME = (
     "resume",
@@ -69,7 +88,7 @@ def train(
     hold_out: o.HoldOut = None,
     size: Annotated[
         str | None,
-        typer.Option(help="Read own images at this size, as 64 or 64x48; from the files if not."),
+        typer.Option(help="Resize images to this size, e.g. 64 or 64x48. Default: from the files."),
     ] = None,
     network: o.NetworkOption = "simple",
     dim: o.Dim = 128,
@@ -136,65 +155,166 @@ def train(
 ) -> None:
     """Train one embedding and measure it on known and on unseen classes.
 
-    Own data gets settings that suit its size; a tenth of the identities is held out for validation
-    and a tenth for testing. Ctrl-C stops after a checkpoint; --resume goes on from there, and also
-    where the process was killed. Several processes share the work under torchrun. --from goes on
-    from another run with other identities, and shows what of the old ones was forgotten.
+    The defaults shown hold for named datasets. Own data gets settings that suit it, which are
+    printed before training begins; a tenth of its identities is held out for validation and a tenth
+    for testing, where there are enough. Ctrl-C stops after a checkpoint; --resume goes on from
+    there, and also where the process was killed. Several processes share the work under torchrun.
+    --from goes on from another run with other identities, and shows what of the old ones was
+    forgotten.
 
     Example: arcset train faces/ --out runs/faces
     """
     if resume is not None:
         _refuse_beside_resume(context)
+        resumed_settings(context)
+        Run.open(resume)
     elif out is None or (data is None and config is None):
         raise OptionError("name a dataset and a folder: arcset train mnist-sample --out runs/first")
+    else:
+        _check_options(context)  # before the place: it may be a mistake, too
     place = resume or out
     assert place is not None
+    with alone(place):
+        run, selection = _trained(context, place)
+        if is_chief():
+            _finish(run, selection, device, licence=licence, report=report, as_json=json)
+
+
+def _trained(context: typer.Context, place: Path) -> tuple[Run, Selection]:
+    """Train what the command line asks for, or go on with it: the run, and its data."""
+    resume, device = context.params["resume"], context.params["device"]
+    force, again = context.params["force"], context.params["again"]
+    board = place / "tensorboard" if context.params["tensorboard"] else None
     try:
-        with ProgressBars() as bars, _watchers(bars, place if tensorboard else None) as watcher:
+        with show_progress() as bars, _watchers(bars, board) as watchers:
             if resume is not None:
                 changes = resumed_settings(context)
+                watchers.append(_Announcer(place, "settings of the run"))
+                watcher = Several(watchers[::-1])
                 run = training.resume(resume, device=device, watcher=watcher, changes=changes)
-            else:
-                if not (again or restarted()):
-                    Run.check_place(place, force=force)
-                chosen, selection = _chosen(context, bars)
-                run = training.train(
-                    chosen,
-                    place,
-                    device=device,
-                    force=force,
-                    again=again,
-                    watcher=watcher,
-                    selection=selection,
-                )
+                return run, selection_of(run)
+            if not (again or restarted()):
+                Run.check_place(place, force=force)
+            chosen, selection = _chosen(context, bars)
+            watchers.append(_Announcer(place, _origin(context, chosen), selection))
+            return training.train(
+                chosen,
+                place,
+                device=device,
+                force=force,
+                again=again,
+                watcher=Several(watchers[::-1]),
+                selection=selection,
+            ), selection
     except KeyboardInterrupt:
         if (place / "config.toml").exists():
             kept = len(Run.open(place).metrics())
             say(f"stopped; {kept} epochs are done. Go on with: arcset train --resume {place}")
         raise
-    if not is_chief():
-        return
-    chosen_data = selection_of(run) if resume is not None else selection
+
+
+def _finish(
+    run: Run, selection: Selection, device: str, *, licence: str, report: bool, as_json: bool
+) -> None:
+    """Measure what can be measured, and write and show it; the report last, as most can go wrong
+    in it."""
+    missing = Missing()
     with working("measuring"):
-        outcome = kept_of_start(run, chosen_data, device)
-        judged, assessment = _judged(run, chosen_data, device)
-        measures = training.measure(run, device=device, selection=chosen_data, unseen=assessment)
-        write_card(run, chosen_data, judged, assessment, licence=licence)
-    if report:
+        kept = missing.attempt("forgetting", lambda: kept_of_start(run, selection, device))
+        judged, assessment = missing.attempt(
+            "unseen classes", lambda: _judged(run, selection, device)
+        ) or (None, None)
+        measures = training.measure(
+            run, device=device, selection=selection, unseen=assessment, missing=missing
+        )
+        thresholds = missing.attempt(
+            "threshold", lambda: _thresholds(run, selection, device, assessment)
+        )
+        write_card(run, selection, judged, assessment, thresholds, licence=licence)
+    problem = _draw(run, assessment, kept) if report else None
+    for why in dict.fromkeys(missing.values()):
+        names = ", ".join(name for name, reason in missing.items() if reason == why)
+        say(f"not measured: {names}: {why}")
+    if problem is not None:
+        missing["report"] = f"{type(problem).__name__}: {problem}"
+        say(f"warning: report.html was not drawn: {missing['report']}")
+    drawn = report and problem is None
+    outcome = Outcome(run, measures, assessment, thresholds, kept, dict(missing), drawn)
+    if as_json:
+        print_json(outcome.json())
+    else:
+        outcome.show()
+    if isinstance(problem, ArcsetError | OSError):
+        raise problem
+
+
+def _thresholds(
+    run: Run, selection: Selection, device: str, assessment: Assessment | None
+) -> Thresholds:
+    """Write threshold.json, so that the run can say which cosine means "the same"."""
+    found = thresholds_of(run, selection, device=device, assessment=assessment)
+    if found is None:
+        raise DataError("it takes two images of one identity, and one of another")
+    found.save(run.path / "threshold.json")
+    return found
+
+
+def _draw(run: Run, assessment: Assessment | None, kept: dict[str, Any] | None) -> Exception | None:
+    """Write report.html; what went wrong, as the figures and the run are complete without it."""
+    try:
         with working("drawing the report"):
-            command = shlex.join(["arcset", "train", "--config", "config.toml", "--out", "again"])
             Story(
                 title=run.path.name,
                 runs=[RunView(run.path)],
                 unseen={} if assessment is None else {run.path.name: assessment},
-                command=command,
-                more=kept_section(outcome),
+                command=shlex.join(
+                    ["arcset", "train", "--config", "config.toml", "--out", "again"]
+                ),
+                more=kept_section(kept),
             ).write(run.path)
-    _show(run, measures, outcome, json)
+    except Exception as error:
+        logger.info("the report was not drawn", exc_info=True)
+        return error
+    return None
 
 
-def _chosen(context: typer.Context, bars: ProgressBars) -> tuple[RunConfig, Selection]:
-    """The configuration that the command line asks for, and the data that it chooses."""
+def _check_options(context: typer.Context) -> None:
+    """Find mistakes among the options, as far as no data need be read for it."""
+    given, options, _ = _asked(context)
+    config = chosen_config(given, **options, quiet=True)
+    if config.data not in DATASETS and not is_own(config.data):
+        load_dataset(config.data)  # raises
+    if config.data in DATASETS:
+        named = [*given, *(text.partition("=")[0] for text in options["settings"] or ())]
+        for name in ("size", "channels", "fit", "invert"):
+            if name in named:
+                option = f"--{name}" if name in given else f"--set {name}"
+                raise OptionError(
+                    f"{config.data} is a named dataset, which is read as it is: leave out {option}"
+                )
+    choose_device(context.params["device"])
+    if config.split is not None:
+        Split.load(Path(config.split))
+    if config.mapping is not None:
+        ClassMapping.load(config.mapping)
+    if not config.network.startswith("timm:"):
+        NETWORKS[config.network]  # raises for one that is not known
+    for text in config.augment:
+        parse_augmentation(text)
+    own: dict[str, Any] = {key: value for key, value in config.options.items() if key != "group"}
+    own |= {"scale": config.scale, "margin": config.margin}
+    level = logger.level
+    logger.setLevel(logging.WARNING)  # what it would choose for so many classes tells nothing
+    try:
+        with torch.device("meta"), warnings.catch_warnings(action="ignore"):
+            build_loss(config.loss, config.dim, _SOME, **own)
+    finally:
+        logger.setLevel(level)
+
+
+def _asked(context: typer.Context) -> tuple[dict[str, Any], dict[str, Any], Run | None]:
+    """What the command line gives: settings, further arguments of `chosen_config`, and the run
+    that is to be continued, if it has begun."""
     given = given_options(context)
     start, file = context.params["start"], context.params["config"]
     options = {
@@ -208,10 +328,42 @@ def _chosen(context: typer.Context, bars: ProgressBars) -> tuple[RunConfig, Sele
         options["begun"] = begun
     elif start is not None:
         options["start"] = Run.open(start)
-    dataset = None
     data = named_data(given, file)
     if is_own(data):
         given["data"] = absolute(data)
+    return given, options, begun
+
+
+def _origin(context: typer.Context, config: RunConfig) -> str:
+    """Where the settings come from that no option gives."""
+    if config.recipe is not None:
+        return f"settings of the recipe {config.recipe}"
+    named = [context.params[name] for name in ("config", "start")]
+    if is_own(config.data) and not any(named):
+        return "settings that suit the data"
+    return "settings"
+
+
+class _Announcer(Silent):
+    """Says what is trained, and on what, when training begins and all settings are known."""
+
+    def __init__(self, place: Path, origin: str, selection: Selection | None = None) -> None:
+        self.place, self.origin, self.selection = place, origin, selection
+
+    def started(self, name: str, done: int, steps: int) -> None:
+        """The settings, as the run has them, and whom it holds out."""
+        say(f"{self.origin}: {settings_words(Run.open(self.place).config)}")
+        if self.selection is not None:
+            say(held_out_words(self.selection))
+
+
+def _chosen(
+    context: typer.Context, bars: ProgressBars | ProgressLines
+) -> tuple[RunConfig, Selection]:
+    """The configuration that the command line asks for, and the data that it chooses."""
+    given, options, begun = _asked(context)
+    dataset = None
+    if is_own(named_data(given, context.params["config"])):
         # Read once, at the size that the options ask for; what suits it depends on the data.
         asked = chosen_config(given, **options, quiet=True)
         if begun is None or asked.start is None:
@@ -243,13 +395,13 @@ def _begun(context: typer.Context) -> Run | None:
 
 
 @contextmanager
-def _watchers(bars: ProgressBars, place: Path | None) -> Iterator[Watcher]:
-    """The bars, and TensorBoard's files where asked for."""
-    if place is None:
-        yield bars
+def _watchers(bars: ProgressBars | ProgressLines, board: Path | None) -> Iterator[list[Watcher]]:
+    """The bars or lines, and TensorBoard's files where asked for."""
+    if board is None:
+        yield [bars]
         return
-    with TensorBoardWatcher(place / "tensorboard") as board:
-        yield Several([bars, board])
+    with TensorBoardWatcher(board) as writer:
+        yield [bars, writer]
 
 
 def _judged(run: Run, selection: Selection, device: str) -> tuple[Judged | None, Assessment | None]:
@@ -267,21 +419,3 @@ def _refuse_beside_resume(context: typer.Context) -> None:
         if was_given(context, name) and name not in _WITH_RESUME:
             shown = "DATA" if name == "data" else options[name]
             raise OptionError(f"--resume takes its settings from the run; leave out {shown}")
-
-
-def _show(
-    run: Run, measures: dict[str, float | None], kept: dict[str, Any] | None, as_json: bool
-) -> None:
-    if as_json:
-        content = {"run": str(run.path), "config": run.config.model_dump(mode="json"), **measures}
-        print_json(content if kept is None else {**content, "forgetting": kept})
-        return
-    table = Table(
-        "measure", "value", "what it says", title=Text(str(run.path)), title_justify="left"
-    )
-    for name, meaning in MEASURES.items():
-        value = measures[name]
-        table.add_row(name, "–" if value is None else f"{value:.4g}", meaning)
-    print_table(table)
-    if kept is not None:
-        print_table(kept_table(kept))

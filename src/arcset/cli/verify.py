@@ -7,7 +7,7 @@ import typer
 
 from arcset.cli import options as o
 from arcset.cli.model_option import with_faces
-from arcset.cli.show import print_json, print_text
+from arcset.cli.show import print_json, print_text, say
 from arcset.recognition import Recognizer, preset_names
 
 __all__ = ["verify"]
@@ -20,11 +20,13 @@ def verify(
     far: Annotated[
         float | None,
         typer.Option(
-            help="How often different identities may pass for the same; 0.001 if left out."
+            help="How often different identities may pass for the same. Default: 0.001, or the "
+            "lowest rate that the model's calibration supports."
         ),
     ] = None,
     threshold: Annotated[
-        float | None, typer.Option(help="The cosine from which on it is the same, instead.")
+        float | None,
+        typer.Option(help="Accept pairs with at least this cosine; replaces --far."),
     ] = None,
     preset: Annotated[
         str | None,
@@ -36,14 +38,18 @@ def verify(
     faces: Annotated[
         str | None,
         typer.Option(
-            metavar="auto|FILE",
-            help="Compare the largest faces in two photos: auto, or YuNet's file.",
+            metavar="auto|none|FILE",
+            help="Compare the faces in two photos: auto, or YuNet's file; none: images are faces. "
+            "Of several faces in a photo the largest near the middle is taken.",
         ),
     ] = None,
     device: o.Device = "auto",
     json: o.Json = False,
 ) -> None:
-    """Tell whether two images show the same identity; exits with 1 if they do not.
+    """Tell whether two images show the same identity.
+
+    Exit code 0: the same. 1: different, no face, or undecided because the model has no
+    calibrated threshold. 2: wrong use.
 
     Example: arcset verify runs/orl a.png b.png --far 0.001
     """
@@ -56,5 +62,7 @@ def verify(
         print_json({"first": str(first), "second": str(second), **found.json()})
     else:
         print_text(str(found))
-    if not found.same:
+    if found.note:
+        say(f"note: {found.note}")
+    if not found:
         raise typer.Exit(1)

@@ -209,7 +209,7 @@ class Client:
             if error.code != "already_exists":
                 raise
             found = self._ask("POST", path_of("subjects", name, "samples"), form=sent)
-        return tuple(found["samples"])
+        return tuple(found["sample_ids"])
 
     def rename(self, old: str, new: str) -> None:
         """Give a subject another name; one that is taken is refused."""
@@ -238,6 +238,8 @@ def _match(told: dict[str, Any]) -> Match | ServiceError:
             for one in told["candidates"]
         ),
         fpir=told["fpir"],
+        reason=told["reason"],
+        rough=told["rough"],
     )
 
 

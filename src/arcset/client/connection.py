@@ -80,7 +80,7 @@ class Connection:
         body = self.fetch(method, path, query, **sent)
         try:
             return json.loads(body)
-        except ValueError:
+        except (ValueError, RecursionError):
             raise ServiceError("bad_answer", f"{self.url} does not answer as arcset does") from None
 
     def fetch(
@@ -174,7 +174,7 @@ def _refusal(got: http.client.HTTPResponse, answer: bytes, url: str) -> ServiceE
     try:
         told = json.loads(answer)["error"]
         code, message = str(told["code"]), str(told["message"])
-    except (ValueError, TypeError, KeyError):  # a proxy in between, or another service
+    except (ValueError, TypeError, KeyError, RecursionError):  # a proxy, or another service
         code, message = "bad_answer", f"{url} answered {got.status} {got.reason}"
     return ServiceError(
         code,

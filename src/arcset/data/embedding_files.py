@@ -19,7 +19,7 @@ from arcset.data.embedding_folders import holds_shards, read_folder
 from arcset.data.embedding_set import EmbeddingSet
 from arcset.data.npz_files import find_array, read_npz
 from arcset.errors import DataError, InputError, OptionError
-from arcset.files import replacing
+from arcset.files import parse_json, reading, replacing
 
 __all__ = ["SUFFIXES", "EmbeddingSet", "holds_embeddings", "read_embeddings", "write_embeddings"]
 
@@ -87,6 +87,9 @@ def read_embeddings(path: Path | str) -> EmbeddingSet:
     ]
     if any(name is None for name in names):
         raise DataError(f"{path}: {names.count(None)} labels are missing")
+    for name in (*_NAMES["paths"], "trained_on"):
+        if name in columns and columns[name].ndim != 1:
+            raise DataError(f"{path}: {name} is not one text per row")
     found = next((columns[name].tolist() for name in _NAMES["paths"] if name in columns), None)
     paths = None if found is None or None in found else [str(path) for path in found]
     if embeddings.dtype == np.float16:  # too coarse to compute with, and slow
@@ -107,24 +110,19 @@ def _read_parquet(path: Path) -> dict[str, npt.NDArray[Any]]:
     import pyarrow as arrow
     from pyarrow import parquet
 
-    try:
+    with reading(path, "Parquet file"):
         table = parquet.read_table(path)
-    except (OSError, arrow.ArrowException) as error:
-        raise DataError(f"{path} is not a readable Parquet file: {error}") from None
-    columns: dict[str, npt.NDArray[Any]] = {}
-    for name in table.column_names:
-        column = table[name].combine_chunks()
-        if arrow.types.is_list(column.type) or arrow.types.is_fixed_size_list(column.type):
-            columns[name] = _matrix(column, len(table), f"{path}: column {name}")
-        else:
-            columns[name] = np.array(column.to_pylist())
-    known = (table.schema.metadata or {}).get(_TRAINED_ON)
-    if known is not None:
-        try:
-            columns["trained_on"] = np.array([str(name) for name in json.loads(known)])
-        except ValueError as error:
-            raise DataError(f"{path}: {_TRAINED_ON.decode()} is damaged: {error}") from None
-    return columns
+        columns: dict[str, npt.NDArray[Any]] = {}
+        for name in table.column_names:
+            column = table[name].combine_chunks()
+            if arrow.types.is_list(column.type) or arrow.types.is_fixed_size_list(column.type):
+                columns[name] = _matrix(column, len(table), f"{path}: column {name}")
+            else:
+                columns[name] = np.array(column.to_pylist())
+        known = (table.schema.metadata or {}).get(_TRAINED_ON)
+        if known is not None:
+            columns["trained_on"] = np.array([str(name) for name in parse_json(known)])
+        return columns
 
 
 def _matrix(column: Any, rows: int, what: str) -> npt.NDArray[Any]:

@@ -23,7 +23,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from arcset.data.embedding_set import EmbeddingSet
 from arcset.errors import DataError
-from arcset.files import replacing, write_text
+from arcset.files import one_line, parse_json, reading, replacing, write_text, wrong_entry
 
 __all__ = [
     "INPUTS",
@@ -116,10 +116,8 @@ def read_manifest(folder: Path) -> Manifest:
     except OSError as error:
         raise DataError(f"cannot read {folder / MANIFEST}: {error.strerror or error}") from None
     except ValidationError as error:
-        found = error.errors()[0]
-        place = ".".join(str(part) for part in found["loc"])
         raise DataError(
-            f"{folder / MANIFEST} is damaged, or of a newer arcset: {place} {found['msg']}"
+            f"{folder / MANIFEST} is damaged, or of a newer arcset: {wrong_entry(error)}"
         ) from None
 
 
@@ -193,7 +191,7 @@ def check_shard(
     try:
         with parquet.ParquetFile(path, page_checksum_verification=full) as file:
             rows = file.metadata.num_rows
-            said = json.loads((file.metadata.metadata or {}).get(_KEY, b"{}"))
+            said = parse_json((file.metadata.metadata or {}).get(_KEY, b"{}"))
             if said.get("of") != manifest.identity or said.get("number") != number:
                 raise DataError(f"{path} belongs to other embeddings")
             if full:
@@ -202,7 +200,7 @@ def check_shard(
     except FileNotFoundError as error:
         raise DataError(f"{error.filename or path} is missing") from None
     except (OSError, ArrowException, *_NOT_MEANT) as error:
-        raise DataError(f"{path} is damaged: {error}") from None
+        raise DataError(f"{path} is damaged: {one_line(error)}") from None
     if rows + len(skipped) != len(manifest.inputs_of(number)) or len(skipped) != said["skipped"]:
         raise DataError(
             f"{path} holds {rows:,} samples of {len(manifest.inputs_of(number)):,} inputs, and "
@@ -212,7 +210,7 @@ def check_shard(
 
 
 def _skipped(path: Path) -> Skipped:
-    return [(str(name), str(why)) for name, why in json.loads(path.read_bytes())]
+    return [(str(name), str(why)) for name, why in parse_json(path.read_bytes())]
 
 
 def _check_values(file: Any, path: Path) -> None:
@@ -226,8 +224,6 @@ def read_folder(folder: Path) -> EmbeddingSet:
 
     Raises `DataError` where shards are missing, damaged, or of another model or other inputs.
     """
-    from pyarrow import parquet
-
     manifest = read_manifest(folder)
     counts = []
     for number in range(manifest.shards):
@@ -237,9 +233,16 @@ def read_folder(folder: Path) -> EmbeddingSet:
             raise DataError(
                 f"{folder} is not complete: {error}; run the same `arcset embed` once more"
             ) from None
-    rows = np.empty((sum(counts), manifest.dim), np.float32)
-    if not len(rows):
+    if not sum(counts):
         raise DataError(f"{folder} holds no embedding: all {manifest.inputs:,} inputs were skipped")
+    with reading(folder, "folder of embeddings"):
+        return _read_shards(folder, manifest, counts)
+
+
+def _read_shards(folder: Path, manifest: Manifest, counts: Sequence[int]) -> EmbeddingSet:
+    from pyarrow import parquet
+
+    rows = np.empty((sum(counts), manifest.dim), np.float32)
     places = np.empty(len(rows), np.int64)
     paths: list[str | None] = []
     numbers: dict[str, int] = {}
@@ -272,7 +275,7 @@ def read_folder(folder: Path) -> EmbeddingSet:
 def _trained_on(folder: Path) -> tuple[str, ...] | None:
     path = folder / TRAINED_ON
     try:
-        return tuple(str(name) for name in json.loads(path.read_bytes()))
+        return tuple(str(name) for name in parse_json(path.read_bytes()))
     except FileNotFoundError:
         return None
     except (OSError, ValueError, TypeError) as error:

@@ -15,7 +15,7 @@ from arcset.data.rows import chosen_rows
 from arcset.data.selection import unknown_class
 from arcset.data.split import PARTS, Split
 from arcset.errors import DataError, OptionError
-from arcset.files import write_text
+from arcset.files import parse_json, write_text
 
 __all__ = ["ClassMapping"]
 
@@ -60,10 +60,10 @@ class ClassMapping:
         Raises `DataError`, naming the file, where it is none, and `OptionError` as above.
         """
         try:
-            content = json.loads(Path(path).read_text(encoding="utf-8"), object_pairs_hook=_once)
+            content = parse_json(Path(path).read_text(encoding="utf-8"), object_pairs_hook=_once)
         except OSError as error:
             raise DataError(f"cannot read the mapping {path}: {error.strerror or error}") from error
-        except (ValueError, RecursionError) as error:
+        except ValueError as error:
             raise DataError(f"{path} is no readable mapping: {error}") from error
         if not isinstance(content, dict):
             raise DataError(f'{path} is no readable mapping: write {{"old name": "new name"}}')

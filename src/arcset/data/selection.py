@@ -1,6 +1,5 @@
 """Which classes are known: the split of a dataset into classes to train on and classes held out."""
 
-import difflib
 import re
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
@@ -12,12 +11,13 @@ from arcset.data.dataset import Dataset, ImageSet
 from arcset.data.rows import chosen_rows, joined_rows
 from arcset.data.split import Split
 from arcset.errors import OptionError
-from arcset.registry import unknown_name
+from arcset.registry import did_you_mean, unknown_name
 
 __all__ = ["Selection", "counted", "parse_classes", "select", "unknown_class"]
 
 _MOST_LISTED = 30  # classes that an error message names in full
-_RANGE = re.compile(r"(\d+)\s*-\s*(\d+)", re.ASCII)
+_RANGE = re.compile(r"(\d{1,1000})\s*-\s*(\d{1,1000})", re.ASCII)  # Python reads 4300 digits
+_NUMBER = re.compile(r"0|[1-9]\d{0,17}", re.ASCII)
 
 
 @dataclass(frozen=True, eq=False)
@@ -173,10 +173,15 @@ def _expand(item: str, text: str, class_names: Sequence[str]) -> list[str]:
 
 def unknown_class(name: str, class_names: Sequence[str]) -> OptionError:
     """The error for a class that is not there, with the nearest one that is."""
+    numbers = sorted(int(one) for one in class_names if _NUMBER.fullmatch(one))
+    if len(numbers) > 1 and len(numbers) == len(class_names) == numbers[-1] - numbers[0] + 1:
+        return OptionError(  # and not "did you mean '2'?" for 12
+            f"no class is called {name!r}; the classes are {numbers[0]} to {numbers[-1]}"
+        )
     if len(class_names) <= _MOST_LISTED:
         return unknown_name("class", name, class_names)
-    near = difflib.get_close_matches(name, class_names, n=1)
-    hint = f"did you mean {near[0]!r}? " if near else ""
+    question = did_you_mean(name, class_names)
+    hint = f"{question} " if question else ""
     first, second = class_names[:2]
     return OptionError(
         f"no class is called {name!r}; {hint}There are {len(class_names):,}, "

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from arcset.errors import DataError, OptionError
-from arcset.files import write_text
+from arcset.files import parse_json, write_text
 
 __all__ = ["FRACTIONS", "Split", "draw_order", "make_split", "overlap"]
 
@@ -71,10 +71,10 @@ class Split:
         Whether its classes exist is found when the split meets its dataset: see `select`.
         """
         try:
-            return _from_json(json.loads(Path(path).read_text(encoding="utf-8")))
+            return _from_json(parse_json(Path(path).read_text(encoding="utf-8")))
         except OSError as error:
             raise DataError(f"cannot read the split {path}: {error.strerror or error}") from error
-        except (ValueError, RecursionError) as error:  # OptionError and broken JSON are ValueErrors
+        except ValueError as error:  # OptionError and broken JSON are ValueErrors
             raise DataError(f"{path} is no readable split: {error}") from error
 
     def check(self, data: str, class_names: Sequence[str]) -> None:

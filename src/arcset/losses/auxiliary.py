@@ -10,7 +10,7 @@ from arcset.centers import CenterUpdate
 from arcset.errors import OptionError
 from arcset.laws import Law
 from arcset.losses.base import Loss
-from arcset.losses.checks import check_batch, check_real
+from arcset.losses.checks import check_batch, check_overflow, check_real
 from arcset.numerics import widen
 
 __all__ = ["AuxiliaryLoss"]
@@ -69,7 +69,8 @@ class AuxiliaryLoss(Loss):
         with torch.autocast(embeddings.device.type, enabled=False):
             wide = widen(embeddings)  # once: both gradients are summed before they are narrowed
             value: Tensor = self.base(wide, labels)
-            return value + self.weight * self.term(wide, labels)
+            value = value + self.weight * self.term(wide, labels)
+            return value if self.scale_free else check_overflow(value, wide)
 
     def logits(self, embeddings: Tensor, labels: Tensor | None = None) -> Tensor:
         """The base's."""
@@ -123,3 +124,7 @@ class AuxiliaryLoss(Loss):
     def settings(self) -> dict[str, float | str]:
         """The base's, and λ."""
         return {**self.base.settings(), "weight": self.weight}
+
+    def extra_repr(self) -> str:
+        """What it is built on, and λ."""
+        return f"{self.base!r}, weight={self.weight:g}"

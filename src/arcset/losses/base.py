@@ -10,6 +10,7 @@ from arcset.centers import CenterUpdate
 from arcset.errors import OptionError
 from arcset.laws import Law
 from arcset.losses.checks import check_count
+from arcset.margins.options import listed
 
 __all__ = ["Loss"]
 
@@ -99,3 +100,13 @@ class Loss(nn.Module, ABC):
     def settings(self) -> dict[str, float | str]:
         """Scale, margin and the like as they are in use, chosen or given."""
         return {}
+
+    def extra_repr(self) -> str:
+        """Dimension, classes and settings, for printing."""
+        return listed({"dim": self.dim, "classes": self.classes, **self.settings()})
+
+    def _get_name(self) -> str:
+        return type(self).__name__
+
+    def __repr__(self) -> str:
+        return f"{self._get_name()}({self.extra_repr()})"

@@ -15,7 +15,7 @@ from arcset.losses.margin_softmax import MarginSoftmax
 from arcset.losses.registry import LOSSES
 from arcset.margins import MARGINS, Margin
 from arcset.margins.warmup import Warmup
-from arcset.registry import unknown_name
+from arcset.registry import did_you_mean, unknown_name, unknown_option
 
 __all__ = ["build_loss", "loss_names", "loss_options"]
 
@@ -118,9 +118,7 @@ def build_loss(
     known = loss_options(name, **options)
     for option in options:
         if option not in known:
-            raise OptionError(
-                f"{name} has no option {option!r}; it takes {', '.join(known) or 'none'}"
-            )
+            raise unknown_option(name, option, known)
     given = {
         "scale": scale,
         "margin": margin,
@@ -181,14 +179,18 @@ def _margin_softmax(name: str, dim: int, classes: int, options: dict[str, Any]) 
 
 def _base_name(kind: type[AuxiliaryLoss], options: dict[str, Any]) -> str:
     """The base that an added term is built on; it must have class centers of its own."""
-    name: str = options.get("base", kind.default_base)
+    name = options.get("base", kind.default_base)
     alone = name in LOSSES and (
         issubclass(LOSSES[name], AuxiliaryLoss) or not LOSSES[name].classifies
     )
-    if alone:
-        fitting = [*MARGINS.names(), "softmax"]
-        raise OptionError(f"base must be one of {', '.join(fitting)}, not {name!r}")
-    return name
+    if alone or name not in loss_names():
+        fitting = sorted({*MARGINS.names(), "softmax"})
+        hint = did_you_mean(name, fitting)
+        raise OptionError(
+            f"base='{name}' is not a loss to build {kind.__name__.lower()} on; "
+            f"{hint}{' ' if hint else ''}{'I' if hint else 'i'}t can be {', '.join(fitting)}"
+        )
+    return str(name)
 
 
 def _keywords(kind: type) -> dict[str, Any]:

@@ -15,16 +15,19 @@ __all__ = [
     "check_centers",
     "check_count",
     "check_embeddings",
+    "check_overflow",
     "check_real",
     "check_truth",
 ]
 
 
-def check_count(what: str, value: object, least: int) -> int:
-    """`value` if it is a whole number of at least `least`."""
+def check_count(what: str, value: object, least: int, most: int = 2**63 - 1) -> int:
+    """`value` if it is a whole number of at least `least` and at most `most`."""
     whole = isinstance(value, SupportsIndex) and not isinstance(value, bool)
     if not whole or operator.index(value) < least:  # type: ignore[arg-type]
         raise OptionError(f"{what} must be a whole number of at least {least}, not {value!r}")
+    if operator.index(value) > most:  # type: ignore[arg-type]
+        raise OptionError(f"{what} must be at most {most:,}, not {value!r}")
     return operator.index(value)  # type: ignore[arg-type]
 
 
@@ -32,7 +35,7 @@ def check_real(what: str, value: object, low: float, *, above: bool = False) -> 
     """`value` as a float if it is a number ≥ `low` (> `low` with `above`) and below a million."""
     if not lies_in(value, low, 1e6) or (above and value == low):
         bound = "greater than" if above else "of at least"
-        raise OptionError(f"{what} must be a finite number {bound} {low:g}, not {value!r}")
+        raise OptionError(f"{what} must be a number {bound} {low:g} and below 1e6, not {value!r}")
     return float(value)  # type: ignore[arg-type]
 
 
@@ -93,6 +96,23 @@ def check_batch(
             f"label {int(labels[first])} stands at position {first}"
         )
     return labels
+
+
+def check_overflow(value: Tensor, embeddings: Tensor) -> Tensor:
+    """`value` of a loss to which lengths count, unless the embeddings are too large for its dtype.
+
+    A value that is not finite for another reason, such as weights that diverged, is returned.
+    """
+    if math.isfinite(value.item()):
+        return value
+    largest = embeddings.detach().abs().amax().item()
+    if largest > 1e-3 * torch.finfo(value.dtype).max ** 0.5:
+        dtype = str(value.dtype).removeprefix("torch.")
+        raise InputError(
+            f"embeddings with entries as large as {largest:.3g} overflow {dtype} in this loss: "
+            "normalize or scale them first"
+        )
+    return value
 
 
 def check_centers(full: object, shape: tuple[int, int]) -> Tensor:

@@ -20,6 +20,7 @@ from torch import Tensor
 
 from arcset.centers import Centers
 from arcset.errors import OptionError, RunError
+from arcset.files import naming
 from arcset.losses.base import Loss
 from arcset.losses.in_step import in_step, shard_of
 
@@ -62,13 +63,14 @@ def save_loss(loss: Loss, folder: Path | str) -> None:
             part.rename(folder)
 
     in_step(begin, together=not alone, group=group)
-    try:
-        save_together(part, loss_tensors(loss), group, alone=alone)
-        in_step(end, together=not alone, group=group)
-    except BaseException:
-        if chief:
-            shutil.rmtree(part, ignore_errors=True)
-        raise
+    with naming(folder, part):
+        try:
+            save_together(part, loss_tensors(loss), group, alone=alone)
+            in_step(end, together=not alone, group=group)
+        except BaseException:
+            if chief:
+                shutil.rmtree(part, ignore_errors=True)
+            raise
 
 
 def load_loss(loss: Loss, folder: Path | str) -> None:

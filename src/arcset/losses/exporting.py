@@ -11,6 +11,7 @@ from torch import Tensor
 
 from arcset.centers.update import STATES
 from arcset.errors import OptionError
+from arcset.files import naming
 from arcset.losses.base import Loss
 from arcset.losses.checks import check_count
 from arcset.losses.elastic import heads_of
@@ -78,14 +79,15 @@ def export_loss(loss: Loss, path: Path | str, *, classes: int | None = None) -> 
         if chief:
             part.replace(path)
 
-    try:
-        for stage in (begin, fill, end):
-            in_step(stage, together=shard is not None, group=shard and shard.group)
-    except BaseException:
-        if chief:
-            with suppress(OSError):
-                part.unlink()
-        raise
+    with naming(path, part):
+        try:
+            for stage in (begin, fill, end):
+                in_step(stage, together=shard is not None, group=shard and shard.group)
+        except BaseException:
+            if chief:
+                with suppress(OSError):
+                    part.unlink()
+            raise
 
 
 def _entries(loss: Loss, kept: int) -> list[_Entry]:

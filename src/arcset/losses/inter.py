@@ -29,7 +29,8 @@ class Inter(AuxiliaryLoss):
 
     def term(self, embeddings: Tensor, labels: Tensor) -> Tensor:
         """−mean over the batch and over j ≠ y of ∠(W_y, W_j)/π."""
-        centers, _ = unit_rows(widen(self.base.trained_centers()))  # (C, D)
+        centers = widen(self.base.trained_centers())  # (C, D)
+        centers, _ = unit_rows(centers.to(torch.promote_types(embeddings.dtype, centers.dtype)))
         present, counts = torch.unique(labels, return_counts=True)  # at most min(B, C) rows, not B
         angles = angle(centers[present] @ centers.T)  # (P, C)
         share = counts[:, None].to(angles) / (len(labels) * max(self.classes - 1, 1))

@@ -2,6 +2,7 @@
 
 import math
 
+import torch
 from torch import Tensor
 
 from arcset.losses.auxiliary import AuxiliaryLoss
@@ -28,5 +29,6 @@ class Intra(AuxiliaryLoss):
     def term(self, embeddings: Tensor, labels: Tensor) -> Tensor:
         """mean(θ_y)/π."""
         unit, _ = unit_rows(embeddings)  # (B, D)
-        own, _ = unit_rows(widen(self.base.trained_centers())[labels])  # (B, D)
+        centers = widen(self.base.trained_centers())[labels]  # (B, D)
+        own, _ = unit_rows(centers.to(torch.promote_types(unit.dtype, centers.dtype)))
         return angle((unit * own).sum(dim=1)).mean() / math.pi

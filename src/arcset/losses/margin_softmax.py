@@ -30,6 +30,7 @@ from arcset.losses.checks import (
     check_truth,
 )
 from arcset.margins import Margin
+from arcset.margins.options import listed
 from arcset.numerics import unit_rows, widen
 
 __all__ = ["GRADIENTS", "MarginSoftmax"]
@@ -96,7 +97,7 @@ class MarginSoftmax(Loss):
     ) -> None:
         super().__init__(dim, classes)
         self._scale = check_real("scale", scale, 0, above=True)
-        self.subcenters = check_count("subcenters", subcenters, 1)
+        self.subcenters = check_count("subcenters", subcenters, 1, 10_000)
         self.label_smoothing = check_real("label_smoothing", label_smoothing, 0)
         if self.label_smoothing >= 1:
             raise OptionError(f"label_smoothing must lie in [0, 1), not {label_smoothing!r}")
@@ -287,3 +288,15 @@ class MarginSoftmax(Loss):
         """The scale, unless the margin finds it, and the margin's own options."""
         found = {} if self.margin.finds_scale else {"scale": self._scale}
         return {**found, **self.margin.settings()}
+
+    def extra_repr(self) -> str:
+        """Dimension, classes, scale and margin; other options where they are not the usual ones."""
+        options = {"subcenters": self.subcenters, "mode": self.mode, "sample": self.sample}
+        usual = {"subcenters": 1, "mode": "auto", "sample": 1.0}
+        shown = {option: value for option, value in options.items() if value != usual[option]}
+        if self.margin.finds_scale and not self.margin.scale.is_meta:
+            shown["scale"] = self.scale
+        return ", ".join(filter(None, (super().extra_repr(), listed(shown))))
+
+    def _get_name(self) -> str:
+        return type(self.margin).__name__

@@ -4,9 +4,16 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from arcset.centers.memory import check_room
 from arcset.laws import Law
 from arcset.losses.base import Loss
-from arcset.losses.checks import check_batch, check_centers, check_embeddings, check_truth
+from arcset.losses.checks import (
+    check_batch,
+    check_centers,
+    check_embeddings,
+    check_overflow,
+    check_truth,
+)
 from arcset.losses.registry import LOSSES
 from arcset.numerics import widen
 
@@ -22,6 +29,7 @@ class Softmax(Loss):
 
     def __init__(self, dim: int, classes: int, *, bias: bool = True) -> None:
         super().__init__(dim, classes)
+        check_room(self.classes, self.dim)
         self.weight = nn.Parameter((torch.rand(classes, dim) * 2 - 1) / dim**0.5)  # (C, D)
         self.bias = nn.Parameter(torch.zeros(classes)) if check_truth("bias", bias) else None
 
@@ -40,7 +48,8 @@ class Softmax(Loss):
     def forward(self, embeddings: Tensor, labels: Tensor) -> Tensor:
         """Mean over the batch of −log softmax at the target."""
         labels = check_batch(embeddings, labels, self.dim, self.classes)
-        return F.cross_entropy(self._scores(embeddings), labels)
+        value = F.cross_entropy(self._scores(embeddings), labels)
+        return check_overflow(value, embeddings)
 
     def logits(self, embeddings: Tensor, labels: Tensor | None = None) -> Tensor:
         """W_j·x + b_j (B, C), the same with and without labels."""

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from arcset.errors import OptionError
 from arcset.laws import Law
+from arcset.margins.options import listed
 from arcset.margins.warmup import Warmup
 from arcset.numerics import anchored, lies_in
 
@@ -141,10 +142,7 @@ class Margin(nn.Module, ABC):
 
     def extra_repr(self) -> str:
         """The options, for printing."""
-        return ", ".join(
-            f"{option}={value:g}" if isinstance(value, float) else f"{option}={value}"
-            for option, value in self.settings().items()
-        )
+        return listed(self.settings())
 
     def forward(self, cosine: Tensor, samples: Samples) -> Tensor:
         """`shift` with exact values and finite slopes; see `arcset.numerics.anchored`."""

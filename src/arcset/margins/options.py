@@ -1,12 +1,24 @@
-"""Checks of margins' options that are no ranges of real numbers; for those see `Margin`."""
+"""Options of margins and losses: checks that are no ranges of real numbers, and how they print."""
 
 import operator
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from arcset.errors import OptionError
 from arcset.numerics import lies_in
 
-__all__ = ["one_of", "share", "truth", "whole"]
+__all__ = ["listed", "one_of", "share", "truth", "whole"]
+
+
+def listed(options: Mapping[str, object]) -> str:
+    """Options as they stand in a repr.
+
+    >>> listed({"margin": 0.50, "fallback": "easy"})
+    'margin=0.5, fallback=easy'
+    """
+    return ", ".join(
+        f"{option}={value:g}" if isinstance(value, float) else f"{option}={value}"
+        for option, value in options.items()
+    )
 
 
 def one_of(owner: object, option: str, value: object, known: Iterable[str]) -> str:

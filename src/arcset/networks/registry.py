@@ -1,10 +1,13 @@
 """The one list of networks."""
 
 import inspect
+import math
 from collections.abc import Callable
 
+import torch
 from torch import nn
 
+from arcset.centers.memory import free_memory
 from arcset.errors import OptionError
 from arcset.registry import Registry
 
@@ -15,6 +18,11 @@ Shape = tuple[int, ...]
 
 #: Takes the shape and the dimension of the embedding; also `dropout`, by name, where it has any.
 Builder = Callable[..., nn.Module]
+
+# Beyond these sizes, which are rare, weights are counted before memory is asked for: a run's
+# configuration may come from anywhere.
+_LARGE_INPUT = 2**20  # values per sample
+_LARGE_OUTPUT = 2**26  # the same times the dimension of the embedding
 
 NETWORKS: Registry[Builder] = Registry("network", "arcset.networks")
 
@@ -41,7 +49,7 @@ def build_network(
 
     Raises:
         OptionError: the name is unknown, `dim` is below 2, `shape` is neither of the two or too
-            small for the network, it has no dropout, or timm cannot be imported.
+            small or too large for the network, it has no dropout, or timm cannot be imported.
     """
     if not isinstance(dim, int) or dim < 2:
         raise OptionError(f"dim must be a whole number of at least 2, not {dim!r}")
@@ -51,6 +59,8 @@ def build_network(
             f"not {shape!r}"
         )
     builder = _builder(name)
+    if math.prod(shape) > _LARGE_INPUT or math.prod(shape) * dim > _LARGE_OUTPUT:
+        _check_memory(name, builder, shape, dim)
     if dropout is None:
         return builder(shape, dim)
     if not 0 <= dropout < 1:
@@ -59,6 +69,20 @@ def build_network(
         having = [known for known in network_names() if _has_dropout(NETWORKS[known])]
         raise OptionError(f"{name} has no dropout; these networks have: {', '.join(having)}")
     return builder(shape, dim, dropout=dropout)
+
+
+def _check_memory(name: str, builder: Builder, shape: Shape, dim: int) -> None:
+    """Refuse a network whose weights cannot be held in memory."""
+    with torch.device("meta"):
+        network = builder(shape, dim)
+    needed = sum(weight.nbytes for weight in network.parameters())
+    free = free_memory(torch.device("cpu"))
+    if 2 * needed > free > 0:  # to read them from a file takes as much again
+        size = "×".join(str(length) for length in shape)
+        raise OptionError(
+            f"{name} for inputs of {size} and dim={dim} needs {needed / 1e9:,.0f} GB for its "
+            f"weights, and {free / 1e9:,.0f} GB are free: choose smaller images or another network"
+        )
 
 
 def _builder(name: str) -> Builder:

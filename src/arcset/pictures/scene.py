@@ -115,7 +115,9 @@ def titles(views: Sequence[RunView]) -> list[str]:
 def principal(embeddings: Floats) -> tuple[Floats, Floats, float]:
     """PCA to the plane: mean (D,), basis (D, 2), and the share of the variance that it shows."""
     mean = embeddings.mean(axis=0)
-    _, sizes, rows = np.linalg.svd(embeddings - mean, full_matrices=False)
+    # A single sample has no direction: a row of zeros changes nothing, and some are found.
+    centered = np.concatenate([embeddings - mean, np.zeros_like(embeddings[:1])])
+    _, sizes, rows = np.linalg.svd(centered, full_matrices=False)
     # Either sign of a direction is as good; the largest entry positive makes it one answer.
     signs = np.sign(rows[np.arange(len(rows)), np.abs(rows).argmax(axis=1)])
     total = float((sizes**2).sum())

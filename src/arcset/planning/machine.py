@@ -19,7 +19,7 @@ import torch.distributed as dist
 
 from arcset.distributed import leave
 from arcset.errors import InputError
-from arcset.files import write_text
+from arcset.files import parse_json, write_text
 from arcset.planning.setting import Setting
 
 __all__ = ["LOGIT_PASSES", "Machine", "measure_exchange", "measure_machine"]
@@ -69,7 +69,7 @@ class Machine:
     def load(cls, path: Path) -> "Machine":
         """From a file that `save` has written; raises `InputError` for any other."""
         try:
-            content = json.loads(path.read_text(encoding="utf-8"))
+            content = parse_json(path.read_text(encoding="utf-8"))
             found = cls(**content)
             rates = [value for key, value in content.items() if key != "name"]
             good = all(isinstance(rate, int | float) and math.isfinite(rate) for rate in rates)

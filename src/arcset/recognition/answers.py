@@ -9,9 +9,12 @@ from arcset.errors import InputError
 from arcset.evaluation.calibration import Thresholds
 from arcset.evaluation.calibration.prediction import check_count
 from arcset.numerics import finite
+from arcset.recognition.verification import ABOVE, BELOW, NO_CALIBRATION
 from arcset.recognition.working_point import WorkingPoint
 
-__all__ = ["RIVALS", "Candidate", "Match", "answer", "chances"]
+__all__ = ["EMPTY", "RIVALS", "Candidate", "Match", "answer", "chances"]
+
+EMPTY = "empty gallery"
 
 #: How many subjects of highest score a probability is weighed against, listed or not.
 RIVALS = 10
@@ -45,13 +48,17 @@ class Match:
     """Who a probe shows, or nobody.
 
     Fields:
-        subject: the name of the subject of highest score if that is ≥ threshold; None: unknown.
+        subject: the name of the subject of highest score if that is ≥ threshold; None: unknown, or
+            undecided.
         cosine: that score, whether accepted or not; NaN in an empty gallery.
         probability: of the first candidate; None without a calibration or in an empty gallery.
-        threshold: where "known" begins, at the gallery's present size.
+        threshold: where "known" begins, at the gallery's present size; None without a calibration.
         candidates: the subjects of highest score, falling.
         fpir: the share of unknown probes that the threshold takes for someone; None where it was
-            chosen by hand.
+            chosen by hand, or promises no rate.
+        reason: `above threshold`, `below threshold`, `empty gallery`, `no calibration` or, for a
+            photo, `no face`.
+        rough: whether the threshold is the equal-error one of too few identities for any rate.
 
     A match is true where the probe was recognized: `if match: …`.
     """
@@ -59,33 +66,43 @@ class Match:
     subject: str | None
     cosine: float
     probability: float | None
-    threshold: float
+    threshold: float | None
     candidates: tuple[Candidate, ...]
     fpir: float | None
+    reason: str
+    rough: bool = False
+
+    @property
+    def decided(self) -> bool:
+        """Whether it is known that the probe shows an enrolled subject, or that it does not."""
+        return self.reason in (ABOVE, BELOW, EMPTY)
 
     def __bool__(self) -> bool:
         return self.subject is not None
 
     def __str__(self) -> str:
-        limit = f"threshold {self.threshold:.4f}"
-        if self.fpir is not None:
-            limit += f" for FPIR {self.fpir:.3g}"
-        if self.subject is not None:
-            return f"{self.subject}: cosine {self.cosine:.4f}{_chance(self.probability)}, {limit}"
         if not self.candidates:
             return "unknown: nobody is enrolled"
-        return f"unknown: nearest is {self.candidates[0]}, {limit}"
+        limit = "" if self.threshold is None else f", threshold {self.threshold:.4f}"
+        if self.fpir is not None:
+            limit += f" for FPIR {self.fpir:.3g}"
+        limit += " (rough)" * self.rough
+        if self.subject is not None:
+            return f"{self.subject}: cosine {self.cosine:.4f}{_chance(self.probability)}{limit}"
+        state = "unknown" if self.decided else "undecided"
+        return f"{state}: nearest is {self.candidates[0]}{limit}"
 
     def json(self) -> dict[str, Any]:
         """The fields as JSON knows them."""
-        return dict(finite({**asdict(self), "candidates": [c.json() for c in self.candidates]}))
+        candidates = [one.json() for one in self.candidates]
+        return dict(finite({**asdict(self), "candidates": candidates, "decided": self.decided}))
 
 
 def answer(
     names: Sequence[str],
     cosines: Sequence[float],
     *,
-    point: WorkingPoint,
+    point: WorkingPoint | None,
     thresholds: Thresholds | None,
     subjects: int,
     candidates: int | None = None,
@@ -95,7 +112,7 @@ def answer(
     Parameters:
         names, cosines: the subjects of highest score and their scores, falling: `RIVALS` of them,
             or `candidates` if that is more, or all that there are.
-        point: the threshold.
+        point: the threshold; None where there is none, so that the answer is undecided.
         thresholds: from a cosine to a probability; None for none.
         subjects: how many the gallery holds.
         candidates: how many to list; by default all that are given.
@@ -120,15 +137,22 @@ def answer(
         Candidate(name, cosine, chance)
         for name, cosine, chance in zip(names, values, sure, strict=True)
     )[:most]
-    best = listed[0] if listed else None
-    known = best is not None and best.cosine >= point.threshold
+    best = listed[0] if listed else Candidate("", math.nan)
+    if not listed:
+        reason = EMPTY
+    elif point is None:
+        reason = NO_CALIBRATION
+    else:
+        reason = ABOVE if best.cosine >= point.threshold else BELOW
     return Match(
-        subject=best.subject if best is not None and known else None,
-        cosine=best.cosine if best is not None else math.nan,
-        probability=best.probability if best is not None else None,
-        threshold=point.threshold,
+        subject=best.subject if reason == ABOVE else None,
+        cosine=best.cosine,
+        probability=best.probability,
+        threshold=None if point is None else point.threshold,
         candidates=listed,
-        fpir=point.fpir,
+        fpir=None if point is None else point.fpir,
+        reason=reason,
+        rough=point is not None and point.rough,
     )
 
 

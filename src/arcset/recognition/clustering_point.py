@@ -29,6 +29,7 @@ from arcset.errors import InputError, OptionError
 from arcset.evaluation.arrays import Array, embedding_matrix, normalize_rows, refuse_zero_rows
 from arcset.evaluation.calibration import Thresholds
 from arcset.numerics import finite
+from arcset.recognition.verification import rough_note, uncalibrated_note
 
 __all__ = ["ClusteringPoint", "check_calibrated", "clustering_point"]
 
@@ -65,10 +66,7 @@ class ClusteringPoint:
     def __str__(self) -> str:
         if self.others is None:
             return f"threshold {self.threshold:.4f}"
-        return (
-            f"threshold {self.threshold:.4f}: an image seems to have {self.others:.2g} others of "
-            "its own, on average"
-        )
+        return f"threshold {self.threshold:.4f}: about {self.others:.2g} further images per person"
 
     def json(self) -> dict[str, Any]:
         """The fields as JSON knows them."""
@@ -78,10 +76,7 @@ class ClusteringPoint:
 def check_calibrated(thresholds: Thresholds | None) -> Thresholds:
     """The thresholds, if there are any; else raises `OptionError` with how to get some."""
     if thresholds is None:
-        raise OptionError(
-            "the model has no calibration, so that nobody knows which cosine means the same: run "
-            "`arcset evaluate RUN` on a run with validation identities, or name a threshold"
-        )
+        raise OptionError(uncalibrated_note())
     return thresholds
 
 
@@ -120,10 +115,12 @@ def clustering_point(thresholds: Thresholds | None, embeddings: Array) -> Cluste
             "a fifth of all pairs look the same: they show few identities, or are unlike what the "
             "model was calibrated on; look at the groups, or name a higher threshold"
         )
+    if thresholds.rough:
+        note = rough_note(thresholds)
     if thresholds.calibration.method == "logistic":
         bound = _for_strangers(thresholds, len(unit))
         if bound < threshold:
-            return ClusteringPoint(bound)
+            return ClusteringPoint(bound, note=note if thresholds.rough else "")
     return ClusteringPoint(threshold, share * (len(unit) - 1), note)
 
 
@@ -182,6 +179,8 @@ def _histogram(unit: npt.NDArray[np.float32]) -> Floats:
 
 def _for_strangers(thresholds: Thresholds, images: int) -> float:
     """Where one in twenty strangers would look like one of the images, or the strictest known."""
+    if thresholds.rough and thresholds.equal_error is not None:
+        return thresholds.equal_error.threshold
     try:
         return thresholds.for_fpir(FPIR, images).threshold
     except InputError:

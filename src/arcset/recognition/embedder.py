@@ -1,7 +1,7 @@
 """What a gallery needs of whatever makes its embeddings."""
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -27,11 +27,13 @@ class Embedded:
         paths: the files that could be read, (N,).
         embeddings: (N, D) float32, unit rows, in the order of `paths`.
         skipped: the files that could not be, and why, in half a sentence.
+        notes: what people should know of some of the files, in a sentence each.
     """
 
     paths: tuple[Path, ...]
     embeddings: Embeddings
     skipped: Mapping[Path, str]
+    notes: Mapping[Path, str] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.paths)

@@ -13,6 +13,7 @@ from arcset.recognition.export_graph import onnx_model
 from arcset.recognition.export_parity import LEAST_COSINE, Parity, compare
 from arcset.recognition.export_samples import samples_for
 from arcset.recognition.onnx_label import Label
+from arcset.recognition.onnx_trial import remember
 from arcset.recognition.presets import Pixels
 from arcset.recognition.recognizer import Recognizer
 from arcset.recognition.run_model import RunModel
@@ -90,7 +91,9 @@ def export(run: Path | str, out: Path | str, *, images: Path | str | None = None
         thresholds=original.thresholds,
     ).write(model)
     with replacing(out) as part:
-        part.write_bytes(model.SerializeToString())
+        content = model.SerializeToString()
+        part.write_bytes(content)
+        remember(content)
         parity = _parity(original, Recognizer.from_onnx(part, device="cpu"), samples)
         if not parity.holds:
             raise RunError(_differ(parity))

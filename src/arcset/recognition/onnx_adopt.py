@@ -11,6 +11,7 @@ from arcset.files import replacing
 from arcset.recognition.onnx_file import read_onnx
 from arcset.recognition.onnx_label import Label
 from arcset.recognition.onnx_model import OnnxModel
+from arcset.recognition.onnx_trial import remember
 from arcset.recognition.recognizer import Recognizer
 
 __all__ = ["Adopted", "adopt"]
@@ -71,9 +72,12 @@ def adopt(path: Path | str, out: Path | str, **said: Any) -> Adopted:
         layout=None if computing.input.layout == "NF" else computing.input.layout,
         output=computing.output,
         thresholds=recognizer.thresholds,
+        takes_faces=computing.takes_faces,
     ).write(model)
     with replacing(out) as part:
-        part.write_bytes(model.SerializeToString())
+        content = model.SerializeToString()
+        part.write_bytes(content)
+        remember(content)  # its graph has just run
         Recognizer.from_onnx(part, device="cpu")  # or nothing is written
     return Adopted(
         out,

@@ -2,7 +2,7 @@
 
 import hashlib
 import stat
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,11 +12,23 @@ from google.protobuf.message import DecodeError, EncodeError
 
 from arcset.errors import DataError
 
-__all__ = ["OnnxFile", "graph_digest", "read_onnx"]
+__all__ = ["Argument", "OnnxFile", "graph_digest", "read_onnx"]
 
 MOST_BYTES = (1 << 31) - 1  # that a protocol buffer can hold
 # Operators of the standard, and those that ONNX Runtime brings along.
 DOMAINS = ("", "ai.onnx", "ai.onnx.ml", "com.microsoft")
+
+
+@dataclass(frozen=True)
+class Argument:
+    """An input of a graph: its type as ONNX Runtime writes it, "tensor(float)", and its shape.
+
+    A side that the graph leaves open is a name or None.
+    """
+
+    name: str
+    type: str
+    shape: tuple[int | str | None, ...]
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,6 +41,8 @@ class OnnxFile:
         metadata: what its maker wrote into it, by name.
         graph: SHA-256 over graph, functions, operator versions and weights, in hexadecimal.
         external: whether weights are kept in other files.
+        digest: SHA-256 over all bytes, of the other files, too. size: how many they are.
+        inputs: what must be given to the graph. outputs: the names of what it computes.
     """
 
     path: Path
@@ -36,6 +50,10 @@ class OnnxFile:
     metadata: dict[str, str]
     graph: str
     external: bool
+    digest: str
+    size: int
+    inputs: tuple[Argument, ...]
+    outputs: tuple[str, ...]
 
 
 def read_onnx(path: Path | str) -> OnnxFile:
@@ -55,15 +73,29 @@ def read_onnx(path: Path | str) -> OnnxFile:
     if not (model.ir_version and len(model.graph.node) and len(model.opset_import)):
         raise DataError(f"{path} is no ONNX model, or is damaged")
     _check_operators(path, model)
-    outside = [_external(path, tensor) for tensor in _tensors(model) if tensor.data_location]
-    metadata = {each.key: each.value for each in model.metadata_props}
-    return OnnxFile(path, content, metadata, graph_digest(model, outside), bool(outside))
+    outside = {_external(path, tensor) for tensor in _tensors(model) if tensor.data_location}
+    whole = hashlib.sha256(content)
+    for file in sorted(outside):
+        whole.update(_file_digest(file))
+    return OnnxFile(
+        path,
+        content,
+        metadata={each.key: each.value for each in model.metadata_props},
+        graph=graph_digest(model, outside, path=path),
+        external=bool(outside),
+        digest=whole.hexdigest(),
+        size=len(content) + sum(file.stat().st_size for file in outside),
+        inputs=_inputs(model.graph),
+        outputs=tuple(each.name for each in model.graph.output),
+    )
 
 
-def graph_digest(model: onnx.ModelProto, outside: Sequence[Path] = ()) -> str:
+def graph_digest(
+    model: onnx.ModelProto, outside: Iterable[Path] = (), *, path: object = "the model"
+) -> str:
     """SHA-256 over all of a model that decides what it computes; not over names, dates and notes.
 
-    outside: the files that weights are kept in.
+    outside: the files that weights are kept in. path: what messages call the model.
     """
     found = hashlib.sha256()
     parts: list[Any] = [*model.opset_import, *model.functions, model.graph]
@@ -71,11 +103,33 @@ def graph_digest(model: onnx.ModelProto, outside: Sequence[Path] = ()) -> str:
         try:
             found.update(part.SerializeToString(deterministic=True))
         except (EncodeError, ValueError) as error:
-            raise DataError(f"the model is damaged: {error}") from None
-    for file in sorted(set(outside)):
-        with file.open("rb") as opened:
-            found.update(hashlib.file_digest(opened, "sha256").digest())
+            said = " ".join(str(error).split())
+            raise DataError(f"{path} is damaged: {said}") from None
+    for file in sorted(outside):
+        found.update(_file_digest(file))
     return found.hexdigest()
+
+
+def _file_digest(file: Path) -> bytes:
+    try:
+        with file.open("rb") as opened:
+            return hashlib.file_digest(opened, "sha256").digest()
+    except OSError as error:
+        raise DataError(f"{file} cannot be read: {error.strerror or error}") from None
+
+
+def _inputs(graph: onnx.GraphProto) -> tuple[Argument, ...]:
+    """Those without a value of their own."""
+    given = {each.name for each in graph.initializer}
+    given |= {each.values.name for each in graph.sparse_initializer}
+    found = []
+    for each in graph.input:
+        if each.name not in given:
+            tensor = each.type.tensor_type
+            kind = onnx.TensorProto.DataType.Name(tensor.elem_type).lower()
+            sides = tuple(side.dim_value or side.dim_param or None for side in tensor.shape.dim)
+            found.append(Argument(each.name, f"tensor({kind})", sides))
+    return tuple(found)
 
 
 def _content(path: Path) -> bytes:
@@ -99,8 +153,8 @@ def _check_operators(path: Path, model: onnx.ModelProto) -> None:
     for node in _nodes(model):
         if node.domain not in DOMAINS and (node.domain, node.op_type) not in own:
             raise DataError(
-                f"{path} needs the operator {node.domain}::{node.op_type}, which is neither ONNX's "
-                "nor ONNX Runtime's: models with operators of their own are not run"
+                f"{path} needs the operator {f'{node.domain}::{node.op_type}'!r}, which is neither "
+                "ONNX's nor ONNX Runtime's: models with operators of their own are not run"
             )
 
 

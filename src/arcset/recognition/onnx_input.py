@@ -1,11 +1,13 @@
 """What an ONNX graph takes: found from its only input."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from arcset.errors import DataError, OptionError
+from arcset.recognition.onnx_file import Argument
 
 __all__ = ["GraphInput", "graph_input"]
 
@@ -37,8 +39,8 @@ class GraphInput:
     shape: tuple[int, ...]
 
 
-def graph_input(path: Any, inputs: Any, layout: str | None = None) -> GraphInput:
-    """What the inputs of an ONNX Runtime session say; `layout` where they leave it open.
+def graph_input(path: Any, inputs: Sequence[Argument], layout: str | None = None) -> GraphInput:
+    """What the inputs of a graph say; `layout` where they leave it open.
 
     Raises `DataError` for several inputs, and for one that takes neither images nor vectors;
     `OptionError` where the layout must be said, or is said and cannot be.

@@ -3,7 +3,7 @@
 import hashlib
 import json
 import math
-import re
+from collections.abc import Sequence
 from dataclasses import asdict, replace
 from typing import Any
 
@@ -12,12 +12,13 @@ import numpy.typing as npt
 import onnxruntime
 import torch
 
-from arcset.errors import ArcsetError, DataError, InputError, OptionError
+from arcset.errors import DataError, InputError, OptionError
 from arcset.recognition.onnx_file import OnnxFile
 from arcset.recognition.onnx_input import graph_input
+from arcset.recognition.onnx_trial import first_line, run_apart
 from arcset.recognition.presets import Pixels, preset_names
 
-__all__ = ["OnnxModel"]
+__all__ = ["OnnxModel", "providers_for"]
 
 # Most samples, and most pixels, per call: of more, ONNX Runtime's layers fall out of the cache.
 _SAMPLES, _PIXELS = 64, 2**16
@@ -32,6 +33,7 @@ class OnnxModel:
     layout: where the channels are, "NCHW" or "NHWC", if the graph leaves it open.
     output: the name of the embedding, if the graph has several outputs.
     digest: where the file's own is known; else one is made of graph, weights and pixels.
+    takes_faces: whether its images are to be aligned faces.
 
     No operator but ONNX's and ONNX Runtime's own is known to it, and no library is loaded.
     Raises `DataError` where ONNX Runtime refuses the graph or it gives no embedding, `OptionError`
@@ -48,13 +50,16 @@ class OnnxModel:
         output: str | None = None,
         device: str = "auto",
         digest: str | None = None,
+        takes_faces: bool = False,
     ) -> None:
-        self._path = file.path
-        self._session = _session(file, device)
-        self.input = graph_input(file.path, self._session.get_inputs(), layout)
+        self._path, self.takes_faces = file.path, takes_faces
+        self.input = graph_input(file.path, file.inputs, layout)
         self.pixels = None if pixels is None else self._checked(pixels)
         self.shape = self._shape(size)
-        self.output = self._chosen(output)
+        self.output = self._chosen(file.outputs, output)
+        providers = providers_for(device)
+        run_apart(file, self.input, self.shape, self.output)
+        self._session = _session(file, providers)
         self.dim = self._try()
         self.digest = digest or self._own_digest(file.graph)
 
@@ -90,7 +95,7 @@ class OnnxModel:
         try:
             (found,) = self._session.run([self.output], {self.input.name: batch})
         except Exception as error:  # each operator raises what it likes
-            raise DataError(f"{self._path} cannot be computed: {_words(error)}") from None
+            raise DataError(f"{self._path} cannot be computed: {first_line(str(error))}") from None
         if not isinstance(found, np.ndarray) or found.dtype.kind != "f" or found.ndim < 2:
             raise DataError(f"{self._path} gives no embedding: its output is no matrix of floats")
         if len(found) != len(batch):
@@ -138,12 +143,13 @@ class OnnxModel:
             raise OptionError(f"{self._path} takes images of {shown} pixels, and size={size!r}")
         return (channels, *wanted)
 
-    def _chosen(self, output: str | None) -> str:
-        names = [each.name for each in self._session.get_outputs()]
+    def _chosen(self, names: Sequence[str], output: str | None) -> str:
+        if not names:
+            raise DataError(f"{self._path} has no output")
         if output is None and len(names) == 1:
-            return str(names[0])
-        if output in names:
-            return str(output)
+            return names[0]
+        if output is not None and output in names:
+            return output
         listed = ", ".join(repr(name) for name in names[:8])
         if output is None:
             raise OptionError(f"{self._path} has several outputs: give output, one of {listed}")
@@ -169,7 +175,7 @@ class OnnxModel:
         return hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()
 
 
-def _session(file: OnnxFile, device: str) -> onnxruntime.InferenceSession:
+def _session(file: OnnxFile, providers: list[str]) -> onnxruntime.InferenceSession:
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 4  # errors are raised as well, and said there
     options.intra_op_num_threads = torch.get_num_threads()
@@ -180,29 +186,18 @@ def _session(file: OnnxFile, device: str) -> onnxruntime.InferenceSession:
         )
     try:
         # From the bytes that were looked through, and not from a file that may have changed.
-        return onnxruntime.InferenceSession(file.content, options, providers=_providers(device))
-    except ArcsetError:
-        raise
+        return onnxruntime.InferenceSession(file.content, options, providers=providers)
     except Exception as error:  # the classes are not public
-        raise DataError(f"{file.path} cannot be loaded: {_words(error)}") from None
+        raise DataError(f"{file.path} cannot be loaded: {first_line(str(error))}") from None
 
 
-def _providers(device: str) -> list[str]:
+def providers_for(device: str) -> list[str]:
+    """What ONNX Runtime computes with; raises `OptionError` for a device that is not there."""
     available = onnxruntime.get_available_providers()
     cuda, cpu = "CUDAExecutionProvider", "CPUExecutionProvider"
     if device == "cpu" or (device == "auto" and cuda not in available):
         return [cpu]
     if device in ("auto", "cuda") and cuda in available:
         return [cuda, cpu]
-    raise OptionError(
-        f"device {device!r} is not available here for ONNX files; use auto, cpu or cuda"
-    )
-
-
-def _words(error: Exception) -> str:
-    """The first line of what ONNX Runtime says, without its codes, and not all of a long one."""
-    if (failed := re.search(r"while running (\w+) node", str(error))) is not None:
-        return f"its operator {failed[1]} fails"
-    first = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-    said = first.rsplit(" : ", 1)[-1].strip() or first
-    return said if len(said) <= 200 else said[:197] + "…"
+    usable = "auto, cpu or cuda" if cuda in available else "auto or cpu"
+    raise OptionError(f"device {device!r} is not available here for ONNX files; use {usable}")

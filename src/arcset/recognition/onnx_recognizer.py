@@ -8,10 +8,10 @@ from typing import Any
 from arcset.data import Reading
 from arcset.errors import DataError, OptionError
 from arcset.evaluation.calibration import Thresholds
-from arcset.recognition.onnx_file import read_onnx
+from arcset.recognition.onnx_file import OnnxFile, read_onnx
 from arcset.recognition.onnx_label import Label
-from arcset.recognition.onnx_model import OnnxModel
-from arcset.recognition.presets import values_for
+from arcset.recognition.onnx_model import OnnxModel, providers_for
+from arcset.recognition.presets import FACE_PRESETS, values_for
 
 __all__ = ["OpenedOnnx", "open_onnx"]
 
@@ -39,6 +39,27 @@ def open_onnx(path: Path, said: Mapping[str, Any], device: str = "auto") -> Open
                 f"{path} was made by arcset and says itself how it takes images: leave out "
                 f"{', '.join(said)}"
             )
+        return _labelled(file, label, device)
+    rest = dict(said)
+    layout, output, size, preset = (
+        rest.pop(key, None) for key in ("layout", "output", "size", "preset")
+    )
+    model = OnnxModel(
+        file,
+        values_for(preset, **rest),
+        size=(size, size) if isinstance(size, int) else size,
+        layout=layout,
+        output=output,
+        device=device,
+        takes_faces=preset in FACE_PRESETS,
+    )
+    return OpenedOnnx(path.stem, model, _reading(model), None)
+
+
+def _labelled(file: OnnxFile, label: Label, device: str) -> OpenedOnnx:
+    """A model with what its own metadata says, which must fit the graph."""
+    providers_for(device)  # or it is refused as an option, and not as metadata
+    try:
         model = OnnxModel(
             file,
             label.pixels,
@@ -47,21 +68,23 @@ def open_onnx(path: Path, said: Mapping[str, Any], device: str = "auto") -> Open
             output=label.output,
             device=device,
             digest=label.digest,
+            takes_faces=label.takes_faces,
         )
-        if model.shape != label.shape:
-            raise DataError(f"{path} has a damaged label: it takes {model.shape}")
-        return OpenedOnnx(label.name, model, _reading(model), label.thresholds)
-    rest = dict(said)
-    layout, output, size = (rest.pop(key, None) for key in ("layout", "output", "size"))
-    model = OnnxModel(
-        file,
-        values_for(rest.pop("preset", None), **rest),
-        size=(size, size) if isinstance(size, int) else size,
-        layout=layout,
-        output=output,
-        device=device,
-    )
-    return OpenedOnnx(path.stem, model, _reading(model), None)
+        reading = _reading(model)
+    except OptionError as error:
+        said = str(error).removeprefix(f"{file.path} ")
+        raise DataError(f"{file.path} has metadata that does not fit its graph: {said}") from None
+    if model.shape != label.shape:
+        raise DataError(
+            f"{file.path} has metadata that does not fit its graph: it takes {model.shape}, and "
+            f"arcset.shape is {label.shape}"
+        )
+    if label.thresholds is not None and label.thresholds.made_from["dimension"] != model.dim:
+        raise DataError(
+            f"{file.path} has metadata that does not fit its graph: it embeds in {model.dim} "
+            f"dimensions, and its thresholds are for {label.thresholds.made_from['dimension']}"
+        )
+    return OpenedOnnx(label.name, model, reading, label.thresholds)
 
 
 def _reading(model: OnnxModel) -> Reading | None:

@@ -118,7 +118,7 @@ def scores_without_itself(
 
 def _grid(thresholds: Thresholds | None) -> Floats:
     """From 0, or lower where the calibration begins lower, to 1."""
-    lowest = 0.0 if thresholds is None else min(0.0, thresholds.rates.thresholds[0])
+    lowest = min([0.0, *thresholds.rates.thresholds[:1]]) if thresholds is not None else 0.0
     first = math.floor(lowest * 10) / 10
     count = round((1 - first) / STEP)
     grid: Floats = np.round(first + np.arange(count + 1) * STEP, 6)
@@ -142,13 +142,18 @@ def _note(thresholds: Thresholds | None, genuine: int) -> str:
     said = []
     if thresholds is None:
         said.append(
-            "Without a calibration nobody knows how many strangers a threshold lets in: run `arcset"
-            " gallery calibrate GALLERY`."
+            "Without a calibration there is no telling how many strangers a threshold lets in: run"
+            " `arcset gallery calibrate GALLERY`."
+        )
+    elif not thresholds.rates.curves:
+        said.append(
+            f"{thresholds.rates.identities:,} identities are too few to tell how many strangers a"
+            " threshold lets in: run `arcset gallery calibrate GALLERY FOLDER` with more."
         )
     if not genuine:
         said.append(
-            "Nobody has two samples yet, so that nothing tells how many would be missed: enroll a"
-            " second one of some."
+            "No subject has two samples yet, so there is no telling how many would be missed:"
+            " enroll a second one of some."
         )
     elif genuine < FEW:
         said.append(f"The share of those missed is rough: it is from {genuine} samples only.")

@@ -11,7 +11,7 @@ from arcset.data.reading import Fit
 from arcset.errors import OptionError
 from arcset.registry import unknown_name
 
-__all__ = ["PRESETS", "Pixels", "preset_names", "values_for"]
+__all__ = ["FACE_PRESETS", "PRESETS", "Pixels", "preset_names", "values_for"]
 
 
 @dataclass(frozen=True)
@@ -77,6 +77,9 @@ PRESETS: dict[str, Pixels] = {
     "unit": Pixels((0.0,), (255.0,)),  # 0 … 1
     "symmetric": Pixels((127.5,), (127.5,)),  # −1 … 1
 }
+
+#: Those of networks whose images are aligned faces: see `arcset.recognition.faces`.
+FACE_PRESETS = ("arcface", "arcface-128", "sface")
 
 
 def preset_names() -> list[str]:

@@ -7,23 +7,16 @@ from typing import Any
 from arcset.errors import InputError, OptionError
 from arcset.evaluation.calibration import Thresholds
 from arcset.evaluation.calibration.prediction import check_count, check_rate
+from arcset.evaluation.calibration.rates import rounded_up
 from arcset.numerics import finite
+from arcset.recognition.verification import rough_note, uncalibrated_note
 
 __all__ = ["DEFAULT_FPIR", "WorkingPoint", "effective_size", "working_point"]
 
 #: Of a hundred probes of unknown identities one is taken for an enrolled subject.
 DEFAULT_FPIR = 0.01
 
-#: A gallery that takes more strangers for its subjects than this does so only if asked to.
-HIGHEST_FPIR = 0.1
-
 _RAREST = 1e-30  # a rate that no calibration will ever support
-
-NO_THRESHOLDS = (
-    "the model has no calibration, so that nobody knows which cosine is high enough: run `arcset "
-    "evaluate RUN` on a run with validation identities, or `arcset gallery calibrate GALLERY`, or "
-    "name a threshold"
-)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,17 +26,19 @@ class WorkingPoint:
     Fields:
         threshold: a probe is taken for the subject of highest score if that score is ≥ threshold.
         fpir: the share of unknown probes that will be taken for someone; None where the threshold
-            was chosen by hand.
+            was chosen by hand, or promises no rate.
         gallery: the size that the threshold is for: subjects, each with as many samples as the
-            calibration assumed. 0 where the threshold was chosen by hand.
+            calibration assumed. None where it does not depend on the size.
         extrapolated: whether that is more than the calibration could try.
+        rough: whether it is the equal-error threshold of too few identities for any rate.
         note: a sentence for people where something is not as they may expect; else empty.
     """
 
     threshold: float
     fpir: float | None
-    gallery: int
+    gallery: int | None = None
     extrapolated: bool = False
+    rough: bool = False
     note: str = ""
 
     @classmethod
@@ -53,7 +48,7 @@ class WorkingPoint:
             raise OptionError(f"threshold={threshold!r}, expected a cosine between -1 and 1")
         if not -1 <= threshold <= 1:
             raise OptionError(f"threshold={threshold:g}, expected a cosine between -1 and 1")
-        return cls(threshold=float(threshold), fpir=None, gallery=0)
+        return cls(threshold=float(threshold), fpir=None)
 
     def json(self) -> dict[str, Any]:
         """The fields as JSON knows them."""
@@ -61,7 +56,7 @@ class WorkingPoint:
 
     def __str__(self) -> str:
         if self.fpir is None:
-            return f"threshold {self.threshold:.4f}, chosen by hand"
+            return f"threshold {self.threshold:.4f}, {'rough' if self.rough else 'chosen by hand'}"
         mark = ", extrapolated" if self.extrapolated else ""
         return (
             f"threshold {self.threshold:.4f} for FPIR {self.fpir:.3g} in a gallery of "
@@ -84,7 +79,8 @@ def working_point(
         subjects, samples: how many the gallery holds now. An empty one counts as one subject.
         scoring: `max`, `mean` or `top-K`, as the gallery scores a subject of several samples.
         fpir: the rate wanted. By default 0.01, or, where the calibration cannot support that at
-            this size, the lowest rate that it does support, up to 0.1; `note` then says so.
+            this size, the lowest rate that it does support; where it supports none, the
+            equal-error threshold. `note` then says so.
 
     It takes some milliseconds: keep the result for as long as the gallery stays as it is.
 
@@ -93,20 +89,27 @@ def working_point(
     """
     wanted = DEFAULT_FPIR if fpir is None else check_rate("fpir", fpir)
     if thresholds is None:
-        raise OptionError(NO_THRESHOLDS)
+        raise OptionError(uncalibrated_note())
     size = effective_size(subjects, samples, scoring, thresholds.rates.samples_per_subject)
-    note = ""
+    lowest, note = thresholds.rates.lowest_fpir(size), ""
+    if fpir is None and lowest is None and thresholds.equal_error is not None:
+        return WorkingPoint(
+            threshold=thresholds.equal_error.threshold,
+            fpir=None,
+            rough=True,
+            note=rough_note(thresholds),
+        )
     try:
         found = thresholds.for_fpir(wanted, size)
     except InputError:
-        rates = (curve.at(size).rate for curve in thresholds.rates.curves)
-        lowest = min(rates, default=1.0)
+        if lowest is None:
+            raise
         missing = _missing(thresholds, wanted, size, lowest)
-        if fpir is not None or lowest > HIGHEST_FPIR:
+        if fpir is not None:
             raise InputError(f"{missing}: {_way_out(lowest)}") from None
         # As strict as it can be, so that no threshold falls while the gallery grows.
-        found = thresholds.for_fpir(lowest, size)
-        note = f"{missing}: FPIR {_rounded_up(lowest):g} is used, the lowest that it supports"
+        found = thresholds.rates.strictest(size)
+        note = f"{missing}: FPIR {rounded_up(lowest):g} is used, the lowest that it supports"
     if not note and size > thresholds.rates.identities:
         note = (
             f"the threshold is extrapolated from {thresholds.rates.identities:,} identities to a "
@@ -154,15 +157,5 @@ def _missing(thresholds: Thresholds, wanted: float, size: int, lowest: float) ->
 
 
 def _way_out(lowest: float) -> str:
-    rate = _rounded_up(lowest)
+    rate = rounded_up(lowest)
     return f"ask for {rate:g} or more, or calibrate on more" if rate < 1 else "calibrate on more"
-
-
-def _rounded_up(rate: float) -> float:
-    """To two digits, so that it can be asked for.
-
-    >>> _rounded_up(0.01234), _rounded_up(0.5), _rounded_up(0.999)
-    (0.013, 0.5, 1.0)
-    """
-    step = 10.0 ** (math.floor(math.log10(rate)) - 1)
-    return float(f"{math.ceil(rate / step - 1e-9) * step:.2g}")

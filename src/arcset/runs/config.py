@@ -1,16 +1,23 @@
 """One typed configuration per run, kept as config.toml beside the weights."""
 
-import tomllib
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import tomli_w
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from arcset.errors import OptionError, RunError
-from arcset.files import write_text
+from arcset.files import parse_toml, write_text
+from arcset.registry import did_you_mean
 
-__all__ = ["RunConfig", "read_settings"]
+__all__ = ["RunConfig", "explain_refusal", "read_settings"]
+
+_SHOWN = 60  # characters of a refused value
+
+# Far beyond what anyone trains, and small enough to compute with: a file may say anything.
+_MANY = 10**6
+_Side = Annotated[int, Field(ge=1, le=2**16)]  # of an image in pixels; or channels
+_Values = Annotated[int, Field(ge=1, le=2**24)]  # of a vector, or a side of an image
 
 
 class RunConfig(BaseModel):
@@ -18,7 +25,7 @@ class RunConfig(BaseModel):
 
     >>> RunConfig(data="mnist-sample", loss="arcface", dim=2, epochs=0)
     Traceback (most recent call last):
-    arcset.errors.OptionError: epochs=0: Input should be greater than or equal to 1
+    arcset.errors.OptionError: epochs=0 must be at least 1
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
@@ -37,7 +44,7 @@ class RunConfig(BaseModel):
     train_on: Literal["train", "all"] = Field(
         "train", description="all: the known classes' test images, too, so that none test them"
     )
-    size: tuple[int, int] | None = Field(
+    size: tuple[_Side, _Side] | None = Field(
         None, description="height and width that images are read at; from the files if not given"
     )
     channels: Literal[1, 3] | None = Field(
@@ -54,7 +61,10 @@ class RunConfig(BaseModel):
         None, description="path of the run whose weights and centers training begins with"
     )
     freeze: int = Field(
-        0, ge=0, description="layers with weights, from the input on, that stay as they start"
+        0,
+        ge=0,
+        le=_MANY,
+        description="layers with weights, from the input on, that stay as they start",
     )
     loss: str = Field("arcface", description="what training minimizes")
     scale: float | None = Field(None, description="s of the cosine losses")
@@ -72,14 +82,20 @@ class RunConfig(BaseModel):
     dropout: float | None = Field(
         None, ge=0, lt=1, description="before the embedding, where the network has it"
     )
-    dim: int = Field(128, ge=2, description="dimension of the embedding")
-    epochs: int = Field(20, ge=1)
-    batch: int = Field(256, ge=2)
+    dim: int = Field(128, ge=2, le=2**16, description="dimension of the embedding")
+    epochs: int = Field(20, ge=1, le=_MANY)
+    batch: int = Field(256, ge=2, le=2**24)
     per_class: int = Field(
-        0, ge=0, description="images of each class in a batch; 0 draws images and not classes"
+        0,
+        ge=0,
+        le=_MANY,
+        description="images of each class in a batch; 0 draws images and not classes",
     )
     accumulate: int = Field(
-        1, ge=1, description="parts that a batch goes through the network in, to save memory"
+        1,
+        ge=1,
+        le=_MANY,
+        description="parts that a batch goes through the network in, to save memory",
     )
     augment: tuple[str, ...] = Field(
         (), description="random changes of the images, as affine:rotate=10"
@@ -111,27 +127,37 @@ class RunConfig(BaseModel):
     )
     compile: bool = Field(False, description="whether torch.compile works on the network")
     validate_every: int = Field(
-        0, ge=0, description="epochs between validations; 0: about 20 in all"
+        0, ge=0, le=_MANY, description="epochs between validations; 0: about 20 in all"
     )
     best_by: Literal["map", "recall", "auc", "tar"] = Field(
         "map", description="measure on the validation identities by which the best epoch is kept"
     )
     patience: int = Field(
-        0, ge=0, description="validations without improvement before training stops; 0: never"
+        0,
+        ge=0,
+        le=_MANY,
+        description="validations without improvement before training stops; 0: never",
     )
     checkpoint_minutes: float = Field(
-        10.0, ge=0, description="between checkpoints within an epoch; 0: only where it ends"
+        10.0,
+        ge=0,
+        le=_MANY,
+        description="between checkpoints within an epoch; 0: only where it ends",
     )
-    checkpoint_steps: int = Field(0, ge=0, description="between checkpoints; 0: by the clock only")
-    checkpoints: int = Field(2, ge=1, description="how many of the newest are kept")
+    checkpoint_steps: int = Field(
+        0, ge=0, le=10**12, description="between checkpoints; 0: by the clock only"
+    )
+    checkpoints: int = Field(2, ge=1, le=_MANY, description="how many of the newest are kept")
     snapshot: int = Field(
-        1000, ge=0, description="samples of each part whose embeddings are kept per epoch"
+        1000, ge=0, le=10**9, description="samples of each part whose embeddings are kept per epoch"
     )
     frames: int = Field(
-        100, ge=1, description="most epochs that samples are kept of, evenly chosen"
+        100, ge=1, le=_MANY, description="most epochs that samples are kept of, evenly chosen"
     )
-    shape: tuple[int, ...] | None = Field(
-        None, description="channels, height and width of the images; filled in from the data"
+    shape: tuple[_Values, ...] | None = Field(
+        None,
+        max_length=3,
+        description="channels, height and width of the images; filled in from the data",
     )
     class_names: tuple[str, ...] | None = Field(
         None, description="names of the known classes; filled in from the data"
@@ -141,7 +167,7 @@ class RunConfig(BaseModel):
         try:
             super().__init__(**values)
         except ValidationError as error:
-            raise OptionError(_first_problem(error)) from None
+            raise OptionError(explain_refusal(error, type(self))) from None
 
     def replace(self, **changes: Any) -> "RunConfig":
         """A copy with some values changed, checked like a new one."""
@@ -161,19 +187,71 @@ class RunConfig(BaseModel):
 
 
 def read_settings(path: Path) -> dict[str, Any]:
-    """Settings from a TOML file, which need not be complete and are not checked yet."""
+    """Settings from a TOML file, which need not be complete; their values are not checked yet."""
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        found = parse_toml(path.read_text(encoding="utf-8"))
+        options = found.get("options", {})  # a table in any case: others are added to it
+        if not isinstance(options, dict):
+            raise ValueError(f"options={_shortened(options)} must be a table of names and values")
+    except (OSError, ValueError) as error:
         raise RunError(f"{path} is not a readable run configuration: {error}") from None
+    return found
 
 
-def _first_problem(error: ValidationError) -> str:
-    """pydantic's first complaint as one line that quotes what was given."""
-    problem = error.errors()[0]
-    where = ".".join(str(part) for part in problem["loc"])
-    if problem["type"] == "extra_forbidden":
-        return f"there is no setting called {where!r}; known: {', '.join(RunConfig.model_fields)}"
-    if problem["type"] == "missing":
+def explain_refusal(error: ValidationError, model: type[BaseModel] | None = None) -> str:
+    """The first of pydantic's complaints in our words: the setting, its value, what is expected."""
+    problems = error.errors(include_url=False)
+    first = problems[0]
+    where = ".".join(str(part) for part in first["loc"])
+    if first["type"] == "extra_forbidden" and model is not None:
+        hint = did_you_mean(where, model.model_fields)
+        return f"there is no setting called {where!r}; {hint or 'docs/training.md lists them'}"
+    if first["type"] == "missing" and len(first["loc"]) > 1:
+        return f"{first['loc'][0]}={_shortened(first['input'])} has too few entries"
+    if first["type"] == "missing":
         return f"the setting {where!r} is missing"
-    return f"{where}={problem['input']!r}: {problem['msg']}"
+    place, kind = first["loc"][:-1], first["loc"][-1:]
+    same = [first]
+    if place and isinstance(kind[0], str):  # one of several types: each of them has a complaint
+        same = [one for one in problems if one["loc"][:-1] == place]
+        where = ".".join(str(part) for part in place)
+    *others, last = dict.fromkeys(_expected(one) for one in same)
+    expected = f"{', '.join(others)} or {last}" if others else last
+    name = f"{where}=" if where else ""
+    return f"{name}{_shortened(first['input'])} must be {expected}"
+
+
+def _expected(problem: Any) -> str:
+    """What fits, from a problem as pydantic tells it."""
+    kind, context = problem["type"], problem.get("ctx", {})
+    limits = {"ge": "at least", "gt": "greater than", "le": "at most", "lt": "less than"}
+    for key, words in limits.items():
+        if key in context:
+            limit = context[key]
+            return f"{words} {limit:,}" if isinstance(limit, int) else f"{words} {limit:,.10g}"
+    if kind == "literal_error":
+        return str(context["expected"])
+    if kind == "too_long":
+        return f"a list of at most {context['max_length']} entries"
+    for beginning, words in {
+        "int": "a whole number",
+        "float": "a number",
+        "finite": "a finite number",
+        "bool": "true or false",
+        "string": "text",
+        "path": "a path",
+        "dict": "a table of names and values",
+        "tuple": "a list",
+        "list": "a list",
+    }.items():
+        if kind.startswith(beginning):
+            return words
+    return str(problem["msg"]).removeprefix("Input should be ")
+
+
+def _shortened(value: object) -> str:
+    try:
+        text = " ".join(repr(value).split())
+    except ValueError:  # a whole number of more digits than Python writes
+        text = f"a {type(value).__name__} too long to write"
+    return text if len(text) <= _SHOWN else text[: _SHOWN - 1] + "…"

@@ -9,9 +9,10 @@ from typing import Any
 from torch import Tensor
 
 from arcset.errors import RunError
-from arcset.files import write_text
+from arcset.files import parse_json, write_text
 from arcset.runs.config import RunConfig
-from arcset.runs.states import load_tensors, save_tensors
+from arcset.runs.lock import LOCK_FILE
+from arcset.runs.states import load_tensors, save_tensors, writing
 
 __all__ = ["Run"]
 
@@ -23,12 +24,15 @@ class Run:
         split.json           which classes are known and held out, where a split file said so
         mapping.json         which identities are merged or removed, where a file said so
         metrics.jsonl        one line per epoch
+        threshold.json       where "the same" begins, and for which rates
         forgetting.json      old and new identities before and after, where it began from a run
         model.safetensors    the network's weights
         loss.safetensors     the loss's own: class centers, biases
         checkpoint/          what a continued run needs
         embeddings/          samples.safetensors, and one file per kept epoch
         README.md            the model card
+        report.html          pictures and figures
+        .lock                while it is trained
 
     Use `Run.create` for a new one and `Run.open` for one that is there.
     """
@@ -45,7 +49,7 @@ class Run:
         if (path / "config.toml").exists():
             cls(path, config)._clear()
         path.mkdir(parents=True, exist_ok=True)
-        for file in _begun(path):
+        for file in path.glob(".config.toml.*.part"):
             file.unlink(missing_ok=True)
         config.save(path / "config.toml")
         return cls(path, config)
@@ -88,14 +92,19 @@ class Run:
         if not path.exists():
             return []
         try:
-            return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
-        except (ValueError, UnicodeDecodeError) as error:
+            lines = [parse_json(line) for line in path.read_text(encoding="utf-8").splitlines()]
+            for number, line in enumerate(lines, 1):
+                if not isinstance(line, dict) or not isinstance(line.get("epoch"), int):
+                    raise ValueError(f"line {number} is not about an epoch")
+            return lines
+        except (OSError, ValueError) as error:
             raise RunError(f"{path} is damaged: {error}") from None
 
     def write_metrics(self, lines: list[dict[str, Any]]) -> None:
         """Replace metrics.jsonl: a few hundred lines, so it is written whole and never torn."""
         text = "".join(json.dumps(line) + "\n" for line in lines)
-        write_text(self.path / "metrics.jsonl", text)
+        with writing(self.path / "metrics.jsonl"):
+            write_text(self.path / "metrics.jsonl", text)
 
     @property
     def loss_file(self) -> Path:
@@ -151,6 +160,7 @@ class Run:
             "forgetting.json",
             "threshold.json",
             "README.md",
+            "report.html",
             "config.toml",
         ):
             (self.path / name).unlink(missing_ok=True)
@@ -159,5 +169,5 @@ class Run:
 
 
 def _begun(path: Path) -> list[Path]:
-    """What is left of a configuration where a process was killed while it wrote it."""
-    return list(path.glob(".config.toml.*.part"))
+    """What a process leaves that was killed before it had written its configuration."""
+    return [*path.glob(".config.toml.*.part"), path / LOCK_FILE]

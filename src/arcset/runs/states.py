@@ -1,6 +1,7 @@
 """Tensors on disk: safetensors, written beside and renamed, read with one clear error."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 
 from safetensors import SafetensorError
@@ -10,7 +11,17 @@ from torch import Tensor
 from arcset.errors import RunError
 from arcset.files import replacing
 
-__all__ = ["load_tensors", "save_tensors"]
+__all__ = ["load_tensors", "save_tensors", "writing"]
+
+
+@contextmanager
+def writing(path: Path) -> Iterator[None]:
+    """Turn an error of the disk, as one that is full, into a `RunError` that names `path`."""
+    try:
+        yield
+    except (OSError, SafetensorError) as error:
+        why = getattr(error, "strerror", None) or error
+        raise RunError(f"{path} cannot be written: {why}") from error
 
 
 def save_tensors(path: Path, tensors: Mapping[str, Tensor]) -> None:
@@ -19,13 +30,10 @@ def save_tensors(path: Path, tensors: Mapping[str, Tensor]) -> None:
     Raises `RunError` where they cannot be written, as on a full disk.
     """
     content = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
-    with replacing(path) as part:
+    with writing(path), replacing(path) as part:
         part.touch()
         mode = part.stat().st_mode  # what the user's umask says; safetensors lets nobody else read
-        try:
-            save_file(content, part)
-        except SafetensorError as error:
-            raise RunError(f"{path} cannot be written: {error}") from None
+        save_file(content, part)
         part.chmod(mode)
 
 

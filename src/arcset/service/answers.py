@@ -34,6 +34,9 @@ def match_json(match: Match | RefusalError) -> dict[str, Any]:
         "threshold": match.threshold,
         "candidates": [vars(one) for one in match.candidates],
         "fpir": match.fpir,
+        "reason": match.reason,
+        "rough": match.rough,
+        "decided": match.decided,
     }
 
 

@@ -6,6 +6,7 @@ from typing import Any
 
 from fastapi import Depends, FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
+from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
 from starlette.middleware.cors import CORSMiddleware
 
@@ -82,7 +83,7 @@ def make_app(
     app.add_middleware(Gate, service=service)
     if service.settings.cors:
         app.add_middleware(
-            CORSMiddleware,
+            _Cors,
             allow_origins=service.settings.cors,
             allow_methods=["GET", "POST", "PATCH", "DELETE"],
             allow_headers=["Authorization", "X-API-Key", "Content-Type", "X-Request-ID"],
@@ -90,6 +91,18 @@ def make_app(
         )
     app.add_middleware(Telling, service=service)
     return app
+
+
+class _Cors(CORSMiddleware):
+    """Refuses in the words of this service."""
+
+    def preflight_response(self, request_headers: Headers) -> Response:
+        """What a browser asks before it lets another page ask."""
+        found = super().preflight_response(request_headers)
+        if found.status_code != 200:
+            message = "This page, method or header is not allowed: see --cors."
+            raise RefusalError("bad_request", message)
+        return found
 
 
 async def _document(request: Request) -> Response:

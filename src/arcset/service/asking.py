@@ -11,8 +11,7 @@ __all__ = ["check_far", "working_point_or_refusal"]
 _LOWEST_RATE = 1e-12  # far below what any number of identities can support
 _BOTH = "{} and threshold both say where the limit is: leave one out."
 _NO_CALIBRATION = (
-    "There is no calibration, so that nobody knows which cosine is high enough: calibrate the "
-    "gallery, or name a threshold."
+    "The model has no calibrated threshold yet: calibrate the gallery, or name a threshold."
 )
 
 

@@ -50,7 +50,7 @@ class Decoder:
         return opened(content, self.max_pixels)
 
     def decode(self, image: Image.Image) -> npt.NDArray[np.uint8]:
-        """(H, W) or (H, W, 3); of a photo its largest face, aligned.
+        """(H, W) or (H, W, 3); of a photo its main face, aligned.
 
         Raises `RefusalError`: not_an_image, or no_face.
         """

@@ -20,12 +20,13 @@ _BEARER = 'Bearer realm="arcset"'
 async def authorize(request: Request) -> None:
     """Let those in who may; `request.state.role` is theirs from then on.
 
-    With keys, one of them decides. Without, everybody on this machine may do everything, but no
-    page from elsewhere that a browser on it happens to show. Raises `RefusalError`: unauthorized or
-    forbidden.
+    With keys, one of them decides. Without, everybody on this machine may do everything. Pages from
+    elsewhere that a browser shows are refused either way, but for those that --cors names. Raises
+    `RefusalError`: unauthorized or forbidden.
     """
     service: Service = request.app.state.service
     scope = request.scope
+    _check_page(request, service)
     needed = role_for(scope["method"], template_of(scope))
     if needed == OPEN:
         return
@@ -58,6 +59,25 @@ def _given(request: Request) -> str:
     return request.headers.get("x-api-key", "").strip()
 
 
+def _check_page(request: Request, service: Service) -> None:
+    """No other page asks, as for an image to show or to count; a link may open the page itself.
+
+    Browsers send these headers to https addresses and to this machine, and no script can set them.
+    """
+    headers = request.headers
+    if headers.get("sec-fetch-site") not in ("cross-site", "same-site"):
+        return
+    if headers.get("origin") in service.settings.cors:
+        return
+    asked = request.scope["path"], headers.get("sec-fetch-mode"), headers.get("sec-fetch-dest")
+    if asked != ("/", "navigate", "document"):
+        raise _other_page()
+
+
+def _other_page() -> RefusalError:
+    return RefusalError("forbidden", "Pages from elsewhere may not use this service: see --cors.")
+
+
 def _check_local(request: Request, service: Service) -> None:
     """Whoever asks is on this machine, and no page from elsewhere.
 
@@ -77,7 +97,7 @@ def _check_local(request: Request, service: Service) -> None:
     if origin is None or origin in service.settings.cors:
         return
     if urlsplit(origin).netloc.lower() != host.lower():
-        raise RefusalError("forbidden", "Other pages may not ask this service.")
+        raise _other_page()
 
 
 def _name(url: str) -> str:

@@ -14,8 +14,8 @@ __all__ = ["Gate", "send_refusal"]
 class Gate:
     """Pure ASGI: counts requests and the bytes of their bodies, and bounds both.
 
-    Applies to everything below /v1/. A body that is said to be too long is refused unread; one that
-    turns out to be, when it does.
+    The bytes of every body count until its request ends; requests count below /v1/. A body that is
+    said to be too long is refused unread; one that turns out to be, when it does.
     """
 
     def __init__(self, app: ASGIApp, service: Service) -> None:
@@ -26,24 +26,19 @@ class Gate:
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
-        # Names in paths may hold an encoded slash: routes see what is not decoded yet.
-        raw = scope.get("raw_path") or b""
-        if not raw.startswith(b"/v1/"):
-            await self.app(scope, _bounded(receive, scope, self.service), send)
-            return
-        scope["path"] = raw.decode("latin-1")
-        service = self.service
-        try:
-            _check(scope, service)
-        except RefusalError as refusal:
-            await send_refusal(refusal, scope, send)
-            return
-        service.in_flight += 1
+        service, counted = self.service, scope["path"].startswith("/v1/")
+        if counted:
+            try:
+                _check(scope, service)
+            except RefusalError as refusal:
+                await send_refusal(refusal, scope, send)
+                return
+        service.in_flight += counted
         service.metrics.in_flight.set(service.in_flight)
         try:
             await self.app(scope, _bounded(receive, scope, service), send)
         finally:
-            service.in_flight -= 1
+            service.in_flight -= counted
             service.held -= scope.get("received", 0)
             service.metrics.in_flight.set(service.in_flight)
 
@@ -98,8 +93,7 @@ def _bounded(receive: Receive, scope: Scope, service: Service) -> Receive:
         if message["type"] == "http.request":
             size = len(message.get("body", b""))
             scope["received"] = scope.get("received", 0) + size
-            if scope["path"].startswith("/v1/"):
-                service.held += size
+            service.held += size
             if scope["received"] > settings.max_body:
                 raise _too_long(service)
             if service.held > settings.max_held:

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from arcset.errors import DataError, OptionError
-from arcset.files import replacing
+from arcset.files import naming, parse_json, replacing
 
 __all__ = ["PREFIX", "ROLES", "Key", "Keys", "keys_file"]
 
@@ -150,7 +150,7 @@ class Keys:
         """One process at a time: the list to change, written when the block ends well."""
         self.path.parent.mkdir(parents=True, exist_ok=True)
         lock = self.path.with_name(f".{self.path.name}.lock")
-        with _locked(lock):
+        with naming(self.path, lock), _locked(lock):
             keys = list(_read(self.path))
             yield keys
             text = json.dumps({"version": 1, "keys": [asdict(one) for one in keys]}, indent=2)
@@ -188,7 +188,7 @@ def _stamp(path: Path) -> tuple[int, ...]:
 
 def _read(path: Path) -> tuple[Key, ...]:
     try:
-        content: Any = json.loads(path.read_text(encoding="utf-8"))
+        content: Any = parse_json(path.read_text(encoding="utf-8"))
         keys = tuple(Key(**one) for one in content["keys"])
         if content["version"] != 1 or not all(_sound(key) for key in keys):
             raise ValueError

@@ -13,7 +13,7 @@ from typing import Any
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
 from arcset.service.errors import STATUS, error_body
-from arcset.service.telling import log_line
+from arcset.service.telling import HEADERS, log_line
 
 __all__ = ["guarded_protocol"]
 
@@ -141,14 +141,19 @@ class _Guarded(HttpToolsProtocol):
             return
         identity = secrets.token_hex(8)
         body = error_body(code, _MESSAGES[code], identity)
-        head = (
-            f"content-type: application/json\r\ncontent-length: {len(body)}\r\n"
-            f"x-request-id: {identity}\r\nx-content-type-options: nosniff\r\n"
-            f"{'retry-after: 1' if code == 'busy' else 'cache-control: no-store'}\r\n"
-            "connection: close\r\n\r\n"
-        )
+        headers = {
+            "content-type": "application/json",
+            "content-length": str(len(body)),
+            "x-request-id": identity,
+            "cache-control": "no-store",
+            "connection": "close",
+            **HEADERS,
+        }
+        if code == "busy":
+            headers["retry-after"] = "1"
+        lines = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
         log_line("refused", request_id=identity, code=code, status=STATUS[code])
-        self.transport.write(STATUS_LINE[STATUS[code]] + head.encode() + body)
+        self.transport.write(STATUS_LINE[STATUS[code]] + f"{lines}\r\n".encode() + body)
         self.transport.close()
 
     def _arm(self, seconds: float, then: Any) -> None:

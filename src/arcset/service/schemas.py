@@ -2,6 +2,9 @@
 
 from typing import Any
 
+from arcset.recognition.answers import EMPTY
+from arcset.recognition.verification import ABOVE, BELOW
+
 __all__ = ["SCHEMAS", "TEXT", "Schema", "listed", "nullable", "record", "ref"]
 
 Schema = dict[str, Any]
@@ -28,6 +31,11 @@ def listed(schema: Schema) -> Schema:
     return {"type": "array", "items": schema}
 
 
+def one_of(*texts: str) -> Schema:
+    """One of these texts."""
+    return {"type": "string", "enum": list(texts)}
+
+
 def record(**fields: Schema) -> Schema:
     """An object that has all of these fields, and no other."""
     return {
@@ -50,6 +58,10 @@ SCHEMAS: dict[str, Schema] = {
         probability=nullable(NUMBER),
         threshold=NUMBER,
         far=nullable(NUMBER),
+        reason=one_of(ABOVE, BELOW),
+        rough=TRUTH,
+        note=TEXT,
+        decided=TRUTH,
     ),
     "Candidate": record(subject=TEXT, cosine=NUMBER, probability=nullable(NUMBER)),
     "Match": record(
@@ -59,17 +71,25 @@ SCHEMAS: dict[str, Schema] = {
         threshold=NUMBER,
         candidates=listed(ref("Candidate")),
         fpir=nullable(NUMBER),
+        reason=one_of(ABOVE, BELOW, EMPTY),
+        rough=TRUTH,
+        decided=TRUTH,
     ),
     "Unreadable": record(error=_ERROR),
     "WorkingPoint": record(
-        threshold=NUMBER, fpir=nullable(NUMBER), gallery=WHOLE, extrapolated=TRUTH, note=TEXT
+        threshold=NUMBER,
+        fpir=nullable(NUMBER),
+        gallery=nullable(WHOLE),
+        extrapolated=TRUTH,
+        rough=TRUTH,
+        note=TEXT,
     ),
     "Identified": record(
         results=listed({"anyOf": [ref("Match"), ref("Unreadable")]}), threshold=ref("WorkingPoint")
     ),
     "Subject": record(name=TEXT, samples=WHOLE, added=TIME, image=nullable(WHOLE)),
     "Subjects": record(subjects=listed(ref("Subject")), next=nullable(TEXT), total=WHOLE),
-    "Enrolled": record(name=TEXT, samples=listed(WHOLE)),
+    "Enrolled": record(name=TEXT, samples=WHOLE, sample_ids=listed(WHOLE)),
     "Renamed": record(name=TEXT),
     "Removed": record(removed=WHOLE),
     "Sample": record(id=WHOLE, source=nullable(TEXT), added=TIME, has_image=TRUTH),
@@ -96,6 +116,6 @@ SCHEMAS: dict[str, Schema] = {
         version=TEXT,
         read_only=TRUTH,
         limits={"type": "object", "additionalProperties": WHOLE},
-        role={"type": "string", "enum": ["read", "write"]},
+        role=one_of("read", "write"),
     ),
 }

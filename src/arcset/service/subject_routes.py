@@ -15,9 +15,9 @@ from arcset.service.errors import RefusalError, sentence
 from arcset.service.service import Service
 from arcset.service.uploads import (
     Image,
-    json_object,
     last_part,
     query_of,
+    read_object,
     read_upload,
     service_of,
     text_of,
@@ -62,7 +62,7 @@ async def show_subject(request: Request, name: str) -> Response:
 async def rename(request: Request, name: str) -> Response:
     """Give a subject another name, which nobody has."""
     service = service_of(request)
-    content = json_object(await request.body())
+    content = await read_object(request)
     if set(content) != {"name"}:
         raise RefusalError("bad_request", "The body is a JSON object with the new `name`.")
     new = _checked(text_of(content["name"], "name"))
@@ -122,13 +122,15 @@ async def _enrolled(
     rows = await service.embed(contents, request.scope)
     sources = [image.name for image in images]
 
-    def write() -> tuple[int, ...]:
+    def write() -> dict[str, Any]:
         with service.changing():
             if new == (name in service.gallery):
                 raise _taken() if new else _nobody()
-            return service.gallery.enroll(name, contents, embeddings=rows, sources=sources)
+            made = service.gallery.enroll(name, contents, embeddings=rows, sources=sources)
+            samples = len(service.gallery.samples(name))
+        return {"name": name, "samples": samples, "sample_ids": made}
 
-    return {"name": name, "samples": await service.run(write)}
+    return await service.run(write)
 
 
 def _page(service: Service, limit: int, after: str | None, search: str) -> dict[str, Any]:

@@ -8,15 +8,16 @@ import secrets
 import sys
 import time
 from typing import Any
+from urllib.parse import quote
 
-from starlette.datastructures import MutableHeaders
 from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from arcset.service.errors import error_body
+from arcset.service.errors import RefusalError
+from arcset.service.gate import send_refusal
 from arcset.service.service import Service
 
-__all__ = ["Telling", "log_line", "template_of"]
+__all__ = ["HEADERS", "Telling", "log_line", "template_of"]
 
 _PROCESS, _COUNTER = secrets.token_hex(4), itertools.count()  # ids of requests, all different
 _SANE = re.compile(r"[A-Za-z0-9._:-]{1,64}")
@@ -29,6 +30,7 @@ HEADERS = {
     "referrer-policy": "no-referrer",
     "x-frame-options": "DENY",
     "cross-origin-opener-policy": "same-origin",
+    "cross-origin-resource-policy": "same-origin",
     "permissions-policy": "geolocation=(), microphone=()",
 }
 _RAW_HEADERS = [(name.encode(), value.encode()) for name, value in HEADERS.items()]
@@ -48,6 +50,7 @@ class Telling:
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
+        scope["path"], scope["root_path"] = _path(scope), ""
         if scope["method"] == "HEAD":
             scope = {**scope, "method": "GET"}  # uvicorn, which has its own, leaves out the body
         began = time.perf_counter()
@@ -76,11 +79,14 @@ class Telling:
             await self.app(scope, receive, tell)
         except ClientDisconnect:
             pass  # nobody is there to be answered: noted as 499
+        except RefusalError as refusal:
+            await send_refusal(refusal, scope, tell)
         except Exception as error:
             scope["error_code"] = "internal"
             log_line("error", request_id=request_id, kind=type(error).__name__, trace=_trace(error))
             if not status:
-                await _send_internal(tell, request_id)
+                message = "Something went wrong within the service."
+                await send_refusal(RefusalError("internal", message), scope, tell)
         finally:
             self._note(scope, status or 499, sent, time.perf_counter() - began)
 
@@ -115,6 +121,16 @@ def template_of(scope: Scope) -> str:
     return str(getattr(scope.get("route"), "path", "none"))
 
 
+def _path(scope: Scope) -> str:
+    """The path as it was sent, below the one where the service is mounted.
+
+    Limits, routes, roles, metrics and headers all go by this one. It is not decoded: a name in it
+    may hold an encoded slash, and another spelling of a route is not that route.
+    """
+    raw = scope.get("raw_path") or quote(scope["path"]).encode()
+    return str(raw.decode("latin-1").removeprefix(scope.get("root_path", "")))
+
+
 def _request_id(scope: Scope) -> str:
     for name, value in scope["headers"]:
         if name == b"x-request-id":
@@ -132,14 +148,6 @@ def _trace(error: Exception) -> list[str]:
         found.append(f"{code.co_filename.rsplit('/', 1)[-1]}:{trace.tb_lineno} {code.co_name}")
         trace = trace.tb_next
     return found[-12:]
-
-
-async def _send_internal(send: Send, request_id: str) -> None:
-    body = error_body("internal", "Something went wrong within the service.", request_id)
-    headers = MutableHeaders({"content-type": "application/json"})
-    headers["content-length"] = str(len(body))
-    await send({"type": "http.response.start", "status": 500, "headers": list(headers.raw)})
-    await send({"type": "http.response.body", "body": body})
 
 
 def log_line(event: str, **values: Any) -> None:

@@ -21,9 +21,9 @@ from arcset.service.service import Service
 __all__ = [
     "Image",
     "Upload",
-    "json_object",
     "last_part",
     "number",
+    "read_object",
     "read_upload",
     "service_of",
     "text_of",
@@ -34,6 +34,8 @@ _IMAGE_FIELDS = frozenset({"image", "images", "a", "b"})
 _TEXT_BYTES = 4096  # of a field that is no image
 _OTHER_PARTS = 16
 _LONG = 1 << 18  # bytes of JSON from which on it is parsed in a thread
+_OBJECT_BYTES = 16 << 10  # of JSON without images
+_OTHER_ELEMENTS = 1 << 10  # of JSON beside its images: names may be full of commas
 
 
 class Image:
@@ -53,19 +55,18 @@ class Upload:
         self.fields: dict[str, Any] = {}
 
     def check_fields(self, known: Collection[str]) -> None:
-        """Raises `RefusalError` for a field that nobody knows, which may be one misspelled."""
+        """Raises `RefusalError` for a field that the route does not take, and for a long text."""
         for name in (*self.files, *self.fields):
-            if name not in known:
-                raise RefusalError(
-                    "bad_request",
-                    f"The field {name[:40]!r} is unknown; expected: {', '.join(sorted(known))}.",
-                )
+            _check_field(name, known)
+        for name, value in self.fields.items():
+            if isinstance(value, str) and len(value) > _TEXT_BYTES:
+                raise _too_long(name)
 
     def images(self, most: int) -> list[Image]:
         """All of `image` and `images`, 1 to `most`."""
         found = self.files.get("image", []) + self.files.get("images", [])
         if not found:
-            raise RefusalError("bad_request", "There is no image; send files as `image`.")
+            raise RefusalError("bad_request", "There is no image: send image files as `image`.")
         if len(found) > most:
             raise RefusalError("too_many_images", f"One request takes at most {most} images.")
         return found
@@ -114,13 +115,14 @@ async def read_upload(request: Request, known: Collection[str]) -> Upload:
             "unsupported_media_type", "Send a form (multipart/form-data), or application/json."
         )
     if kind == b"multipart/form-data":
-        form = _Form(options.get(b"boundary", b""), service.settings.max_images)
+        form = _Form(options.get(b"boundary", b""), service.settings.max_images, known)
         async for chunk in request.stream():  # no second copy of the whole body
             form.feed(chunk)
         upload = form.end()
     else:
-        body = await request.body()
-        upload = _json(body) if len(body) < _LONG else await service.run(_json, body)
+        body, most = await request.body(), service.settings.max_images
+        args = (body, 2 * most + _OTHER_ELEMENTS)  # a data: URL has a comma of its own
+        upload = _json(*args) if len(body) < _LONG else await service.run(_json, *args)
     upload.check_fields(known)
     return upload
 
@@ -128,13 +130,13 @@ async def read_upload(request: Request, known: Collection[str]) -> Upload:
 class _Form:
     """Gathers the parts of a form while it arrives.
 
-    boundary: what separates the parts. most: images.
+    boundary: what separates the parts. most: images. known: the fields that the route takes.
     """
 
-    def __init__(self, boundary: bytes, most: int) -> None:
+    def __init__(self, boundary: bytes, most: int, known: Collection[str]) -> None:
         if not 1 <= len(boundary) <= 200:
             raise RefusalError("bad_request", "The form does not say what separates its parts.")
-        self.upload, self.most = Upload(), most
+        self.upload, self.most, self.known = Upload(), most, known
         self.count, self.size, self.ended = 0, 0, False
         self.parser = MultipartParser(
             boundary,
@@ -185,12 +187,12 @@ class _Form:
     def _headers_finished(self) -> None:
         _, self.options = parse_options_header(self.headers.get(b"content-disposition", b""))
         self.name = self.options.get(b"name", b"").decode("utf-8", "replace")
+        _check_field(self.name, self.known)  # before its content, which may be long
 
     def _part_data(self, data: bytes, start: int, end: int) -> None:
         self.size += end - start
         if self.size > _TEXT_BYTES and self.name not in _IMAGE_FIELDS:
-            message = f"A field of the form has more than {_TEXT_BYTES} bytes."
-            raise RefusalError("bad_request", message)
+            raise _too_long(self.name)
         self.data.append(data[start:end])
 
     def _part_end(self) -> None:
@@ -225,9 +227,23 @@ def last_part(said: str) -> str | None:
     return shown or None
 
 
-def _json(body: bytes) -> Upload:
+async def read_object(request: Request) -> dict[str, Any]:
+    """The body of a request without images: a small JSON object.
+
+    Raises `RefusalError`: bad_request, body_too_large.
+    """
+    body = b""
+    async for chunk in request.stream():
+        body += chunk
+        if len(body) > _OBJECT_BYTES:
+            message = f"This request has at most {_OBJECT_BYTES:,} bytes."
+            raise RefusalError("body_too_large", message)
+    return _object(body, _OTHER_ELEMENTS)
+
+
+def _json(body: bytes, most: int) -> Upload:
     upload = Upload()
-    for name, value in json_object(body).items():
+    for name, value in _object(body, most).items():
         if name == "images":
             if not isinstance(value, list):
                 raise RefusalError("bad_request", "`images` is a list of images as base64.")
@@ -239,8 +255,14 @@ def _json(body: bytes) -> Upload:
     return upload
 
 
-def json_object(body: bytes) -> dict[str, Any]:
-    """A JSON object; raises `RefusalError` for anything else, and for names given twice."""
+def _object(body: bytes, most: int) -> dict[str, Any]:
+    """A JSON object; raises `RefusalError` for anything else, and for names given twice.
+
+    most: elements that it may have. They are counted before it is parsed, as millions of them take
+    seconds, in which no other thread runs; in strings these characters count as well.
+    """
+    if body.count(b",") + body.count(b"[") + body.count(b"{") > most:
+        raise RefusalError("bad_request", "The JSON has more elements than any request needs.")
 
     def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         found = dict(pairs)
@@ -255,6 +277,20 @@ def json_object(body: bytes) -> dict[str, Any]:
     if not isinstance(content, dict):
         raise RefusalError("bad_request", "The body is no JSON object.")
     return content
+
+
+def _check_field(name: str, known: Collection[str]) -> None:
+    if name in known:
+        return
+    listed = ", ".join(f"`{field}`" for field in sorted(known))
+    wrong = f"The field {name[:40]!r} is unknown" if name else "A field of the form has no name"
+    where = "`a` and `b`, or `image`" if "a" in known else "`image`"
+    message = f"{wrong}: send image files as {where}. The fields are {listed}."
+    raise RefusalError("bad_request", message)
+
+
+def _too_long(field: str) -> RefusalError:
+    return RefusalError("bad_request", f"`{field[:40]}` has more than {_TEXT_BYTES:,} bytes.")
 
 
 def _no_constant(word: str) -> None:

@@ -30,17 +30,14 @@ async def list_views(request: Request) -> Response:
 async def get_view(request: Request, id: str) -> Response:
     """Classes, labels and parts of the samples, and for every kept epoch where they lie."""
     made = await _made(request, id)
-    return Response(made.content, media_type="application/json", headers=_KEPT)
+    return Response(made.content, media_type="application/json")
 
 
 @router.get("/{id}/sprite.png", summary="The images of a run's points, on one sheet")
 async def get_sprite(request: Request, id: str) -> Response:
     """In square tiles, row by row, in the order of the points."""
     made = await _made(request, id)
-    return Response(made.sprite, media_type="image/png", headers=_KEPT)
-
-
-_KEPT = {"Cache-Control": "private, no-cache"}
+    return Response(made.sprite, media_type="image/png")
 
 
 def _views(request: Request) -> Views | None:

@@ -6,7 +6,7 @@ import numpy as np
 
 from arcset.data import ImageSet, Selection
 from arcset.data.registry import DATASETS
-from arcset.evaluation import Assessment
+from arcset.evaluation import Assessment, Thresholds
 from arcset.evaluation.assessment import FEW
 from arcset.files import write_text
 from arcset.models import load_model
@@ -47,6 +47,7 @@ def write_card(
     selection: Selection,
     judged: Judged | None,
     assessment: Assessment | None,
+    made: Thresholds | None = None,
     *,
     licence: str = "",
 ) -> Path:
@@ -54,6 +55,7 @@ def write_card(
 
     selection: the run's data. judged, assessment: what was measured, None where nothing was.
         Figures are shown where none of the judged identities was in training, and nowhere else.
+    made: the run's thresholds; those of the assessment if left out.
     licence: the model's, as a hub's identifier (apache-2.0) or in words.
 
     A card that is there already is replaced. It holds no path of the machine: of a dataset given
@@ -62,19 +64,21 @@ def write_card(
     config = run.config
     kind = _kind(selection.train)
     known = not _unknown(selection, judged, assessment)
+    shown = assessment if known else None
+    made = made or (None if shown is None else shown.thresholds)
     sections = {
         "Data": _data(config, selection),
         "How well it recognizes what it has never seen": _worth(selection, judged, assessment),
-        "Thresholds": thresholds(assessment) if assessment is not None and known else "",
+        "Thresholds": thresholds(shown, made),
         "Kept from the run before": forgotten(run),
         "Training": training(run, _name(config)),
         "Use": _use(config, selection),
-        "Limits": _limits(run, selection, assessment if known else None),
+        "Limits": _limits(run, selection, shown, made),
         "Licence": _licences(config, licence, selection.licence),
     }
     text = "\n\n".join(
         [
-            _front(config, kind, licence, assessment if known else None),
+            _front(config, kind, licence, shown),
             f"# {' '.join(run.path.resolve().name.split()) or 'run'}",
             _what_it_is(run, kind),
             *(f"## {title}\n\n{body}" for title, body in sections.items() if body),
@@ -221,7 +225,9 @@ cosine = torch.cosine_similarity(embeddings[0], embeddings[1], dim=0)
 ```"""
 
 
-def _limits(run: Run, selection: Selection, assessment: Assessment | None) -> str:
+def _limits(
+    run: Run, selection: Selection, assessment: Assessment | None, made: Thresholds | None
+) -> str:
     trained, kind = _identities(selection.train), f"{_kind(selection.train)}s"
     said = [
         f"It has learned from {kind} of {code(_name(run.config))} only. How it does on {kind} of "
@@ -236,7 +242,7 @@ def _limits(run: Run, selection: Selection, assessment: Assessment | None) -> st
             f"The figures come from {who}{rough if assessment.identities < FEW else ''}. They are "
             "of one run; another seed gives others."
         )
-    if assessment is not None and assessment.thresholds is not None:
+    if made is not None:
         said.append(
             "The thresholds hold for the population that they were made from, and those of a "
             "search for the size of gallery that stands beside them."

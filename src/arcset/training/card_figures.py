@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from arcset.evaluation import Assessment
 from arcset.evaluation.assessment import FEW
@@ -11,7 +12,7 @@ from arcset.evaluation.results import Interval, Result
 from arcset.evaluation.search import FewShot, Identification
 from arcset.training.card_text import counted, percent, sentence, table
 
-__all__ = ["figures", "measured", "thresholds"]
+__all__ = ["Figure", "figures", "headline", "measured", "thresholds"]
 
 #: Part, measure (one, or one for each of several rates), its name and what it says; {} is the rate.
 _MEASURES = (
@@ -54,6 +55,14 @@ _MEASURES = (
     ("retrieval", "map_at_r", "MAP@R", "how early the others of the identity come in a search"),
     ("few_shot", "accuracy", "few-shot", "queries that lie nearest to their own identity"),
 )
+_HEADLINE = (
+    ("verification", "auc"),
+    ("verification", "eer"),
+    ("verification", "tar_at_far"),
+    ("identification", "rank[1]"),
+    ("retrieval", "recall_at[1]"),
+    ("retrieval", "map_at_r"),
+)
 _DIGITS = 2
 _FRESH = 1000  # identities that a prediction is stated for
 
@@ -66,6 +75,49 @@ def measured(assessment: Assessment) -> list[str]:
         for part, name, _, _ in _MEASURES
         if part in results and any(not math.isnan(v) for _, v in _values(results[part], name))
     ]
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A measure with its value, its 95 % interval, and what it says.
+
+    name: part and measure, as `verification.tar_at_far[0.01]`. low, high: None without intervals.
+    """
+
+    name: str
+    label: str
+    value: float
+    low: float | None
+    high: float | None
+    meaning: str
+
+    def shown(self) -> tuple[str, str]:
+        """The value and its interval, for people."""
+        measure = self.name.partition(".")[2]
+        if self.low is None or self.high is None:
+            return _shown(self.value, measure), "–"
+        return _shown(self.value, measure), _between(self.low, self.high, measure)
+
+
+def headline(assessment: Assessment) -> list[Figure]:
+    """The few figures to look at first, as far as there are numbers of them; of rates that vary
+    with a FAR, the one at the lowest FAR that the data support."""
+    results = assessment.results()
+    words = {(part, name): (label, meaning) for part, name, label, meaning in _MEASURES}
+    found = []
+    for part, name in _HEADLINE:
+        values = _values(results[part], name) if part in results else []
+        known = [(full, value) for full, value in values if not math.isnan(value)]
+        if not known:
+            continue
+        full, value = known[-1]  # rates fall
+        at = percent(float(full[len(name) + 1 : -1])) if full != name else ""
+        low = high = None
+        if results[part].replicates is not None:
+            low, high = (None if math.isnan(end) else end for end in results[part].interval(full))
+        label, meaning = (text.format(at) for text in words[part, name])
+        found.append(Figure(f"{part}.{full}", label, value, low, high, meaning))
+    return found
 
 
 def figures(assessment: Assessment) -> str:
@@ -119,8 +171,11 @@ def _range(result: Result, full: str, name: str) -> str:
     interval = None if result.replicates is None else result.interval(full)
     if interval is None or math.isnan(interval.low):
         return "–"
-    low, high = (_shown(end, name) for end in interval)
-    return f"{low.removesuffix(' %')} to {high}"
+    return _between(*interval, name)
+
+
+def _between(low: float, high: float, name: str) -> str:
+    return f"{_shown(low, name).removesuffix(' %')} to {_shown(high, name)}"
 
 
 def _episodes(result: FewShot) -> str:
@@ -161,7 +216,10 @@ def _basis(assessment: Assessment) -> str:
         if assessment.identities < FEW:
             said.append(f"From fewer than {FEW} identities even the intervals are guesses.")
         if _perfect(assessment):
-            said.append("One without width says that no draw showed an error, not that none is.")
+            said.append(
+                "An interval of zero width means no resample contained an error; it does not mean "
+                "there are none."
+            )
     return " ".join(said)
 
 
@@ -176,10 +234,14 @@ def _perfect(assessment: Assessment) -> bool:
     )
 
 
-def thresholds(assessment: Assessment) -> str:
-    """The thresholds with what to expect of them, and what they did; or why there are none."""
-    made = assessment.thresholds
+def thresholds(assessment: Assessment | None, made: Thresholds | None) -> str:
+    """The thresholds with what to expect of them, and what they did; or why there are none.
+
+    assessment: on identities that training did not know, None where there is none.
+    """
     if made is None:
+        if assessment is None:
+            return ""
         why = assessment.missing.get("thresholds", "no identities were set apart to make them from")
         return (
             f"None. {sentence(why)} A threshold comes from identities that are neither trained on "
@@ -187,21 +249,30 @@ def thresholds(assessment: Assessment) -> str:
         )
     parts = [
         "Two embeddings are taken for the same identity where their cosine is at least the "
-        f"threshold. Made from {made.made_from['samples']:,} samples of "
-        f"{made.made_from['identities']:,} validation identities. `arcset evaluate` writes "
-        "`threshold.json`, which answers for other rates and galleries.",
-        _made(made),
+        f"threshold. Made from {made.made_from['samples']:,} samples of {made.origin}. "
+        "`threshold.json` in this folder answers for other rates and galleries.",
     ]
+    if made.rough and made.equal_error is not None:
+        parts.append(
+            f"The threshold is {made.equal_error.threshold:.4f}, and rough: it is where false "
+            f"accepts and false rejects are equally frequent ({percent(made.equal_error.rate, 1)}) "
+            f"among {made.origin}, which promise no rate for others. `arcset gallery calibrate` "
+            "makes a better one from more identities."
+        )
+    if made.fars or made.fpirs or not made.rough:
+        parts.append(_made(made))
     if any(item.extrapolated for item in made.fpirs):
         parts.append("\\* extrapolated: a gallery larger than the validation identities can fill.")
     if made.unsupported:
         parts.append(f"What so few identities cannot support: {_unsupported(made)}.")
-    if assessment.realized:
+    if assessment is not None and assessment.realized:
         parts += ["What they did on the unseen identities above:", _realized(assessment)]
     return "\n\n".join(parts)
 
 
 def _made(made: Thresholds) -> str:
+    lowest = made.rates.lowest_far
+    fars = made.fars or (() if lowest is None else (made.for_far(lowest),))
     rows = [
         [
             f"FAR {percent(item.far)}",
@@ -209,7 +280,7 @@ def _made(made: Thresholds) -> str:
             f"{item.threshold:.4f}",
             _expected(item.expect(_FRESH)),
         ]
-        for item in made.fars
+        for item in fars
     ]
     for item in made.fpirs:
         size = f"{item.gallery:,}{'*' if item.extrapolated else ''}"

@@ -21,7 +21,7 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from arcset.errors import RunError
-from arcset.files import write_text
+from arcset.files import naming, parse_json, write_text
 from arcset.losses import Loss
 from arcset.losses.elastic import load_together, save_together
 from arcset.losses.in_step import in_step
@@ -93,9 +93,28 @@ def save_checkpoint(
     """Write `folder`/step-NNNNNNNNN, complete or not at all; the newest `keep` remain.
 
     together: the processes that all call this, each with its slice of the centers; else one calls.
+    Raises `RunError` where it cannot be written, as on a full disk; those that are there stay.
     """
     final = folder / f"step-{state.progress.step:09d}"
     part = folder / f".{final.name}.part"
+    with naming(final, part):
+        try:
+            _save(final, part, state, owner, keep, together)
+        except BaseException:
+            if together is None or together.chief:
+                shutil.rmtree(part, ignore_errors=True)
+            raise
+    return final
+
+
+def _save(
+    final: Path,
+    part: Path,
+    state: State,
+    owner: Belonging,
+    keep: int,
+    together: Processes | None,
+) -> None:
     tensors, numbers = _flatten(state.optimizer.state_dict()["state"])
     if together is None:
         _new_folder(part)
@@ -103,7 +122,7 @@ def save_checkpoint(
             save_tensors(part / f"{name}.safetensors", module.state_dict())
         save_tensors(part / "optimizer.safetensors", tensors)
         _finish(final, part, state, owner, numbers, keep)
-        return final
+        return
     shapes, several = shapes_of(state.optimizer), together.count > 1
 
     def begin() -> None:
@@ -117,7 +136,6 @@ def save_checkpoint(
     in_step(begin, together=several)
     save_together(part, all_tensors(state, tensors))
     in_step(end, together=several)
-    return final
 
 
 def _new_folder(part: Path) -> None:
@@ -249,7 +267,7 @@ def _found(folder: Path) -> list[Path]:
 def _read(place: Path) -> dict[str, Any]:
     """state.json of a checkpoint whose files are all as they were written."""
     try:
-        content = json.loads((place / _STATE).read_text(encoding="utf-8"))
+        content = parse_json((place / _STATE).read_text(encoding="utf-8"))
         files = content["files"]
         if content["format"] != _FORMAT:
             raise _DamagedError(

@@ -13,6 +13,7 @@ from arcset.evaluation import Assessment, Difference
 from arcset.losses import loss_options
 from arcset.models import build_model, described
 from arcset.numerics import finite
+from arcset.registry import unknown_option
 from arcset.runs import Run, RunConfig
 from arcset.training.judge import judge_run
 from arcset.training.loop import train
@@ -54,7 +55,7 @@ class LossSpec:
         known = loss_options(name, **_of_loss(options))
         for option in _of_loss(options):
             if option not in known:
-                raise OptionError(f"{name} has no option {option!r}; it takes {', '.join(known)}")
+                raise unknown_option(name, option, [*known, *TRAINED])
         return cls(name, options, text.strip())
 
     @property

@@ -12,6 +12,7 @@ from arcset.errors import InputError, RunError
 from arcset.losses import Loss, export_loss, loss_options
 from arcset.models import build_model
 from arcset.runs import Run, RunConfig
+from arcset.runs.states import writing
 from arcset.training.angles_now import angles_now
 from arcset.training.averaging import Average
 from arcset.training.belonging import Belonging
@@ -210,7 +211,8 @@ class Fitting:
         if self.processes.chief:
             self.run.save_network(self.used.state_dict())
         if self.processes.chief or self.shared:
-            export_loss(self.loss, self.run.loss_file, classes=self.feed.classes)
+            with writing(self.run.loss_file):
+                export_loss(self.loss, self.run.loss_file, classes=self.feed.classes)
 
     def _keep_embeddings(self, epoch: int) -> dict[str, float]:
         """Write those of the kept samples; the accuracies that they show."""

@@ -17,7 +17,7 @@ from torch import nn
 from arcset.data import ImageSet, Samples, Selection, selection_of
 from arcset.errors import InputError, OptionError, RunError
 from arcset.evaluation import Difference, Result, paired, retrieval, verification
-from arcset.files import write_text
+from arcset.files import parse_json, write_text
 from arcset.models import embed, load_model
 from arcset.numerics import finite
 from arcset.runs import Run
@@ -132,8 +132,11 @@ def read_forgetting(run: Run) -> dict[str, Any] | None:
     if not place.exists():
         return None
     try:
-        content: dict[str, Any] = json.loads(place.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
+        content: dict[str, Any] = parse_json(place.read_text(encoding="utf-8"))
+        if not {"before", "epoch", "note"} <= content.keys():
+            raise ValueError("it does not hold what arcset writes")
+        shown(content)
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise RunError(f"{place} is damaged: {error}") from None
     return content
 

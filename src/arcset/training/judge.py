@@ -22,15 +22,25 @@ from arcset.data import (
 from arcset.data.embedding_files import EmbeddingSet, read_embeddings
 from arcset.data.of_run import dataset_of_run, reading_of
 from arcset.data.selection import counted
-from arcset.errors import DataError, OptionError
-from arcset.evaluation import Assessment, assess
+from arcset.errors import DataError, InputError, OptionError
+from arcset.evaluation import Assessment, Thresholds, assess, make_thresholds
+from arcset.evaluation.calibration import make_rough_thresholds
 from arcset.models import embed, load_model
 from arcset.runs import Run
 from arcset.training.device import choose_device
 
-__all__ = ["PARTS", "Judged", "embed_part", "judge_file", "judge_run"]
+__all__ = [
+    "PARTS",
+    "Judged",
+    "embed_part",
+    "judge_file",
+    "judge_run",
+    "shape_words",
+    "thresholds_of",
+]
 
 PARTS = ("unseen", "validation", "test", "train", "all")
+_MOST = 4096  # images of a part that thresholds are made from
 _WORDS = {
     "unseen": "identities never seen",
     "validation": "validation identities",
@@ -131,13 +141,15 @@ def judge_run(
 ) -> Judged:
     """A run on identities of its own data, or on another dataset.
 
-    Of its own data, `part` is one of `PARTS`: by default unseen, where classes were held out. Of
+    Of its own data, `part` is one of `PARTS`: by default unseen, where classes were held out, else
+    test, else train. Of
     another dataset all identities are taken, with the images that held-out classes have in it.
     Thresholds come from the split's validation part. `selection` saves reading the data again.
     """
     selection = selection or selection_of(run)
     skipped: tuple[tuple[str, str], ...] = ()
-    name = part or ("unseen" if selection.unseen is not None else "test")
+    there = [name for name in ("unseen", "test") if getattr(selection, name) is not None]
+    name = part or [*there, "train"][0]
     if data is not None and not _same(data, run.config.data):
         if part not in (None, "all"):
             raise OptionError(
@@ -166,13 +178,76 @@ def judge_run(
         center_names=known,
         what=f"{Path(data or run.config.data).name}, {_WORDS[name]}",
         skipped=skipped,
-        origin={
-            "run": run.path.name,
-            "data": Path(run.config.data).name,
-            "part": "validation",
-            "split": None if selection.split is None else selection.split.json(),
-        },
+        origin=_origin(run, selection),
     )
+
+
+def _origin(run: Run, selection: Selection) -> dict[str, Any]:
+    """What thresholds of the run are made from, for the record."""
+    return {
+        "run": run.path.name,
+        "data": Path(run.config.data).name,
+        "part": "validation",
+        "split": None if selection.split is None else selection.split.json(),
+    }
+
+
+def thresholds_of(
+    run: Run,
+    selection: Selection,
+    *,
+    device: str = "auto",
+    assessment: Assessment | None = None,
+) -> Thresholds | None:
+    """Thresholds for a run, from the best identities there are for it; None where no pair is.
+
+    These are the validation identities; where they have no genuine or no impostor pair, all
+    identities held out; where these have none, the test images and then the training images of
+    the training identities. The last two promise no rate and are always `rough`: a network has
+    learned to tell its training identities apart, and others look more alike to it. `assessment`
+    is that of the unseen identities, if there is one already.
+    """
+    if assessment is not None and assessment.thresholds is not None:
+        return assessment.thresholds
+    network = load_model(run)[0].to(place := choose_device(device))
+    held_out = [part for part in (selection.validation, selection.unseen) if part is not None]
+    origin = _origin(run, selection)
+    for name, parts, make in (
+        ("validation", [selection.validation], make_thresholds),
+        ("held-out", held_out, make_thresholds),
+        (_WORDS["test"], [selection.test], make_rough_thresholds),
+        (_WORDS["train"], [selection.train], make_rough_thresholds),
+    ):
+        embedded = [
+            embed_part(network, _at_most(part, _MOST), place, ())
+            for part in parts
+            if part is not None
+        ]
+        if not embedded:
+            continue
+        rows = np.concatenate([part.embeddings for part in embedded])
+        names = np.concatenate([part.names for part in embedded])
+        numbers = np.unique(names, return_inverse=True)[1]
+        try:
+            return make(rows, numbers, made_from={**origin, "part": name})
+        except InputError:  # no genuine pair, or no impostor pair
+            continue
+    return None
+
+
+def _at_most(images: ImageSet, count: int) -> ImageSet:
+    """The images, or about so many: fewer of each identity, or of many, some identities."""
+    if len(images) <= count:
+        return images
+    order = np.argsort(images.labels, kind="stable")
+    sizes = np.bincount(images.labels)
+    if count < 8 * len(sizes):
+        drawn = np.random.default_rng(0).permutation(len(sizes))
+        few = max(2, int(np.searchsorted(np.cumsum(sizes[drawn]), count, side="right")))
+        order = order[np.isin(images.labels[order], drawn[:few])]
+    rows = np.sort(order[:: -(-len(order) // count)])
+    paths = None if images.paths is None else tuple(images.paths[row] for row in rows)
+    return ImageSet(images.images[rows], images.labels[rows], images.class_names, paths)
 
 
 def judge_file(path: Path, *, split: Split | None = None, validation: Path | None = None) -> Judged:
@@ -242,10 +317,17 @@ def _part(selection: Selection, name: str) -> ImageSet:
 def _check_shape(run: Run, images: ImageSet) -> None:
     shape = images.shape
     if run.config.shape is not None and shape != tuple(run.config.shape):
-        raise OptionError(f"the run takes {_size(run.config.shape)}, and these are {_size(shape)}")
+        raise OptionError(
+            f"the run takes {shape_words(run.config.shape)}, and these are {shape_words(shape)}"
+        )
 
 
-def _size(shape: Sequence[int]) -> str:
+def shape_words(shape: Sequence[int]) -> str:
+    """What samples of a shape are, for people.
+
+    >>> shape_words((1, 112, 92)), shape_words((64,))
+    ('images of 92×112 grey', 'vectors of 64 values')
+    """
     if len(shape) == 1:
         return f"vectors of {shape[0]} values"
     channels, height, width = shape

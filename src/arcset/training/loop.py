@@ -7,6 +7,8 @@ arcset train faces/ --from runs/faces --out runs/more-faces
 torchrun --nproc-per-node 2 -m arcset train faces/ --out runs/faces
 """
 
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -15,17 +17,32 @@ from arcset.data.mapping import ClassMapping
 from arcset.errors import RunError
 from arcset.models import build_model, described, resolved
 from arcset.runs import Run, RunConfig
+from arcset.runs.lock import locked
 from arcset.training.belonging import MAY_CHANGE, changed
 from arcset.training.device import choose_device
 from arcset.training.feeding import Feed
 from arcset.training.fitting import Fitting
-from arcset.training.processes import Processes, processes, restarted
-from arcset.training.progress import Silent, Watcher
+from arcset.training.processes import Processes, is_chief, processes, restarted
+from arcset.training.progress import Lines, Silent, Watcher
 from arcset.training.start import check_start, earlier_of, has_begun
 from arcset.training.stepping import build_optimizer, check_stepping
 from arcset.training.stopping import stopping
 
-__all__ = ["build_optimizer", "resume", "train"]
+__all__ = ["alone", "build_optimizer", "resume", "train"]
+
+
+@contextmanager
+def alone(out: Path | str) -> Iterator[None]:
+    """Keep other trainings out of the folder `out`; of several processes the first does it for all.
+
+    `train` and `resume` do so by themselves, also within this. Raises `RunError` where another
+    training is at work there, or where no run can be made.
+    """
+    out = Path(out)
+    if not (out / "config.toml").exists():
+        Run.check_place(out)  # before anything is written
+    with locked(out) if is_chief() else nullcontext():
+        yield
 
 
 def train(
@@ -40,6 +57,9 @@ def train(
 ) -> Run:
     """Train a new run in the folder `out`. One that stops on its way can be continued: `resume`.
 
+    `watcher` is told about every step and epoch; left out, plain lines are printed on stderr, which
+    `watcher=Silent()` of `arcset.training.progress` keeps quiet.
+
     `selection` is what the configuration chooses, where somebody has read it already. With `again`,
     a run that is there already and has the same settings is continued instead of refused; so it is
     where torchrun has started this process again. One that began from another run needs that no
@@ -50,39 +70,40 @@ def train(
 
     Raises:
         OptionError: a name or value in the configuration does not fit.
-        RunError: the folder is in the way.
+        RunError: the folder is in the way, or another training is at work there.
         TrainingError: the loss is no longer finite; the last good epoch is kept.
     """
     place = choose_device(device)
     group = processes(place)
-    there = None
-    if (Path(out) / "config.toml").exists() and (restarted() or (again and not force)):
-        there = Run.open(out)
-    else:
-        Run.check_place(Path(out), force=force)
-    begun = there is not None and has_begun(there)
-    earlier = None if begun else earlier_of(config)
-    if selection is None:
-        own = there if begun and config.start is not None else None
-        selection = selection_of(own) if own else selection_for(config, earlier=earlier)
-    elif earlier is not None:
-        earlier.check(selection)
-    config = described(config, selection)
-    shared = config.share_centers and group.count > 1
-    network, loss = build_model(config, training=True, shared=shared)
-    config = resolved(config, loss)
-    if not begun:
-        check_start(config, network, out)
-    check_stepping(config, loss, place)  # a setting that does not fit is found here
-    feed = Feed(config, selection.train, place)  # or here, before anything is written
-    if there is not None:
-        run = _same(there, config, group)
+    with alone(out):
+        there = None
+        if (Path(out) / "config.toml").exists() and (restarted() or (again and not force)):
+            there = Run.open(out)
+        else:
+            Run.check_place(Path(out), force=force)
+        begun = there is not None and has_begun(there)
+        earlier = None if begun else earlier_of(config)
+        if selection is None:
+            own = there if begun and config.start is not None else None
+            selection = selection_of(own) if own else selection_for(config, earlier=earlier)
+        elif earlier is not None:
+            earlier.check(selection)
+        config = described(config, selection)
+        shared = config.share_centers and group.count > 1
+        network, loss = build_model(config, training=True, shared=shared)
+        config = resolved(config, loss)
         if not begun:
-            _keep(run, selection, group)  # it may have been killed before it had done so
-    else:
-        group.wait()  # all have found the place free
-        run = _created(out, config, selection, group, force=force)
-    return _fitted(run, selection, feed, watcher or Silent(), group)
+            check_start(config, network, out)
+        check_stepping(config, loss, place)  # a setting that does not fit is found here
+        feed = Feed(config, selection.train, place)  # or here, before anything is written
+        if there is not None:
+            run = _same(there, config, group)
+            if not begun:
+                _keep(run, selection, group)  # it may have been killed before it had done so
+        else:
+            group.wait()  # all have found the place free
+            run = _created(out, config, selection, group, force=force)
+        return _fitted(run, selection, feed, watcher or Lines(), group)
 
 
 def resume(
@@ -105,9 +126,11 @@ def resume(
     group = processes(place)
     run = Run.open(out)
     config = changed(run.config, changes or {})
-    selection = selection_of(run)
-    feed = Feed(config, selection.train, place)
-    return _fitted(_with_settings(run, config, group), selection, feed, watcher or Silent(), group)
+    with alone(out):
+        selection = selection_of(run)
+        feed = Feed(config, selection.train, place)
+        run = _with_settings(run, config, group)
+        return _fitted(run, selection, feed, watcher or Lines(), group)
 
 
 def _created(

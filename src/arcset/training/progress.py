@@ -1,10 +1,16 @@
-"""What training tells whoever watches."""
+"""What training tells a watcher, and the watcher that prints plain lines."""
 
-from collections.abc import Sequence
+import sys
+import time
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-__all__ = ["Several", "Silent", "Step", "Watcher"]
+__all__ = ["HALF_MINUTE", "Lines", "Several", "Silent", "Step", "Watcher", "roughly"]
+
+HALF_MINUTE = 30.0  # seconds without a word, at most
+_SHORT = 1.0  # seconds: shorter epochs do not get a line each …
+_APART = 5.0  # … but one so many seconds after the last
 
 
 @dataclass(frozen=True)
@@ -54,6 +60,75 @@ class Silent:
 
     def warned(self, text: str) -> None:
         """Nothing."""
+
+
+class Lines:
+    """A watcher that prints plain lines, for logs and for Python: a line per epoch, and at least
+    one every half minute. Epochs of less than a second share a line.
+
+    write: takes each line; to stderr if left out.
+    """
+
+    def __init__(self, write: Callable[[str], None] | None = None) -> None:
+        self._write = write or _to_stderr
+
+    def started(self, name: str, done: int, steps: int) -> None:
+        """Its name, and how much there is to do."""
+        self._steps, self._first, self._step = steps, done, done
+        self._began = self._said = self._epoch_began = time.monotonic()
+        before = f", {done:,} of them done before" if done else ""
+        self._write(f"{name}: {steps:,} {'step' if steps == 1 else 'steps'}{before}")
+
+    def stepped(self, now: Step) -> None:
+        """A line where the last was half a minute ago."""
+        self._step, self._speed = now.step, now.images_per_second
+        if time.monotonic() - self._said >= HALF_MINUTE:
+            self._tell(f"step {now.step:,}/{self._steps:,}", f"loss {now.loss:.3f}")
+
+    def epoch_ended(self, metrics: dict[str, Any]) -> None:
+        """A line for the first epoch, the last, and all in between that are not too short."""
+        now, epoch = time.monotonic(), metrics["epoch"]
+        took, self._epoch_began = now - self._epoch_began, now
+        is_end = epoch == 1 or self._step == self._steps
+        if not (is_end or took > _SHORT or now - self._said >= _APART):
+            return
+        parts = [f"loss {metrics['loss']:.3f}"]
+        if "validation" in metrics:
+            parts.append(f"validation recall {metrics['validation']['recall']:.3f}")
+        elif "test_accuracy" in metrics:
+            parts.append(f"test accuracy {metrics['test_accuracy']:.3f}")
+        epochs = round(self._steps * epoch / self._step) if self._step else epoch
+        self._tell(f"epoch {epoch}/{epochs}", *parts)
+
+    def warned(self, text: str) -> None:
+        """As it is."""
+        self._write(f"warning: {text}")
+
+    def _tell(self, *parts: str) -> None:
+        self._said = time.monotonic()
+        said = [*parts, f"{self._speed:,.0f} images/s"]
+        left = self._steps - self._step
+        if left:
+            each = (self._said - self._began) / max(1, self._step - self._first)
+            said.append(f"about {roughly(each * left)} left")
+        self._write("  ".join(said))
+
+
+def _to_stderr(text: str) -> None:
+    sys.stderr.write(f"{text}\n")
+    sys.stderr.flush()
+
+
+def roughly(seconds: float) -> str:
+    """A time for people.
+
+    >>> roughly(0.2), roughly(75), roughly(200), roughly(7500)
+    ('1 s', '75 s', '3 min', '2 h 5 min')
+    """
+    if seconds < 90:
+        return f"{max(1, round(seconds))} s"
+    hours, minutes = divmod(round(seconds / 60), 60)
+    return f"{hours} h {minutes} min" if hours else f"{minutes} min"
 
 
 class Several:

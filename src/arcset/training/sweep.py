@@ -14,7 +14,7 @@ import numpy as np
 from arcset.data import Dataset, ImageSet, Selection, selection_for
 from arcset.errors import OptionError, RunError, TrainingError
 from arcset.evaluation import Assessment
-from arcset.files import write_text
+from arcset.files import parse_json, write_text
 from arcset.models import build_model, described
 from arcset.numerics import finite
 from arcset.runs import Run, RunConfig
@@ -123,7 +123,7 @@ class _Record:
     def __init__(self, path: Path, outcome: Sweep) -> None:
         self.path, self.outcome = path, outcome
         # On a second start the old results stay on file until the new ones are as many.
-        self.kept = json.loads(path.read_text(encoding="utf-8"))["runs"] if path.exists() else []
+        self.kept = parse_json(path.read_text(encoding="utf-8"))["runs"] if path.exists() else []
 
     def write(self) -> None:
         """The grid, all settings, and the runs so far."""
@@ -196,7 +196,7 @@ def _tells(images: ImageSet | None) -> bool:
 def _check_same(out: Path, outcome: Sweep) -> None:
     """Refuse a folder whose sweep is another."""
     try:
-        found = json.loads((out / _FILE).read_text(encoding="utf-8"))
+        found = parse_json((out / _FILE).read_text(encoding="utf-8"))
         seeds, grid = found["seeds"], found["grid"]
         settings = {name: RunConfig(**values) for name, values in found["settings"].items()}
     except (ValueError, TypeError, KeyError, AttributeError) as error:

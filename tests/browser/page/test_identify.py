@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from support.servers import pattern
+from support.patterns import calibrated_run, pictures
+from support.servers import pattern, served, typed
 
 pytestmark = pytest.mark.long
 
@@ -56,12 +57,29 @@ def test_somebody_enrolled_is_named_with_a_likelihood(open_page, site, known):
     assert shown == [round(one["cosine"], 2) for one in answer["candidates"]]
 
 
+def test_a_rough_threshold_is_called_rough(browser, open_page, tmp_path):
+    run = calibrated_run(tmp_path / "run", identities=4)
+    known = pictures(tmp_path / "photos", ["anna", "ben"], 2)[0]
+    typed("enroll", tmp_path / "people.db", tmp_path / "photos", "--model", run, "--device", "cpu")
+    with served(tmp_path / "people.db", "--no-log") as server:
+        page = open_page(server)
+        page.wait_for_selector("#identify-point >> text=a rough estimate")
+        page.set_input_files("#identify-files", known)
+        page.wait_for_selector(".answer.known")
+        assert page.text_content(".verdict") == "This is anna."
+        assert "rough threshold" in page.text_content(".scale-note")
+        page.click("#tab-threshold")
+        page.wait_for_selector(".facts >> text=a rough one, which is in use")
+        assert "4 identities" in page.text_content("#threshold-body .notice")
+        page.close()
+
+
 def test_a_stranger_is_nobody(open_page, site, stranger):
     page = open_page(site)
     page.set_input_files("#identify-files", stranger)
     page.wait_for_selector(".answer.unknown")
-    assert page.text_content(".verdict") == "Nobody enrolled looks like this."
-    assert page.text_content(".chance").startswith("Nearest is subject ")
+    assert page.text_content(".verdict") == "No enrolled person matches."
+    assert page.text_content(".chance").startswith("The closest is subject ")
     assert page.locator(".bars li.over").count() == 0
 
 
@@ -77,8 +95,8 @@ def test_several_at_once_each_get_their_answer(open_page, site, people, known, s
     verdicts = page.locator(".answer .verdict").all_text_contents()
     assert verdicts[:3] == [
         "This is subject 07.",
-        "No answer on this one.",
-        "Nobody enrolled looks like this.",
+        "No answer for this image.",
+        "No enrolled person matches.",
     ]
     assert verdicts[3:] == [f"This is subject {number:02d}." for number in range(9)]
     assert page.locator(".answer.failed .soft").first.text_content().endswith(".")
@@ -90,7 +108,7 @@ def test_a_file_that_is_no_image_is_said_to_be_none(open_page, site, tmp_path):
     page = open_page(site, refused=True)
     page.set_input_files("#identify-files", text)
     page.wait_for_selector(".answer.failed")
-    assert page.text_content(".answer .verdict") == "No answer on this one."
+    assert page.text_content(".answer .verdict") == "No answer for this image."
 
 
 def test_images_are_dropped_and_pasted(open_page, site, known, stranger):
@@ -106,14 +124,14 @@ def test_whom_nobody_knows_can_be_enrolled_from_the_answer(open_page, site, peop
     first, second = (pattern(people / "new", "newcomer", number) for number in (1, 2))
     page = open_page(site)
     page.set_input_files("#identify-files", first)
-    page.click(".answer.unknown >> text=Enroll as somebody new")
+    page.click(".answer.unknown >> text=Enroll as a new person")
     page.fill("dialog input[type=text]", "Stranger Ω <b>")
     page.click("dialog >> text=Enroll >> nth=-1")
-    page.wait_for_selector(".toast:has-text('Stranger Ω <b> is enrolled with 1 sample.')")
+    page.wait_for_selector(".toast:has-text('Stranger Ω <b> was enrolled with 1 sample.')")
     page.set_input_files("#identify-files", second)
     page.wait_for_selector(".answer.known")
     assert page.locator(".verdict").first.text_content() == "This is Stranger Ω <b>."
-    page.click(".answer.known >> text=Add to the samples")
+    page.click(".answer.known >> text=Add as a sample")
     page.click("dialog[open] button[type=submit]")
     page.wait_for_selector(".toast:has-text('1 sample of Stranger Ω <b> added.')")
     assert site.get("/v1/subjects/Stranger%20%CE%A9%20%3Cb%3E").json()["samples"] == 2

@@ -36,23 +36,25 @@ def test_a_key_is_asked_for_until_one_is_right_and_kept_in_the_tab(open_page, lo
     assert stored == [[keys["read"]], 0, ""]
     page.click("text=Change key")
     enter(page, keys["write"])
-    page.wait_for_selector("#gallery-line:not(:has-text('look and ask')):has-text('1 subject')")
+    page.wait_for_selector(
+        "#gallery-line:not(:has-text('your key is read-only')):has-text('1 subject')"
+    )
 
 
 def test_a_key_for_reading_shows_nothing_that_writes(open_page, locked, keys):
     page = open_page(locked, "people", refused=True)
     enter(page, keys["read"])
     page.wait_for_selector("button.person:not(.waiting)")
-    assert "you may look and ask" in page.text_content("#gallery-line")
+    assert "your key is read-only" in page.text_content("#gallery-line")
     assert page.locator("#enroll-open").is_hidden()
-    assert "It keeps no images" in page.text_content("#people-lead")
+    assert "It stores embeddings, not images" in page.text_content("#people-lead")
     page.click("button.person")
     page.wait_for_selector("dialog .samples li")
-    assert page.text_content("dialog .samples .face") == "image not kept"
+    assert page.text_content("dialog .samples .face") == "image not stored"
     assert page.locator("dialog[open] button").all_text_contents() == ["×"]
     page.keyboard.press("Escape")
     page.click("#tab-embedding")
-    page.wait_for_selector("text=There are no runs to look at")
+    page.wait_for_selector("text=There are no runs to show")
 
 
 def test_without_a_calibration_one_chooses_the_threshold(open_page, locked, keys):
@@ -91,7 +93,7 @@ def test_an_empty_gallery_says_how_it_begins(open_page, locked, keys):
         enter(page, keys["write"])
         page.wait_for_selector("#answers >> text=Nobody is enrolled yet")
         page.click("#tab-people")
-        page.click("#people-empty >> text=Enroll somebody")
+        page.click("#people-empty >> text=Enroll a person")
         page.fill("dialog[open] input[type=text]", "somebody")
         folder = Path(keys["gallery"]).parent / "photos"
         page.set_input_files("dialog[open] input[type=file]", pattern(folder, "somebody", 0))

@@ -55,7 +55,7 @@ def test_names_are_searched_for(open_page, site):
     assert page.locator(PERSON).count() == 10
     assert page.text_content("#people-count") == "10 names with “SUBJECT 1”"
     search(page, "no such")
-    page.wait_for_selector("#people-empty >> text=Nobody enrolled has “no such” in the name.")
+    page.wait_for_selector("#people-empty >> text=No enrolled name contains “no such”.")
     page.click("text=Show all")
     page.wait_for_selector(f"{PERSON} >> nth=20")
 
@@ -67,7 +67,7 @@ def test_a_subject_is_opened_renamed_and_removed(open_page, site, people, enroll
     page.click(PERSON)
     page.wait_for_selector("dialog .samples img >> nth=2")
     assert page.text_content("#person-title") == old
-    assert "3 samples, the first of" in page.text_content("dialog[open] .soft")
+    assert "3 samples, the first added on" in page.text_content("dialog[open] .soft")
 
     page.set_input_files("dialog[open] input[type=file]", pattern(people / "more", "old", 7))
     page.wait_for_selector("dialog .samples li >> nth=3")
@@ -93,7 +93,7 @@ def test_a_subject_is_opened_renamed_and_removed(open_page, site, people, enroll
     page.click(".small-dialog .danger")
     page.wait_for_selector("dialog[open]", state="detached")
     assert not exists(site, new)
-    page.wait_for_selector(f".toast:has-text('{new} is removed.')")
+    page.wait_for_selector(f".toast:has-text('{new} was removed.')")
 
 
 def test_a_name_that_is_taken_is_refused_and_nothing_changes(open_page, site, enrolled):
@@ -114,7 +114,7 @@ def test_the_last_sample_takes_its_subject_with_it(open_page, site, people):
     search(page, "single")
     page.click(PERSON)
     page.click("dialog .samples li button")
-    page.wait_for_selector(".small-dialog >> text=It is the only one")
+    page.wait_for_selector(".small-dialog >> text=It is the only sample")
     page.click(".small-dialog .danger")
     page.wait_for_selector("dialog[open]", state="detached")
     assert not exists(site, "single")
@@ -128,21 +128,21 @@ def test_somebody_is_enrolled(open_page, site, people, tmp_path):
     assert page.evaluate("document.activeElement.placeholder") == "Anna Meyer"
     page.fill("dialog[open] input[type=text]", "Anna")
     page.click("dialog[open] button[type=submit]")
-    page.wait_for_selector("dialog[open] >> text=At least one image is needed.")
+    page.wait_for_selector("dialog[open] >> text=Add at least one image.")
     page.set_input_files("dialog[open] input[type=file]", files[:2])
     page.set_input_files("dialog[open] input[type=file]", files[2])
     assert page.locator(".chosen img").count() == 3
     page.click(".chosen button >> nth=1")
     assert page.locator(".chosen img").count() == 2
     page.click("dialog[open] button[type=submit]")
-    page.wait_for_selector(".toast:has-text('Anna is enrolled with 2 samples.')")
+    page.wait_for_selector(".toast:has-text('Anna was enrolled with 2 samples.')")
     assert site.get("/v1/subjects/Anna").json()["samples"] == 2
 
     page.click("#enroll-open")
     page.fill("dialog[open] input[type=text]", "Anna")
     page.set_input_files("dialog[open] input[type=file]", files[0])
     page.keyboard.press("Enter")
-    page.wait_for_selector("dialog[open] >> text=Somebody called Anna is enrolled already.")
+    page.wait_for_selector("dialog[open] >> text=Anna is already enrolled.")
     broken = tmp_path / "broken.png"
     broken.write_bytes(b"nothing")
     page.fill("dialog[open] input[type=text]", "Berta")

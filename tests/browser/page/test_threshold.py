@@ -40,7 +40,7 @@ def put(page, value: float) -> None:
 def test_it_begins_with_the_calibrated_threshold(page, site):
     found = site.get("/v1/threshold").json()
     assert sentence(page).startswith(f"At {found['working_point']['threshold']:.3f}".rstrip("0"))
-    assert "This is the calibrated threshold, and in use." in page.text_content(".facts")
+    assert "This is the calibrated threshold, which is in use." in page.text_content(".facts")
     assert page.locator(".facts button").is_hidden()
     assert page.locator("svg .calibrated").count() == 1
 
@@ -85,14 +85,14 @@ def test_keys_and_the_curves_themselves_move_it(page):
 def test_identify_follows_for_this_session_until_it_goes_back(page, people, site):
     known = pattern(people / "photos", "subject 05")
     put(page, 1)
-    assert "for this session of yours only" in page.text_content(".facts")
+    assert "in this session only" in page.text_content(".facts")
     page.click("#tab-identify")
-    assert "chosen by you" in page.text_content("#identify-point")
+    assert "set by you" in page.text_content("#identify-point")
     page.set_input_files("#identify-files", known)
     page.wait_for_selector(".answer.unknown")
     page.reload()
-    page.wait_for_selector("#identify-point >> text=chosen by you")
-    page.click("#identify-point >> text=Back to calibrated")
+    page.wait_for_selector("#identify-point >> text=set by you")
+    page.click("#identify-point >> text=Use the calibrated threshold")
     page.set_input_files("#identify-files", known)
     page.wait_for_selector(".answer.known")
     threshold = site.get("/v1/threshold").json()["working_point"]["threshold"]

@@ -43,7 +43,7 @@ def test_data_in_order(clean: Path) -> None:
         "identities by their images",
         f"  5–9  2  {'█' * 32}",
         "",
-        "nothing to find fault with",
+        "No problems found.",
     ]
 
 
@@ -183,7 +183,7 @@ def test_the_table_keeps_examples_short(messy: Path) -> None:
     assert "carl/text.jpg" in check.table()
     assert "anna/0.png" not in check.table(rows=0)
     assert "…" not in check.table(rows=0)
-    assert "11 findings, 6 to put right first" in table
+    assert "11 notes, 6 that must be fixed" in table
     assert "images      23, 20 of them readable" in table
     assert "identities  5 with 0 to 9 images each, median 2" in table
     assert "sizes       12×16 (19), 40×30 (1)" in table

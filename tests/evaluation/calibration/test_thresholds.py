@@ -9,7 +9,14 @@ import pytest
 import torch
 
 from arcset.errors import InputError, OptionError, RunError
-from arcset.evaluation import Thresholds, make_thresholds, threshold_for_far, threshold_for_fpir
+from arcset.evaluation import (
+    Thresholds,
+    make_thresholds,
+    threshold_for_far,
+    threshold_for_fpir,
+    verification,
+)
+from arcset.evaluation.calibration import make_rough_thresholds
 from evaluation.calibration.simulation import draw_identities
 
 
@@ -97,7 +104,7 @@ def test_thresholds_rise_with_the_gallery_and_with_strictness(made):
 def test_what_it_cannot_support_it_refuses(made):
     with pytest.raises(InputError, match="200"):
         made.for_far(1e-7)
-    with pytest.raises(InputError, match="100000"):
+    with pytest.raises(InputError, match="100,000"):
         made.for_fpir(0.01, 100_000)
     with pytest.raises(OptionError, match="fpir=2"):
         made.for_fpir(2, 10)
@@ -184,10 +191,47 @@ def test_too_little_is_refused():
         make_thresholds(np.eye(3), [1, 1, 1])
     with pytest.raises(InputError, match="genuine"):
         make_thresholds(np.random.default_rng(0).normal(size=(50, 3)), np.arange(50))
-    with pytest.raises(InputError, match="3"):
-        make_thresholds(np.random.default_rng(0).normal(size=(6, 3)), np.arange(6) // 2)
     with pytest.raises(OptionError, match="fars=0"):
         make_thresholds(np.eye(4), [0, 0, 1, 1], fars=[0])
+
+
+@pytest.mark.parametrize("identities", [2, 3, 4])
+def test_too_few_for_any_rate_give_the_equal_error_threshold(identities, tmp_path):
+    labels = np.arange(6 * identities) // 6
+    points = np.random.default_rng(0).normal(size=(identities, 8))[labels]
+    points = points + 0.5 * np.random.default_rng(1).normal(size=points.shape)
+    found = make_thresholds(points, labels, made_from={"part": "validation"})
+    measured = verification(points, labels)
+    assert found.rough
+    assert found.equal_error.threshold == measured.eer_threshold
+    assert found.equal_error.rate == measured.eer
+    assert found.origin == f"{identities} validation identities"
+    assert not found.fars
+    assert not found.fpirs
+    assert "FAR 0.01" in found.unsupported
+    assert found.probability(0.9) > found.probability(0.1)
+    found.save(tmp_path / "threshold.json")
+    assert Thresholds.load(tmp_path / "threshold.json") == found
+    assert f"{found.equal_error.threshold:.4f}" in found.table()
+
+
+def test_identities_that_were_trained_on_promise_no_rate():
+    labels = np.arange(600) // 3
+    points = np.random.default_rng(0).normal(size=(200, 8))[labels]
+    points = points + 0.3 * np.random.default_rng(1).normal(size=points.shape)
+    assert not make_thresholds(points, labels).rough
+    found = make_rough_thresholds(points, labels)
+    assert found.rough
+    with pytest.raises(InputError, match=r"0\.1"):
+        found.for_far(0.1)
+
+
+def test_a_file_without_any_threshold_is_refused(tmp_path):
+    points, labels = np.random.default_rng(0).normal(size=(6, 3)), np.arange(6) // 2
+    content = make_thresholds(points, labels).json()
+    for wrong in (None, {"threshold": 2.0, "rate": 0.1}, {"threshold": 0.1}, [0.1]):
+        with pytest.raises(RunError, match="here"):
+            Thresholds.from_json({**content, "equal_error": wrong}, "here")
 
 
 @pytest.mark.long

@@ -27,7 +27,7 @@ def middle(face: Face) -> tuple[float, float]:
 def test_one_face_with_box_points_and_score(faces: Faces, photo: Pixels) -> None:
     found = faces.find(photo)
     assert (len(found), found.small, found.why) == (1, (), "")
-    face = found.largest()
+    face = found.main()
     assert np.abs(np.subtract(middle(face), 125)).max() < 15  # the photos are centered on it
     assert 60 < face.size < 120
     assert 0.7 <= face.score <= 1
@@ -75,7 +75,7 @@ def test_too_small_and_how_small(faces: Faces, photo: Pixels) -> None:
     assert 12 < size < 24
     assert re.search(rf"\b{size:.0f}\b.*\b24\b", found.why)
     with pytest.raises(NoFaceError, match=r"anna\.jpg.*\b24\b"):
-        found.largest("anna.jpg")
+        found.main("anna.jpg")
 
 
 def test_how_large_a_face_must_be_can_be_said(models: FaceModels, photo: Pixels) -> None:
@@ -85,28 +85,28 @@ def test_how_large_a_face_must_be_can_be_said(models: FaceModels, photo: Pixels)
 
 
 def test_sideways_photos_are_turned_upright(faces: Faces, photo: Pixels) -> None:
-    upright = faces.find(photo).largest()
+    upright = faces.find(photo).main()
     for held, turn in ((6, Image.Transpose.ROTATE_90), (3, Image.Transpose.ROTATE_180)):
         exif = Image.Exif()
         exif[ORIENTATION] = held
         stream = io.BytesIO()
         Image.fromarray(photo).transpose(turn).save(stream, "PNG", exif=exif)
-        assert faces.find(stream.getvalue()).largest() == upright
+        assert faces.find(stream.getvalue()).main() == upright
 
 
 def test_grey_and_transparent_photos(faces: Faces, photo: Pixels) -> None:
-    coloured = middle(faces.find(photo).largest())
+    coloured = middle(faces.find(photo).main())
     grey = np.asarray(Image.fromarray(photo).convert("L"))
     opaque = np.dstack((photo, np.full(photo.shape[:2], 255, np.uint8)))
     for changed in (grey, opaque):
-        assert np.abs(np.subtract(middle(faces.find(changed).largest()), coloured)).max() < 3
+        assert np.abs(np.subtract(middle(faces.find(changed).main()), coloured)).max() < 3
 
 
 def test_a_huge_photo_is_aligned_from_its_own_pixels(faces: Faces, photo: Pixels) -> None:
     """A face of 200 pixels in 24 megapixels: looked for in small, cut out in full."""
     scene = np.full((4000, 6000, 3), 120, np.uint8)
     scene[1500:2000, 4000:4500] = scaled(photo, 500)
-    found = faces.find(scene).largest()
+    found = faces.find(scene).main()
     assert np.abs(np.subtract(middle(found), (4250, 1750))).max() < 40
     alone = align(scaled(photo, 500), np.array(found.points) - (4000, 1500)).astype(int)
     shrunk = (np.array(found.points) + 0.5) * 1280 / 6000 - 0.5
@@ -119,7 +119,7 @@ def test_a_face_that_fills_a_large_photo(faces: Faces, photo: Pixels) -> None:
     close = scaled(photo[50:200, 60:190], 2600, 3000)
     found = faces.find(close)
     assert len(found) == 1
-    assert found.largest().size > 1000
+    assert found.main().size > 1000
 
 
 def test_a_photo_that_is_cut_off(faces: Faces, people: list[Path], tmp_path: Path) -> None:

@@ -48,13 +48,13 @@ def test_as_opencv_embeds(
     assert found.dtype == np.float32
     for path, row in zip(people, found, strict=False):
         photo = np.ascontiguousarray(read_photo(path)[:, :, ::-1])
-        face = recognizer.faces.find(path).largest()
+        face = recognizer.faces.find(path).main()
         given = np.array([*face.box, *np.ravel(face.points), face.score], np.float32)
         expected = own.feature(own.alignCrop(photo, given[None]))[0]
         assert float(row @ expected) / np.linalg.norm(expected) > 0.9995
 
 
-def test_the_largest_face_of_a_photo(recognizer: FaceRecognizer, scene: Path, people: list) -> None:
+def test_the_main_face_of_a_photo(recognizer: FaceRecognizer, scene: Path, people: list) -> None:
     alone = recognizer.embed([people[0], people[1]])
     assert (recognizer.embed(scene) @ alone.T)[0].tolist() == pytest.approx([0, 1], abs=0.3)
     found, embeddings = recognizer.embed_faces(scene)
@@ -109,7 +109,7 @@ def test_the_digest_names_recognizer_detector_and_alignment(
 def test_whoever_was_aligned_before_needs_no_detector(
     plain: Recognizer, recognizer: FaceRecognizer, photo: Pixels
 ) -> None:
-    face = recognizer.faces.find(photo).largest()
+    face = recognizer.faces.find(photo).main()
     expected = recognizer.embed(photo)
     assert np.allclose(plain.embed(align(photo, face.points)), expected, atol=1e-5)
 
@@ -119,8 +119,32 @@ def test_verify(recognizer: FaceRecognizer, lfw: Path) -> None:
     other = next((lfw / SEVERAL[2]).iterdir())
     assert recognizer.verify(first, second, threshold=0.37).same
     assert not recognizer.verify(first, other, threshold=0.37).same
-    with pytest.raises(OptionError, match="threshold"):
-        recognizer.verify(first, second)
+    assert not recognizer.verify(first, second).decided
+
+
+def test_a_face_at_the_edge_loses_against_a_smaller_one_in_the_middle(
+    recognizer: FaceRecognizer, people: list[Path]
+) -> None:
+    photo = np.full((600, 1000, 3), 100, np.uint8)
+    photo[175:425, 375:625] = read_photo(people[0])
+    photo[300:600, 700:1000] = np.asarray(Image.fromarray(read_photo(people[1])).resize((300, 300)))
+    found, embeddings = recognizer.embed_faces(photo)
+    assert len(found) == 2
+    assert found.faces[0].size < found.faces[1].size
+    alone = recognizer.embed([people[0], people[1]])
+    assert np.argmax(embeddings @ alone.T, axis=1).tolist() == [0, 1]
+    answer = recognizer.verify(photo, people[0], threshold=0.37)
+    assert answer.same
+    assert f"2 faces, and the {found.faces[0]} was taken" in answer.note
+
+
+def test_a_photo_without_a_face_leaves_verify_undecided(
+    recognizer: FaceRecognizer, people: list[Path], nothing: Pixels
+) -> None:
+    answer = recognizer.verify(people[0], nothing, threshold=0.37)
+    assert (answer.same, answer.decided, answer.reason) == (None, False, "no face")
+    assert answer.cosine is None
+    assert not answer
 
 
 @pytest.fixture

@@ -6,12 +6,13 @@ import resource
 import shutil
 import sqlite3
 import subprocess
-from contextlib import closing, contextmanager, suppress
+from contextlib import closing, suppress
 
 import numpy as np
 import pytest
 
 from arcset import ArcsetError, DataError, Gallery, OptionError
+from support.disks import small_disk
 from support.galleries import Projection, check_kept, unit
 
 LONG = pytest.mark.long
@@ -158,18 +159,113 @@ def test_counts_that_do_not_fit(path, value):
     refused(path)
 
 
-def test_names_and_calibrations_that_none_has(path):
+def said_by(path, ask):
+    """What `ask` refuses, in one short line that names the file; nothing where it answers."""
+    try:
+        ask()
+    except ArcsetError as error:
+        said = str(error)
+    else:
+        return ""
+    assert str(path) in said
+    assert said.isprintable()
+    assert len(said) < 400
+    return said
+
+
+NAMES = {
+    "not Unicode": "CAST(x'ff41' AS TEXT)",
+    "too long": "hex(zeroblob(200))",
+    "empty": "''",
+    "a line break": "'a' || char(10) || 'b'",
+    "a command to the terminal": "'a' || char(27) || '[2J'",
+    "a number": "7",
+    "another one's": "'subject 4'",
+}
+
+
+def check_names_are_refused(gallery, path):
+    """By whatever tells the names of several, of whom two may have the same one."""
+    out = path.with_name("out.parquet")
+    assert said_by(path, gallery.subjects)
+    assert said_by(path, gallery.labelled)
+    assert said_by(path, lambda: gallery.search(unit(40, 64)[3:5], 3))
+    assert said_by(path, lambda: gallery.export(out))
+    assert not out.exists()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_names_are_checked_when_they_are_read(path, name):
+    """Also by those who have the gallery open while somebody writes them."""
+    with Gallery.open(path) as watching:
+        changed(path, f"UPDATE subjects SET name = {NAMES[name]} WHERE name = 'subject 3'")
+        check_names_are_refused(watching, path)
+    with Gallery.open(path) as gallery:
+        check_names_are_refused(gallery, path)
+        assert said_by(path, lambda: "subject 5" in gallery)
+        assert said_by(path, lambda: gallery.enroll("new", embeddings=unit(1, 64)))
+        assert said_by(path, lambda: gallery.remove("subject 5"))
+        assert len(gallery) == 40
+
+
+def test_a_calibration_that_none_has(path):
     changed(
         path,
-        "UPDATE subjects SET name = CAST(x'ff41' AS TEXT) WHERE name = 'subject 3'",
         "INSERT INTO meta VALUES ('thresholds', '{\"kind\": 1}')",
         "INSERT INTO meta VALUES ('calibrated', 'x')",
     )
     with Gallery.open(path) as gallery:
-        for ask in (gallery.subjects, lambda: gallery.remove("x"), lambda: gallery.thresholds):
-            with pytest.raises(ArcsetError, match=r"people\.db") as caught:
-                ask()
-            assert "\n" not in str(caught.value)
+        assert said_by(path, lambda: gallery.thresholds)
+
+
+#: A value of a wrong type, and what cannot be told then.
+TYPES = {
+    "source": ("UPDATE samples SET source = 5", {"samples", "export"}),
+    "digest": ("UPDATE samples SET digest = 'text'", {"samples"}),
+    "time of a sample": ("UPDATE samples SET added = 'today'", {"samples", "export"}),
+    "a time beyond all": (f"UPDATE samples SET added = {2**62}", {"samples", "export"}),
+    "time of a subject": ("UPDATE subjects SET added = 'today'", {"subjects"}),
+    "image": ("INSERT INTO images VALUES (7, 'text')", {"image", "export"}),
+    "no subject": ("DELETE FROM subjects WHERE name = 'subject 6'", {"subjects", "labelled"}),
+}
+
+
+@pytest.mark.parametrize("value", TYPES)
+def test_columns_of_a_wrong_type(path, value):
+    statement, expected = TYPES[value]
+    changed(path, "UPDATE meta SET value = 'yes' WHERE key = 'keep_images'", statement)
+    asked = {
+        "samples": lambda: gallery.samples("subject 6"),
+        "export": lambda: gallery.export(path.with_name("out.parquet")),
+        "subjects": lambda: gallery.subjects(),
+        "image": lambda: gallery.image(7),
+        "labelled": lambda: gallery.labelled(),
+    }
+    with Gallery.open(path) as gallery:
+        for name in expected:
+            assert said_by(path, asked[name])
+    assert not path.with_name("out.parquet").exists()
+
+
+@pytest.mark.parametrize("key", ["dim", "model", "digest", "scoring", "epoch", "gone"])
+@pytest.mark.parametrize("value", ["x'00ff'", "5.5", "hex(zeroblob(5000)) || char(10)"])
+def test_settings_of_a_wrong_type(path, key, value):
+    changed(path, f"UPDATE meta SET value = {value} WHERE key = '{key}'")
+    said = said_by(path, lambda: Gallery.open(path).close())
+    assert said or (key == "model" and value.startswith("hex"))  # any text is a name
+
+
+@pytest.mark.parametrize("sample", ["'x'", "x'00'", "1.5", str(2**62)])
+def test_a_journal_that_none_wrote(path, sample):
+    """It is read by whoever has the gallery open while another one changes it."""
+    with Gallery.open(path) as gallery:
+        changed(path, f"INSERT INTO journal VALUES (99, {sample})")
+        with suppress(DataError):
+            gallery.search(unit(1, 64), 1)
+        changed(path, f"UPDATE samples SET subject = {2**40} WHERE id = 7")
+        changed(path, "INSERT INTO journal VALUES (100, 7)")
+        with pytest.raises(DataError, match=r"people\.db"):
+            gallery.search(unit(1, 64), 1)
 
 
 def test_another_models_gallery(tmp_path):
@@ -208,19 +304,6 @@ def test_opened_for_reading(path):
             with pytest.raises(DataError, match=r"people\.db"):
                 change()
         assert len(gallery) == 40
-
-
-@contextmanager
-def small_disk(folder, size):
-    """A file system of its own, in memory; skips where this user cannot mount one."""
-    folder.mkdir()
-    command = ["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", str(folder)]
-    if shutil.which("mount") is None or subprocess.run(command, capture_output=True).returncode:
-        pytest.skip("no file system can be mounted here")
-    try:
-        yield folder
-    finally:
-        subprocess.run(["umount", "-l", str(folder)], check=True)
 
 
 def test_a_medium_that_cannot_be_written(tmp_path, path):

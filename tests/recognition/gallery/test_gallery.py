@@ -128,8 +128,12 @@ def test_the_gallerys_own_calibration(place):
         assert gallery.thresholds.json() == made.json()
         gallery.set_thresholds(None)
         assert gallery.thresholds is None
+        match = gallery.identify(embedding=[1, 0, 0, 0])
+        assert (match.subject, match.decided, match.reason) == (None, False, "no calibration")
+        assert len(match.candidates) == 5
+        assert match.threshold is None
         with pytest.raises(OptionError, match="calibrat"):
-            gallery.identify(embedding=[1, 0, 0, 0])
+            gallery.identify(embedding=[1, 0, 0, 0], fpir=0.1)
 
 
 def test_calibrated_from_those_enrolled(gallery):

@@ -225,6 +225,48 @@ def test_files_that_do_not_fit(tmp_path, place, filled):
         assert len(other.enroll("anna", pixels(1))) == 1
 
 
+#: Four values of other types than an export has, or beyond what a gallery can tell.
+OTHERS = {
+    "numbers": pyarrow.array([1, 2, 3, 4]),
+    "large numbers": pyarrow.array([2**64 - 4, 2**64 - 3, 2**64 - 2, 2**64 - 1], pyarrow.uint64()),
+    "fractions": pyarrow.array([1.5, 2.5, float("nan"), 1e300]),
+    "text": pyarrow.array(["x"] * 4),
+    "bytes": pyarrow.array([b"\xff"] * 4),
+    "not Unicode": pyarrow.array([b"\xff"] * 4).view(pyarrow.string()),
+    "nothing": pyarrow.nulls(4),
+    "lists": pyarrow.array([["a"]] * 4),
+    "records": pyarrow.array([{"x": 1}] * 4),
+    "times": pyarrow.array([2**62] * 4, pyarrow.timestamp("us")),
+    "short digests": pyarrow.array(["00"] * 4),
+}
+
+
+@pytest.mark.parametrize(
+    "column", ["name", "id", "embedding", "source", "digest", "added", "image"]
+)
+def test_a_column_of_another_type_is_refused_or_can_be_told(tmp_path, filled, column):
+    filled.export(tmp_path / "g.parquet")
+    table = parquet.read_table(tmp_path / "g.parquet")
+    refused = set()
+    for kind, values in OTHERS.items():
+        other = table.set_column(table.column_names.index(column), column, values)
+        parquet.write_table(other, tmp_path / "g.parquet")
+        with Gallery.open(tmp_path / f"{kind}.db", Projection()) as gallery:
+            try:
+                gallery.import_file(tmp_path / "g.parquet")
+            except DataError as error:
+                refused.add(kind)
+                said = str(error)
+            else:
+                said = "g.parquet"
+            assert "g.parquet" in said
+            assert said.isprintable()
+            assert gallery.sample_count == (0 if kind in refused else 4)
+            assert len(content(gallery)) == gallery.sample_count
+            gallery.export(tmp_path / "again.parquet")
+    assert {"records", "lists", "not Unicode"} <= refused
+
+
 def test_files_that_are_none(tmp_path, filled):
     filled.export(tmp_path / "g.parquet")
     whole = (tmp_path / "g.parquet").read_bytes()

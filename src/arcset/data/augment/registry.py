@@ -2,7 +2,7 @@
 
 from arcset.data.augment.base import Augmentation
 from arcset.errors import OptionError
-from arcset.registry import Registry
+from arcset.registry import Registry, unknown_option
 
 __all__ = ["AUGMENTATIONS", "augmentation_names", "parse_augmentation"]
 
@@ -41,7 +41,7 @@ def parse_augmentation(text: str) -> Augmentation:
                 f"{text!r}: an option is written {name}:OPTION=VALUE, not {setting!r}"
             )
         if option not in known:
-            raise OptionError(f"{name} has no option {option!r}; it takes {', '.join(known)}")
+            raise unknown_option(name, option, known)
         if option in options:
             raise OptionError(f"{text!r} gives {option} twice; keep one of them")
         options[option] = known[option].parsed(name, value)

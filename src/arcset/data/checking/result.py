@@ -182,11 +182,12 @@ class DataCheck:
 
     def _found(self, rows: int) -> list[str]:
         if not self.findings:
-            return ["nothing to find fault with"]
+            return ["No problems found."]
         serious = sum(finding.serious for finding in self.findings)
-        lines = [f"{counted(len(self.findings), 'finding')}, {serious} to put right first"]
+        must = f"{serious} that must be fixed" if serious else "nothing that must be fixed"
+        lines = [f"{counted(len(self.findings), 'note')}, {must}"]
         for number, finding in enumerate(self.findings, 1):
-            lines += ["", f"{number}. {'PUT RIGHT: ' if finding.serious else ''}{finding.text}"]
+            lines += ["", f"{number}. {'FIX: ' if finding.serious else ''}{finding.text}"]
             lines += [f"     {example}" for example in finding.examples[:rows]]
             if len(finding.examples) > rows > 0:
                 lines.append(f"     … and {len(finding.examples) - rows:,} more")

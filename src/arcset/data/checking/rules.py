@@ -135,7 +135,7 @@ def _once(check: DataCheck) -> Iterator[Finding]:
         yield Finding(
             "once",
             False,
-            f"{_identities(once)} one image only: how alike two images of it are, nothing tells",
+            f"{_identities(once)} a single image, so similarity within them cannot be measured",
             "add images, if there are any",
             tuple(once),
         )

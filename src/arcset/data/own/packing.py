@@ -21,6 +21,7 @@ from arcset.data.own.packs import IMAGES, LABELS, PATHS, REST, VERSION, PackFile
 from arcset.data.own.shapes import choose_reading
 from arcset.data.reading import Pixels, Reading
 from arcset.errors import DataError, OptionError
+from arcset.files import naming
 
 __all__ = ["Pack", "pack"]
 
@@ -149,15 +150,16 @@ def _check_out(out: Path, force: bool) -> None:
 def _folder(out: Path) -> Iterator[Path]:
     """A hidden folder beside `out` that takes its place if the block ends well."""
     part = out.parent / f".{out.name}.{secrets.token_hex(4)}.part"
-    part.mkdir(parents=True)
-    try:
-        yield part
-        for file in part.iterdir():
-            with file.open("rb") as written:
-                os.fsync(written.fileno())
-        _exchange(part, out)
-    finally:
-        shutil.rmtree(part, ignore_errors=True)
+    with naming(out, part):
+        try:
+            part.mkdir(parents=True)
+            yield part
+            for file in part.iterdir():
+                with file.open("rb") as written:
+                    os.fsync(written.fileno())
+            _exchange(part, out)
+        finally:
+            shutil.rmtree(part, ignore_errors=True)
 
 
 def _exchange(part: Path, out: Path) -> None:

@@ -17,7 +17,8 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from arcset.data.dataset import Dataset
 from arcset.data.own.assembly import Assembly
 from arcset.data.reading import Reading
-from arcset.errors import DataError, InputError, OptionError
+from arcset.errors import DataError
+from arcset.files import one_line, wrong_entry
 
 __all__ = [
     "IMAGES",
@@ -84,8 +85,8 @@ def load_pack(place: Path | str) -> Dataset:
             skipped=said.skipped,
         )
         return assembly.dataset(images, said.reading)
-    except (OSError, ValueError, EOFError, InputError, OptionError) as error:
-        raise _damaged(place, str(error)) from None
+    except Exception as error:  # numpy and Arrow raise errors of many types at damaged files
+        raise _damaged(place, one_line(error)) from error
 
 
 def open_pack(place: Path) -> tuple[PackFile, npt.NDArray[np.uint8]]:
@@ -101,9 +102,9 @@ def open_pack(place: Path) -> tuple[PackFile, npt.NDArray[np.uint8]]:
             raise ValueError(f"{said.training} of {said.images} images are for training")
         return said, _mapped(place / IMAGES, (said.images, *said.reading.shape))
     except ValidationError as error:
-        raise _damaged(place, f"{REST} is damaged: {error.errors()[0]['msg']}") from None
-    except (OSError, ValueError, EOFError) as error:
-        raise _damaged(place, str(error)) from None
+        raise _damaged(place, f"{REST} is damaged: {wrong_entry(error)}") from None
+    except Exception as error:
+        raise _damaged(place, one_line(error)) from error
 
 
 def _damaged(place: Path, why: str) -> DataError:
@@ -136,4 +137,7 @@ def _mapped(path: Path, shape: tuple[int, ...]) -> npt.NDArray[np.uint8]:
 def _read_paths(path: Path) -> tuple[str, ...]:
     from pyarrow import parquet
 
-    return tuple(parquet.read_table(path, columns=["path"])["path"].to_pylist())
+    paths = parquet.read_table(path, columns=["path"])["path"].to_pylist()
+    if not all(isinstance(one, str) for one in paths):
+        raise ValueError(f"{path.name} holds paths that are not text")
+    return tuple(paths)

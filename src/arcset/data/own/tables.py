@@ -9,6 +9,7 @@ from arcset.data.opening import read_file
 from arcset.data.own.listing import Listing
 from arcset.data.own.trees import shown
 from arcset.errors import DataError
+from arcset.files import reading
 
 __all__ = ["TableListing", "cell_text", "part_of", "table_rows"]
 
@@ -153,18 +154,14 @@ def _places(header: Sequence[str], source: Path) -> tuple[int, int, int | None]:
 
 
 def _parquet_rows(place: Path) -> Rows:
-    import pyarrow as arrow
     from pyarrow import parquet
 
-    try:
-        with parquet.ParquetFile(place) as file:
-            header = file.schema_arrow.names
-            path, label, split = _places(header, place)
-            wanted = [header[at] for at in (path, label, split) if at is not None]
-            for batch in file.iter_batches(columns=wanted):
-                rows = [batch.column(name).to_pylist() for name in wanted]
-                if split is None:
-                    rows.append([None] * len(batch))
-                yield from zip(*rows, strict=True)
-    except (OSError, arrow.ArrowException) as error:
-        raise DataError(f"{place} is not a readable Parquet file: {error}") from None
+    with reading(place, "Parquet file"), parquet.ParquetFile(place) as file:
+        header = file.schema_arrow.names
+        path, label, split = _places(header, place)
+        wanted = [header[at] for at in (path, label, split) if at is not None]
+        for batch in file.iter_batches(columns=wanted):
+            rows = [batch.column(name).to_pylist() for name in wanted]
+            if split is None:
+                rows.append([None] * len(batch))
+            yield from zip(*rows, strict=True)

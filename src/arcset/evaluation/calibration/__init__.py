@@ -13,15 +13,22 @@ from arcset.evaluation.calibration.fpir import FpirThreshold, threshold_for_fpir
 from arcset.evaluation.calibration.probability import Calibration, calibrate
 from arcset.evaluation.calibration.reliability import Reliability, reliability
 from arcset.evaluation.calibration.sampling import pair_cosines
-from arcset.evaluation.calibration.thresholds import Thresholds, make_thresholds
+from arcset.evaluation.calibration.thresholds import (
+    EqualError,
+    Thresholds,
+    make_rough_thresholds,
+    make_thresholds,
+)
 
 __all__ = [
     "Calibration",
+    "EqualError",
     "FarThreshold",
     "FpirThreshold",
     "Reliability",
     "Thresholds",
     "calibrate",
+    "make_rough_thresholds",
     "make_thresholds",
     "pair_cosines",
     "reliability",

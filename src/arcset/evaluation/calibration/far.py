@@ -159,8 +159,8 @@ def find_far_threshold(pairs: ImpostorPairs, far: float) -> FarThreshold:
     support = pairs.support(accepted)
     if support < FEWEST_IDENTITY_PAIRS:
         raise InputError(
-            f"FAR {far:g} is more than {len(pairs.sizes)} validation identities can support: the"
-            f" threshold would rest on {support} pairs of identities, expected at least"
+            f"{len(pairs.sizes):,} validation identities do not support FAR {far:g}: the threshold"
+            f" would rest on {support} pairs of identities, expected at least"
             f" {FEWEST_IDENTITY_PAIRS}"
         )
     spread = pair_spread(pairs, accepted)

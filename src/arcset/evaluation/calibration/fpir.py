@@ -150,8 +150,8 @@ def find_fpir_threshold(
     support = pairs.support(accepted)
     if support < FEWEST_IDENTITY_PAIRS:
         raise InputError(
-            f"FPIR {fpir:g} with a gallery of {gallery} is more than {len(pairs.sizes)} validation"
-            f" identities can support: the threshold would rest on {support} pairs of identities,"
+            f"{len(pairs.sizes):,} validation identities do not support FPIR {fpir:g} with a"
+            f" gallery of {gallery:,}: the threshold would rest on {support} pairs of identities,"
             f" expected at least {FEWEST_IDENTITY_PAIRS}"
         )
     state = OpenSet(pairs, accepted, samples)

@@ -18,7 +18,7 @@ from arcset.evaluation.calibration.fpir import FpirThreshold, gallery_limit
 from arcset.evaluation.calibration.impostors import FEWEST_IDENTITY_PAIRS, ImpostorPairs
 from arcset.evaluation.calibration.spread import OpenSet
 
-__all__ = ["RateTable"]
+__all__ = ["RateTable", "rounded_up"]
 
 LOOSEST = 0.25  # FAR of the first row
 MOST_FOLLOWED = 2**19  # accepted pairs up to which galleries are followed
@@ -46,7 +46,7 @@ class RateTable:
 
     @classmethod
     def of(cls, pairs: ImpostorPairs, samples: int = 1) -> "RateTable":
-        """Measured on the validation set; raises `InputError` where it supports no rate at all."""
+        """Measured on the validation set; without rows where it supports no rate at all."""
         sizes = gallery_sizes(gallery_limit(pairs, samples))
         rows: list[int] = []
         step = 0
@@ -58,11 +58,6 @@ class RateTable:
                 break
             if not rows or accepted < rows[-1]:
                 rows.append(accepted)
-        if not rows:
-            raise InputError(
-                f"{len(pairs.sizes)} validation identities are too few: no rate up to"
-                f" {LOOSEST:g} rests on {FEWEST_IDENTITY_PAIRS} pairs of identities"
-            )
         followed = [accepted for accepted in rows if accepted <= MOST_FOLLOWED]
         return cls(
             thresholds=tuple(pairs.threshold(accepted) for accepted in rows),
@@ -75,12 +70,26 @@ class RateTable:
             samples=len(pairs.identity),
         )
 
+    @classmethod
+    def empty(cls, identities: int, samples: int) -> "RateTable":
+        """A table without rows: no rate is supported."""
+        return cls((), (), (), 1, identities, samples)
+
+    @property
+    def lowest_far(self) -> float | None:
+        """The lowest FAR that the validation set supports; None where it supports none."""
+        return self.pairs[-1].rate if self.pairs else None
+
+    def lowest_fpir(self, gallery: int) -> float | None:
+        """The same for an FPIR with a gallery of this size."""
+        return min((curve.at(gallery).rate for curve in self.curves), default=None)
+
     def for_far(self, far: float) -> FarThreshold:
         """The threshold where the FAR is `far`, or the first one where even that accepts less.
 
         Raises `InputError` where the last row accepts more.
         """
-        place, share = self._find([spread.rate for spread in self.pairs], far, f"FAR {far:g}")
+        place, share = self._find([spread.rate for spread in self.pairs], far, "FAR")
         upper = self.pairs[place]
         lower = self.pairs[max(place - 1, 0)]
         spread = _pair_between(lower, upper, share)
@@ -98,9 +107,21 @@ class RateTable:
 
         Raises `InputError` where the last row accepts more.
         """
-        what = f"FPIR {fpir:g} with a gallery of {gallery}"
         rates = [curve.at(gallery).rate for curve in self.curves]
-        place, share = self._find(rates, fpir, what)
+        place, share = self._find(rates, fpir, "FPIR", f" with a gallery of {gallery:,}")
+        return self._fpir_at(fpir, gallery, place, share)
+
+    def strictest(self, gallery: int) -> FpirThreshold:
+        """The threshold of the lowest FPIR there is, which may be a high one for a large gallery.
+
+        Raises `InputError` where no FPIR is supported.
+        """
+        rates = [curve.at(gallery).rate for curve in self.curves]
+        if not rates:
+            self._find(rates, 0.0, "FPIR")
+        return self._fpir_at(min(rates), gallery, int(np.argmin(rates)), 1.0)
+
+    def _fpir_at(self, fpir: float, gallery: int, place: int, share: float) -> FpirThreshold:
         lower, upper = self.curves[max(place - 1, 0)], self.curves[place]
         curve = GalleryCurve(
             upper.galleries,
@@ -121,13 +142,18 @@ class RateTable:
             curve=curve,
         )
 
-    def _find(self, rates: list[float], wanted: float, what: str) -> tuple[int, float]:
+    def _find(
+        self, rates: list[float], wanted: float, kind: str, where: str = ""
+    ) -> tuple[int, float]:
         """The first row whose rate is ≤ `wanted`, and how far it lies on the way from the last."""
-        falling = np.minimum.accumulate(rates) if rates else np.array([1.0])
+        falling = np.minimum.accumulate(rates) if rates else np.ones(1)
         if falling[-1] > wanted:
+            article = "a" if kind == "FAR" else "an"
+            best = f"{article} {kind} of {rounded_up(falling[-1]):g} at best"
+            best = best if rates else f"no {kind}"
             raise InputError(
-                f"{what} is more than {self.identities} validation identities can support, expected"
-                f" at least {falling[-1]:.3g}"
+                f"{self.identities:,} validation identities support {best}{where}: {kind}"
+                f" {wanted:g} takes a calibration on more"
             )
         place = int(np.argmax(falling <= wanted))
         if place == 0:
@@ -177,15 +203,25 @@ class RateTable:
     def check(self) -> None:
         """Raise `InputError` unless thresholds rise, rates fall, and their numbers agree."""
         rates = [spread.rate for spread in self.pairs]
-        if not len(self.thresholds) == len(rates) >= max(len(self.curves), 1):
+        if not len(self.thresholds) == len(rates) >= len(self.curves):
             raise InputError("the rates are not as many as the thresholds")
         rising = all(low < high for low, high in pairwise(self.thresholds))
-        if not (rising and self.thresholds[0] >= -1 and self.thresholds[-1] <= 1):
+        if not (rising and all(-1 <= threshold <= 1 for threshold in self.thresholds)):
             raise InputError("the thresholds do not rise within [−1, 1]")
         if np.any(np.diff(rates) >= 0):
             raise InputError("the false accept rates do not fall")
         if min(self.identities - 1, self.samples - 1, self.samples_per_subject) < 1:
             raise InputError("there are too few identities or samples")
+
+
+def rounded_up(rate: float) -> float:
+    """To two digits, so that it can be asked for.
+
+    >>> rounded_up(0.01234), rounded_up(0.5), rounded_up(0.999)
+    (0.013, 0.5, 1.0)
+    """
+    step = 10.0 ** (math.floor(math.log10(rate)) - 1)
+    return float(f"{math.ceil(rate / step - 1e-9) * step:.2g}")
 
 
 def _pair_between(lower: PairSpread, upper: PairSpread, share: float) -> PairSpread:

@@ -3,7 +3,7 @@
 import hashlib
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, overload
 
@@ -23,12 +23,21 @@ from arcset.evaluation.calibration.prediction import check_count, check_rate
 from arcset.evaluation.calibration.probability import Calibration, calibrate
 from arcset.evaluation.calibration.rates import RateTable
 from arcset.evaluation.calibration.sampling import pair_cosines
-from arcset.files import write_text
+from arcset.evaluation.pairs import verification
+from arcset.files import parse_json, write_text
 
-__all__ = ["VERSION", "Thresholds", "make_thresholds"]
+__all__ = ["VERSION", "EqualError", "Thresholds", "make_rough_thresholds", "make_thresholds"]
 
 KIND = "arcset thresholds"
 VERSION = 1
+
+
+@dataclass(frozen=True)
+class EqualError:
+    """The threshold where false accepts and false rejects are equally frequent, and their rate."""
+
+    threshold: float
+    rate: float
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,6 +52,8 @@ class Thresholds:
         unsupported: what was asked for but cannot be told from so few identities, and why.
         calibration: from cosine to probability.
         rates: rates by threshold, for all other rates and gallery sizes.
+        equal_error: where there are too few identities for any FAR or for any FPIR, the
+            equal-error threshold, to be used instead; else None.
     """
 
     made_from: Mapping[str, Any]
@@ -51,6 +62,20 @@ class Thresholds:
     unsupported: Mapping[str, str]
     calibration: Calibration
     rates: RateTable
+    equal_error: EqualError | None = None
+
+    @property
+    def rough(self) -> bool:
+        """Whether there is nothing but the equal-error threshold: no FAR is supported."""
+        return self.rates.lowest_far is None
+
+    @property
+    def origin(self) -> str:
+        """What the thresholds were made from, in words: "4 validation identities"."""
+        count, part = self.made_from["identities"], self.made_from.get("part", "")
+        if part in ("validation", "held-out"):
+            return f"{count:,} {part} identities"
+        return f"{count:,} identities{f' ({part})' if part else ''}"
 
     def for_far(self, far: float) -> FarThreshold:
         """The threshold for a FAR: as measured if it was asked for when made, else interpolated.
@@ -110,6 +135,12 @@ class Thresholds:
                 f"{fpir.fpir:>8g}  {size:>8}  {fpir.threshold:>9.4f}  {low:.3g} to {high:.3g}"
             )
         lines += ["* extrapolated: more subjects than validation identities"] if mark else []
+        if self.equal_error is not None:
+            found = self.equal_error
+            lines += [
+                "",
+                f"rough: threshold {found.threshold:.4f}, equal error rate {found.rate:.3g}",
+            ]
         lines += ["", "unsupported:"] if self.unsupported else []
         lines += [f"  {what}: {reason}" for what, reason in self.unsupported.items()]
         return "\n".join(lines)
@@ -125,6 +156,7 @@ class Thresholds:
             "unsupported": dict(self.unsupported),
             "calibration": self.calibration.json(),
             "rates": self.rates.json(),
+            "equal_error": None if self.equal_error is None else vars(self.equal_error),
         }
 
     def summary(self) -> dict[str, Any]:
@@ -142,6 +174,8 @@ class Thresholds:
                 for found in self.fpirs
             ],
             "unsupported": dict(self.unsupported),
+            "rough": self.rough,
+            "equal_error": None if self.equal_error is None else vars(self.equal_error),
         }
 
     def save(self, path: str | Path) -> None:
@@ -152,7 +186,7 @@ class Thresholds:
     def load(cls, path: str | Path) -> "Thresholds":
         """Read what `save` wrote; raises `RunError` for a missing, damaged or foreign file."""
         try:
-            content = json.loads(Path(path).read_text(encoding="utf-8"))
+            content = parse_json(Path(path).read_text(encoding="utf-8"))
         except (OSError, ValueError) as error:
             raise RunError(f"{path} is missing or damaged: {error}") from None
         return cls.from_json(content, str(path))
@@ -174,6 +208,7 @@ class Thresholds:
                 unsupported={str(key): str(why) for key, why in content["unsupported"].items()},
                 calibration=Calibration.from_json(content["calibration"]),
                 rates=RateTable.from_json(content["rates"]),
+                equal_error=_read_equal_error(content.get("equal_error")),
             )
             found.check()
         except KeyError as error:
@@ -194,6 +229,8 @@ class Thresholds:
                 raise InputError(f"it holds the threshold {threshold} for the rate {wanted}")
         for open_set in self.fpirs:
             check_count("gallery", open_set.gallery)
+        if self.rough and self.equal_error is None:
+            raise InputError("it holds no threshold at all")
 
 
 def make_thresholds(
@@ -204,7 +241,7 @@ def make_thresholds(
     fpirs: Iterable[float] = (0.1, 0.01, 0.001),
     galleries: Iterable[int] | None = None,
     samples: int = 1,
-    method: str = "isotonic",
+    method: str | None = None,
     prior: float | None = 0.5,
     made_from: Mapping[str, Any] | None = None,
 ) -> Thresholds:
@@ -220,16 +257,17 @@ def make_thresholds(
             number of validation identities, and the largest gallery of these. Others can be asked
             for later.
         samples: how many samples a gallery holds of each subject.
-        method, prior: as in `calibrate`.
+        method, prior: as in `calibrate`; the method is isotonic unless the result is rough.
         made_from: names of dataset, split and part, or whatever else tells where this comes from;
             plain values that JSON can hold.
 
-    Rates that the validation set cannot support are listed under `unsupported`. Time and memory
+    Rates that the validation set cannot support are listed under `unsupported`; where it supports
+    none at all, the result is `rough`, with the equal-error threshold. Time and memory
     are bounded by the four million highest impostor cosines; 10,000 samples of 2,000 identities
     take seconds.
 
-    Raises `InputError` for bad embeddings or labels, no genuine pair, and where no rate at all is
-    supported. Raises `OptionError` for rates or sizes out of range.
+    Raises `InputError` for bad embeddings or labels and where there is no genuine or no impostor
+    pair. Raises `OptionError` for rates or sizes out of range.
 
         >>> points = np.random.default_rng(0).normal(size=(300, 16))
         >>> made = make_thresholds(points, np.arange(300) // 2, made_from={"part": "validation"})
@@ -262,22 +300,81 @@ def make_thresholds(
                 found_fpirs.append(find_fpir_threshold(pairs, fpir, size, samples))
             except InputError as error:
                 unsupported[f"FPIR {fpir:g}, gallery {size}"] = str(error)
+    rates = RateTable.of(pairs, samples)
+    if not rates.pairs:
+        rough = make_rough_thresholds(
+            embeddings, labels, method=method or "logistic", prior=prior, made_from=made_from
+        )
+        return replace(rough, unsupported=unsupported)
     cosines, same, weights = pair_cosines(embeddings, labels)
-    matrix = embedding_matrix(embeddings)
     return Thresholds(
-        made_from={
-            **(made_from or {}),
-            "identities": len(pairs.sizes),
-            "samples": len(pairs.identity),
-            "dimension": matrix.shape[1],
-            "digest": _digest(matrix, as_array(labels, "labels")),
-        },
+        made_from=_described(embeddings, labels, made_from),
         fars=tuple(found_fars),
         fpirs=tuple(found_fpirs),
         unsupported=unsupported,
-        calibration=calibrate(cosines, same, method, weights, prior=prior),
-        rates=RateTable.of(pairs, samples),
+        calibration=calibrate(cosines, same, method or "isotonic", weights, prior=prior),
+        rates=rates,
+        equal_error=None if rates.curves else _equal_error(embeddings, labels),
     )
+
+
+def make_rough_thresholds(
+    embeddings: Array,
+    labels: Array,
+    *,
+    method: str = "logistic",
+    prior: float | None = 0.5,
+    made_from: Mapping[str, Any] | None = None,
+) -> Thresholds:
+    """Thresholds that promise no rate: the equal-error threshold, and a probability.
+
+    For identities that are too few to tell how rare an accident is, and for those that the model
+    was trained on, of which no rate holds for others. Parameters and errors as in
+    `make_thresholds`.
+
+        >>> made = make_rough_thresholds([[1, 0], [9, 1], [0, 1], [1, 9]], [0, 0, 1, 1])
+        >>> made.rough, round(made.equal_error.threshold, 2), made.equal_error.rate
+        (True, 0.61, 0.0)
+    """
+    cosines, same, weights = pair_cosines(embeddings, labels)
+    described = _described(embeddings, labels, made_from)
+    return Thresholds(
+        made_from=described,
+        fars=(),
+        fpirs=(),
+        unsupported={},
+        calibration=calibrate(cosines, same, method, weights, prior=prior),
+        rates=RateTable.empty(described["identities"], described["samples"]),
+        equal_error=_equal_error(embeddings, labels),
+    )
+
+
+def _equal_error(embeddings: Array, labels: Array) -> EqualError:
+    found = verification(embeddings, labels)
+    return EqualError(found.eer_threshold, found.eer)
+
+
+def _read_equal_error(content: Any) -> EqualError | None:
+    if content is None:
+        return None
+    found = EqualError(float(content["threshold"]), float(content["rate"]))
+    if not (-1 <= found.threshold <= 1 and 0 <= found.rate <= 1):
+        raise InputError(f"it holds the equal-error threshold {found.threshold} for {found.rate}")
+    return found
+
+
+def _described(
+    embeddings: Array, labels: Array, made_from: Mapping[str, Any] | None
+) -> dict[str, Any]:
+    """`made_from`, with the size of the set and its digest."""
+    matrix, numbers = embedding_matrix(embeddings), as_array(labels, "labels")
+    return {
+        **(made_from or {}),
+        "identities": len(np.unique(numbers)),
+        "samples": len(matrix),
+        "dimension": matrix.shape[1],
+        "digest": _digest(matrix, numbers),
+    }
 
 
 def _digest(matrix: npt.NDArray[Any], labels: npt.NDArray[Any]) -> str:

@@ -169,7 +169,10 @@ def key(models: Mapping[str, Values]) -> str:
             "identities from the same source would have given others."
         )
         if any(value.interval and value.interval.low == value.interval.high for value in every):
-            said.append("One without width says that no draw showed an error, not that none is.")
+            said.append(
+                "An interval of zero width means no resample contained an error; it does not mean "
+                "there are none."
+            )
         fewest = min(_identities(value) for value in every)
         if fewest < _FEW:
             said.append(f"From {fewest} identities even the intervals are guesses.")

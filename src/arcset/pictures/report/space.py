@@ -79,6 +79,8 @@ class Space:
 
 def _main_axes(rows: Floats) -> tuple[Floats, float]:
     """The 3 main axes (D, 3) of `rows` about the origin, and their share of the squared length."""
+    # Fewer samples than axes: rows of zeros change nothing, and the missing axes are found.
+    rows = np.concatenate([rows, np.zeros((max(0, 3 - len(rows)), rows.shape[1]))])
     _, strengths, axes = np.linalg.svd(rows, full_matrices=False)
     basis = axes[:3].T  # (D, 3)
     signs = np.sign(basis[np.abs(basis).argmax(0), np.arange(3)])  # an axis has no sign: fix one

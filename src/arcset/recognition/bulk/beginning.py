@@ -110,7 +110,13 @@ def _check_same(folder: Path, there: Manifest, wanted: Manifest) -> None:
     """Raises `OptionError` where shards of one would stand beside those of the other."""
     if there.identity == wanted.identity:
         return
-    if (there.digest, there.dim, there.unit) != (wanted.digest, wanted.dim, wanted.unit):
+    if there.digest == wanted.digest and there.unit != wanted.unit:
+        lengths = ["as the network gives them", "of length 1"]
+        why = (
+            f"holds embeddings {lengths[there.unit]} ({there.model}), and those of {wanted.model} "
+            f"would be {lengths[wanted.unit]}"
+        )
+    elif (there.digest, there.dim) != (wanted.digest, wanted.dim):
         why = (
             f"holds embeddings of the model {there.model} ({there.digest[:12]}), and this one is "
             f"{wanted.model} ({wanted.digest[:12]})"
@@ -163,7 +169,8 @@ def locked(folder: Path) -> Iterator[None]:
             yield
         except BaseException:
             if not (folder / MANIFEST).exists():
-                lock.unlink(missing_ok=True)
+                for file in (lock, folder / INPUTS, folder / TRAINED_ON):
+                    file.unlink(missing_ok=True)
                 for place in (folder / OWN, *made):
                     with suppress(OSError):  # no longer empty
                         place.rmdir()

@@ -113,7 +113,7 @@ class ImagesModel:
 
 
 class FacesModel:
-    """The largest face of each photo; the embeddings have length 1."""
+    """The main face of each photo; the embeddings have length 1."""
 
     unit = True
     trained_on: tuple[str, ...] | None = None

@@ -25,6 +25,7 @@ from arcset.data.own.streams import Entry, stream_table, stream_tree
 from arcset.data.registry import DATASETS
 from arcset.data.selection import counted
 from arcset.errors import DataError, OptionError
+from arcset.files import one_line
 
 __all__ = ["Source", "array_source", "open_source"]
 
@@ -129,7 +130,7 @@ class _Pack(Source):
         self._sha256 = said.sha256
 
     def entries(self) -> Iterator[Entry]:
-        from pyarrow import ArrowException, parquet
+        from pyarrow import parquet
 
         said, _ = open_pack(self._place)
         try:
@@ -138,12 +139,14 @@ class _Pack(Source):
             with parquet.ParquetFile(self._place / PATHS) as file:
                 for batch in file.iter_batches(columns=["path"]):
                     for path in batch["path"].to_pylist():
+                        if labels[row] < 0 or not isinstance(path, str):
+                            raise ValueError(f"image {row} has no path or no identity")
                         yield Entry(path, said.class_names[labels[row]], record=row)
                         row += 1
             if row != len(self._images):
                 raise ValueError(f"{PATHS} names {row:,} of its {len(self._images):,} images")
-        except (OSError, ValueError, IndexError, ArrowException) as error:
-            raise DataError(f"{self._place} is no complete pack: {error}") from None
+        except Exception as error:  # numpy and Arrow raise errors of many types at damaged files
+            raise DataError(f"{self._place} is no complete pack: {one_line(error)}") from error
 
     def content(self, entry: Entry) -> npt.NDArray[Any]:
         return np.asarray(self._images[entry.record])

@@ -70,7 +70,7 @@ class Found:
     """The faces of a photo.
 
     Fields:
-        faces: those that are large enough, the largest first.
+        faces: those that are large enough, the main one first: see `Faces`.
         small: the others.
         least: from how many pixels on a face is large enough.
 
@@ -98,18 +98,25 @@ class Found:
         size = f"{max(face.size for face in self.small):.0f}"
         return f"shows no face large enough: the largest is {size} pixels, less than {self.least:g}"
 
-    def largest(self, name: str = "the photo") -> Face:
-        """The first face; raises `NoFaceError`, with `name` in front, where there is none."""
+    def main(self, name: str = "the photo") -> Face:
+        """The face that is meant where there should be one; raises `NoFaceError`, with `name` in
+        front, where there is none."""
         if not self.faces:
             raise NoFaceError(f"{name} {self.why}")
         return self.faces[0]
+
+    def choice(self, name: str = "the photo") -> str:
+        """Which face of several is the main one, as a sentence; empty where there is no choice."""
+        if len(self.faces) < 2:
+            return ""
+        return f"{name} shows {len(self.faces)} faces, and the {self.faces[0]} was taken"
 
     def __str__(self) -> str:
         if not self.faces:
             return f"it {self.why}"
         count = len(self.faces)
         left = f", and {len(self.small)} too small" if self.small else ""
-        return f"{count} {'face' if count == 1 else 'faces'}{left}; the largest: {self.faces[0]}"
+        return f"{count} {'face' if count == 1 else 'faces'}{left}; the main one: {self.faces[0]}"
 
     def json(self) -> dict[str, Any]:
         """Plain values."""

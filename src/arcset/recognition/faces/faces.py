@@ -30,7 +30,11 @@ _SIDES = (1280, 320)
 
 
 class Faces:
-    """Finds faces with YuNet, the largest first: see `Faces.load`.
+    """Finds faces with YuNet: see `Faces.load`.
+
+    The main face comes first, the one that a photo of a single person is about: the area of a face
+    counts, less twice the squared distance of its center from that of the photo. So a bystander at
+    the edge does not win by being a little nearer to the camera.
 
     Attributes:
         least: the shorter side of the smallest face that is used, in pixels.
@@ -73,14 +77,15 @@ class Faces:
         """As `find`, in a photo that was read: (H, W, 3), RGB."""
         longest = max(photo.shape[:2])
         sides = [_SIDES[0], *(side for side in _SIDES[1:] if 2 * side <= longest)]
-        kept = _apart(face for side in sides for face in self._look(photo, side))
+        found = _apart(face for side in sides for face in self._look(photo, side))
+        kept = sorted(found, key=lambda face: (-_prominence(face, photo), face.box))
         large = tuple(face for face in kept if face.size >= self.least)
         return Found(large, tuple(face for face in kept if face.size < self.least), self.least)
 
     def crop(self, photo: Any, name: str = "") -> Pixels:
-        """The largest face, aligned, (112, 112, 3); raises `NoFaceError` where there is none."""
+        """The main face, aligned, (112, 112, 3); raises `NoFaceError` where there is none."""
         pixels = read_photo(photo, name)
-        return align(pixels, self.find_in(pixels).largest(called(photo, name)).points)
+        return align(pixels, self.find_in(pixels).main(called(photo, name)).points)
 
     def _look(self, photo: Pixels, side: int) -> Iterator[Face]:
         """What the detector finds in a photo of which no side is longer than `side`."""
@@ -126,12 +131,20 @@ def _quiet(cv2: Any) -> Iterator[None]:
 
 
 def _apart(faces: Iterable[Face]) -> list[Face]:
-    """The largest first, without those found twice: of two that overlap, the surer one stays."""
+    """Without those found twice: of two that overlap, the surer one stays."""
     kept: list[Face] = []
     for face in sorted(faces, key=lambda face: -face.score):
         if all(_overlap(face, other) < _OVERLAP for other in kept):
             kept.append(face)
-    return sorted(kept, key=lambda face: (-face.box[2] * face.box[3], face.box))
+    return kept
+
+
+def _prominence(face: Face, photo: Pixels) -> float:
+    """How much a photo seems to be about a face, in square pixels."""
+    left, top, width, height = face.box
+    across = left + width / 2 - photo.shape[1] / 2
+    down = top + height / 2 - photo.shape[0] / 2
+    return float(width * height - 2 * (across**2 + down**2))
 
 
 def _overlap(one: Face, other: Face) -> float:

@@ -2,9 +2,9 @@
 
 import hashlib
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,7 @@ from arcset.recognition.faces.face import Face, Found
 from arcset.recognition.faces.faces import Faces
 from arcset.recognition.faces.photo import Pixels, called, read_photo
 from arcset.recognition.inputs import as_sources, image_files
-from arcset.recognition.verification import Verification, decide
+from arcset.recognition.verification import NO_FACE, Verification, decide
 
 __all__ = ["EmbeddedFaces", "FaceRecognizer"]
 
@@ -32,10 +32,12 @@ class EmbeddedFaces(Embedded):
     Fields:
         paths: the photo of each face, (N,): as often as faces are in it.
         faces: where in the photo it is, (N,).
-        skipped: photos that cannot be read or show no face that is large enough, and why.
+        skipped: photos that cannot be read, and why.
+        faceless: photos that show no face, or none that is large enough, in words.
     """
 
-    faces: tuple[Face, ...]
+    faces: tuple[Face, ...] = ()
+    faceless: Mapping[Path, str] = field(default_factory=dict)
 
 
 class FaceRecognizer:
@@ -46,8 +48,9 @@ class FaceRecognizer:
     faces: the detector.
     thresholds: of cosines between faces; those of the recognizer if left out.
 
-    Where one row per photo is wanted it is that of the largest face; `embed_faces` and `embed_all`
-    give all of them. The digest covers the recognizer, the detector's file, and the alignment.
+    Where one row per photo is wanted it is that of the main face (see `Faces`); `embed_faces` and
+    `embed_all` give all of them. The digest covers the recognizer, the detector's file, and the
+    alignment.
     """
 
     def __init__(
@@ -61,7 +64,7 @@ class FaceRecognizer:
         self.digest = hashlib.sha256("\n".join(parts).encode()).hexdigest()
 
     def embed(self, images: Any, *, progress: Progress | None = None) -> Embeddings:
-        """The largest face of each photo, (N, D) float32, unit rows.
+        """The main face of each photo, (N, D) float32, unit rows.
 
         Raises `DataError` or `InputError` for the first photo that cannot be read, and
         `NoFaceError`, a `DataError`, for the first that shows no face large enough.
@@ -73,7 +76,7 @@ class FaceRecognizer:
             for source, photo in zip(sources[chunk], photos, strict=True):
                 if isinstance(photo, ArcsetError):
                     raise photo
-                photo.found.largest(called(source))
+                photo.found.main(called(source))
                 crops.append(photo.crops[0])
             rows[chunk] = self.recognizer.embed(np.stack(crops))
             if progress is not None:
@@ -83,21 +86,23 @@ class FaceRecognizer:
     def embed_files(
         self, paths: Path | str | Iterable[Path | str], *, progress: Progress | None = None
     ) -> Embedded:
-        """The largest face of each photo, of files and of all below folders.
+        """The main face of each photo, of files and of all below folders.
 
-        What cannot be read, or shows no face large enough, is listed as skipped.
+        What cannot be read, or shows no face large enough, is listed as skipped; where there were
+        several faces, `notes` say which was taken.
         """
         found = self._embed_paths(paths, 1, progress)
-        return Embedded(found.paths, found.embeddings, found.skipped)
+        skipped = {**found.skipped, **found.faceless}
+        return Embedded(found.paths, found.embeddings, skipped, found.notes)
 
     def embed_all(
         self, paths: Path | str | Iterable[Path | str], *, progress: Progress | None = None
     ) -> EmbeddedFaces:
-        """Every face of each photo, of files and of all below folders; the largest first."""
+        """Every face of each photo, of files and of all below folders; the main one first."""
         return self._embed_paths(paths, None, progress)
 
     def embed_faces(self, photo: Any, name: str = "") -> tuple[Found, Embeddings]:
-        """The faces of one photo and their embeddings (K, D), the largest first; K may be 0."""
+        """The faces of one photo and their embeddings (K, D), the main one first; K may be 0."""
         looked = self._look(photo, name)
         if not looked.crops:
             return looked.found, np.empty((0, self.dim), np.float32)
@@ -106,10 +111,19 @@ class FaceRecognizer:
     def verify(
         self, a: Any, b: Any, *, far: float | None = None, threshold: float | None = None
     ) -> Verification:
-        """Whether the largest faces of two photos are of the same person."""
-        first, second = self.embed([a, b])
+        """Whether the main faces of two photos are of the same person; a photo without a face
+        leaves that undecided."""
+        looked = [self._look(photo) for photo in (a, b)]
+        notes = []
+        for source, photo in zip((a, b), looked, strict=True):
+            if not photo.found:
+                why = f"{called(source)} {photo.found.why}"
+                return Verification(None, None, None, None, None, NO_FACE, note=why)
+            notes.append(photo.found.choice(called(source)))
+        first, second = self.recognizer.embed(np.stack([photo.crops[0] for photo in looked]))
         cosine = float(first @ second)
-        return decide(cosine, self.thresholds, far=far, threshold=threshold, model=self.name)
+        found = decide(cosine, self.thresholds, far=far, threshold=threshold, model=self.name)
+        return replace(found, note="; ".join(note for note in [*notes, found.note] if note))
 
     def _embed_paths(
         self, paths: Path | str | Iterable[Path | str], most: int | None, progress: Progress | None
@@ -122,15 +136,19 @@ class FaceRecognizer:
         faces: list[Face] = []
         parts = [np.empty((0, self.dim), np.float32)]
         skipped: dict[Path, str] = {}
+        faceless: dict[Path, str] = {}
+        notes: dict[Path, str] = {}
         for chunk, photos in self._looked(files):
             crops: list[Pixels] = []
             for path, photo in zip(files[chunk], photos, strict=True):
                 if isinstance(photo, ArcsetError):
                     skipped[path] = str(photo).removeprefix(str(path)).lstrip(" :")
                 elif not photo.crops:
-                    skipped[path] = photo.found.why
+                    faceless[path] = photo.found.why
                 else:
                     wanted = photo.found.faces[:most]
+                    if len(wanted) < len(photo.found):
+                        notes[path] = photo.found.choice(str(path))
                     kept += [path] * len(wanted)
                     faces += wanted
                     crops += photo.crops[:most]
@@ -138,7 +156,8 @@ class FaceRecognizer:
                 parts.append(self.recognizer.embed(np.stack(crops)))
             if progress is not None:
                 progress(chunk.stop, len(files))
-        return EmbeddedFaces(tuple(kept), np.concatenate(parts), skipped, tuple(faces))
+        rows = np.concatenate(parts)
+        return EmbeddedFaces(tuple(kept), rows, skipped, notes, tuple(faces), faceless)
 
     def _looked(
         self, sources: Sequence[Any]

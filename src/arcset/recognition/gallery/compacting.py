@@ -3,6 +3,7 @@
 from contextlib import suppress
 
 from arcset.errors import DataError
+from arcset.recognition.gallery.database import UNDONE
 from arcset.recognition.gallery.schema import NOBODY
 from arcset.recognition.gallery.store import Store
 
@@ -14,29 +15,33 @@ _WORTH = 1000  # overwritten samples before their room is worth writing the file
 def finish_removal(store: Store, what: str) -> None:
     """After something was overwritten: nothing of it stays in the log, and not too much room idle.
 
-    Raises `DataError` where another process is in the way; `what`, as "'anna' is", is gone by then
-    from the gallery, but not yet from the log.
+    what: the change that was made, as in "'anna' was removed". Where another process or a full disk
+    is in the way, a `DataError` says that it was made, and how to get rid of the old bytes.
     """
-    if store.settings.vacuum_due:
-        compact(store, what)
-        return
-    empty_log(store, what)
+    path = store.database.path
+    try:
+        if store.settings.vacuum_due:
+            compact(store)
+            return
+        empty_log(store)
+    except DataError as error:
+        raise DataError(
+            f"{what}, but the old bytes could not be overwritten yet:"
+            f" {str(error).removesuffix(UNDONE)}; make room or let other processes finish, then run"
+            f" `arcset gallery compact {path}`"
+        ) from None
     if store.settings.overwritten >= max(_WORTH, len(store.index) + 1):
         with suppress(DataError):  # as on a full disk: what was removed is gone in any case
             compact(store)
 
 
-def empty_log(store: Store, what: str) -> None:
-    """Move the log into the file and empty it; raises `DataError` as `finish_removal` does."""
+def empty_log(store: Store) -> None:
+    """Move the log into the file and empty it; raises `DataError` where that cannot be done."""
     if not store.database.checkpoint():
-        path = store.database.path
-        raise DataError(
-            f"{what} removed from {path}, but another process is still reading an older state, so"
-            f" that the bytes stay in {path.name}-wal: let it finish, and open the gallery again"
-        )
+        raise DataError(f"another process is still reading an older state of {store.database.path}")
 
 
-def compact(store: Store, what: str = "what was to go is") -> None:
+def compact(store: Store) -> None:
     """Write the file anew without the zeros that stand where something was removed.
 
     It takes room for a second copy for so long. Deleting rows makes SQLite move others, so that
@@ -59,4 +64,4 @@ def compact(store: Store, what: str = "what was to go is") -> None:
     database.vacuum()
     with store.changing():
         store.change_settings(vacuum_due="no")
-    empty_log(store, what)
+    empty_log(store)

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from arcset.errors import DataError
+from arcset.files import one_line
 from arcset.recognition.gallery.schema import (
     APPLICATION_ID,
     CREATE,
@@ -22,10 +23,16 @@ from arcset.recognition.gallery.schema import (
     page_size,
 )
 
-__all__ = ["PATIENCE", "Database", "create_database"]
+__all__ = ["PATIENCE", "SQLITE_ERRORS", "UNDONE", "Database", "create_database", "discard_new"]
 
 #: Seconds that a writer waits for another one.
 PATIENCE = 10.0
+
+#: What SQLite raises; the second where its own message quotes bytes of a damaged file.
+SQLITE_ERRORS = (sqlite3.Error, UnicodeDecodeError)
+
+#: How the message of a transaction ends that was rolled back.
+UNDONE = "; the change was not made"
 
 # Per connection. FULL: a commit returns when the log is on the disk. secure_delete: freed bytes are
 # overwritten. trusted_schema, cell_size_check: a file made to do harm is an error and no more.
@@ -122,8 +129,8 @@ class Database:
             raise DataError(f"{self.path} {why}; nothing was changed")
         try:
             self._connection.execute("BEGIN IMMEDIATE")
-        except sqlite3.Error as error:
-            raise self.explain(error) from None
+        except SQLITE_ERRORS as error:
+            raise self.undone(error) from None
 
     def commit(self) -> None:
         """End it: what was changed is on the disk when this returns; if it raises, nothing is."""
@@ -131,8 +138,8 @@ class Database:
             self._connection.execute("COMMIT")
         except BaseException as error:
             self.roll_back()
-            if isinstance(error, sqlite3.Error):
-                raise self.explain(error) from None
+            if isinstance(error, SQLITE_ERRORS):
+                raise self.undone(error) from None
             raise
 
     def roll_back(self) -> None:
@@ -199,12 +206,16 @@ class Database:
         """Say in a sentence what SQLite says in a word."""
         try:
             yield
-        except sqlite3.Error as error:
-            raise self.explain(error) from None
+        except SQLITE_ERRORS as error:
+            raise DataError(_sentence(error, self.path)) from None
 
-    def explain(self, error: sqlite3.Error) -> DataError:
-        """What SQLite says in a word, as an error that says it in a sentence."""
-        return DataError(_sentence(error, self.path))
+    def undone(self, error: Exception) -> DataError:
+        """What SQLite says in a word, in a sentence, for a transaction that was rolled back."""
+        return DataError(f"{_sentence(error, self.path)}{UNDONE}")
+
+    def damaged(self, why: str) -> DataError:
+        """For a file that holds what no gallery wrote."""
+        return DataError(f"{self.path} is damaged: {why}; restore it from a copy or an export")
 
 
 _opened: "weakref.WeakSet[Database]" = weakref.WeakSet()
@@ -256,7 +267,7 @@ def create_database(path: Path, meta: Mapping[str, object]) -> None:
             if not path.exists():
                 part.rename(path)
         _sync_folder(path.parent)
-    except sqlite3.Error as error:
+    except SQLITE_ERRORS as error:
         raise DataError(_sentence(error, path)) from None
     except OSError as error:
         raise DataError(f"{path} cannot be made: {error.strerror}") from None
@@ -264,6 +275,13 @@ def create_database(path: Path, meta: Mapping[str, object]) -> None:
         for end in ("", "-wal", "-shm", "-journal"):
             with suppress(OSError):  # the disk may refuse this, too, and then has nothing of it
                 Path(f"{part}{end}").unlink(missing_ok=True)
+
+
+def discard_new(path: Path) -> None:
+    """Remove a gallery that was just made and could not be opened, unless somebody wrote to it."""
+    if not log_size(path):
+        for end in ("", "-wal", "-shm"):
+            Path(f"{path}{end}").unlink(missing_ok=True)
 
 
 def _connect(address: str) -> sqlite3.Connection:
@@ -286,21 +304,21 @@ def _sync_folder(folder: Path) -> None:
         os.close(handle)
 
 
-def _sentence(error: sqlite3.Error, path: Path) -> str:
+def _sentence(error: Exception, path: Path) -> str:
     code = getattr(error, "sqlite_errorcode", 0) & 0xFF  # without the finer distinctions
     if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
         return (
-            f"{path} is being written by another process: after {PATIENCE:g} seconds nothing was"
-            " changed; try again when that is done"
+            f"{path} has been in use by another process for {PATIENCE:g} seconds: try again when"
+            " that is done"
         )
     if code == sqlite3.SQLITE_FULL:
-        return f"there is no room left on the disk for {path}; nothing was changed"
+        return f"there is no room left on the disk for {path}"
     if code == sqlite3.SQLITE_IOERR:
-        return f"{path} cannot be read or written, is the disk full? ({error}); nothing was changed"
+        return f"{path} cannot be read or written ({error}): is the disk full?"
     if code == sqlite3.SQLITE_READONLY:
         return f"{path} cannot be written: the file or its folder is read-only"
     if code == sqlite3.SQLITE_CANTOPEN:
         return f"{path} cannot be opened ({error})"
     if code == sqlite3.SQLITE_TOOBIG:
-        return f"an image is too large for {path}; nothing was changed"
-    return f"{path} is damaged ({error}): restore it from a copy or an export"
+        return f"an image is too large for {path}"
+    return f"{path} is damaged ({one_line(error)}): restore it from a copy or an export"

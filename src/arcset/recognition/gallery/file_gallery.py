@@ -24,7 +24,7 @@ from arcset.recognition.gallery.changes import (
     overwrite_subject,
 )
 from arcset.recognition.gallery.compacting import compact, finish_removal
-from arcset.recognition.gallery.database import Database, create_database
+from arcset.recognition.gallery.database import UNDONE, Database, create_database, discard_new
 from arcset.recognition.gallery.enrolling import enroll_rows
 from arcset.recognition.gallery.gallery import Gallery
 from arcset.recognition.gallery.index import Numbers
@@ -71,16 +71,22 @@ class FileGallery(Gallery):
         read_only: bool,
     ) -> Self:
         """Open a file, made if there is none: see `Gallery.open`."""
-        if not path.exists():
+        made = not path.exists()
+        if made:
             if read_only:
                 raise DataError(f"{path} does not exist")
             create_database(path, first_settings(path, recognizer, dim, scoring, keep_images))
-        database = Database(path, read_only=read_only)
         try:
-            gallery = cls(database, recognizer)
-            begin(gallery._store, recognizer, dim, scoring, keep_images)
-        except BaseException:
-            database.close()
+            database = Database(path, read_only=read_only)
+            try:
+                gallery = cls(database, recognizer)
+                begin(gallery._store, recognizer, dim, scoring, keep_images)
+            except BaseException:
+                database.close()
+                raise
+        except DataError:  # as on a disk that had just enough room for the file itself
+            if made:
+                discard_new(path)
             raise
         return gallery
 
@@ -113,7 +119,7 @@ class FileGallery(Gallery):
                     return [tuple(names[one] for one in row) for row in numbers.tolist()], scores
                 except KeyError:  # another process removed it just now
                     if not store.follow():
-                        raise DataError(f"{self.path} is damaged: a subject has no name") from None
+                        raise store.database.damaged("a subject has no name") from None
 
     # Changing
 
@@ -121,8 +127,8 @@ class FileGallery(Gallery):
         """Remove a subject, and return how many samples it had.
 
         Name, embeddings and images are overwritten in the gallery's files when this returns.
-        Raises `OptionError` where nobody is called so, and `DataError` where another process keeps
-        the bytes from being overwritten.
+        Raises `OptionError` where nobody is called so. Raises `DataError` where another process or
+        a full disk keeps the bytes from being overwritten; it says whether the subject was removed.
         """
         with self._lock:
             with self._changing():
@@ -130,7 +136,7 @@ class FileGallery(Gallery):
                 samples = self._store.samples_of(subject)
                 overwrite_samples(self._store, samples)
                 overwrite_subject(self._store, subject)
-            finish_removal(self._store, f"{name!r} is")
+            finish_removal(self._store, f"{name!r} was removed from {self.path}")
         return len(samples)
 
     def remove_sample(self, sample: int) -> None:
@@ -141,7 +147,7 @@ class FileGallery(Gallery):
                 overwrite_samples(self._store, [int(sample)])
                 if self._store.samples_of(subject) == [sample]:
                     overwrite_subject(self._store, subject)
-            finish_removal(self._store, f"sample {sample} is")
+            finish_removal(self._store, f"sample {sample} was removed from {self.path}")
 
     def rename(self, old: str, new: str) -> None:
         """Give a subject another name, which nobody has; the old one is overwritten."""
@@ -156,11 +162,11 @@ class FileGallery(Gallery):
                         f"somebody called {new!r} is enrolled already: merge {old!r} into that"
                     )
                 (added,) = self._store.database.execute(
-                    "SELECT added FROM subjects WHERE id = ?", (subject + NOBODY,)
-                ).fetchone()
+                    "SELECT max(added) FROM subjects WHERE id = ?", (subject + NOBODY,)
+                ).fetchone()  # max: a row in any case, also of a damaged file
                 # A name of another length would make SQLite move others, see `schema`.
                 self._move(subject, add_subject(self._store, new, added))
-            finish_removal(self._store, f"the name {old!r} is")
+            finish_removal(self._store, f"{old!r} was renamed to {new!r} in {self.path}")
 
     def merge(self, source: str, into: str) -> None:
         """Give all samples of the subject `source` to the subject `into`; `source` goes."""
@@ -169,7 +175,7 @@ class FileGallery(Gallery):
         with self._lock:
             with self._changing():
                 self._move(self._known(source), self._known(into))
-            finish_removal(self._store, f"the name {source!r} is")
+            finish_removal(self._store, f"{source!r} was merged into {into!r} in {self.path}")
 
     def compact(self) -> None:
         """Write the file anew, without the room that removed samples leave.
@@ -177,7 +183,11 @@ class FileGallery(Gallery):
         A gallery does so by itself when more samples were removed than are left.
         """
         with self._lock:
-            compact(self._store)
+            try:
+                compact(self._store)
+            except DataError as error:
+                why = str(error).removesuffix(UNDONE)
+                raise DataError(f"{self.path} could not be compacted: {why}") from None
 
     def set_thresholds(self, thresholds: Thresholds | None) -> None:
         """Give the gallery a calibration of its own, or take it away."""
@@ -236,6 +246,8 @@ class FileGallery(Gallery):
             index = self._store.index
             order = np.argsort(index.ids)
             names = self._store.names(np.unique(index.subjects).tolist())
+            if len(names) < index.subject_count:
+                raise self._store.database.damaged("a subject has no name")
             owners = tuple(names[number] for number in index.subjects[order].tolist())
             return index.matrix[order], owners
 
@@ -274,9 +286,12 @@ class FileGallery(Gallery):
         """
         with self._lock:
             self._check_open()
-            migrate(self._store, recognizer, progress)
-            self.recognizer = recognizer
-            self.dim, self._epoch = self._store.settings.dim, self._store.settings.epoch
+            try:
+                migrate(self._store, recognizer, progress)
+            finally:
+                if self._store.settings.epoch != self._epoch:  # done, even if the disk is full now
+                    self.recognizer = recognizer
+                    self.dim, self._epoch = self._store.settings.dim, self._store.settings.epoch
 
     # What `Gallery` is made of
 

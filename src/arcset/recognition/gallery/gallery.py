@@ -1,6 +1,5 @@
 """Those a recognizer knows: enrolled once, kept, found again."""
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -10,6 +9,7 @@ import numpy as np
 from arcset.errors import DataError, InputError, OptionError
 from arcset.evaluation.calibration import Thresholds
 from arcset.evaluation.checks import check_count
+from arcset.files import parse_json
 from arcset.recognition.answers import RIVALS, Match, answer
 from arcset.recognition.calibrating import calibrate
 from arcset.recognition.embedder import Embedder, Embeddings, Progress
@@ -141,7 +141,15 @@ class Gallery(Kept):
             vectors = self._embedded(some, None) if embeddings is None else embeddings[part]
             places = None if sources is None else sources[part]
             rows = make_rows(vectors, some, places, self.keep_images)
-            samples += self._add(names[part], rows)
+            try:
+                samples += self._add(names[part], rows)
+            except DataError as error:
+                if not samples:
+                    raise
+                raise DataError(
+                    f"the first {len(samples):,} of {len(names):,} samples were enrolled, and then:"
+                    f" {error}"
+                ) from None
             if progress is not None:
                 progress(len(samples), len(names))
         return tuple(samples)
@@ -180,6 +188,9 @@ class Gallery(Kept):
                 threshold for it depends on the gallery's present size.
             threshold: a cosine instead.
             candidates: how many of the nearest subjects are listed.
+
+        Without a calibration, a rate and a threshold the nearest subjects are listed, and who it
+        is stays undecided.
         """
         if fpir is not None and threshold is not None:
             raise OptionError(
@@ -190,10 +201,11 @@ class Gallery(Kept):
         given = None if images is None else as_sources(images)
         probes = self._embedded(given, embeddings)
         with self.together():
-            if threshold is None:
-                point = self.working_point(fpir)
-            else:
+            point = None
+            if threshold is not None:
                 point = WorkingPoint.by_hand(threshold)
+            elif fpir is not None or self.thresholds is not None:
+                point = self.working_point(fpir)
             names, scores = self.search(probes, max(RIVALS, candidates))
             count, thresholds = self._sizes()[0], self.thresholds
         return [
@@ -263,7 +275,7 @@ class Gallery(Kept):
 
     def _parse(self, text: str | None) -> Thresholds:
         try:
-            content = json.loads(text)  # type: ignore[arg-type]
+            content = parse_json(text)  # type: ignore[arg-type]
             return Thresholds.from_json(content, f"the calibration in {self.path}")
         except (TypeError, ValueError) as error:
             raise DataError(f"{self.path} is damaged in its calibration: {error}") from None

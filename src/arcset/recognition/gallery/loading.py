@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 
-from arcset.errors import DataError
 from arcset.recognition.gallery.database import Database
 from arcset.recognition.gallery.index import Index, Numbers, Vectors
 from arcset.recognition.gallery.memory import provide
@@ -35,14 +34,14 @@ class Loader:
         """Every sample, of which there are `count`."""
         index = Index(self._dim)
         if not 0 <= count * 4 * self._dim <= self._database.size():
-            raise self._damaged(f"it says to hold {count} samples")  # that it has no room for
+            raise self._database.damaged(f"it has no room for the {count} samples it says to hold")
         provide(index.reserve(count))
         for part in self.after(0):
             if len(index) + len(part[0]) > count:
-                raise self._damaged(f"it holds more than {count} samples")
+                raise self._database.damaged(f"it holds more than {count} samples")
             index.add(*part, count=False)
         if len(index) < count:
-            raise self._damaged(f"it holds {len(index)} and not {count} samples")
+            raise self._database.damaged(f"it holds {len(index)} and not {count} samples")
         index.recount()
         return index
 
@@ -69,22 +68,18 @@ class Loader:
         except (TypeError, OverflowError):
             right = False
         if not right:
-            raise self._damaged("a number or an embedding in it is none")
+            raise self._database.damaged("a number or an embedding in it is not a finite number")
         vectors = np.frombuffer(content, "<f4").reshape(len(rows), self._dim)
-        self._check(samples, subjects, vectors)
-        return samples, subjects, vectors
-
-    def _check(self, samples: Numbers, subjects: Numbers, vectors: Vectors) -> None:
-        # Counts are kept by a subject's number, so that this must not be without bound.
-        most = _SPARE + 64 * int(samples[-1])
-        if samples[0] < 1 or subjects.min() < 1 or subjects.max() > most:
-            raise self._damaged("a number in it is out of range")
+        self.check_numbers(samples, subjects)
         right = np.abs(np.einsum("nd,nd->n", vectors, vectors) - 1) < _OFF  # false for NaN
         if not right.all():
             wrong = samples[int(np.argmin(right))]
-            raise self._damaged(f"the embedding of sample {wrong} is not of length 1")
+            raise self._database.damaged(f"the embedding of sample {wrong} is not of length 1")
+        return samples, subjects, vectors
 
-    def _damaged(self, why: str) -> DataError:
-        return DataError(
-            f"{self._database.path} is damaged: {why}; restore it from a copy or an export"
-        )
+    def check_numbers(self, samples: Numbers, subjects: Numbers) -> None:
+        """Raise `DataError` unless samples, and the subject of each, have numbers that can be."""
+        # Counts are kept by a subject's number, so that this must not be without bound.
+        most = _SPARE + 64 * int(samples.max())
+        if samples.min() < 1 or subjects.min() < 1 or subjects.max() > most:
+            raise self._database.damaged("a number in it is out of range")

@@ -5,8 +5,9 @@ from pathlib import Path
 
 from arcset.errors import ArcsetError, DataError, OptionError
 from arcset.recognition.embedder import Embedder, Embeddings, Progress
-from arcset.recognition.gallery.compacting import compact, empty_log
+from arcset.recognition.gallery.compacting import finish_removal
 from arcset.recognition.gallery.enrolling import enroll_rows
+from arcset.recognition.gallery.listing import find_image
 from arcset.recognition.gallery.parquet_files import GalleryFile
 from arcset.recognition.gallery.schema import NOBODY
 from arcset.recognition.gallery.settings import Settings
@@ -107,17 +108,11 @@ def migrate(store: Store, recognizer: Embedder, progress: Progress | None = None
             calibrated=None,
             vacuum_due="yes" if other_size else "no",  # rows of another size are moved
         )
-    if other_size:
-        compact(store)
-    else:
-        empty_log(store, "the embeddings of the model before are")
+    finish_removal(store, f"{database.path} was moved to the model {recognizer.name!r}")
 
 
 def _embed(store: Store, recognizer: Embedder, samples: Sequence[int]) -> Embeddings:
-    find = store.database.execute
-    images = [
-        find("SELECT image FROM images WHERE id = ?", (number,)).fetchone()[0] for number in samples
-    ]
+    images = [find_image(store, number) for number in samples]
     try:
         return unit_rows(recognizer.embed(images), recognizer.dim)
     except ArcsetError:

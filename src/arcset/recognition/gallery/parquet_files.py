@@ -14,10 +14,12 @@ from typing import Any
 import numpy as np
 
 from arcset.errors import ArcsetError, DataError, InputError, OptionError
-from arcset.files import replacing
+from arcset.files import one_line, parse_json, reading, replacing
 from arcset.recognition.embedder import Embeddings
 from arcset.recognition.gallery.changes import Row
+from arcset.recognition.gallery.listing import list_subjects, moment
 from arcset.recognition.gallery.names import check_name
+from arcset.recognition.gallery.records import as_time
 from arcset.recognition.gallery.schema import NOBODY
 from arcset.recognition.gallery.settings import Settings
 from arcset.recognition.gallery.store import Store
@@ -34,6 +36,7 @@ _BATCH_WITH_IMAGES = 256
 def write_gallery(store: Store, path: Path, with_images: bool = True) -> int:
     """Write all samples, one state of the gallery; how many. `path` is replaced whole or not."""
     _check_ending(path)
+    list_subjects(store)  # raises where names are damaged, missing or double
     images = with_images and bool(
         store.database.execute("SELECT EXISTS (SELECT 1 FROM images)").fetchone()[0]
     )
@@ -45,7 +48,24 @@ def write_gallery(store: Store, path: Path, with_images: bool = True) -> int:
         f" WHERE subject <> {NOBODY} ORDER BY samples.id"
     )
     size = _BATCH_WITH_IMAGES if images else _BATCH
-    return write_rows(path, store.settings, iter(lambda: rows.fetchmany(size), []), images=images)
+    parts = iter(lambda: rows.fetchmany(size), [])
+    sound = ([_sound(store, row) for row in part] for part in parts)
+    return write_rows(path, store.settings, sound, images=images)
+
+
+def _sound(store: Store, row: Sequence[Any]) -> Sequence[Any]:
+    """A row of the file; raises `DataError` where its types are not those that a gallery writes."""
+    _, number, embedding, source, _, added, *image = row
+    right = (
+        isinstance(embedding, bytes)
+        and len(embedding) == 4 * store.settings.dim
+        and isinstance(source, str | None)
+        and all(isinstance(one, bytes | None) for one in image)
+    )
+    if not right:
+        raise store.database.damaged(f"sample {number} holds values of a wrong type")
+    moment(store, added)
+    return row
 
 
 def write_rows(
@@ -126,31 +146,28 @@ class GalleryFile:
     """
 
     def __init__(self, path: Path | str) -> None:
-        import pyarrow as arrow
         from pyarrow import parquet
 
         self.path = Path(path)
-        self._errors = (OSError, arrow.ArrowException, ValueError, TypeError, KeyError)
-        try:
+        with reading(self.path, "Parquet file"):
             self._file = parquet.ParquetFile(self.path)
-            about = json.loads((self._file.schema_arrow.metadata or {})[_KEY])
-        except KeyError:
-            raise DataError(f"{self.path} was not written by `arcset gallery export`") from None
-        except FileNotFoundError:
-            raise DataError(f"{self.path} does not exist") from None
-        except self._errors as error:
-            raise DataError(f"{self.path} is not a readable Parquet file: {error}") from None
+            said = (self._file.schema_arrow.metadata or {}).get(_KEY)
+        if said is None:
+            raise DataError(f"{self.path} was not written by `arcset gallery export`")
         try:
+            about = parse_json(said)
             if about["version"] != _VERSION:
                 raise DataError(
-                    f"{self.path} is of version {about['version']!r}, expected {_VERSION}"
+                    f"{self.path} is of version {about['version']!r:.50}, expected {_VERSION}"
                 )
             self.dim = int(about["dim"])
             self.model_name, self.model_digest = str(about["model"]), str(about["model_digest"])
             self.scoring = str(about["scoring"])
-        except (KeyError, TypeError, ValueError) as error:
+            if not self.model_digest.isprintable():
+                raise ValueError(f"its digest is {self.model_digest[:12]!r}…")
+        except (KeyError, TypeError, ValueError, OverflowError) as error:
             raise DataError(
-                f"{self.path} is damaged in what it says of its model: {error}"
+                f"{self.path} is damaged in what it says of its model: {one_line(error)}"
             ) from None
         self.count = int(self._file.metadata.num_rows)
 
@@ -161,13 +178,13 @@ class GalleryFile:
         if lacking:
             raise DataError(f"{self.path} lacks the column {sorted(lacking)[0]!r}")
         size = _BATCH_WITH_IMAGES if "image" in names else _BATCH
-        try:
+        with reading(self.path, "Parquet file"):
             for batch in self._file.iter_batches(size):
-                yield self._batch(batch)
-        except ArcsetError as error:
-            raise DataError(f"{self.path}: {error}") from None
-        except self._errors as error:
-            raise DataError(f"{self.path} is not a readable Parquet file: {error}") from None
+                try:
+                    found = self._batch(batch)
+                except ArcsetError as error:
+                    raise DataError(f"{self.path}: {error}") from None
+                yield found
 
     def _batch(self, batch: Any) -> Batch:
         import pyarrow as arrow
@@ -192,7 +209,17 @@ class GalleryFile:
         ]
         moments = batch.column("added").cast(arrow.timestamp("us", tz="UTC")).cast(arrow.int64())
         names = [check_name(name) for name in columns["name"]]
-        return Batch(names, columns["id"], moments.to_pylist(), rows)
+        added = moments.to_pylist()
+        for number, row, time in zip(columns["id"], rows, added, strict=True):
+            as_time(time)  # or the gallery could not be listed later
+            if not (
+                isinstance(number, int)
+                and isinstance(row.source, str | None)
+                and isinstance(row.image, bytes | None)
+                and (row.digest is None or len(row.digest) == 32)
+            ):
+                raise InputError(f"sample {number!r} holds values of a wrong type")
+        return Batch(names, columns["id"], added, rows)
 
     def _vectors(self, column: Any, count: int) -> Embeddings:
         flat = column.flatten().to_numpy(zero_copy_only=False)

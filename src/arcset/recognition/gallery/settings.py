@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from arcset.errors import DataError, OptionError
+from arcset.files import one_line
 from arcset.recognition.embedder import Embedder
 from arcset.recognition.gallery.database import Database
 from arcset.recognition.gallery.scoring import Scoring
@@ -51,24 +52,30 @@ class Settings:
     @classmethod
     def of(cls, found: Mapping[str, Any], path: object) -> "Settings":
         """From keys and values; raises `DataError`, which names the path, if they do not fit."""
+        for key, value in found.items():
+            if not isinstance(value, str):
+                raise DataError(f"{path} is damaged in its settings: {key} is {value!r:.50}")
         try:
             settings = cls(
                 dim=int(found["dim"]),
-                model_name=str(found["model"]),
-                model_digest=str(found["digest"]),
+                model_name=found["model"],
+                model_digest=found["digest"],
                 model_path=found.get("model_path"),
                 scoring=Scoring.of(found["scoring"]),
                 keep_images=found["keep_images"] == "yes",
                 epoch=int(found["epoch"]),
-                calibrated=str(found.get("calibrated", "")),
+                calibrated=found.get("calibrated", ""),
                 gone=int(found["gone"]),
                 overwritten=int(found["overwritten"]),
                 vacuum_due=found["vacuum_due"] == "yes",
             )
         except KeyError as error:
             raise DataError(f"{path} is damaged: it does not say its {error}") from None
-        except (ValueError, TypeError) as error:
-            raise DataError(f"{path} is damaged in its settings: {error}") from None
+        except ValueError as error:
+            raise DataError(f"{path} is damaged in its settings: {one_line(error)}") from None
+        if not settings.model_digest.isprintable():
+            digest = settings.model_digest[:12]
+            raise DataError(f"{path} is damaged in its settings: the model's digest is {digest!r}…")
         if not 1 <= settings.dim <= _LARGEST_DIM:
             raise DataError(f"{path} is damaged: it says to have {settings.dim} dimensions")
         return settings

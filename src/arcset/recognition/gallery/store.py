@@ -1,17 +1,18 @@
 """A gallery's file and its embeddings in memory, kept equal."""
 
-import sqlite3
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
 from types import TracebackType
 from typing import NamedTuple
 
 import numpy as np
 
-from arcset.errors import DataError
-from arcset.recognition.gallery.database import Database
+from arcset.errors import DataError, OptionError
+from arcset.recognition.gallery.database import SQLITE_ERRORS, Database
 from arcset.recognition.gallery.index import Index
 from arcset.recognition.gallery.loading import Loader
+from arcset.recognition.gallery.names import check_name
 from arcset.recognition.gallery.schema import NOBODY
 from arcset.recognition.gallery.settings import Settings, write_settings
 
@@ -107,8 +108,8 @@ class Store:
         self._numbers, self._last_subject, self._names_due = {}, 0, True  # some may never have been
         self._named = {}
         self.database.roll_back()
-        if isinstance(error, sqlite3.Error):
-            raise self.database.explain(error) from None
+        if isinstance(error, SQLITE_ERRORS):
+            raise self.database.undone(error) from None
 
     def will_add(self, added: Added) -> None:
         """Tell that samples were added in this transaction, so that they need not be read again."""
@@ -167,7 +168,10 @@ class Store:
             "SELECT DISTINCT sample FROM journal WHERE revision > ?", (self._revision,)
         ).fetchall()
         gone, moved = [], {}
+        loader = Loader(self.database, settings.dim)
         for (sample,) in changed:
+            if not isinstance(sample, int):
+                raise self.database.damaged(f"its journal names the sample {sample!r}")
             subject = self.subject_of(sample)
             if subject is None:
                 gone.append(sample)
@@ -176,8 +180,10 @@ class Store:
         if gone:
             self.index.remove(np.array(gone, np.int64))
         if moved:
-            self.index.move(np.array(list(moved), np.int64), np.array(list(moved.values())))
-        for part in Loader(self.database, settings.dim).after(self.last_sample):
+            samples, subjects = np.array(list(moved)), np.array(list(moved.values()))
+            loader.check_numbers(samples, subjects)
+            self.index.move(samples, subjects)
+        for part in loader.after(self.last_sample):
             self.index.add(*part)
             self.last_sample = int(part[0][-1])
 
@@ -201,27 +207,54 @@ class Store:
         return found
 
     def _read_names(self) -> None:
-        for number, name in self.database.execute(
+        rows = self.database.execute(
             f"SELECT id - {NOBODY}, name FROM subjects WHERE id > ? ORDER BY id",
             (self._last_subject + NOBODY,),
-        ):
-            self._last_subject = number
-            if isinstance(name, str):
-                self._numbers[name] = number
+        )
+        stored = dict(rows.fetchall())
+        for number, name in self.checked_names(stored).items():
+            other = self._numbers.get(name)
+            if other is not None and self.name(other) == name:  # not removed since
+                raise self.database.damaged(f"two subjects are called {name!r}")
+            self._numbers[name] = number
+        self._last_subject = max(stored, default=self._last_subject)
         self._names_due = False
 
     def name(self, number: int) -> str | None:
         """The name of a subject, or None where it is gone."""
+        return self._checked(self._stored_name(number))
+
+    def _stored_name(self, number: int) -> object:
         found = self.database.execute(
             "SELECT name FROM subjects WHERE id = ?", (number + NOBODY,)
         ).fetchone()
-        return found[0] if found is not None and isinstance(found[0], str) else None
+        return b"" if found is None else found[0]
+
+    def _checked(self, name: object) -> str | None:
+        """A name as the file has it: None for the zeros of one that is gone, else as on enrolling.
+
+        The file may come from anybody.
+        """
+        if isinstance(name, bytes):
+            return None
+        try:
+            return check_name(name)
+        except OptionError as error:
+            raise self.database.damaged(str(error)) from None
+
+    def checked_names(self, names: Mapping[int, object]) -> dict[int, str]:
+        """The names of several subjects, by number, without those that are gone."""
+        found = {number: self._checked(name) for number, name in names.items()}
+        known = {number: name for number, name in found.items() if name is not None}
+        if len(set(known.values())) < len(known):
+            twice = next(name for name, count in Counter(known.values()).items() if count > 1)
+            raise self.database.damaged(f"two subjects are called {twice!r}")
+        return known
 
     def names(self, numbers: Iterable[int]) -> dict[int, str]:
         """The names of subjects that were in the index just now, as far as they still exist."""
         with self.database.explained():
-            found = {number: self.name(number) for number in numbers}
-        return {number: name for number, name in found.items() if name is not None}
+            return self.checked_names({number: self._stored_name(number) for number in numbers})
 
     def samples_of(self, subject: int) -> list[int]:
         """The numbers of a subject's samples, rising."""
@@ -232,7 +265,11 @@ class Store:
         found = self.database.execute(
             "SELECT subject FROM samples WHERE id = ?", (sample,)
         ).fetchone()
-        return None if found is None or found[0] == NOBODY else int(found[0]) - NOBODY
+        if found is None or found[0] == NOBODY:
+            return None
+        if not isinstance(found[0], int):
+            raise self.database.damaged(f"sample {sample} belongs to the subject {found[0]!r}")
+        return found[0] - NOBODY
 
     def check_equal(self) -> None:
         """Raise `DataError` unless memory and file hold the same; for tests, and for doubts."""

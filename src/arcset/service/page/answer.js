@@ -16,15 +16,15 @@ function word(chance) {
 /* The card while the answer is awaited. */
 export function card(file) {
   const shot = make("figure", { class: "shot" }, make("figcaption", { text: file.name || "pasted image", title: file.name }));
-  const forget = preview(file, shot, () => make("div", { class: "blank", text: "No preview of this kind of file" }));
-  const body = make("div", { class: "body" }, make("p", { class: "unseen", text: "Looking …" }), skeleton());
+  const forget = preview(file, shot, () => make("div", { class: "blank", text: "No preview for this kind of file" }));
+  const body = make("div", { class: "body" }, make("p", { class: "unseen", text: "Looking…" }), skeleton());
   const pair = make("div", { class: "pair single" }, shot);
   const root = make("article", { class: "card answer", "aria-busy": "true" }, pair, body);
   return { root, pair, body, file, forget };
 }
 
 export function failed(shown, message) {
-  finish(shown, "failed", make("p", { class: "verdict", text: "No answer on this one." }), make("p", { class: "soft", text: message }));
+  finish(shown, "failed", make("p", { class: "verdict", text: "No answer for this image." }), make("p", { class: "soft", text: message }));
   return `No answer: ${message}`;
 }
 
@@ -33,24 +33,24 @@ export function answered(shown, match, enroll) {
   const nearest = match.candidates[0];
   if (!nearest) {
     finish(shown, "unknown", make("p", { class: "verdict", text: "Nobody is enrolled yet." }),
-      make("p", { class: "soft", text: "So nobody can be recognized. Enroll somebody first." }), offer(null));
+      make("p", { class: "soft", text: "Enroll a person first." }), offer(null));
     return "Nobody is enrolled yet.";
   }
   const known = match.subject !== null;
-  const verdict = known ? `This is ${match.subject}.` : "Nobody enrolled looks like this.";
-  const chance = known ? likelihood(match) : `Nearest is ${nearest.subject}, but not near enough`;
+  const verdict = known ? `This is ${match.subject}.` : "No enrolled person matches.";
+  const chance = known ? likelihood(match) : `The closest is ${nearest.subject}, but not close enough`;
   finish(shown, known ? "known" : "unknown",
     make("h2", { class: "verdict", text: verdict }),
     make("p", { class: "chance", text: chance }),
     bars(match),
-    make("p", { class: "scale-note", text: `Similarity; known from ${match.threshold.toFixed(3).replace(/0$/, "")} on` }),
+    make("p", { class: "scale-note", text: `Similarity; the ${match.rough ? "rough threshold" : "threshold"} is ${match.threshold.toFixed(3).replace(/0$/, "")}` }),
     offer(known ? match.subject : null));
   if (known) beside(shown, match.subject);
   return `${verdict} ${chance}.`;
 
   function offer(name) {
     if (!session.writes) return null;
-    const text = name === null ? "Enroll as somebody new" : "Add to the samples";
+    const text = name === null ? "Enroll as a new person" : "Add as a sample";
     const label = name === null ? text : `${text} of ${name}`;
     return make("div", { class: "actions" },
       make("button", { type: "button", text, "aria-label": label, onclick: () => enroll(shown.file, name) }));
@@ -64,7 +64,7 @@ function likelihood(match) {
 
 function bars(match) {
   const place = (cosine) => `${Math.max(0, Math.min(1, cosine)) * 100}%`;
-  return make("ol", { class: "bars", "aria-label": "The nearest, most similar first" }, ...match.candidates.map((one, number) => {
+  return make("ol", { class: "bars", "aria-label": "The closest, most similar first" }, ...match.candidates.map((one, number) => {
     const fill = make("span", { class: "fill" }), cut = make("span", { class: "cut" });
     fill.style.width = place(one.cosine);
     cut.style.left = place(match.threshold);

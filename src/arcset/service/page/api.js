@@ -77,7 +77,7 @@ function dialog(wrong) {
   session.key = null;
   input.value = "";
   error.hidden = !wrong;
-  error.textContent = wrong ? "This key is not accepted, or not any more." : "";
+  error.textContent = wrong ? "This key is not valid, or it was revoked." : "";
   shown.oncancel = (event) => event.preventDefault(); // there is nothing behind it without a key
   shown.showModal();
   input.focus();

@@ -46,7 +46,7 @@ function changed() {
 
 function tell() {
   const { name, subjects, samples, model, version, read_only: reading } = session.gallery;
-  const only = session.writes ? "" : reading ? ", read only" : ", you may look and ask";
+  const only = session.writes ? "" : reading ? ", read-only" : ", your key is read-only";
   $("gallery-line").textContent = `${name}: ${count(subjects, "subject")}, ${count(samples, "sample")}${only}`;
   $("foot").textContent = `arcset ${version}${model ? ` · model ${model}` : ""}`;
   $("key-button").hidden = session.key === null;

@@ -13,7 +13,7 @@ export class Chart {
   constructor(curves, calibrated, pick) {
     this.curves = curves;
     this.calibrated = calibrated;
-    this.svg = draw("svg", { role: "img", "aria-label": "Both shares by threshold; the sentence above tells them at the one chosen." });
+    this.svg = draw("svg", { role: "img", "aria-label": "Both rates by threshold; the sentence above gives them at the chosen one." });
     this.pick = pick;
     this.svg.addEventListener("pointerdown", (event) => {
       if (event.pointerType === "mouse" && event.button) return;

@@ -25,12 +25,12 @@ export async function show() {
     const { runs } = await ask("v1/views");
     const pictured = runs.filter((run) => run.pictured !== false);
     if (!runs.length) {
-      return body.replaceChildren(state("There are no runs to look at",
-        "Whoever starts the server can add some: arcset serve GALLERY --runs runs/demo. Embeddings of two or three dimensions are shown, as arcset demo trains them."));
+      return body.replaceChildren(state("There are no runs to show",
+        "Start the server with some: arcset serve GALLERY --runs runs/demo. Only embeddings of two or three dimensions can be drawn; arcset demo trains such runs."));
     }
     if (!pictured.length) {
-      return body.replaceChildren(state("None of these runs can be pictured",
-        `${runs.length === 1 ? "The run has" : "They have"} ${[...new Set(runs.map((run) => run.dim))].join(", ")} dimensions. Those of two or three can be drawn as they are: train one with --dim 3.`));
+      return body.replaceChildren(state("None of these runs can be drawn",
+        `${runs.length === 1 ? "The run has" : "They have"} ${[...new Set(runs.map((run) => run.dim))].join(", ")} dimensions. Only two or three can be drawn: train a run with --dim 3.`));
     }
     view = new View(body, runs);
     await view.begin();
@@ -60,7 +60,7 @@ class View {
     this.output = make("output", { text: "Epoch 0" });
     this.slider = make("input", { type: "range", min: 0, max: 1, step: 1, value: 0, "aria-label": "Epoch",
       oninput: () => { this.stop(); this.seek(Number(this.slider.value)); } });
-    this.legend = make("div", { class: "legend", role: "group", "aria-label": "Classes: press one to pick it out" });
+    this.legend = make("div", { class: "legend", role: "group", "aria-label": "Classes: press one to highlight it" });
     this.partBox = make("div", { class: "chips", role: "group", "aria-label": "Samples to show" });
     this.grid = make("div", { class: "panels" });
     this.hint = make("p", { class: "small soft" });
@@ -77,7 +77,7 @@ class View {
 
   chip(run) {
     const box = make("input", { type: "checkbox", value: run.id, disabled: run.pictured === false, onchange: () => this.chosen(box) });
-    const why = run.pictured === false ? (run.dim > 3 ? `${run.dim} dimensions cannot be drawn as they are` : "no epoch was kept") : null;
+    const why = run.pictured === false ? (run.dim > 3 ? `${run.dim} dimensions cannot be drawn` : "no epoch was saved") : null;
     return make("label", { class: "chip", title: why }, box, run.title, why ? make("span", { class: "soft", text: `${run.dim}-D` }) : null);
   }
 
@@ -141,7 +141,7 @@ class View {
     this.problem = null;
     this.grid.classList.toggle("one", wanted.length === 1);
     this.grid.classList.toggle("four", wanted.length === 4);
-    if (!wanted.length) this.grid.append(state("Choose a run", "Press one of the names above."));
+    if (!wanted.length) this.grid.append(state("Choose a run", "Select one of the names above."));
   }
 
   load(id) {
@@ -196,10 +196,10 @@ class View {
     const has = (what) => this.panels.some(({ run }) => what(run));
     return [
       has((run) => run.dim === 3) && "Drag a sphere to turn it; all turn together.",
-      has((run) => run.dim === 2 && run.unit) && "On a circle only the direction counts, so that the parts are drawn as rings: training inside, test on it, never seen outside.",
-      has((run) => !run.unit) && "Where lengths count, points lie at their own distance from the middle.",
-      has(({ frames }) => !frames.at(-1).centers) && "A loss without lines has no directions of classes.",
-      `With the keyboard, on a picture that has the focus: arrows ${has((run) => run.dim === 3) ? "turn a sphere" : "step through the epochs"}, N and P step through the points, Space plays.`,
+      has((run) => run.dim === 2 && run.unit) && "On a circle only the direction matters, so the parts are drawn as rings: training inside, test on the circle, never seen outside.",
+      has((run) => !run.unit) && "Where length matters, points are drawn at their own distance from the center.",
+      has(({ frames }) => !frames.at(-1).centers) && "A loss drawn without lines has no class directions.",
+      `Keyboard, when a picture has the focus: arrows ${has((run) => run.dim === 3) ? "turn a sphere" : "step through the epochs"}, N and P step through the points, Space plays.`,
     ].filter(Boolean).join(" ");
   }
 

@@ -11,14 +11,14 @@ export function openEnroll(changed, files = [], name = null) {
   const input = make("input", { type: "text", maxlength: 256, required: true, autocomplete: "off", value: name ?? "", placeholder: "Anna Meyer" });
   const picker = make("input", { type: "file", accept: "image/*", multiple: true });
   const zone = make("div", { class: "drop slim" },
-    make("p", { text: "Drop images here. Two or three that differ help most." }),
+    make("p", { text: "Drop images here. Two or three different ones work best." }),
     make("label", { class: "button" }, "Choose images", picker));
   const send = make("button", { type: "submit", class: "primary", text: name === null ? "Enroll" : "Add" });
   const form = make("form", { onsubmit: submit },
-    make("h2", { id: "enroll-title", text: name === null ? "Enroll somebody" : `More of ${name}` }),
+    make("h2", { id: "enroll-title", text: name === null ? "Enroll a person" : `Add samples of ${name}` }),
     make("label", { class: "field" }, make("span", { text: "Name" }), input),
     zone, list, error,
-    make("p", { class: "small soft", text: "Enroll people who know what for, and agreed." }),
+    make("p", { class: "small soft", text: "Enroll only people who were informed and consented." }),
     make("div", { class: "actions" },
       make("button", { type: "button", text: "Cancel", onclick: () => dialog.close() }), send));
   const dialog = make("dialog", { "aria-labelledby": "enroll-title" }, form);
@@ -46,8 +46,8 @@ export function openEnroll(changed, files = [], name = null) {
   async function submit(event) {
     event.preventDefault();
     const called = input.value.trim();
-    if (!called) return complain("A name is needed.");
-    if (!chosen.length) return complain("At least one image is needed.");
+    if (!called) return complain("Enter a name.");
+    if (!chosen.length) return complain("Add at least one image.");
     const data = new FormData();
     const known = name !== null && called === name;
     if (!known) data.append("name", called);
@@ -56,11 +56,11 @@ export function openEnroll(changed, files = [], name = null) {
     try {
       const found = await ask(known ? `${subjectPath(name)}/samples` : "v1/subjects", { method: "POST", form: data });
       dialog.close();
-      toast(known ? `${count(found.samples.length, "sample")} of ${called} added.` : `${called} is enrolled with ${count(found.samples.length, "sample")}.`);
+      toast(known ? `${count(found.sample_ids.length, "sample")} of ${called} added.` : `${called} was enrolled with ${count(found.sample_ids.length, "sample")}.`);
       changed();
       loadGallery().catch(() => {});
     } catch (problem) {
-      complain(problem.code === "already_exists" ? `Somebody called ${called} is enrolled already. Open that entry under People to add images.` : problem.message);
+      complain(problem.code === "already_exists" ? `${called} is already enrolled. Open that entry under People to add images.` : problem.message);
     } finally {
       send.disabled = false;
     }

@@ -6,8 +6,8 @@ import { intake, pasted } from "./intake.js";
 
 const TOGETHER = 8; // images per request, so that the first answers come soon
 const MOST_SHOWN = 60;
-const UNCALIBRATED = "This model was never calibrated, so that nobody knows which similarity is high enough.";
-const TOO_FEW = "The calibration rests on too few to say which similarity keeps strangers out.";
+const UNCALIBRATED = "This model has no calibrated threshold yet.";
+const TOO_FEW = "The calibration has too few identities for a threshold that keeps strangers out.";
 
 const shownCards = [];
 
@@ -40,7 +40,7 @@ function groups(cards) {
   let bytes = 0;
   for (const one of cards) {
     if (one.file.size > room) {
-      tell([failed(one, `This file has ${megabytes(one.file.size)}; at most ${megabytes(room)} can be sent.`)]);
+      tell([failed(one, `This file has ${megabytes(one.file.size)}; the limit is ${megabytes(room)}.`)]);
       continue;
     }
     const last = found.at(-1);
@@ -76,7 +76,7 @@ async function answer(group, enroll, show) {
 /* Without a threshold for the usual rate: a person can choose where "known" begins. */
 function choose(group, show, why) {
   for (const one of group) {
-    failed(one, `${why} Choose a threshold for this session and ask again.`);
+    failed(one, `${why} Choose one for this session and try again.`);
     one.body.append(make("div", { class: "actions" },
       make("button", { type: "button", class: "primary", text: "Choose a threshold", onclick: () => show("threshold") })));
   }
@@ -106,10 +106,12 @@ function tellPoint() {
   $("answers").querySelector(".state")?.remove();
   line.hidden = chosen === null && point === null;
   if (chosen !== null) {
-    line.replaceChildren(make("span", {}, "Threshold ", make("strong", { text: chosen.toFixed(3) }), ", chosen by you for this session."),
-      make("button", { type: "button", class: "quiet", text: point ? "Back to calibrated" : "Forget it", onclick: () => { session.threshold = null; } }));
+    line.replaceChildren(make("span", {}, "Threshold ", make("strong", { text: chosen.toFixed(3) }), ", set by you for this session."),
+      make("button", { type: "button", class: "quiet", text: point ? "Use the calibrated threshold" : "Clear", onclick: () => { session.threshold = null; } }));
   } else if (point) {
-    const rate = point.fpir === null ? "" : `: ${said(point.fpir)} strangers would be taken for somebody.`;
+    const rate = point.fpir === null
+      ? ": a rough estimate, from too few identities to say how many strangers would be mistaken for an enrolled person."
+      : `: ${said(point.fpir)} strangers would be mistaken for an enrolled person.`;
     line.replaceChildren(make("span", {}, "Threshold ", make("strong", { text: point.threshold.toFixed(3) }), rate));
   }
 }
@@ -117,5 +119,5 @@ function tellPoint() {
 function emptyGallery() {
   if ($("answers").children.length) return;
   $("answers").append(state("Nobody is enrolled yet",
-    session.writes ? "Enroll somebody under People, with an image or two, and then ask again." : "Somebody with a key for writing has to enroll people first."));
+    session.writes ? "Enroll a person under People with an image or two, then try again." : "Someone with a write key has to enroll people first."));
 }

@@ -10,7 +10,7 @@ const images = (files) => [...files].filter((file) => file.type.startsWith("imag
 export function intake(zone, input, take, lit = zone) {
   const given = (files) => {
     const found = images(files), others = [...files].filter((file) => !found.includes(file));
-    if (found.length && others.length) toast(`Left out, being no image: ${others.map((file) => file.name).join(", ")}`);
+    if (found.length && others.length) toast(`Skipped, not an image: ${others.map((file) => file.name).join(", ")}`);
     const all = found.length ? found : [...files];
     if (all.length) take(all);
   };

@@ -91,7 +91,7 @@ export class Panel {
     const { run } = this, name = run.classes[run.labels[i]], part = run.parts[i];
     run.drawImage(this.tipImage.getContext("2d"), i, 64);
     this.tipText.replaceChildren(make("b", { text: name }),
-      make("span", { text: part === "unseen" ? "never seen in training" : part === "train" ? "from training" : "from the test" }));
+      make("span", { text: part === "unseen" ? "never seen in training" : part === "train" ? "from the training set" : "from the test set" }));
     const x = run.screen[3 * i] + this.canvas.offsetLeft, y = run.screen[3 * i + 1] + this.canvas.offsetTop;
     const width = this.tip.offsetWidth, height = this.tip.offsetHeight;
     this.tip.style.left = `${Math.max(4, Math.min(this.root.clientWidth - width - 4, x + 14))}px`;
@@ -160,7 +160,7 @@ export class Panel {
     this.centers(context, low, high, mix);
     this.points(context, false);
     this.circleFocus(context);
-    const text = `epoch ${Math.round(time)}${run.lastEpoch < view.time ? " (its last)" : ""}${run.unit ? "" : ", lengths count"}`;
+    const text = `epoch ${Math.round(time)}${run.lastEpoch < view.time ? " (its last)" : ""}${run.unit ? "" : ", length matters"}`;
     if (this.epoch.textContent !== text) {
       this.epoch.textContent = text;
       const keys = run.dim === 3 ? "Arrow keys turn it" : "Arrow keys step through the epochs";

@@ -88,11 +88,11 @@ const waiting = () => Array.from({ length: 8 }, () => make("li", {},
 function empty(search) {
   const box = $("people-empty");
   box.replaceChildren(search
-    ? state("No such name", `Nobody enrolled has “${search}” in the name.`,
+    ? state("No such name", `No enrolled name contains “${search}”.`,
       make("button", { type: "button", text: "Show all", onclick: () => { $("people-search").value = ""; load(); } }))
     : state("Nobody is enrolled yet",
-      session.writes ? "Enroll the first one: a name, and an image or two." : "Somebody with a key for writing has to enroll people first.",
-      ...(session.writes ? [make("button", { type: "button", class: "primary", text: "Enroll somebody", onclick: () => openEnroll() })] : [])));
+      session.writes ? "Enroll the first person: a name and an image or two." : "Someone with a write key has to enroll people first.",
+      ...(session.writes ? [make("button", { type: "button", class: "primary", text: "Enroll a person", onclick: () => openEnroll() })] : [])));
   box.hidden = false;
 }
 
@@ -106,6 +106,6 @@ function failed(error, after) {
 function tell() {
   const kept = session.gallery.keep_images;
   $("people-lead").textContent = kept
-    ? "Everybody the gallery knows. Press one to see the samples."
-    : "Everybody the gallery knows. It keeps no images, only what was computed from them, so there are none to see.";
+    ? "Everyone enrolled in this gallery. Select a person to see their samples."
+    : "Everyone enrolled in this gallery. It stores embeddings, not images, so there are no pictures to see.";
 }

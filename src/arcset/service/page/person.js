@@ -40,12 +40,12 @@ class Person {
   told(samples) {
     const kept = samples.filter((sample) => sample.has_image).length;
     const first = new Date(samples[0].added).toLocaleDateString("en-GB", { day: "numeric", month: "long", year: "numeric" });
-    const images = kept === samples.length ? "" : kept ? ` The images of ${kept} are kept.` : " Their images are not kept, only what was computed from them.";
-    return `${count(samples.length, "sample")}, the first of ${first}.${images}`;
+    const images = kept === samples.length ? "" : kept ? ` Images of ${kept} of them are stored.` : " Only their embeddings are stored, not the images.";
+    return `${count(samples.length, "sample")}, the first added on ${first}.${images}`;
   }
 
   entry(sample, total) {
-    const face = make("div", { class: "face", text: sample.has_image ? "" : "image not kept" });
+    const face = make("div", { class: "face", text: sample.has_image ? "" : "image not stored" });
     if (sample.has_image) picture(face, sample.id, 256);
     const source = sample.source ?? `sample ${sample.id}`, short = source.split(/[\\/]/).at(-1);
     return make("li", {}, face, make("p", { text: short, title: source }),
@@ -57,7 +57,7 @@ class Person {
   changes() {
     const input = make("input", { type: "file", accept: "image/*", multiple: true });
     const zone = make("div", { class: "drop slim" },
-      make("p", { text: "Drop more images here: other light, another day." }),
+      make("p", { text: "Drop more images here. Different light or another day helps." }),
       make("label", { class: "button" }, "Add images", input));
     intake(zone, input, (files) => this.add(files));
     const name = make("input", { type: "text", maxlength: 256, required: true, autocomplete: "off", value: this.name });
@@ -87,13 +87,13 @@ class Person {
     const form = new FormData();
     for (const file of files) form.append("image", file, file.name || "image");
     if (await this.change(() => ask(`${subjectPath(this.name)}/samples`, { method: "POST", form }),
-      (answer) => `${count(answer.samples.length, "sample")} of ${this.name} added.`)) await this.load();
+      (answer) => `${count(answer.sample_ids.length, "sample")} of ${this.name} added.`)) await this.load();
   }
 
   async rename(name) {
     if (!name || name === this.name) return;
     const old = this.name;
-    if (await this.change(() => ask(subjectPath(old), { method: "PATCH", json: { name } }), () => `${old} is called ${name} now.`)) {
+    if (await this.change(() => ask(subjectPath(old), { method: "PATCH", json: { name } }), () => `${old} was renamed to ${name}.`)) {
       this.name = name;
       this.title.textContent = name;
     }
@@ -102,16 +102,16 @@ class Person {
   async removeSample(sample, total) {
     const last = total === 1;
     const text = last
-      ? `It is the only one: ${this.name} goes with it. This cannot be undone.`
-      : "What was computed from it, and the image where it is kept, are overwritten. This cannot be undone.";
+      ? `It is the only sample, so ${this.name} will be removed too. This cannot be undone.`
+      : "Its embedding, and its image if stored, will be overwritten. This cannot be undone.";
     if (!await confirmed(last ? `Remove ${this.name}?` : "Remove this sample?", text, "Remove")) return;
-    if (!await this.change(() => ask(`v1/samples/${sample.id}`, { method: "DELETE" }), () => "The sample is removed.")) return;
+    if (!await this.change(() => ask(`v1/samples/${sample.id}`, { method: "DELETE" }), () => "The sample was removed.")) return;
     last ? this.dialog.close() : await this.load();
   }
 
   async remove() {
-    const text = "Name, images and what was computed from them are overwritten. This cannot be undone.";
+    const text = "The name, images and embeddings will be overwritten. This cannot be undone.";
     if (!await confirmed(`Remove ${this.name}?`, text, "Remove")) return;
-    if (await this.change(() => ask(subjectPath(this.name), { method: "DELETE" }), () => `${this.name} is removed.`)) this.dialog.close();
+    if (await this.change(() => ask(subjectPath(this.name), { method: "DELETE" }), () => `${this.name} was removed.`)) this.dialog.close();
   }
 }

@@ -38,13 +38,13 @@ class Explorer {
     this.speak = later(700, (text) => { this.spoken.textContent = text; });
     this.slider = make("input", { type: "range", id: "threshold-slider", min: low, max: high, step: STEP,
       oninput: () => this.choose(Number(this.slider.value)) });
-    this.back = make("button", { type: "button", text: "Back to calibrated", onclick: () => { session.threshold = null; } });
+    this.back = make("button", { type: "button", text: "Use the calibrated threshold", onclick: () => { session.threshold = null; } });
     this.fact = make("p", { class: "small" });
     this.fact.style.margin = "0";
     this.root = make("div", {}, this.sentence, this.spoken,
       make("div", { class: "card chart" },
         make("ul", { class: "keys" },
-          make("li", { class: "accepts", text: "strangers taken for somebody" }),
+          make("li", { class: "accepts", text: "strangers mistaken for an enrolled person" }),
           make("li", { class: "rejects", text: "enrolled samples not recognized" })),
         this.chart.svg,
         make("div", { class: "slide" },
@@ -62,7 +62,7 @@ class Explorer {
     put(capital(point?.note));
     put(capital(curves.note), point ? "" : "warn");
     const from = curves.genuine ? ` Misses are counted on ${count(curves.genuine, "sample")} of ${count(curves.subjects, "subject")}, each left out in turn.` : "";
-    notes.push(make("p", { class: "small soft", text: `For the gallery as it is now, with ${count(subjects, "subject")}: with more of them, the same threshold lets more strangers in.${from}` }));
+    notes.push(make("p", { class: "small soft", text: `For the gallery as it is now, with ${count(subjects, "subject")}. As it grows, the same threshold lets more strangers in.${from}` }));
     notes.forEach((note) => { note.style.marginTop = "1rem"; });
     return notes;
   }
@@ -78,8 +78,8 @@ class Explorer {
     this.slider.setAttribute("aria-valuetext", this.tell(value).textContent);
     this.back.hidden = chosen === null || this.calibrated === null;
     this.fact.textContent = chosen === null
-      ? this.calibrated === null ? "Not in use yet: move the slider to choose one for this session." : "This is the calibrated threshold, and in use."
-      : "In use under Identify, for this session of yours only. Nothing is changed for others.";
+      ? this.calibrated === null ? "Not in use yet: move the slider to choose a threshold for this session." : `This is the calibrated threshold${this.found.working_point.rough ? ", a rough one" : ""}, which is in use.`
+      : "In use under Identify, in this session only. Nothing changes for others.";
     this.chart.mark(value);
     this.sentence.replaceChildren(this.tell(value));
     this.speak(this.sentence.textContent);
@@ -90,7 +90,7 @@ class Explorer {
     const bold = (kind, text) => make("b", { class: kind, text });
     const made = document.createDocumentFragment();
     made.append("At ", bold("", value.toFixed(3).replace(/(\.\d\d)0$/, "$1")), ": ", ...this.accepted(at(thresholds, accepts, value), value, bold));
-    if (rejects === null) made.append("; how many of those enrolled are missed is not known yet.");
+    if (rejects === null) made.append("; how many enrolled people are missed is not known yet.");
     else {
       const text = said(at(thresholds, rejects, value));
       if (text === "none") made.append("; ", bold("rejects", "every"), " enrolled sample is recognized.");
@@ -102,12 +102,12 @@ class Explorer {
 
   accepted(share, value, bold) {
     const { thresholds, false_accept: all } = this.curves;
-    const ending = (text) => (text.startsWith("1 in ") ? " strangers is taken for somebody" : " strangers are taken for somebody");
+    const ending = (text) => (text.startsWith("1 in ") ? " strangers is mistaken for an enrolled person" : " strangers are mistaken for an enrolled person");
     if (share !== null) return [bold("accepts", said(share)), ending(said(share))];
     const first = all.findIndex((one) => one !== null), last = all.findLastIndex((one) => one !== null);
-    if (first < 0) return ["how many strangers are taken for somebody is not known"];
-    if (value > thresholds[last]) return ["fewer than ", bold("accepts", said(all[last])), " strangers are taken for somebody"];
-    return ["more than ", bold("accepts", said(all[first])), " strangers are taken for somebody"];
+    if (first < 0) return ["how many strangers are mistaken for an enrolled person is not known"];
+    if (value > thresholds[last]) return ["fewer than ", bold("accepts", said(all[last])), " strangers are mistaken for an enrolled person"];
+    return ["more than ", bold("accepts", said(all[first])), " strangers are mistaken for an enrolled person"];
   }
 }
 

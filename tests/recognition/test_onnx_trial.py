@@ -1,0 +1,260 @@
+"""The first run of an ONNX file happens in another process, with limits of time and memory."""
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+from arcset import DataError, OptionError, Recognizer
+from arcset.recognition.export import export
+from arcset.recognition.onnx_file import graph_digest
+from support.onnx_graphs import FLOAT, adopt, linear
+from support.random_runs import random_run
+
+LINUX = sys.platform == "linux"
+
+
+@pytest.fixture(autouse=True)
+def records(tmp_path, monkeypatch):
+    """A folder of its own for the files that have passed."""
+    monkeypatch.setenv("ARCSET_ONNX_RECORDS", str(tmp_path / "records"))
+    return tmp_path / "records"
+
+
+def endless(path, count=2**62):
+    """A network that doubles its output `count` times."""
+    flag = helper.make_tensor_value_info("go", TensorProto.BOOL, [])
+    body = helper.make_graph(
+        [
+            helper.make_node("Identity", ["go"], ["still"]),
+            helper.make_node("Neg", ["a"], ["b"]),
+        ],
+        "body",
+        [
+            helper.make_tensor_value_info("i", TensorProto.INT64, []),
+            flag,
+            helper.make_tensor_value_info("a", FLOAT, None),
+        ],
+        [
+            helper.make_tensor_value_info("still", TensorProto.BOOL, []),
+            helper.make_tensor_value_info("b", FLOAT, None),
+        ],
+    )
+    nodes = (
+        constant("count", np.int64(count)),
+        constant("yes", np.bool_(True)),
+        helper.make_node("Loop", ["count", "yes", "y"], ["z"], body=body),
+    )
+    return linear(path, nodes=nodes, outputs=(helper.make_tensor_value_info("z", FLOAT, None),))
+
+
+def huge(path, operator, values=2**31):
+    """A network that makes a tensor of so many floats on the way, 8 GiB of them."""
+    sides = constant("sides", np.array([values], np.int64))
+    if operator == "ConstantOfShape":
+        grown = helper.make_node("ConstantOfShape", ["sides"], ["large"])
+    else:
+        grown = helper.make_node("Expand", ["seed", "sides"], ["large"])
+    nodes = (
+        sides,
+        helper.make_node("ReduceMax", ["y"], ["seed"], keepdims=0),
+        grown,
+        helper.make_node("ReduceSum", ["large"], ["sum"], keepdims=0),
+        helper.make_node("Add", ["y", "sum"], ["z"]),
+    )
+    return linear(path, nodes=nodes, outputs=(helper.make_tensor_value_info("z", FLOAT, None),))
+
+
+def constant(name, value):
+    return helper.make_node("Constant", [], [name], value=numpy_helper.from_array(value))
+
+
+def load(path, output="z"):
+    return Recognizer.from_onnx(path, preset="unit", output=output, device="cpu")
+
+
+def refused(path, quoted=""):
+    with pytest.raises(DataError, match=quoted) as told:
+        load(path)
+    assert str(path) in str(told.value)
+    assert "\n" not in str(told.value)
+
+
+def test_a_network_that_never_ends_is_stopped(tmp_path, monkeypatch):
+    monkeypatch.setenv("ARCSET_ONNX_SECONDS", "1.5")
+    endless(tmp_path / "loop.onnx")
+    started = time.monotonic()
+    refused(tmp_path / "loop.onnx", r"1\.5 seconds")
+    assert time.monotonic() - started < 10
+
+
+@pytest.mark.skipif(not LINUX, reason="only Linux limits the memory of a process")
+@pytest.mark.parametrize("operator", ["ConstantOfShape", "Expand"])
+def test_a_network_that_asks_for_8_gigabytes_is_refused(tmp_path, operator):
+    huge(tmp_path / "net.onnx", operator)
+    refused(tmp_path / "net.onnx", "memory")
+
+
+@pytest.mark.skipif(not LINUX, reason="only Linux limits the memory of a process")
+def test_who_needs_more_memory_can_allow_it(tmp_path, monkeypatch):
+    huge(tmp_path / "net.onnx", "ConstantOfShape", values=10**8)
+    monkeypatch.setenv("ARCSET_ONNX_GIGABYTES", "0.3")
+    refused(tmp_path / "net.onnx", "ARCSET_ONNX_GIGABYTES")
+    monkeypatch.setenv("ARCSET_ONNX_GIGABYTES", "3")
+    assert load(tmp_path / "net.onnx").dim == 4
+
+
+def test_a_loop_that_ends_is_a_network_like_any_other(tmp_path):
+    endless(tmp_path / "loop.onnx", count=3)
+    images = np.random.default_rng(0).integers(0, 256, (3, 6, 5, 3), np.uint8)
+    recognizer = load(tmp_path / "loop.onnx")
+    plain = load(tmp_path / "loop.onnx", "y")
+    np.testing.assert_allclose(recognizer.embed(images), -plain.embed(images), atol=1e-6)
+
+
+def test_a_file_is_tried_once(tmp_path, records, monkeypatch):
+    linear(tmp_path / "net.onnx")
+    load(tmp_path / "net.onnx", "y")
+    (record,) = records.iterdir()
+    monkeypatch.setenv("ARCSET_ONNX_SECONDS", "0.001")  # nothing can be tried in so little time
+    shutil.copy(tmp_path / "net.onnx", tmp_path / "copy.onnx")
+    load(tmp_path / "copy.onnx", "y")
+    record.unlink()
+    with pytest.raises(DataError, match=r"net\.onnx"):
+        load(tmp_path / "net.onnx", "y")
+
+
+def test_a_file_that_failed_is_tried_again(tmp_path, records, monkeypatch):
+    linear(tmp_path / "net.onnx")
+    monkeypatch.setenv("ARCSET_ONNX_SECONDS", "0.001")
+    with pytest.raises(DataError):
+        load(tmp_path / "net.onnx", "y")
+    monkeypatch.delenv("ARCSET_ONNX_SECONDS")
+    load(tmp_path / "net.onnx", "y")
+    assert len(list(records.iterdir())) == 1
+
+
+def test_weights_beside_the_file_count(tmp_path, records):
+    linear(tmp_path / "net.onnx")
+    model = onnx.load(tmp_path / "net.onnx")
+    weights = model.graph.initializer[0]
+    content = bytearray(weights.raw_data)
+    (tmp_path / "weights.bin").write_bytes(content)
+    weights.ClearField("raw_data")
+    weights.data_location = TensorProto.EXTERNAL
+    weights.external_data.add(key="location", value="weights.bin")
+    (tmp_path / "net.onnx").write_bytes(model.SerializeToString())
+    load(tmp_path / "net.onnx", "y")
+    content[5] ^= 1
+    (tmp_path / "weights.bin").write_bytes(content)
+    load(tmp_path / "net.onnx", "y")
+    assert len(list(records.iterdir())) == 2
+
+
+def test_what_claims_to_be_arcsets_own_is_tried_as_well(tmp_path, monkeypatch):
+    """Whoever makes a hostile file can write arcset's metadata into it."""
+    monkeypatch.setenv("ARCSET_ONNX_SECONDS", "1.5")
+    endless(tmp_path / "short.onnx", count=2)
+    adopt(tmp_path / "short.onnx", tmp_path / "own.onnx", preset="unit", output="z")
+    model = onnx.load(tmp_path / "own.onnx")
+    count = next(node for node in model.graph.node if node.output[0] == "count")
+    count.attribute[0].t.CopyFrom(numpy_helper.from_array(np.int64(2**62)))
+    props = {each.key: each.value for each in model.metadata_props}
+    helper.set_model_props(model, props | {"arcset.graph": graph_digest(model)})
+    (tmp_path / "own.onnx").write_bytes(model.SerializeToString())
+    with pytest.raises(DataError, match=r"own\.onnx.*1\.5 seconds"):
+        Recognizer.load(tmp_path / "own.onnx")
+
+
+def test_what_this_machine_exported_need_not_wait(tmp_path, monkeypatch):
+    export(random_run(tmp_path / "run").path, tmp_path / "own.onnx")
+    linear(tmp_path / "net.onnx")
+    adopt(tmp_path / "net.onnx", tmp_path / "adopted.onnx", preset="unit")
+    monkeypatch.setenv("ARCSET_ONNX_SECONDS", "0.001")
+    Recognizer.load(tmp_path / "own.onnx")
+    Recognizer.load(tmp_path / "adopted.onnx")
+
+
+@pytest.mark.parametrize("place", ["file/records", "/proc/arcset", "file"])
+def test_records_that_cannot_be_kept_change_nothing(tmp_path, monkeypatch, place):
+    (tmp_path / "file").write_text("not a folder")
+    monkeypatch.setenv("ARCSET_ONNX_RECORDS", str(tmp_path / place))
+    linear(tmp_path / "net.onnx")
+    for _ in range(2):
+        assert load(tmp_path / "net.onnx", "y").dim == 4
+
+
+def test_records_are_in_the_cache_folder_where_nothing_else_is_said(tmp_path, monkeypatch):
+    monkeypatch.delenv("ARCSET_ONNX_RECORDS")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    linear(tmp_path / "net.onnx")
+    load(tmp_path / "net.onnx", "y")
+    assert [path for path in (tmp_path / "cache" / "arcset").rglob("*") if path.is_file()]
+
+
+@pytest.mark.parametrize("name", ["ARCSET_ONNX_SECONDS", "ARCSET_ONNX_GIGABYTES"])
+@pytest.mark.parametrize("value", ["soon", "-1", "0", "nan", "inf", "1e300"])
+def test_limits_that_are_no_numbers_are_refused(tmp_path, monkeypatch, name, value):
+    linear(tmp_path / "net.onnx")
+    monkeypatch.setenv(name, value)
+    with pytest.raises(OptionError, match=rf"{name}.*{value}"):
+        load(tmp_path / "net.onnx", "y")
+
+
+def test_a_free_batch_that_only_takes_one_image_still_embeds_one(tmp_path):
+    nodes = (
+        constant("one", np.array([1, 4], np.int64)),
+        helper.make_node("Reshape", ["y", "one"], ["z"]),
+    )
+    outputs = (helper.make_tensor_value_info("z", FLOAT, None),)
+    linear(tmp_path / "net.onnx", nodes=nodes, outputs=outputs)
+    picture = np.zeros((6, 5, 3), np.uint8)
+    picture[0] = 200
+    assert load(tmp_path / "net.onnx").embed(picture).shape == (1, 4)
+
+
+@pytest.mark.long
+@pytest.mark.skipif(not LINUX, reason="looks through /proc")
+def test_nothing_runs_on_when_the_waiting_process_is_killed(tmp_path):
+    """The limit holds for the processor's time as well, which nobody has to watch."""
+    endless(tmp_path / "loop.onnx")
+    program = (
+        "import sys; from arcset import Recognizer; print('ready', flush=True); "
+        f"Recognizer.from_onnx({str(tmp_path / 'loop.onnx')!r}, preset='unit', output='z')"
+    )
+    env = {**os.environ, "ARCSET_ONNX_SECONDS": "2"}
+    waiting = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, env=env)
+    assert waiting.stdout is not None
+    waiting.stdout.readline()
+    found = until(lambda: children(waiting.pid))
+    waiting.send_signal(signal.SIGKILL)
+    waiting.communicate()
+    assert until(lambda: not any(map(running, found)))
+
+
+def until(happened, seconds=20):
+    end = time.monotonic() + seconds
+    while not (found := happened()) and time.monotonic() < end:
+        time.sleep(0.05)
+    return found
+
+
+def children(pid):
+    path = f"/proc/{pid}/task/{pid}/children"
+    with open(path) as listed:  # noqa: PTH123
+        return [int(child) for child in listed.read().split()]
+
+
+def running(pid):
+    try:
+        with open(f"/proc/{pid}/stat") as said:  # noqa: PTH123
+            return said.read().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False

@@ -1,0 +1,110 @@
+"""One training at a time in a folder."""
+
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+import pytest
+
+from arcset import RunError
+from arcset.runs import Run, RunConfig
+from arcset.runs.lock import locked
+from arcset.training import resume, train
+from arcset.training.progress import Silent
+
+CONFIG = RunConfig(data="mnist-sample", network="mlp", dim=2, epochs=1)
+
+HOLDER = """
+import sys, time
+from pathlib import Path
+from arcset.runs.lock import locked
+with locked(Path(sys.argv[1])):
+    print("locked", flush=True)
+    time.sleep(60)
+"""
+
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="a folder is not kept there")
+
+
+@pytest.fixture
+def hold():
+    """Start processes that keep a folder; they end with the test."""
+    processes = []
+
+    def start(path):
+        command = [sys.executable, "-c", HOLDER, str(path)]
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+        processes.append(process)
+        assert process.stdout.readline() == "locked\n"
+        return process
+
+    yield start
+    for process in processes:
+        process.kill()
+        process.communicate()
+
+
+def contents(path):
+    return {file.relative_to(path): file.read_bytes() for file in path.rglob("*") if file.is_file()}
+
+
+def test_another_process_is_refused_at_once(tmp_path, hold):
+    hold(tmp_path / "run")
+    started = time.monotonic()
+    with pytest.raises(RunError, match=str(tmp_path / "run")), locked(tmp_path / "run"):
+        pass
+    assert time.monotonic() - started < 1
+    with locked(tmp_path / "other"):
+        pass
+
+
+def test_another_thread_is_refused_and_this_one_may_ask_again(tmp_path):
+    refused = []
+
+    def ask():
+        try:
+            with locked(tmp_path / "run"):
+                pass
+        except RunError as error:
+            refused.append(str(error))
+
+    with locked(tmp_path / "run"), locked(tmp_path / "run"):
+        thread = threading.Thread(target=ask)
+        thread.start()
+        thread.join()
+    assert len(refused) == 1
+    ask()
+    assert len(refused) == 1
+
+
+def test_a_lock_ends_with_its_process_however_that_dies(tmp_path, hold):
+    process = hold(tmp_path / "run")
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    with locked(tmp_path / "run"):
+        Run.create(tmp_path / "run", CONFIG)
+    assert {file.name for file in (tmp_path / "run").iterdir()} == {"config.toml"}
+
+
+def test_folders_that_were_made_and_stayed_empty_go_again(tmp_path):
+    with locked(tmp_path / "a" / "b"):
+        assert (tmp_path / "a" / "b").is_dir()
+    assert list(tmp_path.iterdir()) == []
+    (tmp_path / "mine").mkdir()
+    with locked(tmp_path / "mine"):
+        pass
+    assert (tmp_path / "mine").is_dir()
+
+
+@pytest.mark.parametrize("options", [{}, {"force": True}, {"again": True}])
+def test_a_second_training_is_refused_and_changes_nothing(tmp_path, hold, options):
+    run = Run.create(tmp_path / "run", CONFIG)
+    hold(run.path)
+    before = contents(run.path)
+    with pytest.raises(RunError, match=rf"{run.path}.*another"):
+        train(CONFIG.replace(dim=3), run.path, device="cpu", watcher=Silent(), **options)
+    with pytest.raises(RunError, match=rf"{run.path}.*another"):
+        resume(run.path, device="cpu", watcher=Silent())
+    assert contents(run.path) == before
