@@ -14,7 +14,7 @@ import typer
 
 from arcset.cli import options as o
 from arcset.cli.cluster_input import Items, embedding_items, folder_items
-from arcset.cli.gallery_show import counted, plain, progress_bar
+from arcset.cli.gallery_show import plain, progress_bar
 from arcset.cli.model_option import load_model
 from arcset.cli.show import print_json, print_text, say, tell_skipped, working
 from arcset.data.embedding_files import holds_embeddings
@@ -32,6 +32,7 @@ from arcset.recognition.clustering_point import (
     clustering_point,
 )
 from arcset.recognition.working_point import WorkingPoint
+from arcset.text import plural
 
 __all__ = ["cluster"]
 
@@ -169,8 +170,8 @@ def _summary(items: Items, found: Clustering, point: ClusteringPoint) -> str:
     sizes = found.sizes
     several, alone = int((sizes > 1).sum()), int((sizes == 1).sum())
     together = int(sizes[sizes > 1].sum())
-    groups = f"{together:,} in {counted(several, 'group')}, {alone:,} alone"
-    return f"{counted(len(items), what)}: {groups}\n{point}"
+    groups = f"{together:,} in {plural(several, 'group')}, {alone:,} alone"
+    return f"{plural(len(items), what)}: {groups}\n{point}"
 
 
 def _content(

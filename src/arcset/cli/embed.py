@@ -12,11 +12,12 @@ import typer
 
 from arcset.cli import options as o
 from arcset.cli.embed_input import bulk_model, bulk_source, is_onnx
-from arcset.cli.gallery_show import counted, plain, progress_bar
+from arcset.cli.gallery_show import plain, progress_bar
 from arcset.cli.show import print_json, say, tell_skipped, working
 from arcset.data.embedding_files import SUFFIXES, EmbeddingSet, write_embeddings
 from arcset.errors import ArcsetError, DataError, OptionError
 from arcset.runs import Run
+from arcset.text import plural
 from arcset.training.judge import PARTS, judge_run
 
 if TYPE_CHECKING:
@@ -160,11 +161,11 @@ def _to_folder(
         print_json(found.json())
         return
     identities = found.manifest.identities
-    of = "" if identities is None else f" of {counted(identities, 'identity', 'identities')}"
+    of = "" if identities is None else f" of {plural(identities, 'identity', 'identities')}"
     made = "" if found.made == found.manifest.shards else f", {found.made:,} of them made now"
     say(
         f"{found.samples:,} embeddings{of}, {found.manifest.dim}-D, are in {found.folder}: "
-        f"{counted(found.manifest.shards, 'file')}{made}"
+        f"{plural(found.manifest.shards, 'file')}{made}"
     )
 
 

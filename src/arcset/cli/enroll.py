@@ -7,11 +7,12 @@ import typer
 
 from arcset.cli import options as o
 from arcset.cli.gallery_enrolling import Target, enroll_files
-from arcset.cli.gallery_show import counted, plain, progress_bar
+from arcset.cli.gallery_show import plain, progress_bar
 from arcset.cli.gallery_sources import list_wanted
 from arcset.cli.model_option import FacesOption, GalleryFile, ModelOption
 from arcset.cli.show import print_json, print_text, say, tell_notes, tell_skipped
 from arcset.errors import DataError
+from arcset.text import plural
 
 __all__ = ["enroll"]
 
@@ -67,13 +68,13 @@ def enroll(
         done = enroll_files(wanted, target, progress)
     if not done.samples and not done.already:
         tell_skipped([(plain(path), why) for path, why in done.skipped.items()])
-        raise DataError(f"none of {counted(len(done.skipped), 'file')} can be enrolled")
+        raise DataError(f"none of {plural(len(done.skipped), 'file')} can be enrolled")
     if json:
         print_json({"gallery": str(gallery), **done.json()})
         return
     print_text(
-        f"{done}\n{gallery}: {counted(done.total_subjects, 'subject')}, "
-        f"{counted(done.total_samples, 'sample')}"
+        f"{done}\n{gallery}: {plural(done.total_subjects, 'subject')}, "
+        f"{plural(done.total_samples, 'sample')}"
     )
     tell_skipped([(plain(path), why) for path, why in done.skipped.items()])
     tell_notes([plain(note) for note in done.notes.values()])

@@ -9,11 +9,12 @@ from arcset.cli import options as o
 from arcset.cli.gallery_calibrate import calibrate
 from arcset.cli.gallery_info import info
 from arcset.cli.gallery_move import export, import_file, migrate
-from arcset.cli.gallery_show import columns, counted
+from arcset.cli.gallery_show import columns
 from arcset.cli.model_option import GalleryFile, existing
 from arcset.cli.show import print_json, print_text
 from arcset.errors import OptionError
 from arcset.recognition.gallery import Sample
+from arcset.text import plural
 
 __all__ = ["gallery"]
 
@@ -42,7 +43,7 @@ def list_subjects(
         return
     rows = [[one.name, f"{one.samples:,}", f"{one.added:%Y-%m-%d}"] for one in found]
     print_text(columns(["subject", "samples", "added"], rows, right=(1,)))
-    print_text(f"\n{counted(len(found), 'subject')}")
+    print_text(f"\n{plural(len(found), 'subject')}")
 
 
 def _show_samples(found: Sequence[Sample], as_json: bool) -> None:
@@ -96,10 +97,10 @@ def remove(
         print_json({"removed": removed, "samples": sample or [], "subjects": left})
         return
     for name, count in removed.items():
-        print_text(f"removed {name} with {counted(count, 'sample')}")
+        print_text(f"removed {name} with {plural(count, 'sample')}")
     for number in sample or []:
         print_text(f"removed sample {number}")
-    print_text(f"{file}: {counted(left, 'subject')}")
+    print_text(f"{file}: {plural(left, 'subject')}")
 
 
 @gallery.command("rename")
@@ -130,7 +131,7 @@ def merge(
     with existing(file) as opened:
         opened.merge(source, into)
         count = len(opened.samples(into))
-    print_text(f"{source} is now part of {into}, who has {counted(count, 'sample')}")
+    print_text(f"{source} is now part of {into}, who has {plural(count, 'sample')}")
 
 
 @gallery.command("compact")

@@ -8,7 +8,7 @@ import numpy as np
 import typer
 
 from arcset.cli import options as o
-from arcset.cli.gallery_show import columns, counted, plain, progress_bar
+from arcset.cli.gallery_show import columns, plain, progress_bar
 from arcset.cli.gallery_sources import list_wanted
 from arcset.cli.model_option import (
     FacesOption,
@@ -26,6 +26,7 @@ from arcset.recognition.calibrating import Alike, most_alike
 from arcset.recognition.calibrating import calibrate as make
 from arcset.recognition.gallery import Gallery
 from arcset.recognition.working_point import WorkingPoint, working_point
+from arcset.text import plural
 
 __all__ = ["calibrate"]
 
@@ -111,9 +112,9 @@ def _point(made: Thresholds, size: dict[str, Any]) -> WorkingPoint:
 def _table(file: Place, made: Thresholds, size: dict[str, Any]) -> str:
     """What the calibration does for the gallery at its present size."""
     origin = made.made_from
-    identities = counted(origin["identities"], "identity", "identities")
-    title = f"from {identities}, {counted(origin['samples'], 'sample')}; {file} has "
-    title += counted(size["subjects"], "subject")
+    identities = plural(origin["identities"], "identity", "identities")
+    title = f"from {identities}, {plural(origin['samples'], 'sample')}; {file} has "
+    title += plural(size["subjects"], "subject")
     rows = []
     for fpir in _RATES:
         try:

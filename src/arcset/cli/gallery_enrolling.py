@@ -6,12 +6,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from arcset.cli.gallery_show import counted
 from arcset.cli.gallery_sources import Wanted
 from arcset.cli.model_option import Place, find_settings, load_model, open_gallery, remember
 from arcset.errors import OptionError
 from arcset.recognition.embedder import Progress
 from arcset.recognition.gallery import Gallery
+from arcset.text import plural
 
 __all__ = ["Enrolled", "Target", "enroll_files"]
 
@@ -44,12 +44,12 @@ class Enrolled:
     def __str__(self) -> str:
         parts = []
         if self.samples:
-            who = counted(len(self.subjects), "subject")
+            who = plural(len(self.subjects), "subject")
             new = f", {len(self.new):,} of them new" if len(self.new) < len(self.subjects) else ""
-            parts.append(f"enrolled {counted(self.samples, 'image')} of {who}{new}")
+            parts.append(f"enrolled {plural(self.samples, 'image')} of {who}{new}")
         if self.already:
             were = "was" if self.already == 1 else "were"
-            parts.append(f"{counted(self.already, 'image')} {were} enrolled already")
+            parts.append(f"{plural(self.already, 'image')} {were} enrolled already")
         return "; ".join(parts) or "nothing was enrolled"
 
     def json(self) -> dict[str, Any]:

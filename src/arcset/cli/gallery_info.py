@@ -3,10 +3,11 @@
 from typing import Any
 
 from arcset.cli import options as o
-from arcset.cli.gallery_show import counted, plain
+from arcset.cli.gallery_show import plain
 from arcset.cli.model_option import Chosen, GalleryFile, existing, open_gallery, settings_of
 from arcset.cli.show import print_json, print_text
 from arcset.errors import ArcsetError
+from arcset.text import plural
 
 __all__ = ["info"]
 
@@ -60,8 +61,8 @@ def _lines(content: dict[str, Any], limit: str) -> str:
     if made is not None:
         whose = "the gallery's own" if made["own"] else "the model's"
         calibration = (
-            f"{whose}, from {counted(made['identities'], 'identity', 'identities')}, "
-            f"{counted(made['samples'], 'sample')}"
+            f"{whose}, from {plural(made['identities'], 'identity', 'identities')}, "
+            f"{plural(made['samples'], 'sample')}"
         )
     size = content["bytes"]
     faces = ", of the faces in photos" if content["faces"] not in (None, "none") else ""

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from arcset.cli import options as o
-from arcset.cli.gallery_show import counted, progress_bar
+from arcset.cli.gallery_show import progress_bar
 from arcset.cli.model_option import (
     Chosen,
     FacesOption,
@@ -26,6 +26,7 @@ from arcset.recognition.gallery import Gallery
 from arcset.recognition.gallery.milvus.address import Address
 from arcset.recognition.gallery.milvus.beginning import discard_empty
 from arcset.recognition.gallery.parquet_files import GalleryFile as Exported
+from arcset.text import plural
 
 __all__ = ["export", "import_file", "migrate"]
 
@@ -51,7 +52,7 @@ def export(
     if json:
         print_json({"file": str(out), "subjects": subjects, "samples": samples})
         return
-    print_text(f"{counted(samples, 'embedding')} of {counted(subjects, 'subject')} are in {out}")
+    print_text(f"{plural(samples, 'embedding')} of {plural(subjects, 'subject')} are in {out}")
 
 
 def import_file(
@@ -81,7 +82,7 @@ def import_file(
         print_json({"gallery": str(file), "samples": count, "subjects": subjects})
         return
     print_text(
-        f"took in {counted(count, 'embedding')}; {file} has {counted(subjects, 'subject')} now"
+        f"took in {plural(count, 'embedding')}; {file} has {plural(subjects, 'subject')} now"
     )
 
 
@@ -157,4 +158,4 @@ def migrate(
     if json:
         print_json({"gallery": str(file), "model": recognizer.name, "samples": samples})
         return
-    print_text(f"{file} is now for {recognizer.name}: {counted(samples, 'sample')} embedded anew")
+    print_text(f"{file} is now for {recognizer.name}: {plural(samples, 'sample')} embedded anew")

@@ -15,20 +15,12 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
-from arcset.cli.show import counting, harmless
+from arcset.cli.show import counting
+from arcset.text import printable
 
-__all__ = ["columns", "counted", "plain", "progress_bar"]
+__all__ = ["columns", "plain", "progress_bar"]
 
 _LEAST = 8  # cells that a column keeps, whatever else there is
-
-
-def counted(number: int, one: str, many: str = "") -> str:
-    """A number with its noun.
-
-    >>> counted(1, "image"), counted(1200, "image"), counted(0, "identity", "identities")
-    ('1 image', '1,200 images', '0 identities')
-    """
-    return f"{number:,} {one if number == 1 else many or f'{one}s'}"
 
 
 def plain(text: object) -> str:
@@ -37,7 +29,7 @@ def plain(text: object) -> str:
     >>> plain("a\\x1b[2Jb")
     'a?[2Jb'
     """
-    return harmless(str(text)).replace("\n", "?").replace("\t", "?")
+    return printable(str(text)).replace("\n", "?").replace("\t", "?")
 
 
 def columns(

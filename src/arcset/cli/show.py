@@ -5,7 +5,6 @@ import math
 import sys
 import threading
 import time
-import unicodedata
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -23,15 +22,15 @@ from rich.table import Column, Table
 from rich.text import Text
 
 from arcset.numerics import finite
+from arcset.text import duration, printable
 from arcset.training.processes import is_chief
-from arcset.training.progress import HALF_MINUTE, Lines, Step, roughly
+from arcset.training.progress import HALF_MINUTE, Lines, Step
 
 __all__ = [
     "ProgressBars",
     "ProgressLines",
     "comparison_table",
     "counting",
-    "harmless",
     "print_json",
     "print_table",
     "print_text",
@@ -44,12 +43,11 @@ __all__ = [
 
 _NAMED = 5  # skipped files that are named
 _A_MOMENT = 2.0  # seconds
-_TURNING = ("LRE", "RLE", "LRO", "RLO", "PDF", "LRI", "RLI", "FSI", "PDI")
 
 
 def say(text: str) -> None:
     """One line on stderr, wrapped by nobody and coloured by nobody."""
-    _console(soft_wrap=True, emoji=False).print(harmless(text), markup=False, highlight=False)
+    _console(soft_wrap=True, emoji=False).print(printable(text), markup=False, highlight=False)
 
 
 def _console(**options: Any) -> Console:
@@ -84,25 +82,7 @@ def print_json(content: Any) -> None:
 
 def print_text(text: str) -> None:
     """Plain lines on stdout."""
-    sys.stdout.write(harmless(text) + "\n")
-
-
-def harmless(text: str) -> str:
-    """Text that does nothing to the terminal but fill its lines: names in files may hold anything.
-
-    >>> harmless("anna\\x1b[2J\\nben")
-    'anna?[2J\\nben'
-    """
-    if text.isprintable():  # quick, and true of nearly all texts
-        return text
-    return "".join("?" if _acts(letter) else letter for letter in text)
-
-
-def _acts(letter: str) -> bool:
-    """Whether a terminal would obey a character, or write what follows in another direction."""
-    kind = unicodedata.category(letter)
-    turns = unicodedata.bidirectional(letter) in _TURNING or letter in "\u200e\u200f\u061c"
-    return letter not in "\n\t" and (kind in ("Cc", "Cs", "Zl", "Zp") or turns)
+    sys.stdout.write(printable(text) + "\n")
 
 
 def print_table(table: Table) -> None:
@@ -119,7 +99,7 @@ class _Harmless:
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         for part in console.render(self._table, options):
-            yield part if part.control else Segment(harmless(part.text), part.style)
+            yield part if part.control else Segment(printable(part.text), part.style)
 
 
 @contextmanager
@@ -140,7 +120,7 @@ def working(text: str) -> Iterator[None]:
             return
         say(f"{text} …")
         while not done.wait(HALF_MINUTE):
-            say(f"{text}: {roughly(time.monotonic() - began)} so far")
+            say(f"{text}: {duration(time.monotonic() - began, about=True)} so far")
 
     teller = threading.Thread(target=tell, daemon=True)
     teller.start()
@@ -164,7 +144,7 @@ def counting(what: str) -> Callable[[int, int], None]:
         if (done >= total and not said) or (said and now - said < HALF_MINUTE):
             return
         left = (now - began) / done * (total - done) if said and done else 0
-        more = f", about {roughly(left)} left" if left else ""
+        more = f", about {duration(left, about=True)} left" if left else ""
         said = now
         say(f"{what}: {done:,} of {total:,}{more}")
 
@@ -245,7 +225,7 @@ class ProgressBars:
 
     def warned(self, text: str) -> None:
         """Above the bars, where it stays."""
-        text = harmless(f"warning: {text}")
+        text = printable(f"warning: {text}")
         self._progress.console.print(text, markup=False, highlight=False)
 
 

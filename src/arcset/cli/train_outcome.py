@@ -8,13 +8,13 @@ import numpy as np
 from rich.table import Table
 from rich.text import Text
 
-from arcset.cli.gallery_show import counted
 from arcset.cli.kept import kept_table
 from arcset.cli.show import print_table, print_text
 from arcset.data import ImageSet, Selection
 from arcset.evaluation import Assessment, Thresholds
 from arcset.recognition.verification import decide
 from arcset.runs import Run, RunConfig
+from arcset.text import plural
 from arcset.training.card_figures import headline
 from arcset.training.judge import shape_words
 from arcset.training.measure import MEASURES
@@ -32,7 +32,7 @@ def settings_words(config: RunConfig) -> str:
             f"network {config.network}, {config.dim} dimensions",
             ", ".join(loss),
             f"{config.optimizer}, learning rate {config.learning_rate:g}, {config.schedule}",
-            f"batches of {config.batch}, {counted(config.epochs, 'epoch')}",
+            f"batches of {config.batch}, {plural(config.epochs, 'epoch')}",
             *([] if config.shape is None else [shape_words(config.shape)]),
         ]
     )
@@ -46,14 +46,14 @@ def held_out_words(selection: Selection) -> str:
         if part is not None
     ]
     told = f"held out: {', '.join(held) or 'no identity'}; trains on {_identities(selection.train)}"
-    told += f", {counted(len(selection.train), 'image')}"
+    told += f", {plural(len(selection.train), 'image')}"
     if selection.test is not None:
-        told += f"; {counted(len(selection.test), 'more image')} of them kept back"
+        told += f"; {plural(len(selection.test), 'more image')} of them kept back"
     return told
 
 
 def _identities(images: ImageSet) -> str:
-    return counted(len(np.unique(images.labels)), "identity", "identities")
+    return plural(len(np.unique(images.labels)), "identity", "identities")
 
 
 def threshold_words(thresholds: Thresholds) -> str:

@@ -4,7 +4,8 @@ from arcset.errors import InputError, OptionError
 from arcset.recognition.gallery import Gallery
 from arcset.recognition.verification import decide
 from arcset.recognition.working_point import WorkingPoint
-from arcset.service.errors import RefusalError, sentence
+from arcset.service.errors import RefusalError
+from arcset.text import sentence
 
 __all__ = ["check_far", "working_point_or_refusal"]
 

@@ -11,7 +11,8 @@ from arcset.data.opening import MOST_PIXELS
 from arcset.errors import ArcsetError, DataError, OptionError
 from arcset.recognition.embedder import Embedder
 from arcset.recognition.recognizer import Recognizer
-from arcset.service.errors import RefusalError, sentence
+from arcset.service.errors import RefusalError
+from arcset.text import sentence
 
 __all__ = ["FORMATS", "LARGE", "Decoder", "thumbnail"]
 

@@ -4,6 +4,7 @@ import json
 from typing import Any
 
 from arcset.errors import ArcsetError, DataError, InputError, OptionError
+from arcset.text import sentence
 
 __all__ = ["STATUS", "RefusalError", "error_body", "refusal_of"]
 
@@ -58,13 +59,6 @@ def refusal_of(error: ArcsetError) -> RefusalError:
     if isinstance(error, DataError):
         return RefusalError("gallery_unavailable", "The gallery cannot be used at the moment.")
     return RefusalError("internal", "Something went wrong within the service.")
-
-
-def sentence(error: Exception) -> str:
-    """What an error says, with a capital at its beginning and a full stop at its end."""
-    text = str(error).strip()
-    text = text[:1].upper() + text[1:]
-    return text if text.endswith((".", "!", "?", "…")) else text + "."
 
 
 def error_body(code: str, message: str, request_id: str) -> bytes:

@@ -11,7 +11,7 @@ from arcset.recognition.gallery.names import check_name
 from arcset.service.answers import answer, decoded
 from arcset.service.decoding import thumbnail
 from arcset.service.documents import described
-from arcset.service.errors import RefusalError, sentence
+from arcset.service.errors import RefusalError
 from arcset.service.service import Service
 from arcset.service.uploads import (
     Image,
@@ -23,6 +23,7 @@ from arcset.service.uploads import (
     text_of,
     whole,
 )
+from arcset.text import sentence
 
 __all__ = ["router"]
 

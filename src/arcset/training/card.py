@@ -11,16 +11,10 @@ from arcset.evaluation.assessment import FEW
 from arcset.files import write_text
 from arcset.models import load_model
 from arcset.runs import Run, RunConfig
+from arcset.text import percent, plural
 from arcset.training.card_figures import figures, measured, thresholds
 from arcset.training.card_forgetting import forgotten
-from arcset.training.card_text import (
-    code,
-    counted,
-    front_matter,
-    percent,
-    table,
-    without_folders,
-)
+from arcset.training.card_text import code, front_matter, table, without_folders
 from arcset.training.card_training import training
 from arcset.training.judge import Judged
 
@@ -135,7 +129,7 @@ def _data(config: RunConfig, selection: Selection) -> str:
     ]
     said = [f"{code(_name(config))}. Its licence: {selection.licence or 'not stated'}."]
     if selection.skipped:
-        files = counted(len(selection.skipped), "file")
+        files = plural(len(selection.skipped), "file")
         said.append(f"Left out, as they could not be read: {files}.")
     counts = table(["part", "identities", f"{_kind(selection.train)}s", "for"], rows, right=[1, 2])
     return "\n\n".join([" ".join(said), counts, _how_split(config, selection)])
@@ -188,12 +182,12 @@ def _worth(selection: Selection, judged: Judged | None, assessment: Assessment |
         return f"{why} {_HOW_TO_KNOW}"
     if why or assessment is None:
         assert selection.unseen is not None
-        held = counted(_identities(selection.unseen), "identity was", "identities were")
+        held = plural(_identities(selection.unseen), "identity was", "identities were")
         return f"{why} {held} held out of training: `arcset evaluate RUN` measures on them."
     where = "the identities held out" if judged is None else without_folders(judged.what)
-    who = counted(assessment.identities, "identity", "identities")
+    who = plural(assessment.identities, "identity", "identities")
     return (
-        f"Measured on {where}: {counted(assessment.samples, 'sample')} of {who}, none of which was "
+        f"Measured on {where}: {plural(assessment.samples, 'sample')} of {who}, none of which was "
         f"in training.\n\n{figures(assessment)}"
     )
 
@@ -217,6 +211,7 @@ import torch
 from arcset.models import embed
 from arcset.runs import Run
 from arcset.training import load_model
+from arcset.text import percent, plural
 
 network, loss = load_model(Run.open("RUN"))
 {kind}s = torch.zeros(2, {shape}, dtype=torch.{dtype})  # {layout}
@@ -236,7 +231,7 @@ def _limits(
     if trained < _TEACHES_LITTLE:
         said.append(f"It was trained on {trained:,} identities, which teach little about others.")
     if assessment is not None:
-        who = counted(assessment.identities, "identity", "identities")
+        who = plural(assessment.identities, "identity", "identities")
         rough = ", so the intervals are wide, and rough themselves"
         said.append(
             f"The figures come from {who}{rough if assessment.identities < FEW else ''}. They are "

@@ -10,7 +10,8 @@ from arcset.evaluation.calibration import Thresholds
 from arcset.evaluation.pairs import Verification
 from arcset.evaluation.results import Interval, Result
 from arcset.evaluation.search import FewShot, Identification
-from arcset.training.card_text import counted, percent, sentence, table
+from arcset.text import percent, plural, sentence
+from arcset.training.card_text import table
 
 __all__ = ["Figure", "figures", "headline", "measured", "thresholds"]
 
@@ -186,7 +187,7 @@ def _why_not(result: Result) -> str:
     if isinstance(result, Verification):
         return f"too rare to be seen in {result.impostor:,} pairs of different identities"
     if isinstance(result, Identification) and result.mated:
-        return f"too rare to be seen in {counted(result.unmated, 'probe')} of unknown identities"
+        return f"too rare to be seen in {plural(result.unmated, 'probe')} of unknown identities"
     return "the data cannot tell"
 
 
@@ -200,10 +201,10 @@ def _basis(assessment: Assessment) -> str:
         )
     if (search := assessment.identification) is not None:
         said.append(
-            f"Rank and DIR are for a gallery of {counted(search.subjects, 'subject')} with "
-            f"{counted(search.samples, 'sample')}, {counted(search.mated, 'probe')} of these "
+            f"Rank and DIR are for a gallery of {plural(search.subjects, 'subject')} with "
+            f"{plural(search.samples, 'sample')}, {plural(search.mated, 'probe')} of these "
             f"subjects and {search.unmated:,} of "
-            f"{counted(search.unmated_identities, 'identity', 'identities')} not enrolled; "
+            f"{plural(search.unmated_identities, 'identity', 'identities')} not enrolled; "
             "a larger gallery makes it harder."
         )
     if all(result.replicates is None for result in assessment.results().values()):

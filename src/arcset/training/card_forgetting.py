@@ -1,7 +1,8 @@
 """What a run has kept of the one that it began from, for the model card."""
 
 from arcset.runs import Run
-from arcset.training.card_text import code, sentence, table
+from arcset.text import sentence
+from arcset.training.card_text import code, table
 from arcset.training.forgetting import GROUPS, read_forgetting, shown
 
 __all__ = ["forgotten"]

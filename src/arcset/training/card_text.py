@@ -7,11 +7,7 @@ from pathlib import PurePosixPath, PureWindowsPath
 
 __all__ = [
     "code",
-    "counted",
-    "duration",
     "front_matter",
-    "percent",
-    "sentence",
     "table",
     "without_folders",
 ]
@@ -63,50 +59,6 @@ def code(text: str) -> str:
     """
     text = " ".join(text.split()) or " "
     return f"`` {text} ``" if "`" in text else f"`{text}`"
-
-
-def sentence(text: str) -> str:
-    """With a capital and a full stop.
-
-    >>> sentence("two identities are too few")
-    'Two identities are too few.'
-    """
-    text = " ".join(text.split())
-    return text[:1].upper() + text[1:] + ("" if text.endswith((".", "!", "?")) else ".")
-
-
-def counted(number: int, one: str, several: str = "") -> str:
-    """A number and what it counts.
-
-    >>> counted(1, "identity", "identities"), counted(1600, "image")
-    ('1 identity', '1,600 images')
-    """
-    return f"{number:,} {one if number == 1 else several or f'{one}s'}"
-
-
-def percent(share: float, digits: int | None = None) -> str:
-    """A share for people: with so many digits, or as many as it has.
-
-    >>> percent(0.12345, 2), percent(0.001), percent(1e-6)
-    ('12.35 %', '0.1 %', '0.0001 %')
-    """
-    text = f"{100 * share:.4g}" if digits is None else f"{100 * share:.{digits}f}"
-    return f"{text} %"
-
-
-def duration(seconds: float) -> str:
-    """As people say it.
-
-    >>> duration(3.21), duration(200), duration(7500)
-    ('3.2 s', '3 min 20 s', '2 h 5 min')
-    """
-    if seconds < 10:
-        return f"{seconds:.1f} s"
-    minutes, rest = divmod(round(seconds), 60)
-    hours, left = divmod(minutes, 60)
-    if hours:
-        return f"{hours:,} h {left} min"
-    return f"{minutes} min {rest} s" if minutes else f"{rest} s"
 
 
 def without_folders(text: str) -> str:

@@ -4,7 +4,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from arcset.runs import Run, RunConfig
-from arcset.training.card_text import code, counted, duration, table, without_folders
+from arcset.text import duration, plural
+from arcset.training.card_text import code, table, without_folders
 
 __all__ = ["training"]
 
@@ -34,7 +35,7 @@ def _course(config: RunConfig, lines: Sequence[Mapping[str, Any]]) -> str:
     if not lines:
         return "How training went is not recorded."
     seconds = sum(line.get("seconds", 0.0) for line in lines)
-    done = f"{counted(len(lines), 'epoch')}" + (
+    done = f"{plural(len(lines), 'epoch')}" + (
         f" of {config.epochs:,}" if len(lines) < config.epochs else ""
     )
     said = [f"{done} in {duration(seconds)}, measuring not counted."]

@@ -6,7 +6,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-__all__ = ["HALF_MINUTE", "Lines", "Several", "Silent", "Step", "Watcher", "roughly"]
+from arcset.text import duration
+
+__all__ = ["HALF_MINUTE", "Lines", "Several", "Silent", "Step", "Watcher"]
 
 HALF_MINUTE = 30.0  # seconds without a word, at most
 _SHORT = 1.0  # seconds: shorter epochs do not get a line each …
@@ -110,25 +112,13 @@ class Lines:
         left = self._steps - self._step
         if left:
             each = (self._said - self._began) / max(1, self._step - self._first)
-            said.append(f"about {roughly(each * left)} left")
+            said.append(f"about {duration(each * left, about=True)} left")
         self._write("  ".join(said))
 
 
 def _to_stderr(text: str) -> None:
     sys.stderr.write(f"{text}\n")
     sys.stderr.flush()
-
-
-def roughly(seconds: float) -> str:
-    """A time for people.
-
-    >>> roughly(0.2), roughly(75), roughly(200), roughly(7500)
-    ('1 s', '75 s', '3 min', '2 h 5 min')
-    """
-    if seconds < 90:
-        return f"{max(1, round(seconds))} s"
-    hours, minutes = divmod(round(seconds / 60), 60)
-    return f"{hours} h {minutes} min" if hours else f"{minutes} min"
 
 
 class Several:

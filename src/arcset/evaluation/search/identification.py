@@ -21,6 +21,7 @@ from arcset.evaluation.checks import check_count, checked_counts, checked_rates
 from arcset.evaluation.results import Replicates, Result
 from arcset.evaluation.search.open_set import IdentificationCurve, Outcomes
 from arcset.evaluation.search.subjects import Subjects
+from arcset.text import plural
 
 __all__ = ["SCORINGS", "Identification", "identification"]
 
@@ -77,9 +78,9 @@ class Identification(Result):
 
     def table(self) -> str:
         """The measures as aligned plain text; what the probes cannot tell carries a mark."""
-        subjects, samples = _counted(self.subjects, "subject"), _counted(self.samples, "sample")
-        mated = _counted(self.mated_identities, "identity", "identities")
-        unmated = _counted(self.unmated_identities, "identity", "identities")
+        subjects, samples = plural(self.subjects, "subject"), plural(self.samples, "sample")
+        mated = plural(self.mated_identities, "identity", "identities")
+        unmated = plural(self.unmated_identities, "identity", "identities")
         lines = [
             f"gallery           {subjects}, {samples}, scored by {self.scoring}",
             f"mated probes      {self.mated:,} of {mated}",
@@ -231,7 +232,3 @@ def _replicates(
     for fpir, rate in zip(fpirs, outcomes.dir_at(fpirs, weights), strict=True):
         values[f"dir_at_fpir[{fpir:g}]"] = rate
     return Replicates(values, len(identities), draw_key(identities, seed, draws))
-
-
-def _counted(number: int, word: str, plural: str = "") -> str:
-    return f"{number:,} {word if number == 1 else plural or word + 's'}"

@@ -1,0 +1,75 @@
+"""Words for people: plurals, percents, durations, sentences, and text that is safe to print."""
+
+import unicodedata
+
+__all__ = ["duration", "percent", "plural", "printable", "sentence"]
+
+_TURNING = ("LRE", "RLE", "LRO", "RLO", "PDF", "LRI", "RLI", "FSI", "PDI")
+
+
+def plural(number: int, one: str, several: str = "") -> str:
+    """A number and what it counts.
+
+    >>> plural(1, "identity", "identities"), plural(1600, "image")
+    ('1 identity', '1,600 images')
+    """
+    return f"{number:,} {one if number == 1 else several or f'{one}s'}"
+
+
+def percent(share: float, digits: int | None = None) -> str:
+    """A share in percent: with so many digits, or as many as it has.
+
+    >>> percent(0.12345, 2), percent(0.001), percent(1e-6)
+    ('12.35 %', '0.1 %', '0.0001 %')
+    """
+    text = f"{100 * share:.4g}" if digits is None else f"{100 * share:.{digits}f}"
+    return f"{text} %"
+
+
+def duration(seconds: float, *, about: bool = False) -> str:
+    """A time as people say it; with `about`, in one unit below an hour.
+
+    >>> duration(3.21), duration(200), duration(7500)
+    ('3.2 s', '3 min 20 s', '2 h 5 min')
+    >>> duration(0.2, about=True), duration(75, about=True), duration(200, about=True)
+    ('1 s', '75 s', '3 min')
+    """
+    if about and seconds < 90:
+        return f"{max(1, round(seconds))} s"
+    if seconds < 10:
+        return f"{seconds:.1f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    hours, left = divmod(minutes + (about and rest >= 30), 60)
+    if hours:
+        return f"{hours:,} h {left} min"
+    if about:
+        return f"{left} min"
+    return f"{minutes} min {rest} s" if minutes else f"{rest} s"
+
+
+def sentence(text: object) -> str:
+    """Text, or what an error says, with a capital and a full stop.
+
+    >>> sentence("two identities are too few")
+    'Two identities are too few.'
+    """
+    line = " ".join(str(text).split())
+    return line[:1].upper() + line[1:] + ("" if line.endswith((".", "!", "?", "…")) else ".")
+
+
+def printable(text: str) -> str:
+    """Text that does nothing to the terminal but fill its lines: names in files may hold anything.
+
+    >>> printable("anna\\x1b[2J\\nben")
+    'anna?[2J\\nben'
+    """
+    if text.isprintable():  # quick, and true of nearly all texts
+        return text
+    return "".join("?" if _acts(letter) else letter for letter in text)
+
+
+def _acts(letter: str) -> bool:
+    """Whether a terminal would obey a character, or write what follows in another direction."""
+    kind = unicodedata.category(letter)
+    turns = unicodedata.bidirectional(letter) in _TURNING or letter in "\u200e\u200f\u061c"
+    return letter not in "\n\t" and (kind in ("Cc", "Cs", "Zl", "Zp") or turns)
