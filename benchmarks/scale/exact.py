@@ -16,7 +16,7 @@ from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
 import arcset
-from arcset.distributed import leave
+from arcset.launch import leave
 
 DIM, CLASSES, INPUTS, BATCH = 8, 37, 6, 24
 SGD = {"lr": 0.02, "momentum": 0.9, "weight_decay": 0.01}

@@ -3,7 +3,7 @@
 import sys
 
 from arcset.cli import main
-from arcset.distributed import leave
+from arcset.launch import leave
 
 
 def _is_one_of_several() -> bool:

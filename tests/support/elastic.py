@@ -13,7 +13,7 @@ from pathlib import Path
 
 import torch
 
-from arcset.distributed import leave
+from arcset.launch import leave
 from arcset.networks import NETWORKS
 from arcset.runs import RunConfig
 from arcset.training import resume, train

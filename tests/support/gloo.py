@@ -5,7 +5,7 @@ from contextlib import contextmanager
 import torch
 import torch.distributed as dist
 
-from arcset.distributed import leave
+from arcset.launch import leave
 
 
 @contextmanager

@@ -12,7 +12,7 @@ from pathlib import Path
 import torch
 from torch import nn
 
-from arcset.distributed import leave
+from arcset.launch import leave
 from arcset.networks import NETWORKS
 from arcset.runs import RunConfig
 from arcset.training import Point, sweep, train

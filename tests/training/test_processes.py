@@ -10,9 +10,10 @@ from pathlib import Path
 import pytest
 import torch
 
+from arcset.distributed import ProcessGroup
+from arcset.launch import is_main_process
 from arcset.runs import Run, RunConfig
 from arcset.training import train
-from arcset.training.processes import Processes, is_chief
 from support.processes import THIS, TORCHRUN, environment, trained
 from support.small_data import Remembers, images
 
@@ -156,34 +157,34 @@ def test_a_killed_process_is_replaced_and_the_run_ends_by_itself(tmp_path, victi
 
 
 def test_how_a_batch_is_shared() -> None:
-    class Three(Processes):
-        rank, count = 1, 3
+    class Three(ProcessGroup):
+        rank, size = 1, 3
 
-    alone, group = Processes(), Three()
-    assert alone.rows(5, 1) == [[slice(0, 5)]]
-    assert alone.rows(5, 4) == [[slice(0, 3)], [slice(3, 5)]]  # never a single row
-    assert group.rows(8, 1) == [[slice(0, 3), slice(3, 6), slice(6, 8)]]
-    assert group.mine(group.rows(8, 1)[0]) == slice(3, 6)
-    assert group.rows(5, 1) == [[slice(0, 5)]]  # too few to share: all take all
-    assert group.mine(group.rows(5, 1)[0]) == slice(0, 5)
+    alone, group = ProcessGroup(), Three()
+    assert alone.split_rows(5, 1) == [[slice(0, 5)]]
+    assert alone.split_rows(5, 4) == [[slice(0, 3)], [slice(3, 5)]]  # never a single row
+    assert group.split_rows(8, 1) == [[slice(0, 3), slice(3, 6), slice(6, 8)]]
+    assert group.own_rows(group.split_rows(8, 1)[0]) == slice(3, 6)
+    assert group.split_rows(5, 1) == [[slice(0, 5)]]  # too few to share: all take all
+    assert group.own_rows(group.split_rows(5, 1)[0]) == slice(0, 5)
     for count in range(6, 40):
         for parts in (1, 2, 3):
-            rows = group.rows(count, parts)
+            rows = group.split_rows(count, parts)
             covered = sorted(row for some in rows for one in some for row in range(count)[one])
             assert covered == list(range(count))
             assert min(one.stop - one.start for some in rows for one in some) >= 2
 
 
 def test_who_speaks(monkeypatch) -> None:
-    assert is_chief()
+    assert is_main_process()
     for key, value in {"WORLD_SIZE": "2", "MASTER_ADDR": "localhost", "RANK": "1"}.items():
         monkeypatch.setenv(key, value)
-    assert not is_chief()
+    assert not is_main_process()
     monkeypatch.setenv("RANK", "0")
-    assert is_chief()
+    assert is_main_process()
     monkeypatch.setenv("WORLD_SIZE", "1")
     monkeypatch.setenv("RANK", "1")
-    assert is_chief()
+    assert is_main_process()
 
 
 def test_the_seed_of_a_step_decides_what_the_loss_draws(tmp_path) -> None:

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from arcset import OptionError, RunError
 from arcset.data import selection_for, selection_of
+from arcset.distributed import ProcessGroup
 from arcset.losses import build_loss
 from arcset.models import embed, load_model
 from arcset.runs import Run, RunConfig
@@ -16,7 +17,6 @@ from arcset.training import resume, train
 from arcset.training.feeding import Feed
 from arcset.training.first_centers import begin_centers
 from arcset.training.fitting import Fitting
-from arcset.training.processes import Processes
 from arcset.training.progress import Silent
 from arcset.training.start import inherited
 from support.small_data import Remembers, images
@@ -61,7 +61,7 @@ def beginning(config: RunConfig, place) -> tuple[Run, Fitting]:
     shutil.rmtree(place / "checkpoint", ignore_errors=True)
     selection = selection_of(run)
     feed = Feed(run.config, selection.train, CPU)
-    return run, Fitting(run, selection, feed, Silent(), Processes())
+    return run, Fitting(run, selection, feed, Silent(), ProcessGroup())
 
 
 def mean_directions(network, run: Run, names: list[str]) -> Tensor:

@@ -26,11 +26,11 @@ from arcset.data import selection_for
 from arcset.data.of_run import dataset_of
 from arcset.evaluation.assessment import FEW
 from arcset.files import write_text
+from arcset.launch import is_main_process
 from arcset.pictures import RunView, Story
 from arcset.runs import Run
 from arcset.training import LossSpec
 from arcset.training.measure import MEASURES
-from arcset.training.processes import is_chief
 from arcset.training.start import earlier_of
 
 __all__ = ["compare"]
@@ -113,7 +113,7 @@ def compare(
         outcome = training.compare(
             specs, config, seeds, place, device=device, force=force, watcher=bars, dataset=dataset
         )
-    if not is_chief():
+    if not is_main_process():
         return
     write_text(place / "comparison.json", dumps(outcome.json(), indent=2) + "\n")
     if report:

@@ -21,9 +21,9 @@ from rich.segment import Segment
 from rich.table import Column, Table
 from rich.text import Text
 
+from arcset.launch import is_main_process
 from arcset.numerics import finite
 from arcset.text import duration, printable
-from arcset.training.processes import is_chief
 from arcset.training.progress import HALF_MINUTE, Lines, Step
 
 __all__ = [
@@ -52,7 +52,7 @@ def say(text: str) -> None:
 
 def _console(**options: Any) -> Console:
     """On stderr; of several processes that train together the first speaks for all."""
-    return Console(stderr=True, quiet=not is_chief(), **options)
+    return Console(stderr=True, quiet=not is_main_process(), **options)
 
 
 def tell_skipped(skipped: Sequence[tuple[str, str]]) -> None:

@@ -26,10 +26,10 @@ from arcset.cli.show import (
 from arcset.cli.sweep_grid import Span, span
 from arcset.data import Dataset
 from arcset.data.of_run import dataset_of
+from arcset.launch import is_main_process
 from arcset.losses import loss_names
 from arcset.pictures import RunView, Story
 from arcset.runs import RunConfig
-from arcset.training.processes import is_chief
 from arcset.training.sweep import READ_BY, Sweep
 from arcset.training.sweep_outcome import FIGURES, SHOWN, TITLES
 
@@ -106,7 +106,7 @@ def sweep(
             if (out / "sweep.json").exists():
                 say(f"stopped; the same command goes on with the {total} runs in {out}")
             raise
-    if not is_chief():
+    if not is_main_process():
         return
     for run in outcome.runs:
         if "failed" in run:

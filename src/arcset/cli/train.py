@@ -39,6 +39,7 @@ from arcset.data.mapping import ClassMapping
 from arcset.data.of_run import dataset_of
 from arcset.errors import ArcsetError, DataError, OptionError
 from arcset.evaluation import Assessment, Thresholds
+from arcset.launch import is_main_process, is_restarted
 from arcset.losses import build_loss, loss_names
 from arcset.networks.registry import NETWORKS
 from arcset.pictures import RunView, Story
@@ -48,7 +49,6 @@ from arcset.training.device import choose_device
 from arcset.training.judge import Judged, judge_run, thresholds_of
 from arcset.training.loop import alone
 from arcset.training.measure import Missing
-from arcset.training.processes import is_chief, restarted
 from arcset.training.progress import Several, Silent, Watcher
 from arcset.training.start import earlier_of, has_begun
 from arcset.training.tensorboard import TensorBoardWatcher
@@ -176,7 +176,7 @@ def train(
     assert place is not None
     with alone(place):
         run, selection = _trained(context, place)
-        if is_chief():
+        if is_main_process():
             _finish(run, selection, device, licence=licence, report=report, as_json=json)
 
 
@@ -193,7 +193,7 @@ def _trained(context: typer.Context, place: Path) -> tuple[Run, Selection]:
                 watcher = Several(watchers[::-1])
                 run = training.resume(resume, device=device, watcher=watcher, changes=changes)
                 return run, selection_of(run)
-            if not (again or restarted()):
+            if not (again or is_restarted()):
                 Run.check_place(place, force=force)
             chosen, selection = _chosen(context, bars)
             watchers.append(_Announcer(place, _origin(context, chosen), selection))
@@ -387,7 +387,7 @@ def _chosen(
 def _begun(context: typer.Context) -> Run | None:
     """The run that is to be continued, if it is there and needs the one before no more."""
     place = context.params["out"]
-    goes_on = restarted() or (context.params["again"] and not context.params["force"])
+    goes_on = is_restarted() or (context.params["again"] and not context.params["force"])
     if not goes_on or not (place / "config.toml").exists():
         return None
     run = Run.open(place)

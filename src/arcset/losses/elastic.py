@@ -18,11 +18,11 @@ import torch.distributed as dist
 from safetensors import SafetensorError
 from torch import Tensor
 
-from arcset.centers import Centers
+from arcset.centers import Centers, Shard
+from arcset.distributed import run_together
 from arcset.errors import OptionError, RunError
 from arcset.files import naming
 from arcset.losses.base import Loss
-from arcset.losses.in_step import in_step, shard_of
 
 __all__ = [
     "by_class",
@@ -32,11 +32,18 @@ __all__ = [
     "loss_tensors",
     "save_loss",
     "save_together",
+    "shard_of",
 ]
 
 # A file is made in memory, so that a large tensor gets one of its own, or several.
 _LARGE = 1 << 26  # bytes
 _BLOCK, _MOST_BLOCKS = 1 << 28, 128  # bytes of all processes together
+
+
+def shard_of(loss: Loss) -> Shard | None:
+    """This process's part of the centers; None where they are not shared."""
+    shards = [one.shard for one in loss.modules() if isinstance(one, Centers)]
+    return next((shard for shard in shards if shard is not None), None)
 
 
 def save_loss(loss: Loss, folder: Path | str) -> None:
@@ -62,11 +69,11 @@ def save_loss(loss: Loss, folder: Path | str) -> None:
         if chief:
             part.rename(folder)
 
-    in_step(begin, together=not alone, group=group)
+    run_together(begin, together=not alone, group=group)
     with naming(folder, part):
         try:
             save_together(part, loss_tensors(loss), group, alone=alone)
-            in_step(end, together=not alone, group=group)
+            run_together(end, together=not alone, group=group)
         except BaseException:
             if chief:
                 shutil.rmtree(part, ignore_errors=True)
@@ -162,7 +169,7 @@ def load_together(
     checkpoint = _library()
     reader = checkpoint.HuggingFaceStorageReader(str(folder))
     together = not alone and dist.is_initialized()
-    in_step(lambda: _check_complete(folder, reader), together=together, group=group)
+    run_together(lambda: _check_complete(folder, reader), together=together, group=group)
     try:
         with _quietly():
             checkpoint.load(

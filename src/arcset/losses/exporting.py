@@ -10,12 +10,12 @@ import torch
 from torch import Tensor
 
 from arcset.centers.update import STATES
+from arcset.distributed import run_together
 from arcset.errors import OptionError
 from arcset.files import naming
 from arcset.losses.base import Loss
 from arcset.losses.checks import check_count
-from arcset.losses.elastic import heads_of
-from arcset.losses.in_step import in_step, shard_of
+from arcset.losses.elastic import heads_of, shard_of
 
 __all__ = ["export_loss"]
 
@@ -82,7 +82,7 @@ def export_loss(loss: Loss, path: Path | str, *, classes: int | None = None) -> 
     with naming(path, part):
         try:
             for stage in (begin, fill, end):
-                in_step(stage, together=shard is not None, group=shard and shard.group)
+                run_together(stage, together=shard is not None, group=shard and shard.group)
         except BaseException:
             if chief:
                 with suppress(OSError):

@@ -17,9 +17,9 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
-from arcset.distributed import leave
 from arcset.errors import InputError
 from arcset.files import parse_json, write_text
+from arcset.launch import leave
 from arcset.planning.setting import Setting
 
 __all__ = ["LOGIT_PASSES", "Machine", "measure_exchange", "measure_machine"]

@@ -27,8 +27,8 @@ from torch import Tensor, nn
 from torch.optim import SGD, AdamW, Optimizer
 
 from arcset.centers import Shard
-from arcset.distributed import leave
 from arcset.errors import TrainingError
+from arcset.launch import leave
 from arcset.losses import Loss, build_loss
 from arcset.networks import build_network
 from arcset.planning.setting import Setting

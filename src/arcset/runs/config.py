@@ -106,13 +106,13 @@ class RunConfig(BaseModel):
     seed: int = Field(0, ge=0, lt=2**63)
     optimizer: Literal["sgd", "adamw"] = "sgd"
     learning_rate: float = Field(
-        0.1, gt=0, le=1e6, description="its peak, where the schedule has one"
+        0.1, gt=0, le=1e30, description="its peak, where the schedule has one"
     )
     center_rate: float = Field(
-        1.0, gt=0, le=1e6, description="learning rate of the loss's own weights, as a multiple"
+        1.0, gt=0, le=1e30, description="learning rate of the loss's own weights, as a multiple"
     )
     momentum: float = Field(0.9, ge=0, lt=1, description="of sgd")
-    weight_decay: float = Field(5e-4, ge=0, le=1e6, description="of weight matrices; not of biases")
+    weight_decay: float = Field(5e-4, ge=0, le=1e30, description="of weight matrices; not of biases")
     schedule: Literal["one-cycle", "cosine", "constant"] = "one-cycle"
     warm_up: float | None = Field(
         None, ge=0, lt=1, description="share of the steps in which the rate rises"

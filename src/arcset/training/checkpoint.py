@@ -20,14 +20,13 @@ import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
+from arcset.distributed import ProcessGroup, run_together
 from arcset.errors import RunError
 from arcset.files import naming, parse_json, write_text
 from arcset.losses import Loss
 from arcset.losses.elastic import load_together, save_together
-from arcset.losses.in_step import in_step
 from arcset.runs.states import load_tensors, save_tensors
 from arcset.training.belonging import Belonging
-from arcset.training.processes import Processes
 from arcset.training.together import all_tensors, empty_states
 from arcset.training.together import state_shapes as shapes_of
 
@@ -88,7 +87,7 @@ def save_checkpoint(
     owner: Belonging,
     *,
     keep: int = 1,
-    together: Processes | None = None,
+    together: ProcessGroup | None = None,
 ) -> Path:
     """Write `folder`/step-NNNNNNNNN, complete or not at all; the newest `keep` remain.
 
@@ -101,7 +100,7 @@ def save_checkpoint(
         try:
             _save(final, part, state, owner, keep, together)
         except BaseException:
-            if together is None or together.chief:
+            if together is None or together.is_main:
                 shutil.rmtree(part, ignore_errors=True)
             raise
     return final
@@ -113,7 +112,7 @@ def _save(
     state: State,
     owner: Belonging,
     keep: int,
-    together: Processes | None,
+    together: ProcessGroup | None,
 ) -> None:
     tensors, numbers = _flatten(state.optimizer.state_dict()["state"])
     if together is None:
@@ -123,19 +122,19 @@ def _save(
         save_tensors(part / "optimizer.safetensors", tensors)
         _finish(final, part, state, owner, numbers, keep)
         return
-    shapes, several = shapes_of(state.optimizer), together.count > 1
+    shapes, several = shapes_of(state.optimizer), together.size > 1
 
     def begin() -> None:
-        if together.chief:
+        if together.is_main:
             _new_folder(part)
 
     def end() -> None:
-        if together.chief:
+        if together.is_main:
             _finish(final, part, state, owner, numbers, keep, shapes)
 
-    in_step(begin, together=several)
+    run_together(begin, together=several)
     save_together(part, all_tensors(state, tensors))
-    in_step(end, together=several)
+    run_together(end, together=several)
 
 
 def _new_folder(part: Path) -> None:
@@ -181,7 +180,7 @@ def load_newest(
     owner: Belonging,
     warn: Callable[[str], None],
     *,
-    together: Processes | None = None,
+    together: ProcessGroup | None = None,
 ) -> Path | None:
     """Bring `state` to the newest complete checkpoint: its folder, or None where there is none.
 
@@ -203,17 +202,17 @@ def load_newest(
 
 
 def _told(
-    folder: Path, owner: Belonging, together: Processes
+    folder: Path, owner: Belonging, together: ProcessGroup
 ) -> tuple[Path | None, dict[str, Any], list[str]]:
     """As `_newest`, which the first process calls for all."""
     told: dict[str, Any] = {"error": None}
-    if together.chief:
+    if together.is_main:
         try:
             place, content, problems = _newest(folder, owner)
             told |= {"place": place and place.name, "content": content, "problems": problems}
         except (RunError, OSError) as error:
             told["error"] = str(error)
-    told = together.agreed(told)
+    told = together.broadcast(told)
     if told["error"] is not None:
         raise RunError(told["error"])
     place = None if told["place"] is None else folder / told["place"]

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from arcset.data import Selection, as_float
+from arcset.distributed import ProcessGroup
 from arcset.errors import InputError, RunError
 from arcset.losses import Loss, export_loss, loss_options
 from arcset.models import build_model
@@ -21,7 +22,6 @@ from arcset.training.device import seed_draws
 from arcset.training.diagnosis import Doctor
 from arcset.training.feeding import Feed
 from arcset.training.freezing import freeze
-from arcset.training.processes import Processes
 from arcset.training.progress import Step, Watcher
 from arcset.training.schedule import learning_rate
 from arcset.training.snapshots import Snapshots
@@ -44,12 +44,12 @@ class Fitting:
     """
 
     def __init__(
-        self, run: Run, selection: Selection, feed: Feed, watcher: Watcher, processes: Processes
+        self, run: Run, selection: Selection, feed: Feed, watcher: Watcher, processes: ProcessGroup
     ) -> None:
         self.run, self.config, self.feed, self.watcher = run, run.config, feed, watcher
         self.processes = processes
         config, device = run.config, feed.device
-        self.shared = config.share_centers and processes.count > 1
+        self.shared = config.share_centers and processes.size > 1
         network, loss = build_model(_warming(config, feed.steps), training=True, shared=self.shared)
         dtype = getattr(torch, config.dtype)
         self.network, self.loss = network.to(device, dtype), loss.to(device)
@@ -68,10 +68,10 @@ class Fitting:
         self.owner = Belonging.of(config, feed.samples.labels)
         self.doctor = Doctor(config, self.network, self.loss)
         self.tested = selection.test is not None
-        self.measures = processes.chief or self.shared  # shared centers are asked by all together
+        self.measures = processes.is_main or self.shared  # shared centers are asked by all together
         if self.measures:
             self.snapshots = Snapshots(selection, config.snapshot, device)
-        if processes.chief:
+        if processes.is_main:
             self.validator = build_validator(selection.validation, device)
         self.validated, self.framed = validation_epochs(config), _framed(config)
         self.generator = torch.Generator()
@@ -88,12 +88,12 @@ class Fitting:
                 f"{self.run.path} was trained and has no checkpoint left to go on from: train anew "
                 "with --force"
             )
-        self.processes.wait()  # nobody writes while others read
+        self.processes.barrier()  # nobody writes while others read
         progress = self.state.progress
         self.doctor.recall(progress.diagnosis)
         # A run killed between its metrics and its checkpoint repeats that epoch: no line twice.
         self.history = [line for line in self.run.metrics() if line["epoch"] <= progress.epoch]
-        if self.processes.chief:
+        if self.processes.is_main:
             self.run.save_samples(self.snapshots.samples())
         if self.measures and progress.step == 0:
             self._keep_embeddings(0)
@@ -131,7 +131,7 @@ class Fitting:
         config, feed, progress = self.config, self.feed, self.state.progress
         step, seed = progress.step, feed.step_seed(progress.step)
         rows = self.stepper.rows(len(index))
-        own = slice(self.processes.mine(rows[0]).start, self.processes.mine(rows[-1]).stop)
+        own = slice(self.processes.own_rows(rows[0]).start, self.processes.own_rows(rows[-1]).stop)
         seed_draws(seed + self.processes.rank, feed.device)  # for layers that draw, as dropout
         self.generator.manual_seed(seed)
         images, labels = feed.batch(index, self.generator, own)
@@ -173,12 +173,12 @@ class Fitting:
         line: dict[str, Any] = {"epoch": epoch, "loss": mean}
         if self.measures and epoch in self.framed:
             line |= self._keep_embeddings(epoch)
-        better = self._measured(epoch, line) if self.processes.chief else False
-        better, progress.best, progress.waited = self.processes.agreed(
+        better = self._measured(epoch, line) if self.processes.is_main else False
+        better, progress.best, progress.waited = self.processes.broadcast(
             (better, progress.best, progress.waited)
         )
         progress.next_epoch()
-        if self.processes.chief:
+        if self.processes.is_main:
             self.history.append(line)
             self.run.write_metrics(self.history)
         if better:
@@ -208,16 +208,16 @@ class Fitting:
 
     def _keep_model(self) -> None:
         """Write the weights as they are used."""
-        if self.processes.chief:
+        if self.processes.is_main:
             self.run.save_network(self.used.state_dict())
-        if self.processes.chief or self.shared:
+        if self.processes.is_main or self.shared:
             with writing(self.run.loss_file):
                 export_loss(self.loss, self.run.loss_file, classes=self.feed.classes)
 
     def _keep_embeddings(self, epoch: int) -> dict[str, float]:
         """Write those of the kept samples; the accuracies that they show."""
         kept = self.snapshots.take(self.used, self.loss, self.feed.classes)
-        if self.processes.chief:
+        if self.processes.is_main:
             self.run.save_embeddings(epoch, kept)
         return _accuracies(
             self.loss, kept, self.snapshots.labels, self.feed.classes, tested=self.tested
@@ -244,7 +244,7 @@ class Fitting:
         folder, keep = self.run.path / "checkpoint", self.config.checkpoints
         if self.config.share_centers:
             save_checkpoint(folder, self.state, self.owner, keep=keep, together=self.processes)
-        elif self.processes.chief:
+        elif self.processes.is_main:
             save_checkpoint(folder, self.state, self.owner, keep=keep)
         self.saved = time.perf_counter()
 

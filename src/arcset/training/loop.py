@@ -14,7 +14,9 @@ from typing import Any
 
 from arcset.data import Selection, selection_for, selection_of
 from arcset.data.mapping import ClassMapping
+from arcset.distributed import ProcessGroup, join_group
 from arcset.errors import RunError
+from arcset.launch import is_main_process, is_restarted
 from arcset.models import build_model, described, resolved
 from arcset.runs import Run, RunConfig
 from arcset.runs.lock import locked
@@ -22,7 +24,6 @@ from arcset.training.belonging import MAY_CHANGE, changed
 from arcset.training.device import choose_device
 from arcset.training.feeding import Feed
 from arcset.training.fitting import Fitting
-from arcset.training.processes import Processes, is_chief, processes, restarted
 from arcset.training.progress import Lines, Silent, Watcher
 from arcset.training.start import check_start, earlier_of, has_begun
 from arcset.training.stepping import build_optimizer, check_stepping
@@ -41,7 +42,7 @@ def alone(out: Path | str) -> Iterator[None]:
     out = Path(out)
     if not (out / "config.toml").exists():
         Run.check_place(out)  # before anything is written
-    with locked(out) if is_chief() else nullcontext():
+    with locked(out) if is_main_process() else nullcontext():
         yield
 
 
@@ -74,10 +75,10 @@ def train(
         TrainingError: the loss is no longer finite; the last good epoch is kept.
     """
     place = choose_device(device)
-    group = processes(place)
+    group = join_group(place)
     with alone(out):
         there = None
-        if (Path(out) / "config.toml").exists() and (restarted() or (again and not force)):
+        if (Path(out) / "config.toml").exists() and (is_restarted() or (again and not force)):
             there = Run.open(out)
         else:
             Run.check_place(Path(out), force=force)
@@ -89,7 +90,7 @@ def train(
         elif earlier is not None:
             earlier.check(selection)
         config = described(config, selection)
-        shared = config.share_centers and group.count > 1
+        shared = config.share_centers and group.size > 1
         network, loss = build_model(config, training=True, shared=shared)
         config = resolved(config, loss)
         if not begun:
@@ -101,7 +102,7 @@ def train(
             if not begun:
                 _keep(run, selection, group)  # it may have been killed before it had done so
         else:
-            group.wait()  # all have found the place free
+            group.barrier()  # all have found the place free
             run = _created(out, config, selection, group, force=force)
         return _fitted(run, selection, feed, watcher or Lines(), group)
 
@@ -123,7 +124,7 @@ def resume(
         RunError: there is no run, or no checkpoint of it that can be used.
     """
     place = choose_device(device)
-    group = processes(place)
+    group = join_group(place)
     run = Run.open(out)
     config = changed(run.config, changes or {})
     with alone(out):
@@ -134,25 +135,25 @@ def resume(
 
 
 def _created(
-    out: Path | str, config: RunConfig, selection: Selection, group: Processes, *, force: bool
+    out: Path | str, config: RunConfig, selection: Selection, group: ProcessGroup, *, force: bool
 ) -> Run:
     """The new run's folder, made by the first process."""
-    run = Run.create(out, config, force=force) if group.chief else Run(Path(out), config)
+    run = Run.create(out, config, force=force) if group.is_main else Run(Path(out), config)
     _keep(run, selection, group)
     return run
 
 
-def _keep(run: Run, selection: Selection, group: Processes) -> None:
+def _keep(run: Run, selection: Selection, group: ProcessGroup) -> None:
     """Write copies of split and mapping: their files may move or change."""
-    if group.chief:
+    if group.is_main:
         if selection.split is not None:
             selection.split.save(run.split_file)
         if run.config.mapping is not None:
             ClassMapping.load(run.config.mapping).save(run.mapping_file)
-    group.wait()
+    group.barrier()
 
 
-def _same(run: Run, config: RunConfig, group: Processes) -> Run:
+def _same(run: Run, config: RunConfig, group: ProcessGroup) -> Run:
     """A run that is there, if it has the settings asked for, up to those that may change."""
     for name in RunConfig.model_fields:
         found, asked = getattr(run.config, name), getattr(config, name)
@@ -164,16 +165,18 @@ def _same(run: Run, config: RunConfig, group: Processes) -> Run:
     return _with_settings(run, config, group)
 
 
-def _with_settings(run: Run, config: RunConfig, group: Processes) -> Run:
+def _with_settings(run: Run, config: RunConfig, group: ProcessGroup) -> Run:
     """The run with other settings, which the first process writes when all have read the old."""
-    group.wait()
-    if config != run.config and group.chief:
+    group.barrier()
+    if config != run.config and group.is_main:
         config.save(run.path / "config.toml")
     return Run(run.path, config)
 
 
-def _fitted(run: Run, selection: Selection, feed: Feed, watcher: Watcher, group: Processes) -> Run:
+def _fitted(
+    run: Run, selection: Selection, feed: Feed, watcher: Watcher, group: ProcessGroup
+) -> Run:
     with stopping() as stop:
-        Fitting(run, selection, feed, watcher if group.chief else Silent(), group).go(stop)
-    group.wait()  # nobody leaves while others still need an answer
+        Fitting(run, selection, feed, watcher if group.is_main else Silent(), group).go(stop)
+    group.barrier()  # nobody leaves while others still need an answer
     return run

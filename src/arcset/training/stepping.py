@@ -12,11 +12,11 @@ from torch import Tensor, nn
 from torch.optim import SGD, AdamW, Optimizer
 
 from arcset.centers import Centers
+from arcset.distributed import ProcessGroup
 from arcset.errors import OptionError
 from arcset.losses import Loss
 from arcset.runs import RunConfig
 from arcset.training.device import seed_draws
-from arcset.training.processes import Processes
 
 __all__ = ["Stepper", "build_optimizer", "check_autocast", "check_stepping"]
 
@@ -39,10 +39,10 @@ class Stepper:
         network: nn.Module,
         loss: Loss,
         device: torch.device,
-        processes: Processes | None = None,
+        processes: ProcessGroup | None = None,
     ):
         check_stepping(config, loss, device)
-        self.processes = processes or Processes()
+        self.processes = processes or ProcessGroup()
         self.network, self.loss, self.device = network, loss, device
         self.optimizer = build_optimizer(config, network, loss)
         self._optimizers = [self.optimizer]
@@ -54,7 +54,7 @@ class Stepper:
         self.dtype = None if config.autocast == "none" else getattr(torch, config.autocast)
         self.scaler = torch.amp.GradScaler(device.type, enabled=config.autocast == "float16")
         # Wrapped and compiled beside, so that names in saved weights stay the network's own.
-        self._wrapped = self.processes.wrapped(network)
+        self._wrapped = self.processes.wrap(network)
         self._forward = torch.compile(self._wrapped) if config.compile else self._wrapped
 
     def set_rate(self, rate: float) -> None:
@@ -65,7 +65,7 @@ class Stepper:
 
     def rows(self, batch: int) -> list[list[slice]]:
         """The rows of a batch that go through the network together, and within that by whom."""
-        return self.processes.rows(batch, self.parts)
+        return self.processes.split_rows(batch, self.parts)
 
     def backward(
         self, images: Tensor, labels: Tensor, rows: list[list[slice]] | None = None, seed: int = 0
@@ -81,13 +81,13 @@ class Stepper:
         """
         self.optimizer.zero_grad(set_to_none=True)
         rows = rows or self.rows(len(labels))
-        first = self.processes.mine(rows[0]).start
+        first = self.processes.own_rows(rows[0]).start
         total, embedded = 0.0, []
         for number, some in enumerate(rows):
-            own = self.processes.mine(some)
+            own = self.processes.own_rows(some)
             count = sum(one.stop - one.start for one in some)
             last = number == len(rows) - 1
-            with nullcontext() if last else self.processes.apart(self._wrapped):
+            with nullcontext() if last else self.processes.no_sync(self._wrapped):
                 with torch.autocast(self.device.type, self.dtype, enabled=self.dtype is not None):
                     embeddings = self._forward(images[own.start - first : own.stop - first])
                 embeddings, theirs = self._for_loss(embeddings, labels, some)
@@ -101,7 +101,7 @@ class Stepper:
                 self.scaler.scale(value if share == 1 else value * share).backward()
             total += measured * share
             embedded.append(embeddings.detach())
-        self.processes.align(self.network)
+        self.processes.average_buffers(self.network)
         return total, embedded[0] if len(embedded) == 1 else torch.cat(embedded)
 
     def _for_loss(
@@ -114,9 +114,9 @@ class Stepper:
         """
         if not self.loss.shared:
             theirs = labels[some[0]] if len(some) == 1 else torch.cat([labels[one] for one in some])
-            return self.processes.gathered(embeddings, some), theirs
-        own = labels[self.processes.mine(some)]
-        if len(some) == 1 and not self.processes.chief:
+            return self.processes.gather(embeddings, some), theirs
+        own = labels[self.processes.own_rows(some)]
+        if len(some) == 1 and not self.processes.is_main:
             return embeddings[:0], own[:0]
         return embeddings, own
 

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from arcset.data import Dataset, ImageSet, Selection, selection_for
+from arcset.distributed import join_group
 from arcset.errors import OptionError, RunError, TrainingError
 from arcset.evaluation import Assessment
 from arcset.files import parse_json, write_text
@@ -23,7 +24,6 @@ from arcset.training.feeding import Feed
 from arcset.training.judge import judge_run
 from arcset.training.loop import train
 from arcset.training.measure import measure
-from arcset.training.processes import processes
 from arcset.training.progress import Watcher
 from arcset.training.start import check_start, earlier_of
 from arcset.training.stepping import check_stepping
@@ -66,7 +66,7 @@ def sweep(
         RunError: `out` holds another sweep, or something else in the way.
     """
     out = Path(out)
-    group = processes(choose_device(device))
+    group = join_group(choose_device(device))
     _check_points(points, seeds)
     selections = _selections(points, datasets)
     _check_identities(list(selections.values()))
@@ -82,10 +82,10 @@ def sweep(
         for point in points:
             for seed in range(seeds):
                 Run.check_place(out / f"{point.folder}-{seed}")
-    group.wait()  # all have looked at what is there
+    group.barrier()  # all have looked at what is there
     if ready is not None:
         ready()
-    written = _Record(out / _FILE, outcome) if group.chief else None
+    written = _Record(out / _FILE, outcome) if group.is_main else None
     if written is not None:
         written.write()
     for point in points:
@@ -113,7 +113,7 @@ def sweep(
             written.write()
     if written is not None:
         written.finish()
-    group.wait()  # nobody leaves while others still need an answer
+    group.barrier()  # nobody leaves while others still need an answer
     return outcome
 
 

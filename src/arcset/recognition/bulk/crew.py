@@ -19,6 +19,7 @@ from torch.distributed.distributed_c10d import PrefixStore, Store
 from torch.distributed.rendezvous import rendezvous
 
 from arcset.errors import ArcsetError, DataError, RunError
+from arcset.launch import world_size
 
 __all__ = ["Crew", "SaidByChiefError", "join_crew", "meet"]
 
@@ -233,7 +234,7 @@ def join_crew() -> Crew:
     Raises `RunError` where the environment says that there are others, and they are not met.
     """
     try:
-        if int(os.environ.get("WORLD_SIZE", "1")) < 2 or "MASTER_ADDR" not in os.environ:
+        if world_size() < 2:
             return Crew()
         store, rank, count = next(rendezvous("env://", timeout=timedelta(seconds=_PATIENCE)))
     except (RuntimeError, ValueError) as error:
