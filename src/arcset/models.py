@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from arcset.data import Selection, as_float
-from arcset.data.augment import class_transforms
+from arcset.data.rotated_classes import class_transforms
 from arcset.errors import OptionError, RunError
 from arcset.losses import Loss, build_loss, loss_options
 from arcset.networks import build_network

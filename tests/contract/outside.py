@@ -64,10 +64,7 @@ def registered() -> dict[str, Any]:
     from arcset.training.recipes import read_recipe, recipe_names
 
     return {
-        "augmentations": {
-            name: {option: info.default for option, info in AUGMENTATIONS[name].options().items()}
-            for name in augmentation_names()
-        },
+        "augmentations": {name: AUGMENTATIONS[name].options() for name in augmentation_names()},
         "margins": MARGINS.names(),
         "networks": network_names(),
         "recipes": {name: read_recipe(name).settings for name in recipe_names()},

@@ -34,7 +34,7 @@ from arcset.cli.show import (
 )
 from arcset.cli.train_outcome import Outcome, held_out_words, settings_words
 from arcset.data import DATASETS, Selection, Split, load_dataset, selection_for, selection_of
-from arcset.data.augment.registry import parse_augmentation
+from arcset.data.augment import parse_augmentation
 from arcset.data.mapping import ClassMapping
 from arcset.data.of_run import dataset_of
 from arcset.errors import ArcsetError, DataError, OptionError

@@ -1,5 +1,6 @@
 """What every registered augmentation owes its user."""
 
+import dataclasses
 from collections.abc import Callable
 
 import pytest
@@ -7,7 +8,7 @@ import torch
 from torch import Tensor
 
 from arcset.data.augment import AUGMENTATIONS, augmentation_names, parse_augmentation
-from arcset.data.augment.base import Augmentation, Drawn
+from arcset.data.augment.base import Augmentation, Draws
 from arcset.errors import InputError
 
 Pictures = Callable[..., Tensor]
@@ -47,7 +48,7 @@ def _generator(seed: int = 7) -> torch.Generator:
     return torch.Generator().manual_seed(seed)
 
 
-def _rows(drawn: Drawn, rows: Tensor) -> Drawn:
+def _rows(drawn: Draws, rows: Tensor) -> Draws:
     return {name: values[rows] for name, values in drawn.items()}
 
 
@@ -170,10 +171,5 @@ def test_listings_derive_from_the_registry(name: str) -> None:
     assert kind.name == name
     assert 10 < len(kind.description) < 80
     assert "\n" not in kind.description
-    default = kind()
-    for option, info in kind.options().items():
-        assert info.name == option
-        assert info.help
-        assert info.range
-        assert info.default == getattr(default, option)
-        assert info.parsed(name, str(info.default)) == info.default
+    assert kind.options() == dataclasses.asdict(kind())
+    assert parse_augmentation(str(kind())) == kind()

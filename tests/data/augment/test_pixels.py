@@ -12,12 +12,7 @@ from hypothesis import strategies as st
 from scipy.ndimage import gaussian_filter
 from torch import Tensor
 
-from arcset.data.augment.blur import Blur
-from arcset.data.augment.colour import Colour
-from arcset.data.augment.erasing import Erasing
-from arcset.data.augment.flip import Flip
-from arcset.data.augment.noise import Noise
-from arcset.data.augment.stroke import Stroke
+from arcset.data.augment.kinds import Blur, Colour, Erasing, Flip, Noise, Stroke
 
 Pictures = Callable[..., Tensor]
 

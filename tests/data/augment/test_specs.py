@@ -5,8 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from arcset.data.augment import build_augmentation, parse_augmentation
-from arcset.data.augment.affine import Affine
-from arcset.data.augment.erasing import Erasing
+from arcset.data.augment.kinds import Affine, Erasing
 from arcset.errors import OptionError
 
 

@@ -10,11 +10,8 @@ from scipy.ndimage import map_coordinates
 from torch import Tensor
 
 from arcset.data.augment import build_augmentation
-from arcset.data.augment.affine import Affine
-from arcset.data.augment.base import Drawn
-from arcset.data.augment.crop import Crop
-from arcset.data.augment.elastic import Elastic
-from arcset.data.augment.warp import Places, Warp
+from arcset.data.augment.base import Coordinates, Draws, Warp
+from arcset.data.augment.kinds import Affine, Crop, Elastic
 
 Pictures = Callable[..., Tensor]
 Point = tuple[float, float]  # x and y, in pixels from the middle
@@ -26,7 +23,7 @@ def _generator(seed: int = 3) -> torch.Generator:
     return torch.Generator().manual_seed(seed)
 
 
-def _affine(drawn: Drawn, sample: int, height: int, width: int) -> Callable[[Point], Point]:
+def _affine(drawn: Draws, sample: int, height: int, width: int) -> Callable[[Point], Point]:
     """Backwards through the forward map, as one 3×3 matrix."""
     forward = np.eye(3)
     forward[:2, :2] = drawn["matrix"][sample].numpy()
@@ -39,7 +36,7 @@ def _affine(drawn: Drawn, sample: int, height: int, width: int) -> Callable[[Poi
     return source
 
 
-def _crop(drawn: Drawn, sample: int, height: int, width: int) -> Callable[[Point], Point]:
+def _crop(drawn: Draws, sample: int, height: int, width: int) -> Callable[[Point], Point]:
     """From the corner of the part, step by step."""
     (across, down), (x, y) = drawn["size"][sample].tolist(), drawn["place"][sample].tolist()
 
@@ -59,7 +56,7 @@ def _cubic(distance: float) -> float:
     return a * (d**3 - 5 * d**2 + 8 * d - 4) if d < 2 else 0.0
 
 
-def _elastic(drawn: Drawn, sample: int, height: int, width: int) -> Callable[[Point], Point]:
+def _elastic(drawn: Draws, sample: int, height: int, width: int) -> Callable[[Point], Point]:
     """The sixteen grid points around, the outermost ones standing in for what lies beyond."""
     field = drawn["field"][sample].double().numpy()  # (2, n, n)
     last = field.shape[-1] - 1
@@ -77,14 +74,14 @@ def _elastic(drawn: Drawn, sample: int, height: int, width: int) -> Callable[[Po
     return source
 
 
-REFERENCES: dict[type[Warp], Callable[[Drawn, int, int, int], Callable[[Point], Point]]] = {
+REFERENCES: dict[type[Warp], Callable[[Draws, int, int, int], Callable[[Point], Point]]] = {
     Affine: _affine,
     Crop: _crop,
     Elastic: _elastic,
 }
 
 
-def _reference(images: Tensor, warps: list[tuple[Warp, Drawn]], fill: str) -> np.ndarray:
+def _reference(images: Tensor, warps: list[tuple[Warp, Draws]], fill: str) -> np.ndarray:
     batch, channels, height, width = images.shape
     result = np.zeros(images.shape)
     for sample in range(batch):
@@ -166,7 +163,7 @@ def _spread(values: Tensor, low: float, high: float) -> None:
 
 
 def test_each_option_of_affine_means_what_it_says() -> None:
-    def drawn(**options: float) -> Drawn:
+    def drawn(**options: float) -> Draws:
         return Affine(**{**_NONE, **options}).draw(2000, (1, 10, 20), _generator())
 
     matrix = drawn(rotate=30)["matrix"]
@@ -200,7 +197,7 @@ def test_a_crop_keeps_its_area_and_stays_inside() -> None:
     ratio = (size[:, 0] / size[:, 1]).log()
     assert math.log(1.8) < ratio.max() <= math.log(2) + 1e-9
     assert -math.log(2) - 1e-9 <= ratio.min() < -math.log(1.8)
-    places = Crop().move(Places.of_pixels(10, 20, torch.device("cpu")), drawn, 10, 20)
+    places = Crop().move(Coordinates.of_pixels(10, 20, torch.device("cpu")), drawn, 10, 20)
     assert places.x.abs().max() <= 9.5 + 1e-5
     assert places.y.abs().max() <= 4.5 + 1e-5
 
@@ -218,7 +215,7 @@ def test_by_default_nothing_folds_over_itself() -> None:
     elastic = Elastic()
     strongest = torch.randint(2, (500, 2, 4, 4), generator=generator) * 2.0 - 1
     drawn = {"field": strongest * elastic.strength}
-    places = elastic.move(Places.of_pixels(40, 60, torch.device("cpu")), drawn, 40, 60)
+    places = elastic.move(Coordinates.of_pixels(40, 60, torch.device("cpu")), drawn, 40, 60)
     (x_down, x_across), (y_down, y_across) = (
         (values.diff(dim=1)[:, :, :-1], values.diff(dim=2)[:, :-1]) for values in places[:2]
     )

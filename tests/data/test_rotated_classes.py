@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from arcset.data.augment import ClassTransforms, class_transforms, draw_transforms
+from arcset.data.rotated_classes import ClassTransforms, class_transforms, draw_transforms
 from arcset.errors import InputError, OptionError
 
 NAMES = ["none", "rotations", "reflections", "both"]
