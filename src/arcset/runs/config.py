@@ -112,7 +112,9 @@ class RunConfig(BaseModel):
         1.0, gt=0, le=1e30, description="learning rate of the loss's own weights, as a multiple"
     )
     momentum: float = Field(0.9, ge=0, lt=1, description="of sgd")
-    weight_decay: float = Field(5e-4, ge=0, le=1e30, description="of weight matrices; not of biases")
+    weight_decay: float = Field(
+        5e-4, ge=0, le=1e30, description="of weight matrices; not of biases"
+    )
     schedule: Literal["one-cycle", "cosine", "constant"] = "one-cycle"
     warm_up: float | None = Field(
         None, ge=0, lt=1, description="share of the steps in which the rate rises"
