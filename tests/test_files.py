@@ -6,7 +6,15 @@ import zlib
 import pytest
 
 from arcset import DataError, OptionError
-from arcset.files import parse_json, parse_toml, reading, replacing, write_bytes, write_text
+from arcset.files import (
+    parse_json,
+    parse_toml,
+    reading,
+    replacing,
+    replacing_folder,
+    write_bytes,
+    write_text,
+)
 
 
 def test_writes_into_new_folders(tmp_path):
@@ -118,3 +126,19 @@ def test_whatever_a_library_raises_at_a_file_is_one_sentence(tmp_path):
         raise OptionError("ours")
     with pytest.raises(KeyboardInterrupt), reading(path, "npz file"):
         raise KeyboardInterrupt
+
+
+def test_a_folder_takes_its_place_whole_or_not_at_all(tmp_path):
+    path = tmp_path / "made"
+    with replacing_folder(path) as part:
+        (part / "below").mkdir()
+        (part / "below" / "one.txt").write_text("one")
+        assert not path.exists()
+    with pytest.raises(KeyError), replacing_folder(path) as part:
+        (part / "two.txt").write_text("two")
+        raise KeyError
+    assert [file.name for file in path.rglob("*")] == ["below", "one.txt"]
+    with replacing_folder(path) as part:
+        (part / "three.txt").write_text("three")
+    assert [file.name for file in path.rglob("*")] == ["three.txt"]
+    assert list(tmp_path.iterdir()) == [path]

@@ -32,7 +32,7 @@ from torch.nn.parallel import DistributedDataParallel
 from arcset.errors import OptionError, RunError
 from arcset.launch import world_size
 
-__all__ = ["ProcessGroup", "join_group", "run_together"]
+__all__ = ["ProcessGroup", "join_group", "on_main", "run_together"]
 
 _PATIENCE = timedelta(hours=1)  # that the others wait while the first validates and writes
 
@@ -197,6 +197,15 @@ def join_group(device: torch.device) -> ProcessGroup:
 def _leave_group() -> None:
     if dist.is_initialized():
         dist.destroy_process_group()
+
+
+def on_main(is_main: bool, group: Any = None) -> Callable[[Callable[[], None]], None]:
+    """Something that does its argument in the main process of several, while the others wait."""
+
+    def stage(work: Callable[[], None]) -> None:
+        run_together(work if is_main else lambda: None, together=True, group=group)
+
+    return stage
 
 
 def run_together(stage: Callable[[], object], *, together: bool, group: Any = None) -> None:

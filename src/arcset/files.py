@@ -4,8 +4,9 @@ import errno
 import json
 import os
 import secrets
+import shutil
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,6 +23,8 @@ __all__ = [
     "parse_toml",
     "reading",
     "replacing",
+    "replacing_folder",
+    "sync",
     "write_bytes",
     "write_text",
     "wrong_entry",
@@ -41,12 +44,69 @@ def replacing(path: Path) -> Iterator[Path]:
         try:
             os.close(os.open(part, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666))  # the umask
             yield part
-            with part.open("rb") as written:
-                os.fsync(written.fileno())
+            sync(part)
             part.replace(path)
         finally:
             with suppress(OSError):  # the error that brought us here says more
                 part.unlink(missing_ok=True)
+
+
+@contextmanager
+def replacing_folder(
+    path: Path, *, on_main: Callable[[Callable[[], None]], None] | None = None
+) -> Iterator[Path]:
+    """As `replacing`, for a folder: what stood at `path` goes when the new one is complete.
+
+    on_main: for several processes that fill the folder together. It does in one of them what it is
+    given, the beginning and the end, while the others wait (see `arcset.distributed`).
+    """
+    token = "" if on_main else f".{secrets.token_hex(4)}"  # all of several use the same name
+    part = path.parent / f".{path.name}{token}.part"
+    old = part.with_suffix(".old")
+    began = False
+
+    def begin() -> None:
+        nonlocal began
+        shutil.rmtree(part, ignore_errors=True)
+        part.mkdir(parents=True)
+        began = True
+
+    def finish() -> None:
+        for file in part.rglob("*"):
+            if file.is_file():
+                sync(file)
+        sync(part)
+        if path.exists():
+            path.rename(old)
+        try:
+            part.rename(path)
+        except OSError:
+            if old.exists():
+                old.rename(path)
+            raise
+        shutil.rmtree(old, ignore_errors=True)
+        sync(path.parent)
+
+    stage = on_main or (lambda work: work())
+    with naming(path, part):
+        try:
+            stage(begin)
+            yield part
+            stage(finish)
+        finally:
+            if began:
+                shutil.rmtree(part, ignore_errors=True)
+
+
+def sync(path: Path) -> None:
+    """Have a file's content, or the names in a folder, reach the disk, where the system can."""
+    if os.name == "nt" and path.is_dir():
+        return
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
 
 
 @contextmanager

@@ -6,7 +6,6 @@ a part. Any other number of processes can read that again. Nothing is pickled.
 """
 
 import math
-import shutil
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -19,9 +18,9 @@ from safetensors import SafetensorError
 from torch import Tensor
 
 from arcset.centers import Centers, Shard
-from arcset.distributed import run_together
+from arcset.distributed import on_main, run_together
 from arcset.errors import OptionError, RunError
-from arcset.files import naming
+from arcset.files import replacing_folder
 from arcset.losses.base import Loss
 
 __all__ = [
@@ -54,30 +53,16 @@ def save_loss(loss: Loss, folder: Path | str) -> None:
     of them cannot write.
     """
     folder, shard = Path(folder), shard_of(loss)
-    part = folder.parent / f".{folder.name}.part"
-    chief = shard is None or shard.rank == 0
-    group, alone = shard and shard.group, shard is None
+    group = shard and shard.group
 
-    def begin() -> None:
-        if chief:
-            if folder.exists():
-                raise RunError(f"{folder} is there already")
-            shutil.rmtree(part, ignore_errors=True)
-            part.mkdir(parents=True)
+    def check() -> None:
+        if folder.exists():
+            raise RunError(f"{folder} is there already")
 
-    def end() -> None:
-        if chief:
-            part.rename(folder)
-
-    run_together(begin, together=not alone, group=group)
-    with naming(folder, part):
-        try:
-            save_together(part, loss_tensors(loss), group, alone=alone)
-            run_together(end, together=not alone, group=group)
-        except BaseException:
-            if chief:
-                shutil.rmtree(part, ignore_errors=True)
-            raise
+    stage = None if shard is None else on_main(shard.rank == 0, group)
+    check() if stage is None else stage(check)
+    with replacing_folder(folder, on_main=stage) as part:
+        save_together(part, loss_tensors(loss), group, alone=shard is None)
 
 
 def load_loss(loss: Loss, folder: Path | str) -> None:

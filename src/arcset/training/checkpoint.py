@@ -9,10 +9,10 @@ them write it together, and any number of them can read it: see `arcset.training
 
 import hashlib
 import json
-import os
 import shutil
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,9 +20,9 @@ import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from arcset.distributed import ProcessGroup, run_together
+from arcset.distributed import ProcessGroup, on_main
 from arcset.errors import RunError
-from arcset.files import naming, parse_json, write_text
+from arcset.files import parse_json, replacing_folder, write_text
 from arcset.losses import Loss
 from arcset.losses.elastic import load_together, save_together
 from arcset.runs.states import load_tensors, save_tensors
@@ -95,64 +95,33 @@ def save_checkpoint(
     Raises `RunError` where it cannot be written, as on a full disk; those that are there stay.
     """
     final = folder / f"step-{state.progress.step:09d}"
-    part = folder / f".{final.name}.part"
-    with naming(final, part):
-        try:
-            _save(final, part, state, owner, keep, together)
-        except BaseException:
-            if together is None or together.is_main:
-                shutil.rmtree(part, ignore_errors=True)
-            raise
+    tensors, numbers = _flatten(state.optimizer.state_dict()["state"])
+    several = together is not None and together.size > 1
+    is_main = together is None or together.is_main
+    stage = on_main(is_main) if several else None
+    with replacing_folder(final, on_main=stage) as part:
+        if together is None:
+            for name, module in state.modules().items():
+                save_tensors(part / f"{name}.safetensors", module.state_dict())
+            save_tensors(part / "optimizer.safetensors", tensors)
+        else:
+            save_together(part, all_tensors(state, tensors))
+        shapes = None if together is None else shapes_of(state.optimizer)
+        write = partial(_write_state, part, state, owner, numbers, shapes)
+        write() if stage is None else stage(write)
+    if is_main:
+        _remove_others(final, keep)
     return final
 
 
-def _save(
-    final: Path,
-    part: Path,
-    state: State,
-    owner: Belonging,
-    keep: int,
-    together: ProcessGroup | None,
-) -> None:
-    tensors, numbers = _flatten(state.optimizer.state_dict()["state"])
-    if together is None:
-        _new_folder(part)
-        for name, module in state.modules().items():
-            save_tensors(part / f"{name}.safetensors", module.state_dict())
-        save_tensors(part / "optimizer.safetensors", tensors)
-        _finish(final, part, state, owner, numbers, keep)
-        return
-    shapes, several = shapes_of(state.optimizer), together.size > 1
-
-    def begin() -> None:
-        if together.is_main:
-            _new_folder(part)
-
-    def end() -> None:
-        if together.is_main:
-            _finish(final, part, state, owner, numbers, keep, shapes)
-
-    run_together(begin, together=several)
-    save_together(part, all_tensors(state, tensors))
-    run_together(end, together=several)
-
-
-def _new_folder(part: Path) -> None:
-    shutil.rmtree(part, ignore_errors=True)
-    part.mkdir(parents=True)
-
-
-def _finish(
-    final: Path,
+def _write_state(
     part: Path,
     state: State,
     owner: Belonging,
     numbers: dict[str, Any],
-    keep: int,
-    shapes: dict[str, Any] | None = None,
+    shapes: dict[str, Any] | None,
 ) -> None:
-    """Write state.json beside the tensors, and give the folder its name."""
-    folder = final.parent
+    """state.json, which lists the files beside it."""
     content = {
         "format": _FORMAT,
         "progress": vars(state.progress),
@@ -164,10 +133,11 @@ def _finish(
     if shapes is not None:
         content["together"] = shapes
     write_text(part / _STATE, json.dumps(content))
-    _sync(part)
-    shutil.rmtree(final, ignore_errors=True)
-    part.rename(final)
-    _sync(folder)
+
+
+def _remove_others(final: Path, keep: int) -> None:
+    """All but the newest checkpoints, and what was left behind half-written."""
+    folder = final.parent
     found = _found(folder)
     own = found.index(final) + 1  # what comes after it was passed over as damaged
     for other in [*found[: max(0, own - keep)], *found[own:], *folder.glob(".step-*.part")]:
@@ -315,17 +285,6 @@ def _described(file: Path) -> tuple[int, str]:
 def _digest(file: Path) -> str:
     with file.open("rb") as opened:
         return hashlib.file_digest(opened, "sha256").hexdigest()
-
-
-def _sync(folder: Path) -> None:
-    """Have the names in a folder reach the disk, where the system can."""
-    if os.name == "nt":
-        return
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
 
 
 def _flatten(state: dict[int, dict[str, Any]]) -> tuple[dict[str, Tensor], dict[str, Any]]:

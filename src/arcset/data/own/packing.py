@@ -2,10 +2,7 @@
 
 import hashlib
 import os
-import secrets
 import shutil
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from math import prod
 from pathlib import Path
@@ -21,7 +18,7 @@ from arcset.data.own.packs import IMAGES, LABELS, PATHS, REST, VERSION, PackFile
 from arcset.data.own.shapes import choose_reading
 from arcset.data.reading import Pixels, Reading
 from arcset.errors import DataError, OptionError
-from arcset.files import naming
+from arcset.files import replacing_folder
 
 __all__ = ["Pack", "pack"]
 
@@ -73,7 +70,7 @@ def pack(
     if reading is None:
         reading = choose_reading(listing, fit=fit, size=size, channels=channels)
     shape = (len(listing), *reading.shape)
-    with _folder(out) as folder:
+    with replacing_folder(out) as folder:
         _check_room(folder, prod(shape))
         with _ImageFile(folder / IMAGES, shape) as images:
             found = assemble(listing, reading, write=images.write, swap=images.swap, watch=watch)
@@ -144,36 +141,6 @@ def _check_out(out: Path, force: bool) -> None:
         raise OptionError(f"{out} is there already; replace it with --force, or name another place")
     if not is_pack(out):  # never somebody's pictures
         raise OptionError(f"{out} is no pack, and is not replaced; name another place")
-
-
-@contextmanager
-def _folder(out: Path) -> Iterator[Path]:
-    """A hidden folder beside `out` that takes its place if the block ends well."""
-    part = out.parent / f".{out.name}.{secrets.token_hex(4)}.part"
-    with naming(out, part):
-        try:
-            part.mkdir(parents=True)
-            yield part
-            for file in part.iterdir():
-                with file.open("rb") as written:
-                    os.fsync(written.fileno())
-            _exchange(part, out)
-        finally:
-            shutil.rmtree(part, ignore_errors=True)
-
-
-def _exchange(part: Path, out: Path) -> None:
-    """`part` takes the place of `out`, which goes only when that is done."""
-    old = part.with_suffix(".old")
-    if out.exists():
-        out.rename(old)
-    try:
-        part.rename(out)
-    except OSError:
-        if old.exists():
-            old.rename(out)
-        raise
-    shutil.rmtree(old, ignore_errors=True)
 
 
 def _check_room(folder: Path, needed: int) -> None:
