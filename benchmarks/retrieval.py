@@ -4,7 +4,7 @@
 
 Both get the same unit embeddings, in turns within one run. The peer ranks to the depth it needs
 (k="max_bin_count"); its default, k=None, ranks everything and is shown where it fits in memory
-and time: --everything. Both engines of ours are timed; `blocks` is what `auto` takes.
+and time: --everything.
 """
 
 import argparse
@@ -17,7 +17,7 @@ import numpy as np
 import torch
 from pytorch_metric_learning.utils.accuracy_calculator import AccuracyCalculator
 
-from arcset.evaluation.search.retrieval import retrieval
+from arcset.evaluation.retrieval import retrieval
 
 RESULTS = Path(__file__).parent / "results"
 PEER = "AccuracyCalculator"
@@ -32,12 +32,9 @@ def sample(count, dim, classes):
     return rows.astype(np.float32), labels
 
 
-def ours(engine):
-    def measure(rows, labels):
-        found = retrieval(rows, labels, ks=(1,), engine=engine)
-        return found.recall_at[1], found.map_at_r
-
-    return measure
+def ours(rows, labels):
+    found = retrieval(rows, labels, ks=(1,))
+    return found.recall_at[1], found.map_at_r
 
 
 def peer(k):
@@ -61,7 +58,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=RESULTS)
     options = parser.parse_args()
 
-    contenders = {"arcset, blocks": ours("blocks"), "arcset, faiss": ours("faiss")}
+    contenders = {"arcset": ours}
     contenders[PEER] = peer("max_bin_count")
     if options.everything:
         contenders[f"{PEER}, k=None"] = peer(None)

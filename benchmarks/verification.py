@@ -24,8 +24,7 @@ import torch
 from head import machine
 from sklearn.metrics import roc_curve
 
-from arcset.evaluation import verification
-from arcset.evaluation.pairs import scores, tally
+from arcset.evaluation import pairs, verification
 
 RESULTS = Path(__file__).parent / "results"
 PER_CLASS = 10
@@ -52,7 +51,7 @@ def peer(rows: np.ndarray, labels: np.ndarray) -> float:
 def products(rows: np.ndarray, labels: np.ndarray) -> float:
     """The cosines of the upper triangle, by blocks, of which nothing is kept."""
     units = torch.nn.functional.normalize(torch.from_numpy(rows))
-    height, width = tally.BLOCK
+    height, width = pairs.COUNTED_BLOCK
     memory = torch.empty(height * width)
     for top in range(0, len(units), height):
         for left in range(top, len(units), width):
@@ -151,13 +150,11 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=torch.get_num_threads())
     parser.add_argument("--quick", action="store_true", help="1,000 and 21,000, once each")
     parser.add_argument("--out", type=Path, default=RESULTS, help="folder of verification.json")
-    parser.add_argument(
-        "--exact", type=int, default=scores.EXACT_EMBEDDINGS, help=argparse.SUPPRESS
-    )
+    parser.add_argument("--exact", type=int, default=pairs.EXACT_EMBEDDINGS, help=argparse.SUPPRESS)
     parser.add_argument("--measure", choices=list(CONTENDERS), help=argparse.SUPPRESS)
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
-    scores.EXACT_EMBEDDINGS = options.exact
+    pairs.EXACT_EMBEDDINGS = options.exact
     if options.measure:
         print(json.dumps(measure(options.measure, options.small, options.dim)))
         return

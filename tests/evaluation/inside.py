@@ -6,13 +6,13 @@ the variances behind intervals, which no measure shows.
 
 from arcset.evaluation.bootstrap import FEWEST, SEED, draw_key, identity_weights
 from arcset.evaluation.calibration import pair_cosines
-from arcset.evaluation.calibration.curve import BetaBinomial, GalleryCurve, gallery_sizes
 from arcset.evaluation.calibration.far import PairSpread, pair_spread
-from arcset.evaluation.calibration.impostors import ImpostorPairs
-from arcset.evaluation.calibration.spread import OpenSet
+from arcset.evaluation.calibration.fpir import BetaBinomial, GalleryCurve, gallery_sizes
+from arcset.evaluation.calibration.galleries import OpenSet
 from arcset.evaluation.geometry.angles import PAPER
-from arcset.evaluation.pairs import Roc
+from arcset.evaluation.pairs import ImpostorPairs
 from arcset.evaluation.results import Replicates
+from arcset.evaluation.verification import Roc
 
 __all__ = [
     "FEWEST",

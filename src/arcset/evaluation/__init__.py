@@ -24,7 +24,7 @@ Which threshold, and how sure is all that?
 - `assess`: everything at once. `paired`, `differences`: two models on the same draws.
 """
 
-from arcset.evaluation.assessment import Assessment, assess, differences
+from arcset.evaluation.assessment import Assessment, Realized, assess, differences
 from arcset.evaluation.bootstrap import Difference, paired
 from arcset.evaluation.calibration import (
     Calibration,
@@ -38,6 +38,8 @@ from arcset.evaluation.calibration import (
     threshold_for_fpir,
 )
 from arcset.evaluation.confidence import Confidence, confidence
+from arcset.evaluation.few_shot import FewShot, few_shot
+from arcset.evaluation.folds import FoldAccuracy, fold_accuracy
 from arcset.evaluation.geometry import (
     Angles,
     NoThreshold,
@@ -47,19 +49,10 @@ from arcset.evaluation.geometry import (
     no_threshold,
     silhouette,
 )
-from arcset.evaluation.pairs import FoldAccuracy, Verification, fold_accuracy, verification
-from arcset.evaluation.realized import Realized
+from arcset.evaluation.identification import Identification, Trial, identification, trial
 from arcset.evaluation.results import Interval, Result
-from arcset.evaluation.search import (
-    FewShot,
-    Identification,
-    Retrieval,
-    Trial,
-    few_shot,
-    identification,
-    retrieval,
-    trial,
-)
+from arcset.evaluation.retrieval import Retrieval, retrieval
+from arcset.evaluation.verification import Verification, verification
 
 __all__ = [
     "Angles",

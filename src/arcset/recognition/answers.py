@@ -7,7 +7,7 @@ from typing import Any
 
 from arcset.errors import InputError
 from arcset.evaluation.calibration import Thresholds
-from arcset.evaluation.calibration.prediction import check_count
+from arcset.evaluation.calibration.far import check_count
 from arcset.numerics import finite
 from arcset.recognition.verification import ABOVE, BELOW, NO_CALIBRATION
 from arcset.recognition.working_point import WorkingPoint

@@ -10,7 +10,7 @@ import numpy.typing as npt
 from arcset.errors import InputError
 from arcset.evaluation.arrays import embedding_matrix, refuse_zero_rows
 from arcset.evaluation.calibration import Thresholds, make_thresholds
-from arcset.evaluation.calibration.impostors import ImpostorPairs
+from arcset.evaluation.pairs import ImpostorPairs
 
 __all__ = ["FEWEST_SUBJECTS", "Alike", "calibrate", "most_alike"]
 

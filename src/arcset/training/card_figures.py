@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from arcset.evaluation import Assessment
 from arcset.evaluation.assessment import FEW
 from arcset.evaluation.calibration import Thresholds
-from arcset.evaluation.pairs import Verification
+from arcset.evaluation.few_shot import FewShot
+from arcset.evaluation.identification import Identification
 from arcset.evaluation.results import Interval, Result
-from arcset.evaluation.search import FewShot, Identification
+from arcset.evaluation.verification import Verification
 from arcset.text import percent, plural, sentence
 from arcset.training.card_text import table
 

@@ -4,6 +4,7 @@ All of this goes with the blocks and bounds; what the measures come to is held b
 here and by the recorded measures of tests/contract.
 """
 
+import importlib
 import math
 import sys
 from unittest import mock
@@ -14,13 +15,17 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from arcset.evaluation import angles, no_threshold, silhouette
-from arcset.evaluation.geometry import closest, distance_rows, groups, pairwise
-from arcset.evaluation.geometry.pairwise import farthest_within, nearest_between
+from arcset.evaluation.geometry import groups
+from arcset.evaluation.geometry.dunn import farthest_within, nearest_between
 from evaluation.geometry import test_angles, test_dunn, test_no_threshold, test_silhouette
 
 pytestmark = pytest.mark.long
 
 silhouette_module = sys.modules[silhouette.__module__]  # the package has the function by that name
+
+closest = importlib.import_module("arcset.evaluation.geometry.angles")  # not the function
+pairwise = importlib.import_module("arcset.evaluation.geometry.dunn")
+distance_rows = importlib.import_module("arcset.evaluation.geometry.no_threshold")
 
 
 def extremes(rows, numbers):
@@ -32,7 +37,7 @@ def extremes(rows, numbers):
 
 @pytest.mark.parametrize("spread", [1.0, 1e-6, 1e-9])
 @pytest.mark.parametrize("offset", [0.0, 1e6, 1e8])
-@pytest.mark.parametrize("block", [pairwise.BLOCK, 64])
+@pytest.mark.parametrize("block", [pairwise.BLOCK_ROWS, 64])
 def test_near_coincidences_far_from_the_origin(offset, spread, block):
     """Several clumps, far apart compared with their width: the product form alone fails here."""
     rng = np.random.default_rng(1)
@@ -40,7 +45,7 @@ def test_near_coincidences_far_from_the_origin(offset, spread, block):
     rows = offset + clumps + spread * rng.standard_normal((500, 24))
     numbers = np.sort(rng.integers(0, 5, 500))
     nearest, farthest = extremes(rows, numbers)
-    with mock.patch.object(pairwise, "BLOCK", block):
+    with mock.patch.object(pairwise, "BLOCK_ROWS", block):
         assert nearest_between(rows, numbers) == pytest.approx(nearest, rel=1e-12)
         assert farthest_within(rows, numbers) == pytest.approx(farthest, rel=1e-12)
 
@@ -115,7 +120,7 @@ def test_candidates_of_many_equal_angles():
 @pytest.mark.parametrize(("between", "within"), test_dunn.VARIANTS)
 def test_small_blocks_of_classes(between, within):
     small = (
-        mock.patch.object(pairwise, "BLOCK", 3),
+        mock.patch.object(pairwise, "BLOCK_ROWS", 3),
         mock.patch.object(pairwise, "CHUNK", 2),
         mock.patch.object(groups, "BLOCK", 3),
     )

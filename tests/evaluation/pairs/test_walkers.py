@@ -5,6 +5,7 @@ come to is held by test_verification.py, test_intervals.py and the recorded meas
 tests/contract.
 """
 
+import importlib
 from unittest import mock
 
 import numpy as np
@@ -13,11 +14,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.metrics import roc_auc_score
 
+from arcset.evaluation import bootstrap_pairs as draws
+from arcset.evaluation import pairs as pairs_module
 from arcset.evaluation import verification
-from arcset.evaluation.pairs import bins, draws, scores
-from arcset.evaluation.pairs import replicates as replicates_module
-from arcset.evaluation.pairs.curves import area, equal_error, rejected_at, roc
-from arcset.evaluation.pairs.ranked import Ranked
+from arcset.evaluation.pairs import Ranked
+from arcset.evaluation.verification import area, equal_error, rejected_at, roc
 from evaluation.inside import identity_weights
 from evaluation.pairs.references import (
     DRAWN_FARS,
@@ -34,6 +35,8 @@ from evaluation.pairs.references import (
 )
 
 pytestmark = pytest.mark.long
+
+verifying = importlib.import_module("arcset.evaluation.verification")  # not the function
 
 
 def kept(scores):
@@ -87,7 +90,7 @@ def test_blocks_of_cosines_do_not_matter(block):
         check_against_the_definitions(found, *all_scores(embeddings, labels))
         assert (found.auc_error, found.eer_error) == (0.0, 0.0)
 
-    with mock.patch.object(scores, "BLOCK", block):
+    with mock.patch.object(pairs_module, "KEPT_BLOCK", block):
         check()
 
 
@@ -124,7 +127,7 @@ def test_concentrated_embeddings_equal_the_definitions(noise):
 def test_scores_in_float32_state_what_rounding_can_change(noise):
     embeddings, labels, _, _ = concentrated_case(noise)
     exact = verification(embeddings, labels, FARS)
-    with mock.patch.object(scores, "EXACT_EMBEDDINGS", 0):
+    with mock.patch.object(verifying, "EXACT_EMBEDDINGS", 0):
         found = verification(embeddings, labels, FARS)
     assert abs(found.auc - exact.auc) <= found.auc_error + 1e-12
     assert abs(found.eer - exact.eer) <= found.eer_error + 1e-12
@@ -138,7 +141,7 @@ def test_blocks_of_draws_do_not_matter(block, few):
     embeddings, labels = random_case(count=40, classes=7)
     with (
         mock.patch.multiple(draws, BLOCK=block, DENSE_COUNTS=8000, FEW_PAIRS=few),
-        mock.patch.object(replicates_module, "AT_ONCE", 1500),
+        mock.patch.object(draws, "AT_ONCE", 1500),
     ):
         found = verification(embeddings, labels, DRAWN_FARS, intervals=True, draws=20, seed=3)
     check_draws(found, all_sides(embeddings, labels), 7, 20)
@@ -163,7 +166,7 @@ def test_many_identities_have_an_exact_tail(large):
     most = 0 if large else 40
     with (
         mock.patch.multiple(draws, DENSE_IDENTITIES=0, FEW_PAIRS=0),
-        mock.patch.object(scores, "KEPT_EMBEDDINGS", most),
+        mock.patch.object(verifying, "KEPT_EMBEDDINGS", most),
     ):
         found = verification(embeddings, labels, DRAWN_FARS, intervals=True, draws=20, seed=3)
     pairs, same, sides = all_sides(embeddings, labels)
@@ -179,7 +182,7 @@ def test_draws_of_concentrated_embeddings():
     _, _, sides = all_sides(embeddings, labels)
     found = verification(embeddings, labels, DRAWN_FARS, intervals=True, draws=20, seed=3)
     check_draws(found, (cosines, same, sides), 4, 20)
-    with mock.patch.object(bins, "MOST_SCORES", 0):  # at the thresholds of the curve
+    with mock.patch.object(draws, "MOST_SCORES", 0):  # at the thresholds of the curve
         found = verification(embeddings, labels, DRAWN_FARS, intervals=True, draws=20, seed=3)
     expected = [
         reference_draw(*weighted_pairs(cosines, same, sides, row), DRAWN_FARS)[0]
@@ -203,7 +206,7 @@ def test_marginals_agree_with_all_pairs_of_identities():
 def test_some_thresholds_agree_with_all_scores():
     """Read off between thresholds, draws are right within a small part of their spread."""
     case = random_case(count=250, dim=16, classes=50, noise=0.8)
-    with mock.patch.object(bins, "MOST_SCORES", 10**6):
+    with mock.patch.object(draws, "MOST_SCORES", 10**6):
         full = replicates(case)
     grid = replicates(case)
     for name in ("auc", "eer", "tar_at_far[0.1]", "tar_at_far[0.01]"):

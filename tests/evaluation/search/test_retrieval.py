@@ -172,14 +172,6 @@ def test_equal_cosines_are_ranked_against_us():
     assert result.recall_at == pytest.approx({1: 0.0, 4: 9 / 12, 10: 1.0})
 
 
-def test_both_engines_come_to_the_same():
-    rows, labels = sample(80, 6, 4)
-    both = (
-        retrieval(rows, labels, ks=KS, engine=engine).measures() for engine in ("faiss", "auto")
-    )
-    assert next(both) == pytest.approx(next(both), abs=1e-12)
-
-
 def test_one_large_class_beside_small_ones():
     rows, labels = sample(150, 12, 6, seed=4)
     labels[labels > 8] = 0

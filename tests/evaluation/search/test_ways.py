@@ -1,6 +1,6 @@
-"""How searches are computed today: in blocks, in two precisions, by faiss.
+"""How searches are computed today: in blocks, in two precisions.
 
-All of this goes with the blocks, the precisions and the engine; what searches come to is held by
+All of this goes with the blocks and the precisions; what searches come to is held by
 the other tests here and by the recorded measures of tests/contract.
 """
 
@@ -14,11 +14,8 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from arcset.errors import OptionError
 from arcset.evaluation import few_shot, identification, retrieval
-from arcset.evaluation.search import episodes as episodes_module
-from arcset.evaluation.search import nearest, open_set, subjects
-from arcset.evaluation.search.episodes import draw_in_order
+from arcset.evaluation.few_shot import draw_in_order
 from evaluation.search.searches import (
     FPIRS,
     RANKS,
@@ -43,8 +40,9 @@ from evaluation.search.test_retrieval import (
 
 pytestmark = pytest.mark.long
 
-few_shot_module = importlib.import_module("arcset.evaluation.search.few_shot")  # not the function
-retrieval_module = importlib.import_module("arcset.evaluation.search.retrieval")
+few_shot_module = importlib.import_module("arcset.evaluation.few_shot")  # not the function
+retrieval_module = importlib.import_module("arcset.evaluation.retrieval")
+searching = importlib.import_module("arcset.evaluation.identification")
 
 WAYS = {
     "small-blocks": {"BLOCK_SCORES": 12, "PIECE_SCORES": 5, "PIECE_NUMBERS": 3},
@@ -64,7 +62,7 @@ def test_every_way_of_identification_equals_the_definitions(way, scoring):
         found = identification(*data, ranks=RANKS, fpirs=FPIRS, scoring=scoring)
         assert_equals_reference(found, *outcomes(*data, scoring))
 
-    with mock.patch.multiple(subjects, **WAYS[way]):
+    with mock.patch.multiple(searching, **WAYS[way]):
         check()
 
 
@@ -86,7 +84,7 @@ def test_scores_closer_than_float32_can_tell_are_told_apart(per_subject):
 @given(searches())
 @settings(max_examples=25)
 def test_replicates_of_identification_in_small_blocks(data):
-    with mock.patch.object(open_set, "BLOCK_WEIGHTS", 300):
+    with mock.patch.object(searching, "BLOCK_WEIGHTS", 300):
         check_drawn_again(data)
 
 
@@ -105,8 +103,8 @@ def test_blocks_of_episodes_do_not_matter(block, ways, shots, queries):
 @given(st.lists(st.integers(3, 9), min_size=1, max_size=12), st.integers(0, 3), st.integers(0, 9))
 def test_draws_equal_a_plain_shuffle(sizes, count, seed):
     random = np.random.PCG64(seed).random_raw((len(sizes), count)).reshape(len(sizes), count)
-    for pool in (episodes_module.POOL, 20, 1):
-        with mock.patch.object(episodes_module, "POOL", pool):
+    for pool in (few_shot_module.POOL, 20, 1):
+        with mock.patch.object(few_shot_module, "POOL", pool):
             found = draw_in_order(np.array(sizes), random)
         assert found.tolist() == [
             shuffled(size, row) for size, row in zip(sizes, random, strict=True)
@@ -126,34 +124,23 @@ def test_draws_are_what_they_always_were():
     assert found.tolist() == [[71, 83, 66, 34], [71, 8, 37, 59]]
 
 
-@pytest.mark.parametrize(("engine", "precise"), [("blocks", 10**8), ("blocks", 0), ("faiss", 0)])
+@pytest.mark.parametrize("precise", [10**8, 0])
 @given(data=st.data(), block=st.sampled_from([1, 7, 2**22]))
-def test_every_way_of_retrieval_equals_rankings(engine, precise, data, block):
+def test_every_way_of_retrieval_equals_rankings(precise, data, block):
     rows, labels = data.draw(labelled_rows(exact=not precise))
     found = rankings(rows, labels, similarity=signed_square_of_cosine)
     assume(found)
-    blocks = mock.patch.object(nearest, "BLOCK_COSINES", block)
+    blocks = mock.patch.object(retrieval_module, "BLOCK_COSINES", block)
     with blocks, mock.patch.object(retrieval_module, "PRECISE", precise):
-        result = retrieval(np.array(rows), labels, ks=KS, engine=engine)
+        result = retrieval(np.array(rows), labels, ks=KS)
     assert_close(result, reference_measures(found))
     assert (result.queries, result.left_out) == (len(found), len(rows) - len(found))
     assert result.references == len(rows)
 
 
-@given(data=st.data(), cut=st.integers(1, 3))
-def test_faiss_among_references(data, cut):
-    rows, labels = data.draw(labelled_rows(least=4, exact=True))
-    sides = (rows[:cut], labels[:cut], rows[cut:], labels[cut:])
-    found = rankings(*sides, similarity=signed_square_of_cosine)
-    assume(found)
-    options = {"references": sides[2], "reference_labels": sides[3], "engine": "faiss"}
-    assert_close(retrieval(*sides[:2], ks=KS, **options), reference_measures(found))
-
-
-def test_random_rows_in_float32_and_by_faiss():
+def test_random_rows_in_float32():
     rows, labels = sample(120, 7, 9)
     expected = reference_measures(rankings(rows, labels))
-    assert_close(retrieval(rows, labels, ks=KS, engine="faiss"), expected)
     with mock.patch.object(retrieval_module, "PRECISE", 0):
         assert_close(retrieval(rows, labels, ks=KS), expected)
 
@@ -164,26 +151,11 @@ def test_float32_equals_the_peer(given_references):
         check_against_the_peer(40, given_references)
 
 
-def test_equal_cosines_are_ranked_against_us_by_faiss():
-    labels = [0] * 3 + [1] * 9
-    result = retrieval(np.ones((12, 4)), labels, ks=(1, 4, 10), engine="faiss")
-    assert result.recall_at == pytest.approx({1: 0.0, 4: 9 / 12, 10: 1.0})
-
-
-@pytest.mark.parametrize("step", [1, -1])
-def test_what_faiss_cuts_off_is_looked_at_again(step):
-    """Forty wrong references tie with the right ones: whichever it returns, those come last."""
-    labels = [0, 0, 0, 0, *range(1, 41)][::step]
-    result = retrieval(np.ones((44, 8)), labels, ks=(1, 5), engine="faiss")
-    assert result.recall_at == {1: 0.0, 5: 0.0}
-    assert result.map_at_r == 0.0
-
-
 def test_depth_of_retrieval_goes_by_the_classes_of_a_block():
     """One large class beside small ones, in small blocks."""
     rows, labels = sample(150, 12, 6, seed=4)
     labels[labels > 8] = 0
-    with mock.patch.object(nearest, "BLOCK_COSINES", 600):
+    with mock.patch.object(retrieval_module, "BLOCK_COSINES", 600):
         result = retrieval(rows, labels, ks=KS)
     assert_close(result, reference_measures(rankings(rows, labels)))
 
@@ -196,8 +168,3 @@ def test_float32_hardly_moves_the_measures():
         coarse = retrieval(rows, labels)
     assert_close(coarse, precise.measures(), 2e-4)
     assert coarse.map_at_r == pytest.approx(precise.map_at_r, abs=1e-5)
-
-
-def test_an_unknown_engine_is_refused():
-    with pytest.raises(OptionError, match="'annoy'"):
-        retrieval([[1.0], [2.0]], [0, 0], engine="annoy")

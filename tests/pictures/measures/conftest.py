@@ -10,17 +10,15 @@ import pytest
 from matplotlib.figure import Figure
 
 from arcset.evaluation import verification
-from arcset.evaluation.assessment import Assessment
+from arcset.evaluation.assessment import Assessment, Realized
 from arcset.evaluation.calibration import pair_cosines
-from arcset.evaluation.calibration.reliability import Reliability, reliability
+from arcset.evaluation.calibration.probability import Reliability, reliability
 from arcset.evaluation.calibration.thresholds import Thresholds, make_thresholds
+from arcset.evaluation.few_shot import few_shot
 from arcset.evaluation.geometry.angles import angle_samples, angles
-from arcset.evaluation.realized import Realized
+from arcset.evaluation.identification import identification, trial
 from arcset.evaluation.results import Interval
-from arcset.evaluation.search.few_shot import few_shot
-from arcset.evaluation.search.identification import identification
-from arcset.evaluation.search.retrieval import retrieval
-from arcset.evaluation.search.trial import trial
+from arcset.evaluation.retrieval import retrieval
 from arcset.pictures.theme import png, style
 
 NAMES = (

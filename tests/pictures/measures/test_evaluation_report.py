@@ -13,8 +13,8 @@ import pytest
 from arcset.errors import OptionError
 from arcset.evaluation.assessment import Assessment, assess
 from arcset.evaluation.bootstrap import Difference, paired
+from arcset.evaluation.few_shot import few_shot
 from arcset.evaluation.results import Interval
-from arcset.evaluation.search.few_shot import few_shot
 from arcset.pictures.measures import write_evaluation
 
 from .conftest import KEPT, MISSED, Measured, assessment, embeddings, made, small

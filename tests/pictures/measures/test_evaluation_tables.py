@@ -6,7 +6,7 @@ Goes with the tables of today; the page as a whole is in test_evaluation_report.
 import pytest
 
 from arcset.evaluation.bootstrap import paired
-from arcset.evaluation.search.few_shot import few_shot
+from arcset.evaluation.few_shot import few_shot
 from arcset.pictures.measures.tables import key, main_figures
 from arcset.pictures.measures.threshold_sections import realized_rows, threshold_rows
 from arcset.pictures.measures.values import marks, values_of

@@ -13,9 +13,9 @@ from scipy.special import ndtr
 from arcset.errors import OptionError
 from arcset.evaluation import verification
 from arcset.evaluation.bootstrap import Difference, paired
+from arcset.evaluation.identification import identification
 from arcset.evaluation.results import Interval
-from arcset.evaluation.search.identification import identification
-from arcset.evaluation.search.retrieval import retrieval
+from arcset.evaluation.retrieval import retrieval
 from arcset.pictures.measures import (
     angles_picture,
     difference_picture,

@@ -10,15 +10,19 @@ Thresholds are made from *validation identities*, which were neither trained on 
 
 from arcset.evaluation.calibration.far import FarThreshold, threshold_for_far
 from arcset.evaluation.calibration.fpir import FpirThreshold, threshold_for_fpir
-from arcset.evaluation.calibration.probability import Calibration, calibrate
-from arcset.evaluation.calibration.reliability import Reliability, reliability
-from arcset.evaluation.calibration.sampling import pair_cosines
+from arcset.evaluation.calibration.probability import (
+    Calibration,
+    Reliability,
+    calibrate,
+    reliability,
+)
 from arcset.evaluation.calibration.thresholds import (
     EqualError,
     Thresholds,
     make_rough_thresholds,
     make_thresholds,
 )
+from arcset.evaluation.pairs import pair_cosines
 
 __all__ = [
     "Calibration",

@@ -8,7 +8,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import EngFormatter
 
 from arcset.errors import InputError
-from arcset.evaluation.calibration.reliability import Reliability
+from arcset.evaluation.calibration.probability import Reliability
 from arcset.evaluation.calibration.thresholds import Thresholds
 from arcset.pictures.measures.look import (
     Look,

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 
 from matplotlib.figure import Figure
 
-from arcset.evaluation.search.few_shot import FewShot
+from arcset.evaluation.few_shot import FewShot
 from arcset.pictures.measures.look import (
     bar,
     frame,

@@ -6,7 +6,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from arcset.evaluation.search.identification import Identification
+from arcset.evaluation.identification import Identification
 from arcset.pictures.measures.look import (
     Look,
     bar,

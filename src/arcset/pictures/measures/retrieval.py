@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from arcset.evaluation.search.retrieval import Retrieval
+from arcset.evaluation.retrieval import Retrieval
 from arcset.pictures.measures.look import (
     Look,
     bar,

@@ -4,9 +4,8 @@ import math
 from collections.abc import Mapping, Sequence
 
 from arcset.errors import OptionError
-from arcset.evaluation.assessment import Assessment
+from arcset.evaluation.assessment import Assessment, Realized
 from arcset.evaluation.calibration import FarThreshold, FpirThreshold, Thresholds
-from arcset.evaluation.realized import Realized
 from arcset.evaluation.results import Interval
 from arcset.pictures.measures.calibration import reliability_picture
 from arcset.pictures.measures.captions import CAPTIONS

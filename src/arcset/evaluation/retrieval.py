@@ -1,33 +1,161 @@
-"""Retrieval: does a search by example find samples of the same class?"""
+"""Retrieval: does a search by example find samples of the same class?
+
+Which of the nearest references are of the query's class, rank by rank.
+
+What retrieval asks of a ranking is only whether its first, second, … place is of the right class,
+so nothing else is kept: cosines are rounded to a grid, those of the query's own class are lowered
+by half a step, and the sorted numbers alone tell the rank and the kind. Half a step lower means
+that among equal cosines the wrong references come first.
+"""
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
+import torch
 
 from arcset.errors import InputError
 from arcset.evaluation.arrays import (
     Array,
-    check_choice,
     class_numbers,
     embedding_matrix,
+    normalize_rows,
     refuse_zero_rows,
 )
 from arcset.evaluation.bootstrap import DRAWS, SEED, draw_key, identity_weights
 from arcset.evaluation.checks import checked_counts
 from arcset.evaluation.results import Replicates, Result
-from arcset.evaluation.search.faiss_search import nearest_are_right_by_faiss
-from arcset.evaluation.search.nearest import Numbers, Search, nearest_are_right
 
-__all__ = ["ENGINES", "Retrieval", "retrieval"]
+__all__ = [
+    "GRIDS",
+    "Numbers",
+    "Retrieval",
+    "Right",
+    "Search",
+    "nearest_are_right",
+    "ranked",
+    "retrieval",
+]
 
-ENGINES = ("auto", "blocks", "faiss")
 PRECISE = 10**8  # up to so many cosines in float64; beyond, in float32, which is twice as fast
-
 Floats = npt.NDArray[np.float64]
+BLOCK_COSINES = 2**22  # cosines held at once, 16 or 32 MB
+BLOCK_ROWS = 4096  # rows normalized at once
+GRIDS = {np.dtype(np.float64): 2.0**40, np.dtype(np.float32): 2.0**22}  # steps per unit of cosine
+Numbers = npt.NDArray[np.intp]
+Right = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class Search:
+    """Unit queries (Q, D) and references (M, D), both sorted by class, and of one float type.
+
+    numbers: the class of each query (Q,).
+    starts: class c holds the references from starts[c] to starts[c + 1].
+    own: the place of each query among the references (Q,), or None if it is none of them.
+    """
+
+    queries: npt.NDArray[Any]
+    numbers: Numbers
+    references: npt.NDArray[Any]
+    starts: Numbers
+    own: Numbers | None
+
+    @classmethod
+    def sort(
+        cls,
+        queries: npt.NDArray[Any],
+        numbers: Numbers,
+        references: npt.NDArray[Any] | None,
+        reference_numbers: Numbers,
+        kind: npt.DTypeLike,
+    ) -> "Search":
+        """Of the queries that some reference shares its class with, as floats of a `kind`.
+
+        Without references the queries search each other.
+        """
+        counts = np.bincount(reference_numbers, minlength=int(numbers.max()) + 1)  # (C,)
+        starts = np.concatenate(([0], np.cumsum(counts)))
+        order = np.argsort(numbers, kind="stable")
+        if references is None:
+            units = _unit_rows(queries, order, kind)
+            own = np.flatnonzero(counts[numbers[order]] > 1)
+            chosen = units if len(own) == len(units) else units[own]
+            return cls(chosen, numbers[order[own]], units, starts, own)
+        order = order[counts[numbers[order]] > 0]
+        units = _unit_rows(references, np.argsort(reference_numbers, kind="stable"), kind)
+        return cls(_unit_rows(queries, order, kind), numbers[order], units, starts, None)
+
+    @property
+    def relevant(self) -> Numbers:
+        """How many references each query should find, (Q,): those of its class but itself."""
+        return np.diff(self.starts)[self.numbers] - (self.own is not None)
+
+    @property
+    def others(self) -> int:
+        """How many references each query has, without itself."""
+        return len(self.references) - (self.own is not None)
+
+    def keys(self, rows: Numbers, out: torch.Tensor | None = None) -> npt.NDArray[Any]:
+        """For some queries, ascending, the rounded cosines of all references (B, M).
+
+        In steps of the grid: whole for another class, half a step lower for the query's own, and
+        −inf for the query itself. `out` is memory to hold them.
+        """
+        grid = GRIDS[self.references.dtype]  # a power of two, so that the product rounds the same
+        left = torch.from_numpy(self.queries[rows] * grid)
+        right = torch.from_numpy(self.references).T
+        keys: npt.NDArray[Any] = torch.mm(left, right, out=out).numpy()
+        np.rint(keys, out=keys)
+        classes, first = np.unique(self.numbers[rows], return_index=True)
+        for number, start, stop in zip(classes, first, [*first[1:], len(rows)], strict=True):
+            keys[start:stop, self.starts[number] : self.starts[number + 1]] -= 0.5
+        if self.own is not None:
+            keys[np.arange(len(rows)), self.own[rows]] = -np.inf
+        return keys
+
+
+def nearest_are_right(search: Search, depths: Numbers) -> Iterator[tuple[slice, Right]]:
+    """By blocks of queries: whether the nearest reference, the next, … is of the query's class.
+
+    Yields which queries, and (B, K) with K the largest of their `depths` (Q,), each of which is at
+    most `search.others`. Time grows as Q·M·D; memory is one block.
+    """
+    count = len(search.references)
+    step = min(max(1, BLOCK_COSINES // count), len(search.queries))
+    kind = torch.from_numpy(search.references[:0]).dtype
+    block = torch.empty(step, count, dtype=kind)  # fresh memory for each would cost a fifth
+    for start in range(0, len(search.queries), step):
+        rows = np.arange(start, min(start + step, len(search.queries)))
+        depth = int(depths[rows].max())
+        yield slice(start, start + len(rows)), ranked(search.keys(rows, block[: len(rows)]), depth)
+
+
+def ranked(keys: npt.NDArray[Any], depth: int) -> Right:
+    """Whether the `depth` largest keys of each row, largest first, are those of the own class.
+
+    Afterwards the last `depth` columns of `keys` hold them, ascending.
+    """
+    cut = keys.shape[1] - depth
+    if cut:
+        keys.partition(cut, axis=1)
+    largest = keys[:, cut:]
+    largest.sort(axis=1)
+    right: Right = np.ascontiguousarray((np.rint(largest) != largest)[:, ::-1])
+    return right
+
+
+def _unit_rows(matrix: npt.NDArray[Any], order: Numbers, kind: npt.DTypeLike) -> npt.NDArray[Any]:
+    """The rows in the given order, divided by their length in float64, as floats of a kind."""
+    units = np.empty((len(order), matrix.shape[1]), dtype=kind)
+    for start in range(0, len(order), BLOCK_ROWS):
+        block = matrix[order[start : start + BLOCK_ROWS]].astype(np.float64)
+        normalize_rows(block)
+        units[start : start + BLOCK_ROWS] = block
+    return units
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,7 +212,6 @@ def retrieval(
     ks: Iterable[int] = (1, 5, 10),
     references: Array | None = None,
     reference_labels: Array | None = None,
-    engine: str = "auto",
     intervals: bool = False,
     draws: int = DRAWS,
     seed: int = SEED,
@@ -98,15 +225,12 @@ def retrieval(
         references, reference_labels: (M, D) and (M,), what is searched. It should not hold the
             queries themselves, which would find themselves first. By default every sample
             searches all others.
-        engine: `blocks`, matrix products and a partial sort; `faiss`, its flat index, which is
-            exact as well; or `auto`, the faster. That is `blocks`: measured on processors with
-            20,000 × 128 and with 45,000 × 512, and 10 to 2,000 ranks, it took a third or less.
         intervals, draws, seed: see `bootstrap`. Identities of the queries are drawn; the
             references stay as they are.
 
     Queries without any reference of their class are left out, and counted. Equal cosines are
     ranked against us: references of another class come first. Up to 10⁸ cosines are computed in
-    float64, and equal means equal to 2⁻⁴⁰; beyond that, and with `faiss`, in float32, where
+    float64, and equal means equal to 2⁻⁴⁰; beyond that in float32, where
     references whose cosines differ by less than 2⁻²² may trade places.
 
     Time grows as N·M·D, with a partial sort of N rows of M. Memory is a normalized copy of the
@@ -114,14 +238,13 @@ def retrieval(
 
     Raises `InputError` for embeddings that are not a finite (N, D) matrix or hold a row of zeros,
     labels that are not N integers, references that do not fit the queries, and where no query has
-    a reference of its class. Raises `OptionError` for a k below 1 and an unknown engine.
+    a reference of its class. Raises `OptionError` for a k below 1.
 
         >>> found = retrieval([[1, 0], [2, 1], [0, 1], [1, 2], [1, 1]], [0, 0, 1, 1, 2], ks=[1])
         >>> found.recall_at[1], found.map_at_r, found.queries, found.left_out
         (0.5, 0.5, 4, 1)
     """
     depths = list(dict.fromkeys(checked_counts("ks", ks)))
-    check_choice("engine", engine, ENGINES)
     queries = embedding_matrix(embeddings)
     distinct, numbers = class_numbers(labels, len(queries))
     refuse_zero_rows(queries)
@@ -142,14 +265,14 @@ def retrieval(
             )
         sought = _renumbered(distinct, known)[places]
 
-    coarse = engine == "faiss" or len(queries) * len(sought) > PRECISE
+    coarse = len(queries) * len(sought) > PRECISE
     search = Search.sort(queries, numbers, searched, sought, np.float32 if coarse else np.float64)
     if not len(search.queries):
         raise InputError(
             f"none of the {len(queries)} queries has a reference of its class, expected at least"
             " one that has"
         )
-    values = _per_query(search, depths, engine)  # (Q, 2 · len(ks) + 2)
+    values = _per_query(search, depths)  # (Q, 2 · len(ks) + 2)
     means = values.mean(axis=0).tolist()
     result: dict[str, Any] = {
         "recall_at": dict(zip(depths, means[: len(depths)], strict=True)),
@@ -184,13 +307,13 @@ def _renumbered(distinct: npt.NDArray[Any], known: npt.NDArray[Any]) -> Numbers:
     return places
 
 
-def _per_query(search: Search, ks: list[int], engine: str) -> Floats:
+def _per_query(search: Search, ks: list[int]) -> Floats:
     """For each query recall at each k, precision at each k, R-precision and AP@R."""
     relevant = search.relevant
     within = [k for k in ks if k <= search.others]
     values = np.full((len(relevant), 2 * len(ks) + 2), np.nan)
-    look = nearest_are_right_by_faiss if engine == "faiss" else nearest_are_right
-    for part, right in look(search, np.maximum(relevant, max(within, default=1))):
+    depths = np.maximum(relevant, max(within, default=1))
+    for part, right in nearest_are_right(search, depths):
         for column, k in enumerate(ks):
             if k in within:
                 hits = right[:, :k].sum(axis=1)

@@ -11,21 +11,35 @@ each two identities that a threshold accepts, ½·wᵀAw are accepted in a draw.
   pairs is known, and kept. The rest is small where many pairs of identities share the accepted
   pairs, as each adds to it at random; in the tail, where few do, the accepted pairs are few as
   well, and are weighted one by one.
+
+Thresholds at which pairs are counted anew in every draw, and which of them accept a pair.
+
+AUC, EER and TAR at FAR of every draw, from what a row of thresholds accepts in it.
 """
 
-from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import NamedTuple, TypeAlias
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from arcset.evaluation.pairs.bins import Bins
-from arcset.evaluation.pairs.blocks import Block, SortedRows
+from arcset.evaluation.pairs import (
+    Block,
+    Ranked,
+    Scores,
+    SortedRows,
+    cell_values,
+    rounded,
+    to_cells,
+)
 
-__all__ = ["Accepted", "accepted_of_all_pairs", "accepted_of_pairs"]
+if TYPE_CHECKING:
+    from arcset.evaluation.verification import Roc
+
+__all__ = ["Accepted", "Bins", "accepted_of_all_pairs", "accepted_of_pairs", "replicate"]
 
 FEW_PAIRS = 2**18  # and so few beside identities² × thresholds that each is the least work
 FEWER = 16
@@ -34,10 +48,75 @@ TAIL_PAIRS = 2**16
 BLOCK = (1024, 8192)  # rows and columns of cosines at once
 DENSE_COUNTS = 2**22  # numbers counted at once
 PAIR_WEIGHTS = 2**19  # pairs × draws weighted at once
-
 Floats: TypeAlias = npt.NDArray[np.float64]
 Counts: TypeAlias = npt.NDArray[np.int64]
 Places: TypeAlias = npt.NDArray[np.intp]
+MOST_SCORES = 2**13  # distinct ones that are all made thresholds, such as LFW's 6,000 pairs
+AT_ONCE = 2**18  # draws × thresholds, which a processor's own memory holds
+
+
+@dataclass(frozen=True, eq=False)
+class Bins:
+    """Ascending thresholds. A pair is in bin k if k of them accept it, 0 … T.
+
+    thresholds: (T,).
+    accepted: how many impostor pairs each accepts (T,).
+    complete: whether they are all the distinct scores there are, so that nothing lies between.
+    exact: whether the scores were kept in float64.
+    """
+
+    thresholds: npt.NDArray[np.float64]
+    accepted: npt.NDArray[np.int64]
+    complete: bool
+    exact: bool
+
+    @classmethod
+    def choose(cls, genuine: Ranked, impostor: Ranked, curve: "Roc") -> "Bins":
+        """All distinct scores where they are few, otherwise the thresholds of the curve."""
+        exact = genuine.values.dtype == np.float64
+        either = np.concatenate((genuine.distinct(), impostor.distinct()))
+        if len(either) <= MOST_SCORES:
+            distinct = np.unique(either)
+            accepted = impostor.total - impostor.below(distinct)
+            return cls(distinct.astype(np.float64), accepted, True, exact)
+        accepted = np.rint(curve.far[::-1] * impostor.total).astype(np.int64)
+        return cls(curve.threshold[::-1].copy(), accepted, False, exact)
+
+    def __len__(self) -> int:
+        return len(self.thresholds)
+
+    def of_scores(self, scores: Scores) -> npt.NDArray[np.intp]:
+        """The bin of each score."""
+        return np.searchsorted(self.thresholds, scores, side="right")
+
+    def of_rows(self, rows: SortedRows, height: int, width: int) -> Callable[[Block], Tensor]:
+        """A function from a block of `rows` to the bins (rows, columns) of its cosines, int32.
+
+        A block has at most `height` × `width` cosines.
+
+        Where scores are exact, or the thresholds are the scores themselves, cosines must be what
+        they were when scored. Otherwise their last bits matter no more than what lies between two
+        thresholds: float32 products, rounded as `tally` does, have their bin in a table.
+        """
+        if (self.complete or self.exact) and rows.units.dtype == torch.float64:
+            wide = rows.memory(height, width)
+
+            def searched(block: Block) -> Tensor:
+                cosines = rounded(rows.cosines(block, wide).numpy())
+                if not self.exact:
+                    cosines = cosines.astype(np.float32)
+                return torch.from_numpy(self.of_scores(cosines).astype(np.int32))
+
+            return searched
+        rows = replace(rows, units=rows.units.float())
+        memory = rows.memory(height, width)
+        table = torch.from_numpy(self.of_scores(cell_values()).astype(np.int32))
+
+        def looked_up(block: Block) -> Tensor:
+            cells = to_cells(rows.cosines(block, memory))
+            return torch.index_select(table, 0, cells.view(-1)).view(cells.shape)
+
+        return looked_up
 
 
 @dataclass(frozen=True, eq=False)
@@ -215,3 +294,96 @@ def _weighted(weights: Floats, bins: Places, sides: Places, thresholds: int) -> 
 def _at_least(counts: npt.NDArray[np.int64] | Floats) -> Floats:
     """From counts by bin (…, T + 1) to what each threshold accepts (…, T)."""
     return np.cumsum(counts[..., :0:-1], axis=-1, dtype=np.float64)[..., ::-1]
+
+
+@dataclass(frozen=True, eq=False)
+class _Lines:
+    """FAR and TAR (B, T + 2) in each draw, from the highest threshold to the lowest; both rise."""
+
+    far: Floats
+    tar: Floats
+    impostor: Floats  # (B,)
+
+    def area(self) -> Floats:
+        """Under the straight lines between the points, which is what counting ties half gives."""
+        steps = np.diff(self.far, axis=1)
+        area: Floats = (steps * (self.tar[:, 1:] + self.tar[:, :-1])).sum(axis=1) / 2
+        return area
+
+    def equal_error(self) -> Floats:
+        """Where the lines meet FAR = FRR."""
+        ahead = self.far + self.tar - 1  # FAR − FRR, from −1 to 1
+        after = np.argmax(ahead >= 0, axis=1)  # at least 1, as the first point is (0, 0)
+        low, high = (_pick(ahead, after - step) for step in (1, 0))
+        far, next_far = (_pick(self.far, after - step) for step in (1, 0))
+        return far - low / (high - low) * (next_far - far)
+
+    def tar_at(self, rate: float, *, between: bool) -> Floats:
+        """The highest TAR whose FAR does not exceed `rate`; on the line where `between`."""
+        last = (self.far <= rate).sum(axis=1) - 1
+        tar = _pick(self.tar, last)
+        if between:
+            after = np.minimum(last + 1, self.far.shape[1] - 1)
+            far, step = _pick(self.far, last), _pick(self.far, after) - _pick(self.far, last)
+            share = np.divide(rate - far, step, out=np.zeros_like(step), where=step > 0)
+            tar = tar + share * (_pick(self.tar, after) - tar)
+        return np.where(1 / self.impostor > rate, np.nan, tar)
+
+
+def replicate(
+    accepted: Accepted, point: Mapping[str, float], rates: Mapping[str, float], *, complete: bool
+) -> dict[str, Floats]:
+    """Every measure in every draw.
+
+    Parameters:
+        accepted: what the thresholds accept; its first row is the data itself, not a draw.
+        point: the measures of the data, by name: `auc`, `eer` and those of TAR at FAR.
+        rates: the false accept rate of each of the latter.
+        complete: whether the thresholds are all the scores. Otherwise TAR is read off between
+            two of them, as the highest below would be too low by half a step; and what the
+            thresholds make of the data itself, less what is known of it, is subtracted.
+
+    NaN in draws without genuine or impostor pairs, or with fewer than 1/FAR impostor pairs, and
+    throughout where the data do not support a rate.
+    """
+    count, thresholds = accepted.impostor.shape
+    step = max(1, AT_ONCE // (thresholds + 2))
+    found = {name: np.empty(count) for name in ("auc", "eer", *rates)}
+    for start in range(0, count, step):
+        some = slice(start, start + step)
+        with np.errstate(invalid="ignore", divide="ignore"):
+            lines = _lines(accepted, some)
+            found["auc"][some], found["eer"][some] = lines.area(), lines.equal_error()
+            for name, rate in rates.items():
+                found[name][some] = lines.tar_at(rate, between=not complete)
+    empty = (accepted.all_genuine == 0) | (accepted.all_impostor == 0)
+    replicates = {}
+    for name, values in found.items():
+        shift = 0.0 if complete else point[name] - values[0]
+        drawn = np.clip(values[1:] + shift, 0.0, 1.0)
+        replicates[name] = np.where(empty[1:] | np.isnan(point[name]), np.nan, drawn)
+    return replicates
+
+
+def _lines(accepted: Accepted, some: slice) -> _Lines:
+    """Of some of the draws."""
+    far = _rising(accepted.impostor[some], accepted.all_impostor[some])
+    tar = _rising(accepted.genuine[some], accepted.all_genuine[some])
+    return _Lines(far, tar, accepted.all_impostor[some])
+
+
+def _rising(counts: Floats, total: Floats) -> Floats:
+    """Shares of the total (B, T + 2), with the highest threshold first, from 0 to 1."""
+    found = np.empty((len(counts), counts.shape[1] + 2))
+    found[:, 0], found[:, -1] = 0, 1
+    shares = found[:, 1:-1]
+    np.divide(counts[:, ::-1], total[:, None], out=shares)
+    np.clip(shares, 0.0, 1.0, out=shares)
+    # Without the small terms that `draws` leaves out, a step could lead backwards.
+    np.maximum.accumulate(shares, axis=1, out=shares)
+    return found
+
+
+def _pick(values: Floats, places: npt.NDArray[np.intp]) -> Floats:
+    """One of each row."""
+    return np.take_along_axis(values, places[:, None], axis=1)[:, 0]

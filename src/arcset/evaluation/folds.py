@@ -8,7 +8,7 @@ import numpy.typing as npt
 
 from arcset.errors import InputError, OptionError
 from arcset.evaluation.arrays import Array, as_array, embedding_matrix
-from arcset.evaluation.pairs.scores import checked_pairs, score_pairs
+from arcset.evaluation.pairs import checked_pairs, score_pairs
 from arcset.evaluation.results import Result
 
 __all__ = ["FoldAccuracy", "fold_accuracy"]

@@ -1,0 +1,731 @@
+"""Identification, 1:N: whose sample is it, if it is of anybody enrolled?
+
+Rates of an open-set search, from what became of every probe; weighted, draw by draw.
+
+A probe of an enrolled subject (mated) is found if its own subject is the best, alone, and scores
+at least the threshold. Any other probe (non-mated) is a false positive if its best score does.
+
+    FPIR(t) = share of non-mated probes whose best score ≥ t
+    DIR(t)  = share of mated probes whose own subject has rank 1 and a score ≥ t
+    FNIR(t) = 1 − DIR(t)
+
+Scores of probes against enrolled subjects: as quick as float32, as exact as float64.
+
+Products in float32 tell nearly all scores apart. Those that lie closer together than the error of
+such a product can be are computed once more in float64 and rounded to 2⁻⁴⁰, so that what is
+equally similar on paper ties. The outcome is that of float64 throughout.
+
+From one labelled set to an open-set trial: who is enrolled, who is searched for.
+"""
+
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from numbers import Real
+from typing import Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+
+from arcset.errors import InputError, OptionError
+from arcset.evaluation.arrays import (
+    Array,
+    as_array,
+    check_choice,
+    class_numbers,
+    embedding_matrix,
+    normalize_rows,
+    refuse_zero_rows,
+)
+from arcset.evaluation.bootstrap import DRAWS, SEED, draw_key, identity_weights
+from arcset.evaluation.checks import check_count, checked_counts, checked_rates
+from arcset.evaluation.results import Replicates, Result
+from arcset.text import plural
+
+__all__ = [
+    "SCORINGS",
+    "Identification",
+    "IdentificationCurve",
+    "Outcomes",
+    "Subjects",
+    "Trial",
+    "identification",
+    "trial",
+]
+
+SCORINGS = ("max", "mean")
+LONGEST_CMC = 100
+POINTS = 500
+BLOCK_WEIGHTS = 2**21  # weights summed up at once, 16 MB
+Floats = npt.NDArray[np.float64]
+Numbers = npt.NDArray[np.intp]
+BLOCK_SCORES = 2**25  # products computed at once, 128 MB: fewer make slower products
+HUGE = 1e100  # the square of a number up to this, or down to its inverse, is held by float64
+PIECE_SCORES = 2**22  # of these looked at together
+PIECE_NUMBERS = 2**18  # numbers of float64 rows held at once, 2 MB: they stay in the cache
+DENSE = 32  # whole products are quicker once one score in so many is needed in float64
+Quick = npt.NDArray[np.float32]
+Places = npt.NDArray[np.intp]
+
+
+@dataclass(frozen=True, eq=False)
+class IdentificationCurve:
+    """False positives against misses, at falling thresholds; accept when score ≥ threshold.
+
+    Every point is exact. Where the probes give more than 500 of them, those kept are spread
+    evenly over the logarithms of both rates. Empty if all probes are mated, or none.
+
+    Fields: threshold, fpir, fnir, each (T,).
+    """
+
+    threshold: Floats
+    fpir: Floats
+    fnir: Floats
+
+    def json(self) -> dict[str, list[float]]:
+        """The fields as lists."""
+        return {
+            "threshold": self.threshold.tolist(),
+            "fpir": self.fpir.tolist(),
+            "fnir": self.fnir.tolist(),
+        }
+
+
+@dataclass(frozen=True, eq=False)
+class Outcomes:
+    """What became of each probe, and whose it is.
+
+    rank, own: (M,), of the mated probes: the rank and the score of their own subject.
+    best: (U,), of the non-mated probes: their highest score.
+    mated, unmated: (M,) and (U,), the number of the probe's identity.
+
+    `weights` (B, I) say below how often each identity is drawn, in B draws.
+    """
+
+    rank: Numbers
+    own: Floats
+    best: Floats
+    mated: Numbers
+    unmated: Numbers
+
+    @cached_property
+    def found(self) -> Floats:
+        """The scores of the probes whose own subject has rank 1, ascending."""
+        return np.sort(self.own[self.rank == 1])
+
+    @cached_property
+    def rejectable(self) -> Floats:
+        """The distinct best scores of non-mated probes, falling."""
+        return np.unique(self.best)[::-1]
+
+    def share_within(self, rank: int, weights: Floats) -> Floats:
+        """The share of mated probes whose own subject is among the `rank` best, (B,)."""
+        identities = weights.shape[1]
+        within = np.bincount(self.mated, weights=self.rank <= rank, minlength=identities)
+        return _ratio(weights @ within, weights @ np.bincount(self.mated, minlength=identities))
+
+    def dir_at(self, fpirs: Sequence[float], weights: Floats) -> list[Floats]:
+        """For each rate the highest DIR over thresholds whose FPIR does not exceed it, (B,).
+
+        NaN where `supports` says no, be it of the set or of a draw, and without mated probes.
+        """
+        rates = [np.full(len(weights), np.nan) for _ in fpirs]
+        if not len(self.best) or not len(self.own):
+            return rates
+        falling = np.argsort(-self.best, kind="stable")
+        last = np.append(np.flatnonzero(np.diff(self.best[falling])), len(self.best) - 1)
+        positives = self.unmated[falling]
+        hits = np.flatnonzero(self.rank == 1)
+        found = self.mated[hits[np.argsort(-self.own[hits], kind="stable")]]
+        above = self._found_above()
+        totals = weights @ np.bincount(self.mated, minlength=weights.shape[1])
+        step = max(1, BLOCK_WEIGHTS // (len(positives) + len(found)))
+        for start in range(0, len(weights), step):
+            block = weights[start : start + step]
+            false = np.cumsum(block[:, positives], axis=1)[:, last]  # (b, K)
+            true = np.zeros((len(block), len(found) + 1))
+            np.cumsum(block[:, found], axis=1, out=true[:, 1:])
+            for rate, fpir in zip(rates, fpirs, strict=True):
+                allowed = _allowed(fpir, false[:, -1])
+                accepted = (false <= allowed[:, None]).sum(axis=1)
+                hit = true[np.arange(len(block)), above[accepted]]
+                hit[(allowed < 1) | (not self.supports(fpir))] = np.nan
+                rate[start : start + step] = _ratio(hit, totals[start : start + step])
+        return rates
+
+    def supports(self, fpir: float) -> bool:
+        """Whether there are at least 1/fpir non-mated probes; no threshold shows it otherwise."""
+        return bool(_allowed(fpir, np.array([float(len(self.best))]))[0] >= 1)
+
+    def threshold_at(self, fpir: float) -> float:
+        """A threshold of that DIR, all weights being 1; NaN where `supports` says no.
+
+        Halfway between the highest score that must be rejected and the lowest that is accepted.
+        """
+        if not self.supports(fpir):
+            return math.nan
+        false = len(self.best) - np.searchsorted(np.sort(self.best), self.rejectable)
+        allowed = _allowed(fpir, np.array([float(len(self.best))]))[0]
+        accepted = int((false <= allowed).sum())
+        if accepted == len(self.rejectable):
+            return -1.0
+        rejected = float(self.rejectable[accepted])
+        above = self._found_above()[accepted]
+        lowest = [float(score) for score in self.rejectable[max(0, accepted - 1) : accepted]]
+        lowest += [float(score) for score in self.found[len(self.found) - above :][:1]]
+        if lowest:
+            return (rejected + min(lowest)) / 2
+        return _just_above(rejected)
+
+    def curve(self) -> IdentificationCurve:
+        """FPIR and FNIR over all thresholds."""
+        if not len(self.best) or not len(self.own):
+            return IdentificationCurve(np.empty(0), np.empty(0), np.empty(0))
+        scores = np.unique(np.concatenate((self.found, self.best)))[::-1]
+        threshold = np.concatenate(([_just_above(float(scores[0]))], scores))
+        false = len(self.best) - np.searchsorted(np.sort(self.best), threshold)
+        missed = len(self.own) - len(self.found) + np.searchsorted(self.found, threshold)
+        if len(threshold) > POINTS:
+            half = (POINTS - 2) // 2
+            few = np.rint(np.geomspace(1, len(self.best), half))
+            fewest = np.rint(np.geomspace(max(1, missed[-1]), len(self.own), half))
+            kept = np.unique(
+                np.concatenate(
+                    (
+                        [0, len(threshold) - 1],
+                        np.searchsorted(false, few, side="right") - 1,
+                        len(missed) - np.searchsorted(missed[::-1], fewest, side="right"),
+                    )
+                )
+            )
+            threshold, false, missed = threshold[kept], false[kept], missed[kept]
+        return IdentificationCurve(threshold, false / len(self.best), missed / len(self.own))
+
+    def _found_above(self) -> Numbers:
+        """How many probes are found above each rejectable score, and if none is rejected."""
+        above = len(self.found) - np.searchsorted(self.found, self.rejectable, side="right")
+        return np.append(above, len(self.found))
+
+
+def _allowed(rate: float, totals: Floats) -> Floats:
+    """The largest whole numbers whose share of `totals` does not exceed `rate`."""
+    allowed: Floats = np.floor(rate * totals)
+    over = np.maximum(totals, 1)
+    allowed += (allowed + 1) / over <= rate  # 0.29 · 100 is below 29 in floating point
+    allowed -= allowed / over > rate
+    return np.minimum(allowed, totals)
+
+
+def _just_above(score: float) -> float:
+    """The next float32, so that scores computed in another precision stay below as well."""
+    return float(np.nextafter(np.float32(score), np.float32(np.inf)))
+
+
+def _ratio(part: Floats, whole: Floats) -> Floats:
+    ratio: Floats = np.divide(part, whole, out=np.full(len(part), np.nan), where=whole > 0)
+    return ratio
+
+
+@dataclass(frozen=True, eq=False)
+class Subjects:
+    """A gallery, laid out so that the best of a subject's samples is quick to find.
+
+    Subjects stand by their number of samples; those with n samples each fill n runs of columns,
+    the first run with the first sample of each, and so on. The best of each subject is then the
+    maximum of n neighbouring runs, some 20 times faster than one short reduction per subject.
+
+    matrix: (R, D), a row for each sample.
+    rows: (G,), the row behind each column.
+    lengths: (G,), the length of that row.
+    quick: (G, D), the columns as unit vectors.
+    places: (S,), where each subject stands.
+    counts, first, step: (S,), by place: how many samples a subject has, the column of its first
+        one, and from each to the next.
+    """
+
+    matrix: npt.NDArray[Any]
+    rows: Places
+    lengths: Floats
+    quick: Quick
+    places: Places
+    counts: Places
+    first: Places
+    step: Places
+
+    @classmethod
+    def enroll(cls, matrix: npt.NDArray[Any], numbers: Places) -> "Subjects":
+        """The samples in `matrix` (R, D), no row zero, with the subject number of each from 0."""
+        sizes = np.bincount(numbers)
+        by_subject = np.argsort(numbers, kind="stable")
+        starts = np.cumsum(sizes) - sizes
+        sequence = np.argsort(sizes, kind="stable")
+        rows, first, step, filled = [], [], [], 0
+        for size, members in _runs(sizes[sequence]):
+            subjects = sequence[members]
+            rows.append(by_subject[starts[subjects] + np.arange(size)[:, None]].ravel())
+            first.append(filled + np.arange(len(subjects)))
+            step.append(np.full(len(subjects), len(subjects)))
+            filled += size * len(subjects)
+        joined = np.concatenate(rows)
+        largest = np.maximum(matrix.max(axis=1), -matrix.min(axis=1)).astype(np.float64)
+        if largest.max() > HUGE or largest.min() < 1 / HUGE:
+            matrix = _units(matrix, np.arange(len(matrix)))
+        lengths, quick = np.empty(len(joined)), np.empty(matrix.shape, dtype=np.float32)
+        for part in _parts(len(joined), max(1, PIECE_NUMBERS // matrix.shape[1])):
+            block = matrix[joined[part]].astype(np.float64, copy=False)
+            lengths[part] = np.sqrt(np.einsum("nd,nd->n", block, block))
+            np.divide(block, lengths[part, None], out=quick[part], casting="same_kind")
+        return cls(
+            matrix=matrix,
+            rows=joined,
+            lengths=lengths,
+            quick=quick,
+            places=np.argsort(sequence, kind="stable"),
+            counts=sizes[sequence],
+            first=np.concatenate(first),
+            step=np.concatenate(step),
+        )
+
+    @classmethod
+    def templates(
+        cls, matrix: npt.NDArray[Any], numbers: Places, distinct: npt.NDArray[Any]
+    ) -> "Subjects":
+        """The same with one row per subject: the direction of the mean of its unit samples.
+
+        Raises `InputError` where the samples of a subject cancel out.
+        """
+        order = np.argsort(numbers, kind="stable")
+        total = np.zeros((len(distinct), matrix.shape[1]))
+        for part in _parts(len(order), max(1, PIECE_NUMBERS // matrix.shape[1])):
+            rows = order[part]
+            firsts = np.flatnonzero(np.diff(numbers[rows], prepend=-1))
+            total[numbers[rows[firsts]]] += np.add.reduceat(_units(matrix, rows), firsts, axis=0)
+        length = np.sqrt(np.einsum("sd,sd->s", total, total)) / np.bincount(numbers)
+        if length.min() < 16 * np.finfo(np.float64).eps:
+            raise InputError(
+                f"the samples of subject {distinct[int(np.argmin(length))]} cancel out, so that"
+                " their mean has no direction; expected subjects that do not surround the origin"
+            )
+        return cls.enroll(total, np.arange(len(distinct)))
+
+    def own_and_rank(
+        self, probes: npt.NDArray[Any], chosen: Places, own: Places
+    ) -> tuple[Floats, Places]:
+        """For the `chosen` rows of `probes`: the score of their `own` subject, and its rank.
+
+        The rank is 1 plus the number of other subjects that score as much or more.
+        """
+        scores, ranks = np.empty(len(chosen)), np.empty(len(chosen), dtype=np.intp)
+        for part, units, products in self._products(probes, chosen):
+            each, place = np.arange(len(units)), self.places[own[part]]
+            score = self._exactly(units, products, each, place)
+            by_subject = self._by_subject(products)  # (b, S)
+            low = (score - self._error).astype(np.float32)[:, None]
+            high = (score + self._error).astype(np.float32)[:, None]
+            better = (by_subject > high).sum(axis=1)
+            near = (by_subject >= low).sum(axis=1) - better  # one of them is the own subject
+            unsure = np.flatnonzero(near > 1)
+            if near[unsure].sum() * DENSE > by_subject.size:
+                exact = self._all_exactly(units)
+                score = exact[each, place]
+                better = (exact >= score[:, None]).sum(axis=1) - 1
+            elif len(unsure):
+                band = (by_subject[unsure] >= low[unsure]) & (by_subject[unsure] <= high[unsure])
+                band[np.arange(len(unsure)), place[unsure]] = False
+                row, other = np.divmod(np.flatnonzero(band), len(self.counts))
+                row = unsure[row]
+                beaten = self._exactly(units, products, row, other) >= score[row]
+                better += np.bincount(row[beaten], minlength=len(units))
+            scores[part], ranks[part] = score, better + 1
+        return scores, ranks
+
+    def best(self, probes: npt.NDArray[Any], chosen: Places) -> Floats:
+        """For the `chosen` rows of `probes`: the highest score of any subject."""
+        scores = np.empty(len(chosen))
+        for part, units, products in self._products(probes, chosen):
+            by_subject = self._by_subject(products)  # (b, S)
+            top = by_subject.max(axis=1, keepdims=True)
+            near = by_subject >= top - np.float32(2 * self._error)
+            if np.count_nonzero(near) * DENSE > near.size:
+                scores[part] = self._all_exactly(units).max(axis=1)
+            else:
+                row, place = np.divmod(np.flatnonzero(near), len(self.counts))
+                found = self._exactly(units, products, row, place)
+                scores[part] = np.maximum.reduceat(found, np.flatnonzero(np.diff(row, prepend=-1)))
+        return scores
+
+    @property
+    def _error(self) -> float:
+        """How far a float32 product of unit vectors may be off, however it is summed.
+
+        D roundings of the sum of |a·b| ≤ 1, two of the vectors, and some for the comparison.
+        """
+        return float(self.quick.shape[1] + 8) * 2.0**-24
+
+    def _products(
+        self, probes: npt.NDArray[Any], chosen: Places
+    ) -> Iterator[tuple[slice, Floats, Quick]]:
+        """Parts of `chosen`, their unit rows (b, D) and products with every column (b, G)."""
+        columns, dim = self.quick.shape
+        step = max(1, min(len(chosen), BLOCK_SCORES // max(columns, 4 * dim)))
+        piece = max(1, PIECE_SCORES // columns)
+        buffer = np.empty((step, columns), dtype=np.float32)
+        for part in _parts(len(chosen), step):
+            units = _units(probes, chosen[part])
+            products = np.matmul(units.astype(np.float32), self.quick.T, out=buffer[: len(units)])
+            for at in _parts(len(units), piece):
+                yield slice(part.start + at.start, part.start + at.stop), units[at], products[at]
+
+    def _by_subject(self, products: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """From (b, G), by column, to (b, S), by place: the best of each subject's samples."""
+        if len(self.counts) == products.shape[1]:
+            return products
+        best = np.empty((len(products), len(self.counts)), dtype=products.dtype)
+        start = 0
+        for size, members in _runs(self.counts):
+            many = members.stop - members.start
+            runs = products[:, start : start + size * many].reshape(len(products), size, many)
+            runs.max(axis=1, out=best[:, members])
+            start += size * many
+        return best
+
+    def _all_exactly(self, units: Floats) -> Floats:
+        """Scores in float64 of every subject, (b, S)."""
+        cosines = np.empty((len(units), len(self.rows)))
+        for part in _parts(len(self.rows), max(1, PIECE_NUMBERS // units.shape[1])):
+            enrolled = self.matrix[self.rows[part]].astype(np.float64, copy=False)
+            cosines[:, part] = units @ enrolled.T
+        cosines /= self.lengths
+        return self._by_subject(_round_scores(cosines))
+
+    def _exactly(self, units: Floats, products: Quick, probe: Places, place: Places) -> Floats:
+        """Scores in float64 of pairs of a probe, by its row of `units`, and a place; (n,)."""
+        if len(self.counts) == len(self.rows) or not len(probe):
+            return self._cosines(units, probe, self.first[place])
+        counts = self.counts[place]
+        starts = np.cumsum(counts) - counts
+        sample = np.arange(counts.sum()) - np.repeat(starts, counts)
+        column = np.repeat(self.first[place], counts) + sample * np.repeat(self.step[place], counts)
+        probe = np.repeat(probe, counts)
+        quick = products[probe, column]
+        top = np.maximum.reduceat(quick, starts) - np.float32(2 * self._error)
+        near = np.flatnonzero(quick >= np.repeat(top, counts))  # one of these is the best
+        cosines = np.full(len(quick), -np.inf)
+        cosines[near] = self._cosines(units, probe[near], column[near])
+        found: Floats = np.maximum.reduceat(cosines, starts)
+        return found
+
+    def _cosines(self, units: Floats, probe: Places, column: Places) -> Floats:
+        """Cosines in float64 of pairs of a row of `units` and a column; (n,)."""
+        cosines = np.empty(len(probe))
+        for part in _parts(len(probe), max(1, PIECE_NUMBERS // units.shape[1])):
+            enrolled = self.matrix[self.rows[column[part]]].astype(np.float64, copy=False)
+            cosines[part] = np.einsum("nd,nd->n", units[probe[part]], enrolled)
+        cosines /= self.lengths[column]
+        return _round_scores(cosines)
+
+
+def _units(matrix: npt.NDArray[Any], rows: Places) -> Floats:
+    units = matrix[rows].astype(np.float64, copy=False)
+    normalize_rows(units)
+    return units
+
+
+def _round_scores(cosines: Floats) -> Floats:
+    """In place, so that pairs which are equally similar on paper tie."""
+    cosines += 4096.0  # next to which float64 has steps of 2⁻⁴⁰
+    cosines -= 4096.0
+    return cosines.clip(-1, 1, out=cosines)
+
+
+def _parts(count: int, size: int) -> Iterator[slice]:
+    for start in range(0, count, size):
+        yield slice(start, min(start + size, count))
+
+
+def _runs(ascending: Places) -> Iterator[tuple[int, slice]]:
+    """Each value in an ascending list, and where it stands."""
+    starts = np.flatnonzero(np.diff(ascending, prepend=-1))
+    for start, stop in zip(starts, np.append(starts[1:], len(ascending)), strict=True):
+        yield int(ascending[start]), slice(int(start), int(stop))
+
+
+@dataclass(frozen=True, eq=False)
+class Trial:
+    """Which rows are enrolled, and which are searched for.
+
+    Fields:
+        gallery: (G,) row numbers of the enrolled samples, ascending.
+        probes: (P,) row numbers of the others, ascending.
+        subjects: how many identities are enrolled.
+        unknown: how many are not, so that their samples are non-mated probes.
+    """
+
+    gallery: npt.NDArray[np.intp]
+    probes: npt.NDArray[np.intp]
+    subjects: int
+    unknown: int
+
+
+def trial(labels: Array, *, enrolled: float = 0.5, samples: int = 1, seed: int = 0) -> Trial:
+    """Enroll a random share of the identities; search for everything else.
+
+    Of the identities with at least `samples` + 1 samples, a share of `enrolled` (rounded, at least
+    one, below 1 never everybody) gets `samples` random samples into the gallery; their other
+    samples become mated probes. All samples of all other identities become non-mated probes.
+
+    Parameters:
+        labels: (N,) integers.
+        enrolled: in (0, 1]. With 1 only identities with too few samples stay unknown; there may
+            be none, and then the search is one over a closed set.
+        samples: how many of each subject are enrolled.
+        seed: the same labels and seed give the same trial, on every platform. Who is enrolled
+            follows from which labels there are and how many of each, not from the order of rows;
+            which of a subject's samples, from the order among themselves only.
+
+    Raises `InputError` for labels that are not integers, and where they allow no such trial.
+    Raises `OptionError` for an option out of range.
+
+        >>> made = trial([5, 5, 6, 6, 7, 8], enrolled=0.5)
+        >>> made.subjects, made.unknown, len(made.gallery), len(made.probes)
+        (1, 3, 1, 5)
+    """
+    if isinstance(enrolled, bool) or not (isinstance(enrolled, Real) and 0 < enrolled <= 1):
+        raise OptionError(f"enrolled={enrolled!r} is out of range, expected a share in (0, 1]")
+    check_count("samples", samples)
+    check_count("seed", seed, least=0)
+    distinct, numbers = class_numbers(labels, as_array(labels, "labels").size)
+    sizes = np.bincount(numbers)
+    able = np.flatnonzero(sizes > samples)
+    if not len(able):
+        raise InputError(
+            f"none of the {len(distinct)} identities in labels has {samples + 1} samples,"
+            f" expected one at least, with {samples} to enroll and one to search for"
+        )
+    count = max(1, int(enrolled * len(able) + 0.5))
+    if enrolled < 1 and count == len(distinct):
+        count -= 1
+    if not count:
+        raise InputError(
+            f"labels hold the one identity {distinct[0]}, expected another that stays unknown"
+        )
+    # The raw stream is the one that numpy promises to keep.
+    chance = np.random.PCG64(seed)
+    chosen = able[np.argsort(chance.random_raw(len(able)), kind="stable")[:count]]
+    by_identity = np.argsort(numbers, kind="stable")
+    shuffled = by_identity[np.lexsort((chance.random_raw(len(numbers)), numbers[by_identity]))]
+    starts = np.cumsum(sizes) - sizes
+    is_enrolled = np.zeros(len(numbers), dtype=np.bool_)
+    is_enrolled[shuffled[starts[chosen][:, None] + np.arange(samples)]] = True
+    return Trial(
+        gallery=np.flatnonzero(is_enrolled),
+        probes=np.flatnonzero(~is_enrolled),
+        subjects=count,
+        unknown=len(distinct) - count,
+    )
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Identification(Result):
+    """How well probes find their own subject in a gallery, and strangers find nobody.
+
+    Mated probes are of enrolled subjects, non-mated ones of identities that are not enrolled.
+
+    Fields:
+        rank: for each k asked for, the share of mated probes whose own subject is among the k
+            best; NaN without mated probes.
+        dir_at_fpir: for each false positive identification rate asked for, the highest detection
+            and identification rate over thresholds whose FPIR does not exceed it; NaN without
+            mated probes, and if there are fewer than 1/FPIR non-mated ones.
+        threshold_at_fpir: a threshold that reaches it; a subject is accepted if its score ≥
+            threshold. It needs non-mated probes only.
+        cmc: (K,), the share for rank 1, 2, … up to the number of subjects or 100; empty without
+            mated probes.
+        curve: FPIR and FNIR = 1 − DIR over all thresholds; empty without either kind of probes.
+        scoring: `max` or `mean`.
+        subjects, samples: how many subjects are enrolled, with how many samples.
+        mated, unmated: numbers of probes; mated_identities, unmated_identities: of how many.
+        outcomes: what became of each probe.
+    """
+
+    named: ClassVar[tuple[str, ...]] = ("rank", "dir_at_fpir")
+
+    rank: dict[int, float]
+    dir_at_fpir: dict[float, float]
+    threshold_at_fpir: dict[float, float]
+    cmc: npt.NDArray[np.float64]
+    curve: IdentificationCurve
+    scoring: str
+    subjects: int
+    samples: int
+    mated: int
+    unmated: int
+    mated_identities: int
+    unmated_identities: int
+    outcomes: Outcomes = field(repr=False)
+
+    def rates_at(self, threshold: float) -> tuple[float, float]:
+        """FPIR and DIR at a threshold; NaN without probes of that kind."""
+        found, best = self.outcomes.found, self.outcomes.best
+        return (
+            float((best >= threshold).mean()) if self.unmated else math.nan,
+            float((found >= threshold).sum() / self.mated) if self.mated else math.nan,
+        )
+
+    def table(self) -> str:
+        """The measures as aligned plain text; what the probes cannot tell carries a mark."""
+        subjects, samples = plural(self.subjects, "subject"), plural(self.samples, "sample")
+        mated = plural(self.mated_identities, "identity", "identities")
+        unmated = plural(self.unmated_identities, "identity", "identities")
+        lines = [
+            f"gallery           {subjects}, {samples}, scored by {self.scoring}",
+            f"mated probes      {self.mated:,} of {mated}",
+            f"non-mated probes  {self.unmated:,} of {unmated}",
+        ]
+        if self.rank:
+            mark = "" if self.mated else "  †"
+            lines += ["", f"{'rank':>8}  share found"]
+            lines += [f"{k:>8}  {self.shown(f'rank[{k}]')}{mark}" for k in self.rank]
+        if self.dir_at_fpir:
+            shown = {fpir: self.shown(f"dir_at_fpir[{fpir!r}]") for fpir in self.dir_at_fpir}
+            width = max(len("DIR"), *map(len, shown.values()))
+            lines += ["", f"{'FPIR':>8}  {'DIR':<{width}}  threshold"]
+            for fpir, text in shown.items():
+                threshold = self.threshold_at_fpir[fpir]
+                number = "–" if math.isnan(threshold) else f"{threshold:.4f}"
+                mark = ("" if self.mated else "  †") + ("  *" if math.isnan(threshold) else "")
+                lines.append(f"{fpir:>8g}  {text:<{width}}  {number:>9}{mark}")
+        if not self.mated:
+            lines.append("† no mated probes")
+        if any(math.isnan(threshold) for threshold in self.threshold_at_fpir.values()):
+            lines.append("* fewer than 1/FPIR non-mated probes")
+        return "\n".join(lines)
+
+
+def identification(
+    gallery: Array,
+    gallery_labels: Array,
+    probes: Array,
+    probe_labels: Array,
+    *,
+    ranks: Iterable[int] = (1, 5, 10),
+    fpirs: Iterable[float] = (1e-1, 1e-2, 1e-3),
+    scoring: str = "max",
+    intervals: bool = False,
+    draws: int = DRAWS,
+    seed: int = SEED,
+) -> Identification:
+    """Search every probe in the gallery, by cosine: closed set, and open set with strangers.
+
+    Parameters:
+        gallery: (G, D), samples of the enrolled subjects, numpy or torch, any float type, no row
+            all zero. A subject may have several.
+        gallery_labels: (G,) integers, whose samples these are.
+        probes: (P, D), the samples to search for.
+        probe_labels: (P,) integers; a probe is mated if its label is among the gallery's.
+        ranks: the ranks to report, each ≥ 1.
+        fpirs: the false positive identification rates to report, each in (0, 1].
+        scoring: what a subject scores: `max`, the highest cosine of its samples with the probe, or
+            `mean`, the cosine of the probe with the direction of the mean of its unit samples.
+        intervals: whether to add 95 % intervals. The gallery stays; the identities of the probes,
+            mated and non-mated together, are drawn anew, `draws` times from `seed`. Every draw
+            has its own threshold; one with fewer than 1/FPIR non-mated probes is left out.
+
+    The rank of the own subject is 1 plus the number of other subjects that score as much or more:
+    ties count against the model. Scores are those of float64, rounded to 2⁻⁴⁰.
+
+    Time: a product of P × G × D in float32. Memory beyond the input: one float32 copy of the
+    gallery and about 200 MB, with `mean` a float64 row per subject; with intervals 16 bytes per
+    draw and identity.
+
+    Raises `InputError` for embeddings that are not a finite (N, D) matrix or hold a row of zeros,
+    probes of another width, labels that are not integers, one per row, and for `mean` where the
+    samples of a subject cancel out. Raises `OptionError` for an option out of range.
+
+        >>> gallery, probes = [[1, 0], [0, 1]], [[1, 0.2], [0.9, 1], [-1, 0.5]]
+        >>> found = identification(gallery, [7, 8], probes, [7, 7, 9], ranks=[1, 2], fpirs=[1.0])
+        >>> found.rank, found.dir_at_fpir
+        ({1: 0.5, 2: 1.0}, {1.0: 0.5})
+    """
+    asked_ranks = checked_counts("ranks", ranks)
+    asked_rates = checked_rates("fpirs", fpirs)
+    check_choice("scoring", scoring, SCORINGS)
+    check_count("draws", draws)
+    check_count("seed", seed, least=0)
+    enrolled = embedding_matrix(gallery, "gallery")
+    subjects, subject_numbers = class_numbers(gallery_labels, len(enrolled), "gallery_labels")
+    searched = embedding_matrix(probes, "probes")
+    identities, identity_numbers = class_numbers(probe_labels, len(searched), "probe_labels")
+    if searched.shape[1] != enrolled.shape[1]:
+        raise InputError(
+            f"probes have {searched.shape[1]} columns, expected {enrolled.shape[1]} as the gallery"
+        )
+    refuse_zero_rows(enrolled, "gallery")
+    refuse_zero_rows(searched, "probes")
+
+    # By value, as the two arrays of labels may be of types that numpy compares as floats.
+    number_of = {label: number for number, label in enumerate(subjects.tolist())}
+    own = np.array([number_of.get(label, -1) for label in identities.tolist()])  # (I,)
+    if scoring == "max" or len(subjects) == len(enrolled):
+        entries = Subjects.enroll(enrolled, subject_numbers)
+    else:
+        entries = Subjects.templates(enrolled, subject_numbers, subjects)
+    outcomes = _search(entries, searched, identity_numbers, own)
+    once = np.ones((1, len(identities)))
+    places = np.arange(1, min(len(subjects), LONGEST_CMC) + 1 if outcomes.mated.size else 1)
+    return Identification(
+        rank={k: float(outcomes.share_within(k, once)[0]) for k in asked_ranks},
+        dir_at_fpir={
+            fpir: float(rate[0])
+            for fpir, rate in zip(asked_rates, outcomes.dir_at(asked_rates, once), strict=True)
+        },
+        threshold_at_fpir={fpir: outcomes.threshold_at(fpir) for fpir in asked_rates},
+        cmc=np.searchsorted(np.sort(outcomes.rank), places, "right") / max(1, len(outcomes.rank)),
+        curve=outcomes.curve(),
+        scoring=scoring,
+        subjects=len(subjects),
+        samples=len(enrolled),
+        mated=len(outcomes.mated),
+        unmated=len(outcomes.unmated),
+        mated_identities=int((own >= 0).sum()),
+        unmated_identities=int((own < 0).sum()),
+        outcomes=outcomes,
+        replicates=_replicates(outcomes, asked_ranks, asked_rates, identities, draws, seed)
+        if intervals
+        else None,
+    )
+
+
+def _search(
+    entries: Subjects,
+    probes: npt.NDArray[Any],
+    identities: npt.NDArray[np.intp],
+    own: npt.NDArray[np.intp],
+) -> Outcomes:
+    """Search the `probes`, given the identity of each, and the subject of each identity or −1."""
+    mated = np.flatnonzero(own[identities] >= 0)
+    unmated = np.flatnonzero(own[identities] < 0)
+    scores, ranks = entries.own_and_rank(probes, mated, own[identities[mated]])
+    return Outcomes(
+        rank=ranks,
+        own=scores,
+        best=entries.best(probes, unmated),
+        mated=identities[mated],
+        unmated=identities[unmated],
+    )
+
+
+def _replicates(
+    outcomes: Outcomes,
+    ranks: list[int],
+    fpirs: list[float],
+    identities: npt.NDArray[Any],
+    draws: int,
+    seed: int,
+) -> Replicates:
+    weights = identity_weights(len(identities), draws, seed)
+    values = {f"rank[{k:g}]": outcomes.share_within(k, weights) for k in ranks}
+    for fpir, rate in zip(fpirs, outcomes.dir_at(fpirs, weights), strict=True):
+        values[f"dir_at_fpir[{fpir:g}]"] = rate
+    return Replicates(values, len(identities), draw_key(identities, seed, draws))
