@@ -1,12 +1,11 @@
 import math
 
-import numpy as np
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from arcset.numerics import anchored, angle, lies_in, unit_rows, widen
+from arcset.numerics import anchored, angle, unit_rows, widen
 
 
 @given(
@@ -67,13 +66,6 @@ def test_anchored_keeps_inner_values():
     assert torch.equal(slope.detach(), value)
     assert slope.requires_grad
     assert not value.requires_grad
-
-
-def test_lies_in():
-    assert lies_in(0, 0, 1)
-    assert lies_in(np.float32(0.5), 0, 1)
-    for value in (1.0, math.nan, math.inf, True, "0.5", None):
-        assert not lies_in(value, 0, 1)
 
 
 def test_unit_rows_can_be_differentiated_twice():

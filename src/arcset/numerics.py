@@ -5,13 +5,12 @@ cos θ = ±1, for zero rows, and in half precision.
 """
 
 import math
-from numbers import Real
 from typing import Any
 
 import torch
 from torch import Tensor
 
-__all__ = ["anchored", "angle", "finite", "lies_in", "unit_rows", "widen"]
+__all__ = ["anchored", "angle", "finite", "unit_rows", "widen"]
 
 
 class _Widen(torch.autograd.Function):
@@ -85,12 +84,6 @@ def angle(cosine: Tensor) -> Tensor:
     slope, value = anchored(cosine)
     theta = slope.arccos()
     return theta + (value.arccos() - theta).detach()
-
-
-def lies_in(value: object, low: float, high: float) -> bool:
-    """Whether `value` is a number, numpy's included, that lies in [low, high); NaN never does."""
-    number = isinstance(value, Real) and not isinstance(value, bool)
-    return number and bool(low <= value < high)  # type: ignore[operator]
 
 
 def finite(content: Any) -> Any:

@@ -9,6 +9,7 @@ import torch
 
 import arcset
 from arcset import OptionError
+from arcset.checks import check_number
 from arcset.laws import Law
 from arcset.margins import MARGINS, Margin
 from support.laws import builder, check_all
@@ -21,7 +22,7 @@ class Toy(Margin):
 
     def __init__(self, margin: float = 0.4) -> None:
         super().__init__()
-        self.margin = self._in_range("margin", margin, 0, 1)
+        self.margin = check_number("margin", margin, 0, 1)
 
     def shift(self, cosine, samples):
         return cosine - self.margin * ((1 - cosine) / 2).sqrt()

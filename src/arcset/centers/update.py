@@ -16,8 +16,9 @@ from torch import Tensor
 from torch.optim import Optimizer
 
 from arcset.centers.rounding import Noise, round_stochastic
+from arcset.checks import check_bool, check_choice, check_number
 from arcset.errors import OptionError
-from arcset.numerics import lies_in, widen
+from arcset.numerics import widen
 
 if TYPE_CHECKING:
     from arcset.centers.storage import Centers
@@ -165,13 +166,11 @@ class CenterSGD(CenterUpdate):
         nesterov: bool = False,
     ) -> None:
         checked = {
-            "lr": _checked("lr", lr, 1e6),
-            "momentum": _checked("momentum", momentum, 1.0),
-            "weight_decay": _checked("weight_decay", weight_decay, 1e6),
-            "nesterov": nesterov,
+            "lr": check_number("lr", lr, 0, 1e6),
+            "momentum": check_number("momentum", momentum, 0, 1),
+            "weight_decay": check_number("weight_decay", weight_decay, 0, 1e6),
+            "nesterov": check_bool("nesterov", nesterov),
         }
-        if not isinstance(nesterov, bool):
-            raise OptionError(f"nesterov must be true or false, not {nesterov!r}")
         if nesterov and not momentum:
             raise OptionError("nesterov needs a momentum above 0")
         super().__init__(centers, checked)
@@ -217,9 +216,9 @@ class CenterAdagrad(CenterUpdate):
         eps: float = 1e-10,
     ) -> None:
         checked = {
-            "lr": _checked("lr", lr, 1e6),
-            "weight_decay": _checked("weight_decay", weight_decay, 1e6),
-            "eps": _checked("eps", eps, 1.0),
+            "lr": check_number("lr", lr, 0, 1e6),
+            "weight_decay": check_number("weight_decay", weight_decay, 0, 1e6),
+            "eps": check_number("eps", eps, 0, 1),
         }
         super().__init__(centers, checked)
         squares = torch.zeros(
@@ -243,8 +242,7 @@ UPDATES: dict[str, type[CenterUpdate]] = {"sgd": CenterSGD, "adagrad": CenterAda
 
 def build_update(kind: str, centers: "Centers", **options: Any) -> CenterUpdate:
     """The update called `kind`, sgd or adagrad."""
-    if kind not in UPDATES:
-        raise OptionError(f"update must be one of {', '.join(UPDATES)}, not {kind!r}")
+    check_choice("update", kind, UPDATES)
     known = [name for name in inspect.signature(UPDATES[kind]).parameters if name != "centers"]
     for option in options:
         if option not in known:
@@ -260,9 +258,3 @@ def pieces(where: slice | Tensor, device: torch.device) -> Iterator[tuple[slice,
         last = min(first + size, stop)
         part = slice(first - start, last - start)
         yield part, slice(first, last) if isinstance(where, slice) else where[part]
-
-
-def _checked(option: str, value: float, high: float) -> float:
-    if not lies_in(value, 0, high):
-        raise OptionError(f"{option} must lie in [0, {high:g}), not {value!r}")
-    return float(value)

@@ -3,19 +3,17 @@
 Every measure takes its input through here, so that the same mistake gets the same sentence.
 """
 
-from collections.abc import Collection
 from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 import torch
 
-from arcset.errors import InputError, OptionError
+from arcset.errors import InputError
 
 __all__ = [
     "Array",
     "as_array",
-    "check_choice",
     "class_numbers",
     "embedding_matrix",
     "normalize_rows",
@@ -94,12 +92,6 @@ def class_numbers(
         raise InputError(f"{name} are of type {array.dtype}, expected integers")
     distinct, numbers = np.unique(array, return_inverse=True)
     return distinct, numbers.astype(np.intp, copy=False)
-
-
-def check_choice(option: str, value: object, known: Collection[str]) -> None:
-    """Raise `OptionError` unless `value` is one of the `known` words of an option."""
-    if not isinstance(value, str) or value not in known:
-        raise OptionError(f"{option}={value!r} is unknown, expected one of: {', '.join(known)}")
 
 
 def refuse_zero_rows(matrix: npt.NDArray[Any], name: str = "embeddings") -> None:

@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
+from arcset.checks import check_count
 from arcset.errors import InputError
 from arcset.evaluation.arrays import (
     Array,
@@ -21,7 +22,6 @@ from arcset.evaluation.arrays import (
     refuse_zero_rows,
 )
 from arcset.evaluation.bootstrap import DRAWS, draw_key, identity_weights
-from arcset.evaluation.checks import check_count
 from arcset.evaluation.results import Replicates, Result
 
 __all__ = ["FewShot", "draw_in_order", "few_shot"]

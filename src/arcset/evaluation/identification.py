@@ -28,18 +28,17 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
+from arcset.checks import check_choice, check_count, check_counts, check_rates
 from arcset.errors import InputError, OptionError
 from arcset.evaluation.arrays import (
     Array,
     as_array,
-    check_choice,
     class_numbers,
     embedding_matrix,
     normalize_rows,
     refuse_zero_rows,
 )
 from arcset.evaluation.bootstrap import DRAWS, SEED, draw_key, identity_weights
-from arcset.evaluation.checks import check_count, checked_counts, checked_rates
 from arcset.evaluation.results import Replicates, Result
 from arcset.text import plural
 
@@ -648,8 +647,8 @@ def identification(
         >>> found.rank, found.dir_at_fpir
         ({1: 0.5, 2: 1.0}, {1.0: 0.5})
     """
-    asked_ranks = checked_counts("ranks", ranks)
-    asked_rates = checked_rates("fpirs", fpirs)
+    asked_ranks = check_counts("ranks", ranks)
+    asked_rates = check_rates("fpirs", fpirs)
     check_choice("scoring", scoring, SCORINGS)
     check_count("draws", draws)
     check_count("seed", seed, least=0)

@@ -43,6 +43,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from arcset.checks import check_count
 from arcset.errors import InputError
 from arcset.evaluation.arrays import (
     Array,
@@ -52,7 +53,6 @@ from arcset.evaluation.arrays import (
     normalize_rows,
     refuse_zero_rows,
 )
-from arcset.evaluation.checks import check_count
 
 __all__ = [
     "CELLS",

@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
+from arcset.checks import check_counts
 from arcset.errors import InputError
 from arcset.evaluation.arrays import (
     Array,
@@ -26,7 +27,6 @@ from arcset.evaluation.arrays import (
     refuse_zero_rows,
 )
 from arcset.evaluation.bootstrap import DRAWS, SEED, draw_key, identity_weights
-from arcset.evaluation.checks import checked_counts
 from arcset.evaluation.results import Replicates, Result
 
 __all__ = [
@@ -244,7 +244,7 @@ def retrieval(
         >>> found.recall_at[1], found.map_at_r, found.queries, found.left_out
         (0.5, 0.5, 4, 1)
     """
-    depths = list(dict.fromkeys(checked_counts("ks", ks)))
+    depths = list(dict.fromkeys(check_counts("ks", ks)))
     queries = embedding_matrix(embeddings)
     distinct, numbers = class_numbers(labels, len(queries))
     refuse_zero_rows(queries)

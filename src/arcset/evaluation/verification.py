@@ -19,6 +19,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
+from arcset.checks import check_rates
 from arcset.errors import InputError, OptionError
 from arcset.evaluation.arrays import Array, class_numbers, embedding_matrix
 from arcset.evaluation.bootstrap import DRAWS, SEED, draw_key, identity_weights
@@ -29,7 +30,6 @@ from arcset.evaluation.bootstrap_pairs import (
     accepted_of_pairs,
     replicate,
 )
-from arcset.evaluation.checks import checked_rates
 from arcset.evaluation.pairs import (
     EXACT_EMBEDDINGS,
     KEPT_EMBEDDINGS,
@@ -433,7 +433,7 @@ def verification(
         >>> result.auc, result.eer, result.tar_at_far[0.25]
         (1.0, 0.0, 1.0)
     """
-    rates = checked_rates("fars", fars)
+    rates = check_rates("fars", fars)
     if not (isinstance(draws, Integral) and draws >= 1):
         raise OptionError(f"draws={draws!r} is out of range, expected a number ≥ 1")
     source = choose_source(embeddings, labels, pairs, same)

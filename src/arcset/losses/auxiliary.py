@@ -7,10 +7,11 @@ import torch
 from torch import Tensor
 
 from arcset.centers import CenterUpdate
+from arcset.checks import check_number
 from arcset.errors import OptionError
 from arcset.laws import Law
 from arcset.losses.base import Loss
-from arcset.losses.checks import check_batch, check_overflow, check_real
+from arcset.losses.checks import check_batch, check_overflow
 from arcset.numerics import widen
 
 __all__ = ["AuxiliaryLoss"]
@@ -41,7 +42,7 @@ class AuxiliaryLoss(Loss):
                 raise OptionError(f"{self._name} cannot fuse the update of the centers it looks at")
         self.base = base
         self.ignore_index = base.ignore_index
-        self.weight = check_real("weight", weight, 0)
+        self.weight = check_number("weight", weight, 0, 1e6)
 
     @abstractmethod
     def term(self, embeddings: Tensor, labels: Tensor) -> Tensor:

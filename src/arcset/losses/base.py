@@ -7,10 +7,10 @@ import torch
 from torch import Tensor, nn
 
 from arcset.centers import CenterUpdate
+from arcset.checks import check_count
 from arcset.errors import OptionError
 from arcset.laws import Law
-from arcset.losses.checks import check_count
-from arcset.margins.options import listed
+from arcset.margins.base import format_options
 
 __all__ = ["Loss"]
 
@@ -29,8 +29,8 @@ class Loss(nn.Module, ABC):
 
     def __init__(self, dim: int, classes: int) -> None:
         super().__init__()
-        self.dim = check_count("dim", dim, 1)
-        self.classes = check_count("classes", classes, 1)
+        self.dim = check_count("dim", dim)
+        self.classes = check_count("classes", classes)
 
     @property
     def normalized(self) -> bool:
@@ -103,7 +103,7 @@ class Loss(nn.Module, ABC):
 
     def extra_repr(self) -> str:
         """Dimension, classes and settings, for printing."""
-        return listed({"dim": self.dim, "classes": self.classes, **self.settings()})
+        return format_options({"dim": self.dim, "classes": self.classes, **self.settings()})
 
     def _get_name(self) -> str:
         return type(self).__name__

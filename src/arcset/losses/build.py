@@ -6,10 +6,10 @@ import warnings
 from typing import Any
 
 from arcset.centers.start import center_spacing
+from arcset.checks import check_count
 from arcset.errors import OptionError
 from arcset.losses.auxiliary import AuxiliaryLoss
 from arcset.losses.base import Loss
-from arcset.losses.checks import check_count
 from arcset.losses.defaults import default_scale
 from arcset.losses.margin_softmax import MarginSoftmax
 from arcset.losses.registry import LOSSES
@@ -114,7 +114,7 @@ def build_loss(
     Raises:
         OptionError: an unknown name or option, or a value outside its range.
     """
-    dim, classes = check_count("dim", dim, 1), check_count("classes", classes, 1)
+    dim, classes = check_count("dim", dim), check_count("classes", classes)
     known = loss_options(name, **options)
     for option in options:
         if option not in known:

@@ -1,49 +1,18 @@
 """Input checks with one sentence each."""
 
 import math
-import operator
-from typing import SupportsIndex
 
 import torch
 from torch import Tensor
 
-from arcset.errors import InputError, OptionError
-from arcset.numerics import lies_in
+from arcset.errors import InputError
 
 __all__ = [
     "check_batch",
     "check_centers",
-    "check_count",
     "check_embeddings",
     "check_overflow",
-    "check_real",
-    "check_truth",
 ]
-
-
-def check_count(what: str, value: object, least: int, most: int = 2**63 - 1) -> int:
-    """`value` if it is a whole number of at least `least` and at most `most`."""
-    whole = isinstance(value, SupportsIndex) and not isinstance(value, bool)
-    if not whole or operator.index(value) < least:  # type: ignore[arg-type]
-        raise OptionError(f"{what} must be a whole number of at least {least}, not {value!r}")
-    if operator.index(value) > most:  # type: ignore[arg-type]
-        raise OptionError(f"{what} must be at most {most:,}, not {value!r}")
-    return operator.index(value)  # type: ignore[arg-type]
-
-
-def check_real(what: str, value: object, low: float, *, above: bool = False) -> float:
-    """`value` as a float if it is a number ≥ `low` (> `low` with `above`) and below a million."""
-    if not lies_in(value, low, 1e6) or (above and value == low):
-        bound = "greater than" if above else "of at least"
-        raise OptionError(f"{what} must be a number {bound} {low:g} and below 1e6, not {value!r}")
-    return float(value)  # type: ignore[arg-type]
-
-
-def check_truth(what: str, value: object) -> bool:
-    """`value` if it is True or False."""
-    if not isinstance(value, bool):
-        raise OptionError(f"{what} must be true or false, not {value!r}")
-    return value
 
 
 def check_embeddings(embeddings: object, dim: int, least: int = 1) -> Tensor:

@@ -10,11 +10,11 @@ import torch
 from torch import Tensor
 
 from arcset.centers.update import STATES
+from arcset.checks import check_count
 from arcset.distributed import run_together
 from arcset.errors import OptionError
 from arcset.files import naming
 from arcset.losses.base import Loss
-from arcset.losses.checks import check_count
 from arcset.losses.elastic import heads_of, shard_of
 
 __all__ = ["export_loss"]
@@ -53,7 +53,7 @@ def export_loss(loss: Loss, path: Path | str, *, classes: int | None = None) -> 
 
     Where one process cannot write, all of them raise an error, and there is no file.
     """
-    kept = loss.classes if classes is None else check_count("classes", classes, 1)
+    kept = loss.classes if classes is None else check_count("classes", classes)
     if kept > loss.classes:
         raise OptionError(f"classes={kept}: there are no more than {loss.classes} to be written")
     path, shard = Path(path), shard_of(loss)

@@ -18,19 +18,17 @@ from arcset.centers import (
     plain_logits,
     plain_losses,
 )
+from arcset.checks import check_bool, check_choice, check_count, check_number
 from arcset.errors import InputError, OptionError
 from arcset.laws import Law
 from arcset.losses.base import Loss
 from arcset.losses.checks import (
     check_batch,
     check_centers,
-    check_count,
     check_embeddings,
-    check_real,
-    check_truth,
 )
 from arcset.margins import Margin
-from arcset.margins.options import listed
+from arcset.margins.base import format_options
 from arcset.numerics import unit_rows, widen
 
 __all__ = ["GRADIENTS", "MarginSoftmax"]
@@ -96,25 +94,15 @@ class MarginSoftmax(Loss):
         group: Any = None,
     ) -> None:
         super().__init__(dim, classes)
-        self._scale = check_real("scale", scale, 0, above=True)
+        self._scale = check_number("scale", scale, 0, 1e6, closed="neither")
         self.subcenters = check_count("subcenters", subcenters, 1, 10_000)
-        self.label_smoothing = check_real("label_smoothing", label_smoothing, 0)
-        if self.label_smoothing >= 1:
-            raise OptionError(f"label_smoothing must lie in [0, 1), not {label_smoothing!r}")
+        self.label_smoothing = check_number("label_smoothing", label_smoothing, 0, 1)
         if ignore_index is not None:
             self.ignore_index = check_count("ignore_index", ignore_index, -(2**63))
-        self.sample = check_real("sample", sample, 0, above=True)
-        if self.sample > 1:
-            raise OptionError(f"sample must lie in (0, 1], not {sample!r}")
-        self.unbiased = check_truth("unbiased", unbiased)
-        self.mode, self.gradient = mode, gradient
-        for option, value, known in (
-            ("mode", mode, MODES),
-            ("gradient", gradient, GRADIENTS),
-            ("storage", storage, tuple(STORAGES)),
-        ):
-            if value not in known:
-                raise OptionError(f"{option} must be one of {', '.join(known)}, not {value!r}")
+        self.sample = check_number("sample", sample, 0, 1, closed="right")
+        self.unbiased = check_bool("unbiased", unbiased)
+        self.mode = check_choice("mode", mode, MODES)
+        self.gradient = check_choice("gradient", gradient, GRADIENTS)
         self.margin = margin
         margin.bind(self.classes)
         shard = None if group is None else Shard.of(group, self.classes)
@@ -124,8 +112,8 @@ class MarginSoftmax(Loss):
             self.dim,
             self.classes,
             subcenters=self.subcenters,
-            bias=check_truth("bias", bias),
-            dtype=STORAGES[storage],
+            bias=check_bool("bias", bias),
+            dtype=STORAGES[check_choice("storage", storage, STORAGES)],
             shard=shard,
         )
         self.register_buffer("step", torch.zeros((), dtype=torch.int64))
@@ -296,7 +284,7 @@ class MarginSoftmax(Loss):
         shown = {option: value for option, value in options.items() if value != usual[option]}
         if self.margin.finds_scale and not self.margin.scale.is_meta:
             shown["scale"] = self.scale
-        return ", ".join(filter(None, (super().extra_repr(), listed(shown))))
+        return ", ".join(filter(None, (super().extra_repr(), format_options(shown))))
 
     def _get_name(self) -> str:
         return type(self.margin).__name__

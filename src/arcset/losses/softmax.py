@@ -5,6 +5,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from arcset.centers.memory import check_room
+from arcset.checks import check_bool
 from arcset.laws import Law
 from arcset.losses.base import Loss
 from arcset.losses.checks import (
@@ -12,7 +13,6 @@ from arcset.losses.checks import (
     check_centers,
     check_embeddings,
     check_overflow,
-    check_truth,
 )
 from arcset.losses.registry import LOSSES
 from arcset.numerics import widen
@@ -31,7 +31,7 @@ class Softmax(Loss):
         super().__init__(dim, classes)
         check_room(self.classes, self.dim)
         self.weight = nn.Parameter((torch.rand(classes, dim) * 2 - 1) / dim**0.5)  # (C, D)
-        self.bias = nn.Parameter(torch.zeros(classes)) if check_truth("bias", bias) else None
+        self.bias = nn.Parameter(torch.zeros(classes)) if check_bool("bias", bias) else None
 
     @property
     def normalized(self) -> bool:

@@ -6,10 +6,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from arcset.checks import check_number
 from arcset.errors import OptionError
 from arcset.losses.auxiliary import AuxiliaryLoss
 from arcset.losses.base import Loss
-from arcset.losses.checks import check_batch, check_real
+from arcset.losses.checks import check_batch
 from arcset.losses.margin_softmax import MarginSoftmax
 from arcset.numerics import angle, unit_rows, widen
 
@@ -99,7 +100,7 @@ def suspect_samples(
     holder = loss.base if isinstance(loss, AuxiliaryLoss) else loss
     if not isinstance(holder, MarginSoftmax):
         raise OptionError(f"{type(holder).__name__.lower()} has no centers to measure angles from")
-    limit = check_real("degrees", degrees, 0)
+    limit = check_number("degrees", degrees, 0, 1e6)
     labels = check_batch(embeddings, labels, holder.dim, holder.classes, holder.ignore_index)
     counted = labels != holder.ignore_index if holder.ignore_index is not None else labels >= 0
     positions = counted.nonzero().squeeze(1)

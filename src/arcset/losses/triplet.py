@@ -3,10 +3,11 @@
 import torch
 from torch import Tensor
 
+from arcset.checks import check_number
 from arcset.errors import OptionError
 from arcset.laws import Law
 from arcset.losses.base import Loss
-from arcset.losses.checks import check_batch, check_real
+from arcset.losses.checks import check_batch
 from arcset.losses.registry import LOSSES
 from arcset.numerics import angle, unit_rows, widen
 
@@ -27,7 +28,7 @@ class Triplet(Loss):
 
     def __init__(self, dim: int, classes: int, *, margin: float = 0.5) -> None:
         super().__init__(dim, classes)
-        self.margin = check_real("margin", margin, 0)
+        self.margin = check_number("margin", margin, 0, 1e6)
 
     @property
     def laws(self) -> frozenset[Law]:

@@ -5,8 +5,8 @@ import math
 import torch
 from torch import Tensor
 
+from arcset.checks import check_bool
 from arcset.margins.base import Margin, Sample, Samples
-from arcset.margins.options import truth
 from arcset.margins.registry import MARGINS
 
 __all__ = ["AdaCos"]
@@ -44,7 +44,7 @@ class AdaCos(Margin):
 
     def __init__(self, dynamic: bool = True) -> None:
         super().__init__()
-        self.dynamic = truth(self, "dynamic", dynamic)
+        self.dynamic = check_bool("dynamic", dynamic)
         self.register_buffer("scale", torch.tensor(_SMALLEST))
 
     def bind(self, classes: int) -> None:

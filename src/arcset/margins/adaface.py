@@ -5,9 +5,9 @@ import math
 import torch
 from torch import Tensor
 
+from arcset.checks import check_choice, check_number
 from arcset.laws import Law
 from arcset.margins.base import Margin, Sample, Samples
-from arcset.margins.options import one_of, share
 from arcset.margins.registry import MARGINS
 from arcset.margins.turn import turned, turned_reference
 
@@ -51,10 +51,10 @@ class AdaFace(Margin):
         self, margin: float = 0.4, h: float = 0.333, rate: float = 0.01, fallback: str = "default"
     ) -> None:
         super().__init__()
-        self.margin = self._in_range("margin", margin, 0, math.pi)
-        self.h = self._in_range("h", h, 0, 100)
-        self.rate = share(self, "rate", rate)
-        self.fallback = one_of(self, "fallback", fallback, ("default", "clamp"))
+        self.margin = check_number("margin", margin, 0, math.pi)
+        self.h = check_number("h", h, 0, 100)
+        self.rate = check_number("rate", rate, 0, 1, closed="both")
+        self.fallback = check_choice("fallback", fallback, ("default", "clamp"))
         self.register_buffer("norm_mean", torch.tensor(20.0))
         self.register_buffer("norm_std", torch.tensor(100.0))
 

@@ -7,6 +7,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
+from arcset.checks import check_choice
 from arcset.errors import OptionError
 from arcset.laws import Law
 from arcset.margins.base import Margin, Sample, Samples
@@ -40,10 +41,7 @@ class AngularMargin(Margin):
         self, m1: float = 1.0, m2: float = 0.0, m3: float = 0.0, fallback: str = "default"
     ) -> None:
         super().__init__()
-        if fallback not in self.fallbacks:
-            known = ", ".join(self.fallbacks)
-            name = type(self).__name__
-            raise OptionError(f"{name}: fallback must be one of {known}, not {fallback!r}")
+        check_choice("fallback", fallback, self.fallbacks)
         if fallback == "linear" and m1 != 1:
             raise OptionError(f"fallback 'linear' is defined for m1 = 1 only, not for m1 = {m1:g}")
         self.m1, self.m2, self.m3, self.fallback = m1, m2, m3, fallback

@@ -4,8 +4,8 @@ import math
 
 from torch import Tensor
 
+from arcset.checks import check_choice, check_number
 from arcset.margins.base import Margin
-from arcset.margins.options import one_of
 from arcset.margins.turn import turned, turned_reference
 
 __all__ = ["KINDS", "ArcOrCos"]
@@ -26,10 +26,10 @@ class ArcOrCos(Margin):
 
     def __init__(self, margin: float | None, kind: str) -> None:
         super().__init__()
-        self.kind = one_of(self, "kind", kind, KINDS)
+        self.kind = check_choice("kind", kind, KINDS)
         self._limit = _LIMITS[kind]
         wanted = _PUBLISHED[kind] if margin is None else margin
-        self.margin = self._in_range("margin", wanted, 0, self._limit)
+        self.margin = check_number("margin", wanted, 0, self._limit)
 
     @classmethod
     def fitted(cls, spacing: float, kind: str = "arc") -> dict[str, float]:

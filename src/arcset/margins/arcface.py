@@ -2,6 +2,7 @@
 
 import math
 
+from arcset.checks import check_number
 from arcset.margins.angular import AngularMargin
 from arcset.margins.registry import MARGINS
 
@@ -25,7 +26,7 @@ class ArcFace(AngularMargin):
     neutral = {"margin": 0.0}
 
     def __init__(self, margin: float = 0.5, fallback: str = "default") -> None:
-        super().__init__(m2=self._in_range("margin", margin, 0, math.pi), fallback=fallback)
+        super().__init__(m2=check_number("margin", margin, 0, math.pi), fallback=fallback)
 
     @classmethod
     def fitted(cls, spacing: float) -> dict[str, float]:

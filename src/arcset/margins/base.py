@@ -8,13 +8,11 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor, nn
 
-from arcset.errors import OptionError
 from arcset.laws import Law
-from arcset.margins.options import listed
 from arcset.margins.warmup import Warmup
-from arcset.numerics import anchored, lies_in
+from arcset.numerics import anchored
 
-__all__ = ["Margin", "Sample", "Samples"]
+__all__ = ["Margin", "Sample", "Samples", "format_options"]
 
 
 @dataclass(frozen=True)
@@ -142,7 +140,7 @@ class Margin(nn.Module, ABC):
 
     def extra_repr(self) -> str:
         """The options, for printing."""
-        return listed(self.settings())
+        return format_options(self.settings())
 
     def forward(self, cosine: Tensor, samples: Samples) -> Tensor:
         """`shift` with exact values and finite slopes; see `arcset.numerics.anchored`."""
@@ -171,15 +169,20 @@ class Margin(nn.Module, ABC):
                 setattr(self, name, kept[name].to(device=buffer.device))
         return self
 
-    def _in_range(self, option: str, value: float, low: float, high: float) -> float:
-        """`value` as a float if it lies in [low, high), else an error that names the option."""
-        if not lies_in(value, low, high):
-            name = type(self).__name__
-            raise OptionError(f"{name}: {option} must lie in [{low:g}, {high:.5g}), not {value!r}")
-        return float(value)
-
 
 def _all_inside(cosine: Tensor) -> bool:
     """Whether every cosine lies so far inside (−1, 1) that `anchored` would change nothing."""
     exact = cosine.detach()
     return len(exact) > 0 and exact.abs().amax().item() <= 1 - torch.finfo(exact.dtype).eps
+
+
+def format_options(options: Mapping[str, object]) -> str:
+    """Options as they stand in a repr.
+
+    >>> format_options({"margin": 0.50, "fallback": "easy"})
+    'margin=0.5, fallback=easy'
+    """
+    return ", ".join(
+        f"{option}={value:g}" if isinstance(value, float) else f"{option}={value}"
+        for option, value in options.items()
+    )

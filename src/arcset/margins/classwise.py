@@ -5,6 +5,7 @@ import math
 import torch
 from torch import Tensor
 
+from arcset.checks import check_number
 from arcset.errors import InputError, OptionError
 from arcset.margins.base import Margin, Sample, Samples
 from arcset.margins.registry import MARGINS
@@ -43,9 +44,9 @@ class Classwise(Margin):
 
     def __init__(self, low: float = 0.25, high: float = 0.5, power: float = 0.25) -> None:
         super().__init__()
-        self.low = self._in_range("low", low, 0, math.pi)
-        self.high = self._in_range("high", high, 0, math.pi)
-        self.power = self._in_range("power", power, 0, 10)
+        self.low = check_number("low", low, 0, math.pi)
+        self.high = check_number("high", high, 0, math.pi)
+        self.power = check_number("power", power, 0, 10)
         if self.low > self.high:
             raise OptionError(f"Classwise: low must not exceed high, not {low:g} beside {high:g}")
         self.register_buffer("margins", None)

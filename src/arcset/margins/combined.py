@@ -2,6 +2,7 @@
 
 import math
 
+from arcset.checks import check_number
 from arcset.margins.angular import AngularMargin
 from arcset.margins.registry import MARGINS
 
@@ -27,9 +28,9 @@ class Combined(AngularMargin):
         fallback: str = "default",
     ) -> None:
         super().__init__(
-            m1=self._in_range("m1", m1, 1e-3, 100),
-            m2=self._in_range("m2", m2, 0, math.pi),
-            m3=self._in_range("m3", m3, 0, 2),
+            m1=check_number("m1", m1, 1e-3, 100),
+            m2=check_number("m2", m2, 0, math.pi),
+            m3=check_number("m3", m3, 0, 2),
             fallback=fallback,
         )
 

@@ -4,6 +4,7 @@ import math
 
 from torch import Tensor
 
+from arcset.checks import check_number
 from arcset.margins.base import Margin, Sample, Samples
 from arcset.margins.registry import MARGINS
 
@@ -22,7 +23,7 @@ class CosFace(Margin):
 
     def __init__(self, margin: float = 0.35) -> None:
         super().__init__()
-        self.margin = self._in_range("margin", margin, 0, 2)
+        self.margin = check_number("margin", margin, 0, 2)
 
     @classmethod
     def fitted(cls, spacing: float) -> dict[str, float]:

@@ -5,8 +5,8 @@ import math
 import torch
 from torch import Tensor
 
+from arcset.checks import check_number
 from arcset.margins.base import Margin, Sample, Samples
-from arcset.margins.options import share
 from arcset.margins.registry import MARGINS
 from arcset.margins.turn import turned, turned_reference
 
@@ -40,8 +40,8 @@ class CurricularFace(Margin):
 
     def __init__(self, margin: float = 0.5, rate: float = 0.01) -> None:
         super().__init__()
-        self.margin = self._in_range("margin", margin, 0, math.pi)
-        self.rate = share(self, "rate", rate)
+        self.margin = check_number("margin", margin, 0, math.pi)
+        self.rate = check_number("rate", rate, 0, 1, closed="both")
         self.register_buffer("t", torch.tensor(0.0))
 
     @classmethod

@@ -5,10 +5,10 @@ import hashlib
 import torch
 from torch import Tensor
 
+from arcset.checks import check_bool, check_count, check_number
 from arcset.laws import Law
 from arcset.margins.arc_or_cos import ArcOrCos
 from arcset.margins.base import Sample, Samples
-from arcset.margins.options import truth, whole
 from arcset.margins.registry import MARGINS
 
 __all__ = ["ElasticFace"]
@@ -49,9 +49,9 @@ class ElasticFace(ArcOrCos):
         seed: int = 0,
     ) -> None:
         super().__init__(margin, kind)
-        self.spread = self._in_range("spread", spread, 0, 10)
-        self.plus = truth(self, "plus", plus)
-        self.seed = whole(self, "seed", seed, 0)
+        self.spread = check_number("spread", spread, 0, 10)
+        self.plus = check_bool("plus", plus)
+        self.seed = check_count("seed", seed, 0)
 
     @property
     def laws(self) -> frozenset[Law]:

@@ -5,8 +5,8 @@ import math
 import torch
 from torch import Tensor
 
+from arcset.checks import check_count, check_number
 from arcset.margins.base import Margin, Sample, Samples
-from arcset.margins.options import whole
 from arcset.margins.registry import MARGINS
 from arcset.margins.turn import turned, turned_reference
 from arcset.numerics import anchored
@@ -37,9 +37,9 @@ class InterTopK(Margin):
 
     def __init__(self, margin: float = 0.2, penalty: float = 0.06, k: int = 5) -> None:
         super().__init__()
-        self.margin = self._in_range("margin", margin, 0, math.pi)
-        self.penalty_angle = self._in_range("penalty", penalty, 0, math.pi)
-        self.nearest = whole(self, "k", k, 1)
+        self.margin = check_number("margin", margin, 0, math.pi)
+        self.penalty_angle = check_number("penalty", penalty, 0, math.pi)
+        self.nearest = check_count("k", k, 1)
 
     @classmethod
     def fitted(cls, spacing: float) -> dict[str, float]:

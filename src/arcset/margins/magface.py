@@ -4,6 +4,7 @@ import math
 
 from torch import Tensor
 
+from arcset.checks import check_number
 from arcset.errors import OptionError
 from arcset.laws import Law
 from arcset.margins.base import Margin, Sample, Samples
@@ -52,11 +53,11 @@ class MagFace(Margin):
         penalty_weight: float = 35.0,
     ) -> None:
         super().__init__()
-        self.l_a = self._in_range("l_a", l_a, 1e-3, 1e6)
-        self.u_a = self._in_range("u_a", u_a, 1e-3, 1e6)
-        self.l_m = self._in_range("l_m", l_m, 0, math.pi)
-        self.u_m = self._in_range("u_m", u_m, 0, math.pi)
-        self.penalty_weight = self._in_range("penalty_weight", penalty_weight, 0, 1e9)
+        self.l_a = check_number("l_a", l_a, 1e-3, 1e6)
+        self.u_a = check_number("u_a", u_a, 1e-3, 1e6)
+        self.l_m = check_number("l_m", l_m, 0, math.pi)
+        self.u_m = check_number("u_m", u_m, 0, math.pi)
+        self.penalty_weight = check_number("penalty_weight", penalty_weight, 0, 1e9)
         if self.l_a >= self.u_a:
             raise OptionError(f"MagFace: l_a must be below u_a, not {l_a:g} beside {u_a:g}")
         if self.l_m > self.u_m:

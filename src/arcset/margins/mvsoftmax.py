@@ -3,9 +3,9 @@
 import torch
 from torch import Tensor
 
+from arcset.checks import check_bool, check_number
 from arcset.margins.arc_or_cos import ArcOrCos
 from arcset.margins.base import Sample, Samples
-from arcset.margins.options import truth
 from arcset.margins.registry import MARGINS
 
 __all__ = ["MVSoftmax"]
@@ -45,8 +45,8 @@ class MVSoftmax(ArcOrCos):
         adaptive: bool = True,
     ) -> None:
         super().__init__(margin, kind)
-        self.t = self._in_range("t", t, 0, 10)
-        self.adaptive = truth(self, "adaptive", adaptive)
+        self.t = check_number("t", t, 0, 10)
+        self.adaptive = check_bool("adaptive", adaptive)
 
     def shift(self, cosine: Tensor, samples: Samples) -> Tensor:
         """cos(θ + m) or cos θ − m."""

@@ -1,5 +1,6 @@
 """SphereFace: a multiplicative angular margin."""
 
+from arcset.checks import check_number
 from arcset.margins.angular import AngularMargin
 from arcset.margins.registry import MARGINS
 
@@ -24,7 +25,7 @@ class SphereFace(AngularMargin):
     fallbacks = ("default", "easy", "none")
 
     def __init__(self, margin: float = 1.35, fallback: str = "default") -> None:
-        super().__init__(m1=self._in_range("margin", margin, 1, 100), fallback=fallback)
+        super().__init__(m1=check_number("margin", margin, 1, 100), fallback=fallback)
 
     def settings(self) -> dict[str, float | str]:
         """The options in use."""

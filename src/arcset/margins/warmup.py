@@ -1,9 +1,8 @@
 """Margins that come in slowly."""
 
-import operator
 from dataclasses import dataclass
 
-from arcset.errors import OptionError
+from arcset.checks import check_choice, check_count
 
 __all__ = ["SHAPES", "Warmup"]
 
@@ -32,18 +31,8 @@ class Warmup:
     shape: str = "linear"
 
     def __post_init__(self) -> None:
-        try:
-            whole = operator.index(self.steps)
-        except TypeError:
-            whole = -1
-        if whole < 0 or isinstance(self.steps, bool):
-            raise OptionError(
-                f"warmup must be a whole number of steps, 0 for none, not {self.steps!r}"
-            )
-        if self.shape not in SHAPES:
-            raise OptionError(
-                f"warmup_shape must be one of {', '.join(SHAPES)}, not {self.shape!r}"
-            )
+        check_count("warmup", self.steps, least=0)
+        check_choice("warmup_shape", self.shape, SHAPES)
 
     def strength(self, step: int) -> float:
         """How much of the margin counts after `step` training steps, 0 … 1."""

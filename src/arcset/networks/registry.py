@@ -8,6 +8,7 @@ import torch
 from torch import nn
 
 from arcset.centers.memory import free_memory
+from arcset.checks import check_count, check_number
 from arcset.errors import OptionError
 from arcset.registry import Registry
 
@@ -51,8 +52,7 @@ def build_network(
         OptionError: the name is unknown, `dim` is below 2, `shape` is neither of the two or too
             small or too large for the network, it has no dropout, or timm cannot be imported.
     """
-    if not isinstance(dim, int) or dim < 2:
-        raise OptionError(f"dim must be a whole number of at least 2, not {dim!r}")
+    dim = check_count("dim", dim, least=2)
     if len(shape) not in (1, 3) or min(shape) < 1:
         raise OptionError(
             "shape must be (channels, height, width) of images or (values,) of vectors, "
@@ -63,8 +63,7 @@ def build_network(
         _check_memory(name, builder, shape, dim)
     if dropout is None:
         return builder(shape, dim)
-    if not 0 <= dropout < 1:
-        raise OptionError(f"dropout must be at least 0 and below 1, not {dropout!r}")
+    dropout = check_number("dropout", dropout, 0, 1)
     if not _has_dropout(builder):
         having = [known for known in network_names() if _has_dropout(NETWORKS[known])]
         raise OptionError(f"{name} has no dropout; these networks have: {', '.join(having)}")

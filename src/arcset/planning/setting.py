@@ -7,8 +7,8 @@ import torch
 
 from arcset.centers import MODES, UPDATES
 from arcset.centers.sharding import can_share
+from arcset.checks import check_count, check_number
 from arcset.errors import OptionError
-from arcset.losses.checks import check_count, check_real
 from arcset.losses.margin_softmax import STORAGES
 from arcset.margins import MARGINS
 from arcset.networks import NETWORKS
@@ -63,9 +63,8 @@ class Setting:
 
     def __post_init__(self) -> None:
         for name in ("classes", "dim", "processes", "batch", "subcenters"):
-            check_count(name, getattr(self, name), 1)
-        if check_real("sample", self.sample, 0, above=True) > 1:
-            raise OptionError(f"sample must lie in (0, 1], not {self.sample!r}")
+            check_count(name, getattr(self, name))
+        check_number("sample", self.sample, 0, 1, closed="right")
         for name, known in (
             ("storage", tuple(STORAGES)),
             ("update", (None, *UPDATES)),

@@ -5,9 +5,9 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from arcset.checks import check_count
 from arcset.errors import InputError
 from arcset.evaluation.calibration import Thresholds
-from arcset.evaluation.calibration.far import check_count
 from arcset.numerics import finite
 from arcset.recognition.verification import ABOVE, BELOW, NO_CALIBRATION
 from arcset.recognition.working_point import WorkingPoint

@@ -7,14 +7,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from arcset.checks import check_choice
 from arcset.errors import OptionError
-from arcset.evaluation.arrays import (
-    Array,
-    check_choice,
-    embedding_matrix,
-    normalize_rows,
-    refuse_zero_rows,
-)
+from arcset.evaluation.arrays import Array, embedding_matrix, normalize_rows, refuse_zero_rows
 from arcset.recognition.average_linkage import average_linkage
 from arcset.recognition.connected import connected
 

@@ -4,9 +4,9 @@ import math
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from arcset.checks import check_count, check_rate
 from arcset.errors import InputError, OptionError
 from arcset.evaluation.calibration import Thresholds
-from arcset.evaluation.calibration.far import check_count, check_rate
 from arcset.evaluation.calibration.thresholds import rounded_up
 from arcset.numerics import finite
 from arcset.recognition.verification import rough_note, uncalibrated_note

@@ -105,7 +105,7 @@ def test_round_trip_table_and_bad_input():
         threshold_for_far(points, np.ones(80, int), 0.1)
     with pytest.raises(InputError, match="nan"):
         threshold_for_far(points * np.nan, labels, 0.1)
-    with pytest.raises(OptionError, match="identities=1"):
+    with pytest.raises(OptionError, match="identities"):
         found.expect(1)
 
 

@@ -195,11 +195,11 @@ def test_gallery_sizes_end_with_the_largest():
 
 def test_bad_input_is_refused_in_one_sentence():
     points, labels = random_points(0, 40), np.arange(40) // 2
-    with pytest.raises(OptionError, match="fpir=0"):
+    with pytest.raises(OptionError, match="fpir"):
         threshold_for_fpir(points, labels, 0, 10)
-    with pytest.raises(OptionError, match="gallery=0"):
+    with pytest.raises(OptionError, match="gallery"):
         threshold_for_fpir(points, labels, 0.1, 0)
-    with pytest.raises(OptionError, match=r"samples=1\.5"):
+    with pytest.raises(OptionError, match="samples"):
         threshold_for_fpir(points, labels, 0.1, 10, samples=1.5)
     with pytest.raises(InputError, match="one identity"):
         threshold_for_fpir(points, np.zeros(40, int), 0.1, 10)
@@ -209,5 +209,5 @@ def test_bad_input_is_refused_in_one_sentence():
         threshold_for_fpir(points * 0, labels, 0.1, 10)
     with pytest.raises(InputError, match="at least 10"):
         threshold_for_fpir(points, labels, 0.001, 10)
-    with pytest.raises(OptionError, match="unknown=0"):
+    with pytest.raises(OptionError, match="unknown"):
         threshold_for_fpir(points, labels, 0.5, 3).expect(0)

@@ -127,7 +127,7 @@ def test_pairs_are_all_or_a_fair_sample():
     np.testing.assert_array_equal(few, pair_cosines(points, labels, most=60, seed=1)[0])
     with pytest.raises(InputError, match="genuine"):
         pair_cosines(points, np.arange(90))
-    with pytest.raises(OptionError, match="most=0"):
+    with pytest.raises(OptionError, match="most"):
         pair_cosines(points, labels, most=0)
 
 
@@ -162,9 +162,9 @@ def test_a_calibration_is_reliable_on_fresh_pairs():
 
 
 def test_bad_input_is_refused_in_one_sentence():
-    with pytest.raises(OptionError, match="method='beta'"):
+    with pytest.raises(OptionError, match="method"):
         calibrate([0.1, 0.2], [True, False], "beta")
-    with pytest.raises(OptionError, match="prior=1"):
+    with pytest.raises(OptionError, match="prior"):
         calibrate([0.1, 0.2], [True, False], prior=1)
     with pytest.raises(InputError, match="same"):
         calibrate([0.1, 0.2], [1, 0])
@@ -176,7 +176,7 @@ def test_bad_input_is_refused_in_one_sentence():
         calibrate([0.1, 0.2], [True, False], weights=[1, 0])
     with pytest.raises(InputError, match=r"1\.2"):
         reliability([0.1, 1.2], [True, False])
-    with pytest.raises(OptionError, match="bins=0"):
+    with pytest.raises(OptionError, match="bins"):
         reliability([0.1, 0.2], [True, False], bins=0)
     with pytest.raises(InputError, match="knots"):
         Calibration.from_json({"method": "isotonic", "prior": 0.5, "knots": [[0, 1], [0.5, 0.2]]})

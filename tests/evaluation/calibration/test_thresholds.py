@@ -106,9 +106,9 @@ def test_what_it_cannot_support_it_refuses(made):
         made.for_far(1e-7)
     with pytest.raises(InputError, match="100,000"):
         made.for_fpir(0.01, 100_000)
-    with pytest.raises(OptionError, match="fpir=2"):
+    with pytest.raises(OptionError, match="fpir"):
         made.for_fpir(2, 10)
-    with pytest.raises(OptionError, match="gallery=0"):
+    with pytest.raises(OptionError, match="gallery"):
         made.for_fpir(0.1, 0)
     loose = made.for_far(0.9)  # looser than any row: the first row, which accepts less
     assert loose.threshold == made.rates.thresholds[0]
@@ -191,7 +191,7 @@ def test_too_little_is_refused():
         make_thresholds(np.eye(3), [1, 1, 1])
     with pytest.raises(InputError, match="genuine"):
         make_thresholds(np.random.default_rng(0).normal(size=(50, 3)), np.arange(50))
-    with pytest.raises(OptionError, match="fars=0"):
+    with pytest.raises(OptionError, match="fars"):
         make_thresholds(np.eye(4), [0, 0, 1, 1], fars=[0])
 
 

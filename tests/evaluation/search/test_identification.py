@@ -232,9 +232,9 @@ def test_random_embeddings_guess():
         ({"ranks": [1.5]}, OptionError, r"ranks.*1\.5"),
         ({"fpirs": [0.1, 0]}, OptionError, "fpirs.*0"),
         ({"fpirs": [math.nan]}, OptionError, "fpirs.*nan"),
-        ({"scoring": "min"}, OptionError, "'min'.*max, mean"),
-        ({"draws": 0}, OptionError, "draws=0"),
-        ({"seed": -1}, OptionError, "seed=-1"),
+        ({"scoring": "min"}, OptionError, "scoring"),
+        ({"draws": 0}, OptionError, "draws"),
+        ({"seed": -1}, OptionError, "seed"),
         (
             {"gallery": [[1, 0], [-1, 0]], "gallery_labels": [7, 7], "scoring": "mean"},
             InputError,

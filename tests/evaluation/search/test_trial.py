@@ -99,9 +99,9 @@ def test_makes_an_open_set_search():
         ([0.5, 0.5], {}, InputError, "labels.*float64"),
         ([1, 1, 2], {"enrolled": 0}, OptionError, "enrolled=0"),
         ([1, 1, 2], {"enrolled": 1.5}, OptionError, r"enrolled=1\.5"),
-        ([1, 1, 2], {"samples": 0}, OptionError, "samples=0"),
-        ([1, 1, 2], {"seed": -1}, OptionError, "seed=-1"),
-        ([1, 1, 2], {"seed": 1.5}, OptionError, r"seed=1\.5"),
+        ([1, 1, 2], {"samples": 0}, OptionError, "samples"),
+        ([1, 1, 2], {"seed": -1}, OptionError, "seed"),
+        ([1, 1, 2], {"seed": 1.5}, OptionError, "seed"),
     ],
 )
 def test_refuses(labels, options, error, words):

@@ -5,14 +5,14 @@ From a rate on validation identities to the rates that fresh identities will sho
 
 import math
 from dataclasses import dataclass
-from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from scipy.special import betaincinv
 
-from arcset.errors import InputError, OptionError
+from arcset.checks import check_count, check_rate
+from arcset.errors import InputError
 from arcset.evaluation.arrays import Array
 from arcset.evaluation.pairs import FEWEST_IDENTITY_PAIRS, ImpostorPairs
 from arcset.evaluation.results import LEVEL, Interval
@@ -20,8 +20,6 @@ from arcset.evaluation.results import LEVEL, Interval
 __all__ = [
     "FarThreshold",
     "PairSpread",
-    "check_count",
-    "check_rate",
     "find_far_threshold",
     "pair_spread",
     "predicted_rates",
@@ -56,20 +54,6 @@ def predicted_rates(rate: float, validation: float, test: float, shown: int) -> 
     return Interval(
         math.floor(low * shown + 1e-9) / shown, min(math.ceil(high * shown - 1e-9) / shown, 1.0)
     )
-
-
-def check_count(name: str, value: object, least: int = 1) -> int:
-    """`value` as an int; raises `OptionError` unless it is a whole number ≥ `least`."""
-    if isinstance(value, bool) or not isinstance(value, Integral) or value < least:
-        raise OptionError(f"{name}={value!r}, expected a whole number of at least {least}")
-    return int(value)
-
-
-def check_rate(name: str, value: object) -> float:
-    """`value` as a float; raises `OptionError` unless it is a rate in (0, 1)."""
-    if isinstance(value, bool) or not isinstance(value, Real) or not 0 < float(value) < 1:
-        raise OptionError(f"{name}={value!r}, expected a rate between 0 and 1")
-    return float(value)
 
 
 @dataclass(frozen=True)

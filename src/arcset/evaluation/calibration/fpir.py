@@ -12,13 +12,10 @@ from typing import Any
 import numpy as np
 from scipy.special import betaln
 
+from arcset.checks import check_count, check_rate
 from arcset.errors import InputError
 from arcset.evaluation.arrays import Array
-from arcset.evaluation.calibration.far import (
-    check_count,
-    check_rate,
-    predicted_rates,
-)
+from arcset.evaluation.calibration.far import predicted_rates
 from arcset.evaluation.calibration.galleries import OpenSet, RateSpread
 from arcset.evaluation.pairs import FEWEST_IDENTITY_PAIRS, ImpostorPairs
 from arcset.evaluation.results import Interval

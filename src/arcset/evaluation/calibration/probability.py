@@ -10,9 +10,9 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import expit
 
+from arcset.checks import check_choice, check_count, check_rate
 from arcset.errors import InputError
-from arcset.evaluation.arrays import Array, as_array, check_choice
-from arcset.evaluation.calibration.far import check_count, check_rate
+from arcset.evaluation.arrays import Array, as_array
 from arcset.evaluation.results import Result
 
 __all__ = ["METHODS", "Calibration", "Reliability", "calibrate", "checked_pairs", "reliability"]

@@ -18,13 +18,12 @@ from typing import Any, overload
 import numpy as np
 import numpy.typing as npt
 
+from arcset.checks import check_count, check_rate
 from arcset.errors import InputError, RunError
 from arcset.evaluation.arrays import Array, as_array, embedding_matrix
 from arcset.evaluation.calibration.far import (
     FarThreshold,
     PairSpread,
-    check_count,
-    check_rate,
     find_far_threshold,
     pair_spread,
 )

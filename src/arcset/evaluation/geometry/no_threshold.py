@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from arcset.checks import check_choice
 from arcset.errors import InputError
 from arcset.evaluation.arrays import (
     Array,
-    check_choice,
     class_numbers,
     embedding_matrix,
     normalize_rows,

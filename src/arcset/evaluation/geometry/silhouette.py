@@ -4,14 +4,9 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
+from arcset.checks import check_choice
 from arcset.errors import InputError
-from arcset.evaluation.arrays import (
-    Array,
-    check_choice,
-    class_numbers,
-    embedding_matrix,
-    refuse_zero_rows,
-)
+from arcset.evaluation.arrays import Array, class_numbers, embedding_matrix, refuse_zero_rows
 from arcset.evaluation.geometry.groups import Groups
 
 __all__ = ["silhouette"]

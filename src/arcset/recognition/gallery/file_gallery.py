@@ -11,9 +11,9 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 
+from arcset.checks import check_count
 from arcset.errors import DataError, OptionError
 from arcset.evaluation.calibration import Thresholds
-from arcset.evaluation.checks import check_count
 from arcset.recognition.embedder import Embedder, Embeddings, Progress
 from arcset.recognition.gallery.beginning import begin
 from arcset.recognition.gallery.changes import (

@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
+from arcset.checks import check_count
 from arcset.errors import DataError, InputError, OptionError
 from arcset.evaluation.calibration import Thresholds
-from arcset.evaluation.checks import check_count
 from arcset.files import parse_json
 from arcset.recognition.answers import RIVALS, Match, answer
 from arcset.recognition.calibrating import calibrate
