@@ -205,7 +205,7 @@ def test_embeddings_instead_of_images(identify, tmp_path):
     ("words", "quoted"),
     [
         (["nosuch.png"], "nosuch.png"),
-        (["probes", "--fpir", "2"], "fpir=2.0"),
+        (["probes", "--fpir", "2"], "fpir"),
         (["probes", "--threshold", "7"], "7"),
         (["probes", "--threshold", "0.5", "--fpir", "0.1"], "--fpir"),
         (["probes", "--candidates", "0"], "--candidates 0"),
