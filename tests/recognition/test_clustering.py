@@ -147,7 +147,7 @@ def test_what_cannot_be_grouped() -> None:
     for threshold in (1.1, -2, float("nan"), True):
         with pytest.raises(OptionError, match="threshold"):
             cluster(np.ones((2, 2)), threshold=threshold)
-    with pytest.raises(OptionError, match="method .*'magic'"):
+    with pytest.raises(OptionError, match="method"):
         cluster(np.ones((2, 2)), threshold=0.5, method="magic")
 
 
