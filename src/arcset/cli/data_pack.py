@@ -20,11 +20,11 @@ from rich.progress import (
 
 from arcset.cli import options as o
 from arcset.cli.show import print_json, say
+from arcset.data.image import FITS
 from arcset.data.own import Pack
 from arcset.data.own import pack as make_pack
 from arcset.data.own.decoding import Watch
 from arcset.data.own.packs import REST
-from arcset.data.reading import FITS
 from arcset.errors import OptionError
 
 __all__ = ["pack"]

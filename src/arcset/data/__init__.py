@@ -16,9 +16,9 @@ from arcset.data.batches import (
     to_tensors,
 )
 from arcset.data.dataset import Dataset, ImageSet
+from arcset.data.image import Reading
 from arcset.data.of_run import selection_for, selection_of
 from arcset.data.own import Listing, Pack, list_samples, load_own, load_pack, pack
-from arcset.data.reading import Reading
 from arcset.data.registry import (
     DATASETS,
     DatasetEntry,

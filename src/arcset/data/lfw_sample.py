@@ -11,7 +11,7 @@ import numpy as np
 
 from arcset.data.dataset import Dataset, divided
 from arcset.data.folders import LocalFolder
-from arcset.data.images import read_image
+from arcset.data.image import Pixels, decode_expected, read_file
 from arcset.data.registry import DATASETS, DatasetEntry
 from arcset.errors import DataError
 
@@ -32,11 +32,7 @@ def _load() -> Dataset:
             f"{folder} holds {sum(counts)} photos of {len(counts)} people, and should hold "
             f"{_PHOTOS} of {_PEOPLE}; copy it again"
         )
-    images = [
-        read_image(path, kind="JPEG", mode="RGB", size=(250, 250))
-        for paths in photos.values()
-        for path in paths
-    ]
+    images = [_read(path) for paths in photos.values() for path in paths]
     # The last photo of whoever has more than one is for testing.
     testing = [place + 1 == count > 1 for count in counts for place in range(count)]
     return divided(
@@ -46,6 +42,12 @@ def _load() -> Dataset:
         tuple(photos),
         testing=np.array(testing),
         licence=LICENCE,
+    )
+
+
+def _read(path: Path) -> Pixels:
+    return decode_expected(
+        read_file(path), kind="JPEG", mode="RGB", size=(250, 250), source=str(path)
     )
 
 

@@ -13,9 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 
-from arcset.data.images import decode_image
+from arcset.data.image import Pixels, average_areas, decode_expected
 from arcset.errors import DataError
 
 __all__ = ["DRAWERS", "SIDE", "Archive"]
@@ -64,7 +63,7 @@ class Archive:
         """Raises `DataError` as `read` does."""
         self.read(path)
 
-    def read(self, path: Path) -> dict[str, npt.NDArray[np.uint8]]:
+    def read(self, path: Path) -> dict[str, Pixels]:
         """ALPHABET/characterNN, in order, to its drawings by drawer (20, 28, 28), ink bright.
 
         Raises `DataError`, naming the file, where it is damaged or holds anything else.
@@ -89,11 +88,9 @@ class Archive:
             )
         return found
 
-    def _read(
-        self, archive: zipfile.ZipFile, path: Path
-    ) -> tuple[dict[str, npt.NDArray[np.uint8]], str]:
+    def _read(self, archive: zipfile.ZipFile, path: Path) -> tuple[dict[str, Pixels], str]:
         """The characters, and the checksum that they have."""
-        found: dict[str, npt.NDArray[np.uint8]] = {}
+        found: dict[str, Pixels] = {}
         digest = hashlib.sha256()
         for character, drawings in self._listed(archive, path).items():
             ink = np.empty((DRAWERS, _DRAWN, _DRAWN), np.uint8)
@@ -103,7 +100,7 @@ class Archive:
                 name = info.filename.removeprefix(f"{self.root}/")
                 digest.update(name.encode() + b"\0" + np.packbits(pixels).tobytes())
                 ink[drawer] = 1 - pixels  # drawn black on white
-            found[character] = _reduced(ink)
+            found[character] = _shrink(ink)
         return found, digest.hexdigest()
 
     def _listed(
@@ -137,34 +134,18 @@ class Archive:
         return dict(sorted(found.items()))
 
 
-def _pixels(archive: zipfile.ZipFile, info: zipfile.ZipInfo, source: str) -> npt.NDArray[np.uint8]:
+def _pixels(archive: zipfile.ZipFile, info: zipfile.ZipInfo, source: str) -> Pixels:
     """One drawing (105, 105), 1 where the paper is blank and 0 where there is ink."""
     if info.file_size > _MOST_IMAGE:
         raise DataError(f"{source} holds {info.file_size:,} bytes, too many for a drawing")
     if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
         raise DataError(f"{source} is compressed in a way that is not read here")
-    return decode_image(
+    return decode_expected(
         archive.read(info), kind="PNG", mode="1", size=(_DRAWN, _DRAWN), source=source
     )
 
 
-def _overlaps() -> npt.NDArray[np.float32]:
-    """(28, 105): how many quarters of each pixel fall into each of the 28 rows, 3.75 pixels high.
-
-    In quarters everything is a whole number, and the reduced image is the same on any machine.
-    """
-    quarters = np.arange(4 * _DRAWN)
-    table = np.zeros((SIDE, _DRAWN), np.float32)
-    np.add.at(table, (quarters * SIDE // (4 * _DRAWN), quarters // 4), 1)
-    return table
-
-
-_ROWS = _overlaps()
-_AREA = (4 * _DRAWN // SIDE) ** 2  # quarters × quarters under one reduced pixel: 225
-
-
-def _reduced(ink: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint8]:
+def _shrink(ink: Pixels) -> Pixels:
     """(N, 105, 105) of 0 and 1 to (N, 28, 28): the share of ink under each pixel, 255 for all."""
-    covered = _ROWS @ ink.astype(np.float32) @ _ROWS.T  # (N, 28, 28), whole numbers up to 225
-    shares: npt.NDArray[np.uint8] = np.rint(covered * (255 / _AREA)).astype(np.uint8)
-    return shares
+    pixels = np.ascontiguousarray((255 * ink).transpose(1, 2, 0))  # (105, 105, N)
+    return average_areas(pixels, SIDE, SIDE).transpose(2, 0, 1)

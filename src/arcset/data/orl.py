@@ -3,11 +3,13 @@
 Samaria, Harter: Parameterisation of a stochastic model for human face identification (1994).
 """
 
+from pathlib import Path
+
 import numpy as np
 
 from arcset.data.dataset import Dataset, divided
 from arcset.data.folders import LocalFolder
-from arcset.data.images import read_image
+from arcset.data.image import Pixels, decode_expected, read_file
 from arcset.data.registry import DATASETS, DatasetEntry
 
 __all__ = ["FOLDER"]
@@ -23,7 +25,7 @@ def _load() -> Dataset:
     folder = FOLDER.find()
     names = tuple(f"s{person}" for person in range(1, _PEOPLE + 1))
     images = [
-        read_image(folder / name / f"{picture}.pgm", kind="PPM", mode="L", size=(112, 92))
+        _read(folder / name / f"{picture}.pgm")
         for name in names
         for picture in range(1, _PICTURES + 1)
     ]
@@ -35,6 +37,10 @@ def _load() -> Dataset:
         testing=np.tile(np.arange(_PICTURES) >= _TRAINING, _PEOPLE),
         licence=LICENCE,
     )
+
+
+def _read(path: Path) -> Pixels:
+    return decode_expected(read_file(path), kind="PPM", mode="L", size=(112, 92), source=str(path))
 
 
 DATASETS.add(

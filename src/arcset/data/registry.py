@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from arcset.data.dataset import Dataset
+from arcset.data.image import Reading
 from arcset.data.own import load_own
 from arcset.data.own.decoding import Watch
 from arcset.data.own.listing import FORMS
-from arcset.data.reading import Reading
 from arcset.errors import OptionError
 from arcset.registry import Registry, unknown_name
 

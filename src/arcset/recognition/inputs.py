@@ -12,7 +12,7 @@ import numpy.typing as npt
 from PIL import Image
 
 from arcset.data import Reading
-from arcset.data.opening import extensions
+from arcset.data.image import image_extensions
 from arcset.errors import DataError, InputError
 
 __all__ = ["Outcome", "as_sources", "files_of", "image_files", "read_in_chunks"]
@@ -84,7 +84,7 @@ def image_files(folder: Path | str) -> list[Path]:
         found += [
             Path(place, name)
             for name in files
-            if not name.startswith(".") and Path(name).suffix.lower() in extensions()
+            if not name.startswith(".") and Path(name).suffix.lower() in image_extensions()
         ]
     if not found:
         raise DataError(f"{root} holds no image")

@@ -9,7 +9,7 @@ from typing import Any
 
 import onnx
 
-from arcset.data.reading import FITS
+from arcset.data.image import FITS
 from arcset.errors import ArcsetError, DataError
 from arcset.evaluation.calibration import Thresholds
 from arcset.recognition.onnx_file import OnnxFile, graph_digest

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from arcset.data.reading import Fit
+from arcset.data.image import Fit
 from arcset.errors import OptionError
 from arcset.registry import unknown_name
 

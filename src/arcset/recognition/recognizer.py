@@ -8,8 +8,8 @@ import numpy as np
 import numpy.typing as npt
 
 from arcset.data import Reading
+from arcset.data.image import Fit
 from arcset.data.of_run import reading_of
-from arcset.data.reading import Fit
 from arcset.errors import ArcsetError, DataError, InputError, OptionError, RunError
 from arcset.evaluation.calibration import Thresholds
 from arcset.recognition.embedder import Embedded, Embeddings, Progress

@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 from PIL import Image
 
-from arcset.data.opening import MOST_PIXELS
+from arcset.data.image import MOST_PIXELS
 from arcset.errors import ArcsetError, DataError, OptionError
 from arcset.recognition.embedder import Embedder
 from arcset.recognition.recognizer import Recognizer

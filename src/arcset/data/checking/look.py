@@ -12,8 +12,7 @@ from threading import Lock
 import numpy as np
 from PIL import Image, ImageOps
 
-from arcset.data.modes import plain
-from arcset.data.opening import opened, orientation
+from arcset.data.image import exif_orientation, open_image, to_channels
 
 __all__ = ["DIGEST", "Look", "look_at"]
 
@@ -55,11 +54,11 @@ def look_at(content: bytes, name: str) -> Look:
     >>> seen.width, seen.height, seen.mode, seen.format, seen.blank
     (30, 20, 'L', 'PNG', 'plain')
     """
-    with opened(content, name) as image, _room(image):
+    with open_image(content, name) as image, _room(image):
         mode, kind = image.mode, image.format or ""
         image.load()
-        upright = image if orientation(image) == 1 else ImageOps.exif_transpose(image)
-        colours = plain(upright, 3, name)
+        upright = image if exif_orientation(image) == 1 else ImageOps.exif_transpose(image)
+        colours = to_channels(upright, 3, name)
         digest = hashlib.sha256(b"%d %d " % colours.size)
         digest.update(np.asarray(colours).reshape(-1).data)
         return Look(

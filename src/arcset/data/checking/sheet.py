@@ -10,8 +10,8 @@ from PIL import Image
 
 from arcset.data.checking.canvas import GREY, INK, RED, Canvas, shortened
 from arcset.data.checking.result import DataCheck, Twins, counted
+from arcset.data.image import Reading
 from arcset.data.own.listing import Listing
-from arcset.data.reading import Reading
 from arcset.errors import DataError
 
 __all__ = ["contact_sheet"]

@@ -14,10 +14,10 @@ import numpy as np
 import numpy.typing as npt
 
 from arcset.data.dataset import Dataset, ImageSet
+from arcset.data.image import Pixels, Reading
 from arcset.data.own.decoding import Watch, decoded
 from arcset.data.own.listing import Listing
 from arcset.data.own.parts import apart_identities, for_testing
-from arcset.data.reading import Pixels, Reading
 from arcset.errors import DataError
 
 __all__ = [

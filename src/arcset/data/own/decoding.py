@@ -8,8 +8,8 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import numpy.typing as npt
 
+from arcset.data.image import Pixels, Reading
 from arcset.data.own.listing import Listing
-from arcset.data.reading import Pixels, Reading
 from arcset.errors import DataError
 
 __all__ = ["Watch", "decoded"]

@@ -5,6 +5,7 @@ from pathlib import Path
 import numpy as np
 
 from arcset.data.dataset import Dataset
+from arcset.data.image import Pixels, Reading
 from arcset.data.own.arrays import load_arrays
 from arcset.data.own.assembly import assemble, check_memory
 from arcset.data.own.decoding import Watch
@@ -12,7 +13,6 @@ from arcset.data.own.listing import list_samples
 from arcset.data.own.packs import is_pack, load_pack
 from arcset.data.own.rereading import reread
 from arcset.data.own.shapes import choose_reading
-from arcset.data.reading import Pixels, Reading
 
 __all__ = ["load_own"]
 

@@ -11,12 +11,12 @@ from typing import Any
 import numpy as np
 from numpy.lib import format as npy
 
+from arcset.data.image import Pixels, Reading
 from arcset.data.own.assembly import assemble
 from arcset.data.own.decoding import Watch
 from arcset.data.own.listing import list_samples
 from arcset.data.own.packs import IMAGES, LABELS, PATHS, REST, VERSION, PackFile, is_pack
 from arcset.data.own.shapes import choose_reading
-from arcset.data.reading import Pixels, Reading
 from arcset.errors import DataError, OptionError
 from arcset.files import replacing_folder
 

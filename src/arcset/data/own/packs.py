@@ -15,8 +15,8 @@ import numpy.typing as npt
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from arcset.data.dataset import Dataset
+from arcset.data.image import Reading
 from arcset.data.own.assembly import Assembly
-from arcset.data.reading import Reading
 from arcset.errors import DataError
 from arcset.files import one_line, wrong_entry
 

@@ -6,8 +6,8 @@ from pathlib import Path
 import numpy as np
 
 from arcset.data.dataset import Dataset, ImageSet
+from arcset.data.image import Reading
 from arcset.data.own.assembly import check_memory
-from arcset.data.reading import Reading
 
 __all__ = ["reread"]
 

@@ -2,10 +2,8 @@
 
 import numpy as np
 
-from arcset.data.modes import is_grey
-from arcset.data.opening import opened, orientation
+from arcset.data.image import FITS, Reading, exif_orientation, is_grey, open_image
 from arcset.data.own.listing import Listing
-from arcset.data.reading import FITS, Reading
 from arcset.errors import DataError, OptionError
 
 __all__ = ["SIDE", "choose_reading"]
@@ -70,8 +68,8 @@ def _heads(listing: Listing) -> list[tuple[int, int, bool]]:
 
 
 def _head(content: bytes, name: str) -> tuple[int, int, bool]:
-    with opened(content, name) as image:
+    with open_image(content, name) as image:
         # Only here does the size in the header not know of the orientation.
-        turned = image.format in ("JPEG", "MPO", "WEBP") and orientation(image) >= 5
+        turned = image.format in ("JPEG", "MPO", "WEBP") and exif_orientation(image) >= 5
         width, height = reversed(image.size) if turned else image.size
         return height, width, is_grey(image)

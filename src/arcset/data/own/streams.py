@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from arcset.data.opening import extensions
+from arcset.data.image import image_extensions
 from arcset.data.own.tables import cell_text, table_rows
 from arcset.data.own.trees import STRAY, no_image, shown
 from arcset.errors import DataError
@@ -135,7 +135,7 @@ class _Tree:
 
 def _is_image(name: str) -> bool:
     stem, dot, extension = name.rpartition(".")
-    return bool(stem and dot) and f".{extension.lower()}" in extensions()
+    return bool(stem and dot) and f".{extension.lower()}" in image_extensions()
 
 
 def stream_table(place: Path | str) -> Iterator[Entry]:

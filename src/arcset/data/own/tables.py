@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from arcset.data.opening import read_file
+from arcset.data.image import read_file
 from arcset.data.own.listing import Listing
 from arcset.data.own.trees import shown
 from arcset.errors import DataError

@@ -5,7 +5,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from arcset.data.opening import extensions, read_file
+from arcset.data.image import image_extensions, read_file
 from arcset.data.own.listing import Listing
 from arcset.errors import DataError
 
@@ -115,7 +115,7 @@ class _Tree:
     def _file(self, name: str, last: str) -> None:
         stem, dot, extension = last.rpartition(".")
         extension = f".{extension.lower()}" if stem and dot else ""
-        if extension in extensions():
+        if extension in image_extensions():
             self.files.append(name)
         else:
             self.others[extension] += 1

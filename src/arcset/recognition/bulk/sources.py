@@ -14,10 +14,10 @@ import numpy as np
 import numpy.typing as npt
 
 from arcset.data import ImageSet, load_dataset
+from arcset.data.image import read_file
 from arcset.data.insightface.record_file import RecordFile
 from arcset.data.insightface.records import RecordListing
 from arcset.data.mapping import ClassMapping
-from arcset.data.opening import read_file
 from arcset.data.own import is_pack
 from arcset.data.own.listing import FORMS, TABLES
 from arcset.data.own.packs import LABELS, PATHS, open_pack

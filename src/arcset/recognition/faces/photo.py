@@ -7,8 +7,7 @@ import numpy as np
 import numpy.typing as npt
 from PIL import Image
 
-from arcset.data.modes import plain
-from arcset.data.opening import opened, orientation, read_file
+from arcset.data.image import exif_orientation, open_image, read_file, to_channels
 from arcset.errors import InputError
 
 __all__ = ["Pixels", "called", "read_photo"]
@@ -20,7 +19,7 @@ def read_photo(source: Any, name: str = "") -> Pixels:
     """One photo as uint8 RGB (H, W, 3), of the size that it has, turned upright by its EXIF.
 
     source: a file, the content of one, a PIL image, or an array of uint8: (H, W) or (H, W, C) with
-        1, 3 or 4 channels. `arcset.data.modes.plain` says what becomes of grey and transparency.
+        1, 3 or 4 channels. `to_channels` says what becomes of grey and transparency.
     name: what messages call it; the path if left out.
     Raises `DataError` that names a file that is missing, cut off, too large or no image, and
     `InputError` for anything else.
@@ -37,10 +36,10 @@ def read_photo(source: Any, name: str = "") -> Pixels:
         raise InputError(
             f"a photo is a path, a PIL image, bytes or a uint8 array, not {type(source).__name__}"
         )
-    with opened(source, name) as image:
+    with open_image(source, name) as image:
         image.load()
-        held = orientation(image)
-        pixels = np.asarray(plain(image, 3, name))
+        held = exif_orientation(image)
+        pixels = np.asarray(to_channels(image, 3, name))
     if held >= 5:  # as EXIF numbers them: the camera was held sideways
         pixels = pixels.swapaxes(0, 1)
     if held in (3, 4, 7, 8):

@@ -1,0 +1,451 @@
+"""One image: opened within bounds, turned upright, made plain grey or RGB, brought to one shape.
+
+pixels = Reading(channels=3, height=112, width=112).read("photo.jpg")  # uint8 (112, 112, 3)
+"""
+
+import io
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+import numpy as np
+import numpy.typing as npt
+from PIL import Image, ImageChops, ImageStat
+
+from arcset.errors import ArcsetError, DataError, InputError, OptionError
+
+__all__ = [
+    "FITS",
+    "MOST_PIXELS",
+    "Fit",
+    "Pixels",
+    "Reading",
+    "average_areas",
+    "decode_expected",
+    "exif_orientation",
+    "image_extensions",
+    "is_grey",
+    "open_image",
+    "read_file",
+    "to_channels",
+]
+
+Pixels = npt.NDArray[np.uint8]
+Fit = Literal["pad", "crop", "stretch"]
+FITS: tuple[Fit, ...] = get_args(Fit)
+
+MOST_BYTES = 1 << 28  # of a file, 256 MiB
+MOST_PIXELS = 178_956_970  # of an image: beyond twice its own limit PIL refuses to open a file
+
+# EPS and PostScript are programs that another program would run; of the others PIL knows the
+# headers and has no decoder.
+_NOT_READ = {"EPS", "WMF", "BUFR", "GRIB", "HDF5", "MPEG", "IPTC"}
+_FIRST = ("JPEG", "PNG", "WEBP", "BMP", "GIF", "TIFF", "PPM")  # the usual ones, tried first
+
+
+@cache
+def _format_of_extension() -> dict[str, str]:
+    """Extension, in lower case → PIL's name of the format, for all that are read."""
+    return {
+        extension: kind
+        for extension, kind in Image.registered_extensions().items()
+        if kind in Image.OPEN and kind not in _NOT_READ
+    }
+
+
+@cache
+def _formats() -> tuple[str, ...]:
+    return (*_FIRST, *sorted(set(_format_of_extension().values()) - set(_FIRST)))
+
+
+def image_extensions() -> frozenset[str]:
+    """The extensions of image files, in lower case.
+
+    >>> sorted({".png", ".jpg", ".webp", ".eps", ".txt"} & image_extensions())
+    ['.jpg', '.png', '.webp']
+    """
+    return frozenset(_format_of_extension())
+
+
+def read_file(path: Path | str, name: str = "") -> bytes:
+    """The bytes of a file; raises `DataError` where it is missing, empty, too large or no file."""
+    path, name = Path(path), name or str(path)
+    try:
+        status = path.stat()
+        if not stat.S_ISREG(status.st_mode):  # a pipe would be waited for without end
+            raise DataError(f"{name} is no file")
+        if status.st_size > MOST_BYTES:
+            raise DataError(
+                f"{name} holds {status.st_size:,} bytes, and image files of more than "
+                f"{MOST_BYTES:,} are not read"
+            )
+        content = path.read_bytes()
+    except (OSError, ValueError) as error:  # ValueError: a path with a zero byte
+        why = getattr(error, "strerror", None) or error
+        raise DataError(f"{name} cannot be read: {why}") from None
+    if not content:
+        raise DataError(f"{name} is empty")
+    return content
+
+
+@contextmanager
+def open_image(
+    source: bytes | Image.Image, name: str, formats: tuple[str, ...] = ()
+) -> Iterator[Image.Image]:
+    """An image that is identified and not decoded yet; animated ones show their first frame.
+
+    formats: the only ones that are tried, by PIL's names; all that are read if left out.
+
+    The size is compared with `MOST_PIXELS` before anything is decoded. Whatever PIL raises within
+    the block becomes a `DataError` that begins with `name`.
+    """
+    try:
+        if isinstance(source, Image.Image):
+            _check_size(source, name)
+            yield source
+        else:
+            with Image.open(io.BytesIO(source), formats=formats or _formats()) as image:
+                _check_size(image, name)
+                yield image
+    except ArcsetError:
+        raise
+    except Exception as error:  # each format is a plug-in, which raises what it likes
+        words = str(error).split(" <")[0].strip()  # PIL quotes the address of the buffer
+        raise DataError(
+            f"{name} cannot be read as an image: {words or type(error).__name__}"
+        ) from error
+
+
+def _check_size(image: Image.Image, name: str) -> None:
+    if image.width * image.height > MOST_PIXELS:
+        raise DataError(
+            f"{name} has {image.width}×{image.height} pixels, and images of more than "
+            f"{MOST_PIXELS // 1_000_000} megapixels are not read"
+        )
+    if not image.width * image.height:
+        raise DataError(f"{name} has no pixels")
+
+
+def decode_expected(
+    content: bytes, *, kind: str, mode: str, size: tuple[int, int], source: str
+) -> Pixels:
+    """Pixels (H, W) or (H, W, 3) of an image of a published set, whose form is known beforehand.
+
+    kind: the format, by PIL's name, as PNG. mode: PIL's name of the pixel type; one bit per pixel
+    gives 0 and 1. size: height and width. Raises `DataError` that begins with `source` where the
+    content is anything else, before a pixel is decoded.
+    """
+    with open_image(content, source, (kind,)) as image:
+        if (image.height, image.width) != size or image.mode != mode:
+            raise DataError(
+                f"{source} is {image.height}×{image.width} pixels of type {image.mode}, "
+                f"and {size[0]}×{size[1]} of type {mode} was expected"
+            )
+        return np.array(image, dtype=np.uint8)
+
+
+# EXIF's number for how the camera was held → what turns the picture upright.
+_UPRIGHT = {
+    2: Image.Transpose.FLIP_LEFT_RIGHT,
+    3: Image.Transpose.ROTATE_180,
+    4: Image.Transpose.FLIP_TOP_BOTTOM,
+    5: Image.Transpose.TRANSPOSE,
+    6: Image.Transpose.ROTATE_270,
+    7: Image.Transpose.TRANSVERSE,
+    8: Image.Transpose.ROTATE_90,
+}
+
+
+def exif_orientation(image: Image.Image) -> int:
+    """1 … 8, as EXIF numbers the ways of holding a camera; 1, upright, where nobody says."""
+    try:
+        value = image.getexif().get(0x0112, 1)
+    except Exception:  # damaged EXIF is no reason to refuse the picture
+        return 1
+    return value if isinstance(value, int) and 1 <= value <= 8 else 1
+
+
+_DEEP = ("I", "F")  # 16-bit types are called I;16, I;16B and so on
+_GREY = ("1", "L", "LA", "La")
+_ALPHA = ("LA", "La", "PA", "RGBA", "RGBa")
+_BRIGHT = 191  # of 255: what is brighter on average would vanish on white
+
+
+def is_grey(image: Image.Image) -> bool:
+    """Whether the pixel type has no colours; one with a palette counts as coloured."""
+    return image.mode in _GREY or image.mode.startswith(_DEEP)
+
+
+def to_channels(image: Image.Image, channels: int, name: str) -> Image.Image:
+    """The image as type L (`channels` 1) or RGB (3), 8 bits each, without transparency.
+
+    - 16 and 32 bits per pixel: values up to 255 are taken as they are; values up to 65,535 lose
+      their lower eight bits. Anything beyond, or below 0, is a `DataError` that names `name`.
+    - Floats: all within 0 … 1 are multiplied by 255; all within 0 … 255 are rounded; anything else
+      is a `DataError`.
+    - Transparency: laid on white; on black, where what is visible is nearly white itself (its
+      brightness, weighted by opacity, exceeds 191 on average).
+    - Colour to grey: brightness as in ITU-R 601, 0.299 R + 0.587 G + 0.114 B.
+    - CMYK, YCbCr, HSV and LAB: to RGB as PIL does it; embedded colour profiles are not applied.
+    """
+    if image.mode.startswith(_DEEP):
+        image = _to_8_bits(image, name)
+    elif image.mode in _ALPHA or "transparency" in image.info:
+        image = _without_alpha(image)
+    mode = "L" if channels == 1 else "RGB"
+    if image.mode == mode:
+        return image
+    if image.mode not in ("1", "L", "P", "RGB"):
+        image = image.convert("RGB")  # not every type converts to grey
+    return image.convert(mode)
+
+
+def _to_8_bits(image: Image.Image, name: str) -> Image.Image:
+    values = np.asarray(image)
+    low, high = float(values.min()), float(values.max())  # NaN if there is one
+    if image.mode == "F":
+        if low >= 0 and high <= 1:
+            return Image.fromarray(np.rint(values * 255).astype(np.uint8))
+        if low >= 0 and high <= 255:
+            return Image.fromarray(np.rint(values).astype(np.uint8))
+        raise DataError(
+            f"{name} holds floats from {low:g} to {high:g}, and only 0 to 1 or 0 to 255 has a "
+            f"known meaning; save it with 8 bits per channel"
+        )
+    if low < 0 or high > 0xFFFF:
+        raise DataError(
+            f"{name} holds values from {low:.0f} to {high:.0f}, and only 0 to 255 or 0 to 65,535 "
+            f"has a known meaning; save it with 8 or 16 bits per channel"
+        )
+    return Image.fromarray((values >> 8 if high > 0xFF else values).astype(np.uint8))
+
+
+def _without_alpha(image: Image.Image) -> Image.Image:
+    if image.mode in ("La", "RGBa"):  # colours that were multiplied with their opacity
+        image = image.convert({"La": "LA", "RGBa": "RGBA"}[image.mode])
+    image = image.convert("RGBA")
+    opacity, colours = image.getchannel("A"), image.convert("RGB")
+    if opacity.getextrema() == (255, 255):
+        return colours
+    brightness = ImageChops.multiply(colours.convert("L"), opacity)
+    visible, bright = ImageStat.Stat(opacity).sum[0], ImageStat.Stat(brightness).sum[0]
+    background = "black" if visible and 255 * bright / visible > _BRIGHT else "white"
+    opaque = Image.new("RGB", image.size, background)
+    opaque.paste(colours, mask=opacity)
+    return opaque
+
+
+LARGEST = 4096  # pixels a side that can be asked for
+# Up to so many pixels an image is resized in one step. A larger one is first reduced by a whole
+# factor, and stays so many times finer than needed: by a JPEG decoder that counts the last pixels
+# of a row and of a column as whole ones, and by Pillow's `reduce`.
+_ONE_STEP, _FINER_DECODED, _FINER = 1 << 20, 8, 4
+
+
+@dataclass(frozen=True)
+class Reading:
+    """How an image becomes an array of one fixed shape.
+
+    channels: 1 for grey, 3 for RGB. height, width: in pixels.
+    fit: what happens where the proportions differ. "pad" keeps all of the image, centered, and
+        fills the rest with the median of its border pixels; "crop" keeps the largest part around
+        the center; "stretch" bends it.
+    invert: 255 − x at the end, as for ink on paper that is wanted bright on black.
+
+    Files of any format that PIL decodes are read: turned upright by their EXIF orientation, of
+    animated ones the first frame; `to_channels` says what becomes of transparency, palettes and
+    more than 8 bits. Shrinking is area averaging, enlarging is bilinear. Images of more than about
+    a million pixels that are at least eight times finer than needed are averaged by a whole factor
+    first, to no less than four times as fine as needed, and JPEG files are decoded at a half, a
+    quarter or an eighth, to no less than eight times.
+    Raises `OptionError` for other channels, sizes outside 1 … 4096 and unknown fits.
+
+        >>> reading = Reading(1, 2, 2)
+        >>> reading.read(np.array([[0, 0, 200, 200]], np.uint8))  # 1×4 becomes 1×2, and is padded
+        array([[  0, 200],
+               [100, 100]], dtype=uint8)
+    """
+
+    channels: int
+    height: int
+    width: int
+    fit: Fit = "pad"
+    invert: bool = False
+
+    def __post_init__(self) -> None:
+        if self.channels not in (1, 3):
+            raise OptionError(f"images are read with 1 or 3 channels, not {self.channels}")
+        if not (1 <= self.height <= LARGEST and 1 <= self.width <= LARGEST):
+            raise OptionError(
+                f"images are read with 1 to {LARGEST} pixels a side, not {self.height}×{self.width}"
+            )
+        if self.fit not in FITS:
+            raise OptionError(f"fit {self.fit!r} is unknown, expected one of: {', '.join(FITS)}")
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """(H, W) or (H, W, 3), of what `read` returns."""
+        size = (self.height, self.width)
+        return size if self.channels == 1 else (*size, 3)
+
+    def read(self, source: Path | str | bytes | Image.Image | Pixels, name: str = "") -> Pixels:
+        """One image as uint8, (H, W) or (H, W, 3).
+
+        source: a file, the content of one, a PIL image, or an array of uint8: (H, W) or (H, W, C)
+            with 1, 3 or 4 channels.
+        name: what messages call it; the path if left out.
+        Raises `DataError` that names a file that is missing, damaged, too large or no image, and
+        `InputError` for an array that is none of these.
+        """
+        if isinstance(source, str | Path):
+            name = name or str(source)
+            source = read_file(source, name)
+        elif isinstance(source, np.ndarray):
+            source = _from_array(source)
+        name = name or "the image"
+        with open_image(source, name) as image:
+            image = self._decode_upright(image)
+            image = to_channels(image, self.channels, name)
+            if self.fit == "crop":
+                image = self._crop(image)
+            pixels = self._resize(image)
+        return 255 - pixels if self.invert else pixels
+
+    def _decode_upright(self, image: Image.Image) -> Image.Image:
+        if image.format in ("JPEG", "MPO"):  # decodes at a half, a quarter or an eighth
+            sideways = exif_orientation(image) >= 5
+            size = (image.height, image.width) if sideways else image.size
+            factor = min(self._factors(*size, _FINER_DECODED))
+            if factor > 1:
+                image.draft(None, (image.width // factor, image.height // factor))
+        image.load()
+        # Not ImageOps.exif_transpose, which fails where any other EXIF entry is damaged.
+        turn = _UPRIGHT.get(exif_orientation(image))
+        return image if turn is None else image.transpose(turn)
+
+    def _factors(self, width: int, height: int, finer: int) -> tuple[int, int]:
+        """By how much an image may be reduced in a first step, across and down."""
+        if width * height <= _ONE_STEP:
+            return 1, 1
+        if self.fit == "crop":
+            width, height = self._cropped_size(width, height)
+        wanted_width, wanted_height = self._resized_size(width, height)
+        return max(1, width // (finer * wanted_width)), max(1, height // (finer * wanted_height))
+
+    def _cropped_size(self, width: int, height: int) -> tuple[int, int]:
+        """The largest part of the image with the wanted proportions, each side at least 1."""
+        if width * self.height >= height * self.width:
+            return min(width, max(1, _round_ratio(height * self.width, self.height))), height
+        return width, min(height, max(1, _round_ratio(width * self.height, self.width)))
+
+    def _crop(self, image: Image.Image) -> Image.Image:
+        width, height = self._cropped_size(*image.size)
+        left, top = (image.width - width) // 2, (image.height - height) // 2
+        return image.crop((left, top, left + width, top + height))
+
+    def _resized_size(self, width: int, height: int) -> tuple[int, int]:
+        """All of the shape; to be padded, the largest with the image's proportions that fits."""
+        if self.fit != "pad":
+            return self.width, self.height
+        if width * self.height >= height * self.width:
+            return self.width, max(1, _round_ratio(height * self.width, width))
+        return max(1, _round_ratio(width * self.height, height)), self.height
+
+    def _resize(self, image: Image.Image) -> Pixels:
+        """Of the wanted shape: resized, and padded where need be."""
+        width, height = self._resized_size(*image.size)
+        factors = self._factors(*image.size, _FINER)
+        pixels = np.asarray(image.reduce(factors) if max(factors) > 1 else image)
+        inner = average_areas(
+            pixels,
+            min(height, image.height),
+            min(width, image.width),
+            whole=(image.height, image.width),
+            blocks=(factors[1], factors[0]),
+        )
+        if inner.shape[:2] != (height, width):
+            larger = Image.fromarray(inner).resize((width, height), Image.Resampling.BILINEAR)
+            inner = np.asarray(larger)
+        if (height, width) == (self.height, self.width):
+            return inner
+        padded = np.empty(self.shape, np.uint8)
+        padded[:] = _border_median(pixels)
+        top, left = (self.height - height) // 2, (self.width - width) // 2
+        padded[top : top + height, left : left + width] = inner
+        return padded
+
+
+def average_areas(
+    pixels: Pixels,
+    height: int,
+    width: int,
+    *,
+    whole: tuple[int, int] | None = None,
+    blocks: tuple[int, int] = (1, 1),
+) -> Pixels:
+    """Shrink (H, W, …) to (height, width, …): each new pixel is the mean over the area it covers.
+
+    Old pixels count by the share that is covered, which Pillow's BOX filter rounds to all or
+    nothing. Halves are rounded to even.
+
+    blocks, whole: for pixels that are means over blocks of this height and width of a finer image,
+        whose height and width are `whole`, so that the last blocks may have been smaller. They
+        count by what they really cover.
+
+        >>> average_areas(np.array([[0, 60, 120]], np.uint8), 1, 2)
+        array([[ 20, 100]], dtype=uint8)
+    """
+    if pixels.shape[:2] == (height, width) and blocks == (1, 1):
+        return pixels
+    rows, columns = whole or pixels.shape[:2]
+    sums = _sum_stretches(pixels, height, rows, blocks[0])  # (height, W, …)
+    sums = _sum_stretches(sums.swapaxes(0, 1), width, columns, blocks[1]).swapaxes(0, 1)
+    means: Pixels = np.rint(sums / (rows * columns)).astype(np.uint8)
+    return means
+
+
+def _sum_stretches(
+    values: npt.NDArray[Any], count: int, length: int, block: int
+) -> npt.NDArray[np.int64]:
+    """`length` times the means over `count` equal stretches of the first axis, as whole numbers.
+
+    The sum of all that lies before a point, taken at the ends of a stretch, differs by the sum
+    over the stretch. Points are counted in units of 1 / (block · count) of a value.
+    """
+    # Half the memory for pixels, of which 2²⁴ in a line still add up to less than 2³².
+    exact = np.uint32 if values.dtype == np.uint8 else np.int64
+    before = np.zeros((len(values) + 1, *values.shape[1:]), exact)
+    np.cumsum(values, axis=0, out=before[1:])
+    unit = block * count
+    index, share = np.divmod(np.arange(count + 1) * length, unit)
+    within = np.minimum(index, len(values) - 1)  # the last point may lie at the very end
+    share = share.reshape(-1, *[1] * (values.ndim - 1))
+    points = before[index].astype(np.int64) * unit + values[within] * share
+    sums: npt.NDArray[np.int64] = np.diff(points, axis=0)
+    return sums
+
+
+def _round_ratio(over: int, under: int) -> int:
+    """over / under to the nearest whole number, halves up."""
+    return (2 * over + under) // (2 * under)
+
+
+def _border_median(pixels: Pixels) -> npt.NDArray[np.float64]:
+    """The median of the border pixels, per channel: () or (3,)."""
+    sides = (pixels[0], pixels[-1], pixels[1:-1, 0], pixels[1:-1, -1])
+    median: npt.NDArray[np.float64] = np.rint(np.median(np.concatenate(sides), axis=0))
+    return median
+
+
+def _from_array(array: npt.NDArray[np.uint8]) -> Image.Image:
+    fits = array.ndim == 2 or (array.ndim == 3 and array.shape[2] in (1, 3, 4))
+    if array.dtype != np.uint8 or not fits or array.size == 0:
+        raise InputError(
+            f"an image as an array is uint8, (H, W) or (H, W, C) with 1, 3 or 4 channels, "
+            f"and this one is {array.dtype}, {array.shape}"
+        )
+    return Image.fromarray(array[:, :, 0] if array.ndim == 3 and array.shape[2] == 1 else array)
