@@ -419,7 +419,7 @@ def _sum_stretches(
     # Half the memory for pixels, of which 2²⁴ in a line still add up to less than 2³².
     exact = np.uint32 if values.dtype == np.uint8 else np.int64
     before = np.zeros((len(values) + 1, *values.shape[1:]), exact)
-    np.cumsum(values, axis=0, out=before[1:])
+    np.cumsum(values, axis=0, dtype=exact, out=before[1:])
     unit = block * count
     index, share = np.divmod(np.arange(count + 1) * length, unit)
     within = np.minimum(index, len(values) - 1)  # the last point may lie at the very end
