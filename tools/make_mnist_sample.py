@@ -15,12 +15,13 @@ from pathlib import Path
 import numpy as np
 
 from arcset.data import ImageSet, load_dataset
-from arcset.data.idx import write_idx
-from arcset.data.idx_files import FILES
+from arcset.data.named.mnist import FILES, write_idx
 
 SEED = 0
 PER_CLASS = {"train": 400, "test": 100}
-PACKAGED = Path(__file__).resolve().parents[1] / "src" / "arcset" / "data" / "sample"
+PACKAGED = (
+    Path(__file__).resolve().parents[1] / "src" / "arcset" / "data" / "named" / "mnist_sample"
+)
 
 
 def draw(part: str, images: ImageSet) -> np.ndarray:

@@ -11,7 +11,7 @@ import pytest
 from PIL import Image
 
 from arcset.data.embedding_files import read_embeddings
-from arcset.data.places import data_folders
+from arcset.data.named.fetch import data_folders
 from support.face_models import NotToBeHadError, face_models
 from support.onnx_graphs import adopt
 from support.servers import served

@@ -8,21 +8,17 @@ from pathlib import Path
 
 from arcset.data import Dataset, list_samples, load_dataset
 from arcset.data.dataset import divided
-from arcset.data.download import download
-from arcset.data.idx import read_idx, write_idx
-from arcset.data.idx_files import FILES, IdxDownload
 from arcset.data.insightface import read_verification_bin
-from arcset.data.mnist import MNIST
-from arcset.data.mnist_sample import CHECKSUMS
-from arcset.data.omniglot import OMNIGLOT, Omniglot
-from arcset.data.omniglot_archive import Archive
+from arcset.data.named.fetch import download
+from arcset.data.named.mnist import FILES, MNIST, SAMPLE_CHECKSUMS, IdxDownload, read_idx, write_idx
+from arcset.data.named.omniglot import OMNIGLOT, Archive, Omniglot
 from arcset.data.own.streams import Entry, stream_table, stream_tree
 
 __all__ = [
-    "CHECKSUMS",
     "FILES",
     "MNIST",
     "OMNIGLOT",
+    "SAMPLE_CHECKSUMS",
     "Archive",
     "Entry",
     "IdxDownload",

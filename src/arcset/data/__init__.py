@@ -17,9 +17,7 @@ from arcset.data.batches import (
 )
 from arcset.data.dataset import Dataset, ImageSet
 from arcset.data.image import Reading
-from arcset.data.of_run import selection_for, selection_of
-from arcset.data.own import Listing, Pack, list_samples, load_own, load_pack, pack
-from arcset.data.registry import (
+from arcset.data.named.registry import (
     DATASETS,
     DatasetEntry,
     dataset_entry,
@@ -28,6 +26,8 @@ from arcset.data.registry import (
     load_dataset,
     locate,
 )
+from arcset.data.of_run import selection_for, selection_of
+from arcset.data.own import Listing, Pack, list_samples, load_own, load_pack, pack
 from arcset.data.selection import Selection, parse_classes, select
 from arcset.data.split import Split, make_split, overlap
 

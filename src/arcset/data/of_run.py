@@ -8,8 +8,8 @@ from arcset.data.earlier import Earlier
 from arcset.data.hold_out import HoldOut, hold_out_split
 from arcset.data.image import Reading
 from arcset.data.mapping import ClassMapping
+from arcset.data.named.registry import load_dataset
 from arcset.data.own.decoding import Watch
-from arcset.data.registry import load_dataset
 from arcset.data.selection import Selection, select
 from arcset.data.split import Split
 from arcset.errors import DataError, OptionError

@@ -15,7 +15,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from arcset.data.places import cache_folder
+from arcset.data.named.fetch import cache_folder
 from arcset.errors import DataError, OptionError
 from arcset.files import write_text
 from arcset.recognition import onnx_trial_process

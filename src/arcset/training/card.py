@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 
 from arcset.data import ImageSet, Selection
-from arcset.data.registry import DATASETS
+from arcset.data.named.registry import DATASETS
 from arcset.evaluation import Assessment, Thresholds
 from arcset.evaluation.assessment import FEW
 from arcset.files import write_text

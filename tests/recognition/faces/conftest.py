@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from arcset.data.places import data_folders
+from arcset.data.named.fetch import data_folders
 from arcset.recognition.faces import Faces, read_photo
 from arcset.recognition.faces.photo import Pixels
 from support.face_models import FaceModels, NotToBeHadError, face_models

@@ -18,11 +18,11 @@ from arcset.data.image import read_file
 from arcset.data.insightface.record_file import RecordFile
 from arcset.data.insightface.records import RecordListing
 from arcset.data.mapping import ClassMapping
+from arcset.data.named.registry import DATASETS
 from arcset.data.own import is_pack
 from arcset.data.own.listing import FORMS, TABLES
 from arcset.data.own.packs import LABELS, PATHS, open_pack
 from arcset.data.own.streams import Entry, stream_table, stream_tree
-from arcset.data.registry import DATASETS
 from arcset.data.selection import counted
 from arcset.errors import DataError, OptionError
 from arcset.files import one_line

@@ -4,8 +4,7 @@ import hashlib
 from dataclasses import dataclass
 from pathlib import Path
 
-from arcset.data.download import download
-from arcset.data.places import data_folders
+from arcset.data.named.fetch import data_folders, download
 from arcset.errors import DataError
 
 __all__ = ["SFACE", "YUNET", "ModelFile", "file_digest"]

@@ -48,7 +48,7 @@ class DatasetEntry:
 _SUFFIXES = {".csv", ".tsv", ".npz", ".parquet", ".rec"}
 
 # In a module of its own, because the dataset files import it and it imports them (late).
-DATASETS: Registry[DatasetEntry] = Registry("dataset", "arcset.data")
+DATASETS: Registry[DatasetEntry] = Registry("dataset", "arcset.data.named")
 
 
 def dataset_names() -> list[str]:

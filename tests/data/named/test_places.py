@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from arcset.data.places import cache_folder, data_folders
+from arcset.data.named.fetch import cache_folder, data_folders
 
 
 def test_the_cache_is_where_the_user_keeps_caches(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,9 +10,9 @@ from pathlib import Path
 import numpy as np
 
 from arcset.data.dataset import Dataset, divided
-from arcset.data.folders import LocalFolder
 from arcset.data.image import Pixels, decode_expected, read_file
-from arcset.data.registry import DATASETS, DatasetEntry
+from arcset.data.named.fetch import LocalFolder
+from arcset.data.named.registry import DATASETS, DatasetEntry
 from arcset.errors import DataError
 
 __all__ = ["FOLDER"]

@@ -1,4 +1,9 @@
-"""One archive of Omniglot: a zip of drawings, read in memory and never unpacked to disk.
+"""Omniglot: characters of many alphabets, each drawn by twenty people, found here or downloaded.
+
+Lake, Salakhutdinov, Tenenbaum: Human-level concept learning through probabilistic program
+induction (2015). The images are 28×28, reduced from 105×105 by area averaging, with bright strokes
+on black as in MNIST. Each of the two archives is a zip of drawings, read in memory and never
+unpacked to disk:
 
     images_background/ALPHABET/characterNN/IIII_DD.png     105×105, one bit per pixel
 
@@ -14,13 +19,20 @@ from pathlib import Path
 
 import numpy as np
 
+from arcset.data.dataset import Dataset, divided
 from arcset.data.image import Pixels, average_areas, decode_expected
+from arcset.data.named.fetch import cache_folder, download, find_file
+from arcset.data.named.registry import DATASETS, DatasetEntry
 from arcset.errors import DataError
 
-__all__ = ["DRAWERS", "SIDE", "Archive"]
+__all__ = ["OMNIGLOT", "Archive", "Omniglot"]
 
-DRAWERS = 20
-SIDE = 28  # of an image as the dataset holds it
+LICENCE = "MIT (Brenden Lake, Ruslan Salakhutdinov, Joshua Tenenbaum)"
+
+_TRAINING = 16  # drawers 01 to 16 of every character; 17 to 20 are for testing
+
+_DRAWERS = 20
+_SIDE = 28  # of an image as the dataset holds it
 
 _DRAWN = 105  # of a drawing
 _NAME = re.compile(r"([^/]+/character\d+)/\d+_(\d\d)\.png", re.ASCII)
@@ -93,8 +105,8 @@ class Archive:
         found: dict[str, Pixels] = {}
         digest = hashlib.sha256()
         for character, drawings in self._listed(archive, path).items():
-            ink = np.empty((DRAWERS, _DRAWN, _DRAWN), np.uint8)
-            for drawer in range(DRAWERS):
+            ink = np.empty((_DRAWERS, _DRAWN, _DRAWN), np.uint8)
+            for drawer in range(_DRAWERS):
                 info = drawings[drawer]
                 pixels = _pixels(archive, info, f"{info.filename} in {path}")
                 name = info.filename.removeprefix(f"{self.root}/")
@@ -126,10 +138,10 @@ class Archive:
                 raise DataError(f"{path} holds drawing {fits[2]} of {fits[1]} twice")
             character[drawer] = info
         for name, drawings in found.items():
-            if drawings.keys() != set(range(DRAWERS)):
+            if drawings.keys() != set(range(_DRAWERS)):
                 raise DataError(
                     f"{path} holds {len(drawings)} drawings of {name}, "
-                    f"and should hold 01 to {DRAWERS}"
+                    f"and should hold 01 to {_DRAWERS}"
                 )
         return dict(sorted(found.items()))
 
@@ -148,4 +160,91 @@ def _pixels(archive: zipfile.ZipFile, info: zipfile.ZipInfo, source: str) -> Pix
 def _shrink(ink: Pixels) -> Pixels:
     """(N, 105, 105) of 0 and 1 to (N, 28, 28): the share of ink under each pixel, 255 for all."""
     pixels = np.ascontiguousarray((255 * ink).transpose(1, 2, 0))  # (105, 105, N)
-    return average_areas(pixels, SIDE, SIDE).transpose(2, 0, 1)
+    return average_areas(pixels, _SIDE, _SIDE).transpose(2, 0, 1)
+
+
+@dataclass(frozen=True)
+class Omniglot:
+    """The archives, found on this machine or fetched into the cache.
+
+    mirrors: addresses of folders, tried in this order. background: what is always read.
+    evaluation: further alphabets, read where the archive is here; only `download` fetches it.
+    """
+
+    mirrors: tuple[str, ...]
+    background: Archive
+    evaluation: Archive
+
+    def load(self) -> Dataset:
+        """Read what is here, after downloading the background set if it is not; `DataError`."""
+        found = self.background.read(self._fetch(self.background))
+        apart: dict[str, tuple[str, ...]] = {}
+        if (further := self._find(self.evaluation)) is not None:
+            evaluation = self.evaluation.read(further)
+            found |= evaluation
+            apart["test"] = tuple(evaluation)
+        return divided(
+            "omniglot",
+            np.stack(list(found.values())).reshape(-1, _SIDE, _SIDE),  # (20 C, 28, 28)
+            np.repeat(np.arange(len(found)), _DRAWERS),
+            tuple(found),
+            testing=np.tile(np.arange(_DRAWERS) >= _TRAINING, len(found)),
+            licence=LICENCE,
+            apart=apart,
+            invert=True,
+        )
+
+    def download(self) -> str:
+        """Download what is not here of both archives; says where they are, as `locate` does."""
+        for archive in (self.background, self.evaluation):
+            self._fetch(archive)
+        return self.locate()
+
+    def locate(self) -> str:
+        """Where the archives are, or would come from; no network."""
+        main, further = self._find(self.background), self._find(self.evaluation)
+        if main is None:
+            return f"not here: would be downloaded from {self.mirrors[0]}"
+        if further is None:
+            return str(main.parent)
+        both = self.background.characters + self.evaluation.characters
+        folders = " and ".join(dict.fromkeys(str(path.parent) for path in (main, further)))
+        return f"{folders}, with the evaluation set: {both:,} classes"
+
+    def _find(self, archive: Archive) -> Path | None:
+        return find_file("omniglot", archive.file)
+
+    def _fetch(self, archive: Archive) -> Path:
+        return self._find(archive) or download(
+            [f"{mirror.rstrip('/')}/{archive.file}" for mirror in self.mirrors],
+            cache_folder() / "omniglot" / archive.file,
+            sha256=None,  # the archive judges its content itself, however it was compressed
+            check=archive.check,
+            unpack=False,
+        )
+
+
+OMNIGLOT = Omniglot(
+    mirrors=("https://raw.githubusercontent.com/brendenlake/omniglot/master/python/",),
+    background=Archive(
+        "images_background",
+        characters=964,
+        sha256="306aabf16afaaaf1c294c247b9f9c91f85f28cc13d8647562a5ce87e78f513a0",
+    ),
+    evaluation=Archive("images_evaluation", characters=659, sha256=None),
+)
+
+DATASETS.add(
+    "omniglot",
+    DatasetEntry(
+        name="omniglot",
+        title="Omniglot, drawn characters, 28×28 grey",
+        licence=LICENCE,
+        classes=OMNIGLOT.background.characters,
+        train=OMNIGLOT.background.characters * _TRAINING,
+        test=OMNIGLOT.background.characters * (_DRAWERS - _TRAINING),
+        locate=OMNIGLOT.locate,
+        load=OMNIGLOT.load,
+        download=OMNIGLOT.download,
+    ),
+)

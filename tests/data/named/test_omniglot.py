@@ -8,7 +8,7 @@ import pytest
 
 from arcset.data import locate, make_split, select
 from arcset.errors import DataError
-from data.test_omniglot_archive import FILES, write
+from data.named.test_omniglot_archive import FILES, write
 from support.datasets import OMNIGLOT, Archive, Omniglot, loaded
 
 

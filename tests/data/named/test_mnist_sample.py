@@ -16,7 +16,7 @@ TOOL = Path(__file__).parents[2] / "tools" / "make_mnist_sample.py"
 
 
 def shipped(name: str) -> bytes:
-    return (resources.files("arcset.data") / "sample" / name).read_bytes()
+    return (resources.files("arcset.data.named") / "mnist_sample" / name).read_bytes()
 
 
 def test_every_digit_has_its_share() -> None:

@@ -12,17 +12,17 @@ import pytest
 
 from arcset.data import load_dataset
 from arcset.errors import DataError
-from support.datasets import CHECKSUMS, FILES, IdxDownload
+from support.datasets import FILES, SAMPLE_CHECKSUMS, IdxDownload
 
 NOWHERE = ("http://127.0.0.1:9/never/",)  # the tests that name it fail if it is asked
 
 
 def shipped(file: str) -> bytes:
-    return (resources.files("arcset.data") / "sample" / f"{file}.gz").read_bytes()
+    return (resources.files("arcset.data.named") / "mnist_sample" / f"{file}.gz").read_bytes()
 
 
 def public(mirrors: tuple[str, ...]) -> IdxDownload:
-    return IdxDownload("digits", "free", tuple("0123456789"), CHECKSUMS, mirrors)
+    return IdxDownload("digits", "free", tuple("0123456789"), SAMPLE_CHECKSUMS, mirrors)
 
 
 def put(folder: Path, files: tuple[str, ...] = FILES, *, packed: bool = True) -> None:
@@ -130,6 +130,8 @@ def test_files_of_the_wrong_rank(cache: Path) -> None:
     swapped = cache / "digits" / f"{FILES[0]}.gz"
     swapped.write_bytes(shipped(FILES[1]))
     checksum = hashlib.sha256(gzip.decompress(shipped(FILES[1]))).hexdigest()
-    digits = dataclasses.replace(public(NOWHERE), checksums={**CHECKSUMS, FILES[0]: checksum})
+    digits = dataclasses.replace(
+        public(NOWHERE), checksums={**SAMPLE_CHECKSUMS, FILES[0]: checksum}
+    )
     with pytest.raises(DataError, match=r"1 axes.* 3 "):
         digits.load()

@@ -1,11 +1,13 @@
-"""Downloads that arrive whole and checked, or not at all."""
+"""Where datasets lie on this machine, and downloads that arrive whole or not at all."""
 
 import gzip
 import hashlib
 import http.client
 import io
+import os
 import zlib
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 from urllib import error as url_errors
@@ -22,13 +24,73 @@ from rich.progress import (
     TransferSpeedColumn,
 )
 
-from arcset.data.idx import GZIP_MAGIC
 from arcset.errors import DataError, OptionError
 from arcset.files import replacing
 
-__all__ = ["download"]
+__all__ = ["GZIP_MAGIC", "LocalFolder", "cache_folder", "data_folders", "download", "find_file"]
+
+GZIP_MAGIC = b"\x1f\x8b"
 
 _CHUNK = 1 << 17
+
+
+def cache_folder() -> Path:
+    """Where downloads are kept: `$XDG_CACHE_HOME/arcset`, or `~/.cache/arcset`."""
+    home = os.environ.get("XDG_CACHE_HOME")
+    # The XDG specification says that a relative path there is to be ignored.
+    base = Path(home) if home and Path(home).is_absolute() else Path.home() / ".cache"
+    return base / "arcset"
+
+
+def data_folders(name: str) -> tuple[Path, ...]:
+    """Where the dataset `name` is looked for, in this order: `$ARCSET_DATA/name`, the cache."""
+    cached = cache_folder() / name
+    given = os.environ.get("ARCSET_DATA")
+    return (Path(given) / name, cached) if given else (cached,)
+
+
+def find_file(dataset: str, *names: str) -> Path | None:
+    """The first file of one of these names in the folders of a dataset; None if there is none."""
+    paths = (folder / name for folder in data_folders(dataset) for name in names)
+    return next((path for path in paths if path.exists()), None)
+
+
+@dataclass(frozen=True)
+class LocalFolder:
+    """Where a dataset of the user's own copying is, or would have to be.
+
+    name: of the dataset. layout: how its files are called below the folder, for messages.
+    """
+
+    name: str
+    layout: str
+
+    def find(self) -> Path:
+        """The first of the places that is there; raises `DataError` where none is."""
+        found = self._first()
+        if found is None:
+            raise DataError(
+                f"{self.name} is not on this machine and cannot be downloaded in this form: "
+                f"put its files ({self.layout}) into {self._places()}"
+            )
+        return found
+
+    def locate(self) -> str:
+        """The folder, or where it would have to be."""
+        found = self._first()
+        if found is None:
+            return f"not here: put {self.layout} into {self._places()}"
+        return str(found)
+
+    def download(self) -> str:
+        """Says where the folder is; raises `DataError` as `find` does."""
+        return str(self.find())
+
+    def _first(self) -> Path | None:
+        return next((folder for folder in data_folders(self.name) if folder.is_dir()), None)
+
+    def _places(self) -> str:
+        return " or ".join(str(folder) for folder in data_folders(self.name))
 
 
 class _MirrorError(Exception):

@@ -254,7 +254,8 @@ def test_ctrl_c_leaves_nothing_behind(mirror: Any, folder: Path) -> None:
 
     url = mirror.answer("/file", answer)
     script = (
-        "import signal, sys; from pathlib import Path; from arcset.data.download import download\n"
+        "import signal, sys; from pathlib import Path\n"
+        "from arcset.data.named.fetch import download\n"
         "signal.signal(signal.SIGINT, signal.default_int_handler)\n"  # ignored in a shell's &
         "download([sys.argv[1]], Path(sys.argv[2]), sha256='')"
     )

@@ -1,0 +1,1 @@
+"""Named datasets: one file each, which enters itself into the registry."""
