@@ -5,6 +5,6 @@ pairs = read_verification_bin(Path("lfw.bin"))           # encoded images two by
 """
 
 from arcset.data.insightface.records import RecordListing
-from arcset.data.insightface.verification_bin import VerificationPairs, read_verification_bin
+from arcset.data.insightface.verification import VerificationPairs, read_verification_bin
 
 __all__ = ["RecordListing", "VerificationPairs", "read_verification_bin"]
