@@ -1,20 +1,222 @@
-"""Training sets in InsightFace's form: `train.rec`, `train.idx` and `property`, without mxnet."""
+"""Training sets in InsightFace's form: `train.rec`, `train.idx` and `property`, without mxnet.
 
+A `.rec` file is RecordIO: records one after another, each behind a small head,
+
+    magic ced7230a · flag (3 bits) and length (29 bits) · payload · zeros up to 4 bytes
+
+all little-endian. A payload that holds the magic at a multiple of four bytes is cut there into
+parts: flag 0 is a whole record, 1 the first part, 2 one in the middle and 3 the last, and the magic
+belongs between them. An image record's payload starts with 24 bytes,
+
+    flag u32 · label f32 · id u64 · id2 u64
+
+and with `flag` > 0, that many float32 labels follow, which count instead of `label`. The rest is
+the encoded image. The format is that of dmlc-core (`recordio.h`) and mxnet (`recordio.py`).
+"""
+
+import mmap
+import struct
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import overload
+from typing import NoReturn, overload
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
+from pyarrow import csv
 
-from arcset.data.insightface.record_file import Heads, RecordFile
-from arcset.data.insightface.record_index import read_index
 from arcset.data.own.listing import Listing
 from arcset.errors import DataError
 
-__all__ = ["RecordListing"]
+__all__ = ["RecordFile", "RecordListing"]
 
+MAGIC = 0xCED7230A
+
+_PREFIX = struct.Struct("<II")  # of a part: magic, flag and length
+_HEADER = struct.Struct("<IfQQ")  # of an image: flag, label, id, id2
+_LENGTH = (1 << 29) - 1
+_WHOLE, _FIRST, _MIDDLE, _LAST = range(4)
+_AT_ONCE = 1 << 20  # heads: what is gathered of them stays below 50 MB
 _EXACT = 1 << 24  # from here on, float32 no longer holds every whole number
+
+
+@dataclass(frozen=True, eq=False)
+class _Heads:
+    """What stands before the images of N records.
+
+    labels: float32 (N, 2), the first two labels; NaN where there are fewer.
+    counts: int64 (N,), the header's flag: how many labels follow it. ids: uint64 (N,).
+    sizes: int64 (N,), bytes of the image behind the labels.
+    """
+
+    labels: npt.NDArray[np.float32]
+    counts: npt.NDArray[np.int64]
+    ids: npt.NDArray[np.uint64]
+    sizes: npt.NDArray[np.int64]
+
+    def at(self, rows: npt.NDArray[np.int64]) -> "_Heads":
+        """Those of these rows (n,), in this order."""
+        return _Heads(self.labels[rows], self.counts[rows], self.ids[rows], self.sizes[rows])
+
+
+class RecordFile:
+    """A `.rec` file, mapped into memory: only what is asked for is read from the disk.
+
+    Raises `DataError` where the file is missing or empty; and later, naming the file and the
+    record, where a record is not where it should be, or is cut short.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        try:
+            with path.open("rb") as file:
+                self.size = file.seek(0, 2)
+                if not self.size:
+                    raise DataError(f"{path} is empty, and should hold records")
+                self._bytes = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+        except OSError as error:
+            raise DataError(f"cannot read {path}: {error.strerror or error}") from error
+        self._words = np.frombuffer(self._bytes, "<u4", self.size // 4)
+
+    def image(self, offset: int, key: int) -> bytes:
+        """The encoded image of the record at byte `offset`; `key` names it in errors."""
+        payload = self._payload(offset, key)
+        count = self._header(payload, key)[0]
+        return payload[_HEADER.size + 4 * count :]
+
+    def heads(self, offsets: npt.NDArray[np.int64], keys: npt.NDArray[np.int64]) -> _Heads:
+        """The heads of the records at byte `offsets` (N,); `keys` (N,) name them in errors."""
+        count = len(offsets)
+        heads = _Heads(
+            np.full((count, 2), np.nan, np.float32),
+            np.zeros(count, np.int64),
+            np.zeros(count, np.uint64),
+            np.zeros(count, np.int64),
+        )
+        for start in range(0, count, _AT_ONCE):
+            rows = np.arange(start, min(start + _AT_ONCE, count))
+            for row in self._fill_heads(heads, rows, offsets[rows]).tolist():
+                self._fill_head(heads, row, int(offsets[row]), int(keys[row]))
+        return heads
+
+    def scan(self) -> npt.NDArray[np.int64]:
+        """Where the records start (N,), found by walking from head to head."""
+        starts: list[int] = []
+        unpack, last = _PREFIX.unpack_from, self.size - _PREFIX.size
+        offset, open_record = 0, False
+        while offset < self.size:
+            if not open_record and offset <= last:
+                magic, packed = unpack(self._bytes, offset)
+                if magic == MAGIC and packed <= _LENGTH and offset + packed <= last:
+                    starts.append(offset)  # whole, as nearly all are: millions of them, so in haste
+                    offset += _PREFIX.size + _padded(packed)
+                    continue
+            flag, length = self._prefix(offset, len(starts) - open_record)
+            if open_record != (flag in (_MIDDLE, _LAST)):
+                self._refuse(
+                    len(starts) - open_record, f"has a part out of order at byte {offset:,}"
+                )
+            if flag == _FIRST:
+                starts.append(offset)
+            open_record = flag in (_FIRST, _MIDDLE)
+            offset += _PREFIX.size + _padded(length)
+        if open_record:
+            self._refuse(len(starts) - 1, "lacks its last part: the file is cut short")
+        return np.array(starts, np.int64)
+
+    def _prefix(self, offset: int, key: int) -> tuple[int, int]:
+        """Flag and length of the part at `offset`, all of which lies within the file."""
+        if offset < 0 or offset + _PREFIX.size > self.size:
+            self._refuse(
+                key,
+                f"should start at byte {offset:,}, and the file ends at byte {self.size:,}: it is "
+                "cut short, or its index belongs to another file",
+            )
+        magic, packed = _PREFIX.unpack_from(self._bytes, offset)
+        flag, length = packed >> 29, packed & _LENGTH
+        if magic != MAGIC or flag > _LAST or offset % 4:
+            content = self._bytes[offset : offset + 8].hex(" ")
+            self._refuse(
+                key,
+                f"does not start at byte {offset:,}, where {content} stands: the file is damaged, "
+                "is no RecordIO file, or its index belongs to another one",
+            )
+        if offset + _PREFIX.size + length > self.size:
+            self._refuse(
+                key,
+                f"is cut short: its {length:,} bytes from byte {offset + _PREFIX.size:,} on reach "
+                f"past the end of the file at byte {self.size:,}",
+            )
+        return flag, length
+
+    def _payload(self, offset: int, key: int) -> bytes:
+        """All of a record, its parts joined."""
+        flag, length = self._prefix(offset, key)
+        if flag not in (_WHOLE, _FIRST):
+            self._refuse(key, f"has a part out of order at byte {offset:,}")
+        start = offset + _PREFIX.size
+        parts = [self._bytes[start : start + length]]
+        while flag in (_FIRST, _MIDDLE):
+            offset = start + _padded(length)
+            flag, length = self._prefix(offset, key)
+            if flag not in (_MIDDLE, _LAST):
+                self._refuse(key, f"has a part out of order at byte {offset:,}")
+            start = offset + _PREFIX.size
+            parts.append(self._bytes[start : start + length])
+        return struct.pack("<I", MAGIC).join(parts)
+
+    def _header(self, payload: bytes, key: int) -> tuple[int, float, int]:
+        """How many labels follow the header, its own label, and its id."""
+        if len(payload) < _HEADER.size:
+            self._refuse(
+                key,
+                f"is no image record: it holds {len(payload)} bytes, and its header alone takes 24",
+            )
+        count, label, number, _ = _HEADER.unpack_from(payload)
+        if _HEADER.size + 4 * count > len(payload):
+            self._refuse(
+                key, f"is damaged: it announces {count:,} labels, more than its bytes hold"
+            )
+        return count, label, number
+
+    def _fill_heads(
+        self, heads: _Heads, rows: npt.NDArray[np.int64], offsets: npt.NDArray[np.int64]
+    ) -> npt.NDArray[np.int64]:
+        """Fill in these rows (n,) at once; returns those that are damaged or in several parts."""
+        inside = (offsets >= 0) & (offsets % 4 == 0) & (offsets <= self.size - 32)
+        first = offsets[inside] // 4  # (m,)
+        words = self._words[first[:, None] + np.arange(8)]  # (m, 8): prefix and header
+        lengths, counts = words[:, 1].astype(np.int64), words[:, 2].astype(np.int64)
+        sizes = lengths - _HEADER.size - 4 * counts
+        whole = (words[:, 0] == MAGIC) & (lengths <= _LENGTH) & (sizes >= 0)
+        whole &= offsets[inside] + _PREFIX.size + lengths <= self.size
+        filled = rows[inside][whole]
+        first, words, counts = first[whole], words[whole], counts[whole]
+        heads.counts[filled], heads.sizes[filled] = counts, sizes[whole]
+        heads.ids[filled] = words[:, 4] | (words[:, 5].astype(np.uint64) << np.uint64(32))
+        numbers = self._words.view("<f4")
+        heads.labels[filled, 0] = numbers[first + 3]
+        for column in range(2):  # labels behind the header
+            more = counts > column
+            heads.labels[filled[more], column] = numbers[first[more] + 8 + column]
+        return np.setdiff1d(rows, filled, assume_unique=True)
+
+    def _fill_head(self, heads: _Heads, row: int, offset: int, key: int) -> None:
+        """The same for one record, whose parts are joined; raises where it is damaged."""
+        payload = self._payload(offset, key)
+        count, label, number = self._header(payload, key)
+        labels = np.frombuffer(payload, "<f4", min(count, 2), _HEADER.size)
+        heads.labels[row, : max(len(labels), 1)] = labels if count else label
+        heads.counts[row], heads.ids[row] = count, number
+        heads.sizes[row] = len(payload) - _HEADER.size - 4 * count
+
+    def _refuse(self, key: int, what: str) -> NoReturn:
+        raise DataError(f"record {key} of {self.path} {what}")
+
+
+def _padded(length: int) -> int:
+    return (length + 3) // 4 * 4
 
 
 class RecordListing(Listing):
@@ -45,18 +247,18 @@ class RecordListing(Listing):
         path = place / "train.rec" if place.is_dir() else place
         self.place = place
         self.file = RecordFile(path)
-        keys, offsets, heads = _listed(self.file)
-        chosen = _images(keys, heads, path)
-        labels = _identities(keys[chosen], heads.labels[chosen, 0], path)
+        keys, offsets, heads = _read_heads(self.file)
+        chosen = _choose_images(keys, heads, path)
+        labels = _parse_identities(keys[chosen], heads.labels[chosen, 0], path)
         self.keys, self.offsets = keys[chosen], offsets[chosen]
-        self.names = _Shown(labels, str)
-        self.paths = _Shown(self.keys, lambda key: f"{path.name}#{key}")
-        self.classes, self.size = _property(path.parent / "property")
-        found = len(np.unique(labels))
-        if self.classes not in (None, found):
+        self.names = _NumbersAsText(labels, str)
+        self.paths = _NumbersAsText(self.keys, lambda key: f"{path.name}#{key}")
+        self.classes, self.size = _read_property(path.parent / "property")
+        identities = len(np.unique(labels))
+        if self.classes not in (None, identities):
             self.notes = (
                 f"{path.parent / 'property'} announces {self.classes:,} identities, "
-                f"and {path.name} holds {found:,}",
+                f"and {path.name} holds {identities:,}",
             )
 
     def content(self, index: int) -> bytes:
@@ -68,7 +270,7 @@ class RecordListing(Listing):
         return image
 
 
-class _Shown(Sequence[str]):
+class _NumbersAsText(Sequence[str]):
     """Numbers as text, made when looked at: millions of them take no memory as text."""
 
     def __init__(self, numbers: npt.NDArray[np.int64], text: Callable[[int], str]) -> None:
@@ -80,20 +282,20 @@ class _Shown(Sequence[str]):
     @overload
     def __getitem__(self, index: int) -> str: ...
     @overload
-    def __getitem__(self, index: slice) -> "_Shown": ...
-    def __getitem__(self, index: int | slice) -> "str | _Shown":
+    def __getitem__(self, index: slice) -> "_NumbersAsText": ...
+    def __getitem__(self, index: int | slice) -> "str | _NumbersAsText":
         if isinstance(index, slice):
-            return _Shown(self._numbers[index], self._text)
+            return _NumbersAsText(self._numbers[index], self._text)
         return self._text(int(self._numbers[index]))
 
 
-def _listed(
+def _read_heads(
     file: RecordFile,
-) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], Heads]:
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], _Heads]:
     """Keys (N,), offsets (N,) and heads of all records, by rising key."""
     index = file.path.with_suffix(".idx")
     if index.exists():
-        keys, offsets = read_index(index)
+        keys, offsets = _read_index(index)
         heads = None
     else:
         offsets = file.scan()
@@ -109,7 +311,7 @@ def _listed(
     return keys, offsets, heads.at(order)
 
 
-def _images(keys: npt.NDArray[np.int64], heads: Heads, path: Path) -> npt.NDArray[np.bool_]:
+def _choose_images(keys: npt.NDArray[np.int64], heads: _Heads, path: Path) -> npt.NDArray[np.bool_]:
     """Which records (N,) are images."""
     if not len(keys):
         raise DataError(f"{path} holds no records")
@@ -136,7 +338,7 @@ def _images(keys: npt.NDArray[np.int64], heads: Heads, path: Path) -> npt.NDArra
     return chosen
 
 
-def _identities(
+def _parse_identities(
     keys: npt.NDArray[np.int64], labels: npt.NDArray[np.float32], path: Path
 ) -> npt.NDArray[np.int64]:
     """Labels (N,) as whole numbers."""
@@ -151,7 +353,7 @@ def _identities(
     return labels.astype(np.int64)
 
 
-def _property(path: Path) -> tuple[int | None, tuple[int, int] | None]:
+def _read_property(path: Path) -> tuple[int | None, tuple[int, int] | None]:
     """Number of identities, and height and width, from one line "classes,height,width"."""
     try:
         text = path.read_text("ascii").strip()
@@ -166,3 +368,32 @@ def _property(path: Path) -> tuple[int | None, tuple[int, int] | None]:
             "mend or remove it, it is not needed"
         ) from error
     return classes, (height, width)
+
+
+def _read_index(path: Path) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """Keys (N,) and offsets (N,), in the order of the file; millions of lines take a moment.
+
+    Raises `DataError`, naming the file, where a line is anything else or a key comes twice.
+    """
+    try:
+        table = csv.read_csv(
+            path,
+            read_options=csv.ReadOptions(column_names=["key", "offset"]),
+            parse_options=csv.ParseOptions(delimiter="\t", quote_char=False),
+            convert_options=csv.ConvertOptions(
+                column_types={"key": pa.int64(), "offset": pa.int64()}, null_values=[]
+            ),
+        )
+    except OSError as error:
+        raise DataError(f"cannot read {path}: {error.strerror or error}") from error
+    except pa.ArrowInvalid as error:
+        words = str(error).partition("\n")[0]
+        raise DataError(f"{path} is no index of records, a key and a byte per line: {words}") from (
+            error
+        )
+    keys, offsets = (table[name].to_numpy() for name in ("key", "offset"))
+    rising = np.sort(keys)
+    twice = rising[1:][rising[1:] == rising[:-1]]
+    if len(twice):
+        raise DataError(f"{path} lists record {twice[0]} more than once")
+    return keys, offsets

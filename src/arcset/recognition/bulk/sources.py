@@ -15,8 +15,7 @@ import numpy.typing as npt
 
 from arcset.data import ImageSet, load_dataset
 from arcset.data.image import read_file
-from arcset.data.insightface.record_file import RecordFile
-from arcset.data.insightface.records import RecordListing
+from arcset.data.insightface.records import RecordFile, RecordListing
 from arcset.data.mapping import ClassMapping
 from arcset.data.named.registry import DATASETS
 from arcset.data.own import is_pack
