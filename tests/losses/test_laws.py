@@ -12,8 +12,8 @@ import torch
 
 import arcset
 from arcset import InputError
-from arcset.laws import Law
 from arcset.margins import MARGINS
+from arcset.margins.laws import Law
 from support.laws import CHECKS, batch, builder, check_all, check_equals_plain, chunks_of
 from support.variants import FUSED
 

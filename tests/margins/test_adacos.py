@@ -5,8 +5,8 @@ import pytest
 import torch
 
 import arcset
-from arcset.laws import Law
 from arcset.margins.adacos import AdaCos
+from arcset.margins.laws import Law
 from support.margin_checks import (
     ANGLES,
     batch_of,

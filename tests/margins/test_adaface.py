@@ -3,11 +3,11 @@ import math
 import pytest
 import torch
 
-from arcset.laws import Law
 from arcset.margins import Margin
 from arcset.margins.adaface import AdaFace
 from arcset.margins.arcface import ArcFace
 from arcset.margins.cosface import CosFace
+from arcset.margins.laws import Law
 from support.margin_checks import (
     ANGLES,
     batch_of,
@@ -140,8 +140,8 @@ def test_laws():
 
 def test_settings_and_fit():
     check_settings_rebuild(AdaFace(margin=0.3, h=0.5, rate=1, fallback="clamp"))
-    assert AdaFace.fitted(math.pi / 2) == {"margin": 0.4}
-    assert AdaFace.fitted(0.2)["margin"] == pytest.approx((1 - math.cos(0.2)) / 2)
+    assert AdaFace.default_options(math.pi / 2) == {"margin": 0.4}
+    assert AdaFace.default_options(0.2)["margin"] == pytest.approx((1 - math.cos(0.2)) / 2)
 
 
 @pytest.mark.parametrize(

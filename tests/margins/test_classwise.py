@@ -5,9 +5,9 @@ import torch
 
 import arcset
 from arcset.errors import InputError
-from arcset.laws import Law
 from arcset.margins.arcface import ArcFace
 from arcset.margins.classwise import Classwise
+from arcset.margins.laws import Law
 from support.margin_checks import (
     ANGLES,
     batch_of,
@@ -118,8 +118,8 @@ def test_laws_settings_and_fit():
     laws = Classwise().laws
     assert {Law.MONOTONE, Law.CONTINUOUS, Law.SCALE_FREE, Law.NEUTRAL, Law.TARGET_ONLY} <= laws
     check_settings_rebuild(Classwise(low=0.1, high=0.2, power=0.5))
-    assert Classwise.fitted(math.pi / 2) == {"low": 0.25, "high": 0.5}
-    assert Classwise.fitted(0.2) == {"low": 0.05, "high": 0.1}
+    assert Classwise.default_options(math.pi / 2) == {"low": 0.25, "high": 0.5}
+    assert Classwise.default_options(0.2) == {"low": 0.05, "high": 0.1}
 
 
 @pytest.mark.parametrize(

@@ -3,9 +3,9 @@ import math
 import pytest
 import torch
 
-from arcset.laws import Law
 from arcset.margins.arcface import ArcFace
 from arcset.margins.curricularface import CurricularFace
+from arcset.margins.laws import Law
 from support.margin_checks import (
     ANGLES,
     batch_of,
@@ -98,8 +98,8 @@ def test_ends_and_laws():
 
 def test_settings_and_fit():
     check_settings_rebuild(CurricularFace(margin=0.3, rate=0.5))
-    assert CurricularFace.fitted(math.pi / 2) == {"margin": 0.5}
-    assert CurricularFace.fitted(0.2) == {"margin": 0.1}
+    assert CurricularFace.default_options(math.pi / 2) == {"margin": 0.5}
+    assert CurricularFace.default_options(0.2) == {"margin": 0.1}
 
 
 @pytest.mark.parametrize(

@@ -3,10 +3,10 @@ import math
 import pytest
 import torch
 
-from arcset.laws import Law
 from arcset.margins.arcface import ArcFace
 from arcset.margins.cosface import CosFace
 from arcset.margins.elasticface import ElasticFace
+from arcset.margins.laws import Law
 from support.margin_checks import (
     ANGLES,
     batch_of,
@@ -156,10 +156,11 @@ def test_settings_and_fit():
     check_settings_rebuild(ElasticFace(margin=0.2, spread=0.1, kind="cos", plus=True, seed=5))
     assert ElasticFace().margin == 0.5
     assert ElasticFace(kind="cos").margin == 0.35
-    assert ElasticFace.fitted(math.pi / 2) == {"margin": 0.5}
-    assert ElasticFace.fitted(0.2) == {"margin": 0.1}
-    assert ElasticFace.fitted(math.pi / 2, kind="cos") == {"margin": 0.35}
-    assert ElasticFace.fitted(0.2, kind="cos")["margin"] == pytest.approx((1 - math.cos(0.2)) / 2)
+    assert ElasticFace.default_options(math.pi / 2) == {"margin": 0.5}
+    assert ElasticFace.default_options(0.2) == {"margin": 0.1}
+    assert ElasticFace.default_options(math.pi / 2, kind="cos") == {"margin": 0.35}
+    crowded = ElasticFace.default_options(0.2, kind="cos")
+    assert crowded["margin"] == pytest.approx((1 - math.cos(0.2)) / 2)
 
 
 @pytest.mark.parametrize(

@@ -4,9 +4,9 @@ import pytest
 import torch
 
 import arcset
-from arcset.laws import Law
 from arcset.margins.arcface import ArcFace
 from arcset.margins.intertopk import InterTopK
+from arcset.margins.laws import Law
 from support.margin_checks import (
     ANGLES,
     batch_of,
@@ -119,8 +119,8 @@ def test_ends_laws_settings_and_fit():
     assert Law.TARGET_ONLY not in laws
     check_settings_rebuild(InterTopK(margin=0.3, penalty=0.1, k=7))
     assert InterTopK(k=7).nearest == 7
-    assert InterTopK.fitted(math.pi / 2) == {"margin": 0.2, "penalty": 0.06}
-    fitted = InterTopK.fitted(0.26)
+    assert InterTopK.default_options(math.pi / 2) == {"margin": 0.2, "penalty": 0.06}
+    fitted = InterTopK.default_options(0.26)
     assert fitted == pytest.approx({"margin": 0.1, "penalty": 0.03})
 
 

@@ -3,9 +3,9 @@ import math
 import pytest
 import torch
 
-from arcset.laws import Law
 from arcset.margins import Sample
 from arcset.margins.arcface import ArcFace
+from arcset.margins.laws import Law
 from arcset.margins.magface import MagFace
 from support.margin_checks import (
     ANGLES,
@@ -114,8 +114,8 @@ def test_laws_settings_and_fit():
     assert Law.SCALE_FREE not in MagFace().laws
     assert {Law.MONOTONE, Law.CONTINUOUS, Law.NEUTRAL, Law.TARGET_ONLY} <= MagFace().laws
     check_settings_rebuild(MagFace(l_a=1, u_a=2, l_m=0.1, u_m=0.2, penalty_weight=3))
-    assert MagFace.fitted(math.pi / 2) == {"l_m": 0.45, "u_m": 0.8}
-    assert MagFace.fitted(0.1) == pytest.approx({"l_m": 0.045, "u_m": 0.08})
+    assert MagFace.default_options(math.pi / 2) == {"l_m": 0.45, "u_m": 0.8}
+    assert MagFace.default_options(0.1) == pytest.approx({"l_m": 0.045, "u_m": 0.08})
 
 
 @pytest.mark.parametrize(

@@ -3,9 +3,9 @@ import math
 import pytest
 import torch
 
-from arcset.laws import Law
 from arcset.margins.arcface import ArcFace
 from arcset.margins.cosface import CosFace
+from arcset.margins.laws import Law
 from arcset.margins.mvsoftmax import MVSoftmax
 from support.margin_checks import (
     ANGLES,
@@ -94,8 +94,8 @@ def test_settings_and_fit():
     check_settings_rebuild(MVSoftmax())
     check_settings_rebuild(MVSoftmax(margin=0.1, t=0.3, kind="cos", adaptive=False))
     assert (MVSoftmax().margin, MVSoftmax(kind="cos").margin) == (0.5, 0.35)
-    assert MVSoftmax.fitted(0.2) == {"margin": 0.1}
-    assert MVSoftmax.fitted(math.pi / 2, kind="cos") == {"margin": 0.35}
+    assert MVSoftmax.default_options(0.2) == {"margin": 0.1}
+    assert MVSoftmax.default_options(math.pi / 2, kind="cos") == {"margin": 0.35}
 
 
 @pytest.mark.parametrize(

@@ -10,8 +10,8 @@ import torch
 import arcset
 from arcset import OptionError
 from arcset.checks import check_number
-from arcset.laws import Law
 from arcset.margins import MARGINS, Margin
+from arcset.margins.laws import Law
 from support.laws import builder, check_all
 
 

@@ -16,8 +16,8 @@ from safetensors.torch import load, save
 
 import arcset
 from arcset.centers import walk
-from arcset.laws import Law
 from arcset.losses import Loss
+from arcset.margins.laws import Law
 from support.references import reference
 
 DIM, CLASSES = 4, 5

@@ -68,7 +68,7 @@ class Query:
     def negatives(self, cosines: Tensor, target: Tensor) -> Tensor:
         """Cosines (B, c) of any classes as the margin changes them; `target` (B,) is margined."""
         samples = replace(self.samples, norms=self.samples.norms.detach())
-        altered = self.margin.altered(cosines, target.detach()[:, None], samples)
+        altered = self.margin.forward_negatives(cosines, target.detach()[:, None], samples)
         if self.straight_through:
             return cosines + (altered - cosines).detach()
         return altered

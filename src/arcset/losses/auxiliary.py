@@ -9,9 +9,9 @@ from torch import Tensor
 from arcset.centers import CenterUpdate
 from arcset.checks import check_number
 from arcset.errors import OptionError
-from arcset.laws import Law
 from arcset.losses.base import Loss
 from arcset.losses.checks import check_batch, check_overflow
+from arcset.margins.laws import Law
 from arcset.numerics import widen
 
 __all__ = ["AuxiliaryLoss"]

@@ -9,8 +9,8 @@ from torch import Tensor, nn
 from arcset.centers import CenterUpdate
 from arcset.checks import check_count
 from arcset.errors import OptionError
-from arcset.laws import Law
 from arcset.margins.base import format_options
+from arcset.margins.laws import Law
 
 __all__ = ["Loss"]
 

@@ -67,7 +67,7 @@ def loss_options(name: str, **options: Any) -> dict[str, Any]:
     if name in MARGINS:
         kind = MARGINS[name]
         scale = {} if kind.finds_scale else {"scale": None}
-        return {**scale, **_keywords(kind), **dict.fromkeys(kind.fitted(1.0)), **_COMMON}
+        return {**scale, **_keywords(kind), **dict.fromkeys(kind.default_options(1.0)), **_COMMON}
     if name not in LOSSES:
         raise unknown_name("loss", name, loss_names())
     loss = LOSSES[name]
@@ -161,9 +161,9 @@ def _margin_softmax(name: str, dim: int, classes: int, options: dict[str, Any]) 
         scale = default_scale(classes, dim)
         if not kind.finds_scale:
             chosen["scale"] = scale
-    heeded = inspect.signature(kind.fitted).parameters  # some margins fit each kind differently
+    heeded = inspect.signature(kind.default_options).parameters  # some fit each kind differently
     asked = {option: given[option] for option in heeded if option in given}
-    for option, value in kind.fitted(center_spacing(classes, dim), **asked).items():
+    for option, value in kind.default_options(center_spacing(classes, dim), **asked).items():
         if option not in given:
             given[option] = chosen[option] = round(value, 4)
     margin: Margin = kind(**given)

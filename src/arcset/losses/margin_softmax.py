@@ -20,7 +20,6 @@ from arcset.centers import (
 )
 from arcset.checks import check_bool, check_choice, check_count, check_number
 from arcset.errors import InputError, OptionError
-from arcset.laws import Law
 from arcset.losses.base import Loss
 from arcset.losses.checks import (
     check_batch,
@@ -29,6 +28,7 @@ from arcset.losses.checks import (
 )
 from arcset.margins import Margin
 from arcset.margins.base import format_options
+from arcset.margins.laws import Law
 from arcset.numerics import unit_rows, widen
 
 __all__ = ["GRADIENTS", "MarginSoftmax"]

@@ -6,7 +6,6 @@ from torch.nn import functional as F
 
 from arcset.centers.memory import check_room
 from arcset.checks import check_bool
-from arcset.laws import Law
 from arcset.losses.base import Loss
 from arcset.losses.checks import (
     check_batch,
@@ -15,6 +14,7 @@ from arcset.losses.checks import (
     check_overflow,
 )
 from arcset.losses.registry import LOSSES
+from arcset.margins.laws import Law
 from arcset.numerics import widen
 
 __all__ = ["Softmax"]

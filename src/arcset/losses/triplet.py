@@ -5,10 +5,10 @@ from torch import Tensor
 
 from arcset.checks import check_number
 from arcset.errors import OptionError
-from arcset.laws import Law
 from arcset.losses.base import Loss
 from arcset.losses.checks import check_batch
 from arcset.losses.registry import LOSSES
+from arcset.margins.laws import Law
 from arcset.numerics import angle, unit_rows, widen
 
 __all__ = ["Triplet"]

@@ -66,9 +66,4 @@ class AdaCos(Margin):
         return cosine
 
     def reference(self, angle: float, sample: Sample) -> float:
-        """cos θ for one angle."""
         return math.cos(angle)
-
-    def settings(self) -> dict[str, float | str]:
-        """The options in use."""
-        return {"dynamic": self.dynamic}

@@ -6,10 +6,10 @@ import torch
 from torch import Tensor
 
 from arcset.checks import check_choice, check_number
-from arcset.laws import Law
 from arcset.margins.base import Margin, Sample, Samples
+from arcset.margins.laws import Law
+from arcset.margins.monotone import shifted_cosine, shifted_cosine_reference
 from arcset.margins.registry import MARGINS
-from arcset.margins.turn import turned, turned_reference
 
 __all__ = ["AdaFace"]
 
@@ -31,10 +31,10 @@ class AdaFace(Margin):
     - `h`: how strongly lengths are told apart, 0 ≤ h < 100; 0.333 makes 3σ the bound.
     - `rate`: how fast μ and σ follow the batches, 0 … 1; 1 is the last batch alone. They start at
       20 and 100, the authors' values, so early on every image counts as middling.
-    - `fallback`: where θ − m·ẑ leaves [0, π], `default` goes on falling (see `turned`); `clamp`
-      holds it at the border, as the authors' code does: good images closer than m·ẑ and poor ones
-      past π − m then get no gradient, nor do cosines beyond ±0.999. (The authors also clamp the
-      cosines of the wrong classes to ±0.999; here those stay as they are.)
+    - `fallback`: where θ − m·ẑ leaves [0, π], `default` goes on falling (see `shifted_cosine`);
+      `clamp` holds it at the border, as the authors' code does: good images closer than m·ẑ and
+      poor ones past π − m then get no gradient, nor do cosines beyond ±0.999. (The authors also
+      clamp the cosines of the wrong classes to ±0.999; here those stay as they are.)
 
         >>> from arcset.margins import Samples
         >>> norms = torch.tensor([0.0, 20.0, 100.0])  # the running mean is 20
@@ -67,7 +67,7 @@ class AdaFace(Margin):
         return super().laws - given_up
 
     @classmethod
-    def fitted(cls, spacing: float) -> dict[str, float]:
+    def default_options(cls, spacing: float) -> dict[str, float]:
         """The paper's 0.4, and no more than half of the cosine between neighbouring centers."""
         return {"margin": min(0.4, spacing / 2, (1 - math.cos(spacing)) / 2)}
 
@@ -85,26 +85,16 @@ class AdaFace(Margin):
         quality = ((norms - mean) / (std + _EPS) * self.h).clamp(-1, 1)  # (B,)
         turn, offset = -self.margin * quality, self.margin * (1 + quality)
         if self.fallback == "default":
-            return turned(cosine, turn) - offset
+            return shifted_cosine(cosine, turn) - offset
         angle = cosine.clamp(-1 + _EPS, 1 - _EPS).arccos()
         return (angle + turn).clamp(_EPS, math.pi - _EPS).cos() - offset
 
     def reference(self, angle: float, sample: Sample) -> float:
-        """The same for one angle and one length."""
         norm = min(max(sample.norm, _SHORTEST), _LONGEST)
         quality = (norm - self.norm_mean.item()) / (self.norm_std.item() + _EPS) * self.h
         quality = min(max(quality, -1.0), 1.0)
         turn, offset = -self.margin * quality, self.margin * (1 + quality)
         if self.fallback == "default":
-            return turned_reference(angle, turn) - offset
+            return shifted_cosine_reference(angle, turn) - offset
         angle = math.acos(min(max(math.cos(angle), -1 + _EPS), 1 - _EPS))
         return math.cos(min(max(angle + turn, _EPS), math.pi - _EPS)) - offset
-
-    def settings(self) -> dict[str, float | str]:
-        """The options in use."""
-        return {
-            "margin": self.margin,
-            "h": self.h,
-            "rate": self.rate,
-            "fallback": self.fallback,
-        }

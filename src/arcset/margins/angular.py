@@ -1,4 +1,4 @@
-"""The angular family: margined cosine = ψ(m1·θ + m2) − m3, and what happens past π."""
+"""Bodies that several margins share: the angular family, and a margin on angle or cosine."""
 
 import math
 from collections.abc import Sequence
@@ -7,15 +7,18 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from arcset.checks import check_choice
+from arcset.checks import check_choice, check_number
 from arcset.errors import OptionError
-from arcset.laws import Law
 from arcset.margins.base import Margin, Sample, Samples
-from arcset.margins.turn import turned, turned_reference
+from arcset.margins.laws import Law
+from arcset.margins.monotone import shifted_cosine, shifted_cosine_reference
 
-__all__ = ["FALLBACKS", "AngularMargin"]
+__all__ = ["FALLBACKS", "AngularMargin", "ArcOrCosMargin"]
 
 FALLBACKS = ("default", "linear", "easy", "none")
+KINDS = ("arc", "cos")
+_PUBLISHED = {"arc": 0.5, "cos": 0.35}  # ArcFace's and CosFace's own
+_LIMITS = {"arc": math.pi, "cos": 2.0}
 
 
 class AngularMargin(Margin):
@@ -63,7 +66,7 @@ class AngularMargin(Margin):
         part = samples.strength  # while warming up: so much of the way from the neutral 1, 0, 0
         m1, m2, m3 = 1 + part * (self.m1 - 1), part * self.m2, part * self.m3
         if self.fallback == "default" and m1 == 1:
-            return turned(cosine, m2) - m3
+            return shifted_cosine(cosine, m2) - m3
         bare, past = self._additive(cosine, m2) if m1 == 1 else self._multiplied(cosine, m1, m2)
         if self.fallback == "easy":
             return torch.where(cosine > 0, bare - m3, cosine)
@@ -92,7 +95,39 @@ class AngularMargin(Margin):
         if self.fallback == "linear":
             return math.cos(angle) - self.m2 * math.sin(self.m2) - self.m3
         if self.m1 == 1:
-            return turned_reference(angle, self.m2) - self.m3
+            return shifted_cosine_reference(angle, self.m2) - self.m3
         turns = math.floor(phase / math.pi)
         sign = -1.0 if turns % 2 else 1.0
         return sign * math.cos(phase) - 2 * turns - self.m3
+
+
+class ArcOrCosMargin(Margin):
+    """The common body of margins that come in two kinds.
+
+    - `arc`: cos(θ + m), ArcFace's; continuous and falling past π, see `shifted_cosine`.
+    - `cos`: cos θ − m, CosFace's.
+
+    `margin=None` means the kind's published value: 0.5 radians or 0.35.
+    """
+
+    def __init__(self, margin: float | None, kind: str) -> None:
+        super().__init__()
+        self.kind = check_choice("kind", kind, KINDS)
+        self._limit = _LIMITS[kind]
+        wanted = _PUBLISHED[kind] if margin is None else margin
+        self.margin = check_number("margin", wanted, 0, self._limit)
+
+    @classmethod
+    def default_options(cls, spacing: float, kind: str = "arc") -> dict[str, float]:
+        """The kind's published margin, and no more than half the way to the nearest center."""
+        room = (1 - math.cos(spacing)) / 2 if kind == "cos" else spacing / 2
+        return {"margin": min(_PUBLISHED.get(kind, room), room)}
+
+    def _add_margin(self, cosine: Tensor, margin: float | Tensor) -> Tensor:
+        """cos(θ + m) or cos θ − m, with one margin for all or one each (B,)."""
+        return shifted_cosine(cosine, margin) if self.kind == "arc" else cosine - margin
+
+    def _add_margin_reference(self, angle: float, margin: float) -> float:
+        if self.kind == "arc":
+            return shifted_cosine_reference(angle, margin)
+        return math.cos(angle) - margin

@@ -27,12 +27,9 @@ class ArcFace(AngularMargin):
 
     def __init__(self, margin: float = 0.5, fallback: str = "default") -> None:
         super().__init__(m2=check_number("margin", margin, 0, math.pi), fallback=fallback)
+        self.margin = self.m2
 
     @classmethod
-    def fitted(cls, spacing: float) -> dict[str, float]:
+    def default_options(cls, spacing: float) -> dict[str, float]:
         """The paper's 0.5, and no more than half the way to the nearest other center."""
         return {"margin": min(0.5, spacing / 2)}
-
-    def settings(self) -> dict[str, float | str]:
-        """The options in use."""
-        return {"margin": self.m2, "fallback": self.fallback}

@@ -1,5 +1,6 @@
 """What a margin is."""
 
+import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -8,7 +9,7 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor, nn
 
-from arcset.laws import Law
+from arcset.margins.laws import Law
 from arcset.margins.warmup import Warmup
 from arcset.numerics import anchored
 
@@ -126,7 +127,7 @@ class Margin(nn.Module, ABC):
         return frozenset(laws)
 
     @classmethod
-    def fitted(cls, spacing: float) -> dict[str, float]:
+    def default_options(cls, spacing: float) -> dict[str, float]:
         """Options that suit neighbouring centers `spacing` radians apart, where none are given.
 
         Empty by default: the constructor's own defaults stand. Where they depend on other options,
@@ -135,8 +136,8 @@ class Margin(nn.Module, ABC):
         return {}
 
     def settings(self) -> dict[str, float | str]:
-        """The options in use, by the names of the constructor."""
-        return {}
+        """The options in use: each of the constructor, from the attribute of that name."""
+        return {name: getattr(self, name) for name in inspect.signature(type(self)).parameters}
 
     def extra_repr(self) -> str:
         """The options, for printing."""
@@ -151,7 +152,7 @@ class Margin(nn.Module, ABC):
         exact = self._warm(value, self.shift(value, samples), samples)
         return shifted + (exact - shifted).detach()
 
-    def altered(self, cosines: Tensor, target: Tensor, samples: Samples) -> Tensor:
+    def forward_negatives(self, cosines: Tensor, target: Tensor, samples: Samples) -> Tensor:
         """`negatives`, as far as the margin has warmed up."""
         return self._warm(cosines, self.negatives(cosines, target, samples), samples)
 

@@ -8,8 +8,8 @@ from torch import Tensor
 from arcset.checks import check_number
 from arcset.errors import InputError, OptionError
 from arcset.margins.base import Margin, Sample, Samples
+from arcset.margins.monotone import shifted_cosine, shifted_cosine_reference
 from arcset.margins.registry import MARGINS
-from arcset.margins.turn import turned, turned_reference
 
 __all__ = ["Classwise"]
 
@@ -19,7 +19,7 @@ class Classwise(Margin):
     """cos(θ + m_y): ArcFace with a margin m_j for each class, by its number of samples n_j.
 
     m_j = low + (high − low)·(n_j^−p − n_max^−p)/(n_min^−p − n_max^−p): the rarest class gets
-    `high`, the most frequent one `low`. Past π the target goes on falling (see `turned`).
+    `high`, the most frequent one `low`. Past π the target goes on falling (see `shifted_cosine`).
 
     Papers: Cao, Wei, Gaidon, Arechiga, Ma: Learning imbalanced datasets with label-distribution-
     aware margin loss, NeurIPS 2019, for p = 1/4 (on plain logits there); Ha, Liu, Liu, Liao: Google
@@ -52,7 +52,7 @@ class Classwise(Margin):
         self.register_buffer("margins", None)
 
     @classmethod
-    def fitted(cls, spacing: float) -> dict[str, float]:
+    def default_options(cls, spacing: float) -> dict[str, float]:
         """0.25 to 0.5, the largest no more than half the way to the nearest other center."""
         return {"low": min(0.25, spacing / 4), "high": min(0.5, spacing / 2)}
 
@@ -103,14 +103,9 @@ class Classwise(Margin):
     def shift(self, cosine: Tensor, samples: Samples) -> Tensor:
         """cos(θ + m_y)."""
         if self.margins is None:
-            return turned(cosine, self.middle)
-        return turned(cosine, self.margins[samples.labels.long()].to(cosine.dtype))
+            return shifted_cosine(cosine, self.middle)
+        return shifted_cosine(cosine, self.margins[samples.labels.long()].to(cosine.dtype))
 
     def reference(self, angle: float, sample: Sample) -> float:
-        """cos(θ + m_y) for one angle and one class."""
         margin = self.margins[sample.label].item() if self.margins is not None else self.middle
-        return turned_reference(angle, margin)
-
-    def settings(self) -> dict[str, float | str]:
-        """The options in use."""
-        return {"low": self.low, "high": self.high, "power": self.power}
+        return shifted_cosine_reference(angle, margin)

@@ -35,10 +35,6 @@ class Combined(AngularMargin):
         )
 
     @classmethod
-    def fitted(cls, spacing: float) -> dict[str, float]:
+    def default_options(cls, spacing: float) -> dict[str, float]:
         """The paper's first pair, together no more than half the way to the nearest center."""
         return {"m2": min(0.3, spacing / 4), "m3": min(0.2, (1 - math.cos(spacing)) / 4)}
-
-    def settings(self) -> dict[str, float | str]:
-        """The options in use."""
-        return {"m1": self.m1, "m2": self.m2, "m3": self.m3, "fallback": self.fallback}

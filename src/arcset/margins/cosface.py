@@ -26,7 +26,7 @@ class CosFace(Margin):
         self.margin = check_number("margin", margin, 0, 2)
 
     @classmethod
-    def fitted(cls, spacing: float) -> dict[str, float]:
+    def default_options(cls, spacing: float) -> dict[str, float]:
         """The paper's 0.35, and no more than half of the cosine between neighbouring centers."""
         return {"margin": min(0.35, (1 - math.cos(spacing)) / 2)}
 
@@ -35,9 +35,4 @@ class CosFace(Margin):
         return cosine - self.margin
 
     def reference(self, angle: float, sample: Sample) -> float:
-        """cos θ − m for one angle."""
         return math.cos(angle) - self.margin
-
-    def settings(self) -> dict[str, float | str]:
-        """The options in use."""
-        return {"margin": self.margin}

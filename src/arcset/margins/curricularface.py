@@ -7,8 +7,8 @@ from torch import Tensor
 
 from arcset.checks import check_number
 from arcset.margins.base import Margin, Sample, Samples
+from arcset.margins.monotone import shifted_cosine, shifted_cosine_reference
 from arcset.margins.registry import MARGINS
-from arcset.margins.turn import turned, turned_reference
 
 __all__ = ["CurricularFace"]
 
@@ -23,8 +23,8 @@ class CurricularFace(Margin):
     Paper: Huang, Wang, Tai, Liu, Shen, Li, Li, Huang: CurricularFace: Adaptive curriculum learning
     loss for deep face recognition, CVPR 2020.
 
-    - `margin`: m in radians, 0 ≤ m < π; past π the target goes on falling (see `turned`), and a
-      wrong class is hard if it lies above that. The authors' code jumps down by m·sin m there.
+    - `margin`: m in radians, 0 ≤ m < π; past π the target goes on falling (see `shifted_cosine`),
+      and a wrong class is hard if it lies above that. The authors' code jumps there, by m·sin m.
     - `rate`: how fast t follows the batches, 0 … 1.
 
     Without a margin it is still no normalized softmax: whatever lies above the target is changed.
@@ -45,7 +45,7 @@ class CurricularFace(Margin):
         self.register_buffer("t", torch.tensor(0.0))
 
     @classmethod
-    def fitted(cls, spacing: float) -> dict[str, float]:
+    def default_options(cls, spacing: float) -> dict[str, float]:
         """The paper's 0.5, and no more than half the way to the nearest other center."""
         return {"margin": min(0.5, spacing / 2)}
 
@@ -55,20 +55,14 @@ class CurricularFace(Margin):
 
     def shift(self, cosine: Tensor, samples: Samples) -> Tensor:
         """cos(θ + m)."""
-        return turned(cosine, self.margin)
+        return shifted_cosine(cosine, self.margin)
 
     def reference(self, angle: float, sample: Sample) -> float:
-        """cos(θ + m) for one angle."""
-        return turned_reference(angle, self.margin)
+        return shifted_cosine_reference(angle, self.margin)
 
     def negatives(self, cosines: Tensor, target: Tensor, samples: Samples) -> Tensor:
         """cos θ_j·(t + cos θ_j) where cos θ_j lies above the target."""
         return torch.where(cosines > target, cosines * (self.t + cosines), cosines)
 
     def negative_reference(self, cosine: float, target: float, floor: float) -> float:
-        """The same for one wrong class."""
         return cosine * (self.t.item() + cosine) if cosine > target else cosine
-
-    def settings(self) -> dict[str, float | str]:
-        """The options in use."""
-        return {"margin": self.margin, "rate": self.rate}

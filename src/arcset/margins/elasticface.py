@@ -6,22 +6,22 @@ import torch
 from torch import Tensor
 
 from arcset.checks import check_bool, check_count, check_number
-from arcset.laws import Law
-from arcset.margins.arc_or_cos import ArcOrCos
+from arcset.margins.angular import ArcOrCosMargin
 from arcset.margins.base import Sample, Samples
+from arcset.margins.laws import Law
 from arcset.margins.registry import MARGINS
 
 __all__ = ["ElasticFace"]
 
 
 @MARGINS.register("elasticface")
-class ElasticFace(ArcOrCos):
+class ElasticFace(ArcOrCosMargin):
     """cos(θ + m) or cos θ − m, with m drawn from N(margin, spread) for each sample and step.
 
     Paper: Boutros, Damer, Kirchbuchner, Kuijper: ElasticFace: Elastic margin loss for deep face
     recognition, CVPR workshops 2022.
 
-    - `kind`: `arc` or `cos`; `margin`: the mean, 0.5 or 0.35 (see `ArcOrCos`); `spread`: the
+    - `kind`: `arc` or `cos`; `margin`: the mean, 0.5 or 0.35 (see `ArcOrCosMargin`); `spread`: the
       standard deviation, 0 ≤ spread < 10. Draws are clamped to [0, π] or [0, 2].
     - `plus`: ElasticFace+, where the sample farthest from its center gets the largest draw, the
       nearest the smallest. That is the paper's rule; the authors' code indexes the sorted draws by
@@ -76,30 +76,20 @@ class ElasticFace(ArcOrCos):
     def shift(self, cosine: Tensor, samples: Samples) -> Tensor:
         """cos(θ + m) or cos θ − m, each sample with its own m."""
         if not self._draws:
-            return self._moved(cosine, self.margin)
+            return self._add_margin(cosine, self.margin)
         margins = self.draw(samples.step, len(cosine))  # (B,)
         if not self.plus:
-            return self._moved(cosine, margins.to(cosine))
+            return self._add_margin(cosine, margins.to(cosine))
         margins = margins.sort(descending=True).values.to(cosine)
         ordered = cosine.detach().sort().values
         rank = torch.searchsorted(ordered, cosine.detach())  # how many are smaller: equal share one
-        return self._moved(cosine, margins[rank])
+        return self._add_margin(cosine, margins[rank])
 
     def reference(self, angle: float, sample: Sample) -> float:
-        """The same for one angle, by the sample's place or rank in its batch."""
+        """For one angle, by the sample's place or rank in its batch."""
         if not self._draws:
-            return self._moved_reference(angle, self.margin)
+            return self._add_margin_reference(angle, self.margin)
         margins = self.draw(sample.step, sample.size).tolist()
         if self.plus:
-            return self._moved_reference(angle, sorted(margins, reverse=True)[sample.rank])
-        return self._moved_reference(angle, margins[sample.position])
-
-    def settings(self) -> dict[str, float | str]:
-        """The options in use."""
-        return {
-            "margin": self.margin,
-            "spread": self.spread,
-            "kind": self.kind,
-            "plus": self.plus,
-            "seed": self.seed,
-        }
+            return self._add_margin_reference(angle, sorted(margins, reverse=True)[sample.rank])
+        return self._add_margin_reference(angle, margins[sample.position])

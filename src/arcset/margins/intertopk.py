@@ -7,8 +7,8 @@ from torch import Tensor
 
 from arcset.checks import check_count, check_number
 from arcset.margins.base import Margin, Sample, Samples
+from arcset.margins.monotone import shifted_cosine, shifted_cosine_reference
 from arcset.margins.registry import MARGINS
-from arcset.margins.turn import turned, turned_reference
 from arcset.numerics import anchored
 
 __all__ = ["InterTopK"]
@@ -23,7 +23,7 @@ class InterTopK(Margin):
 
     - `margin`: m in radians, 0 ≤ m < π.
     - `penalty`: m′ in radians, 0 ≤ m′ < π; a wrong class closer than m′ goes on rising past 1 (see
-      `turned`). With 0 it is arcface.
+      `shifted_cosine`). With 0 it is arcface.
     - `k`: how many wrong classes, k ≥ 1; all of them where there are no more than k. Classes that
       tie with the k-th are changed with it.
 
@@ -42,34 +42,32 @@ class InterTopK(Margin):
         self.nearest = check_count("k", k, 1)
 
     @classmethod
-    def fitted(cls, spacing: float) -> dict[str, float]:
+    def default_options(cls, spacing: float) -> dict[str, float]:
         """The paper's 0.2 and 0.06, together no more than half the way to the nearest center."""
         crowded = min(1.0, spacing / 2 / 0.26)
         return {"margin": 0.2 * crowded, "penalty": 0.06 * crowded}
 
     def shift(self, cosine: Tensor, samples: Samples) -> Tensor:
         """cos(θ + m)."""
-        return turned(cosine, self.margin)
+        return shifted_cosine(cosine, self.margin)
 
     def reference(self, angle: float, sample: Sample) -> float:
-        """cos(θ + m) for one angle."""
-        return turned_reference(angle, self.margin)
+        return shifted_cosine_reference(angle, self.margin)
 
     def negatives(self, cosines: Tensor, target: Tensor, samples: Samples) -> Tensor:
         """cos(θ_j − m′) from the k-th nearest wrong class on; unchanged if that is not known."""
         if samples.floor is None:
             return cosines
         slope, value = anchored(cosines)
-        nearer = turned(slope, -self.penalty_angle)
-        nearer = nearer + (turned(value, -self.penalty_angle) - nearer).detach()
+        nearer = shifted_cosine(slope, -self.penalty_angle)
+        nearer = nearer + (shifted_cosine(value, -self.penalty_angle) - nearer).detach()
         return torch.where(cosines >= samples.floor, nearer, cosines)
 
     def negative_reference(self, cosine: float, target: float, floor: float) -> float:
-        """The same for one wrong class."""
         if cosine < floor:
             return cosine
-        return turned_reference(math.acos(min(max(cosine, -1.0), 1.0)), -self.penalty_angle)
+        return shifted_cosine_reference(math.acos(min(max(cosine, -1.0), 1.0)), -self.penalty_angle)
 
     def settings(self) -> dict[str, float | str]:
-        """The options in use."""
+        """The options in use; `penalty` is a method of every margin, so it is held elsewhere."""
         return {"margin": self.margin, "penalty": self.penalty_angle, "k": self.nearest}

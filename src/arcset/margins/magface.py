@@ -6,10 +6,10 @@ from torch import Tensor
 
 from arcset.checks import check_number
 from arcset.errors import OptionError
-from arcset.laws import Law
 from arcset.margins.base import Margin, Sample, Samples
+from arcset.margins.laws import Law
+from arcset.margins.monotone import shifted_cosine, shifted_cosine_reference
 from arcset.margins.registry import MARGINS
-from arcset.margins.turn import turned, turned_reference
 
 __all__ = ["MagFace"]
 
@@ -31,8 +31,8 @@ class MagFace(Margin):
     - `l_m`, `u_m`: the margins there in radians, 0 ≤ l_m ≤ u_m < π.
     - `penalty_weight`: λ ≥ 0; the loss grows by λ·mean g(a).
 
-    Past π the target goes on falling (see `turned`); the authors' code leaves out the margin where
-    cos θ ≤ 0 instead (`easy_margin`).
+    Past π the target goes on falling (see `shifted_cosine`); the authors' code leaves out the
+    margin where cos θ ≤ 0 instead (`easy_margin`).
 
         >>> import torch
         >>> lengths = Samples(torch.zeros(2), norms=torch.tensor([10.0, 200.0]))
@@ -69,7 +69,7 @@ class MagFace(Margin):
         return super().laws - {Law.SCALE_FREE}
 
     @classmethod
-    def fitted(cls, spacing: float) -> dict[str, float]:
+    def default_options(cls, spacing: float) -> dict[str, float]:
         """The paper's 0.45 and 0.8, made smaller where ArcFace's 0.5 is, and as much."""
         crowded = min(1.0, spacing)
         return {"l_m": 0.45 * crowded, "u_m": 0.8 * crowded}
@@ -78,7 +78,7 @@ class MagFace(Margin):
         """cos(θ + m(a)); the gradient reaches the length too."""
         length = samples.norms.to(cosine.dtype).clamp(self.l_a, self.u_a)
         slope = (self.u_m - self.l_m) / (self.u_a - self.l_a)
-        return turned(cosine, self.l_m + slope * (length - self.l_a))
+        return shifted_cosine(cosine, self.l_m + slope * (length - self.l_a))
 
     def penalty(self, samples: Samples) -> Tensor:
         """λ·g(a), (B,)."""
@@ -86,22 +86,10 @@ class MagFace(Margin):
         return self.penalty_weight * (1 / length + length / self.u_a**2)
 
     def reference(self, angle: float, sample: Sample) -> float:
-        """cos(θ + m(a)) for one angle and one length."""
         length = min(max(sample.norm, self.l_a), self.u_a)
         slope = (self.u_m - self.l_m) / (self.u_a - self.l_a)
-        return turned_reference(angle, self.l_m + slope * (length - self.l_a))
+        return shifted_cosine_reference(angle, self.l_m + slope * (length - self.l_a))
 
     def penalty_reference(self, sample: Sample) -> float:
-        """λ·g(a) for one length."""
         length = min(max(sample.norm, self.l_a), self.u_a)
         return self.penalty_weight * (1 / length + length / self.u_a**2)
-
-    def settings(self) -> dict[str, float | str]:
-        """The options in use."""
-        return {
-            "l_a": self.l_a,
-            "u_a": self.u_a,
-            "l_m": self.l_m,
-            "u_m": self.u_m,
-            "penalty_weight": self.penalty_weight,
-        }

@@ -4,7 +4,7 @@ import torch
 from torch import Tensor
 
 from arcset.checks import check_bool, check_number
-from arcset.margins.arc_or_cos import ArcOrCos
+from arcset.margins.angular import ArcOrCosMargin
 from arcset.margins.base import Sample, Samples
 from arcset.margins.registry import MARGINS
 
@@ -12,7 +12,7 @@ __all__ = ["MVSoftmax"]
 
 
 @MARGINS.register("mvsoftmax")
-class MVSoftmax(ArcOrCos):
+class MVSoftmax(ArcOrCosMargin):
     """Target cos(θ + m) or cos θ − m; a wrong class above it becomes (1 + t)·cos θ_j + t.
 
     Wrong classes that lie above the margined target (the mis-classified vectors) are stressed, so
@@ -21,7 +21,7 @@ class MVSoftmax(ArcOrCos):
     Paper: Wang, Zhang, Wang, Fu, Shi, Mei: Mis-classified vector guided softmax loss for face
     recognition, AAAI 2020.
 
-    - `kind`: `arc` or `cos`; `margin`: 0.5 or 0.35 unless given (see `ArcOrCos`).
+    - `kind`: `arc` or `cos`; `margin`: 0.5 or 0.35 unless given (see `ArcOrCosMargin`).
     - `t`: how much they are stressed, 0 ≤ t < 10; with 0 it is arcface or cosface.
     - `adaptive`: (1 + t)·cos θ_j + t, more for nearer classes; False adds t to all alike.
 
@@ -50,11 +50,10 @@ class MVSoftmax(ArcOrCos):
 
     def shift(self, cosine: Tensor, samples: Samples) -> Tensor:
         """cos(θ + m) or cos θ − m."""
-        return self._moved(cosine, self.margin)
+        return self._add_margin(cosine, self.margin)
 
     def reference(self, angle: float, sample: Sample) -> float:
-        """The same for one angle."""
-        return self._moved_reference(angle, self.margin)
+        return self._add_margin_reference(angle, self.margin)
 
     def negatives(self, cosines: Tensor, target: Tensor, samples: Samples) -> Tensor:
         """(1 + t)·cos θ_j + t, or cos θ_j + t, where cos θ_j lies above the target."""
@@ -62,11 +61,6 @@ class MVSoftmax(ArcOrCos):
         return torch.where(cosines > target, factor * cosines + self.t, cosines)
 
     def negative_reference(self, cosine: float, target: float, floor: float) -> float:
-        """The same for one wrong class."""
         if cosine <= target:
             return cosine
         return (1 + self.t) * cosine + self.t if self.adaptive else cosine + self.t
-
-    def settings(self) -> dict[str, float | str]:
-        """The options in use."""
-        return {"margin": self.margin, "t": self.t, "kind": self.kind, "adaptive": self.adaptive}

@@ -26,5 +26,4 @@ class NormFace(Margin):
         return cosine
 
     def reference(self, angle: float, sample: Sample) -> float:
-        """cos θ for one angle."""
         return math.cos(angle)

@@ -26,7 +26,4 @@ class SphereFace(AngularMargin):
 
     def __init__(self, margin: float = 1.35, fallback: str = "default") -> None:
         super().__init__(m1=check_number("margin", margin, 1, 100), fallback=fallback)
-
-    def settings(self) -> dict[str, float | str]:
-        """The options in use."""
-        return {"margin": self.m1, "fallback": self.fallback}
+        self.margin = self.m1
