@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from arcset.data.checking import DataCheck, check_data
+from arcset.data.check import DataCheck, check_data
 from arcset.errors import DataError
 from support.datasets import list_samples
 from support.pictures import picture, save

@@ -7,8 +7,8 @@ import pytest
 from PIL import Image
 
 from arcset.data import Reading
-from arcset.data.checking import check_data, contact_sheet
-from arcset.data.checking.canvas import font, shortened
+from arcset.data.check import check_data
+from arcset.data.contact_sheet import contact_sheet, load_font, shorten
 from support.datasets import list_samples
 from support.pictures import picture, save
 
@@ -101,12 +101,12 @@ def test_names_of_all_kinds(tmp_path: Path) -> None:
 
 
 def test_words_that_fit() -> None:
-    assert shortened("short", 100, 14) == "short"
+    assert shorten("short", 100, 14) == "short"
     for width in range(1, 200, 7):
-        words = shortened("Maximiliane Konstantinopolskaja", width, 14)
-        assert words == "…" or font(14).getlength(words) <= width
+        words = shorten("Maximiliane Konstantinopolskaja", width, 14)
+        assert words == "…" or load_font(14).getlength(words) <= width
         assert words.startswith(("Maxi"[: len(words) // 2], "…"))
-    assert shortened("a\nb\x1b", 100, 14) == "a�b�"
+    assert shorten("a\nb\x1b", 100, 14) == "a�b�"
 
 
 @pytest.mark.parametrize("mode", ["1", "L", "RGB", "RGBA", "I;16"])

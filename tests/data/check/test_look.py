@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from arcset.data.checking.look import look_at
+from arcset.data.check import look_at
 from arcset.errors import DataError
 
 RNG = np.random.default_rng(0)

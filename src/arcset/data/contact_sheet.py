@@ -1,0 +1,250 @@
+"""A contact sheet of a user's data: some identities, and what is suspicious, side by side."""
+
+from collections.abc import Callable, Sequence
+from functools import cache
+from pathlib import Path
+from typing import TypeVar
+
+import numpy as np
+from PIL import Image, ImageDraw, ImageFont
+
+from arcset.data.check import DataCheck, Twins
+from arcset.data.image import Pixels, Reading
+from arcset.data.own.listing import Listing
+from arcset.errors import DataError
+from arcset.text import plural
+
+__all__ = ["contact_sheet", "load_font", "shorten"]
+
+_IDENTITIES, _IMAGES = 12, 8  # drawn at most: rows, and images in each
+_TWINS, _TOGETHER, _REASONS = 8, 4, 8  # drawn at most: groups of twins, of each, reasons
+
+_MARGIN, _SIDE, _GAP, _LABEL, _SIGN = 32, 112, 8, 216, 36  # pixels
+_WIDTH = 2 * _MARGIN + _LABEL + _IMAGES * (_SIDE + _GAP) - _GAP
+_INNER = _WIDTH - 2 * _MARGIN
+
+_PAPER, _INK, _GREY, _PALE, _RED = "#FFFFFF", "#222222", "#777777", "#D8D8D8", "#B3261E"
+_FAINT = "#FBEDEC"  # the ground of what cannot be drawn
+
+T = TypeVar("T")
+
+#: An image to draw with what stands below it: its position, who it is, and where it is.
+_Cell = tuple[int, str, str]
+
+
+def contact_sheet(listing: Listing, check: DataCheck) -> Image.Image:
+    """Up to 12 identities with up to 8 images each; below them, what was found.
+
+    The identities are evenly chosen between those with the most images and those with the fewest,
+    and an identity's images between its first and its last.
+
+    check: what `check_data` found in this listing. The images are read anew, a hundred or two.
+    Pictures under two identities and repeated ones stand side by side, up to eight groups each;
+    then come images that show nothing, and the names of files that cannot be read.
+    """
+    sheet = _Sheet(listing)
+    positions: dict[str, list[int]] = {}
+    for position, name in enumerate(listing.names):
+        positions.setdefault(name, []).append(position)
+    names = _choose_evenly(sorted(positions, key=lambda name: -len(positions[name])), _IDENTITIES)
+    sheet.add_title(check, len(names))
+    for name in names:
+        sheet.add_identity(name, positions[name])
+    if check.across:
+        sheet.add_heading("Under two identities or more: one of the labels is wrong", _RED)
+        sheet.add_groups([_twin_cells(twins) for twins in check.across], _TWINS)
+    if check.within:
+        sheet.add_heading("More than once under one identity", _INK)
+        sheet.add_groups([_twin_cells(twins) for twins in check.within], _TWINS)
+    if blank := {*check.black, *check.plain}:
+        sheet.add_heading("Showing nothing", _RED)
+        cells = [
+            [_cell(position, listing.names[position], path)]
+            for position, path in enumerate(listing.paths)
+            if path in blank
+        ]
+        sheet.add_groups(cells, _IMAGES)
+    if check.unreadable:
+        sheet.add_heading("Unreadable", _RED)
+        sheet.add_reasons(check.unreadable)
+    return sheet.draw()
+
+
+class _Sheet:
+    """Blocks from top to bottom, collected first, so that the height is known when they are drawn.
+
+    Each block is a height and a function that draws it, given the block's top.
+    """
+
+    def __init__(self, listing: Listing) -> None:
+        self._listing = listing
+        self._reading = Reading(3, _SIDE, _SIDE, "pad")
+        self._blocks: list[tuple[int, Callable[[int], None]]] = []
+
+    def add_title(self, check: DataCheck, drawn: int) -> None:
+        count = len(check.per_identity)
+        text = f"{plural(check.images, 'image')} of {plural(count, 'identity', 'identities')}"
+        if drawn < count:
+            text += f", {drawn} of them shown"
+        name = Path(check.place).resolve().name or check.place
+
+        def draw(top: int) -> None:
+            self._text(_MARGIN, top, name, 26, bold=True, width=_INNER)
+            self._text(_MARGIN, top + 38, f"{text} · {check.kind}", 15, _GREY)
+
+        self._blocks.append((80, draw))
+
+    def add_identity(self, name: str, positions: Sequence[int]) -> None:
+        """A row: the name, the number of its images, and some of them."""
+
+        def draw(top: int) -> None:
+            above, _, last = name.rpartition("/")
+            middle, width = top + _SIDE // 2, _LABEL - 16
+            if above:
+                self._text(_MARGIN, middle - 39, f"{above}/", 14, _GREY, width=width)
+            self._text(_MARGIN, middle - 20, last, 16, bold=True, width=width)
+            self._text(_MARGIN, middle + 3, plural(len(positions), "image"), 14, _GREY)
+            for column, position in enumerate(_choose_evenly(positions, _IMAGES)):
+                self._image(_MARGIN + _LABEL + column * (_SIDE + _GAP), top, position)
+
+        self._blocks.append((_SIDE + _GAP, draw))
+
+    def add_heading(self, words: str, colour: str) -> None:
+        def draw(top: int) -> None:
+            self._pen.line((_MARGIN, top + 14, _WIDTH - _MARGIN, top + 14), _PALE, 1)
+            self._text(_MARGIN, top + 28, words, 18, colour, bold=True)
+
+        self._blocks.append((64, draw))
+
+    def add_groups(self, groups: Sequence[Sequence[_Cell]], most: int) -> None:
+        """Groups of images, = between the images of a group, as many in a row as fit."""
+        row: list[Sequence[_Cell]] = []
+        used = 0
+        for group in groups[:most]:
+            width = len(group) * (_SIDE + _SIGN)
+            if row and used + width - _SIGN > _INNER:
+                self._add_row(row)
+                row, used = [], 0
+            row.append(group)
+            used += width
+        self._add_row(row)
+        self._add_rest(len(groups) - most)
+
+    def add_reasons(self, reasons: Sequence[tuple[str, str]]) -> None:
+        """Lines of text: which file, and why."""
+        third = _INNER // 3
+        for path, why in reasons[:_REASONS]:
+
+            def draw(top: int, path: str = path, why: str = why) -> None:
+                self._text(_MARGIN, top, path, 14, width=third - 16)
+                self._text(_MARGIN + third, top, why, 14, _GREY, width=2 * third)
+
+            self._blocks.append((24, draw))
+        self._add_rest(len(reasons) - _REASONS)
+
+    def draw(self) -> Image.Image:
+        height = 2 * _MARGIN + sum(height for height, _ in self._blocks)
+        self._page = Image.new("RGB", (_WIDTH, height), _PAPER)
+        self._pen = ImageDraw.Draw(self._page)
+        top = _MARGIN
+        for height, draw in self._blocks:
+            draw(top)
+            top += height
+        return self._page
+
+    def _add_row(self, groups: Sequence[Sequence[_Cell]]) -> None:
+        def draw(top: int) -> None:
+            left, width = _MARGIN, _SIDE + _SIGN - 16
+            for group in groups:
+                for number, (position, who, where) in enumerate(group):
+                    if number:
+                        middle = (left - _SIGN // 2, top + _SIDE // 2)
+                        self._pen.text(middle, "=", _RED, load_font(22, True), anchor="mm")
+                    self._image(left, top, position)
+                    # Measured as if bold, to leave some room.
+                    self._text(left, top + _SIDE + 6, shorten(who, width, 13, True), 13)
+                    self._text(left, top + _SIDE + 24, where, 12, _GREY, width=width)
+                    left += _SIDE + _SIGN
+
+        self._blocks.append((_SIDE + 52, draw))
+
+    def _add_rest(self, count: int) -> None:
+        if count > 0:
+            words = f"… {count:,} more"
+            self._blocks.append((24, lambda top: self._text(_MARGIN, top, words, 14, _GREY)))
+
+    def _text(
+        self,
+        left: int,
+        top: int,
+        words: str,
+        size: int,
+        colour: str = _INK,
+        bold: bool = False,
+        width: int | None = None,
+    ) -> None:
+        """One line, shortened to `width` pixels."""
+        words = words if width is None else shorten(words, width, size, bold)
+        self._pen.text((left, top), words, colour, load_font(size, bold))
+
+    def _image(self, left: int, top: int, position: int) -> None:
+        """An image in a thin frame, or a crossed-out frame where it cannot be read."""
+        frame = (left - 1, top - 1, left + _SIDE, top + _SIDE)
+        try:
+            pixels = self._read(position)
+        except DataError:
+            right, bottom = left + _SIDE - 1, top + _SIDE - 1
+            self._pen.rectangle(frame, fill=_FAINT, outline=_PALE)
+            self._pen.line((left, top, right, bottom), _PALE, 1)
+            self._pen.line((left, bottom, right, top), _PALE, 1)
+            width = load_font(13).getlength("unreadable")
+            middle = (left + (_SIDE - width) / 2, top + _SIDE / 2 - 8)
+            self._pen.text(middle, "unreadable", _RED, load_font(13))
+        else:
+            self._page.paste(Image.fromarray(pixels), (left, top))
+            self._pen.rectangle(frame, outline=_PALE)
+
+    def _read(self, position: int) -> Pixels:
+        return self._reading.read(self._listing.content(position), self._listing.paths[position])
+
+
+def shorten(text: str, width: float, size: int, bold: bool = False) -> str:
+    """The text, or its two ends with … between them, so that it is at most `width` pixels wide.
+
+    >>> shorten("Alexandra", 400, 14), shorten("Alexandra", 60, 14)
+    ('Alexandra', 'Ale…dra')
+    """
+    text = "".join(letter if letter.isprintable() else "�" for letter in text[:500])
+    measure = load_font(size, bold).getlength
+    if measure(text) <= width:
+        return text
+    for length in range(len(text) - 1, 1, -1):
+        cut = text[: (length + 1) // 2] + "…" + text[len(text) - length // 2 :]
+        if measure(cut) <= width:
+            return cut
+    return "…"
+
+
+@cache
+def load_font(size: int, bold: bool = False) -> ImageFont.FreeTypeFont:
+    """DejaVu Sans, which comes with matplotlib and has Latin, Greek and Cyrillic letters."""
+    import matplotlib
+
+    name = "DejaVuSans-Bold.ttf" if bold else "DejaVuSans.ttf"
+    return ImageFont.truetype(Path(matplotlib.get_data_path(), "fonts", "ttf", name), size)
+
+
+def _twin_cells(twins: Twins) -> list[_Cell]:
+    cells = zip(twins.positions, twins.names, twins.paths, strict=True)
+    return [_cell(*cell) for cell in cells][:_TOGETHER]
+
+
+def _cell(position: int, name: str, path: str) -> _Cell:
+    folder, _, file = path.rpartition("/")
+    return position, name, file if folder == name else path
+
+
+def _choose_evenly(items: Sequence[T], most: int) -> list[T]:
+    """At most so many, from the first to the last."""
+    count = min(len(items), most)
+    return [items[index] for index in np.linspace(0, len(items) - 1, count).round().astype(int)]
