@@ -22,11 +22,11 @@ from pathlib import Path
 
 import torch
 
-from arcset.data import selection_for
 from arcset.evaluation import paired
 from arcset.models import load_model
 from arcset.networks import parameter_count
 from arcset.runs import Run, RunConfig
+from arcset.runs.data import selection_for
 from arcset.training import train
 from arcset.training.judge import judge_run
 from arcset.training.recipes import recipe_settings

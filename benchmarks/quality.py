@@ -26,9 +26,9 @@ import numpy as np
 import torch
 from omniglot import FULL
 
-from arcset.data import selection_for
 from arcset.evaluation import paired, retrieval, verification
 from arcset.runs import Run, RunConfig
+from arcset.runs.data import selection_for
 from arcset.training import train
 from arcset.training.judge import judge_run
 from arcset.training.recipes import recipe_settings

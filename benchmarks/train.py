@@ -36,9 +36,10 @@ import numpy as np
 import torch
 from PIL import Image
 
-from arcset.data import as_float, load_dataset, pack, selection_for, to_tensors
+from arcset.data import as_float, load_dataset, pack, to_tensors
 from arcset.models import build_model, described
 from arcset.runs import RunConfig
+from arcset.runs.data import selection_for
 from arcset.training import train
 from arcset.training.feeding import Feed
 from arcset.training.loop import build_optimizer

@@ -8,7 +8,7 @@ import pytest
 
 from arcset import ArcsetError, Gallery, RunError, build_loss
 from arcset.data import pack
-from arcset.data.embedding_files import EmbeddingSet, write_embeddings
+from arcset.data.embeddings import EmbeddingSet, write_embeddings
 from arcset.losses import export_loss, save_loss
 from arcset.recognition.export import export
 from arcset.recognition.onnx_adopt import adopt

@@ -7,7 +7,7 @@ import shutil
 import numpy as np
 import pytest
 
-from arcset.data.embedding_files import read_embeddings
+from arcset.data.embeddings import read_embeddings
 from support.bulk import photo_run, rows_of
 from support.random_runs import random_run
 

@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from arcset.data.embedding_files import read_embeddings
+from arcset.data.embeddings import read_embeddings
 from arcset.evaluation import Thresholds
 
 TRAIN = ["train", "mnist-sample", "--dim", "4", "--epochs", "1", "--device", "cpu", "--no-report"]

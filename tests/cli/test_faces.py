@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from arcset.data.embedding_files import read_embeddings
+from arcset.data.embeddings import read_embeddings
 from arcset.data.named.fetch import data_folders
 from support.face_models import NotToBeHadError, face_models
 from support.onnx_graphs import adopt

@@ -8,7 +8,7 @@ import shutil
 import numpy as np
 import pytest
 
-from arcset.data.embedding_files import EmbeddingSet, write_embeddings
+from arcset.data.embeddings import EmbeddingSet, write_embeddings
 from arcset.recognition import Recognizer
 from arcset.recognition.gallery import Gallery
 from support.patterns import calibrated_run, pictures

@@ -11,7 +11,7 @@ import sys
 
 import pytest
 
-from arcset.data.embedding_files import EmbeddingSet, write_embeddings
+from arcset.data.embeddings import EmbeddingSet, write_embeddings
 from arcset.recognition import Recognizer
 from arcset.recognition.gallery import Gallery
 from support.patterns import calibrated_run, pictures

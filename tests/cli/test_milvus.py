@@ -10,7 +10,7 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from arcset.data.embedding_files import EmbeddingSet, write_embeddings
+from arcset.data.embeddings import EmbeddingSet, write_embeddings
 from arcset.recognition import Recognizer
 from arcset.recognition.gallery import Gallery
 from arcset.recognition.gallery.milvus.connection import Connection

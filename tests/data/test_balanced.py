@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from arcset.data.balanced import balanced_batch_count, balanced_batches
+from arcset.data.batches import balanced_batch_count, balanced_batches
 from arcset.errors import InputError, OptionError
 
 

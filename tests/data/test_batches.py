@@ -17,7 +17,7 @@ from arcset.data import (
     shuffled_batches,
     to_tensors,
 )
-from arcset.data.rows import RowsView
+from arcset.data.lazy_rows import LazyRows
 from arcset.errors import InputError, OptionError
 
 COUNTS = st.integers(1, 300)
@@ -89,10 +89,10 @@ def test_samples_in_a_file_stay_there(tmp_path: Path) -> None:
     ]
     dataset = Dataset("packed", parts[0], parts[1], "free", held_out="all")
     chosen = select(dataset, "a,c")
-    assert isinstance(chosen.train.images, RowsView)
+    assert isinstance(chosen.train.images, LazyRows)
     assert np.array_equal(np.asarray(chosen.train.images), pixels[[0, 2, 3, 5]])
     assert chosen.unseen is not None
-    assert isinstance(chosen.unseen.images, RowsView)
+    assert isinstance(chosen.unseen.images, LazyRows)
     assert np.array_equal(np.asarray(chosen.unseen.images), pixels[[1, 4, 7]])
     everything = select(dataset, "a,c", train_on="all")
     assert everything.test is None

@@ -19,8 +19,15 @@ from pyarrow import parquet
 
 from arcset import ArcsetError, DataError, Gallery
 from arcset.data import Split
-from arcset.data.embedding_files import EmbeddingSet, read_embeddings, write_embeddings
-from arcset.data.embedding_folders import MANIFEST, TRAINED_ON, Manifest, write_shard
+from arcset.data.embeddings import (
+    MANIFEST,
+    TRAINED_ON,
+    EmbeddingSet,
+    Manifest,
+    read_embeddings,
+    write_embeddings,
+    write_shard,
+)
 from arcset.data.mapping import ClassMapping
 from arcset.data.npz_files import read_npz
 from arcset.data.own import load_own

@@ -3,7 +3,7 @@ import pyarrow
 import pytest
 from pyarrow import parquet
 
-from arcset.data.embedding_files import EmbeddingSet, read_embeddings, write_embeddings
+from arcset.data.embeddings import EmbeddingSet, read_embeddings, write_embeddings
 from arcset.errors import DataError, InputError, OptionError
 
 

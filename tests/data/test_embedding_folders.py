@@ -5,13 +5,14 @@ import json
 import numpy as np
 import pytest
 
-from arcset.data.embedding_files import holds_embeddings, read_embeddings
-from arcset.data.embedding_folders import (
+from arcset.data.embeddings import (
     MANIFEST,
     TRAINED_ON,
     Manifest,
     check_shard,
+    holds_embeddings,
     holds_shards,
+    read_embeddings,
     read_manifest,
     shard_path,
     skipped_path,

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from arcset.data import Dataset, ImageSet, select
-from arcset.data.hold_out import HoldOut, hold_out_split
+from arcset.data.split import HoldOut, hold_out_split
 from arcset.errors import OptionError
 
 NAMES = tuple(f"{group}/{letter}" for group in "AB" for letter in "abcdefghij")

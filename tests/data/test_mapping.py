@@ -8,8 +8,8 @@ import pytest
 
 from arcset import DataError, OptionError
 from arcset.data import Dataset, ImageSet, Split, select
-from arcset.data.earlier import Earlier
 from arcset.data.mapping import ClassMapping
+from arcset.runs.data import Earlier
 
 
 def part(each: int) -> ImageSet:

@@ -10,7 +10,7 @@ import tracemalloc
 import pytest
 
 from arcset import DataError, RunError
-from arcset.data.embedding_folders import Manifest, shard_path
+from arcset.data.embeddings import Manifest, shard_path
 from arcset.recognition.bulk import TrainedModel, embed_folder, open_source
 from arcset.recognition.bulk.beginning import locked
 from arcset.recognition.bulk.listed import InputList, write_list

@@ -13,8 +13,7 @@ import numpy as np
 import pytest
 
 from arcset.cli import main
-from arcset.data.embedding_files import read_embeddings
-from arcset.data.embedding_folders import read_manifest
+from arcset.data.embeddings import read_embeddings, read_manifest
 from support.bulk import Job, check_complete, photo_run, rows_of
 from support.processes import TORCHRUN, environment
 

@@ -13,8 +13,7 @@ import numpy as np
 from PIL import Image
 
 from arcset.cli import main
-from arcset.data.embedding_files import read_embeddings
-from arcset.data.embedding_folders import read_manifest
+from arcset.data.embeddings import read_embeddings, read_manifest
 from support.forked import started
 from support.random_runs import random_run
 

@@ -6,11 +6,12 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from arcset.data import selection_for, to_tensors
+from arcset.data import to_tensors
 from arcset.data.batches import as_float
 from arcset.evaluation import Thresholds, make_thresholds
 from arcset.models import build_model, described
 from arcset.runs import Run, RunConfig
+from arcset.runs.data import selection_for
 from support import small_data
 
 

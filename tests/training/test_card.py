@@ -12,12 +12,13 @@ from typer.main import get_command
 
 from arcset.cli import main
 from arcset.cli.app import app
-from arcset.data import ImageSet, Selection, make_split, selection_of
-from arcset.data.embedding_files import EmbeddingSet
+from arcset.data import ImageSet, Selection, make_split
+from arcset.data.embeddings import EmbeddingSet
 from arcset.errors import RunError
 from arcset.evaluation import assess
 from arcset.models import build_model
 from arcset.runs import Run, RunConfig
+from arcset.runs.data import selection_of
 from arcset.training import train
 from arcset.training.card import write_card
 from arcset.training.card_figures import figures, measured, thresholds

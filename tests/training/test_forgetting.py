@@ -9,9 +9,10 @@ import torch
 from sklearn.neighbors import NearestNeighbors
 
 from arcset import OptionError, RunError
-from arcset.data import selection_of, to_tensors
+from arcset.data import to_tensors
 from arcset.models import embed, load_model
 from arcset.runs import Run, RunConfig
+from arcset.runs.data import selection_of
 from arcset.training import forgetting as module
 from arcset.training import train
 from arcset.training.card_forgetting import forgotten

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from arcset.data import Split, make_split
-from arcset.data.embedding_files import EmbeddingSet, write_embeddings
+from arcset.data.embeddings import EmbeddingSet, write_embeddings
 from arcset.errors import DataError, OptionError
 from arcset.runs import Run
 from arcset.training.judge import judge_file, judge_run

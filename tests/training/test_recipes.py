@@ -6,11 +6,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from arcset.data import Dataset, ImageSet, selection_for
-from arcset.data.hold_out import hold_out_split
+from arcset.data import Dataset, ImageSet
+from arcset.data.split import hold_out_split
 from arcset.errors import OptionError
 from arcset.models import build_model, described
 from arcset.runs import RunConfig
+from arcset.runs.data import selection_for
 from arcset.training.feeding import Feed
 from arcset.training.recipes import own_settings, read_recipe, recipe_names, recipe_settings
 from support.datasets import loaded

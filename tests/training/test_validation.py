@@ -8,11 +8,12 @@ import pytest
 import torch
 from torch import nn
 
-from arcset.data import ImageSet, selection_of, to_tensors
+from arcset.data import ImageSet, to_tensors
 from arcset.evaluation import retrieval, verification
 from arcset.models import embed
 from arcset.networks import NETWORKS
 from arcset.runs import Run, RunConfig
+from arcset.runs.data import selection_of
 from arcset.training import load_model, resume, train
 from arcset.training.validation import (
     VALIDATED,

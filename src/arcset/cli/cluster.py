@@ -17,7 +17,7 @@ from arcset.cli.cluster_input import Items, embedding_items, folder_items
 from arcset.cli.gallery_show import plain, progress_bar
 from arcset.cli.model_option import load_model
 from arcset.cli.show import print_json, print_text, say, tell_skipped, working
-from arcset.data.embedding_files import holds_embeddings
+from arcset.data.embeddings import holds_embeddings
 from arcset.errors import OptionError
 from arcset.evaluation.calibration import Thresholds
 from arcset.files import write_text

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from arcset.data import Reading
-from arcset.data.embedding_files import read_embeddings
+from arcset.data.embeddings import read_embeddings
 from arcset.data.own.trees import shown
 from arcset.errors import DataError, InputError
 from arcset.recognition.embedder import Embedder, Progress

@@ -22,13 +22,12 @@ from arcset.cli.show import (
     show_progress,
     working,
 )
-from arcset.data import selection_for
-from arcset.data.of_run import dataset_of
 from arcset.evaluation.assessment import FEW
 from arcset.files import write_text
 from arcset.launch import is_main_process
 from arcset.pictures import RunView, Story
 from arcset.runs import Run
+from arcset.runs.data import dataset_of, selection_for
 from arcset.training import LossSpec
 from arcset.training.measure import MEASURES
 from arcset.training.start import earlier_of

@@ -20,7 +20,6 @@ from arcset.data import (
     load_dataset,
     make_split,
     select,
-    selection_of,
     to_tensors,
 )
 from arcset.data.split import FRACTIONS
@@ -28,6 +27,7 @@ from arcset.errors import OptionError
 from arcset.losses import suspect_samples
 from arcset.models import embed, load_model
 from arcset.runs import Run
+from arcset.runs.data import selection_of
 
 __all__ = ["data"]
 

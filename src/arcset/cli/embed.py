@@ -14,7 +14,7 @@ from arcset.cli import options as o
 from arcset.cli.embed_input import bulk_model, bulk_source, is_onnx
 from arcset.cli.gallery_show import plain, progress_bar
 from arcset.cli.show import print_json, say, tell_skipped, working
-from arcset.data.embedding_files import SUFFIXES, EmbeddingSet, write_embeddings
+from arcset.data.embeddings import SUFFIXES, EmbeddingSet, write_embeddings
 from arcset.errors import ArcsetError, DataError, OptionError
 from arcset.runs import Run
 from arcset.text import plural

@@ -32,9 +32,10 @@ def bulk_model(run: Path, faces: str | None, device: str) -> "BulkModel":
 
 def bulk_source(run: Path, data: str | None, part: str, faces: str | None) -> "Source":
     """What is to be embedded; of a run its own data where nobody names other data."""
-    from arcset.data import DATASETS, selection_of
+    from arcset.data import DATASETS
     from arcset.data.mapping import ClassMapping
     from arcset.recognition.bulk import array_source, open_source
+    from arcset.runs.data import selection_of
 
     if is_onnx(run) or faces not in (None, "none"):
         if data is None:

@@ -12,14 +12,15 @@ import typer
 from arcset.cli import options as o
 from arcset.cli.show import print_json, print_text, say, tell_skipped, working
 from arcset.cli.train_outcome import threshold_words
-from arcset.data import Split, selection_of
-from arcset.data.embedding_files import holds_embeddings
+from arcset.data import Split
+from arcset.data.embeddings import holds_embeddings
 from arcset.errors import InputError, OptionError
 from arcset.evaluation import Assessment, Difference, Thresholds, differences
 from arcset.files import write_text
 from arcset.numerics import finite
 from arcset.pictures.measures import write_evaluation
 from arcset.runs import Run
+from arcset.runs.data import selection_of
 from arcset.training.card_figures import headline
 from arcset.training.judge import PARTS, Judged, judge_file, judge_run, thresholds_of
 from arcset.training.judge_pairs import judge_pairs

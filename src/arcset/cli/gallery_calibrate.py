@@ -19,7 +19,7 @@ from arcset.cli.model_option import (
     open_gallery,
 )
 from arcset.cli.show import print_json, print_text, say, tell_skipped, working
-from arcset.data.embedding_files import holds_embeddings, read_embeddings
+from arcset.data.embeddings import holds_embeddings, read_embeddings
 from arcset.errors import InputError, OptionError
 from arcset.evaluation.calibration import Thresholds, pair_cosines
 from arcset.recognition.calibrating import Alike, most_alike

@@ -19,8 +19,7 @@ from arcset.cli.model_option import (
     remember,
 )
 from arcset.cli.show import print_json, print_text
-from arcset.data.embedding_files import read_embeddings
-from arcset.data.embedding_folders import holds_shards, read_manifest
+from arcset.data.embeddings import holds_shards, read_embeddings, read_manifest
 from arcset.errors import ArcsetError, DataError, OptionError
 from arcset.recognition.gallery import Gallery
 from arcset.recognition.gallery.milvus.address import Address

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from arcset.data.embedding_files import holds_embeddings
+from arcset.data.embeddings import holds_embeddings
 from arcset.errors import DataError, OptionError
 
 __all__ = ["Wanted", "list_wanted"]

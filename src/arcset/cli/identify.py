@@ -23,7 +23,7 @@ from arcset.cli.model_option import (
     settings_of,
 )
 from arcset.cli.show import print_json, print_text, say, tell_skipped
-from arcset.data.embedding_files import holds_embeddings, read_embeddings
+from arcset.data.embeddings import holds_embeddings, read_embeddings
 from arcset.errors import DataError, OptionError
 from arcset.numerics import finite
 from arcset.recognition.answers import Match

@@ -7,10 +7,10 @@ from rich.text import Text
 
 from arcset.cli.show import say
 from arcset.data import Selection
-from arcset.data.earlier import Earlier
 from arcset.errors import RunError
 from arcset.pictures.report import Section
 from arcset.runs import Run
+from arcset.runs.data import Earlier
 from arcset.training.forgetting import forgetting, read_forgetting, shown
 
 __all__ = ["kept_of_start", "kept_section", "kept_table", "tell_start"]

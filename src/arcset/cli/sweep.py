@@ -25,11 +25,11 @@ from arcset.cli.show import (
 )
 from arcset.cli.sweep_grid import Span, span
 from arcset.data import Dataset
-from arcset.data.of_run import dataset_of
 from arcset.launch import is_main_process
 from arcset.losses import loss_names
 from arcset.pictures import RunView, Story
 from arcset.runs import RunConfig
+from arcset.runs.data import dataset_of
 from arcset.training.sweep import READ_BY, Sweep
 from arcset.training.sweep_outcome import FIGURES, SHOWN, TITLES
 

@@ -33,10 +33,9 @@ from arcset.cli.show import (
     working,
 )
 from arcset.cli.train_outcome import Outcome, held_out_words, settings_words
-from arcset.data import DATASETS, Selection, Split, load_dataset, selection_for, selection_of
+from arcset.data import DATASETS, Selection, Split, load_dataset
 from arcset.data.augment import parse_augmentation
 from arcset.data.mapping import ClassMapping
-from arcset.data.of_run import dataset_of
 from arcset.errors import ArcsetError, DataError, OptionError
 from arcset.evaluation import Assessment, Thresholds
 from arcset.launch import is_main_process, is_restarted
@@ -44,6 +43,7 @@ from arcset.losses import build_loss, loss_names
 from arcset.networks.registry import NETWORKS
 from arcset.pictures import RunView, Story
 from arcset.runs import Run, RunConfig
+from arcset.runs.data import dataset_of, selection_for, selection_of
 from arcset.training.card import write_card
 from arcset.training.device import choose_device
 from arcset.training.judge import Judged, judge_run, thresholds_of

@@ -26,7 +26,6 @@ from arcset.data.named.registry import (
     load_dataset,
     locate,
 )
-from arcset.data.of_run import selection_for, selection_of
 from arcset.data.own import Listing, Pack, list_samples, load_own, load_pack, pack
 from arcset.data.selection import Selection, parse_classes, select
 from arcset.data.split import Split, make_split, overlap
@@ -58,8 +57,6 @@ __all__ = [
     "pack",
     "parse_classes",
     "select",
-    "selection_for",
-    "selection_of",
     "shuffled_batches",
     "to_tensors",
 ]

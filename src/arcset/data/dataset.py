@@ -7,7 +7,7 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from arcset.data.rows import RowsView
+from arcset.data.lazy_rows import LazyRows
 from arcset.errors import InputError
 
 __all__ = ["Dataset", "ImageSet", "divided"]
@@ -23,7 +23,7 @@ class ImageSet:
     class_names: the K names; `class_names[labels[i]]` is what image i shows.
     paths: where each sample came from, in words that people know it by; None where nobody says.
 
-    Samples that lie in a file stay there: `images` may be a `RowsView` of it.
+    Samples that lie in a file stay there: `images` may be a `LazyRows` of it.
 
     The arrays are kept as read-only views: nothing is copied, and nothing can be changed through
     the set. Raises `InputError` where the parts do not fit together.
@@ -131,7 +131,7 @@ def divided(
 
 
 def _check_images(images: object) -> None:
-    if isinstance(images, RowsView):
+    if isinstance(images, LazyRows):
         images = images.base
     if not isinstance(images, np.ndarray):
         raise InputError(f"images must be a numpy array, not {type(images).__name__}")

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from arcset.data.dataset import Dataset, ImageSet
-from arcset.data.rows import chosen_rows
+from arcset.data.lazy_rows import take_rows
 from arcset.data.selection import unknown_class
 from arcset.data.split import PARTS, Split
 from arcset.errors import DataError, OptionError
@@ -151,4 +151,4 @@ def _renamed(
     if len(kept) == len(labels):
         return ImageSet(images.images, labels, names, images.paths)
     paths = None if images.paths is None else tuple(images.paths[row] for row in kept)
-    return ImageSet(chosen_rows(images.images, kept), labels[kept], names, paths)
+    return ImageSet(take_rows(images.images, kept), labels[kept], names, paths)

@@ -8,7 +8,7 @@ from typing import Literal
 import numpy as np
 
 from arcset.data.dataset import Dataset, ImageSet
-from arcset.data.rows import chosen_rows, joined_rows
+from arcset.data.lazy_rows import join_rows, take_rows
 from arcset.data.split import Split
 from arcset.errors import OptionError
 from arcset.registry import did_you_mean, unknown_name
@@ -215,7 +215,7 @@ def _joined(parts: Sequence[ImageSet]) -> ImageSet:
     """Parts with the same class names as one, in which the images of a class stand together."""
     labels = np.concatenate([part.labels for part in parts])
     together = np.argsort(labels, kind="stable")
-    images = joined_rows([part.images for part in parts], together)
+    images = join_rows([part.images for part in parts], together)
     paths: tuple[str, ...] | None = None
     if all(part.paths is not None for part in parts):
         every = [path for part in parts for path in part.paths or ()]
@@ -234,4 +234,4 @@ def _keep(images: ImageSet, names: tuple[str, ...]) -> ImageSet | None:
     if not len(kept):
         return None
     paths = None if images.paths is None else tuple(images.paths[row] for row in kept)
-    return ImageSet(chosen_rows(images.images, kept), labels[kept], names, paths)
+    return ImageSet(take_rows(images.images, kept), labels[kept], names, paths)

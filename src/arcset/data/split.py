@@ -3,20 +3,28 @@
 import hashlib
 import json
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
+from arcset.data.dataset import Dataset
 from arcset.errors import DataError, OptionError
 from arcset.files import parse_json, write_text
 
-__all__ = ["FRACTIONS", "Split", "draw_order", "make_split", "overlap"]
+__all__ = ["FRACTIONS", "HoldOut", "Split", "hold_out_split", "make_split", "overlap"]
 
 FRACTIONS = (0.7, 0.1, 0.2)
 PARTS = ("train", "validation", "test")
 
 BY = ("identity", "group")
+HoldOut = Mapping[str, float | Sequence[str]]
+
+_HELD_OUT = ("validation", "test")
+_HOLD_OUT_SEED = 0  # the same identities for every seed of training, so that runs can be compared
 _KINDS = (*BY, "names")  # names: somebody said which
 
 _VERSION = 1
@@ -122,7 +130,7 @@ def make_split(
     members: dict[str, list[str]] = {}
     for name in names:
         members.setdefault(name if by == "identity" else _group(name), []).append(name)
-    drawn = draw_order(members, seed)
+    drawn = _draw_order(members, seed)
     counts = _counts(len(drawn), shares)
     parts: dict[str, tuple[str, ...]] = {}
     for part, count in zip(PARTS, counts, strict=True):
@@ -135,6 +143,78 @@ def make_split(
                 "take other fractions, as 0.8,0,0.2"
             )
     return Split(data=data, seed=seed, fractions=shares, by=by, **parts)
+
+
+def hold_out_split(dataset: Dataset, rule: HoldOut) -> Split:
+    """The split that a rule of a configuration makes of a dataset, instead of a split file.
+
+    hold_out = { validation = 0.1, test = 0.1 }                     shares of the identities
+    hold_out = { validation = ["Latin/*"], test = ["Greek/*"] }     names, with * and ?
+
+    rule: "validation" and "test", each a share of the identities in 0 .. 1 or a list of patterns of
+        names. Shares are drawn from identities with at least two images, without which there is no
+        pair to judge by. Identities that the dataset sets apart itself are held out as well.
+    Raises `OptionError` where a pattern names nobody, or a part would hold fewer than two.
+    """
+    unknown = set(rule) - set(_HELD_OUT)
+    if unknown:
+        raise OptionError(f"hold_out has no part {min(unknown)!r}; it takes validation and test")
+    held = {part: set(dataset.apart.get(part, ())) for part in _HELD_OUT}
+    free = [name for name in dataset.class_names if name not in held["validation"] | held["test"]]
+    for part in _HELD_OUT:
+        if isinstance(rule.get(part), list | tuple):
+            held[part] |= _named(part, rule[part], free)  # type: ignore[arg-type]
+    several = _with_several(dataset)
+    taken = held["validation"] | held["test"]
+    order = _draw_order(
+        (name for name in free if name in several and name not in taken), _HOLD_OUT_SEED
+    )
+    for part in _HELD_OUT:
+        wanted = rule.get(part, 0.0)
+        if isinstance(wanted, int | float):
+            count = round(_check_share(part, wanted) * len(free))
+            held[part].update(order[:count])
+            order = order[count:]
+    names = {"train": set(dataset.class_names) - held["validation"] - held["test"], **held}
+    for part, found in names.items():
+        if len(found) < 2 and (found or part != "validation"):
+            raise OptionError(
+                f"hold_out leaves {len(found)} of {len(dataset.class_names)} identities for "
+                f"{part}, and 2 are needed; take other shares, or --hold-out none"
+            )
+    total = len(dataset.class_names)
+    train, validation, test = (len(names[part]) / total for part in ("train", *_HELD_OUT))
+    return Split(
+        data=dataset.name,
+        seed=_HOLD_OUT_SEED,
+        fractions=(train, validation, test),
+        by="names",
+        **{part: tuple(sorted(found)) for part, found in names.items()},
+    )
+
+
+def _named(part: str, patterns: Sequence[str], names: Sequence[str]) -> set[str]:
+    found: set[str] = set()
+    for pattern in patterns:
+        matching = {name for name in names if fnmatchcase(name, pattern)}
+        if not matching:
+            raise OptionError(f"hold_out {part}: no identity is called {pattern!r}")
+        found |= matching
+    return found
+
+
+def _with_several(dataset: Dataset) -> set[str]:
+    """The identities that have at least two images where they are held out."""
+    parts = (dataset.test,) if dataset.held_out == "test" else (dataset.train, dataset.test)
+    labels = [part.labels for part in parts if part is not None] or [dataset.train.labels]
+    counts = np.bincount(np.concatenate(labels), minlength=len(dataset.class_names))
+    return {dataset.class_names[label] for label in np.flatnonzero(counts >= 2)}
+
+
+def _check_share(part: str, share: float) -> float:
+    if not 0 <= share < 1:
+        raise OptionError(f"hold_out {part} must be a share in 0 .. 1, not {share}")
+    return share
 
 
 def overlap(known_names: Iterable[str], evaluated_names: Iterable[str]) -> tuple[str, ...]:
@@ -167,7 +247,7 @@ def _group(name: str) -> str:
     return group
 
 
-def draw_order(names: Iterable[str], seed: int) -> list[str]:
+def _draw_order(names: Iterable[str], seed: int) -> list[str]:
     """Names in the order of the SHA-256 of "SEED/NAME"."""
     return sorted(names, key=lambda name: _draw(seed, name))
 

@@ -8,12 +8,13 @@ import numpy as np
 import numpy.typing as npt
 from torch import Tensor, nn
 
-from arcset.data import ImageSet, Selection, selection_of, to_tensors
+from arcset.data import ImageSet, Selection, to_tensors
 from arcset.losses import Loss
 from arcset.models import embed, load_model
 from arcset.numerics import unit_rows
 from arcset.pictures.samples import pictured
 from arcset.runs import Run
+from arcset.runs.data import selection_of
 
 __all__ = ["Embedded", "Frame", "RunView"]
 

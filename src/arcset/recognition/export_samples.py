@@ -6,12 +6,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from arcset.data import ImageSet, Reading, load_dataset, selection_of
-from arcset.data.of_run import reading_of
+from arcset.data import ImageSet, Reading, load_dataset
 from arcset.data.selection import counted
 from arcset.errors import DataError, InputError, OptionError, RunError
 from arcset.recognition.inputs import image_files, read_in_chunks
 from arcset.runs import Run
+from arcset.runs.data import reading_of, selection_of
 
 __all__ = ["samples_for"]
 

@@ -9,7 +9,6 @@ import numpy.typing as npt
 
 from arcset.data import Reading
 from arcset.data.image import Fit
-from arcset.data.of_run import reading_of
 from arcset.errors import ArcsetError, DataError, InputError, OptionError, RunError
 from arcset.evaluation.calibration import Thresholds
 from arcset.recognition.embedder import Embedded, Embeddings, Progress
@@ -17,6 +16,7 @@ from arcset.recognition.inputs import as_sources, files_of, read_in_chunks
 from arcset.recognition.run_model import RunModel
 from arcset.recognition.verification import Verification, decide
 from arcset.runs import Run
+from arcset.runs.data import reading_of
 
 __all__ = ["Model", "Recognizer"]
 

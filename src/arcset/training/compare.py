@@ -7,7 +7,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from arcset.data import Dataset, selection_for
+from arcset.data import Dataset
 from arcset.errors import OptionError
 from arcset.evaluation import Assessment, Difference
 from arcset.losses import loss_options
@@ -15,6 +15,7 @@ from arcset.models import build_model, described
 from arcset.numerics import finite
 from arcset.registry import unknown_option
 from arcset.runs import Run, RunConfig
+from arcset.runs.data import selection_for
 from arcset.training.judge import judge_run
 from arcset.training.loop import train
 from arcset.training.measure import MEASURES, measure

@@ -14,7 +14,7 @@ from arcset.data import (
     shuffled_batches,
 )
 from arcset.data.augment import build_augmentation
-from arcset.data.balanced import balanced_batch_count, balanced_batches
+from arcset.data.batches import balanced_batch_count, balanced_batches
 from arcset.data.rotated_classes import class_transforms, draw_transforms
 from arcset.errors import OptionError
 from arcset.runs import RunConfig

@@ -14,13 +14,14 @@ import numpy.typing as npt
 import torch
 from torch import nn
 
-from arcset.data import ImageSet, Samples, Selection, selection_of
+from arcset.data import ImageSet, Samples, Selection
 from arcset.errors import InputError, OptionError, RunError
 from arcset.evaluation import Difference, Result, paired, retrieval, verification
 from arcset.files import parse_json, write_text
 from arcset.models import embed, load_model
 from arcset.numerics import finite
 from arcset.runs import Run
+from arcset.runs.data import selection_of
 from arcset.training.device import choose_device
 from arcset.training.start import old_names
 

@@ -16,17 +16,16 @@ from arcset.data import (
     Split,
     load_dataset,
     overlap,
-    selection_of,
     to_tensors,
 )
-from arcset.data.embedding_files import EmbeddingSet, read_embeddings
-from arcset.data.of_run import dataset_of_run, reading_of
+from arcset.data.embeddings import EmbeddingSet, read_embeddings
 from arcset.data.selection import counted
 from arcset.errors import DataError, InputError, OptionError
 from arcset.evaluation import Assessment, Thresholds, assess, make_thresholds
 from arcset.evaluation.calibration import make_rough_thresholds
 from arcset.models import embed, load_model
 from arcset.runs import Run
+from arcset.runs.data import dataset_of_run, reading_of, selection_of
 from arcset.training.device import choose_device
 
 __all__ = [

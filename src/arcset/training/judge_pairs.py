@@ -9,11 +9,11 @@ import torch
 
 from arcset.data.batches import as_tensor
 from arcset.data.insightface import read_verification_bin
-from arcset.data.of_run import reading_of
 from arcset.errors import DataError, OptionError
 from arcset.evaluation import FoldAccuracy, Verification, fold_accuracy, verification
 from arcset.models import embed, load_model
 from arcset.runs import Run
+from arcset.runs.data import reading_of
 from arcset.training.device import choose_device
 
 __all__ = ["JudgedPairs", "judge_pairs"]

@@ -12,13 +12,14 @@ from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
-from arcset.data import Selection, selection_for, selection_of
+from arcset.data import Selection
 from arcset.data.mapping import ClassMapping
 from arcset.distributed import ProcessGroup, join_group
 from arcset.errors import RunError
 from arcset.launch import is_main_process, is_restarted
 from arcset.models import build_model, described, resolved
 from arcset.runs import Run, RunConfig
+from arcset.runs.data import selection_for, selection_of
 from arcset.runs.lock import locked
 from arcset.training.belonging import MAY_CHANGE, changed
 from arcset.training.device import choose_device

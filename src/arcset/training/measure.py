@@ -7,12 +7,13 @@ from typing import TypeVar
 
 from torch import Tensor
 
-from arcset.data import ImageSet, Selection, selection_of, to_tensors
+from arcset.data import ImageSet, Selection, to_tensors
 from arcset.errors import DataError, InputError
 from arcset.evaluation import Assessment, dunn_index, retrieval, verification
 from arcset.models import embed, load_model
 from arcset.numerics import unit_rows
 from arcset.runs import Run
+from arcset.runs.data import selection_of
 from arcset.training.device import choose_device
 
 __all__ = ["MEASURES", "Missing", "measure"]

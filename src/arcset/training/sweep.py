@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from arcset.data import Dataset, ImageSet, Selection, selection_for
+from arcset.data import Dataset, ImageSet, Selection
 from arcset.distributed import join_group
 from arcset.errors import OptionError, RunError, TrainingError
 from arcset.evaluation import Assessment
@@ -19,6 +19,7 @@ from arcset.files import parse_json, write_text
 from arcset.models import build_model, described
 from arcset.numerics import finite
 from arcset.runs import Run, RunConfig
+from arcset.runs.data import selection_for
 from arcset.training.device import choose_device
 from arcset.training.feeding import Feed
 from arcset.training.judge import judge_run

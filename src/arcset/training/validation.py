@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from arcset.data import ImageSet, to_tensors
-from arcset.data.rows import chosen_rows
+from arcset.data.lazy_rows import take_rows
 from arcset.evaluation import retrieval, verification
 from arcset.models import embed
 
@@ -78,4 +78,4 @@ def _judged(images: ImageSet) -> ImageSet:
     rows = np.flatnonzero(np.isin(images.labels, kept))
     if len(kept) < 2:
         rows = np.arange(len(images))
-    return ImageSet(chosen_rows(images.images, rows), images.labels[rows], images.class_names)
+    return ImageSet(take_rows(images.images, rows), images.labels[rows], images.class_names)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from arcset.data.embedding_folders import (
+from arcset.data.embeddings import (
     INPUTS,
     MANIFEST,
     OWN,

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from arcset.data.embedding_folders import (
+from arcset.data.embeddings import (
     INPUTS,
     Manifest,
     check_shard,

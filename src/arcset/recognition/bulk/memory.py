@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from arcset.data.embedding_set import EmbeddingSet
+from arcset.data.embeddings import EmbeddingSet
 from arcset.data.own.streams import Entry
 from arcset.errors import DataError
 from arcset.recognition.bulk.models import BulkModel

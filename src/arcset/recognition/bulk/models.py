@@ -8,12 +8,12 @@ import numpy as np
 import numpy.typing as npt
 
 from arcset.data import Reading
-from arcset.data.of_run import reading_of
 from arcset.errors import DataError, OptionError
 from arcset.recognition.bulk.sources import Source
 from arcset.recognition.recognizer import Recognizer
 from arcset.recognition.run_model import RunModel
 from arcset.runs import Run
+from arcset.runs.data import reading_of
 
 if TYPE_CHECKING:
     from arcset.recognition.faces import FaceRecognizer

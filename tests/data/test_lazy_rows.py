@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from arcset.data.rows import RowsView, chosen_rows, in_file, joined_rows
+from arcset.data.lazy_rows import LazyRows, is_mapped, join_rows, take_rows
 
 BASE = np.arange(60, dtype=np.uint8).reshape(10, 3, 2)
 ROWS = np.array([7, 0, 3, 3])
@@ -37,12 +37,12 @@ def mapped(tmp_path):
     ids=str,
 )
 def test_a_view_is_indexed_as_the_array_it_stands_for(index) -> None:
-    view, plain = RowsView(BASE, ROWS), BASE[ROWS]
+    view, plain = LazyRows(BASE, ROWS), BASE[ROWS]
     assert np.array_equal(view[index], plain[index])
 
 
 def test_a_view_looks_like_an_array() -> None:
-    view = RowsView(BASE, ROWS)
+    view = LazyRows(BASE, ROWS)
     assert (len(view), view.shape, view.ndim, view.dtype) == (4, (4, 3, 2), 3, np.uint8)
     assert np.array_equal(np.asarray(view), BASE[ROWS])
     assert np.asarray(view, dtype=np.float32).dtype == np.float32
@@ -51,43 +51,43 @@ def test_a_view_looks_like_an_array() -> None:
 
 
 def test_what_lies_in_a_file(mapped) -> None:
-    assert in_file(mapped)
-    assert in_file(mapped[2:5])
-    assert in_file(RowsView(mapped, ROWS))
-    assert in_file(RowsView(np.asarray(mapped), ROWS))
-    assert not in_file(BASE)
-    assert not in_file(mapped[ROWS].copy())
-    assert not in_file(np.array(mapped))
+    assert is_mapped(mapped)
+    assert is_mapped(mapped[2:5])
+    assert is_mapped(LazyRows(mapped, ROWS))
+    assert is_mapped(LazyRows(np.asarray(mapped), ROWS))
+    assert not is_mapped(BASE)
+    assert not is_mapped(mapped[ROWS].copy())
+    assert not is_mapped(np.array(mapped))
 
 
 def test_chosen_rows_are_copied_from_memory_and_seen_in_a_file(mapped) -> None:
     mask = np.arange(10) % 3 == 0
-    copied = chosen_rows(BASE, mask)
+    copied = take_rows(BASE, mask)
     assert isinstance(copied, np.ndarray)
     assert np.array_equal(copied, BASE[mask])
-    seen = chosen_rows(mapped, mask)
-    assert isinstance(seen, RowsView)
+    seen = take_rows(mapped, mask)
+    assert isinstance(seen, LazyRows)
     assert np.array_equal(np.asarray(seen), BASE[mask])
-    again = chosen_rows(seen, np.array([2, 0]))
+    again = take_rows(seen, np.array([2, 0]))
     assert again.base is mapped  # of the file, and not of a view
     assert np.array_equal(np.asarray(again), BASE[mask][[2, 0]])
-    assert np.array_equal(np.asarray(chosen_rows(seen, np.array([], dtype=np.int64))), BASE[:0])
+    assert np.array_equal(np.asarray(take_rows(seen, np.array([], dtype=np.int64))), BASE[:0])
 
 
 def test_joined_rows(mapped) -> None:
     order = np.array([5, 0, 3, 4, 1, 2])
     expected = np.concatenate([BASE[2:5], BASE[7:]])[order]
-    in_memory = joined_rows([BASE[2:5], BASE[7:]], order)
+    in_memory = join_rows([BASE[2:5], BASE[7:]], order)
     assert isinstance(in_memory, np.ndarray)
     assert np.array_equal(in_memory, expected)
     for parts in (
         [mapped[2:5], mapped[7:]],
-        [chosen_rows(mapped, np.array([2, 3, 4])), mapped[7:]],
-        [mapped[2:5], chosen_rows(mapped[5:], np.array([2, 3, 4]))],  # rows of a part
+        [take_rows(mapped, np.array([2, 3, 4])), mapped[7:]],
+        [mapped[2:5], take_rows(mapped[5:], np.array([2, 3, 4]))],  # rows of a part
         [np.asarray(mapped)[2:5], mapped[7:].view()],
     ):
-        joined = joined_rows(parts, order)
-        assert isinstance(joined, RowsView)
+        joined = join_rows(parts, order)
+        assert isinstance(joined, LazyRows)
         assert np.array_equal(np.asarray(joined), expected)
 
 
@@ -98,20 +98,20 @@ def test_parts_of_two_files_or_of_none_are_copied(mapped, tmp_path) -> None:
     for parts, plain in (
         ([mapped[:2], other[:2]], [BASE[:2], BASE[:2] + 100]),
         ([mapped[:2], BASE[:2]], [BASE[:2], BASE[:2]]),
-        ([RowsView(BASE, ROWS[:2]), mapped[:2]], [BASE[ROWS[:2]], BASE[:2]]),
+        ([LazyRows(BASE, ROWS[:2]), mapped[:2]], [BASE[ROWS[:2]], BASE[:2]]),
     ):
-        joined = joined_rows(parts, order)
+        joined = join_rows(parts, order)
         assert isinstance(joined, np.ndarray)
         assert np.array_equal(joined, np.concatenate(plain)[order])
 
 
 def test_rows_that_were_skipped_or_turned_in_a_slice(mapped) -> None:
     parts = [mapped[::2], mapped[1::2]]
-    joined = joined_rows(parts, np.arange(10))
+    joined = join_rows(parts, np.arange(10))
     assert np.array_equal(np.asarray(joined), np.concatenate([BASE[::2], BASE[1::2]]))
-    backwards = joined_rows([mapped[::-1], mapped[:1]], np.arange(11))
+    backwards = join_rows([mapped[::-1], mapped[:1]], np.arange(11))
     assert np.array_equal(np.asarray(backwards), np.concatenate([BASE[::-1], BASE[:1]]))
-    narrow = joined_rows([mapped[:2, :2], mapped[4:5, 1:]], np.arange(3))  # no whole rows
+    narrow = join_rows([mapped[:2, :2], mapped[4:5, 1:]], np.arange(3))  # no whole rows
     assert np.array_equal(narrow, np.concatenate([BASE[:2, :2], BASE[4:5, 1:]]))
 
 
@@ -119,5 +119,5 @@ def test_a_file_that_was_given_its_shape_later(tmp_path) -> None:
     flat = np.memmap(tmp_path / "raw", np.uint8, "w+", shape=(60,))
     flat[:] = BASE.reshape(-1)
     shaped = flat.reshape(10, 3, 2)
-    joined = joined_rows([shaped[4:6], shaped[:1]], np.array([2, 0, 1]))
+    joined = join_rows([shaped[4:6], shaped[:1]], np.array([2, 0, 1]))
     assert np.array_equal(np.asarray(joined), BASE[[0, 4, 5]])

@@ -6,15 +6,15 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["RowsView", "chosen_rows", "in_file", "joined_rows"]
+__all__ = ["LazyRows", "is_mapped", "join_rows", "take_rows"]
 
 
-class RowsView:
+class LazyRows:
     """The rows `rows` (N,) of `base` (M, …), read only when they are asked for.
 
     Behaves as a read-only array (N, …) as far as length, shape, indexing and conversion go.
 
-        >>> view = RowsView(np.arange(10).reshape(5, 2), np.array([4, 0]))
+        >>> view = LazyRows(np.arange(10).reshape(5, 2), np.array([4, 0]))
         >>> view.shape, view[0].tolist(), np.asarray(view).tolist()
         ((2, 2), [8, 9], [[8, 9], [0, 1]])
     """
@@ -53,29 +53,29 @@ class RowsView:
         return np.asarray(self.base[self.rows], dtype=dtype)
 
 
-def chosen_rows(images: Any, kept: npt.NDArray[Any]) -> Any:
+def take_rows(images: Any, kept: npt.NDArray[Any]) -> Any:
     """The rows `kept`, places or a mask: a copy, or a view where the array lies in a file."""
     rows = np.flatnonzero(kept) if kept.dtype == np.bool_ else kept
-    if isinstance(images, RowsView):
-        return RowsView(images.base, images.rows[rows])
-    if in_file(images):
-        return RowsView(images, rows)
+    if isinstance(images, LazyRows):
+        return LazyRows(images.base, images.rows[rows])
+    if is_mapped(images):
+        return LazyRows(images, rows)
     return images[rows]
 
 
-def joined_rows(parts: Sequence[Any], order: npt.NDArray[np.int64]) -> Any:
+def join_rows(parts: Sequence[Any], order: npt.NDArray[np.int64]) -> Any:
     """All parts one after the other, then in `order`: a copy, or a view where they share a file."""
-    bases = [part.base if isinstance(part, RowsView) else part for part in parts]
+    bases = [part.base if isinstance(part, LazyRows) else part for part in parts]
     whole = _whole(bases[0])
     places = [_places(base, whole) for base in bases]
     if any(each is None for each in places):
         return np.concatenate([np.asarray(part) for part in parts])[order]
     rows = [
-        found[part.rows] if isinstance(part, RowsView) else found
+        found[part.rows] if isinstance(part, LazyRows) else found
         for part, found in zip(parts, places, strict=True)
         if found is not None
     ]
-    return RowsView(whole, np.concatenate(rows)[order])
+    return LazyRows(whole, np.concatenate(rows)[order])
 
 
 def _whole(array: Any) -> Any:
@@ -88,14 +88,14 @@ def _whole(array: Any) -> Any:
 def _places(part: npt.NDArray[Any], whole: npt.NDArray[Any]) -> npt.NDArray[np.int64] | None:
     """Which rows of the mapped array `whole` a part of it holds; None if it holds no such rows."""
     alike = part.shape[1:] == whole.shape[1:] and part.strides[1:] == whole.strides[1:]
-    if not in_file(part) or _whole(part) is not whole or not alike or part.dtype != whole.dtype:
+    if not is_mapped(part) or _whole(part) is not whole or not alike or part.dtype != whole.dtype:
         return None
     start = part.__array_interface__["data"][0] - whole.__array_interface__["data"][0]
     steps = np.arange(len(part), dtype=np.int64)
     return np.asarray((start + steps * part.strides[0]) // whole.strides[0], dtype=np.int64)
 
 
-def in_file(images: Any) -> bool:
+def is_mapped(images: Any) -> bool:
     """Whether an array, or what it is a view of, is mapped from a file."""
     while images is not None:
         if isinstance(images, np.memmap):

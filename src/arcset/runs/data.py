@@ -1,0 +1,181 @@
+"""The data of a run: what its configuration chooses, before training and after."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+
+from arcset.data.dataset import Dataset, ImageSet
+from arcset.data.image import Reading
+from arcset.data.mapping import ClassMapping
+from arcset.data.named.registry import load_dataset
+from arcset.data.own.decoding import Watch
+from arcset.data.selection import Selection, select
+from arcset.data.split import Split, hold_out_split
+from arcset.errors import DataError, OptionError
+from arcset.runs.config import RunConfig
+from arcset.runs.folder import Run
+
+__all__ = [
+    "Earlier",
+    "dataset_of",
+    "dataset_of_run",
+    "reading_of",
+    "selection_for",
+    "selection_of",
+]
+
+
+@dataclass(frozen=True)
+class Earlier:
+    """Names of identities, as they are called now: trained on, held out for validation, for test.
+
+    Who was trained on once is never seen for the first time again: such identities cannot judge
+    what goes on from there. `run` is what messages call the earlier run.
+    """
+
+    run: str
+    known: frozenset[str]
+    validation: frozenset[str] = frozenset()
+    test: frozenset[str] = frozenset()
+
+    def kept(self, split: Split, rule: Mapping[str, float | Sequence[str]]) -> Split:
+        """The split that the shares of `rule` drew, with everybody of the earlier run in their
+        old part; the new ones stay where they were drawn. Parts named by patterns stay as well.
+        """
+        drawn = {
+            part: not isinstance(rule.get(part, 0.0), list | tuple)
+            for part in ("validation", "test")
+        }
+        where = {name: part for part in ("train", *drawn) for name in getattr(split, part)}
+        for name, part in where.items():
+            if part != "train" and not drawn[part]:
+                continue
+            if name in self.known:
+                where[name] = "train"
+            elif name in self.validation and drawn["validation"]:
+                where[name] = "validation"
+            elif name in self.test and drawn["test"]:
+                where[name] = "test"
+        parts = {
+            part: tuple(sorted(name for name, place in where.items() if place == part))
+            for part in ("train", *drawn)
+        }
+        if len(parts["validation"]) < 2:  # too few to choose by, so they only stay unseen
+            parts["test"] = tuple(sorted((*parts["test"], *parts["validation"])))
+            parts["validation"] = ()
+        if len(parts["test"]) < 2:
+            raise OptionError(
+                f"hold_out leaves {len(parts['test'])} identities for test that {self.run} was not "
+                "trained on, and 2 are needed; take larger shares, or --hold-out none"
+            )
+        share = [len(parts[part]) / len(where) for part in ("train", *drawn)]
+        return replace(
+            split,
+            fractions=(share[0], share[1], share[2]),
+            train=parts["train"],
+            validation=parts["validation"],
+            test=parts["test"],
+        )
+
+    def check(self, selection: Selection) -> None:
+        """Refuse, with `OptionError`, to hold out an identity that the earlier run knew."""
+        for part in (selection.validation, selection.unseen):
+            shared = sorted(self.known.intersection(_names(part))) if part is not None else []
+            if shared:
+                raise OptionError(
+                    f"{len(shared):,} of the identities held out were in the training of "
+                    f"{self.run}, as {shared[0]!r}, and would judge as if never seen: let them be "
+                    "known, or remove them with --mapping"
+                )
+
+
+def _names(images: ImageSet) -> list[str]:
+    return [images.class_names[label] for label in np.unique(images.labels)]
+
+
+def selection_for(
+    config: RunConfig, *, dataset: Dataset | None = None, earlier: Earlier | None = None
+) -> Selection:
+    """What a configuration chooses now: its classes, or the split that it names or has a rule for.
+
+    `dataset` is its data as `dataset_of` gives it, where somebody has read it already. `earlier` is
+    what a run was trained on that this one goes on from: identities that it held out stay so, and
+    none that it knew is held out. Raises `DataError` and `OptionError` as `load_dataset`,
+    `ClassMapping.load`, `Split.load`, `Earlier.check` and `select` do.
+    """
+    # The split first: datasets may be large.
+    split = None if config.split is None else Split.load(Path(config.split))
+    if split is not None and config.mapping is not None:
+        split = ClassMapping.load(config.mapping).split(split)
+    dataset = dataset or dataset_of(config)
+    if config.hold_out is not None:
+        for name in ("classes", "split"):
+            if getattr(config, name) is not None:
+                raise OptionError(
+                    f"{name} {getattr(config, name)!r} and hold_out both say what is known; leave "
+                    "one out"
+                )
+        split = hold_out_split(dataset, config.hold_out)
+        if earlier is not None:
+            split = earlier.kept(split, config.hold_out)
+    selection = select(dataset, config.classes, split, train_on=config.train_on)
+    if earlier is not None:
+        earlier.check(selection)
+    return selection
+
+
+def selection_of(run: Run) -> Selection:
+    """What a run was trained with: its classes, or the split that was copied into its folder.
+
+    Raises `DataError`, too, where the known classes are no longer those of the training.
+    """
+    config = run.config
+    kept = config.split is not None or config.hold_out is not None
+    split = Split.load(run.split_file) if kept else None
+    selection = select(dataset_of_run(run), config.classes, split, train_on=config.train_on)
+    found = selection.train.class_names
+    if config.class_names is not None and found != config.class_names:
+        raise DataError(
+            f"{config.data} has changed since {run.path} was trained: {len(found):,} known classes "
+            f"are found, and it was trained on {len(config.class_names):,} or on others"
+        )
+    return selection
+
+
+def dataset_of(config: RunConfig, *, watch: Watch | None = None) -> Dataset:
+    """The data that a configuration names, complete, under the names that its mapping gives.
+
+    Own images as the configuration says that they are read.
+    """
+    # The mapping first: datasets may be large.
+    mapping = None if config.mapping is None else ClassMapping.load(config.mapping)
+    return _read(config, mapping, watch)
+
+
+def dataset_of_run(run: Run) -> Dataset:
+    """The data of a run, under the names that its own copy of a mapping gives."""
+    mapping = None if run.config.mapping is None else ClassMapping.load(run.mapping_file)
+    return _read(run.config, mapping)
+
+
+def _read(config: RunConfig, mapping: ClassMapping | None, watch: Watch | None = None) -> Dataset:
+    dataset = load_dataset(
+        config.data,
+        reading=reading_of(config),
+        size=config.size,
+        channels=config.channels,
+        fit=config.fit,
+        invert=config.invert,
+        watch=watch,
+    )
+    return dataset if mapping is None else mapping.apply(dataset)
+
+
+def reading_of(config: RunConfig) -> Reading | None:
+    """How a trained run reads images; None before training, and where it takes no images."""
+    if config.shape is None or len(config.shape) != 3 or config.shape[0] not in (1, 3):
+        return None
+    channels, height, width = config.shape
+    return Reading(channels, height, width, fit=config.fit, invert=config.invert)
