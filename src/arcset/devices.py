@@ -1,12 +1,14 @@
-"""Choosing where to compute."""
+"""Choosing where to compute, and how much memory is free there."""
 
 import os
+from contextlib import suppress
+from pathlib import Path
 
 import torch
 
 from arcset.errors import OptionError
 
-__all__ = ["choose_device", "own_gpu"]
+__all__ = ["choose_device", "free_memory", "own_gpu"]
 
 
 def choose_device(name: str = "auto") -> torch.device:
@@ -58,3 +60,24 @@ def own_gpu(process: int, count: int) -> torch.device:
             "processes on it, or use --device cpu"
         )
     return torch.device("cuda", process)
+
+
+def free_memory(device: torch.device) -> int:
+    """Bytes that can still be had on a device, as far as the system tells; 0 if it does not."""
+    if device.type == "cuda":
+        return int(torch.cuda.mem_get_info(device)[0])
+    if device.type == "mps":
+        return int(torch.mps.recommended_max_memory() - torch.mps.driver_allocated_memory())
+    bounds = []
+    with suppress(OSError, KeyError, ValueError):
+        lines = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
+        table = dict(line.split(":", 1) for line in lines)
+        bounds.append(int(table["MemAvailable"].split()[0]) * 1024)
+    with suppress(OSError, ValueError):  # a container's own limit; ValueError where it has none
+        group = Path("/sys/fs/cgroup")
+        limit = int((group / "memory.max").read_text(encoding="ascii"))
+        bounds.append(limit - int((group / "memory.current").read_text(encoding="ascii")))
+    if not bounds:
+        with suppress(AttributeError, OSError, ValueError):
+            bounds.append(os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
+    return max(min(bounds, default=0), 0)

@@ -1,13 +1,13 @@
 """One process, or several that train together: `torchrun --nproc-per-node 4 -m arcset train …`.
 
-Besides `arcset.centers.sharding`, this is all that talks to torch.distributed.
+Besides `arcset.centers.sharded`, this is all that talks to torch.distributed.
 
 Every process holds the whole network and all class centers, or with `share_centers` a slice of
 them. A batch is drawn the same in all, and each takes its rows of it through the network. The
 embeddings are gathered, so that every process sees the loss of the whole batch and the same
 gradient of the centers, whatever the loss: also one that compares samples with each other, or keeps
 statistics of a batch. (A loss whose centers are shared out is given each process's own rows, and
-gathers what it needs by itself: see `arcset.centers.sharding`.) The network's gradient is summed by
+gathers what it needs by itself: see `arcset.centers.sharded`.) The network's gradient is summed by
 torch's DistributedDataParallel. So the update is that of one process, up to rounding; only batch
 norm sees no more than its own process's rows.
 """

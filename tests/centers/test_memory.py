@@ -5,7 +5,8 @@ import threading
 
 import torch
 
-from arcset.centers.memory import Recycler, free_memory
+from arcset.centers.storage import Recycler
+from arcset.devices import free_memory
 
 CPU = torch.device("cpu")
 MEGA = (512, 1024)  # 2 MB of float32

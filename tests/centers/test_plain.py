@@ -6,7 +6,7 @@ import pytest
 import torch
 
 import arcset
-from arcset.centers import Centers, Query, plain_logits, plain_losses
+from arcset.centers import Centers, MarginBatch, plain_logits, plain_losses
 from arcset.margins import build_margin
 
 
@@ -30,7 +30,7 @@ def test_losses_are_the_cross_entropy_of_margined_logits(centers):
     logits = plain_logits(centers, x, 8.0)
     logits[torch.arange(3), y] -= 8.0 * 0.3
     expected = -logits.log_softmax(dim=1)[torch.arange(3), y]
-    torch.testing.assert_close(plain_losses(centers, Query.of(x, y, margin, 8.0)), expected)
+    torch.testing.assert_close(plain_losses(centers, MarginBatch.of(x, y, margin, 8.0)), expected)
 
 
 def test_bias_is_added_to_scaled_cosines():

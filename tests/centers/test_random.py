@@ -17,7 +17,7 @@ DTYPES = st.sampled_from([torch.float64, torch.float32, torch.bfloat16, torch.fl
 def plain_first_centers():
     """Spacing the first centers evenly takes most of the time, and they are replaced at once."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(storage, "first_directions", lambda rows, dim, _: torch.randn(rows, dim))
+        patch.setattr(storage, "initial_directions", lambda rows, dim, _: torch.randn(rows, dim))
         yield
 
 

@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 
 import arcset
 from arcset import OptionError
-from arcset.centers.rounding import Noise, round_stochastic
-from arcset.centers.start import first_directions
+from arcset.centers.init import initial_directions
+from arcset.centers.update import Noise, round_stochastic
 
 EVERY = torch.arange(65536, dtype=torch.int32)
 
@@ -85,8 +85,8 @@ def test_state_is_small():
 
 
 def test_large_ones_are_made_by_parts(monkeypatch):
-    monkeypatch.setattr("arcset.centers.start._AT_ONCE", 1000)
-    rows = first_directions(333, 12, torch.bfloat16)
+    monkeypatch.setattr("arcset.centers.init._AT_ONCE", 1000)
+    rows = initial_directions(333, 12, torch.bfloat16)
     assert rows.dtype == torch.bfloat16
     torch.testing.assert_close(rows.float().norm(dim=1), torch.ones(333), rtol=0, atol=0.01)
     assert (rows.float() @ rows.float().T).fill_diagonal_(0).abs().max() < 0.99

@@ -7,7 +7,7 @@ import torch
 from torch.nn import functional as F
 
 import arcset
-from arcset.centers import choose_mode, modes
+from arcset.centers import choose_mode, fused
 from arcset.losses.margin_softmax import MarginSoftmax
 
 MODES = ("plain", "store", "recompute")
@@ -94,7 +94,7 @@ def test_auto_takes_each_mode_where_it_suits(monkeypatch):
     cpu = torch.device("cpu")
     assert choose_mode("auto", 8, 10, torch.float32, cpu) == "plain"
     assert choose_mode("auto", 128, 100_000, torch.float32, cpu) == "store"
-    monkeypatch.setattr(modes, "free_memory", lambda device: 2**30)
+    monkeypatch.setattr(fused, "free_memory", lambda device: 2**30)
     assert choose_mode("auto", 128, 1_000_000, torch.float32, cpu) == "store"  # 512 of 1024 MB
     assert choose_mode("auto", 128, 1_100_000, torch.float32, cpu) == "recompute"
     assert choose_mode("auto", 128, 1_100_000, torch.float32, cpu, 2**28) == "store"

@@ -15,7 +15,7 @@ import torch
 from safetensors.torch import load, save
 
 import arcset
-from arcset.centers import walk
+from arcset.centers import fused
 from arcset.losses import Loss
 from arcset.margins.laws import Law
 from support.references import reference
@@ -46,7 +46,7 @@ def scale_of(loss: Loss) -> float:
 def chunks_of(classes: int):
     """The fused softmax walks over so many classes at a time."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(walk, "_chunk_size", lambda *_: classes)
+        patch.setattr(fused, "_chunk_size", lambda *_: classes)
         yield
 
 

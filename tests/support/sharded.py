@@ -12,7 +12,7 @@ from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
 import arcset
-from arcset.centers import Drawn, draw, plain_losses
+from arcset.centers import SampledClasses, plain_losses, sample_classes
 from arcset.errors import InputError
 from support.gloo import process_group
 from support.laws import chunks_of
@@ -107,18 +107,18 @@ def sampled(name, rate=0.4, **options):
         )
         mine, theirs = embeddings[own].clone().requires_grad_(), embeddings.clone().requires_grad_()
         torch.manual_seed(100 * step + shard.rank)
-        own_draw = draw(shard.places(y), shard.size, rate, weighted=True)
+        own_draw = sample_classes(shard.local_labels(y), shard.size, rate, weighted=True)
         drawn = own_draw.classes + shard.first
         counts = shard._numbers(len(drawn), drawn.device)
-        classes, weights = (shard.stack(side, counts) for side in (drawn, own_draw.weights))
+        classes, weights = (shard.gather_rows(side, counts) for side in (drawn, own_draw.weights))
         places = (classes == y[:, None]).int().argmax(dim=1)
         torch.manual_seed(100 * step + shard.rank)
         shared.zero_grad()
         value = shared(mine, y[own])
         value.backward()
-        query = whole._query(theirs, y)
+        query = whole._batch(theirs, y)
         whole.zero_grad()
-        right = plain_losses(whole.head, query, Drawn(classes, places, weights)).mean()
+        right = plain_losses(whole.head, query, SampledClasses(classes, places, weights)).mean()
         right.backward()
         worst = max(worst, abs(value.item() / right.item() - 1))
         for one, other in (

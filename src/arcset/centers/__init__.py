@@ -2,15 +2,14 @@
 
 Any margin works on any kind of centers. `Centers` holds them; `plain_losses` is the readable
 reference, `fused_losses` computes the same by chunks of classes, fast and in little memory. Both
-take all classes, or those that `draw` found.
+take all classes, or those that `sample_classes` found.
 """
 
-from arcset.centers.fused import fused_losses
-from arcset.centers.modes import MODES, choose_mode
+from arcset.centers.batch import MarginBatch
+from arcset.centers.fused import MODES, choose_mode, fused_losses
 from arcset.centers.plain import margined_logits, plain_logits, plain_losses
-from arcset.centers.query import Query
-from arcset.centers.sampling import Drawn, draw
-from arcset.centers.sharding import Shard
+from arcset.centers.sampled import SampledClasses, sample_classes
+from arcset.centers.sharded import Shard
 from arcset.centers.storage import Centers
 from arcset.centers.update import UPDATES, CenterUpdate
 
@@ -19,13 +18,13 @@ __all__ = [
     "UPDATES",
     "CenterUpdate",
     "Centers",
-    "Drawn",
-    "Query",
+    "MarginBatch",
+    "SampledClasses",
     "Shard",
     "choose_mode",
-    "draw",
     "fused_losses",
     "margined_logits",
     "plain_logits",
     "plain_losses",
+    "sample_classes",
 ]

@@ -4,32 +4,34 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from arcset.centers.query import Query
-from arcset.centers.sampling import Drawn
+from arcset.centers.batch import MarginBatch
+from arcset.centers.sampled import SampledClasses
 from arcset.centers.storage import Centers
 from arcset.numerics import unit_rows, widen
 
 __all__ = ["margined_logits", "plain_logits", "plain_losses"]
 
 
-def plain_losses(centers: Centers, query: Query, drawn: Drawn | None = None) -> Tensor:
+def plain_losses(
+    centers: Centers, batch: MarginBatch, sampled: SampledClasses | None = None
+) -> Tensor:
     """−log softmax at the margined target, (B,); over the classes drawn, or all C."""
-    places = query.labels if drawn is None else drawn.labels
-    cosines, chosen = _cosines(centers, query.unit, drawn)  # (B, C) both
+    places = batch.labels if sampled is None else sampled.labels
+    cosines, chosen = _cosines(centers, batch.unit, sampled)  # (B, C) both
     column = places[:, None]  # (B, 1)
     target = cosines.gather(1, column).squeeze(1)  # (B,)
-    query.observe(target)
-    if centers.subcenters > 1 and query.margin.training:
-        centers.count(query.labels, chosen.gather(1, column).squeeze(1))
-    logits = _margined(centers, query, cosines, drawn)  # (B, C)
+    batch.observe(target)
+    if centers.subcenters > 1 and batch.margin.training:
+        centers.count_usage(batch.labels, chosen.gather(1, column).squeeze(1))
+    logits = _margined(centers, batch, cosines, sampled)  # (B, C)
     weighted, mean = logits, logits.mean(dim=1)  # (B, C), (B,)
-    if drawn is not None and drawn.weights is not None:  # some stand for several classes
-        weights = drawn.weights.to(logits)  # (C,)
+    if sampled is not None and sampled.weights is not None:  # some stand for several classes
+        weights = sampled.weights.to(logits)  # (C,)
         weighted, mean = logits + weights.log(), logits @ weights / weights.sum()
-    query.observe_softmax(target, _logsumexp_without(weighted, places))
+    batch.observe_softmax(target, _logsumexp_without(weighted, places))
     losses = F.cross_entropy(weighted, places, reduction="none")
-    if query.smoothing:  # torch's own label_smoothing loses digits over many classes in float32
-        losses = losses + query.smoothing * (logits.gather(1, column).squeeze(1) - mean)
+    if batch.smoothing:  # torch's own label_smoothing loses digits over many classes in float32
+        losses = losses + batch.smoothing * (logits.gather(1, column).squeeze(1) - mean)
     return losses
 
 
@@ -40,18 +42,20 @@ def plain_logits(centers: Centers, embeddings: Tensor, scale: float) -> Tensor:
     return logits if centers.bias is None else logits + widen(centers.bias)
 
 
-def margined_logits(centers: Centers, query: Query) -> Tensor:
+def margined_logits(centers: Centers, batch: MarginBatch) -> Tensor:
     """The logits (B, C) that training sees."""
-    return _margined(centers, query, _cosines(centers, query.unit)[0])
+    return _margined(centers, batch, _cosines(centers, batch.unit)[0])
 
 
-def _cosines(centers: Centers, unit: Tensor, drawn: Drawn | None = None) -> tuple[Tensor, Tensor]:
+def _cosines(
+    centers: Centers, unit: Tensor, sampled: SampledClasses | None = None
+) -> tuple[Tensor, Tensor]:
     """Cosine with each class's nearest center, and which of its centers that is; both (B, C)."""
     classes, per_class = centers.classes, centers.subcenters
     weight: Tensor = centers.weight
-    if drawn is not None:
-        classes = len(drawn)
-        weight = weight[drawn.rows(0, classes, per_class)]
+    if sampled is not None:
+        classes = len(sampled)
+        weight = weight[sampled.rows(0, classes, per_class)]
     rows = widen(weight)  # (C·K, D)
     dtype = torch.promote_types(unit.dtype, rows.dtype)
     directions = unit_rows(rows.to(dtype))[0]  # widened first: a float32 direction is rounded
@@ -60,22 +64,22 @@ def _cosines(centers: Centers, unit: Tensor, drawn: Drawn | None = None) -> tupl
 
 
 def _margined(
-    centers: Centers, query: Query, cosines: Tensor, drawn: Drawn | None = None
+    centers: Centers, batch: MarginBatch, cosines: Tensor, sampled: SampledClasses | None = None
 ) -> Tensor:
-    column = (query.labels if drawn is None else drawn.labels)[:, None]  # (B, 1)
-    target = query.target(cosines.gather(1, column).squeeze(1))  # (B,)
-    if query.margin.alters_negatives:
-        query = query.with_floor(_floor(query, cosines, column))
-        cosines = query.negatives(cosines, target)
-    logits = query.scale * cosines.scatter(1, column, target[:, None])
+    column = (batch.labels if sampled is None else sampled.labels)[:, None]  # (B, 1)
+    target = batch.target(cosines.gather(1, column).squeeze(1))  # (B,)
+    if batch.margin.alters_negatives:
+        batch = batch.with_floor(_floor(batch, cosines, column))
+        cosines = batch.negatives(cosines, target)
+    logits = batch.scale * cosines.scatter(1, column, target[:, None])
     if centers.bias is None:
         return logits
-    return logits + widen(centers.bias if drawn is None else centers.bias[drawn.classes])
+    return logits + widen(centers.bias if sampled is None else centers.bias[sampled.classes])
 
 
-def _floor(query: Query, cosines: Tensor, column: Tensor) -> Tensor | None:
+def _floor(batch: MarginBatch, cosines: Tensor, column: Tensor) -> Tensor | None:
     """The cosine (B, 1) of the margin's `nearest`-th nearest wrong class."""
-    count = min(query.margin.nearest, cosines.shape[1] - 1)
+    count = min(batch.margin.nearest, cosines.shape[1] - 1)
     if count < 1:
         return None
     wrong = cosines.detach().scatter(1, column, -torch.inf)

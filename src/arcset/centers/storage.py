@@ -1,19 +1,27 @@
-"""The C × D matrix itself."""
+"""The C × D matrix of class centers, and the memory that the softmax over it works in."""
 
+import threading
+import weakref
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
-from arcset.centers.memory import Recycler, check_room
-from arcset.centers.sharding import Shard
-from arcset.centers.start import first_directions
+from arcset.centers.init import initial_directions
+from arcset.centers.sharded import Shard
 from arcset.centers.update import STATES, CenterUpdate, build_update
+from arcset.devices import free_memory
+from arcset.errors import OptionError
 from arcset.numerics import unit_rows, widen
 
-__all__ = ["Centers"]
+__all__ = ["Centers", "Recycler", "check_room"]
 
 _LOOKED_AT = 1 << 24  # scores in memory at a time where the nearest class is sought
+_WORTHWHILE = 2**20  # bytes; the system's own allocator is good at smaller blocks
+_LONGER = 32
+_LARGE = 1 << 30  # bytes from which on it is asked how much memory is free
+_KEPT = 4  # free blocks at most: logits, gradient, and room for one chunk there and back
 
 
 class Centers(nn.Module):
@@ -21,7 +29,7 @@ class Centers(nn.Module):
 
     Used as normalized copies only; the parameter itself stays free. Its length then sets the
     effective learning rate, since the gradient of a direction falls as 1/‖W_j‖: rows start with
-    length 1 (`first_directions`), and only weight decay and the optimizer's steps change that.
+    length 1 (`initial_directions`), and only weight decay and the optimizer's steps change that.
 
     With K > 1 sub-centers a class is as near as its nearest one; the rows of class j are
     jK … jK + K − 1. `usage` counts which of them the samples of each class chose in training: the
@@ -49,8 +57,8 @@ class Centers(nn.Module):
             classes = shard.size
         self.dim, self.classes, self.subcenters = dim, classes, subcenters
         check_room(classes * subcenters, dim, dtype)
-        first = first_directions if shard is None else shard.first_directions
-        self.weight = nn.Parameter(first(classes * subcenters, dim, dtype))  # (C·K, D)
+        initial = initial_directions if shard is None else shard.initial_directions
+        self.weight = nn.Parameter(initial(classes * subcenters, dim, dtype))  # (C·K, D)
         self.bias = nn.Parameter(torch.zeros(classes)) if bias else None
         if subcenters > 1:
             usage = torch.zeros(classes, subcenters, dtype=torch.int64)
@@ -91,7 +99,7 @@ class Centers(nn.Module):
             better = value > best
             found[better] = place[better] + first
             best = torch.maximum(best, value)
-        return found if self.shard is None else self.shard.highest(best, found)
+        return found if self.shard is None else self.shard.argmax_class(best, found)
 
     def set(self, full: Tensor) -> None:
         """Replace all centers by `full` (C, D); lengths are kept as given.
@@ -102,7 +110,7 @@ class Centers(nn.Module):
             self.weight.copy_(full.repeat_interleave(self.subcenters, dim=0))
 
     @torch.no_grad()
-    def count(self, labels: Tensor, chosen: Tensor) -> None:
+    def count_usage(self, labels: Tensor, chosen: Tensor) -> None:
         """Count that samples of classes `labels` (B,) chose sub-centers `chosen` (B,)."""
         self.usage.index_put_((labels, chosen), torch.ones_like(labels), accumulate=True)
 
@@ -148,3 +156,87 @@ class Centers(nn.Module):
                 place = "cpu" if own.is_meta else own.device
                 state_dict[key] = torch.zeros_like(own, device=place)
         super()._load_from_state_dict(state_dict, prefix, *rest, **options)
+
+
+def check_room(rows: int, dim: int, dtype: torch.dtype = torch.float32) -> None:
+    """Raise `OptionError` where class centers (rows, dim) do not fit into the memory that is free.
+
+    Asked before they are made: a configuration may come from anywhere, and say anything.
+    """
+    device = torch.get_default_device()
+    needed = rows * dim * dtype.itemsize
+    if needed < _LARGE or device.type == "meta":
+        return
+    free = free_memory(device)
+    if needed > free > 0:
+        raise OptionError(
+            f"{rows:,} class centers of {dim:,} dimensions need {needed / 1e9:,.3g} GB, and"
+            f" {free / 1e9:,.3g} GB are free: choose a smaller dim, fewer classes or subcenters"
+        )
+
+
+class Recycler:
+    """Hands out uninitialized tensors; their memory returns when the last reference to it is gone.
+
+    Fresh memory is slow on the CPU: the system hands it out page by page and zeroes each. At a
+    million classes that takes as long as the arithmetic. CUDA's allocator in torch keeps freed
+    blocks for this reason; on the CPU this one does.
+
+    A tensor is never handed out twice while anyone can still see it: not while an optimizer
+    reads the gradient, nor while a user keeps it.
+
+        >>> recycler = Recycler()
+        >>> first = recycler.empty((1000, 1000), torch.float32, torch.device("cpu"))
+        >>> address = first.data_ptr()
+        >>> del first
+        >>> recycler.empty((1000, 1000), torch.float32, torch.device("cpu")).data_ptr() == address
+        True
+    """
+
+    def __init__(self) -> None:
+        self._free: list[np.ndarray[Any, Any]] = []  # each (bytes,), the oldest first
+        self._lock = threading.RLock()  # a tensor may be dropped at any moment, by any thread
+
+    def empty(self, shape: tuple[int, ...], dtype: torch.dtype, device: torch.device) -> Tensor:
+        """Like `torch.empty`, contiguous."""
+        size = torch.Size(shape).numel() * dtype.itemsize
+        if device.type != "cpu" or size < _WORTHWHILE:
+            return torch.empty(shape, dtype=dtype, device=device)
+        block = self._take(size)
+        view = block[:size]  # a new array on the same memory, which the tensor keeps alive
+        weakref.finalize(view, _give_back, weakref.ref(self), block).atexit = False
+        return torch.from_numpy(view).view(dtype).view(shape)
+
+    def release(self) -> None:
+        """Return the free blocks to the system."""
+        self._free.clear()
+
+    def idle(self) -> int:
+        """Bytes that are kept and not in use."""
+        return sum(len(block) for block in list(self._free))
+
+    def _take(self, size: int) -> "np.ndarray[Any, Any]":
+        with self._lock:
+            for block in list(self._free):
+                if size <= len(block) <= size + size // 4:
+                    self._free = [other for other in self._free if other is not block]
+                    return block
+        # Somewhat longer, which costs nothing until it is used: where classes are drawn, the next
+        # step may need a few rows more.
+        return np.empty(size + size // _LONGER, dtype=np.uint8)
+
+    def _give_back(self, block: "np.ndarray[Any, Any]") -> None:
+        with self._lock:
+            self._free = [*self._free, block][-_KEPT:]
+
+    def __deepcopy__(self, memo: object) -> "Recycler":
+        return Recycler()
+
+    def __reduce__(self) -> tuple[type["Recycler"], tuple[()]]:
+        return Recycler, ()
+
+
+def _give_back(recycler: "weakref.ref[Recycler]", block: "np.ndarray[Any, Any]") -> None:
+    owner = recycler()
+    if owner is not None:
+        owner._give_back(block)

@@ -15,7 +15,6 @@ import torch
 from torch import Tensor
 from torch.optim import Optimizer
 
-from arcset.centers.rounding import Noise, round_stochastic
 from arcset.checks import check_bool, check_choice, check_number
 from arcset.errors import OptionError
 from arcset.numerics import widen
@@ -23,10 +22,19 @@ from arcset.numerics import widen
 if TYPE_CHECKING:
     from arcset.centers.storage import Centers
 
-__all__ = ["STATES", "UPDATES", "CenterUpdate", "build_update", "pieces"]
+__all__ = [
+    "STATES",
+    "UPDATES",
+    "CenterUpdate",
+    "Noise",
+    "build_update",
+    "pieces",
+    "round_stochastic",
+]
 
 _PIECE = 1024  # rows of W that fit into the cache beside those of its gradient or momentum
 _STRONGEST = 0.1  # share of its length by which decay shortens a center at once
+_LOW = 0xFFFF  # the bits of float32 that bfloat16 does not have
 #: Names of the buffers in which updates keep their state.
 STATES = ("momentum", "squares")
 
@@ -56,7 +64,7 @@ class CenterUpdate(Optimizer):
         super().__init__([centers.weight], defaults)
         self.grad_scale = 1.0
         self._centers = centers
-        self._done: weakref.ref[object] | None = None  # the walk that was last applied
+        self._done: weakref.ref[object] | None = None  # the forward pass that was last applied
         self._noise = Noise()
 
     def __getstate__(self) -> dict[str, Any]:
@@ -86,11 +94,11 @@ class CenterUpdate(Optimizer):
         """Set those of `options` that this kind of update has."""
         self._group.update({key: value for key, value in options.items() if key in self._group})
 
-    def begin(self, walk: object, *derivatives: Tensor) -> "CenterUpdate | None":
+    def begin(self, forward_pass: object, *derivatives: Tensor) -> "CenterUpdate | None":
         """Called once per backward pass; None if its derivatives are not finite."""
-        if self._done is not None and self._done() is walk:
+        if self._done is not None and self._done() is forward_pass:
             raise RuntimeError("with a fused update, each forward pass allows one backward pass")
-        self._done = weakref.ref(walk)
+        self._done = weakref.ref(forward_pass)
         self._noise.renew()
         finite = all(bool(torch.isfinite(values).all()) for values in derivatives)
         return self if finite else None
@@ -134,7 +142,7 @@ class CenterUpdate(Optimizer):
     def _store(self, values: Tensor, whole: Tensor, where: slice | Tensor) -> None:
         """Write rows back where they are copies, saturated to what a narrower type can hold.
 
-        To bfloat16 they are rounded at random, see `arcset.centers.rounding`.
+        To bfloat16 they are rounded at random, see `round_stochastic`.
         """
         if isinstance(where, slice) and values.data_ptr() == whole[where].data_ptr():
             return
@@ -258,3 +266,42 @@ def pieces(where: slice | Tensor, device: torch.device) -> Iterator[tuple[slice,
         last = min(first + size, stop)
         part = slice(first - start, last - start)
         yield part, slice(first, last) if isinstance(where, slice) else where[part]
+
+
+def round_stochastic(values: Tensor, noise: Tensor) -> Tensor:
+    """float32 to bfloat16, up or down by `noise`: whole numbers in 0 … 65535, as many (int32).
+
+    bfloat16 has eight significant bits: a step of less than a 512th of an entry is lost when it is
+    rounded to the nearest, however often it is taken. Rounded up or down at random, with the
+    probability that makes the mean right, it is taken now and then, and on average as it should be.
+    What bfloat16 can hold stays; the mean over all noise is the value itself.
+
+        >>> round_stochastic(torch.full((2,), 1 / 3), torch.tensor([0, 65535], dtype=torch.int32))
+        tensor([0.3320, 0.3340], dtype=torch.bfloat16)
+    """
+    limit = torch.finfo(torch.bfloat16).max
+    bits = values.clamp(-limit, limit).view(torch.int32)  # sign and size: larger away from 0
+    return (bits + noise).bitwise_and_(~_LOW).view(torch.float32).to(torch.bfloat16)
+
+
+class Noise:
+    """Random numbers for rounding, drawn once a step and used for every piece of rows.
+
+    Entries of different pieces share their draw: each is still rounded rightly on average.
+    """
+
+    def __init__(self) -> None:
+        self._drawn: Tensor | None = None
+
+    def renew(self) -> None:
+        """Draw anew at the next use."""
+        self._drawn = None
+
+    def like(self, values: Tensor) -> Tensor:
+        """Numbers in 0 … 65535, one for each of the values (n, D)."""
+        drawn = self._drawn
+        if drawn is None or drawn.numel() < values.numel():
+            words = torch.empty(-(-values.numel() // 4), dtype=torch.int64, device=values.device)
+            words.random_(-(2**63), None)  # all 64 bits: four numbers
+            drawn = self._drawn = words.view(torch.int16).to(torch.int32).bitwise_and_(_LOW)
+        return drawn[: values.numel()].view(values.shape)

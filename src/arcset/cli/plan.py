@@ -7,10 +7,10 @@ import torch
 import typer
 
 from arcset.centers import UPDATES
-from arcset.centers.memory import free_memory
 from arcset.cli import options as o
 from arcset.cli.plan_table import plan_text
 from arcset.cli.show import print_json, print_text, working
+from arcset.devices import free_memory
 from arcset.errors import OptionError
 from arcset.networks import network_names
 from arcset.planning import Machine, Setting, make_plan, parse_number, plan_memory

@@ -44,7 +44,7 @@ def _check_memory(path: Path, size: int) -> None:
         return
     import torch
 
-    from arcset.centers.memory import free_memory
+    from arcset.devices import free_memory
 
     free = free_memory(torch.device("cpu"))
     if 0 < free < size:

@@ -5,7 +5,7 @@ import logging
 import warnings
 from typing import Any
 
-from arcset.centers.start import center_spacing
+from arcset.centers.init import center_spacing
 from arcset.checks import check_count
 from arcset.errors import OptionError
 from arcset.losses.auxiliary import AuxiliaryLoss

@@ -13,7 +13,7 @@ pulling at classes long since separated; a larger one stops pulling as soon as t
 
 import math
 
-from arcset.centers.start import center_spacing
+from arcset.centers.init import center_spacing
 
 __all__ = ["default_scale", "lowest_loss"]
 

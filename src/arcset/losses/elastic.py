@@ -105,7 +105,7 @@ def by_class(head: Centers, name: str, rows: Tensor) -> dict[str, Tensor]:
         parts = rows.tensor_split(count, dim=1)
         blocks = {f"{name}.{number:02d}": part for number, part in enumerate(parts)}
     if head.shard is not None:
-        return {key: head.shard.distributed(part) for key, part in blocks.items()}
+        return {key: head.shard.as_dtensor(part) for key, part in blocks.items()}
     if each == 1:
         return blocks
     return {key: part.view(classes, each, *part.shape[1:]) for key, part in blocks.items()}

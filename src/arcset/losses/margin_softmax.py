@@ -9,14 +9,14 @@ from arcset.centers import (
     MODES,
     Centers,
     CenterUpdate,
-    Query,
+    MarginBatch,
     Shard,
     choose_mode,
-    draw,
     fused_losses,
     margined_logits,
     plain_logits,
     plain_losses,
+    sample_classes,
 )
 from arcset.checks import check_bool, check_choice, check_count, check_number
 from arcset.errors import InputError, OptionError
@@ -44,7 +44,7 @@ class MarginSoftmax(Loss):
 
     - `subcenters` K: each class has K centers and is as near as its nearest one.
     - `mode`: how the softmax is computed, `plain`, `store`, `recompute` or `auto`; the result is
-      the same within rounding. See `arcset.centers.modes`.
+      the same within rounding. See `arcset.centers.choose_mode`.
     - `sample`: the share of the classes that take part in a training step: those of the batch, and
       each other one with this probability, drawn anew every time (Partial FC). 1: all of them. With
       a fused update (`fuse_update`) only their rows, and the optimizer's state of these, are
@@ -56,7 +56,7 @@ class MarginSoftmax(Loss):
       rounds at random, so that small steps are not lost.
     - `group`: processes that share the centers, each with its slice of the classes and its part of
       the batch: a process group of torch.distributed, or True for the default one. The loss is that
-      of all parts together, in every process. See `arcset.centers.sharding`.
+      of all parts together, in every process. See `arcset.centers.sharded`.
     - `bias=True` adds a trained b_j to each logit; for open-set use there is rarely a reason to, as
       a class is then no longer given by its direction alone.
     - `label_smoothing` ε: the target is 1 − ε on the label and ε spread evenly over all classes.
@@ -147,18 +147,18 @@ class MarginSoftmax(Loss):
         if self.head.shard is None:
             labels = check_batch(embeddings, labels, self.dim, self.classes, self.ignore_index)
         else:
-            embeddings, norms, labels = self._gathered(self.head.shard, embeddings, labels)
+            embeddings, norms, labels = self._gather(self.head.shard, embeddings, labels)
         if self.ignore_index is not None:
             counts = labels != self.ignore_index
             embeddings, labels = embeddings[counts], labels[counts]
             norms = None if norms is None else norms[counts]
         if len(labels) == 0:
             return widen(embeddings).sum()  # 0, and 0 as a gradient
-        drawn = None
+        sampled = None
         if self.training and self.sample < 1:
-            places = labels if self.head.shard is None else self.head.shard.places(labels)
-            drawn = draw(places, self.head.classes, self.sample, weighted=self.unbiased)
-        rows = (self.head.classes if drawn is None else len(drawn)) * self.subcenters
+            places = labels if self.head.shard is None else self.head.shard.local_labels(labels)
+            sampled = sample_classes(places, self.head.classes, self.sample, weighted=self.unbiased)
+        rows = (self.head.classes if sampled is None else len(sampled)) * self.subcenters
         widest = torch.promote_types(embeddings.dtype, self.head.weight.dtype)
         dtype = torch.promote_types(widest, torch.float32)
         idle = self.head.memory.idle()
@@ -168,15 +168,15 @@ class MarginSoftmax(Loss):
         elif self.margin.alters_negatives and any(True for _ in self.margin.parameters()):
             mode = "plain"  # only ordinary operations reach parameters of the hook
         with torch.autocast(embeddings.device.type, enabled=False):
-            query = self._query(embeddings, labels, norms)
+            batch = self._batch(embeddings, labels, norms)
             if mode == "plain":
-                losses = plain_losses(self.head, query, drawn)  # (B,)
+                losses = plain_losses(self.head, batch, sampled)  # (B,)
             else:
-                losses = fused_losses(self.head, query, store=mode == "store", drawn=drawn)
-            penalty = self.margin.penalty(query.samples)
+                losses = fused_losses(self.head, batch, store=mode == "store", sampled=sampled)
+            penalty = self.margin.penalty(batch.samples)
             return (losses if penalty is None else losses + penalty).mean()
 
-    def _gathered(
+    def _gather(
         self, shard: Shard, embeddings: Tensor, labels: Tensor
     ) -> tuple[Tensor, Tensor, Tensor]:
         """Unit rows, their lengths and the labels of all processes, from those given here."""
@@ -199,13 +199,15 @@ class MarginSoftmax(Loss):
                 return plain_logits(self.head, embeddings, self.scale)
             labels = check_batch(embeddings, labels, self.dim, self.classes, self.ignore_index)
             if self.ignore_index is None or not bool((labels == self.ignore_index).any()):
-                return margined_logits(self.head, self._query(embeddings, labels))
+                return margined_logits(self.head, self._batch(embeddings, labels))
             counts = labels != self.ignore_index
-            seen = margined_logits(self.head, self._query(embeddings, labels * counts))
+            seen = margined_logits(self.head, self._batch(embeddings, labels * counts))
             return torch.where(counts[:, None], seen, self.logits(embeddings))
 
-    def _query(self, embeddings: Tensor, labels: Tensor, norms: Tensor | None = None) -> Query:
-        return Query.of(
+    def _batch(
+        self, embeddings: Tensor, labels: Tensor, norms: Tensor | None = None
+    ) -> MarginBatch:
+        return MarginBatch.of(
             embeddings,
             labels,
             self.margin,
@@ -232,7 +234,7 @@ class MarginSoftmax(Loss):
         With a group, all processes have to ask together.
         """
         own = self.head.dominant().detach()
-        return own if self.head.shard is None else self.head.shard.whole(own)
+        return own if self.head.shard is None else self.head.shard.gather_classes(own)
 
     @property
     def biases(self) -> Tensor | None:
@@ -240,7 +242,7 @@ class MarginSoftmax(Loss):
         if self.head.bias is None:
             return None
         own = self.head.bias.detach()
-        return own if self.head.shard is None else self.head.shard.whole(own)
+        return own if self.head.shard is None else self.head.shard.gather_classes(own)
 
     def trained_centers(self) -> Tensor:
         """W, not normalized."""

@@ -4,7 +4,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from arcset.centers.memory import check_room
+from arcset.centers.storage import check_room
 from arcset.checks import check_bool
 from arcset.losses.base import Loss
 from arcset.losses.checks import (

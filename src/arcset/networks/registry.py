@@ -7,8 +7,8 @@ from collections.abc import Callable
 import torch
 from torch import nn
 
-from arcset.centers.memory import free_memory
 from arcset.checks import check_count, check_number
+from arcset.devices import free_memory
 from arcset.errors import OptionError
 from arcset.registry import Registry
 

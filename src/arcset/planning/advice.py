@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from arcset.centers.sharding import can_share
+from arcset.centers.sharded import can_share
 from arcset.planning.duration import plan_seconds
 from arcset.planning.machine import Machine
 from arcset.planning.memory import plan_memory

@@ -102,7 +102,7 @@ def measure_machine(setting: Setting, chunk: int) -> Machine:
     spare = torch.empty_like(logits)
 
     def passes() -> None:
-        for _ in range(2):  # there and back, in the operations of `arcset.centers.walk`
+        for _ in range(2):  # there and back, in the operations of `arcset.centers.fused`
             logits.mul_(factors)
             torch.sub(logits, logits[0], out=spare).exp_()
             spare.sum(dim=0)

@@ -9,8 +9,8 @@ from functools import cache
 
 import torch
 
-from arcset.centers import choose_mode, sharding, start
-from arcset.centers.walk import classes_per_chunk
+from arcset.centers import choose_mode, init, sharded
+from arcset.centers.fused import classes_per_chunk
 from arcset.margins import MARGINS
 from arcset.planning.network import NetworkCost, network_cost
 from arcset.planning.setting import Setting
@@ -114,10 +114,10 @@ def _building(setting: Setting, held: dict[str, int]) -> Moment:
     item = setting.dtype.itemsize
     entries = setting.rows * setting.dim
     every = setting.classes * setting.subcenters * setting.dim
-    if every <= sharding._FEW:
+    if every <= sharded._FEW:
         entries = every  # which the first process makes for all
-    if entries > start._AT_ONCE:
-        part = start._AT_ONCE // setting.dim * setting.dim
+    if entries > init._AT_ONCE:
+        part = init._AT_ONCE // setting.dim * setting.dim
         whole, rest = divmod(entries, part)
         last = max((whole - 1) * part * item + 3 * part * WIDE, entries * item + 3 * rest * WIDE)
     else:

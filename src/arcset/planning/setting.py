@@ -6,7 +6,7 @@ from typing import Any
 import torch
 
 from arcset.centers import MODES, UPDATES
-from arcset.centers.sharding import can_share
+from arcset.centers.sharded import can_share
 from arcset.checks import check_count, check_number
 from arcset.errors import OptionError
 from arcset.losses.margin_softmax import STORAGES

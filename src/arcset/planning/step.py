@@ -1,7 +1,7 @@
 """What is alive at each moment of a step, after the code of `arcset.centers`.
 
-On the CPU, blocks that the softmax has used are kept for the next step (`arcset.centers.memory`),
-so that they count afterwards, too.
+On the CPU, blocks that the softmax has used are kept for the next step
+(`arcset.centers.storage.Recycler`), so that they count afterwards, too.
 """
 
 from dataclasses import dataclass

@@ -3,7 +3,7 @@ import math
 import pytest
 import torch
 
-from arcset.centers.start import center_spacing, first_directions
+from arcset.centers.init import center_spacing, initial_directions
 
 
 def nearest_angles(rows):
@@ -14,14 +14,14 @@ def nearest_angles(rows):
 @pytest.mark.parametrize("classes", [2, 5, 10, 300])
 def test_a_circle_is_shared_evenly(classes):
     torch.manual_seed(0)
-    nearest = nearest_angles(first_directions(classes, 2).double())
+    nearest = nearest_angles(initial_directions(classes, 2).double())
     assert nearest.tolist() == pytest.approx([2 * math.pi / classes] * classes, rel=1e-3)
 
 
 @pytest.mark.parametrize(("classes", "dim"), [(4, 3), (10, 3), (20, 8), (100, 3)])
 def test_few_dimensions_are_spread_better_than_by_chance(classes, dim):
     torch.manual_seed(0)
-    spread = nearest_angles(first_directions(classes, dim)).min()
+    spread = nearest_angles(initial_directions(classes, dim)).min()
     chance = max(
         nearest_angles(torch.nn.functional.normalize(torch.randn(classes, dim))).min()
         for _ in range(20)
@@ -34,14 +34,14 @@ def test_order_on_the_circle_depends_on_the_seed():
     orders = set()
     for seed in range(20):
         torch.manual_seed(seed)
-        rows = first_directions(5, 2)
+        rows = initial_directions(5, 2)
         orders.add(tuple(torch.atan2(rows[:, 1], rows[:, 0]).argsort().tolist()))
     assert len(orders) > 5
 
 
 def test_many_dimensions_start_at_random():
     torch.manual_seed(0)
-    rows = first_directions(50, 64)
+    rows = initial_directions(50, 64)
     assert rows.shape == (50, 64)
     assert rows.norm(dim=1).tolist() == pytest.approx([1.0] * 50, abs=1e-6)
-    assert first_directions(1, 3).shape == (1, 3)
+    assert initial_directions(1, 3).shape == (1, 3)

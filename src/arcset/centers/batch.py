@@ -1,4 +1,4 @@
-"""What is asked of the centers: a batch, the margin on it, and how its loss is formed."""
+"""A batch on its way through the softmax: embeddings, labels, the margin and the scale."""
 
 from dataclasses import dataclass, replace
 
@@ -8,11 +8,11 @@ from torch import Tensor
 from arcset.margins import Margin, Samples
 from arcset.numerics import unit_rows, widen
 
-__all__ = ["Query"]
+__all__ = ["MarginBatch"]
 
 
 @dataclass(frozen=True)
-class Query:
+class MarginBatch:
     """A batch of embeddings with labels, and how their losses are to be formed."""
 
     unit: Tensor  # (B, D) the embeddings' directions, float32 or wider
@@ -34,8 +34,8 @@ class Query:
         smoothing: float = 0.0,
         straight_through: bool = False,
         norms: Tensor | None = None,
-    ) -> "Query":
-        """The query for a batch after `step` training steps.
+    ) -> "MarginBatch":
+        """The batch as it is after `step` training steps.
 
         norms: (B,) the lengths that the embeddings had, if they are unit rows by now.
         """
@@ -50,7 +50,7 @@ class Query:
         """(B,)."""
         return self.samples.labels
 
-    def with_floor(self, floor: Tensor | None) -> "Query":
+    def with_floor(self, floor: Tensor | None) -> "MarginBatch":
         """The same, with the cosines (B, 1) of the margin's `nearest`-th nearest wrong class."""
         return replace(self, samples=replace(self.samples, floor=floor))
 

@@ -9,7 +9,7 @@ import torch
 from hypothesis import given
 
 import arcset
-from arcset.centers import draw, plain_losses
+from arcset.centers import plain_losses, sample_classes
 from arcset.margins import MARGINS
 from support.laws import chunks_of
 from support.variants import FUSED, VARIANTS
@@ -26,14 +26,14 @@ DIM, CLASSES = 6, 60
 def test_each_class_once_and_those_of_the_batch_always(classes, rate, numbers, seed):
     torch.manual_seed(seed)
     labels = torch.tensor(numbers) % classes
-    found = draw(labels, classes, rate)
+    found = sample_classes(labels, classes, rate)
     assert found.classes[found.labels].equal(labels)
     assert len(found.classes.unique()) == len(found)
     assert found.classes.min() >= 0
     assert found.classes.max() < classes
     assert found.weights is None
     torch.manual_seed(seed)
-    weighted = draw(labels, classes, rate, weighted=True)
+    weighted = sample_classes(labels, classes, rate, weighted=True)
     assert weighted.classes.equal(found.classes)
     own = torch.isin(weighted.classes, labels)
     assert (weighted.weights[own] == 1).all()
@@ -47,7 +47,7 @@ def test_every_class_is_drawn_equally_often_and_by_itself(rate):
     own = torch.tensor([3])
     counts, pairs = torch.zeros(classes), 0
     for _ in range(draws):
-        found = draw(own, classes, rate).classes
+        found = sample_classes(own, classes, rate).classes
         counts[found] += 1
         pairs += int((found == 10).any() and (found == 11).any())
     assert counts[3] == draws
@@ -60,7 +60,7 @@ def test_every_class_is_drawn_equally_often_and_by_itself(rate):
 
 def test_millions_take_no_more_than_those_drawn():
     torch.manual_seed(0)
-    found = draw(torch.tensor([0, 99_999_999]), 100_000_000, 1e-4)
+    found = sample_classes(torch.tensor([0, 99_999_999]), 100_000_000, 1e-4)
     assert 9_000 < len(found) < 11_000
     assert found.classes.max() == 99_999_999
 
@@ -68,7 +68,7 @@ def test_millions_take_no_more_than_those_drawn():
 @pytest.mark.timeout(20)
 @pytest.mark.parametrize("rate", [1e-18, 1e-20, 1e-100, 1e-310])
 def test_rates_so_low_that_no_number_holds_the_gaps(rate):
-    found = draw(torch.tensor([3, 7]), 100, rate, weighted=True)
+    found = sample_classes(torch.tensor([3, 7]), 100, rate, weighted=True)
     assert found.classes.tolist() == [3, 7]
     assert found.weights.tolist() == [1, 1]
 
@@ -131,12 +131,12 @@ def test_the_sum_over_classes_is_right_on_average():
     """exp(loss) − 1 is the sum of exp over the negatives, over that of the target."""
     x, y = batch()
     loss = arcset.build_loss("arcface", DIM, CLASSES, scale=4.0, margin=0.2).double()
-    query = loss._query(x, y)
+    query = loss._batch(x, y)
     right = plain_losses(loss.head, query).exp() - 1  # (B,)
     torch.manual_seed(0)
     found = torch.stack(
         [
-            plain_losses(loss.head, query, draw(y, CLASSES, 0.2, weighted=True)).exp() - 1
+            plain_losses(loss.head, query, sample_classes(y, CLASSES, 0.2, weighted=True)).exp() - 1
             for _ in range(600)
         ]
     ).detach()  # (draws, B)
@@ -152,7 +152,7 @@ def test_it_is_the_loss_of_the_classes_drawn(name):
     options = {"mode": "store", "sample": 0.4, "unbiased": False}
     some = arcset.build_loss(name, DIM, CLASSES, **options).double()
     torch.manual_seed(9)
-    drawn = draw(y, CLASSES, 0.4)
+    drawn = sample_classes(y, CLASSES, 0.4)
     alone = copy.deepcopy(some)
     alone.sample, alone.classes = 1.0, len(drawn)
     alone.head.classes = len(drawn)
@@ -162,7 +162,7 @@ def test_it_is_the_loss_of_the_classes_drawn(name):
     torch.manual_seed(9)
     value = some(x, y)
     torch.manual_seed(9)
-    draw(y, CLASSES, 0.4)  # so that margins that draw, too, go on from the same state
+    sample_classes(y, CLASSES, 0.4)  # so that margins that draw, too, go on from the same state
     torch.testing.assert_close(value, alone(x, drawn.labels), rtol=1e-10, atol=1e-12)
 
 
@@ -192,7 +192,7 @@ def test_an_update_moves_what_was_drawn_and_nothing_else(kind, settings, options
     for step in range(5):
         x, y = batch(step)
         torch.manual_seed(step)
-        touched = draw(y, CLASSES, 0.2, weighted=True)
+        touched = sample_classes(y, CLASSES, 0.2, weighted=True)
         weights = touched.weights.repeat_interleave(fused.subcenters)[:, None]
         rows = touched.rows(0, len(touched), fused.subcenters)
         before = copy.deepcopy(fused.head.state_dict())
@@ -252,7 +252,7 @@ def test_half_precision_rows_are_written_back():
     before = loss.head.weight.detach().clone()
     x, y = batch(dtype=torch.bfloat16)
     torch.manual_seed(5)
-    rows = draw(y, CLASSES, 0.2).classes
+    rows = sample_classes(y, CLASSES, 0.2).classes
     torch.manual_seed(5)
     loss(x, y).backward()
     moved = (loss.head.weight.detach() != before).any(dim=1)

@@ -15,7 +15,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from arcset.centers.start import first_directions
+from arcset.centers.init import initial_directions
 from arcset.errors import InputError, OptionError
 
 if TYPE_CHECKING:
@@ -75,19 +75,19 @@ class Shard:
         """How many classes are here."""
         return self.last - self.first
 
-    def places(self, labels: Tensor) -> Tensor:
+    def local_labels(self, labels: Tensor) -> Tensor:
         """Labels (B,) as places among the classes here; −1 for those elsewhere."""
         here = (labels >= self.first) & (labels < self.last)
         return torch.where(here, labels - self.first, -1)
 
-    def first_directions(self, rows: int, dim: int, dtype: torch.dtype) -> Tensor:
+    def initial_directions(self, rows: int, dim: int, dtype: torch.dtype) -> Tensor:
         """As the function of that name, for the `rows` here: no two processes begin alike.
 
         Few are made by the first process for all, as it would make them for itself alone.
         """
         per_class = rows // self.size
         if self.classes * per_class * dim <= _FEW:
-            made = first_directions(self.classes * per_class, dim, dtype)
+            made = initial_directions(self.classes * per_class, dim, dtype)
             full = made.cuda() if "nccl" in dist.get_backend(self.group) else made
             dist.broadcast(full, group=self.group, group_src=0)
             own = full[self.first * per_class : self.last * per_class]
@@ -97,7 +97,7 @@ class Shard:
         )  # processes may be seeded alike
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
-            return first_directions(rows, dim, dtype)
+            return initial_directions(rows, dim, dtype)
 
     # ---------------------------------------------------------------- batches
 
@@ -126,12 +126,12 @@ class Shard:
         if any(one & _WANTED for one in told) and not unit.requires_grad:
             unit = unit.detach().requires_grad_()  # all have to be there on the way back
         return (
-            _Gathered.apply(unit, self, sizes, True),  # type: ignore[no-untyped-call]
-            _Gathered.apply(norms, self, sizes, False),  # type: ignore[no-untyped-call]
-            self.stack(labels, sizes),
+            _GatherRows.apply(unit, self, sizes, True),  # type: ignore[no-untyped-call]
+            _GatherRows.apply(norms, self, sizes, False),  # type: ignore[no-untyped-call]
+            self.gather_rows(labels, sizes),
         )
 
-    def stack(self, rows: Tensor, sizes: list[int]) -> Tensor:
+    def gather_rows(self, rows: Tensor, sizes: list[int]) -> Tensor:
         """The rows of all processes, one after the other."""
         longest = max(sizes)
         padded = rows.new_zeros(longest, *rows.shape[1:])
@@ -140,12 +140,12 @@ class Shard:
         dist.all_gather(parts, padded, group=self.group)
         return torch.cat([part[:size] for part, size in zip(parts, sizes, strict=True)])
 
-    def whole(self, rows: Tensor) -> Tensor:
+    def gather_classes(self, rows: Tensor) -> Tensor:
         """What all processes hold of something that has a row per class, (classes, …)."""
         borders = _borders(self.classes, self.count)
-        return self.stack(rows, [end - start for start, end in pairwise(borders)])
+        return self.gather_rows(rows, [end - start for start, end in pairwise(borders)])
 
-    def distributed(self, rows: Tensor) -> "DTensor":
+    def as_dtensor(self, rows: Tensor) -> "DTensor":
         """What all processes hold of something with rows per class, as one tensor of torch's kind.
 
         Its memory is that of `rows` (n·K, …); its shape is (classes, …), or (classes, K, …) where a
@@ -174,10 +174,10 @@ class Shard:
 
     # ---------------------------------------------------------------- the softmax
 
-    def join(
+    def join_softmax(
         self, cosine: Tensor, log_sum: Tensor, peak: Tensor, total: Tensor
     ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """Of all classes, what `Walk.forward` found of those here; (B,) each.
+        """Of all classes, what `ChunkedSoftmax.forward` found of those here; (B,) each.
 
         cosine: 0 where the target is elsewhere. log_sum: ln Σ exp(z − peak). total: Σ z.
         """
@@ -187,13 +187,13 @@ class Shard:
         dist.all_reduce(together, group=self.group)
         return together[0], together[1].log(), highest, together[2]
 
-    def best(self, scores: Tensor) -> Tensor:
+    def top_scores(self, scores: Tensor) -> Tensor:
         """Of each process's highest scores (k, B), the k highest of all; (k, B)."""
         parts = [torch.empty_like(scores) for _ in range(self.count)]
         dist.all_gather(parts, scores.contiguous(), group=self.group)
         return torch.cat(parts).topk(len(scores), dim=0).values
 
-    def highest(self, values: Tensor, places: Tensor) -> Tensor:
+    def argmax_class(self, values: Tensor, places: Tensor) -> Tensor:
         """The class (B,) with the highest value, from every process's best values (B,) and their
         places among the classes there; the first among equals."""
         highest = values.clone()
@@ -204,7 +204,7 @@ class Shard:
 
     def sum(self, values: Tensor) -> Tensor:
         """The sum over all processes; its gradient is that of each part."""
-        return _Summed.apply(values, self)  # type: ignore[no-untyped-call, no-any-return]
+        return _SumOverProcesses.apply(values, self)  # type: ignore[no-untyped-call, no-any-return]
 
 
 def can_share(classes: int, count: int) -> bool:
@@ -226,13 +226,13 @@ def _borders(classes: int, count: int) -> list[int]:
     return [min(place * size, classes) for place in range(count + 1)]
 
 
-class _Gathered(torch.autograd.Function):
+class _GatherRows(torch.autograd.Function):
     """Rows of all processes; back, the sum of all gradients or this process's own."""
 
     @staticmethod
     def forward(ctx: Any, rows: Tensor, shard: Shard, sizes: list[int], partial: bool) -> Tensor:
         ctx.shard, ctx.sizes, ctx.partial = shard, sizes, partial
-        return shard.stack(rows, sizes)
+        return shard.gather_rows(rows, sizes)
 
     @staticmethod
     @torch.autograd.function.once_differentiable
@@ -245,7 +245,7 @@ class _Gathered(torch.autograd.Function):
         return gradient[start : start + sizes[shard.rank]] * shard.count, None, None, None
 
 
-class _Summed(torch.autograd.Function):
+class _SumOverProcesses(torch.autograd.Function):
     """A sum over processes of something that all of them go on with."""
 
     @staticmethod

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from arcset.numerics import unit_rows
 
-__all__ = ["center_spacing", "first_directions"]
+__all__ = ["center_spacing", "initial_directions"]
 
 _CROWDED_DIM = 8  # from here on, random directions are far enough apart by themselves
 _MANY = 256  # above this, the C × C cosines would cost more than they bring
@@ -44,14 +44,14 @@ def center_spacing(classes: int, dim: int) -> float:
 
 
 @torch.no_grad()
-def first_directions(classes: int, dim: int, dtype: torch.dtype = torch.float32) -> Tensor:
+def initial_directions(classes: int, dim: int, dtype: torch.dtype = torch.float32) -> Tensor:
     """Random unit rows (C, D); in few dimensions, pushed apart from each other.
 
     No two classes shall start on the same spot, which by chance they do in few dimensions. So in
     two dimensions the centers start evenly spaced, and up to 8 they repel each other for a while;
     which class comes next to which stays random.
 
-        >>> first_directions(5, 2).norm(dim=1).round(decimals=3).tolist()
+        >>> initial_directions(5, 2).norm(dim=1).round(decimals=3).tolist()
         [1.0, 1.0, 1.0, 1.0, 1.0]
     """
     if torch.get_default_device().type == "meta":  # they are to be replaced by others anyway
@@ -72,11 +72,11 @@ def _few_directions(classes: int, dim: int) -> Tensor:
     if dim == 1 or dim > _CROWDED_DIM or not 1 < classes <= _MANY:
         return rows
     values = tuple(rows.flatten().tolist())
-    return torch.tensor(_pushed_apart(values, dim), dtype=rows.dtype).view(classes, dim)
+    return torch.tensor(_push_apart(values, dim), dtype=rows.dtype).view(classes, dim)
 
 
 @lru_cache(maxsize=32)  # a run is built several times from one seed, and this takes the most of it
-def _pushed_apart(values: tuple[float, ...], dim: int) -> tuple[float, ...]:
+def _push_apart(values: tuple[float, ...], dim: int) -> tuple[float, ...]:
     """Unit rows (C, D), one after the other, and where they come to lie when they repel."""
     rows = torch.tensor(values).view(-1, dim)
     spacing = center_spacing(len(rows), dim)

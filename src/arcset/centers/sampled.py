@@ -11,11 +11,11 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-__all__ = ["Drawn", "draw"]
+__all__ = ["SampledClasses", "sample_classes"]
 
 
 @dataclass(frozen=True)
-class Drawn:
+class SampledClasses:
     """The classes that take part in a step.
 
     Fields:
@@ -41,7 +41,9 @@ class Drawn:
 
 
 @torch.no_grad()
-def draw(labels: Tensor, classes: int, rate: float, *, weighted: bool = False) -> Drawn:
+def sample_classes(
+    labels: Tensor, classes: int, rate: float, *, weighted: bool = False
+) -> SampledClasses:
     """All classes in `labels` (B,), and each other one of `classes` with probability `rate`.
 
     Negative labels are of classes that are not here; their places are −1. `weighted`: those that
@@ -52,13 +54,13 @@ def draw(labels: Tensor, classes: int, rate: float, *, weighted: bool = False) -
     have a geometric distribution, so that gaps are drawn and added up.
 
         >>> _ = torch.manual_seed(0)
-        >>> found = draw(torch.tensor([7, 99, 7]), classes=100, rate=0.05)
-        >>> found.classes.tolist(), found.labels.tolist()
+        >>> sampled = sample_classes(torch.tensor([7, 99, 7]), classes=100, rate=0.05)
+        >>> sampled.classes.tolist(), sampled.labels.tolist()
         ([...7...99...], [...])
     """
     here = labels >= 0
     own, inverse = torch.unique(labels[here], return_inverse=True)  # (P,) rising, (m,)
-    others = _chosen(classes, rate, labels.device)  # (m,) rising
+    others = _choose(classes, rate, labels.device)  # (m,) rising
     place = torch.searchsorted(others, own).clamp(max=max(len(others) - 1, 0))  # (P,)
     there = others[place] == own if len(others) else torch.zeros_like(own, dtype=torch.bool)
     missing = own[~there]
@@ -70,13 +72,13 @@ def draw(labels: Tensor, classes: int, rate: float, *, weighted: bool = False) -
         exact = torch.float32 if labels.device.type == "mps" else torch.float64  # it has no wider
         weights = labels.new_full((len(others) + len(missing),), 1 / rate, dtype=exact)
         weights[place] = 1.0
-    return Drawn(torch.cat([others, missing]), places, weights)
+    return SampledClasses(torch.cat([others, missing]), places, weights)
 
 
-def _chosen(classes: int, rate: float, device: torch.device) -> Tensor:
+def _choose(classes: int, rate: float, device: torch.device) -> Tensor:
     """Each of 0 … classes − 1 with probability `rate`, by itself; rising."""
     if device.type == "mps":  # it has no float64
-        return _chosen(classes, rate, torch.device("cpu")).to(device)
+        return _choose(classes, rate, torch.device("cpu")).to(device)
     per_gap = -math.log1p(-rate)
     parts, last = [], -1
     while last < classes:
