@@ -29,11 +29,13 @@ from arcset.data.named.registry import (
 from arcset.data.own import Listing, Pack, list_samples, load_own, load_pack, pack
 from arcset.data.selection import Selection, parse_classes, select
 from arcset.data.split import Split, make_split, overlap
+from arcset.data.torch_dataset import IdentitySampler, TorchImages, from_torch, to_loader
 
 __all__ = [
     "DATASETS",
     "Dataset",
     "DatasetEntry",
+    "IdentitySampler",
     "ImageSet",
     "Listing",
     "Pack",
@@ -41,12 +43,14 @@ __all__ = [
     "Samples",
     "Selection",
     "Split",
+    "TorchImages",
     "as_float",
     "batch_count",
     "dataset_entry",
     "dataset_names",
     "download_dataset",
     "epoch_seed",
+    "from_torch",
     "list_samples",
     "load_dataset",
     "load_own",
@@ -58,5 +62,6 @@ __all__ = [
     "parse_classes",
     "select",
     "shuffled_batches",
+    "to_loader",
     "to_tensors",
 ]
