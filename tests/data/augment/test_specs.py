@@ -35,15 +35,15 @@ def test_specs_read_as_a_person_writes_them() -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("affine:rotate=200", r"rotate .*0 \.\. 180.*200"),
+        ("affine:rotate=200", "rotate .*0, 180.*200"),
         ("affine:rotate=-1", "rotate .*-1"),
         ("affine:rotate=nan", "rotate .*nan"),
         ("affine:rotate=much", "rotate .*'much'"),
         ("affine:rotate=", "rotate .*''"),
         ("affine:fill=black", "fill .*edge, zero, low.*'black'"),
-        ("elastic:points=2.5", r"points .*2 \.\. 32.*2\.5"),
+        ("elastic:points=2.5", r"points .*2\.5"),
         ("elastic:points=inf", "points .*inf"),
-        ("crop:area=0", r"area .*0\.01 \.\. 1.* 0"),
+        ("crop:area=0", r"area .*0\.01, 1.* 0"),
         ("affine:turn=5", "'turn'.*rotate, scale, stretch"),
         ("affine:rotate", "'affine:rotate'.*'rotate'"),
         ("flip:vertical=1:vertical=0", "'flip:vertical=1:vertical=0' .*vertical"),
@@ -61,7 +61,7 @@ def test_mistakes_are_named(text: str, message: str) -> None:
 
 @pytest.mark.parametrize("value", [True, "5", None, math.inf])
 def test_the_constructor_checks_as_well(value: object) -> None:
-    with pytest.raises(OptionError, match=r"rotate .*0 \.\. 180"):
+    with pytest.raises(OptionError, match=r"rotate .*0, 180"):
         Affine(rotate=value)  # type: ignore[arg-type]
 
 

@@ -9,6 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from arcset.checks import check_choice, check_count, check_number
 from arcset.errors import InputError, OptionError
 from arcset.registry import Registry, unknown_option
 
@@ -96,20 +97,14 @@ def option(default: float | int | str, *limits: float | str) -> Any:
 
 def _check(owner: str, field: "dataclasses.Field[Any]", value: Any) -> float | int | str:
     """The value in the type of the field's default, if it lies within the field's limits."""
-    limits = field.metadata["limits"]
+    name, limits = f"{owner}: {field.name}", field.metadata["limits"]
     if isinstance(field.default, str):
-        if value in limits:
-            return str(value)
-        wanted = f"one of {', '.join(limits)}"
-    else:
-        low, high = limits
-        whole = isinstance(field.default, int)
-        is_number = isinstance(value, int | float) and not isinstance(value, bool)
-        if is_number and low <= value <= high and not (whole and value % 1):
-            return int(value) if whole else float(value)
-        wanted = f"{'a whole number ' if whole else ''}in {low:g} .. {high:g}"
-    given = _plain(value) if isinstance(value, float) else repr(value)
-    raise OptionError(f"{owner}: {field.name} must be {wanted}, not {given}")
+        return check_choice(name, value, limits)
+    if isinstance(field.default, int):
+        whole = int(value) if isinstance(value, float) and value.is_integer() else value
+        return check_count(name, whole, *limits)
+    low, high = limits
+    return check_number(name, value, low, high, closed="both")
 
 
 def _plain(value: object) -> str:
