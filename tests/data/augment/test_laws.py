@@ -166,10 +166,8 @@ def test_what_is_no_batch_of_floats_is_refused(images: Tensor) -> None:
 
 
 @pytest.mark.parametrize("name", augmentation_names())
-def test_listings_derive_from_the_registry(name: str) -> None:
+def test_names_and_options_derive_from_the_class(name: str) -> None:
     kind: type[Augmentation] = AUGMENTATIONS[name]
     assert kind.name == name
-    assert 10 < len(kind.description) < 80
-    assert "\n" not in kind.description
     assert kind.options() == dataclasses.asdict(kind())
     assert parse_augmentation(str(kind())) == kind()

@@ -5,7 +5,7 @@ images = augment(as_float(pixels), torch.Generator().manual_seed(0))
 
 `base` says what an augmentation is, `kinds` holds all of them. A frozen dataclass that is an
 `Augmentation` (or a `Warp`, if it moves pixels) with `@AUGMENTATIONS.register("name")` is all that
-a new one takes; listings and help texts derive from the registry.
+a new one takes; the command line's help derives from the registry.
 """
 
 from arcset.data.augment.base import (

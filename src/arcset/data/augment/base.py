@@ -46,11 +46,10 @@ class Augmentation(ABC):
     and `apply`, which follows the draws and knows no chance: row i of them decides about sample i
     alone. Images are floats (B, C, H, W) in −1 .. 1.
 
-    name: what users write. description: one line for listings.
+    name: what users write.
     """
 
     name: ClassVar[str]
-    description: ClassVar[str]
 
     def __post_init__(self) -> None:
         for field in dataclasses.fields(self):  # type: ignore[arg-type]
@@ -199,7 +198,6 @@ class Warp(Augmentation):
         """Where in the original what is to stand at `at` comes from."""
 
     def apply(self, images: Tensor, draws: Draws) -> Tensor:
-        """This warp alone."""
         return _resample(images, [(self, draws)])
 
 

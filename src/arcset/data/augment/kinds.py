@@ -52,7 +52,6 @@ class Affine(Warp):
     """
 
     name: ClassVar[str] = "affine"
-    description: ClassVar[str] = "turns, scales, stretches, slants and shifts"
 
     rotate: float = option(10.0, 0, 180)  # degrees, to either side
     scale: float = option(0.1, 0, 3)  # 0.1: smaller or larger by a factor of up to 1.1
@@ -63,7 +62,6 @@ class Affine(Warp):
     fill: str = option("edge", *FILLS)  # what comes in from outside: edge pixels, 0 or −1 (black)
 
     def is_idle(self, shape: Shape) -> bool:
-        """Whether every strength is 0, or the probability."""
         strengths = (self.rotate, self.scale, self.stretch, self.shear, self.shift)
         return not (self.probability and any(strengths))
 
@@ -118,14 +116,12 @@ class Elastic(Warp):
     """
 
     name: ClassVar[str] = "elastic"
-    description: ClassVar[str] = "bends smoothly, by a coarse grid of random displacements"
 
     strength: float = option(0.04, 0, 0.5)  # largest displacement, a share of width and height
     points: int = option(4, 2, 32)  # points of the coarse grid along each side
     fill: str = option("edge", *FILLS)  # what comes in from outside: edge pixels, 0 or −1 (black)
 
     def is_idle(self, shape: Shape) -> bool:
-        """Whether the strength is 0."""
         return self.strength == 0
 
     def draw(self, batch: int, shape: Shape, generator: torch.Generator) -> Draws:
@@ -135,7 +131,6 @@ class Elastic(Warp):
         }
 
     def move(self, at: Coordinates, draws: Draws, height: int, width: int) -> Coordinates:
-        """Each point, displaced by the field there."""
         size = torch.tensor([width, height])[:, None, None]
         field = (draws["field"] * size).to(at.x)  # (B, 2, n, n), in pixels
         if at.untouched:  # far cheaper than looking each point up
@@ -177,13 +172,11 @@ class Crop(Warp):
     """
 
     name: ClassVar[str] = "crop"
-    description: ClassVar[str] = "enlarges a random part of the image to its full size"
 
     area: float = option(0.75, 0.01, 1)  # smallest share of the image's area; 1 is all of it
     stretch: float = option(0.1, 0, 3)  # 0.1: width against height by a factor of up to 1.1
 
     def is_idle(self, shape: Shape) -> bool:
-        """Whether the part is always the whole."""
         return self.area == 1
 
     def draw(self, batch: int, shape: Shape, generator: torch.Generator) -> Draws:
@@ -225,13 +218,11 @@ class Flip(Augmentation):
     """
 
     name: ClassVar[str] = "flip"
-    description: ClassVar[str] = "mirrors left and right, on request top and bottom"
 
     probability: float = option(0.5, 0, 1)  # of changing left and right
     vertical: float = option(0.0, 0, 1)  # probability of changing top and bottom
 
     def is_idle(self, shape: Shape) -> bool:
-        """Whether both probabilities are 0."""
         return not (self.probability or self.vertical)
 
     def draw(self, batch: int, shape: Shape, generator: torch.Generator) -> Draws:
@@ -243,7 +234,6 @@ class Flip(Augmentation):
         }
 
     def apply(self, images: Tensor, draws: Draws) -> Tensor:
-        """The images, those chosen with their pixels in the other order."""
         for chosen, side in ((draws["sideways"], -1), (draws["upside_down"], -2)):
             if chosen.any():
                 mirrored = chosen.to(images.device)[:, None, None, None]
@@ -274,7 +264,6 @@ class Colour(Augmentation):
     """
 
     name: ClassVar[str] = "colour"
-    description: ClassVar[str] = "changes brightness, contrast, saturation and hue"
 
     brightness: float = option(0.2, 0, 1)  # 0.2: times 0.8 .. 1.2
     contrast: float = option(0.2, 0, 1)  # 0.2: times 0.8 .. 1.2
@@ -282,7 +271,6 @@ class Colour(Augmentation):
     hue: float = option(0.0, 0, 0.5)  # share of the colour circle, to either side
 
     def is_idle(self, shape: Shape) -> bool:
-        """Whether all that these images can show is 0."""
         tint = (self.saturation or self.hue) and shape[0] == 3
         return not (self.brightness or self.contrast or tint)
 
@@ -343,12 +331,10 @@ class Blur(Augmentation):
     """
 
     name: ClassVar[str] = "blur"
-    description: ClassVar[str] = "blurs by a Gaussian of random width"
 
     sigma: float = option(0.8, 0, 20)  # largest standard deviation, in pixels
 
     def is_idle(self, shape: Shape) -> bool:
-        """Whether sigma is 0."""
         return self.sigma == 0
 
     def draw(self, batch: int, shape: Shape, generator: torch.Generator) -> Draws:
@@ -356,7 +342,6 @@ class Blur(Augmentation):
         return {"sigma": torch.rand(batch, generator=generator) * self.sigma}
 
     def apply(self, images: Tensor, draws: Draws) -> Tensor:
-        """The blurred images."""
         height, width = images.shape[2:]
         radius = math.ceil(_REACH * self.sigma)
         down = _matrices(draws["sigma"], radius, height).to(images)[:, None]  # (B, 1, H, H)
@@ -390,12 +375,10 @@ class Noise(Augmentation):
     """
 
     name: ClassVar[str] = "noise"
-    description: ClassVar[str] = "adds Gaussian noise of random strength"
 
     strength: float = option(0.1, 0, 2)  # largest standard deviation, on the scale −1 .. 1
 
     def is_idle(self, shape: Shape) -> bool:
-        """Whether the strength is 0."""
         return self.strength == 0
 
     def draw(self, batch: int, shape: Shape, generator: torch.Generator) -> Draws:
@@ -406,7 +389,6 @@ class Noise(Augmentation):
         }
 
     def apply(self, images: Tensor, draws: Draws) -> Tensor:
-        """The noisy images."""
         sigma = draws["sigma"].to(images)[:, None, None, None]
         return torch.addcmul(images, draws["noise"].to(images), sigma).clamp_(-1, 1)
 
@@ -432,7 +414,6 @@ class Erasing(Augmentation):
     """
 
     name: ClassVar[str] = "erasing"
-    description: ClassVar[str] = "paints random rectangles over"
 
     probability: float = option(0.5, 0, 1)  # of an image being chosen
     smallest: float = option(0.02, 0, 1)  # least area of a rectangle, a share of the image's
@@ -449,7 +430,6 @@ class Erasing(Augmentation):
             )
 
     def is_idle(self, shape: Shape) -> bool:
-        """Whether no image is chosen, or rectangles have no area."""
         return self.probability == 0 or self.largest == 0
 
     def draw(self, batch: int, shape: Shape, generator: torch.Generator) -> Draws:
@@ -478,7 +458,6 @@ class Erasing(Augmentation):
         )
 
     def apply(self, images: Tensor, draws: Draws) -> Tensor:
-        """The images with their rectangles painted over."""
         height, width = images.shape[2:]
         down = _spans(draws["top"], draws["rows"], height)  # (B, count, H)
         across = _spans(draws["left"], draws["columns"], width)  # (B, count, W)
@@ -515,13 +494,11 @@ class Stroke(Augmentation):
     """
 
     name: ClassVar[str] = "stroke"
-    description: ClassVar[str] = "makes bright strokes thicker or thinner"
 
     thicker: float = option(0.6, 0, 1)  # largest share of the image dilated by a pixel
     thinner: float = option(0.3, 0, 1)  # largest share of the image eroded by a pixel
 
     def is_idle(self, shape: Shape) -> bool:
-        """Whether both strengths are 0."""
         return not (self.thicker or self.thinner)
 
     def draw(self, batch: int, shape: Shape, generator: torch.Generator) -> Draws:
@@ -530,7 +507,6 @@ class Stroke(Augmentation):
         return {"amount": chance * (self.thicker + self.thinner) - self.thinner}
 
     def apply(self, images: Tensor, draws: Draws) -> Tensor:
-        """The images with other strokes."""
         amount = draws["amount"].to(images)[:, None, None, None]
         # One pass for both: eroding is dilating the negative.
         sign = torch.where(amount < 0, -1.0, 1.0).to(images)
