@@ -28,7 +28,7 @@ def test_parts_are_what_the_functions_say(found):
     assert found.retrieval.map_at_r == ev.retrieval(rows, labels).map_at_r
     assert found.few_shot.accuracy == ev.few_shot(rows, labels, ways=20).accuracy
     assert found.angles.intra == ev.angles(rows, labels).intra
-    assert found.silhouette == ev.silhouette(rows, labels, "cosine")
+    assert found.shape["silhouette"] == ev.silhouette(rows, labels, "cosine")
     chosen = ev.trial(labels)
     alone = ev.identification(
         rows[chosen.gallery], labels[chosen.gallery], rows[chosen.probes], labels[chosen.probes]

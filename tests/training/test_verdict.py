@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from arcset import evaluation as ev
-from arcset.training.verdict import JUDGED, verdicts
+from arcset.evaluation.measures import short_name, weighty
+from arcset.training.verdict import verdicts
 
 
 def judged(noise, seed, identities=40):
@@ -26,7 +27,9 @@ def unseen():
 
 def test_every_measure_has_a_verdict(unseen):
     found = verdicts(unseen)
-    assert [verdict.title for verdict in found] == [title for _, _, title in JUDGED]
+    assert [verdict.title for verdict in found] == [
+        short_name(one.full_name) for one in weighty("headline", "main")
+    ]
     for verdict in found:
         assert verdict.best in ("good", "same")
         assert verdict.differences["poor"].shown

@@ -23,13 +23,13 @@ from arcset.cli.show import (
     working,
 )
 from arcset.evaluation.assessment import FEW
+from arcset.evaluation.measures import figure_meanings
 from arcset.files import write_text
 from arcset.launch import is_main_process
 from arcset.pictures import RunView, Story
 from arcset.runs import Run
 from arcset.runs.data import dataset_of, selection_for
 from arcset.training import LossSpec
-from arcset.training.measure import MEASURES
 from arcset.training.start import earlier_of
 
 __all__ = ["compare"]
@@ -121,7 +121,7 @@ def compare(
                 title=f"{Path(data).name}: {', '.join(spec.label for spec in specs)}",
                 runs=[RunView(place / f"{spec.folder}-0", spec.label) for spec in specs],
                 comparison=outcome.json(),
-                measures=MEASURES,
+                measures=figure_meanings(),
                 **outcome.told(),
                 command=shlex.join(["arcset", *sys.argv[1:]]),
             ).write(place)

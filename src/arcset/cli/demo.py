@@ -9,11 +9,11 @@ import typer
 from arcset import training
 from arcset.cli import options as o
 from arcset.cli.show import comparison_table, print_json, print_table, say, show_progress, working
+from arcset.evaluation.measures import figure_meanings
 from arcset.files import write_text
 from arcset.pictures import RunView, Story, write_film
 from arcset.runs import RunConfig
 from arcset.training import LossSpec
-from arcset.training.measure import MEASURES
 
 __all__ = ["demo"]
 
@@ -94,7 +94,7 @@ def _draw(out: Path, outcome: training.Comparison, conclusion: str) -> None:
             runs=list(flat.values()),
             others=solid,
             comparison=outcome.json(),
-            measures=MEASURES,
+            measures=figure_meanings(),
             verdict=conclusion,
             **outcome.told(),
             command="arcset demo",

@@ -152,7 +152,7 @@ def _summary(title: str, assessment: Assessment, thresholds: Thresholds | None) 
     """The figures that matter most and the threshold, before all others."""
     lines = []
     for figure in headline(assessment):
-        value, interval = figure.shown()
+        value, interval = figure.format()
         lines.append(f"  {figure.label:<20}{value:>10}   {interval}")
     if thresholds is not None:
         lines.append(f"  {'threshold':<20}{threshold_words(thresholds)}")

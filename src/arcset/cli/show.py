@@ -21,6 +21,7 @@ from rich.segment import Segment
 from rich.table import Column, Table
 from rich.text import Text
 
+from arcset.evaluation.measures import run_figures
 from arcset.launch import is_main_process
 from arcset.numerics import finite
 from arcset.text import duration, printable
@@ -231,13 +232,12 @@ class ProgressBars:
 
 def comparison_table(summary: dict[str, dict[str, dict[str, float]]], title: str) -> Table:
     """The comparison as people read it: mean ± half the range over the seeds."""
-    columns = {
-        "accuracy": ("accuracy", 3),
-        "dunn": ("Dunn", 1),
-        "dunn_trimmed": ("Dunn trimmed", 1),
-        "dunn_trimmed_unit": ("… on unit", 1),
-        "unseen_auc": ("unseen AUC", 3),
-    }
+    columns = {}
+    for key, measure in run_figures().items():
+        if measure.part == "known":
+            columns[key] = (measure.short, 3 if measure.unit == "share" else 1)
+        elif measure.unit == "number":  # rates take more room than there is
+            columns[key] = (f"unseen {measure.title}", 3)
     table = Table(title=Text(title), title_justify="left")
     table.add_column("loss")
     for heading, _ in columns.values():

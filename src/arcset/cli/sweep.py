@@ -25,13 +25,14 @@ from arcset.cli.show import (
 )
 from arcset.cli.sweep_grid import Span, span
 from arcset.data import Dataset
+from arcset.evaluation.measures import validated
 from arcset.launch import is_main_process
 from arcset.losses import loss_names
 from arcset.pictures import RunView, Story
 from arcset.runs import RunConfig
 from arcset.runs.data import dataset_of
 from arcset.training.sweep import READ_BY, Sweep
-from arcset.training.sweep_outcome import FIGURES, SHOWN, TITLES
+from arcset.training.sweep_outcome import SHOWN, all_figures
 
 __all__ = ["sweep"]
 
@@ -157,15 +158,16 @@ def _story(outcome: Sweep, out: Path, data: str) -> Story:
     """All points in the table, the first ones in pictures."""
     shown = outcome.order[:SHOWN]
     best = outcome.best["name"]
+    figures = all_figures()
     unused = "; not used for choosing" if outcome.validated else ""
     others = {
         name: f"{text}{unused}" if name.startswith("unseen") else text
-        for name, text in FIGURES.items()
+        for name, text in figures.items()
         if not name.startswith("validation")
     }
     # What decides first, then the unseen: the rest is to the right of a narrow window.
     judged = {name: text for name, text in others.items() if name.startswith("unseen")}
-    measures = {outcome.measure: FIGURES[outcome.measure], **judged, **others}
+    measures = {outcome.measure: figures[outcome.measure], **judged, **others}
     told: dict[str, Any] = {}
     if outcome.differences:
         told["differences"] = {
@@ -198,10 +200,10 @@ def _show(outcome: Sweep, data: str) -> None:
     for key in outcome.grid:
         table.add_column(Text(key))
     if outcome.validated:
-        title = TITLES[decides.removeprefix("validation_")]
+        title = validated()[decides.removeprefix("validation_")].title
         table.add_column(f"validation {title}\n(decides)", justify="right")
     summary = outcome.summary
-    judged = {f"unseen_{name}": title for name, title in TITLES.items()}
+    judged = {f"unseen_{key}": one.title for key, one in validated().items()}
     shown = [name for name in judged if any(name in found for found in summary.values())]
     for name in shown:
         used = "decides" if name == decides else "not used" if outcome.validated else ""

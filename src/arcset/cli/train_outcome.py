@@ -12,12 +12,12 @@ from arcset.cli.kept import kept_table
 from arcset.cli.show import print_table, print_text
 from arcset.data import ImageSet, Selection
 from arcset.evaluation import Assessment, Thresholds
+from arcset.evaluation.measures import measures_of
 from arcset.recognition.verification import decide
 from arcset.runs import Run, RunConfig
 from arcset.text import plural
 from arcset.training.card_figures import headline
 from arcset.training.judge import shape_words
-from arcset.training.measure import MEASURES
 
 __all__ = ["Outcome", "held_out_words", "settings_words", "threshold_words"]
 
@@ -109,11 +109,11 @@ class Outcome:
             title_justify="left",
         )
         for figure in [] if self.assessment is None else headline(self.assessment):
-            table.add_row(f"unseen {figure.label}", *figure.shown(), figure.meaning)
-        for name, meaning in MEASURES.items():
-            value = self.measures[name]
-            if not name.startswith("unseen_"):
-                table.add_row(name, "–" if value is None else f"{value:.4g}", "", meaning)
+            table.add_row(f"unseen {figure.label}", *figure.format(), figure.meaning)
+        for known in measures_of("known"):
+            value = self.measures[known.key]
+            told = "–" if value is None else f"{value:.4g}"
+            table.add_row(known.key, told, "", known.meaning)
         print_table(table)
         if self.kept is not None:
             print_table(kept_table(self.kept))

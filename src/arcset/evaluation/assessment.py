@@ -4,8 +4,9 @@ What thresholds from validation identities do on others: the rate promised, and 
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, TypeVar
 
 import numpy as np
@@ -29,14 +30,9 @@ from arcset.evaluation.calibration import (
     reliability,
 )
 from arcset.evaluation.few_shot import FewShot, few_shot
-from arcset.evaluation.geometry import (
-    Angles,
-    angle_samples,
-    angles,
-    dunn_index,
-    silhouette,
-)
+from arcset.evaluation.geometry import Angles, angle_samples, angles
 from arcset.evaluation.identification import Identification, identification, trial
+from arcset.evaluation.measures import measures_of, short_name
 from arcset.evaluation.results import Interval, Result
 from arcset.evaluation.retrieval import Retrieval, retrieval
 from arcset.evaluation.verification import Verification, verification
@@ -47,20 +43,13 @@ __all__ = [
     "Realized",
     "assess",
     "differences",
+    "measure_shape",
     "pair_rates",
     "realized_far",
     "realized_fpir",
     "realized_reliability",
 ]
 
-#: What two models are compared in, as far as both have it.
-_COMPARED = (
-    ("verification", ("auc", "eer", "tar_at_far")),
-    ("identification", ("rank", "dir_at_fpir")),
-    ("retrieval", ("recall_at", "map_at_r")),
-    ("few_shot", ("accuracy",)),
-    ("angles", ("intra", "inter")),
-)
 FEW = 20  # identities below which an interval over them is itself a guess
 _Found = TypeVar("_Found")
 _MOST_WAYS = 20
@@ -217,7 +206,8 @@ class Assessment:
     """What `assess` found. A part that the data cannot answer is None, and `missing` says why.
 
     samples, identities, dim: size of the set.
-    dunn, dunn_trimmed, silhouette: of unit embeddings; NaN where they are not defined.
+    shape: the Dunn index, trimmed and not, the silhouette, and whatever else `evaluation.measures`
+        has a function for, of unit embeddings; NaN where it is not defined.
     own_angles, other_angles: of each sample to its class's mean and to the nearest other (N,).
     thresholds: made from the validation identities; None without these.
     realized: what those thresholds do on this set, of which they know nothing.
@@ -232,15 +222,28 @@ class Assessment:
     retrieval: Retrieval | None = None
     few_shot: FewShot | None = None
     angles: Angles | None = None
-    dunn: float = math.nan
-    dunn_trimmed: float = math.nan
-    silhouette: float = math.nan
+    shape: Mapping[str, float] = field(default_factory=dict)
     own_angles: npt.NDArray[np.float64] | None = field(default=None, repr=False)
     other_angles: npt.NDArray[np.float64] | None = field(default=None, repr=False)
     thresholds: Thresholds | None = None
     realized: tuple[Realized, ...] = ()
     reliability: Reliability | None = None
     missing: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def dunn(self) -> float:
+        """Dunn index of unit embeddings."""
+        return self.shape.get("dunn", math.nan)
+
+    @property
+    def dunn_trimmed(self) -> float:
+        """The same without each class's most distant samples."""
+        return self.shape.get("dunn_trimmed", math.nan)
+
+    @property
+    def silhouette(self) -> float:
+        """Silhouette of unit embeddings, by cosines."""
+        return self.shape.get("silhouette", math.nan)
 
     def results(self) -> dict[str, Result]:
         """The parts that there are, by name, in the order in which they are shown."""
@@ -260,12 +263,11 @@ class Assessment:
             blocks[0] += f"\nfewer than {FEW} identities: intervals are rough"
         for name, part in self.results().items():
             blocks.append(f"{name.replace('_', ' ')}\n{_indented(part.table())}")
-        shape = (
-            ("Dunn index", self.dunn),
-            ("Dunn trimmed", self.dunn_trimmed),
-            ("silhouette", self.silhouette),
-        )
-        lines = [f"{name:<16}{value:>13.4f}" for name, value in shape if not math.isnan(value)]
+        lines = [
+            f"{short_name(name):<20}{value:>13.4f}"
+            for name, value in self.shape.items()
+            if not math.isnan(value)
+        ]
         if lines:
             blocks.append("shape of the classes\n" + _indented("\n".join(lines)))
         if self.realized:
@@ -280,15 +282,13 @@ class Assessment:
 
     def json(self) -> dict[str, Any]:
         """As one object; what is not defined is None."""
-        shape = {"dunn": self.dunn, "dunn_trimmed": self.dunn_trimmed}
-        shape["silhouette"] = self.silhouette
         return {
             "samples": self.samples,
             "identities": self.identities,
             "dim": self.dim,
             **{name: part.json() for name, part in self.results().items()},
             "shape": {
-                name: value if math.isfinite(value) else None for name, value in shape.items()
+                name: value if math.isfinite(value) else None for name, value in self.shape.items()
             },
             "thresholds": None if self.thresholds is None else self.thresholds.summary(),
             "realized": [item.json() for item in self.realized],
@@ -357,8 +357,6 @@ def assess(
             )
         return few_shot(matrix, numbers, ways=min(ways, eligible), shots=shots, **chance)
 
-    units = np.array(matrix, dtype=np.float64)
-    normalize_rows(units)
     spread = part("angle_samples", lambda: angle_samples(matrix, numbers))
     thresholds = None
     if validation is not None:
@@ -378,9 +376,7 @@ def assess(
                 matrix, distinct[numbers], centers, center_labels=center_labels, **chance
             ),
         ),
-        dunn=_number(part("dunn", lambda: dunn_index(units, numbers, trim=None))),
-        dunn_trimmed=_number(part("dunn_trimmed", lambda: dunn_index(units, numbers, trim=0.95))),
-        silhouette=_number(part("silhouette", lambda: silhouette(matrix, numbers, "cosine"))),
+        shape=measure_shape(matrix, numbers, part),
         own_angles=None if spread is None else spread[0],
         other_angles=None if spread is None else spread[1],
         thresholds=thresholds,
@@ -397,6 +393,31 @@ def assess(
     )
 
 
+def measure_shape(
+    embeddings: Array,
+    labels: Array,
+    attempt: Callable[[str, Callable[[], float]], float | None],
+    *,
+    keyed: bool = False,
+) -> dict[str, float]:
+    """By name, the measures that are mere functions of unit embeddings and labels.
+
+    attempt: does what it is given, and returns None where the data do not allow it. keyed: only
+    those that are among a run's figures.
+    """
+    wanted = [one for one in measures_of("shape") if one.function and (one.key or not keyed)]
+    if not wanted:
+        return {}
+    units = np.array(embedding_matrix(embeddings), dtype=np.float64)
+    normalize_rows(units)
+    numbers = class_numbers(labels, len(units))[1]
+    return {
+        one.name: _number(attempt(one.name, partial(one.function, units, numbers)))
+        for one in wanted
+        if one.function is not None
+    }
+
+
 def differences(first: Assessment, second: Assessment) -> list[Difference]:
     """How much better the first is, measure by measure, on the same draws of identities.
 
@@ -404,10 +425,9 @@ def differences(first: Assessment, second: Assessment) -> list[Difference]:
     """
     ours, theirs = first.results(), second.results()
     found = []
-    for part, wanted in _COMPARED:
-        if part not in ours or part not in theirs:
-            continue
+    for part in [name for name in ours if name in theirs]:
         values = theirs[part].measures()
+        wanted = {measure.name for measure in measures_of(part) if measure.weight != "detail"}
         for name, value in ours[part].measures().items():
             both = not math.isnan(value + values.get(name, math.nan))
             if name.partition("[")[0] in wanted and both:

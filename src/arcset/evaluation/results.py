@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from arcset.errors import OptionError
+from arcset.evaluation.measures import MEASURES
 from arcset.numerics import finite
 
 __all__ = ["LEVEL", "Interval", "Replicates", "Result", "central"]
@@ -71,12 +72,19 @@ class Result(ABC):
 
     #: The fields that are measures, in the order in which they are shown.
     named: ClassVar[tuple[str, ...]] = ()
-    #: Those of them where less is better.
+    #: Those of them where less is better, from the table of measures.
     lower_is_better: ClassVar[frozenset[str]] = frozenset()
-    #: Those of them that are angles in degrees; the others are shares.
+    #: Those of them that are angles in degrees.
     in_degrees: ClassVar[frozenset[str]] = frozenset()
 
     replicates: Replicates | None = field(default=None, repr=False, compare=False)
+
+    def __init_subclass__(cls) -> None:
+        known = [MEASURES[name] for name in cls.named if name in MEASURES]
+        if known:
+            lower = {measure.name for measure in known if measure.lower_is_better}
+            cls.lower_is_better = frozenset(lower)
+            cls.in_degrees = frozenset(one.name for one in known if one.unit == "degrees")
 
     @abstractmethod
     def table(self) -> str:

@@ -352,7 +352,6 @@ class Verification(Result):
     """
 
     named: ClassVar[tuple[str, ...]] = ("auc", "eer", "tar_at_far")
-    lower_is_better: ClassVar[frozenset[str]] = frozenset({"eer"})
 
     auc: float
     eer: float

@@ -4,9 +4,10 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import tomli_w
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from arcset.errors import OptionError, RunError
+from arcset.evaluation.measures import validated
 from arcset.files import parse_toml, write_text
 from arcset.registry import did_you_mean
 
@@ -133,7 +134,7 @@ class RunConfig(BaseModel):
     validate_every: int = Field(
         0, ge=0, le=_MANY, description="epochs between validations; 0: about 20 in all"
     )
-    best_by: Literal["map", "recall", "auc", "tar"] = Field(
+    best_by: str = Field(
         "map", description="measure on the validation identities by which the best epoch is kept"
     )
     patience: int = Field(
@@ -166,6 +167,14 @@ class RunConfig(BaseModel):
     class_names: tuple[str, ...] | None = Field(
         None, description="names of the known classes; filled in from the data"
     )
+
+    @field_validator("best_by")
+    @classmethod
+    def _check_best_by(cls, key: str) -> str:
+        known = validated()
+        if key not in known:
+            raise ValueError(f"one of {', '.join(known)}")
+        return key
 
     def __init__(self, **values: Any) -> None:
         try:
@@ -250,7 +259,7 @@ def _expected(problem: Any) -> str:
     }.items():
         if kind.startswith(beginning):
             return words
-    return str(problem["msg"]).removeprefix("Input should be ")
+    return str(problem["msg"]).removeprefix("Input should be ").removeprefix("Value error, ")
 
 
 def _shortened(value: object) -> str:

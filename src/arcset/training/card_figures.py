@@ -1,7 +1,7 @@
 """What an assessment found, for the model card: figures with intervals, and thresholds."""
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from arcset.evaluation import Assessment
@@ -9,6 +9,7 @@ from arcset.evaluation.assessment import FEW
 from arcset.evaluation.calibration import Thresholds
 from arcset.evaluation.few_shot import FewShot
 from arcset.evaluation.identification import Identification
+from arcset.evaluation.measures import Measure, meaning, measure_of, short_name, weighty
 from arcset.evaluation.results import Interval, Result
 from arcset.evaluation.verification import Verification
 from arcset.text import percent, plural, sentence
@@ -16,120 +17,99 @@ from arcset.training.card_text import table
 
 __all__ = ["Figure", "figures", "headline", "measured", "thresholds"]
 
-#: Part, measure (one, or one for each of several rates), its name and what it says; {} is the rate.
-_MEASURES = (
-    (
-        "verification",
-        "tar_at_far",
-        "TAR at FAR {}",
-        "pairs of one identity that are accepted where {} of the pairs of different ones are",
-    ),
-    (
-        "verification",
-        "eer",
-        "EER",
-        "where false accepts and false rejects are equal; less is better",
-    ),
-    (
-        "verification",
-        "auc",
-        "AUC",
-        "chance that a same pair has the higher cosine; 0.5 is guessing",
-    ),
-    (
-        "identification",
-        "rank[1]",
-        "rank 1",
-        "probes of enrolled subjects that find their own first",
-    ),
-    (
-        "identification",
-        "dir_at_fpir",
-        "DIR at FPIR {}",
-        "probes of enrolled subjects that are named rightly where {} of the unknown get a name",
-    ),
-    (
-        "retrieval",
-        "recall_at[1]",
-        "recall@1",
-        "samples whose nearest other one is of their identity",
-    ),
-    ("retrieval", "map_at_r", "MAP@R", "how early the others of the identity come in a search"),
-    ("few_shot", "accuracy", "few-shot", "queries that lie nearest to their own identity"),
-)
-_HEADLINE = (
-    ("verification", "auc"),
-    ("verification", "eer"),
-    ("verification", "tar_at_far"),
-    ("identification", "rank[1]"),
-    ("retrieval", "recall_at[1]"),
-    ("retrieval", "map_at_r"),
-)
 _DIGITS = 2
 _FRESH = 1000  # identities that a prediction is stated for
 
 
 def measured(assessment: Assessment) -> list[str]:
     """The measures of the card that there are numbers of, for the front matter."""
-    results = assessment.results()
+    results = measured_parts(assessment)
     return [
-        f"few_shot_{name}" if part == "few_shot" else name.replace("[", "_").rstrip("]")
-        for part, name, _, _ in _MEASURES
-        if part in results and any(not math.isnan(v) for _, v in _values(results[part], name))
+        _front_name(measure)
+        for measure in weighty("headline", "main")
+        if any(not math.isnan(value) for _, value in _values(results, measure))
     ]
+
+
+def _front_name(measure: Measure) -> str:
+    if measure.part == "few_shot":
+        return f"few_shot_{measure.name}"
+    return measure.name if measure.is_rate else measure.full_name.replace("[", "_").rstrip("]")
 
 
 @dataclass(frozen=True)
 class Figure:
-    """A measure with its value, its 95 % interval, and what it says.
+    """A measure, as `tar_at_far[0.01]`, with its value and its 95 % interval.
 
-    name: part and measure, as `verification.tar_at_far[0.01]`. low, high: None without intervals.
+    low, high: None without intervals.
     """
 
-    name: str
-    label: str
+    measure: str
     value: float
     low: float | None
     high: float | None
-    meaning: str
 
-    def shown(self) -> tuple[str, str]:
+    @property
+    def name(self) -> str:
+        """With its part in front, as `verification.tar_at_far[0.01]`."""
+        entry = measure_of(self.measure)
+        return self.measure if entry is None else f"{entry.part}.{self.measure}"
+
+    @property
+    def label(self) -> str:
+        """What people call it."""
+        return short_name(self.measure)
+
+    @property
+    def meaning(self) -> str:
+        """What it says."""
+        return meaning(self.measure)
+
+    def format(self) -> tuple[str, str]:
         """The value and its interval, for people."""
-        measure = self.name.partition(".")[2]
         if self.low is None or self.high is None:
-            return _shown(self.value, measure), "–"
-        return _shown(self.value, measure), _between(self.low, self.high, measure)
+            return _format(self.value, self.measure), "–"
+        return _format(self.value, self.measure), _between(self.low, self.high, self.measure)
 
 
 def headline(assessment: Assessment) -> list[Figure]:
     """The few figures to look at first, as far as there are numbers of them; of rates that vary
     with a FAR, the one at the lowest FAR that the data support."""
-    results = assessment.results()
-    words = {(part, name): (label, meaning) for part, name, label, meaning in _MEASURES}
+    results = measured_parts(assessment)
     found = []
-    for part, name in _HEADLINE:
-        values = _values(results[part], name) if part in results else []
+    for measure in weighty("headline"):
+        values = _values(results, measure)
         known = [(full, value) for full, value in values if not math.isnan(value)]
         if not known:
             continue
         full, value = known[-1]  # rates fall
-        at = percent(float(full[len(name) + 1 : -1])) if full != name else ""
-        low = high = None
-        if results[part].replicates is not None:
-            low, high = (None if math.isnan(end) else end for end in results[part].interval(full))
-        label, meaning = (text.format(at) for text in words[part, name])
-        found.append(Figure(f"{part}.{full}", label, value, low, high, meaning))
+        result, low, high = results[measure.part][0], None, None
+        if result is not None and result.replicates is not None:
+            low, high = (None if math.isnan(end) else end for end in result.interval(full))
+        found.append(Figure(full, value, low, high))
     return found
+
+
+Measured = dict[str, tuple[Result | None, Mapping[str, float]]]
+
+
+def measured_parts(assessment: Assessment) -> Measured:
+    """By part of an evaluation: the result, None for mere numbers, and its measures."""
+    parts: Measured = {
+        name: (result, result.measures()) for name, result in assessment.results().items()
+    }
+    return {**parts, "shape": (None, assessment.shape)}
 
 
 def figures(assessment: Assessment) -> str:
     """A table of the measures, and what they come from. What the data cannot tell has no number."""
-    results = assessment.results()
+    results = measured_parts(assessment)
     rows: list[list[str]] = []
     absent: set[str] = set()
-    for part, name, label, meaning in _MEASURES:
+    for measure in weighty("headline", "main"):
+        part = measure.part
         if part in results:
-            rows += _rows(results[part], name, label, meaning)
+            rows += _rows(results, measure)
         elif part not in absent:
             absent.add(part)
             why = assessment.missing.get(part, "")
@@ -138,46 +118,49 @@ def figures(assessment: Assessment) -> str:
     return f"{table(heading, rows, right=[1])}\n\n{_basis(assessment)}"
 
 
-def _rows(result: Result, name: str, label: str, meaning: str) -> Iterator[list[str]]:
+def _rows(results: Measured, measure: Measure) -> Iterator[list[str]]:
+    result = results[measure.part][0]
     unknown: list[str] = []
-    told = False
-    for full, value in _values(result, name):
-        at = percent(float(full[len(name) + 1 : -1])) if full != name else ""
+    is_first = True
+    for full, value in _values(results, measure):
+        at = percent(float(full.partition("[")[2][:-1])) if measure.is_rate else ""
         if math.isnan(value):
             unknown.append(at)
             continue
         yield [
-            label.format(at) if not isinstance(result, FewShot) else _episodes(result),
-            _shown(value, name),
-            _range(result, full, name),
-            f"the same at {at}" if told else meaning.format(at),
+            _episodes(result) if isinstance(result, FewShot) else short_name(full),
+            _format(value, full),
+            _range(result, full),
+            meaning(full) if is_first else f"the same at {at}",
         ]
-        told = True
-    if unknown:
-        yield [label.format(", ".join(unknown)), "not known", "", _why_not(result)]
+        is_first = False
+    if unknown and result is not None:
+        label = measure.short.format(", ".join(unknown))
+        yield [label, "not known", "", _why_not(result)]
 
 
-def _values(result: Result, name: str) -> list[tuple[str, float]]:
-    return [
-        (full, value)
-        for full, value in result.measures().items()
-        if full == name or full.startswith(f"{name}[")
-    ]
+def _values(results: Measured, measure: Measure) -> list[tuple[str, float]]:
+    """A measure at every rate asked for, others at what stands for them; with their values."""
+    _, values = results.get(measure.part, (None, {}))
+    if measure.is_rate:
+        return [(full, x) for full, x in values.items() if full.startswith(f"{measure.name}[")]
+    return [(full, x) for full, x in values.items() if full == measure.full_name]
 
 
-def _shown(value: float, name: str) -> str:
-    return f"{value:.4f}" if name == "auc" else percent(value, _DIGITS)
+def _format(value: float, full_name: str) -> str:
+    measure = measure_of(full_name)
+    return percent(value, _DIGITS) if measure is None else measure.format(value, _DIGITS)
 
 
-def _range(result: Result, full: str, name: str) -> str:
-    interval = None if result.replicates is None else result.interval(full)
+def _range(result: Result | None, full: str) -> str:
+    interval = None if result is None or result.replicates is None else result.interval(full)
     if interval is None or math.isnan(interval.low):
         return "–"
-    return _between(*interval, name)
+    return _between(*interval, full)
 
 
-def _between(low: float, high: float, name: str) -> str:
-    return f"{_shown(low, name).removesuffix(' %')} to {_shown(high, name)}"
+def _between(low: float, high: float, full_name: str) -> str:
+    return f"{_format(low, full_name).removesuffix(' %')} to {_format(high, full_name)}"
 
 
 def _episodes(result: FewShot) -> str:
@@ -227,12 +210,13 @@ def _basis(assessment: Assessment) -> str:
 
 def _perfect(assessment: Assessment) -> bool:
     """Whether an interval of the table has no width."""
-    results = assessment.results()
+    results = measured_parts(assessment)
     return any(
         result.interval(full).low == result.interval(full).high
-        for part, name, _, _ in _MEASURES
-        if (result := results.get(part)) is not None and result.replicates is not None
-        for full, _ in _values(result, name)
+        for measure in weighty("headline", "main")
+        if (result := results.get(measure.part, (None,))[0]) is not None
+        and result.replicates is not None
+        for full, _ in _values(results, measure)
     )
 
 

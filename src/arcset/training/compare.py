@@ -10,6 +10,7 @@ from typing import Any
 from arcset.data import Dataset
 from arcset.errors import OptionError
 from arcset.evaluation import Assessment, Difference
+from arcset.evaluation.measures import run_figures
 from arcset.losses import loss_options
 from arcset.models import build_model, described
 from arcset.numerics import finite
@@ -18,7 +19,7 @@ from arcset.runs import Run, RunConfig
 from arcset.runs.data import selection_for
 from arcset.training.judge import judge_run
 from arcset.training.loop import train
-from arcset.training.measure import MEASURES, measure
+from arcset.training.measure import measure
 from arcset.training.progress import Watcher
 from arcset.training.start import check_start, earlier_of
 from arcset.training.verdict import Verdict, verdicts
@@ -109,7 +110,7 @@ class Comparison:
         for label in dict.fromkeys(run["loss"] for run in self.runs):
             ours = [run for run in self.runs if run["loss"] == label]
             found[label] = {}
-            for name in (*MEASURES, "seconds"):
+            for name in (*run_figures(), "seconds"):
                 values = [run[name] for run in ours if run.get(name) is not None]
                 if values:
                     mean = math.fsum(values) / len(values)

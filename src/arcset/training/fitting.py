@@ -10,6 +10,7 @@ from torch import Tensor
 from arcset.data import Selection, as_float
 from arcset.distributed import ProcessGroup
 from arcset.errors import InputError, RunError
+from arcset.evaluation.measures import validated
 from arcset.losses import Loss, export_loss, loss_options
 from arcset.models import build_model
 from arcset.runs import Run, RunConfig
@@ -199,7 +200,8 @@ class Fitting:
         better = self.validator is None
         if self.validator is not None and epoch in self.validated:
             line["validation"] = self.validator.measure(self.used)
-            score = line["validation"].get(self.config.best_by, line["validation"]["map"])
+            key = self.config.best_by if self.config.best_by in line["validation"] else "map"
+            score = line["validation"][key] * (-1 if validated()[key].lower_is_better else 1)
             better = progress.best is None or score > progress.best
             progress.best = score if better else progress.best
             progress.waited = 0 if better else progress.waited + 1

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from functools import partial
-from math import isnan
+from math import isnan, nan
 from typing import TypeVar
 
 from torch import Tensor
@@ -10,31 +10,17 @@ from torch import Tensor
 from arcset.data import ImageSet, Selection, to_tensors
 from arcset.errors import DataError, InputError
 from arcset.evaluation import Assessment, dunn_index, retrieval, verification
+from arcset.evaluation.assessment import measure_shape
+from arcset.evaluation.measures import run_figures, short_name
 from arcset.models import embed, load_model
 from arcset.numerics import unit_rows
 from arcset.runs import Run
 from arcset.runs.data import selection_of
 from arcset.training.device import choose_device
 
-__all__ = ["MEASURES", "Missing", "measure"]
+__all__ = ["Missing", "measure"]
 
 _Found = TypeVar("_Found")
-
-#: What `measure` returns, with what each means.
-MEASURES = {
-    "accuracy": "share of test samples of the known classes that the classifier names rightly",
-    "dunn": "Dunn index of the known test samples: least distance of class centroids over the "
-    "largest mean radius; raw embeddings for softmax and center, unit ones otherwise",
-    "dunn_trimmed": "the same without the 5 % of each class that lie farthest out",
-    "dunn_trimmed_unit": "the same on unit embeddings, whatever the loss",
-    "unseen_auc": "chance that two samples of one unseen class have a higher cosine than two of "
-    "different ones; 0.5 is guessing",
-    "unseen_eer": "equal error rate of same-or-different on the unseen classes",
-    "unseen_tar": "share of same pairs accepted at the threshold that accepts 1 % of the others, "
-    "on the unseen classes",
-    "unseen_recall": "share of unseen samples whose nearest other one is of their class",
-    "unseen_map": "MAP@R of the unseen samples among each other",
-}
 
 
 class Missing(dict[str, str]):
@@ -63,7 +49,7 @@ def measure(
     unseen: Assessment | None = None,
     missing: Missing | None = None,
 ) -> dict[str, float | None]:
-    """All of `MEASURES` on the complete test part; None where the run or the data do not allow it.
+    """All of `run_figures` on the complete test part; None where the data do not allow it.
 
     `selection` and `unseen`, the data and the assessment on the unseen part, are used where they
     are known already. `missing` is told why a measure is None.
@@ -79,7 +65,7 @@ def measure(
         images, labels = to_tensors(part, place)
         return embed(network, images), labels
 
-    found: dict[str, float | None] = dict.fromkeys(MEASURES)
+    found: dict[str, float | None] = dict.fromkeys(run_figures())
     if selection.test is None:
         missing["known classes"] = "none of their images was kept back from training"
     else:
@@ -100,22 +86,33 @@ def measure(
         missing["unseen classes"] = f"{held} held out of training, and two are needed"
         return found
     if unseen is not None:
-        pairs, search = unseen.verification, unseen.retrieval
         missing.update({f"unseen {name}": why for name, why in unseen.missing.items()})
+        parts = {name: result.measures() for name, result in unseen.results().items()}
+        parts["shape"] = dict(unseen.shape)
     else:
-        samples = embedded(selection.unseen)
-        pairs = missing.attempt("unseen verification", lambda: verification(*samples))
-        search = missing.attempt("unseen retrieval", lambda: retrieval(*samples))
-    if pairs is not None:
-        found["unseen_auc"], found["unseen_eer"] = pairs.auc, pairs.eer
-        found["unseen_tar"] = None if isnan(pairs.tar_at_far[1e-2]) else pairs.tar_at_far[1e-2]
-        if found["unseen_tar"] is None:
-            missing["unseen_tar"] = (
-                f"{pairs.impostor:,} pairs of different identities are too few for a FAR of 1 %"
-            )
-    if search is not None:
-        found["unseen_recall"], found["unseen_map"] = search.recall_at[1], search.map_at_r
+        parts = _measure_unseen(*embedded(selection.unseen), missing)
+    for key, entry in run_figures().items():
+        if entry.part in parts:
+            value = parts[entry.part].get(entry.full_name, nan)
+            found[key] = None if isnan(value) else value
+            if isnan(value) and entry.is_rate:
+                missing[key] = (
+                    f"too few pairs of different identities for {short_name(entry.full_name)}"
+                )
     return found
+
+
+def _measure_unseen(
+    embeddings: Tensor, labels: Tensor, missing: Missing
+) -> dict[str, dict[str, float]]:
+    """By part, the measures of which a run's figures are made."""
+    parts: dict[str, dict[str, float]] = {}
+    for name, work in (("verification", verification), ("retrieval", retrieval)):
+        result = missing.attempt(f"unseen {name}", partial(work, embeddings, labels))
+        if result is not None:
+            parts[name] = result.measures()
+    parts["shape"] = measure_shape(embeddings, labels, missing.attempt, keyed=True)
+    return parts
 
 
 def _dunn(rows: Tensor, labels: Tensor, trim: float | None) -> float:

@@ -13,27 +13,30 @@ from typing import Any
 from arcset.errors import TrainingError
 from arcset.evaluation import Assessment, Difference
 from arcset.evaluation.assessment import FEW
+from arcset.evaluation.measures import (
+    Measure,
+    figure_meanings,
+    meaning,
+    short_name,
+    validated,
+)
 from arcset.numerics import finite
 from arcset.runs import RunConfig
-from arcset.training.measure import MEASURES
-from arcset.training.validation import VALIDATED
-from arcset.training.verdict import JUDGED, untold, verdicts
+from arcset.training.verdict import untold, verdicts
 
-__all__ = ["FIGURES", "SHOWN", "TITLES", "Point", "Sweep"]
+__all__ = ["SHOWN", "Point", "Sweep", "all_figures"]
 
 #: Points, best first, that pictures show and that are compared with the best.
 SHOWN = 8
-#: Every figure of a run, with what it means: on the validation identities first.
-FIGURES = {**{f"validation_{name}": text for name, text in VALIDATED.items()}, **MEASURES}
 _LONGEST = 100  # letters of a folder's name
-#: Measures as people call them.
-TITLES = {"map": "MAP@R", "recall": "recall@1", "auc": "AUC", "tar": "TAR"}
-_UNSEEN = {  # the measure on unseen classes that is most like one on validation identities
-    "map": "retrieval.map_at_r",
-    "recall": "retrieval.recall_at[1]",
-    "auc": "verification.auc",
-    "tar": "verification.tar_at_far[0.01]",
-}
+
+
+def all_figures() -> dict[str, str]:
+    """Every figure of a run, with what it means: on the validation identities first."""
+    validation = {
+        f"validation_{key}": meaning(entry.strict_name) for key, entry in validated().items()
+    }
+    return {**validation, **figure_meanings()}
 
 
 @dataclass(frozen=True)
@@ -149,7 +152,7 @@ class Sweep:
         return {
             point.name: {
                 name: self._spread(point, name)
-                for name in (*FIGURES, "seconds")
+                for name in (*all_figures(), "seconds")
                 if all(run.get(name) is not None for run in self._finished(point))
             }
             for point in self.order
@@ -158,7 +161,8 @@ class Sweep:
     @property
     def note(self) -> str:
         """How the order came about, and what it is worth."""
-        title = TITLES[self.measure.partition("_")[2]]
+        entry = validated()[self.measure.partition("_")[2]]
+        title = entry.title
         score = self.best["score"]
         first = sum(self._spread(point, self.measure)["mean"] == score for point in self.order)
         equal = f" The first {first} are equal, and stand as in the grid." if first > 1 else ""
@@ -188,7 +192,7 @@ class Sweep:
         assessed = {point.name: self.unseen.get(point.name, []) for point in shown}
         if not all(assessed.values()):
             return {}
-        wanted = _UNSEEN[self.measure.partition("_")[2]]
+        wanted = self._judged.part + "." + self._judged.full_name
         for verdict in verdicts(assessed):
             if verdict.measure == wanted:
                 first, *others = assessed
@@ -211,16 +215,16 @@ class Sweep:
         identities = self.unseen[self.order[0].name][0].identities
         over = "classes and seeds" if self.seeds > 1 else "classes, about these runs and no others"
         rough = " (few classes: they are rough)" if identities < FEW else ""
+        title = short_name(self._judged.full_name)
         return (
-            f"On {identities} classes never seen, {self.order[0].name} in {self._title}: "
+            f"On {identities} classes never seen, {self.order[0].name} in {title}: "
             f"{'; '.join(shown)}. 95 % intervals over {over}{rough}."
         )
 
     @property
-    def _title(self) -> str:
-        """Of the figure that the differences are in."""
-        wanted = _UNSEEN[self.measure.partition("_")[2]]
-        return next(title for part, name, title in JUDGED if f"{part}.{name}" == wanted)
+    def _judged(self) -> Measure:
+        """The measure on unseen classes that is most like the one that decided."""
+        return validated()[self.measure.partition("_")[2]]
 
     def json(self) -> dict[str, Any]:
         """As one object; infinite values, which JSON lacks, become None."""

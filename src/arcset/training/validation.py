@@ -10,20 +10,14 @@ from torch import nn
 from arcset.data import ImageSet, to_tensors
 from arcset.data.lazy_rows import take_rows
 from arcset.evaluation import retrieval, verification
+from arcset.evaluation.assessment import measure_shape
+from arcset.evaluation.measures import validated
 from arcset.models import embed
 
 if TYPE_CHECKING:
     from arcset.runs import RunConfig
 
-__all__ = ["VALIDATED", "Validator", "build_validator", "validation_epochs"]
-
-#: What a validation measures, with what each means.
-VALIDATED = {
-    "map": "MAP@R of the validation samples among each other",
-    "recall": "share of validation samples whose nearest other one is of their identity",
-    "auc": "chance that two of one identity have a higher cosine than two of different ones",
-    "tar": "share of same pairs accepted at the threshold that accepts 0.1 % of the others",
-}
+__all__ = ["Validator", "build_validator", "validation_epochs"]
 
 _MOST = 4_000  # samples: more would take longer than they tell
 
@@ -41,17 +35,16 @@ class Validator:
         return len(self._labels)
 
     def measure(self, network: nn.Module) -> dict[str, float]:
-        """All of `VALIDATED` that the samples can tell."""
+        """All measures of the table that are `validated` and that the samples can tell, by key."""
         embeddings = embed(network, self._images).float().cpu()
         labels = self._labels.cpu()
-        pairs, search = verification(embeddings, labels), retrieval(embeddings, labels)
-        found = {
-            "map": search.map_at_r,
-            "recall": search.recall_at[1],
-            "auc": pairs.auc,
-            "tar": pairs.tar_at_far[1e-3],
+        values = {
+            **verification(embeddings, labels).measures(),
+            **retrieval(embeddings, labels).measures(),
+            **measure_shape(embeddings, labels, lambda _, work: work(), keyed=True),
         }
-        return {name: value for name, value in found.items() if not math.isnan(value)}
+        found = {key: values[measure.strict_name] for key, measure in validated().items()}
+        return {key: value for key, value in found.items() if not math.isnan(value)}
 
 
 def build_validator(images: ImageSet | None, device: torch.device) -> Validator | None:

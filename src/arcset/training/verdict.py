@@ -8,19 +8,9 @@ from typing import Any
 import numpy as np
 
 from arcset.evaluation import Assessment, Difference, Result, paired
+from arcset.evaluation.measures import short_name, weighty
 
-__all__ = ["JUDGED", "Verdict", "untold", "verdicts"]
-
-#: What losses are compared in: part of the assessment, measure, and its name for people.
-JUDGED = (
-    ("verification", "auc", "AUC"),
-    ("verification", "eer", "equal error rate"),
-    ("verification", "tar_at_far[0.01]", "true accepts at 1 % false accepts"),
-    ("identification", "rank[1]", "rank 1 in identification"),
-    ("identification", "dir_at_fpir[0.1]", "found, with 10 % of the unknown taken for somebody"),
-    ("retrieval", "recall_at[1]", "recall@1"),
-    ("retrieval", "map_at_r", "MAP@R"),
-)
+__all__ = ["Verdict", "untold", "verdicts"]
 
 
 @dataclass(frozen=True)
@@ -83,7 +73,8 @@ class Verdict:
 def verdicts(unseen: Mapping[str, Sequence[Assessment]]) -> list[Verdict]:
     """One verdict for each measure that all runs of two or more losses have."""
     found = []
-    for part, measure, title in JUDGED:
+    for entry in weighty("headline", "main"):
+        part, measure = entry.part, entry.full_name
         results: dict[str, list[Result]] = {}
         for label, assessments in unseen.items():
             parts = [assessment.results().get(part) for assessment in assessments]
@@ -99,8 +90,7 @@ def verdicts(unseen: Mapping[str, Sequence[Assessment]]) -> list[Verdict]:
             label: float(np.mean([result.measures()[measure] for result in ours]))
             for label, ours in results.items()
         }
-        first = next(iter(results.values()))[0]
-        sign = -1 if measure.partition("[")[0] in first.lower_is_better else 1
+        sign = -1 if entry.lower_is_better else 1
         best = max(means, key=lambda label: sign * means[label])
         pairs = len(results) * (len(results) - 1) // 2  # the best was picked from so many
         luck = _luck(list(results.values()), measure)
@@ -109,7 +99,7 @@ def verdicts(unseen: Mapping[str, Sequence[Assessment]]) -> list[Verdict]:
             for label, ours in results.items()
             if label != best
         }
-        found.append(Verdict(f"{part}.{measure}", title, means, best, differences))
+        found.append(Verdict(f"{part}.{measure}", short_name(measure), means, best, differences))
     return found
 
 

@@ -248,7 +248,7 @@ def test_parts_may_be_missing(
         few_shot=None,
         own_angles=None,
         other_angles=None,
-        dunn=math.nan,
+        shape={},
         missing={"verification": "there is one sample per identity"},
     )
     whole = small(measured["arcface"], missing={"thresholds": "there is no validation"})

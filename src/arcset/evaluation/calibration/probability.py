@@ -38,7 +38,6 @@ class Reliability(Result):
     """
 
     named: ClassVar[tuple[str, ...]] = ("ece", "brier")
-    lower_is_better: ClassVar[frozenset[str]] = frozenset({"ece", "brier"})
 
     ece: float
     brier: float

@@ -142,8 +142,6 @@ class Angles(Result):
     """
 
     named: ClassVar[tuple[str, ...]] = ("w_ec", "w_inter", "intra", "inter")
-    lower_is_better: ClassVar[frozenset[str]] = frozenset({"w_ec", "intra"})
-    in_degrees: ClassVar[frozenset[str]] = frozenset(named)
 
     w_ec: float
     w_inter: float

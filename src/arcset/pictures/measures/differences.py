@@ -8,8 +8,8 @@ from matplotlib.figure import Figure
 
 from arcset.errors import OptionError
 from arcset.evaluation.bootstrap import Difference
+from arcset.evaluation.measures import short_name
 from arcset.pictures.measures.look import plain
-from arcset.pictures.measures.names import short_name
 from arcset.pictures.theme import GREY, INK, PALETTE, new_figure, styled
 
 __all__ = ["difference_picture"]

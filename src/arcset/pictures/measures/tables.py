@@ -4,32 +4,14 @@ import math
 from collections.abc import Mapping, Sequence
 from html import escape
 
-from arcset.pictures.measures.names import meaning, short_name
-from arcset.pictures.measures.values import Value, marks, shape_part
+from arcset.evaluation.measures import PARTS, meaning, short_name, weighty
+from arcset.pictures.measures.values import Value, marks
 
 __all__ = ["all_measures", "key", "main_figures"]
 
 Values = Mapping[tuple[str, str], Value]
 
 _FEW = 20  # identities below which a bootstrap over them tells little
-
-_PARTS = {
-    "verification": "Same or different",
-    "identification": "Who is it, if anyone",
-    "retrieval": "Search by example",
-    "few_shot": "From a few examples",
-    "angles": "Angles",
-    shape_part: "Shape of the classes",
-}
-_MAIN = (
-    ("verification", "tar_at_far", 0.001),
-    ("verification", "eer", None),
-    ("identification", "dir_at_fpir", 0.01),
-    ("identification", "rank", 1),
-    ("retrieval", "recall_at", 1),
-    ("retrieval", "map_at_r", None),
-    ("few_shot", "accuracy", None),
-)
 
 
 def main_figures(models: Mapping[str, Values]) -> str:
@@ -59,7 +41,7 @@ def all_measures(models: Mapping[str, Values]) -> str:
     columns = "".join(f'<th scope="col">{escape(label)}</th>' for label in models)
     columns += '<th scope="col" class="words">what it says</th>' if alone else ""
     bodies = []
-    for part, heading in _PARTS.items():
+    for part, heading in PARTS.items():
         lines = [
             f'<tr><th scope="row" title="{_words(meaning(key[1]))}">{_words(short_name(key[1]))}'
             f"</th>{_cells(models, key)}"
@@ -110,8 +92,13 @@ def _main_table(models: Mapping[str, Values], names: Sequence[tuple[str, str]]) 
 def _main_names(models: Sequence[Values]) -> list[tuple[str, str]]:
     """The main measures that there are, rates where no model lacks them if there is such a rate."""
     found = []
-    for part, base, wanted in _MAIN:
-        known = {key for values in models for key in values if key[0] == part}
+    for measure in weighty("headline", "main"):
+        if (
+            measure.name == "auc"
+        ):  # shown among all measures: it is ruled by pairs nobody asks about
+            continue
+        base, wanted = measure.name, measure.strict
+        known = {key for values in models for key in values if key[0] == measure.part}
         keys = [key for key in known if key[1] == base or key[1].startswith(f"{base}[")]
         rates = {key: sum(key in v and v[key].defined for v in models) for key in keys}
         shared = [key for key in keys if rates[key] == max(rates.values()) > 0]

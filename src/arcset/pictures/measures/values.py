@@ -7,14 +7,11 @@ from dataclasses import dataclass
 from arcset.errors import ArcsetError
 from arcset.evaluation.assessment import Assessment
 from arcset.evaluation.bootstrap import paired
+from arcset.evaluation.measures import measure_of
 from arcset.evaluation.results import Interval, Result
 from arcset.pictures.measures.look import interval_of
 
-__all__ = ["Value", "marks", "shape_part", "values_of"]
-
-shape_part = "shape"
-_SHAPE = ("dunn", "dunn_trimmed", "silhouette")
-_PLAIN = frozenset({"auc", *_SHAPE})  # numbers that nobody reads as percent
+__all__ = ["Value", "marks", "values_of"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,33 +29,25 @@ class Value:
     @property
     def lower_is_better(self) -> bool:
         """Which way the measure runs."""
-        return self.result is not None and _base(self.measure) in self.result.lower_is_better
+        entry = measure_of(self.measure)
+        return entry is not None and entry.lower_is_better
 
     def text(self, digits: int = 2) -> str:
         """The value for people: percent, degrees, or a plain number."""
-        return self._said(self.value, digits) + self._unit
+        entry = measure_of(self.measure)
+        return f"{self.value:.{digits + 2}f}" if entry is None else entry.format(self.value, digits)
 
     def range_text(self, digits: int = 2) -> str:
         """The interval, without its unit; empty where there is none."""
-        if self.interval is None:
+        entry = measure_of(self.measure)
+        if self.interval is None or entry is None:
             return ""
-        return "…".join(self._said(end, digits) for end in self.interval)
+        return "…".join(entry.format_bare(end, digits) for end in self.interval)
 
     @property
     def defined(self) -> bool:
         """Whether there is a value at all."""
         return math.isfinite(self.value)
-
-    @property
-    def _unit(self) -> str:
-        if self.result is not None and _base(self.measure) in self.result.in_degrees:
-            return "°"
-        return "" if self.measure in _PLAIN else " %"
-
-    def _said(self, number: float, digits: int) -> str:
-        if self._unit == " %":
-            return f"{100 * number:.{digits}f}"
-        return f"{number:.{digits}f}" if self._unit else f"{number:.{digits + 2}f}"
 
 
 def values_of(assessment: Assessment) -> dict[tuple[str, str], Value]:
@@ -68,10 +57,9 @@ def values_of(assessment: Assessment) -> dict[tuple[str, str], Value]:
         for name, value in result.measures().items():
             interval = interval_of(result, name) if math.isfinite(value) else None
             found[part, name] = Value(name, value, interval, result)
-    for name in _SHAPE:
-        number = float(getattr(assessment, name))
+    for name, number in assessment.shape.items():
         if math.isfinite(number):
-            found[shape_part, name] = Value(name, number, None, None)
+            found["shape", name] = Value(name, number, None, None)
     return found
 
 
@@ -103,7 +91,3 @@ def _told_apart(leader: Value, other: Value) -> bool:
         return paired(leader.result, other.result, leader.measure).shown
     except ArcsetError:  # without intervals, or on other identities: nothing can be said
         return True
-
-
-def _base(measure: str) -> str:
-    return measure.partition("[")[0]

@@ -3,7 +3,7 @@
 import base64
 import hashlib
 import json
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from html import escape
 from importlib.resources import files
 from pathlib import Path
@@ -36,7 +36,6 @@ def write_report(
     sections: Sequence[Section] = (),
     verdict: str = "",
     measures: Mapping[str, str] | None = None,
-    lower_is_better: Collection[str] = ("unseen_eer",),
     labels: Mapping[str, str] | None = None,
     groups: Mapping[str, Sequence[str]] | None = None,
     shown: Sequence[str] = (),
@@ -47,8 +46,7 @@ def write_report(
 
     views: the runs to look at; those that kept no embeddings are only listed.
     comparison: as `arcset compare --json` prints it, with what is compared in "of" if no losses
-        are; `measures` gives its columns and what they mean, `lower_is_better` those where the
-        least is the best.
+        are; `measures` gives its columns and what they mean.
     labels: what a run is called on the page, by the title of its view.
     groups: headings over the choice of runs, each with the titles of its views.
     shown: titles of the views that are open at first; two of them if not given.
@@ -66,7 +64,7 @@ def write_report(
     if comparison is not None:
         if "of" in comparison:
             heading = f"Each {escape(comparison['of'])} side by side"
-        table = summary_table(comparison, measures or _plain(comparison), lower_is_better)
+        table = summary_table(comparison, measures or _plain(comparison))
     page = Template(_read("template.html")).substitute(
         title=escape(title),
         style=style,

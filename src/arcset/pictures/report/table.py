@@ -1,17 +1,17 @@
 """The table of what is compared: mean and spread over seeds, the best of each measure marked."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from html import escape
 from typing import Any
+
+from arcset.evaluation.measures import run_figures
 
 __all__ = ["summary_table"]
 
 Cell = Mapping[str, float | None]
 
 
-def summary_table(
-    comparison: Mapping[str, Any], measures: Mapping[str, str], lower_is_better: Collection[str]
-) -> str:
+def summary_table(comparison: Mapping[str, Any], measures: Mapping[str, str]) -> str:
     """`comparison["summary"]` as HTML, with what each column means below.
 
     What its lines are is in `comparison["of"]`: a loss if nothing is said.
@@ -22,6 +22,7 @@ def summary_table(
     summary: Mapping[str, Mapping[str, Cell]] = comparison["summary"]
     present = {name for found in summary.values() for name in found}
     columns = [name for name in measures if name in present]
+    lower_is_better = {key for key, one in run_figures().items() if one.lower_is_better}
     marks = {name: _marks(summary, name, name in lower_is_better) for name in columns}
     head = "".join(
         f'<th scope="col" title="{escape(measures[name])}">{_title(name)}</th>' for name in columns
