@@ -64,6 +64,7 @@ class Stream(IterableDataset[Any]):
 FORMS: dict[str, Dataset[Any]] = {
     "uint8 tensors": Tensors(PIXELS, LABELS),
     "float tensors": Tensors(PIXELS / 255, LABELS),
+    "double tensors": Tensors(PIXELS.double() / 255, LABELS),
     "a stream": Stream(),
     "arrays": Pairs(list(zip(LAST, LABELS.tolist(), strict=True))),
     "PIL": Pairs([(Image.fromarray(pixels), n) for pixels, n in zip(LAST, LABELS, strict=True)]),
@@ -126,9 +127,17 @@ def test_features_stay_as_they_are() -> None:
     vectors = torch.randn(6, 10)
     dataset = from_torch(Tensors(vectors, LABELS))
     np.testing.assert_array_equal(dataset.train.images, vectors)
+    half = from_torch(Tensors(vectors.bfloat16(), LABELS)).train.images
+    np.testing.assert_array_equal(half, vectors.bfloat16().float())
     maps = torch.randn(6, 2, 5, 4)
     dataset = from_torch(Tensors(maps, LABELS), features=True)
     assert torch.equal(to_tensors(dataset.train)[0], maps)
+
+
+def test_reading_draws_nothing_from_the_global_generator() -> None:
+    before = torch.random.get_rng_state()
+    from_torch(Tensors(PIXELS, LABELS))
+    assert torch.equal(before, torch.random.get_rng_state())
 
 
 def test_workers_read_the_same() -> None:

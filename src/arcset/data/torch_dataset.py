@@ -102,7 +102,11 @@ def _read(
     images: list[npt.NDArray[Any]] = []
     keys: list[tuple[int, str]] = []
     loader = DataLoader(
-        dataset, batch_size=_AT_ONCE, num_workers=workers, collate_fn=_without_collating
+        dataset,
+        batch_size=_AT_ONCE,
+        num_workers=workers,
+        collate_fn=_without_collating,
+        generator=torch.Generator(),  # else the loader draws a seed from everybody's
     )
     for samples in loader:
         for sample in samples:
@@ -164,8 +168,9 @@ class _ToArray:
             raise InputError(f"image {position} is of {type(image)}: no PIL image, tensor or array")
         else:
             if isinstance(image, Tensor):
+                image = image.float() if image.is_floating_point() else image  # also of 16 bits
+                image = image.permute(1, 2, 0) if image.ndim == 3 else image  # (H, W, C)
                 image = image.detach().cpu().numpy()
-                image = np.moveaxis(image, 0, -1) if image.ndim == 3 else image  # (H, W, C)
             array = self._convert(image, position)
         self._shape = self._shape or array.shape
         if array.shape != self._shape:
