@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 import arcset
 from arcset.centers.init import center_spacing
-from arcset.losses.defaults import default_scale, lowest_loss
+from arcset.losses.build import default_scale, lowest_loss
 from arcset.margins import Samples
 from support.laws import at_angles, target_logits
 

@@ -12,7 +12,7 @@ from safetensors.torch import load_file, save_file
 
 import arcset
 from arcset.errors import RunError
-from arcset.losses import elastic, export_loss, load_loss, regrow, save_loss
+from arcset.losses import export_loss, load_loss, regrow, save_loss, saving
 from support.gloo import process_group
 
 DIM, CLASSES, GROWN = 6, 23, 26
@@ -123,13 +123,13 @@ def note(file, tensors, group):
 
 
 def write_together(folder):
-    vars(elastic).update(SMALL)
+    vars(saving).update(SMALL)
     with process_group():
         write(folder, True)
         refused(folder / "refused")
 
 
 def read_together(folder):
-    vars(elastic).update(SMALL)
+    vars(saving).update(SMALL)
     with process_group():
         read(folder, True)

@@ -1,5 +1,6 @@
-"""What a loss is."""
+"""What a loss is, what one that adds a term to another is, and the checks of their batches."""
 
+import math
 from abc import ABC, abstractmethod
 from typing import ClassVar
 
@@ -7,12 +8,22 @@ import torch
 from torch import Tensor, nn
 
 from arcset.centers import CenterUpdate
-from arcset.checks import check_count
-from arcset.errors import OptionError
+from arcset.checks import check_count, check_number
+from arcset.errors import InputError, OptionError
 from arcset.margins.base import format_options
 from arcset.margins.laws import Law
+from arcset.numerics import widen
+from arcset.registry import Registry
 
-__all__ = ["Loss"]
+__all__ = [
+    "LOSSES",
+    "AuxiliaryLoss",
+    "Loss",
+    "check_batch",
+    "check_centers",
+    "check_embeddings",
+    "check_overflow",
+]
 
 
 class Loss(nn.Module, ABC):
@@ -110,3 +121,186 @@ class Loss(nn.Module, ABC):
 
     def __repr__(self) -> str:
         return f"{self._get_name()}({self.extra_repr()})"
+
+
+#: Losses that are not a margin on class centers (those come from the margins).
+LOSSES: Registry[type[Loss]] = Registry("loss", "arcset.losses")
+
+
+class AuxiliaryLoss(Loss):
+    """base(x, y) + λ · term(x, y). Classifier, centers and logits are the base's.
+
+    `base` is built by name (`build_loss("center", ..., base="arcface")`); `weight` is λ ≥ 0.
+    """
+
+    #: The base loss where none is named.
+    default_base: ClassVar[str]
+    #: Whether the term depends on directions only.
+    scale_free: ClassVar[bool] = True
+    #: Whether the term looks at the base's class centers.
+    uses_centers: ClassVar[bool] = False
+
+    def __init__(self, base: Loss, *, weight: float) -> None:
+        super().__init__(base.dim, base.classes)
+        if base.shared:
+            raise OptionError(
+                f"{self._name} sees one process's samples only: leave group, or share_centers, out"
+            )
+        if self.uses_centers:
+            base.trained_centers()  # raises where there is not one center per class
+            if base.update is not None:
+                raise OptionError(f"{self._name} cannot fuse the update of the centers it looks at")
+        self.base = base
+        self.ignore_index = base.ignore_index
+        self.weight = check_number("weight", weight, 0, 1e6)
+
+    @abstractmethod
+    def term(self, embeddings: Tensor, labels: Tensor) -> Tensor:
+        """The added term before λ, a scalar; embeddings come in float32 or wider."""
+
+    @property
+    def normalized(self) -> bool:
+        return self.base.normalized
+
+    @property
+    def laws(self) -> frozenset[Law]:
+        broken = {Law.NEUTRAL} if self.scale_free else {Law.NEUTRAL, Law.SCALE_FREE}
+        return self.base.laws - broken
+
+    def forward(self, embeddings: Tensor, labels: Tensor) -> Tensor:
+        """The base loss plus λ times the term."""
+        labels = check_batch(embeddings, labels, self.dim, self.classes, self.ignore_index)
+        if self.ignore_index is not None:
+            counts = labels != self.ignore_index
+            if not bool(counts.any()):
+                return self.base(embeddings, labels)  # type: ignore[no-any-return]
+            embeddings, labels = embeddings[counts], labels[counts]
+        with torch.autocast(embeddings.device.type, enabled=False):
+            wide = widen(embeddings)  # once: both gradients are summed before they are narrowed
+            value: Tensor = self.base(wide, labels)
+            value = value + self.weight * self.term(wide, labels)
+            return value if self.scale_free else check_overflow(value, wide)
+
+    def logits(self, embeddings: Tensor, labels: Tensor | None = None) -> Tensor:
+        return self.base.logits(embeddings, labels)
+
+    def classify(self, embeddings: Tensor, among: int | None = None) -> Tensor:
+        return self.base.classify(embeddings, among)
+
+    @property
+    def centers(self) -> Tensor | None:
+        return self.base.centers
+
+    @property
+    def biases(self) -> Tensor | None:
+        return self.base.biases
+
+    def trained_centers(self) -> Tensor:
+        return self.base.trained_centers()
+
+    def set_centers(self, full: Tensor) -> None:
+        self.base.set_centers(full)
+
+    def advance(self, steps: int = 1) -> None:
+        self.base.advance(steps)
+
+    def set_class_sizes(self, sizes: Tensor) -> None:
+        self.base.set_class_sizes(sizes)
+
+    def fuse_update(self, kind: str, **options: float | bool) -> CenterUpdate:
+        if self.uses_centers:
+            raise OptionError(f"{self._name} cannot fuse the update of the centers it looks at")
+        return self.base.fuse_update(kind, **options)
+
+    @property
+    def update(self) -> CenterUpdate | None:
+        return self.base.update
+
+    @property
+    def _name(self) -> str:
+        return type(self).__name__.lower()
+
+    def settings(self) -> dict[str, float | str]:
+        return {**self.base.settings(), "weight": self.weight}
+
+    def extra_repr(self) -> str:
+        return f"{self.base!r}, weight={self.weight:g}"
+
+
+def check_embeddings(embeddings: object, dim: int, least: int = 1) -> Tensor:
+    """`embeddings` if it is a finite floating-point (B, dim) tensor with B ≥ `least`."""
+    if not isinstance(embeddings, Tensor):
+        raise InputError(f"embeddings must be a torch tensor, not {type(embeddings).__name__}")
+    if embeddings.dim() != 2 or embeddings.shape[1] != dim or embeddings.shape[0] < least:
+        shape = tuple(embeddings.shape)
+        raise InputError(f"embeddings must have shape (B, {dim}) with B ≥ {least}, not {shape}")
+    if not embeddings.is_floating_point():
+        raise InputError(f"embeddings must be floating-point, not {embeddings.dtype}")
+    values = embeddings.detach()
+    if math.isfinite(values.sum().item()):  # quick; a sum may overflow, so no is not yet a no
+        return embeddings
+    bad = (~torch.isfinite(values).all(dim=1)).nonzero().squeeze(1)
+    if len(bad):
+        raise InputError(
+            f"embeddings must be finite, but {len(bad)} of {len(embeddings)} rows hold NaN or "
+            f"infinity, the first at position {int(bad[0])}"
+        )
+    return embeddings
+
+
+def check_batch(
+    embeddings: object,
+    labels: object,
+    dim: int,
+    classes: int,
+    ignore: int | None = None,
+    *,
+    least: int = 1,
+) -> Tensor:
+    """Check a batch; returns the labels as int64 (B,) in 0 … classes − 1, or equal to `ignore`."""
+    checked = check_embeddings(embeddings, dim, least)
+    if not isinstance(labels, Tensor):
+        raise InputError(f"labels must be a torch tensor, not {type(labels).__name__}")
+    if labels.is_floating_point() or labels.is_complex() or labels.dtype == torch.bool:
+        raise InputError(f"labels must be whole numbers (int64), not {labels.dtype}")
+    if labels.shape != checked.shape[:1]:
+        raise InputError(f"labels must have shape ({len(checked)},), not {tuple(labels.shape)}")
+    labels = labels.long()
+    wrong = (labels < 0) | (labels >= classes)
+    if ignore is not None:
+        wrong &= labels != ignore
+    if bool(wrong.any()):
+        outside = wrong.nonzero()
+        first = int(outside[0])
+        raise InputError(
+            f"labels must lie in 0 … {classes - 1} ({classes} classes), but "
+            f"label {int(labels[first])} stands at position {first}"
+        )
+    return labels
+
+
+def check_overflow(value: Tensor, embeddings: Tensor) -> Tensor:
+    """`value` of a loss to which lengths count, unless the embeddings are too large for its dtype.
+
+    A value that is not finite for another reason, such as weights that diverged, is returned.
+    """
+    if math.isfinite(value.item()):
+        return value
+    largest = embeddings.detach().abs().amax().item()
+    if largest > 1e-3 * torch.finfo(value.dtype).max ** 0.5:
+        dtype = str(value.dtype).removeprefix("torch.")
+        raise InputError(
+            f"embeddings with entries as large as {largest:.3g} overflow {dtype} in this loss: "
+            "normalize or scale them first"
+        )
+    return value
+
+
+def check_centers(full: object, shape: tuple[int, int]) -> Tensor:
+    """`full` if it is a finite floating-point tensor of the centers' shape."""
+    if not isinstance(full, Tensor) or tuple(full.shape) != shape:
+        given = tuple(full.shape) if isinstance(full, Tensor) else type(full).__name__
+        raise InputError(f"centers must be a tensor of shape {shape}, not {given}")
+    if not full.is_floating_point() or not bool(torch.isfinite(full).all()):
+        raise InputError("centers must be finite floating-point numbers")
+    return full

@@ -1,23 +1,21 @@
-"""Building any loss by name."""
+"""Building any loss by name, with a scale and a margin that suit the number of classes."""
 
 import inspect
 import logging
+import math
 import warnings
 from typing import Any
 
 from arcset.centers.init import center_spacing
 from arcset.checks import check_count
 from arcset.errors import OptionError
-from arcset.losses.auxiliary import AuxiliaryLoss
-from arcset.losses.base import Loss
-from arcset.losses.defaults import default_scale
+from arcset.losses.base import LOSSES, AuxiliaryLoss, Loss
 from arcset.losses.margin_softmax import MarginSoftmax
-from arcset.losses.registry import LOSSES
 from arcset.margins import MARGINS, Margin
 from arcset.margins.warmup import Warmup
 from arcset.registry import did_you_mean, unknown_name, unknown_option
 
-__all__ = ["build_loss", "loss_names", "loss_options"]
+__all__ = ["build_loss", "default_scale", "loss_names", "loss_options", "lowest_loss"]
 
 logger = logging.getLogger("arcset")
 
@@ -201,3 +199,39 @@ def _keywords(kind: type) -> dict[str, Any]:
         for parameter in parameters
         if parameter.default is not inspect.Parameter.empty
     }
+
+
+def default_scale(classes: int, dim: int) -> float:
+    """The scale where none is named, from the number of classes C and the dimension D.
+
+    It is the one at which a sample a third of the way from its own center to the next is classified
+    with 99 % certainty, if all other centers were as near as that next one. With φ the angle
+    between neighbours (`center_spacing`):
+
+        s = ln((C − 1) · 0.99 / 0.01) / (cos(φ/3) − cos(2φ/3)), kept within 8 … 64.
+
+    A smaller scale bounds the logits so tightly that the loss cannot fall (`lowest_loss`), and
+    keeps pulling at classes long since separated; a larger one stops pulling as soon as they are.
+
+        >>> default_scale(5, 2), default_scale(1_000, 128), default_scale(100_000, 512)
+        (24.5, 31.4, 44.0)
+    """
+    spacing = center_spacing(classes, dim)
+    lead = math.cos(spacing / 3) - math.cos(2 * spacing / 3)
+    wanted = math.log(max(classes - 1, 1) * 99)
+    return round(min(max(wanted / max(lead, 1e-9), 8.0), 64.0), 1)
+
+
+def lowest_loss(scale: float, classes: int) -> float:
+    """The lowest loss that normalized softmax can reach at this scale, however well it separates.
+
+    ln(1 + (C − 1) · exp(−s · C/(C − 1))), reached where every sample lies on its center and the
+    centers form a regular simplex (D ≥ C − 1); with fewer dimensions it is higher still.
+    Paper: Wang et al.: NormFace, 2017, proposition 2.
+
+        >>> round(lowest_loss(1.0, 10), 3), round(lowest_loss(16.0, 10), 6)
+        (1.377, 0.0)
+    """
+    if classes < 2:
+        return 0.0
+    return math.log1p((classes - 1) * math.exp(-scale * classes / (classes - 1)))

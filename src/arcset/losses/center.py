@@ -3,9 +3,7 @@
 import torch
 from torch import Tensor, nn
 
-from arcset.losses.auxiliary import AuxiliaryLoss
-from arcset.losses.base import Loss
-from arcset.losses.registry import LOSSES
+from arcset.losses.base import LOSSES, AuxiliaryLoss, Loss
 from arcset.numerics import widen
 
 __all__ = ["Center"]

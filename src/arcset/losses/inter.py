@@ -5,9 +5,7 @@ import math
 import torch
 from torch import Tensor
 
-from arcset.losses.auxiliary import AuxiliaryLoss
-from arcset.losses.base import Loss
-from arcset.losses.registry import LOSSES
+from arcset.losses.base import LOSSES, AuxiliaryLoss, Loss
 from arcset.numerics import angle, unit_rows, widen
 
 __all__ = ["Inter"]

@@ -20,8 +20,8 @@ from arcset.centers import (
 )
 from arcset.checks import check_bool, check_choice, check_count, check_number
 from arcset.errors import InputError, OptionError
-from arcset.losses.base import Loss
-from arcset.losses.checks import (
+from arcset.losses.base import (
+    Loss,
     check_batch,
     check_centers,
     check_embeddings,

@@ -6,14 +6,14 @@ from torch.nn import functional as F
 
 from arcset.centers.storage import check_room
 from arcset.checks import check_bool
-from arcset.losses.base import Loss
-from arcset.losses.checks import (
+from arcset.losses.base import (
+    LOSSES,
+    Loss,
     check_batch,
     check_centers,
     check_embeddings,
     check_overflow,
 )
-from arcset.losses.registry import LOSSES
 from arcset.margins.laws import Law
 from arcset.numerics import widen
 

@@ -5,9 +5,7 @@ from torch import Tensor
 
 from arcset.checks import check_number
 from arcset.errors import OptionError
-from arcset.losses.base import Loss
-from arcset.losses.checks import check_batch
-from arcset.losses.registry import LOSSES
+from arcset.losses.base import LOSSES, Loss, check_batch
 from arcset.margins.laws import Law
 from arcset.numerics import angle, unit_rows, widen
 

@@ -9,7 +9,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from arcset.losses import Loss
-from arcset.losses.auxiliary import AuxiliaryLoss
+from arcset.losses.base import AuxiliaryLoss
 from arcset.losses.margin_softmax import MarginSoftmax
 from arcset.margins import Samples
 from arcset.models import embed

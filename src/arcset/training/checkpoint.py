@@ -24,7 +24,7 @@ from arcset.distributed import ProcessGroup, on_main
 from arcset.errors import RunError
 from arcset.files import parse_json, replacing_folder, write_text
 from arcset.losses import Loss
-from arcset.losses.elastic import load_together, save_together
+from arcset.losses.saving import load_sharded, save_sharded
 from arcset.runs.states import load_tensors, save_tensors
 from arcset.training.belonging import Belonging
 from arcset.training.together import all_tensors, empty_states
@@ -105,7 +105,7 @@ def save_checkpoint(
                 save_tensors(part / f"{name}.safetensors", module.state_dict())
             save_tensors(part / "optimizer.safetensors", tensors)
         else:
-            save_together(part, all_tensors(state, tensors))
+            save_sharded(part, all_tensors(state, tensors))
         shapes = None if together is None else shapes_of(state.optimizer)
         write = partial(_write_state, part, state, owner, numbers, shapes)
         write() if stage is None else stage(write)
@@ -261,7 +261,7 @@ def _apply(place: Path, content: dict[str, Any], state: State) -> None:
     try:
         if "together" in content:
             tensors = empty_states(state.optimizer, content["together"])
-            load_together(place, all_tensors(state, tensors))
+            load_sharded(place, all_tensors(state, tensors))
         else:
             for name, module in state.modules().items():
                 module.load_state_dict(load_tensors(place / f"{name}.safetensors"))

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from arcset.losses import Loss
-from arcset.losses.defaults import lowest_loss
+from arcset.losses.build import lowest_loss
 from arcset.training.device import seed_draws
 
 __all__ = ["blind_loss", "chance_loss", "least_loss"]

@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 from arcset.losses import Loss
 from arcset.losses.center import Center
-from arcset.losses.regrowing import Head, regrow
+from arcset.losses.transfer import Head, regrow
 from arcset.models import embed
 from arcset.numerics import unit_rows
 from arcset.training.feeding import Feed

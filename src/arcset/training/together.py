@@ -1,6 +1,6 @@
 """The tensors of a run whose centers several processes may hold, under one name each.
 
-See `arcset.losses.elastic` for how they come to the disk and back.
+See `arcset.losses.saving` for how they come to the disk and back.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from arcset.losses.elastic import by_class, heads_of, loss_tensors
+from arcset.losses.saving import by_class, heads_of, loss_tensors
 
 if TYPE_CHECKING:
     from arcset.training.checkpoint import State

@@ -6,8 +6,7 @@ import torch
 from torch import Tensor
 
 from arcset.errors import OptionError
-from arcset.losses.auxiliary import AuxiliaryLoss
-from arcset.losses.base import Loss
+from arcset.losses.base import AuxiliaryLoss, Loss
 from arcset.losses.margin_softmax import MarginSoftmax
 from arcset.numerics import unit_rows
 

@@ -8,9 +8,7 @@ from torch import Tensor
 
 from arcset.checks import check_number
 from arcset.errors import OptionError
-from arcset.losses.auxiliary import AuxiliaryLoss
-from arcset.losses.base import Loss
-from arcset.losses.checks import check_batch
+from arcset.losses.base import AuxiliaryLoss, Loss, check_batch
 from arcset.losses.margin_softmax import MarginSoftmax
 from arcset.numerics import angle, unit_rows, widen
 

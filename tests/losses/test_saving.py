@@ -8,8 +8,8 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from arcset import OptionError, RunError
-from arcset.losses import build_loss, elastic, export_loss, load_loss, regrow, save_loss
-from arcset.losses.elastic import save_together
+from arcset.losses import build_loss, export_loss, load_loss, regrow, save_loss, saving
+from arcset.losses.saving import save_sharded
 from support import kept
 from support.forked import together
 
@@ -23,7 +23,7 @@ def same(found, expected, **rounding):
 @pytest.fixture(autouse=True)
 def small(monkeypatch):
     for name, value in kept.SMALL.items():
-        monkeypatch.setattr(elastic, name, value)
+        monkeypatch.setattr(saving, name, value)
 
 
 @pytest.fixture(scope="module")
@@ -34,7 +34,7 @@ def folder(tmp_path_factory):
     together(3, kept.read_together, place, place=place)
     with pytest.MonkeyPatch.context() as patch:
         for name, value in kept.SMALL.items():
-            patch.setattr(elastic, name, value)
+            patch.setattr(saving, name, value)
         kept.read(place)
     assert len(list((place / "rich").glob("*.safetensors"))) > 10
     return place
@@ -83,7 +83,7 @@ def test_where_one_process_cannot_all_give_up(folder):
 
 def test_a_saved_loss_without_all_of_its_files(tmp_path, monkeypatch):
     """Of a slice in the middle nothing else would tell: its rows would stay as they are."""
-    monkeypatch.setattr(elastic, "_BLOCK", 1 << 20)
+    monkeypatch.setattr(saving, "_BLOCK", 1 << 20)
     loss = kept.built("plain")
     for name, rows in (("first", slice(0, 8)), ("second", slice(8, 16)), ("third", slice(16, 23))):
         content = {"head.weight": loss.head.weight.detach()[rows]}
@@ -158,4 +158,4 @@ def test_what_is_refused(folder, tmp_path):
             export_loss(old, tmp_path / "file", classes=classes)
     (tmp_path / "file").touch()
     with pytest.raises(RunError, match="folder"):
-        save_together(tmp_path / "file" / "folder", {"a": before})
+        save_sharded(tmp_path / "file" / "folder", {"a": before})
