@@ -2,7 +2,7 @@
 
 from torch import nn
 
-from arcset.networks.blocks import image_shape
+from arcset.networks.layers import image_shape
 from arcset.networks.registry import NETWORKS, Shape
 
 __all__ = ["conv4"]

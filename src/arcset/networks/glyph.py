@@ -2,7 +2,7 @@
 
 from torch import nn
 
-from arcset.networks.blocks import conv_block, image_shape
+from arcset.networks.layers import conv_block, image_shape
 from arcset.networks.registry import NETWORKS, Shape
 
 __all__ = ["glyph"]

@@ -2,7 +2,7 @@
 
 from torch import Tensor, nn
 
-from arcset.networks.blocks import halved, image_shape
+from arcset.networks.layers import halve, image_shape
 from arcset.networks.registry import NETWORKS, Shape
 
 __all__ = ["ResidualBlock", "iresnet18", "iresnet34", "iresnet50", "iresnet100"]
@@ -93,7 +93,7 @@ def _iresnet(
         nn.BatchNorm2d(512),
         nn.Flatten(),
         nn.Dropout(dropout),
-        nn.Linear(512 * halved(height, 4) * halved(width, 4), dim),
+        nn.Linear(512 * halve(height, 4) * halve(width, 4), dim),
         embedding_norm,
     )
     for module in network.modules():

@@ -4,7 +4,7 @@ import math
 
 from torch import nn
 
-from arcset.networks.blocks import dense_block
+from arcset.networks.layers import dense_block
 from arcset.networks.registry import NETWORKS, Shape
 
 __all__ = ["mlp"]

@@ -2,7 +2,7 @@
 
 from torch import Tensor, nn
 
-from arcset.networks.blocks import halved, image_shape
+from arcset.networks.layers import halve, image_shape
 from arcset.networks.registry import NETWORKS, Shape
 
 __all__ = ["Bottleneck", "mobilefacenet"]
@@ -36,7 +36,7 @@ def mobilefacenet(shape: Shape, dim: int) -> nn.Sequential:
             stride = 1 if block else first_stride
             layers.append(Bottleneck(before, before * expansion, after, stride))
             before = after
-    everywhere = (halved(height, 4), halved(width, 4))
+    everywhere = (halve(height, 4), halve(width, 4))
     return nn.Sequential(
         *layers,
         *_convolution(before, 512, kernel=1),

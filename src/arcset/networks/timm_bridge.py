@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from arcset.errors import OptionError
-from arcset.networks.blocks import image_shape
+from arcset.networks.layers import image_shape
 from arcset.networks.registry import Builder, Shape
 
 __all__ = ["timm_builder"]

@@ -4,7 +4,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from arcset.networks.blocks import image_shape
+from arcset.networks.layers import image_shape
 from arcset.networks.registry import NETWORKS, Shape
 
 __all__ = ["TransformerBlock", "patch_size", "vit"]
