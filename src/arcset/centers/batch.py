@@ -47,7 +47,6 @@ class MarginBatch:
 
     @property
     def labels(self) -> Tensor:
-        """(B,)."""
         return self.samples.labels
 
     def with_floor(self, floor: Tensor | None) -> "MarginBatch":

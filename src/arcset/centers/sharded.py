@@ -166,7 +166,7 @@ class Shard:
         )
 
     def _numbers(self, number: int, device: torch.device) -> list[int]:
-        """That of every process."""
+        """The number that each process gives, in the order of their ranks."""
         own = torch.tensor([number], device=device)
         found = [torch.empty_like(own) for _ in range(self.count)]
         dist.all_gather(found, own, group=self.group)

@@ -27,6 +27,5 @@ class Center(AuxiliaryLoss):
         self.means = nn.Parameter(torch.zeros(self.classes, self.dim))
 
     def term(self, embeddings: Tensor, labels: Tensor) -> Tensor:
-        """½ · mean‖x − c_y‖²."""
         offset = embeddings - widen(self.means)[labels]  # (B, D)
         return offset.square().sum(dim=1).mean() / 2

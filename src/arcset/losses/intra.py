@@ -25,7 +25,6 @@ class Intra(AuxiliaryLoss):
         super().__init__(base, weight=weight)
 
     def term(self, embeddings: Tensor, labels: Tensor) -> Tensor:
-        """mean(θ_y)/π."""
         unit, _ = unit_rows(embeddings)  # (B, D)
         centers = widen(self.base.trained_centers())[labels]  # (B, D)
         own, _ = unit_rows(centers.to(torch.promote_types(unit.dtype, centers.dtype)))

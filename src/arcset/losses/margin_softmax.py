@@ -238,14 +238,12 @@ class MarginSoftmax(Loss):
 
     @property
     def biases(self) -> Tensor | None:
-        """b, or None."""
         if self.head.bias is None:
             return None
         own = self.head.bias.detach()
         return own if self.head.shard is None else self.head.shard.gather_classes(own)
 
     def trained_centers(self) -> Tensor:
-        """W, not normalized."""
         if self.subcenters > 1:
             raise OptionError(f"with subcenters={self.subcenters} a class has no single center")
         if self.head.shard is not None:
@@ -258,20 +256,16 @@ class MarginSoftmax(Loss):
         self.head.set(full if shard is None else full[shard.first : shard.last])
 
     def set_class_sizes(self, sizes: Tensor) -> None:
-        """Tell the margin how many samples each class has (C,)."""
         self.margin.set_class_sizes(sizes)
 
     def fuse_update(self, kind: str, **options: float | bool) -> CenterUpdate:
-        """Update the centers during `backward()` from now on."""
         return self.head.fuse_update(kind, **options)
 
     @property
     def update(self) -> CenterUpdate | None:
-        """What `fuse_update` returned, None before it."""
         return self.head.update
 
     def advance(self, steps: int = 1) -> None:
-        """Count training steps, for margins that change over time."""
         self.step += steps
 
     def settings(self) -> dict[str, float | str]:

@@ -59,7 +59,6 @@ class Suspects:
         return "\n".join(lines)
 
     def json(self) -> dict[str, Any]:
-        """The same as plain data."""
         columns = ("positions", "labels", "degrees", "nearest", "dominant")
         return {
             "limit": self.limit,

@@ -71,11 +71,9 @@ class Softmax(Loss):
 
     @property
     def biases(self) -> Tensor | None:
-        """b, or None."""
         return None if self.bias is None else self.bias.detach()
 
     def trained_centers(self) -> Tensor:
-        """W."""
         return self.weight
 
     def set_centers(self, full: Tensor) -> None:

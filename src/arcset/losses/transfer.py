@@ -53,13 +53,15 @@ def regrow(loss: Loss, old: Loss, sources: Sequence[Sequence[int]]) -> tuple[Ten
     trained = Head.of(old) if old.normalized == loss.normalized else None
     known = {}
     if trained is not None:
-        known = {place: rows for place, rows in enumerate(sources) if rows and place in head.here}
+        known = {
+            place: rows for place, rows in enumerate(sources) if rows and place in head.numbers
+        }
     length = (trained or head).weight.norm(dim=1).median().item()
-    new = _numbers(place for place in head.here if place not in known)
+    new = _numbers(place for place in head.numbers if place not in known)
     head.put(new, torch.zeros(len(new), 1), torch.zeros(len(new)), length)
     if trained is not None:
         single = [(place, rows[0]) for place, rows in known.items() if len(rows) == 1]
-        if trained.each == head.each:
+        if trained.per_class == head.per_class:
             pairs = torch.tensor(single, dtype=torch.int64).reshape(-1, 2)
             head.copy(pairs[:, 0], trained, pairs[:, 1])
             known = {place: rows for place, rows in known.items() if len(rows) > 1}
@@ -69,7 +71,7 @@ def regrow(loss: Loss, old: Loss, sources: Sequence[Sequence[int]]) -> tuple[Ten
 
 
 class Head:
-    """The centers of a loss as they are trained: `each` rows per class, maybe with a bias.
+    """The centers of a loss as they are trained: `per_class` rows each, maybe with a bias.
 
     They are those of the classes from `first` on; elsewhere here, classes go by their numbers
     among all.
@@ -80,16 +82,15 @@ class Head:
         weight: Tensor,
         bias: Tensor | None,
         usage: Tensor | None = None,
-        each: int = 1,
+        per_class: int = 1,
         first: int = 0,
     ) -> None:
-        self.weight, self.bias, self.usage, self.each = weight, bias, usage, each
+        self.weight, self.bias, self.usage, self.per_class = weight, bias, usage, per_class
         self.first = first
 
     @property
-    def here(self) -> range:
-        """The classes."""
-        return range(self.first, self.first + len(self.weight) // self.each)
+    def numbers(self) -> range:
+        return range(self.first, self.first + len(self.weight) // self.per_class)
 
     @classmethod
     def of(cls, loss: Loss) -> "Head | None":
@@ -107,19 +108,19 @@ class Head:
     def put(self, places: Tensor, means: Tensor, counts: Tensor, length: float) -> None:
         """Begin the classes `places` (n,) in the direction of `means` (n, D), where there is one;
         others keep the direction they have."""
-        told = (counts > 0) & (means.norm(dim=1) > 0)
-        blind = self._rows(places[~told])
+        given = (counts > 0) & (means.norm(dim=1) > 0)
+        blind = self._rows(places[~given])
         self.weight[blind] = unit_rows(self.weight[blind])[0] * length
-        rows = unit_rows(means[told])[0] * length  # (m, D)
-        if self.each > 1:
+        rows = unit_rows(means[given])[0] * length  # (m, D)
+        if self.per_class > 1:
             rows = torch.cat(
                 [
-                    self._parted(row, place)
-                    for place, row in zip(places[told].tolist(), rows, strict=True)
+                    self._spread_rows(row, place)
+                    for place, row in zip(places[given].tolist(), rows, strict=True)
                 ]
                 or [rows]
             )
-        self.weight[self._rows(places[told])] = rows.to(self.weight)
+        self.weight[self._rows(places[given])] = rows.to(self.weight)
         if self.bias is not None:
             self.bias[self._places(places, self.bias)] = 0.0
 
@@ -135,36 +136,36 @@ class Head:
         """Begin the class `place` at the mean direction of the classes `rows` of an old loss."""
         directions = unit_rows(old.dominant(torch.tensor(rows)).double())[0]
         mean = unit_rows(directions.mean(dim=0, keepdim=True))[0][0] * length
-        self.weight[self._rows(torch.tensor([place]))] = self._parted(mean, place)
+        self.weight[self._rows(torch.tensor([place]))] = self._spread_rows(mean, place)
         if self.bias is not None and old.bias is not None:
             self.bias[place - self.first] = old.bias[rows].mean()
 
     def dominant(self, places: Tensor) -> Tensor:
         """Of each class the one row, or the one that samples chose most, (n, D)."""
-        rows = self._rows(places).view(-1, self.each)
+        rows = self._rows(places).view(-1, self.per_class)
         if self.usage is None:
             return self.weight[rows[:, 0]]
         chosen = self.usage[self._places(places, self.usage)].argmax(dim=1).to(rows.device)
         return self.weight[rows.gather(1, chosen[:, None])[:, 0]]
 
     def _rows(self, places: Tensor) -> Tensor:
-        each = torch.arange(self.each)
-        rows = (places[:, None] - self.first) * self.each + each
+        each = torch.arange(self.per_class)
+        rows = (places[:, None] - self.first) * self.per_class + each
         return rows.flatten().to(self.weight.device)
 
     def _places(self, places: Tensor, of: Tensor) -> Tensor:
         """Of classes, where their entries stand in a tensor with one entry for each."""
         return (places - self.first).to(of.device)
 
-    def _parted(self, row: Tensor, number: int) -> Tensor:
+    def _spread_rows(self, row: Tensor, number: int) -> Tensor:
         """A class's rows (K, D): the first is `row` (D,), and the others lie a little beside it,
         each its own way, as rows that are equal would stay so."""
         generator = torch.Generator().manual_seed(_SEED + number)
-        ways = torch.randn(self.each, len(row), generator=generator, dtype=torch.float64)
+        ways = torch.randn(self.per_class, len(row), generator=generator, dtype=torch.float64)
         ways = unit_rows(ways)[0] * _APART * row.norm().cpu()
         ways[0] = 0
-        parted: Tensor = row.cpu() + ways
-        return parted.to(self.weight)
+        spread: Tensor = row.cpu() + ways
+        return spread.to(self.weight)
 
 
 def _numbers(values: Iterable[int]) -> Tensor:

@@ -53,13 +53,10 @@ class Triplet(Loss):
         return
 
     def set_centers(self, full: Tensor) -> None:
-        """Refused: there are none."""
         raise OptionError("triplet has no class centers to set")
 
     def logits(self, embeddings: Tensor, labels: Tensor | None = None) -> Tensor:
-        """Refused: there is no classifier."""
         raise OptionError("triplet has no classifier, so it gives no logits")
 
     def settings(self) -> dict[str, float | str]:
-        """The margin."""
         return {"margin": self.margin}

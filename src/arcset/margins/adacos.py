@@ -48,7 +48,6 @@ class AdaCos(Margin):
         self.register_buffer("scale", torch.tensor(_SMALLEST))
 
     def bind(self, classes: int) -> None:
-        """s = √2·ln(C − 1)."""
         self.scale.fill_(max(_SMALLEST, math.sqrt(2) * math.log(max(classes - 1, 2))))
 
     def observe_softmax(self, cosine: Tensor, negatives: Tensor, scale: float) -> None:
@@ -62,7 +61,6 @@ class AdaCos(Margin):
         self.scale.copy_(torch.where(found.isfinite(), usable, self.scale))
 
     def shift(self, cosine: Tensor, samples: Samples) -> Tensor:
-        """cos θ."""
         return cosine
 
     def reference(self, angle: float, sample: Sample) -> float:

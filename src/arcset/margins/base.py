@@ -140,7 +140,6 @@ class Margin(nn.Module, ABC):
         return {name: getattr(self, name) for name in inspect.signature(type(self)).parameters}
 
     def extra_repr(self) -> str:
-        """The options, for printing."""
         return format_options(self.settings())
 
     def forward(self, cosine: Tensor, samples: Samples) -> Tensor:

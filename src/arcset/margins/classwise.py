@@ -101,7 +101,6 @@ class Classwise(Margin):
         self.margins.copy_(values)
 
     def shift(self, cosine: Tensor, samples: Samples) -> Tensor:
-        """cos(θ + m_y)."""
         if self.margins is None:
             return shifted_cosine(cosine, self.middle)
         return shifted_cosine(cosine, self.margins[samples.labels.long()].to(cosine.dtype))

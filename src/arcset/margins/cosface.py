@@ -31,7 +31,6 @@ class CosFace(Margin):
         return {"margin": min(0.35, (1 - math.cos(spacing)) / 2)}
 
     def shift(self, cosine: Tensor, samples: Samples) -> Tensor:
-        """cos θ − m."""
         return cosine - self.margin
 
     def reference(self, angle: float, sample: Sample) -> float:

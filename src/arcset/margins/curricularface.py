@@ -54,7 +54,6 @@ class CurricularFace(Margin):
         self.t.mul_(1 - self.rate).add_(self.rate * cosine.detach().mean())
 
     def shift(self, cosine: Tensor, samples: Samples) -> Tensor:
-        """cos(θ + m)."""
         return shifted_cosine(cosine, self.margin)
 
     def reference(self, angle: float, sample: Sample) -> float:

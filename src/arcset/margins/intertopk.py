@@ -48,7 +48,6 @@ class InterTopK(Margin):
         return {"margin": 0.2 * crowded, "penalty": 0.06 * crowded}
 
     def shift(self, cosine: Tensor, samples: Samples) -> Tensor:
-        """cos(θ + m)."""
         return shifted_cosine(cosine, self.margin)
 
     def reference(self, angle: float, sample: Sample) -> float:

@@ -81,7 +81,6 @@ class MagFace(Margin):
         return shifted_cosine(cosine, self.l_m + slope * (length - self.l_a))
 
     def penalty(self, samples: Samples) -> Tensor:
-        """λ·g(a), (B,)."""
         length = samples.norms.clamp(self.l_a, self.u_a)
         return self.penalty_weight * (1 / length + length / self.u_a**2)
 

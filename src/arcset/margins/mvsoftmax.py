@@ -49,7 +49,6 @@ class MVSoftmax(ArcOrCosMargin):
         self.adaptive = check_bool("adaptive", adaptive)
 
     def shift(self, cosine: Tensor, samples: Samples) -> Tensor:
-        """cos(θ + m) or cos θ − m."""
         return self._add_margin(cosine, self.margin)
 
     def reference(self, angle: float, sample: Sample) -> float:

@@ -22,7 +22,6 @@ class NormFace(Margin):
     neutral: ClassVar[Mapping[str, float]] = {}
 
     def shift(self, cosine: Tensor, samples: Samples) -> Tensor:
-        """cos θ."""
         return cosine
 
     def reference(self, angle: float, sample: Sample) -> float:

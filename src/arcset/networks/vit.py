@@ -96,7 +96,6 @@ class TransformerBlock(nn.Module):
         )
 
     def forward(self, patches: Tensor) -> Tensor:
-        """Every patch sees every other."""
         patches = patches + self._attention(self.attention_norm(patches))
         rethought: Tensor = self.mlp(patches)
         return patches + rethought
@@ -113,5 +112,4 @@ class MeanOfPatches(nn.Module):
     """(B, patches, width) to (B, width)."""
 
     def forward(self, patches: Tensor) -> Tensor:
-        """The mean."""
         return patches.mean(dim=1)
