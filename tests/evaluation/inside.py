@@ -11,7 +11,7 @@ from arcset.evaluation.calibration.fpir import BetaBinomial, GalleryCurve, galle
 from arcset.evaluation.calibration.galleries import OpenSet
 from arcset.evaluation.geometry.angles import PAPER
 from arcset.evaluation.pairs import ImpostorPairs
-from arcset.evaluation.results import Replicates
+from arcset.evaluation.results import Replicates, share_interval
 from arcset.evaluation.verification import Roc
 
 __all__ = [
@@ -30,4 +30,5 @@ __all__ = [
     "identity_weights",
     "pair_cosines",
     "pair_spread",
+    "share_interval",
 ]

@@ -1,13 +1,15 @@
 import dataclasses
+import math
 from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from arcset.errors import InputError, OptionError
 from arcset.evaluation import Difference, Interval, Result, paired, verification
-from evaluation.inside import FEWEST, Replicates, draw_key, identity_weights
+from evaluation.inside import FEWEST, Replicates, draw_key, identity_weights, share_interval
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,11 +59,46 @@ def test_key_tells_identities_seeds_and_numbers_apart():
     assert draw_key(labels) == draw_key(np.arange(5))
 
 
-def test_interval_is_the_central_part_of_what_is_defined():
-    values = np.append(np.linspace(0, 1, 1001), [np.nan] * 5)
-    found = Replicates({"a": values, "b": np.full(3, np.nan)}, 7, "k")
-    np.testing.assert_allclose(found.interval("a"), (0.025, 0.975))
-    assert np.isnan(found.interval("b")).all()
+@pytest.mark.parametrize("share", [0.0, 0.003, 0.4, 0.98, 1.0])
+@pytest.mark.parametrize("error", [0.0, 0.002, 0.05])
+def test_the_interval_of_a_share_is_wilsons(share, error):
+    """Its ends are the shares that would just be doubted, and it holds the share itself."""
+    identities, trials = 30, 4
+    low, high = share_interval(share, error, identities, trials)
+    assert 0 <= low <= share <= high <= 1
+    assert high - low > 0.001  # even where no error was seen
+    most, t = trials * identities, stats.t.ppf(0.975, identities - 1)
+    m = (share * (1 - share) + 1 / most) / (error**2 + 1 / most**2)
+    for end in {low, high} - {share}:
+        assert abs(share - end) == pytest.approx(t * math.sqrt(end * (1 - end) / m), rel=1e-9)
+
+
+def test_the_interval_of_a_share_with_many_identities_is_the_usual_one():
+    low, high = share_interval(0.9, 0.001, 100_000)
+    assert (low, high) == pytest.approx((0.9 - 1.96 * 0.001, 0.9 + 1.96 * 0.001), abs=1e-4)
+
+
+def test_fewer_identities_make_wider_intervals():
+    widths = [np.ptp(share_interval(0.95, 0.01, identities)) for identities in (5, 20, 50, 200)]
+    assert widths == sorted(widths, reverse=True)
+
+
+def test_the_interval_of_an_angle_is_students():
+    values = np.append(np.linspace(10, 12, 1001), [np.nan] * 5)
+    found = dataclasses.replace(
+        score(0.1, 0.9), turn=11.0, replicates=Replicates({"turn": values}, 7, "k")
+    )
+    reach = stats.t.ppf(0.975, 6) * np.nanstd(values) * (7 / 6) ** 0.5
+    assert found.interval("turn") == pytest.approx((11 - reach, 11 + reach))
+    assert np.isnan(found.interval("error")).all()
+
+
+def test_errors_that_draws_do_not_show_are_used():
+    plain = score(0.1, 0.9)
+    known = dataclasses.replace(plain.replicates, errors={"error": 0.3})
+    wide = dataclasses.replace(plain, replicates=known)
+    assert np.ptp(wide.interval("error")) > np.ptp(plain.interval("error"))
+    assert wide.interval("rate", 0.001) == plain.interval("rate", 0.001)
 
 
 def test_names_of_measures():
@@ -126,6 +163,14 @@ def test_seldom_a_difference_where_there_is_none():
         runs = [score(0.5, 0.5 + 0.05 * rng.normal(), seed=rng.integers(2**31)) for _ in range(6)]
         false += paired(runs[:3], runs[3:], "rate[0.001]").shown
     assert false <= 27  # 15 expected
+
+
+def test_fewer_identities_make_wider_differences():
+    def width(identities):
+        one, two = (score(0.5, 0.5, seed=seed, identities=identities) for seed in (0, 1))
+        return np.ptp(paired(two, one, "rate[0.001]").interval)
+
+    assert width(10) > 1.05 * width(20) > 1.05 * width(1000)
 
 
 def test_more_comparisons_make_wider_intervals():

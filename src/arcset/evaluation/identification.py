@@ -20,7 +20,7 @@ From one labelled set to an open-set trial: who is enrolled, who is searched for
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from numbers import Real
 from typing import Any, ClassVar
@@ -38,7 +38,7 @@ from arcset.evaluation.arrays import (
     normalize_rows,
     refuse_zero_rows,
 )
-from arcset.evaluation.bootstrap import DRAWS, SEED, draw_key, identity_weights
+from arcset.evaluation.bootstrap import DRAWS, SEED, draw_key, identity_weights, search_error
 from arcset.evaluation.results import Replicates, Result
 from arcset.text import plural
 
@@ -339,6 +339,23 @@ class Subjects:
             scores[part], ranks[part] = score, better + 1
         return scores, ranks
 
+    def ahead(self, probes: npt.NDArray[Any], chosen: Places, own: Places) -> tuple[Places, Places]:
+        """Which other subjects score as much as the `own` one of the `chosen` rows, or more.
+
+        As the place among `chosen`, and the subject's number.
+        """
+        numbers = np.argsort(self.places, kind="stable")  # by place
+        rows, others = [np.empty(0, np.intp)], [np.empty(0, np.intp)]
+        for part in _parts(len(chosen), max(1, PIECE_SCORES // len(self.rows))):
+            scores = self._all_exactly(_units(probes, chosen[part]))  # (b, S)
+            each, place = np.arange(len(scores)), self.places[own[part]]
+            better = scores >= scores[each, place, None]
+            better[each, place] = False
+            row, other = np.nonzero(better)
+            rows.append(part.start + row)
+            others.append(numbers[other])
+        return np.concatenate(rows), np.concatenate(others)
+
     def best(self, probes: npt.NDArray[Any], chosen: Places) -> Floats:
         """For the `chosen` rows of `probes`: the highest score of any subject."""
         scores = np.empty(len(chosen))
@@ -630,6 +647,7 @@ def identification(
         intervals: whether to add 95 % intervals. The gallery stays; the identities of the probes,
             mated and non-mated together, are drawn anew, `draws` times from `seed`. Every draw
             has its own threshold; one with fewer than 1/FPIR non-mated probes is left out.
+            Intervals of ranks also cover other galleries of that size, see `search_error`.
 
     The rank of the own subject is 1 plus the number of other subjects that score as much or more:
     ties count against the model. Scores are those of float64, rounded to 2⁻⁴⁰.
@@ -671,6 +689,11 @@ def identification(
     else:
         entries = Subjects.templates(enrolled, subject_numbers, subjects)
     outcomes = _search(entries, searched, identity_numbers, own)
+    replicates = None
+    if intervals:
+        replicates = _replicates(outcomes, asked_ranks, asked_rates, identities, draws, seed)
+        errors = _rank_errors(outcomes, asked_ranks, entries, searched, identity_numbers, own)
+        replicates = replace(replicates, errors=errors)
     once = np.ones((1, len(identities)))
     places = np.arange(1, min(len(subjects), LONGEST_CMC) + 1 if outcomes.mated.size else 1)
     return Identification(
@@ -690,9 +713,7 @@ def identification(
         mated_identities=int((own >= 0).sum()),
         unmated_identities=int((own < 0).sum()),
         outcomes=outcomes,
-        replicates=_replicates(outcomes, asked_ranks, asked_rates, identities, draws, seed)
-        if intervals
-        else None,
+        replicates=replicates,
     )
 
 
@@ -728,3 +749,32 @@ def _replicates(
     for fpir, rate in zip(fpirs, outcomes.dir_at(fpirs, weights), strict=True):
         values[f"dir_at_fpir[{fpir:g}]"] = rate
     return Replicates(values, len(identities), draw_key(identities, seed, draws))
+
+
+def _rank_errors(
+    outcomes: Outcomes,
+    ranks: list[int],
+    entries: Subjects,
+    probes: npt.NDArray[Any],
+    identities: npt.NDArray[np.intp],
+    own: npt.NDArray[np.intp],
+) -> dict[str, float]:
+    """The standard errors of the shares found within each of `ranks`, by their names.
+
+    A probe at rank k + 1 would be found within k if any one of the subjects before its own were
+    not enrolled. Subjects that no probe is of are no identities that could be drawn, and stay.
+    """
+    if not len(outcomes.rank):
+        return {}
+    identity_of = np.full(len(entries.places), -1)
+    identity_of[own[own >= 0]] = np.flatnonzero(own >= 0)
+    mated = np.flatnonzero(own[identities] >= 0)
+    errors = {}
+    for k in ranks:
+        just = np.flatnonzero(outcomes.rank == k + 1)
+        row, subject = entries.ahead(probes, mated[just], own[outcomes.mated[just]])
+        pairs = np.stack((outcomes.mated[just[row]], identity_of[subject]), axis=1)
+        errors[f"rank[{k:g}]"] = search_error(
+            outcomes.rank > k, outcomes.mated, pairs[pairs[:, 1] >= 0], len(own)
+        )
+    return errors

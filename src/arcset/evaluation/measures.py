@@ -80,6 +80,8 @@ class Measure:
             the former are; `detail`: in full tables only.
         key: its name among a run's figures (`unseen_KEY`) and in `best_by`; empty if it is in none.
         validate: whether it is measured on the validation identities during training.
+        trials: how many independent trials an identity stands for in its interval, as long as few
+            errors were seen (`results.share_interval`). Chosen by simulation.
         function: computes it from unit embeddings (N, D) and labels (N,), for measures that no
             result has; raises `InputError` where the data do not allow it.
     """
@@ -97,6 +99,7 @@ class Measure:
     weight: Literal["headline", "main", "compared", "detail"] = "detail"
     key: str = ""
     validate: bool = False
+    trials: float = 4.0
     function: Callable[[Array, Array], float] | None = None
 
     @property
@@ -170,6 +173,7 @@ _TABLE = (
         lower_is_better=True,
         weight="headline",
         key="eer",
+        trials=6.0,
     ),
     Measure(
         "auc",
@@ -182,6 +186,7 @@ _TABLE = (
         weight="headline",
         key="auc",
         validate=True,
+        trials=12.0,
     ),
     Measure(
         "rank",

@@ -26,7 +26,7 @@ from arcset.evaluation.arrays import (
     normalize_rows,
     refuse_zero_rows,
 )
-from arcset.evaluation.bootstrap import DRAWS, SEED, draw_key, identity_weights
+from arcset.evaluation.bootstrap import DRAWS, SEED, draw_key, identity_weights, search_error
 from arcset.evaluation.results import Replicates, Result
 
 __all__ = [
@@ -226,7 +226,7 @@ def retrieval(
             queries themselves, which would find themselves first. By default every sample
             searches all others.
         intervals, draws, seed: see `bootstrap`. Identities of the queries are drawn; the
-            references stay as they are.
+            references stay as they are, except for recall, see `search_error`.
 
     Queries without any reference of their class are left out, and counted. Equal cosines are
     ranked against us: references of another class come first. Up to 10⁸ cosines are computed in
@@ -293,6 +293,7 @@ def retrieval(
         values={name: drawn[:, column] for column, name in enumerate(names)},
         identities=len(distinct),
         key=draw_key(distinct, seed, draws),
+        errors=_recall_errors(search, depths, values, len(distinct)),
     )
     return Retrieval(**result, replicates=replicates)
 
@@ -325,6 +326,45 @@ def _per_query(search: Search, ks: list[int]) -> Floats:
         values[part, -2] = found[:, -1] / count
         values[part, -1] = (found * right) @ (1 / ranks) / count
     return values
+
+
+def _recall_errors(
+    search: Search, ks: list[int], values: Floats, identities: int
+) -> dict[str, float]:
+    """The standard errors of recall at each k, by its name; `values` are those of the queries."""
+    hits = values[:, : len(ks)]
+    blocked = _blocked(search, np.flatnonzero((hits == 0).any(axis=1)), ks, identities)
+    return {
+        f"recall_at[{k}]": search_error(
+            hits[:, column] == 0, search.numbers, blocked[k], identities
+        )
+        for column, k in enumerate(ks)
+        if not np.isnan(hits[:, column]).any()
+    }
+
+
+def _blocked(
+    search: Search, rows: Numbers, ks: list[int], identities: int
+) -> dict[int, npt.NDArray[np.intp]]:
+    """For each k the queries among `rows` that one class alone keeps from a hit within the first k.
+
+    As pairs (P, 2) of the query's class and that one. Classes of references that no query has are
+    no identities that could be drawn, and are left out.
+    """
+    pairs: dict[int, list[npt.NDArray[np.intp]]] = {k: [np.empty((0, 2), np.intp)] for k in ks}
+    filled = np.flatnonzero(np.diff(search.starts) > 0)  # classes with references
+    step = max(1, BLOCK_COSINES // len(search.references))
+    for start in range(0, len(rows), step):
+        some = rows[start : start + step]
+        keys = search.keys(some)
+        nearest = np.where(np.rint(keys) != keys, keys, -np.inf).max(axis=1, keepdims=True)
+        ahead = np.add.reduceat(keys > nearest, search.starts[filled], axis=1, dtype=np.intp)
+        total = ahead.sum(axis=1, keepdims=True)
+        for k in ks:
+            row, column = np.nonzero((total >= k) & (total - ahead < k))
+            both = np.stack((search.numbers[some[row]], filled[column]), axis=1)
+            pairs[k].append(both[both[:, 1] < identities])
+    return {k: np.concatenate(each) for k, each in pairs.items()}
 
 
 def _drawn(values: Floats, numbers: Numbers, weights: Floats) -> Floats:

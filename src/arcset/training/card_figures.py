@@ -200,24 +200,7 @@ def _basis(assessment: Assessment) -> str:
         )
         if assessment.identities < FEW:
             said.append(f"From fewer than {FEW} identities even the intervals are guesses.")
-        if _perfect(assessment):
-            said.append(
-                "An interval of zero width means no resample contained an error; it does not mean "
-                "there are none."
-            )
     return " ".join(said)
-
-
-def _perfect(assessment: Assessment) -> bool:
-    """Whether an interval of the table has no width."""
-    results = measured_parts(assessment)
-    return any(
-        result.interval(full).low == result.interval(full).high
-        for measure in weighty("headline", "main")
-        if (result := results.get(measure.part, (None,))[0]) is not None
-        and result.replicates is not None
-        for full, _ in _values(results, measure)
-    )
 
 
 def thresholds(assessment: Assessment | None, made: Thresholds | None) -> str:

@@ -168,15 +168,16 @@ def test_table_and_json():
 
 
 def test_table_with_intervals():
-    drawn = {"auc": [0.9, 0.9], "eer": [0.1, 0.1], "tar_at_far[0.1]": [0.5, 0.5]}
+    drawn = {"auc": [0.9, 0.95], "eer": [0.1, 0.15], "tar_at_far[0.1]": [0.5, 0.6]}
     values = {name: np.array(numbers) for name, numbers in drawn.items()}
     result = Verification(**EXAMPLE, replicates=Replicates(values, 5, "key"))
+    auc, eer, tar = (result.interval(name) for name in drawn)
     assert result.table().splitlines()[2:7] == [
-        "AUC                  0.987654 [0.900000, 0.900000]",
-        "EER                  0.050000 [0.100000, 0.100000]",
+        f"AUC                  0.987654 [{auc.low:.6f}, {auc.high:.6f}]",
+        f"EER                  0.050000 [{eer.low:.6f}, {eer.high:.6f}]",
         "",
         "     FAR  TAR                      threshold",
-        "     0.1  0.9688 [0.5000, 0.5000]     0.3125",
+        f"     0.1  0.9688 [{tar.low:.4f}, {tar.high:.4f}]     0.3125",
     ]
 
 

@@ -174,7 +174,7 @@ def interval_of(result: Result, name: str, at: float | None = None) -> Interval 
     full = result.name_of(name, at)
     if result.replicates is None or full not in result.replicates.values:
         return None
-    found = result.replicates.interval(full)
+    found = result.interval(full)
     return found if math.isfinite(found.low) and math.isfinite(found.high) else None
 
 

@@ -155,11 +155,6 @@ def key(models: Mapping[str, Values]) -> str:
             "The small figures are 95 % intervals: how far the large ones may be off, as other "
             "identities from the same source would have given others."
         )
-        if any(value.interval and value.interval.low == value.interval.high for value in every):
-            said.append(
-                "An interval of zero width means no resample contained an error; it does not mean "
-                "there are none."
-            )
         fewest = min(_identities(value) for value in every)
         if fewest < _FEW:
             said.append(f"From {fewest} identities even the intervals are guesses.")
