@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from arcset import OptionError
-from arcset.devices import choose_device, own_gpu
+from arcset.devices import choose_device, free_memory, own_gpu
 
 
 def test_each_process_has_a_gpu_of_its_own():
@@ -23,3 +23,7 @@ def test_what_is_not_there_is_refused():
     assert "cuda" not in offered
     with pytest.raises(OptionError, match="'meta'"):
         choose_device("meta")
+
+
+def test_free_memory_is_plausible():
+    assert 2**20 < free_memory(torch.device("cpu")) < 2**60

@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from arcset.checks import check_choice
 from arcset.cli.model_option import load_model
 from arcset.errors import OptionError
 from arcset.runs import Run
@@ -52,8 +53,7 @@ def bulk_source(run: Path, data: str | None, part: str, faces: str | None) -> "S
     if part == "all":
         mapping = opened.config.mapping
         return open_source(own, None if mapping is None else ClassMapping.load(opened.mapping_file))
-    if part not in PARTS:
-        raise OptionError(f"part must be one of {', '.join(PARTS)}, not {part!r}")
+    check_choice("part", part, PARTS)
     images = getattr(selection_of(opened), part)
     if images is None:
         raise OptionError(

@@ -7,6 +7,7 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from arcset.checks import check_choice
 from arcset.errors import OptionError, RunError
 from arcset.pictures.view import Frame, RunView
 
@@ -52,7 +53,7 @@ class Scene:
 
 def still_scene(view: RunView, part: str = "test") -> Scene:
     """The trained run: all test samples and all unseen ones, or the kept training samples."""
-    _check_part(part)
+    check_choice("part", part, PARTS)
     known = view.test if part == "test" else view.sampled(part) if view.frames else None
     if known is None:
         raise _nothing_kept(view)
@@ -69,7 +70,7 @@ def still_scene(view: RunView, part: str = "test") -> Scene:
 
 def epoch_scenes(view: RunView, part: str = "test") -> dict[int, Scene]:
     """The kept samples over the epochs: epoch → scene. Raises `RunError` where none are kept."""
-    _check_part(part)
+    check_choice("part", part, PARTS)
     if not view.frames or not len(view.frames[-1].parts.get(part, ())):
         raise _nothing_kept(view)
     labels = view.run.samples()
@@ -176,11 +177,6 @@ def _scene(
 
 def _has_unseen(frame: Frame, part: str) -> bool:
     return part == "test" and "unseen" in frame.parts
-
-
-def _check_part(part: str) -> None:
-    if part not in PARTS:
-        raise OptionError(f"part must be one of {', '.join(PARTS)}, not {part!r}")
 
 
 def _nothing_kept(view: RunView) -> RunError:

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 from PIL import Image, ImageOps
 
+from arcset.checks import check_choice
 from arcset.data import ImageSet
 from arcset.errors import DataError, OptionError
 from arcset.pictures.view import RunView
@@ -41,8 +42,7 @@ def sample_subject(view: RunView, index: int, part: str = "test") -> Subject:
     Raises `OptionError` for another part, one that the run does not have, and a number that is
     not in it.
     """
-    if part not in PARTS:
-        raise OptionError(f"part {part!r} is unknown, expected one of: {', '.join(PARTS)}")
+    check_choice("part", part, PARTS)
     images: ImageSet | None = getattr(view.selection, part)
     if images is None:
         raise OptionError(f"{view.title} knows every class of {view.config.data}: none is unseen")

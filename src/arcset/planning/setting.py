@@ -7,7 +7,7 @@ import torch
 
 from arcset.centers import MODES, UPDATES
 from arcset.centers.sharded import can_share
-from arcset.checks import check_count, check_number
+from arcset.checks import check_choice, check_count, check_number
 from arcset.errors import OptionError
 from arcset.losses.margin_softmax import STORAGES
 from arcset.margins import MARGINS
@@ -65,16 +65,12 @@ class Setting:
         for name in ("classes", "dim", "processes", "batch", "subcenters"):
             check_count(name, getattr(self, name))
         check_number("sample", self.sample, 0, 1, closed="right")
-        for name, known in (
-            ("storage", tuple(STORAGES)),
-            ("update", (None, *UPDATES)),
-            ("optimizer", OPTIMIZERS),
-            ("mode", MODES),
-            ("device", DEVICES),
-        ):
-            if getattr(self, name) not in known:
-                words = ", ".join(str(word or "none") for word in known)
-                raise OptionError(f"{name} must be one of {words}, not {getattr(self, name)!r}")
+        check_choice("storage", self.storage, STORAGES)
+        check_choice("optimizer", self.optimizer, OPTIMIZERS)
+        check_choice("mode", self.mode, MODES)
+        check_choice("device", self.device, DEVICES)
+        if self.update is not None:
+            check_choice("update", self.update, UPDATES)
         if self.loss not in MARGINS:
             raise unknown_name("margin", self.loss, MARGINS.names())
         if not can_share(self.classes, self.processes):

@@ -17,6 +17,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from arcset.checks import check_choice
 from arcset.errors import DataError, OptionError
 from arcset.files import naming, parse_json, replacing
 
@@ -115,8 +116,7 @@ class Keys:
 
         Raises `OptionError` for an unknown role or a long name.
         """
-        if role not in ROLES:
-            raise OptionError(f"role {role!r} is unknown, expected one of: {', '.join(ROLES)}")
+        check_choice("role", role, ROLES)
         if len(name) > _LONGEST_NAME or not name.isprintable():
             raise OptionError(f"a key's name has at most {_LONGEST_NAME} printable characters")
         secret = PREFIX + secrets.token_urlsafe(32)

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from arcset.checks import check_choice
 from arcset.data import (
     DATASETS,
     Dataset,
@@ -303,8 +304,7 @@ def _others(run: Run, data: str) -> Dataset:
 
 
 def _part(selection: Selection, name: str) -> ImageSet:
-    if name not in PARTS:
-        raise OptionError(f"part must be one of {', '.join(PARTS)}, not {name!r}")
+    check_choice("part", name, PARTS)
     images: ImageSet | None = getattr(selection, name)
     if images is None:
         raise OptionError(

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from arcset.checks import check_choice, check_count
 from arcset.data.embeddings import (
     INPUTS,
     Manifest,
@@ -109,10 +110,9 @@ def embed_folder(
     stays.
     """
     crew = crew or Crew()
-    if dtype not in _DTYPES:
-        raise OptionError(f"dtype must be one of {', '.join(_DTYPES)}, not {dtype!r}")
-    if shard_size is not None and shard_size < 1:
-        raise OptionError(f"a shard holds at least 1 sample, not {shard_size}")
+    check_choice("dtype", dtype, _DTYPES)
+    if shard_size is not None:
+        check_count("shard_size", shard_size)
     with ExitStack() as stack:
 
         def first() -> dict[str, Any]:
