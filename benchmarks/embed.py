@@ -26,10 +26,10 @@ import torch
 from head import machine
 from PIL import Image
 
-from arcset.data.own import pack
-from arcset.data.own.packs import open_pack
+from arcset.data import open_source
+from arcset.data.sources.pack import open_pack, pack
 from arcset.models import build_model
-from arcset.recognition.bulk import TrainedModel, embed_folder, join_crew, open_source
+from arcset.recognition.bulk import TrainedModel, embed_folder, join_crew
 from arcset.recognition.bulk.pipeline import chunk_size
 from arcset.runs import Run, RunConfig
 

@@ -10,12 +10,15 @@ and gives the same bytes everywhere.
 import argparse
 import gzip
 import hashlib
+import io
+import struct
 from pathlib import Path
 
 import numpy as np
 
 from arcset.data import ImageSet, load_dataset
-from arcset.data.named.mnist import FILES, write_idx
+from arcset.data.named.mnist import FILES
+from arcset.files import write_bytes
 
 SEED = 0
 PER_CLASS = {"train": 400, "test": 100}
@@ -35,6 +38,16 @@ def draw(part: str, images: ImageSet) -> np.ndarray:
         places = np.flatnonzero(images.labels == label).tolist()
         drawn += sorted(places, key=ticket)[: PER_CLASS[part]]
     return np.sort(np.array(drawn))
+
+
+def write_idx(path: Path, array: np.ndarray) -> None:
+    """Write uint8 as a gzipped idx file; the same array always gives the same bytes."""
+    header = struct.pack(f">BBBB{array.ndim}I", 0, 0, 8, array.ndim, *array.shape)
+    packed = io.BytesIO()
+    # Not gzip.compress: the header it writes differs between Python versions.
+    with gzip.GzipFile(filename="", mode="wb", compresslevel=9, fileobj=packed, mtime=0) as stream:
+        stream.write(header + array.tobytes())
+    write_bytes(path, packed.getvalue())
 
 
 def main() -> None:

@@ -29,9 +29,9 @@ from arcset.data.embeddings import (
     write_shard,
 )
 from arcset.data.mapping import ClassMapping
-from arcset.data.npz_files import read_npz
-from arcset.data.own import load_own
-from arcset.data.own.packing import pack
+from arcset.data.sources.arrays import read_npz
+from arcset.data.sources.load import load_own
+from arcset.data.sources.pack import pack
 from arcset.evaluation.calibration import Thresholds
 from arcset.recognition import Recognizer
 from arcset.runs import Run, RunConfig

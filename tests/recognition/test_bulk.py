@@ -13,7 +13,7 @@ from pyarrow import parquet
 from safetensors.numpy import load_file, save_file
 
 from arcset import DataError
-from arcset.data.own import pack
+from arcset.data.sources.pack import pack
 from arcset.recognition.export import export
 from support.bulk import RefusedError, embed, photo_run, read_embeddings, rows_of
 from support.random_runs import random_run

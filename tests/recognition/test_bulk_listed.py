@@ -10,8 +10,9 @@ import tracemalloc
 import pytest
 
 from arcset import DataError, RunError
+from arcset.data import open_source
 from arcset.data.embeddings import Manifest, shard_path
-from arcset.recognition.bulk import TrainedModel, embed_folder, open_source
+from arcset.recognition.bulk import TrainedModel, embed_folder
 from arcset.recognition.bulk.beginning import locked
 from arcset.recognition.bulk.listed import InputList, write_list
 from arcset.runs import Run

@@ -10,8 +10,9 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from arcset.data.own.streams import Entry
-from arcset.recognition.bulk import Source, TrainedModel, embed_folder
+from arcset.data import Source
+from arcset.data.sources.base import Entry
+from arcset.recognition.bulk import TrainedModel, embed_folder
 from support.random_runs import random_run
 
 PIXELS = np.zeros((10, 10), np.uint8)

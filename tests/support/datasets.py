@@ -10,9 +10,9 @@ from arcset.data import Dataset, list_samples, load_dataset
 from arcset.data.dataset import divided
 from arcset.data.insightface import read_verification_bin
 from arcset.data.named.fetch import download
-from arcset.data.named.mnist import FILES, MNIST, SAMPLE_CHECKSUMS, IdxDownload, read_idx, write_idx
+from arcset.data.named.mnist import FILES, MNIST, SAMPLE_CHECKSUMS, IdxDownload, read_idx
 from arcset.data.named.omniglot import OMNIGLOT, Archive, Omniglot
-from arcset.data.own.streams import Entry, stream_table, stream_tree
+from arcset.data.sources.base import Entry
 
 __all__ = [
     "FILES",
@@ -29,9 +29,6 @@ __all__ = [
     "loaded",
     "read_idx",
     "read_pairs",
-    "stream_table",
-    "stream_tree",
-    "write_idx",
 ]
 
 

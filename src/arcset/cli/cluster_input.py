@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from arcset.data import Reading
 from arcset.data.embeddings import read_embeddings
-from arcset.data.own.trees import shown
+from arcset.data.sources.base import printable
 from arcset.errors import DataError, InputError
 from arcset.recognition.embedder import Embedder, Progress
 
@@ -101,4 +101,4 @@ def _labels(names: tuple[str, ...]) -> tuple[str | None, ...]:
 
 
 def _below(path: Path, folder: Path) -> str:
-    return shown(path.relative_to(folder).as_posix())
+    return printable(path.relative_to(folder).as_posix())

@@ -10,9 +10,9 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from arcset.cli import options as o
 from arcset.cli.show import print_json, print_text, say
+from arcset.data import list_samples
 from arcset.data.check import check_data
 from arcset.data.contact_sheet import contact_sheet
-from arcset.data.own import list_samples
 from arcset.errors import OptionError
 from arcset.files import write_bytes
 

@@ -20,11 +20,10 @@ from rich.progress import (
 
 from arcset.cli import options as o
 from arcset.cli.show import print_json, say
+from arcset.data.decode import Watch
 from arcset.data.image import FITS
-from arcset.data.own import Pack
-from arcset.data.own import pack as make_pack
-from arcset.data.own.decoding import Watch
-from arcset.data.own.packs import REST
+from arcset.data.sources.pack import REST, Pack
+from arcset.data.sources.pack import pack as make_pack
 from arcset.errors import OptionError
 
 __all__ = ["pack"]
@@ -105,7 +104,7 @@ def _say(made: Pack) -> None:
     read = said.reading
     colours = "grey" if read.channels == 1 else "RGB"
     say(
-        f"{made.place}: {said.images:,} images of {len(said.class_names):,} identities, "
+        f"{made.path}: {said.images:,} images of {len(said.class_names):,} identities, "
         f"{read.height}×{read.width} {colours}, {decimal(made.size)}; "
         f"{said.images - said.training:,} of the images are for testing"
     )
@@ -118,4 +117,4 @@ def _say(made: Pack) -> None:
         for path, why in said.skipped[:_SHOWN]:
             say(f"  {path}: {why}")
         if len(said.skipped) > _SHOWN:
-            say(f"  … and {len(said.skipped) - _SHOWN:,} more; all are in {made.place / REST}")
+            say(f"  … and {len(said.skipped) - _SHOWN:,} more; all are in {made.path / REST}")

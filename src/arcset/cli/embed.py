@@ -21,7 +21,8 @@ from arcset.text import plural
 from arcset.training.judge import PARTS, judge_run
 
 if TYPE_CHECKING:
-    from arcset.recognition.bulk import BulkModel, Crew, FolderResult, Source
+    from arcset.data import Source
+    from arcset.recognition.bulk import BulkModel, Crew, FolderResult
 
 __all__ = ["embed"]
 

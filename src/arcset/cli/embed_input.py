@@ -10,7 +10,8 @@ from arcset.runs import Run
 from arcset.training.judge import PARTS
 
 if TYPE_CHECKING:
-    from arcset.recognition.bulk import BulkModel, Source
+    from arcset.data import Source
+    from arcset.recognition.bulk import BulkModel
 
 __all__ = ["bulk_model", "bulk_source", "is_onnx"]
 
@@ -33,9 +34,9 @@ def bulk_model(run: Path, faces: str | None, device: str) -> "BulkModel":
 
 def bulk_source(run: Path, data: str | None, part: str, faces: str | None) -> "Source":
     """What is to be embedded; of a run its own data where nobody names other data."""
-    from arcset.data import DATASETS
+    from arcset.data import DATASETS, open_source
     from arcset.data.mapping import ClassMapping
-    from arcset.recognition.bulk import array_source, open_source
+    from arcset.data.sources.arrays import ArraySource
     from arcset.runs.data import selection_of
 
     if is_onnx(run) or faces not in (None, "none"):
@@ -59,4 +60,4 @@ def bulk_source(run: Path, data: str | None, part: str, faces: str | None) -> "S
         raise OptionError(
             f"the run has no {part} part: no classes were held out for it; see `arcset data split`"
         )
-    return array_source(images, f"{Path(own).name}, {part}", "part of a run's data")
+    return ArraySource(images, f"{Path(own).name}, {part}", "part of a run's data")

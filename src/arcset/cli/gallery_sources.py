@@ -67,15 +67,14 @@ def list_wanted(sources: Sequence[Path], name: str | None) -> Wanted:
 
 
 def _add_folder(wanted: Wanted, folder: Path, name: str | None) -> None:
-    from arcset.data.own.trees import TreeListing
-    from arcset.recognition.inputs import image_files
+    from arcset.data.sources.folder import FolderSource, image_files
 
     if name is not None:
         files = image_files(folder)
         wanted.paths += files
         wanted.names += [name] * len(files)
         return
-    tree = TreeListing(folder)
+    tree = FolderSource(folder).list_samples()
     own = folder.resolve().name
     wanted.names += [own if found == "." else found for found in tree.names]
     wanted.paths += [folder / path for path in tree.paths]

@@ -23,11 +23,13 @@ from arcset.data.named.registry import (
     dataset_entry,
     dataset_names,
     download_dataset,
-    load_dataset,
     locate,
 )
-from arcset.data.own import Listing, Pack, list_samples, load_own, load_pack, pack
 from arcset.data.selection import Selection, parse_classes, select
+from arcset.data.sources.base import Listing, Source
+from arcset.data.sources.load import load_dataset, load_own, open_source
+from arcset.data.sources.pack import Pack, load_pack, pack
+from arcset.data.sources.samples import list_samples
 from arcset.data.split import Split, make_split, overlap
 from arcset.data.torch_dataset import IdentitySampler, TorchImages, from_torch, to_loader
 
@@ -42,6 +44,7 @@ __all__ = [
     "Reading",
     "Samples",
     "Selection",
+    "Source",
     "Split",
     "TorchImages",
     "as_float",
@@ -57,6 +60,7 @@ __all__ = [
     "load_pack",
     "locate",
     "make_split",
+    "open_source",
     "overlap",
     "pack",
     "parse_classes",

@@ -6,11 +6,9 @@ contact_sheet(list_samples("people"), check).save("people.png")
 """
 
 import hashlib
-import os
 import statistics
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
@@ -22,9 +20,10 @@ import numpy as np
 import numpy.typing as npt
 from PIL import Image, ImageOps
 
+from arcset.data.decode import Watch, decode_many, in_chunks, reason
 from arcset.data.image import exif_orientation, is_grey, open_image, to_channels
-from arcset.data.own.decoding import Watch
-from arcset.data.own.listing import Listing, list_samples
+from arcset.data.sources.base import Listing
+from arcset.data.sources.samples import list_samples
 from arcset.errors import DataError
 from arcset.text import plural
 
@@ -252,7 +251,7 @@ def check_data(source: Path | str | Listing, watch: Watch | None = None) -> Data
     seen = _look_at_all(listing, watch)
     if len(seen.unreadable) == len(listing):
         raise DataError(
-            f"none of the {len(listing):,} images of {listing.place} can be read; "
+            f"none of the {len(listing):,} images of {listing.path} can be read; "
             f"the first: {listing.paths[0]}: {seen.unreadable[0]}"
         )
     counts = Counter[str]()
@@ -264,7 +263,7 @@ def check_data(source: Path | str | Listing, watch: Watch | None = None) -> Data
         for kind in (1, 2)
     )
     check = DataCheck(
-        place=str(listing.place),
+        place=str(listing.path),
         kind=listing.kind,
         images=len(listing),
         per_identity=counts,
@@ -408,23 +407,19 @@ def _look_at_all(listing: Listing, watch: Watch | None) -> _Survey:
         np.zeros(count, np.uint8),
     )
 
-    def look(position: int) -> Look | str:
-        path = listing.paths[position]
-        try:
-            return look_at(listing.content(position), path)
-        except DataError as error:
-            return str(error).removeprefix(path).lstrip(" :") or str(error)
+    def look(position: int) -> Look:
+        return look_at(listing.content(position), listing.paths[position])
 
-    with ThreadPoolExecutor(min((os.cpu_count() or 1) + 1, _MOST_THREADS), "look") as pool:
-        for start in range(0, count, _AT_ONCE):
-            chunk = range(start, min(start + _AT_ONCE, count))
-            for position, seen in zip(chunk, pool.map(look, chunk), strict=True):
-                if isinstance(seen, str):
-                    survey.unreadable[position] = seen
-                else:
-                    survey.add(position, seen)
-            if watch is not None:
-                watch(chunk.stop, count)
+    done = 0
+    for outcomes in decode_many(in_chunks(range(count), _AT_ONCE), look):
+        for position, outcome in outcomes:
+            if isinstance(outcome, Exception):
+                survey.unreadable[position] = reason(outcome, listing.paths[position])
+            else:
+                survey.add(position, outcome)
+        done += len(outcomes)
+        if watch is not None:
+            watch(done, count)
     return survey
 
 

@@ -10,7 +10,7 @@ from PIL import Image, ImageDraw, ImageFont
 
 from arcset.data.check import DataCheck, Twins
 from arcset.data.image import Pixels, Reading
-from arcset.data.own.listing import Listing
+from arcset.data.sources.base import Listing
 from arcset.errors import DataError
 from arcset.text import plural
 

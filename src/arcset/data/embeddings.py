@@ -30,7 +30,7 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from arcset.data.npz_files import find_array, read_npz
+from arcset.data.sources.arrays import find_array, read_npz
 from arcset.errors import DataError, InputError, OptionError
 from arcset.files import one_line, parse_json, reading, replacing, write_text, wrong_entry
 
@@ -456,7 +456,7 @@ def _read_shards(folder: Path, manifest: Manifest, counts: Sequence[int]) -> Emb
     from pyarrow import parquet
 
     rows = np.empty((sum(counts), manifest.dim), np.float32)
-    places = np.empty(len(rows), np.int64)
+    identities = np.empty(len(rows), np.int64)
     paths: list[str | None] = []
     numbers: dict[str, int] = {}
     start = 0
@@ -470,7 +470,7 @@ def _read_shards(folder: Path, manifest: Manifest, counts: Sequence[int]) -> Emb
         rows[part] = flat.reshape(count, manifest.dim)
         labels = table["label"].combine_chunks().dictionary_encode()
         found = [numbers.setdefault(name, len(numbers)) for name in labels.dictionary.to_pylist()]
-        places[part] = np.array(found, np.int64)[labels.indices.to_numpy()]
+        identities[part] = np.array(found, np.int64)[labels.indices.to_numpy()]
         paths += table["path"].to_pylist()
     names = sorted(numbers)
     order = np.empty(len(names), np.int64)
@@ -478,7 +478,7 @@ def _read_shards(folder: Path, manifest: Manifest, counts: Sequence[int]) -> Emb
     known = [path for path in paths if path is not None]
     return EmbeddingSet(
         rows,
-        order[places],
+        order[identities],
         tuple(names),
         tuple(known) if len(known) == len(paths) else None,
         _trained_on(folder),

@@ -54,7 +54,7 @@ class LazyRows:
 
 
 def take_rows(images: Any, kept: npt.NDArray[Any]) -> Any:
-    """The rows `kept`, places or a mask: a copy, or a view where the array lies in a file."""
+    """The rows `kept`, numbers or a mask: a copy, or a view where the array lies in a file."""
     rows = np.flatnonzero(kept) if kept.dtype == np.bool_ else kept
     if isinstance(images, LazyRows):
         return LazyRows(images.base, images.rows[rows])
@@ -67,12 +67,12 @@ def join_rows(parts: Sequence[Any], order: npt.NDArray[np.int64]) -> Any:
     """All parts one after the other, then in `order`: a copy, or a view where they share a file."""
     bases = [part.base if isinstance(part, LazyRows) else part for part in parts]
     whole = _whole(bases[0])
-    places = [_places(base, whole) for base in bases]
-    if any(each is None for each in places):
+    numbers = [_row_numbers(base, whole) for base in bases]
+    if any(each is None for each in numbers):
         return np.concatenate([np.asarray(part) for part in parts])[order]
     rows = [
         found[part.rows] if isinstance(part, LazyRows) else found
-        for part, found in zip(parts, places, strict=True)
+        for part, found in zip(parts, numbers, strict=True)
         if found is not None
     ]
     return LazyRows(whole, np.concatenate(rows)[order])
@@ -85,7 +85,7 @@ def _whole(array: Any) -> Any:
     return array
 
 
-def _places(part: npt.NDArray[Any], whole: npt.NDArray[Any]) -> npt.NDArray[np.int64] | None:
+def _row_numbers(part: npt.NDArray[Any], whole: npt.NDArray[Any]) -> npt.NDArray[np.int64] | None:
     """Which rows of the mapped array `whole` a part of it holds; None if it holds no such rows."""
     alike = part.shape[1:] == whole.shape[1:] and part.strides[1:] == whole.strides[1:]
     if not is_mapped(part) or _whole(part) is not whole or not alike or part.dtype != whole.dtype:

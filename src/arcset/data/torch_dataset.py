@@ -27,7 +27,8 @@ from arcset.data.batches import (
 )
 from arcset.data.dataset import Dataset, ImageSet
 from arcset.data.image import Fit, Reading, is_grey
-from arcset.data.own.listing import Listing, list_samples
+from arcset.data.sources.base import Listing
+from arcset.data.sources.samples import list_samples
 from arcset.errors import InputError, OptionError
 
 __all__ = ["IdentitySampler", "TorchImages", "from_torch", "to_loader"]

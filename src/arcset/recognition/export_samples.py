@@ -8,8 +8,9 @@ import numpy.typing as npt
 
 from arcset.data import ImageSet, Reading, load_dataset
 from arcset.data.selection import counted
+from arcset.data.sources.folder import image_files
 from arcset.errors import DataError, InputError, OptionError, RunError
-from arcset.recognition.inputs import image_files, read_in_chunks
+from arcset.recognition.inputs import read_in_chunks
 from arcset.runs import Run
 from arcset.runs.data import reading_of, selection_of
 

@@ -1,9 +1,7 @@
 """What people hand in as images, brought to arrays of one shape, some at a time."""
 
 import math
-import os
 from collections.abc import Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -12,17 +10,17 @@ import numpy.typing as npt
 from PIL import Image
 
 from arcset.data import Reading
-from arcset.data.image import image_extensions
+from arcset.data.decode import decode_many, in_chunks
+from arcset.data.sources.folder import image_files
 from arcset.errors import DataError, InputError
 
-__all__ = ["Outcome", "as_sources", "files_of", "image_files", "read_in_chunks"]
+__all__ = ["Outcome", "as_sources", "files_of", "read_in_chunks"]
 
 #: An image that was read, (H, W) or (H, W, 3), or why it could not be.
 Outcome = npt.NDArray[np.uint8] | DataError | InputError
 
 _KINDS = (str, Path, bytes, Image.Image, np.ndarray)  # of one image
 _CHUNK_BYTES, _CHUNK_IMAGES = 1 << 24, 512  # that are read before they are embedded
-_MOST_THREADS = 16
 
 
 def as_sources(images: Any) -> Sequence[Any]:
@@ -67,30 +65,6 @@ def _no_image(thing: Any) -> InputError:
     )
 
 
-def image_files(folder: Path | str) -> list[Path]:
-    """All files below a folder with the extension of an image, sorted; hidden ones are left out.
-
-    Links to folders are not followed. Raises `DataError` where there are none, or a folder cannot
-    be listed.
-    """
-    root = Path(folder)
-    found = []
-
-    def refuse(error: OSError) -> None:
-        raise DataError(f"{error.filename} cannot be read: {error.strerror}") from None
-
-    for place, folders, files in os.walk(root, onerror=refuse):
-        folders[:] = [name for name in folders if not name.startswith(".")]
-        found += [
-            Path(place, name)
-            for name in files
-            if not name.startswith(".") and Path(name).suffix.lower() in image_extensions()
-        ]
-    if not found:
-        raise DataError(f"{root} holds no image")
-    return sorted(found)
-
-
 def files_of(paths: Path | str | Iterable[Path | str]) -> list[Path]:
     """Files as they are and, for each folder, the images below it; each file once.
 
@@ -114,17 +88,10 @@ def read_in_chunks(
     Yields which of the sources these are, and the array of each, or why there is none.
     """
     size = max(1, min(_CHUNK_IMAGES, _CHUNK_BYTES // math.prod(reading.shape)))
-
-    def read(source: Any) -> Outcome:
-        try:
-            return _read(source, reading)
-        except (DataError, InputError) as error:
-            return error
-
-    with ThreadPoolExecutor(_threads(), "read") as pool:
-        for start in range(0, len(sources), size):
-            chunk = slice(start, min(start + size, len(sources)))
-            yield chunk, list(pool.map(read, sources[chunk]))
+    start = 0
+    for outcomes in decode_many(in_chunks(sources, size), lambda source: _read(source, reading)):
+        yield slice(start, start + len(outcomes)), [outcome for _, outcome in outcomes]
+        start += len(outcomes)
 
 
 def _read(source: Any, reading: Reading) -> npt.NDArray[np.uint8]:
@@ -135,12 +102,3 @@ def _read(source: Any, reading: Reading) -> npt.NDArray[np.uint8]:
         if source.shape[2:] in ((), (reading.channels,)) and fitting.shape == reading.shape:
             return 255 - fitting if reading.invert else fitting  # nothing to resize
     return reading.read(source)
-
-
-def _threads() -> int:
-    """PIL decodes without holding the interpreter's lock; one more waits for the disk."""
-    try:
-        cores = len(os.sched_getaffinity(0))
-    except AttributeError:  # not on every system
-        cores = os.cpu_count() or 1
-    return min(cores + 1, _MOST_THREADS)

@@ -7,11 +7,11 @@ from pathlib import Path
 import numpy as np
 
 from arcset.data.dataset import Dataset, ImageSet
+from arcset.data.decode import Watch
 from arcset.data.image import Reading
 from arcset.data.mapping import ClassMapping
-from arcset.data.named.registry import load_dataset
-from arcset.data.own.decoding import Watch
 from arcset.data.selection import Selection, select
+from arcset.data.sources.load import load_dataset
 from arcset.data.split import Split, hold_out_split
 from arcset.errors import DataError, OptionError
 from arcset.runs.config import RunConfig

@@ -1,6 +1,7 @@
 import contextlib
 import gzip
 import hashlib
+import struct
 from pathlib import Path
 
 import numpy as np
@@ -9,13 +10,19 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
-from arcset.errors import DataError, InputError
-from support.datasets import read_idx, write_idx
+from arcset.errors import DataError
+from support.datasets import read_idx
 
 # Each example writes its file anew, so that one folder serves them all.
 one_folder = settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 PIXELS = np.arange(24, dtype=np.uint8).reshape(2, 3, 4)
+
+
+def write_idx(path: Path, array: np.ndarray) -> None:
+    content = struct.pack(f">BBBB{array.ndim}I", 0, 0, 8, array.ndim, *array.shape)
+    content += array.tobytes()
+    path.write_bytes(gzip.compress(content) if path.suffix == ".gz" else content)
 
 
 @one_folder
@@ -41,17 +48,6 @@ def test_any_other_bytes_give_an_array_or_a_data_error(
         assert read_idx(path).dtype == np.uint8
 
 
-def test_the_header_is_the_documented_one(tmp_path: Path) -> None:
-    write_idx(tmp_path / "file", PIXELS)
-    header = bytes.fromhex("00000803 00000002 00000003 00000004")
-    assert (tmp_path / "file").read_bytes() == header + bytes(range(24))
-
-
-def test_axes_in_any_memory_order(tmp_path: Path) -> None:
-    write_idx(tmp_path / "file", PIXELS.T)
-    np.testing.assert_array_equal(read_idx(tmp_path / "file"), PIXELS.T)
-
-
 def test_content_decides_about_gzip_and_not_the_name(tmp_path: Path) -> None:
     write_idx(tmp_path / "one.gz", PIXELS)
     write_idx(tmp_path / "two", PIXELS)
@@ -60,21 +56,6 @@ def test_content_decides_about_gzip_and_not_the_name(tmp_path: Path) -> None:
     (tmp_path / "two").rename(tmp_path / "plain.gz")
     np.testing.assert_array_equal(read_idx(tmp_path / "packed"), PIXELS)
     np.testing.assert_array_equal(read_idx(tmp_path / "plain.gz"), PIXELS)
-
-
-def test_gzip_output_holds_no_time_and_no_name(tmp_path: Path) -> None:
-    write_idx(tmp_path / "one.gz", PIXELS)
-    write_idx(tmp_path / "two.gz", PIXELS)
-    content = (tmp_path / "one.gz").read_bytes()
-    assert content == (tmp_path / "two.gz").read_bytes()
-    assert content[:10].hex() == "1f8b08000000000002ff"
-
-
-def test_only_unsigned_bytes_are_written(tmp_path: Path) -> None:
-    for array in (PIXELS.astype(np.int64), np.uint8(3).reshape(())):
-        with pytest.raises(InputError, match="uint8"):
-            write_idx(tmp_path / "file", array)
-    assert list(tmp_path.iterdir()) == []
 
 
 PLAIN = bytes.fromhex("00000803 00000002 00000003 00000004") + bytes(range(24))

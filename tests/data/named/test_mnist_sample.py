@@ -12,7 +12,7 @@ import pytest
 from arcset.data import load_dataset
 from support.datasets import FILES
 
-TOOL = Path(__file__).parents[2] / "tools" / "make_mnist_sample.py"
+TOOL = Path(__file__).parents[3] / "tools" / "make_mnist_sample.py"
 
 
 def shipped(name: str) -> bytes:

@@ -16,20 +16,22 @@ the encoded image. The format is that of dmlc-core (`recordio.h`) and mxnet (`re
 
 import mmap
 import struct
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NoReturn, overload
+from typing import NoReturn, TypeVar, overload
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 from pyarrow import csv
 
-from arcset.data.own.listing import Listing
+from arcset.data.sources.base import Entry, Listing, Source
 from arcset.errors import DataError
 
-__all__ = ["RecordFile", "RecordListing"]
+__all__ = ["RecordFile", "RecordSource"]
+
+T = TypeVar("T")
 
 MAGIC = 0xCED7230A
 
@@ -219,10 +221,10 @@ def _padded(length: int) -> int:
     return (length + 3) // 4 * 4
 
 
-class RecordListing(Listing):
+class RecordSource(Source):
     """The images of a `.rec` file, by the numbers of their identities.
 
-    place: a `.rec` file, or a folder that holds `train.rec`.
+    path: a `.rec` file, or a folder that holds `train.rec`.
 
     The `.idx` file beside it says where the records are. Without one, the file is walked once from
     its start, and each record's own id is its key (its position, where ids come twice).
@@ -230,63 +232,66 @@ class RecordListing(Listing):
     Record 0 of InsightFace's sets holds no image but two labels: the first key past the images and
     the first past the records of the identities, which follow the images. Then the images are the
     records from 1 up to the former. Where there is no such record, all records are images. An
-    image's identity is its label, or the first of its labels.
+    image's identity is its label, or the first of its labels. Where the file `property` beside it
+    is wrong about the number of identities, a listing's notes say so.
 
-    All heads are read once, and no image before it is asked for. Two processes or threads may share
-    one listing. Raises `DataError` with one sentence that names the file, and the record where it
-    is about one.
-
-    file, keys (N,), offsets (N,): where the images are, for whoever reads them without a listing.
-    classes, size: number of identities, and height and width, as the file `property` in the same
-    folder has them; None without one. Where it is wrong about the identities, `notes` says so.
+    All heads are read when the records are listed, and no image before it is asked for. Two
+    processes or threads may share one source. Raises `DataError` with one sentence that names the
+    file, and the record where it is about one.
     """
 
     kind = "InsightFace records"
 
-    def __init__(self, place: Path) -> None:
-        path = place / "train.rec" if place.is_dir() else place
-        self.place = place
-        self.file = RecordFile(path)
-        keys, offsets, heads = _read_heads(self.file)
-        chosen = _choose_images(keys, heads, path)
-        labels = _parse_identities(keys[chosen], heads.labels[chosen, 0], path)
-        self.keys, self.offsets = keys[chosen], offsets[chosen]
-        self.names = _NumbersAsText(labels, str)
-        self.paths = _NumbersAsText(self.keys, lambda key: f"{path.name}#{key}")
-        self.classes, self.size = _read_property(path.parent / "property")
-        identities = len(np.unique(labels))
-        if self.classes not in (None, identities):
-            self.notes = (
-                f"{path.parent / 'property'} announces {self.classes:,} identities, "
-                f"and {path.name} holds {identities:,}",
-            )
+    def __init__(self, path: Path) -> None:
+        self.name = str(path)
+        self._file = RecordFile(path / "train.rec" if path.is_dir() else path)
 
-    def content(self, index: int) -> bytes:
-        """The encoded image; raises `DataError` where the record holds none."""
-        key = int(self.keys[index])
-        image = self.file.image(int(self.offsets[index]), key)
+    def entries(self) -> Iterator[Entry]:
+        return iter(self.list_samples().entries)
+
+    def content(self, entry: Entry) -> bytes:
+        key = int((entry.path or "").rpartition("#")[2])
+        image = self._file.image(entry.record, key)
         if not image:
-            raise DataError(f"record {key} of {self.file.path} holds no image")
+            raise DataError(f"record {key} of {self._file.path} holds no image")
         return image
 
+    def list_samples(self) -> Listing:
+        """Names, paths and entries are made when looked at: millions take no memory as text."""
+        path = self._file.path
+        keys, offsets, heads = _read_heads(self._file)
+        chosen = _choose_images(keys, heads, path)
+        keys, offsets = keys[chosen], offsets[chosen]
+        labels = _parse_identities(keys, heads.labels[chosen, 0], path)
+        names = _Lazy(len(keys), lambda row: str(labels[row]))
+        paths = _Lazy(len(keys), lambda row: f"{path.name}#{keys[row]}")
+        entries = _Lazy(
+            len(keys), lambda row: Entry(paths[row], names[row], record=int(offsets[row]))
+        )
+        notes = _note_property(path, len(np.unique(labels)))
+        return Listing(self, entries, names, paths, notes=notes)
 
-class _NumbersAsText(Sequence[str]):
-    """Numbers as text, made when looked at: millions of them take no memory as text."""
+    def stamp_of_all(self) -> str:
+        return str(self._file.size)
 
-    def __init__(self, numbers: npt.NDArray[np.int64], text: Callable[[int], str]) -> None:
-        self._numbers, self._text = numbers, text
+
+class _Lazy(Sequence[T]):
+    """`count` values, each made when it is looked at."""
+
+    def __init__(self, count: int, make: Callable[[int], T]) -> None:
+        self._rows, self._make = range(count), make
 
     def __len__(self) -> int:
-        return len(self._numbers)
+        return len(self._rows)
 
     @overload
-    def __getitem__(self, index: int) -> str: ...
+    def __getitem__(self, index: int) -> T: ...
     @overload
-    def __getitem__(self, index: slice) -> "_NumbersAsText": ...
-    def __getitem__(self, index: int | slice) -> "str | _NumbersAsText":
+    def __getitem__(self, index: slice) -> list[T]: ...
+    def __getitem__(self, index: int | slice) -> T | list[T]:
         if isinstance(index, slice):
-            return _NumbersAsText(self._numbers[index], self._text)
-        return self._text(int(self._numbers[index]))
+            return [self._make(row) for row in self._rows[index]]
+        return self._make(self._rows[index])
 
 
 def _read_heads(
@@ -353,13 +358,14 @@ def _parse_identities(
     return labels.astype(np.int64)
 
 
-def _read_property(path: Path) -> tuple[int | None, tuple[int, int] | None]:
-    """Number of identities, and height and width, from one line "classes,height,width"."""
+def _note_property(records: Path, identities: int) -> list[str]:
+    """A note where the file `property`, "classes,height,width", announces other identities."""
+    path = records.parent / "property"
     try:
         text = path.read_text("ascii").strip()
-        classes, height, width = (int(number) for number in text.split(","))
+        announced, _, _ = (int(number) for number in text.split(","))
     except FileNotFoundError:
-        return None, None
+        return []
     except OSError as error:
         raise DataError(f"cannot read {path}: {error.strerror or error}") from error
     except ValueError as error:
@@ -367,7 +373,9 @@ def _read_property(path: Path) -> tuple[int | None, tuple[int, int] | None]:
             f"{path} should hold one line as 10572,112,112: identities, height, width; "
             "mend or remove it, it is not needed"
         ) from error
-    return classes, (height, width)
+    if announced == identities:
+        return []
+    return [f"{path} announces {announced:,} identities, and {records.name} holds {identities:,}"]
 
 
 def _read_index(path: Path) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:

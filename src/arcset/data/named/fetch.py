@@ -66,12 +66,12 @@ class LocalFolder:
     layout: str
 
     def find(self) -> Path:
-        """The first of the places that is there; raises `DataError` where none is."""
+        """The first of the folders that is there; raises `DataError` where none is."""
         found = self._first()
         if found is None:
             raise DataError(
                 f"{self.name} is not on this machine and cannot be downloaded in this form: "
-                f"put its files ({self.layout}) into {self._places()}"
+                f"put its files ({self.layout}) into {self._candidates()}"
             )
         return found
 
@@ -79,7 +79,7 @@ class LocalFolder:
         """The folder, or where it would have to be."""
         found = self._first()
         if found is None:
-            return f"not here: put {self.layout} into {self._places()}"
+            return f"not here: put {self.layout} into {self._candidates()}"
         return str(found)
 
     def download(self) -> str:
@@ -89,7 +89,7 @@ class LocalFolder:
     def _first(self) -> Path | None:
         return next((folder for folder in data_folders(self.name) if folder.is_dir()), None)
 
-    def _places(self) -> str:
+    def _candidates(self) -> str:
         return " or ".join(str(folder) for folder in data_folders(self.name))
 
 

@@ -34,7 +34,7 @@ def _load() -> Dataset:
         )
     images = [_read(path) for paths in photos.values() for path in paths]
     # The last photo of whoever has more than one is for testing.
-    testing = [place + 1 == count > 1 for count in counts for place in range(count)]
+    testing = [number == count > 1 for count in counts for number in range(1, count + 1)]
     return divided(
         "lfw-sample",
         np.stack(images),  # (433, 250, 250, 3)

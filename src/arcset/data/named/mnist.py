@@ -13,7 +13,6 @@ then unsigned bytes.
 
 import gzip
 import hashlib
-import io
 import math
 import struct
 import zlib
@@ -29,10 +28,9 @@ import numpy.typing as npt
 from arcset.data.dataset import Dataset, ImageSet
 from arcset.data.named.fetch import GZIP_MAGIC, cache_folder, download, find_file
 from arcset.data.named.registry import DATASETS, DatasetEntry
-from arcset.errors import DataError, InputError
-from arcset.files import write_bytes
+from arcset.errors import DataError
 
-__all__ = ["FILES", "MNIST", "SAMPLE_CHECKSUMS", "IdxDownload", "read_idx", "write_idx"]
+__all__ = ["FILES", "MNIST", "SAMPLE_CHECKSUMS", "IdxDownload", "read_idx"]
 
 LICENCE = "CC BY-SA 3.0 (Yann LeCun, Corinna Cortes, Christopher J. C. Burges)"
 CLASS_NAMES = tuple("0123456789")
@@ -207,8 +205,8 @@ def read_idx(
 
         >>> from tempfile import TemporaryDirectory
         >>> with TemporaryDirectory() as folder:
-        ...     write_idx(Path(folder, "labels.gz"), np.array([7, 2, 1], np.uint8))
-        ...     read_idx(Path(folder, "labels.gz"), rank=1)
+        ...     _ = Path(folder, "labels").write_bytes(bytes([0, 0, 8, 1, 0, 0, 0, 3, 7, 2, 1]))
+        ...     read_idx(Path(folder, "labels"), rank=1)
         array([7, 2, 1], dtype=uint8)
     """
     content = _uncompressed(path)
@@ -219,20 +217,6 @@ def read_idx(
             f"and should be {sha256}; replace or remove it"
         )
     return array
-
-
-def write_idx(path: Path, array: npt.NDArray[np.uint8]) -> None:
-    """Write `array` (uint8, at least one axis), gzipped if the name ends in `.gz`.
-
-    The same array always gives the same bytes: the gzip header holds neither time nor name.
-    """
-    if array.dtype != np.uint8 or array.ndim not in _RANKS:
-        raise InputError(
-            f"an idx file is written from uint8 with 1 to 32 axes, not {array.dtype} {array.shape}"
-        )
-    header = struct.pack(f">BBBB{array.ndim}I", 0, 0, 8, array.ndim, *array.shape)
-    content = header + array.tobytes()
-    write_bytes(path, _gzipped(content) if path.suffix == ".gz" else content)
 
 
 def _uncompressed(path: Path | Traversable) -> bytes:
@@ -278,11 +262,3 @@ def _decode(content: bytes, source: str, rank: int | None) -> npt.NDArray[np.uin
         return np.frombuffer(content, np.uint8, offset=start).reshape(shape)
     except ValueError as error:  # no elements, and still axes longer than numpy allows
         raise DataError(f"{source} has the impossible shape {shape}") from error
-
-
-def _gzipped(content: bytes) -> bytes:
-    # Not gzip.compress: the header it writes differs between Python versions.
-    packed = io.BytesIO()
-    with gzip.GzipFile(filename="", mode="wb", compresslevel=9, fileobj=packed, mtime=0) as stream:
-        stream.write(content)
-    return packed.getvalue()

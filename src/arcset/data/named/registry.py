@@ -5,12 +5,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from arcset.data.dataset import Dataset
-from arcset.data.image import Reading
-from arcset.data.own import load_own
-from arcset.data.own.decoding import Watch
-from arcset.data.own.listing import FORMS
 from arcset.errors import OptionError
-from arcset.registry import Registry, unknown_name
+from arcset.registry import Registry
 
 __all__ = [
     "DATASETS",
@@ -18,8 +14,8 @@ __all__ = [
     "dataset_entry",
     "dataset_names",
     "download_dataset",
-    "load_dataset",
     "locate",
+    "looks_like_path",
 ]
 
 
@@ -67,63 +63,13 @@ def dataset_entry(name: str) -> DatasetEntry:
     >>> entry.classes, entry.train, entry.test
     (10, 4000, 1000)
     """
-    if name not in DATASETS and _looks_like_a_path(name):
+    if name not in DATASETS and looks_like_path(name):
         there = "" if Path(name).exists() else ", which does not exist"
         raise OptionError(
             f"{name!r} is a path{there}, and a named dataset is asked for: "
             f"{', '.join(dataset_names())}"
         )
     return DATASETS[name]
-
-
-def load_dataset(
-    name: str | Path,
-    *,
-    reading: Reading | None = None,
-    size: int | tuple[int, int] | None = None,
-    channels: int | None = None,
-    fit: str = "pad",
-    invert: bool = False,
-    watch: Watch | None = None,
-    single: bool = False,
-) -> Dataset:
-    """Read a named dataset, or the user's own data.
-
-    name: of a dataset; what is neither shipped nor on this machine is downloaded first. Or a path:
-        a folder with a sub-folder of images per identity, a CSV or Parquet table with the columns
-        path and label, arrays in an npz file, records (.rec), or a pack; `load_own` says more.
-        A name goes before a folder that is called alike: write ./mnist for the folder.
-    reading: how own images become arrays; found from the images if left out. Named datasets and
-        arrays of features are what they are, whatever it says.
-    size, channels, fit, invert: how they are read where no `reading` says so, see `load_own`.
-    single: whether own data of a single identity will do.
-    watch: called with the number of own images done and of all, from time to time.
-
-    Raises `OptionError` for a name that is neither, and `DataError` where files are missing and
-    cannot be downloaded, are damaged, or are not what their checksums say.
-
-        >>> load_dataset("mnist-sample").train.images.shape
-        (4000, 28, 28)
-    """
-    text = str(name)
-    if isinstance(name, Path) or (text not in DATASETS and text and Path(text).exists()):
-        return load_own(
-            name,
-            reading=reading,
-            size=size,
-            channels=channels,
-            fit=fit,
-            invert=invert,
-            watch=watch,
-            single=single,
-        )
-    if text in DATASETS:
-        return DATASETS[text].load()
-    if _looks_like_a_path(text):
-        raise OptionError(
-            f"{text!r} does not exist; name {FORMS}, or a dataset: {', '.join(dataset_names())}"
-        )
-    raise OptionError(f"{unknown_name('dataset', text, dataset_names())}, or {FORMS}")
 
 
 def locate(name: str) -> str:
@@ -140,7 +86,8 @@ def download_dataset(name: str) -> str:
     return dataset_entry(name).download()
 
 
-def _looks_like_a_path(name: str) -> bool:
+def looks_like_path(name: str) -> bool:
+    """Whether a name that is no dataset's is meant as a path, be it there or not."""
     if not name:
         return False
     path = Path(name)

@@ -4,7 +4,6 @@ from arcset.recognition.bulk.crew import Crew, SaidByChiefError, join_crew
 from arcset.recognition.bulk.folder import FolderResult, embed_folder
 from arcset.recognition.bulk.memory import embed_source
 from arcset.recognition.bulk.models import BulkModel, FacesModel, ImagesModel, TrainedModel
-from arcset.recognition.bulk.sources import Source, array_source, open_source
 
 __all__ = [
     "BulkModel",
@@ -13,11 +12,8 @@ __all__ = [
     "FolderResult",
     "ImagesModel",
     "SaidByChiefError",
-    "Source",
     "TrainedModel",
-    "array_source",
     "embed_folder",
     "embed_source",
     "join_crew",
-    "open_source",
 ]

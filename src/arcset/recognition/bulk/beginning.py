@@ -15,12 +15,11 @@ from arcset.data.embeddings import (
     holds_shards,
     read_manifest,
 )
-from arcset.data.own.trees import shown
+from arcset.data.sources.base import Source, printable
 from arcset.errors import DataError, OptionError, RunError
 from arcset.files import replacing, write_text
 from arcset.recognition.bulk.listed import write_list
 from arcset.recognition.bulk.models import BulkModel
-from arcset.recognition.bulk.sources import Source
 
 __all__ = ["begin", "check_place", "default_shard_size", "locked"]
 
@@ -56,11 +55,11 @@ def begin(
     with replacing(folder / INPUTS) as part:
         listed = write_list(source, part)
         wanted = Manifest(
-            model=shown(model.name),
+            model=printable(model.name),
             digest=model.digest,
             dim=model.dim,
             unit=model.unit,
-            source=shown(source.name),
+            source=printable(source.name),
             kind=source.kind,
             inputs=listed.inputs,
             listed=listed.digest,

@@ -22,14 +22,13 @@ from arcset.data.embeddings import (
     shard_path,
     write_shard,
 )
-from arcset.data.own.streams import Entry
+from arcset.data.sources.base import Entry, Source
 from arcset.errors import DataError, OptionError
 from arcset.recognition.bulk.beginning import begin, check_place, locked
 from arcset.recognition.bulk.crew import Crew
 from arcset.recognition.bulk.listed import InputList
 from arcset.recognition.bulk.models import BulkModel
 from arcset.recognition.bulk.pipeline import Rows, chunk_size, embedded
-from arcset.recognition.bulk.sources import Source
 from arcset.recognition.embedder import Progress
 
 __all__ = ["FolderResult", "embed_folder"]

@@ -7,9 +7,8 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from arcset.data.own.streams import Entry
+from arcset.data.sources.base import Entry, Source
 from arcset.errors import DataError
-from arcset.recognition.bulk.sources import Source
 
 __all__ = ["InputList", "Listed", "write_list"]
 

@@ -5,11 +5,10 @@ from collections.abc import Iterator
 import numpy as np
 
 from arcset.data.embeddings import EmbeddingSet
-from arcset.data.own.streams import Entry
+from arcset.data.sources.base import Entry, Source
 from arcset.errors import DataError
 from arcset.recognition.bulk.models import BulkModel
 from arcset.recognition.bulk.pipeline import chunk_size, embedded
-from arcset.recognition.bulk.sources import Source
 from arcset.recognition.embedder import Progress
 
 __all__ = ["embed_source"]

@@ -8,8 +8,8 @@ import numpy as np
 import numpy.typing as npt
 
 from arcset.data import Reading
+from arcset.data.sources.base import Source
 from arcset.errors import DataError, OptionError
-from arcset.recognition.bulk.sources import Source
 from arcset.recognition.recognizer import Recognizer
 from arcset.recognition.run_model import RunModel
 from arcset.runs import Run

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from arcset.data.sources.folder import image_files
 from arcset.errors import ArcsetError
 from arcset.evaluation.calibration import Thresholds
 from arcset.recognition.embedder import Embedded, Embedder, Embeddings, Progress
@@ -17,7 +18,7 @@ from arcset.recognition.faces.alignment import ALIGNMENT, align
 from arcset.recognition.faces.face import Face, Found
 from arcset.recognition.faces.faces import Faces
 from arcset.recognition.faces.photo import Pixels, called, read_photo
-from arcset.recognition.inputs import as_sources, image_files
+from arcset.recognition.inputs import as_sources
 from arcset.recognition.verification import NO_FACE, Verification, decide
 
 __all__ = ["EmbeddedFaces", "FaceRecognizer"]

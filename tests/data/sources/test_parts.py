@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from arcset.data.own.parts import apart_identities, for_testing
+from arcset.data.sources.samples import apart_identities, for_testing
 
 
 @pytest.mark.parametrize("count", range(1, 23))

@@ -5,13 +5,14 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from arcset.data.image import read_file
-from arcset.data.own.listing import Listing
-from arcset.data.own.trees import shown
+from arcset.data.sources.base import Entry, Listing, printable
+from arcset.data.sources.folder import FileSource
 from arcset.errors import DataError
 from arcset.files import reading
 
-__all__ = ["TableListing", "cell_text", "part_of", "table_rows"]
+__all__ = ["TABLES", "TableSource", "cell_text", "part_of"]
+
+TABLES = (".csv", ".tsv", ".parquet")
 
 _COLUMNS = {  # what a column may be called; the first is what messages ask for
     "path": ("path", "file", "filename", "image"),
@@ -29,48 +30,48 @@ _DELIMITERS = ",;\t|"
 Rows = Iterator[tuple[Any, Any, Any]]
 
 
-class TableListing(Listing):
+class TableSource(FileSource):
     """One image per row. Paths are absolute, or relative to the folder of the table.
 
     CSV: separated by comma, semicolon, tab or bar, whichever splits the header into the columns
     that are needed; UTF-8, with or without its mark, or UTF-16. Columns are found by name, whatever
     their case. Labels are text, whole numbers too. Rows without path or label are skipped; files
     that are not there are noticed when they are read. Raises `DataError` for a table that cannot be
-    read, lacks a column, names an unknown split, or has no row.
+    read, lacks a column, or has no row to use; and where a listing meets an unknown split.
     """
 
-    def __init__(self, place: Path | str) -> None:
-        self.place = Path(place)
-        parquet = self.place.suffix.lower() == ".parquet"
-        self.kind = "Parquet table" if parquet else "CSV table"
-        self._files: list[str] = []
-        self.names: list[str] = []
-        splits: list[Any] = []
-        skipped: list[tuple[str, str]] = []
-        for number, (path, label, split) in enumerate(table_rows(self.place), 1):
-            if not (file := cell_text(path)):
-                skipped.append((f"row {number}", "has no path"))
-            elif not (name := shown(cell_text(label))):
-                skipped.append((shown(file), f"has no label in row {number}"))
+    def __init__(self, table: Path | str) -> None:
+        self.name = str(table)
+        self._table = Path(table)
+        self.root = self._table.parent
+        self.kind = "Parquet table" if _is_parquet(self._table) else "CSV table"
+
+    def entries(self) -> Iterator[Entry]:
+        empty = True
+        rows = _parquet_rows if _is_parquet(self._table) else _csv_rows
+        for number, row in enumerate(rows(self._table), 1):
+            file, label, split = (cell_text(cell) for cell in row)
+            name = printable(label)
+            if not file:
+                yield Entry(f"row {number}", name, why="has no path")
+            elif not name:
+                yield Entry(printable(file), "", file, why=f"has no label in row {number}")
             else:
-                self._files.append(file)
-                self.names.append(name)
-                splits.append(split)
-        if not self.names:
-            raise DataError(f"{self.place} holds no row with a path and a label")
-        self.paths = [shown(file) for file in self._files]
-        self.skipped = skipped
-        if any(cell_text(split) for split in splits):
-            self.parts = [part_of(split, str(self.place)) for split in splits]
+                empty = False
+                yield Entry(printable(file), name, file, split=split)
+        if empty:
+            raise DataError(f"{self.name} holds no row with a path and a label")
 
-    def content(self, index: int) -> bytes:
-        """See `Listing`."""
-        return read_file(self.place.parent / self._files[index], self.paths[index])
+    def list_samples(self) -> Listing:
+        """With the parts that the column split names, where there is one."""
+        listing = super().list_samples()
+        if any(entry.split for entry in listing.entries):
+            listing.parts = [part_of(entry.split, self.name) for entry in listing.entries]
+        return listing
 
 
-def table_rows(place: Path) -> Rows:
-    """Path, label and split, None where there is no such column, of each row as it stands there."""
-    return _parquet_rows(place) if place.suffix.lower() == ".parquet" else _csv_rows(place)
+def _is_parquet(table: Path) -> bool:
+    return table.suffix.lower() == ".parquet"
 
 
 def part_of(split: object, source: str) -> str:
@@ -82,7 +83,7 @@ def part_of(split: object, source: str) -> str:
     word = cell_text(split)
     if (part := _PART.get(word.lower())) is None:
         raise DataError(
-            f"{source} has a row with the split {shown(word)!r}, expected one of: "
+            f"{source} has a row with the split {printable(word)!r}, expected one of: "
             f"{', '.join(_PART)}"
         )
     return part
@@ -99,23 +100,23 @@ def cell_text(value: object) -> str:
     return str(value).strip()
 
 
-def _csv_rows(place: Path) -> Rows:
+def _csv_rows(table: Path) -> Rows:
     try:
-        with place.open("rb") as raw:
+        with table.open("rb") as raw:
             wide = raw.read(2) in (b"\xff\xfe", b"\xfe\xff")
-        with place.open(
+        with table.open(
             encoding="utf-16" if wide else "utf-8-sig",
             errors="strict" if wide else "surrogateescape",  # paths need not be Unicode
             newline="",
         ) as file:
             delimiter, header = _split_header(file.readline())
-            path, label, split = _places(header, place)
+            path, label, split = _find_columns(header, table)
             for row in csv.reader(file, delimiter=delimiter, skipinitialspace=True):
                 if row:
                     row += [""] * (len(header) - len(row))
                     yield row[path], row[label], None if split is None else row[split]
     except (OSError, UnicodeError, csv.Error) as error:
-        raise DataError(f"{place} is not a readable CSV file: {error}") from None
+        raise DataError(f"{table} is not a readable CSV file: {error}") from None
 
 
 def _split_header(line: str) -> tuple[str, list[str]]:
@@ -138,7 +139,7 @@ def _plain(column: str) -> str:
     return column.strip().lower()
 
 
-def _places(header: Sequence[str], source: Path) -> tuple[int, int, int | None]:
+def _find_columns(header: Sequence[str], source: Path) -> tuple[int, int, int | None]:
     """Where path, label and, if there is one, split stand in the header."""
     columns = [_plain(column) for column in header]
     found = {
@@ -148,17 +149,17 @@ def _places(header: Sequence[str], source: Path) -> tuple[int, int, int | None]:
     path, label = found["path"], found["label"]
     if path is None or label is None:
         missing = " and ".join(what for what in ("path", "label") if found[what] is None)
-        named = shown(", ".join(column.strip() for column in header[:20])) or "none"
+        named = printable(", ".join(column.strip() for column in header[:20])) or "none"
         raise DataError(f"{source} has no column called {missing}; its columns are: {named}")
     return path, label, found["split"]
 
 
-def _parquet_rows(place: Path) -> Rows:
+def _parquet_rows(table: Path) -> Rows:
     from pyarrow import parquet
 
-    with reading(place, "Parquet file"), parquet.ParquetFile(place) as file:
+    with reading(table, "Parquet file"), parquet.ParquetFile(table) as file:
         header = file.schema_arrow.names
-        path, label, split = _places(header, place)
+        path, label, split = _find_columns(header, table)
         wanted = [header[at] for at in (path, label, split) if at is not None]
         for batch in file.iter_batches(columns=wanted):
             rows = [batch.column(name).to_pylist() for name in wanted]

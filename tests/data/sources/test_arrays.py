@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from arcset.data import Dataset, Reading, load_own
-from arcset.data.own.arrays import load_arrays
+from arcset.data.sources.arrays import load_arrays
 from arcset.errors import DataError
 
 NAMES = np.array(["b", "a"] * 6)

@@ -1,0 +1,193 @@
+"""Arrays of pictures or of any other features: in npz files, whoever wrote them, and in memory.
+
+Nothing is unpickled.
+"""
+
+import hashlib
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from arcset.data.dataset import Dataset, ImageSet
+from arcset.data.sources.base import Entry, Source, printable
+from arcset.data.sources.samples import (
+    SampleTable,
+    apart_identities,
+    check_identities,
+    dataset_name,
+    for_testing,
+)
+from arcset.data.sources.table import cell_text, part_of
+from arcset.errors import DataError
+from arcset.files import reading
+
+__all__ = ["ArraySource", "find_array", "load_arrays", "read_npz"]
+
+_NAMES = {  # what arrays may be called; the first is what messages ask for
+    "images": ("images", "X", "x", "features", "feats", "embeddings", "embedding", "data"),
+    "labels": ("labels", "label", "identities", "identity", "targets", "y"),
+    "paths": ("paths", "path"),
+    "split": ("split", "splits", "parts"),
+}
+Arrays = Mapping[str, npt.NDArray[Any]]
+_LARGE = 1 << 30  # bytes from which on it is asked how much memory is free
+
+
+def load_arrays(path: Path) -> Dataset:
+    """The arrays `images` (or X, features, embeddings …) and `labels` (or y …) of an npz file.
+
+    images: uint8 (N, H, W), (N, H, W, 1) or (N, H, W, 3) are pictures. Other numbers are features
+        and become float32: (N, D), (N, H, W) and (N, H, W, C) as they are, any other shape as rows.
+    labels: (N,) names or whole numbers. paths and split: (N,) text, where they are there; what a
+        split means is said in `load_own`.
+    Raises `DataError` for a file that is damaged, lacks one of the two, or holds values that are
+    not finite. Nothing is unpickled.
+    """
+    arrays = read_npz(path, {name for names in _NAMES.values() for name in names})
+    images = _samples(find_array(arrays, _NAMES["images"], "images", path), path)
+    names = _column(
+        find_array(arrays, _NAMES["labels"], "labels", path), len(images), "labels", path
+    )
+    if "" in names:
+        raise DataError(f"{path} has no label for sample {names.index('')}")
+    check_identities(set(names), path)
+    paths = _optional(arrays, "paths", len(images), path)
+    split = _optional(arrays, "split", len(images), path)
+    parts = None if split is None else [part_of(word, str(path)) for word in split]
+    testing = for_testing(names, paths or [str(row) for row in range(len(names))], parts)
+    order = np.concatenate([np.flatnonzero(~testing), np.flatnonzero(testing)])
+    class_names, labels = np.unique(names, return_inverse=True)
+    table = SampleTable(
+        name=dataset_name(path),
+        labels=labels.reshape(-1).astype(np.int64)[order],
+        class_names=tuple(class_names.tolist()),
+        paths=None if paths is None else tuple(paths[row] for row in order.tolist()),
+        training=int((~testing).sum()),
+        apart=apart_identities(names, parts),
+    )
+    return table.dataset(images[order], None)
+
+
+def _samples(array: npt.NDArray[Any], path: Path) -> npt.NDArray[Any]:
+    if array.ndim < 2 or array.size == 0 or array.dtype.kind not in "biuf":
+        raise DataError(
+            f"{path}: images have shape {array.shape} and type {array.dtype}, expected numbers, "
+            f"one row or picture per sample"
+        )
+    if array.dtype == np.uint8 and array.ndim == 4 and array.shape[3] == 1:
+        return array[..., 0]
+    if array.dtype == np.uint8 and (array.ndim == 3 or (array.ndim == 4 and array.shape[3] == 3)):
+        return array
+    with np.errstate(over="ignore"):  # what is too large for float32 is noticed below
+        features = array.astype(np.float32)
+    rows = features.reshape(len(features), -1)
+    bad = np.flatnonzero(~np.isfinite(rows).all(axis=1))
+    if len(bad):
+        raise DataError(
+            f"{path}: {len(bad):,} of {len(rows):,} samples hold values that are not finite "
+            f"in float32, the first is number {bad[0]}"
+        )
+    return features if features.ndim <= 4 else rows
+
+
+def _optional(
+    arrays: Mapping[str, npt.NDArray[Any]], what: str, count: int, path: Path
+) -> list[str] | None:
+    if not any(name in arrays for name in _NAMES[what]):
+        return None
+    return _column(find_array(arrays, _NAMES[what], what, path), count, what, path)
+
+
+def _column(array: npt.NDArray[Any], count: int, what: str, path: Path) -> list[str]:
+    """One text per sample."""
+    if array.shape not in ((count,), (count, 1)) or array.dtype.kind not in "iufUS":
+        raise DataError(
+            f"{path}: {what} have shape {array.shape} and type {array.dtype}, expected one name "
+            f"or whole number for each of {count:,} samples"
+        )
+    if array.dtype.kind == "f" and not np.equal(array, np.rint(array)).all():
+        raise DataError(f"{path}: {what} are floats that are no whole numbers")
+    return [printable(cell_text(value)) for value in array.reshape(-1).tolist()]
+
+
+class ArraySource(Source):
+    """Arrays in memory, or mapped from a file: of a named dataset, an npz file, a part of a run.
+
+    inverted: as in `Source`; None where they are what they are.
+    """
+
+    def __init__(
+        self, images: ImageSet, name: str, kind: str, inverted: bool | None = None
+    ) -> None:
+        self.name, self.kind = name, kind
+        self._images = images
+        self.shape = images.shape
+        self.features = images.images.dtype != np.uint8
+        self.inverted = inverted
+
+    def entries(self) -> Iterator[Entry]:
+        names, paths = self._images.class_names, self._images.paths
+        for row, label in enumerate(self._images.labels.tolist()):
+            yield Entry(None if paths is None else paths[row], names[label], record=row)
+
+    def content(self, entry: Entry) -> npt.NDArray[Any]:
+        return np.asarray(self._images.images[entry.record])
+
+    def stamp_of_all(self) -> str:
+        digest = hashlib.sha256(repr((self._images.images.shape, self.shape)).encode())
+        for start in range(0, len(self._images), 1024):
+            part = np.asarray(self._images.images[start : start + 1024])
+            digest.update(np.ascontiguousarray(part).data)
+        return digest.hexdigest()
+
+
+def read_npz(path: Path, wanted: Collection[str] | None = None) -> dict[str, npt.NDArray[Any]]:
+    """The arrays of a file, or those whose names are `wanted`.
+
+    Where none of these is there, all names come with empty arrays, for a message that lists them.
+    Raises `DataError`, naming the file, where it is damaged, missing, or a single array.
+    """
+    with reading(path, "npz file"):
+        content = np.load(path, allow_pickle=False)
+        if isinstance(content, np.ndarray):
+            raise DataError(f"{path} holds a single array, expected an npz file of several")
+        with content:
+            names = [name for name in content.files if wanted is None or name in wanted]
+            members = {info.filename.removesuffix(".npy"): info for info in content.zip.infolist()}
+            _check_memory(path, sum(members[name].file_size for name in names))
+            found = {name: content[name] for name in names}
+            for name, array in found.items():
+                # Elements of no bytes would let a small file claim any number of them.
+                if not isinstance(array, np.ndarray) or (array.size and not array.itemsize):
+                    raise DataError(f"{path} is not a readable npz file: {name} is not an array")
+            return found or {name: np.empty(0) for name in content.files}
+
+
+def _check_memory(path: Path, size: int) -> None:
+    """Refuse a file of a few bytes that unpacks to more than the machine has."""
+    if size < _LARGE:
+        return
+    import torch
+
+    from arcset.devices import free_memory
+
+    free = free_memory(torch.device("cpu"))
+    if 0 < free < size:
+        raise DataError(
+            f"{path} holds {size / 2**30:,.3g} GiB when unpacked, and {free / 2**30:,.3g} GiB of"
+            " memory are free"
+        )
+
+
+def find_array(arrays: Arrays, names: Sequence[str], what: str, path: Path) -> npt.NDArray[Any]:
+    """The array under the first of `names` that is there; a `DataError` lists what is."""
+    for name in names:
+        if name in arrays:
+            return arrays[name]
+    raise DataError(
+        f"{path} holds {', '.join(arrays) or 'nothing'}, expected {what} under one of the names "
+        f"{', '.join(names)}"
+    )

@@ -1,0 +1,132 @@
+"""What a user's data is: samples that are listed one after the other, and fetched one by one."""
+
+import os
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy.typing as npt
+
+__all__ = ["FORMS", "Entry", "Listing", "Source", "printable"]
+
+FORMS = "a folder, CSV, Parquet, npz or .rec"  # what a user's data may be, for messages
+
+
+class Entry(NamedTuple):
+    """One sample that is not read yet.
+
+    path: where it is, as shown to people; None where nobody says. label: its identity.
+    file: its name for the file system, relative to the folder, or to that of the table.
+    record: where it is within a file of many; −1 for a file of its own.
+    why: of what looks like a sample and cannot be one, the reason.
+    split: the word that a table has for the part that it belongs to; "" where it has none.
+    """
+
+    path: str | None
+    label: str
+    file: str = ""
+    record: int = -1
+    why: str = ""
+    split: str = ""
+
+
+class Source(ABC):
+    """Labelled samples that can be listed as a stream, and fetched in any order by any process.
+
+    name: what people call it. kind: in words, as "folder tree".
+    shape: (C, H, W) or (D,) of samples that are arrays; None for files that are yet to be decoded.
+    features: whether the arrays are features of something else than pictures.
+    grouped: whether the samples of an identity follow each other in the stream.
+    inverted: whether pictures were inverted when they became arrays; None: they are what they are.
+    """
+
+    name: str
+    kind: str
+    shape: tuple[int, ...] | None = None
+    features: bool = False
+    grouped: bool = False
+    inverted: bool | None = False
+
+    @abstractmethod
+    def entries(self) -> Iterator[Entry]:
+        """All samples, always in the same order; raises `DataError` where there are none.
+
+        No more than the names in one folder, or some rows of a table, are held in memory.
+        """
+
+    @abstractmethod
+    def content(self, entry: Entry) -> bytes | npt.NDArray[Any]:
+        """An image file, or an array; raises `DataError` that names the entry.
+
+        Called from several threads at once.
+        """
+
+    def list_samples(self) -> "Listing":
+        """All samples in memory, by number."""
+        entries, skipped = [], []
+        for entry in self.entries():
+            if entry.why:
+                skipped.append((entry.path or "", entry.why))
+            else:
+                entries.append(entry)
+        names, paths = [entry.label for entry in entries], [entry.path or "" for entry in entries]
+        return Listing(self, entries, names, paths, skipped=skipped)
+
+    def stamp(self, entries: Sequence[Entry]) -> Sequence[int]:
+        """A number per entry that changes with its content, as the size of a file does."""
+        return [0] * len(entries)
+
+    def stamp_of_all(self) -> str:
+        """The same for what no single entry tells."""
+        return ""
+
+
+@dataclass(eq=False)
+class Listing:
+    """The N samples of a source by number, not decoded yet.
+
+    entries: as the source has them. names: the identity of each.
+    paths: where each is, as shown to people: always valid Unicode.
+    parts: "train", "validation" or "test" of each, where a table says so; else None.
+    skipped: (path, why) of what looks like a sample and cannot be one.
+    notes: sentences about whatever else was passed over.
+    """
+
+    source: Source
+    entries: Sequence[Entry]
+    names: Sequence[str]
+    paths: Sequence[str]
+    parts: Sequence[str] | None = None
+    skipped: Sequence[tuple[str, str]] = ()
+    notes: Sequence[str] = ()
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    @property
+    def path(self) -> Path:
+        """What the user named."""
+        return Path(self.source.name)
+
+    @property
+    def kind(self) -> str:
+        """In words, as "folder tree"."""
+        return self.source.kind
+
+    def content(self, number: int) -> bytes:
+        """The image file of a sample, undecoded; raises `DataError` that names the sample.
+
+        Called from several threads at once.
+        """
+        content = self.source.content(self.entries[number])
+        assert isinstance(content, bytes)  # arrays are loaded, and not listed
+        return content
+
+
+def printable(name: str) -> str:
+    r"""A name from the file system as valid Unicode, bytes that are none written as \xff."""
+    if name.isascii():
+        return name
+    return os.fsencode(name).decode("utf-8", "backslashreplace")

@@ -1,0 +1,239 @@
+"""Data of any kind as a dataset in memory, or as a source: what a user names, opened."""
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from arcset.data.dataset import Dataset, ImageSet
+from arcset.data.decode import Watch
+from arcset.data.image import Pixels, Reading
+from arcset.data.mapping import ClassMapping
+from arcset.data.named.registry import DATASETS, dataset_names, looks_like_path
+from arcset.data.selection import counted
+from arcset.data.sources.arrays import ArraySource, load_arrays
+from arcset.data.sources.base import FORMS, Entry, Source
+from arcset.data.sources.pack import PackSource, is_pack, load_pack
+from arcset.data.sources.samples import (
+    choose_reading,
+    decode_samples,
+    list_samples,
+    open_files,
+)
+from arcset.errors import DataError, OptionError
+from arcset.registry import unknown_name
+
+__all__ = ["load_dataset", "load_own", "open_source"]
+
+_MOST_MEMORY = 1 << 31  # bytes of pixels, 2 GiB
+
+
+def load_dataset(
+    name: str | Path,
+    *,
+    reading: Reading | None = None,
+    size: int | tuple[int, int] | None = None,
+    channels: int | None = None,
+    fit: str = "pad",
+    invert: bool = False,
+    watch: Watch | None = None,
+    single: bool = False,
+) -> Dataset:
+    """Read a named dataset, or the user's own data.
+
+    name: of a dataset; what is neither shipped nor on this machine is downloaded first. Or a path:
+        a folder with a sub-folder of images per identity, a CSV or Parquet table with the columns
+        path and label, arrays in an npz file, records (.rec), or a pack; `load_own` says more.
+        A name goes before a folder that is called alike: write ./mnist for the folder.
+    reading: how own images become arrays; found from the images if left out. Named datasets and
+        arrays of features are what they are, whatever it says.
+    size, channels, fit, invert: how they are read where no `reading` says so, see `load_own`.
+    single: whether own data of a single identity will do.
+    watch: called with the number of own images done and of all, from time to time.
+
+    Raises `OptionError` for a name that is neither, and `DataError` where files are missing and
+    cannot be downloaded, are damaged, or are not what their checksums say.
+
+        >>> load_dataset("mnist-sample").train.images.shape
+        (4000, 28, 28)
+    """
+    text = str(name)
+    if isinstance(name, Path) or (text not in DATASETS and text and Path(text).exists()):
+        return load_own(
+            name,
+            reading=reading,
+            size=size,
+            channels=channels,
+            fit=fit,
+            invert=invert,
+            watch=watch,
+            single=single,
+        )
+    if text in DATASETS:
+        return DATASETS[text].load()
+    if looks_like_path(text):
+        raise OptionError(
+            f"{text!r} does not exist; name {FORMS}, or a dataset: {', '.join(dataset_names())}"
+        )
+    raise OptionError(f"{unknown_name('dataset', text, dataset_names())}, or {FORMS}")
+
+
+def load_own(
+    path: Path | str,
+    *,
+    reading: Reading | None = None,
+    fit: str = "pad",
+    size: int | tuple[int, int] | None = None,
+    channels: int | None = None,
+    invert: bool = False,
+    watch: Watch | None = None,
+    single: bool = False,
+) -> Dataset:
+    """Read a folder tree, a table (CSV, Parquet), records (.rec), arrays (.npz) or a pack.
+
+    reading: how images become arrays; if left out, it is found from fit, size, channels, invert and
+        the headers of some images, as `choose_reading` says. It overrides these four.
+    single: whether a single identity will do, as for images that are only to be embedded.
+    watch: called with the number of images done and of all, from time to time.
+
+    Files that cannot be read are in `Dataset.skipped`, with the reason, and so is an identity that
+    loses all of its images. Every fifth image of an identity that has five or more is for testing,
+    unless a table's column `split` says otherwise: then rows for validation or testing of an
+    identity that others of its rows train on are test images, and identities without a row for
+    training are `Dataset.apart`. See `for_testing`.
+
+    Raises `DataError` where nothing can be read, where there are fewer than two identities, and
+    where the images would take more than 2 GiB, `OptionError` for impossible options.
+    """
+    path = Path(path)
+    if is_pack(path) or (path.suffix.lower() == ".npz" and path.is_file()):
+        arrays = load_pack(path) if is_pack(path) else load_arrays(path)
+        return _reread(arrays, reading or _asked(arrays, size, channels, fit, invert), path)
+    listing = list_samples(path)
+    if reading is None:
+        reading = choose_reading(listing, fit=fit, size=size, channels=channels, invert=invert)
+    _check_memory(len(listing), reading, path)
+    images = _ImageArray((len(listing), *reading.shape))
+    table = decode_samples(listing, reading, images, watch=watch, single=single)
+    return table.dataset(images.array[: images.count], reading)
+
+
+class _ImageArray:
+    """Images in memory, one after the other."""
+
+    def __init__(self, shape: tuple[int, ...]) -> None:
+        self.array = np.empty(shape, np.uint8)
+        self.count = 0
+
+    def append(self, images: Pixels) -> None:
+        self.array[self.count : self.count + len(images)] = images
+        self.count += len(images)
+
+    def swap(self, one: int, other: int) -> None:
+        self.array[[one, other]] = self.array[[other, one]]
+
+
+def _check_memory(count: int, reading: Reading, path: Path) -> None:
+    """Raises `DataError` where the pixels of `count` images would take more than is granted."""
+    needed = count * math.prod(reading.shape)
+    if needed > _MOST_MEMORY:
+        raise DataError(
+            f"the {count:,} images of {path} would take {needed / 2**30:.3g} GiB in memory, "
+            f"more than {_MOST_MEMORY / 2**30:.3g}: run `arcset data pack {path} --out PACK`, and "
+            f"use the pack, which stays on disk"
+        )
+
+
+def _asked(
+    dataset: Dataset,
+    size: int | tuple[int, int] | None,
+    channels: int | None,
+    fit: str,
+    invert: bool,
+) -> Reading | None:
+    """How pictures that are arrays already are to be read again; None if as they are."""
+    if dataset.train.images.dtype != np.uint8 or (size, channels, invert) == (None, None, False):
+        return None
+    present, *shape = dataset.train.shape
+    height, width = shape if size is None else (size, size) if isinstance(size, int) else size
+    invert = invert or dataset.invert
+    return Reading(channels or present, height, width, fit=fit, invert=invert)  # type: ignore[arg-type]
+
+
+def _reread(dataset: Dataset, reading: Reading | None, path: Path) -> Dataset:
+    """The pictures of a dataset in the shape of `reading`; features stay as they are.
+
+    Nothing is done, or copied, where they have this shape already.
+    """
+    if reading is None or dataset.train.images.dtype != np.uint8:
+        return dataset
+    again = replace(reading, invert=reading.invert != dataset.invert)
+    if dataset.train.images.shape[1:] == reading.shape and not again.invert:
+        return dataset
+    parts = [part for part in (dataset.train, dataset.test) if part is not None]
+    _check_memory(sum(len(part) for part in parts), reading, path)
+    train, *test = (_reread_part(part, again) for part in parts)
+    return replace(
+        dataset,
+        train=train,
+        test=test[0] if test else None,
+        fit=reading.fit,
+        invert=reading.invert,
+    )
+
+
+def _reread_part(part: ImageSet, reading: Reading) -> ImageSet:
+    images = np.empty((len(part), *reading.shape), np.uint8)
+    for row, image in enumerate(part.images):
+        images[row] = reading.read(image)
+    return replace(part, images=images)
+
+
+def open_source(data: str, mapping: ClassMapping | None = None) -> Source:
+    """A named dataset, a folder, a table (CSV, Parquet), records (.rec), a pack or arrays (.npz).
+
+    mapping: what identities are called from now on. Raises `DataError` where nothing is there or it
+    cannot be read, and `OptionError` where it is none of these.
+    """
+    source = _open_source(data)
+    return source if mapping is None else _Renamed(source, mapping)
+
+
+def _open_source(data: str) -> Source:
+    path = Path(data)
+    if data in DATASETS or not data or not path.exists() or path.suffix.lower() == ".npz":
+        dataset = load_dataset(data, single=True)  # or the sentence that says what it is not
+        images = counted(dataset, everything=True)
+        if data in DATASETS:
+            return ArraySource(images, data, "named dataset")
+        return ArraySource(images, data, "arrays", dataset.invert)
+    return PackSource(path) if is_pack(path) else open_files(path)
+
+
+class _Renamed(Source):
+    """Another source, under the names that a mapping gives; those that it removes are left out."""
+
+    def __init__(self, source: Source, mapping: ClassMapping) -> None:
+        self._source, self._mapping = source, mapping
+        self.name, self.kind, self.shape = source.name, source.kind, source.shape
+        self.features, self.inverted = source.features, source.inverted
+
+    def entries(self) -> Iterator[Entry]:
+        names = self._mapping.names
+        for entry in self._source.entries():
+            label = names.get(entry.label, entry.label)
+            if label is not None:
+                yield entry._replace(label=label)
+
+    def content(self, entry: Entry) -> bytes | npt.NDArray[Any]:
+        return self._source.content(entry)
+
+    def stamp(self, entries: Sequence[Entry]) -> Sequence[int]:
+        return self._source.stamp(entries)
+
+    def stamp_of_all(self) -> str:
+        return self._source.stamp_of_all()

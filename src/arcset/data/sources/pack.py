@@ -1,0 +1,325 @@
+"""A pack: images decoded once into one file, and used from there without being loaded.
+
+PACK/  images.npy       uint8 (N, H, W) or (N, H, W, 3): those for training, then for testing
+       labels.npy       int64 (N,)
+       paths.parquet    one column, path (N)
+       pack.json        everything else, see `PackFile`
+"""
+
+import hashlib
+import os
+import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass
+from math import prod
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from numpy.lib import format as npy
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from arcset.data.dataset import Dataset
+from arcset.data.decode import Watch
+from arcset.data.image import Pixels, Reading
+from arcset.data.sources.base import Entry, Source
+from arcset.data.sources.samples import SampleTable, choose_reading, decode_samples, list_samples
+from arcset.errors import DataError, OptionError
+from arcset.files import one_line, replacing_folder, wrong_entry
+
+__all__ = ["REST", "Pack", "PackFile", "PackSource", "is_pack", "load_pack", "open_pack", "pack"]
+
+VERSION = 1
+IMAGES, LABELS, PATHS, REST = "images.npy", "labels.npy", "paths.parquet", "pack.json"
+_PIXELS_OF = 256  # images that the digest of a pack looks at
+
+
+class PackFile(BaseModel):
+    """What pack.json says: where the images came from, how they were read, and whom they show.
+
+    sha256: of the files that are small enough to be checked whenever a pack is opened.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    version: int
+    name: str
+    source: str
+    kind: str
+    images: int
+    training: int
+    reading: Reading
+    class_names: tuple[str, ...]
+    apart: dict[str, tuple[str, ...]]
+    skipped: tuple[tuple[str, str], ...]
+    notes: tuple[str, ...]
+    sha256: dict[str, str]
+
+
+def is_pack(path: Path | str) -> bool:
+    """Whether a folder says that it is a pack."""
+    return (Path(path) / REST).is_file()
+
+
+def load_pack(path: Path | str) -> Dataset:
+    """Open a pack. Its images stay in their file, both parts are read-only views of it.
+
+    Raises `DataError` with one sentence where it is damaged, incomplete or of a newer version.
+    """
+    path = Path(path)
+    if not is_pack(path):
+        raise DataError(f"{path} is no pack: it holds no {REST}")
+    said, images = open_pack(path)
+    try:
+        labels = np.load(_checked(path, LABELS, said), allow_pickle=False)
+        paths = _read_paths(_checked(path, PATHS, said))
+        table = SampleTable(
+            name=said.name,
+            labels=labels,
+            class_names=said.class_names,
+            paths=paths,
+            training=said.training,
+            apart=said.apart,
+            skipped=said.skipped,
+        )
+        return table.dataset(images, said.reading)
+    except Exception as error:  # numpy and Arrow raise errors of many types at damaged files
+        raise _damaged(path, one_line(error)) from error
+
+
+def open_pack(path: Path) -> tuple[PackFile, npt.NDArray[np.uint8]]:
+    """What a pack says of itself, and its images, which stay in their file.
+
+    Labels and paths are not read, of which there may be many. Raises `DataError` as `load_pack`.
+    """
+    try:
+        said = PackFile.model_validate_json((path / REST).read_bytes())
+        if said.version != VERSION:
+            raise ValueError(f"it has version {said.version}, and this arcset reads {VERSION}")
+        if not 0 < said.training <= said.images:
+            raise ValueError(f"{said.training} of {said.images} images are for training")
+        return said, _mapped(path / IMAGES, (said.images, *said.reading.shape))
+    except ValidationError as error:
+        raise _damaged(path, f"{REST} is damaged: {wrong_entry(error)}") from None
+    except Exception as error:
+        raise _damaged(path, one_line(error)) from error
+
+
+def _damaged(path: Path, why: str) -> DataError:
+    return DataError(
+        f"{path} is no complete pack: {why}; make it anew with `arcset data pack --force`"
+    )
+
+
+def _checked(path: Path, file: str, said: PackFile) -> Path:
+    """The file, whose checksum is right."""
+    if _sha256(path / file) != said.sha256.get(file):
+        raise ValueError(f"{file} is not what its checksum in {REST} says")
+    return path / file
+
+
+def _mapped(path: Path, shape: tuple[int, ...]) -> npt.NDArray[np.uint8]:
+    images: Any = np.load(path, mmap_mode="r", allow_pickle=False)
+    if images.shape != shape or images.dtype != np.uint8 or not images.flags.c_contiguous:
+        raise ValueError(
+            f"{path.name} holds {images.dtype} of shape {images.shape}, and {REST} says uint8 of "
+            f"{shape}"
+        )
+    if path.stat().st_size != images.offset + images.nbytes:
+        raise ValueError(f"{path.name} is longer than its {shape[0]:,} images")
+    mapped: npt.NDArray[np.uint8] = images
+    return mapped
+
+
+def _read_paths(path: Path) -> tuple[str, ...]:
+    from pyarrow import parquet
+
+    paths = parquet.read_table(path, columns=["path"])["path"].to_pylist()
+    if not all(isinstance(one, str) for one in paths):
+        raise ValueError(f"{path.name} holds paths that are not text")
+    return tuple(paths)
+
+
+class PackSource(Source):
+    """A pack; its images stay in their file, and an entry says which row is its own."""
+
+    kind = "pack"
+
+    def __init__(self, path: Path) -> None:
+        self.name = str(path)
+        self._path = path
+        said, self._images = open_pack(path)
+        self.shape = (said.reading.channels, said.reading.height, said.reading.width)
+        self.inverted = said.reading.invert
+        self._sha256 = said.sha256
+
+    def entries(self) -> Iterator[Entry]:
+        from pyarrow import parquet
+
+        said, _ = open_pack(self._path)
+        try:
+            labels = np.load(self._path / LABELS, mmap_mode="r", allow_pickle=False)
+            row = 0
+            with parquet.ParquetFile(self._path / PATHS) as file:
+                for batch in file.iter_batches(columns=["path"]):
+                    for path in batch["path"].to_pylist():
+                        if labels[row] < 0 or not isinstance(path, str):
+                            raise ValueError(f"image {row} has no path or no identity")
+                        yield Entry(path, said.class_names[labels[row]], record=row)
+                        row += 1
+            if row != len(self._images):
+                raise ValueError(f"{PATHS} names {row:,} of its {len(self._images):,} images")
+        except Exception as error:  # numpy and Arrow raise errors of many types at damaged files
+            raise DataError(f"{self._path} is no complete pack: {one_line(error)}") from error
+
+    def content(self, entry: Entry) -> npt.NDArray[Any]:
+        return np.asarray(self._images[entry.record])
+
+    def stamp_of_all(self) -> str:
+        """The checksums of its lists, and some of its pixels."""
+        rows = np.linspace(0, len(self._images) - 1, min(_PIXELS_OF, len(self._images)))
+        digest = hashlib.sha256(repr(sorted(self._sha256.items())).encode())
+        digest.update(np.ascontiguousarray(self._images[rows.astype(np.int64)]).data)
+        return digest.hexdigest()
+
+
+@dataclass(frozen=True)
+class Pack:
+    """A pack that was made: where it is, its size on disk in bytes, and what it says of itself."""
+
+    path: Path
+    size: int
+    said: PackFile
+
+    def json(self) -> dict[str, Any]:
+        """What `arcset data pack --json` prints."""
+        said = self.said.model_dump(mode="json", exclude={"class_names", "sha256"})
+        return {
+            "out": str(self.path),
+            "bytes": self.size,
+            "identities": len(self.said.class_names),
+            "testing": self.said.images - self.said.training,
+            **said,
+        }
+
+
+def pack(
+    path: Path | str,
+    out: Path | str,
+    *,
+    reading: Reading | None = None,
+    fit: str = "pad",
+    size: int | tuple[int, int] | None = None,
+    channels: int | None = None,
+    watch: Watch | None = None,
+    force: bool = False,
+) -> Pack:
+    """Decode a folder tree, a table or records once, into the folder `out`.
+
+    `load_pack(out)` then equals `load_own(path)` with the same options, bit for bit, without
+    holding the images in memory; making it does not hold them either.
+    force: replace a pack that is there.
+    Raises `OptionError` where something is at `out`, and `DataError` as `load_own` does; what was
+    at `out` stays until the new pack is complete.
+    """
+    path, out = Path(path), Path(out)
+    _check_out(out, force)
+    if path.suffix.lower() == ".npz" or is_pack(path):
+        raise OptionError(f"{path} holds arrays already, and is used as it is: no pack is needed")
+    listing = list_samples(path)
+    if reading is None:
+        reading = choose_reading(listing, fit=fit, size=size, channels=channels)
+    shape = (len(listing), *reading.shape)
+    with replacing_folder(out) as folder:
+        _check_room(folder, prod(shape))
+        with _ImageFile(folder / IMAGES, shape) as images:
+            table = decode_samples(listing, reading, images, watch=watch)
+        np.save(folder / LABELS, table.labels, allow_pickle=False)
+        _write_paths(folder / PATHS, table.paths or ())
+        said = PackFile(
+            version=VERSION,
+            name=table.name,
+            source=str(path),
+            kind=listing.kind,
+            images=len(table.labels),
+            training=table.training,
+            reading=reading,
+            class_names=table.class_names,
+            apart=table.apart,
+            skipped=table.skipped,
+            notes=tuple(listing.notes),
+            sha256={name: _sha256(folder / name) for name in (LABELS, PATHS)},
+        )
+        (folder / REST).write_text(said.model_dump_json(indent=1), encoding="utf-8")
+    return Pack(out, sum(file.stat().st_size for file in out.iterdir()), said)
+
+
+class _ImageFile:
+    """An npy file that grows by images (n, …) until it is closed, and then knows their number."""
+
+    def __init__(self, path: Path, shape: tuple[int, ...]) -> None:
+        self._file = path.open("w+b")
+        self._inner = shape[1:]
+        self._count = 0
+        self._start = self._header(shape[0])
+
+    def __enter__(self) -> "_ImageFile":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        # numpy leaves room in the header for a number of any length, so that files can grow.
+        start = self._header(self._count)
+        assert start == self._start
+        self._file.close()
+
+    def _header(self, count: int) -> int:
+        shape = (count, *self._inner)
+        self._file.seek(0)
+        header = {"descr": "|u1", "fortran_order": False, "shape": shape}
+        npy.write_array_header_1_0(self._file, header)
+        return self._file.tell()
+
+    def append(self, images: Pixels) -> None:
+        self._file.write(np.ascontiguousarray(images).data)
+        self._count += len(images)
+
+    def swap(self, one: int, other: int) -> None:
+        contents = [self._at(row).read(prod(self._inner)) for row in (one, other)]
+        for row, content in zip((other, one), contents, strict=True):
+            self._at(row).write(content)
+        self._file.seek(0, os.SEEK_END)
+
+    def _at(self, row: int) -> Any:
+        self._file.seek(self._start + row * prod(self._inner))
+        return self._file
+
+
+def _check_out(out: Path, force: bool) -> None:
+    if not out.exists() and not out.is_symlink():
+        return
+    if not force:
+        raise OptionError(f"{out} is there already; replace it with --force, or name another path")
+    if not is_pack(out):  # never somebody's pictures
+        raise OptionError(f"{out} is no pack, and is not replaced; name another path")
+
+
+def _check_room(folder: Path, needed: int) -> None:
+    free = shutil.disk_usage(folder).free
+    if needed > free:
+        raise DataError(
+            f"the pack would take {needed / 2**30:.3g} GiB, and {folder.parent} has "
+            f"{free / 2**30:.3g} left; choose a smaller --size, or another path"
+        )
+
+
+def _write_paths(path: Path, paths: tuple[str, ...]) -> None:
+    import pyarrow as arrow
+    from pyarrow import parquet
+
+    parquet.write_table(arrow.table({"path": arrow.array(paths, arrow.string())}), path)
+
+
+def _sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

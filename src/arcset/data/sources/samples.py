@@ -1,0 +1,341 @@
+"""From a listing to arrays: which shape, which images are for testing, and their pixels in order.
+
+Images for training come first and those for testing after them, so that both parts are slices of
+one array, be it in memory or in a file, and nothing is copied.
+"""
+
+import hashlib
+import math
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from arcset.data.dataset import Dataset, ImageSet
+from arcset.data.decode import Watch, decode_many, in_chunks, reason
+from arcset.data.image import (
+    FITS,
+    Pixels,
+    Reading,
+    exif_orientation,
+    is_grey,
+    open_image,
+)
+from arcset.data.insightface.records import RecordSource
+from arcset.data.sources.base import FORMS, Listing
+from arcset.data.sources.folder import FolderSource
+from arcset.data.sources.table import TABLES, TableSource
+from arcset.errors import DataError, OptionError
+
+__all__ = [
+    "SampleTable",
+    "apart_identities",
+    "check_identities",
+    "choose_reading",
+    "dataset_name",
+    "decode_samples",
+    "for_testing",
+    "list_samples",
+    "open_files",
+]
+
+_SIDE = 112  # of the square, as face recognition has it
+_AS_THEY_ARE = 128  # a side: images of one size up to this keep it
+_HEADERS = 256  # that are looked at, spread evenly over the samples
+_CHUNK_BYTES, _CHUNK_IMAGES = 1 << 25, 1024  # of images that are decoded together
+_EVERY = 5  # an identity with at least this many images gives every fifth for testing
+
+
+def open_files(path: Path) -> FolderSource | TableSource | RecordSource:
+    """A folder of images, a table (CSV, Parquet) or records (.rec), as a source.
+
+    A folder that holds `train.rec` is one of records. Raises `DataError` with one sentence where
+    nothing is there, or it is none of these.
+    """
+    if not path.exists():
+        raise DataError(f"{path} does not exist; name {FORMS}")
+    if path.suffix.lower() == ".rec" or (path / "train.rec").is_file():
+        return RecordSource(path)
+    if path.is_dir():
+        return FolderSource(path)
+    if path.suffix.lower() in TABLES:
+        return TableSource(path)
+    raise DataError(f"{path} is none of the files that are read here; name {FORMS}")
+
+
+def list_samples(path: Path | str) -> Listing:
+    """All samples of a folder, a table or records, without decoding one; raises `DataError`."""
+    return open_files(Path(path)).list_samples()
+
+
+def choose_reading(
+    listing: Listing,
+    *,
+    fit: str = "pad",
+    size: int | tuple[int, int] | None = None,
+    channels: int | None = None,
+    invert: bool = False,
+) -> Reading:
+    """How to read the samples of `listing`; what is not given is chosen.
+
+    size: a side of a square, or (height, width). Left out: the size that all images have, if it is
+        one and at most 128 a side; otherwise a square, 112 a side, or less where no image has so
+        long a side.
+    channels: 1 or 3. Left out: 1 if every image is grey by its pixel type, else 3.
+
+    Up to 256 headers are looked at, spread over all samples. Raises `OptionError` for values that
+    are no such thing, and `DataError` where none of the images looked at can be read.
+    """
+    if fit not in FITS:
+        raise OptionError(f"fit {fit!r} is unknown, expected one of: {', '.join(FITS)}")
+    if size is None or channels is None:
+        headers = _read_headers(listing)
+        if size is None:
+            size = _choose_size([(height, width) for height, width, _ in headers])
+        if channels is None:
+            channels = 1 if all(grey for _, _, grey in headers) else 3
+    height, width = (size, size) if isinstance(size, int) else size
+    return Reading(channels, height, width, fit=fit, invert=invert)
+
+
+def _choose_size(sizes: list[tuple[int, int]]) -> tuple[int, int]:
+    longest = max(max(size) for size in sizes)
+    if len(set(sizes)) == 1 and longest <= _AS_THEY_ARE:
+        return sizes[0]
+    return (min(longest, _SIDE),) * 2
+
+
+def _read_headers(listing: Listing) -> list[tuple[int, int, bool]]:
+    """Height, width and greyness of some images; those that cannot be read are left out."""
+    count = min(_HEADERS, len(listing))
+    headers, why = [], ""
+    for number in np.linspace(0, len(listing) - 1, count).round().astype(int).tolist():
+        try:
+            with open_image(listing.content(number), listing.paths[number]) as image:
+                # Only here does the size in the header not know of the orientation.
+                known = image.format in ("JPEG", "MPO", "WEBP")
+                sideways = known and exif_orientation(image) >= 5
+                width, height = reversed(image.size) if sideways else image.size
+                headers.append((height, width, is_grey(image)))
+        except DataError as error:
+            why = why or str(error)
+    if not headers:
+        which = "none" if count == len(listing) else f"none of {count} that were looked at"
+        raise DataError(
+            f"{listing.path}: {which} of the {len(listing):,} images is readable: {why}"
+        )
+    return headers
+
+
+@dataclass(frozen=True, eq=False)
+class SampleTable:
+    """All about the images of a dataset but their pixels.
+
+    labels (N,), class_names, paths (N): as in `ImageSet`, first the `training` images for training.
+    apart, skipped: as in `Dataset`.
+    """
+
+    name: str
+    labels: npt.NDArray[np.int64]
+    class_names: tuple[str, ...]
+    paths: tuple[str, ...] | None
+    training: int
+    apart: dict[str, tuple[str, ...]]
+    skipped: tuple[tuple[str, str], ...] = ()
+
+    def dataset(self, images: npt.NDArray[Any], reading: Reading | None) -> Dataset:
+        """With the pixels (N, …), in the same order; they are not copied."""
+
+        def part(rows: slice) -> ImageSet:
+            paths = None if self.paths is None else self.paths[rows]
+            return ImageSet(images[rows], self.labels[rows], self.class_names, paths)
+
+        more = self.training < len(self.labels)
+        return Dataset(
+            self.name,
+            train=part(slice(self.training)),
+            test=part(slice(self.training, None)) if more else None,
+            licence="unknown",
+            held_out="all",
+            apart=self.apart,
+            fit="pad" if reading is None else reading.fit,
+            invert=False if reading is None else reading.invert,
+            skipped=self.skipped,
+        )
+
+
+class ImageStore(Protocol):
+    """Where decoded images go, be it memory or a file."""
+
+    def append(self, images: Pixels) -> None:
+        """The next images (n, H, W) or (n, H, W, 3)."""
+
+    def swap(self, one: int, other: int) -> None:
+        """Exchange two images, by their numbers."""
+
+
+def decode_samples(
+    listing: Listing,
+    reading: Reading,
+    images: ImageStore,
+    *,
+    watch: Watch | None = None,
+    single: bool = False,
+) -> SampleTable:
+    """Decode every sample into `images`, those for training first; what cannot be is skipped.
+
+    single: whether a single identity will do.
+    Raises `DataError` where fewer than two identities are left.
+    """
+    names = listing.names
+    if not single:
+        check_identities(set(names), listing.path)
+    testing = for_testing(names, listing.paths, listing.parts)
+    order = np.concatenate([np.flatnonzero(~testing), np.flatnonzero(testing)]).tolist()
+    chunk = min(_CHUNK_IMAGES, max(1, _CHUNK_BYTES // math.prod(reading.shape)))
+
+    def decode(number: int) -> Pixels:
+        return reading.read(listing.content(number), listing.paths[number])
+
+    rows: list[int] = []  # the numbers of the samples that could be read
+    failed: list[tuple[str, str]] = []
+    done = 0
+    for outcomes in decode_many(in_chunks(order, chunk), decode):
+        decoded = []
+        for number, outcome in outcomes:
+            if isinstance(outcome, Exception):
+                path = listing.paths[number]
+                failed.append((path, reason(outcome, path)))
+            else:
+                decoded.append(outcome)
+                rows.append(number)
+        if decoded:
+            images.append(np.stack(decoded))
+        done += len(outcomes)
+        if watch is not None:
+            watch(done, len(order))
+    if not rows:
+        raise DataError(
+            f"{listing.path}: none of the {len(names):,} images can be read, as "
+            f"{': '.join(failed[0])}"
+        )
+    readable = {names[row] for row in rows}
+    if not single:
+        check_identities(readable, listing.path)
+    training = _train_on_everybody(rows, names, len(rows) - int(testing[rows].sum()), images)
+    class_names = tuple(sorted(readable))
+    label_of = {name: label for label, name in enumerate(class_names)}
+    parts = None if listing.parts is None else [listing.parts[row] for row in rows]
+    lost = [
+        (name, f"is left out: none of its {count:,} images can be read")
+        for name, count in Counter(names).items()
+        if name not in readable
+    ]
+    return SampleTable(
+        name=dataset_name(listing.path),
+        labels=np.array([label_of[names[row]] for row in rows], np.int64),
+        class_names=class_names,
+        paths=tuple(listing.paths[row] for row in rows),
+        training=training,
+        apart=apart_identities([names[row] for row in rows], parts),
+        skipped=(*listing.skipped, *failed, *lost),
+    )
+
+
+def _train_on_everybody(
+    rows: list[int], names: Sequence[str], training: int, images: ImageStore
+) -> int:
+    """Give an identity whose training images cannot be read one of its test images for training.
+
+    Changes the order of `rows` and of the images alike; returns how many are for training then.
+    """
+    known = {names[row] for row in rows[:training]}
+    for index in range(training, len(rows)):
+        if names[rows[index]] not in known:
+            known.add(names[rows[index]])
+            if index != training:
+                images.swap(index, training)
+                rows[index], rows[training] = rows[training], rows[index]
+            training += 1
+    return training
+
+
+def check_identities(names: set[str], path: Path) -> None:
+    """Raises `DataError` for fewer than two."""
+    if len(names) < 2:
+        only = f"only one identity, {min(names)!r}" if names else "no identity"
+        raise DataError(
+            f"{path} holds {only}, and at least two are needed: give each a sub-folder, "
+            f"or a label, of its own"
+        )
+
+
+def dataset_name(path: Path) -> str:
+    """What the dataset is called: the name of the folder, or of the file without its extension."""
+    whole = path if path.name not in ("", "..") else path.resolve()
+    return whole.name if whole.is_dir() else whole.stem
+
+
+def for_testing(
+    names: Sequence[str], paths: Sequence[str], parts: Sequence[str] | None = None
+) -> npt.NDArray[np.bool_]:
+    """(N,): whether an image is for testing.
+
+    Without `parts`: the images of an identity are ordered by a hash of their paths, and every fifth
+    one is for testing; none where there are fewer than five. Neither the order of the samples nor
+    the other identities matter.
+    With them: the rows of an identity that are not for training, be they for validation or for
+    testing, are test images where others of its rows are for training. Where none is, it is an
+    identity apart (see `apart_identities`), and its images divide as they would without `parts`.
+
+        >>> for_testing(["a"] * 5 + ["b"] * 4, [f"{i}.png" for i in range(9)]).tolist()
+        [False, False, True, False, False, False, False, False, False]
+    """
+    testing = np.zeros(len(names), np.bool_)
+    known = _trained(names, parts)
+    members = defaultdict(list)
+    for index, name in enumerate(names):
+        if parts is not None and name in known:
+            testing[index] = parts[index] != "train"
+        else:
+            members[name].append(index)
+    for indices in members.values():
+        if len(indices) >= _EVERY:
+            ordered = sorted(indices, key=lambda index: (_hash(paths[index]), paths[index]))
+            testing[ordered[_EVERY - 1 :: _EVERY]] = True
+    return testing
+
+
+def apart_identities(
+    names: Sequence[str], parts: Sequence[str] | None
+) -> dict[str, tuple[str, ...]]:
+    """Identities without a row for training, under "validation" and "test"; sorted.
+
+    One that has rows of both kinds is for the test: whoever tunes on it has seen it.
+
+        >>> apart_identities(["a", "a", "b", "c"], ["train", "test", "validation", "test"])
+        {'validation': ('b',), 'test': ('c',)}
+    """
+    if parts is None:
+        return {}
+    known = _trained(names, parts)
+    found: dict[str, set[str]] = {"validation": set(), "test": set()}
+    for name, part in zip(names, parts, strict=True):
+        if name not in known:
+            found[part].add(name)
+    found["validation"] -= found["test"]
+    return {part: tuple(sorted(members)) for part, members in found.items() if members}
+
+
+def _trained(names: Sequence[str], parts: Sequence[str] | None) -> set[str]:
+    if parts is None:
+        return set()
+    return {name for name, part in zip(names, parts, strict=True) if part == "train"}
+
+
+def _hash(path: str) -> bytes:
+    return hashlib.blake2b(path.encode("utf-8", "surrogatepass"), digest_size=8).digest()
