@@ -252,9 +252,9 @@ def _save(path, labelled):
 
 
 def _described(result):
-    """Its fields without curves, bounds of rounding, and intervals, which have a test of theirs."""
+    """Its fields without curves and intervals, which have a test of theirs."""
     content = result if isinstance(result, dict) else result.json()
-    left_out = ("curve", "auc_error", "eer_error", "intervals")
+    left_out = ("curve", "intervals")
     return {key: value for key, value in content.items() if key not in left_out}
 
 

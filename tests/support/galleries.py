@@ -80,10 +80,10 @@ def brute_force(samples, probe, scoring):
     samples: name to rows (n, D), in the order of enrolling.
     """
     wide = np.asarray(probe, np.float64)
-    found = [
-        (name, score([float(np.dot(row.astype(np.float64), wide)) for row in rows], scoring))
-        for name, rows in samples.items()
-    ]
+    found = []
+    for name, rows in samples.items():
+        cosines = [np.dot(row.astype(np.float64), wide) for row in rows]
+        found.append((name, score([round(cosine * 2**21) / 2**21 for cosine in cosines], scoring)))
     return sorted(found, key=lambda pair: -pair[1])
 
 

@@ -3,11 +3,10 @@
 Every measure takes its input through here, so that the same mistake gets the same sentence.
 """
 
-from typing import Any, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
-import torch
 
 from arcset.errors import InputError
 
@@ -20,7 +19,21 @@ __all__ = [
     "refuse_zero_rows",
 ]
 
-Array: TypeAlias = npt.ArrayLike | torch.Tensor
+
+class Tensor(Protocol):
+    """What is asked of a torch tensor; torch itself is not needed for it."""
+
+    def detach(self) -> Any:
+        """Without its gradient."""
+
+    def element_size(self) -> int:
+        """Bytes per number."""
+
+    def is_floating_point(self) -> bool:
+        """Whether it holds floats."""
+
+
+Array: TypeAlias = npt.ArrayLike | Tensor
 
 
 def as_array(values: Array, name: str) -> npt.NDArray[Any]:
@@ -29,11 +42,12 @@ def as_array(values: Array, name: str) -> npt.NDArray[Any]:
     Tensors may live on any device and carry a gradient; types that numpy lacks, such as
     bfloat16, become float32. `name` is the word for the values in the error message.
     """
-    if isinstance(values, torch.Tensor):
+    if hasattr(values, "detach"):
         tensor = values.detach().cpu()
-        if tensor.is_floating_point() and tensor.dtype not in (torch.float32, torch.float64):
+        if tensor.is_floating_point() and tensor.element_size() < 4:
             tensor = tensor.float()
-        return tensor.numpy()
+        found: npt.NDArray[Any] = tensor.numpy()
+        return found
     try:
         return np.asarray(values)
     except ValueError as error:
@@ -48,6 +62,7 @@ def embedding_matrix(embeddings: Array, name: str = "embeddings") -> npt.NDArray
 
     Raises `InputError` for another shape, no rows or columns, another kind of number, NaN or inf.
 
+        >>> import torch
         >>> embedding_matrix(torch.ones(2, 3, dtype=torch.bfloat16)).dtype
         dtype('float32')
     """

@@ -11,7 +11,6 @@ from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
-import torch
 
 from arcset.errors import ArcsetError, InputError
 from arcset.evaluation.arrays import (
@@ -33,6 +32,7 @@ from arcset.evaluation.few_shot import FewShot, few_shot
 from arcset.evaluation.geometry import Angles, angle_samples, angles
 from arcset.evaluation.identification import Identification, identification, trial
 from arcset.evaluation.measures import measures_of, short_name
+from arcset.evaluation.pairs import SortedRows, count_all_pairs
 from arcset.evaluation.results import Interval, Result
 from arcset.evaluation.retrieval import Retrieval, retrieval
 from arcset.evaluation.verification import Verification, verification
@@ -53,7 +53,6 @@ __all__ = [
 FEW = 20  # identities below which an interval over them is itself a guess
 _Found = TypeVar("_Found")
 _MOST_WAYS = 20
-_BLOCK = 2048  # rows of cosines at once
 Floats = npt.NDArray[np.float64]
 
 
@@ -171,34 +170,16 @@ def pair_rates(
 ) -> tuple[Floats, Floats]:
     """FAR and TAR over all pairs at each threshold (T,); accept when cosine ≥ threshold.
 
-    Cosines in float32, as those of large sets are; a pair within 1e-6 of a threshold may fall on
-    either side.
-
-        >>> rows = np.array([[1.0, 0], [1, 0.1], [0, 1]])
-        >>> far, tar = pair_rates(rows, np.array([0, 0, 1]), np.array([0.5, 0.05]))
-        >>> far.tolist(), tar.tolist()
-        ([0.0, 0.5], [1.0, 1.0])
+    >>> rows = np.array([[1.0, 0], [1, 0.1], [0, 1]])
+    >>> far, tar = pair_rates(rows, np.array([0, 0, 1]), np.array([0.5, 0.05]))
+    >>> far.tolist(), tar.tolist()
+    ([0.0, 0.5], [1.0, 1.0])
     """
-    units = np.array(embeddings, dtype=np.float64)
-    normalize_rows(units)
-    order = np.argsort(labels, kind="stable")
-    rows = torch.from_numpy(units[order].astype(np.float32))
-    numbers = torch.from_numpy(labels[order])
-    accepted = np.zeros((2, len(thresholds)))  # impostor, genuine
-    for start in range(0, len(rows), _BLOCK):
-        stop = start + _BLOCK
-        cosines = rows[start:stop] @ rows[start:].T
-        above = torch.ones(cosines.shape, dtype=torch.bool).triu_(1)
-        same = (numbers[start:stop, None] == numbers[start:]) & above
-        for place, threshold in enumerate(thresholds.tolist()):
-            hit = cosines >= threshold
-            genuine = int((hit & same).sum())
-            accepted[1, place] += genuine
-            accepted[0, place] += int((hit & above).sum()) - genuine
-    sizes = np.bincount(labels)
-    genuine = int((sizes * (sizes - 1) // 2).sum())
-    impostor = len(rows) * (len(rows) - 1) // 2 - genuine
-    return accepted[0] / max(impostor, 1), accepted[1] / max(genuine, 1)
+    kinds = count_all_pairs(SortedRows.build(embeddings, labels))
+    genuine, impostor = (
+        (kind.total - kind.below(thresholds)) / max(kind.total, 1) for kind in kinds
+    )
+    return impostor, genuine
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

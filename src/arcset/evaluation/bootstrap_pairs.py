@@ -1,39 +1,34 @@
-"""What thresholds accept when identities are drawn anew: pairs, weighted and counted by draw.
+"""What thresholds accept when identities are drawn anew, and what AUC, EER and TAR come to then.
 
 An identity drawn w times weighs w. Its genuine pairs weigh w, its impostor pairs with an identity
 drawn v times w·v; copies of one identity never meet. With A (I, I) the number of impostor pairs of
 each two identities that a threshold accepts, ½·wᵀAw are accepted in a draw.
 
-- Few pairs are weighted one by one.
 - Up to `DENSE_IDENTITIES` that is what is computed, identity by identity.
 - Beyond, with w = 1 + d, it is ½·1ᵀA1 + dᵀA1 + ½·dᵀAd, and only the marginals A1 are counted. Of
   the last term, the part that it would have if the accepted pairs were spread evenly over all
   pairs is known, and kept. The rest is small where many pairs of identities share the accepted
   pairs, as each adds to it at random; in the tail, where few do, the accepted pairs are few as
-  well, and are weighted one by one.
-
-Thresholds at which pairs are counted anew in every draw, and which of them accept a pair.
-
-AUC, EER and TAR at FAR of every draw, from what a row of thresholds accepts in it.
+  well, and are weighted one by one. Where there are few pairs at all, that is all of them.
 """
 
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
-import torch
-from torch import Tensor
 
 from arcset.evaluation.pairs import (
+    CELLS,
+    STEPS,
     Block,
+    Counts,
     Ranked,
-    Scores,
+    Rows,
     SortedRows,
-    cell_values,
-    rounded,
-    to_cells,
+    cell_numbers,
 )
 
 if TYPE_CHECKING:
@@ -41,18 +36,14 @@ if TYPE_CHECKING:
 
 __all__ = ["Accepted", "Bins", "accepted_of_all_pairs", "accepted_of_pairs", "replicate"]
 
-FEW_PAIRS = 2**18  # and so few beside identities² × thresholds that each is the least work
-FEWER = 16
 DENSE_IDENTITIES = 500
-TAIL_PAIRS = 2**16
-BLOCK = (1024, 8192)  # rows and columns of cosines at once
+TAIL_PAIRS = 2**18
 DENSE_COUNTS = 2**22  # numbers counted at once
 PAIR_WEIGHTS = 2**19  # pairs × draws weighted at once
-Floats: TypeAlias = npt.NDArray[np.float64]
-Counts: TypeAlias = npt.NDArray[np.int64]
-Places: TypeAlias = npt.NDArray[np.intp]
 MOST_SCORES = 2**13  # distinct ones that are all made thresholds, such as LFW's 6,000 pairs
 AT_ONCE = 2**18  # draws × thresholds, which a processor's own memory holds
+
+Floats: TypeAlias = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,61 +53,35 @@ class Bins:
     thresholds: (T,).
     accepted: how many impostor pairs each accepts (T,).
     complete: whether they are all the distinct scores there are, so that nothing lies between.
-    exact: whether the scores were kept in float64.
     """
 
-    thresholds: npt.NDArray[np.float64]
-    accepted: npt.NDArray[np.int64]
+    thresholds: Floats
+    accepted: Counts
     complete: bool
-    exact: bool
 
     @classmethod
     def choose(cls, genuine: Ranked, impostor: Ranked, curve: "Roc") -> "Bins":
         """All distinct scores where they are few, otherwise the thresholds of the curve."""
-        exact = genuine.values.dtype == np.float64
-        either = np.concatenate((genuine.distinct(), impostor.distinct()))
-        if len(either) <= MOST_SCORES:
-            distinct = np.unique(either)
+        if len(genuine.values) + len(impostor.values) <= MOST_SCORES:
+            distinct = np.union1d(genuine.values, impostor.values)
             accepted = impostor.total - impostor.below(distinct)
-            return cls(distinct.astype(np.float64), accepted, True, exact)
+            return cls(distinct.astype(np.float64), accepted, True)
         accepted = np.rint(curve.far[::-1] * impostor.total).astype(np.int64)
-        return cls(curve.threshold[::-1].copy(), accepted, False, exact)
+        return cls(curve.threshold[::-1].copy(), accepted, False)
 
     def __len__(self) -> int:
         return len(self.thresholds)
 
-    def of_scores(self, scores: Scores) -> npt.NDArray[np.intp]:
-        """The bin of each score."""
-        return np.searchsorted(self.thresholds, scores, side="right")
+    def of(self, cells: Rows) -> npt.NDArray[np.int32]:
+        """The bin of each multiple of 2⁻²¹, as `cell_numbers` gives them."""
+        return self._table[cells]
 
-    def of_rows(self, rows: SortedRows, height: int, width: int) -> Callable[[Block], Tensor]:
-        """A function from a block of `rows` to the bins (rows, columns) of its cosines, int32.
-
-        A block has at most `height` × `width` cosines.
-
-        Where scores are exact, or the thresholds are the scores themselves, cosines must be what
-        they were when scored. Otherwise their last bits matter no more than what lies between two
-        thresholds: float32 products, rounded as `tally` does, have their bin in a table.
-        """
-        if (self.complete or self.exact) and rows.units.dtype == torch.float64:
-            wide = rows.memory(height, width)
-
-            def searched(block: Block) -> Tensor:
-                cosines = rounded(rows.cosines(block, wide).numpy())
-                if not self.exact:
-                    cosines = cosines.astype(np.float32)
-                return torch.from_numpy(self.of_scores(cosines).astype(np.int32))
-
-            return searched
-        rows = replace(rows, units=rows.units.float())
-        memory = rows.memory(height, width)
-        table = torch.from_numpy(self.of_scores(cell_values()).astype(np.int32))
-
-        def looked_up(block: Block) -> Tensor:
-            cells = to_cells(rows.cosines(block, memory))
-            return torch.index_select(table, 0, cells.view(-1)).view(cells.shape)
-
-        return looked_up
+    @cached_property
+    def _table(self) -> npt.NDArray[np.int32]:
+        """The bin of every multiple (CELLS,)."""
+        first = np.ceil(self.thresholds * STEPS).astype(np.intp) + STEPS  # that each accepts
+        counts = np.bincount(first.clip(0, CELLS), minlength=CELLS + 1)
+        return np.cumsum(counts[:CELLS], dtype=np.int32)
 
 
 @dataclass(frozen=True, eq=False)
@@ -133,17 +98,21 @@ class Accepted:
     all_impostor: Floats
 
 
-class _Found(NamedTuple):
-    """Pairs of one kind: their two identities and their bin, int32, of shapes that broadcast."""
+class _Pairs(NamedTuple):
+    """Pairs of one kind: their two identities and their bin, of shapes that broadcast."""
 
     genuine: bool
-    left: Tensor
-    right: Tensor
-    bin: Tensor
+    left: Rows
+    right: Rows
+    bin: npt.NDArray[np.int32]
 
 
 def accepted_of_pairs(
-    weights: Floats, bins: Places, same: npt.NDArray[np.bool_], sides: Places, thresholds: int
+    weights: Floats,
+    bins: npt.NDArray[np.int32],
+    same: npt.NDArray[np.bool_],
+    sides: Rows,
+    thresholds: int,
 ) -> Accepted:
     """For given pairs.
 
@@ -154,8 +123,8 @@ def accepted_of_pairs(
         sides: its two identities (P, 2).
         thresholds: how many there are.
     """
-    genuine = _weighted(weights, bins[same], sides[same, :1], thresholds)  # (B, T + 1)
-    impostor = _weighted(weights, bins[~same], sides[~same], thresholds)
+    genuine = _weigh(weights, bins[same], sides[same, :1], thresholds)  # (B, T + 1)
+    impostor = _weigh(weights, bins[~same], sides[~same], thresholds)
     return Accepted(
         _at_least(genuine), _at_least(impostor), genuine.sum(axis=1), impostor.sum(axis=1)
     )
@@ -163,64 +132,45 @@ def accepted_of_pairs(
 
 def accepted_of_all_pairs(weights: Floats, rows: SortedRows, bins: Bins) -> Accepted:
     """For all pairs of rows; `weights` (B, I) are in the order of `rows.labels`."""
-    sizes = rows.sizes().astype(np.float64)  # (I,)
+    sizes = rows.sizes.astype(np.float64)  # (I,)
     all_genuine = weights @ (sizes * (sizes - 1) / 2)
     all_impostor = ((weights @ sizes) ** 2 - weights**2 @ sizes**2) / 2
-    pairs = sum(rows.pair_counts())
-    if pairs <= min(FEW_PAIRS, len(sizes) ** 2 * len(bins) // FEWER):
-        count = _one_by_one
-    else:
-        count = _dense if len(sizes) <= DENSE_IDENTITIES else _by_marginals
-    genuine, impostor = count(weights, rows, bins)
+    dense = len(sizes) <= DENSE_IDENTITIES and rows.pair_counts()[1] > TAIL_PAIRS
+    genuine, impostor = (_dense if dense else _by_marginals)(weights, rows, bins)
     return Accepted(weights @ _at_least(genuine), impostor, all_genuine, all_impostor)
 
 
-def _one_by_one(weights: Floats, rows: SortedRows, bins: Bins) -> tuple[Counts, Floats]:
-    """Genuine pairs by identity and bin (I, T + 1), and accepted impostors in each draw (B, T)."""
-    genuine = np.zeros((weights.shape[1], len(bins) + 1), dtype=np.int64)
-    bins_of = bins.of_rows(rows, *BLOCK)
-    kept = []
-    for block in rows.blocks(*BLOCK):
-        for found in _kinds(rows, block, bins_of(block)):
-            if found.genuine:
-                _add(genuine, found.left, found.bin)
-            else:
-                each = torch.broadcast_tensors(found.left, found.right, found.bin)
-                kept.append(torch.stack([part.reshape(-1) for part in each]))
-    left, right, bin_ = torch.cat(kept, dim=1).numpy().astype(np.intp)
-    return genuine, _at_least(_weighted(weights, bin_, np.stack((left, right), 1), len(bins)))
-
-
 def _dense(weights: Floats, rows: SortedRows, bins: Bins) -> tuple[Counts, Floats]:
-    """The same, from the accepted pairs of each two identities."""
+    """Genuine pairs by identity and bin (I, T + 1), and accepted impostors in each draw (B, T).
+
+    From the accepted pairs of each two identities.
+    """
     identities, width = weights.shape[1], len(bins) + 1
     genuine = np.zeros((identities, width), dtype=np.int64)
-    drawn = torch.from_numpy(weights)
-    accepted = torch.zeros(len(weights), len(bins), dtype=torch.float64)
-    bins_of = bins.of_rows(rows, *BLOCK)
+    accepted = np.zeros((len(weights), len(bins)))
     most = max(1, DENSE_COUNTS // (identities * width))
     top, first = -1, 0
     counts = np.zeros((0, identities, width), dtype=np.int64)  # of the rows of one top
 
     def weigh() -> None:
         for i, partners in enumerate(counts, start=first):
-            later = torch.from_numpy(_at_least(partners[i + 1 :]).copy())  # (I − i − 1, T)
-            accepted.add_(drawn[:, i, None] * (drawn[:, i + 1 :] @ later))
+            later = _at_least(partners[i + 1 :])  # (I − i − 1, T)
+            np.add(accepted, weights[:, i, None] * (weights[:, i + 1 :] @ later), out=accepted)
 
-    for block in rows.blocks(*BLOCK, identities=most):
+    for block in rows.blocks(identities=most):
         if block.top != top:
             weigh()
             top, first = block.top, int(rows.numbers[block.top])
             held = int(rows.numbers[block.bottom - 1]) - first + 1
             counts = np.zeros((held, identities, width), dtype=np.int64)
-        for found in _kinds(rows, block, bins_of(block)):
-            if found.genuine:
-                _add(genuine, found.left, found.bin)
+        for pairs in _by_kind(rows, block, bins):
+            if pairs.genuine:
+                _add(genuine, pairs.left, pairs.bin)
             else:
-                place = (found.left - first) * identities + found.right
-                _add(counts.reshape(-1, width), place, found.bin)
+                place = (pairs.left - first) * identities + pairs.right
+                _add(counts.reshape(-1, width), place, pairs.bin)
     weigh()
-    return genuine, accepted.numpy()
+    return genuine, accepted
 
 
 def _by_marginals(weights: Floats, rows: SortedRows, bins: Bins) -> tuple[Counts, Floats]:
@@ -228,54 +178,53 @@ def _by_marginals(weights: Floats, rows: SortedRows, bins: Bins) -> tuple[Counts
     shape = weights.shape[1], len(bins) + 1
     genuine, impostor = np.zeros(shape, dtype=np.int64), np.zeros(shape, dtype=np.int64)
     start = int((bins.accepted > TAIL_PAIRS).sum())  # the lowest threshold of the tail
-    kept: list[npt.NDArray[np.int32]] = []
-    bins_of = bins.of_rows(rows, *BLOCK)
-    for block in rows.blocks(*BLOCK):
-        for found in _kinds(rows, block, bins_of(block)):
-            if found.genuine:
-                _add(genuine, found.left, found.bin)
+    rare: list[npt.NDArray[np.intp]] = []
+    for block in rows.blocks():
+        for pairs in _by_kind(rows, block, bins):
+            if pairs.genuine:
+                _add(genuine, pairs.left, pairs.bin)
                 continue
-            _add(impostor, found.left, found.bin)
-            _add(impostor, found.right, found.bin)
-            block_shape = found.bin.shape
-            rare = np.unravel_index(np.flatnonzero(found.bin.numpy() > start), block_shape)
-            each = (found.left, found.right, found.bin)
-            kept.append(np.stack([part.expand(block_shape).numpy()[rare] for part in each]))
+            _add(impostor, pairs.left, pairs.bin)
+            _add(impostor, pairs.right, pairs.bin)
+            places = np.nonzero(pairs.bin > start)
+            each = (np.broadcast_to(part, pairs.bin.shape)[places] for part in pairs[1:])
+            rare.append(np.stack(list(each)))
 
-    sizes = rows.sizes().astype(np.float64)
+    sizes = rows.sizes.astype(np.float64)
     deviations = weights - 1
     rate = bins.accepted / rows.pair_counts()[1]  # (T,)
     spread = (deviations @ sizes) ** 2 - deviations**2 @ sizes**2  # dᵀAd, were all accepted
     marginal = _at_least(impostor)  # (I, T)
     accepted = marginal.sum(axis=0) / 2 + deviations @ marginal + spread[:, None] / 2 * rate
-    left, right, bin_ = np.concatenate(kept, axis=1).astype(np.intp)
-    tail = _weighted(weights, bin_, np.stack((left, right), axis=1), len(bins))
+    left, right, bin_ = np.concatenate(rare, axis=1)
+    tail = _weigh(weights, bin_, np.stack((left, right), axis=1), len(bins))
     accepted[:, start:] = _at_least(tail)[:, start:]
     return genuine, accepted
 
 
-def _kinds(rows: SortedRows, block: Block, bins: Tensor) -> Iterator[_Found]:
-    numbers = torch.from_numpy(rows.numbers.astype(np.int32))
-    left, right = numbers[block.top : block.bottom, None], numbers[None, block.left : block.right]
+def _by_kind(rows: SortedRows, block: Block, bins: Bins) -> Iterator[_Pairs]:
+    left = rows.numbers[block.top : block.bottom, None]
+    right = rows.numbers[None, block.left : block.right]
+    found = bins.of(cell_numbers(block.cosines))
     if not block.mixed:
-        yield _Found(False, left, right, bins)
+        yield _Pairs(False, left, right, found)
         return
     for genuine, chosen in zip((True, False), rows.kinds(block), strict=True):
-        row, column = (torch.from_numpy(place) for place in np.nonzero(chosen))
+        row, column = np.nonzero(chosen)
         if len(row):
-            yield _Found(genuine, left[row, 0], right[0, column], bins[row, column])
+            yield _Pairs(genuine, left[row, 0], right[0, column], found[row, column])
 
 
-def _add(counts: Counts, places: Tensor, bins: Tensor) -> None:
+def _add(counts: Counts, places: Rows, bins: npt.NDArray[np.int32]) -> None:
     """Add one to `counts` (places, bins) for each pair."""
     width = counts.shape[1]
     low, high = int(places.min()), int(places.max()) + 1
     keys = (places - low) * width + bins
-    found = torch.bincount(keys.view(-1), minlength=(high - low) * width)
-    counts[low:high] += found.numpy().reshape(high - low, width)
+    found = np.bincount(keys.ravel(), minlength=(high - low) * width)
+    counts[low:high] += found.reshape(high - low, width)
 
 
-def _weighted(weights: Floats, bins: Places, sides: Places, thresholds: int) -> Floats:
+def _weigh(weights: Floats, bins: npt.NDArray[np.integer], sides: Rows, thresholds: int) -> Floats:
     """The weight of the pairs in each bin (B, T + 1): the product of those of their `sides`."""
     by_identity = np.ascontiguousarray(weights.T.astype(np.int32))  # (I, B)
     total = np.zeros((thresholds + 1, len(weights)))
@@ -291,7 +240,7 @@ def _weighted(weights: Floats, bins: Places, sides: Places, thresholds: int) -> 
     return total.T
 
 
-def _at_least(counts: npt.NDArray[np.int64] | Floats) -> Floats:
+def _at_least(counts: Counts | Floats) -> Floats:
     """From counts by bin (…, T + 1) to what each threshold accepts (…, T)."""
     return np.cumsum(counts[..., :0:-1], axis=-1, dtype=np.float64)[..., ::-1]
 

@@ -17,16 +17,14 @@ from arcset.errors import InputError
 from arcset.evaluation.arrays import (
     Array,
     class_numbers,
-    embedding_matrix,
-    normalize_rows,
-    refuse_zero_rows,
 )
 from arcset.evaluation.bootstrap import DRAWS, draw_key, identity_weights
+from arcset.evaluation.pairs import round_cosines, unit_rows
 from arcset.evaluation.results import Replicates, Result
 
 __all__ = ["FewShot", "draw_in_order", "few_shot"]
 
-BLOCK_NUMBERS = 2**21  # numbers of float64 rows held at once, 16 MB
+BLOCK_NUMBERS = 2**21  # numbers of rows held at once, 8 MB
 Floats = npt.NDArray[np.float64]
 Numbers = npt.NDArray[np.intp]
 POOL = 2**20  # numbers held ready to be drawn, 8 MB
@@ -125,8 +123,8 @@ def few_shot(
     cosines; Lake, Salakhutdinov and Tenenbaum (Science 2015) for 20 ways and 1 shot.
 
     Parameters:
-        embeddings: (N, D), numpy or torch, any float type, no row all zero; computed in float64,
-            cosines rounded to 2⁻⁴⁰.
+        embeddings: (N, D), numpy or torch, any float type, no row all zero; cosines
+            are rounded as `pairs` says.
         labels: (N,) integers.
         seed: the episodes follow from the labels and the seed, never from the embeddings, so that
             two models meet the same ones; on every platform, and whichever way the rows of
@@ -149,9 +147,8 @@ def few_shot(
         check_count(option, value)
     check_count("seed", seed, least=0)
     check_count("draws", draws)
-    matrix = embedding_matrix(embeddings)
-    distinct, numbers = class_numbers(labels, len(matrix))
-    refuse_zero_rows(matrix)
+    units = unit_rows(embeddings)
+    distinct, numbers = class_numbers(labels, len(units))
     sizes = np.bincount(numbers)
     eligible = np.flatnonzero(sizes >= shots + queries)
     if len(eligible) < ways:
@@ -165,7 +162,7 @@ def few_shot(
     right = np.empty(episodes)
     hits, tries = np.zeros(len(eligible)), np.zeros(len(eligible))
     each = shots + queries
-    step = max(1, BLOCK_NUMBERS // (ways * max(each * matrix.shape[1], queries * ways)))
+    step = max(1, BLOCK_NUMBERS // (ways * max(each * units.shape[1], queries * ways)))
     for start in range(0, episodes, step):
         count = min(step, episodes - start)
         random = chance.random_raw((count, ways * (1 + each)))
@@ -174,7 +171,7 @@ def few_shot(
             sizes[eligible[who.ravel()]], random[:, ways:].reshape(count * ways, each)
         )
         rows = by_identity[starts[who][:, :, None] + which.reshape(count, ways, each)]
-        correct = _answers(matrix, rows, shots, distinct[eligible[who]])  # (e, N, Q)
+        correct = _answers(units, rows, shots, distinct[eligible[who]])  # (e, N, Q)
         right[start : start + count] = correct.mean(axis=(1, 2))
         hits += np.bincount(who.ravel(), correct.sum(axis=2).ravel(), len(eligible))
         tries += np.bincount(who.ravel(), minlength=len(eligible)) * queries
@@ -198,26 +195,21 @@ def few_shot(
 
 
 def _answers(
-    matrix: npt.NDArray[Any], rows: Numbers, shots: int, labels: npt.NDArray[Any]
+    units: npt.NDArray[np.float32], rows: Numbers, shots: int, labels: npt.NDArray[Any]
 ) -> npt.NDArray[np.bool_]:
     """Whether each query is answered right, (e, N, Q), given the rows (e, N, K + Q)."""
     count, ways, each = rows.shape
-    units = matrix[rows.ravel()].astype(np.float64, copy=False)
-    normalize_rows(units)
-    units = units.reshape(count, ways, each, -1)
-    prototypes = units[:, :, :shots].mean(axis=2)  # (e, N, D)
+    prototypes = units[rows[:, :, :shots]].mean(axis=2)  # (e, N, D)
     length = np.sqrt(np.einsum("end,end->en", prototypes, prototypes))
-    if length.min() < 16 * np.finfo(np.float64).eps:
+    if length.min() < 16 * np.finfo(np.float32).eps:
         label = labels.ravel()[int(np.argmin(length))]
         raise InputError(
             f"the support samples of class {label} cancel out in an episode, so that their mean"
             " has no direction; expected classes that do not surround the origin"
         )
     prototypes /= length[:, :, None]
-    queries = units[:, :, shots:].reshape(count, ways * (each - shots), -1)
-    cosines = queries @ prototypes.transpose(0, 2, 1)  # (e, N·Q, N)
-    cosines += 4096.0  # next to which float64 has steps of 2⁻⁴⁰
-    cosines -= 4096.0
+    queries = units[rows[:, :, shots:].reshape(count, -1)]
+    cosines = round_cosines(queries @ prototypes.transpose(0, 2, 1))  # (e, N·Q, N)
     cosines = cosines.reshape(count, ways, each - shots, ways)
     own = cosines[:, np.arange(ways), :, np.arange(ways)].transpose(1, 0, 2)  # (e, N, Q)
     answers: npt.NDArray[np.bool_] = (cosines >= own[..., None]).sum(axis=3) == 1

@@ -7,8 +7,8 @@ import numpy as np
 import numpy.typing as npt
 
 from arcset.errors import InputError, OptionError
-from arcset.evaluation.arrays import Array, as_array, embedding_matrix
-from arcset.evaluation.pairs import checked_pairs, score_pairs
+from arcset.evaluation.arrays import Array, as_array
+from arcset.evaluation.pairs import HALF_STEP, Scores, as_pairs, score_pairs, unit_rows
 from arcset.evaluation.results import Result
 
 __all__ = ["FoldAccuracy", "fold_accuracy"]
@@ -82,10 +82,10 @@ def fold_accuracy(
         >>> fold_accuracy(rows, pairs, same, folds=2).accuracy
         1.0
     """
-    matrix = embedding_matrix(embeddings)
-    places, is_same = checked_pairs(pairs, same, len(matrix))
+    units = unit_rows(embeddings)
+    places, is_same = as_pairs(pairs, same, len(units))
     parts = _fold_numbers(folds, len(places))
-    scores = score_pairs(matrix, places)
+    scores = score_pairs(units, *places.T)
     accuracies, thresholds = [], []
     for fold in np.unique(parts):
         held_out = parts == fold
@@ -104,7 +104,7 @@ def fold_accuracy(
     )
 
 
-def _best_threshold(scores: Floats, same: npt.NDArray[np.bool_]) -> float:
+def _best_threshold(scores: Scores, same: npt.NDArray[np.bool_]) -> float:
     """The highest of the thresholds that are right most often."""
     values, groups = np.unique(scores, return_inverse=True)  # (V,) ascending
     gain = np.bincount(groups, weights=np.where(same, -1.0, 1.0))  # of rejecting a value
@@ -113,7 +113,7 @@ def _best_threshold(scores: Floats, same: npt.NDArray[np.bool_]) -> float:
     if rejected == 0:
         return -1.0
     if rejected == len(values):
-        return float(np.nextafter(np.float32(values[-1]), np.float32(np.inf)))
+        return float(values[-1]) + HALF_STEP
     return (float(values[rejected - 1]) + float(values[rejected])) / 2
 
 

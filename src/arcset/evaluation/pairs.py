@@ -1,47 +1,24 @@
-"""All pairs of embeddings, walked in blocks of cosines.
+"""Cosines of pairs of embeddings: one precision, one rounding, one way to walk over all pairs.
 
-Rows are sorted by label. Of row i, the partners before `ends[i]`, where its class ends, are itself,
-earlier rows and genuine partners; all from there on are impostors. So most blocks hold nothing but
-impostor pairs, and only those near the diagonal need a closer look.
+Embeddings are scaled to unit rows of float32. Their products are rounded to multiples of 2⁻²¹
+(`round_cosines`), which is about what float32 products of some hundred terms are off by anyway: so
+pairs that are equally similar on paper tie, and a cosine is the same number in an evaluation, a
+verification and a gallery. As there are but four million such multiples, a count for each holds all
+there is to know about the cosines of a billion pairs (`count_all_pairs`).
 
-Many scores in ascending order, kept one by one or counted by value.
-
-Cosines of pairs of embeddings, apart for genuine pairs (same class) and impostor pairs.
-
-Here all of them are kept, for the pairs that a caller names and for sets of up to
-`KEPT_EMBEDDINGS`; `tally` counts those of larger sets. Cosines are computed in float64 and rounded
-to multiples of 2⁻⁴⁴, so that pairs which are equally similar on paper tie in spite of errors in the
-last bits. Beyond `EXACT_EMBEDDINGS` they are rounded to float32 as well, so that many pairs fit
-into memory; what that can change is bounded in `curves`.
-
-Cosines of all pairs of a large set: not kept, but counted by their value.
-
-Cosines are float32 products, rounded to multiples of 2⁻²¹. The rounding moves a cosine by at most
-2.4e-7, which is about what float32 products of some hundred terms are off by anyway; and as there
-are but four million such multiples, a count for each holds all there is to know about a billion
-pairs. So nothing is sampled or guessed: accept rates, thresholds, AUC and EER are those of all the
-rounded cosines. What rounding itself can change is bounded in `curves`.
-
-The impostor pairs of a validation set, highest cosine first: what every threshold is read from.
-
-Cosines are computed in float64 and rounded to 2⁻⁴⁰ and to float32, as `verification` does, so that
-pairs which are equally similar on paper tie. Only the highest are kept, as only they decide about
-low rates; so memory stays bounded however many samples there are.
-
-Pairs to calibrate on: all of an embedding set, or a fair sample of them.
+Pairs are walked over in blocks. `SortedRows` has its rows sorted by label. Of row i, the partners
+before `ends[i]`, where its class ends, are itself, earlier rows and genuine partners; all from
+there on are impostors. So most blocks hold nothing but impostor pairs, and only those near the
+diagonal need a closer look.
 """
 
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import pairwise
 from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
-import torch
-from torch import Tensor
 
 from arcset.checks import check_count
 from arcset.errors import InputError
@@ -55,10 +32,11 @@ from arcset.evaluation.arrays import (
 )
 
 __all__ = [
+    "BLOCK",
     "CELLS",
-    "EXACT_EMBEDDINGS",
     "FEWEST_IDENTITY_PAIRS",
-    "KEPT_EMBEDDINGS",
+    "HALF_STEP",
+    "STEPS",
     "Block",
     "Counts",
     "ImpostorPairs",
@@ -66,49 +44,129 @@ __all__ = [
     "Rows",
     "Scores",
     "SortedRows",
-    "cell_values",
-    "checked_pairs",
+    "as_pairs",
+    "cell_numbers",
+    "cosine_blocks",
+    "count_all_pairs",
     "pair_cosines",
-    "rounded",
-    "rounded_cosines",
-    "score_all_pairs",
+    "round_cosines",
     "score_pairs",
-    "tally_all_pairs",
-    "to_cells",
-    "unit_matrix",
+    "unit_rows",
 ]
 
-CHUNK = 2**22  # numbers normalized at once
-Scores: TypeAlias = npt.NDArray[np.floating[Any]]  # float32 or float64
-Counts: TypeAlias = npt.NDArray[np.int64]
-EXACT_EMBEDDINGS = 4_096  # 8 million pairs, 67 MB of scores in float64
-KEPT_EMBEDDINGS = 20_000  # 200 million pairs, 0.8 GB of scores in float32
-KEPT_BLOCK = (256, 8192)  # rows and columns of cosines computed at once, 16 MB
-# Next to 384 float64 has steps of 2⁻⁴⁴. Half of one is 2.8e-14; products of 512 to 2048 terms are
-# off by 2e-15, measured against extended precision. So cosines such as 0 and 1 never fall apart,
-# and others of equal pairs hardly ever; with steps of 2⁻⁴⁸, half of which is 1.8e-15, they do.
-SHIFT_KEPT = 384.0
-COUNTED_BLOCK = (2048, 16384)  # rows and columns of cosines computed at once, 134 MB
-STEP = 2.0**-21
-SPARE = 64  # cells beyond −1 and beyond 1, where rounding may lead
-CELLS = 2**22 + 1 + 2 * SPARE
+#: Multiples of the grid in one unit of cosine.
+STEPS = 2**21
+#: Half of one: a threshold so much above a score rejects it in any precision.
+HALF_STEP = 0.5 / STEPS
+#: Multiples from −1 to 1.
+CELLS = 2 * STEPS + 1
+#: Cosines computed at once, 64 MB.
+BLOCK = 2**24
+
+_HEIGHT = 2048  # rows of a block of pairs; fewer make slower products
 # From 4 to 8 the float32 numbers are 2⁻²¹ apart and their bits count upwards, so that adding 6 to
 # a cosine rounds it, and its bits, less those of 5, number its multiple.
-SHIFT_COUNTED = 6.0
-FIRST = int(torch.tensor(SHIFT_COUNTED - 1.0).view(torch.int32)) - SPARE
+_SHIFT = np.float32(6)
+_FIRST = int(np.float32(5).view(np.int32))
+_FEW_PAIRS = 2**18  # are sorted; more are counted
+_ROWS = 4096  # taken up in float64 at once
+
 #: A rate is supported if the accepted impostor pairs come from so many pairs of identities.
 FEWEST_IDENTITY_PAIRS = 10
-MOST_KEPT = 2**22  # pairs; with both rows and the cosine 48 MB
-BLOCK_COSINES = 2**21  # cosines computed at once, 16 MB
+MOST_KEPT = 2**22  # impostor pairs; with both rows and the cosine 48 MB
 SAMPLED = 2**18  # pairs looked at to guess where to stop keeping
-Rows = npt.NDArray[np.intp]
 MOST_PAIRS = 2**21  # of each kind; beyond, a sample is drawn
 
+Rows: TypeAlias = npt.NDArray[np.intp]
+Counts: TypeAlias = npt.NDArray[np.int64]
+Scores: TypeAlias = npt.NDArray[np.float32]
 
-@dataclass(frozen=True)
+
+def unit_rows(
+    embeddings: Array, order: Rows | None = None, name: str = "embeddings"
+) -> npt.NDArray[np.float32]:
+    """`embeddings` (N, D) of any length as float32 rows of length 1, in the given `order`.
+
+    Raises `InputError` for bad embeddings and rows of zeros, calling them by `name`.
+
+        >>> unit_rows([[3, 4], [0, 2]]).tolist()
+        [[0.6000000238418579, 0.800000011920929], [0.0, 1.0]]
+    """
+    matrix = embedding_matrix(embeddings, name)
+    refuse_zero_rows(matrix, name)
+    count = len(matrix) if order is None else len(order)
+    units = np.empty((count, matrix.shape[1]), dtype=np.float32)
+    for start in range(0, count, _ROWS):
+        part = slice(start, start + _ROWS)
+        rows = np.array(matrix[part if order is None else order[part]], dtype=np.float64)
+        normalize_rows(rows)
+        units[part] = rows
+    return units
+
+
+def round_cosines(cosines: npt.ArrayLike) -> Scores:
+    """To the nearest multiple of 2⁻²¹ = 4.8e-7 within [−1, 1], as float32.
+
+    An array of float32 is rounded in place.
+
+        >>> round_cosines([1 + 1e-7, 0.5 - 1e-7, 2.0**-21]).tolist()
+        [1.0, 0.5, 4.76837158203125e-07]
+    """
+    values = np.asarray(cosines)
+    if values.dtype != np.float32:
+        steps = np.rint(values.astype(np.float64).clip(-1, 1) * STEPS)
+        return np.asarray(steps / STEPS, dtype=np.float32)
+    np.clip(values, -1, 1, out=values)
+    values += _SHIFT
+    values -= _SHIFT
+    return values
+
+
+def cell_numbers(cosines: Scores) -> Rows:
+    """The number of each one's multiple of 2⁻²¹, from 0 for −1; overwrites its input.
+
+    >>> cell_numbers(np.float32([-1, 0, 1])).tolist()
+    [0, 2097152, 4194304]
+    """
+    np.clip(cosines, -1, 1, out=cosines)
+    cosines += _SHIFT
+    return np.subtract(cosines.view(np.int32), _FIRST, dtype=np.intp)
+
+
+def cosine_blocks(
+    rows: npt.NDArray[np.float32], columns: npt.NDArray[np.float32]
+) -> Iterator[tuple[slice, Scores]]:
+    """Rounded cosines of unit rows (N, D) with all unit columns (M, D), some rows at a time.
+
+    Yields which rows, and their cosines (b, M), which are overwritten by the next.
+    """
+    step = max(1, min(BLOCK // len(columns), len(rows)))
+    memory = np.empty((step, len(columns)), dtype=np.float32)  # fresh memory would cost a fifth
+    for start in range(0, len(rows), step):
+        part = slice(start, min(start + step, len(rows)))
+        cosines = np.matmul(rows[part], columns.T, out=memory[: part.stop - start])
+        yield part, round_cosines(cosines)
+
+
+def score_pairs(units: npt.NDArray[np.float32], first: Rows, second: Rows) -> Scores:
+    """Rounded cosines (P,) of pairs of unit rows.
+
+    >>> score_pairs(unit_rows([[1, 0], [0, 1], [0, 2]]), np.array([1, 0]), np.array([2, 1]))
+    array([1., 0.], dtype=float32)
+    """
+    cosines = np.empty(len(first), dtype=np.float32)
+    for start in range(0, len(first), _ROWS):
+        part = slice(start, start + _ROWS)
+        left, right = units[first[part]], units[second[part]]
+        cosines[part] = round_cosines(np.einsum("pd,pd->p", left, right, dtype=np.float64))
+    return cosines
+
+
+@dataclass(frozen=True, eq=False)
 class Block:
-    """Rows from `top` to `bottom` against columns from `left` to `right`.
+    """Cosines of the sorted rows from `top` to `bottom` with those from `left` to `right`.
 
+    cosines: (bottom − top, right − left), neither clipped nor rounded, and overwritten by the next.
     mixed: whether it holds other than impostor pairs.
     """
 
@@ -117,64 +175,56 @@ class Block:
     left: int
     right: int
     mixed: bool
-
-    @property
-    def size(self) -> int:
-        """How many cosines it has."""
-        return (self.bottom - self.top) * (self.right - self.left)
+    cosines: Scores
 
 
 @dataclass(frozen=True, eq=False)
 class SortedRows:
-    """Embeddings of unit length in the order of their labels.
+    """Embeddings as unit rows in the order of their labels.
 
     units: (N, D).
+    order: the row that each was before (N,).
     labels: the distinct labels, sorted (I,).
     numbers: for each row the place of its label there (N,), ascending.
     ends: for each row where the rows of its label end (N,).
     """
 
-    units: Tensor
+    units: npt.NDArray[np.float32]
+    order: Rows
     labels: npt.NDArray[Any]
-    numbers: npt.NDArray[np.intp]
-    ends: npt.NDArray[np.intp]
+    numbers: Rows
+    ends: Rows
 
     @classmethod
-    def build(cls, embeddings: Array, labels: Array, dtype: torch.dtype) -> "SortedRows":
-        """Normalize in float64, whatever the `dtype` of the units, and sort.
-
-        Raises `InputError` for bad embeddings or labels, and for rows of zeros.
-        """
+    def build(cls, embeddings: Array, labels: Array) -> "SortedRows":
+        """Raises `InputError` for bad embeddings or labels, and for rows of zeros."""
         matrix = embedding_matrix(embeddings)
         distinct, numbers = class_numbers(labels, len(matrix))
-        refuse_zero_rows(matrix)
         order = np.argsort(numbers, kind="stable")
-        units = torch.empty(matrix.shape, dtype=dtype)
-        step = max(1, CHUNK // matrix.shape[1])
-        for start in range(0, len(matrix), step):
-            part = matrix[order[start : start + step]].astype(np.float64)
-            normalize_rows(part)
-            units[start : start + step] = torch.from_numpy(part)
         ends = np.cumsum(np.bincount(numbers))
         numbers = numbers[order]
-        return cls(units, distinct, numbers, ends[numbers])
+        return cls(unit_rows(matrix, order), order, distinct, numbers, ends[numbers])
 
-    def sizes(self) -> npt.NDArray[np.intp]:
+    @cached_property
+    def sizes(self) -> Rows:
         """How many rows each label has (I,)."""
         return np.bincount(self.numbers)
 
     def pair_counts(self) -> tuple[int, int]:
         """How many pairs are genuine, and how many are impostors."""
-        count, sizes = len(self.numbers), self.sizes()
-        genuine = int((sizes * (sizes - 1) // 2).sum())
+        count = len(self.numbers)
+        genuine = int((self.sizes * (self.sizes - 1) // 2).sum())
         return genuine, count * (count - 1) // 2 - genuine
 
-    def blocks(self, height: int, width: int, identities: int | None = None) -> Iterator[Block]:
-        """Every pair i < j once, in blocks of at most `height` × `width`; all of one top in a row.
+    def blocks(self, identities: int | None = None) -> Iterator[Block]:
+        """Every pair i < j once, in blocks; those of one top one after the other.
 
         identities: how many labels the rows of a block may have at most.
         """
         count, top = len(self.numbers), 0
+        height = min(_HEIGHT, count)
+        width = min(max(1, BLOCK // height), count)
+        memory = np.empty(height * width, dtype=np.float32)
         while top < count:
             bottom = min(top + height, count)
             if identities is not None:
@@ -183,177 +233,122 @@ class SortedRows:
             edge = int(self.ends[bottom - 1])
             for first, stop, mixed in ((top, edge, True), (edge, count, False)):
                 for left in range(first, stop, width):
-                    yield Block(top, bottom, left, min(left + width, stop), mixed)
+                    right = min(left + width, stop)
+                    shape = bottom - top, right - left
+                    cosines = memory[: shape[0] * shape[1]].reshape(shape)
+                    np.matmul(self.units[top:bottom], self.units[left:right].T, out=cosines)
+                    yield Block(top, bottom, left, right, mixed, cosines)
             top = bottom
-
-    def memory(self, height: int, width: int) -> Tensor:
-        """Room for the cosines of any block; fresh memory for each would cost as much as some."""
-        count = len(self.units)
-        return torch.empty(min(height, count) * min(width, count), dtype=self.units.dtype)
-
-    def cosines(self, block: Block, memory: Tensor) -> Tensor:
-        """The cosines of a block (rows, columns), in `memory`."""
-        rows, columns = self.units[block.top : block.bottom], self.units[block.left : block.right]
-        return torch.mm(rows, columns.T, out=memory[: block.size].view(len(rows), len(columns)))
 
     def kinds(self, block: Block) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
         """Which pairs of a block are genuine, and which impostors; the rest is not to be counted.
 
-        >>> rows = SortedRows.build(np.eye(3), [4, 4, 7], torch.float64)
-        >>> for kind in rows.kinds(Block(0, 3, 0, 3, True)):
+        >>> rows = SortedRows.build(np.eye(3), [4, 4, 7])
+        >>> for kind in rows.kinds(next(rows.blocks())):
         ...     print(kind.astype(int).tolist())
         [[0, 1, 0], [0, 0, 0], [0, 0, 0]]
         [[0, 0, 1], [0, 0, 1], [0, 0, 0]]
         """
         columns = np.arange(block.left, block.right)
-        ends = self.ends[block.top : block.bottom, None]
+        impostor = columns >= self.ends[block.top : block.bottom, None]
         later = columns > np.arange(block.top, block.bottom)[:, None]
-        impostor = columns >= ends
         return later & ~impostor, impostor
 
 
 @dataclass(frozen=True, eq=False)
 class Ranked:
-    """Scores in ascending order; what is asked about them is answered by binary search.
+    """Many scores in ascending order, counted by value; questions are answered by binary search.
 
-    values: the scores; equal ones are repeated, or one stands for several.
-    before: how many scores come before each value, and in total (len + 1,); None where every
-        value stands for one.
+    values: the distinct scores.
+    before: how many scores come before each value, and in total (len + 1,).
 
-        >>> ranked = Ranked.counted(np.array([0.25, 0.5], np.float32), np.array([3, 1]))
-        >>> ranked.total, ranked.up_to(np.array([0.25], np.float32)).tolist()
+        >>> ranked = Ranked.of(np.float32([0.5, 0.25, 0.25, 0.25]))
+        >>> ranked.total, ranked.up_to(np.float32([0.25])).tolist()
         (4, [3])
     """
 
     values: Scores
-    before: Counts | None = None
+    before: Counts
 
     @classmethod
-    def sort(cls, scores: Scores) -> "Ranked":
-        """From scores in any order, which are sorted in place."""
-        scores.sort()
-        return cls(scores)
+    def of(cls, scores: Scores) -> "Ranked":
+        """From scores in any order."""
+        values, counts = np.unique(scores, return_counts=True)
+        return cls(values, np.concatenate(([0], np.cumsum(counts))))
 
     @classmethod
-    def counted(cls, values: Scores, counts: Counts) -> "Ranked":
-        """From distinct ascending values and how often each occurs."""
-        held = np.flatnonzero(counts)
-        return cls(values[held], np.concatenate(([0], np.cumsum(counts[held]))))
+    def counted(cls, counts: Counts) -> "Ranked":
+        """From how often each multiple of 2⁻²¹ occurs (CELLS,)."""
+        cells = np.flatnonzero(counts)
+        values = ((cells - STEPS) / STEPS).astype(np.float32)
+        return cls(values, np.concatenate(([0], np.cumsum(counts[cells]))))
 
     @property
     def total(self) -> int:
         """How many scores there are."""
-        return len(self.values) if self.before is None else int(self.before[-1])
+        return int(self.before[-1])
 
-    def below(self, scores: Scores) -> Counts:
+    def below(self, scores: npt.NDArray[Any]) -> Counts:
         """How many are < each of `scores`."""
-        return self._rank(np.searchsorted(self.values, scores, side="left"))
+        return self.before[np.searchsorted(self.values, scores, side="left")]
 
-    def up_to(self, scores: Scores) -> Counts:
+    def up_to(self, scores: npt.NDArray[Any]) -> Counts:
         """How many are ≤ each of `scores`."""
-        return self._rank(np.searchsorted(self.values, scores, side="right"))
+        return self.before[np.searchsorted(self.values, scores, side="right")]
 
     def at(self, ranks: Counts) -> Scores:
         """The scores with so many before them, where all stand in a row."""
-        if self.before is None:
-            return self.values[ranks]
         return self.values[np.searchsorted(self.before, ranks, side="right") - 1]
 
     def next_above(self, scores: Scores) -> Scores:
         """The lowest that is > each of `scores`; inf where there is none."""
         places = np.searchsorted(self.values, scores, side="right")
-        found = self.values[np.minimum(places, len(self.values) - 1)]
-        return np.where(places < len(self.values), found, np.float32(np.inf))
+        return np.append(self.values, np.float32(np.inf))[places]
 
     def next_below(self, scores: Scores) -> Scores:
         """The highest that is < each of `scores`; −inf where there is none."""
         places = np.searchsorted(self.values, scores, side="left")
-        found = self.values[np.maximum(places, 1) - 1]
-        return np.where(places > 0, found, np.float32(-np.inf))
-
-    def distinct(self) -> Scores:
-        """The distinct scores."""
-        first = np.ones(len(self.values), dtype=np.bool_)
-        np.not_equal(self.values[1:], self.values[:-1], out=first[1:])
-        return self.values[first]
-
-    def _rank(self, places: npt.NDArray[np.intp]) -> Counts:
-        return places if self.before is None else self.before[places]
+        return np.append(np.float32(-np.inf), self.values)[places]
 
 
-def score_all_pairs(rows: SortedRows, *, exact: bool = True) -> tuple[Scores, Scores]:
-    """Cosines of all pairs of `rows` in float64: those with equal labels, and the others.
+def count_all_pairs(rows: SortedRows) -> tuple[Ranked, Ranked]:
+    """Rounded cosines of all genuine and of all impostor pairs.
 
-    exact: whether to keep them in float64; otherwise in float32.
-
-    >>> import torch
-    >>> rows = SortedRows.build([[1, 0], [0, 1], [0, 2]], [5, 5, 6], torch.float64)
-    >>> score_all_pairs(rows)
-    (array([0.]), array([0., 1.]))
+    Memory beyond the rows: some 300 MB for a block and the counts, whatever the number of pairs.
     """
-    genuine_count, impostor_count = rows.pair_counts()
-    dtype: type[np.floating[Any]] = np.float64 if exact else np.float32
-    genuine = np.empty(genuine_count, dtype=dtype)
-    impostor = np.empty(impostor_count, dtype=dtype)
-    filled = [0, 0]
-
-    def place(kind: int, size: int) -> Scores:
-        filled[kind] += size
-        return (genuine, impostor)[kind][filled[kind] - size : filled[kind]]
-
-    memory = rows.memory(*KEPT_BLOCK)
-    for block in rows.blocks(*KEPT_BLOCK):
-        cosines = rows.cosines(block, memory).numpy()
-        if block.mixed:
-            for kind, chosen in enumerate(rows.kinds(block)):
-                found = rounded(cosines[chosen])
-                place(kind, len(found))[:] = found
-        else:
-            rounded(cosines, place(1, cosines.size).reshape(cosines.shape))
-    return genuine, impostor
+    if sum(rows.pair_counts()) <= _FEW_PAIRS:
+        parts: tuple[list[Scores], list[Scores]] = ([np.empty(0, np.float32)], [])
+        for block in rows.blocks():
+            for kind, scores in _by_kind(rows, block, round_cosines(block.cosines)):
+                parts[kind].append(scores)
+        return Ranked.of(np.concatenate(parts[0])), Ranked.of(np.concatenate(parts[1]))
+    counts = np.zeros((2, CELLS), dtype=np.int64)
+    for block in rows.blocks():
+        for kind, cells in _by_kind(rows, block, cell_numbers(block.cosines)):
+            if cells.size < STEPS:
+                np.add.at(counts[kind], cells, 1)
+            else:
+                counts[kind] += np.bincount(cells, minlength=CELLS)
+    return Ranked.counted(counts[0]), Ranked.counted(counts[1])
 
 
-def score_pairs(embeddings: Array, pairs: npt.NDArray[np.intp]) -> npt.NDArray[np.float64]:
-    """Cosines (P,) of the `pairs` (P, 2) of row numbers.
-
-    >>> score_pairs([[1, 0], [0, 1], [0, 2]], np.array([[1, 2], [0, 1]]))
-    array([1., 0.])
-    """
-    matrix = embedding_matrix(embeddings)
-    refuse_zero_rows(matrix)
-    units = np.array(matrix, dtype=np.float64)
-    normalize_rows(units)
-    cosines = np.empty(len(pairs))
-    step = max(1, KEPT_BLOCK[0] * KEPT_BLOCK[1] // units.shape[1])
-    for start in range(0, len(pairs), step):
-        i, j = pairs[start : start + step].T
-        cosines[start : start + step] = rounded(np.einsum("pd,pd->p", units[i], units[j]))
-    return cosines
+def _by_kind(
+    rows: SortedRows, block: Block, values: npt.NDArray[Any]
+) -> Iterator[tuple[int, npt.NDArray[Any]]]:
+    """What the pairs of a block have: those of genuine pairs with 0, of impostors with 1."""
+    if not block.mixed:
+        yield 1, values.ravel()
+        return
+    for kind, chosen in enumerate(rows.kinds(block)):
+        yield kind, values[chosen]
 
 
-def rounded(cosines: npt.NDArray[np.float64], out: Scores | None = None) -> Scores:
-    """Cosines as scores, in `out` and its precision or in place; overwrites its input.
-
-    >>> rounded(np.array([1e-17, 1 + 2e-16, 0.5 - 1e-16, 0.5 - 2.0**-44])) - [0, 1, 0.5, 0.5]
-    array([ 0.00000000e+00,  0.00000000e+00,  0.00000000e+00, -5.68434189e-14])
-    """
-    cosines += SHIFT_KEPT
-    cosines -= SHIFT_KEPT
-    if out is None:
-        out = cosines
-    np.clip(cosines, -1, 1, out=out, casting="same_kind")
-    return out
-
-
-def checked_pairs(
-    pairs: Array, same: Array, count: int
-) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.bool_]]:
+def as_pairs(pairs: Array, same: Array, count: int) -> tuple[Rows, npt.NDArray[np.bool_]]:
     """`pairs` (P, 2) of `count` rows and `same` (P,) as arrays.
 
     Raises `InputError` for row numbers out of range, and other types or shapes.
     """
-    rows: npt.NDArray[Any] = as_array(pairs, "pairs")
-    is_same: npt.NDArray[Any] = as_array(same, "same")
+    rows, is_same = as_array(pairs, "pairs"), as_array(same, "same")
     if rows.ndim != 2 or rows.shape[1] != 2 or not len(rows):
         raise InputError(f"pairs have shape {rows.shape}, expected (P, 2) with P ≥ 1")
     if rows.dtype.kind not in "iu":
@@ -370,72 +365,15 @@ def checked_pairs(
     return rows.astype(np.intp), is_same
 
 
-def to_cells(cosines: Tensor) -> Tensor:
-    """The number of the multiple of 2⁻²¹ that is nearest, int32; overwrites its input.
-
-    >>> to_cells(torch.tensor([-1.0, 0.0, 1.0])) - SPARE
-    tensor([      0, 2097152, 4194304], dtype=torch.int32)
-    """
-    return cosines.add_(SHIFT_COUNTED).view(torch.int32).sub_(FIRST)
-
-
-def cell_values() -> npt.NDArray[np.float32]:
-    """The cosine that each cell stands for (CELLS,)."""
-    values = np.arange(-SPARE, CELLS - SPARE, dtype=np.float64) * STEP - 1.0
-    return values.clip(-1.0, 1.0).astype(np.float32)
-
-
-def tally_all_pairs(rows: SortedRows) -> tuple[Ranked, Ranked]:
-    """Rounded cosines of all pairs of float32 `rows`: those with equal labels, and the others.
-
-    Memory: a block of cosines, and two counters of 34 MB, and as much while counting, per thread.
-    """
-    threads = torch.get_num_threads()
-    counters = [torch.zeros(2, CELLS, dtype=torch.int64) for _ in range(threads)]
-    memory = rows.memory(*COUNTED_BLOCK)
-    with ThreadPoolExecutor(threads) as pool:
-        for block in rows.blocks(*COUNTED_BLOCK):
-            # Counting is a walk of one thread, so that each takes some of the rows.
-            cosines = rows.cosines(block, memory)
-            pieces = cosines.chunk(threads)
-            tops = np.cumsum([block.top, *map(len, pieces)])
-            parts = [
-                Block(int(top), int(bottom), block.left, block.right, block.mixed)
-                for top, bottom in pairwise(tops)
-            ]
-            used = counters[: len(parts)]
-            list(pool.map(_count, used, pieces, [rows] * len(parts), parts))
-    for counter in counters[1:]:
-        counters[0] += counter
-    counts = counters[0].numpy()  # (2, CELLS)
-    counts[:, SPARE] += counts[:, :SPARE].sum(axis=1)
-    counts[:, -1 - SPARE] += counts[:, -SPARE:].sum(axis=1)
-    values = cell_values()[SPARE:-SPARE]
-    genuine, impostor = counts[:, SPARE:-SPARE]
-    return Ranked.counted(values, genuine), Ranked.counted(values, impostor)
-
-
-def _count(counter: Tensor, cosines: Tensor, rows: SortedRows, block: Block) -> None:
-    cells = to_cells(cosines)
-    if not block.mixed:
-        _add(counter[1], cells.view(-1))
-        return
-    for kind, chosen in enumerate(rows.kinds(block)):
-        _add(counter[kind], torch.from_numpy(cells.numpy()[chosen]))
-
-
-def _add(counter: Tensor, cells: Tensor) -> None:
-    if len(cells):
-        found = torch.bincount(cells)
-        counter[: len(found)] += found
-
-
 @dataclass(frozen=True, eq=False)
 class ImpostorPairs:
-    """Pairs of different identities, by falling cosine, down to the `floor`.
+    """Pairs of different identities, by falling cosine: what every threshold is read from.
+
+    Only the highest are kept, as only they decide about low rates; so memory stays bounded however
+    many samples there are.
 
     Fields:
-        cosines: (P,) float32, falling.
+        cosines: (P,) falling.
         first, second: (P,) the two rows of each pair.
         identity: (N,) for each row the number of its identity.
         sizes: (I,) how many rows an identity has.
@@ -443,7 +381,7 @@ class ImpostorPairs:
         floor: every pair with a cosine of at least this is kept.
     """
 
-    cosines: npt.NDArray[np.float32]
+    cosines: Scores
     first: npt.NDArray[np.int32]
     second: npt.NDArray[np.int32]
     identity: Rows
@@ -458,21 +396,21 @@ class ImpostorPairs:
         Raises `InputError` for bad embeddings or labels, a row of zeros, and fewer than two
         identities.
         """
-        units = unit_matrix(embeddings)
-        distinct, identity = class_numbers(labels, len(units))
-        if len(distinct) < 2:
+        rows = SortedRows.build(embeddings, labels)
+        if len(rows.labels) < 2:
             raise InputError(
-                f"labels hold the one identity {distinct[0]}, expected at least two identities"
+                f"labels hold the one identity {rows.labels[0]}, expected at least two identities"
             )
-        sizes = np.bincount(identity)
-        count = int((len(units) ** 2 - (sizes.astype(object) ** 2).sum()) // 2)
-        floor = _floor(units, identity, most / count) if count > most else -1.0
-        cosines, first, second = _pairs_above(units, identity, floor)
+        count = rows.pair_counts()[1]
+        floor = _floor(rows, most / count) if count > most else -1.0
+        cosines, first, second = _pairs_above(rows, floor)
         order = np.argsort(-cosines, kind="stable")
-        return cls(cosines[order], first[order], second[order], identity, sizes, count, floor)
+        identity = np.empty(len(rows.order), dtype=np.intp)
+        identity[rows.order] = rows.numbers
+        return cls(cosines[order], first[order], second[order], identity, rows.sizes, count, floor)
 
     @cached_property
-    def rising(self) -> npt.NDArray[np.float32]:
+    def rising(self) -> Scores:
         """The cosines, negated, to be searched."""
         return -self.cosines
 
@@ -493,7 +431,7 @@ class ImpostorPairs:
             return self.floor
         below = self.cosines[accepted]
         if accepted == 0:
-            return float(np.nextafter(below, np.float32(2)))
+            return float(below) + HALF_STEP
         return (float(below) + float(self.cosines[accepted - 1])) / 2
 
     def identity_pairs(self, accepted: int) -> int:
@@ -511,58 +449,41 @@ class ImpostorPairs:
         return found
 
 
-def unit_matrix(embeddings: Array) -> npt.NDArray[np.float64]:
-    """`embeddings` checked, with rows of length 1, as a copy in float64."""
-    matrix = embedding_matrix(embeddings)
-    refuse_zero_rows(matrix)
-    units = np.array(matrix, dtype=np.float64)
-    normalize_rows(units)
-    return units
-
-
-def rounded_cosines(cosines: npt.NDArray[np.float64]) -> npt.NDArray[np.float32]:
-    """Cosines without the digits that rounding errors reach; overwrites its input."""
-    cosines += 4096.0  # beside which float64 has steps of 2⁻⁴⁰
-    cosines -= 4096.0
-    return np.clip(cosines.astype(np.float32), -1, 1)
-
-
-def _floor(units: npt.NDArray[np.float64], identity: Rows, share: float) -> float:
+def _floor(rows: SortedRows, share: float) -> float:
     """About where the highest `share` of the impostor cosines begins, rather higher than lower."""
-    generator = np.random.default_rng(0)
-    i, j = generator.integers(len(units), size=(2, SAMPLED))
-    i, j = (rows[identity[i] != identity[j]] for rows in (i, j))
-    parts = [
-        np.einsum("pd,pd->p", units[i[at : at + 4096]], units[j[at : at + 4096]])
-        for at in range(0, len(i), 4096)
-    ]
-    cosines = rounded_cosines(np.concatenate(parts))
+    places = np.argsort(rows.order)  # so that the order of labels has no part in it
+    i, j = places[np.random.default_rng(0).integers(len(places), size=(2, SAMPLED))]
+    apart = rows.numbers[i] != rows.numbers[j]
+    cosines = score_pairs(rows.units, i[apart], j[apart])
     return float(np.float32(np.quantile(cosines, 1 - 0.8 * share)))
 
 
 def _pairs_above(
-    units: npt.NDArray[np.float64], identity: Rows, floor: float
-) -> tuple[npt.NDArray[Any], npt.NDArray[Any], npt.NDArray[Any]]:
-    """Cosine and rows of every impostor pair i < j whose cosine is at least `floor`."""
+    rows: SortedRows, floor: float
+) -> tuple[Scores, npt.NDArray[np.int32], npt.NDArray[np.int32]]:
+    """Cosine and rows of every impostor pair whose cosine is at least `floor`."""
+    order = rows.order.astype(np.int32)
     found = []
-    step = max(1, BLOCK_COSINES // len(units))
-    for start in range(0, len(units), step):
-        cosines = rounded_cosines(units[start : start + step] @ units[start:].T)
-        i, j = np.nonzero(cosines >= floor)
-        impostor = (i < j) & (identity[start + i] != identity[start + j])
-        i, j = i[impostor], j[impostor]
-        found.append((cosines[i, j], (start + i).astype(np.int32), (start + j).astype(np.int32)))
+    for block in rows.blocks():
+        cosines = round_cosines(block.cosines)
+        chosen = cosines >= floor
+        if block.mixed:
+            chosen &= rows.kinds(block)[1]
+        i, j = np.nonzero(chosen)
+        found.append((cosines[i, j], order[block.top + i], order[block.left + j]))
     cosines, first, second = (np.concatenate(parts) for parts in zip(*found, strict=True))
     return cosines, first, second
 
 
 def pair_cosines(
     embeddings: Array, labels: Array, *, most: int = MOST_PAIRS, seed: int = 0
-) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.bool_], npt.NDArray[np.float64]]:
+) -> tuple[Scores, npt.NDArray[np.bool_], npt.NDArray[np.float64]]:
     """Cosines of pairs, whether they are genuine, and how many pairs each stands for.
 
     All pairs where there are at most `most` of a kind (some 2,000 embeddings for the impostors);
-    otherwise that many, drawn with replacement by `seed`, each standing for more than one.
+    otherwise that many, drawn with replacement by `seed`, each standing for more than one. These
+    cosines are not rounded to the grid but float64 products: a probability is fitted to them, which
+    may rise steeply between two of them, and about which no tie decides.
 
     Raises `InputError` for bad embeddings or labels, and where a kind of pairs does not occur.
 
@@ -570,11 +491,12 @@ def pair_cosines(
         (array([0., 0., 1.], dtype=float32), array([ True, False, False]), array([1., 1., 1.]))
     """
     check_count("most", most)
-    units = unit_matrix(embeddings)
-    _, identity = class_numbers(labels, len(units))
+    matrix = embedding_matrix(embeddings)
+    refuse_zero_rows(matrix)
+    _, identity = class_numbers(labels, len(matrix))
     sizes = np.bincount(identity)
     genuine = int((sizes * (sizes - 1) // 2).sum())
-    impostor = len(units) * (len(units) - 1) // 2 - genuine
+    impostor = len(matrix) * (len(matrix) - 1) // 2 - genuine
     if not genuine or not impostor:
         raise InputError(
             f"there are {genuine} genuine and {impostor} impostor pairs, expected both"
@@ -584,15 +506,17 @@ def pair_cosines(
         _genuine_rows(identity, sizes, most if genuine > most else None, generator),
         _impostor_rows(identity, most if impostor > most else None, generator),
     ]
-    i, j = np.concatenate(kinds, axis=1)
-    cosines = [
-        rounded_cosines(np.einsum("pd,pd->p", units[i[at : at + 4096]], units[j[at : at + 4096]]))
-        for at in range(0, len(i), 4096)
-    ]
     numbers = np.array([kinds[0].shape[1], kinds[1].shape[1]])
     same = np.repeat([True, False], numbers)
     stands_for = np.repeat(np.array([genuine, impostor]) / numbers, numbers)
-    return np.concatenate(cosines), same, stands_for
+    first, second = np.concatenate(kinds, axis=1)
+    units = np.array(matrix, dtype=np.float64)
+    normalize_rows(units)
+    cosines = np.empty(len(first), dtype=np.float32)
+    for start in range(0, len(first), _ROWS):
+        part = slice(start, start + _ROWS)
+        cosines[part] = np.einsum("pd,pd->p", units[first[part]], units[second[part]])
+    return np.clip(cosines, -1, 1, out=cosines), same, stands_for
 
 
 def _genuine_rows(

@@ -1,9 +1,7 @@
 """Retrieval: does a search by example find samples of the same class?
 
-Which of the nearest references are of the query's class, rank by rank.
-
 What retrieval asks of a ranking is only whether its first, second, … place is of the right class,
-so nothing else is kept: cosines are rounded to a grid, those of the query's own class are lowered
+so nothing else is kept: of the rounded cosines, those of the query's own class are lowered
 by half a step, and the sorted numbers alone tell the rank and the kind. Half a step lower means
 that among equal cosines the wrong references come first.
 """
@@ -15,7 +13,6 @@ from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
-import torch
 
 from arcset.checks import check_counts
 from arcset.errors import InputError
@@ -23,44 +20,31 @@ from arcset.evaluation.arrays import (
     Array,
     class_numbers,
     embedding_matrix,
-    normalize_rows,
     refuse_zero_rows,
 )
 from arcset.evaluation.bootstrap import DRAWS, SEED, draw_key, identity_weights, search_error
+from arcset.evaluation.pairs import HALF_STEP, STEPS, Scores, cosine_blocks, unit_rows
 from arcset.evaluation.results import Replicates, Result
 
-__all__ = [
-    "GRIDS",
-    "Numbers",
-    "Retrieval",
-    "Right",
-    "Search",
-    "nearest_are_right",
-    "ranked",
-    "retrieval",
-]
+__all__ = ["Retrieval", "retrieval"]
 
-PRECISE = 10**8  # up to so many cosines in float64; beyond, in float32, which is twice as fast
 Floats = npt.NDArray[np.float64]
-BLOCK_COSINES = 2**22  # cosines held at once, 16 or 32 MB
-BLOCK_ROWS = 4096  # rows normalized at once
-GRIDS = {np.dtype(np.float64): 2.0**40, np.dtype(np.float32): 2.0**22}  # steps per unit of cosine
 Numbers = npt.NDArray[np.intp]
 Right = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
 class Search:
-    """Unit queries (Q, D) and references (M, D), both sorted by class, and of one float type.
+    """Unit queries (Q, D) and references (M, D), both sorted by class.
 
     numbers: the class of each query (Q,).
     starts: class c holds the references from starts[c] to starts[c + 1].
     own: the place of each query among the references (Q,), or None if it is none of them.
     """
 
-    queries: npt.NDArray[Any]
+    queries: npt.NDArray[np.float32]
     numbers: Numbers
-    references: npt.NDArray[Any]
+    references: npt.NDArray[np.float32]
     starts: Numbers
     own: Numbers | None
 
@@ -71,9 +55,8 @@ class Search:
         numbers: Numbers,
         references: npt.NDArray[Any] | None,
         reference_numbers: Numbers,
-        kind: npt.DTypeLike,
     ) -> "Search":
-        """Of the queries that some reference shares its class with, as floats of a `kind`.
+        """Of the queries that some reference shares its class with.
 
         Without references the queries search each other.
         """
@@ -81,13 +64,13 @@ class Search:
         starts = np.concatenate(([0], np.cumsum(counts)))
         order = np.argsort(numbers, kind="stable")
         if references is None:
-            units = _unit_rows(queries, order, kind)
+            units = unit_rows(queries, order)
             own = np.flatnonzero(counts[numbers[order]] > 1)
             chosen = units if len(own) == len(units) else units[own]
             return cls(chosen, numbers[order[own]], units, starts, own)
         order = order[counts[numbers[order]] > 0]
-        units = _unit_rows(references, np.argsort(reference_numbers, kind="stable"), kind)
-        return cls(_unit_rows(queries, order, kind), numbers[order], units, starts, None)
+        units = unit_rows(references, np.argsort(reference_numbers, kind="stable"), "references")
+        return cls(unit_rows(queries, order), numbers[order], units, starts, None)
 
     @property
     def relevant(self) -> Numbers:
@@ -99,63 +82,41 @@ class Search:
         """How many references each query has, without itself."""
         return len(self.references) - (self.own is not None)
 
-    def keys(self, rows: Numbers, out: torch.Tensor | None = None) -> npt.NDArray[Any]:
-        """For some queries, ascending, the rounded cosines of all references (B, M).
+    def blocks(self, rows: Numbers) -> Iterator[tuple[slice, Scores]]:
+        """For some queries, ascending, their cosines with all references (b, M), in blocks.
 
-        In steps of the grid: whole for another class, half a step lower for the query's own, and
-        −inf for the query itself. `out` is memory to hold them.
+        Half a step lower for those of the query's own class, and −inf for the query itself.
         """
-        grid = GRIDS[self.references.dtype]  # a power of two, so that the product rounds the same
-        left = torch.from_numpy(self.queries[rows] * grid)
-        right = torch.from_numpy(self.references).T
-        keys: npt.NDArray[Any] = torch.mm(left, right, out=out).numpy()
-        np.rint(keys, out=keys)
-        classes, first = np.unique(self.numbers[rows], return_index=True)
-        for number, start, stop in zip(classes, first, [*first[1:], len(rows)], strict=True):
-            keys[start:stop, self.starts[number] : self.starts[number + 1]] -= 0.5
-        if self.own is not None:
-            keys[np.arange(len(rows)), self.own[rows]] = -np.inf
-        return keys
+        queries = self.queries if len(rows) == len(self.queries) else self.queries[rows]
+        for part, cosines in cosine_blocks(queries, self.references):
+            some = rows[part]
+            classes, first = np.unique(self.numbers[some], return_index=True)
+            for number, start, stop in zip(classes, first, [*first[1:], len(some)], strict=True):
+                cosines[start:stop, self.starts[number] : self.starts[number + 1]] -= HALF_STEP
+            if self.own is not None:
+                cosines[np.arange(len(some)), self.own[some]] = -np.inf
+            yield part, cosines
+
+    def nearest_are_right(self, depths: Numbers) -> Iterator[tuple[slice, Right]]:
+        """By blocks of queries: whether the nearest reference, the next, … is of the query's class.
+
+        Yields which queries, and (B, K) with K the largest of their `depths` (Q,), each of which
+        is at most `others`.
+        """
+        for part, cosines in self.blocks(np.arange(len(self.queries))):
+            cut = cosines.shape[1] - int(depths[part].max())
+            if cut:
+                cosines.partition(cut, axis=1)
+            largest = cosines[:, cut:]
+            largest.sort(axis=1)
+            yield part, np.ascontiguousarray(_are_lowered(largest)[:, ::-1])
 
 
-def nearest_are_right(search: Search, depths: Numbers) -> Iterator[tuple[slice, Right]]:
-    """By blocks of queries: whether the nearest reference, the next, … is of the query's class.
-
-    Yields which queries, and (B, K) with K the largest of their `depths` (Q,), each of which is at
-    most `search.others`. Time grows as Q·M·D; memory is one block.
-    """
-    count = len(search.references)
-    step = min(max(1, BLOCK_COSINES // count), len(search.queries))
-    kind = torch.from_numpy(search.references[:0]).dtype
-    block = torch.empty(step, count, dtype=kind)  # fresh memory for each would cost a fifth
-    for start in range(0, len(search.queries), step):
-        rows = np.arange(start, min(start + step, len(search.queries)))
-        depth = int(depths[rows].max())
-        yield slice(start, start + len(rows)), ranked(search.keys(rows, block[: len(rows)]), depth)
-
-
-def ranked(keys: npt.NDArray[Any], depth: int) -> Right:
-    """Whether the `depth` largest keys of each row, largest first, are those of the own class.
-
-    Afterwards the last `depth` columns of `keys` hold them, ascending.
-    """
-    cut = keys.shape[1] - depth
-    if cut:
-        keys.partition(cut, axis=1)
-    largest = keys[:, cut:]
-    largest.sort(axis=1)
-    right: Right = np.ascontiguousarray((np.rint(largest) != largest)[:, ::-1])
-    return right
-
-
-def _unit_rows(matrix: npt.NDArray[Any], order: Numbers, kind: npt.DTypeLike) -> npt.NDArray[Any]:
-    """The rows in the given order, divided by their length in float64, as floats of a kind."""
-    units = np.empty((len(order), matrix.shape[1]), dtype=kind)
-    for start in range(0, len(order), BLOCK_ROWS):
-        block = matrix[order[start : start + BLOCK_ROWS]].astype(np.float64)
-        normalize_rows(block)
-        units[start : start + BLOCK_ROWS] = block
-    return units
+def _are_lowered(cosines: Scores) -> Right:
+    """Which lie between two multiples of the grid."""
+    steps = cosines * STEPS
+    lowered: Right = np.rint(steps) != steps
+    return lowered
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -229,12 +190,10 @@ def retrieval(
             references stay as they are, except for recall, see `search_error`.
 
     Queries without any reference of their class are left out, and counted. Equal cosines are
-    ranked against us: references of another class come first. Up to 10⁸ cosines are computed in
-    float64, and equal means equal to 2⁻⁴⁰; beyond that in float32, where
-    references whose cosines differ by less than 2⁻²² may trade places.
+    ranked against us: references of another class come first. Cosines are rounded as `pairs` says.
 
     Time grows as N·M·D, with a partial sort of N rows of M. Memory is a normalized copy of the
-    input and less than 100 MB.
+    input and about 200 MB.
 
     Raises `InputError` for embeddings that are not a finite (N, D) matrix or hold a row of zeros,
     labels that are not N integers, references that do not fit the queries, and where no query has
@@ -265,8 +224,7 @@ def retrieval(
             )
         sought = _renumbered(distinct, known)[places]
 
-    coarse = len(queries) * len(sought) > PRECISE
-    search = Search.sort(queries, numbers, searched, sought, np.float32 if coarse else np.float64)
+    search = Search.sort(queries, numbers, searched, sought)
     if not len(search.queries):
         raise InputError(
             f"none of the {len(queries)} queries has a reference of its class, expected at least"
@@ -314,7 +272,7 @@ def _per_query(search: Search, ks: list[int]) -> Floats:
     within = [k for k in ks if k <= search.others]
     values = np.full((len(relevant), 2 * len(ks) + 2), np.nan)
     depths = np.maximum(relevant, max(within, default=1))
-    for part, right in nearest_are_right(search, depths):
+    for part, right in search.nearest_are_right(depths):
         for column, k in enumerate(ks):
             if k in within:
                 hits = right[:, :k].sum(axis=1)
@@ -343,26 +301,21 @@ def _recall_errors(
     }
 
 
-def _blocked(
-    search: Search, rows: Numbers, ks: list[int], identities: int
-) -> dict[int, npt.NDArray[np.intp]]:
+def _blocked(search: Search, rows: Numbers, ks: list[int], identities: int) -> dict[int, Numbers]:
     """For each k the queries among `rows` that one class alone keeps from a hit within the first k.
 
     As pairs (P, 2) of the query's class and that one. Classes of references that no query has are
     no identities that could be drawn, and are left out.
     """
-    pairs: dict[int, list[npt.NDArray[np.intp]]] = {k: [np.empty((0, 2), np.intp)] for k in ks}
+    pairs = {k: [np.empty((0, 2), np.intp)] for k in ks}
     filled = np.flatnonzero(np.diff(search.starts) > 0)  # classes with references
-    step = max(1, BLOCK_COSINES // len(search.references))
-    for start in range(0, len(rows), step):
-        some = rows[start : start + step]
-        keys = search.keys(some)
-        nearest = np.where(np.rint(keys) != keys, keys, -np.inf).max(axis=1, keepdims=True)
-        ahead = np.add.reduceat(keys > nearest, search.starts[filled], axis=1, dtype=np.intp)
+    for part, cosines in search.blocks(rows):
+        nearest = np.where(_are_lowered(cosines), cosines, -np.inf).max(axis=1, keepdims=True)
+        ahead = np.add.reduceat(cosines > nearest, search.starts[filled], axis=1, dtype=np.intp)
         total = ahead.sum(axis=1, keepdims=True)
         for k in ks:
             row, column = np.nonzero((total >= k) & (total - ahead < k))
-            both = np.stack((search.numbers[some[row]], filled[column]), axis=1)
+            both = np.stack((search.numbers[rows[part][row]], filled[column]), axis=1)
             pairs[k].append(both[both[:, 1] < identities])
     return {k: np.concatenate(each) for k, each in pairs.items()}
 

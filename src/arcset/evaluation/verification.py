@@ -13,15 +13,14 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from numbers import Integral
-from typing import Any, ClassVar, NamedTuple, Protocol
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-import torch
 
 from arcset.checks import check_rates
 from arcset.errors import InputError, OptionError
-from arcset.evaluation.arrays import Array, class_numbers, embedding_matrix
+from arcset.evaluation.arrays import Array, class_numbers
 from arcset.evaluation.bootstrap import DRAWS, SEED, draw_key, identity_weights
 from arcset.evaluation.bootstrap_pairs import (
     Accepted,
@@ -31,16 +30,16 @@ from arcset.evaluation.bootstrap_pairs import (
     replicate,
 )
 from arcset.evaluation.pairs import (
-    EXACT_EMBEDDINGS,
-    KEPT_EMBEDDINGS,
+    HALF_STEP,
     Counts,
     Ranked,
     Scores,
     SortedRows,
-    checked_pairs,
-    score_all_pairs,
+    as_pairs,
+    cell_numbers,
+    count_all_pairs,
     score_pairs,
-    tally_all_pairs,
+    unit_rows,
 )
 from arcset.evaluation.results import Replicates, Result
 
@@ -50,7 +49,6 @@ __all__ = [
     "EqualError",
     "GivenPairs",
     "Roc",
-    "Source",
     "Verification",
     "area",
     "choose_source",
@@ -83,39 +81,25 @@ class Roc:
 
 
 class EqualError(NamedTuple):
-    """The equal error rate, by how much rounding may have moved it, and a threshold near it."""
+    """The equal error rate, and a threshold near it."""
 
     rate: float
-    error: float
     threshold: float
 
 
-def area(genuine: Ranked, impostor: Ranked) -> tuple[float, float]:
-    """AUC, and by how much it may differ where scores that tie here would not have, unrounded.
+def area(genuine: Ranked, impostor: Ranked) -> float:
+    """AUC: the chance that a genuine pair scores higher than an impostor pair; a tie counts half.
 
-    AUC is the chance that a genuine pair scores higher than an impostor pair; a tie counts half.
-    Rounding keeps the order of scores that stay apart, so only the tied pairs can change, each
-    by a half at most: with the shares g(v) and i(v) of the scores at value v, the bound is
-    ½ Σ g(v)·i(v).
-
-        >>> ranked = [Ranked(np.array(s, np.float32)) for s in ([0.25, 0.75], [0.0, 0.25])]
-        >>> area(*ranked)
-        (0.875, 0.125)
+    >>> area(*(Ranked.of(np.float32(scores)) for scores in ([0.25, 0.75], [0.0, 0.25])))
+    0.875
     """
-    if len(genuine.values) > len(impostor.values):  # search the shorter list in the longer
-        reverse, error = area(impostor, genuine)
-        return 1.0 - reverse, error
-    below, up_to = impostor.below(genuine.values), impostor.up_to(genuine.values)
-    pairs = genuine.total * impostor.total
-    if genuine.before is None:
-        return int((below + up_to).sum()) / (2 * pairs), int((up_to - below).sum()) / (2 * pairs)
     counts = np.diff(genuine.before).astype(np.float64)  # products may be too large for int64
-    wins, ties = float(counts @ (below + up_to)), float(counts @ (up_to - below))
-    return wins / (2 * pairs), ties / (2 * pairs)
+    wins = counts @ (impostor.below(genuine.values) + impostor.up_to(genuine.values))
+    return float(wins / (2 * genuine.total * impostor.total))
 
 
 def equal_error(genuine: Ranked, impostor: Ranked) -> EqualError:
-    """EER, by how much it may differ where scores were not rounded, and a threshold.
+    """EER, and a threshold.
 
     With the threshold falling from above the highest score to the lowest, (FAR, FRR) steps from
     (0, 1) to (1, 0); where genuine and impostor scores tie it steps in both at once. Joined by
@@ -123,14 +107,9 @@ def equal_error(genuine: Ranked, impostor: Ranked) -> EqualError:
     threshold is that of the two points beside the crossing at which FAR and FRR differ less;
     of equals the higher.
 
-    Without rounding there would be more points between those two, but FAR and FRR still lie
-    between theirs, and so does the rate at which they meet: that is the bound.
-
-        >>> ranked = [Ranked(np.array(s, np.float32)) for s in ([0.25, 0.75], [0.0, 0.25])]
-        >>> equal_error(*ranked)
-        EqualError(rate=0.25, error=0.25, threshold=0.5)
+        >>> equal_error(*(Ranked.of(np.float32(s)) for s in ([0.25, 0.75], [0.0, 0.25])))
+        EqualError(rate=0.25, threshold=0.5)
     """
-
     total, others = genuine.total, impostor.total
 
     def rejects(score: np.floating[Any], *, accepted: bool) -> tuple[int, int]:
@@ -157,12 +136,11 @@ def equal_error(genuine: Ranked, impostor: Ranked) -> EqualError:
     )
     share = (frr - far) / ((next_far - far) + (frr - next_frr))
     rate = far + share * (next_far - far)
-    low, high = max(far, next_frr), min(next_far, frr)
     rejected = np.array([last])
     if next_far - next_frr < frr - far:
         rejected = np.maximum(genuine.next_below(rejected), impostor.next_below(rejected))
     threshold = operating_points(genuine, impostor, rejected).threshold[0]
-    return EqualError(rate, max(high - rate, rate - low), float(threshold))
+    return EqualError(rate, float(threshold))
 
 
 def rejected_at(impostor: Ranked, fars: Iterable[float]) -> Scores:
@@ -171,7 +149,7 @@ def rejected_at(impostor: Ranked, fars: Iterable[float]) -> Scores:
     −inf where none must be; NaN where there are fewer than 1/FAR impostors: no threshold shows
     such a rate then.
 
-        >>> rejected_at(Ranked(np.array([0.0, 0.25, 0.5], np.float32)), [0.1, 0.34, 1.0])
+        >>> rejected_at(Ranked.of(np.float32([0.0, 0.25, 0.5])), [0.1, 0.34, 1.0])
         array([ nan, 0.25, -inf], dtype=float32)
     """
     found = []
@@ -195,13 +173,12 @@ def operating_points(genuine: Ranked, impostor: Ranked, rejected: Scores) -> Roc
     """Thresholds that reject these scores and all below, and accept all above.
 
     They lie halfway between the score and the next above it, so that they hold for scores computed
-    in another precision as well; at the next number of float32 where no score is above, and at −1
-    where nothing is to be rejected. NaN stays NaN.
+    in another precision as well; half a step above it where no score is above, and at −1 where
+    nothing is to be rejected. NaN stays NaN.
     """
     lowest = np.minimum(genuine.next_above(rejected), impostor.next_above(rejected))
-    top = np.nextafter(rejected.astype(np.float32), np.float32(np.inf))
-    halfway = (rejected.astype(np.float64) + np.where(np.isinf(lowest), top, lowest)) / 2
-    threshold = np.where(np.isinf(lowest), top, halfway)
+    scores = rejected.astype(np.float64)
+    threshold = np.where(np.isinf(lowest), scores + HALF_STEP, (scores + lowest) / 2)
     threshold = np.where(np.isneginf(rejected), -1.0, threshold)
     accepted = [(r.total - r.up_to(rejected)) / r.total for r in (impostor, genuine)]
     far, tar = (np.where(np.isnan(rejected), np.nan, share) for share in accepted)
@@ -228,60 +205,40 @@ def roc(genuine: Ranked, impostor: Ranked, also: Scores) -> Roc:
     return operating_points(genuine, impostor, rejected[~np.isnan(rejected)][::-1])
 
 
-class Source(Protocol):
-    """Pairs that can be scored, and counted again for draws of identities."""
-
-    #: Whether scores are kept in float64, or rounded further to be kept or counted.
-    exact: bool
-    #: The distinct labels, sorted; None where none were given.
-    labels: npt.NDArray[Any] | None
-
-    def rank(self) -> tuple[Ranked, Ranked]:
-        """The scores of genuine and of impostor pairs."""
-        ...
-
-    def accepted(self, weights: npt.NDArray[np.float64], bins: Bins) -> Accepted:
-        """What thresholds accept, with each label weighted (B, I)."""
-        ...
-
-
 class AllPairs:
-    """All pairs i < j; genuine where the labels are equal."""
+    """All pairs i < j; genuine where the labels are equal.
+
+    labels: the distinct labels, sorted.
+    """
 
     labels: npt.NDArray[Any] | None
 
     def __init__(self, embeddings: Array, labels: Array) -> None:
-        matrix = embedding_matrix(embeddings)
-        self._kept = len(matrix) <= KEPT_EMBEDDINGS
-        self.exact = self._kept and len(matrix) <= EXACT_EMBEDDINGS
-        dtype = torch.float64 if self._kept else torch.float32
-        self._rows = SortedRows.build(matrix, labels, dtype)
+        self._rows = SortedRows.build(embeddings, labels)
         self.labels = self._rows.labels
         _refuse_one_kind(*self._rows.pair_counts())
 
     def rank(self) -> tuple[Ranked, Ranked]:
-        """Scores that are kept where they are not too many, and counted otherwise."""
-        if not self._kept:
-            return tally_all_pairs(self._rows)
-        genuine, impostor = score_all_pairs(self._rows, exact=self.exact)
-        return Ranked.sort(genuine), Ranked.sort(impostor)
+        """The scores of genuine and of impostor pairs."""
+        return count_all_pairs(self._rows)
 
     def accepted(self, weights: npt.NDArray[np.float64], bins: Bins) -> Accepted:
-        """The pairs are scored once more, and counted by identity."""
+        """What thresholds accept, with each label weighted (B, I): all pairs are scored again."""
         return accepted_of_all_pairs(weights, self._rows, bins)
 
 
 class GivenPairs:
-    """Pairs (P, 2) of row numbers; genuine where `same` (P,) says so."""
+    """Pairs (P, 2) of row numbers; genuine where `same` (P,) says so.
 
-    exact = True
+    labels: the distinct labels, sorted; None where none were given.
+    """
 
     def __init__(self, embeddings: Array, pairs: Array, same: Array, labels: Array | None) -> None:
-        matrix = embedding_matrix(embeddings)
-        places, self._same = checked_pairs(pairs, same, len(matrix))
+        units = unit_rows(embeddings)
+        places, self._same = as_pairs(pairs, same, len(units))
         self.labels = None
         if labels is not None:
-            self.labels, numbers = class_numbers(labels, len(matrix))
+            self.labels, numbers = class_numbers(labels, len(units))
             self._sides = numbers[places]  # (P, 2)
             odd = np.flatnonzero((self._sides[:, 0] == self._sides[:, 1]) != self._same)
             if len(odd):
@@ -291,21 +248,21 @@ class GivenPairs:
                     f" {bool(self._same[odd[0]])}"
                 )
         _refuse_one_kind(int(self._same.sum()), int((~self._same).sum()))
-        self._scores = score_pairs(matrix, places)
+        self._scores = score_pairs(units, *places.T)
 
     def rank(self) -> tuple[Ranked, Ranked]:
-        """Scores that are kept."""
-        return Ranked.sort(self._scores[self._same]), Ranked.sort(self._scores[~self._same])
+        """The scores of genuine and of impostor pairs."""
+        return Ranked.of(self._scores[self._same]), Ranked.of(self._scores[~self._same])
 
     def accepted(self, weights: npt.NDArray[np.float64], bins: Bins) -> Accepted:
-        """The pairs are weighted one by one; needs labels."""
-        found = bins.of_scores(self._scores)
+        """What thresholds accept, with each label weighted (B, I); needs labels."""
+        found = bins.of(cell_numbers(self._scores.copy()))
         return accepted_of_pairs(weights, found, self._same, self._sides, len(bins))
 
 
 def choose_source(
     embeddings: Array, labels: Array | None, pairs: Array | None, same: Array | None
-) -> Source:
+) -> AllPairs | GivenPairs:
     """All pairs where labels are given, the given pairs otherwise.
 
     Raises `InputError` where neither is given, or one of `pairs` and `same` without the other.
@@ -345,9 +302,6 @@ class Verification(Result):
         threshold_at_far: a threshold that reaches it; a pair is accepted if cosine ≥ threshold.
         eer_threshold: a threshold at which the two error rates are as equal as they get.
         genuine, impostor: numbers of pairs.
-        auc_error, eer_error: by how much rounding cosines to float32 or coarser can have moved AUC
-            and EER at most; 0 for given pairs and up to 4,096 embeddings, where float64 is kept
-            and ties are cosines that agree to 2⁻⁴⁴.
         curve: TAR over FAR, at some 500 thresholds at most.
     """
 
@@ -360,8 +314,6 @@ class Verification(Result):
     eer_threshold: float
     genuine: int
     impostor: int
-    auc_error: float
-    eer_error: float
     curve: Roc
 
     def table(self) -> str:
@@ -412,17 +364,13 @@ def verification(
             every draw has its own thresholds.
         draws, seed: how many draws, and which.
 
-    For given pairs, and all pairs of up to 4,096 embeddings, cosines are computed in float64 and
-    rounded to multiples of 2⁻⁴⁴ = 5.7e-14; those then equal are ties, and everything else follows
-    from these scores without error. For up to 20,000 embeddings they are rounded to float32 as
-    well, by 3e-8 at most, and kept in 4 bytes per pair; `auc_error` and `eer_error` bound what
-    that changes. For larger sets they are float32 products, rounded to multiples of 2⁻²¹ and
-    counted: memory is about 500 MB beside a float32 copy of the embeddings, whatever the number
+    Cosines are float32 products of unit rows, rounded to multiples of 2⁻²¹ = 4.8e-7; those then
+    equal are ties. All pairs are counted by these multiples, so that everything but the rounding
+    is exact, and memory is some 300 MB beside a float32 copy of the embeddings, whatever the number
     of pairs.
 
     Intervals count the pairs once more, by identity, at the thresholds of the curve, or at all
-    scores where there are at most 8,192 distinct ones. See `draws` for how, `replicates` for what
-    is made of it.
+    scores where there are at most 8,192 distinct ones. See `bootstrap_pairs` for how.
 
     Raises `InputError` for embeddings that are not a finite (N, D) matrix or hold a row of zeros,
     labels that are not N integers, pairs out of range or at odds with the labels, and where no
@@ -442,20 +390,17 @@ def verification(
             "intervals draw identities anew, which pairs do not tell: give labels as well"
         )
     genuine, impostor = source.rank()
-    auc, auc_error = area(genuine, impostor)
     equal = equal_error(genuine, impostor)
     rejected = rejected_at(impostor, rates)
     points = operating_points(genuine, impostor, rejected)
     result = Verification(
-        auc=auc,
+        auc=area(genuine, impostor),
         eer=equal.rate,
         tar_at_far=dict(zip(rates, points.tar.tolist(), strict=True)),
         threshold_at_far=dict(zip(rates, points.threshold.tolist(), strict=True)),
         eer_threshold=equal.threshold,
         genuine=genuine.total,
         impostor=impostor.total,
-        auc_error=0.0 if source.exact else auc_error,
-        eer_error=0.0 if source.exact else equal.error,
         curve=roc(genuine, impostor, rejected),
     )
     if identities is None:

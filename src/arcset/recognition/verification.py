@@ -5,6 +5,7 @@ from typing import Any
 
 from arcset.errors import OptionError
 from arcset.evaluation.calibration import FarThreshold, Thresholds
+from arcset.evaluation.pairs import round_cosines
 
 __all__ = [
     "ABOVE",
@@ -100,7 +101,7 @@ def decide(
         >>> print(decide(0.7, None))
         undecided: cosine 0.7000
     """
-    cosine = min(1.0, max(-1.0, float(cosine)))
+    cosine = float(round_cosines(cosine))
     probability = None if thresholds is None else float(thresholds.probability(cosine))
     rate, rough, note = None, False, ""
     if threshold is not None:

@@ -23,7 +23,7 @@ def reference(scores, same, folds):
         distinct = sorted({s for s, _ in train})
         candidates = [-1.0]
         candidates += [(low + high) / 2 for low, high in pairwise(distinct)]
-        candidates.append(float(np.nextafter(np.float32(distinct[-1]), np.float32(2))))
+        candidates.append(distinct[-1] + 2**-22)
         best = max(candidates, key=lambda t: (sum((s >= t) == y for s, y in train), t))
         accuracies.append(sum((s >= best) == y for s, y in test) / len(test))
         thresholds.append(best)
@@ -74,7 +74,7 @@ def test_all_alike_in_training():
     """Nothing to reject: −1. Nothing to accept: just above the highest."""
     embeddings, pairs = at_cosines([0.5, 0.25])
     found = fold_accuracy(embeddings, pairs, [True, False], folds=2)
-    assert found.thresholds.tolist() == [np.nextafter(np.float32(0.25), np.float32(1)), -1.0]
+    assert found.thresholds.tolist() == [0.25 + 2**-22, -1.0]
     assert found.accuracies.tolist() == [1.0, 0.0]
 
 

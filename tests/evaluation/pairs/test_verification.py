@@ -42,13 +42,12 @@ def test_neither_order_nor_names_matter(data, random):
 def test_equals_scikit_learn(seed):
     embeddings, labels = random_case(seed=seed, noise=0.5 + seed)
     if seed % 2:
-        embeddings = np.round(embeddings)  # some ties
-        embeddings[~embeddings.any(axis=1)] = 1.0
+        embeddings = np.sign(embeddings)[:, :4]  # many ties
     genuine, impostor = all_scores(embeddings, labels)
     truth = np.repeat([1, 0], [len(genuine), len(impostor)])
     scores = np.concatenate((genuine, impostor))
     found = verification(embeddings, labels, (0.3, 0.1, 1e-2, 1e-3))
-    assert found.auc == pytest.approx(roc_auc_score(truth, scores), abs=1e-9)
+    assert found.auc == pytest.approx(roc_auc_score(truth, scores), abs=1e-6)
     fpr, tpr, _ = roc_curve(truth, scores, drop_intermediate=False)
     for far, tar in found.tar_at_far.items():
         assert tar == pytest.approx(tpr[fpr <= far].max(), abs=1e-12)
@@ -63,12 +62,15 @@ def test_given_pairs_equal_all_pairs():
     pairs = np.stack((j, i), axis=1)[order]
     same = (labels[i] == labels[j])[order]
     everything = verification(embeddings, labels)
-    everything = everything.json()
-    assert verification(embeddings, pairs=pairs, same=same).json() == everything
+    found = verification(embeddings, pairs=pairs, same=same)
+    assert found.measures() == pytest.approx(everything.measures(), abs=1e-6, nan_ok=True)
+    assert found.threshold_at_far == pytest.approx(
+        everything.threshold_at_far, abs=1e-6, nan_ok=True
+    )
     tensors = [torch.from_numpy(values) for values in (embeddings, pairs, same, labels)]
     given = {"pairs": tensors[1], "same": tensors[2]}
-    assert verification(tensors[0], **given).json() == everything
-    assert verification(tensors[0], tensors[3], **given).json() == everything
+    assert verification(tensors[0], **given).json() == found.json()
+    assert verification(tensors[0], tensors[3], **given).json() == found.json()
 
 
 def test_thresholds_hold_for_unrounded_cosines():
@@ -137,8 +139,6 @@ EXAMPLE = {
     "eer_threshold": 0.25,
     "genuine": 1225,
     "impostor": 3775,
-    "auc_error": 0.0,
-    "eer_error": 0.0,
     "curve": CURVE,
 }
 

@@ -20,9 +20,8 @@ from arcset.evaluation.arrays import (
     Array,
     class_numbers,
     embedding_matrix,
-    normalize_rows,
-    refuse_zero_rows,
 )
+from arcset.evaluation.pairs import cosine_blocks, unit_rows
 
 __all__ = ["DistanceRows", "Distances", "NoThreshold", "no_threshold"]
 
@@ -35,21 +34,19 @@ class DistanceRows:
     """Distances between the `points` (N, D), by the metric `euclidean` or `cosine` (1 − cos θ).
 
     Rows hold what is quick to compare: squared Euclidean distances of points divided by
-    2^exponent, or cosine distances rounded to 2⁻⁴⁰; `distance` turns either into distances.
+    2^exponent, or 1 − cos θ, rounded as `pairs` says; `distance` turns either into distances.
     """
 
-    points: Distances
+    points: npt.NDArray[Any]
     metric: str
     exponent: int
 
     @classmethod
     def of(cls, matrix: npt.NDArray[Any], metric: str) -> "DistanceRows":
         """Of a finite `matrix` (N, D); for cosine no row may be all zero."""
-        points = np.array(matrix, dtype=np.float64)
         if metric == "cosine":
-            refuse_zero_rows(points)
-            normalize_rows(points)
-            return cls(points, metric, 0)
+            return cls(unit_rows(matrix), metric, 0)
+        points = np.array(matrix, dtype=np.float64)
         # A power of two rounds nothing, and squares neither overflow nor vanish after it.
         exponent = int(np.frexp(max(points.max(), -points.min()))[1])
         return cls(np.ldexp(points, -exponent), metric, exponent)
@@ -57,14 +54,14 @@ class DistanceRows:
     def __iter__(self) -> Iterator[tuple[int, Distances, float]]:
         """For each point its number, its row (N,), and how far two entries of it may both be off.
 
-        The product form is off by at most γ(|p|² + |q|²), γ = 4(D + 8)ε: see `pairwise`.
+        The product form is off by at most γ(|p|² + |q|²), γ = 4(D + 8)ε: see `dunn`.
         """
-        step = max(1, BLOCK_DISTANCES // len(self.points))
         if self.metric == "cosine":
-            for start in range(0, len(self.points), step):
-                block = self._cosine(self.points[start : start + step])
-                yield from ((start + i, row, 0.0) for i, row in enumerate(block))
+            for part, cosines in cosine_blocks(self.points, self.points):
+                for i, row in enumerate(cosines, part.start):
+                    yield i, 1.0 - row.astype(np.float64), 0.0
             return
+        step = max(1, BLOCK_DISTANCES // len(self.points))
         centered = self.points - self.points.mean(axis=0)
         squares = np.einsum("nd,nd->n", centered, centered)
         errors = 8 * (centered.shape[1] + 8) * np.finfo(np.float64).eps * (squares + squares.max())
@@ -78,7 +75,8 @@ class DistanceRows:
     def exactly(self, point: int) -> Distances:
         """The row of one point without the error of the product form."""
         if self.metric == "cosine":
-            row: Distances = self._cosine(self.points[point : point + 1])[0]
+            _, cosines = next(cosine_blocks(self.points[point : point + 1], self.points))
+            row: Distances = 1.0 - cosines[0].astype(np.float64)
             return row
         difference = self.points - self.points[point]
         squared: Distances = np.einsum("nd,nd->n", difference, difference)
@@ -89,12 +87,6 @@ class DistanceRows:
         if self.metric == "cosine":
             return row
         return np.ldexp(np.sqrt(np.maximum(row, 0.0)), self.exponent)
-
-    def _cosine(self, points: Distances) -> Distances:
-        cosines = points @ self.points.T
-        cosines += 4096.0  # next to which float64 has steps of 2⁻⁴⁰
-        cosines -= 4096.0
-        return 1.0 - cosines.clip(-1, 1)
 
 
 @dataclass(frozen=True)
@@ -166,8 +158,8 @@ def no_threshold(embeddings: Array, labels: Array, metric: str = "euclidean") ->
         labels: (N,) integers.
         metric: euclidean, or cosine.
 
-    Distances are compared in float64, exactly for Euclidean ones; cosines are rounded to 2⁻⁴⁰, so
-    that pairs at the same angle on paper are ties. A tie is no such triple.
+    Euclidean distances are compared exactly, in float64; cosines are rounded as `pairs` says, so
+    that pairs at the same angle are ties. A tie is no such triple.
 
     Raises `InputError` for embeddings that are not a finite (N, D) matrix, labels that are not N
     integers, fewer than two classes, and where no class has two samples. Raises `OptionError`

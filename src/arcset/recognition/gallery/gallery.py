@@ -17,7 +17,7 @@ from arcset.recognition.gallery.enrolling import make_rows
 from arcset.recognition.gallery.interface import Kept
 from arcset.recognition.gallery.milvus.address import Address, is_address
 from arcset.recognition.gallery.names import check_name
-from arcset.recognition.gallery.scoring import Scoring
+from arcset.recognition.gallery.scoring import Scoring, exact_cosines
 from arcset.recognition.gallery.vectors import single_vector, unit_rows
 from arcset.recognition.inputs import as_sources
 from arcset.recognition.verification import Verification, decide
@@ -236,7 +236,7 @@ class Gallery(Kept):
         given = None if embedding is None else single_vector(embedding)
         probe = self._embedded(None if image is None else [image], given)[0]
         with self.together():
-            cosines = self._embeddings_of(name).astype(np.float64) @ probe
+            cosines = exact_cosines(self._embeddings_of(name), probe)
             _, scores = self._settings.scoring.score(cosines, np.zeros(len(cosines), np.int64))
             thresholds = self.thresholds
         return decide(scores[0], thresholds, far=far, threshold=threshold, model=self.model_name)

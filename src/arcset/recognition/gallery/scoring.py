@@ -4,10 +4,10 @@ A subject of several samples scores, by the gallery's choice, its best cosine (`
 all (`mean`), or the mean of its best K (`top-K`; of all, where it has fewer).
 
 Cosines of all samples are computed in float32, by BLAS or FAISS. Those that may matter are computed
-once more in float64, so that the answer is exact and does not depend on how many probes came
-together, or on the order of samples in memory. A float32 inner product of unit vectors is off by at
-most D · 2⁻²⁴, a bit more where it is summed carelessly, so that twice as much decides what may
-matter. Equal scores are ordered by the age of the subjects.
+once more in float64 and rounded as everywhere, so that the answer does not depend on how many
+probes came together, or on the order of samples in memory. A float32 inner product of unit vectors
+is off by at most D · 2⁻²⁴, a bit more where it is summed carelessly, so that twice as much decides
+what may matter. Equal scores are ordered by the age of the subjects.
 """
 
 import re
@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from arcset.errors import OptionError
+from arcset.evaluation.pairs import HALF_STEP, round_cosines
 from arcset.recognition.gallery.index import Index, Numbers, Vectors
 
 __all__ = ["Scores", "Scoring", "exact_cosines", "nearest_subjects", "slack"]
@@ -179,8 +180,8 @@ def _best_mean(
 
 
 def slack(dim: int) -> float:
-    """More than a cosine computed in float32 is off."""
-    return 2 * (dim + 8) * 2.0**-24
+    """More than a cosine computed in float32 is off from a rounded one."""
+    return 2 * (dim + 8) * 2.0**-24 + 2 * HALF_STEP
 
 
 def _exact(index: Index, rows: Rows, probe: Vectors) -> Scores:
@@ -192,6 +193,6 @@ def _exact(index: Index, rows: Rows, probe: Vectors) -> Scores:
 
 
 def exact_cosines(vectors: Vectors, probe: Vectors) -> Scores:
-    """(n,) cosines in float64, each computed in the same way whatever the others are."""
-    cosines: Scores = np.einsum("nd,d->n", vectors.astype(np.float64), probe.astype(np.float64))
-    return cosines
+    """(n,) cosines in float64, rounded, each computed in the same way whatever the others are."""
+    cosines = np.einsum("nd,d->n", vectors.astype(np.float64), probe.astype(np.float64))
+    return round_cosines(cosines).astype(np.float64)
