@@ -11,6 +11,8 @@ from arcset.numerics import finite
 
 __all__ = ["ClusterScores", "score_clusters"]
 
+Floats = npt.NDArray[np.float64]
+
 
 @dataclass(frozen=True)
 class ClusterScores:
@@ -70,8 +72,6 @@ def score_clusters(groups: npt.ArrayLike, labels: npt.ArrayLike) -> ClusterScore
             f"groups have shape {first.shape} and labels {second.shape}, expected one of each per "
             "sample"
         )
-    from sklearn.metrics import normalized_mutual_info_score
-
     _, group = np.unique(first, return_inverse=True)
     _, identity = np.unique(second, return_inverse=True)
     in_group, of_identity = np.bincount(group), np.bincount(identity)
@@ -101,7 +101,7 @@ def score_clusters(groups: npt.ArrayLike, labels: npt.ArrayLike) -> ClusterScore
         bcubed_precision=b_precision,
         bcubed_recall=b_recall,
         bcubed_f=_harmonic(b_precision, b_recall),
-        nmi=float(normalized_mutual_info_score(identity, group)),
+        nmi=_mutual_information(counts / samples, in_group / samples, of_identity / samples),
         pure=_share(int((kinds[several] == 1).sum()), int(several.sum())),
     )
 
@@ -110,6 +110,17 @@ def _pairs(counts: npt.NDArray[np.integer[Any]]) -> int:
     """How many pairs there are within parts of these sizes."""
     wide = counts.astype(np.int64)
     return int((wide * (wide - 1) // 2).sum())
+
+
+def _mutual_information(joint: Floats, groups: Floats, identities: Floats) -> float:
+    """Normalized by the mean of the two entropies, from shares of the samples; 1 where both are 0.
+
+    With their entropies H(g) and H(i), and H of both together: 2 (H(g) + H(i) − H) / (H(g) + H(i)).
+    """
+    both, first, second = (-float((p * np.log(p)).sum()) for p in (joint, groups, identities))
+    if not first + second:
+        return 1.0
+    return min(1.0, max(0.0, 2 * (first + second - both) / (first + second)))
 
 
 def _share(part: int, whole: int) -> float:

@@ -8,6 +8,7 @@ from typing import Any, ClassVar, overload
 
 import numpy as np
 import numpy.typing as npt
+from scipy.optimize import isotonic_regression
 from scipy.special import expit
 
 from arcset.checks import check_choice, check_count, check_rate
@@ -213,13 +214,16 @@ def _isotonic(
     prior: float,
     numbers: tuple[int, int],
 ) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    from sklearn.isotonic import IsotonicRegression
-
     odds = prior / (1 - prior)
     lowest, highest = odds / (numbers[1] + 1), odds * (numbers[0] + 1)
-    model = IsotonicRegression(y_min=lowest / (1 + lowest), y_max=highest / (1 + highest))
-    model.fit(scores, genuine.astype(np.float64), sample_weight=weight)
-    cosines, chances = model.X_thresholds_, model.y_thresholds_
+    cosines, places = np.unique(scores, return_inverse=True)
+    totals = np.bincount(places, weights=weight)
+    shares = np.bincount(places, weights=weight * genuine) / totals
+    chances = isotonic_regression(shares, weights=totals).x
+    chances = np.clip(chances, lowest / (1 + lowest), highest / (1 + highest))
+    bends = np.ones(len(chances), dtype=np.bool_)  # between others of its value a knot says nothing
+    bends[1:-1] = (chances[1:-1] != chances[:-2]) | (chances[1:-1] != chances[2:])
+    cosines, chances = cosines[bends], chances[bends]
     if len(cosines) > MOST_KNOTS:
         kept = np.unique(np.linspace(0, len(cosines) - 1, MOST_KNOTS).round().astype(int))
         cosines, chances = cosines[kept], chances[kept]
@@ -229,8 +233,6 @@ def _isotonic(
 def _logistic(
     scores: Floats, genuine: npt.NDArray[np.bool_], weight: Floats, numbers: tuple[int, int]
 ) -> tuple[float, float]:
-    from sklearn.linear_model import LogisticRegression
-
     # Platt's targets: each pair counts a little for the other kind, so that even kinds which a
     # threshold tells apart without error get a finite slope.
     certain = np.where(genuine, numbers[1] + 1, numbers[0] + 1) / np.where(
@@ -243,16 +245,36 @@ def _logistic(
         scores = np.ldexp(scores, -14)
         chances = tuple(np.bincount(places, weights=part) for part in chances)
     center, scale = float(scores.mean()), float(scores.std()) or 1.0
-    model = LogisticRegression(C=np.inf, tol=1e-8, max_iter=1000)
-    model.fit(
-        np.tile((scores - center) / scale, 2)[:, None],
-        np.repeat([True, False], len(scores)),
-        sample_weight=np.concatenate((chances[0], chances[1] - chances[0])),
-    )
-    slope = float(model.coef_[0, 0]) / scale
+    intercept, slope = _fit_logistic((scores - center) / scale, *chances)
+    slope /= scale
     if slope <= 0:  # cosines say nothing, or the contrary: no rising function beats a constant
         return float(np.log(share / (1 - share))), 0.0
-    return float(model.intercept_[0] - slope * center), slope
+    return intercept - slope * center, slope
+
+
+def _fit_logistic(values: Floats, genuine: Floats, weight: Floats) -> tuple[float, float]:
+    """The a and b for which Σ genuine·log p + (weight − genuine)·log(1 − p) is highest.
+
+    With p = 1/(1 + e^−(a + b·value)); by Newton's method, in steps that are halved until they help.
+    """
+    design = np.stack((np.ones_like(values), values), axis=1)  # (P, 2)
+    found = np.zeros(2)
+
+    def loss(parameters: Floats) -> float:
+        logits = design @ parameters
+        return float(weight @ np.logaddexp(0, logits) - genuine @ logits)
+
+    for _ in range(100):
+        chances = expit(design @ found)
+        slope = design.T @ (weight * chances - genuine)
+        curvature = (design * (weight * chances * (1 - chances))[:, None]).T @ design
+        step = np.linalg.lstsq(curvature, slope, rcond=None)[0]
+        while loss(found - step) > loss(found) and np.abs(step).max() > 1e-12:
+            step /= 2
+        found = found - step
+        if np.abs(step).max() < 1e-10:
+            break
+    return float(found[0]), float(found[1])
 
 
 def checked_pairs(
