@@ -21,6 +21,7 @@ from arcset.data import (
     as_float,
     from_torch,
     load_dataset,
+    pack,
     select,
     to_loader,
     to_tensors,
@@ -244,8 +245,31 @@ def test_files_are_decoded_when_asked_for(tmp_path: Path) -> None:
     (tmp_path / "anna" / "broken.png").unlink()
     loader = to_loader(tmp_path, 4, reading=reading, workers=2)
     assert [tuple(batch.shape) for batch, _ in loader] == [(4, 3, 8, 8), (2, 3, 8, 8)]
-    with pytest.raises(OptionError, match="reading"):
-        to_loader(tmp_path, 4)
+    chosen = next(iter(to_loader(tmp_path, 6)))[0]  # of one size, so they keep it
+    assert chosen.shape[2:] == picture(0).size[::-1]
+
+
+def test_named_datasets_arrays_and_packs(tmp_path: Path) -> None:
+    dataset = load_dataset("mnist-sample")
+    named = TorchImages("mnist-sample")
+    assert len(named) == len(dataset.train) + len(dataset.test or ())
+    np.savez(tmp_path / "mine.npz", images=LAST, labels=LABELS.numpy())
+    mine = TorchImages(tmp_path / "mine.npz")
+    assert sorted(mine.classes) == ["11", "2", "9"]
+    found = {(image.numpy().tobytes(), mine.classes[label]) for image, label in mine}
+    floats = as_float(PIXELS)
+    expected = zip(floats, LABELS.tolist(), strict=True)
+    assert found == {(image.contiguous().numpy().tobytes(), str(n)) for image, n in expected}
+    folder = tmp_path / "people"
+    for number in range(6):
+        save(picture(number), folder / "ab"[number % 2] / f"{number}.png")
+    pack(folder, tmp_path / "packed", size=16)
+    packed = TorchImages(tmp_path / "packed")
+    plain = TorchImages(folder, reading=Reading(1, 16, 16))
+    assert packed.classes == plain.classes == ("a", "b")
+    assert sum(float(image.sum()) for image, _ in packed) == pytest.approx(
+        sum(float(image.sum()) for image, _ in plain)
+    )
 
 
 def test_transforms_see_pixels_and_may_have_the_last_word() -> None:

@@ -35,7 +35,6 @@ _BLACK, _PLAIN = 16, 8  # grey levels
 _STRAY = 0.0005  # share of the pixels at either end that does not count
 _LARGE = 1 << 25  # pixels; larger images are decoded one at a time, so that memory stays bounded
 _AT_ONCE = 256  # images handed to the threads
-_MOST_THREADS = 16
 _BLANK = ("", "black", "plain")
 
 _BINS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)  # the lower ends of the histogram's bins

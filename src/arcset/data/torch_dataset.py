@@ -19,7 +19,6 @@ from torch.utils.data import DataLoader, Sampler
 from torch.utils.data import Dataset as TorchDataset
 
 from arcset.data.batches import (
-    Samples,
     as_float,
     as_tensor,
     balanced_batch_count,
@@ -27,9 +26,11 @@ from arcset.data.batches import (
 )
 from arcset.data.dataset import Dataset, ImageSet
 from arcset.data.image import Fit, Reading, is_grey
-from arcset.data.sources.base import Listing
-from arcset.data.sources.samples import list_samples
-from arcset.errors import InputError, OptionError
+from arcset.data.sources.arrays import ArraySource
+from arcset.data.sources.base import Source
+from arcset.data.sources.load import open_source
+from arcset.data.sources.samples import choose_reading
+from arcset.errors import InputError
 
 __all__ = ["IdentitySampler", "TorchImages", "from_torch", "to_loader"]
 
@@ -217,58 +218,59 @@ class _ToArray:
 class TorchImages(TorchDataset[tuple[Tensor, int]]):
     """Images of arcset as a torch Dataset of (image, label), as its networks take them.
 
-    images: an `ImageSet`; or a listing or path of files (see `list_samples`), which are decoded one
-        by one when asked for, as `reading` says.
+    images: an `ImageSet`, any `Source`, or what `open_source` takes: the name of a dataset, a
+        folder, a table, records, a pack or arrays. Image files are decoded when asked for.
+    reading: how files are decoded; left out, it is chosen from some of them.
     transform: applied to each image, a uint8 tensor (C, H, W) (features: float32), before it
         becomes float32 in −1 .. 1; one that gives floats has the last word.
     classes: the names of the classes. targets: the label of each sample, int64 (N,).
 
-        >>> from arcset.data import load_dataset
-        >>> digits = TorchImages(load_dataset("mnist-sample").train)
+        >>> digits = TorchImages("mnist-sample")
         >>> image, label = digits[0]
         >>> len(digits), image.shape, image.dtype, digits.classes[label]
-        (4000, torch.Size([1, 28, 28]), torch.float32, '0')
+        (5000, torch.Size([1, 28, 28]), torch.float32, '0')
     """
 
     def __init__(
         self,
-        images: ImageSet | Listing | Path | str,
+        images: ImageSet | Source | Path | str,
         *,
         reading: Reading | None = None,
         transform: Callable[[Tensor], Tensor] | None = None,
     ) -> None:
-        self.transform, self._reading = transform, reading
         if isinstance(images, ImageSet):
-            self._samples: Samples | None = Samples(images)
-            self.classes, self.targets = images.class_names, images.labels
-            return
-        if reading is None:
-            raise OptionError("files are decoded as `reading` says: give Reading(channels, H, W)")
-        self._samples = None
-        self._listing = images if isinstance(images, Listing) else list_samples(images)
-        names, targets = np.unique(list(self._listing.names), return_inverse=True)
-        self.classes, self.targets = tuple(names.tolist()), targets.astype(np.int64)
+            self._source: Source = ArraySource(images, "images", "arrays")
+        else:
+            self._source = images if isinstance(images, Source) else open_source(str(images))
+        if reading is None and self._source.shape is None:
+            reading = choose_reading(self._source.list_samples())
+        self.transform, self._reading = transform, reading
+        self._entries = [entry for entry in self._source.entries() if not entry.why]
+        names = [entry.label for entry in self._entries]
+        self.classes = (
+            images.class_names if isinstance(images, ImageSet) else tuple(sorted(set(names)))
+        )
+        row = {name: index for index, name in enumerate(self.classes)}
+        self.targets = np.array([row[name] for name in names], np.int64)
 
     def __len__(self) -> int:
-        return len(self.targets)
+        return len(self._entries)
 
     def __getitem__(self, index: int) -> tuple[Tensor, int]:
-        """The image, (C, H, W) or (D,), and its label."""
-        image = self._image(index)
+        """The image, (C, H, W) or (D,), and its label; raises `DataError` for a damaged file."""
+        entry = self._entries[index]
+        content = self._source.content(entry)
+        if isinstance(content, bytes):
+            assert self._reading is not None  # files are decoded, arrays are not
+            content = self._reading.read(content, entry.path or "")
+        image = as_tensor(content[None])[0]
         if self.transform is not None:
             image = self.transform(image)
         return as_float(image), int(self.targets[index])
 
-    def _image(self, index: int) -> Tensor:
-        if self._samples is not None:
-            return self._samples.take(torch.tensor([index]))[0]
-        assert self._reading is not None
-        path = self._listing.paths[index]
-        return as_tensor(self._reading.read(self._listing.content(index), path)[None])[0]
-
 
 def to_loader(
-    images: ImageSet | Listing | Path | str,
+    images: ImageSet | Source | Path | str,
     batch: int = 64,
     *,
     shuffle: bool = False,
