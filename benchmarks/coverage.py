@@ -10,8 +10,8 @@ which are harder among more identities, the mean over fresh sets of the same siz
 
 The table shows, by measure and number of identities, the share of intervals that hold the truth,
 and their median width beside the range of the central 95 % of the estimates: `percentile` is the
-central 95 % of the bootstrap's draws, `interval` what results show. The form of the intervals was
-chosen on the worlds of `--world chosen-…` only.
+central 95 % of the bootstrap's draws, `interval` what results show. Its constants were chosen on
+worlds such as those of `--world chosen-…`, not on the judged ones.
 """
 
 import argparse
