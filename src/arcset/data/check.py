@@ -18,10 +18,10 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from PIL import Image, ImageOps
+from PIL import Image
 
 from arcset.data.decode import Watch, decode_many, in_chunks, reason
-from arcset.data.image import exif_orientation, is_grey, open_image, to_channels
+from arcset.data.image import is_grey, open_image, to_channels, turn_upright
 from arcset.data.sources.base import Listing
 from arcset.data.sources.samples import list_samples
 from arcset.errors import DataError
@@ -327,8 +327,7 @@ def look_at(content: bytes, name: str) -> Look:
     """
     with open_image(content, name) as image, _room(image):
         mode, kind, grey = image.mode, image.format or "", is_grey(image)
-        image.load()
-        upright = image if exif_orientation(image) == 1 else ImageOps.exif_transpose(image)
+        upright = turn_upright(image)
         colours = to_channels(upright, 3, name)
         digest = hashlib.sha256(b"%d %d " % colours.size)
         digest.update(np.asarray(colours).reshape(-1).data)

@@ -28,10 +28,12 @@ __all__ = [
     "decode_expected",
     "exif_orientation",
     "image_extensions",
+    "image_from_array",
     "is_grey",
     "open_image",
     "read_file",
     "to_channels",
+    "turn_upright",
 ]
 
 Pixels = npt.NDArray[np.uint8]
@@ -130,6 +132,17 @@ def _check_size(image: Image.Image, name: str) -> None:
         raise DataError(f"{name} has no pixels")
 
 
+def image_from_array(array: npt.NDArray[np.uint8]) -> Image.Image:
+    """uint8 (H, W) or (H, W, C) with 1, 3 or 4 channels; raises `InputError` for any other."""
+    fits = array.ndim == 2 or (array.ndim == 3 and array.shape[2] in (1, 3, 4))
+    if array.dtype != np.uint8 or not fits or array.size == 0:
+        raise InputError(
+            f"an image as an array is uint8, (H, W) or (H, W, C) with 1, 3 or 4 channels, "
+            f"and this one is {array.dtype}, {array.shape}"
+        )
+    return Image.fromarray(array[:, :, 0] if array.ndim == 3 and array.shape[2] == 1 else array)
+
+
 def decode_expected(
     content: bytes, *, kind: str, mode: str, size: tuple[int, int], source: str
 ) -> Pixels:
@@ -167,6 +180,14 @@ def exif_orientation(image: Image.Image) -> int:
     except Exception:  # damaged EXIF is no reason to refuse the picture
         return 1
     return value if isinstance(value, int) and 1 <= value <= 8 else 1
+
+
+def turn_upright(image: Image.Image) -> Image.Image:
+    """The image decoded, and turned as its EXIF says."""
+    image.load()
+    # Not ImageOps.exif_transpose, which fails where any other EXIF entry is damaged.
+    turn = _UPRIGHT.get(exif_orientation(image))
+    return image if turn is None else image.transpose(turn)
 
 
 _DEEP = ("I", "F")  # 16-bit types are called I;16, I;16B and so on
@@ -305,7 +326,7 @@ class Reading:
             name = name or str(source)
             source = read_file(source, name)
         elif isinstance(source, np.ndarray):
-            source = _from_array(source)
+            source = image_from_array(source)
         name = name or "the image"
         with open_image(source, name) as image:
             image = self._decode_upright(image)
@@ -322,10 +343,7 @@ class Reading:
             factor = min(self._factors(*size, _FINER_DECODED))
             if factor > 1:
                 image.draft(None, (image.width // factor, image.height // factor))
-        image.load()
-        # Not ImageOps.exif_transpose, which fails where any other EXIF entry is damaged.
-        turn = _UPRIGHT.get(exif_orientation(image))
-        return image if turn is None else image.transpose(turn)
+        return turn_upright(image)
 
     def _factors(self, width: int, height: int, finer: int) -> tuple[int, int]:
         """By how much an image may be reduced in a first step, across and down."""
@@ -439,13 +457,3 @@ def _border_median(pixels: Pixels) -> npt.NDArray[np.float64]:
     sides = (pixels[0], pixels[-1], pixels[1:-1, 0], pixels[1:-1, -1])
     median: npt.NDArray[np.float64] = np.rint(np.median(np.concatenate(sides), axis=0))
     return median
-
-
-def _from_array(array: npt.NDArray[np.uint8]) -> Image.Image:
-    fits = array.ndim == 2 or (array.ndim == 3 and array.shape[2] in (1, 3, 4))
-    if array.dtype != np.uint8 or not fits or array.size == 0:
-        raise InputError(
-            f"an image as an array is uint8, (H, W) or (H, W, C) with 1, 3 or 4 channels, "
-            f"and this one is {array.dtype}, {array.shape}"
-        )
-    return Image.fromarray(array[:, :, 0] if array.ndim == 3 and array.shape[2] == 1 else array)

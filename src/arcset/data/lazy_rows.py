@@ -28,17 +28,14 @@ class LazyRows:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """As an array's."""
         return (len(self.rows), *self.base.shape[1:])
 
     @property
     def ndim(self) -> int:
-        """As an array's."""
         return self.base.ndim
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """As an array's."""
         return self.base.dtype
 
     def __getitem__(self, index: Any) -> Any:

@@ -7,7 +7,13 @@ import numpy as np
 import numpy.typing as npt
 from PIL import Image
 
-from arcset.data.image import exif_orientation, open_image, read_file, to_channels
+from arcset.data.image import (
+    image_from_array,
+    open_image,
+    read_file,
+    to_channels,
+    turn_upright,
+)
 from arcset.errors import InputError
 
 __all__ = ["Pixels", "called", "read_photo"]
@@ -31,34 +37,15 @@ def read_photo(source: Any, name: str = "") -> Pixels:
     if isinstance(source, str | Path):
         source = read_file(source, name)
     elif isinstance(source, np.ndarray):
-        source = _from_array(source)
+        source = image_from_array(source)
     elif not isinstance(source, bytes | Image.Image):
         raise InputError(
             f"a photo is a path, a PIL image, bytes or a uint8 array, not {type(source).__name__}"
         )
     with open_image(source, name) as image:
-        image.load()
-        held = exif_orientation(image)
-        pixels = np.asarray(to_channels(image, 3, name))
-    if held >= 5:  # as EXIF numbers them: the camera was held sideways
-        pixels = pixels.swapaxes(0, 1)
-    if held in (3, 4, 7, 8):
-        pixels = pixels[::-1]
-    if held in (2, 3, 6, 7):
-        pixels = pixels[:, ::-1]
-    return np.ascontiguousarray(pixels)
+        return np.asarray(to_channels(turn_upright(image), 3, name))
 
 
 def called(source: Any, name: str = "") -> str:
     """What messages call a photo: the name given, its path, or "the photo"."""
     return name or (str(source) if isinstance(source, str | Path) else "the photo")
-
-
-def _from_array(array: npt.NDArray[Any]) -> Image.Image:
-    fits = array.ndim == 2 or (array.ndim == 3 and array.shape[2] in (1, 3, 4))
-    if array.dtype != np.uint8 or not fits or array.size == 0:
-        raise InputError(
-            "a photo as an array is uint8, (H, W) or (H, W, C) with 1, 3 or 4 channels, and this "
-            f"one is {array.dtype}, {array.shape}"
-        )
-    return Image.fromarray(array[:, :, 0] if array.ndim == 3 and array.shape[2] == 1 else array)
