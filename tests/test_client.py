@@ -66,7 +66,7 @@ def test_it_answers_as_the_gallery_does(made, client, gallery):
     assert client.identify(stranger, threshold=-1.0).fpir is None
     assert np.allclose(client.embed([probe, stranger]), gallery.recognizer.embed([probe, stranger]))
     found, wanted = client.verify(probe, stranger), gallery.recognizer.verify(probe, stranger)
-    assert found.cosine == pytest.approx(wanted.cosine)
+    assert found.cosine == pytest.approx(wanted.cosine, abs=1e-6)
     assert (found.far, found.reason, found.note) == (wanted.far, wanted.reason, wanted.note)
     assert client.verify(probe, subject="subject 3").same
     assert not client.verify(probe, subject="subject 4", threshold=0.99).same

@@ -27,4 +27,4 @@ def test_all_give_the_same_figures(tmp_path, more):
             assert name in shown
             assert len(seconds) == 2
             assert min(seconds) <= cell["medians"][name] <= max(seconds)
-            assert cell["values"][name] == pytest.approx(cell["values"]["arcset, blocks"], abs=1e-5)
+            assert cell["values"][name] == pytest.approx(cell["values"]["arcset"], abs=1e-5)

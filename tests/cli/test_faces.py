@@ -142,7 +142,8 @@ def test_enrolling_says_which_of_several_faces_it_took(run, tmp_path):
     done = run("enroll", "people.db", "group", *words)
     assert re.search(r"note: .*both\.png shows \d faces, and the face of .* was taken", done.err)
     done = run("identify", "people.db", "others/Juanes", "--threshold", "0.4", "--json")
-    assert {probe["subject"] for probe in json.loads(done.out)["probes"]} == {"Juanes"}
+    names = [probe["subject"] for probe in json.loads(done.out)["probes"]]
+    assert set(names) - {None} == {"Juanes"}  # others in his photos are not known
 
 
 @pytest.mark.long

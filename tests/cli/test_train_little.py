@@ -57,7 +57,7 @@ def test_what_matters_most_is_printed_first_and_then_what_to_do_next(arcset_comm
     photos(tmp_path / "photos", [6] * 25)
     done = arcset_command("train", "photos", "--out", "run", *FAST)
     assert done.code == 0, done.err
-    rows = ["unseen AUC", "unseen EER", "unseen TAR", "unseen recall@1", "accuracy", "dunn"]
+    rows = ["unseen TAR", "unseen EER", "unseen AUC", "unseen recall@1", "accuracy", "dunn"]
     places = [done.out.index(row) for row in rows]
     assert places == sorted(places)
     result = Thresholds.load(tmp_path / "run" / "threshold.json")

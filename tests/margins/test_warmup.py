@@ -32,7 +32,7 @@ def test_every_margin_starts_as_normface_and_ends_as_itself(name, mode):
     for other in (full, bare):
         other.set_centers(warm.centers)
     x, y = torch.randn(12, 6, dtype=torch.float64), torch.arange(12) % 9
-    constant = warm.margin.penalty(warm._query(x, y).samples)  # a wish about lengths is no margin
+    constant = warm.margin.penalty(warm._batch(x, y).samples)  # a wish about lengths is no margin
     extra = 0 if constant is None else constant.mean()
     torch.testing.assert_close(warm(x, y), bare(x, y) + extra)
     warm.advance(4)
