@@ -70,6 +70,10 @@ GAPS = {
         "embedded/ holds the photos by now, and no digits",
         "another folder",
     ),
+    ("serve.md", 'curl -H "Authorization: Bearer $KEY" -F image=@visitor.png -F image=@stranger'): (
+        "the calibration of a small run supports no FPIR, and the guide asks for one",
+        "support no FPIR",
+    ),
 }
 
 
