@@ -1,8 +1,6 @@
 """The shipped digits, served and stored as if they were a public set, stand in for MNIST here."""
 
-import dataclasses
 import gzip
-import hashlib
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -22,7 +20,7 @@ def shipped(file: str) -> bytes:
 
 
 def public(mirrors: tuple[str, ...]) -> IdxDownload:
-    return IdxDownload("digits", "free", tuple("0123456789"), SAMPLE_CHECKSUMS, mirrors)
+    return IdxDownload("digits", SAMPLE_CHECKSUMS, mirrors)
 
 
 def put(folder: Path, files: tuple[str, ...] = FILES, *, packed: bool = True) -> None:
@@ -76,7 +74,9 @@ def test_downloaded_into_the_cache_once(cache: Path, mirror: Any) -> None:
     assert digits.locate() == f"not here: would be downloaded from {mirror.url}/gone/"
     assert mirror.asked == []  # looking asks nobody
     check(digits.load())
-    assert sorted(path.name for path in (cache / "digits").iterdir()) == sorted(FILES)
+    assert sorted(path.name for path in (cache / "digits").iterdir()) == sorted(
+        f"{file}.gz" for file in FILES
+    )
     assert mirror.asked == [f"/{way}/{file}.gz" for file in FILES for way in ("gone", "public")]
     check(digits.load())
     assert digits.download() == str(cache / "digits")
@@ -120,18 +120,6 @@ def test_a_wrong_file_is_named_and_never_replaced(
 def test_a_mirror_with_other_bytes_leaves_the_cache_empty(cache: Path, mirror: Any) -> None:
     for file in FILES:
         mirror.serve(f"/{file}.gz", shipped(FILES[1]))
-    with pytest.raises(DataError, match=f"{FILES[0]} .*{mirror.url}/"):
+    with pytest.raises(DataError, match=f"{FILES[0]}.*{mirror.url}/"):
         public((mirror.url,)).load()
     assert list((cache / "digits").iterdir()) == []
-
-
-def test_files_of_the_wrong_rank(cache: Path) -> None:
-    put(cache / "digits")
-    swapped = cache / "digits" / f"{FILES[0]}.gz"
-    swapped.write_bytes(shipped(FILES[1]))
-    checksum = hashlib.sha256(gzip.decompress(shipped(FILES[1]))).hexdigest()
-    digits = dataclasses.replace(
-        public(NOWHERE), checksums={**SAMPLE_CHECKSUMS, FILES[0]: checksum}
-    )
-    with pytest.raises(DataError, match=r"1 axes.* 3 "):
-        digits.load()

@@ -36,7 +36,9 @@ def test_the_full_set_from_a_mirror(full_mnist: Path, cache: Path, mirror: Any) 
         found = next(path for path in full_mnist.glob(f"{file}*"))
         mirror.serve(f"/{file}.gz", found.read_bytes())
     check(dataclasses.replace(MNIST, mirrors=(mirror.url,)).load())
-    assert sorted(path.name for path in (cache / "mnist").iterdir()) == sorted(FILES)
+    assert sorted(path.name for path in (cache / "mnist").iterdir()) == sorted(
+        f"{file}.gz" for file in FILES
+    )
 
 
 @pytest.mark.usefixtures("cache")

@@ -85,7 +85,7 @@ def test_a_bad_download_leaves_nothing_behind(mirror: Any, cache: Path, tmp_path
     mirror.serve("/images_background.zip", bad.read_bytes())
     with pytest.raises(DataError) as caught:
         small(mirror).load()
-    assert "1 characters" in str(caught.value)
+    assert "1 characters in 20 drawings" in str(caught.value)
     assert list((cache / "omniglot").iterdir()) == []
 
 

@@ -88,25 +88,17 @@ def test_what_file_managers_leave_behind_is_passed_over(tmp_path: Path) -> None:
     assert len(ARCHIVE.read(write(tmp_path / "a.zip", {**extra, **FILES}))) == len(NAMES)
 
 
-def without(*names: str) -> Files:
-    return {name: content for name, content in FILES.items() if name not in names}
-
-
 @pytest.mark.parametrize(
     ("files", "message"),
     [
-        ({}, "0 characters.* 3"),
+        ({}, "0 characters"),
         ({name: FILES[name] for name in FILES if "Latin" not in name}, "2 characters"),
-        (without(FIRST), "19 drawings of Greek/character01"),
-        ({**FILES, "images_background/Greek/character01/0999_07.png": b""}, "07 of .*twice"),
-        ({**FILES, "images_background/Greek/character01/0100_21.png": b""}, "21 drawings"),
-        ({**FILES, "images_background/Greek/notes.txt": b""}, r"notes\.txt"),
-        ({**FILES, "images_background/../../etc/0100_01.png": b""}, r"etc/0100_01\.png"),
+        ({name: FILES[name] for name in FILES if name != FIRST}, "59 drawings"),
+        ({**FILES, "images_background/Greek/character01/0999_07.png": b""}, "61 drawings"),
         ({**FILES, FIRST: b"torn"}, r"Greek/character01/0100_01\.png"),
         ({**FILES, FIRST: FILES[FIRST][:-30]}, r"0100_01\.png"),
         ({**FILES, FIRST: png(NOISE[0, 0], side=28)}, "28×28 .*105×105"),
         ({**FILES, FIRST: png(NOISE[0, 0], mode="RGB")}, "type RGB"),
-        ({**FILES, FIRST: bytes(1 << 20)}, "1,048,576 bytes"),
     ],
 )
 def test_archives_that_hold_something_else(tmp_path: Path, files: Files, message: str) -> None:
@@ -116,13 +108,10 @@ def test_archives_that_hold_something_else(tmp_path: Path, files: Files, message
     assert str(path) in str(caught.value)
 
 
-def test_other_compressions_and_encryption_are_refused(tmp_path: Path) -> None:
-    path = write(tmp_path / "a.zip", FILES, compression=zipfile.ZIP_LZMA)
-    with pytest.raises(DataError, match=r"a\.zip"):
-        ARCHIVE.read(path)
-    content = bytearray(write(path, FILES).read_bytes())
-    start = content.index(b"PK\x01\x02")
-    content[start + 8] |= 1  # the flag for an encrypted entry, in the directory
+def test_an_encrypted_archive_is_refused(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.zip", FILES)
+    content = bytearray(path.read_bytes())
+    content[content.index(b"PK\x01\x02") + 8] |= 1  # the flag of an encrypted entry: directory,
     content[6] |= 1  # and before the entry
     path.write_bytes(content)
     with pytest.raises(DataError, match=r"a\.zip .*encrypted"):
@@ -160,7 +149,3 @@ def test_files_that_are_no_archive(tmp_path: Path) -> None:
         (tmp_path / "a.zip").write_bytes(content)
         with pytest.raises(DataError, match=r"a\.zip"):
             ARCHIVE.read(tmp_path / "a.zip")
-    with (tmp_path / "a.zip").open("ab") as file:
-        file.truncate(1 << 27)
-    with pytest.raises(DataError, match=r"a\.zip .*134,217,728 bytes"):
-        ARCHIVE.read(tmp_path / "a.zip")

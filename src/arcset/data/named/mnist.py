@@ -13,27 +13,22 @@ then unsigned bytes.
 
 import gzip
 import hashlib
-import math
-import struct
-import zlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from importlib import resources
-from importlib.resources.abc import Traversable
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 
 from arcset.data.dataset import Dataset, ImageSet
-from arcset.data.named.fetch import GZIP_MAGIC, cache_folder, download, find_file
+from arcset.data.named.fetch import find_file, find_or_download
 from arcset.data.named.registry import DATASETS, DatasetEntry
 from arcset.errors import DataError
+from arcset.files import reading
 
 __all__ = ["FILES", "MNIST", "SAMPLE_CHECKSUMS", "IdxDownload", "read_idx"]
 
 LICENCE = "CC BY-SA 3.0 (Yann LeCun, Corinna Cortes, Christopher J. C. Burges)"
-CLASS_NAMES = tuple("0123456789")
 
 # The names that MNIST gave them, in the order (train, test) × (images, labels).
 FILES = (
@@ -44,49 +39,55 @@ FILES = (
 )
 
 
-def read_idx_dataset(
-    name: str,
-    licence: str,
-    class_names: tuple[str, ...],
-    checksums: Mapping[str, str],
-    find: Callable[[str], Path | Traversable],
-) -> Dataset:
-    """Read the four files that `find` turns names from `FILES` into.
+def read_idx(path: Path, sha256: str) -> npt.NDArray[np.uint8]:
+    """The array in an idx file, read-only, gzipped or not (its first bytes tell, not its name).
 
-    checksums: the sha256 of each file's uncompressed bytes, in hex; verified here, every time.
-    Raises `DataError` as `read_idx` does.
+    sha256: checksum of the *uncompressed* bytes, in hex: gzip files of the same content differ.
+    Raises `DataError`, naming the file, where it cannot be read or is another one.
     """
+    with reading(path, "idx file"):
+        content = path.read_bytes()
+        if content.startswith(b"\x1f\x8b"):
+            content = gzip.decompress(content)
+        if (digest := hashlib.sha256(content).hexdigest()) != sha256:
+            raise DataError(
+                f"{path} is not the original file: the sha256 of its uncompressed bytes is "
+                f"{digest}, and should be {sha256}; replace or remove it"
+            )
+        rank = content[3]
+        shape = np.frombuffer(content, ">u4", count=rank, offset=4)
+        return np.frombuffer(content, np.uint8, offset=4 + 4 * rank).reshape(shape)
+
+
+def _read_digits(name: str, checksums: Mapping[str, str], find: Callable[[str], Path]) -> Dataset:
+    """Read the four files that `find` turns names from `FILES` into; raises `DataError`."""
 
     def part(images: str, labels: str) -> ImageSet:
         return ImageSet(
-            read_idx(find(images), rank=3, sha256=checksums[images]),  # (N, H, W)
-            read_idx(find(labels), rank=1, sha256=checksums[labels]).astype(np.int64),  # (N,)
-            class_names,
+            read_idx(find(images), checksums[images]),  # (N, H, W)
+            read_idx(find(labels), checksums[labels]).astype(np.int64),  # (N,)
+            tuple("0123456789"),
         )
 
-    return Dataset(name, train=part(*FILES[:2]), test=part(*FILES[2:]), licence=licence)
+    return Dataset(name, train=part(*FILES[:2]), test=part(*FILES[2:]), licence=LICENCE)
 
 
 @dataclass(frozen=True)
 class IdxDownload:
     """A public set of four idx files: found on this machine, or fetched into the cache.
 
+    checksums: see `read_idx`; verified at every reading.
     mirrors: addresses of folders, tried in this order, that hold each file as NAME.gz.
-    Each file is looked for by itself, as NAME and as NAME.gz, so that a broken-off download goes
-    on where it stopped. A file that is found is never replaced, whatever its checksum.
+    Each file is looked for by itself, as NAME and as NAME.gz.
     """
 
     name: str
-    licence: str
-    class_names: tuple[str, ...]
     checksums: Mapping[str, str]
     mirrors: tuple[str, ...]
 
     def load(self) -> Dataset:
         """Read the set, after downloading what is not here; raises `DataError`."""
-        return read_idx_dataset(
-            self.name, self.licence, self.class_names, self.checksums, self._fetch
-        )
+        return _read_digits(self.name, self.checksums, self._fetch)
 
     def download(self) -> str:
         """Download what is not here; says where the files are, as `locate` does."""
@@ -96,32 +97,28 @@ class IdxDownload:
 
     def locate(self) -> str:
         """The folder (or folders) of the files, or where those would come from; no network."""
-        found = [path for path in map(self._find, FILES) if path is not None]
-        folders = " and ".join(dict.fromkeys(str(path.parent) for path in found))
-        missing = len(FILES) - len(found)
+        paths = [find_file(self.name, file, f"{file}.gz") for file in FILES]
+        folders = " and ".join(dict.fromkeys(str(path.parent) for path in paths if path))
+        missing = paths.count(None)
         if not missing:
             return folders
         source = f"would be downloaded from {self.mirrors[0]}"
-        if not found:
+        if not folders:
             return f"not here: {source}"
         return f"{folders}, but {missing} of {len(FILES)} files are missing: {source}"
 
-    def _find(self, file: str) -> Path | None:
-        return find_file(self.name, file, f"{file}.gz")
-
     def _fetch(self, file: str) -> Path:
-        return self._find(file) or download(
-            [f"{mirror.rstrip('/')}/{file}.gz" for mirror in self.mirrors],
-            cache_folder() / self.name / file,
-            sha256=self.checksums[file],
+        return find_or_download(
+            self.name,
+            f"{file}.gz",
+            self.mirrors,
+            check=lambda path: read_idx(path, self.checksums[file]),
         )
 
 
 MNIST = IdxDownload(
     name="mnist",
-    licence=LICENCE,
-    class_names=CLASS_NAMES,
-    checksums={  # of the uncompressed bytes: gzip files of the same content differ
+    checksums={
         "train-images-idx3-ubyte": (
             "ba891046e6505d7aadcbbe25680a0738ad16aec93bde7f9b65e87a2fc25776db"
         ),
@@ -156,7 +153,7 @@ DATASETS.add(
     ),
 )
 
-SAMPLE_CHECKSUMS = {  # of the uncompressed bytes
+SAMPLE_CHECKSUMS = {
     "train-images-idx3-ubyte": "0593cbcc1b04ce4d226ba6f6a5a4835b2b73bd1435c3154ce16afdb19658e146",
     "train-labels-idx1-ubyte": "1a8b23e374b7468fd0dfb9a092802e928d63629b5b8014b8a3af187491ea62de",
     "t10k-images-idx3-ubyte": "e34ac79494079bf1efa0ebcdbc75a377d96970a709655c1f4adb65dec496422b",
@@ -165,10 +162,8 @@ SAMPLE_CHECKSUMS = {  # of the uncompressed bytes
 
 
 def _load_sample() -> Dataset:
-    folder = resources.files("arcset.data.named") / "mnist_sample"
-    return read_idx_dataset(
-        "mnist-sample", LICENCE, CLASS_NAMES, SAMPLE_CHECKSUMS, lambda file: folder / f"{file}.gz"
-    )
+    folder = Path(__file__).parent / "mnist_sample"
+    return _read_digits("mnist-sample", SAMPLE_CHECKSUMS, lambda file: folder / f"{file}.gz")
 
 
 def _shipped() -> str:
@@ -189,76 +184,3 @@ DATASETS.add(
         download=_shipped,
     ),
 )
-
-
-_RANKS = range(1, 33)  # numpy itself ends at 32 or 64 axes, depending on its version
-
-
-def read_idx(
-    path: Path | Traversable, *, rank: int | None = None, sha256: str | None = None
-) -> npt.NDArray[np.uint8]:
-    """The array in an idx file, read-only, gzipped or not (its first bytes tell, not its name).
-
-    rank: how many axes it must have. sha256: checksum of the *uncompressed* bytes, in hex.
-    Raises `DataError`, naming the file, where it cannot be read, is cut short, goes on past its
-    end, is no idx file of unsigned bytes, or is not what `rank` and `sha256` say.
-
-        >>> from tempfile import TemporaryDirectory
-        >>> with TemporaryDirectory() as folder:
-        ...     _ = Path(folder, "labels").write_bytes(bytes([0, 0, 8, 1, 0, 0, 0, 3, 7, 2, 1]))
-        ...     read_idx(Path(folder, "labels"), rank=1)
-        array([7, 2, 1], dtype=uint8)
-    """
-    content = _uncompressed(path)
-    array = _decode(content, str(path), rank)
-    if sha256 is not None and (found := hashlib.sha256(content).hexdigest()) != sha256:
-        raise DataError(
-            f"{path} is not the original file: the sha256 of its uncompressed bytes is {found}, "
-            f"and should be {sha256}; replace or remove it"
-        )
-    return array
-
-
-def _uncompressed(path: Path | Traversable) -> bytes:
-    try:
-        content = path.read_bytes()
-    except OSError as error:
-        raise DataError(f"cannot read {path}: {error.strerror or error}") from error
-    if not content.startswith(GZIP_MAGIC):
-        return content
-    try:
-        return gzip.decompress(content)
-    except EOFError as error:
-        raise DataError(
-            f"{path} is truncated: its gzip stream breaks off after {len(content)} bytes"
-        ) from error
-    except (gzip.BadGzipFile, zlib.error, struct.error) as error:
-        raise DataError(f"{path} is a damaged gzip file: {error}") from error
-
-
-def _decode(content: bytes, source: str, rank: int | None) -> npt.NDArray[np.uint8]:
-    if len(content) < 4:
-        raise DataError(f"{source} is no idx file: it holds {len(content)} bytes")
-    if content[:3] != b"\x00\x00\x08" or content[3] not in _RANKS:
-        raise DataError(
-            f"{source} is no idx file of unsigned bytes: it starts with {content[:4].hex(' ')}, "
-            f"and not with 00 00 08 and the number of axes"
-        )
-    axes = content[3]
-    if rank is not None and axes != rank:
-        raise DataError(f"{source} holds an array of {axes} axes, and {rank} were expected")
-    start = 4 + 4 * axes
-    if len(content) < start:
-        raise DataError(f"{source} is truncated: it ends within its header")
-    shape = struct.unpack_from(f">{axes}I", content, 4)
-    elements = math.prod(shape)
-    if len(content) != start + elements:
-        wrong = "is truncated" if len(content) < start + elements else "has bytes past its end"
-        raise DataError(
-            f"{source} {wrong}: {len(content) - start} bytes follow its header, "
-            f"and its shape {shape} needs {elements}"
-        )
-    try:
-        return np.frombuffer(content, np.uint8, offset=start).reshape(shape)
-    except ValueError as error:  # no elements, and still axes longer than numpy allows
-        raise DataError(f"{source} has the impossible shape {shape}") from error

@@ -13,7 +13,6 @@ IIII numbers the character, DD from 01 to 20 is the person who drew it.
 import hashlib
 import re
 import zipfile
-import zlib
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -21,9 +20,10 @@ import numpy as np
 
 from arcset.data.dataset import Dataset, divided
 from arcset.data.image import Pixels, average_areas, decode_expected
-from arcset.data.named.fetch import cache_folder, download, find_file
+from arcset.data.named.fetch import find_file, find_or_download
 from arcset.data.named.registry import DATASETS, DatasetEntry
 from arcset.errors import DataError
+from arcset.files import reading
 
 __all__ = ["OMNIGLOT", "Archive", "Omniglot"]
 
@@ -35,21 +35,6 @@ _DRAWERS = 20
 _SIDE = 28  # of an image as the dataset holds it
 
 _DRAWN = 105  # of a drawing
-_NAME = re.compile(r"([^/]+/character\d+)/\d+_(\d\d)\.png", re.ASCII)
-
-# Bounds that no archive of drawings comes near: a small file cannot ask for much memory.
-_MOST_BYTES, _MOST_ENTRIES, _MOST_IMAGE = 1 << 26, 1 << 17, 1 << 14
-
-# What zipfile raises for damaged archives and for kinds it does not read, as encrypted ones.
-_DAMAGED = (
-    zipfile.BadZipFile,
-    zlib.error,
-    OSError,
-    EOFError,
-    RuntimeError,
-    ValueError,
-    OverflowError,
-)
 
 
 @dataclass(frozen=True)
@@ -71,90 +56,49 @@ class Archive:
         """The name of the file."""
         return f"{self.root}.zip"
 
-    def check(self, path: Path) -> None:
-        """Raises `DataError` as `read` does."""
-        self.read(path)
-
     def read(self, path: Path) -> dict[str, Pixels]:
         """ALPHABET/characterNN, in order, to its drawings by drawer (20, 28, 28), ink bright.
 
-        Raises `DataError`, naming the file, where it is damaged or holds anything else.
+        Raises `DataError`, naming the file, where it is damaged or holds other drawings.
         """
-        try:
-            if path.stat().st_size > _MOST_BYTES:
-                raise DataError(
-                    f"{path} holds {path.stat().st_size:,} bytes, and is no {self.file}"
-                )
-            with zipfile.ZipFile(path) as archive:
-                found, digest = self._read(archive, path)
-        except _DAMAGED as error:
-            raise DataError(f"{path} cannot be read as a zip archive: {error}") from error
-        if len(found) != self.characters:
-            raise DataError(
-                f"{path} holds {len(found)} characters, and should hold {self.characters}"
-            )
+        with reading(path, "zip archive"), zipfile.ZipFile(path) as archive:
+            characters, digest = self._read(archive, path)
         if self.sha256 is not None and digest != self.sha256:
             raise DataError(
                 f"{path} does not hold the original drawings: the sha256 over their names and "
                 f"pixels is {digest}, and should be {self.sha256}; replace or remove it"
             )
-        return found
+        return characters
 
     def _read(self, archive: zipfile.ZipFile, path: Path) -> tuple[dict[str, Pixels], str]:
         """The characters, and the checksum that they have."""
-        found: dict[str, Pixels] = {}
+        pattern = re.compile(rf"{self.root}/([^/]+/character\d+)/\d+_\d\d\.png", re.ASCII)
+        names: dict[str, list[str]] = {}
+        for name in sorted(archive.namelist()):
+            if drawing := pattern.fullmatch(name):
+                names.setdefault(drawing[1], []).append(name)
+        if [len(drawn) for drawn in names.values()] != [_DRAWERS] * self.characters:
+            raise DataError(
+                f"{path} holds {len(names)} characters in {sum(map(len, names.values()))} "
+                f"drawings, and should hold {self.characters} in {_DRAWERS} each"
+            )
+        characters: dict[str, Pixels] = {}
         digest = hashlib.sha256()
-        for character, drawings in self._listed(archive, path).items():
+        for character, drawn in names.items():
             ink = np.empty((_DRAWERS, _DRAWN, _DRAWN), np.uint8)
-            for drawer in range(_DRAWERS):
-                info = drawings[drawer]
-                pixels = _pixels(archive, info, f"{info.filename} in {path}")
-                name = info.filename.removeprefix(f"{self.root}/")
-                digest.update(name.encode() + b"\0" + np.packbits(pixels).tobytes())
-                ink[drawer] = 1 - pixels  # drawn black on white
-            found[character] = _shrink(ink)
-        return found, digest.hexdigest()
-
-    def _listed(
-        self, archive: zipfile.ZipFile, path: Path
-    ) -> dict[str, dict[int, zipfile.ZipInfo]]:
-        """Character → drawer from 0 → entry, characters in order; complete, or an error."""
-        entries = archive.infolist()
-        if len(entries) > _MOST_ENTRIES:
-            raise DataError(f"{path} holds {len(entries):,} entries, and is no {self.file}")
-        found: dict[str, dict[int, zipfile.ZipInfo]] = {}
-        for info in entries:
-            top, _, name = info.filename.partition("/")
-            hidden = name.rpartition("/")[2].startswith(".")  # what file managers leave behind
-            if top != self.root or info.is_dir() or hidden:
-                continue
-            fits = _NAME.fullmatch(name)
-            if fits is None:
-                raise DataError(
-                    f"{path} holds {info.filename}, which is not called as drawings are"
+            for drawer, name in enumerate(drawn):
+                pixels = decode_expected(  # 1 where the paper is blank and 0 where there is ink
+                    archive.read(name),
+                    kind="PNG",
+                    mode="1",
+                    size=(_DRAWN, _DRAWN),
+                    source=f"{name} in {path}",
                 )
-            character, drawer = found.setdefault(fits[1], {}), int(fits[2]) - 1
-            if drawer in character:
-                raise DataError(f"{path} holds drawing {fits[2]} of {fits[1]} twice")
-            character[drawer] = info
-        for name, drawings in found.items():
-            if drawings.keys() != set(range(_DRAWERS)):
-                raise DataError(
-                    f"{path} holds {len(drawings)} drawings of {name}, "
-                    f"and should hold 01 to {_DRAWERS}"
-                )
-        return dict(sorted(found.items()))
-
-
-def _pixels(archive: zipfile.ZipFile, info: zipfile.ZipInfo, source: str) -> Pixels:
-    """One drawing (105, 105), 1 where the paper is blank and 0 where there is ink."""
-    if info.file_size > _MOST_IMAGE:
-        raise DataError(f"{source} holds {info.file_size:,} bytes, too many for a drawing")
-    if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
-        raise DataError(f"{source} is compressed in a way that is not read here")
-    return decode_expected(
-        archive.read(info), kind="PNG", mode="1", size=(_DRAWN, _DRAWN), source=source
-    )
+                below = name.removeprefix(f"{self.root}/")
+                digest.update(below.encode() + b"\0" + np.packbits(pixels).tobytes())
+                ink[drawer] = 1 - pixels
+            characters[character] = _shrink(ink)
+        return characters, digest.hexdigest()
 
 
 def _shrink(ink: Pixels) -> Pixels:
@@ -177,18 +121,18 @@ class Omniglot:
 
     def load(self) -> Dataset:
         """Read what is here, after downloading the background set if it is not; `DataError`."""
-        found = self.background.read(self._fetch(self.background))
+        drawings = self.background.read(self._fetch(self.background))
         apart: dict[str, tuple[str, ...]] = {}
-        if (further := self._find(self.evaluation)) is not None:
+        if (further := find_file("omniglot", self.evaluation.file)) is not None:
             evaluation = self.evaluation.read(further)
-            found |= evaluation
+            drawings |= evaluation
             apart["test"] = tuple(evaluation)
         return divided(
             "omniglot",
-            np.stack(list(found.values())).reshape(-1, _SIDE, _SIDE),  # (20 C, 28, 28)
-            np.repeat(np.arange(len(found)), _DRAWERS),
-            tuple(found),
-            testing=np.tile(np.arange(_DRAWERS) >= _TRAINING, len(found)),
+            np.stack(list(drawings.values())).reshape(-1, _SIDE, _SIDE),  # (20 C, 28, 28)
+            np.repeat(np.arange(len(drawings)), _DRAWERS),
+            tuple(drawings),
+            testing=np.tile(np.arange(_DRAWERS) >= _TRAINING, len(drawings)),
             licence=LICENCE,
             apart=apart,
             invert=True,
@@ -202,7 +146,9 @@ class Omniglot:
 
     def locate(self) -> str:
         """Where the archives are, or would come from; no network."""
-        main, further = self._find(self.background), self._find(self.evaluation)
+        main, further = (
+            find_file("omniglot", archive.file) for archive in (self.background, self.evaluation)
+        )
         if main is None:
             return f"not here: would be downloaded from {self.mirrors[0]}"
         if further is None:
@@ -211,17 +157,8 @@ class Omniglot:
         folders = " and ".join(dict.fromkeys(str(path.parent) for path in (main, further)))
         return f"{folders}, with the evaluation set: {both:,} classes"
 
-    def _find(self, archive: Archive) -> Path | None:
-        return find_file("omniglot", archive.file)
-
     def _fetch(self, archive: Archive) -> Path:
-        return self._find(archive) or download(
-            [f"{mirror.rstrip('/')}/{archive.file}" for mirror in self.mirrors],
-            cache_folder() / "omniglot" / archive.file,
-            sha256=None,  # the archive judges its content itself, however it was compressed
-            check=archive.check,
-            unpack=False,
-        )
+        return find_or_download("omniglot", archive.file, self.mirrors, check=archive.read)
 
 
 OMNIGLOT = Omniglot(
