@@ -2,6 +2,7 @@
 
 import errno
 import json
+import math
 import os
 import secrets
 import shutil
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 from arcset.errors import ArcsetError, DataError
 
 __all__ = [
+    "finite",
     "naming",
     "one_line",
     "parse_json",
@@ -150,6 +152,19 @@ def parse_json(text: str | bytes, **hooks: Any) -> Any:
         return json.loads(text, **hooks)
     except RecursionError:
         raise ValueError("it is nested too deeply") from None
+
+
+def finite(content: Any) -> Any:
+    """`content`, made of dicts and lists, with None for infinite values and NaN, as JSON needs it.
+
+    >>> finite({"a": [1.0, float("inf")]})
+    {'a': [1.0, None]}
+    """
+    if isinstance(content, dict):
+        return {key: finite(value) for key, value in content.items()}
+    if isinstance(content, list | tuple):
+        return [finite(value) for value in content]
+    return None if isinstance(content, float) and not math.isfinite(content) else content
 
 
 def parse_toml(text: str) -> dict[str, Any]:

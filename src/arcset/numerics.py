@@ -4,13 +4,12 @@ All of them keep values exact and gradients finite where the textbook formula do
 cos θ = ±1, for zero rows, and in half precision.
 """
 
-import math
 from typing import Any
 
 import torch
 from torch import Tensor
 
-__all__ = ["anchored", "angle", "finite", "unit_rows", "widen"]
+__all__ = ["anchored", "angle", "unit_rows", "widen"]
 
 
 class _Widen(torch.autograd.Function):
@@ -84,16 +83,3 @@ def angle(cosine: Tensor) -> Tensor:
     slope, value = anchored(cosine)
     theta = slope.arccos()
     return theta + (value.arccos() - theta).detach()
-
-
-def finite(content: Any) -> Any:
-    """`content`, made of dicts and lists, with None for infinite values and NaN, as JSON needs it.
-
-    >>> finite({"a": [1.0, float("inf")]})
-    {'a': [1.0, None]}
-    """
-    if isinstance(content, dict):
-        return {key: finite(value) for key, value in content.items()}
-    if isinstance(content, list | tuple):
-        return [finite(value) for value in content]
-    return None if isinstance(content, float) and not math.isfinite(content) else content

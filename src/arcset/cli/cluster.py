@@ -20,8 +20,7 @@ from arcset.cli.show import print_json, print_text, say, tell_skipped, working
 from arcset.data.embeddings import holds_embeddings
 from arcset.errors import OptionError
 from arcset.evaluation.calibration import Thresholds
-from arcset.files import write_text
-from arcset.numerics import finite
+from arcset.files import finite, write_text
 from arcset.recognition import Recognizer
 from arcset.recognition.cluster_scores import ClusterScores, score_clusters
 from arcset.recognition.clustering import METHODS, Clustering

@@ -16,8 +16,7 @@ from arcset.data import Split
 from arcset.data.embeddings import holds_embeddings
 from arcset.errors import InputError, OptionError
 from arcset.evaluation import Assessment, Difference, Thresholds, differences
-from arcset.files import write_text
-from arcset.numerics import finite
+from arcset.files import finite, write_text
 from arcset.pictures.measures import write_evaluation
 from arcset.runs import Run
 from arcset.runs.data import selection_of

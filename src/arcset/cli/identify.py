@@ -25,7 +25,7 @@ from arcset.cli.model_option import (
 from arcset.cli.show import print_json, print_text, say, tell_skipped
 from arcset.data.embeddings import holds_embeddings, read_embeddings
 from arcset.errors import DataError, OptionError
-from arcset.numerics import finite
+from arcset.files import finite
 from arcset.recognition.answers import Match
 from arcset.recognition.embedder import Embedded
 from arcset.recognition.gallery import Gallery

@@ -22,8 +22,8 @@ from rich.table import Column, Table
 from rich.text import Text
 
 from arcset.evaluation.measures import run_figures
+from arcset.files import finite
 from arcset.launch import is_main_process
-from arcset.numerics import finite
 from arcset.text import duration, printable
 from arcset.training.progress import HALF_MINUTE, Lines, Step
 

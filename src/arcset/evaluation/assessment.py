@@ -36,7 +36,7 @@ from arcset.evaluation.pairs import SortedRows, count_all_pairs
 from arcset.evaluation.results import Interval, Result
 from arcset.evaluation.retrieval import Retrieval, retrieval
 from arcset.evaluation.verification import Verification, verification
-from arcset.numerics import finite
+from arcset.files import finite
 
 __all__ = [
     "Assessment",

@@ -23,7 +23,7 @@ from scipy.special import stdtrit
 
 from arcset.errors import OptionError
 from arcset.evaluation.measures import MEASURES, Measure
-from arcset.numerics import finite
+from arcset.files import finite
 
 __all__ = ["LEVEL", "Interval", "Replicates", "Result", "central", "share_interval", "student"]
 

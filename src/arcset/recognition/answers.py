@@ -8,7 +8,7 @@ from typing import Any
 from arcset.checks import check_count
 from arcset.errors import InputError
 from arcset.evaluation.calibration import Thresholds
-from arcset.numerics import finite
+from arcset.files import finite
 from arcset.recognition.verification import ABOVE, BELOW, NO_CALIBRATION
 from arcset.recognition.working_point import WorkingPoint
 

@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from arcset.errors import InputError
-from arcset.numerics import finite
+from arcset.files import finite
 
 __all__ = ["ClusterScores", "score_clusters"]
 

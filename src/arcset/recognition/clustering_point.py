@@ -28,7 +28,7 @@ import numpy.typing as npt
 from arcset.errors import InputError, OptionError
 from arcset.evaluation.arrays import Array, embedding_matrix, normalize_rows, refuse_zero_rows
 from arcset.evaluation.calibration import Thresholds
-from arcset.numerics import finite
+from arcset.files import finite
 from arcset.recognition.verification import rough_note, uncalibrated_note
 
 __all__ = ["ClusteringPoint", "check_calibrated", "clustering_point"]

@@ -8,7 +8,7 @@ from arcset.checks import check_count, check_rate
 from arcset.errors import InputError, OptionError
 from arcset.evaluation.calibration import Thresholds
 from arcset.evaluation.calibration.thresholds import rounded_up
-from arcset.numerics import finite
+from arcset.files import finite
 from arcset.recognition.verification import rough_note, uncalibrated_note
 
 __all__ = ["DEFAULT_FPIR", "WorkingPoint", "effective_size", "working_point"]

@@ -7,7 +7,7 @@ from urllib.parse import unquote
 
 from fastapi import Response
 
-from arcset.numerics import finite
+from arcset.files import finite
 from arcset.recognition.answers import Match
 from arcset.service.errors import RefusalError
 

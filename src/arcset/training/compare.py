@@ -11,9 +11,9 @@ from arcset.data import Dataset
 from arcset.errors import OptionError
 from arcset.evaluation import Assessment, Difference
 from arcset.evaluation.measures import run_figures
+from arcset.files import finite
 from arcset.losses import loss_options
 from arcset.models import build_model, described
-from arcset.numerics import finite
 from arcset.registry import unknown_option
 from arcset.runs import Run, RunConfig
 from arcset.runs.data import selection_for

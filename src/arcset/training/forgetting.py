@@ -17,9 +17,8 @@ from torch import nn
 from arcset.data import ImageSet, Samples, Selection
 from arcset.errors import InputError, OptionError, RunError
 from arcset.evaluation import Difference, Result, paired, retrieval, verification
-from arcset.files import parse_json, write_text
+from arcset.files import finite, parse_json, write_text
 from arcset.models import embed, load_model
-from arcset.numerics import finite
 from arcset.runs import Run
 from arcset.runs.data import selection_of
 from arcset.training.device import choose_device

@@ -15,9 +15,8 @@ from arcset.data import Dataset, ImageSet, Selection
 from arcset.distributed import join_group
 from arcset.errors import OptionError, RunError, TrainingError
 from arcset.evaluation import Assessment
-from arcset.files import parse_json, write_text
+from arcset.files import finite, parse_json, write_text
 from arcset.models import build_model, described
-from arcset.numerics import finite
 from arcset.runs import Run, RunConfig
 from arcset.runs.data import selection_for
 from arcset.training.device import choose_device

@@ -20,7 +20,7 @@ from arcset.evaluation.measures import (
     short_name,
     validated,
 )
-from arcset.numerics import finite
+from arcset.files import finite
 from arcset.runs import RunConfig
 from arcset.training.verdict import untold, verdicts
 
