@@ -13,7 +13,7 @@ import torch
 import arcset
 from arcset import InputError
 from arcset.margins import MARGINS
-from arcset.margins.laws import Law
+from arcset.margins.base import Law
 from support.laws import CHECKS, batch, builder, check_all, check_equals_plain, chunks_of
 from support.variants import FUSED
 

@@ -6,7 +6,7 @@ import torch
 
 import arcset
 from arcset.margins.adacos import AdaCos
-from arcset.margins.laws import Law
+from arcset.margins.base import Law
 from support.margin_checks import (
     ANGLES,
     batch_of,

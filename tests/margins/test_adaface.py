@@ -6,8 +6,8 @@ import torch
 from arcset.margins import Margin
 from arcset.margins.adaface import AdaFace
 from arcset.margins.arcface import ArcFace
+from arcset.margins.base import Law
 from arcset.margins.cosface import CosFace
-from arcset.margins.laws import Law
 from support.margin_checks import (
     ANGLES,
     batch_of,

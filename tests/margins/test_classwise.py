@@ -6,8 +6,8 @@ import torch
 import arcset
 from arcset.errors import InputError
 from arcset.margins.arcface import ArcFace
+from arcset.margins.base import Law
 from arcset.margins.classwise import Classwise
-from arcset.margins.laws import Law
 from support.margin_checks import (
     ANGLES,
     batch_of,

@@ -4,8 +4,8 @@ import pytest
 import torch
 
 from arcset.margins.arcface import ArcFace
+from arcset.margins.base import Law
 from arcset.margins.curricularface import CurricularFace
-from arcset.margins.laws import Law
 from support.margin_checks import (
     ANGLES,
     batch_of,

@@ -4,9 +4,9 @@ import pytest
 import torch
 
 from arcset.margins.arcface import ArcFace
+from arcset.margins.base import Law
 from arcset.margins.cosface import CosFace
 from arcset.margins.elasticface import ElasticFace
-from arcset.margins.laws import Law
 from support.margin_checks import (
     ANGLES,
     batch_of,

@@ -5,8 +5,8 @@ import torch
 
 import arcset
 from arcset.margins.arcface import ArcFace
+from arcset.margins.base import Law
 from arcset.margins.intertopk import InterTopK
-from arcset.margins.laws import Law
 from support.margin_checks import (
     ANGLES,
     batch_of,

@@ -5,7 +5,7 @@ import torch
 
 from arcset.margins import Sample
 from arcset.margins.arcface import ArcFace
-from arcset.margins.laws import Law
+from arcset.margins.base import Law
 from arcset.margins.magface import MagFace
 from support.margin_checks import (
     ANGLES,

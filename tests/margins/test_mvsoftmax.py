@@ -4,8 +4,8 @@ import pytest
 import torch
 
 from arcset.margins.arcface import ArcFace
+from arcset.margins.base import Law
 from arcset.margins.cosface import CosFace
-from arcset.margins.laws import Law
 from arcset.margins.mvsoftmax import MVSoftmax
 from support.margin_checks import (
     ANGLES,

@@ -11,7 +11,7 @@ import arcset
 from arcset import OptionError
 from arcset.checks import check_number
 from arcset.margins import MARGINS, Margin
-from arcset.margins.laws import Law
+from arcset.margins.base import Law
 from support.laws import builder, check_all
 
 
@@ -70,8 +70,9 @@ def test_toy_margin_passes_the_laws(registered):
 
 FILE = """
 import math
-from arcset.margins.base import Margin
-from arcset.margins.registry import MARGINS
+
+from arcset.margins.base import MARGINS, Margin
+
 
 @MARGINS.register("dropped_in")
 class DroppedIn(Margin):

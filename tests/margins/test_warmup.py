@@ -7,7 +7,7 @@ import torch
 
 import arcset
 from arcset.margins import MARGINS
-from arcset.margins.warmup import Warmup
+from arcset.margins.base import Warmup
 from support.laws import at_angles
 
 

@@ -17,7 +17,7 @@ from safetensors.torch import load, save
 import arcset
 from arcset.centers import fused
 from arcset.losses import Loss
-from arcset.margins.laws import Law
+from arcset.margins.base import Law
 from support.references import reference
 
 DIM, CLASSES = 4, 5

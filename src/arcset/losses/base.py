@@ -10,8 +10,7 @@ from torch import Tensor, nn
 from arcset.centers import CenterUpdate
 from arcset.checks import check_count, check_number
 from arcset.errors import InputError, OptionError
-from arcset.margins.base import format_options
-from arcset.margins.laws import Law
+from arcset.margins.base import Law, format_options
 from arcset.numerics import widen
 from arcset.registry import Registry
 

@@ -12,29 +12,12 @@ from arcset.errors import OptionError
 from arcset.losses.base import LOSSES, AuxiliaryLoss, Loss
 from arcset.losses.margin_softmax import MarginSoftmax
 from arcset.margins import MARGINS, Margin
-from arcset.margins.warmup import Warmup
+from arcset.margins.base import Warmup
 from arcset.registry import did_you_mean, unknown_name, unknown_option
 
 __all__ = ["build_loss", "default_scale", "loss_names", "loss_options", "lowest_loss"]
 
 logger = logging.getLogger("arcset")
-
-#: Options of every margin softmax beside its scale and those of its margin.
-_COMMON: dict[str, Any] = {
-    "subcenters": 1,
-    "mode": "auto",
-    "sample": 1.0,
-    "unbiased": True,
-    "storage": "float32",
-    "bias": False,
-    "label_smoothing": 0.0,
-    "ignore_index": None,
-    "gradient": "exact",
-    "group": None,
-    "warmup": 0,
-    "warmup_shape": "linear",
-    "update": None,
-}
 
 
 def loss_names() -> list[str]:
@@ -65,7 +48,9 @@ def loss_options(name: str, **options: Any) -> dict[str, Any]:
     if name in MARGINS:
         kind = MARGINS[name]
         scale = {} if kind.finds_scale else {"scale": None}
-        return {**scale, **_keywords(kind), **dict.fromkeys(kind.default_options(1.0)), **_COMMON}
+        own = {**_keywords(kind), **dict.fromkeys(kind.default_options(1.0))}
+        common = {**_keywords(MarginSoftmax), "warmup": 0, "warmup_shape": "linear", "update": None}
+        return {**scale, **own, **common}
     if name not in LOSSES:
         raise unknown_name("loss", name, loss_names())
     loss = LOSSES[name]

@@ -27,8 +27,7 @@ from arcset.losses.base import (
     check_embeddings,
 )
 from arcset.margins import Margin
-from arcset.margins.base import format_options
-from arcset.margins.laws import Law
+from arcset.margins.base import Law, format_options
 from arcset.numerics import unit_rows, widen
 
 __all__ = ["GRADIENTS", "MarginSoftmax"]

@@ -14,7 +14,7 @@ from arcset.losses.base import (
     check_embeddings,
     check_overflow,
 )
-from arcset.margins.laws import Law
+from arcset.margins.base import Law
 from arcset.numerics import widen
 
 __all__ = ["Softmax"]

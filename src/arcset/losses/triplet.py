@@ -6,7 +6,7 @@ from torch import Tensor
 from arcset.checks import check_number
 from arcset.errors import OptionError
 from arcset.losses.base import LOSSES, Loss, check_batch
-from arcset.margins.laws import Law
+from arcset.margins.base import Law
 from arcset.numerics import angle, unit_rows, widen
 
 __all__ = ["Triplet"]

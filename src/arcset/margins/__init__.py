@@ -4,7 +4,6 @@ One margin per file; a file with `@MARGINS.register("name")` on a `Margin` is al
 takes, and `arcset.build_loss("name", ...)` works from then on.
 """
 
-from arcset.margins.base import Margin, Sample, Samples
-from arcset.margins.registry import MARGINS, build_margin
+from arcset.margins.base import MARGINS, Margin, Sample, Samples, build_margin
 
 __all__ = ["MARGINS", "Margin", "Sample", "Samples", "build_margin"]

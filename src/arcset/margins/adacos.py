@@ -6,8 +6,7 @@ import torch
 from torch import Tensor
 
 from arcset.checks import check_bool
-from arcset.margins.base import Margin, Sample, Samples
-from arcset.margins.registry import MARGINS
+from arcset.margins.base import MARGINS, Margin, Sample, Samples
 
 __all__ = ["AdaCos"]
 

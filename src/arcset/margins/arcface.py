@@ -4,7 +4,7 @@ import math
 
 from arcset.checks import check_number
 from arcset.margins.angular import AngularMargin
-from arcset.margins.registry import MARGINS
+from arcset.margins.base import MARGINS
 
 __all__ = ["ArcFace"]
 

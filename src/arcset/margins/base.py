@@ -1,19 +1,82 @@
-"""What a margin is."""
+"""What a margin is, what it promises, how it comes in slowly, and the one list of margins."""
 
 import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
+from enum import Enum
 from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
 
-from arcset.margins.laws import Law
-from arcset.margins.warmup import Warmup
+from arcset.checks import check_choice, check_count
 from arcset.numerics import anchored
+from arcset.registry import Registry
 
-__all__ = ["Margin", "Sample", "Samples", "format_options"]
+__all__ = [
+    "MARGINS",
+    "Law",
+    "Margin",
+    "Sample",
+    "Samples",
+    "Warmup",
+    "build_margin",
+    "format_options",
+]
+
+SHAPES = ("linear", "exponential")
+_LEFT = 1e-3  # of an exponential warm-up, what is still missing just before its end
+
+
+class Law(Enum):
+    """What a loss promises. The value is the promise in words, as help and tests print it.
+
+    Each margin and each loss declares the laws that it obeys; one suite tests them all.
+    """
+
+    GRADIENT = "gradients agree with finite differences in float64"
+    FINITE = "value and gradients are finite in every dtype, at every corner"
+    REFERENCE = "the value equals a slow reference that works sample by sample"
+    ROUND_TRIP = "a state dict keeps the centers"
+    PLAIN_LOGITS = "logits(x) carries no margin"
+    TARGET_ONLY = "the margin touches the target logit and no other"
+    MONOTONE = "the target logit falls as the angle grows"
+    CONTINUOUS = "the target logit has no jump"
+    NEUTRAL = "with a neutral margin it equals normface"
+    SCALE_FREE = "the length of an embedding changes nothing"
+
+
+@dataclass(frozen=True)
+class Warmup:
+    """How strong a margin is after so many steps: 0 at the start, 1 from step `steps` on.
+
+    - `linear`: step/steps.
+    - `exponential`: 1 − 0.001^(step/steps), which comes in fast and settles slowly.
+
+        >>> [Warmup(100).strength(step) for step in (0, 50, 100, 200)]
+        [0.0, 0.5, 1.0, 1.0]
+        >>> round(Warmup(100, "exponential").strength(50), 3)
+        0.968
+        >>> Warmup().strength(0)
+        1.0
+
+    A margin from the first step on can keep a network from starting at all; see docs/choosing.md.
+    """
+
+    steps: int = 0
+    shape: str = "linear"
+
+    def __post_init__(self) -> None:
+        check_count("warmup", self.steps, least=0)
+        check_choice("warmup_shape", self.shape, SHAPES)
+
+    def strength(self, step: int) -> float:
+        """How much of the margin counts after `step` training steps, 0 … 1."""
+        if step >= self.steps:
+            return 1.0
+        share = step / self.steps
+        return share if self.shape == "linear" else 1 - _LEFT**share
 
 
 @dataclass(frozen=True)
@@ -168,6 +231,18 @@ class Margin(nn.Module, ABC):
             if buffer.dtype in (torch.float16, torch.bfloat16):
                 setattr(self, name, kept[name].to(device=buffer.device))
         return self
+
+
+MARGINS: Registry[type[Margin]] = Registry("margin", "arcset.margins")
+
+
+def build_margin(name: str, **options: object) -> Margin:
+    """Build a margin by name.
+
+    >>> build_margin("arcface", margin=0.3)
+    ArcFace(margin=0.3, fallback=default)
+    """
+    return MARGINS[name](**options)
 
 
 def _all_inside(cosine: Tensor) -> bool:

@@ -7,9 +7,8 @@ from torch import Tensor
 
 from arcset.checks import check_number
 from arcset.errors import InputError, OptionError
-from arcset.margins.base import Margin, Sample, Samples
-from arcset.margins.monotone import shifted_cosine, shifted_cosine_reference
-from arcset.margins.registry import MARGINS
+from arcset.margins.angular import shifted_cosine, shifted_cosine_reference
+from arcset.margins.base import MARGINS, Margin, Sample, Samples
 
 __all__ = ["Classwise"]
 

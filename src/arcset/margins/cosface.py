@@ -5,8 +5,7 @@ import math
 from torch import Tensor
 
 from arcset.checks import check_number
-from arcset.margins.base import Margin, Sample, Samples
-from arcset.margins.registry import MARGINS
+from arcset.margins.base import MARGINS, Margin, Sample, Samples
 
 __all__ = ["CosFace"]
 

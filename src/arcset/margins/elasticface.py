@@ -7,9 +7,7 @@ from torch import Tensor
 
 from arcset.checks import check_bool, check_count, check_number
 from arcset.margins.angular import ArcOrCosMargin
-from arcset.margins.base import Sample, Samples
-from arcset.margins.laws import Law
-from arcset.margins.registry import MARGINS
+from arcset.margins.base import MARGINS, Law, Sample, Samples
 
 __all__ = ["ElasticFace"]
 

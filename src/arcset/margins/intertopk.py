@@ -6,9 +6,8 @@ import torch
 from torch import Tensor
 
 from arcset.checks import check_count, check_number
-from arcset.margins.base import Margin, Sample, Samples
-from arcset.margins.monotone import shifted_cosine, shifted_cosine_reference
-from arcset.margins.registry import MARGINS
+from arcset.margins.angular import shifted_cosine, shifted_cosine_reference
+from arcset.margins.base import MARGINS, Margin, Sample, Samples
 from arcset.numerics import anchored
 
 __all__ = ["InterTopK"]

@@ -6,10 +6,8 @@ from torch import Tensor
 
 from arcset.checks import check_number
 from arcset.errors import OptionError
-from arcset.margins.base import Margin, Sample, Samples
-from arcset.margins.laws import Law
-from arcset.margins.monotone import shifted_cosine, shifted_cosine_reference
-from arcset.margins.registry import MARGINS
+from arcset.margins.angular import shifted_cosine, shifted_cosine_reference
+from arcset.margins.base import MARGINS, Law, Margin, Sample, Samples
 
 __all__ = ["MagFace"]
 

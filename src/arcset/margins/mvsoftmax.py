@@ -5,8 +5,7 @@ from torch import Tensor
 
 from arcset.checks import check_bool, check_number
 from arcset.margins.angular import ArcOrCosMargin
-from arcset.margins.base import Sample, Samples
-from arcset.margins.registry import MARGINS
+from arcset.margins.base import MARGINS, Sample, Samples
 
 __all__ = ["MVSoftmax"]
 

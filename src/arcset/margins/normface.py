@@ -6,8 +6,7 @@ from typing import ClassVar
 
 from torch import Tensor
 
-from arcset.margins.base import Margin, Sample, Samples
-from arcset.margins.registry import MARGINS
+from arcset.margins.base import MARGINS, Margin, Sample, Samples
 
 __all__ = ["NormFace"]
 

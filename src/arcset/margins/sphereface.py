@@ -2,7 +2,7 @@
 
 from arcset.checks import check_number
 from arcset.margins.angular import AngularMargin
-from arcset.margins.registry import MARGINS
+from arcset.margins.base import MARGINS
 
 __all__ = ["SphereFace"]
 
