@@ -15,7 +15,7 @@ diagonal need a closer look.
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -49,6 +49,7 @@ __all__ = [
     "cosine_blocks",
     "count_all_pairs",
     "pair_cosines",
+    "product_blocks",
     "round_cosines",
     "score_pairs",
     "unit_rows",
@@ -80,6 +81,7 @@ MOST_PAIRS = 2**21  # of each kind; beyond, a sample is drawn
 Rows: TypeAlias = npt.NDArray[np.intp]
 Counts: TypeAlias = npt.NDArray[np.int64]
 Scores: TypeAlias = npt.NDArray[np.float32]
+Number = TypeVar("Number", np.float32, np.float64)
 
 
 def unit_rows(
@@ -133,18 +135,26 @@ def cell_numbers(cosines: Scores) -> Rows:
     return np.subtract(cosines.view(np.int32), _FIRST, dtype=np.intp)
 
 
+def product_blocks(
+    rows: npt.NDArray[Number], columns: npt.NDArray[Number], most: int = BLOCK
+) -> Iterator[tuple[slice, npt.NDArray[Number]]]:
+    """Products of rows (N, D) with all columns (M, D), some rows and about `most` at a time.
+
+    In the type of both: float32 for cosines, float64 for distances, which cancel. Yields which
+    rows, and their products (b, M), which are overwritten by the next.
+    """
+    step = max(1, min(most // len(columns), len(rows)))
+    memory = np.empty((step, len(columns)), dtype=rows.dtype)  # fresh memory would cost a fifth
+    for start in range(0, len(rows), step):
+        part = slice(start, min(start + step, len(rows)))
+        yield part, np.matmul(rows[part], columns.T, out=memory[: part.stop - start])
+
+
 def cosine_blocks(
     rows: npt.NDArray[np.float32], columns: npt.NDArray[np.float32]
 ) -> Iterator[tuple[slice, Scores]]:
-    """Rounded cosines of unit rows (N, D) with all unit columns (M, D), some rows at a time.
-
-    Yields which rows, and their cosines (b, M), which are overwritten by the next.
-    """
-    step = max(1, min(BLOCK // len(columns), len(rows)))
-    memory = np.empty((step, len(columns)), dtype=np.float32)  # fresh memory would cost a fifth
-    for start in range(0, len(rows), step):
-        part = slice(start, min(start + step, len(rows)))
-        cosines = np.matmul(rows[part], columns.T, out=memory[: part.stop - start])
+    """Rounded cosines of unit rows with all unit columns, as `product_blocks` has them."""
+    for part, cosines in product_blocks(rows, columns):
         yield part, round_cosines(cosines)
 
 

@@ -5,25 +5,19 @@ here and by the recorded measures of tests/contract.
 """
 
 import importlib
-import math
-import sys
 from unittest import mock
 
 import numpy as np
 import pytest
-from hypothesis import assume, given
-from hypothesis import strategies as st
+from hypothesis import given
 
-from arcset.evaluation import angles, no_threshold, silhouette
+from arcset.evaluation import no_threshold
 from arcset.evaluation.geometry import groups
 from arcset.evaluation.geometry.dunn import farthest_within, nearest_between
-from evaluation.geometry import test_angles, test_dunn, test_no_threshold, test_silhouette
+from evaluation.geometry import test_dunn, test_no_threshold
 
 pytestmark = pytest.mark.long
 
-silhouette_module = sys.modules[silhouette.__module__]  # the package has the function by that name
-
-closest = importlib.import_module("arcset.evaluation.geometry.angles")  # not the function
 pairwise = importlib.import_module("arcset.evaluation.geometry.dunn")
 distance_rows = importlib.import_module("arcset.evaluation.geometry.no_threshold")
 
@@ -87,36 +81,6 @@ def test_without_pairs():
     assert str(farthest_within(rows, np.arange(5))) == "0.0"
 
 
-@pytest.mark.parametrize("small", [0, 2**22])
-@pytest.mark.parametrize("block", [1, 2**21])
-@given(seed=st.integers(0, 10**6), classes=st.integers(1, 12))
-def test_blocks_of_angles_do_not_matter(small, block, seed, classes):
-    rows, labels = test_angles.sample(3 * classes, classes, 4, seed)
-    centers = np.random.default_rng(seed + 1).normal(size=(7, 4))
-    blocks = mock.patch.object(closest, "BLOCK_COSINES", block)
-    with blocks, mock.patch.object(closest, "SMALL", small):
-        result = angles(rows, labels, centers)
-    test_angles.assert_close(result, test_angles.reference(rows, labels, centers))
-
-
-@pytest.mark.parametrize("apart", [1e-2, 1e-4, 1e-6, 1e-9])
-def test_candidates_of_nearly_parallel_directions(apart):
-    generator = np.random.default_rng(0)
-    rows = np.array([1.0, 2.0, -1.0, 0.5]) + apart * generator.normal(size=(30, 4))
-    with mock.patch.object(closest, "SMALL", 0):
-        result = angles(rows, np.arange(30), rows)
-    expected = test_angles.reference(rows, np.arange(30))["inter"]
-    assert result.inter == pytest.approx(expected, rel=1e-11, abs=1e-14)
-
-
-def test_candidates_of_many_equal_angles():
-    corners = np.eye(40) - 1 / 40
-    with mock.patch.object(closest, "SMALL", 0):
-        found = angles(corners, np.arange(40)).inter
-        assert found == pytest.approx(math.degrees(math.acos(-1 / 39)), abs=1e-10)
-        assert angles(np.ones((40, 3)), np.arange(40)).inter == 0.0
-
-
 @pytest.mark.parametrize(("between", "within"), test_dunn.VARIANTS)
 def test_small_blocks_of_classes(between, within):
     small = (
@@ -137,15 +101,3 @@ def test_blocks_of_triples_do_not_matter(block, data):
         found = no_threshold(np.array(rows), labels)
     share, triples_share, _ = test_no_threshold.reference(rows, labels, "euclidean")
     assert (found.share, found.triples_share) == (share, triples_share)
-
-
-@pytest.mark.parametrize(("block", "crowded"), [(1, 4), (1, 1), (30, 4), (2**21, 1)])
-@pytest.mark.parametrize("metric", test_silhouette.METRICS)
-@given(data=test_silhouette.labelled_rows())
-def test_blocks_of_the_silhouette_do_not_matter(block, crowded, metric, data):
-    rows, labels = data
-    assume(metric == "euclidean" or all(any(row) for row in rows))
-    whole = silhouette(np.array(rows), labels, metric)
-    blocks = mock.patch.object(silhouette_module, "BLOCK_DISTANCES", block)
-    with blocks, mock.patch.object(silhouette_module, "CROWDED", crowded):
-        assert silhouette(np.array(rows), labels, metric) == pytest.approx(whole, abs=1e-12)

@@ -1,25 +1,71 @@
-"""Rows sorted by class, and what each class says about itself: its centroid, its radii."""
+"""Distances between rows, and rows sorted by class with what each class says about itself.
 
+Distances are float64 and not on the grid of `pairs`: they have no fixed range, and small ones
+decide. Matrix products give their squares as |p|² + |q|² − 2p·q, which cancels where points nearly
+coincide; such pairs are computed again from the differences, so that all keep some 12 digits.
+"""
+
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import torch
+from scipy.spatial.distance import cdist
 
 from arcset.errors import InputError
 from arcset.evaluation.arrays import normalize_rows
+from arcset.evaluation.pairs import Rows, product_blocks
 
-__all__ = ["Centroids", "Groups"]
+__all__ = ["Centroids", "Groups", "squared_blocks"]
 
 BLOCK = 4096  # rows handled at once, where a whole temporary copy would be too large
+BLOCK_DISTANCES = 2**21  # held at once, 16 MB
+NEAR = 1e-3  # a squared distance below this share of |p|² + |q|² is taken from p − q
+CHUNK = 256  # pairs whose differences are held at once
+CROWDED = 4  # above 1/4 of a block, computing all of its differences is the cheaper way
 
 FloatMatrix = npt.NDArray[np.float64]
 
 # Members as far from their centroid as the last one kept are kept too. Distances that are equal
 # on paper (the two members of a pair, the corners of a square) differ by rounding.
 TIE = 1e-9
+
+
+def squared_blocks(
+    rows: FloatMatrix, columns: FloatMatrix, own: Rows | None = None
+) -> Iterator[tuple[slice, FloatMatrix]]:
+    """Squared distances of rows (N, D) from all columns (M, D), some rows at a time.
+
+    `own` (N, 2): for each row, from where to where its columns do not count; they get inf. Yields
+    which rows, and their squared distances (b, M), which are overwritten by the next.
+
+        >>> next(squared_blocks(np.array([[0.0], [3.0]]), np.array([[1.0]])))[1].tolist()
+        [[1.0], [4.0]]
+    """
+    center = columns.mean(axis=0)  # far from the origin the products would cancel everywhere
+    right = columns - center
+    left = right if rows is columns else rows - center
+    row_squares, column_squares = (np.einsum("nd,nd->n", side, side) for side in (left, right))
+    for part, squared in product_blocks(left, right, BLOCK_DISTANCES):
+        scale = row_squares[part, None] + column_squares
+        squared *= -2
+        squared += scale
+        if own is not None:
+            for row, (start, stop) in zip(squared, own[part].tolist(), strict=True):
+                row[start:stop] = np.inf
+        scale *= NEAR
+        near = squared < scale
+        i, j = np.nonzero(near)
+        if len(i) > near.size // CROWDED:
+            squared[near] = cdist(rows[part], columns, "sqeuclidean")[near]
+        else:
+            for first in range(0, len(i), CHUNK):
+                some = i[first : first + CHUNK], j[first : first + CHUNK]
+                difference = rows[part.start + some[0]] - columns[some[1]]
+                squared[some] = np.einsum("nd,nd->n", difference, difference)
+        yield part, squared
 
 
 @dataclass(frozen=True)
@@ -100,12 +146,9 @@ class Groups:
         # Relative to a member of the class: exact for a class whose members are all equal, and
         # as fine as the class is wide however far it lies from the origin.
         anchor = self.rows[self.starts]  # (C, D)
-        total = torch.zeros(anchor.shape, dtype=torch.float64)
-        for start in range(0, len(self.rows), BLOCK):
-            numbers = self.numbers[start : start + BLOCK]
-            deviation = self.rows[start : start + BLOCK] - anchor[numbers]
-            total.index_add_(0, torch.from_numpy(numbers), torch.from_numpy(deviation))
-        rest: FloatMatrix = total.numpy()
+        deviation = anchor[self.numbers]  # (N, D)
+        np.subtract(self.rows, deviation, out=deviation)
+        rest: FloatMatrix = np.add.reduceat(deviation, self.starts, axis=0)
         rest /= self.counts[:, None]
         if not self.angular:
             return Centroids(anchor, rest)

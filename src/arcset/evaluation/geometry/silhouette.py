@@ -2,22 +2,13 @@
 
 import numpy as np
 import numpy.typing as npt
-import torch
 
 from arcset.checks import check_choice
 from arcset.errors import InputError
 from arcset.evaluation.arrays import Array, class_numbers, embedding_matrix, refuse_zero_rows
-from arcset.evaluation.geometry.groups import Groups
+from arcset.evaluation.geometry.groups import Groups, squared_blocks
 
 __all__ = ["silhouette"]
-
-BLOCK_DISTANCES = 2**21  # distances held at once, 16 MB
-CHUNK = 256  # pairs whose differences are held at once
-CROWDED = 4  # above 1/4 of a block, computing all of its differences is the cheaper way
-
-# Below this share of |p|² + |q|² a squared distance is taken from the difference p − q instead of
-# |p|² + |q|² − 2p·q, so that it keeps 12 digits.
-NEAR = 1e-3
 
 Floats = npt.NDArray[np.float64]
 
@@ -73,71 +64,26 @@ def _to_own(groups: Groups, metric: str) -> Floats:
     for start, count in zip(groups.starts, groups.counts, strict=True):
         if count < 2:
             continue
-        members = groups.rows[start : start + count]
-        centered = members - members.mean(axis=0)  # so that a tight class far out keeps its digits
-        squares = np.einsum("nd,nd->n", centered, centered)
-        for part in _blocks(count):
-            distances = _distances(centered, squares, part, [], metric)
-            rows = np.arange(len(distances))
-            distances[rows, part.start + rows] = 0.0
-            means[start + part.start : start + part.stop] = distances.sum(axis=1) / (count - 1)
+        members, own = groups.rows[start : start + count], means[start : start + count]
+        for part, squared in squared_blocks(members, members):
+            own[part] = _distances(squared, metric).sum(axis=1) / (count - 1)
     return means
 
 
 def _to_next(groups: Groups, metric: str) -> Floats:
     """The smallest of the mean distances of each row from another class, (N,)."""
     smallest = np.empty(len(groups.rows))
-    centered = groups.rows - groups.rows.mean(axis=0)
-    squares = np.einsum("nd,nd->n", centered, centered)
-    ends = groups.starts + groups.counts
-    for part in _blocks(len(centered)):
-        own = []
-        for number in range(groups.numbers[part.start], groups.numbers[part.stop - 1] + 1):
-            columns = slice(groups.starts[number], ends[number])
-            rows = slice(max(columns.start - part.start, 0), columns.stop - part.start)
-            own.append((rows, columns))
-        distances = _distances(centered, squares, part, own, metric)
+    ranges = np.stack((groups.starts, groups.starts + groups.counts), axis=1)[groups.numbers]
+    for part, squared in squared_blocks(groups.rows, groups.rows, ranges):
+        distances = _distances(squared, metric)
         sums = np.add.reduceat(distances, groups.starts, axis=1)  # (B, C), inf for the own class
         smallest[part] = (sums / groups.counts).min(axis=1)
     return smallest
 
 
-def _blocks(count: int) -> list[slice]:
-    """Parts of `count` rows such that their distances from all of them fit into a block."""
-    step = max(1, BLOCK_DISTANCES // count)
-    return [slice(first, min(first + step, count)) for first in range(0, count, step)]
-
-
-def _distances(
-    points: Floats,
-    squares: Floats,
-    part: slice,
-    without: list[tuple[slice, slice]],
-    metric: str,
-) -> Floats:
-    """Distances of a part of the points from all, (B, N); inf in the rectangles `without`.
-
-    `squares` (N,) are the squared lengths of the points.
-    """
-    scale = squares[part, None] + squares
-    squared: Floats = points[part] @ points.T
-    squared *= -2
-    squared += scale
-    for rows, columns in without:
-        squared[rows, columns] = np.inf
-    scale *= NEAR
-    near = squared < scale
-    if np.count_nonzero(near) > near.size // CROWDED:
-        left, right = torch.from_numpy(points[part]), torch.from_numpy(points)
-        direct = torch.cdist(left, right, compute_mode="donot_use_mm_for_euclid_dist").numpy()
-        squared[near] = direct[near] ** 2
-    else:
-        i, j = np.nonzero(near)
-        for first in range(0, len(i), CHUNK):
-            some = i[first : first + CHUNK], j[first : first + CHUNK]
-            difference = points[part.start + some[0]] - points[some[1]]
-            squared[some] = np.einsum("nd,nd->n", difference, difference)
-    if metric == "cosine":  # between unit vectors 1 − cos θ is half the squared chord
+def _distances(squared: Floats, metric: str) -> Floats:
+    """From squared distances, which are overwritten; 1 − cos θ is half the squared chord."""
+    if metric == "cosine":
         squared /= 2
         return squared
     return np.sqrt(squared, out=squared)
