@@ -100,7 +100,7 @@ def test_json_is_read_or_a_value_error(text):
     "text",
     [
         "a = " + "[" * DEEP,
-        "a = " + "[" * 500 + "]" * 500,
+        "a = " + "[" * DEEP + "]" * DEEP,
         "a = " + "{b = " * DEEP,
         "a" + ".a" * 3000 + " = 1",
         "[" + "a." * 3000 + "a]",

@@ -33,6 +33,7 @@ def test_few_identities_are_covered(tmp_path):
 
 
 @pytest.mark.long
+@pytest.mark.timeout(3600)  # a thousand sets of three sizes
 def test_intervals_hold_the_truth_in_nine_of_ten_sets(tmp_path):
     for cell in run(tmp_path)[0]:
         assert cell["interval"]["coverage"] >= 0.9, cell
