@@ -1,16 +1,14 @@
 """Photos to embeddings of the faces in them: detect, align, embed."""
 
 import hashlib
-import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from arcset.data.sources.folder import image_files
+from arcset.data.decode import decode_many, in_chunks, reason
 from arcset.errors import ArcsetError
 from arcset.evaluation.calibration import Thresholds
 from arcset.recognition.embedder import Embedded, Embedder, Embeddings, Progress
@@ -18,7 +16,7 @@ from arcset.recognition.faces.alignment import ALIGNMENT, align
 from arcset.recognition.faces.face import Face, Found
 from arcset.recognition.faces.faces import Faces
 from arcset.recognition.faces.photo import Pixels, called, read_photo
-from arcset.recognition.inputs import as_sources
+from arcset.recognition.inputs import as_sources, files_of
 from arcset.recognition.verification import NO_FACE, Verification, decide
 
 __all__ = ["EmbeddedFaces", "FaceRecognizer"]
@@ -71,18 +69,20 @@ class FaceRecognizer:
         `NoFaceError`, a `DataError`, for the first that shows no face large enough.
         """
         sources = as_sources(images)
-        rows = np.empty((len(sources), self.dim), np.float32)
-        for chunk, photos in self._looked(sources):
+        parts: list[Embeddings] = []
+        done = 0
+        for photos in decode_many(in_chunks(sources, _CHUNK), self._look):
             crops = []
-            for source, photo in zip(sources[chunk], photos, strict=True):
+            for source, photo in photos:
                 if isinstance(photo, ArcsetError):
                     raise photo
                 photo.found.main(called(source))
                 crops.append(photo.crops[0])
-            rows[chunk] = self.recognizer.embed(np.stack(crops))
+            parts.append(self.recognizer.embed(np.stack(crops)))
+            done += len(photos)
             if progress is not None:
-                progress(chunk.stop, len(sources))
-        return rows
+                progress(done, len(sources))
+        return np.concatenate(parts)
 
     def embed_files(
         self, paths: Path | str | Iterable[Path | str], *, progress: Progress | None = None
@@ -129,21 +129,19 @@ class FaceRecognizer:
     def _embed_paths(
         self, paths: Path | str | Iterable[Path | str], most: int | None, progress: Progress | None
     ) -> EmbeddedFaces:
-        given = [paths] if isinstance(paths, str | Path) else list(paths)
-        files: list[Path] = []
-        for path in map(Path, given):
-            files += image_files(path) if path.is_dir() else [path]
+        files = files_of(paths)
+        done = 0
         kept: list[Path] = []
         faces: list[Face] = []
         parts = [np.empty((0, self.dim), np.float32)]
         skipped: dict[Path, str] = {}
         faceless: dict[Path, str] = {}
         notes: dict[Path, str] = {}
-        for chunk, photos in self._looked(files):
+        for photos in decode_many(in_chunks(files, _CHUNK), self._look):
             crops: list[Pixels] = []
-            for path, photo in zip(files[chunk], photos, strict=True):
+            for path, photo in photos:
                 if isinstance(photo, ArcsetError):
-                    skipped[path] = str(photo).removeprefix(str(path)).lstrip(" :")
+                    skipped[path] = reason(photo, str(path))
                 elif not photo.crops:
                     faceless[path] = photo.found.why
                 else:
@@ -155,26 +153,11 @@ class FaceRecognizer:
                     crops += photo.crops[:most]
             if crops:
                 parts.append(self.recognizer.embed(np.stack(crops)))
+            done += len(photos)
             if progress is not None:
-                progress(chunk.stop, len(files))
+                progress(done, len(files))
         rows = np.concatenate(parts)
         return EmbeddedFaces(tuple(kept), rows, skipped, notes, tuple(faces), faceless)
-
-    def _looked(
-        self, sources: Sequence[Any]
-    ) -> Iterator[tuple[slice, list["_Photo | ArcsetError"]]]:
-        """The photos in order, some at a time, read by several threads; or why one cannot be."""
-
-        def look(source: Any) -> _Photo | ArcsetError:
-            try:
-                return self._look(source)
-            except ArcsetError as error:
-                return error
-
-        with ThreadPoolExecutor(min(os.cpu_count() or 1, 8), "photos") as pool:
-            for start in range(0, len(sources), _CHUNK):
-                chunk = slice(start, min(start + _CHUNK, len(sources)))
-                yield chunk, list(pool.map(look, sources[chunk]))
 
     def _look(self, source: Any, name: str = "") -> "_Photo":
         photo = read_photo(source, name)
