@@ -40,8 +40,8 @@ class TestLarge:
         exact = averaged(pixels, *inside)
         top = (28 - inside[0]) // 2
         difference = np.abs(found[top : top + inside[0]].astype(int) - exact)
-        assert difference.max() <= 4  # although neighbours differ by up to 255
-        assert difference.mean() < 1
+        assert difference.max() <= 8  # although neighbours differ by up to 255
+        assert difference.mean() < 3
 
     def test_jpeg_is_decoded_small(
         self, monkeypatch: pytest.MonkeyPatch, smooth: np.ndarray
@@ -53,15 +53,14 @@ class TestLarge:
             Image.Image, "load", lambda image: decoded.append(image.size) or load(image)
         )
         found = Reading(3, 40, 60).read(content)
-        assert max(size[0] for size in decoded) == 3000 // 4  # ≥ 8 times 60
-        assert np.abs(found.astype(int) - averaged(smooth, 40, 60)).max() <= 3
+        assert max(size[0] for size in decoded) == 3000 // 8  # the shorter side ≥ 4 times 60
+        assert np.abs(found.astype(int) - averaged(smooth, 40, 60)).mean() < 3
 
     def test_a_line_of_a_million_pixels(self) -> None:
         image = np.zeros((1, 1_100_000), np.uint8)
         image[:, :550_000] = 200
-        assert (
-            Reading(1, 4, 4).read(image).tolist() == [[100] * 4, [200, 200, 0, 0]] + [[100] * 4] * 2
-        )
+        ground, line = [100] * 4, [200, 190, 10, 0]
+        assert Reading(1, 4, 4).read(image).tolist() == [ground, line, ground, ground]
 
     def test_bombs_are_refused_before_they_are_decoded(self) -> None:
         def chunk(name: bytes, content: bytes) -> bytes:
@@ -157,9 +156,9 @@ class TestDamage:
         ("options", "words"),
         [
             ({"channels": 2}, "channels.* 2"),
-            ({"height": 0}, "0×4"),
-            ({"width": 5000}, "4×5000"),
-            ({"fit": "zoom"}, "'zoom'.*pad, crop, stretch"),
+            ({"height": 0}, "height.* 0"),
+            ({"width": 5000}, "width.* 5000"),
+            ({"fit": "zoom"}, "fit.*pad, crop, stretch.*'zoom'"),
         ],
     )
     def test_readings_that_cannot_be(self, options: dict[str, object], words: str) -> None:

@@ -13,6 +13,7 @@ from pyarrow import parquet
 from safetensors.numpy import load_file, save_file
 
 from arcset import DataError
+from arcset.data import Reading
 from arcset.data.sources.pack import pack
 from arcset.recognition.export import export
 from support.bulk import RefusedError, embed, photo_run, read_embeddings, rows_of
@@ -140,12 +141,13 @@ def test_an_onnx_file_gives_unit_rows(made, tmp_path):
 
 def test_pictures_of_another_size_are_read_again(made, tmp_path):
     """A pack and arrays as image files would be; a named dataset is what it is."""
-    larger = tmp_path / "larger.npz"
     with np.load(made / "images.npz") as held:
-        pixels = held["images"].repeat(2, axis=1).repeat(2, axis=2)
-        np.savez(larger, images=pixels, labels=held["labels"])
-    embed(made / "run", larger, tmp_path / "a")
-    embed(made / "run", made / "images.npz", tmp_path / "b")
+        labels, pixels = held["labels"], held["images"].repeat(2, axis=1).repeat(2, axis=2)
+    np.savez(tmp_path / "larger.npz", images=pixels, labels=labels)
+    smaller = np.stack([Reading(1, 10, 10).read(image) for image in pixels])
+    np.savez(tmp_path / "smaller.npz", images=smaller, labels=labels)
+    embed(made / "run", tmp_path / "larger.npz", tmp_path / "a")
+    embed(made / "run", tmp_path / "smaller.npz", tmp_path / "b")
     one, other = (read_embeddings(tmp_path / name).embeddings for name in "ab")
     np.testing.assert_allclose(one, other, rtol=1e-4)
     with pytest.raises(RefusedError, match=r"10×10.*28"):

@@ -10,12 +10,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
 from PIL import Image, ImageChops, ImageStat
 
+from arcset.checks import check_choice, check_count
 from arcset.errors import ArcsetError, DataError, InputError, OptionError
 
 __all__ = [
@@ -24,7 +25,6 @@ __all__ = [
     "Fit",
     "Pixels",
     "Reading",
-    "average_areas",
     "decode_expected",
     "exif_orientation",
     "image_extensions",
@@ -261,10 +261,6 @@ def _without_alpha(image: Image.Image) -> Image.Image:
 
 
 LARGEST = 4096  # pixels a side that can be asked for
-# Up to so many pixels an image is resized in one step. A larger one is first reduced by a whole
-# factor, and stays so many times finer than needed: by a JPEG decoder that counts the last pixels
-# of a row and of a column as whole ones, and by Pillow's `reduce`.
-_ONE_STEP, _FINER_DECODED, _FINER = 1 << 20, 8, 4
 
 
 @dataclass(frozen=True)
@@ -279,14 +275,13 @@ class Reading:
 
     Files of any format that PIL decodes are read: turned upright by their EXIF orientation, of
     animated ones the first frame; `to_channels` says what becomes of transparency, palettes and
-    more than 8 bits. Shrinking is area averaging, enlarging is bilinear. Images of more than about
-    a million pixels that are at least eight times finer than needed are averaged by a whole factor
-    first, to no less than four times as fine as needed, and JPEG files are decoded at a half, a
-    quarter or an eighth, to no less than eight times.
+    more than 8 bits. Pillow resizes: its Hamming filter shrinks, which comes close to the mean over
+    what a new pixel covers, and its bilinear filter enlarges. Images that are far finer than needed
+    are reduced by a whole factor first, JPEG files while they are decoded.
     Raises `OptionError` for other channels, sizes outside 1 … 4096 and unknown fits.
 
         >>> reading = Reading(1, 2, 2)
-        >>> reading.read(np.array([[0, 0, 200, 200]], np.uint8))  # 1×4 becomes 1×2, and is padded
+        >>> reading.read(np.array([[0, 200]], np.uint8))  # 1×2 is padded
         array([[  0, 200],
                [100, 100]], dtype=uint8)
     """
@@ -299,13 +294,10 @@ class Reading:
 
     def __post_init__(self) -> None:
         if self.channels not in (1, 3):
-            raise OptionError(f"images are read with 1 or 3 channels, not {self.channels}")
-        if not (1 <= self.height <= LARGEST and 1 <= self.width <= LARGEST):
-            raise OptionError(
-                f"images are read with 1 to {LARGEST} pixels a side, not {self.height}×{self.width}"
-            )
-        if self.fit not in FITS:
-            raise OptionError(f"fit {self.fit!r} is unknown, expected one of: {', '.join(FITS)}")
+            raise OptionError(f"channels must be 1 or 3, not {self.channels!r}")
+        check_count("height", self.height, 1, LARGEST)
+        check_count("width", self.width, 1, LARGEST)
+        check_choice("fit", self.fit, FITS)
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -329,131 +321,40 @@ class Reading:
             source = image_from_array(source)
         name = name or "the image"
         with open_image(source, name) as image:
-            image = self._decode_upright(image)
-            image = to_channels(image, self.channels, name)
-            if self.fit == "crop":
-                image = self._crop(image)
-            pixels = self._resize(image)
+            finer = 4 * max(self.height, self.width)
+            image.draft(None, (finer, finer))  # a JPEG is decoded no finer than a half, … an eighth
+            image = self._resize(to_channels(turn_upright(image), self.channels, name))
+            pixels = np.asarray(image)
         return 255 - pixels if self.invert else pixels
 
-    def _decode_upright(self, image: Image.Image) -> Image.Image:
-        if image.format in ("JPEG", "MPO"):  # decodes at a half, a quarter or an eighth
-            sideways = exif_orientation(image) >= 5
-            size = (image.height, image.width) if sideways else image.size
-            factor = min(self._factors(*size, _FINER_DECODED))
-            if factor > 1:
-                image.draft(None, (image.width // factor, image.height // factor))
-        return turn_upright(image)
-
-    def _factors(self, width: int, height: int, finer: int) -> tuple[int, int]:
-        """By how much an image may be reduced in a first step, across and down."""
-        if width * height <= _ONE_STEP:
-            return 1, 1
-        if self.fit == "crop":
-            width, height = self._cropped_size(width, height)
-        wanted_width, wanted_height = self._resized_size(width, height)
-        return max(1, width // (finer * wanted_width)), max(1, height // (finer * wanted_height))
-
-    def _cropped_size(self, width: int, height: int) -> tuple[int, int]:
-        """The largest part of the image with the wanted proportions, each side at least 1."""
-        if width * self.height >= height * self.width:
-            return min(width, max(1, _round_ratio(height * self.width, self.height))), height
-        return width, min(height, max(1, _round_ratio(width * self.height, self.width)))
-
-    def _crop(self, image: Image.Image) -> Image.Image:
-        width, height = self._cropped_size(*image.size)
-        left, top = (image.width - width) // 2, (image.height - height) // 2
-        return image.crop((left, top, left + width, top + height))
-
-    def _resized_size(self, width: int, height: int) -> tuple[int, int]:
-        """All of the shape; to be padded, the largest with the image's proportions that fits."""
-        if self.fit != "pad":
-            return self.width, self.height
-        if width * self.height >= height * self.width:
-            return self.width, max(1, _round_ratio(height * self.width, width))
-        return max(1, _round_ratio(width * self.height, height)), self.height
-
-    def _resize(self, image: Image.Image) -> Pixels:
-        """Of the wanted shape: resized, and padded where need be."""
-        width, height = self._resized_size(*image.size)
-        factors = self._factors(*image.size, _FINER)
-        pixels = np.asarray(image.reduce(factors) if max(factors) > 1 else image)
-        inner = average_areas(
-            pixels,
-            min(height, image.height),
-            min(width, image.width),
-            whole=(image.height, image.width),
-            blocks=(factors[1], factors[0]),
+    def _resize(self, image: Image.Image) -> Image.Image:
+        """In the wanted shape: resized, and cropped or padded where need be."""
+        across, down = self.width / image.width, self.height / image.height
+        width, height = self.width, self.height
+        left, top = 0.0, 0.0  # of the part that is kept
+        if self.fit == "pad":
+            scale = min(across, down)
+            width = max(1, round(image.width * scale))
+            height = max(1, round(image.height * scale))
+        elif self.fit == "crop":
+            scale = max(across, down)
+            left = max(0.0, image.width - self.width / scale) / 2
+            top = max(0.0, image.height - self.height / scale) / 2
+        resized = image.resize(
+            (width, height),
+            Image.Resampling.BILINEAR if min(across, down) >= 1 else Image.Resampling.HAMMING,
+            (left, top, image.width - left, image.height - top),
+            reducing_gap=3.0,
         )
-        if inner.shape[:2] != (height, width):
-            larger = Image.fromarray(inner).resize((width, height), Image.Resampling.BILINEAR)
-            inner = np.asarray(larger)
-        if (height, width) == (self.height, self.width):
-            return inner
-        padded = np.empty(self.shape, np.uint8)
-        padded[:] = _border_median(pixels)
-        top, left = (self.height - height) // 2, (self.width - width) // 2
-        padded[top : top + height, left : left + width] = inner
+        if resized.size == (self.width, self.height):
+            return resized
+        padded = Image.new(image.mode, (self.width, self.height), _border_median(image))
+        padded.paste(resized, ((self.width - width) // 2, (self.height - height) // 2))
         return padded
 
 
-def average_areas(
-    pixels: Pixels,
-    height: int,
-    width: int,
-    *,
-    whole: tuple[int, int] | None = None,
-    blocks: tuple[int, int] = (1, 1),
-) -> Pixels:
-    """Shrink (H, W, …) to (height, width, …): each new pixel is the mean over the area it covers.
-
-    Old pixels count by the share that is covered, which Pillow's BOX filter rounds to all or
-    nothing. Halves are rounded to even.
-
-    blocks, whole: for pixels that are means over blocks of this height and width of a finer image,
-        whose height and width are `whole`, so that the last blocks may have been smaller. They
-        count by what they really cover.
-
-        >>> average_areas(np.array([[0, 60, 120]], np.uint8), 1, 2)
-        array([[ 20, 100]], dtype=uint8)
-    """
-    if pixels.shape[:2] == (height, width) and blocks == (1, 1):
-        return pixels
-    rows, columns = whole or pixels.shape[:2]
-    sums = _sum_stretches(pixels, height, rows, blocks[0])  # (height, W, …)
-    sums = _sum_stretches(sums.swapaxes(0, 1), width, columns, blocks[1]).swapaxes(0, 1)
-    means: Pixels = np.rint(sums / (rows * columns)).astype(np.uint8)
-    return means
-
-
-def _sum_stretches(
-    values: npt.NDArray[Any], count: int, length: int, block: int
-) -> npt.NDArray[np.int64]:
-    """`length` times the means over `count` equal stretches of the first axis, as whole numbers.
-
-    The sum of all that lies before a point, taken at the ends of a stretch, differs by the sum
-    over the stretch. Points are counted in units of 1 / (block · count) of a value.
-    """
-    # Half the memory for pixels, of which 2²⁴ in a line still add up to less than 2³².
-    exact = np.uint32 if values.dtype == np.uint8 else np.int64
-    before = np.zeros((len(values) + 1, *values.shape[1:]), exact)
-    np.cumsum(values, axis=0, dtype=exact, out=before[1:])
-    unit = block * count
-    index, share = np.divmod(np.arange(count + 1) * length, unit)
-    within = np.minimum(index, len(values) - 1)  # the last point may lie at the very end
-    share = share.reshape(-1, *[1] * (values.ndim - 1))
-    points = before[index].astype(np.int64) * unit + values[within] * share
-    sums: npt.NDArray[np.int64] = np.diff(points, axis=0)
-    return sums
-
-
-def _round_ratio(over: int, under: int) -> int:
-    """over / under to the nearest whole number, halves up."""
-    return (2 * over + under) // (2 * under)
-
-
-def _border_median(pixels: Pixels) -> npt.NDArray[np.float64]:
-    """The median of the border pixels, per channel: () or (3,)."""
+def _border_median(image: Image.Image) -> tuple[int, ...]:
+    """The median of the border pixels, per channel."""
+    pixels = np.asarray(image).reshape(image.height, image.width, -1)  # (H, W, C)
     sides = (pixels[0], pixels[-1], pixels[1:-1, 0], pixels[1:-1, -1])
-    median: npt.NDArray[np.float64] = np.rint(np.median(np.concatenate(sides), axis=0))
-    return median
+    return tuple(np.rint(np.median(np.concatenate(sides), axis=0)).astype(int).tolist())
