@@ -10,6 +10,7 @@ from arcset.recognition import Recognizer
 from arcset.recognition.gallery import Gallery
 from support.patterns import pictures
 from support.random_runs import random_run
+from support.same_images import FORMS, in_form
 
 
 @pytest.fixture(scope="module")
@@ -44,6 +45,23 @@ def test_the_deepest_folder_is_the_subject(enroll, tmp_path):
         paths = sorted((tmp_path / "photos").rglob("*.png"))
         assert abs(rows - recognizer.embed(paths)).max() < 1e-5
         assert names[0] == "anna"
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_images_of_any_source_give_the_same_gallery(enroll, tmp_path, form):
+    data = in_form(tmp_path / "photos", form)
+    done = enroll(data.name, "--model", "run", "--keep-images")
+    assert done.code == 0, done.err
+    assert "people.db: 3 subjects, 9 samples" in done.out
+    names = ["0", "1", "2"] if form == "train.rec" else ["anna", "team/ben", "team/carl"]
+    assert subjects(tmp_path) == dict.fromkeys(names, 3)
+    with Gallery.open(tmp_path / "people.db", read_only=True) as gallery:
+        rows, _ = gallery.labelled()
+    recognizer = Recognizer.load(tmp_path / "run", device="cpu")
+    expected = recognizer.embed(sorted((tmp_path / "photos").rglob("*.png")))
+    assert abs(rows - expected).max() < 1e-5
+    done = enroll(data.name)
+    assert done.out.startswith("9 images were enrolled already")
 
 
 def test_the_same_image_is_not_stored_twice(enroll, tmp_path):

@@ -13,8 +13,9 @@ import numpy as np
 import typer
 
 from arcset.cli import options as o
-from arcset.cli.cluster_input import Items, embedding_items, folder_items
+from arcset.cli.cluster_input import Items, embedding_items, image_items
 from arcset.cli.gallery_show import plain, progress_bar
+from arcset.cli.gallery_sources import source_of_images
 from arcset.cli.model_option import load_model
 from arcset.cli.show import print_json, print_text, say, tell_skipped, working
 from arcset.data.embeddings import holds_embeddings
@@ -40,7 +41,9 @@ def cluster(
     source: Annotated[
         Path,
         typer.Argument(
-            metavar="FOLDER", help="A folder with images below; or embeddings: .parquet, .npz."
+            metavar="DATA",
+            help="A folder with images below, a table, records, a pack or arrays of images; or "
+            "embeddings: .parquet, .npz.",
         ),
     ],
     model: Annotated[
@@ -75,7 +78,8 @@ def cluster(
         bool,
         typer.Option(
             "--labels/--no-labels",
-            help="Whether sub-folders are identities, which the groups are compared with.",
+            help="Whether sub-folders (or a table's labels) are identities, which the groups are "
+            "compared with.",
         ),
     ] = True,
     sheet: Annotated[
@@ -122,7 +126,7 @@ def cluster(
         return
     print_text(_summary(items, found, point))
     if scores is not None:
-        print_text(f"against the folders: {scores}")
+        print_text(f"against the labels: {scores}")
     say(f"wrote {', '.join(written[:-1])} and {written[-1]} in {place}")
 
 
@@ -135,7 +139,7 @@ def _items(
     device: str,
 ) -> tuple[Items, Thresholds | None]:
     """What is to be grouped, and the model's calibration."""
-    if holds_embeddings(source):
+    if holds_embeddings(source) and source_of_images(source) is None:
         if faces is not None:
             raise OptionError(f"{source} holds embeddings: --faces is for photos")
         if model is None and threshold is None:
@@ -151,7 +155,7 @@ def _items(
     if threshold is None:
         check_calibrated(recognizer.thresholds)  # before anybody waits for embeddings
     with progress_bar("embedding") as progress:
-        return folder_items(source, recognizer, labels, progress), recognizer.thresholds
+        return image_items(source, recognizer, labels, progress), recognizer.thresholds
 
 
 def _point(
@@ -236,7 +240,7 @@ def _write_sheet(
     alone = np.concatenate([*order[several:], np.empty(0, np.int64)]).astype(int).tolist()
     sentences = [*_summary(items, found, point).split("\n")]
     if scores is not None:
-        sentences += [f"against the folders: {scores}".replace("\n", "; ")]
+        sentences += [f"against the labels: {scores}".replace("\n", "; ")]
     sheet.write_cluster_sheet(
         out,
         groups,

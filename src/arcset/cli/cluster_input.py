@@ -1,6 +1,6 @@
-"""What is to be grouped: images of a folder, the faces in them, or embeddings from a file."""
+"""What is to be grouped: images of any source, the faces in them, or embeddings from a file."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -8,13 +8,15 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from arcset.cli.gallery_sources import source_of_images
 from arcset.data import Reading
 from arcset.data.embeddings import read_embeddings
 from arcset.data.sources.base import printable
 from arcset.errors import DataError, InputError
 from arcset.recognition.embedder import Embedder, Progress
+from arcset.recognition.inputs import ImageFile, SourceImage, read_image
 
-__all__ = ["Items", "embedding_items", "folder_items"]
+__all__ = ["Items", "embedding_items", "image_items"]
 
 _SIDE = 112  # pixels of a picture on the contact sheet
 
@@ -51,54 +53,67 @@ def embedding_items(source: Path) -> Items:
     return Items(names, found.embeddings, labels or (None,) * len(names), (), {}, None)
 
 
-def folder_items(folder: Path, model: Embedder, labelled: bool, progress: Progress) -> Items:
-    """All images below a folder, or all faces in them where the model finds faces.
+def image_items(data: Path, model: Embedder, labelled: bool, progress: Progress) -> Items:
+    """All images below a folder or of another source, or all faces in them where the model finds
+    faces.
 
     labelled: whether sub-folders are identities; the path of the deepest is the name. Of several
     faces on a photo only the main one is taken for the one that the folder names.
     Raises `DataError` where there is no image, or none that can be read.
     """
-    if not folder.is_dir():
-        why = "is no folder" if folder.exists() else "does not exist"
-        raise DataError(f"{folder} {why}: name a folder of images, or a file of embeddings")
+    source = source_of_images(data)
+    if source is None and not data.is_dir():
+        why = "is no folder" if data.exists() else "does not exist"
+        raise DataError(f"{data} {why}: name a folder of images, or a file of embeddings")
+    entries = [] if source is None else list(source.entries())
+    images: list[ImageFile] = [data]
+    if source is not None:
+        images = [SourceImage(source, entry) for entry in entries if not entry.why]
     embed: Any = getattr(model, "embed_all", model.embed_files)  # all faces of a photo
-    found = embed([folder], progress=progress)
+    found = embed(images, progress=progress)
     left = {**found.skipped, **getattr(found, "faceless", {})}
-    skipped = {_below(path, folder): why for path, why in left.items()}
+    skipped = {entry.path or "": entry.why for entry in entries if entry.why}
+    skipped |= {_name(image, data): why for image, why in left.items()}
     if not len(found):
         path, why = next(iter(skipped.items()))
-        raise DataError(
-            f"none of the {len(skipped):,} images in {folder} can be used: {path} {why}"
-        )
-    names = tuple(_below(path, folder) for path in found.paths)
+        raise DataError(f"none of the {len(skipped):,} images in {data} can be used: {path} {why}")
+    names = tuple(_name(image, data) for image in found.paths)
     faces = getattr(found, "faces", ())
 
     def picture(row: int) -> npt.NDArray[np.uint8] | None:
         try:
             if not faces:
-                return Reading(3, _SIDE, _SIDE).read(found.paths[row])
+                return read_image(found.paths[row], Reading(3, _SIDE, _SIDE))
             from arcset.recognition.faces import align, read_photo
 
             return align(read_photo(found.paths[row]), faces[row].points)
         except (DataError, InputError):
             return None
 
-    labels = _labels(names) if labelled else (None,) * len(names)
+    labels = _labels(found.paths, names) if labelled else (None,) * len(names)
     boxes = tuple(tuple(round(value, 1) for value in face.box) for face in faces)
     return Items(names, found.embeddings, labels, boxes, skipped, picture)
 
 
-def _labels(names: tuple[str, ...]) -> tuple[str | None, ...]:
-    """The folder of each image; None for those in none, for all where there is one folder only."""
-    folders = [name.rpartition("/")[0] or None for name in names]
-    if len(set(folders) - {None}) < 2:
+def _labels(images: Sequence[ImageFile], names: Sequence[str]) -> tuple[str | None, ...]:
+    """Whom each image shows: what its source says, or its folder.
+
+    None for images in no folder, and for all where there is one identity only.
+    """
+    identities = [
+        image.entry.label if isinstance(image, SourceImage) else name.rpartition("/")[0] or None
+        for image, name in zip(images, names, strict=True)
+    ]
+    if len(set(identities) - {None}) < 2:
         return (None,) * len(names)
     # The faces of a photo follow each other, the main one first.
-    first = [place == 0 or names[place - 1] != name for place, name in enumerate(names)]
+    first = [row == 0 or images[row - 1] != image for row, image in enumerate(images)]
     return tuple(
-        folder if is_first else None for folder, is_first in zip(folders, first, strict=True)
+        label if is_first else None for label, is_first in zip(identities, first, strict=True)
     )
 
 
-def _below(path: Path, folder: Path) -> str:
-    return printable(path.relative_to(folder).as_posix())
+def _name(image: ImageFile, folder: Path) -> str:
+    if isinstance(image, SourceImage):
+        return str(image)
+    return printable(image.relative_to(folder).as_posix())

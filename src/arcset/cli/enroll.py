@@ -22,8 +22,9 @@ def enroll(
     sources: Annotated[
         list[Path],
         typer.Argument(
-            metavar="FOLDER|IMAGE…",
-            help="A folder with a sub-folder per subject; or images of the subject --name.",
+            metavar="DATA|IMAGE…",
+            help="A folder with a sub-folder per subject, a table, records, a pack or arrays of "
+            "images; or images of the subject --name.",
         ),
     ],
     model: ModelOption = None,

@@ -1,6 +1,5 @@
-"""Enrolling files: each once, some at a time, whatever cannot be read left out."""
+"""Enrolling images: each once, some at a time, whatever cannot be read left out."""
 
-import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -8,9 +7,12 @@ from typing import Any
 
 from arcset.cli.gallery_sources import Wanted
 from arcset.cli.model_option import Place, find_settings, load_model, open_gallery, remember
-from arcset.errors import OptionError
+from arcset.data.decode import reason
+from arcset.errors import DataError, InputError, OptionError
 from arcset.recognition.embedder import Progress
 from arcset.recognition.gallery import Gallery
+from arcset.recognition.gallery.originals import original
+from arcset.recognition.inputs import ImageFile
 from arcset.text import plural
 
 __all__ = ["Enrolled", "Target", "enroll_files"]
@@ -35,9 +37,9 @@ class Enrolled:
     subjects: set[str] = field(default_factory=set)
     new: set[str] = field(default_factory=set)
     already: int = 0
-    shared: dict[Path, tuple[str, ...]] = field(default_factory=dict)
-    skipped: dict[Path, str] = field(default_factory=dict)
-    notes: dict[Path, str] = field(default_factory=dict)
+    shared: dict[ImageFile, tuple[str, ...]] = field(default_factory=dict)
+    skipped: dict[ImageFile, str] = field(default_factory=dict)
+    notes: dict[ImageFile, str] = field(default_factory=dict)
     total_subjects: int = 0
     total_samples: int = 0
 
@@ -119,10 +121,10 @@ def enroll_files(wanted: Wanted, target: Target, progress: Progress) -> Enrolled
     """
     done = Enrolled(skipped=dict(wanted.skipped))
     held: dict[str, set[str]] = {}  # by subject, the digests of its images
-    owners: dict[str, dict[str, Path]] = {}  # by digest, the subjects that it was given for
+    owners: dict[str, dict[str, ImageFile]] = {}  # by digest, the subjects that it was given for
     finished = 0
     for part in wanted.parts(_PART):
-        fresh: dict[Path, tuple[str, str]] = {}
+        fresh: dict[ImageFile, tuple[str, str]] = {}
         for name, path in part:
             digest = _digest(path, done)
             if digest is None:
@@ -162,11 +164,10 @@ def enroll_files(wanted: Wanted, target: Target, progress: Progress) -> Enrolled
     return done
 
 
-def _digest(path: Path, done: Enrolled) -> str | None:
-    """SHA-256 of a file's bytes, as a gallery keeps it; None, and a line, if it cannot be read."""
+def _digest(image: ImageFile, done: Enrolled) -> str | None:
+    """SHA-256 of an image's bytes, as a gallery keeps it; None if it cannot be read."""
     try:
-        with path.open("rb") as file:
-            return hashlib.file_digest(file, "sha256").hexdigest()
-    except OSError as error:
-        done.skipped[path] = f"cannot be read: {error.strerror}"
+        return original(image).digest.hex()
+    except (DataError, InputError) as error:
+        done.skipped[image] = reason(error, str(image))
         return None

@@ -2,13 +2,13 @@
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from arcset.evaluation.calibration import Thresholds
+from arcset.recognition.inputs import ImageFile
 
 __all__ = ["Embedded", "Embedder", "Embeddings", "Progress"]
 
@@ -30,10 +30,10 @@ class Embedded:
         notes: what people should know of some of the files, in a sentence each.
     """
 
-    paths: tuple[Path, ...]
+    paths: tuple[ImageFile, ...]
     embeddings: Embeddings
-    skipped: Mapping[Path, str]
-    notes: Mapping[Path, str] = field(default_factory=dict)
+    skipped: Mapping[ImageFile, str]
+    notes: Mapping[ImageFile, str] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.paths)
@@ -77,6 +77,9 @@ class Embedder(Protocol):
         """
 
     def embed_files(
-        self, paths: Path | str | Iterable[Path | str], *, progress: Progress | None = None
+        self,
+        paths: ImageFile | str | Iterable[ImageFile | str],
+        *,
+        progress: Progress | None = None,
     ) -> Embedded:
         """Image files, and all of those below folders; unreadable ones are listed."""

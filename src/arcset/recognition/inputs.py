@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -11,15 +12,47 @@ from PIL import Image
 
 from arcset.data import Reading
 from arcset.data.decode import decode_many, in_chunks
+from arcset.data.sources.base import Entry, Source
 from arcset.data.sources.folder import image_files
 from arcset.errors import DataError, InputError
 
-__all__ = ["Outcome", "as_sources", "files_of", "read_in_chunks"]
+__all__ = [
+    "ImageFile",
+    "Outcome",
+    "SourceImage",
+    "as_sources",
+    "files_of",
+    "read_image",
+    "read_in_chunks",
+]
 
 #: An image that was read, (H, W) or (H, W, 3), or why it could not be.
 Outcome = npt.NDArray[np.uint8] | DataError | InputError
 
-_KINDS = (str, Path, bytes, Image.Image, np.ndarray)  # of one image
+
+@dataclass(frozen=True)
+class SourceImage:
+    """An image of a source, fetched when it is read: a row of a table, a record, an array.
+
+    str() is what people call it: its path, or its number.
+    """
+
+    source: Source
+    entry: Entry
+
+    def content(self) -> bytes | npt.NDArray[Any]:
+        """The bytes of an image file, or pixels as the picture shows them."""
+        content = self.source.content(self.entry)
+        return 255 - content if self.source.inverted and not isinstance(content, bytes) else content
+
+    def __str__(self) -> str:
+        return self.entry.path or f"sample {self.entry.record}"
+
+
+#: An image that has a name, and is read when it is needed.
+ImageFile = Path | SourceImage
+
+_KINDS = (str, Path, bytes, Image.Image, np.ndarray, SourceImage)  # of one image
 _CHUNK_BYTES, _CHUNK_IMAGES = 1 << 24, 512  # that are read before they are embedded
 
 
@@ -65,19 +98,22 @@ def _no_image(thing: Any) -> InputError:
     )
 
 
-def files_of(paths: Path | str | Iterable[Path | str]) -> list[Path]:
+def files_of(paths: ImageFile | str | Iterable[ImageFile | str]) -> list[ImageFile]:
     """Files as they are and, for each folder, the images below it; each file once.
 
     Raises `DataError` for a folder without images and `InputError` for what is no path.
     """
-    given = [paths] if isinstance(paths, str | Path) else list(paths)
-    found: dict[Path, None] = {}
+    given = [paths] if isinstance(paths, str | ImageFile) else list(paths)
+    files: dict[ImageFile, None] = {}
     for path in given:
-        if not isinstance(path, str | Path):
+        if isinstance(path, SourceImage):
+            files[path] = None
+        elif isinstance(path, str | Path):
+            folder = Path(path).is_dir()
+            files |= dict.fromkeys(image_files(path) if folder else [Path(path)])
+        else:
             raise InputError(f"files are named by paths, not by {type(path).__name__}")
-        place = Path(path)
-        found |= dict.fromkeys(image_files(place) if place.is_dir() else [place])
-    return list(found)
+    return list(files)
 
 
 def read_in_chunks(
@@ -89,16 +125,22 @@ def read_in_chunks(
     """
     size = max(1, min(_CHUNK_IMAGES, _CHUNK_BYTES // math.prod(reading.shape)))
     start = 0
-    for outcomes in decode_many(in_chunks(sources, size), lambda source: _read(source, reading)):
+    for outcomes in decode_many(
+        in_chunks(sources, size), lambda source: read_image(source, reading)
+    ):
         yield slice(start, start + len(outcomes)), [outcome for _, outcome in outcomes]
         start += len(outcomes)
 
 
-def _read(source: Any, reading: Reading) -> npt.NDArray[np.uint8]:
+def read_image(source: Any, reading: Reading) -> npt.NDArray[np.uint8]:
+    """One image as `reading` wants it; raises `DataError` or `InputError` where that fails."""
     if not isinstance(source, _KINDS):
         raise _no_image(source)
+    name = ""
+    if isinstance(source, SourceImage):
+        source, name = source.content(), str(source)
     if isinstance(source, np.ndarray) and source.dtype == np.uint8:
         fitting = source[..., 0] if reading.channels == 1 and source.ndim == 3 else source
         if source.shape[2:] in ((), (reading.channels,)) and fitting.shape == reading.shape:
             return 255 - fitting if reading.invert else fitting  # nothing to resize
-    return reading.read(source)
+    return reading.read(source, name)

@@ -8,11 +8,12 @@ import numpy as np
 import numpy.typing as npt
 
 from arcset.data import Reading
+from arcset.data.decode import reason
 from arcset.data.image import Fit
 from arcset.errors import ArcsetError, DataError, InputError, OptionError, RunError
 from arcset.evaluation.calibration import Thresholds
 from arcset.recognition.embedder import Embedded, Embeddings, Progress
-from arcset.recognition.inputs import as_sources, files_of, read_in_chunks
+from arcset.recognition.inputs import ImageFile, as_sources, files_of, read_in_chunks
 from arcset.recognition.run_model import RunModel
 from arcset.recognition.verification import Verification, decide
 from arcset.runs import Run
@@ -185,7 +186,10 @@ class Recognizer:
         return rows
 
     def embed_files(
-        self, paths: Path | str | Iterable[Path | str], *, progress: Progress | None = None
+        self,
+        paths: ImageFile | str | Iterable[ImageFile | str],
+        *,
+        progress: Progress | None = None,
     ) -> Embedded:
         """Embeddings of image files, and of all images below folders; each file once.
 
@@ -193,14 +197,14 @@ class Recognizer:
         `DataError` for a folder without images.
         """
         reading, files = self.reading, files_of(paths)
-        kept: list[Path] = []
+        kept: list[ImageFile] = []
         parts = [np.empty((0, self.dim), np.float32)]
-        skipped: dict[Path, str] = {}
+        skipped: dict[ImageFile, str] = {}
         for chunk, outcomes in read_in_chunks(files, reading):
             arrays = []
             for path, outcome in zip(files[chunk], outcomes, strict=True):
                 if isinstance(outcome, ArcsetError):
-                    skipped[path] = str(outcome).removeprefix(str(path)).lstrip(" :")
+                    skipped[path] = reason(outcome, str(path))
                 else:
                     kept.append(path)
                     arrays.append(outcome)

@@ -15,6 +15,7 @@ from arcset.data.image import (
     turn_upright,
 )
 from arcset.errors import InputError
+from arcset.recognition.inputs import SourceImage
 
 __all__ = ["Pixels", "called", "read_photo"]
 
@@ -34,6 +35,8 @@ def read_photo(source: Any, name: str = "") -> Pixels:
         (4, 6, 3)
     """
     name = called(source, name)
+    if isinstance(source, SourceImage):
+        source = source.content()
     if isinstance(source, str | Path):
         source = read_file(source, name)
     elif isinstance(source, np.ndarray):
@@ -48,4 +51,4 @@ def read_photo(source: Any, name: str = "") -> Pixels:
 
 def called(source: Any, name: str = "") -> str:
     """What messages call a photo: the name given, its path, or "the photo"."""
-    return name or (str(source) if isinstance(source, str | Path) else "the photo")
+    return name or (str(source) if isinstance(source, str | Path | SourceImage) else "the photo")

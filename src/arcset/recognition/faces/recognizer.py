@@ -3,7 +3,6 @@
 import hashlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,7 +15,7 @@ from arcset.recognition.faces.alignment import ALIGNMENT, align
 from arcset.recognition.faces.face import Face, Found
 from arcset.recognition.faces.faces import Faces
 from arcset.recognition.faces.photo import Pixels, called, read_photo
-from arcset.recognition.inputs import as_sources, files_of
+from arcset.recognition.inputs import ImageFile, as_sources, files_of
 from arcset.recognition.verification import NO_FACE, Verification, decide
 
 __all__ = ["EmbeddedFaces", "FaceRecognizer"]
@@ -36,7 +35,7 @@ class EmbeddedFaces(Embedded):
     """
 
     faces: tuple[Face, ...] = ()
-    faceless: Mapping[Path, str] = field(default_factory=dict)
+    faceless: Mapping[ImageFile, str] = field(default_factory=dict)
 
 
 class FaceRecognizer:
@@ -85,7 +84,10 @@ class FaceRecognizer:
         return np.concatenate(parts)
 
     def embed_files(
-        self, paths: Path | str | Iterable[Path | str], *, progress: Progress | None = None
+        self,
+        paths: ImageFile | str | Iterable[ImageFile | str],
+        *,
+        progress: Progress | None = None,
     ) -> Embedded:
         """The main face of each photo, of files and of all below folders.
 
@@ -97,7 +99,10 @@ class FaceRecognizer:
         return Embedded(found.paths, found.embeddings, skipped, found.notes)
 
     def embed_all(
-        self, paths: Path | str | Iterable[Path | str], *, progress: Progress | None = None
+        self,
+        paths: ImageFile | str | Iterable[ImageFile | str],
+        *,
+        progress: Progress | None = None,
     ) -> EmbeddedFaces:
         """Every face of each photo, of files and of all below folders; the main one first."""
         return self._embed_paths(paths, None, progress)
@@ -127,16 +132,19 @@ class FaceRecognizer:
         return replace(found, note="; ".join(note for note in [*notes, found.note] if note))
 
     def _embed_paths(
-        self, paths: Path | str | Iterable[Path | str], most: int | None, progress: Progress | None
+        self,
+        paths: ImageFile | str | Iterable[ImageFile | str],
+        most: int | None,
+        progress: Progress | None,
     ) -> EmbeddedFaces:
         files = files_of(paths)
         done = 0
-        kept: list[Path] = []
+        kept: list[ImageFile] = []
         faces: list[Face] = []
         parts = [np.empty((0, self.dim), np.float32)]
-        skipped: dict[Path, str] = {}
-        faceless: dict[Path, str] = {}
-        notes: dict[Path, str] = {}
+        skipped: dict[ImageFile, str] = {}
+        faceless: dict[ImageFile, str] = {}
+        notes: dict[ImageFile, str] = {}
         for photos in decode_many(in_chunks(files, _CHUNK), self._look):
             crops: list[Pixels] = []
             for path, photo in photos:

@@ -11,6 +11,7 @@ import numpy as np
 from PIL import Image
 
 from arcset.errors import DataError, InputError
+from arcset.recognition.inputs import SourceImage
 
 __all__ = ["Original", "original"]
 
@@ -32,6 +33,8 @@ def original(image: Any) -> Original:
     Raises `DataError` for a file that cannot be read, and `InputError` for what is no image.
     """
     source = None
+    if isinstance(image, SourceImage):
+        image, source = image.content(), str(image)
     if isinstance(image, str | Path):
         source = os.fsencode(image).decode("utf-8", "replace")
         try:
