@@ -187,7 +187,7 @@ def test_scale_does_not_matter(between, within, metric):
     rng = np.random.default_rng(3)
     points, labels = rng.standard_normal((60, 5)), np.arange(60) % 4
     once = dunn_index(points, labels, 0.9, between, within, metric)
-    for scale in (1e200, 1e-200, 3.0):
+    for scale in (1e30, 1e-30, 3.0):
         again = dunn_index(points * scale, labels, 0.9, between, within, metric)
         assert again == pytest.approx(once, rel=1e-9)
 
@@ -317,10 +317,10 @@ def test_what_has_no_direction(metric):
         ({"between": "complete"}, "between .*'complete'"),
         ({"within": "radius"}, "within .*'radius'"),
         ({"metric": None}, "metric .*None"),
-        ({"trim": 0}, "trim=0"),
-        ({"trim": 95}, "trim=95"),
-        ({"trim": math.nan}, "trim=nan"),
-        ({"trim": "0.9"}, r"trim='0\.9'"),
+        ({"trim": 0}, "trim .*0"),
+        ({"trim": 95}, "trim .*95"),
+        ({"trim": math.nan}, "trim .*nan"),
+        ({"trim": "0.9"}, r"trim .*'0\.9'"),
     ],
 )
 def test_bad_options(options, message):

@@ -1,9 +1,8 @@
 """How classes lie in space: how compact, how far apart, at what angles."""
 
 from arcset.evaluation.geometry.angles import PAPER, Angles, angle_samples, angles
-from arcset.evaluation.geometry.dunn import dunn_index
 from arcset.evaluation.geometry.no_threshold import NoThreshold, no_threshold
-from arcset.evaluation.geometry.silhouette import silhouette
+from arcset.evaluation.geometry.shape import dunn_index, silhouette
 
 __all__ = [
     "PAPER",

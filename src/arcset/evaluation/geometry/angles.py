@@ -1,6 +1,6 @@
 """The angles of the ArcFace paper: how tight classes are and how far apart, in degrees.
 
-The closest of many unit vectors is that with the shortest chord; its angle is then taken from the
+The closest of many unit vectors is that of the highest cosine; its angle is then taken from the
 two vectors themselves.
 """
 
@@ -20,62 +20,41 @@ from arcset.evaluation.arrays import (
     refuse_zero_rows,
 )
 from arcset.evaluation.bootstrap import DRAWS, SEED, draw_key, identity_weights
-from arcset.evaluation.geometry.groups import Groups, squared_blocks
+from arcset.evaluation.geometry.groups import BLOCK_DISTANCES, Floats, Groups
+from arcset.evaluation.pairs import Rows, product_blocks
 from arcset.evaluation.results import Replicates, Result
 
-__all__ = [
-    "PAPER",
-    "Angles",
-    "angle_between",
-    "angle_samples",
-    "angles",
-    "row_angles",
-    "smallest_angles",
-]
+__all__ = ["PAPER", "Angles", "angle_samples", "angles"]
 
 #: w_ec, w_inter, intra and inter in degrees: ResNet-50 trained on CASIA, measured on CASIA.
 #: J. Deng et al., "ArcFace: Additive Angular Margin Loss for Deep Face Recognition" (2019).
 PAPER = {"arcface": (14.29, 71.61, 38.45, 65.83), "normface": (44.26, 69.66, 50.50, 59.23)}
-Floats = npt.NDArray[np.float64]
-Numbers = npt.NDArray[np.intp]
-BLOCK_ROWS = 4096  # angles of pairs of rows taken at once
-Units = npt.NDArray[np.float64]
-Radians = npt.NDArray[np.float64]
 
 
-def angle_between(left: Units, right: Units) -> Radians:
-    """The angle of each row of `left` with that of `right`, (..., D) → (...), in radians.
+def _angles_between(left: Floats, right: Floats) -> Floats:
+    """The angle of each unit row of `left` with that of `right`, (N, D) → (N,), in degrees.
 
-    2·atan2(|a − b|, |a + b|), which is precise for angles near 0 and near π as well.
+    2·atan2(|a − b|, |a + b|), which is precise for angles near 0 and near 180° as well.
 
-        >>> float(angle_between(np.array([1.0, 0.0]), np.array([1.0, 1e-9]))) == 1e-9
-        True
+        >>> float(_angles_between(np.array([[1.0, 0.0]]), np.array([[1.0, 1e-9]]))[0])
+        5.729...e-08
     """
-    difference, total = left - right, left + right
-    apart = np.sqrt(np.einsum("...d,...d->...", difference, difference))
-    together = np.sqrt(np.einsum("...d,...d->...", total, total))
-    angles: Radians = 2 * np.arctan2(apart, together)
-    return angles
+    apart = np.linalg.norm(left - right, axis=1)
+    together = np.linalg.norm(left + right, axis=1)
+    degrees: Floats = np.degrees(2 * np.arctan2(apart, together))
+    return degrees
 
 
-def row_angles(rows: Units, units: Units, of: Numbers) -> Radians:
-    """The angle of each row (N, D) with `units[of]`, in radians, by blocks."""
-    angles = np.empty(len(rows))
-    for start in range(0, len(rows), BLOCK_ROWS):
-        part = slice(start, start + BLOCK_ROWS)
-        angles[part] = angle_between(rows[part], units[of[part]])
-    return angles
-
-
-def smallest_angles(rows: Units, others: Units, own: Numbers) -> Radians:
+def _smallest_angles(rows: Floats, others: Floats, own: Rows) -> Floats:
     """For each unit row (N, D) the smallest angle to one of `others` (M, D), but not its `own`.
 
-    In radians, (N,). `own` (N,) are row numbers of `others`, M ≥ 2. Time N·M·D.
+    In degrees, (N,). `own` (N,) are row numbers of `others`, M ≥ 2. Time N·M·D.
     """
-    nearest = np.empty(len(rows), dtype=np.intp)
-    for part, squared in squared_blocks(rows, others, np.stack((own, own + 1), axis=1)):
-        nearest[part] = squared.argmin(axis=1)
-    return row_angles(rows, others, nearest)
+    angles = np.empty(len(rows))
+    for part, cosines in product_blocks(rows, others, BLOCK_DISTANCES):
+        cosines[np.arange(len(cosines)), own[part]] = -np.inf
+        angles[part] = _angles_between(rows[part], others[cosines.argmax(axis=1)])
+    return angles
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -149,7 +128,7 @@ class _Terms:
     fixed_count: int
 
     @classmethod
-    def of(cls, places: Numbers, values: Floats, classes: int) -> "_Terms":
+    def of(cls, places: Rows, values: Floats, classes: int) -> "_Terms":
         """Values and the class of each; those of class −1 are owned by none."""
         owned = places >= 0
         sums = np.bincount(places[owned], weights=values[owned], minlength=classes)
@@ -206,12 +185,12 @@ def angles(
         >>> [round(found.measures()[name], 1) for name in found.named]
         [33.8, 90.0, 22.5, 112.5]
     """
-    groups = _groups(embeddings, labels)
-    means = groups.centroids().anchor
+    groups = Groups.build(embeddings, labels, angular=True, classes=1)
+    means = groups.centroids()
     classes = np.arange(len(means))
     shared = groups.counts[groups.numbers] > 1  # (N,), not alone in their class
-    intra = np.degrees(row_angles(groups.rows, means, groups.numbers))[shared]
-    inter = np.degrees(smallest_angles(means, means, classes)) if len(means) > 1 else np.zeros(0)
+    intra = _angles_between(groups.rows, means[groups.numbers])[shared]
+    inter = _smallest_angles(means, means, classes) if len(means) > 1 else np.zeros(0)
     terms = {
         "intra": _Terms.of(groups.numbers[shared], intra, len(means)),
         "inter": _Terms.of(classes[: len(inter)], inter, len(means)),
@@ -221,10 +200,10 @@ def angles(
         units = _unit_centers(centers, means.shape[1])
         count, places = len(units), _places(groups.distinct, center_labels, len(units))
         has = places >= 0
-        w_ec = np.degrees(row_angles(units[has], means, places[has]))
+        w_ec = _angles_between(units[has], means[places[has]])
         terms["w_ec"] = _Terms.of(places[has], w_ec, len(means))
         if count > 1:
-            w_inter = np.degrees(smallest_angles(units, units, np.arange(count)))
+            w_inter = _smallest_angles(units, units, np.arange(count))
             terms["w_inter"] = _Terms.of(places, w_inter, len(means))
     elif center_labels is not None:
         raise InputError("center_labels were given without centers, expected both or neither")
@@ -265,25 +244,13 @@ def angle_samples(embeddings: Array, labels: Array) -> tuple[Floats, Floats]:
         >>> own.tolist(), other.tolist()
         ([nan, 0.0, 0.0], [90.0, 90.0, 90.0])
     """
-    groups = _groups(embeddings, labels)
-    if len(groups.distinct) < 2:
-        raise InputError(
-            f"labels hold the one class {groups.distinct[0]}, expected at least two classes"
-        )
-    means = groups.centroids().anchor
+    groups = Groups.build(embeddings, labels, angular=True)
+    means = groups.centroids()
     own, other = np.empty(len(groups.rows)), np.empty(len(groups.rows))
-    order = np.argsort(class_numbers(labels, len(own))[1], kind="stable")
-    near = np.degrees(row_angles(groups.rows, means, groups.numbers))
-    own[order] = np.where(groups.counts[groups.numbers] > 1, near, np.nan)
-    other[order] = np.degrees(smallest_angles(groups.rows, means, groups.numbers))
+    near = _angles_between(groups.rows, means[groups.numbers])
+    own[groups.order] = np.where(groups.counts[groups.numbers] > 1, near, np.nan)
+    other[groups.order] = _smallest_angles(groups.rows, means, groups.numbers)
     return own, other
-
-
-def _groups(embeddings: Array, labels: Array) -> Groups:
-    matrix = embedding_matrix(embeddings)
-    distinct, numbers = class_numbers(labels, len(matrix))
-    refuse_zero_rows(matrix)
-    return Groups.sort(matrix, numbers, distinct, angular=True)
 
 
 def _unit_centers(centers: Array, columns: int) -> Floats:
@@ -297,7 +264,7 @@ def _unit_centers(centers: Array, columns: int) -> Floats:
     return units
 
 
-def _places(distinct: npt.NDArray[Any], center_labels: Array | None, count: int) -> Numbers:
+def _places(distinct: npt.NDArray[Any], center_labels: Array | None, count: int) -> Rows:
     """For each center the place of its label among the `distinct` ones, −1 if it is none."""
     known, numbers = np.arange(count), np.arange(count)
     if center_labels is not None:
