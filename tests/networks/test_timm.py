@@ -69,11 +69,45 @@ def test_timm_networks_embed(name, shape):
     assert all(parameter.grad is not None for parameter in network.parameters())
 
 
-@with_timm
-def test_timm_refusals():
-    with pytest.raises(OptionError, match="'resnet81'"):
-        build_network("timm:resnet81", 2)
-    with pytest.raises(OptionError, match=" 8 "):
-        build_network("timm:resnet18", 2, (8,))
-    with pytest.raises(OptionError, match=r"'timm:vgg11' .*\(3, 8, 8\)"):
-        build_network("timm:vgg11", 2, (3, 8, 8))
+FAKE = """
+from types import SimpleNamespace
+from torch import nn
+
+def list_models():
+    return ["resnet18", "vit", "map"]
+
+def is_model(name):
+    return name in list_models()
+
+def get_pretrained_cfg(name):
+    return SimpleNamespace(fixed_input_size=name == "vit")
+
+def create_model(name, pretrained, num_classes, in_chans, img_size=None):
+    assert not pretrained and num_classes == 0
+    assert (img_size is not None) == (name == "vit"), f"{name} and {img_size}"
+    layers = [nn.Conv2d(in_chans, 4, 9), nn.Flatten()]
+    return nn.Sequential(*layers[: 1 if name == "map" else 2])
+"""
+
+
+def test_what_is_asked_of_timm_and_made_of_its_answer(tmp_path, monkeypatch):
+    """Against a stand-in, so that it is tested where timm is not installed."""
+    (tmp_path / "timm.py").write_text(FAKE)
+    monkeypatch.syspath_prepend(tmp_path)
+    for module in [each for each in sys.modules if each.partition(".")[0] == "timm"]:
+        monkeypatch.delitem(sys.modules, module)
+    try:
+        for name in ("timm:resnet18", "timm:vit"):
+            network = build_network(name, 5, (2, 10, 12), dropout=0.1)
+            assert all(module.training for module in network.modules())
+            assert network(torch.randn(4, 2, 10, 12)).shape == (4, 5)
+        for arguments, quoted in [
+            (("timm:resnet81", 2), "'resnet81'.*'resnet18'"),
+            (("timm:resnet18", 2, (8,)), "timm:resnet18 .* 8 "),
+            (("timm:resnet18", 2, (1, 8, 8)), r"'timm:resnet18' .*\(1, 8, 8\)"),
+            (("timm:map", 2, (1, 9, 9)), r"'timm:map' .*\(4, 1, 1\)"),
+        ]:
+            with pytest.raises(OptionError, match=quoted):
+                build_network(*arguments)
+    finally:
+        sys.modules.pop("timm", None)

@@ -2,8 +2,8 @@
 
 from torch import nn
 
-from arcset.networks.layers import image_shape
-from arcset.networks.registry import NETWORKS, Shape
+from arcset.networks.layers import Shape, image_shape
+from arcset.networks.registry import NETWORKS
 
 __all__ = ["conv4"]
 

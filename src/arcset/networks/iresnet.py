@@ -2,8 +2,8 @@
 
 from torch import Tensor, nn
 
-from arcset.networks.layers import halve, image_shape
-from arcset.networks.registry import NETWORKS, Shape
+from arcset.networks.layers import Shape, halve, image_shape
+from arcset.networks.registry import NETWORKS
 
 __all__ = ["ResidualBlock", "iresnet18", "iresnet34", "iresnet50", "iresnet100"]
 

@@ -3,9 +3,9 @@
 from torch import nn
 
 from arcset.errors import OptionError
-from arcset.networks.registry import Shape
 
 __all__ = [
+    "Shape",
     "conv_block",
     "dense_block",
     "halve",
@@ -13,6 +13,9 @@ __all__ = [
     "network_layers",
     "parameter_count",
 ]
+
+#: What comes in, without the batch: (channels, height, width) of images, or (values,) of vectors.
+Shape = tuple[int, ...]
 
 
 def conv_block(before: int, after: int) -> list[nn.Module]:

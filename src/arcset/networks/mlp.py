@@ -4,8 +4,8 @@ import math
 
 from torch import nn
 
-from arcset.networks.layers import dense_block
-from arcset.networks.registry import NETWORKS, Shape
+from arcset.networks.layers import Shape, dense_block
+from arcset.networks.registry import NETWORKS
 
 __all__ = ["mlp"]
 

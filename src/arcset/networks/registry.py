@@ -1,8 +1,10 @@
-"""The one list of networks."""
+"""The one list of networks, and beside it those of timm, where it is installed."""
 
+import importlib
 import inspect
 import math
 from collections.abc import Callable
+from typing import Any
 
 import torch
 from torch import nn
@@ -10,12 +12,11 @@ from torch import nn
 from arcset.checks import check_count, check_number
 from arcset.devices import free_memory
 from arcset.errors import OptionError
-from arcset.registry import Registry
+from arcset.files import one_line
+from arcset.networks.layers import Shape, image_shape
+from arcset.registry import Registry, did_you_mean
 
-__all__ = ["NETWORKS", "Builder", "Shape", "build_network", "network_names"]
-
-#: What comes in, without the batch: (channels, height, width) of images, or (values,) of vectors.
-Shape = tuple[int, ...]
+__all__ = ["NETWORKS", "Builder", "build_network", "network_names"]
 
 #: Takes the shape and the dimension of the embedding; also `dropout`, by name, where it has any.
 Builder = Callable[..., nn.Module]
@@ -58,7 +59,7 @@ def build_network(
             "shape must be (channels, height, width) of images or (values,) of vectors, "
             f"not {shape!r}"
         )
-    builder = _builder(name)
+    builder = _timm_builder(name) if name.startswith("timm:") else NETWORKS[name]
     if math.prod(shape) > _LARGE_INPUT or math.prod(shape) * dim > _LARGE_OUTPUT:
         _check_memory(name, builder, shape, dim)
     if dropout is None:
@@ -84,13 +85,52 @@ def _check_memory(name: str, builder: Builder, shape: Shape, dim: int) -> None:
         )
 
 
-def _builder(name: str) -> Builder:
-    if not name.startswith("timm:"):
-        return NETWORKS[name]
-    from arcset.networks.timm_bridge import timm_builder  # which imports this module
-
-    return timm_builder(name.removeprefix("timm:"))
-
-
 def _has_dropout(builder: Builder) -> bool:
     return "dropout" in inspect.signature(builder).parameters
+
+
+def _timm_builder(name: str) -> Builder:
+    """What builds timm's network, up to its features, with a linear layer and batch norm.
+
+    The weights are fresh: none are ever downloaded.
+    """
+    short, timm = name.removeprefix("timm:"), _import_timm(name)
+    if not timm.is_model(short):
+        hint = did_you_mean(short, timm.list_models())  # they are too many to list
+        raise OptionError(f"timm has no network called {short!r}{f'; {hint}' if hint else ''}")
+
+    def build(shape: Shape, dim: int, *, dropout: float = 0.0) -> nn.Sequential:
+        channels, height, width = image_shape(name, shape, smallest=1)
+        # Transformers are built for one size; convolutional networks take any, and no such option.
+        fixed = getattr(timm.get_pretrained_cfg(short), "fixed_input_size", False)
+        size = {"img_size": (height, width)} if fixed else {}
+        try:
+            features: nn.Module = timm.create_model(
+                short, pretrained=False, num_classes=0, in_chans=channels, **size
+            )
+            with torch.no_grad():  # by trying: `num_features` is not always what comes out
+                out = features.eval()(torch.zeros(1, *shape))
+        except (AssertionError, RuntimeError, TypeError, ValueError) as error:
+            raise OptionError(
+                f"{name!r} cannot take images of shape {shape}: {one_line(error)}"
+            ) from None
+        if out.ndim != 2:
+            raise OptionError(f"{name!r} gives no vector per image but {tuple(out.shape[1:])}")
+        return nn.Sequential(
+            features.train(),
+            nn.Dropout(dropout),
+            nn.Linear(out.shape[1], dim, bias=False),
+            nn.BatchNorm1d(dim),
+        )
+
+    return build
+
+
+def _import_timm(name: str) -> Any:
+    try:
+        return importlib.import_module("timm")
+    except Exception as error:  # a torchvision that does not fit torch raises RuntimeError
+        raise OptionError(
+            f"{name!r} needs timm, which cannot be imported here ({one_line(error)}): "
+            "pip install 'arcset[timm]', with a torchvision that fits torch"
+        ) from None

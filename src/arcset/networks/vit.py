@@ -4,8 +4,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from arcset.networks.layers import image_shape
-from arcset.networks.registry import NETWORKS, Shape
+from arcset.networks.layers import Shape, image_shape
+from arcset.networks.registry import NETWORKS
 
 __all__ = ["TransformerBlock", "patch_size", "vit"]
 
