@@ -33,51 +33,49 @@ __all__ = [
 ]
 
 
+#: Does in one of several processes what it is given, while the others wait; see `on_main` in
+#: `arcset.distributed`.
+OnMain = Callable[[Callable[[], None]], None]
+
+
 @contextmanager
-def replacing(path: Path) -> Iterator[Path]:
+def replacing(path: Path, *, on_main: OnMain | None = None) -> Iterator[Path]:
     """Yield a temporary path beside `path`; on success it is synced and takes `path`'s place.
 
     If the block raises, the temporary file goes and whatever stood at `path` stays; the error names
-    `path`, see `naming`.
+    `path`, see `naming`. on_main: for several processes that write into the file together.
     """
-    path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.parent / f".{path.name}.{secrets.token_hex(4)}.part"
-    with naming(path, part):
-        try:
-            os.close(os.open(part, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666))  # the umask
-            yield part
-            sync(part)
-            part.replace(path)
-        finally:
-            with suppress(OSError):  # the error that brought us here says more
-                part.unlink(missing_ok=True)
+
+    def create(part: Path) -> None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        os.close(os.open(part, os.O_CREAT | os.O_TRUNC | os.O_WRONLY, 0o666))  # the umask
+
+    def complete(part: Path) -> None:
+        sync(part)
+        part.replace(path)
+
+    def discard(part: Path) -> None:
+        with suppress(OSError):  # the error that brought us here says more
+            part.unlink(missing_ok=True)
+
+    with _replacing(path, on_main, create, complete, discard) as part:
+        yield part
 
 
 @contextmanager
-def replacing_folder(
-    path: Path, *, on_main: Callable[[Callable[[], None]], None] | None = None
-) -> Iterator[Path]:
-    """As `replacing`, for a folder: what stood at `path` goes when the new one is complete.
+def replacing_folder(path: Path, *, on_main: OnMain | None = None) -> Iterator[Path]:
+    """As `replacing`, for a folder: what stood at `path` goes when the new one is complete."""
 
-    on_main: for several processes that fill the folder together. It does in one of them what it is
-    given, the beginning and the end, while the others wait (see `arcset.distributed`).
-    """
-    token = "" if on_main else f".{secrets.token_hex(4)}"  # all of several use the same name
-    part = path.parent / f".{path.name}{token}.part"
-    old = part.with_suffix(".old")
-    began = False
-
-    def begin() -> None:
-        nonlocal began
-        shutil.rmtree(part, ignore_errors=True)
+    def create(part: Path) -> None:
+        discard(part)
         part.mkdir(parents=True)
-        began = True
 
-    def finish() -> None:
+    def complete(part: Path) -> None:
         for file in part.rglob("*"):
             if file.is_file():
                 sync(file)
         sync(part)
+        old = part.with_suffix(".old")
         if path.exists():
             path.rename(old)
         try:
@@ -86,18 +84,42 @@ def replacing_folder(
             if old.exists():
                 old.rename(path)
             raise
-        shutil.rmtree(old, ignore_errors=True)
+        discard(old)
         sync(path.parent)
 
+    def discard(part: Path) -> None:
+        shutil.rmtree(part, ignore_errors=True)
+
+    with _replacing(path, on_main, create, complete, discard) as part:
+        yield part
+
+
+@contextmanager
+def _replacing(
+    path: Path,
+    on_main: OnMain | None,
+    create: Callable[[Path], None],
+    complete: Callable[[Path], None],
+    discard: Callable[[Path], None],
+) -> Iterator[Path]:
+    token = "" if on_main else f".{secrets.token_hex(4)}"  # all of several use the same name
+    part = path.parent / f".{path.name}{token}.part"
     stage = on_main or (lambda work: work())
+    created = False
+
+    def begin() -> None:
+        nonlocal created
+        create(part)
+        created = True
+
     with naming(path, part):
         try:
             stage(begin)
             yield part
-            stage(finish)
+            stage(lambda: complete(part))
         finally:
-            if began:
-                shutil.rmtree(part, ignore_errors=True)
+            if created:
+                discard(part)
 
 
 def sync(path: Path) -> None:

@@ -77,7 +77,7 @@ class Loss(nn.Module, ABC):
 
     def trained_centers(self) -> Tensor:
         """The parameter behind `centers` (C, D), as trained: not normalized, with gradient."""
-        raise OptionError(f"{type(self).__name__.lower()} has no class centers")
+        raise OptionError(f"{self._name} has no class centers")
 
     @abstractmethod
     def logits(self, embeddings: Tensor, labels: Tensor | None = None) -> Tensor:
@@ -100,7 +100,7 @@ class Loss(nn.Module, ABC):
         `kind` is `sgd` (lr, momentum, weight_decay, nesterov) or `adagrad` (row-wise; lr,
         weight_decay, eps). The centers then get no gradient, and other optimizers pass them by.
         """
-        raise OptionError(f"{type(self).__name__.lower()} cannot fuse the update of its centers")
+        raise OptionError(f"{self._name} cannot fuse the update of its centers")
 
     @property
     def update(self) -> CenterUpdate | None:
@@ -117,6 +117,10 @@ class Loss(nn.Module, ABC):
 
     def _get_name(self) -> str:
         return type(self).__name__
+
+    @property
+    def _name(self) -> str:
+        return self._get_name().lower()
 
     def __repr__(self) -> str:
         return f"{self._get_name()}({self.extra_repr()})"
@@ -139,7 +143,7 @@ class AuxiliaryLoss(Loss):
     #: Whether the term looks at the base's class centers.
     uses_centers: ClassVar[bool] = False
 
-    def __init__(self, base: Loss, *, weight: float) -> None:
+    def __init__(self, base: Loss, *, weight: float = 1.0) -> None:
         super().__init__(base.dim, base.classes)
         if base.shared:
             raise OptionError(
@@ -168,7 +172,7 @@ class AuxiliaryLoss(Loss):
 
     def forward(self, embeddings: Tensor, labels: Tensor) -> Tensor:
         """The base loss plus λ times the term."""
-        labels = check_batch(embeddings, labels, self.dim, self.classes, self.ignore_index)
+        labels = check_batch(self, embeddings, labels)
         if self.ignore_index is not None:
             counts = labels != self.ignore_index
             if not bool(counts.any()):
@@ -215,10 +219,6 @@ class AuxiliaryLoss(Loss):
     def update(self) -> CenterUpdate | None:
         return self.base.update
 
-    @property
-    def _name(self) -> str:
-        return type(self).__name__.lower()
-
     def settings(self) -> dict[str, float | str]:
         return {**self.base.settings(), "weight": self.weight}
 
@@ -226,13 +226,15 @@ class AuxiliaryLoss(Loss):
         return f"{self.base!r}, weight={self.weight:g}"
 
 
-def check_embeddings(embeddings: object, dim: int, least: int = 1) -> Tensor:
-    """`embeddings` if it is a finite floating-point (B, dim) tensor with B ≥ `least`."""
+def check_embeddings(loss: Loss, embeddings: object, least: int = 1) -> Tensor:
+    """`embeddings` if it is a finite floating-point (B, D) tensor with B ≥ `least`."""
     if not isinstance(embeddings, Tensor):
         raise InputError(f"embeddings must be a torch tensor, not {type(embeddings).__name__}")
-    if embeddings.dim() != 2 or embeddings.shape[1] != dim or embeddings.shape[0] < least:
-        shape = tuple(embeddings.shape)
-        raise InputError(f"embeddings must have shape (B, {dim}) with B ≥ {least}, not {shape}")
+    shape = tuple(embeddings.shape)
+    if len(shape) != 2 or shape[1] != loss.dim or shape[0] < least:
+        raise InputError(
+            f"embeddings must have shape (B, {loss.dim}) with B ≥ {least}, not {shape}"
+        )
     if not embeddings.is_floating_point():
         raise InputError(f"embeddings must be floating-point, not {embeddings.dtype}")
     values = embeddings.detach()
@@ -247,17 +249,9 @@ def check_embeddings(embeddings: object, dim: int, least: int = 1) -> Tensor:
     return embeddings
 
 
-def check_batch(
-    embeddings: object,
-    labels: object,
-    dim: int,
-    classes: int,
-    ignore: int | None = None,
-    *,
-    least: int = 1,
-) -> Tensor:
-    """Check a batch; returns the labels as int64 (B,) in 0 … classes − 1, or equal to `ignore`."""
-    checked = check_embeddings(embeddings, dim, least)
+def check_batch(loss: Loss, embeddings: object, labels: object, least: int = 1) -> Tensor:
+    """Check a batch; returns the labels as int64 (B,), each a class or `ignore_index`."""
+    checked = check_embeddings(loss, embeddings, least)
     if not isinstance(labels, Tensor):
         raise InputError(f"labels must be a torch tensor, not {type(labels).__name__}")
     if labels.is_floating_point() or labels.is_complex() or labels.dtype == torch.bool:
@@ -265,17 +259,27 @@ def check_batch(
     if labels.shape != checked.shape[:1]:
         raise InputError(f"labels must have shape ({len(checked)},), not {tuple(labels.shape)}")
     labels = labels.long()
-    wrong = (labels < 0) | (labels >= classes)
-    if ignore is not None:
-        wrong &= labels != ignore
+    wrong = (labels < 0) | (labels >= loss.classes)
+    if loss.ignore_index is not None:
+        wrong &= labels != loss.ignore_index
     if bool(wrong.any()):
-        outside = wrong.nonzero()
-        first = int(outside[0])
+        first = int(wrong.nonzero()[0])
         raise InputError(
-            f"labels must lie in 0 … {classes - 1} ({classes} classes), but "
+            f"labels must lie in 0 … {loss.classes - 1} ({loss.classes} classes), but "
             f"label {int(labels[first])} stands at position {first}"
         )
     return labels
+
+
+def check_centers(loss: Loss, full: object) -> Tensor:
+    """`full` if it is a finite floating-point tensor with a row for each class, (C, D)."""
+    shape = (loss.classes, loss.dim)
+    if not isinstance(full, Tensor) or tuple(full.shape) != shape:
+        given = tuple(full.shape) if isinstance(full, Tensor) else type(full).__name__
+        raise InputError(f"centers must be a tensor of shape {shape}, not {given}")
+    if not full.is_floating_point() or not bool(torch.isfinite(full).all()):
+        raise InputError("centers must be finite floating-point numbers")
+    return full
 
 
 def check_overflow(value: Tensor, embeddings: Tensor) -> Tensor:
@@ -293,13 +297,3 @@ def check_overflow(value: Tensor, embeddings: Tensor) -> Tensor:
             "normalize or scale them first"
         )
     return value
-
-
-def check_centers(full: object, shape: tuple[int, int]) -> Tensor:
-    """`full` if it is a finite floating-point tensor of the centers' shape."""
-    if not isinstance(full, Tensor) or tuple(full.shape) != shape:
-        given = tuple(full.shape) if isinstance(full, Tensor) else type(full).__name__
-        raise InputError(f"centers must be a tensor of shape {shape}, not {given}")
-    if not full.is_floating_point() or not bool(torch.isfinite(full).all()):
-        raise InputError("centers must be finite floating-point numbers")
-    return full

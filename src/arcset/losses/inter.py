@@ -5,7 +5,7 @@ import math
 import torch
 from torch import Tensor
 
-from arcset.losses.base import LOSSES, AuxiliaryLoss, Loss
+from arcset.losses.base import LOSSES, AuxiliaryLoss
 from arcset.numerics import angle, unit_rows, widen
 
 __all__ = ["Inter"]
@@ -21,9 +21,6 @@ class Inter(AuxiliaryLoss):
 
     default_base = "normface"
     uses_centers = True
-
-    def __init__(self, base: Loss, *, weight: float = 1.0) -> None:
-        super().__init__(base, weight=weight)
 
     def term(self, embeddings: Tensor, labels: Tensor) -> Tensor:
         """−mean over the batch and over j ≠ y of ∠(W_y, W_j)/π."""

@@ -5,7 +5,7 @@ import math
 import torch
 from torch import Tensor
 
-from arcset.losses.base import LOSSES, AuxiliaryLoss, Loss
+from arcset.losses.base import LOSSES, AuxiliaryLoss
 from arcset.numerics import angle, unit_rows, widen
 
 __all__ = ["Intra"]
@@ -20,9 +20,6 @@ class Intra(AuxiliaryLoss):
 
     default_base = "normface"
     uses_centers = True
-
-    def __init__(self, base: Loss, *, weight: float = 1.0) -> None:
-        super().__init__(base, weight=weight)
 
     def term(self, embeddings: Tensor, labels: Tensor) -> Tensor:
         unit, _ = unit_rows(embeddings)  # (B, D)

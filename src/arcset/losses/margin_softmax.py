@@ -20,12 +20,7 @@ from arcset.centers import (
 )
 from arcset.checks import check_bool, check_choice, check_count, check_number
 from arcset.errors import InputError, OptionError
-from arcset.losses.base import (
-    Loss,
-    check_batch,
-    check_centers,
-    check_embeddings,
-)
+from arcset.losses.base import Loss, check_batch, check_centers, check_embeddings
 from arcset.margins import Margin
 from arcset.margins.base import Law, format_options
 from arcset.numerics import unit_rows, widen
@@ -103,7 +98,6 @@ class MarginSoftmax(Loss):
         self.mode = check_choice("mode", mode, MODES)
         self.gradient = check_choice("gradient", gradient, GRADIENTS)
         self.margin = margin
-        margin.bind(self.classes)
         shard = None if group is None else Shard.of(group, self.classes)
         if shard is not None and self.mode == "plain":
             raise OptionError("mode=plain keeps all centers in one process: leave group out")
@@ -115,6 +109,7 @@ class MarginSoftmax(Loss):
             dtype=STORAGES[check_choice("storage", storage, STORAGES)],
             shard=shard,
         )
+        margin.bind(self.classes)
         self.register_buffer("step", torch.zeros((), dtype=torch.int64))
 
     @property
@@ -144,7 +139,7 @@ class MarginSoftmax(Loss):
         """
         norms = None
         if self.head.shard is None:
-            labels = check_batch(embeddings, labels, self.dim, self.classes, self.ignore_index)
+            labels = check_batch(self, embeddings, labels)
         else:
             embeddings, norms, labels = self._gather(self.head.shard, embeddings, labels)
         if self.ignore_index is not None:
@@ -180,9 +175,7 @@ class MarginSoftmax(Loss):
     ) -> tuple[Tensor, Tensor, Tensor]:
         """Unit rows, their lengths and the labels of all processes, from those given here."""
         try:
-            labels = check_batch(
-                embeddings, labels, self.dim, self.classes, self.ignore_index, least=0
-            )
+            labels = check_batch(self, embeddings, labels, least=0)
         except InputError:
             shard.fail(self.head.weight.device)  # so that nobody waits
             raise
@@ -193,10 +186,10 @@ class MarginSoftmax(Loss):
         """s·cos θ_j (B, C); with labels, the target column carries the margin."""
         if self.head.shard is not None:
             raise OptionError("logits of all classes cannot be formed where centers are shared out")
-        with torch.autocast(check_embeddings(embeddings, self.dim).device.type, enabled=False):
+        with torch.autocast(check_embeddings(self, embeddings).device.type, enabled=False):
             if labels is None:
                 return plain_logits(self.head, embeddings, self.scale)
-            labels = check_batch(embeddings, labels, self.dim, self.classes, self.ignore_index)
+            labels = check_batch(self, embeddings, labels)
             if self.ignore_index is None or not bool((labels == self.ignore_index).any()):
                 return margined_logits(self.head, self._batch(embeddings, labels))
             counts = labels != self.ignore_index
@@ -223,7 +216,7 @@ class MarginSoftmax(Loss):
 
         With a group, all processes have to ask together, and for the same embeddings.
         """
-        unit = unit_rows(widen(check_embeddings(embeddings, self.dim)))[0]
+        unit = unit_rows(widen(check_embeddings(self, embeddings)))[0]
         return self.head.nearest(unit, self.scale, self.classes if among is None else among)
 
     @property
@@ -251,7 +244,7 @@ class MarginSoftmax(Loss):
 
     def set_centers(self, full: Tensor) -> None:
         """Replace all centers; only their directions count."""
-        full, shard = check_centers(full, (self.classes, self.dim)), self.head.shard
+        full, shard = check_centers(self, full), self.head.shard
         self.head.set(full if shard is None else full[shard.first : shard.last])
 
     def set_class_sizes(self, sizes: Tensor) -> None:

@@ -1,6 +1,6 @@
 """Which samples are probably mislabelled: far from their class's dominant sub-center."""
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import torch
@@ -59,12 +59,7 @@ class Suspects:
         return "\n".join(lines)
 
     def json(self) -> dict[str, Any]:
-        columns = ("positions", "labels", "degrees", "nearest", "dominant")
-        return {
-            "limit": self.limit,
-            "total": self.total,
-            **{column: list(getattr(self, column)) for column in columns},
-        }
+        return asdict(self)
 
 
 @torch.no_grad()
@@ -98,7 +93,7 @@ def suspect_samples(
     if not isinstance(holder, MarginSoftmax):
         raise OptionError(f"{type(holder).__name__.lower()} has no centers to measure angles from")
     limit = check_number("degrees", degrees, 0, 1e6)
-    labels = check_batch(embeddings, labels, holder.dim, holder.classes, holder.ignore_index)
+    labels = check_batch(holder, embeddings, labels)
     counted = labels != holder.ignore_index if holder.ignore_index is not None else labels >= 0
     positions = counted.nonzero().squeeze(1)
     angles = _own_angles(holder, embeddings[positions], labels[positions])  # (n, K)

@@ -11,10 +11,9 @@ Nothing is pickled, and no process ever holds more than its slice.
 
 import json
 import math
-import os
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -28,7 +27,7 @@ from arcset.centers.update import STATES
 from arcset.checks import check_count
 from arcset.distributed import on_main, run_together
 from arcset.errors import OptionError, RunError
-from arcset.files import naming, replacing_folder
+from arcset.files import replacing, replacing_folder, sync
 from arcset.losses.base import Loss
 
 __all__ = [
@@ -61,8 +60,7 @@ _NAMES = {
 
 def shard_of(loss: Loss) -> Shard | None:
     """This process's part of the centers; None where they are not shared."""
-    shards = [one.shard for one in loss.modules() if isinstance(one, Centers)]
-    return next((shard for shard in shards if shard is not None), None)
+    return next((head.shard for head in heads_of(loss).values() if head.shard is not None), None)
 
 
 def save_loss(loss: Loss, folder: Path | str) -> None:
@@ -249,38 +247,24 @@ def export_loss(loss: Loss, path: Path | str, *, classes: int | None = None) -> 
     kept = loss.classes if classes is None else check_count("classes", classes)
     if kept > loss.classes:
         raise OptionError(f"classes={kept}: there are no more than {loss.classes} to be written")
-    path, shard = Path(path), shard_of(loss)
-    chief = shard is None or shard.rank == 0
+    shard = shard_of(loss)
+    group = shard and shard.group
+    writes_common = shard is None or shard.rank == 0  # the header, and what all have alike
     entries = _entries(loss, kept)
     header, starts = _header(entries)
-    part = path.parent / f".{path.name}.part"
-
-    def begin() -> None:
-        if chief:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            part.write_bytes(header)
 
     def fill() -> None:
         with part.open("r+b") as file:
+            if writes_common:
+                file.write(header)
             for entry, start in zip(entries, starts, strict=True):
-                if chief or entry.row:
+                if writes_common or entry.row:
                     _write(file, entry, start)
-            file.flush()
-            os.fsync(file.fileno())
+        sync(part)
 
-    def end() -> None:
-        if chief:
-            part.replace(path)
-
-    with naming(path, part):
-        try:
-            for stage in (begin, fill, end):
-                run_together(stage, together=shard is not None, group=shard and shard.group)
-        except BaseException:
-            if chief:
-                with suppress(OSError):
-                    part.unlink()
-            raise
+    stage = None if shard is None else on_main(shard.rank == 0, group)
+    with replacing(Path(path), on_main=stage) as part:
+        run_together(fill, together=shard is not None, group=group)
 
 
 def _entries(loss: Loss, kept: int) -> list[_Entry]:
@@ -308,10 +292,7 @@ def _header(entries: list[_Entry]) -> tuple[bytes, list[int]]:
     content: dict[str, Any] = {"__metadata__": {"format": "pt"}}
     ends = [0]
     for entry in entries:
-        size = entry.here.element_size()
-        for side in entry.shape:
-            size *= side
-        ends.append(ends[-1] + size)
+        ends.append(ends[-1] + math.prod(entry.shape) * entry.here.element_size())
         content[entry.name] = {
             "dtype": _NAMES[entry.here.dtype],
             "shape": entry.shape,

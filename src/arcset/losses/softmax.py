@@ -47,15 +47,15 @@ class Softmax(Loss):
 
     def forward(self, embeddings: Tensor, labels: Tensor) -> Tensor:
         """Mean over the batch of −log softmax at the target."""
-        labels = check_batch(embeddings, labels, self.dim, self.classes)
+        labels = check_batch(self, embeddings, labels)
         value = F.cross_entropy(self._scores(embeddings), labels)
         return check_overflow(value, embeddings)
 
     def logits(self, embeddings: Tensor, labels: Tensor | None = None) -> Tensor:
         """W_j·x + b_j (B, C), the same with and without labels."""
         if labels is not None:
-            check_batch(embeddings, labels, self.dim, self.classes)
-        return self._scores(check_embeddings(embeddings, self.dim))
+            check_batch(self, embeddings, labels)
+        return self._scores(check_embeddings(self, embeddings))
 
     def _scores(self, embeddings: Tensor) -> Tensor:
         with torch.autocast(embeddings.device.type, enabled=False):
@@ -79,4 +79,4 @@ class Softmax(Loss):
     def set_centers(self, full: Tensor) -> None:
         """Replace W by `full` (C, D); the bias stays."""
         with torch.no_grad():
-            self.weight.copy_(check_centers(full, (self.classes, self.dim)))
+            self.weight.copy_(check_centers(self, full))

@@ -1,6 +1,6 @@
 """Class centers for other classes than before: some added, some removed, some merged."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor
@@ -51,22 +51,26 @@ def regrow(loss: Loss, old: Loss, sources: Sequence[Sequence[int]]) -> tuple[Ten
             f"{old.classes - 1:,}"
         )
     trained = Head.of(old) if old.normalized == loss.normalized else None
+    length = (trained or head).weight.norm(dim=1).median().item()
     known = {}
     if trained is not None:
         known = {
-            place: rows for place, rows in enumerate(sources) if rows and place in head.numbers
+            number: list(rows)
+            for number, rows in enumerate(sources)
+            if rows and number in head.numbers
         }
-    length = (trained or head).weight.norm(dim=1).median().item()
-    new = _numbers(place for place in head.numbers if place not in known)
+    new = torch.tensor([number for number in head.numbers if number not in known]).long()
     head.put(new, torch.zeros(len(new), 1), torch.zeros(len(new)), length)
     if trained is not None:
-        single = [(place, rows[0]) for place, rows in known.items() if len(rows) == 1]
-        if trained.per_class == head.per_class:
-            pairs = torch.tensor(single, dtype=torch.int64).reshape(-1, 2)
-            head.copy(pairs[:, 0], trained, pairs[:, 1])
-            known = {place: rows for place, rows in known.items() if len(rows) > 1}
-        for place, rows in known.items():
-            head.merge(place, trained, list(rows), length)
+        same = {
+            number: rows[0]
+            for number, rows in known.items()
+            if len(rows) == 1 and trained.per_class == head.per_class
+        }
+        head.copy(torch.tensor([*same]).long(), trained, torch.tensor([*same.values()]).long())
+        for number, rows in known.items():
+            if number not in same:
+                head.merge(number, trained, rows, length)
     return new, length
 
 
@@ -90,6 +94,7 @@ class Head:
 
     @property
     def numbers(self) -> range:
+        """Of the classes that are here."""
         return range(self.first, self.first + len(self.weight) // self.per_class)
 
     @classmethod
@@ -105,68 +110,57 @@ class Head:
             return cls(loss.head.weight, loss.head.bias, usage, loss.subcenters, first)
         return cls(loss.trained_centers(), loss.biases)
 
-    def put(self, places: Tensor, means: Tensor, counts: Tensor, length: float) -> None:
-        """Begin the classes `places` (n,) in the direction of `means` (n, D), where there is one;
-        others keep the direction they have."""
+    def put(self, classes: Tensor, means: Tensor, counts: Tensor, length: float) -> None:
+        """Begin `classes` (n,) in the direction of `means` (n, D), where there is one, and with
+        `length`; others keep the direction they have."""
         given = (counts > 0) & (means.norm(dim=1) > 0)
-        blind = self._rows(places[~given])
+        blind = self._rows(classes[~given])
         self.weight[blind] = unit_rows(self.weight[blind])[0] * length
         rows = unit_rows(means[given])[0] * length  # (m, D)
-        if self.per_class > 1:
-            rows = torch.cat(
-                [
-                    self._spread_rows(row, place)
-                    for place, row in zip(places[given].tolist(), rows, strict=True)
-                ]
-                or [rows]
-            )
-        self.weight[self._rows(places[given])] = rows.to(self.weight)
+        if self.per_class == 1:
+            self.weight[self._rows(classes[given])] = rows.to(self.weight)
+        else:
+            for number, row in zip(classes[given].tolist(), rows, strict=True):
+                self._spread(number, row)
         if self.bias is not None:
-            self.bias[self._places(places, self.bias)] = 0.0
+            self.bias[self._entries(classes, self.bias)] = 0.0
 
-    def copy(self, places: Tensor, old: "Head", rows: Tensor) -> None:
-        """Begin each of the classes `places` (n,) as that of `rows` (n,) is, bit for bit."""
-        theirs = old.weight[old._rows(rows)]
-        self.weight[self._rows(places)] = theirs.to(self.weight)
+    def copy(self, classes: Tensor, old: "Head", sources: Tensor) -> None:
+        """Begin `classes` (n,) as the classes `sources` (n,) of an old loss are, bit for bit."""
+        self.weight[self._rows(classes)] = old.weight[old._rows(sources)].to(self.weight)
         for mine, other in ((self.bias, old.bias), (self.usage, old.usage)):
             if mine is not None and other is not None:
-                mine[self._places(places, mine)] = other[old._places(rows, other)].to(mine)
+                mine[self._entries(classes, mine)] = other[old._entries(sources, other)].to(mine)
 
-    def merge(self, place: int, old: "Head", rows: list[int], length: float) -> None:
-        """Begin the class `place` at the mean direction of the classes `rows` of an old loss."""
-        directions = unit_rows(old.dominant(torch.tensor(rows)).double())[0]
-        mean = unit_rows(directions.mean(dim=0, keepdim=True))[0][0] * length
-        self.weight[self._rows(torch.tensor([place]))] = self._spread_rows(mean, place)
+    def merge(self, number: int, old: "Head", sources: list[int], length: float) -> None:
+        """Begin a class at the mean direction of the classes `sources` of an old loss."""
+        directions = unit_rows(old._dominant(torch.tensor(sources)).double())[0]
+        self._spread(number, unit_rows(directions.mean(dim=0, keepdim=True))[0][0] * length)
         if self.bias is not None and old.bias is not None:
-            self.bias[place - self.first] = old.bias[rows].mean()
+            self.bias[number - self.first] = old.bias[sources].mean()
 
-    def dominant(self, places: Tensor) -> Tensor:
+    def _dominant(self, classes: Tensor) -> Tensor:
         """Of each class the one row, or the one that samples chose most, (n, D)."""
-        rows = self._rows(places).view(-1, self.per_class)
+        rows = self._rows(classes).view(-1, self.per_class)
         if self.usage is None:
             return self.weight[rows[:, 0]]
-        chosen = self.usage[self._places(places, self.usage)].argmax(dim=1).to(rows.device)
+        chosen = self.usage[self._entries(classes, self.usage)].argmax(dim=1).to(rows.device)
         return self.weight[rows.gather(1, chosen[:, None])[:, 0]]
 
-    def _rows(self, places: Tensor) -> Tensor:
+    def _rows(self, classes: Tensor) -> Tensor:
         each = torch.arange(self.per_class)
-        rows = (places[:, None] - self.first) * self.per_class + each
+        rows = (classes[:, None] - self.first) * self.per_class + each
         return rows.flatten().to(self.weight.device)
 
-    def _places(self, places: Tensor, of: Tensor) -> Tensor:
-        """Of classes, where their entries stand in a tensor with one entry for each."""
-        return (places - self.first).to(of.device)
+    def _entries(self, classes: Tensor, of: Tensor) -> Tensor:
+        """Where classes stand in a tensor with one entry for each."""
+        return (classes - self.first).to(of.device)
 
-    def _spread_rows(self, row: Tensor, number: int) -> Tensor:
-        """A class's rows (K, D): the first is `row` (D,), and the others lie a little beside it,
-        each its own way, as rows that are equal would stay so."""
+    def _spread(self, number: int, row: Tensor) -> None:
+        """Begin a class at `row` (D,): its further sub-centers lie a little beside it, each its own
+        way, as rows that are equal would stay so."""
         generator = torch.Generator().manual_seed(_SEED + number)
         ways = torch.randn(self.per_class, len(row), generator=generator, dtype=torch.float64)
         ways = unit_rows(ways)[0] * _APART * row.norm().cpu()
         ways[0] = 0
-        spread: Tensor = row.cpu() + ways
-        return spread.to(self.weight)
-
-
-def _numbers(values: Iterable[int]) -> Tensor:
-    return torch.tensor(list(values), dtype=torch.int64)
+        self.weight[self._rows(torch.tensor([number]))] = (row.cpu() + ways).to(self.weight)

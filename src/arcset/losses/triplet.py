@@ -35,7 +35,7 @@ class Triplet(Loss):
 
     def forward(self, embeddings: Tensor, labels: Tensor) -> Tensor:
         """The mean hinge over the valid anchors of the batch."""
-        labels = check_batch(embeddings, labels, self.dim, self.classes)
+        labels = check_batch(self, embeddings, labels)
         with torch.autocast(embeddings.device.type, enabled=False):
             unit, _ = unit_rows(widen(embeddings))  # (B, D)
             theta = angle(unit @ unit.T)  # (B, B)
