@@ -103,7 +103,7 @@ class Feed:
             images = self.transforms.apply(images, which[rows])
             labels = self.transforms.labels(labels, which, self.classes)
         images = as_float(images).to(getattr(torch, self.config.dtype))
-        return self.augmentation(images, generator, part) if self.augmentation else images, labels
+        return self.augmentation(images, generator, part), labels
 
     def step_seed(self, step: int) -> int:
         """Of everything that is drawn in step `step` of the run."""

@@ -17,16 +17,14 @@ def _generator(seed: int = 3) -> torch.Generator:
 def test_with_nothing_to_do_the_input_itself_comes_back(pictures: Pictures) -> None:
     images = pictures(2, 1, 8, 8)
     for specs in ([], ["noise:strength=0", "flip:probability=0"], ["crop:area=1"]):
-        augment = build_augmentation(specs, (1, 8, 8))
-        assert not augment
-        assert str(augment) == "none"
-        assert augment(images, _generator()) is images
+        assert build_augmentation(specs, (1, 8, 8))(images, _generator()) is images
 
 
-def test_colours_of_grey_images_are_left_out() -> None:
-    spec = "colour:brightness=0:contrast=0"
-    assert not build_augmentation([spec], (1, 8, 8))
-    assert build_augmentation([spec], (3, 8, 8))
+def test_colours_of_grey_images_are_left_out(pictures: Pictures) -> None:
+    for channels in (1, 3):
+        images = pictures(2, channels, 8, 8)
+        augment = build_augmentation(["colour:brightness=0:contrast=0"], (channels, 8, 8))
+        assert (augment(images, _generator()) is images) == (channels == 1)
 
 
 def test_steps_follow_one_another_from_one_generator(pictures: Pictures) -> None:
@@ -37,7 +35,6 @@ def test_steps_follow_one_another_from_one_generator(pictures: Pictures) -> None
     for spec in specs:
         expected = parse_augmentation(spec)(expected, generator)
     torch.testing.assert_close(augment(images, _generator()), expected)
-    assert str(augment).startswith("flip:probability=0.5:vertical=0, affine:rotate=10:")
 
 
 def test_one_sample_does_not_depend_on_the_others(pictures: Pictures) -> None:

@@ -7,8 +7,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from arcset.data.augment import AUGMENTATIONS, augmentation_names, parse_augmentation
-from arcset.data.augment.base import Augmentation, Draws
+from arcset.data.augment import AUGMENTATIONS, Draws, augmentation_names, parse_augmentation
 from arcset.errors import InputError
 
 Pictures = Callable[..., Tensor]
@@ -159,15 +158,13 @@ def test_an_empty_batch_stays_empty(spec: str) -> None:
     assert parse_augmentation(spec)(torch.zeros(0, 1, 8, 8), _generator()).shape == (0, 1, 8, 8)
 
 
-@pytest.mark.parametrize("images", [torch.zeros(2, 1, 4, 4, dtype=torch.uint8), torch.zeros(4, 4)])
-def test_what_is_no_batch_of_floats_is_refused(images: Tensor) -> None:
-    with pytest.raises(InputError, match=r"images .*\(B, C, H, W\)"):
-        parse_augmentation("flip")(images, _generator())
+def test_pixels_that_are_no_floats_are_refused() -> None:
+    with pytest.raises(InputError, match=r"images .*\(B, 1, 4, 4\).*uint8"):
+        parse_augmentation("flip")(torch.zeros(2, 1, 4, 4, dtype=torch.uint8), _generator())
 
 
 @pytest.mark.parametrize("name", augmentation_names())
 def test_names_and_options_derive_from_the_class(name: str) -> None:
-    kind: type[Augmentation] = AUGMENTATIONS[name]
-    assert kind.name == name
-    assert kind.options() == dataclasses.asdict(kind())
-    assert parse_augmentation(str(kind())) == kind()
+    kind = AUGMENTATIONS[name]
+    assert kind.__name__.lower() == name
+    assert kind.options() == dataclasses.asdict(kind())  # type: ignore[call-overload]

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from scipy.ndimage import gaussian_filter
 from torch import Tensor
 
-from arcset.data.augment.kinds import Blur, Colour, Erasing, Flip, Noise, Stroke
+from arcset.data.augment import Blur, Colour, Erasing, Flip, Noise, Stroke
 
 Pictures = Callable[..., Tensor]
 

@@ -9,9 +9,7 @@ import torch
 from scipy.ndimage import map_coordinates
 from torch import Tensor
 
-from arcset.data.augment import build_augmentation
-from arcset.data.augment.base import Coordinates, Draws, Warp
-from arcset.data.augment.kinds import Affine, Crop, Elastic
+from arcset.data.augment import Affine, Augmentations, Coordinates, Crop, Draws, Elastic, Warp
 
 Pictures = Callable[..., Tensor]
 Point = tuple[float, float]  # x and y, in pixels from the middle
@@ -117,14 +115,13 @@ CHAINS: list[list[Warp]] = [
 ]
 
 
-@pytest.mark.parametrize("warps", CHAINS, ids=lambda warps: "-".join(warp.name for warp in warps))
+@pytest.mark.parametrize("warps", CHAINS, ids=str)
 @shapes
 def test_warps_read_where_the_reference_does(
     warps: list[Warp], shape: tuple[int, int, int], pictures: Pictures
 ) -> None:
     images = pictures(3, *shape)
-    augment = build_augmentation([str(warp) for warp in warps], shape)
-    result = augment(images, _generator())
+    result = Augmentations(warps, shape)(images, _generator())
     generator = _generator()
     drawn = [(warp, warp.draw(3, shape, generator)) for warp in warps]
     fill = next((warp.fill for warp in warps if warp.fill), "edge")
@@ -149,6 +146,12 @@ def test_a_shift_moves_to_the_right_and_down(pictures: Pictures) -> None:
     torch.testing.assert_close(moved[..., 2:, 1:], images[..., :-2, :-1], rtol=0, atol=1e-5)
     torch.testing.assert_close(moved[..., :2, :], torch.full((1, 1, 2, 4), -1.0))
     torch.testing.assert_close(moved[..., 0], torch.full((1, 1, 8), -1.0))
+
+
+def _grid(height: int, width: int) -> Coordinates:
+    """Every pixel's own coordinates."""
+    x, y = torch.arange(width) - (width - 1) / 2, torch.arange(height) - (height - 1) / 2
+    return Coordinates(x[None, None], y[None, :, None], untouched=True)
 
 
 _NONE = {"rotate": 0, "scale": 0, "stretch": 0, "shear": 0, "shift": 0}
@@ -197,7 +200,7 @@ def test_a_crop_keeps_its_area_and_stays_inside() -> None:
     ratio = (size[:, 0] / size[:, 1]).log()
     assert math.log(1.8) < ratio.max() <= math.log(2) + 1e-9
     assert -math.log(2) - 1e-9 <= ratio.min() < -math.log(1.8)
-    places = Crop().move(Coordinates.of_pixels(10, 20, torch.device("cpu")), drawn, 10, 20)
+    places = Crop().move(_grid(10, 20), drawn, 10, 20)
     assert places.x.abs().max() <= 9.5 + 1e-5
     assert places.y.abs().max() <= 4.5 + 1e-5
 
@@ -215,7 +218,7 @@ def test_by_default_nothing_folds_over_itself() -> None:
     elastic = Elastic()
     strongest = torch.randint(2, (500, 2, 4, 4), generator=generator) * 2.0 - 1
     drawn = {"field": strongest * elastic.strength}
-    places = elastic.move(Coordinates.of_pixels(40, 60, torch.device("cpu")), drawn, 40, 60)
+    places = elastic.move(_grid(40, 60), drawn, 40, 60)
     (x_down, x_across), (y_down, y_across) = (
         (values.diff(dim=1)[:, :, :-1], values.diff(dim=2)[:, :-1]) for values in places[:2]
     )

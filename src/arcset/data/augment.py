@@ -1,37 +1,297 @@
-"""The augmentations: first those that move pixels, then those that change their values."""
+"""Augmentation: batches of training images, changed at random, each sample by its own draw.
 
+augment = build_augmentation(["affine:rotate=15:scale=0.15", "elastic", "noise"], (1, 28, 28))
+images = augment(as_float(pixels), torch.Generator().manual_seed(0))
+
+A frozen dataclass that is an `Augmentation` (or a `Warp`, if it moves pixels) with
+`@AUGMENTATIONS.register("name")` is all that a new one takes; the command line's help derives from
+the registry. First stand those that move pixels, then those that change their values.
+"""
+
+import dataclasses
 import math
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, NamedTuple
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from arcset.data.augment.base import (
-    AUGMENTATIONS,
-    FILLS,
-    Augmentation,
-    Coordinates,
-    Draws,
-    Shape,
-    Warp,
-    draw_uniform,
-    option,
-)
-from arcset.errors import OptionError
+from arcset.checks import check_choice, check_count, check_number
+from arcset.errors import InputError, OptionError
+from arcset.registry import Registry, unknown_option
 
 __all__ = [
+    "AUGMENTATIONS",
     "Affine",
+    "Augmentation",
+    "Augmentations",
     "Blur",
     "Colour",
+    "Coordinates",
     "Crop",
+    "Draws",
     "Elastic",
     "Erasing",
     "Flip",
     "Noise",
     "Stroke",
+    "Warp",
+    "augmentation_names",
+    "build_augmentation",
+    "parse_augmentation",
 ]
+
+#: Channels, height and width of the images.
+Shape = tuple[int, int, int]
+
+#: What chance decided, by name: on the CPU, (B, …), one row per sample.
+Draws = dict[str, Tensor]
+
+
+class Augmentation(ABC):
+    """A random change of a batch of images, each sample by its own draw.
+
+    A subclass is a frozen dataclass whose fields are its options, with `draw`, which asks chance,
+    and `apply`, which follows the draws and knows no chance: row i of them decides about sample i
+    alone. Images are floats (B, C, H, W) in −1 .. 1.
+    """
+
+    def __post_init__(self) -> None:
+        for field in dataclasses.fields(self):  # type: ignore[arg-type]
+            name = f"{type(self).__name__.lower()}: {field.name}"
+            value = _check(name, getattr(self, field.name), field)
+            # The one place that writes to a frozen instance: 1 becomes 1.0 where a float is meant.
+            object.__setattr__(self, field.name, value)
+
+    @classmethod
+    def options(cls) -> dict[str, float | int | str]:
+        """The options by name, with their defaults."""
+        fields = dataclasses.fields(cls)  # type: ignore[arg-type]
+        return {field.name: getattr(cls, field.name) for field in fields}
+
+    @abstractmethod
+    def is_idle(self, shape: Shape) -> bool:
+        """Whether these options leave images of `shape` as they are."""
+
+    @abstractmethod
+    def draw(self, batch: int, shape: Shape, generator: torch.Generator) -> Draws:
+        """What is to happen to each of `batch` images of `shape`, drawn on the CPU."""
+
+    @abstractmethod
+    def apply(self, images: Tensor, draws: Draws) -> Tensor:
+        """The images (B, C, H, W), float32 or float64, changed as drawn, on their own device."""
+
+    def __call__(self, images: Tensor, generator: torch.Generator) -> Tensor:
+        """Draw and apply; the input itself comes back where the options do nothing."""
+        channels, height, width = images.shape[-3:]
+        return Augmentations([self], (channels, height, width))(images, generator)
+
+
+def option(default: float | int | str, *limits: float | str) -> Any:
+    """A dataclass field: a number, from the first limit to the second, or one of several words.
+
+    Only whole numbers fit where the default is an int.
+    """
+    return dataclasses.field(default=default, metadata={"limits": limits})
+
+
+def _check(name: str, value: Any, field: "dataclasses.Field[Any]") -> float | int | str:
+    """The value in the type of the field's default, if it lies within the field's limits."""
+    limits = field.metadata["limits"]
+    if isinstance(field.default, str):
+        return check_choice(name, value, limits)
+    if isinstance(field.default, int):
+        whole = int(value) if isinstance(value, float) and value.is_integer() else value
+        return check_count(name, whole, *limits)
+    low, high = limits
+    return check_number(name, value, low, high, closed="both")
+
+
+#: Every augmentation by name; `@AUGMENTATIONS.register("name")` enters one.
+AUGMENTATIONS: Registry[type[Augmentation]] = Registry("augmentation")
+
+
+def augmentation_names() -> list[str]:
+    """Every registered augmentation, sorted.
+
+    >>> augmentation_names()
+    ['affine', 'blur', 'colour', 'crop', 'elastic', 'erasing', 'flip', 'noise', 'stroke']
+    """
+    return AUGMENTATIONS.names()
+
+
+def parse_augmentation(text: str) -> Augmentation:
+    """An augmentation from NAME or NAME:OPTION=VALUE:…; what is not written takes its default.
+
+    >>> parse_augmentation("elastic:strength=0.1")
+    Elastic(strength=0.1, points=4, fill='edge')
+    >>> parse_augmentation("noise:sigma=0.1")
+    Traceback (most recent call last):
+    arcset.errors.OptionError: noise has no option 'sigma'; it takes strength
+
+    Raises:
+        OptionError: an unknown name or option, an option written twice, or a value out of range.
+    """
+    name, *settings = (part.strip() for part in text.split(":"))
+    kind = AUGMENTATIONS[name]
+    defaults = kind.options()
+    options: dict[str, float | str] = {}
+    for setting in settings:
+        option, equals, value = (part.strip() for part in setting.partition("="))
+        if not equals:
+            raise OptionError(
+                f"{text!r}: an option is written {name}:OPTION=VALUE, not {setting!r}"
+            )
+        if option not in defaults:
+            raise unknown_option(name, option, defaults)
+        if option in options:
+            raise OptionError(f"{text!r} gives {option} twice; keep one of them")
+        options[option] = value if isinstance(defaults[option], str) else _number(value)
+    return kind(**options)
+
+
+def _number(text: str) -> float | str:
+    """The number, or the text itself, which the augmentation will refuse."""
+    try:
+        return float(text)
+    except ValueError:
+        return text
+
+
+class Augmentations:
+    """What happens to each batch of training images of `shape` (channels, height, width).
+
+    Those that move pixels (`affine`, `elastic`, `crop`) and stand next to each other with the same
+    `fill` read the image once, together: as fast and as sharp as one alone. Those that do nothing
+    are left out. The outcome follows from the images and the generator's state, and from no other
+    chance; it is the same on every device, up to rounding. Dtype and memory format stay.
+    """
+
+    def __init__(self, augmentations: Sequence[Augmentation], shape: Shape) -> None:
+        self.shape = shape
+        self._groups: list[list[Augmentation]] = []
+        for step in augmentations:
+            if step.is_idle(shape):
+                continue
+            if self._groups and _read_together([*self._groups[-1], step]):
+                self._groups[-1].append(step)
+            else:
+                self._groups.append([step])
+
+    def __call__(
+        self, images: Tensor, generator: torch.Generator, part: tuple[int, slice] | None = None
+    ) -> Tensor:
+        """Changed images (B, C, H, W) of floats in −1 .. 1; the input itself if there is no step.
+
+        `part` says that these are the rows of a larger batch, of so many images: what is drawn is
+        drawn for all of it, so that the parts together come out as the whole would have.
+        `generator` is one of the CPU. Raises `InputError` for images of another shape or type.
+        """
+        if not self._groups:
+            return images
+        if tuple(images.shape[1:]) != self.shape or not images.is_floating_point():
+            raise InputError(
+                f"images must be floats in −1 .. 1, as as_float gives them, of shape "
+                f"(B, {', '.join(map(str, self.shape))}), not {images.dtype} of shape "
+                f"{tuple(images.shape)}"
+            )
+        # float32 at least: coordinates need more digits than shorter types have.
+        result = images.to(torch.promote_types(images.dtype, torch.float32))
+        count, rows = part or (len(images), slice(None))
+        for group in self._groups:
+            drawn = [step.draw(count, self.shape, generator) for step in group]
+            draws = [{name: values[rows] for name, values in each.items()} for each in drawn]
+            warps = [step for step in group if isinstance(step, Warp)]
+            result = _resample(result, warps, draws) if warps else group[0].apply(result, draws[0])
+        if result.stride() == images.stride() and result.dtype == images.dtype:
+            return result
+        return torch.empty_like(images).copy_(result)
+
+
+def _read_together(steps: Sequence[Augmentation]) -> bool:
+    """Whether all are warps, and those that say what lies outside of the image say the same."""
+    fills = {step.fill for step in steps if isinstance(step, Warp) and step.fill is not None}
+    return len(fills) < 2 and all(isinstance(step, Warp) for step in steps)
+
+
+def build_augmentation(specs: Sequence[str], shape: Shape) -> Augmentations:
+    """Augmentations by name, in the given order, for images of `shape` (channels, height, width).
+
+    Each spec is read by `parse_augmentation`; with none, images come back as they are.
+
+        >>> augment = build_augmentation(["affine:rotate=15", "elastic", "noise"], (1, 28, 28))
+        >>> images = torch.zeros(4, 1, 28, 28)
+        >>> augment(images, torch.Generator().manual_seed(0)).shape
+        torch.Size([4, 1, 28, 28])
+        >>> build_augmentation([], (1, 28, 28))(images, torch.Generator()) is images
+        True
+
+    Raises:
+        OptionError: an unknown name or option, or a value out of range.
+    """
+    return Augmentations([parse_augmentation(text) for text in specs], shape)
+
+
+def draw_uniform(generator: torch.Generator, *size: int) -> Tensor:
+    """Numbers drawn evenly from −1 .. 1."""
+    return torch.rand(size, generator=generator).mul_(2).sub_(1)
+
+
+#: What lies outside of the image: its nearest pixel, 0 (middle grey), or −1 (black).
+FILLS = ("edge", "zero", "low")
+
+
+class Coordinates(NamedTuple):
+    """Where pixels come from: x and y in pixels from the middle of the image, right and down.
+
+    Both broadcast to (B, H, W). untouched: whether these are every pixel's own coordinates, where
+    x is (1, 1, W) and y is (1, H, 1).
+    """
+
+    x: Tensor
+    y: Tensor
+    untouched: bool = False
+
+
+class Warp(Augmentation):
+    """An augmentation that only says where pixels come from.
+
+    Warps that stand next to each other read the image once: the coordinates go through all of them,
+    last first, and one bilinear `grid_sample` reads the original there. So a chain of them is as
+    fast and as sharp as one. `fill`, where a subclass has that option, is what lies outside; None
+    never looks there.
+    """
+
+    fill: str | None = None
+
+    @abstractmethod
+    def move(self, at: Coordinates, draws: Draws, height: int, width: int) -> Coordinates:
+        """Where in the original what is to stand at `at` comes from."""
+
+    def apply(self, images: Tensor, draws: Draws) -> Tensor:
+        return _resample(images, [self], [draws])
+
+
+def _resample(images: Tensor, warps: Sequence[Warp], draws: Sequence[Draws]) -> Tensor:
+    """The images (B, C, H, W) after all warps, in their order, read once; their fills agree."""
+    batch, _, height, width = images.shape
+    x = torch.arange(width, device=images.device, dtype=torch.float32) - (width - 1) / 2
+    y = torch.arange(height, device=images.device, dtype=torch.float32) - (height - 1) / 2
+    source = Coordinates(x[None, None, :], y[None, :, None], untouched=True)
+    for warp, drawn in reversed(list(zip(warps, draws, strict=True))):
+        source = warp.move(source, drawn, height, width)
+    # grid_sample counts from −1 to 1 between the outer borders of the outermost pixels.
+    grid = images.new_empty(batch, height, width, 2)
+    grid[..., 0] = source.x * (2 / width)
+    grid[..., 1] = source.y * (2 / height)
+    fill = next((warp.fill for warp in warps if warp.fill is not None), "edge")
+    if fill == "low":  # what grid_sample takes for 0 is black then
+        return F.grid_sample(images + 1, grid, "bilinear", "zeros", align_corners=False) - 1
+    padding = "border" if fill == "edge" else "zeros"
+    return F.grid_sample(images, grid, "bilinear", padding, align_corners=False)
 
 
 @AUGMENTATIONS.register("affine")
@@ -50,8 +310,6 @@ class Affine(Warp):
         >>> moved.shape, bool((moved - 0.5).abs().max() < 1e-6)
         (torch.Size([2, 1, 8, 8]), True)
     """
-
-    name: ClassVar[str] = "affine"
 
     rotate: float = option(10.0, 0, 180)  # degrees, to either side
     scale: float = option(0.1, 0, 3)  # 0.1: smaller or larger by a factor of up to 1.1
@@ -115,8 +373,6 @@ class Elastic(Warp):
         torch.Size([2, 1, 8, 8])
     """
 
-    name: ClassVar[str] = "elastic"
-
     strength: float = option(0.04, 0, 0.5)  # largest displacement, a share of width and height
     points: int = option(4, 2, 32)  # points of the coarse grid along each side
     fill: str = option("edge", *FILLS)  # what comes in from outside: edge pixels, 0 or −1 (black)
@@ -171,8 +427,6 @@ class Crop(Warp):
         True
     """
 
-    name: ClassVar[str] = "crop"
-
     area: float = option(0.75, 0.01, 1)  # smallest share of the image's area; 1 is all of it
     stretch: float = option(0.1, 0, 3)  # 0.1: width against height by a factor of up to 1.1
 
@@ -217,8 +471,6 @@ class Flip(Augmentation):
         tensor([[[[0.3000, 0.2000, 0.1000]]]])
     """
 
-    name: ClassVar[str] = "flip"
-
     probability: float = option(0.5, 0, 1)  # of changing left and right
     vertical: float = option(0.0, 0, 1)  # probability of changing top and bottom
 
@@ -262,8 +514,6 @@ class Colour(Augmentation):
         >>> Colour(brightness=1)(torch.full((1, 1, 1, 2), -1.0), torch.Generator())
         tensor([[[[-1., -1.]]]])
     """
-
-    name: ClassVar[str] = "colour"
 
     brightness: float = option(0.2, 0, 1)  # 0.2: times 0.8 .. 1.2
     contrast: float = option(0.2, 0, 1)  # 0.2: times 0.8 .. 1.2
@@ -330,8 +580,6 @@ class Blur(Augmentation):
         True
     """
 
-    name: ClassVar[str] = "blur"
-
     sigma: float = option(0.8, 0, 20)  # largest standard deviation, in pixels
 
     def is_idle(self, shape: Shape) -> bool:
@@ -374,8 +622,6 @@ class Noise(Augmentation):
         (True, True)
     """
 
-    name: ClassVar[str] = "noise"
-
     strength: float = option(0.1, 0, 2)  # largest standard deviation, on the scale −1 .. 1
 
     def is_idle(self, shape: Shape) -> bool:
@@ -412,8 +658,6 @@ class Erasing(Augmentation):
         Traceback (most recent call last):
         arcset.errors.OptionError: erasing: smallest must be at most largest, which is 0.3, not 0.4
     """
-
-    name: ClassVar[str] = "erasing"
 
     probability: float = option(0.5, 0, 1)  # of an image being chosen
     smallest: float = option(0.02, 0, 1)  # least area of a rectangle, a share of the image's
@@ -492,8 +736,6 @@ class Stroke(Augmentation):
         >>> Stroke().apply(line, {"amount": torch.tensor([0.5])})
         tensor([[[[-1.,  0.,  1.,  0., -1.]]]])
     """
-
-    name: ClassVar[str] = "stroke"
 
     thicker: float = option(0.6, 0, 1)  # largest share of the image dilated by a pixel
     thinner: float = option(0.3, 0, 1)  # largest share of the image eroded by a pixel
