@@ -7,17 +7,14 @@ contact_sheet(list_samples("people"), check).save("people.png")
 
 import hashlib
 import statistics
-from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, field, replace
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
-from threading import Lock
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 from PIL import Image
 
 from arcset.data.decode import Watch, decode_many, in_chunks, reason
@@ -30,16 +27,7 @@ from arcset.text import plural
 __all__ = ["DataCheck", "Finding", "Look", "Twins", "check_data", "look_at"]
 
 _FEW = 5  # from so many images on, every fifth of an identity is put aside for testing
-_DIGEST = 16  # bytes kept of each SHA-256: no two of 10^15 images would share them by chance
-_BLACK, _PLAIN = 16, 8  # grey levels
-_STRAY = 0.0005  # share of the pixels at either end that does not count
-_LARGE = 1 << 25  # pixels; larger images are decoded one at a time, so that memory stays bounded
-_AT_ONCE = 256  # images handed to the threads
-_BLANK = ("", "black", "plain")
-
 _BINS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)  # the lower ends of the histogram's bins
-_BAR = 32  # characters of its longest bar
-_LISTED = 5  # kinds of size, mode and format that the table names
 
 _MODES = {
     "1": "1 bit",
@@ -132,7 +120,7 @@ class DataCheck:
 
     def histogram(self) -> dict[str, int]:
         """How many identities have 1, 2–4, 5–9 … readable images; empty ends are left out."""
-        names = [_span(low, end - 1) for low, end in pairwise(_BINS)]
+        names = ["1", *(f"{low}–{end - 1}" for low, end in pairwise(_BINS[1:]))]
         names.append(f"{_BINS[-1]:,} or more")
         bins = np.searchsorted(_BINS, [n for n in self.per_identity.values() if n], side="right")
         counts = np.bincount(bins - 1, minlength=len(names))
@@ -145,6 +133,8 @@ class DataCheck:
         counts = self.per_identity.values()
         few, many = min(counts), max(counts)
         per_identity = f"{few:,}" if few == many else f"{few:,} to {many:,}"
+        sizes = {f"{width}×{height}": count for (width, height), count in self.sizes.items()}
+        modes = {_MODES.get(mode, mode): count for mode, count in self.modes.items()}
         lines = [
             f"{self.place}: {self.kind}",
             "",
@@ -152,9 +142,9 @@ class DataCheck:
             + (f", {self.readable:,} of them readable" if self.unreadable else ", all readable"),
             f"identities  {len(counts):,} with {per_identity} images each"
             + (f", median {statistics.median(counts):g}" if few < many else ""),
-            f"sizes       {_most({f'{w}×{h}': count for (w, h), count in self.sizes.items()})}",
-            f"pixels      {_most({_MODES.get(mode, mode): n for mode, n in self.modes.items()})}",
-            f"formats     {_most(self.formats)}",
+            f"sizes       {_list_most_frequent(sizes)}",
+            f"pixels      {_list_most_frequent(modes)}",
+            f"formats     {_list_most_frequent(self.formats)}",
             "",
             *self._bars(),
             *self._findings_as_text(rows),
@@ -200,7 +190,7 @@ class DataCheck:
         most = max(bins.values())
         long, wide = max(map(len, bins)), len(f"{most:,}")
         lines = [
-            f"  {key:>{long}}  {count:>{wide},}  {'█' * -(-count * _BAR // most)}".rstrip()
+            f"  {key:>{long}}  {count:>{wide},}  {'█' * -(-count * 32 // most)}".rstrip()
             for key, count in bins.items()
         ]
         return ["identities by their images", *lines, ""]
@@ -231,8 +221,8 @@ def check_data(source: Path | str | Listing, watch: Watch | None = None) -> Data
     or few. A picture is the same where every pixel is, whatever the file's format: one that was
     saved as JPEG twice is another. Blank images are not compared.
 
-    Every image is decoded once, by several threads; 33 bytes are kept of each. Raises `DataError`
-    where there is nothing to check, or no image can be read.
+    Every image is decoded once, by several threads. Raises `DataError` where there is nothing to
+    check, or no image can be read.
 
         >>> from tempfile import TemporaryDirectory
         >>> with TemporaryDirectory() as folder:
@@ -247,48 +237,40 @@ def check_data(source: Path | str | Listing, watch: Watch | None = None) -> Data
         ('anna/1.png = bert/1.bmp (other files, same pixels)',)
     """
     listing = source if isinstance(source, Listing) else list_samples(source)
-    seen = _look_at_all(listing, watch)
-    if len(seen.unreadable) == len(listing):
+    looks, unreadable = _look_at_all(listing, watch)
+    if not looks:
         raise DataError(
             f"none of the {len(listing):,} images of {listing.path} can be read; "
-            f"the first: {listing.paths[0]}: {seen.unreadable[0]}"
+            f"the first: {': '.join(unreadable[0])}"
         )
-    counts = Counter[str]()
-    for position, name in enumerate(listing.names):
-        counts[name] += position not in seen.unreadable
-    twins = [_twins(group, listing, seen) for group in seen.same_pixels()]
+    per_identity = dict.fromkeys(listing.names, 0)
+    for position in looks:
+        per_identity[listing.names[position]] += 1
     black, plain = (
-        tuple(listing.paths[i] for i in np.flatnonzero(seen.blank == kind).tolist())
-        for kind in (1, 2)
+        tuple(listing.paths[position] for position, look in looks.items() if look.blank == kind)
+        for kind in ("black", "plain")
     )
+    twins = list(_find_twins(listing, looks))
     check = DataCheck(
         place=str(listing.path),
         kind=listing.kind,
         images=len(listing),
-        per_identity=counts,
-        sizes=seen.sizes,
-        modes=seen.modes,
-        formats=seen.formats,
-        unreadable=tuple((listing.paths[i], why) for i, why in seen.unreadable.items()),
+        per_identity=per_identity,
+        sizes=Counter((look.width, look.height) for look in looks.values()),
+        modes=Counter(look.mode for look in looks.values()),
+        formats=Counter(look.format for look in looks.values()),
+        unreadable=tuple(unreadable),
         skipped=tuple(listing.skipped),
         black=black,
         plain=plain,
         across=tuple(each for each in twins if len(set(each.names)) > 1),
         within=tuple(each for each in twins if len(set(each.names)) == 1),
     )
-    findings = (
-        *_serious_findings(check, listing.parts),
-        *_other_findings(check, seen.grey),
-        *(Finding("note", False, note, "") for note in listing.notes),
-    )
-    return replace(check, findings=findings)
+    grey = sum(look.is_grey for look in looks.values())
+    return replace(check, findings=tuple(_find_problems(check, listing, grey)))
 
 
-# Looking at the images
-
-
-@dataclass(frozen=True)
-class Look:
+class Look(NamedTuple):
     """What was seen of an image.
 
     content, pixels: the first 16 bytes of the SHA-256 of the file, and of the upright image in RGB
@@ -308,9 +290,6 @@ class Look:
     blank: str
 
 
-_one_large = Lock()
-
-
 def look_at(content: bytes, name: str) -> Look:
     """Decode a file's bytes; raises `DataError` that begins with `name` where that is impossible.
 
@@ -325,224 +304,85 @@ def look_at(content: bytes, name: str) -> Look:
         >>> seen.width, seen.height, seen.mode, seen.format, seen.blank
         (30, 20, 'L', 'PNG', 'plain')
     """
-    with open_image(content, name) as image, _room(image):
-        mode, kind, grey = image.mode, image.format or "", is_grey(image)
-        upright = turn_upright(image)
-        colours = to_channels(upright, 3, name)
+    with open_image(content, name) as image:
+        colours = to_channels(turn_upright(image), 3, name)
         digest = hashlib.sha256(b"%d %d " % colours.size)
         digest.update(np.asarray(colours).reshape(-1).data)
         return Look(
-            hashlib.sha256(content).digest()[:_DIGEST],
-            digest.digest()[:_DIGEST],
-            *colours.size,
-            mode,
-            kind,
-            grey,
-            _blank(colours),
+            content=hashlib.sha256(content).digest()[:16],
+            pixels=digest.digest()[:16],
+            width=colours.width,
+            height=colours.height,
+            mode=image.mode,
+            format=image.format or "",
+            is_grey=is_grey(image),
+            blank=_judge_blank(colours),
         )
 
 
-def _room(image: Image.Image) -> AbstractContextManager[object]:
-    return _one_large if image.width * image.height > _LARGE else nullcontext()
-
-
-def _blank(colours: Image.Image) -> str:
+def _judge_blank(colours: Image.Image) -> str:
+    stray = 0.0005  # share of the pixels at either end that does not count
     levels = np.reshape(colours.histogram(), (3, 256))
     up_to = np.cumsum(levels, axis=1) / (colours.width * colours.height)  # (3, 256)
-    lowest = (up_to > _STRAY).argmax(axis=1)
-    highest = (up_to >= 1 - _STRAY).argmax(axis=1)
-    if highest.max() < _BLACK:
+    lowest = (up_to > stray).argmax(axis=1)
+    highest = (up_to >= 1 - stray).argmax(axis=1)
+    if highest.max() < 16:
         return "black"
-    return "plain" if (highest - lowest).max() <= _PLAIN else ""
+    return "plain" if (highest - lowest).max() <= 8 else ""
 
 
-@dataclass(eq=False)
-class _Survey:
-    """What was seen of the N images of a listing.
-
-    contents, pixels: checksums as in `Look`, (N, 16) uint8; zeros where an image is unreadable.
-    blank: (N,) uint8, a position in `_BLANK`. unreadable: position → why. grey: how many are.
-    """
-
-    contents: npt.NDArray[np.uint8]
-    pixels: npt.NDArray[np.uint8]
-    blank: npt.NDArray[np.uint8]
-    grey: int = 0
-    unreadable: dict[int, str] = field(default_factory=dict)
-    sizes: Counter[tuple[int, int]] = field(default_factory=Counter)
-    modes: Counter[str] = field(default_factory=Counter)
-    formats: Counter[str] = field(default_factory=Counter)
-
-    def add(self, position: int, seen: Look) -> None:
-        self.contents[position] = np.frombuffer(seen.content, np.uint8)
-        self.pixels[position] = np.frombuffer(seen.pixels, np.uint8)
-        self.blank[position] = _BLANK.index(seen.blank)
-        self.grey += seen.is_grey
-        self.sizes[seen.width, seen.height] += 1
-        self.modes[seen.mode] += 1
-        self.formats[seen.format] += 1
-
-    def same_pixels(self) -> list[list[int]]:
-        """Positions of images that show the very same, two or more together; blank ones are not.
-
-        Each group rises, and the groups rise by their first positions.
-        """
-        shows_something = self.blank == 0
-        shows_something[list(self.unreadable)] = False
-        chosen = np.flatnonzero(shows_something)
-        high, low = self.pixels[chosen].view(np.uint64).T  # (n,) each
-        order = np.lexsort((chosen, low, high))
-        differs = (np.diff(high[order]) != 0) | (np.diff(low[order]) != 0)
-        groups = np.split(chosen[order], np.flatnonzero(differs) + 1)
-        return sorted(group.tolist() for group in groups if len(group) > 1)
-
-
-def _look_at_all(listing: Listing, watch: Watch | None) -> _Survey:
-    count = len(listing)
-    survey = _Survey(
-        np.zeros((count, _DIGEST), np.uint8),
-        np.zeros((count, _DIGEST), np.uint8),
-        np.zeros(count, np.uint8),
-    )
+def _look_at_all(
+    listing: Listing, watch: Watch | None
+) -> tuple[dict[int, Look], list[tuple[str, str]]]:
+    """What was seen of each readable image, by its position; path and reason of the others."""
+    looks: dict[int, Look] = {}
+    unreadable: list[tuple[str, str]] = []
 
     def look(position: int) -> Look:
         return look_at(listing.content(position), listing.paths[position])
 
-    done = 0
-    for outcomes in decode_many(in_chunks(range(count), _AT_ONCE), look):
+    for outcomes in decode_many(in_chunks(range(len(listing)), 256), look):
         for position, outcome in outcomes:
             if isinstance(outcome, Exception):
-                survey.unreadable[position] = reason(outcome, listing.paths[position])
+                path = listing.paths[position]
+                unreadable.append((path, reason(outcome, path)))
             else:
-                survey.add(position, outcome)
-        done += len(outcomes)
+                looks[position] = outcome
         if watch is not None:
-            watch(done, count)
-    return survey
+            watch(len(looks) + len(unreadable), len(listing))
+    return looks, unreadable
 
 
-def _twins(group: list[int], listing: Listing, seen: _Survey) -> Twins:
-    return Twins(
-        tuple(group),
-        tuple(listing.paths[i] for i in group),
-        tuple(listing.names[i] for i in group),
-        identical=len({seen.contents[i].tobytes() for i in group}) == 1,
-    )
-
-
-# What counts as a finding, and how it is said
-
-
-def _serious_findings(check: DataCheck, parts: Sequence[str] | None) -> Iterator[Finding]:
-    """What should be put right before training, worst first."""
-    with_images = [name for name, count in check.per_identity.items() if count]
-    if len(with_images) == 1:
-        yield Finding(
-            "alone",
-            True,
-            f"there is one identity only, {with_images[0]}: nothing to tell it from",
-            "put the images of each identity into a folder of its own, named by it",
-        )
-    if check.across:
-        one = len(check.across) == 1
-        wrong = "one of its labels is wrong" if one else "of each, one of the labels is wrong"
-        yield Finding(
-            "labels",
-            True,
-            f"{_pictures(check.across)} under two identities or more: {wrong}",
-            "look whom each shows, and remove it from the others",
-            tuple(map(str, check.across)),
-        )
-    if parts is not None:
-        yield from _leaks((*check.across, *check.within), parts)
-    if check.unreadable:
-        yield Finding(
-            "unreadable",
-            True,
-            f"{plural(len(check.unreadable), 'image')} of {check.images:,} cannot be read, "
-            "and will be left out",
-            "fetch them again, or remove them",
-            tuple(f"{path}: {why}" for path, why in check.unreadable),
-        )
-    if empty := [name for name, count in check.per_identity.items() if not count]:
-        yield Finding(
-            "empty",
-            True,
-            f"{_identities(empty)} no image that can be read",
-            "fetch the images again, or remove the identity",
-            tuple(empty),
-        )
-    if check.skipped:
-        yield Finding(
-            "skipped",
-            True,
-            f"{plural(len(check.skipped), 'entry', 'entries')} cannot be an image of an identity, "
-            "and will be left out",
-            "put right what is said of each, or remove it",
-            tuple(f"{path}: {why}" for path, why in check.skipped),
-        )
-    for paths, what in ((check.black, "black, or nearly"), (check.plain, "all of one colour")):
-        if paths:
-            verb = "is" if len(paths) == 1 else "are"
-            yield Finding(
-                "blank",
-                True,
-                f"{plural(len(paths), 'image')} {verb} {what}: there is nothing to learn from",
-                "remove them",
-                paths,
+def _find_twins(listing: Listing, looks: Mapping[int, Look]) -> Iterator[Twins]:
+    """Images that show the very same, by the position of the first; blank ones are not compared."""
+    groups: dict[bytes, list[int]] = defaultdict(list)
+    for position, look in looks.items():
+        if not look.blank:
+            groups[look.pixels].append(position)
+    for group in groups.values():
+        if len(group) > 1:
+            yield Twins(
+                tuple(group),
+                tuple(listing.paths[position] for position in group),
+                tuple(listing.names[position] for position in group),
+                identical=len({looks[position].content for position in group}) == 1,
             )
 
 
-def _leaks(all_twins: Iterable[Twins], parts: Sequence[str]) -> Iterator[Finding]:
-    """The same picture in two parts of a split that a table gives."""
-    leaks = [
-        twins for twins in all_twins if len({parts[position] for position in twins.positions}) > 1
-    ]
-    if leaks:
+def _find_problems(check: DataCheck, listing: Listing, grey: int) -> Iterator[Finding]:
+    """Everything that people should know, worst first. grey: how many images have no colours."""
+    if sum(count > 0 for count in check.per_identity.values()) == 1:
+        only = next(name for name, count in check.per_identity.items() if count)
         yield Finding(
-            "leaks",
+            "alone",
             True,
-            f"{_pictures(leaks)} in more than one part of the split: what is trained on is "
-            "tested on, and the result will look better than it is",
-            "keep each in one part",
-            tuple(
-                " = ".join(
-                    f"{path} ({parts[position]})"
-                    for path, position in zip(twins.paths, twins.positions, strict=True)
-                )
-                for twins in leaks
-            ),
+            f"there is one identity only, {only}: nothing to tell it from",
+            "put the images of each identity into a folder of its own, named by it",
         )
-
-
-def _other_findings(check: DataCheck, grey: int) -> Iterator[Finding]:
-    """What is good to know."""
-    if once := [name for name, count in check.per_identity.items() if count == 1]:
-        yield Finding(
-            "once",
-            False,
-            f"{_identities(once)} a single image, so similarity within them cannot be measured",
-            "add images, if there are any",
-            tuple(once),
-        )
-    if check.within:
-        spare = sum(len(twins.positions) - 1 for twins in check.within)
-        yield Finding(
-            "repeated",
-            False,
-            f"{_pictures(check.within)} more than once under one identity: "
-            f"{plural(spare, 'image')} too many, for pairs that are too easy",
-            "keep one of each",
-            tuple(map(str, check.within)),
-        )
-    if few := {name: count for name, count in check.per_identity.items() if 1 < count < _FEW}:
-        yield Finding(
-            "few",
-            False,
-            f"{_identities(few)} fewer than {_FEW} images, of which none is put aside for testing",
-            "add images, if there are any",
-            tuple(f"{name}: {count}" for name, count in few.items()),
-        )
+    for serious, rows in ((True, _problems(check, listing.parts)), (False, _remarks(check))):
+        for kind, examples, text, advice in rows:
+            if examples:
+                yield Finding(kind, serious, text, advice, tuple(examples))
     if 0 < grey < check.readable:
         yield Finding(
             "mixed",
@@ -551,15 +391,116 @@ def _other_findings(check: DataCheck, grey: int) -> Iterator[Finding]:
             "that goes with the identity, the colour is learned, and not who it is",
             "train with one channel, so that all become grey",
         )
+    for note in listing.notes:
+        yield Finding("note", False, note, "")
 
 
-def _pictures(twins: Collection[Twins]) -> str:
-    return f"{plural(len(twins), 'picture')} {'appears' if len(twins) == 1 else 'appear'}"
+#: Kind, examples, text and advice of a finding; without an example it is none.
+_Row = tuple[str, Sequence[str], str, str]
 
 
-def _identities(names: Collection[str]) -> str:
-    verb = "has" if len(names) == 1 else "have"
-    return f"{plural(len(names), 'identity', 'identities')} {verb}"
+def _problems(check: DataCheck, parts: Sequence[str] | None) -> list[_Row]:
+    """What should be put right before training."""
+    leaks = [] if parts is None else _find_leaks((*check.across, *check.within), parts)
+    empty = [name for name, count in check.per_identity.items() if not count]
+    one = len(check.across) == 1
+    wrong = "one of its labels is wrong" if one else "of each, one of the labels is wrong"
+    return [
+        (
+            "labels",
+            [str(twins) for twins in check.across],
+            f"{_pictures(check.across)} under two identities or more: {wrong}",
+            "look whom each shows, and remove it from the others",
+        ),
+        (
+            "leaks",
+            leaks,
+            f"{_pictures(leaks)} in more than one part of the split: what is trained on is "
+            "tested on, and the result will look better than it is",
+            "keep each in one part",
+        ),
+        (
+            "unreadable",
+            [f"{path}: {why}" for path, why in check.unreadable],
+            f"{plural(len(check.unreadable), 'image')} of {check.images:,} cannot be read, "
+            "and will be left out",
+            "fetch them again, or remove them",
+        ),
+        (
+            "empty",
+            empty,
+            f"{_identities(empty)} no image that can be read",
+            "fetch the images again, or remove the identity",
+        ),
+        (
+            "skipped",
+            [f"{path}: {why}" for path, why in check.skipped],
+            f"{plural(len(check.skipped), 'entry', 'entries')} cannot be an image of an identity, "
+            "and will be left out",
+            "put right what is said of each, or remove it",
+        ),
+        *(
+            (
+                "blank",
+                paths,
+                f"{plural(len(paths), 'image is', 'images are')} {what}: "
+                "there is nothing to learn from",
+                "remove them",
+            )
+            for paths, what in (
+                (check.black, "black, or nearly"),
+                (check.plain, "all of one colour"),
+            )
+        ),
+    ]
+
+
+def _remarks(check: DataCheck) -> list[_Row]:
+    """What is good to know."""
+    once = [name for name, count in check.per_identity.items() if count == 1]
+    few = [f"{name}: {count}" for name, count in check.per_identity.items() if 1 < count < _FEW]
+    spare = sum(len(twins.positions) - 1 for twins in check.within)
+    return [
+        (
+            "once",
+            once,
+            f"{_identities(once)} a single image, so similarity within them cannot be measured",
+            "add images, if there are any",
+        ),
+        (
+            "repeated",
+            [str(twins) for twins in check.within],
+            f"{_pictures(check.within)} more than once under one identity: "
+            f"{plural(spare, 'image')} too many, for pairs that are too easy",
+            "keep one of each",
+        ),
+        (
+            "few",
+            few,
+            f"{_identities(few)} fewer than {_FEW} images, of which none is put aside for testing",
+            "add images, if there are any",
+        ),
+    ]
+
+
+def _find_leaks(all_twins: Collection[Twins], parts: Sequence[str]) -> list[str]:
+    """The same picture in two parts of a split that a table gives."""
+    return [
+        " = ".join(
+            f"{path} ({parts[position]})"
+            for path, position in zip(twins.paths, twins.positions, strict=True)
+        )
+        for twins in all_twins
+        if len({parts[position] for position in twins.positions}) > 1
+    ]
+
+
+def _pictures(several: Collection[object]) -> str:
+    return plural(len(several), "picture appears", "pictures appear")
+
+
+def _identities(several: Collection[object]) -> str:
+    return plural(len(several), "identity has", "identities have")
 
 
 def _with_identity(path: str, name: str) -> str:
@@ -567,14 +508,10 @@ def _with_identity(path: str, name: str) -> str:
     return path if path.rpartition("/")[0] == name else f"{path} ({name})"
 
 
-def _span(low: int, high: int) -> str:
-    return f"{low:,}" if low == high else f"{low:,}–{high:,}"
-
-
-def _most(counts: Mapping[str, int]) -> str:
-    """The most frequent few, with their numbers where there are several."""
+def _list_most_frequent(counts: Mapping[str, int]) -> str:
+    """The most frequent five, with their numbers where there are several."""
     if len(counts) == 1:
         return next(iter(counts))
     ordered = sorted(counts.items(), key=lambda item: -item[1])
-    text = ", ".join(f"{key} ({count:,})" for key, count in ordered[:_LISTED])
-    return text + (f" and {len(ordered) - _LISTED:,} others" if len(ordered) > _LISTED else "")
+    text = ", ".join(f"{key} ({count:,})" for key, count in ordered[:5])
+    return text + (f" and {len(ordered) - 5:,} others" if len(ordered) > 5 else "")

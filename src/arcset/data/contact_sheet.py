@@ -1,6 +1,6 @@
 """A contact sheet of a user's data: some identities, and what is suspicious, side by side."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 from typing import TypeVar
@@ -9,7 +9,7 @@ import numpy as np
 from PIL import Image, ImageDraw, ImageFont
 
 from arcset.data.check import DataCheck, Twins
-from arcset.data.image import Pixels, Reading
+from arcset.data.image import Reading
 from arcset.data.sources.base import Listing
 from arcset.errors import DataError
 from arcset.text import plural
@@ -22,6 +22,7 @@ _TWINS, _TOGETHER, _REASONS = 8, 4, 8  # drawn at most: groups of twins, of each
 _MARGIN, _SIDE, _GAP, _LABEL, _SIGN = 32, 112, 8, 216, 36  # pixels
 _WIDTH = 2 * _MARGIN + _LABEL + _IMAGES * (_SIDE + _GAP) - _GAP
 _INNER = _WIDTH - 2 * _MARGIN
+_TALLEST = 8000  # more than all that is drawn at most
 
 _PAPER, _INK, _GREY, _PALE, _RED = "#FFFFFF", "#222222", "#777777", "#D8D8D8", "#B3261E"
 _FAINT = "#FBEDEC"  # the ground of what cannot be drawn
@@ -67,19 +68,18 @@ def contact_sheet(listing: Listing, check: DataCheck) -> Image.Image:
     if check.unreadable:
         sheet.add_heading("Unreadable", _RED)
         sheet.add_reasons(check.unreadable)
-    return sheet.draw()
+    return sheet.finish()
 
 
 class _Sheet:
-    """Blocks from top to bottom, collected first, so that the height is known when they are drawn.
-
-    Each block is a height and a function that draws it, given the block's top.
-    """
+    """A page that is drawn from top to bottom and cut off at its end; `_top` is where to go on."""
 
     def __init__(self, listing: Listing) -> None:
         self._listing = listing
         self._reading = Reading(3, _SIDE, _SIDE, "pad")
-        self._blocks: list[tuple[int, Callable[[int], None]]] = []
+        self._page = Image.new("RGB", (_WIDTH, _TALLEST), _PAPER)
+        self._pen = ImageDraw.Draw(self._page)
+        self._top = _MARGIN
 
     def add_title(self, check: DataCheck, drawn: int) -> None:
         count = len(check.per_identity)
@@ -87,113 +87,92 @@ class _Sheet:
         if drawn < count:
             text += f", {drawn} of them shown"
         name = Path(check.place).resolve().name or check.place
-
-        def draw(top: int) -> None:
-            self._text(_MARGIN, top, name, 26, bold=True, width=_INNER)
-            self._text(_MARGIN, top + 38, f"{text} · {check.kind}", 15, _GREY)
-
-        self._blocks.append((80, draw))
+        self._text(_MARGIN, 0, name, 26, bold=True, width=_INNER)
+        self._text(_MARGIN, 38, f"{text} · {check.kind}", 15, _GREY)
+        self._top += 80
 
     def add_identity(self, name: str, positions: Sequence[int]) -> None:
         """A row: the name, the number of its images, and some of them."""
-
-        def draw(top: int) -> None:
-            above, _, last = name.rpartition("/")
-            middle, width = top + _SIDE // 2, _LABEL - 16
-            if above:
-                self._text(_MARGIN, middle - 39, f"{above}/", 14, _GREY, width=width)
-            self._text(_MARGIN, middle - 20, last, 16, bold=True, width=width)
-            self._text(_MARGIN, middle + 3, plural(len(positions), "image"), 14, _GREY)
-            for column, position in enumerate(_choose_evenly(positions, _IMAGES)):
-                self._image(_MARGIN + _LABEL + column * (_SIDE + _GAP), top, position)
-
-        self._blocks.append((_SIDE + _GAP, draw))
+        above, _, last = name.rpartition("/")
+        middle, width = _SIDE // 2, _LABEL - 16
+        if above:
+            self._text(_MARGIN, middle - 39, f"{above}/", 14, _GREY, width=width)
+        self._text(_MARGIN, middle - 20, last, 16, bold=True, width=width)
+        self._text(_MARGIN, middle + 3, plural(len(positions), "image"), 14, _GREY)
+        for column, position in enumerate(_choose_evenly(positions, _IMAGES)):
+            self._image(_MARGIN + _LABEL + column * (_SIDE + _GAP), position)
+        self._top += _SIDE + _GAP
 
     def add_heading(self, words: str, colour: str) -> None:
-        def draw(top: int) -> None:
-            self._pen.line((_MARGIN, top + 14, _WIDTH - _MARGIN, top + 14), _PALE, 1)
-            self._text(_MARGIN, top + 28, words, 18, colour, bold=True)
-
-        self._blocks.append((64, draw))
+        line = self._top + 14
+        self._pen.line((_MARGIN, line, _WIDTH - _MARGIN, line), _PALE, 1)
+        self._text(_MARGIN, 28, words, 18, colour, bold=True)
+        self._top += 64
 
     def add_groups(self, groups: Sequence[Sequence[_Cell]], most: int) -> None:
         """Groups of images, = between the images of a group, as many in a row as fit."""
-        row: list[Sequence[_Cell]] = []
-        used = 0
+        left = _MARGIN
         for group in groups[:most]:
             width = len(group) * (_SIDE + _SIGN)
-            if row and used + width - _SIGN > _INNER:
-                self._add_row(row)
-                row, used = [], 0
-            row.append(group)
-            used += width
-        self._add_row(row)
+            if left > _MARGIN and left + width - _SIGN > _MARGIN + _INNER:
+                left = _MARGIN
+                self._top += _SIDE + 52
+            self._group(left, group)
+            left += width
+        self._top += _SIDE + 52
         self._add_rest(len(groups) - most)
 
     def add_reasons(self, reasons: Sequence[tuple[str, str]]) -> None:
         """Lines of text: which file, and why."""
         third = _INNER // 3
         for path, why in reasons[:_REASONS]:
-
-            def draw(top: int, path: str = path, why: str = why) -> None:
-                self._text(_MARGIN, top, path, 14, width=third - 16)
-                self._text(_MARGIN + third, top, why, 14, _GREY, width=2 * third)
-
-            self._blocks.append((24, draw))
+            self._text(_MARGIN, 0, path, 14, width=third - 16)
+            self._text(_MARGIN + third, 0, why, 14, _GREY, width=2 * third)
+            self._top += 24
         self._add_rest(len(reasons) - _REASONS)
 
-    def draw(self) -> Image.Image:
-        height = 2 * _MARGIN + sum(height for height, _ in self._blocks)
-        self._page = Image.new("RGB", (_WIDTH, height), _PAPER)
-        self._pen = ImageDraw.Draw(self._page)
-        top = _MARGIN
-        for height, draw in self._blocks:
-            draw(top)
-            top += height
-        return self._page
+    def finish(self) -> Image.Image:
+        return self._page.crop((0, 0, _WIDTH, self._top + _MARGIN))
 
-    def _add_row(self, groups: Sequence[Sequence[_Cell]]) -> None:
-        def draw(top: int) -> None:
-            left, width = _MARGIN, _SIDE + _SIGN - 16
-            for group in groups:
-                for number, (position, who, where) in enumerate(group):
-                    if number:
-                        middle = (left - _SIGN // 2, top + _SIDE // 2)
-                        self._pen.text(middle, "=", _RED, load_font(22, True), anchor="mm")
-                    self._image(left, top, position)
-                    # Measured as if bold, to leave some room.
-                    self._text(left, top + _SIDE + 6, shorten(who, width, 13, True), 13)
-                    self._text(left, top + _SIDE + 24, where, 12, _GREY, width=width)
-                    left += _SIDE + _SIGN
-
-        self._blocks.append((_SIDE + 52, draw))
+    def _group(self, left: int, group: Sequence[_Cell]) -> None:
+        width = _SIDE + _SIGN - 16
+        for number, (position, who, where) in enumerate(group):
+            if number:
+                middle = (left - _SIGN // 2, self._top + _SIDE // 2)
+                self._pen.text(middle, "=", _RED, load_font(22, True), anchor="mm")
+            self._image(left, position)
+            # Measured as if bold, to leave some room.
+            self._text(left, _SIDE + 6, shorten(who, width, 13, True), 13)
+            self._text(left, _SIDE + 24, where, 12, _GREY, width=width)
+            left += _SIDE + _SIGN
 
     def _add_rest(self, count: int) -> None:
         if count > 0:
-            words = f"… {count:,} more"
-            self._blocks.append((24, lambda top: self._text(_MARGIN, top, words, 14, _GREY)))
+            self._text(_MARGIN, 0, f"… {count:,} more", 14, _GREY)
+            self._top += 24
 
     def _text(
         self,
         left: int,
-        top: int,
+        below: int,
         words: str,
         size: int,
         colour: str = _INK,
         bold: bool = False,
         width: int | None = None,
     ) -> None:
-        """One line, shortened to `width` pixels."""
+        """One line, so many pixels below `_top`, shortened to `width` pixels."""
         words = words if width is None else shorten(words, width, size, bold)
-        self._pen.text((left, top), words, colour, load_font(size, bold))
+        self._pen.text((left, self._top + below), words, colour, load_font(size, bold))
 
-    def _image(self, left: int, top: int, position: int) -> None:
+    def _image(self, left: int, position: int) -> None:
         """An image in a thin frame, or a crossed-out frame where it cannot be read."""
-        frame = (left - 1, top - 1, left + _SIDE, top + _SIDE)
+        top, right, bottom = self._top, left + _SIDE - 1, self._top + _SIDE - 1
+        frame = (left - 1, top - 1, right + 1, bottom + 1)
         try:
-            pixels = self._read(position)
+            content = self._listing.content(position)
+            pixels = self._reading.read(content, self._listing.paths[position])
         except DataError:
-            right, bottom = left + _SIDE - 1, top + _SIDE - 1
             self._pen.rectangle(frame, fill=_FAINT, outline=_PALE)
             self._pen.line((left, top, right, bottom), _PALE, 1)
             self._pen.line((left, bottom, right, top), _PALE, 1)
@@ -203,9 +182,6 @@ class _Sheet:
         else:
             self._page.paste(Image.fromarray(pixels), (left, top))
             self._pen.rectangle(frame, outline=_PALE)
-
-    def _read(self, position: int) -> Pixels:
-        return self._reading.read(self._listing.content(position), self._listing.paths[position])
 
 
 def shorten(text: str, width: float, size: int, bold: bool = False) -> str:

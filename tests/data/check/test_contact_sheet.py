@@ -3,7 +3,6 @@ from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
-import pytest
 from PIL import Image
 
 from arcset.data import Reading
@@ -107,12 +106,6 @@ def test_words_that_fit() -> None:
         assert words == "…" or load_font(14).getlength(words) <= width
         assert words.startswith(("Maxi"[: len(words) // 2], "…"))
     assert shorten("a\nb\x1b", 100, 14) == "a�b�"
-
-
-@pytest.mark.parametrize("mode", ["1", "L", "RGB", "RGBA", "I;16"])
-def test_every_kind_of_pixel_is_shown(tmp_path: Path, mode: str) -> None:
-    file = save(picture(1).convert(mode), tmp_path / "a" / "1.png")
-    np.testing.assert_array_equal(cell(sheet(tmp_path), *FIRST), read(file))
 
 
 def test_the_real_faces(at_hand: Callable[[str], Path], tmp_path: Path) -> None:

@@ -1,5 +1,4 @@
 import io
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -100,17 +99,6 @@ def test_images_that_show_nothing(image: Image.Image, blank: str) -> None:
 def test_what_cannot_be_read(content: bytes, why: str) -> None:
     with pytest.raises(DataError, match=why):
         look_at(content, "x")
-
-
-@pytest.mark.long
-def test_large_images_wait_for_each_other() -> None:
-    large = saved(Image.new("L", (6000, 6000), 90), "BMP")
-    with ThreadPoolExecutor(3) as threads:
-        looks = list(threads.map(lambda _: look_at(large, "x"), range(3)))
-    assert len({seen.pixels for seen in looks}) == 1
-    with pytest.raises(DataError):
-        look_at(large[:-40], "x")
-    assert look_at(large, "x").pixels == looks[0].pixels  # nobody holds the lock
 
 
 def test_the_digits_that_ship_are_not_blank() -> None:
