@@ -6,10 +6,8 @@
 >>> value.backward()
 """
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from arcset import evaluation
 from arcset.errors import (
     ArcsetError,
     DataError,
@@ -18,10 +16,12 @@ from arcset.errors import (
     RunError,
     TrainingError,
 )
-from arcset.losses import build_loss, loss_names, loss_options, suspect_samples
+from arcset.lazy import import_later
 
 if TYPE_CHECKING:
+    from arcset import evaluation
     from arcset.client import Client
+    from arcset.losses import build_loss, loss_names, loss_options, suspect_samples
     from arcset.recognition import Recognizer
     from arcset.recognition.gallery import Gallery
 
@@ -44,18 +44,16 @@ __all__ = [
 
 __version__ = "0.1.0"
 
-# Imported when asked for: training needs none, and search and image decoding take a second.
-_LATER = {
-    "Client": "arcset.client",
-    "Gallery": "arcset.recognition.gallery",
-    "Recognizer": "arcset.recognition",
-}
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _LATER:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(importlib.import_module(_LATER[name]), name)
+__getattr__ = import_later(
+    __name__,
+    {
+        "arcset.client": ["Client"],
+        "arcset.evaluation": ["evaluation"],
+        "arcset.losses": ["build_loss", "loss_names", "loss_options", "suspect_samples"],
+        "arcset.recognition": ["Recognizer"],
+        "arcset.recognition.gallery": ["Gallery"],
+    },
+)
 
 
 def __dir__() -> list[str]:

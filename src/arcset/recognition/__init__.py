@@ -8,10 +8,15 @@
 `arcset.recognition.gallery` keeps whom it was told.
 """
 
-from arcset.recognition.embedder import Embedded, Embedder, Embeddings, Progress
-from arcset.recognition.presets import PRESETS, Pixels, preset_names
-from arcset.recognition.recognizer import Recognizer
-from arcset.recognition.verification import Verification, decide
+from typing import TYPE_CHECKING
+
+from arcset.lazy import import_later
+
+if TYPE_CHECKING:
+    from arcset.recognition.embedder import Embedded, Embedder, Embeddings, Progress
+    from arcset.recognition.presets import PRESETS, Pixels, preset_names
+    from arcset.recognition.recognizer import Recognizer
+    from arcset.recognition.verification import Verification, decide
 
 __all__ = [
     "PRESETS",
@@ -25,3 +30,13 @@ __all__ = [
     "decide",
     "preset_names",
 ]
+
+__getattr__ = import_later(
+    __name__,
+    {
+        "arcset.recognition.embedder": ["Embedded", "Embedder", "Embeddings", "Progress"],
+        "arcset.recognition.presets": ["PRESETS", "Pixels", "preset_names"],
+        "arcset.recognition.recognizer": ["Recognizer"],
+        "arcset.recognition.verification": ["Verification", "decide"],
+    },
+)
