@@ -46,7 +46,7 @@ def scale_of(loss: Loss) -> float:
 def chunks_of(classes: int):
     """The fused softmax walks over so many classes at a time."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(fused, "_chunk_size", lambda *_: classes)
+        patch.setattr(fused, "classes_per_chunk", lambda *_: classes)
         yield
 
 

@@ -1,9 +1,10 @@
 """The softmax over class centers by chunks of classes: the same numbers, less time and memory.
 
 A batch has B embeddings, used as unit rows u (B, D). There are C classes with K centers each, the
-rows of W (C·K, D). The logit of class j is z_j = s·cos θ with the nearest of its centers (+ b_j),
-and the target's, z_y, has a margin. With the sum over the negatives set apart, the loss of a sample
-needs only two numbers that depend on all classes, the target's cosine and that sum:
+rows of W (C·K, D). The logit of class j is z_j = s·cos θ with the nearest of its centers (+ b_j).
+That of a sample's own class, the target y, has a margin; the other classes are its negatives. With
+the sum over the negatives set apart, the loss of a sample needs only two numbers that depend on W,
+the target's cosine and that sum:
 
     −log softmax_y(z) = softplus(ln Σ_{j≠y} exp z_j − z_y)
 
@@ -28,11 +29,12 @@ The sums of the chunks are brought to the highest peak and added up. What is kep
 **Backward.** Autograd gives the derivatives of the loss by the target's cosine, g_y (B,), and by
 ln sum, g (B,). Per chunk, again:
 
-    t_j  = g · exp(z_j − peak)/sum, and g_y/s at the target    (n, B)      by the logits
-    t    = the same, at the nearest of a class's K centers      (n·K, B)    by the entries of block
-    ∂u  += (s/‖W_j‖ · t)ᵀ · W                                  (B, D)
-    ∂W_j = s/‖W_j‖ · t · u − r_j · W_j                         (n·K, D)
-    r_j  = Σ_b block_jb · t_jb / ‖W_j‖²                        (n·K,)
+    slope_j  = g/sum · exp(z_j − peak)                          (n, B)      by the logits of classes
+    slope    = that at the nearest of a class's K centers,
+               g_y/s at the target's, 0 elsewhere               (n·K, B)    by the entries of block
+    radial_j = Σ_b block_jb · slope_jb / ‖W_j‖²                 (n·K,)
+    ∂u      += (s/‖W_j‖ · slope)ᵀ · W                           (B, D)
+    ∂W_j     = s/‖W_j‖ · slope · u − radial_j · W_j             (n·K, D)
 
 The last term takes out what points along W_j, as only its direction counts. ∂W goes into the
 gradient of W, or, with a fused update, at once into the optimizer's state and W itself while the
@@ -41,11 +43,14 @@ normalized copy of W, a one-hot matrix, or a second matrix of logits.
 
 **Variants**, which change little of this:
 
+- Label smoothing also needs Σ_{j≠y} z_j; its derivative is the same for all negatives of a sample.
 - Some of the classes (`arcset.centers.sampled`): only their rows are loaded, and a class that
   stands for several counts so often in the sum and in its gradient.
 - Centers divided among processes (`arcset.centers.sharded`): each passes over its own classes; the
   targets of others are absent there, and `Shard.join_softmax` adds up what all have found.
-- Margins that change the nearest k negatives need the k-th cosine first: one more pass forward.
+- Margins that change negatives compare them with the margined target, so that its cosine is
+  computed before the pass (`_target_cosines`). Those that change the nearest k need the k-th
+  cosine, too: one more pass forward (`_find_floor`).
 - Rows so long or short that their squares cannot be held are divided by their largest entry when
   they are loaded, and their gradients once more.
 """
@@ -63,15 +68,516 @@ from torch.nn import functional as F
 from arcset.centers.batch import MarginBatch
 from arcset.centers.sampled import SampledClasses
 from arcset.centers.storage import Centers
-from arcset.centers.update import pieces
+from arcset.centers.update import CenterUpdate, pieces
 from arcset.devices import free_memory
 from arcset.numerics import unit_rows, widen
 
 __all__ = ["MODES", "choose_mode", "classes_per_chunk", "fused_losses"]
 
+_ABSENT = -1e30  # a logit that counts for nothing, and stays finite when multiplied by 0
+
+
+# As torch.compiler.disable, but torch's compiler, which takes as long to import as all of torch,
+# is imported at the first call and not with this module: as torch does it for its own optimizers.
+@_disable_dynamo
+def fused_losses(
+    centers: Centers, batch: MarginBatch, *, store: bool, sampled: SampledClasses | None = None
+) -> Tensor:
+    """−log softmax at the margined target, (B,); equal to `plain_losses` within rounding."""
+    labels = batch.labels
+    dtype = torch.promote_types(batch.unit.dtype, widen(centers.weight[:0]).dtype)
+    unit = batch.unit.to(dtype)  # (B, D)
+    early = None  # the target cosines, where they must be known before the pass that finds them
+    if centers.subcenters > 1 or batch.margin.alters_negatives:
+        early, chosen, here = _target_cosines(centers, unit.detach(), labels)  # (B,), (m,), (B,)
+        batch.observe(early)
+        if centers.subcenters > 1 and batch.margin.training:
+            centers.count_usage(centers.local_labels(labels)[here], chosen)
+    softmax = ChunkedSoftmax(centers, batch, early, sampled)
+    cosine, log_sum, peak, logit_sum = _Softmax.apply(  # type: ignore[no-untyped-call]
+        unit, centers.weight, centers.bias, softmax, store and torch.is_grad_enabled()
+    )  # (B,) each
+    if early is None:
+        batch.observe(cosine)
+    target = batch.scale * batch.target(cosine)  # (B,)
+    if centers.bias is not None:
+        target = target + _target_biases(centers, centers.bias, labels)
+    batch.observe_softmax(cosine, torch.where(peak > _ABSENT / 2, log_sum + peak, -torch.inf))
+    losses = F.softplus(log_sum + (peak - target), threshold=_linear_from(dtype))
+    if batch.smoothing:
+        mean = (target + logit_sum) / _class_count(centers, sampled)
+        losses = losses + batch.smoothing * (target - mean)
+    return losses
+
+
+def _linear_from(dtype: torch.dtype) -> float:
+    """The x from which on softplus(x) = x in this dtype."""
+    return 20.0 if dtype == torch.float32 else 40.0
+
+
+@torch.no_grad()
+def _target_cosines(
+    centers: Centers, unit: Tensor, labels: Tensor
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Cosine with the target's nearest center (B,); of the targets in this process, which of its
+    centers that is (m,), and which samples these are (B,)."""
+    count, local = centers.subcenters, centers.local_labels(labels)
+    here = local >= 0
+    rows = (local[here, None] * count + torch.arange(count, device=labels.device)).flatten()
+    own = unit_rows(widen(centers.weight.detach()[rows]).to(unit.dtype))[0]  # (m·K, D)
+    cosines = torch.linalg.vecdot(own.unflatten(0, (-1, count)), unit[here, None])  # (m, K)
+    best, chosen = cosines.max(dim=1)
+    cosine = unit.new_zeros(len(unit))
+    cosine[here] = best
+    return cosine if centers.shard is None else centers.shard.sum(cosine), chosen, here
+
+
+def _target_biases(centers: Centers, bias: Tensor, labels: Tensor) -> Tensor:
+    """b_y, (B,)."""
+    if centers.shard is None:
+        return widen(bias)[labels]
+    local = centers.local_labels(labels)
+    own = torch.where(local >= 0, widen(bias)[local.clamp(min=0)], 0.0)
+    return centers.shard.sum(own)
+
+
+def _class_count(centers: Centers, sampled: SampledClasses | None) -> float:
+    """How many classes take part, or are stood for, in all processes together."""
+    if sampled is None:
+        return centers.classes if centers.shard is None else centers.shard.classes
+    own = len(sampled) if sampled.weights is None else float(sampled.weights.sum())
+    if centers.shard is None:
+        return own
+    exact = torch.tensor(own, dtype=torch.float64, device=sampled.classes.device)
+    return float(centers.shard.sum(exact))
+
+
+class _Softmax(torch.autograd.Function):
+    """Both passes over the classes as one differentiable step.
+
+    In: u (B, D), W, b. Out, (B,) each: the target cosines; ln Σ_{j≠y} exp(z_j − peak); that peak, a
+    constant; Σ_{j≠y} z_j where asked for.
+    """
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        unit: Tensor,
+        weight: Tensor,
+        bias: Tensor | None,
+        softmax: "ChunkedSoftmax",
+        store: bool,
+    ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        store = store and any(ctx.needs_input_grad[:3])
+        out = softmax.forward(unit, weight, bias, store=store)
+        ctx.softmax = softmax
+        ctx.save_for_backward(
+            unit, weight, bias, out.blocks, out.inverse_lengths, out.log_sum, out.peak
+        )
+        ctx.mark_non_differentiable(out.peak)
+        return out.cosine, out.log_sum, out.peak, out.logit_sum
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx: Any, *derivatives: Tensor) -> tuple[Tensor | None, ...]:
+        unit, weight, bias, blocks, inverse_lengths, log_sum, peak = ctx.saved_tensors
+        by_cosine, by_log_sum, _, by_logit_sum = derivatives  # (B,) each
+        wants_unit, wants_weight, wants_bias = ctx.needs_input_grad[:3]
+        with torch.autocast(unit.device.type, enabled=False):  # backward() may be called inside one
+            gradients = ctx.softmax.backward(
+                unit,
+                weight,
+                bias,
+                blocks,
+                inverse_lengths,
+                peak,
+                by_cosine=by_cosine,
+                by_power=by_log_sum * (-log_sum).exp(),  # of ln Σ powers: 1/Σ for each of them
+                by_logit=by_logit_sum,
+                wanted=(wants_unit, wants_weight and _is_wanted(weight), wants_bias),
+            )
+        return *gradients, None, None
+
+
+def _is_wanted(leaf: Tensor) -> bool:
+    """Whether this backward pass wants a gradient of `leaf`: not so in autograd.grad(loss, x)."""
+    try:
+        node = torch.autograd.graph.get_gradient_edge(leaf).node
+        return bool(torch._C._will_engine_execute_node(node))
+    except (AttributeError, RuntimeError):  # torch without this function: assume so
+        return True
+
+
+@dataclass(frozen=True)
+class _Chunk:
+    """Classes first … last − 1 of those that take part, and the samples whose target is there."""
+
+    first: int
+    last: int
+    samples: Tensor  # (m,) positions in the batch
+    targets: Tensor  # (m,) where these samples' own logits lie in the chunk's (n, B), flat
+
+    def set_targets(self, scores: Tensor, values: Tensor | float) -> None:
+        """Write into scores (n, B) where samples meet their own classes."""
+        if isinstance(values, Tensor):
+            scores.view(-1).index_copy_(0, self.targets, values)
+        else:
+            scores.view(-1).index_fill_(0, self.targets, values)
+
+
+class _Pass(NamedTuple):
+    """What the pass forward has found."""
+
+    cosine: Tensor  # (B,) of the targets
+    log_sum: Tensor  # (B,) ln Σ exp(z − peak) over the negatives
+    peak: Tensor  # (B,)
+    logit_sum: Tensor  # (B,) Σ z over the negatives, for label smoothing
+    blocks: Tensor | None  # (C·K, B) s·cos θ with every center, if stored
+    inverse_lengths: Tensor  # (C·K,) 1/‖W_j‖
+
+
+class ChunkedSoftmax:
+    """One batch's passes over the centers: forward once, then back as often as autograd asks.
+
+    A chunk's rows go by two kinds of numbers: `_block_rows` among the centers that take part, as
+    they stand in `blocks` and `inverse_lengths`, and `_weight_rows` among all rows of W.
+    """
+
+    def __init__(
+        self,
+        centers: Centers,
+        batch: MarginBatch,
+        cosine: Tensor | None = None,
+        sampled: SampledClasses | None = None,
+    ) -> None:
+        self._alters = batch.margin.alters_negatives
+        if self._alters:  # what it learns from later batches must not reach this one's way back
+            batch = replace(batch, margin=copy.deepcopy(batch.margin))
+        self._centers, self._batch, self._scale = centers, batch, batch.scale
+        self._update = centers.update if centers.training else None
+        if self._update is not None:
+            self._update.check(centers.weight)
+        self._per_class, self._sampled = centers.subcenters, sampled
+        self._classes = centers.classes if sampled is None else len(sampled)
+        self._shard = centers.shard
+        labels = centers.local_labels(batch.labels) if sampled is None else sampled.labels
+        self._chunks = list(_chunks(self._classes, centers, labels))
+        self._target = None  # (B,) margined target cosines, for margins that alter negatives
+        if self._alters and cosine is not None:
+            self._target = batch.target(cosine).detach()
+        self._divisors: dict[int, Tensor] = {}  # chunk's first class → of its rows, (n·K, 1)
+        self._weights = None  # (C,) how many classes each stands for
+        if sampled is not None and sampled.weights is not None:
+            dtype = torch.promote_types(batch.unit.dtype, widen(centers.weight[:0]).dtype)
+            self._weights = sampled.weights.to(dtype)
+
+    # ---------------------------------------------------------------- forward
+
+    @torch.no_grad()
+    def forward(self, unit: Tensor, weight: Tensor, bias: Tensor | None, *, store: bool) -> _Pass:
+        """From u (B, D), W and b, over all chunks."""
+        count, rows = len(unit), self._classes * self._per_class
+        inverse_lengths = unit.new_empty(rows)  # (C·K,)
+        blocks = self._buffer((rows, count), unit) if store else None
+        # Where no class takes part, as in a process that drew none, the sum is that of one absent.
+        peaks = unit.new_full((max(1, len(self._chunks)), count), _ABSENT)
+        sums = torch.ones_like(peaks)
+        cosine, logit_sum = unit.new_zeros(count), unit.new_zeros(count)
+        multiplied = self._find_floor(unit, weight, inverse_lengths, blocks)
+        scratch = self._scratch(unit)
+        for number, chunk in enumerate(self._chunks):
+            if multiplied and blocks is not None:
+                block = blocks[self._block_rows(chunk)]
+            else:
+                block = self._multiply(chunk, unit, weight, inverse_lengths, blocks)
+            nearest = self._nearest(block)  # (n, B)
+            own = nearest.view(-1)[chunk.targets]  # (m,)
+            cosine[chunk.samples] = own
+            scores = self._scores(chunk, nearest, bias)  # (n, B)
+            chunk.set_targets(scores, _ABSENT)
+            torch.amax(scores, dim=0, out=peaks[number]).clamp_(min=_ABSENT)  # biases may be −∞
+            powers = scratch[: len(scores)]
+            torch.sub(scores, peaks[number], out=powers).exp_()
+            self._sum_classes(chunk, powers, out=sums[number])
+            if self._batch.smoothing:
+                chunk.set_targets(scores, 0.0)
+                logit_sum += self._sum_classes(chunk, scores)
+            if scores is block:
+                chunk.set_targets(scores, own)
+        peak = peaks.amax(dim=0)  # (B,)
+        log_sum = (sums * (peaks - peak).exp()).sum(dim=0).log()
+        cosine.div_(self._scale)
+        if self._shard is not None:
+            cosine, log_sum, peak, logit_sum = self._shard.join_softmax(
+                cosine, log_sum, peak, logit_sum
+            )
+        return _Pass(cosine, log_sum, peak, logit_sum, blocks, inverse_lengths)
+
+    def _multiply(
+        self,
+        chunk: _Chunk,
+        unit: Tensor,
+        weight: Tensor,
+        inverse_lengths: Tensor,
+        blocks: Tensor | None,
+    ) -> Tensor:
+        """s·cos θ of a chunk, (n·K, B), where it belongs among `blocks` if these are kept.
+
+        Its rows' 1/‖W_j‖ go into `inverse_lengths`. They are found after the product, which reads
+        the rows from far away at no loss of time, and leaves them near for the sum of squares.
+        """
+        where = self._block_rows(chunk)
+        rows = self._load_rows(chunk, weight, unit)
+        block = unit.new_empty(len(rows), len(unit)) if blocks is None else blocks[where]
+        torch.mm(rows, unit.T, out=block)
+        if self._invert_lengths(chunk, rows, inverse_lengths[where]):
+            torch.mm(self._load_rows(chunk, weight, unit), unit.T, out=block)
+        return block.mul_((self._scale * inverse_lengths[where])[:, None])
+
+    def _invert_lengths(self, chunk: _Chunk, rows: Tensor, out: Tensor) -> bool:
+        """Fill `out` with 1/‖row‖; whether the rows must be loaded anew, made smaller.
+
+        That is so where squares cannot be held: each row is then divided by its largest entry. A
+        zero row has no direction: it counts as one of length 1 with cosine 0 to everything, and so
+        does one too short to bear a gradient, as in `arcset.numerics.unit_rows`.
+        """
+        torch.linalg.vector_norm(rows, dim=1, out=out)  # (n·K,)
+        limits = torch.finfo(rows.dtype)
+        shortest, longest = out.aminmax()
+        if shortest > limits.tiny**0.5 * 1e4 and longest < limits.max**0.5 * 1e-4:
+            out.reciprocal_()
+            return False
+        if chunk.first not in self._divisors:
+            largest = rows.abs().amax(dim=1, keepdim=True)  # (n·K, 1)
+            largest = torch.where(largest > limits.tiny * 1e8, largest, 1.0)
+            self._divisors[chunk.first] = largest
+            torch.linalg.vector_norm(rows / largest, dim=1, out=out)
+        # Divided by its largest entry, a row is at least 1 long, unless it was too short for that.
+        out.copy_(torch.where(out >= 0.5, out, 1.0).reciprocal_())
+        return True
+
+    def _nearest(self, block: Tensor) -> Tensor:
+        """s·cos θ of each class's nearest center (n, B); `block` itself where it has only one."""
+        if self._per_class == 1:
+            return block
+        return block.view(-1, self._per_class, block.shape[1]).amax(dim=1)
+
+    def _scores(self, chunk: _Chunk, nearest: Tensor, bias: Tensor | None) -> Tensor:
+        """The logits z of classes (n, B); `nearest` itself where nothing is to be changed."""
+        scores = nearest
+        if self._alters and self._target is not None:
+            cosines = (scores / self._scale).T  # (B, n)
+            change = self._batch.negatives(cosines, self._target) - cosines  # most are 0
+            scores = torch.add(scores, change.T, alpha=self._scale)
+        if bias is not None:
+            scores = scores + widen(bias[self._class_numbers(chunk)])[:, None]
+        return scores
+
+    def _sum_classes(self, chunk: _Chunk, values: Tensor, out: Tensor | None = None) -> Tensor:
+        """The sum (B,) of values (n, B) over classes, as often as each of them counts."""
+        if self._weights is None:
+            return torch.sum(values, dim=0, out=out)
+        return torch.mv(values.T, self._weights[chunk.first : chunk.last], out=out)
+
+    def _find_floor(
+        self, unit: Tensor, weight: Tensor, inverse_lengths: Tensor, blocks: Tensor | None
+    ) -> bool:
+        """The pass before, for margins that ask for the k-th nearest wrong class; whether it was
+        taken, so that `inverse_lengths` and `blocks`, if these are kept, are filled by now."""
+        wrong = self._classes - 1 if self._shard is None else self._shard.classes - 1
+        count = min(self._batch.margin.nearest, wrong)
+        if not self._alters or count < 1:
+            return False
+        best = unit.new_full((count, len(unit)), _ABSENT)
+        for chunk in self._chunks:
+            block = self._multiply(chunk, unit, weight, inverse_lengths, blocks)
+            scores = self._nearest(block).clone()  # (n, B)
+            chunk.set_targets(scores, _ABSENT)
+            best = torch.cat([best, scores]).topk(count, dim=0).values
+        if self._shard is not None:
+            best = self._shard.top_scores(best)
+        self._batch = self._batch.with_floor((best[-1] / self._scale)[:, None])
+        return True
+
+    # ---------------------------------------------------------------- backward
+
+    @torch.no_grad()
+    def backward(
+        self,
+        unit: Tensor,
+        weight: Tensor,
+        bias: Tensor | None,
+        blocks: Tensor | None,
+        inverse_lengths: Tensor,
+        peak: Tensor,
+        *,
+        by_cosine: Tensor,
+        by_power: Tensor,
+        by_logit: Tensor,
+        wanted: Sequence[bool],
+    ) -> tuple[Tensor | None, Tensor | None, Tensor | None]:
+        """Gradients of u, W and b, from the derivatives (B,) by the target's cosine, by each
+        negative's exp(z − peak), which is its power, and, for smoothing, by each negative's z."""
+        update = self._update if wanted[1] else None
+        step = update.begin(self, by_cosine, by_power) if update is not None else None
+        for_unit = torch.zeros_like(unit) if wanted[0] else None
+        for_weight = None
+        if wanted[1] and update is None:
+            for_weight = self._buffer(tuple(weight.shape), weight)
+            if self._sampled is not None:
+                for_weight.zero_()
+        for_bias = torch.zeros_like(bias) if bias is not None and wanted[2] else None
+        scratch, products = self._scratch(unit, 2).chunk(2)
+        raised = peak - by_power.abs().log()  # exp(z − raised) = |by_power|·exp(z − peak)
+        sign = by_power.sign() if bool((by_power < 0).any()) else None  # of a loss to be raised
+        for chunk in self._chunks:
+            where = self._block_rows(chunk)
+            rows = self._load_rows(chunk, weight, unit)  # (n·K, D)
+            factor = self._scale * inverse_lengths[where]  # (n·K,)
+            if blocks is None:
+                block = torch.mm(rows, unit.T).mul_(factor[:, None])
+            else:
+                block = blocks[where]
+            slope = self._slope_by_class(chunk, block, bias, raised, sign, by_logit, scratch)
+            weights = self._row_weights(chunk)  # of (n·K,) rows; 1 for samples' own classes
+            if for_bias is not None:
+                sums = slope.sum(dim=1)
+                if weights is not None:
+                    sums *= weights[:: self._per_class]  # one for each class
+                for_bias[self._class_numbers(chunk)] = sums.to(for_bias.dtype)
+            slope = self._slope_by_center(chunk, block, slope, by_cosine / self._scale)  # (n·K, B)
+
+            # z = s·W·u/‖W‖, so its slope along W itself is nil: take that part out.
+            product = torch.mul(block, slope, out=products[: len(block)])
+            radial = product.sum(dim=1).mul_(inverse_lengths[where].square())
+            if weights is not None:
+                radial *= weights
+                factor *= weights
+            slope.mul_(factor[:, None])
+            if for_unit is not None:
+                for_unit.addmm_(slope.T, rows)
+            if chunk.first in self._divisors:
+                slope /= self._divisors[chunk.first]
+                radial /= self._divisors[chunk.first][:, 0]
+            if for_weight is not None:
+                self._write_gradient(for_weight, chunk, slope, unit, rows, radial)
+            elif step is not None:
+                self._apply_update(step, chunk, slope, unit, rows, radial, weights)
+        return for_unit, for_weight, for_bias
+
+    def _slope_by_class(
+        self,
+        chunk: _Chunk,
+        block: Tensor,
+        bias: Tensor | None,
+        raised: Tensor,
+        sign: Tensor | None,
+        by_logit: Tensor,
+        scratch: Tensor,
+    ) -> Tensor:
+        """Derivative by the logits of the chunk's classes (n, B); 0 at targets."""
+        scores = self._scores(chunk, self._nearest(block), bias)
+        slope = scratch[: len(scores)]
+        torch.sub(scores, raised, out=slope).exp_()
+        if sign is not None:
+            slope *= sign
+        if self._batch.smoothing:
+            slope += by_logit
+        chunk.set_targets(slope, 0.0)
+        return slope
+
+    def _slope_by_center(
+        self, chunk: _Chunk, block: Tensor, slope: Tensor, at_target: Tensor
+    ) -> Tensor:
+        """From the derivative by classes' logits (n, B) to that by `block`'s entries (n·K, B)."""
+        nearest = None
+        if self._per_class > 1:
+            nearest, chosen = block.view(-1, self._per_class, block.shape[1]).max(dim=1)
+        if self._alters and not self._batch.straight_through:
+            with torch.enable_grad():
+                cosines = ((block if nearest is None else nearest) / self._scale).T.detach()
+                assert self._target is not None
+                altered = self._batch.negatives(cosines.requires_grad_(), self._target)
+                slope = torch.autograd.grad(altered, cosines, slope.T)[0].T.contiguous()
+        chunk.set_targets(slope, at_target[chunk.samples])
+        if nearest is None:
+            return slope
+        spread = slope.new_zeros(len(slope), self._per_class, slope.shape[1])
+        return spread.scatter_(1, chosen[:, None], slope[:, None]).flatten(0, 1)
+
+    def _row_weights(self, chunk: _Chunk) -> Tensor | None:
+        """How many classes each row of a chunk stands for, (n·K,); None where all count once."""
+        if self._weights is None:
+            return None
+        return self._weights[chunk.first : chunk.last].repeat_interleave(self._per_class)
+
+    def _write_gradient(
+        self, out: Tensor, chunk: _Chunk, slope: Tensor, unit: Tensor, rows: Tensor, radial: Tensor
+    ) -> None:
+        """slope·u − radial·W of a chunk into `out`, the gradient of W."""
+        where = self._weight_rows(chunk)
+        if out.dtype != rows.dtype or not isinstance(where, slice):
+            exact = torch.mm(slope, unit).addcmul_(rows, radial[:, None], value=-1)
+            limit = torch.finfo(out.dtype).max
+            out[where] = exact.clamp_(-limit, limit).to(out.dtype)
+            return
+        out, along = out[where], radial.neg_()[:, None]
+        for part, _ in pieces(slice(0, len(out)), out.device):  # in the cache for the second term
+            torch.mm(slope[part], unit, out=out[part])
+            out[part].addcmul_(rows[part], along[part])
+
+    def _apply_update(
+        self,
+        step: CenterUpdate,
+        chunk: _Chunk,
+        slope: Tensor,
+        unit: Tensor,
+        rows: Tensor,
+        radial: Tensor,
+        weights: Tensor | None,
+    ) -> None:
+        """Update the chunk's rows of W by the gradient slope·u − radial·W."""
+        if chunk.first in self._divisors:  # `rows` are not those of W: hand over the sum as slope·1
+            slope = torch.mm(slope, unit).addcmul_(rows, radial[:, None], value=-1)
+            unit = torch.eye(slope.shape[1], dtype=slope.dtype, device=slope.device)
+            radial = torch.zeros_like(radial)
+        step.apply(self._weight_rows(chunk), slope, unit, radial, weights)
+
+    # ---------------------------------------------------------------- both
+
+    def _load_rows(self, chunk: _Chunk, weight: Tensor, like: Tensor) -> Tensor:
+        """The chunk's rows of W, (n·K, D): themselves, or widened, or made smaller."""
+        rows = widen(weight[self._weight_rows(chunk)]).to(like.dtype)
+        divisor = self._divisors.get(chunk.first)
+        return rows if divisor is None else rows / divisor
+
+    def _block_rows(self, chunk: _Chunk) -> slice:
+        return slice(chunk.first * self._per_class, chunk.last * self._per_class)
+
+    def _weight_rows(self, chunk: _Chunk) -> slice | Tensor:
+        if self._sampled is None:
+            return self._block_rows(chunk)
+        return self._sampled.rows(chunk.first, chunk.last, self._per_class)
+
+    def _class_numbers(self, chunk: _Chunk) -> slice | Tensor:
+        """The chunk's classes among all."""
+        if self._sampled is None:
+            return slice(chunk.first, chunk.last)
+        return self._sampled.classes[chunk.first : chunk.last]
+
+    def _buffer(self, shape: tuple[int, ...], like: Tensor) -> Tensor:
+        return self._centers.memory.empty(shape, like.dtype, like.device)
+
+    def _scratch(self, unit: Tensor, count: int = 1) -> Tensor:
+        """Room for `count` blocks of the first chunk's classes, which is the largest."""
+        classes = self._chunks[0].last if self._chunks else 0
+        return self._buffer((count * classes * self._per_class, len(unit)), unit)
+
+
+# ---------------------------------------------------------------- how much at a time
+
 MODES = ("auto", "plain", "store", "recompute")
 
-_ABSENT = -1e30  # a logit that counts for nothing, and stays finite when multiplied by 0
 _CHUNK = {"cpu": 2**23, "other": 2**26}  # entries of rows and logits together: caches, launches
 _FEW = 2**16  # logits; below, ordinary operations are as fast
 _SMALL = 2**26  # bytes of logits that are always affordable
@@ -112,500 +618,20 @@ def choose_mode(
     return "store" if fits else "recompute"
 
 
-# As torch.compiler.disable, but torch's compiler, which takes as long to import as all of torch,
-# is imported at the first call and not with this module: as torch does it for its own optimizers.
-@_disable_dynamo
-def fused_losses(
-    centers: Centers, batch: MarginBatch, *, store: bool, sampled: SampledClasses | None = None
-) -> Tensor:
-    """−log softmax at the margined target, (B,); equal to `plain_losses` within rounding."""
-    labels = batch.labels
-    dtype = torch.promote_types(batch.unit.dtype, widen(centers.weight[:0]).dtype)
-    unit = batch.unit.to(dtype)  # (B, D)
-    first = None
-    if centers.subcenters > 1 or batch.margin.alters_negatives:  # others learn it on the way
-        first, chosen, here = _target_cosines(centers, unit.detach(), labels)  # (B,), (m,), (B,)
-        batch.observe(first)
-        if centers.subcenters > 1 and batch.margin.training:
-            centers.count_usage(_local_labels(centers, labels)[here], chosen)
-    softmax = ChunkedSoftmax(centers, batch, first, sampled)
-    cosine, log_sum, peak, total = _Softmax.apply(  # type: ignore[no-untyped-call]
-        unit, centers.weight, centers.bias, softmax, store and torch.is_grad_enabled()
-    )  # (B,) each
-    if first is None:
-        batch.observe(cosine)
-    target = batch.scale * batch.target(cosine)  # (B,)
-    if centers.bias is not None:
-        target = target + _target_biases(centers, centers.bias, labels)
-    batch.observe_softmax(cosine, torch.where(peak > _ABSENT / 2, log_sum + peak, -torch.inf))
-    losses = F.softplus(log_sum + (peak - target), threshold=_linear_from(dtype))
-    if batch.smoothing:
-        spread = (target + total) / _class_count(centers, sampled)
-        losses = losses + batch.smoothing * (target - spread)
-    return losses
-
-
-def _linear_from(dtype: torch.dtype) -> float:
-    """The x from which on softplus(x) = x in this dtype."""
-    return 20.0 if dtype == torch.float32 else 40.0
-
-
-@torch.no_grad()
-def _target_cosines(
-    centers: Centers, unit: Tensor, labels: Tensor
-) -> tuple[Tensor, Tensor, Tensor]:
-    """Cosine with the target's nearest center (B,); of the targets in this process, which of its
-    centers that is (m,), and which samples these are (B,)."""
-    count, places = centers.subcenters, _local_labels(centers, labels)
-    here = places >= 0
-    rows = (places[here, None] * count + torch.arange(count, device=labels.device)).flatten()
-    own = unit_rows(widen(centers.weight.detach()[rows]).to(unit.dtype))[0]  # (m·K, D)
-    cosines = torch.linalg.vecdot(own.unflatten(0, (-1, count)), unit[here, None])  # (m, K)
-    best, chosen = cosines.max(dim=1)
-    cosine = unit.new_zeros(len(unit))
-    cosine[here] = best
-    return cosine if centers.shard is None else centers.shard.sum(cosine), chosen, here
-
-
-def _local_labels(centers: Centers, labels: Tensor) -> Tensor:
-    """The labels (B,) as numbers of the classes in this process; −1 for others."""
-    return labels if centers.shard is None else centers.shard.local_labels(labels)
-
-
-def _target_biases(centers: Centers, bias: Tensor, labels: Tensor) -> Tensor:
-    """b_y, (B,)."""
-    if centers.shard is None:
-        return widen(bias)[labels]
-    places = centers.shard.local_labels(labels)
-    own = torch.where(places >= 0, widen(bias)[places.clamp(min=0)], 0.0)
-    return centers.shard.sum(own)
-
-
-def _class_count(centers: Centers, sampled: SampledClasses | None) -> float:
-    """How many classes take part, or are stood for, in all processes together."""
-    if sampled is None:
-        return centers.classes if centers.shard is None else centers.shard.classes
-    own = len(sampled) if sampled.weights is None else float(sampled.weights.sum())
-    if centers.shard is None:
-        return own
-    exact = torch.tensor(own, dtype=torch.float64, device=sampled.classes.device)
-    return float(centers.shard.sum(exact))
-
-
-class _Softmax(torch.autograd.Function):
-    """Both passes over the classes as one differentiable step.
-
-    In: u (B, D), W, b. Out, (B,) each: the target cosines; ln Σ_{j≠y} exp(z_j − peak); that peak, a
-    constant; Σ_{j≠y} z_j where asked for.
-    """
-
-    @staticmethod
-    def forward(
-        ctx: Any,
-        unit: Tensor,
-        weight: Tensor,
-        bias: Tensor | None,
-        softmax: "ChunkedSoftmax",
-        store: bool,
-    ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        keep = store and any(ctx.needs_input_grad[:3])
-        cosine, log_sum, peak, total, logits, inverse = softmax.forward(
-            unit, weight, bias, store=keep
-        )
-        ctx.softmax = softmax
-        ctx.save_for_backward(unit, weight, bias, logits, inverse, log_sum, peak)
-        ctx.mark_non_differentiable(peak)
-        return cosine, log_sum, peak, total
-
-    @staticmethod
-    @torch.autograd.function.once_differentiable
-    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
-        unit, weight, bias, logits, inverse, log_sum, peak = ctx.saved_tensors
-        by_cosine, by_log_sum, _, by_total = gradients  # (B,) each
-        by_unit, by_weight, by_bias = ctx.needs_input_grad[:3]
-        with torch.autocast(unit.device.type, enabled=False):  # backward() may be called inside one
-            computed = ctx.softmax.backward(
-                unit,
-                weight,
-                bias,
-                logits,
-                inverse,
-                peak,
-                target=by_cosine,
-                share=by_log_sum * (-log_sum).exp(),  # derivative by log_sum / Σ exp(z − peak)
-                even=by_total,
-                wanted=(by_unit, by_weight and _is_wanted(weight), by_bias),
-            )
-        return *computed, None, None
-
-
-def _is_wanted(leaf: Tensor) -> bool:
-    """Whether this backward pass wants a gradient of `leaf`: not so in autograd.grad(loss, x)."""
-    try:
-        node = torch.autograd.graph.get_gradient_edge(leaf).node
-        return bool(torch._C._will_engine_execute_node(node))
-    except (AttributeError, RuntimeError):  # torch without this function: assume so
-        return True
-
-
-@dataclass(frozen=True)
-class _Chunk:
-    """Classes first … last − 1 of those that take part, and the samples whose target is there."""
-
-    first: int
-    last: int
-    samples: Tensor  # (m,) positions in the batch
-    targets: Tensor  # (m,) where these samples' own logits lie in the chunk's (n, B), flat
-
-    def set_targets(self, scores: Tensor, values: Tensor | float) -> None:
-        """Write into scores (n, B) where samples meet their own classes."""
-        if isinstance(values, Tensor):
-            scores.view(-1).index_copy_(0, self.targets, values)
-        else:
-            scores.view(-1).index_fill_(0, self.targets, values)
-
-
-class _Pass(NamedTuple):
-    """What the pass forward has found."""
-
-    cosine: Tensor  # (B,) of the targets
-    log_sum: Tensor  # (B,) ln Σ exp(z − peak) over the negatives
-    peak: Tensor  # (B,)
-    total: Tensor  # (B,) Σ z over the negatives, for label smoothing
-    logits: Tensor | None  # (C·K, B) if stored
-    inverse: Tensor  # (C·K,) 1/‖W_j‖
-
-
-class ChunkedSoftmax:
-    """One batch's passes over the centers: forward once, then back as often as autograd asks."""
-
-    def __init__(
-        self,
-        centers: Centers,
-        batch: MarginBatch,
-        cosine: Tensor | None = None,
-        sampled: SampledClasses | None = None,
-    ) -> None:
-        self._alters = batch.margin.alters_negatives
-        if self._alters:  # what it learns from later batches must not reach this one's way back
-            batch = replace(batch, margin=copy.deepcopy(batch.margin))
-        self._centers, self._batch, self._scale = centers, batch, batch.scale
-        self._update = centers.update if centers.training else None
-        if self._update is not None:
-            self._update.check(centers.weight)
-        self._per_class, self._sampled = centers.subcenters, sampled
-        self._classes = centers.classes if sampled is None else len(sampled)
-        self._shard = centers.shard
-        places = _local_labels(centers, batch.labels) if sampled is None else sampled.labels
-        self._chunks = list(_chunks(self._classes, centers, places))
-        self._target = None  # (B,) margined target cosines, for margins that alter negatives
-        if self._alters and cosine is not None:
-            self._target = batch.target(cosine).detach()
-        self._divisors: dict[int, Tensor] = {}  # chunk's first class → of its rows, (n·K, 1)
-        self._weights = None  # (C,) how many classes each stands for
-        if sampled is not None and sampled.weights is not None:
-            dtype = torch.promote_types(batch.unit.dtype, widen(centers.weight[:0]).dtype)
-            self._weights = sampled.weights.to(dtype)
-
-    # ---------------------------------------------------------------- forward
-
-    @torch.no_grad()
-    def forward(self, unit: Tensor, weight: Tensor, bias: Tensor | None, *, store: bool) -> _Pass:
-        """From u (B, D), W and b, over all chunks."""
-        count, rows = len(unit), self._classes * self._per_class
-        inverse = unit.new_empty(rows)  # (C·K,)
-        logits = self._buffer((rows, count), unit) if store else None
-        # Where no class takes part, as in a process that drew none, the sum is that of one absent.
-        peaks = unit.new_full((max(1, len(self._chunks)), count), _ABSENT)
-        sums = torch.ones_like(peaks)
-        cosine, total = unit.new_zeros(count), unit.new_zeros(count)
-        ready = self._find_floor(unit, weight, inverse, logits)
-        scratch = self._scratch(unit)
-        for place, chunk in enumerate(self._chunks):
-            if ready and logits is not None:
-                block = logits[self._positions(chunk)]
-            else:
-                block = self._multiply(chunk, unit, weight, inverse, logits)
-            nearest = self._nearest(block)  # (n, B)
-            own = nearest.view(-1)[chunk.targets]  # (m,)
-            cosine[chunk.samples] = own
-            scores = self._scores(chunk, nearest, bias)  # (n, B)
-            chunk.set_targets(scores, _ABSENT)
-            torch.amax(scores, dim=0, out=peaks[place]).clamp_(min=_ABSENT)  # biases may be −∞
-            powers = scratch[: len(scores)]
-            torch.sub(scores, peaks[place], out=powers).exp_()
-            self._sum_classes(chunk, powers, out=sums[place])
-            if self._batch.smoothing:
-                chunk.set_targets(scores, 0.0)
-                total += self._sum_classes(chunk, scores)
-            if scores is block:
-                chunk.set_targets(scores, own)
-        peak = peaks.amax(dim=0)  # (B,)
-        log_sum = (sums * (peaks - peak).exp()).sum(dim=0).log()
-        cosine.div_(self._scale)
-        if self._shard is not None:
-            cosine, log_sum, peak, total = self._shard.join_softmax(cosine, log_sum, peak, total)
-        return _Pass(cosine, log_sum, peak, total, logits, inverse)
-
-    def _multiply(
-        self, chunk: _Chunk, unit: Tensor, weight: Tensor, inverse: Tensor, logits: Tensor | None
-    ) -> Tensor:
-        """s·cos θ of a chunk, (n·K, B), in its place among `logits` if these are kept.
-
-        Its rows' 1/‖W_j‖ go into `inverse`. They are found after the product, which reads the rows
-        from far away at no loss of time, and leaves them near for the sum of squares.
-        """
-        where = self._positions(chunk)
-        rows = self._load_rows(chunk, weight, unit)
-        block = unit.new_empty(len(rows), len(unit)) if logits is None else logits[where]
-        torch.mm(rows, unit.T, out=block)
-        if self._invert_lengths(chunk, rows, inverse[where]):
-            torch.mm(self._load_rows(chunk, weight, unit), unit.T, out=block)
-        return block.mul_((self._scale * inverse[where])[:, None])
-
-    def _invert_lengths(self, chunk: _Chunk, rows: Tensor, inverse: Tensor) -> bool:
-        """Fill `inverse` with 1/‖row‖; whether the rows must be loaded anew, made smaller.
-
-        That is so where squares cannot be held: each row is then divided by its largest entry. A
-        zero row has no direction: it counts as one of length 1 with cosine 0 to everything, and so
-        does one too short to bear a gradient, as in `arcset.numerics.unit_rows`.
-        """
-        torch.linalg.vector_norm(rows, dim=1, out=inverse)  # (n·K,)
-        limits = torch.finfo(rows.dtype)
-        shortest, longest = inverse.aminmax()
-        if shortest > limits.tiny**0.5 * 1e4 and longest < limits.max**0.5 * 1e-4:
-            inverse.reciprocal_()
-            return False
-        if chunk.first not in self._divisors:
-            peak = rows.abs().amax(dim=1, keepdim=True)  # (n·K, 1)
-            peak = torch.where(peak > limits.tiny * 1e8, peak, 1.0)
-            self._divisors[chunk.first] = peak
-            torch.linalg.vector_norm(rows / peak, dim=1, out=inverse)
-        # Divided by its largest entry, a row is at least 1 long, unless it was too short for that.
-        inverse.copy_(torch.where(inverse >= 0.5, inverse, 1.0).reciprocal_())
-        return True
-
-    def _nearest(self, block: Tensor) -> Tensor:
-        """s·cos θ of each class's nearest center (n, B); `block` itself where it has only one."""
-        if self._per_class == 1:
-            return block
-        return block.view(-1, self._per_class, block.shape[1]).amax(dim=1)
-
-    def _scores(self, chunk: _Chunk, nearest: Tensor, bias: Tensor | None) -> Tensor:
-        """The logits of classes (n, B); `nearest` itself where nothing is to be changed."""
-        scores = nearest
-        if self._alters and self._target is not None:
-            cosines = (scores / self._scale).T  # (B, n)
-            change = self._batch.negatives(cosines, self._target) - cosines  # most are 0
-            scores = torch.add(scores, change.T, alpha=self._scale)
-        if bias is not None:
-            scores = scores + widen(bias[self._class_numbers(chunk)])[:, None]
-        return scores
-
-    def _sum_classes(self, chunk: _Chunk, values: Tensor, out: Tensor | None = None) -> Tensor:
-        """The sum (B,) of values (n, B) over classes, as often as each of them counts."""
-        if self._weights is None:
-            return torch.sum(values, dim=0, out=out)
-        return torch.mv(values.T, self._weights[chunk.first : chunk.last], out=out)
-
-    def _find_floor(
-        self, unit: Tensor, weight: Tensor, inverse: Tensor, logits: Tensor | None
-    ) -> bool:
-        """The pass before, for margins that ask for the k-th nearest wrong class; whether it was
-        taken, so that `inverse` and the logits, if kept, are known by now."""
-        wrong = self._classes - 1 if self._shard is None else self._shard.classes - 1
-        count = min(self._batch.margin.nearest, wrong)
-        if not self._alters or count < 1:
-            return False
-        best = unit.new_full((count, len(unit)), _ABSENT)
-        for chunk in self._chunks:
-            block = self._multiply(chunk, unit, weight, inverse, logits)
-            scores = self._nearest(block).clone()  # (n, B)
-            chunk.set_targets(scores, _ABSENT)
-            best = torch.cat([best, scores]).topk(count, dim=0).values
-        if self._shard is not None:
-            best = self._shard.top_scores(best)
-        self._batch = self._batch.with_floor((best[-1] / self._scale)[:, None])
-        return True
-
-    # ---------------------------------------------------------------- backward
-
-    @torch.no_grad()
-    def backward(
-        self,
-        unit: Tensor,
-        weight: Tensor,
-        bias: Tensor | None,
-        logits: Tensor | None,
-        inverse: Tensor,
-        peak: Tensor,
-        *,
-        target: Tensor,
-        share: Tensor,
-        even: Tensor,
-        wanted: Sequence[bool],
-    ) -> tuple[Tensor | None, Tensor | None, Tensor | None]:
-        """Gradients of u, W and b, from the derivatives (B,) by the target's cosine (`target`),
-        by each negative's exp(z − peak) (`share`) and by each negative's z (`even`)."""
-        update = self._update if wanted[1] else None
-        step = update.begin(self, target, share) if update is not None else None
-        by_unit = torch.zeros_like(unit) if wanted[0] else None
-        by_weight = None
-        if wanted[1] and update is None:
-            by_weight = self._buffer(tuple(weight.shape), weight)
-            if self._sampled is not None:
-                by_weight.zero_()
-        by_bias = torch.zeros_like(bias) if bias is not None and wanted[2] else None
-        scratch, other = self._scratch(unit, 2).chunk(2)
-        raised = peak - share.abs().log()  # exp(z − raised) = |share|·exp(z − peak)
-        sign = share.sign() if bool((share < 0).any()) else None  # of a loss to be raised
-        for chunk in self._chunks:
-            where = self._positions(chunk)
-            rows = self._load_rows(chunk, weight, unit)  # (n·K, D)
-            factor = self._scale * inverse[where]  # (n·K,)
-            if logits is None:
-                block = torch.mm(rows, unit.T).mul_(factor[:, None])
-            else:
-                block = logits[where]
-            slope = self._slope_by_class(chunk, block, bias, raised, sign, even, scratch)  # (n, B)
-            weights = self._row_weights(chunk)  # of (n·K,) rows; 1 for samples' own classes
-            if by_bias is not None:
-                sums = slope.sum(dim=1)
-                if weights is not None:
-                    sums *= weights[:: self._per_class]  # one for each class
-                by_bias[self._class_numbers(chunk)] = sums.to(by_bias.dtype)
-            slope = self._slope_by_center(chunk, block, slope, target / self._scale)  # (n·K, B)
-
-            # z = s·W·u/‖W‖, so its slope along W itself is nil: take that part out.
-            product = torch.mul(block, slope, out=other[: len(block)])
-            radial = product.sum(dim=1).mul_(inverse[where].square())
-            if weights is not None:
-                radial *= weights
-                factor *= weights
-            slope.mul_(factor[:, None])
-            if by_unit is not None:
-                by_unit.addmm_(slope.T, rows)
-            if chunk.first in self._divisors:
-                slope /= self._divisors[chunk.first]
-                radial /= self._divisors[chunk.first][:, 0]
-            place = self._weight_rows(chunk)
-            if by_weight is not None and by_weight.dtype == rows.dtype and isinstance(place, slice):
-                _write_gradient(by_weight[place], slope, unit, rows, radial.neg_()[:, None])
-            elif by_weight is not None:
-                exact = torch.mm(slope, unit).addcmul_(rows, radial[:, None], value=-1)
-                limit = torch.finfo(weight.dtype).max
-                by_weight[place] = exact.clamp_(-limit, limit).to(weight.dtype)
-            elif step is not None and chunk.first in self._divisors:  # `rows` are not those of W
-                exact = torch.mm(slope, unit).addcmul_(rows, radial[:, None], value=-1)
-                same = torch.eye(exact.shape[1], dtype=exact.dtype, device=exact.device)
-                step.apply(place, exact, same, torch.zeros_like(radial), weights)
-            elif step is not None:
-                step.apply(place, slope, unit, radial, weights)
-        return by_unit, by_weight, by_bias
-
-    def _slope_by_class(
-        self,
-        chunk: _Chunk,
-        block: Tensor,
-        bias: Tensor | None,
-        raised: Tensor,
-        sign: Tensor | None,
-        even: Tensor,
-        scratch: Tensor,
-    ) -> Tensor:
-        """Derivative by the logits of the chunk's classes (n, B); 0 at targets."""
-        scores = self._scores(chunk, self._nearest(block), bias)
-        slope = scratch[: len(scores)]
-        torch.sub(scores, raised, out=slope).exp_()
-        if sign is not None:
-            slope *= sign
-        if self._batch.smoothing:
-            slope += even
-        chunk.set_targets(slope, 0.0)
-        return slope
-
-    def _slope_by_center(
-        self, chunk: _Chunk, block: Tensor, slope: Tensor, target: Tensor
-    ) -> Tensor:
-        """From the derivative by classes' logits (n, B) to that by centers' (n·K, B)."""
-        nearest = None
-        if self._per_class > 1:
-            nearest, chosen = block.view(-1, self._per_class, block.shape[1]).max(dim=1)
-        if self._alters and not self._batch.straight_through:
-            with torch.enable_grad():
-                cosines = ((block if nearest is None else nearest) / self._scale).T.detach()
-                assert self._target is not None
-                altered = self._batch.negatives(cosines.requires_grad_(), self._target)
-                slope = torch.autograd.grad(altered, cosines, slope.T)[0].T.contiguous()
-        chunk.set_targets(slope, target[chunk.samples])
-        if nearest is None:
-            return slope
-        spread = slope.new_zeros(len(slope), self._per_class, slope.shape[1])
-        return spread.scatter_(1, chosen[:, None], slope[:, None]).flatten(0, 1)
-
-    def _row_weights(self, chunk: _Chunk) -> Tensor | None:
-        """How many classes each row of a chunk stands for, (n·K,); None where all count once."""
-        if self._weights is None:
-            return None
-        return self._weights[chunk.first : chunk.last].repeat_interleave(self._per_class)
-
-    # ---------------------------------------------------------------- both
-
-    def _load_rows(self, chunk: _Chunk, weight: Tensor, like: Tensor) -> Tensor:
-        """The chunk's rows of W, (n·K, D): themselves, or widened, or made smaller."""
-        rows = widen(weight[self._weight_rows(chunk)]).to(like.dtype)
-        divisor = self._divisors.get(chunk.first)
-        return rows if divisor is None else rows / divisor
-
-    def _positions(self, chunk: _Chunk) -> slice:
-        """The chunk's centers among those that take part."""
-        return slice(chunk.first * self._per_class, chunk.last * self._per_class)
-
-    def _weight_rows(self, chunk: _Chunk) -> slice | Tensor:
-        """The chunk's centers among all rows of W."""
-        if self._sampled is None:
-            return self._positions(chunk)
-        return self._sampled.rows(chunk.first, chunk.last, self._per_class)
-
-    def _class_numbers(self, chunk: _Chunk) -> slice | Tensor:
-        """The chunk's classes among all."""
-        if self._sampled is None:
-            return slice(chunk.first, chunk.last)
-        return self._sampled.classes[chunk.first : chunk.last]
-
-    def _buffer(self, shape: tuple[int, ...], like: Tensor) -> Tensor:
-        return self._centers.memory.empty(shape, like.dtype, like.device)
-
-    def _scratch(self, unit: Tensor, count: int = 1) -> Tensor:
-        """Room for `count` blocks of the first chunk's classes, which is the largest."""
-        classes = self._chunks[0].last if self._chunks else 0
-        return self._buffer((count * classes * self._per_class, len(unit)), unit)
-
-
-def _write_gradient(out: Tensor, slope: Tensor, unit: Tensor, rows: Tensor, along: Tensor) -> None:
-    """out = slope·unit + along·rows, by pieces that are still in the cache for the second part."""
-    for part, _ in pieces(slice(0, len(out)), out.device):
-        torch.mm(slope[part], unit, out=out[part])
-        out[part].addcmul_(rows[part], along[part])
-
-
 def _chunks(classes: int, centers: Centers, labels: Tensor) -> Iterator[_Chunk]:
     """Slices of about equal size, the first the largest.
 
     labels (B,) are below `classes`; those of samples whose class is not here are negative.
     """
-    size = _chunk_size(classes, centers, len(labels), labels.device)
+    batch, device = len(labels), labels.device
+    size = classes_per_chunk(classes, centers.dim, centers.subcenters, batch, device.type)
     ordered, samples = labels.sort()
-    starts = torch.arange(0, classes, size, device=labels.device)
-    borders = [*torch.searchsorted(ordered, starts).tolist(), len(labels)]
+    starts = torch.arange(0, classes, size, device=device)
+    borders = [*torch.searchsorted(ordered, starts).tolist(), batch]
     for first, low, high in zip(starts.tolist(), borders, borders[1:], strict=False):
         last = min(first + size, classes)
         own = samples[low:high]
-        yield _Chunk(first, last, own, (ordered[low:high] - first) * len(labels) + own)
-
-
-def _chunk_size(classes: int, centers: Centers, batch: int, device: torch.device) -> int:
-    return classes_per_chunk(classes, centers.dim, centers.subcenters, batch, device.type)
+        yield _Chunk(first, last, own, (ordered[low:high] - first) * batch + own)
 
 
 def classes_per_chunk(classes: int, dim: int, subcenters: int, batch: int, device: str) -> int:

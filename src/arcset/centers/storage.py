@@ -101,6 +101,10 @@ class Centers(nn.Module):
             best = torch.maximum(best, value)
         return found if self.shard is None else self.shard.argmax_class(best, found)
 
+    def local_labels(self, labels: Tensor) -> Tensor:
+        """Labels (B,) as numbers of the classes in this process; −1 for classes elsewhere."""
+        return labels if self.shard is None else self.shard.local_labels(labels)
+
     def set(self, full: Tensor) -> None:
         """Replace all centers by `full` (C, D); lengths are kept as given.
 

@@ -150,8 +150,8 @@ class MarginSoftmax(Loss):
             return widen(embeddings).sum()  # 0, and 0 as a gradient
         sampled = None
         if self.training and self.sample < 1:
-            places = labels if self.head.shard is None else self.head.shard.local_labels(labels)
-            sampled = sample_classes(places, self.head.classes, self.sample, weighted=self.unbiased)
+            local = self.head.local_labels(labels)
+            sampled = sample_classes(local, self.head.classes, self.sample, weighted=self.unbiased)
         rows = (self.head.classes if sampled is None else len(sampled)) * self.subcenters
         widest = torch.promote_types(embeddings.dtype, self.head.weight.dtype)
         dtype = torch.promote_types(widest, torch.float32)
