@@ -8,11 +8,11 @@ from pathlib import Path
 
 from arcset.data import Dataset, list_samples, load_dataset
 from arcset.data.dataset import divided
-from arcset.data.insightface import read_verification_bin
 from arcset.data.named.fetch import download
 from arcset.data.named.mnist import FILES, MNIST, SAMPLE_CHECKSUMS, IdxDownload, read_idx
 from arcset.data.named.omniglot import OMNIGLOT, Archive, Omniglot
 from arcset.data.sources.base import Entry
+from arcset.data.sources.insightface_bin import read_verification_bin
 
 __all__ = [
     "FILES",

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 
 from arcset.data.batches import as_tensor
-from arcset.data.insightface import read_verification_bin
+from arcset.data.sources.insightface_bin import read_verification_bin
 from arcset.errors import DataError, OptionError
 from arcset.evaluation import FoldAccuracy, Verification, fold_accuracy, verification
 from arcset.models import embed, load_model

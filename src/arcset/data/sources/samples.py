@@ -25,9 +25,9 @@ from arcset.data.image import (
     is_grey,
     open_image,
 )
-from arcset.data.insightface.records import RecordSource
 from arcset.data.sources.base import FORMS, Listing
 from arcset.data.sources.folder import FolderSource
+from arcset.data.sources.insightface import RecordSource
 from arcset.data.sources.table import TABLES, TableSource
 from arcset.errors import DataError, OptionError
 

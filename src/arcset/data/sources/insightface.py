@@ -1,0 +1,265 @@
+"""Training sets in InsightFace's form: `train.rec`, `train.idx` and `property`, without mxnet.
+
+A `.rec` file is RecordIO: records one after another, each behind a small head,
+
+    magic ced7230a · flag (3 bits) and length (29 bits) · payload · zeros up to 4 bytes
+
+all little-endian. A payload that holds the magic at a multiple of four bytes is cut there into
+parts: flag 0 is a whole record, 1 the first part, 2 one in the middle and 3 the last, and the magic
+belongs between them. An image record's payload starts with 24 bytes,
+
+    flag u32 · label f32 · id u64 · id2 u64
+
+and with `flag` > 0, that many float32 labels follow, which count instead of `label`. The rest is
+the encoded image. The format is that of dmlc-core (`recordio.h`) and mxnet (`recordio.py`).
+"""
+
+import mmap
+import struct
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any, NoReturn
+
+import numpy as np
+import numpy.typing as npt
+
+from arcset.data.sources.base import Entry, Listing, Source
+from arcset.errors import DataError
+
+__all__ = ["RecordSource"]
+
+MAGIC = 0xCED7230A
+
+_PREFIX = struct.Struct("<II")  # of a part: magic, flag and length
+_HEADER = struct.Struct("<IfQQ")  # of an image: flag, label, id, id2
+_LENGTH = (1 << 29) - 1
+_WHOLE, _FIRST, _MIDDLE, _LAST = range(4)
+_HEAD = np.dtype(
+    {
+        "names": ["key", "offset", "id", "label", "labels", "size"],
+        "formats": ["i8", "i8", "u8", "f4", "u4", "i8"],
+    }
+)
+
+
+class RecordSource(Source):
+    """The images of a `.rec` file, by the numbers of their identities.
+
+    path: a `.rec` file, or a folder that holds `train.rec`.
+
+    The `.idx` file beside it says where the records are. Without one, the file is walked once from
+    its start, and each record's own id is its key (its position, where ids come twice).
+
+    Record 0 of InsightFace's sets holds no image but two labels: the first key past the images and
+    the first past the records of the identities, which follow the images and hold none either.
+    Where there is no such record, all records are images. An image's identity is its label, or the
+    first of its labels. Where the file `property` beside it is wrong about the number of
+    identities, a listing's notes say so.
+
+    All heads are read when the records are listed, and no image before it is asked for: the file is
+    mapped into memory. Two processes or threads may share one source. Raises `DataError` with one
+    sentence that names the file, and the record where it is about one.
+    """
+
+    kind = "InsightFace records"
+
+    def __init__(self, path: Path) -> None:
+        self.name = str(path)
+        self._path = path / "train.rec" if path.is_dir() else path
+        try:
+            with self._path.open("rb") as file:
+                self._size = file.seek(0, 2)
+                if not self._size:
+                    raise DataError(f"{self._path} is empty, and should hold records")
+                self._bytes = memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
+        except OSError as error:
+            raise DataError(f"cannot read {self._path}: {error.strerror or error}") from error
+
+    def entries(self) -> Iterator[Entry]:
+        heads, file = self._image_heads(), self._path.name
+        names = {label: str(int(label)) for label in np.unique(heads["label"]).tolist()}
+        columns = (heads[name].tolist() for name in ("key", "offset", "label"))
+        for key, offset, label in zip(*columns, strict=True):
+            yield Entry(f"{file}#{key}", names[label], record=offset)
+
+    def content(self, entry: Entry) -> bytes:
+        key = int((entry.path or "").rpartition("#")[2])
+        payload, _ = self._payload(entry.record, key)
+        image = payload[_HEADER.size + 4 * self._header(payload, key)[0] :]
+        if not image:
+            raise DataError(f"record {key} of {self._path} holds no image")
+        return bytes(image)
+
+    def list_samples(self) -> Listing:
+        listing = super().list_samples()
+        listing.notes = _note_property(self._path, len(set(listing.names)))
+        return listing
+
+    def stamp_of_all(self) -> str:
+        return str(self._size)
+
+    def _image_heads(self) -> npt.NDArray[Any]:
+        """The heads (N,) of the records that are images, by rising key; see `_HEAD`."""
+        index = self._path.with_suffix(".idx")
+        heads = self._heads(_read_index(index) if index.exists() else self._walk())
+        if not index.exists() and len(np.unique(heads["id"])) == len(heads):
+            heads["key"] = heads["id"]
+        heads = heads[np.argsort(heads["key"], kind="stable")]
+        heads = _choose_images(heads, self._path)
+        with np.errstate(invalid="ignore"):
+            labels = heads["label"]
+            wrong = ~((labels >= 0) & (labels < 2**53) & (labels % 1 == 0))  # NaN fits nothing
+        if wrong.any():
+            first = heads[wrong.argmax()]
+            raise DataError(
+                f"record {first['key']} of {self._path} has the label {first['label']:g}, "
+                "and identities are numbered 0, 1, 2, …"
+            )
+        return heads
+
+    def _walk(self) -> Iterator[tuple[int, int]]:
+        """The position of each record, and the byte at which it starts."""
+        offset = position = 0
+        while offset < self._size:
+            yield position, offset
+            _, offset = self._payload(offset, position)
+            position += 1
+
+    def _heads(self, starts: Iterable[tuple[int, int]]) -> npt.NDArray[Any]:
+        """What stands before the images of the records with these keys, at these bytes."""
+
+        def read() -> Iterator[tuple[int, int, int, float, int, int]]:
+            for key, offset in starts:
+                payload, _ = self._payload(offset, key)
+                labels, label, number = self._header(payload, key)
+                size = len(payload) - _HEADER.size - 4 * labels
+                yield key, offset, number, label, labels, size
+
+        heads = np.fromiter(read(), _HEAD)
+        if not len(heads):
+            raise DataError(f"{self._path} holds no records")
+        return heads
+
+    def _header(self, payload: memoryview, key: int) -> tuple[int, float, int]:
+        """How many labels follow the header, the first label, and the id."""
+        if len(payload) < _HEADER.size:
+            self._refuse(
+                key,
+                f"is no image record: it holds {len(payload)} bytes, and its header alone takes 24",
+            )
+        labels, label, number, _ = _HEADER.unpack_from(payload)
+        if _HEADER.size + 4 * labels > len(payload):
+            self._refuse(
+                key, f"is damaged: it announces {labels:,} labels, more than its bytes hold"
+            )
+        if labels:
+            (label,) = struct.unpack_from("<f", payload, _HEADER.size)
+        return labels, label, number
+
+    def _payload(self, offset: int, key: int) -> tuple[memoryview, int]:
+        """All of the record at byte `offset`, its parts joined; and the byte behind it.
+
+        `key` names it in errors. A whole one is not read before its bytes are used.
+        """
+        parts: list[memoryview] = []
+        while True:
+            flag, length = self._prefix(offset, key)
+            if (flag in (_WHOLE, _FIRST)) == bool(parts):
+                self._refuse(key, f"has a part out of order at byte {offset:,}")
+            start = offset + _PREFIX.size
+            parts.append(self._bytes[start : start + length])
+            offset = start + (length + 3) // 4 * 4
+            if flag in (_WHOLE, _LAST):
+                break
+        if len(parts) == 1:
+            return parts[0], offset
+        return memoryview(struct.pack("<I", MAGIC).join(parts)), offset
+
+    def _prefix(self, offset: int, key: int) -> tuple[int, int]:
+        """Flag and length of the part at `offset`, all of which lies within the file."""
+        if offset < 0 or offset + _PREFIX.size > self._size:
+            self._refuse(
+                key,
+                f"should start at byte {offset:,}, and the file ends at byte {self._size:,}: it is "
+                "cut short, or its index belongs to another file",
+            )
+        magic, packed = _PREFIX.unpack_from(self._bytes, offset)
+        flag, length = packed >> 29, packed & _LENGTH
+        if magic != MAGIC or flag > _LAST or offset % 4:
+            content = self._bytes[offset : offset + 8].hex(" ")
+            self._refuse(
+                key,
+                f"does not start at byte {offset:,}, where {content} stands: the file is damaged, "
+                "is no RecordIO file, or its index belongs to another one",
+            )
+        if offset + _PREFIX.size + length > self._size:
+            self._refuse(
+                key,
+                f"is cut short: its {length:,} bytes from byte {offset + _PREFIX.size:,} on reach "
+                f"past the end of the file at byte {self._size:,}",
+            )
+        return flag, length
+
+    def _refuse(self, key: int, what: str) -> NoReturn:
+        raise DataError(f"record {key} of {self._path} {what}")
+
+
+def _choose_images(heads: npt.NDArray[Any], path: Path) -> npt.NDArray[Any]:
+    """The heads of the records that are images."""
+    first = heads[0]
+    announces = first["key"] == 0 and first["labels"] >= 2 and first["size"] == 0
+    if not announces:
+        return heads
+    past = float(first["label"])
+    if not (1 <= past < 2**62) or past % 1:
+        raise DataError(f"record 0 of {path} announces {past:g} as the first key past the images")
+    images = heads[heads["size"] > 0]
+    # From 2²⁴ on, the number was rounded when it was written.
+    if past < 2**24 and len(images) != past - 1:
+        raise DataError(
+            f"record 0 of {path} announces {int(past) - 1:,} images, and its index has "
+            f"{len(images):,} of them: one of the two files is cut short or belongs elsewhere"
+        )
+    if not len(images):
+        raise DataError(f"{path} holds no images")
+    return images
+
+
+def _note_property(records: Path, identities: int) -> list[str]:
+    """A note where the file `property`, "classes,height,width", announces other identities."""
+    path = records.parent / "property"
+    try:
+        text = path.read_text("ascii").strip()
+        announced, _, _ = (int(number) for number in text.split(","))
+    except FileNotFoundError:
+        return []
+    except OSError as error:
+        raise DataError(f"cannot read {path}: {error.strerror or error}") from error
+    except ValueError as error:
+        raise DataError(
+            f"{path} should hold one line as 10572,112,112: identities, height, width; "
+            "mend or remove it, it is not needed"
+        ) from error
+    if announced == identities:
+        return []
+    return [f"{path} announces {announced:,} identities, and {records.name} holds {identities:,}"]
+
+
+def _read_index(path: Path) -> Iterable[tuple[int, int]]:
+    """The key of each record and the byte at which it starts, in the order of the file.
+
+    Raises `DataError`, naming the file, where a line is anything else or a key comes twice.
+    """
+    try:
+        index = np.loadtxt(path, np.int64, delimiter="\t", ndmin=2) if path.stat().st_size else None
+    except OSError as error:
+        raise DataError(f"cannot read {path}: {error.strerror or error}") from error
+    except ValueError as error:
+        raise DataError(f"{path} is no index of records, a key and a byte per line") from error
+    if index is None or index.shape[1] != 2:
+        raise DataError(f"{path} is no index of records, a key and a byte per line")
+    rising = np.sort(index[:, 0])
+    twice = rising[1:][rising[1:] == rising[:-1]]
+    if len(twice):
+        raise DataError(f"{path} lists record {twice[0]} more than once")
+    return zip(*index.T.tolist(), strict=True)
