@@ -23,6 +23,7 @@ __all__ = [
     "one_line",
     "parse_json",
     "parse_toml",
+    "read_json",
     "reading",
     "replacing",
     "replacing_folder",
@@ -176,6 +177,21 @@ def parse_json(text: str | bytes, **hooks: Any) -> Any:
         raise ValueError("it is nested too deeply") from None
 
 
+def read_json(path: Path, kind: str, model: Any, **hooks: Any) -> Any:
+    """A JSON file as `model`, any type that pydantic reads; raises `DataError` that names the file.
+
+    kind: what the file should be, as in "split". hooks: those of `json.loads`.
+    """
+    from pydantic import TypeAdapter, ValidationError
+
+    with reading(path, kind):
+        content = parse_json(path.read_text(encoding="utf-8"), **hooks)
+        try:
+            return TypeAdapter(model).validate_python(content)
+        except ValidationError as error:
+            raise DataError(f"{path} is not a readable {kind}: {wrong_entry(error)}") from None
+
+
 def finite(content: Any) -> Any:
     """`content`, made of dicts and lists, with None for infinite values and NaN, as JSON needs it.
 
@@ -223,5 +239,8 @@ def one_line(error: BaseException) -> str:
 
 def wrong_entry(error: "ValidationError") -> str:
     """Which entry of a JSON file does not fit the model that pydantic reads it as."""
-    place = ".".join(str(part) for part in error.errors(include_url=False)[0]["loc"])
+    first = error.errors(include_url=False)[0]
+    if "error" in first.get("ctx", {}):  # what a check of our own raised
+        return str(first["ctx"]["error"])
+    place = ".".join(str(part) for part in first["loc"])
     return f"its entry {place!r:.60} does not fit" if place else "it is not a JSON object"

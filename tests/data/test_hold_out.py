@@ -48,11 +48,11 @@ def test_what_the_dataset_sets_apart_is_held_out_too() -> None:
 @pytest.mark.parametrize(
     ("rule", "message"),
     [
-        ({"test": 0.01}, "0 of 20 .*test"),
+        ({"test": 0.01}, "20 .*0 for test"),
         ({"test": 1.5}, r"test .*1\.5"),
         ({"tests": 0.1}, "'tests'"),
         ({"test": ["C/*"]}, r"'C/\*'"),
-        ({"test": ["*"]}, "0 of 20 .*train"),
+        ({"test": ["*"]}, "20 .*0 for train"),
     ],
 )
 def test_rules_that_do_not_fit_are_refused(rule: HoldOut, message: str) -> None:

@@ -58,9 +58,9 @@ def test_it_is_written_and_read_again(tmp_path) -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("[1]", '{"old name": "new name"}'),
+        ("[1]", "JSON object"),
         ("{", "mapping.json"),
-        ('{"a": 1}', "'a' becomes 1"),
+        ('{"a": 1}', "'a'"),
         ('{"a": "b", "a": "c"}', "'a'"),
     ],
 )
@@ -95,7 +95,7 @@ def test_identities_that_the_data_sets_apart_stay_apart() -> None:
     apart = {"test": ("ann 2", "cyd")}
     found = ClassMapping({"ann 2": "cyd"}).apply(dataset(apart=apart))
     assert found.apart == {"test": ("cyd",)}
-    with pytest.raises(OptionError, match="'ann' and 'ann 2'"):
+    with pytest.raises(OptionError, match=r"'ann 2' .*'ann'"):
         ClassMapping({"ann 2": "ann"}).apply(dataset(apart=apart))
 
 
@@ -114,7 +114,7 @@ def test_a_split_gets_the_new_names() -> None:
 def test_nobody_that_an_earlier_run_knew_is_drawn_to_be_held_out() -> None:
     earlier = Earlier("old", frozenset("abg"), frozenset("cd"), frozenset("ef"))
     drawn = split("bcehij", "ak", "dgm")
-    found = earlier.kept(drawn, {"validation": 0.2, "test": 0.2})
+    found = earlier.keep_parts(drawn, {"validation": 0.2, "test": 0.2})
     assert found.train == tuple("abghij")
     assert found.validation == tuple("cdk")
     assert found.test == tuple("em")
@@ -122,16 +122,16 @@ def test_nobody_that_an_earlier_run_knew_is_drawn_to_be_held_out() -> None:
 
 
 def test_one_left_for_validation_only_stays_unseen() -> None:
-    found = Earlier("old", frozenset("ab")).kept(split("cd", "ae", "fb"), {"test": 0.2})
+    found = Earlier("old", frozenset("ab")).keep_parts(split("cd", "ae", "fb"), {"test": 0.2})
     assert (found.train, found.validation, found.test) == (tuple("abcd"), (), tuple("ef"))
     with pytest.raises(OptionError, match=r"1 .*test .*old"):
-        Earlier("old", frozenset("abe")).kept(split("cd", "ae", "fb"), {"test": 0.2})
+        Earlier("old", frozenset("abe")).keep_parts(split("cd", "ae", "fb"), {"test": 0.2})
 
 
 def test_holding_out_the_known_by_name_is_refused() -> None:
     people, earlier = dataset(), Earlier("old", frozenset({"cyd", "ann"}))
     named = Split("people", 0, (0.5, 0, 0.5), "names", ("ann", "ben"), (), ("ann 2", "cyd"))
-    assert earlier.kept(named, {"test": ("ann 2", "cyd")}).test == ("ann 2", "cyd")
+    assert earlier.keep_parts(named, {"test": ("ann 2", "cyd")}).test == ("ann 2", "cyd")
     with pytest.raises(OptionError, match=r"1 .*old"):
         earlier.check(select(people, None, named))
     earlier.check(select(people, "ann,cyd"))

@@ -58,10 +58,10 @@ def test_lists_and_ranges(text: str, names: str) -> None:
         ("0-4,3", "'0-4,3'.*'3'"),
         ("1,1", "'1'"),
         ("0,10", "'10'"),
-        ("5-12", "'12'.*0 to 9"),
-        ("0-99999999999999999999", "'99999999999999999999'"),
+        ("5-12", "'10'"),
+        ("0-999999999999999999", "'10'"),
         (f"0-{'9' * 5000}", "9{5000}"),
-        ("cat", "'cat'.*0 to 9"),
+        ("cat", "'cat'.*8, 9$"),
         ("0-", "'0-'"),
         ("-1", "'-1'"),
         ("1-2-3", "'1-2-3'"),
@@ -71,21 +71,6 @@ def test_lists_and_ranges(text: str, names: str) -> None:
 def test_bad_lists_are_refused_in_the_words_of_the_user(text: str, message: str) -> None:
     with pytest.raises(OptionError, match=message):
         parse_classes(text, DIGITS)
-
-
-@pytest.mark.parametrize(
-    ("class_names", "message"),
-    [
-        (DIGITS, "'12'; the classes are 0 to 9$"),
-        ([str(number) for number in range(100, 200)], "'12'; the classes are 100 to 199$"),
-        (["10", "2", "13"], r"'12'; .*10, 13, 2$"),
-        (["00", "01", "02"], r"'12'; .*00, 01, 02$"),
-        (["7"], "'12'; known: 7$"),
-    ],
-)
-def test_numbers_of_classes_are_told_as_a_range(class_names: list[str], message: str) -> None:
-    with pytest.raises(OptionError, match=message):
-        parse_classes("12", class_names)
 
 
 def test_a_name_with_a_hyphen_is_no_range() -> None:

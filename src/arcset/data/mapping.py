@@ -8,14 +8,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-import numpy as np
-
-from arcset.data.dataset import Dataset, ImageSet
-from arcset.data.lazy_rows import take_rows
-from arcset.data.selection import unknown_class
+from arcset.data.dataset import Dataset
+from arcset.data.selection import relabel, unknown_class
 from arcset.data.split import PARTS, Split
-from arcset.errors import DataError, OptionError
-from arcset.files import parse_json, write_text
+from arcset.errors import OptionError
+from arcset.files import read_json, write_text
 
 __all__ = ["ClassMapping"]
 
@@ -40,18 +37,12 @@ class ClassMapping:
 
     def __post_init__(self) -> None:
         for old, new in self.names.items():
-            if new is None or new == old or new not in self.names or self.names[new] == new:
+            if new is None or new == old or self.names.get(new, new) == new:
                 continue
             then = self.names[new]
-            if then is None:
-                raise OptionError(
-                    f"the mapping calls {old!r} {new!r}, and removes {new!r}: "
-                    f"write {json.dumps(old)}: null"
-                )
-            raise OptionError(
-                f"the mapping calls {old!r} {new!r}, and {new!r} in turn {then!r}: "
-                f"write {json.dumps(old)}: {json.dumps(then)}"
-            )
+            instead = f"write {json.dumps(old)}: {json.dumps(then)}"
+            what = f"{new!r} in turn {then!r}" if then else f"removes {new!r}"
+            raise OptionError(f"the mapping calls {old!r} {new!r}, and {what}: {instead}")
 
     @classmethod
     def load(cls, path: Path | str) -> "ClassMapping":
@@ -59,21 +50,10 @@ class ClassMapping:
 
         Raises `DataError`, naming the file, where it is none, and `OptionError` as above.
         """
-        try:
-            content = parse_json(Path(path).read_text(encoding="utf-8"), object_pairs_hook=_once)
-        except OSError as error:
-            raise DataError(f"cannot read the mapping {path}: {error.strerror or error}") from error
-        except ValueError as error:
-            raise DataError(f"{path} is no readable mapping: {error}") from error
-        if not isinstance(content, dict):
-            raise DataError(f'{path} is no readable mapping: write {{"old name": "new name"}}')
-        for old, new in content.items():
-            if new is not None and not isinstance(new, str):
-                raise DataError(
-                    f"{path} is no readable mapping: {old!r} becomes {new!r}, and should become "
-                    "another name, or null to be removed"
-                )
-        return cls({old: new or None for old, new in content.items()})
+        names = read_json(
+            Path(path), "mapping", dict[str, str | None], object_pairs_hook=_refuse_repetition
+        )
+        return cls({old: new or None for old, new in names.items()})
 
     def save(self, path: Path | str) -> None:
         """Write as JSON, complete or not at all."""
@@ -92,63 +72,41 @@ class ClassMapping:
         for name in self.names:
             if name not in dataset.class_names:
                 raise unknown_class(name, dataset.class_names)
-        called = self.of(dataset.class_names)
-        names = tuple(dict.fromkeys(name for name in called if name is not None))
-        train = _renamed(dataset.train, called, names)
+        new_names = self.of(dataset.class_names)
+        class_names = tuple(dict.fromkeys(name for name in new_names if name is not None))
+        train = relabel(dataset.train, new_names, class_names)
         if train is None:
             raise OptionError(f"the mapping leaves no training image of {dataset.name!r}")
-        test = None if dataset.test is None else _renamed(dataset.test, called, names)
+        test = None if dataset.test is None else relabel(dataset.test, new_names, class_names)
         return replace(dataset, train=train, test=test, apart=self._apart(dataset))
 
     def _apart(self, dataset: Dataset) -> dict[str, tuple[str, ...]]:
-        found: dict[str, dict[str, None]] = {}
-        where = {name: part for part, names in dataset.apart.items() for name in names}
-        first: dict[str, str] = {}  # by new name, an old one
-        for old, new in zip(dataset.class_names, self.of(dataset.class_names), strict=True):
-            if new is None:
-                continue
-            other = first.setdefault(new, old)
-            if where.get(other) != where.get(old):
+        """The classes that the dataset sets apart, under their new names."""
+        old_part = {name: part for part, names in dataset.apart.items() for name in names}
+        new_part: dict[str, str | None] = {}
+        for old in dataset.class_names:
+            new, part = self.names.get(old, old), old_part.get(old)
+            if new is not None and new_part.setdefault(new, part) != part:
                 raise OptionError(
-                    f"the mapping makes {other!r} and {old!r} one identity, and the data keeps one "
-                    "of them out of training and not the other"
+                    f"the mapping makes {old!r} and others one identity, {new!r}, and the data "
+                    "keeps only some of them out of training"
                 )
-            if old in where:
-                found.setdefault(where[old], {})[new] = None
-        return {part: tuple(names) for part, names in found.items()}
+        return {
+            part: tuple(name for name, found in new_part.items() if found == part)
+            for part in dataset.apart
+        }
 
     def split(self, split: Split) -> Split:
         """A split under the new names; raises `OptionError` where one would be in two parts."""
-        parts = {
-            part: tuple(sorted({n for n in self.of(getattr(split, part)) if n is not None}))
-            for part in PARTS
-        }
-        return replace(
-            split, train=parts["train"], validation=parts["validation"], test=parts["test"]
-        )
+        parts = {part: {name for name in self.of(getattr(split, part)) if name} for part in PARTS}
+        return replace(split, **{part: tuple(names) for part, names in parts.items()})  # type: ignore[arg-type]
 
 
-def _once(pairs: Sequence[tuple[str, object]]) -> dict[str, object]:
+def _refuse_repetition(pairs: Sequence[tuple[str, object]]) -> dict[str, object]:
     """An object of JSON, in which no name may stand twice."""
-    content = dict(pairs)
-    if len(content) != len(pairs):
-        names = [name for name, _ in pairs]
-        twice = next(name for name in names if names.count(name) > 1)
-        raise ValueError(f"it names {twice!r} more than once")
+    content: dict[str, object] = {}
+    for name, value in pairs:
+        if name in content:
+            raise ValueError(f"it names {name!r} more than once")
+        content[name] = value
     return content
-
-
-def _renamed(
-    images: ImageSet, called: Sequence[str | None], names: tuple[str, ...]
-) -> ImageSet | None:
-    """With the label of each image's new name; None where no image remains."""
-    place = {name: number for number, name in enumerate(names)}
-    new_label = np.array([-1 if name is None else place[name] for name in called])  # -1: removed
-    labels = new_label[images.labels]  # (N,)
-    kept = np.flatnonzero(labels >= 0)
-    if not len(kept):
-        return None
-    if len(kept) == len(labels):
-        return ImageSet(images.images, labels, names, images.paths)
-    paths = None if images.paths is None else tuple(images.paths[row] for row in kept)
-    return ImageSet(take_rows(images.images, kept), labels[kept], names, paths)

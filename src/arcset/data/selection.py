@@ -13,11 +13,16 @@ from arcset.data.split import Split
 from arcset.errors import OptionError
 from arcset.registry import did_you_mean, unknown_name
 
-__all__ = ["Selection", "counted", "parse_classes", "select", "unknown_class"]
+__all__ = [
+    "Selection",
+    "evaluation_images",
+    "parse_classes",
+    "relabel",
+    "select",
+    "unknown_class",
+]
 
-_MOST_LISTED = 30  # classes that an error message names in full
-_RANGE = re.compile(r"(\d{1,1000})\s*-\s*(\d{1,1000})", re.ASCII)  # Python reads 4300 digits
-_NUMBER = re.compile(r"0|[1-9]\d{0,17}", re.ASCII)
+_RANGE = re.compile(r"(\d{1,18})\s*-\s*(\d{1,18})", re.ASCII)
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,24 +106,7 @@ def select(
         >>> selection.unseen.class_names
         ('5', '6', '7', '8', '9')
     """
-    names = dataset.class_names
-    if split is not None:
-        if classes is not None:
-            raise OptionError(
-                f"classes {classes!r} and a split both say what is known; leave one out"
-            )
-        split.check(dataset.name, names)
-        known, tuning, others = (
-            _in_order(part, names) for part in (split.train, split.validation, split.test)
-        )
-    elif classes is None:
-        tuning, others = (
-            _in_order(dataset.apart.get(part, ()), names) for part in ("validation", "test")
-        )
-        known = _in_order(set(names).difference(tuning, others), names)
-    else:
-        known = parse_classes(classes, names)
-        tuning, others = (), _in_order(set(names).difference(known), names)
+    known, tuning, others = _divide(dataset, classes, split)
     if len(known) < 2:
         raise OptionError(
             f"at least two known classes are needed to train, and classes {classes or 'all'!r} "
@@ -132,7 +120,7 @@ def select(
             "choose others"
         )
     if train_on == "all" and test is not None:
-        train, test = _joined([train, test]), None
+        train, test = _join([train, test]), None
     return Selection(
         name=dataset.name,
         train=train,
@@ -147,91 +135,115 @@ def select(
     )
 
 
+def evaluation_images(dataset: Dataset, *, everything: bool = False) -> ImageSet:
+    """The images to judge by where all classes are unseen, see `Dataset.held_out`; or all."""
+    if everything and dataset.test is not None:
+        return _join([dataset.train, dataset.test])
+    return _held_out(dataset, dataset.class_names) or dataset.train
+
+
+def relabel(
+    images: ImageSet, new_names: Sequence[str | None], class_names: tuple[str, ...]
+) -> ImageSet | None:
+    """The images with other classes, `class_names`; None where no image remains.
+
+    new_names: what each of the old classes is called now; None leaves its images out.
+    """
+    number = {name: label for label, name in enumerate(class_names)}
+    new_label = np.array([-1 if name is None else number[name] for name in new_names])
+    labels = new_label[images.labels]  # (N,), −1: left out
+    rows = np.flatnonzero(labels >= 0)
+    if not len(rows):
+        return None
+    if len(rows) == len(labels):
+        return ImageSet(images.images, labels, class_names, images.paths)
+    paths = None if images.paths is None else tuple(images.paths[row] for row in rows)
+    return ImageSet(take_rows(images.images, rows), labels[rows], class_names, paths)
+
+
+def unknown_class(name: str, class_names: Sequence[str]) -> OptionError:
+    """The error for a class that is not there, with the nearest one that is."""
+    if len(class_names) <= 30:
+        return unknown_name("class", name, class_names)
+    question = did_you_mean(name, class_names)
+    hint = f"{question} There" if question else "there"
+    first, second = class_names[:2]
+    return OptionError(
+        f"no class is called {name!r}; {hint} are {len(class_names):,}, as {first!r} and {second!r}"
+    )
+
+
 def _expand(item: str, text: str, class_names: Sequence[str]) -> list[str]:
     """The class names that one place of the list stands for."""
     if item in class_names:  # first, so that a name with a hyphen in it is no range
         return [item]
     if not item:
         raise OptionError(f"classes {text!r} have an empty place; write for instance 0-4 or 0,2,5")
-    numbers = _RANGE.fullmatch(item)
-    if numbers is None:
+    ends = _RANGE.fullmatch(item)
+    if ends is None:
         raise unknown_class(item, class_names)
-    first, last = (str(int(number)) for number in numbers.groups())
-    for end in (first, last):  # before the range is built, which could be a very long one
-        if end not in class_names:
-            raise unknown_class(end, class_names)
-    if int(first) > int(last):
+    first, last = (int(number) for number in ends.groups())
+    if first > last:
         raise OptionError(
             f"the range {item!r} in classes {text!r} runs backwards; write {last}-{first}"
         )
-    names = [str(number) for number in range(int(first), int(last) + 1)]
-    for name in names:
-        if name not in class_names:
-            raise unknown_class(name, class_names)
+    names = []
+    for number in range(first, last + 1):  # one by one: a slip of the finger may name billions
+        if str(number) not in class_names:
+            raise unknown_class(str(number), class_names)
+        names.append(str(number))
     return names
 
 
-def unknown_class(name: str, class_names: Sequence[str]) -> OptionError:
-    """The error for a class that is not there, with the nearest one that is."""
-    numbers = sorted(int(one) for one in class_names if _NUMBER.fullmatch(one))
-    if len(numbers) > 1 and len(numbers) == len(class_names) == numbers[-1] - numbers[0] + 1:
-        return OptionError(  # and not "did you mean '2'?" for 12
-            f"no class is called {name!r}; the classes are {numbers[0]} to {numbers[-1]}"
-        )
-    if len(class_names) <= _MOST_LISTED:
-        return unknown_name("class", name, class_names)
-    question = did_you_mean(name, class_names)
-    hint = f"{question} " if question else ""
-    first, second = class_names[:2]
-    return OptionError(
-        f"no class is called {name!r}; {hint}There are {len(class_names):,}, "
-        f"as {first!r} and {second!r}"
-    )
+def _divide(
+    dataset: Dataset, classes: str | None, split: Split | None
+) -> tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]:
+    """The known classes, those to tune on, and those never seen, in the dataset's order."""
+    names = dataset.class_names
 
+    def in_order(chosen: Collection[str]) -> tuple[str, ...]:
+        among = set(chosen)
+        return tuple(name for name in names if name in among)
 
-def _in_order(chosen: Collection[str], names: tuple[str, ...]) -> tuple[str, ...]:
-    among = set(chosen)
-    return tuple(name for name in names if name in among)
-
-
-def counted(dataset: Dataset, *, everything: bool = False) -> ImageSet:
-    """The images that count where all classes are unseen, see `Dataset.held_out`; or all images."""
-    if everything and dataset.test is not None:
-        return _joined([dataset.train, dataset.test])
-    return _held_out(dataset, dataset.class_names) or dataset.train
+    if split is not None:
+        if classes is not None:
+            raise OptionError(
+                f"classes {classes!r} and a split both say what is known; leave one out"
+            )
+        split.check(dataset.name, names)
+        return in_order(split.train), in_order(split.validation), in_order(split.test)
+    if classes is not None:
+        known = parse_classes(classes, names)
+        return known, (), in_order(set(names).difference(known))
+    tuning, others = (dataset.apart.get(part, ()) for part in ("validation", "test"))
+    return in_order(set(names).difference(tuning, others)), in_order(tuning), in_order(others)
 
 
 def _held_out(dataset: Dataset, names: tuple[str, ...]) -> ImageSet | None:
     """Those images of the classes `names` that count when these are held out."""
     parts = (dataset.test,) if dataset.held_out == "test" else (dataset.train, dataset.test)
     kept = [_keep(part, names) for part in parts if part is not None]
-    found = [part for part in kept if part is not None]
-    if len(found) < 2:
-        return found[0] if found else None
-    return _joined(found)
+    with_images = [part for part in kept if part is not None]
+    if len(with_images) < 2:
+        return with_images[0] if with_images else None
+    return _join(with_images)
 
 
-def _joined(parts: Sequence[ImageSet]) -> ImageSet:
+def _join(parts: Sequence[ImageSet]) -> ImageSet:
     """Parts with the same class names as one, in which the images of a class stand together."""
     labels = np.concatenate([part.labels for part in parts])
-    together = np.argsort(labels, kind="stable")
-    images = join_rows([part.images for part in parts], together)
+    order = np.argsort(labels, kind="stable")
+    images = join_rows([part.images for part in parts], order)
     paths: tuple[str, ...] | None = None
     if all(part.paths is not None for part in parts):
         every = [path for part in parts for path in part.paths or ()]
-        paths = tuple(every[place] for place in together)
-    return ImageSet(images, labels[together], parts[0].class_names, paths)
+        paths = tuple(every[row] for row in order)
+    return ImageSet(images, labels[order], parts[0].class_names, paths)
 
 
 def _keep(images: ImageSet, names: tuple[str, ...]) -> ImageSet | None:
-    """The images of the classes `names`, relabelled by their place in `names`; None for none."""
+    """The images of the classes `names`, relabelled by their order in it; None for none."""
     if names == images.class_names:
         return images
-    place = {name: number for number, name in enumerate(names)}
-    new_label = np.array([place.get(name, -1) for name in images.class_names])  # -1: not kept
-    labels = new_label[images.labels]  # (N,)
-    kept = np.flatnonzero(labels >= 0)
-    if not len(kept):
-        return None
-    paths = None if images.paths is None else tuple(images.paths[row] for row in kept)
-    return ImageSet(take_rows(images.images, kept), labels[kept], names, paths)
+    chosen = set(names)
+    return relabel(images, [n if n in chosen else None for n in images.class_names], names)

@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from arcset.data import ImageSet, Reading, load_dataset
-from arcset.data.selection import counted
+from arcset.data.selection import evaluation_images
 from arcset.data.sources.folder import image_files
 from arcset.errors import DataError, InputError, OptionError, RunError
 from arcset.recognition.inputs import read_in_chunks
@@ -34,7 +34,7 @@ def samples_for(run: Run, images: Path | str | None = None) -> npt.NDArray[Any]:
         found = _from_folder(Path(images), reading)
     else:
         dataset = load_dataset(images, reading=reading_of(run.config), single=True)
-        found = _spread(counted(dataset, everything=True))
+        found = _spread(evaluation_images(dataset, everything=True))
     shape = run.config.shape
     if len(found) < 2:
         raise DataError(f"{images or run.config.data} holds one sample, and two are needed")

@@ -1,7 +1,6 @@
 """The data of a run: what its configuration chooses, before training and after."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +11,7 @@ from arcset.data.image import Reading
 from arcset.data.mapping import ClassMapping
 from arcset.data.selection import Selection, select
 from arcset.data.sources.load import load_dataset
-from arcset.data.split import Split, hold_out_split
+from arcset.data.split import PARTS, HoldOut, Split, hold_out_split, split_of_parts
 from arcset.errors import DataError, OptionError
 from arcset.runs.config import RunConfig
 from arcset.runs.folder import Run
@@ -40,44 +39,30 @@ class Earlier:
     validation: frozenset[str] = frozenset()
     test: frozenset[str] = frozenset()
 
-    def kept(self, split: Split, rule: Mapping[str, float | Sequence[str]]) -> Split:
+    def keep_parts(self, split: Split, rule: HoldOut) -> Split:
         """The split that the shares of `rule` drew, with everybody of the earlier run in their
         old part; the new ones stay where they were drawn. Parts named by patterns stay as well.
         """
-        drawn = {
-            part: not isinstance(rule.get(part, 0.0), list | tuple)
-            for part in ("validation", "test")
+        named = {part for part, wanted in rule.items() if isinstance(wanted, list | tuple)}
+        old_part = {
+            **dict.fromkeys(self.test, "test"),
+            **dict.fromkeys(self.validation, "validation"),
+            **dict.fromkeys(self.known, "train"),
         }
-        where = {name: part for part in ("train", *drawn) for name in getattr(split, part)}
-        for name, part in where.items():
-            if part != "train" and not drawn[part]:
-                continue
-            if name in self.known:
-                where[name] = "train"
-            elif name in self.validation and drawn["validation"]:
-                where[name] = "validation"
-            elif name in self.test and drawn["test"]:
-                where[name] = "test"
-        parts = {
-            part: tuple(sorted(name for name, place in where.items() if place == part))
-            for part in ("train", *drawn)
-        }
+        parts: dict[str, set[str]] = {part: set() for part in PARTS}
+        for part in PARTS:
+            for name in getattr(split, part):
+                old = old_part.get(name, part)
+                parts[part if part in named or old in named else old].add(name)
         if len(parts["validation"]) < 2:  # too few to choose by, so they only stay unseen
-            parts["test"] = tuple(sorted((*parts["test"], *parts["validation"])))
-            parts["validation"] = ()
+            parts["test"] |= parts["validation"]
+            parts["validation"] = set()
         if len(parts["test"]) < 2:
             raise OptionError(
                 f"hold_out leaves {len(parts['test'])} identities for test that {self.run} was not "
                 "trained on, and 2 are needed; take larger shares, or --hold-out none"
             )
-        share = [len(parts[part]) / len(where) for part in ("train", *drawn)]
-        return replace(
-            split,
-            fractions=(share[0], share[1], share[2]),
-            train=parts["train"],
-            validation=parts["validation"],
-            test=parts["test"],
-        )
+        return split_of_parts(split.data, **parts)
 
     def check(self, selection: Selection) -> None:
         """Refuse, with `OptionError`, to hold out an identity that the earlier run knew."""
@@ -119,7 +104,7 @@ def selection_for(
                 )
         split = hold_out_split(dataset, config.hold_out)
         if earlier is not None:
-            split = earlier.kept(split, config.hold_out)
+            split = earlier.keep_parts(split, config.hold_out)
     selection = select(dataset, config.classes, split, train_on=config.train_on)
     if earlier is not None:
         earlier.check(selection)

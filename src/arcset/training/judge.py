@@ -20,7 +20,7 @@ from arcset.data import (
     to_tensors,
 )
 from arcset.data.embeddings import EmbeddingSet, read_embeddings
-from arcset.data.selection import counted
+from arcset.data.selection import evaluation_images
 from arcset.errors import DataError, InputError, OptionError
 from arcset.evaluation import Assessment, Thresholds, assess, make_thresholds
 from arcset.evaluation.calibration import make_rough_thresholds
@@ -157,9 +157,9 @@ def judge_run(
             )
         others = _others(run, data)
         skipped = others.skipped
-        name, images = "all", counted(others, everything=part == "all")
+        name, images = "all", evaluation_images(others, everything=part == "all")
     elif name == "all":
-        images = counted(dataset_of_run(run), everything=True)
+        images = evaluation_images(dataset_of_run(run), everything=True)
     else:
         images = _part(selection, name)
     network, loss = load_model(run)

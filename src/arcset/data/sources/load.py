@@ -14,7 +14,7 @@ from arcset.data.decode import Watch
 from arcset.data.image import Pixels, Reading
 from arcset.data.mapping import ClassMapping
 from arcset.data.named.registry import DATASETS, dataset_names, looks_like_path
-from arcset.data.selection import counted
+from arcset.data.selection import evaluation_images
 from arcset.data.sources.arrays import ArraySource, load_arrays
 from arcset.data.sources.base import FORMS, Entry, Source
 from arcset.data.sources.pack import PackSource, is_pack, load_pack
@@ -207,7 +207,7 @@ def _open_source(data: str) -> Source:
     path = Path(data)
     if data in DATASETS or not data or not path.exists() or path.suffix.lower() == ".npz":
         dataset = load_dataset(data, single=True)  # or the sentence that says what it is not
-        images = counted(dataset, everything=True)
+        images = evaluation_images(dataset, everything=True)
         if data in DATASETS:
             return ArraySource(images, data, "named dataset")
         return ArraySource(images, data, "arrays", dataset.invert)

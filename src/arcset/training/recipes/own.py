@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from arcset.data import Dataset
-from arcset.data.selection import counted
+from arcset.data.split import count_held_out
 from arcset.training.recipes.reading import read_recipe
 
 __all__ = ["own_settings"]
@@ -50,7 +50,7 @@ def own_settings(dataset: Dataset) -> dict[str, Any]:
     batch = int(settings.get("batch", 256))
     per_epoch = max(1, len(dataset.train) // batch)
     settings["epochs"] = int(np.clip(_STEPS // per_epoch, 10, 100))
-    counts = np.bincount(counted(dataset).labels, minlength=len(dataset.class_names))
+    counts = count_held_out(dataset)
     several = int((counts >= 2).sum())
     if not dataset.apart and several >= _LEAST:
         # A rule's shares are of all identities, and there may be many with a single image.
