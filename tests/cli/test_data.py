@@ -61,10 +61,10 @@ def test_split(arcset_command, tmp_path):
     ("options", "message"),
     [
         (["--by", "group"], "'0'"),
-        (["--by", "age"], "'group'"),
+        (["--by", "age"], "'age'"),
         (["--fractions", "0.7;0.1"], "0.7;0.1"),
         (["--fractions", "0.5,0.5"], "0.5, 0.5"),
-        ([], "0.8,0,0.2"),
+        ([], "1 for validation"),
     ],
 )
 def test_splits_that_cannot_be_made(arcset_command, tmp_path, options, message):

@@ -176,7 +176,7 @@ def hold_out_split(dataset: Dataset, rule: HoldOut) -> Split:
     try:
         return split_of_parts(dataset.name, train, **held)
     except OptionError as error:
-        raise OptionError(f"hold_out: {error}; take other shares, or --hold-out none") from None
+        raise OptionError(f"hold_out: {error}, or --hold-out none") from None
 
 
 def split_of_parts(
@@ -238,7 +238,7 @@ def _too_few(part: str, count: int, total: int, fractions: Sequence[float]) -> O
     shares = ", ".join(f"{share:g}" for share in fractions)
     return OptionError(
         f"of {total} classes, the fractions {shares} leave {count} for {part}, and at least 2 are "
-        "needed"
+        "needed; take other shares"
     )
 
 
