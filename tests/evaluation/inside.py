@@ -7,8 +7,7 @@ the variances behind intervals, which no measure shows.
 from arcset.evaluation.bootstrap import FEWEST, SEED, draw_key, identity_weights
 from arcset.evaluation.calibration import pair_cosines
 from arcset.evaluation.calibration.far import PairSpread, pair_spread
-from arcset.evaluation.calibration.fpir import BetaBinomial, GalleryCurve, gallery_sizes
-from arcset.evaluation.calibration.galleries import OpenSet
+from arcset.evaluation.calibration.fpir import BetaBinomial, OpenSet, gallery_sizes
 from arcset.evaluation.geometry.angles import PAPER
 from arcset.evaluation.pairs import ImpostorPairs
 from arcset.evaluation.results import Replicates, share_interval
@@ -19,7 +18,6 @@ __all__ = [
     "PAPER",
     "SEED",
     "BetaBinomial",
-    "GalleryCurve",
     "ImpostorPairs",
     "OpenSet",
     "PairSpread",

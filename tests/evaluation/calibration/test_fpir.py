@@ -10,8 +10,8 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from arcset.errors import InputError, OptionError
-from arcset.evaluation import FpirThreshold, threshold_for_fpir
-from evaluation.inside import BetaBinomial, GalleryCurve, ImpostorPairs, OpenSet, gallery_sizes
+from arcset.evaluation import threshold_for_fpir
+from evaluation.inside import BetaBinomial, ImpostorPairs, OpenSet, gallery_sizes
 
 LABELS = np.array([0, 0, 0, 1, 1, 2, 3, 3, 4, 4])
 
@@ -178,14 +178,11 @@ def test_the_interval_narrows_with_the_test_and_widens_with_alike_probes():
     assert found.expect(200, gallery=99).high > high
 
 
-def test_round_trip_and_table():
+def test_table_and_json():
     points = np.random.default_rng(7).normal(size=(120, 8))
     found = threshold_for_fpir(points, np.arange(120) // 2, 0.2, 30)
-    again = FpirThreshold.from_json(json.loads(json.dumps(found.json())))
-    assert again.threshold == found.threshold
-    assert again.expect(100) == found.expect(100)
     assert "FPIR wanted" in found.table()
-    assert GalleryCurve.from_json(found.curve.json()).json() == found.curve.json()
+    assert json.loads(json.dumps(found.json()))["curve"]["galleries"] == [*gallery_sizes(59, 30)]
 
 
 def test_gallery_sizes_end_with_the_largest():

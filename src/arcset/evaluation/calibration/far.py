@@ -4,11 +4,12 @@ From a rate on validation identities to the rates that fresh identities will sho
 """
 
 import math
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import asdict, dataclass
+from typing import Annotated, Any, ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
+from pydantic import Field
 from scipy.special import betaincinv
 
 from arcset.checks import check_count, check_rate
@@ -18,13 +19,23 @@ from arcset.evaluation.pairs import FEWEST_IDENTITY_PAIRS, ImpostorPairs
 from arcset.evaluation.results import LEVEL, Interval
 
 __all__ = [
+    "Cosine",
     "FarThreshold",
     "PairSpread",
+    "Rate",
+    "Share",
+    "Spread",
+    "check_support",
     "find_far_threshold",
     "pair_spread",
     "predicted_rates",
     "threshold_for_far",
 ]
+
+#: What a number read from threshold.json may be: a threshold, a rate wanted, a share or variance.
+Cosine = Annotated[float, Field(ge=-1, le=1, allow_inf_nan=False)]
+Rate = Annotated[float, Field(gt=0, lt=1, allow_inf_nan=False)]
+Share = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
 
 
 def predicted_rates(rate: float, validation: float, test: float, shown: int) -> Interval:
@@ -57,32 +68,59 @@ def predicted_rates(rate: float, validation: float, test: float, shown: int) -> 
 
 
 @dataclass(frozen=True)
-class PairSpread:
+class Spread:
+    """A rate at one threshold, and what its variance is made of.
+
+    Fields:
+        rate: the rate on the validation set.
+        validation: variance of `rate` between validation sets like this one.
+    """
+
+    #: The numbers beside the rate, and the power of the rate that each of them grows like.
+    powers: ClassVar[dict[str, int]] = {}
+
+    rate: Share
+    validation: Share
+
+    def towards(self, other: Self, share: float) -> Self:
+        """A `share` of the way to another: the rates by ratio, the rest relative to them.
+
+        >>> start, end = PairSpread(0.01, 1e-6, 0, 0, 0, 0), PairSpread(0.04, 4e-6, 0, 0, 0, 0)
+        >>> middle = start.towards(end, 0.5)
+        >>> f"{middle.rate:.3g} {middle.validation:.3g}"
+        '0.02 2e-06'
+        """
+        if not self.rate or not other.rate:
+            rate = self.rate + share * (other.rate - self.rate)
+            return type(self)(rate, **dict.fromkeys(self.powers, 0.0))
+        rate = self.rate ** (1 - share) * other.rate**share
+        rest = {}
+        for name, power in self.powers.items():
+            first, second = (getattr(end, name) / end.rate**power for end in (self, other))
+            rest[name] = (first + share * (second - first)) * rate**power
+        return type(self)(rate, **rest)
+
+
+@dataclass(frozen=True)
+class PairSpread(Spread):
     """The FAR at one threshold, and how alike the decisions on two impostor pairs are.
 
     Fields:
         rate: the share of impostor pairs accepted.
-        validation: variance of `rate` between validation sets like this one.
         identity: covariance of two pairs that share an identity, but no sample.
         sample: of two that share a sample, the others being of different identities.
         identities: of two pairs of the same two identities, without a shared sample.
         sample_identity: of two pairs of the same two identities that share one sample.
     """
 
-    rate: float
-    validation: float
-    identity: float
-    sample: float
-    identities: float
-    sample_identity: float
+    powers: ClassVar[dict[str, int]] = dict.fromkeys(
+        ("validation", "identity", "sample", "identities", "sample_identity"), 1
+    )
 
-    @classmethod
-    def from_json(cls, content: dict[str, Any]) -> "PairSpread":
-        """From values by name; raises `InputError` unless they lie in [0, 1]."""
-        values = {name: float(value) for name, value in content.items()}
-        if not all(0 <= value <= 1 for value in values.values()):  # NaN does not
-            raise InputError("a false accept rate or its variance does not lie in [0, 1]")
-        return cls(**values)
+    identity: Share
+    sample: Share
+    identities: Share
+    sample_identity: Share
 
     def test_variance(self, identities: int, samples: int) -> float:
         """Variance of the FAR over all impostor pairs of a test of that size."""
@@ -109,9 +147,9 @@ class FarThreshold:
         spread: how the rate varies.
     """
 
-    threshold: float
-    far: float
-    seen: float
+    threshold: Cosine
+    far: Rate
+    seen: Share
     identities: int
     samples: int
     spread: PairSpread
@@ -147,12 +185,7 @@ class FarThreshold:
 
     def json(self) -> dict[str, Any]:
         """The fields as JSON knows them."""
-        return {**vars(self), "spread": vars(self.spread)}
-
-    @classmethod
-    def from_json(cls, content: dict[str, Any]) -> "FarThreshold":
-        """What `json` gave; raises `InputError` where the numbers make no sense."""
-        return cls(**{**content, "spread": PairSpread.from_json(content["spread"])})
+        return asdict(self)
 
 
 def threshold_for_far(embeddings: Array, labels: Array, far: float) -> FarThreshold:
@@ -187,19 +220,9 @@ def threshold_for_far(embeddings: Array, labels: Array, far: float) -> FarThresh
 
 def find_far_threshold(pairs: ImpostorPairs, far: float) -> FarThreshold:
     """As `threshold_for_far`, from impostor pairs."""
-    allowed = int(far * pairs.count)
-    if (allowed + 1) / pairs.count <= far:  # 0.29 · 100 is below 29 in floating point
-        allowed += 1
-    elif allowed / pairs.count > far:
-        allowed -= 1
+    allowed = math.floor(far * pairs.count * (1 + 1e-12))  # 0.29 · 100 is below 29 in float64
     accepted = pairs.whole_ties(min(allowed, len(pairs.cosines)))
-    support = pairs.support(accepted)
-    if support < FEWEST_IDENTITY_PAIRS:
-        raise InputError(
-            f"{len(pairs.sizes):,} validation identities do not support FAR {far:g}: the threshold"
-            f" would rest on {support} pairs of identities, expected at least"
-            f" {FEWEST_IDENTITY_PAIRS}"
-        )
+    check_support(pairs, accepted, f"FAR {far:g}")
     spread = pair_spread(pairs, accepted)
     return FarThreshold(
         threshold=pairs.threshold(accepted),
@@ -209,6 +232,17 @@ def find_far_threshold(pairs: ImpostorPairs, far: float) -> FarThreshold:
         samples=len(pairs.identity),
         spread=spread,
     )
+
+
+def check_support(pairs: ImpostorPairs, accepted: int, rate: str) -> None:
+    """Raise `InputError` where a threshold for `rate` would rest on too few pairs of identities."""
+    support = pairs.support(accepted)
+    if support < FEWEST_IDENTITY_PAIRS:
+        raise InputError(
+            f"{len(pairs.sizes):,} validation identities do not support {rate}: the threshold"
+            f" would rest on {support} pairs of identities, expected at least"
+            f" {FEWEST_IDENTITY_PAIRS}"
+        )
 
 
 def pair_spread(pairs: ImpostorPairs, accepted: int) -> PairSpread:
@@ -225,8 +259,8 @@ def pair_spread(pairs: ImpostorPairs, accepted: int) -> PairSpread:
     other = pairs.identity[np.concatenate((second, first))]
     keys, hits = np.unique(sample * count + other, return_counts=True)  # sample, other identity
     sample, other = np.divmod(keys, count)
-    joint, places = np.unique(pairs.identity[sample] * count + other, return_inverse=True)
-    met = np.bincount(places, weights=hits)  # between two identities, in either order
+    joint, which = np.unique(pairs.identity[sample] * count + other, return_inverse=True)
+    met = np.bincount(which, weights=hits)  # between two identities, in either order
     owner = joint // count
     by_sample = np.bincount(sample, weights=hits)
     by_identity = np.bincount(owner, weights=met)

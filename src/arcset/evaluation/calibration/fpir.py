@@ -1,36 +1,331 @@
 """A threshold for a wanted FPIR: how many unknown probes a gallery may take for its subjects.
 
-The rate at one threshold for every size of gallery: measured up to the validation set's own
-size, by a model beyond.
+**The rate.** A gallery holds G identities other than the probe's, with s samples each. Identity j
+has n samples of which c are accepted with the probe; a random choice of s of them holds an accepted
+one with chance e = 1 − C(n − c, s)/C(n, s). The chance that none of G identities drawn from M
+accepts is
+
+    S = Σ_r  H(r)·A_r,
+
+where k of the M identities have e > 0, H(r) is the (hypergeometric) chance that r of these are
+drawn, and A_r the mean, over choices of r of the k, of the product of (1 − e). Where every e is
+0 or 1 this is C(M − k, G)/C(M, G). So the rate is averaged exactly over all galleries, for every
+size up to the validation set's own; beyond, it follows a model (`BetaBinomial`).
+
+**How it varies.** At a fixed threshold the rate f of a gallery of G identities is a mean over
+probes and galleries. Its error has three sources, each estimated from the same identities:
+
+- the validation identities, each in two roles: as probe, with its own rate h, and as member of
+  galleries, which with it in them have the rate f + g;
+- the gallery of a test, which all its probes share: variance G·Var(g);
+- the unknown identities of a test, whose probes are alike: `both` is the chance that two probes of
+  one unknown are both accepted by one gallery.
 """
 
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from functools import cached_property
+from typing import Annotated, Any, ClassVar, Self
 
 import numpy as np
-from scipy.special import betaln
+import numpy.typing as npt
+from pydantic import Field, PlainSerializer, TypeAdapter, model_validator
+from scipy.sparse import csr_array
+from scipy.special import betaln, gammaln
 
 from arcset.checks import check_count, check_rate
 from arcset.errors import InputError
 from arcset.evaluation.arrays import Array
-from arcset.evaluation.calibration.far import predicted_rates
-from arcset.evaluation.calibration.galleries import OpenSet, RateSpread
-from arcset.evaluation.pairs import FEWEST_IDENTITY_PAIRS, ImpostorPairs
+from arcset.evaluation.calibration.far import (
+    Cosine,
+    Rate,
+    Share,
+    Spread,
+    check_support,
+    predicted_rates,
+)
+from arcset.evaluation.pairs import ImpostorPairs, Rows
 from arcset.evaluation.results import Interval
 
 __all__ = [
     "BetaBinomial",
     "FpirThreshold",
     "GalleryCurve",
+    "OpenSet",
+    "RoundedShare",
     "find_fpir_threshold",
     "gallery_limit",
     "gallery_sizes",
     "threshold_for_fpir",
 ]
 
+Floats = npt.NDArray[np.float64]
+#: A share or variance of which a file holds six digits.
+RoundedShare = Annotated[Share, PlainSerializer(lambda value: float(f"{value:.6g}"))]
+
+CERTAIN = 40.0  # exp(−40) is nothing beside 1, and S ≤ exp(−G·Σe/M)
+BLOCK = 2**21  # numbers held at once, 16 MB
+OFFSETS = 3  # each probe is put beside so many others of its identity
+MOST_TWIN_ENTRIES = 2**20
 HOPELESS = 0.9  # a rate above this is not followed to larger galleries
+
+
+@dataclass(frozen=True, eq=False)
+class Matches:
+    """Which identities accept which probe: one entry per probe and identity with e > 0.
+
+    Fields:
+        probe: (K,) rising; which probe.
+        subject: (K,) which identity.
+        chance: (K,) its e, in (0, 1].
+        members: (N,) for each probe the number M of identities a gallery can be drawn from.
+    """
+
+    probe: Rows
+    subject: Rows
+    chance: Floats
+    members: Rows
+
+    def missed(self, gallery: int) -> Floats:
+        """(N,) S: the chance that no identity of a random gallery accepts the probe.
+
+        `gallery` is at most the lowest number of members.
+        """
+        survival = np.ones(len(self.members))
+        counts = np.bincount(self.probe, minlength=len(self.members))
+        hopeless = gallery * self._sums(self.chance) > CERTAIN * self.members
+        survival[hopeless] = 0.0
+        starts = np.cumsum(counts) - counts
+        open_ = np.flatnonzero((counts > 0) & ~hopeless)
+        open_ = open_[np.argsort(-counts[open_], kind="stable")]
+        while len(open_):
+            width = min(int(counts[open_[0]]), gallery) + 1
+            now, open_ = np.split(open_, [max(1, BLOCK // width)])
+            survival[now] = self._missed(now, starts[now], counts[now], gallery, width)
+        return survival
+
+    def about_missed(self, gallery: int) -> Floats:
+        """(N,) nearly S, in time linear in the entries: Π(1 − πe) with π about G/M.
+
+        Where no more than half of the identities accept a probe it is within 0.03.
+        """
+        misses = self._misses(gallery, self.members)
+        return np.exp(self._sums(np.log(misses)))
+
+    def added(self, gallery: int) -> Floats:
+        """(K,) what the identity adds to the chance that a gallery of G with it accepts the probe:
+        e, where the other G − 1 miss, nearly.
+        """
+        misses = self._misses(gallery - 1, np.maximum(self.members - 1, 1))
+        return self.chance * np.exp(self._sums(np.log(misses))[self.probe] - np.log(misses))
+
+    def _misses(self, gallery: int, members: Rows) -> Floats:
+        """(K,) 1 − πe; never quite 0, so that it can be divided out.
+
+        π is the chance that the identity is drawn after about half of the other accepting ones were
+        not; with e of 0 and 1 the product is then near C(M − x, G)/C(M, G), whichever of x and G is
+        the smaller, and exact for G = M.
+        """
+        expected, square = self._sums(self.chance), self._sums(self.chance**2)
+        half = (expected - square / np.maximum(expected, 1e-300)) / 2
+        share = gallery / members
+        drawn = np.minimum(gallery / (members - (1 - share) * half), 1.0)
+        return np.maximum(1 - drawn[self.probe] * self.chance, 1e-15)
+
+    def _sums(self, values: Floats) -> Floats:
+        """(N,) sums of `values` (K,) by probe."""
+        sums = np.bincount(self.probe, weights=values, minlength=len(self.members))
+        return np.asarray(sums, dtype=np.float64)
+
+    def _missed(self, rows: Rows, starts: Rows, counts: Rows, gallery: int, width: int) -> Floats:
+        """S of the probes `rows`, which have `counts` entries, falling, from `starts` on."""
+        drawn = np.arange(width)
+        means = np.zeros((len(rows), width))  # A_r of the entries so far
+        means[:, 0] = 1.0
+        for done in range(int(counts[0])):
+            live = int(np.searchsorted(-counts, -done, side="left"))  # those with more entries
+            keep = 1 - self.chance[starts[:live] + done]
+            top = min(done + 2, width)
+            part = means[:live, :top]
+            with_it = part[:, :-1] * keep[:, None]
+            part *= (done + 1 - drawn[:top]) / (done + 1)
+            part[:, 1:] += with_it * (drawn[1:top] / (done + 1))
+        log_chance = _log_hypergeometric(drawn, self.members[rows], counts, gallery)
+        survival: Floats = np.einsum("nr,nr->n", np.exp(log_chance), means)
+        return np.minimum(survival, 1.0)
+
+
+def group(pairs: ImpostorPairs, probe: Rows, other: Rows, owners: Rows, samples: int) -> Matches:
+    """Matches from entries (probe, accepted row), no entry twice.
+
+    `owners` has for each probe a row of its identity. Identities with fewer than `samples` samples
+    are in no gallery.
+    """
+    large = pairs.sizes >= samples
+    subject = pairs.identity[other]
+    probe, subject = probe[large[subject]], subject[large[subject]]
+    keys, hits = np.unique(probe * len(large) + subject, return_counts=True)
+    probe, subject = np.divmod(keys, len(large))
+    missed = np.ones(len(keys))
+    for taken in range(samples):  # C(n − c, s)/C(n, s), factor by factor
+        missed *= np.maximum(pairs.sizes[subject] - hits - taken, 0) / (
+            pairs.sizes[subject] - taken
+        )
+    members = int(large.sum()) - large[pairs.identity[owners]].astype(np.intp)
+    return Matches(probe, subject, 1 - missed, members)
+
+
+def _log_hypergeometric(drawn: Rows, members: Rows, marked: Rows, gallery: int) -> Floats:
+    """(N, R) log chance that `drawn` (R,) of `marked` (N,) are among `gallery` of `members`."""
+    factorials = gammaln(np.arange(int(members.max()) + 1) + 1)  # logarithms of
+
+    def binomial(n: Rows, k: Rows) -> Floats:
+        inside = np.clip(k, 0, n)
+        logs = factorials[n] - factorials[inside] - factorials[n - inside]
+        return np.where(inside == k, logs, -np.inf)
+
+    members, marked = members[:, None], marked[:, None]
+    return (
+        binomial(marked, drawn)
+        + binomial(members - marked, gallery - drawn)
+        - binomial(members, np.array(gallery))
+    )
+
+
+@dataclass(frozen=True)
+class RateSpread(Spread):
+    """The FPIR at one threshold and gallery size, and what its variance is made of.
+
+    Fields:
+        rate: the mean over all probes and galleries of the validation set.
+        both: chance that two probes of one unknown identity are both accepted.
+        gallery: variance of a test's rate due to the draw of its gallery.
+    """
+
+    powers: ClassVar[dict[str, int]] = {"validation": 2, "both": 1, "gallery": 2}
+
+    both: Share
+    gallery: Share
+
+    def test_variance(self, unknown: int, probes: int) -> float:
+        """Variance of the rate in a test with `unknown` identities of `probes` probes each."""
+        # Given the gallery, identities are independent: the mean square of an identity's share of
+        # accepted probes, less the mean square of a gallery's rate, is their variance.
+        square = self.rate / probes + (1 - 1 / probes) * self.both
+        each = max(square - self.rate**2 - self.gallery, 0.0)
+        return self.gallery + each / unknown
+
+
+class OpenSet:
+    """Rates and their spread where the first `accepted` impostor pairs are accepted.
+
+    Parameters:
+        pairs: the impostor pairs of the validation set.
+        accepted: how many of them the threshold accepts.
+        samples: how many samples a gallery holds of each identity.
+    """
+
+    def __init__(self, pairs: ImpostorPairs, accepted: int, samples: int = 1) -> None:
+        self.pairs = pairs
+        self.samples = samples
+        first, second = pairs.first[:accepted], pairs.second[:accepted]
+        self.probe = np.concatenate((first, second)).astype(np.intp)
+        self.other = np.concatenate((second, first)).astype(np.intp)
+        everybody = np.arange(len(pairs.identity))
+        self.matches = group(pairs, self.probe, self.other, everybody, samples)
+
+    def rate(self, gallery: int) -> float:
+        """FPIR: the mean over probes of the exact mean over galleries."""
+        return float(np.mean(1 - self.matches.missed(gallery)))
+
+    def spread(self, gallery: int) -> RateSpread:
+        """The rate, and the parts of its variance."""
+        missed = self.matches.missed(gallery)
+        rate = float(np.mean(1 - missed))
+        validation, drawn = self._variances(1 - missed, rate, gallery)
+        return RateSpread(rate, validation, self._both(rate, gallery), drawn)
+
+    def _variances(self, hit: Floats, rate: float, gallery: int) -> tuple[float, float]:
+        """Variance of the rate between validation sets, and between galleries of a test."""
+        pairs, added = self.pairs, self.matches.added(gallery)
+        count, total = len(pairs.sizes), len(pairs.identity)
+        large = pairs.sizes >= self.samples
+        k, of_match, unordered = self._identity_pairs
+        part = np.bincount(of_match, weights=added) / total  # of identity a, by member k
+        member = np.bincount(k, weights=part, minlength=count)
+        member[large] -= member[large].mean()
+        members = int(large.sum())
+        noise = float((part**2).sum()) / members  # of few probes, not of the members
+        of_member = max(float((member[large] ** 2).sum()) / (members - 1) - noise, 0.0)
+
+        of_probe = np.bincount(pairs.identity, weights=hit - rate, minlength=count)
+        influence = of_probe / total
+        influence[large] += gallery * member[large] / members
+        plain = float((influence**2).sum()) * count / (count - 1)
+        # The influence of a holds what the pair {a, b} adds, and so does that of b: counted twice.
+        shared = np.bincount(unordered, weights=part * gallery / members)
+        twice = float((shared**2).sum())
+        return max(plain - twice, twice), gallery * of_member
+
+    @cached_property
+    def _identity_pairs(self) -> tuple[Rows, Rows, Rows]:
+        """The pairs (identity a of a probe, member k that matches it), joined over its probes.
+
+        For each pair the k; for each match the number of its pair; and for each pair the number
+        of {a, k}, the same in either order.
+        """
+        count = len(self.pairs.sizes)
+        owner = self.pairs.identity[self.matches.probe]
+        keys, of_match = np.unique(owner * count + self.matches.subject, return_inverse=True)
+        a, k = np.divmod(keys, count)
+        unordered = np.minimum(a, k) * count + np.maximum(a, k)
+        return k, of_match, np.unique(unordered, return_inverse=True)[1]
+
+    def _both(self, rate: float, gallery: int) -> float:
+        """Chance that two probes of one identity are accepted by the same gallery."""
+        matches, first, second, number = self._twins
+        if not number:
+            return rate  # one sample per identity: for all we know its probes are all alike
+        missed, neither = self.matches.about_missed(gallery), matches.about_missed(gallery)
+        both = 1 - missed[first] - missed[second] + neither
+        return float(np.clip(both.sum() / number, 0.0, rate))
+
+    @cached_property
+    def _twins(self) -> tuple[Matches, Rows, Rows, float]:
+        """Pairs of probes of one identity, as probes that are accepted where either is.
+
+        Of the pairs only those are listed in which both are accepted by someone; the number is
+        that of all.
+        """
+        first, second = _probe_pairs(self.pairs)
+        number = float(len(first))
+        size = len(self.pairs.identity)
+        entries = np.ones(len(self.probe), dtype=np.int8), (self.probe, self.other)
+        accepted = csr_array(entries, shape=(size, size))
+        counts = np.diff(accepted.indptr)
+        live = (counts[first] > 0) & (counts[second] > 0)
+        first, second = first[live], second[live]
+        step = 1 + int(counts[first].sum() + counts[second].sum()) // MOST_TWIN_ENTRIES
+        first, second, number = first[::step], second[::step], number / step
+        twin, rows = (accepted[first] + accepted[second]).nonzero()
+        twins = group(self.pairs, twin.astype(np.intp), rows, first, self.samples)
+        return twins, first, second, number
+
+
+def _probe_pairs(pairs: ImpostorPairs) -> tuple[Rows, Rows]:
+    """Rows of one identity, two and two: each beside the next few, in a circle."""
+    order = np.argsort(pairs.identity, kind="stable")
+    identity = pairs.identity[order]
+    starts, size = (np.cumsum(pairs.sizes) - pairs.sizes)[identity], pairs.sizes[identity]
+    number = np.arange(len(order)) - starts  # within the identity
+    firsts, seconds = [], []
+    for offset in range(1, OFFSETS + 1):
+        # Half way round a circle of even size, each pair would be met from both ends.
+        here = (size > 2 * offset) | ((size == 2 * offset) & (number < offset))
+        firsts.append(order[here])
+        seconds.append(order[(starts + (number + offset) % size)[here]])
+    return np.concatenate(firsts), np.concatenate(seconds)
 
 
 @dataclass(frozen=True)
@@ -89,12 +384,15 @@ class GalleryCurve:
 
     Fields:
         galleries: rising sizes, from 1 to the validation set's own (all identities but one).
-        spreads: the rate and its spread at each of them; the list ends early where nearly every
-            probe is accepted.
+        rate, validation, both, gallery: the fields of `RateSpread` at each of them; they end early
+            where nearly every probe is accepted.
     """
 
     galleries: tuple[int, ...]
-    spreads: tuple[RateSpread, ...]
+    rate: tuple[RoundedShare, ...]
+    validation: tuple[RoundedShare, ...]
+    both: tuple[RoundedShare, ...]
+    gallery: tuple[RoundedShare, ...]
 
     @classmethod
     def of(cls, state: OpenSet, galleries: Sequence[int]) -> "GalleryCurve":
@@ -104,7 +402,28 @@ class GalleryCurve:
             spreads.append(state.spread(gallery))
             if spreads[-1].rate > HOPELESS:
                 break
-        return cls(tuple(galleries), tuple(spreads))
+        return cls.through(galleries, spreads)
+
+    @classmethod
+    def through(cls, galleries: Sequence[int], spreads: Sequence[RateSpread]) -> "GalleryCurve":
+        """From the rate and its spread at each size."""
+        names = ("rate", "validation", "both", "gallery")
+        columns = {name: tuple(getattr(spread, name) for spread in spreads) for name in names}
+        return cls(tuple(galleries), **columns)
+
+    @property
+    def spreads(self) -> list[RateSpread]:
+        """The rate and its spread at each size."""
+        columns = zip(self.rate, self.validation, self.both, self.gallery, strict=True)
+        return [RateSpread(*values) for values in columns]
+
+    @model_validator(mode="after")
+    def check(self) -> Self:
+        """Of what is read from a file: sizes rise, and there are rates for the first of them."""
+        known = len(self.spreads)  # raises ValueError for columns of different length
+        if np.any(np.diff((0, *self.galleries)) <= 0) or not 0 < known <= len(self.galleries):
+            raise ValueError("the gallery sizes do not rise, or are not as many as the rates")
+        return self
 
     def at(self, gallery: int) -> RateSpread:
         """The rate and its spread for a gallery of so many identities.
@@ -113,22 +432,21 @@ class GalleryCurve:
         through the rates of the smallest and the largest size; there the spread keeps its relative
         size.
         """
-        known = len(self.spreads)
-        if gallery > self.galleries[known - 1]:
-            if known < len(self.galleries):
+        spreads = self.spreads
+        if gallery > self.galleries[len(spreads) - 1]:
+            if len(spreads) < len(self.galleries):
                 return RateSpread(1.0, 0.0, 1.0, 0.0)
             return self._beyond(gallery)
-        place = int(np.searchsorted(self.galleries[:known], gallery))
-        upper = self.spreads[place]
-        if self.galleries[place] == gallery:
-            return upper
-        lower = self.spreads[place - 1]
-        near, far = self.galleries[place - 1], self.galleries[place]
-        return between(lower, upper, math.log(gallery / near) / math.log(far / near))
+        upper = int(np.searchsorted(self.galleries, gallery))
+        if self.galleries[upper] == gallery:
+            return spreads[upper]
+        near, far = self.galleries[upper - 1], self.galleries[upper]
+        share = math.log(gallery / near) / math.log(far / near)
+        return spreads[upper - 1].towards(spreads[upper], share)
 
     def _beyond(self, gallery: int) -> RateSpread:
-        first, last, members = self.spreads[0], self.spreads[-1], self.galleries[-1]
-        model = BetaBinomial.through(first.rate, last.rate, members)
+        last, members = self.spreads[-1], self.galleries[-1]
+        model = BetaBinomial.through(self.rate[0], last.rate, members)
         rate = model.rate(gallery)
         if not 0 < last.rate < 1 or not 0 < rate < 1:
             return RateSpread(rate, 0.0, rate, 0.0)
@@ -142,50 +460,6 @@ class GalleryCurve:
             both=rate**2 + alike * rate * (1 - rate),
             gallery=last.gallery * member,
         )
-
-    def json(self) -> dict[str, Any]:
-        """As JSON knows it: a list per quantity."""
-        return {
-            "galleries": list(self.galleries),
-            **{
-                name: [float(f"{getattr(spread, name):.6g}") for spread in self.spreads]
-                for name in ("rate", "validation", "both", "gallery")
-            },
-        }
-
-    @classmethod
-    def from_json(cls, content: dict[str, Any]) -> "GalleryCurve":
-        """What `json` gave; raises `InputError` where the numbers make no sense."""
-        columns = (content[name] for name in ("rate", "validation", "both", "gallery"))
-        spreads = tuple(
-            RateSpread(*(float(value) for value in values)) for values in zip(*columns, strict=True)
-        )
-        galleries = tuple(int(size) for size in content["galleries"])
-        if np.any(np.diff((0, *galleries)) <= 0) or not 0 < len(spreads) <= len(galleries):
-            raise InputError("the gallery sizes do not rise, or are not as many as the rates")
-        if not all(0 <= value <= 1 for spread in spreads for value in vars(spread).values()):
-            raise InputError("a rate or variance by gallery size does not lie in [0, 1]")
-        return cls(galleries, spreads)
-
-
-def between(lower: RateSpread, upper: RateSpread, share: float) -> RateSpread:
-    """A `share` of the way from one rate to another; the rates by ratio, spreads relative to them.
-
-    >>> middle = between(RateSpread(0.01, 1e-6, 0, 0), RateSpread(0.04, 1.6e-5, 0, 0), 0.5)
-    >>> f"{middle.rate:.3g} {middle.validation:.3g}"
-    '0.02 4e-06'
-    """
-    if not lower.rate or not upper.rate:
-        rate = lower.rate + share * (upper.rate - lower.rate)
-        return RateSpread(rate, 0.0, 0.0, 0.0)
-    rate = lower.rate ** (1 - share) * upper.rate**share
-
-    def mixed(name: str, power: int) -> float:
-        ends = (getattr(spread, name) / spread.rate**power for spread in (lower, upper))
-        first, second = ends
-        return float((first + share * (second - first)) * rate**power)
-
-    return RateSpread(rate, mixed("validation", 2), mixed("both", 1), mixed("gallery", 2))
 
 
 def gallery_sizes(members: int, *wanted: int) -> list[int]:
@@ -216,10 +490,10 @@ class FpirThreshold:
         curve: rate and spread at the threshold for other sizes of gallery.
     """
 
-    threshold: float
-    fpir: float
-    seen: float
-    gallery: int
+    threshold: Cosine
+    fpir: Rate
+    seen: Share
+    gallery: Annotated[int, Field(ge=1)]
     samples_per_subject: int
     extrapolated: bool
     identities: int
@@ -271,12 +545,7 @@ class FpirThreshold:
 
     def json(self) -> dict[str, Any]:
         """The fields as JSON knows them."""
-        return {**vars(self), "curve": self.curve.json()}
-
-    @classmethod
-    def from_json(cls, content: dict[str, Any]) -> "FpirThreshold":
-        """What `json` gave."""
-        return cls(**{**content, "curve": GalleryCurve.from_json(content["curve"])})
+        return dict(TypeAdapter(FpirThreshold).dump_python(self, mode="json"))
 
 
 def threshold_for_fpir(
@@ -287,8 +556,8 @@ def threshold_for_fpir(
     To be made from *validation* identities: neither trained on, nor reported on afterwards.
 
     Every identity is used as probe and as gallery member. For a probe the rate is averaged exactly
-    over all galleries of `gallery` other identities, with `samples` samples drawn from each (see
-    `galleries`); the FPIR is the mean over all probes. Beyond the number of other identities it is
+    over all galleries of `gallery` other identities, with `samples` samples drawn from each; the
+    FPIR is the mean over all probes. Beyond the number of other identities it is
     extrapolated (`extrapolated`): each probe is accepted by a fresh identity with a chance q of its
     own, q ~ Beta, with the two parameters chosen at each threshold such that the rates for
     galleries of 1 and of all other identities are those measured.
@@ -327,13 +596,7 @@ def find_fpir_threshold(
     """As `threshold_for_fpir`, from impostor pairs."""
     members = gallery_limit(pairs, samples)
     accepted = pairs.whole_ties(_most_accepted(pairs, fpir, gallery, samples, members))
-    support = pairs.support(accepted)
-    if support < FEWEST_IDENTITY_PAIRS:
-        raise InputError(
-            f"{len(pairs.sizes):,} validation identities do not support FPIR {fpir:g} with a"
-            f" gallery of {gallery:,}: the threshold would rest on {support} pairs of identities,"
-            f" expected at least {FEWEST_IDENTITY_PAIRS}"
-        )
+    check_support(pairs, accepted, f"FPIR {fpir:g} with a gallery of {gallery:,}")
     state = OpenSet(pairs, accepted, samples)
     curve = GalleryCurve.of(state, gallery_sizes(members, gallery))
     return FpirThreshold(

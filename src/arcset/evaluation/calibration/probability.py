@@ -3,23 +3,24 @@
 Whether probabilities keep what they say: of the pairs given 0.8, are 80 % genuine?
 """
 
-from dataclasses import dataclass
-from typing import Any, ClassVar, overload
+from dataclasses import asdict, dataclass
+from typing import Any, ClassVar, Self, overload
 
 import numpy as np
 import numpy.typing as npt
-from scipy.optimize import isotonic_regression
+from pydantic import model_validator
+from scipy.optimize import isotonic_regression, minimize
 from scipy.special import expit
 
 from arcset.checks import check_choice, check_count, check_rate
 from arcset.errors import InputError
 from arcset.evaluation.arrays import Array, as_array
+from arcset.evaluation.calibration.far import Rate
 from arcset.evaluation.results import Result
 
-__all__ = ["METHODS", "Calibration", "Reliability", "calibrate", "checked_pairs", "reliability"]
+__all__ = ["Calibration", "Reliability", "calibrate", "reliability"]
 
 METHODS = ("isotonic", "logistic")
-MOST_FITTED = 2**16  # pairs in a logistic fit one by one; beyond, they are joined by cosine
 MOST_KNOTS = 256
 Floats = npt.NDArray[np.float64]
 
@@ -89,7 +90,7 @@ def reliability(
         0.09...
     """
     bins = check_count("bins", bins)
-    values, genuine, weight = checked_pairs(probabilities, same, weights, "probabilities")
+    values, genuine, weight = _checked_pairs(probabilities, same, weights, "probabilities")
     if values.min() < 0 or values.max() > 1:
         raise InputError(
             f"probabilities range from {values.min():g} to {values.max():g}, expected [0, 1]"
@@ -121,7 +122,7 @@ class Calibration:
     """
 
     method: str
-    prior: float
+    prior: Rate
     knots: tuple[tuple[float, ...], tuple[float, ...]] | tuple[float, float]
 
     @overload
@@ -143,25 +144,21 @@ class Calibration:
 
     def json(self) -> dict[str, Any]:
         """The fields as JSON knows them."""
-        knots = [list(part) if isinstance(part, tuple) else part for part in self.knots]
-        return {"method": self.method, "prior": self.prior, "knots": knots}
+        return asdict(self)
 
-    @classmethod
-    def from_json(cls, content: dict[str, Any]) -> "Calibration":
-        """What `json` gave; raises `InputError` where it is not a rising function into (0, 1)."""
-        method, prior = content["method"], float(content["prior"])
-        first, second = content["knots"]
-        if method == "logistic":
-            if not (0 < prior < 1 and np.isfinite([first, second]).all() and second >= 0):
-                raise InputError(f"a logistic calibration holds {first} and {second}")
-            return cls(method, prior, (float(first), float(second)))
-        cosines, chances = np.array(first, dtype=float), np.array(second, dtype=float)
-        fits = method == "isotonic" and 0 < prior < 1
-        fits = fits and cosines.shape == chances.shape == (len(first),) and len(first) > 0
-        fits = fits and bool((np.diff(cosines) > 0).all() and (np.diff(chances) >= 0).all())
-        if not (fits and chances[0] > 0 and chances[-1] < 1):
-            raise InputError(f"the knots of the {method} calibration do not rise within (0, 1)")
-        return cls(method, prior, (tuple(cosines.tolist()), tuple(chances.tolist())))
+    @model_validator(mode="after")
+    def check(self) -> Self:
+        """Of what is read from a file: it is a rising function into (0, 1)."""
+        first, second = (np.atleast_1d(part) for part in self.knots)
+        rises = False
+        if self.method == "logistic":
+            rises = bool(np.isfinite(self.knots).all() and (second >= 0).all())
+        elif self.method == "isotonic" and first.shape == second.shape != (0,):
+            rises = bool((np.diff(first) > 0).all() and (np.diff(second) >= 0).all())
+            rises = rises and bool(second[0] > 0 and second[-1] < 1)
+        if not rises:
+            raise ValueError(f"the {self.method} calibration does not rise within (0, 1)")
+        return self
 
 
 def calibrate(
@@ -195,7 +192,7 @@ def calibrate(
         (0.25, 0.75)
     """
     check_choice("method", method, METHODS)
-    scores, genuine, weight = checked_pairs(cosines, same, weights, "cosines")
+    scores, genuine, weight = _checked_pairs(cosines, same, weights, "cosines")
     totals = weight[~genuine].sum(), weight[genuine].sum()
     prior = totals[1] / sum(totals) if prior is None else check_rate("prior", prior)
     # Each kind sums to its share of the prior, in a total of as many as there are pairs.
@@ -235,49 +232,29 @@ def _logistic(
 ) -> tuple[float, float]:
     # Platt's targets: each pair counts a little for the other kind, so that even kinds which a
     # threshold tells apart without error get a finite slope.
-    certain = np.where(genuine, numbers[1] + 1, numbers[0] + 1) / np.where(
-        genuine, numbers[1] + 2, numbers[0] + 2
-    )
-    share = float((weight * genuine).sum() / weight.sum())
-    chances: tuple[Any, ...] = (weight * np.where(genuine, certain, 1 - certain), weight)
-    if len(scores) > MOST_FITTED:  # 2⁻¹⁴ is far below what a slope can tell apart
-        scores, places = np.unique(np.round(np.ldexp(scores, 14)), return_inverse=True)
-        scores = np.ldexp(scores, -14)
-        chances = tuple(np.bincount(places, weights=part) for part in chances)
+    alike = np.where(genuine, numbers[1], numbers[0])  # pairs of the same kind
+    certain = (alike + 1) / (alike + 2)
     center, scale = float(scores.mean()), float(scores.std()) or 1.0
-    intercept, slope = _fit_logistic((scores - center) / scale, *chances)
-    slope /= scale
+    values = (scores - center) / scale
+    weight = weight / weight.sum()
+    genuine_weight = weight * np.where(genuine, certain, 1 - certain)
+
+    def loss(parameters: Floats) -> tuple[float, Floats]:
+        """−Σ genuine·log p + (weight − genuine)·log(1 − p) with p = 1/(1 + e^−(a + b·value))."""
+        logits = parameters[0] + parameters[1] * values
+        excess = weight * expit(logits) - genuine_weight
+        slope = np.array([excess.sum(), excess @ values])
+        return float(weight @ np.logaddexp(0, logits) - genuine_weight @ logits), slope
+
+    best = minimize(loss, np.zeros(2), jac=True, method="BFGS", options={"gtol": 1e-9}).x
+    intercept, slope = float(best[0]), float(best[1]) / scale
     if slope <= 0:  # cosines say nothing, or the contrary: no rising function beats a constant
+        share = float((weight * genuine).sum())
         return float(np.log(share / (1 - share))), 0.0
     return intercept - slope * center, slope
 
 
-def _fit_logistic(values: Floats, genuine: Floats, weight: Floats) -> tuple[float, float]:
-    """The a and b for which Σ genuine·log p + (weight − genuine)·log(1 − p) is highest.
-
-    With p = 1/(1 + e^−(a + b·value)); by Newton's method, in steps that are halved until they help.
-    """
-    design = np.stack((np.ones_like(values), values), axis=1)  # (P, 2)
-    found = np.zeros(2)
-
-    def loss(parameters: Floats) -> float:
-        logits = design @ parameters
-        return float(weight @ np.logaddexp(0, logits) - genuine @ logits)
-
-    for _ in range(100):
-        chances = expit(design @ found)
-        slope = design.T @ (weight * chances - genuine)
-        curvature = (design * (weight * chances * (1 - chances))[:, None]).T @ design
-        step = np.linalg.lstsq(curvature, slope, rcond=None)[0]
-        while loss(found - step) > loss(found) and np.abs(step).max() > 1e-12:
-            step /= 2
-        found = found - step
-        if np.abs(step).max() < 1e-10:
-            break
-    return float(found[0]), float(found[1])
-
-
-def checked_pairs(
+def _checked_pairs(
     values: Array, same: Array, weights: Array | None, name: str
 ) -> tuple[Floats, npt.NDArray[np.bool_], Floats]:
     """Values, answers and weights of pairs as arrays (P,); raises `InputError` for others."""

@@ -9,40 +9,42 @@ where ten pairs of identities are left. Between rows the logarithm of a rate is 
 import hashlib
 import json
 import math
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, overload
+from typing import Annotated, Any, Self, overload
 
 import numpy as np
 import numpy.typing as npt
+from pydantic import AfterValidator, Field, TypeAdapter, ValidationError, model_validator
 
 from arcset.checks import check_count, check_rate
 from arcset.errors import InputError, RunError
 from arcset.evaluation.arrays import Array, as_array, embedding_matrix
 from arcset.evaluation.calibration.far import (
+    Cosine,
     FarThreshold,
     PairSpread,
+    Share,
     find_far_threshold,
     pair_spread,
 )
 from arcset.evaluation.calibration.fpir import (
     FpirThreshold,
     GalleryCurve,
-    between,
+    OpenSet,
+    RoundedShare,
     find_fpir_threshold,
     gallery_limit,
     gallery_sizes,
 )
-from arcset.evaluation.calibration.galleries import OpenSet
 from arcset.evaluation.calibration.probability import Calibration, calibrate
 from arcset.evaluation.pairs import FEWEST_IDENTITY_PAIRS, ImpostorPairs, pair_cosines
 from arcset.evaluation.verification import verification
-from arcset.files import parse_json, write_text
+from arcset.files import parse_json, write_text, wrong_entry
 
 __all__ = [
-    "VERSION",
     "EqualError",
     "RateTable",
     "Thresholds",
@@ -55,7 +57,7 @@ KIND = "arcset thresholds"
 VERSION = 1
 LOOSEST = 0.25  # FAR of the first row
 MOST_FOLLOWED = 2**19  # accepted pairs up to which galleries are followed
-COVARIANCES = ("identity", "sample", "identities", "sample_identity")
+_FIELDS = ("rate", *PairSpread.powers)
 
 
 @dataclass(frozen=True)
@@ -63,19 +65,19 @@ class RateTable:
     """Rates and their spread at rising thresholds.
 
     Fields:
-        thresholds: rising.
-        pairs: by threshold, the FAR.
-        curves: the FPIR by size of gallery; for the last thresholds only, as many as there are.
         samples_per_subject: how many samples a gallery holds of each subject.
         identities, samples: of the validation set.
+        thresholds: rising.
+        far: the fields of `PairSpread` by name, each at every threshold.
+        curves: the FPIR by size of gallery; for the last thresholds only, as many as there are.
     """
 
-    thresholds: tuple[float, ...]
-    pairs: tuple[PairSpread, ...]
-    curves: tuple[GalleryCurve, ...]
-    samples_per_subject: int
-    identities: int
-    samples: int
+    samples_per_subject: Annotated[int, Field(ge=1)]
+    identities: Annotated[int, Field(ge=2)]
+    samples: Annotated[int, Field(ge=2)]
+    thresholds: tuple[Cosine, ...]
+    far: Mapping[str, tuple[RoundedShare, ...]]
+    curves: Annotated[tuple[GalleryCurve, ...], Field(alias="fpir")]
 
     @classmethod
     def of(cls, pairs: ImpostorPairs, samples: int = 1) -> "RateTable":
@@ -91,27 +93,42 @@ class RateTable:
                 break
             if not rows or accepted < rows[-1]:
                 rows.append(accepted)
-        followed = [accepted for accepted in rows if accepted <= MOST_FOLLOWED]
+        spreads = [asdict(pair_spread(pairs, accepted)) for accepted in rows]
+        curves = (
+            GalleryCurve.of(OpenSet(pairs, accepted, samples), sizes)
+            for accepted in rows
+            if accepted <= MOST_FOLLOWED
+        )
         return cls(
-            thresholds=tuple(pairs.threshold(accepted) for accepted in rows),
-            pairs=tuple(pair_spread(pairs, accepted) for accepted in rows),
-            curves=tuple(
-                GalleryCurve.of(OpenSet(pairs, accepted, samples), sizes) for accepted in followed
-            ),
             samples_per_subject=samples,
             identities=len(pairs.sizes),
             samples=len(pairs.identity),
+            thresholds=tuple(pairs.threshold(accepted) for accepted in rows),
+            far={name: tuple(spread[name] for spread in spreads) for name in _FIELDS},
+            curves=tuple(curves),
         )
 
     @classmethod
     def empty(cls, identities: int, samples: int) -> "RateTable":
         """A table without rows: no rate is supported."""
-        return cls((), (), (), 1, identities, samples)
+        return cls(1, identities, samples, (), dict.fromkeys(_FIELDS, ()), ())
+
+    @model_validator(mode="after")
+    def check(self) -> Self:
+        """Of what is read from a file: thresholds rise, rates fall, and their numbers agree."""
+        rows = {len(self.thresholds), *map(len, self.far.values())}
+        if self.far.keys() != set(_FIELDS) or len(rows) > 1:
+            raise ValueError("the rates are not as many as the thresholds")
+        rising = all(low < high for low, high in pairwise(self.thresholds))
+        falling = all(high > low for high, low in pairwise(self.far["rate"]))
+        if not (rising and falling and len(self.curves) <= len(self.thresholds)):
+            raise ValueError("the thresholds do not rise, or the false accept rates do not fall")
+        return self
 
     @property
     def lowest_far(self) -> float | None:
         """The lowest FAR that the validation set supports; None where it supports none."""
-        return self.pairs[-1].rate if self.pairs else None
+        return self.far["rate"][-1] if self.thresholds else None
 
     def lowest_fpir(self, gallery: int) -> float | None:
         """The same for an FPIR with a gallery of this size."""
@@ -122,12 +139,14 @@ class RateTable:
 
         Raises `InputError` where the last row accepts more.
         """
-        place, share = self._find([spread.rate for spread in self.pairs], far, "FAR")
-        upper = self.pairs[place]
-        lower = self.pairs[max(place - 1, 0)]
-        spread = _pair_between(lower, upper, share)
+        row, share = self._find(self.far["rate"], far, "a FAR")
+        lower, upper = (
+            PairSpread(**{name: column[one] for name, column in self.far.items()})
+            for one in (max(row - 1, 0), row)
+        )
+        spread = lower.towards(upper, share)
         return FarThreshold(
-            threshold=self._threshold(self.thresholds, place, share),
+            threshold=_between(self.thresholds, row, share),
             far=far,
             seen=spread.rate,
             identities=self.identities,
@@ -141,30 +160,24 @@ class RateTable:
         Raises `InputError` where the last row accepts more.
         """
         rates = [curve.at(gallery).rate for curve in self.curves]
-        place, share = self._find(rates, fpir, "FPIR", f" with a gallery of {gallery:,}")
-        return self._fpir_at(fpir, gallery, place, share)
+        row, share = self._find(rates, fpir, "an FPIR", f" with a gallery of {gallery:,}")
+        return self._fpir_at(fpir, gallery, row, share)
 
     def strictest(self, gallery: int) -> FpirThreshold:
         """The threshold of the lowest FPIR there is, which may be a high one for a large gallery.
 
-        Raises `InputError` where no FPIR is supported.
+        There must be one, as `lowest_fpir` says.
         """
         rates = [curve.at(gallery).rate for curve in self.curves]
-        if not rates:
-            self._find(rates, 0.0, "FPIR")
         return self._fpir_at(min(rates), gallery, int(np.argmin(rates)), 1.0)
 
-    def _fpir_at(self, fpir: float, gallery: int, place: int, share: float) -> FpirThreshold:
-        lower, upper = self.curves[max(place - 1, 0)], self.curves[place]
-        curve = GalleryCurve(
-            upper.galleries,
-            tuple(
-                between(loose, strict, share)
-                for loose, strict in zip(lower.spreads, upper.spreads, strict=False)
-            ),
-        )
+    def _fpir_at(self, fpir: float, gallery: int, row: int, share: float) -> FpirThreshold:
+        lower, upper = self.curves[max(row - 1, 0)], self.curves[row]
+        both = zip(lower.spreads, upper.spreads, strict=False)
+        spreads = [loose.towards(strict, share) for loose, strict in both]
+        curve = GalleryCurve.through(upper.galleries, spreads)
         return FpirThreshold(
-            threshold=self._threshold(self.thresholds[-len(self.curves) :], place, share),
+            threshold=_between(self.thresholds[-len(self.curves) :], row, share),
             fpir=fpir,
             seen=curve.at(gallery).rate,
             gallery=gallery,
@@ -176,75 +189,28 @@ class RateTable:
         )
 
     def _find(
-        self, rates: list[float], wanted: float, kind: str, where: str = ""
+        self, rates: Sequence[float], wanted: float, kind: str, where: str = ""
     ) -> tuple[int, float]:
         """The first row whose rate is ≤ `wanted`, and how far it lies on the way from the last."""
         falling = np.minimum.accumulate(rates) if rates else np.ones(1)
         if falling[-1] > wanted:
-            article = "a" if kind == "FAR" else "an"
-            best = f"{article} {kind} of {rounded_up(falling[-1]):g} at best"
-            best = best if rates else f"no {kind}"
+            name = kind.split()[-1]
+            best = f"{kind} of {rounded_up(falling[-1]):g} at best" if rates else f"no {name}"
             raise InputError(
-                f"{self.identities:,} validation identities support {best}{where}: {kind}"
+                f"{self.identities:,} validation identities support {best}{where}: {name}"
                 f" {wanted:g} takes a calibration on more"
             )
-        place = int(np.argmax(falling <= wanted))
-        if place == 0:
+        row = int(np.argmax(falling <= wanted))
+        if row == 0:
             return 0, 1.0
-        before, after = falling[place - 1], falling[place]
-        return place, math.log(before / wanted) / math.log(before / after)
+        before, after = falling[row - 1], falling[row]
+        return row, math.log(before / wanted) / math.log(before / after)
 
-    @staticmethod
-    def _threshold(thresholds: tuple[float, ...], place: int, share: float) -> float:
-        before = thresholds[max(place - 1, 0)]
-        return before + share * (thresholds[place] - before)
 
-    def json(self) -> dict[str, Any]:
-        """As JSON knows it: a list per quantity."""
-        names = ("rate", "validation", *COVARIANCES)
-        return {
-            "samples_per_subject": self.samples_per_subject,
-            "identities": self.identities,
-            "samples": self.samples,
-            "thresholds": list(self.thresholds),
-            "far": {
-                name: [float(f"{getattr(spread, name):.6g}") for spread in self.pairs]
-                for name in names
-            },
-            "fpir": [curve.json() for curve in self.curves],
-        }
-
-    @classmethod
-    def from_json(cls, content: dict[str, Any]) -> "RateTable":
-        """What `json` gave; raises `InputError` where the numbers make no sense."""
-        names = ("rate", "validation", *COVARIANCES)
-        columns = [content["far"][name] for name in names]
-        table = cls(
-            thresholds=tuple(float(value) for value in content["thresholds"]),
-            pairs=tuple(
-                PairSpread.from_json(dict(zip(names, row, strict=True)))
-                for row in zip(*columns, strict=True)
-            ),
-            curves=tuple(GalleryCurve.from_json(curve) for curve in content["fpir"]),
-            samples_per_subject=int(content["samples_per_subject"]),
-            identities=int(content["identities"]),
-            samples=int(content["samples"]),
-        )
-        table.check()
-        return table
-
-    def check(self) -> None:
-        """Raise `InputError` unless thresholds rise, rates fall, and their numbers agree."""
-        rates = [spread.rate for spread in self.pairs]
-        if not len(self.thresholds) == len(rates) >= len(self.curves):
-            raise InputError("the rates are not as many as the thresholds")
-        rising = all(low < high for low, high in pairwise(self.thresholds))
-        if not (rising and all(-1 <= threshold <= 1 for threshold in self.thresholds)):
-            raise InputError("the thresholds do not rise within [−1, 1]")
-        if np.any(np.diff(rates) >= 0):
-            raise InputError("the false accept rates do not fall")
-        if min(self.identities - 1, self.samples - 1, self.samples_per_subject) < 1:
-            raise InputError("there are too few identities or samples")
+def _between(thresholds: tuple[float, ...], row: int, share: float) -> float:
+    """A `share` of the way from the threshold of the row before to that of `row`."""
+    before = thresholds[max(row - 1, 0)]
+    return before + share * (thresholds[row] - before)
 
 
 def rounded_up(rate: float) -> float:
@@ -257,21 +223,19 @@ def rounded_up(rate: float) -> float:
     return float(f"{math.ceil(rate / step - 1e-9) * step:.2g}")
 
 
-def _pair_between(lower: PairSpread, upper: PairSpread, share: float) -> PairSpread:
-    rate = lower.rate ** (1 - share) * upper.rate**share
-    relative = [
-        (1 - share) * getattr(lower, name) / lower.rate + share * getattr(upper, name) / upper.rate
-        for name in ("validation", *COVARIANCES)
-    ]
-    return PairSpread(rate, *(value * rate for value in relative))
-
-
 @dataclass(frozen=True)
 class EqualError:
     """The threshold where false accepts and false rejects are equally frequent, and their rate."""
 
-    threshold: float
-    rate: float
+    threshold: Cosine
+    rate: Share
+
+
+def _check_origin(made_from: Mapping[str, Any]) -> Mapping[str, Any]:
+    for name in ("identities", "samples", "dimension"):
+        if not isinstance(made_from.get(name), int) or made_from[name] < 1:
+            raise ValueError(f"it was made from {made_from.get(name)!r} {name}")
+    return made_from
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -290,9 +254,9 @@ class Thresholds:
             equal-error threshold, to be used instead; else None.
     """
 
-    made_from: Mapping[str, Any]
-    fars: tuple[FarThreshold, ...]
-    fpirs: tuple[FpirThreshold, ...]
+    made_from: Annotated[Mapping[str, Any], AfterValidator(_check_origin)]
+    fars: Annotated[tuple[FarThreshold, ...], Field(alias="far")]
+    fpirs: Annotated[tuple[FpirThreshold, ...], Field(alias="fpir")]
     unsupported: Mapping[str, str]
     calibration: Calibration
     rates: RateTable
@@ -381,17 +345,8 @@ class Thresholds:
 
     def json(self) -> dict[str, Any]:
         """Everything as JSON knows it."""
-        return {
-            "kind": KIND,
-            "version": VERSION,
-            "made_from": dict(self.made_from),
-            "far": [found.json() for found in self.fars],
-            "fpir": [found.json() for found in self.fpirs],
-            "unsupported": dict(self.unsupported),
-            "calibration": self.calibration.json(),
-            "rates": self.rates.json(),
-            "equal_error": None if self.equal_error is None else vars(self.equal_error),
-        }
+        content = TypeAdapter(Thresholds).dump_python(self, mode="json", by_alias=True)
+        return {"kind": KIND, "version": VERSION, **content}
 
     def summary(self) -> dict[str, Any]:
         """What was asked for and found, and what the validation identities do not support."""
@@ -409,7 +364,7 @@ class Thresholds:
             ],
             "unsupported": dict(self.unsupported),
             "rough": self.rough,
-            "equal_error": None if self.equal_error is None else vars(self.equal_error),
+            "equal_error": None if self.equal_error is None else asdict(self.equal_error),
         }
 
     def save(self, path: str | Path) -> None:
@@ -435,36 +390,12 @@ class Thresholds:
                 f"{source} is of version {content.get('version')!r}, expected version {VERSION}"
             )
         try:
-            found = cls(
-                made_from={str(key): value for key, value in content["made_from"].items()},
-                fars=tuple(FarThreshold.from_json(part) for part in content["far"]),
-                fpirs=tuple(FpirThreshold.from_json(part) for part in content["fpir"]),
-                unsupported={str(key): str(why) for key, why in content["unsupported"].items()},
-                calibration=Calibration.from_json(content["calibration"]),
-                rates=RateTable.from_json(content["rates"]),
-                equal_error=_read_equal_error(content.get("equal_error")),
-            )
-            found.check()
-        except KeyError as error:
-            raise RunError(f"{source} is damaged: it lacks {error}") from None
-        except (InputError, TypeError, ValueError, AttributeError, OverflowError) as error:
-            raise RunError(f"{source} is damaged: {error}") from None
-        return found
-
-    def check(self) -> None:
-        """Raise `InputError` unless the thresholds and what they were made from make sense."""
-        for name in ("identities", "samples", "dimension"):
-            if not isinstance(self.made_from[name], int) or self.made_from[name] < 1:
-                raise InputError(f"it was made from {self.made_from[name]!r} {name}")
-        values = [(found.far, found.threshold, found.seen) for found in self.fars]
-        values += [(found.fpir, found.threshold, found.seen) for found in self.fpirs]
-        for wanted, threshold, seen in values:
-            if not (0 < wanted < 1 and -1 <= threshold <= 1 and 0 <= seen <= 1):
-                raise InputError(f"it holds the threshold {threshold} for the rate {wanted}")
-        for open_set in self.fpirs:
-            check_count("gallery", open_set.gallery)
-        if self.rough and self.equal_error is None:
-            raise InputError("it holds no threshold at all")
+            thresholds: Thresholds = TypeAdapter(Thresholds).validate_python(content)
+        except ValidationError as error:
+            raise RunError(f"{source} is damaged: {wrong_entry(error)}") from None
+        if thresholds.rough and thresholds.equal_error is None:
+            raise RunError(f"{source} is damaged: it holds no threshold at all")
+        return thresholds
 
 
 def make_thresholds(
@@ -535,7 +466,7 @@ def make_thresholds(
             except InputError as error:
                 unsupported[f"FPIR {fpir:g}, gallery {size}"] = str(error)
     rates = RateTable.of(pairs, samples)
-    if not rates.pairs:
+    if rates.lowest_far is None:
         rough = make_rough_thresholds(
             embeddings, labels, method=method or "logistic", prior=prior, made_from=made_from
         )
@@ -588,33 +519,19 @@ def _equal_error(embeddings: Array, labels: Array) -> EqualError:
     return EqualError(found.eer_threshold, found.eer)
 
 
-def _read_equal_error(content: Any) -> EqualError | None:
-    if content is None:
-        return None
-    found = EqualError(float(content["threshold"]), float(content["rate"]))
-    if not (-1 <= found.threshold <= 1 and 0 <= found.rate <= 1):
-        raise InputError(f"it holds the equal-error threshold {found.threshold} for {found.rate}")
-    return found
-
-
 def _described(
     embeddings: Array, labels: Array, made_from: Mapping[str, Any] | None
 ) -> dict[str, Any]:
     """`made_from`, with the size of the set and its digest."""
     matrix, numbers = embedding_matrix(embeddings), as_array(labels, "labels")
+    digest = hashlib.sha256(f"{matrix.shape}".encode())
+    for start in range(0, len(matrix), 4096):  # equal for the same values in float32 and float64
+        digest.update(np.ascontiguousarray(matrix[start : start + 4096], dtype="<f8").tobytes())
+    digest.update(numbers.astype("<i8").tobytes())
     return {
         **(made_from or {}),
         "identities": len(np.unique(numbers)),
         "samples": len(matrix),
         "dimension": matrix.shape[1],
-        "digest": _digest(matrix, numbers),
+        "digest": digest.hexdigest(),
     }
-
-
-def _digest(matrix: npt.NDArray[Any], labels: npt.NDArray[Any]) -> str:
-    """Of the values, whatever their type: equal for the same embeddings in float32 and float64."""
-    found = hashlib.sha256(f"{matrix.shape}".encode())
-    for start in range(0, len(matrix), 4096):
-        found.update(np.ascontiguousarray(matrix[start : start + 4096], dtype="<f8").tobytes())
-    found.update(labels.astype("<i8").tobytes())
-    return found.hexdigest()
