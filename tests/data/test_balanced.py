@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from arcset.data.batches import balanced_batch_count, balanced_batches
-from arcset.errors import InputError, OptionError
+from arcset.errors import OptionError
 
 
 @st.composite
@@ -107,9 +107,9 @@ def test_a_million_samples_of_many_classes() -> None:
     assert draws[present].min() + 1 == draws[present].max() == 3
 
 
-@pytest.mark.parametrize(("classes", "samples"), [(0, 4), (4, 0), (-1, 4)])
+@pytest.mark.parametrize(("classes", "samples"), [(0, 4), (4, 0)])
 def test_nothing_to_draw_is_refused_at_once(classes: int, samples: int) -> None:
-    with pytest.raises(OptionError, match=f"{classes} and {samples}"):
+    with pytest.raises(OptionError, match=r"_per_.* 0"):
         balanced_batches(torch.arange(9), classes, samples, seed=0, epoch=0)
 
 
@@ -119,11 +119,3 @@ def test_more_classes_than_there_are_is_refused_at_once() -> None:
         balanced_batches(labels, 3, 1, seed=0, epoch=0)
     with pytest.raises(OptionError, match=r"classes_per_batch=3.* 2 "):
         balanced_batch_count(labels, 3, 1)
-
-
-@pytest.mark.parametrize(
-    "labels", [torch.zeros(3), torch.zeros(2, 2, dtype=torch.int64), torch.empty(0).long()]
-)
-def test_labels_are_checked(labels: Tensor) -> None:
-    with pytest.raises(InputError, match="labels"):
-        balanced_batches(labels, 1, 1, seed=0, epoch=0)

@@ -18,7 +18,7 @@ from arcset.data import (
     to_tensors,
 )
 from arcset.data.lazy_rows import LazyRows
-from arcset.errors import InputError, OptionError
+from arcset.errors import InputError
 
 COUNTS = st.integers(1, 300)
 BATCHES = st.integers(1, 80)
@@ -113,18 +113,6 @@ def test_every_sample_comes_exactly_once(count: int, batch: int, seed: int, epoc
         assert min(sizes) > 1  # batch normalization fails on a single sample
 
 
-@given(COUNTS, BATCHES, SEEDS)
-def test_drop_last_keeps_full_batches_only(count: int, batch: int, seed: int) -> None:
-    if count < batch:
-        with pytest.raises(OptionError, match=rf"\b{batch}\b.*\b{count}\b"):
-            shuffled_batches(count, batch, seed=seed, epoch=0, drop_last=True)
-        return
-    batches = list(shuffled_batches(count, batch, seed=seed, epoch=0, drop_last=True))
-    assert {len(index) for index in batches} == {batch}
-    assert len(batches) == count // batch == batch_count(count, batch, drop_last=True)
-    assert len(set(torch.cat(batches).tolist())) == batch * len(batches)
-
-
 def _order(seed: int, epoch: int) -> list[int]:
     return torch.cat(list(shuffled_batches(100, 7, seed=seed, epoch=epoch))).tolist()
 
@@ -142,9 +130,3 @@ def test_drawing_leaves_the_global_generator_alone() -> None:
     before = torch.random.get_rng_state()
     _order(0, 0)
     assert torch.equal(before, torch.random.get_rng_state())
-
-
-@pytest.mark.parametrize(("count", "batch"), [(0, 4), (4, 0), (-1, 4)])
-def test_nothing_to_draw_is_refused_at_once(count: int, batch: int) -> None:
-    with pytest.raises(OptionError, match=f"{count} and {batch}"):
-        shuffled_batches(count, batch, seed=0, epoch=0)

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from arcset.data.rotated_classes import class_transforms, draw_transforms
+from arcset.data.rotated_classes import class_transforms
 from arcset.errors import InputError, OptionError
 
 NAMES = ["none", "rotations", "reflections", "both"]
@@ -36,7 +36,8 @@ def test_every_image_is_transformed_exactly(
     transforms = class_transforms(name)
     images = _pixels(batch, channels, side, side)
     images = images.float() / 255 if floats else images
-    which = draw_transforms(transforms.count, batch, torch.Generator().manual_seed(seed))
+    generator = torch.Generator().manual_seed(seed)
+    which = torch.randint(transforms.count, (batch,), generator=generator)
     result = transforms.apply(images, which)
     assert result.dtype == images.dtype
     for sample in range(batch):
@@ -63,24 +64,9 @@ def test_transforms_are_all_different_and_the_first_is_none(name: str, count: in
     assert len({tuple(result.flatten().tolist()) for result in results}) == count
 
 
-def test_labels_and_names_agree() -> None:
-    transforms, classes = class_transforms("both"), ["a", "b", "c"]
-    names = transforms.names(classes)
-    assert len(names) == len(set(names)) == 24
-    assert names[:4] == ("a", "b", "c", "a (rotated 90°)")
-    which = torch.arange(8)
-    labels = transforms.labels(torch.full((8,), 1), which, 3)
-    assert [names[label] for label in labels] == [
-        "b",
-        "b (rotated 90°)",
-        "b (rotated 180°)",
-        "b (rotated 270°)",
-        "b (mirrored)",
-        "b (mirrored, rotated 90°)",
-        "b (mirrored, rotated 180°)",
-        "b (mirrored, rotated 270°)",
-    ]
-    assert class_transforms("none").names(classes) == ("a", "b", "c")
+def test_the_first_classes_are_the_originals() -> None:
+    labels = class_transforms("both").labels(torch.full((8,), 1), torch.arange(8), 3)
+    assert labels.tolist() == [1, 4, 7, 10, 13, 16, 19, 22]
 
 
 @pytest.mark.parametrize("name", ["rotations", "both"])
@@ -104,11 +90,3 @@ def test_rectangles_can_be_mirrored() -> None:
 def test_unknown_names_are_refused() -> None:
     with pytest.raises(OptionError, match="'reflections'"):
         class_transforms("reflection")
-
-
-def test_draws_are_even_and_follow_the_generator_alone() -> None:
-    draws = [draw_transforms(4, 4000, torch.Generator().manual_seed(seed)) for seed in (1, 1, 2)]
-    assert torch.equal(draws[0], draws[1])
-    assert not torch.equal(draws[0], draws[2])
-    assert draws[0].dtype == torch.int64
-    assert (torch.bincount(draws[0], minlength=4) - 1000).abs().max() < 120

@@ -157,13 +157,13 @@ GREY = Image.new("L", (4, 5))
         ([(PIXELS[0],)], "sample 0"),
         ([(PIXELS[0], 1.5)], "sample 0"),
         ([(PIXELS[0], True)], "sample 0"),
-        ([("a.jpg", 1)], "image 0"),
+        ([("a.jpg", 1)], "sample 0"),
         ([(PIXELS[0].int(), 1)], "int32"),
         ([(PIXELS[0] / 127.5 - 1, 1)], "features=True"),
-        ([(torch.full((1, 4, 4), torch.nan), 1)], "image 0"),
-        ([(PIXELS[0], 1), (PIXELS[0, :, :4], 2)], "image 1 .*size="),
-        ([(GREY, 1), (GREY.convert("RGB"), 2)], "image 1 .*channels="),
-        ([(torch.zeros(3), 1), (torch.zeros(4), 2)], "image 1"),
+        ([(torch.full((1, 4, 4), torch.nan), 1)], "sample 0"),
+        ([(PIXELS[0], 1), (PIXELS[0, :, :4], 2)], "sample 1 .*size="),
+        ([(GREY, 1), (GREY.convert("RGB"), 2)], "sample 1 .*channels="),
+        ([(torch.zeros(3), 1), (torch.zeros(4), 2)], "sample 1"),
     ],
 )
 def test_what_is_no_labelled_image(samples: list[Any], message: str) -> None:

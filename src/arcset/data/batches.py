@@ -9,6 +9,7 @@ for index in shuffled_batches(len(samples), 256, seed=0, epoch=epoch, device=dev
 """
 
 import hashlib
+import math
 import warnings
 from collections.abc import Iterator
 from typing import Any
@@ -18,6 +19,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from arcset.checks import check_count
 from arcset.data.dataset import ImageSet
 from arcset.data.lazy_rows import LazyRows, is_mapped
 from arcset.errors import InputError, OptionError
@@ -75,8 +77,7 @@ class Samples:
         if isinstance(images, LazyRows):
             self._rows, images = torch.from_numpy(images.rows), images.base
         # On another device only what fits there: a set in a file is sent batch by batch.
-        self._stays = is_mapped(images)
-        self._images = as_tensor(images, "cpu" if self._stays else device)
+        self._images = as_tensor(images, "cpu" if is_mapped(images) else device)
 
     def __len__(self) -> int:
         return len(self.labels)
@@ -87,10 +88,10 @@ class Samples:
             index = self._rows[index.to(self._rows.device)]
         index = index.to(self._images.device)
         if self._images.ndim != 4:
-            found = self._images.index_select(0, index)
+            samples = self._images.index_select(0, index)
         else:
-            found = self._images.permute(0, 2, 3, 1).index_select(0, index).permute(0, 3, 1, 2)
-        return found.to(self.device, non_blocking=True)
+            samples = self._images.permute(0, 2, 3, 1).index_select(0, index).permute(0, 3, 1, 2)
+        return samples.to(self.device, non_blocking=True)
 
 
 def as_float(images: Tensor) -> Tensor:
@@ -107,52 +108,35 @@ def as_float(images: Tensor) -> Tensor:
     return images.to(torch.float32).div_(127.5).sub_(1.0)
 
 
-def batch_count(count: int, batch: int, *, drop_last: bool = False) -> int:
+def batch_count(count: int, batch: int) -> int:
     """How many batches `shuffled_batches` yields.
 
-    >>> batch_count(10, 4), batch_count(9, 4), batch_count(10, 4, drop_last=True)
-    (3, 2, 2)
+    >>> batch_count(10, 4), batch_count(9, 4)
+    (3, 2)
     """
-    return len(_sizes(count, batch, drop_last))
+    return len(_batch_sizes(count, batch))
 
 
 def shuffled_batches(
-    count: int,
-    batch: int,
-    *,
-    seed: int,
-    epoch: int,
-    drop_last: bool = False,
-    device: torch.device | str = "cpu",
+    count: int, batch: int, *, seed: int, epoch: int, device: torch.device | str = "cpu"
 ) -> Iterator[Tensor]:
     """Index tensors, int64 (B,), that together name each of `count` samples exactly once.
 
     The order depends on `seed` and `epoch` alone, not on the device nor on what was drawn before,
     so that a resumed run sees the batches it would have seen. A last batch of one sample, on which
-    batch normalization fails, joins the one before it (which then holds batch + 1); `drop_last`
-    leaves out whatever does not fill a batch. Raises `OptionError` where no batch would come out.
+    batch normalization fails, joins the one before it, which then holds batch + 1.
 
         >>> batches = list(shuffled_batches(9, 4, seed=0, epoch=0))
         >>> [len(index) for index in batches], sorted(torch.cat(batches).tolist())
         ([4, 5], [0, 1, 2, 3, 4, 5, 6, 7, 8])
     """
-    sizes = _sizes(count, batch, drop_last)
     generator = torch.Generator().manual_seed(epoch_seed(seed, epoch))
     order = torch.randperm(count, generator=generator).to(device)
-    return iter(torch.split(order[: sum(sizes)], sizes))
+    return iter(torch.split(order, _batch_sizes(count, batch)))
 
 
-def _sizes(count: int, batch: int, drop_last: bool) -> list[int]:
-    if count < 1 or batch < 1:
-        raise OptionError(f"count and batch must be at least 1, not {count} and {batch}")
+def _batch_sizes(count: int, batch: int) -> list[int]:
     full, rest = divmod(count, batch)
-    if drop_last:
-        if full == 0:
-            raise OptionError(
-                f"a batch of {batch} is never filled by {count} samples; "
-                f"take a batch of at most {count}, or keep the last one"
-            )
-        return [batch] * full
     if rest == 1 and full > 0:
         return [batch] * (full - 1) + [batch + 1]
     return [batch] * full + ([rest] if rest else [])
@@ -169,9 +153,15 @@ def balanced_batch_count(labels: Tensor, classes_per_batch: int, samples_per_cla
     >>> balanced_batch_count(torch.tensor([0, 0, 0, 1, 1, 2, 2]), 2, 2)
     2
     """
-    _check_labels(labels)
     classes = len(labels.unique())
-    return _balanced_count(len(labels), classes, classes_per_batch, samples_per_class)
+    check_count("classes_per_batch", classes_per_batch)
+    check_count("samples_per_class", samples_per_class)
+    if classes_per_batch > classes:
+        raise OptionError(
+            f"classes_per_batch={classes_per_batch}: the samples have {classes} classes; "
+            f"take at most {classes}"
+        )
+    return math.ceil(len(labels) / (classes_per_batch * samples_per_class))
 
 
 def balanced_batches(
@@ -198,26 +188,25 @@ def balanced_batches(
         >>> [labels[index].tolist() for index in balanced_batches(labels, 2, 2, seed=0, epoch=0)]
         [[9, 9, 4, 4], [7, 7, 4, 4]]
     """
-    _check_labels(labels)
     labels = labels.cpu()
+    batches = balanced_batch_count(labels, classes_per_batch, samples_per_class)
     generator = torch.Generator().manual_seed(epoch_seed(seed, epoch))
     order = torch.randperm(len(labels), generator=generator)
     by_class = order[labels[order].argsort(stable=True)]  # classes in turn, each shuffled
     sizes = labels[by_class].unique_consecutive(return_counts=True)[1]  # (C,)
     starts = sizes.cumsum(0) - sizes  # (C,)
     classes = len(sizes)
-    batches = _balanced_count(len(labels), classes, classes_per_batch, samples_per_class)
     slots = batches * classes_per_batch
-    chosen = _passes(classes, classes_per_batch, slots, generator)  # (slots,)
+    chosen = _draw_classes(classes, classes_per_batch, slots, generator)  # (slots,)
     # Each pass draws every class once: in pass t a class gives its samples t K … t K + K − 1,
     # counted around.
     turn = torch.arange(slots) // classes  # (slots,)
-    place = turn[:, None] * samples_per_class + torch.arange(samples_per_class)  # (slots, K)
-    index = by_class[starts[chosen][:, None] + place % sizes[chosen][:, None]]
+    sample = turn[:, None] * samples_per_class + torch.arange(samples_per_class)  # (slots, K)
+    index = by_class[starts[chosen][:, None] + sample % sizes[chosen][:, None]]
     return iter(index.reshape(batches, -1).to(device).unbind())
 
 
-def _passes(classes: int, per_batch: int, slots: int, generator: torch.Generator) -> Tensor:
+def _draw_classes(classes: int, per_batch: int, slots: int, generator: torch.Generator) -> Tensor:
     """`slots` class numbers: passes through all classes, each in random order, such that no batch
     holds a class twice even where one pass ends and the next begins."""
     chosen = torch.empty(slots, dtype=torch.int64)
@@ -225,12 +214,12 @@ def _passes(classes: int, per_batch: int, slots: int, generator: torch.Generator
         order = torch.randperm(classes, generator=generator)
         begun = begin % per_batch  # so many of this batch are from the pass before
         if begun > 0:
-            order = _led_by_others(order, chosen[begin - begun : begin], per_batch - begun)
+            order = _move_back(order, chosen[begin - begun : begin], per_batch - begun)
         chosen[begin : begin + classes] = order[: slots - begin]
     return chosen
 
 
-def _led_by_others(order: Tensor, taken: Tensor, lead: int) -> Tensor:
+def _move_back(order: Tensor, taken: Tensor, lead: int) -> Tensor:
     """`order` with its first `lead` swapped where need be, so that none of them is `taken`.
 
     Those taken and those leading make a batch, of no more classes than there are: so behind the
@@ -243,27 +232,3 @@ def _led_by_others(order: Tensor, taken: Tensor, lead: int) -> Tensor:
     others = (~clash[lead:]).nonzero().squeeze(1)[: len(wrong)] + lead
     order[wrong], order[others] = order[others], order[wrong]
     return order
-
-
-def _check_labels(labels: Tensor) -> None:
-    if labels.ndim != 1 or labels.dtype != torch.int64 or len(labels) == 0:
-        raise InputError(
-            f"labels must be int64 (N,) of at least one sample, "
-            f"not {labels.dtype} {tuple(labels.shape)}"
-        )
-
-
-def _balanced_count(
-    samples: int, classes: int, classes_per_batch: int, samples_per_class: int
-) -> int:
-    if classes_per_batch < 1 or samples_per_class < 1:
-        raise OptionError(
-            f"classes_per_batch and samples_per_class must be at least 1, "
-            f"not {classes_per_batch} and {samples_per_class}"
-        )
-    if classes_per_batch > classes:
-        raise OptionError(
-            f"classes_per_batch={classes_per_batch}: the samples have {classes} classes; "
-            f"take at most {classes}"
-        )
-    return -(-samples // (classes_per_batch * samples_per_class))

@@ -1,7 +1,7 @@
 """Rotations and reflections as new classes: a turned character is another character.
 
 transforms = class_transforms("rotations")                # four times as many classes
-which = draw_transforms(transforms.count, len(labels), generator)
+which = torch.randint(transforms.count, (len(labels),), generator=generator)
 images = transforms.apply(images, which)
 labels = transforms.labels(labels, which, classes)
 """
@@ -15,7 +15,7 @@ from torch import Tensor
 from arcset.errors import InputError
 from arcset.registry import unknown_name
 
-__all__ = ["CLASS_TRANSFORMS", "ClassTransforms", "class_transforms", "draw_transforms"]
+__all__ = ["ClassTransforms", "class_transforms"]
 
 
 @dataclass(frozen=True)
@@ -34,15 +34,10 @@ class ClassTransforms:
         """How many transforms there are, and so by how much the number of classes grows."""
         return len(self.steps)
 
-    @property
-    def turns(self) -> bool:
-        """Whether some transform swaps height and width, so that images must be square."""
-        return any(turns % 2 for _, turns in self.steps)
-
     def check(self, shape: Sequence[int]) -> None:
         """Refuse images of `shape` (…, H, W) that these transforms do not fit; `InputError`."""
         height, width = shape[-2:]
-        if self.turns and height != width:
+        if height != width and any(turns % 2 for _, turns in self.steps):
             raise InputError(
                 f"{self.name!r} as classes turns images by 90°, and needs square ones, "
                 f"not {height}×{width}"
@@ -76,25 +71,13 @@ class ClassTransforms:
         """
         return labels + which.to(labels.device) * classes
 
-    def names(self, class_names: Sequence[str]) -> tuple[str, ...]:
-        """The names of all classes, in the order of the labels.
 
-        >>> class_transforms("rotations").names(["a"])
-        ('a', 'a (rotated 90°)', 'a (rotated 180°)', 'a (rotated 270°)')
-        """
-        return tuple(name + _suffix(*step) for step in self.steps for name in class_names)
-
-
-CLASS_TRANSFORMS = {
-    each.name: each
-    for each in (
-        ClassTransforms("none", ((False, 0),)),
-        ClassTransforms("rotations", tuple((False, turns) for turns in range(4))),
-        ClassTransforms("reflections", ((False, 0), (True, 0))),
-        ClassTransforms(
-            "both", tuple((mirrored, turns) for mirrored in (False, True) for turns in range(4))
-        ),
-    )
+_TURNS = range(4)
+_STEPS = {
+    "none": ((False, 0),),
+    "rotations": tuple((False, turns) for turns in _TURNS),
+    "reflections": ((False, 0), (True, 0)),
+    "both": tuple((mirrored, turns) for mirrored in (False, True) for turns in _TURNS),
 }
 
 
@@ -107,20 +90,6 @@ def class_transforms(name: str) -> ClassTransforms:
     Traceback (most recent call last):
     arcset.errors.OptionError: no class transform is called 'rotation'; did you mean ...
     """
-    if name not in CLASS_TRANSFORMS:
-        raise unknown_name("class transform", name, CLASS_TRANSFORMS)
-    return CLASS_TRANSFORMS[name]
-
-
-def draw_transforms(count: int, batch_size: int, generator: torch.Generator) -> Tensor:
-    """Which of `count` transforms each sample gets, drawn evenly: int64 (batch_size,) on the CPU.
-
-    >>> draw_transforms(1, 3, torch.Generator())
-    tensor([0, 0, 0])
-    """
-    return torch.randint(count, (batch_size,), generator=generator)
-
-
-def _suffix(mirrored: bool, turns: int) -> str:
-    words = ["mirrored"] * mirrored + [f"rotated {90 * turns}°"] * (turns > 0)
-    return f" ({', '.join(words)})" if words else ""
+    if name not in _STEPS:
+        raise unknown_name("class transform", name, _STEPS)
+    return ClassTransforms(name, _STEPS[name])

@@ -6,26 +6,23 @@ loader = to_loader(selection.train, 64, shuffle=True)            # for a loop of
 sampler = IdentitySampler(labels, identities=16, samples=4)      # DataLoader(batch_sampler=sampler)
 """
 
+import itertools
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import torch
-from PIL import Image, ImageOps
+from PIL import Image
 from torch import Tensor
 from torch.utils.data import DataLoader, Sampler
 from torch.utils.data import Dataset as TorchDataset
 
-from arcset.data.batches import (
-    as_float,
-    as_tensor,
-    balanced_batch_count,
-    balanced_batches,
-)
+from arcset.data.batches import as_float, as_tensor, balanced_batch_count, balanced_batches
 from arcset.data.dataset import Dataset, ImageSet
-from arcset.data.image import Fit, Reading, is_grey
+from arcset.data.image import Fit, Pixels, Reading, is_grey, to_channels, turn_upright
 from arcset.data.sources.arrays import ArraySource
 from arcset.data.sources.base import Source
 from arcset.data.sources.load import open_source
@@ -33,8 +30,6 @@ from arcset.data.sources.samples import choose_reading
 from arcset.errors import InputError
 
 __all__ = ["IdentitySampler", "TorchImages", "from_torch", "to_loader"]
-
-_AT_ONCE = 64  # samples that a worker hands over
 
 
 def from_torch(
@@ -77,8 +72,12 @@ def from_torch(
         >>> dataset.train.images.shape, dataset.class_names
         ((6, 8, 8, 3), ('5', '7', '9'))
     """
-    to_array = _ToArray(size, channels, fit, features)
-    parts = [_read(part, to_array, workers) for part in (dataset, test) if part is not None]
+    reader = _PictureReader(size, channels, fit)
+    parts = [
+        _read_samples(part, reader, features, workers)
+        for part in (dataset, test)
+        if part is not None
+    ]
     classes = sorted({key for _, keys in parts for key in keys})  # (number, name)
     row = {key: index for index, key in enumerate(classes)}
     class_names = tuple(name for _, name in classes)
@@ -96,8 +95,8 @@ def from_torch(
     )
 
 
-def _read(
-    dataset: TorchDataset[Any], to_array: "_ToArray", workers: int
+def _read_samples(
+    dataset: TorchDataset[Any], reader: "_PictureReader", features: bool, workers: int
 ) -> tuple[npt.NDArray[Any], list[tuple[int, str]]]:
     """All images (N, …), and the number and name of the class of each."""
     classes = _class_names(dataset)
@@ -105,18 +104,20 @@ def _read(
     keys: list[tuple[int, str]] = []
     loader = DataLoader(
         dataset,
-        batch_size=_AT_ONCE,
+        batch_size=64,
         num_workers=workers,
         collate_fn=_without_collating,
         generator=torch.Generator(),  # else the loader draws a seed from everybody's
     )
-    for samples in loader:
-        for sample in samples:
-            position = len(images)
-            if not isinstance(sample, Sequence) or len(sample) < 2:
-                raise InputError(f"sample {position} must be (image, label), not {type(sample)}")
-            images.append(to_array(sample[0], position))
-            keys.append(_class_of(sample[1], classes, position))
+    for sample in itertools.chain.from_iterable(loader):
+        name = f"sample {len(images)}"
+        if not isinstance(sample, Sequence) or len(sample) < 2:
+            raise InputError(f"{name} must be (image, label), not {type(sample)}")
+        array = _to_array(sample[0], name, features)
+        images.append(reader.read(array, name) if array.dtype == np.uint8 else array)
+        keys.append(_class_of(sample[1], classes, name))
+        if images[-1].shape != images[0].shape:
+            raise InputError(f"{name} is {images[-1].shape}, and the first is {images[0].shape}")
     if not images:
         raise InputError("the torch dataset holds no samples")
     return np.stack(images), keys
@@ -135,84 +136,73 @@ def _class_names(dataset: Any) -> Sequence[Any] | None:
     return None
 
 
-def _class_of(label: Any, classes: Sequence[Any] | None, position: int) -> tuple[int, str]:
+def _class_of(label: Any, classes: Sequence[Any] | None, name: str) -> tuple[int, str]:
     if isinstance(label, str):
         return 0, label
     if isinstance(label, Tensor | np.ndarray | np.generic) and np.ndim(label) == 0:
         label = label.item()
     if not isinstance(label, int) or isinstance(label, bool):
-        raise InputError(f"the label of sample {position} must be an int or a str, not {label!r}")
+        raise InputError(f"the label of {name} must be an int or a str, not {label!r}")
     if classes is None:
         return label, str(label)
     if not 0 <= label < len(classes):
         raise InputError(
-            f"the label of sample {position} is {label}, and the dataset names {len(classes)} "
-            "classes"
+            f"the label of {name} is {label}, and the dataset names {len(classes)} classes"
         )
     return label, str(classes[label])
 
 
-class _ToArray:
-    """Makes arrays of one shape; the first image decides about what is not given."""
+def _to_array(image: Any, name: str, features: bool) -> npt.NDArray[Any]:
+    """Pixels, uint8 (H, W) or (H, W, C), or what are features, float32."""
+    if isinstance(image, Image.Image):
+        return np.asarray(to_channels(turn_upright(image), 1 if is_grey(image) else 3, name))
+    if isinstance(image, Tensor):
+        image = image.float() if image.is_floating_point() else image  # also of 16 bits
+        image = image.permute(1, 2, 0) if image.ndim == 3 else image  # (H, W, C)
+        image = image.detach().cpu().numpy()
+    if not isinstance(image, np.ndarray):
+        raise InputError(f"{name} is of {type(image)}: no PIL image, tensor or array")
+    is_float = np.issubdtype(image.dtype, np.floating)
+    if is_float and (features or image.ndim == 1):
+        return image.astype(np.float32)
+    if image.ndim not in (2, 3) or not (is_float or image.dtype == np.uint8):
+        raise InputError(f"{name} is no picture: {image.dtype} {image.shape}")
+    if not is_float:
+        return image
+    if not (image.min() >= 0 and image.max() <= 1):  # nor NaN
+        raise InputError(
+            f"{name} has values from {image.min():g} to {image.max():g}, and pictures have "
+            "0 .. 1: leave Normalize out, or say features=True to train on the values as they are"
+        )
+    return np.asarray(np.rint(image * 255), np.uint8)
 
-    def __init__(
-        self, size: tuple[int, int] | None, channels: int | None, fit: Fit, features: bool
-    ) -> None:
-        self._size, self._channels, self._fit, self._features = size, channels, fit, features
-        self._reading: Reading | None = None
-        self._shape: tuple[int, ...] | None = None
 
-    def __call__(self, image: Any, position: int) -> npt.NDArray[Any]:
-        if isinstance(image, Image.Image):
-            image = ImageOps.exif_transpose(image)
-            array = self._read(image, (image.height, image.width), not is_grey(image), position)
-        elif not isinstance(image, Tensor | np.ndarray):
-            raise InputError(f"image {position} is of {type(image)}: no PIL image, tensor or array")
-        else:
-            if isinstance(image, Tensor):
-                image = image.float() if image.is_floating_point() else image  # also of 16 bits
-                image = image.permute(1, 2, 0) if image.ndim == 3 else image  # (H, W, C)
-                image = image.detach().cpu().numpy()
-            array = self._convert(image, position)
-        self._shape = self._shape or array.shape
-        if array.shape != self._shape:
-            raise InputError(f"image {position} is {array.shape}, and the first is {self._shape}")
-        return array
+@dataclass
+class _PictureReader:
+    """Brings pictures to one shape; the first one decides about what is not given."""
 
-    def _convert(self, array: npt.NDArray[Any], position: int) -> npt.NDArray[Any]:
-        floats = np.issubdtype(array.dtype, np.floating)
-        if floats and (self._features or array.ndim == 1):
-            return array.astype(np.float32)
-        if array.ndim not in (2, 3) or not (floats or array.dtype == np.uint8):
-            raise InputError(f"image {position} is no picture: {array.dtype} {array.shape}")
-        if floats:
-            if not (array.min() >= 0 and array.max() <= 1):  # nor NaN
-                raise InputError(
-                    f"image {position} has values from {array.min():g} to {array.max():g}, and "
-                    "pictures have 0 .. 1: leave Normalize out, or say features=True to train on "
-                    "the values as they are"
-                )
-            array = np.rint(array * 255).astype(np.uint8)
-        coloured = array.ndim == 3 and array.shape[2] > 1
-        return self._read(array, (array.shape[0], array.shape[1]), coloured, position)
+    size: tuple[int, int] | None
+    channels: int | None
+    fit: Fit
+    reading: Reading | None = None
 
-    def _read(
-        self, image: Any, size: tuple[int, int], coloured: bool, position: int
-    ) -> npt.NDArray[Any]:
-        if self._reading is None:
-            channels = self._channels or (3 if coloured else 1)
-            self._reading = Reading(channels, *(self._size or size), fit=self._fit)
-        reading = self._reading
-        if self._size is None and size != (reading.height, reading.width):
-            raise InputError(
-                f"image {position} is {size[0]}×{size[1]}, and the first is {reading.height}×"
-                f"{reading.width}: give the size=(height, width) that all are brought to"
+    def read(self, pixels: Pixels, name: str) -> Pixels:
+        size = pixels.shape[:2]
+        is_coloured = pixels.ndim == 3 and pixels.shape[2] > 1
+        if self.reading is None:
+            height, width = self.size or size
+            self.reading = Reading(
+                self.channels or (3 if is_coloured else 1), height, width, fit=self.fit
             )
-        if self._channels is None and coloured and reading.channels == 1:
+        first = (self.reading.height, self.reading.width)
+        if self.size is None and size != first:
             raise InputError(
-                f"image {position} has colours, and the first is grey: give channels=1 or 3"
+                f"{name} is {size[0]}×{size[1]}, and the first is {first[0]}×{first[1]}: give the "
+                "size=(height, width) that all are brought to"
             )
-        return reading.read(image, f"image {position}")
+        if self.channels is None and is_coloured and self.reading.channels == 1:
+            raise InputError(f"{name} has colours, and the first is grey: give channels=1 or 3")
+        return self.reading.read(pixels, name)
 
 
 class TorchImages(TorchDataset[tuple[Tensor, int]]):

@@ -15,7 +15,7 @@ from arcset.data import (
 )
 from arcset.data.augment import build_augmentation
 from arcset.data.batches import balanced_batch_count, balanced_batches
-from arcset.data.rotated_classes import class_transforms, draw_transforms
+from arcset.data.rotated_classes import class_transforms
 from arcset.errors import OptionError
 from arcset.runs import RunConfig
 
@@ -98,7 +98,9 @@ class Feed:
         if self.transforms.count > 1:
             # With several images of each class, all of them turn alike: they are one class then.
             alike = self.config.per_class or 1
-            which = draw_transforms(self.transforms.count, len(index) // alike, generator)
+            which = torch.randint(
+                self.transforms.count, (len(index) // alike,), generator=generator
+            )
             which = which.repeat_interleave(alike).to(self.device)
             images = self.transforms.apply(images, which[rows])
             labels = self.transforms.labels(labels, which, self.classes)
