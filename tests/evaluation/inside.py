@@ -10,8 +10,8 @@ from arcset.evaluation.calibration.far import PairSpread, pair_spread
 from arcset.evaluation.calibration.fpir import BetaBinomial, OpenSet, gallery_sizes
 from arcset.evaluation.geometry.angles import PAPER
 from arcset.evaluation.pairs import ImpostorPairs
+from arcset.evaluation.rates import Roc
 from arcset.evaluation.results import Replicates, share_interval
-from arcset.evaluation.verification import Roc
 
 __all__ = [
     "FEWEST",

@@ -39,7 +39,6 @@ from arcset.evaluation.calibration import (
 )
 from arcset.evaluation.confidence import Confidence, confidence
 from arcset.evaluation.few_shot import FewShot, few_shot
-from arcset.evaluation.folds import FoldAccuracy, fold_accuracy
 from arcset.evaluation.geometry import (
     Angles,
     NoThreshold,
@@ -52,7 +51,12 @@ from arcset.evaluation.geometry import (
 from arcset.evaluation.identification import Identification, Trial, identification, trial
 from arcset.evaluation.results import Interval, Result
 from arcset.evaluation.retrieval import Retrieval, retrieval
-from arcset.evaluation.verification import Verification, verification
+from arcset.evaluation.verification import (
+    FoldAccuracy,
+    Verification,
+    fold_accuracy,
+    verification,
+)
 
 __all__ = [
     "Angles",

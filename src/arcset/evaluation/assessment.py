@@ -33,6 +33,7 @@ from arcset.evaluation.geometry import Angles, angle_samples, angles
 from arcset.evaluation.identification import Identification, identification, trial
 from arcset.evaluation.measures import measures_of, short_name
 from arcset.evaluation.pairs import SortedRows, count_all_pairs
+from arcset.evaluation.rates import Roc
 from arcset.evaluation.results import Interval, Result
 from arcset.evaluation.retrieval import Retrieval, retrieval
 from arcset.evaluation.verification import Verification, verification
@@ -175,11 +176,10 @@ def pair_rates(
     >>> far.tolist(), tar.tolist()
     ([0.0, 0.5], [1.0, 1.0])
     """
-    kinds = count_all_pairs(SortedRows.build(embeddings, labels))
-    genuine, impostor = (
-        (kind.total - kind.below(thresholds)) / max(kind.total, 1) for kind in kinds
-    )
-    return impostor, genuine
+    counts = count_all_pairs(SortedRows.build(embeddings, labels))
+    roc = Roc.of(counts)
+    accepted = len(counts.scores) - np.searchsorted(counts.scores, thresholds)
+    return roc.far[accepted], roc.tar[accepted]
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

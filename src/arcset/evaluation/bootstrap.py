@@ -5,14 +5,15 @@ whole identities are drawn, with replacement, as many as there are. An identity 
 weighs w: its genuine pairs w, its impostor pairs with an identity drawn v times w·v. Copies of one
 identity never meet, as their pairs would be called impostors while showing the same person.
 
-Two models are compared on the same draws, so that what makes a draw hard is hard for both.
-
-In a search an identity plays two parts: its queries may miss, and it may stand in the way of the
-queries of others. Draws of queries show the first only; `search_error` knows both.
+- `identity_weights` draws them. `draw_curves` says what thresholds accept in each draw: every pair
+  is weighted, or where there are many, a sample of them (`sample_pairs`).
+- In a search an identity plays two parts: its queries may miss, and it may stand in the way of the
+  queries of others. Draws of queries show the first only; `search_error` knows both.
+- `paired` compares two models on the same draws, so that what makes a draw hard is hard for both.
 """
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,17 +21,24 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import ndtri, stdtrit
 
-from arcset.errors import InputError, OptionError
+from arcset.checks import check_count
+from arcset.errors import InputError
+from arcset.evaluation.pairs import CELLS, STEPS, Rows, Scores, SortedRows, cell_numbers
+from arcset.evaluation.rates import Floats, Roc
 from arcset.evaluation.results import LEVEL, Interval, Result, central, student
 
 __all__ = [
     "DRAWS",
     "FEWEST",
+    "MOST_SCORES",
     "SEED",
     "Difference",
+    "WeighedPairs",
+    "draw_curves",
     "draw_key",
     "identity_weights",
     "paired",
+    "sample_pairs",
     "search_error",
 ]
 
@@ -41,19 +49,21 @@ FEWEST = 5
 _FEWEST_ALIKE = 20  # where all draws show the same, which from fewer identities is chance
 _UNDEFINED = 0.05  # share of draws without a value, beyond which the others tell too little
 _NO_WIDTH = 1e-9  # of differences: beyond rounding
+#: Distinct scores that are all made thresholds in draws, such as those of LFW's 6,000 pairs.
+MOST_SCORES = 2**13
+MOST_PAIRS = 2**20  # of each kind that are weighted in every draw
+_DRAWS_AT_ONCE = 512
+_PAIRS_AT_ONCE = 128  # whose weights in these draws a processor's own memory holds
 
 
-def identity_weights(
-    identities: int, draws: int = DRAWS, seed: int = SEED
-) -> npt.NDArray[np.float64]:
+def identity_weights(identities: int, draws: int = DRAWS, seed: int = SEED) -> Floats:
     """How often each identity is drawn, (draws, identities); every row sums to `identities`.
 
     >>> identity_weights(4, draws=2).sum(axis=1)
     array([4., 4.])
     """
-    if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
-        raise OptionError(f"seed={seed!r}, expected a whole number of at least 0")
-    generator = np.random.default_rng(seed)
+    check_count("draws", draws)
+    generator = np.random.default_rng(check_count("seed", seed, least=0))
     even = np.full(identities, 1 / identities)
     return generator.multinomial(identities, even, size=draws).astype(np.float64)
 
@@ -64,10 +74,127 @@ def draw_key(labels: npt.NDArray[Any], seed: int = SEED, draws: int = DRAWS) -> 
     return hashlib.sha256(content).hexdigest()[:16]
 
 
+@dataclass(frozen=True, eq=False)
+class WeighedPairs:
+    """Genuine or impostor pairs, or a sample of them, in the order of their points.
+
+    left, right: the identities of each (P,); −1 for one that always weighs 1. A genuine pair has
+        its identity on the left only.
+    point: the number of the first threshold of a curve that accepts it (P,), ascending.
+    counts: how many pairs there are at each point of the curve, chosen or not (T,).
+    """
+
+    left: Rows
+    right: Rows
+    point: npt.NDArray[Any]
+    counts: npt.NDArray[Any]
+
+    @classmethod
+    def sort(
+        cls, left: Rows, right: Rows, point: npt.NDArray[Any], counts: npt.NDArray[Any]
+    ) -> "WeighedPairs":
+        """Of pairs in any order."""
+        order = np.argsort(point, kind="stable")
+        return cls(left[order], right[order], point[order], counts)
+
+    @classmethod
+    def of(
+        cls, left: Rows, right: Rows | None, scores: npt.NDArray[Any], roc: Roc
+    ) -> "WeighedPairs":
+        """All pairs with these scores, at the points of a curve; genuine without a right side."""
+        if right is None:
+            right = np.full(len(left), -1)
+        point = points_of_cells(roc)[cell_numbers(scores.astype(np.float32))]
+        return cls.sort(left, right, point, np.bincount(point, minlength=len(roc)))
+
+    def accepted(self, weights: Floats) -> Floats:
+        """The weight of the pairs that each threshold accepts (B, T), with identities' (B, I)."""
+        always = np.ones((1, len(weights)), dtype=np.float32)
+        by_identity = np.concatenate((weights.T.astype(np.float32), always))  # (I + 1, B)
+        edges = np.searchsorted(self.point, np.arange(len(self.counts) + 1))
+        total = np.zeros((len(self.counts), len(weights)))
+        for point in np.flatnonzero(np.diff(edges)):
+            for start in range(edges[point], edges[point + 1], _PAIRS_AT_ONCE):
+                part = slice(start, min(start + _PAIRS_AT_ONCE, edges[point + 1]))
+                left, right = by_identity[self.left[part]], by_identity[self.right[part]]
+                total[point] += np.einsum("pb,pb->b", left, right)
+        stands_for = self.counts / np.maximum(np.diff(edges), 1)
+        return np.cumsum(total.T * stands_for, axis=1)
+
+
+def points_of_cells(roc: Roc) -> npt.NDArray[np.int16]:
+    """For each multiple of 2⁻²¹ the number of the first point that accepts it (CELLS,)."""
+    lowest = np.ceil(roc.threshold * STEPS).astype(np.intp) + STEPS  # that each accepts
+    accepting = np.cumsum(np.bincount(lowest.clip(max=CELLS), minlength=CELLS + 1)[:CELLS])
+    return (len(roc) - accepting).astype(np.int16)
+
+
+def sample_pairs(rows: SortedRows, roc: Roc) -> tuple[WeighedPairs, WeighedPairs]:
+    """Genuine and impostor pairs of rows, at the points of a curve.
+
+    All pairs of a kind up to `MOST_PAIRS`. Of more, at most as many, each of which stands for
+    several: one half spread evenly over all pairs, so that there are many where most pairs lie, the
+    other over the points, so that there are many at low rates as well. What the curve is in a draw
+    is then known within about a hundredth of each rate, far less than draws differ by.
+    """
+    table, luck = points_of_cells(roc), np.random.default_rng(0)
+    counts = [
+        np.rint(np.diff(rates, prepend=0) * total)  # (T,)
+        for rates, total in zip((roc.tar, roc.far), rows.pair_counts(), strict=True)
+    ]
+    chances = [_chances(each) for each in counts]
+    chosen: list[list[Rows]] = [[], []]
+    for block in rows.blocks():
+        points = table[cell_numbers(block.cosines)]
+        drawn = luck.random(points.shape, dtype=np.float32)
+        for kind in (0, 1) if block.mixed else (1,):
+            taken = drawn < chances[kind][points]
+            if block.mixed:
+                taken &= rows.kinds(block)[kind]
+            i, j = np.nonzero(taken)
+            right = rows.numbers[block.left + j] if kind else np.full(len(j), -1)
+            chosen[kind].append(np.stack((rows.numbers[block.top + i], right, points[i, j])))
+    genuine, impostor = (
+        WeighedPairs.sort(left, right, point, each)
+        for (left, right, point), each in zip(
+            (np.concatenate(parts, axis=1) for parts in chosen), counts, strict=True
+        )
+    )
+    return genuine, impostor
+
+
+def _chances(counts: Floats) -> Scores:
+    """The chance that a pair is chosen, by its point (T,)."""
+    total = counts.sum()
+    if total <= MOST_PAIRS:
+        return np.ones(len(counts), dtype=np.float32)
+    share = MOST_PAIRS / 2 * (1 / total + 1 / (len(counts) * np.maximum(counts, 1)))
+    return np.asarray(share.clip(max=1), dtype=np.float32)
+
+
+def draw_curves(
+    genuine: WeighedPairs, impostor: WeighedPairs, weights: Floats, missed: Rows | None = None
+) -> Iterator[tuple[slice, Floats, Floats, Floats]]:
+    """What thresholds accept in every draw, some draws at a time.
+
+    Yields which draws, FAR and TAR (b, T), NaN where there are no pairs of that kind, and how many
+    impostor pairs there are (b,).
+
+    weights: how often each identity is drawn (B, I).
+    missed: how many of each identity's genuine ones no threshold accepts (I,).
+    """
+    for start in range(0, len(weights), _DRAWS_AT_ONCE):
+        part = slice(start, min(start + _DRAWS_AT_ONCE, len(weights)))
+        true, false = genuine.accepted(weights[part]), impostor.accepted(weights[part])
+        all_true = true[:, -1] + (0 if missed is None else weights[part] @ missed)
+        with np.errstate(invalid="ignore"):
+            yield part, false / false[:, -1:], true / all_true[:, None], false[:, -1]
+
+
 def search_error(
     missed: npt.NDArray[np.bool_],
-    whose: npt.NDArray[np.intp],
-    blocked: npt.NDArray[np.intp],
+    whose: Rows,
+    blocked: Rows,
     identities: int,
 ) -> float:
     """The standard error of the share of queries that miss, over sets of as many identities.
@@ -214,7 +341,7 @@ def _widening(result: Result, level: float) -> float:
     return float(few**0.5 * student(identities, level) / ndtri((1 + level) / 2))
 
 
-def _untold(drawn: npt.NDArray[np.float64], result: Result) -> str:
+def _untold(drawn: Floats, result: Result) -> str:
     """Why draws (B,) of a difference cannot tell how far it varies; empty where they can."""
     identities = result.replicates.identities if result.replicates is not None else 0
     defined = drawn[~np.isnan(drawn)]
@@ -225,7 +352,7 @@ def _untold(drawn: npt.NDArray[np.float64], result: Result) -> str:
     return said if alike and identities < _FEWEST_ALIKE else ""
 
 
-def _gains(first: Result, second: Result, full: str) -> npt.NDArray[np.float64]:
+def _gains(first: Result, second: Result, full: str) -> Floats:
     """The measure `full` of the first less that of the second, in each draw (B,)."""
     second.name_of(full)
     if first.replicates is None or second.replicates is None:
@@ -237,5 +364,5 @@ def _gains(first: Result, second: Result, full: str) -> npt.NDArray[np.float64]:
         )
     if full not in first.replicates.values or full not in second.replicates.values:
         raise InputError(f"{full} does not depend on which identities are drawn")
-    gains: npt.NDArray[np.float64] = first.replicates.values[full] - second.replicates.values[full]
+    gains: Floats = first.replicates.values[full] - second.replicates.values[full]
     return gains

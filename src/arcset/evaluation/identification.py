@@ -13,8 +13,8 @@ at least the threshold. Any other probe (non-mated) is a false positive if its b
 """
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
 from functools import cached_property
 from numbers import Real
 from typing import Any, ClassVar
@@ -30,8 +30,18 @@ from arcset.evaluation.arrays import (
     class_numbers,
     embedding_matrix,
 )
-from arcset.evaluation.bootstrap import DRAWS, SEED, draw_key, identity_weights, search_error
-from arcset.evaluation.pairs import HALF_STEP, Scores, cosine_blocks, unit_rows
+from arcset.evaluation.bootstrap import (
+    DRAWS,
+    MOST_SCORES,
+    SEED,
+    WeighedPairs,
+    draw_curves,
+    draw_key,
+    identity_weights,
+    search_error,
+)
+from arcset.evaluation.pairs import Rows, ScoreCounts, Scores, cosine_blocks, unit_rows
+from arcset.evaluation.rates import Floats, Roc, best_rate, last_within
 from arcset.evaluation.results import Replicates, Result
 from arcset.text import plural
 
@@ -48,18 +58,13 @@ __all__ = [
 
 SCORINGS = ("max", "mean")
 LONGEST_CMC = 100
-POINTS = 500
-BLOCK_WEIGHTS = 2**21  # weights summed up at once, 16 MB
-Floats = npt.NDArray[np.float64]
-Numbers = npt.NDArray[np.intp]
 
 
 @dataclass(frozen=True, eq=False)
 class IdentificationCurve:
     """False positives against misses, at falling thresholds; accept when score ≥ threshold.
 
-    Every point is exact. Where the probes give more than 500 of them, those kept are spread
-    evenly over the logarithms of both rates. Empty if all probes are mated, or none.
+    Every point is exact; there are some 500 at most. Empty if all probes are mated, or none.
 
     Fields: threshold, fpir, fnir, each (T,).
     """
@@ -70,11 +75,7 @@ class IdentificationCurve:
 
     def json(self) -> dict[str, list[float]]:
         """The fields as lists."""
-        return {
-            "threshold": self.threshold.tolist(),
-            "fpir": self.fpir.tolist(),
-            "fnir": self.fnir.tolist(),
-        }
+        return {name: values.tolist() for name, values in vars(self).items()}
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,126 +85,65 @@ class Outcomes:
     rank, own: (M,), of the mated probes: the rank and the score of their own subject.
     best: (U,), of the non-mated probes: their highest score.
     mated, unmated: (M,) and (U,), the number of the probe's identity.
-
-    `weights` (B, I) say below how often each identity is drawn, in B draws.
     """
 
-    rank: Numbers
+    rank: Rows
     own: Floats
     best: Floats
-    mated: Numbers
-    unmated: Numbers
+    mated: Rows
+    unmated: Rows
 
     @cached_property
-    def found(self) -> Floats:
-        """The scores of the probes whose own subject has rank 1, ascending."""
-        return np.sort(self.own[self.rank == 1])
-
-    @cached_property
-    def rejectable(self) -> Floats:
-        """The distinct best scores of non-mated probes, falling."""
-        return np.unique(self.best)[::-1]
-
-    def share_within(self, rank: int, weights: Floats) -> Floats:
-        """The share of mated probes whose own subject is among the `rank` best, (B,)."""
-        identities = weights.shape[1]
-        within = np.bincount(self.mated, weights=self.rank <= rank, minlength=identities)
-        return _ratio(weights @ within, weights @ np.bincount(self.mated, minlength=identities))
-
-    def dir_at(self, fpirs: Sequence[float], weights: Floats) -> list[Floats]:
-        """For each rate the highest DIR over thresholds whose FPIR does not exceed it, (B,).
-
-        NaN where `supports` says no, be it of the set or of a draw, and without mated probes.
-        """
-        rates = [np.full(len(weights), np.nan) for _ in fpirs]
-        if not len(self.best) or not len(self.own):
-            return rates
-        falling = np.argsort(-self.best, kind="stable")
-        last = np.append(np.flatnonzero(np.diff(self.best[falling])), len(self.best) - 1)
-        positives = self.unmated[falling]
-        hits = np.flatnonzero(self.rank == 1)
-        found = self.mated[hits[np.argsort(-self.own[hits], kind="stable")]]
-        above = self._found_above()
-        totals = weights @ np.bincount(self.mated, minlength=weights.shape[1])
-        step = max(1, BLOCK_WEIGHTS // (len(positives) + len(found)))
-        for start in range(0, len(weights), step):
-            block = weights[start : start + step]
-            false = np.cumsum(block[:, positives], axis=1)[:, last]  # (b, K)
-            true = np.zeros((len(block), len(found) + 1))
-            np.cumsum(block[:, found], axis=1, out=true[:, 1:])
-            for rate, fpir in zip(rates, fpirs, strict=True):
-                allowed = _allowed(fpir, false[:, -1])
-                accepted = (false <= allowed[:, None]).sum(axis=1)
-                hit = true[np.arange(len(block)), above[accepted]]
-                hit[(allowed < 1) | (not self.supports(fpir))] = np.nan
-                rate[start : start + step] = _ratio(hit, totals[start : start + step])
-        return rates
-
-    def supports(self, fpir: float) -> bool:
-        """Whether there are at least 1/fpir non-mated probes; no threshold shows it otherwise."""
-        return bool(_allowed(fpir, np.array([float(len(self.best))]))[0] >= 1)
-
-    def threshold_at(self, fpir: float) -> float:
-        """A threshold of that DIR, all weights being 1; NaN where `supports` says no.
-
-        Halfway between the highest score that must be rejected and the lowest that is accepted.
-        """
-        if not self.supports(fpir):
-            return math.nan
-        false = len(self.best) - np.searchsorted(np.sort(self.best), self.rejectable)
-        allowed = _allowed(fpir, np.array([float(len(self.best))]))[0]
-        accepted = int((false <= allowed).sum())
-        if accepted == len(self.rejectable):
-            return -1.0
-        rejected = float(self.rejectable[accepted])
-        above = self._found_above()[accepted]
-        lowest = [float(score) for score in self.rejectable[max(0, accepted - 1) : accepted]]
-        lowest += [float(score) for score in self.found[len(self.found) - above :][:1]]
-        if lowest:
-            return (rejected + min(lowest)) / 2
-        return _just_above(rejected)
+    def roc(self) -> Roc:
+        """DIR, as `tar`, over FPIR, as `far`, at all thresholds; needs a non-mated probe."""
+        found = self.own[self.rank == 1]
+        return Roc.of(ScoreCounts.of(found, self.best), missed=len(self.own) - len(found))
 
     def curve(self) -> IdentificationCurve:
-        """FPIR and FNIR over all thresholds."""
+        """FPIR and FNIR over thresholds."""
         if not len(self.best) or not len(self.own):
             return IdentificationCurve(np.empty(0), np.empty(0), np.empty(0))
-        scores = np.unique(np.concatenate((self.found, self.best)))[::-1]
-        threshold = np.concatenate(([_just_above(float(scores[0]))], scores))
-        false = len(self.best) - np.searchsorted(np.sort(self.best), threshold)
-        missed = len(self.own) - len(self.found) + np.searchsorted(self.found, threshold)
-        if len(threshold) > POINTS:
-            half = (POINTS - 2) // 2
-            few = np.rint(np.geomspace(1, len(self.best), half))
-            fewest = np.rint(np.geomspace(max(1, missed[-1]), len(self.own), half))
-            kept = np.unique(
-                np.concatenate(
-                    (
-                        [0, len(threshold) - 1],
-                        np.searchsorted(false, few, side="right") - 1,
-                        len(missed) - np.searchsorted(missed[::-1], fewest, side="right"),
-                    )
-                )
-            )
-            threshold, false, missed = threshold[kept], false[kept], missed[kept]
-        return IdentificationCurve(threshold, false / len(self.best), missed / len(self.own))
+        roc = self.roc.thin(len(self.own), len(self.best))
+        return IdentificationCurve(roc.threshold, roc.far, 1 - roc.tar)
 
-    def _found_above(self) -> Numbers:
-        """How many probes are found above each rejectable score, and if none is rejected."""
-        above = len(self.found) - np.searchsorted(self.found, self.rejectable, side="right")
-        return np.append(above, len(self.found))
+    def rates(self, fpirs: Iterable[float]) -> tuple[dict[float, float], dict[float, float]]:
+        """DIR and threshold at each FPIR; NaN where the probes cannot tell."""
+        points = {
+            fpir: int(last_within(self.roc.far, fpir))
+            for fpir in fpirs
+            if len(self.best) and 1 / len(self.best) <= fpir
+        }
+        rates = dict.fromkeys(fpirs, math.nan)
+        thresholds = dict(rates)
+        for fpir, point in points.items():
+            thresholds[fpir] = float(self.roc.threshold[point])
+            if len(self.own):
+                rates[fpir] = float(self.roc.tar[point])
+        return rates, thresholds
 
-
-def _allowed(rate: float, totals: Floats) -> Floats:
-    """The largest whole numbers whose share of `totals` does not exceed `rate`."""
-    allowed: Floats = np.floor(rate * totals)
-    over = np.maximum(totals, 1)
-    allowed += (allowed + 1) / over <= rate  # 0.29 · 100 is below 29 in floating point
-    allowed -= allowed / over > rate
-    return np.minimum(allowed, totals)
-
-
-def _just_above(score: float) -> float:
-    return score + HALF_STEP
+    def draw(self, ranks: list[int], fpirs: list[float], weights: Floats) -> dict[str, Floats]:
+        """Every measure (B,), by its name, where identities are drawn `weights` (B, I) times."""
+        identities = weights.shape[1]
+        sizes = weights @ np.bincount(self.mated, minlength=identities)
+        drawn = {}
+        for k in ranks:
+            within = weights @ np.bincount(self.mated, self.rank <= k, identities)
+            drawn[f"rank[{k:g}]"] = _ratio(within, sizes)
+        names = {f"dir_at_fpir[{fpir:g}]": fpir for fpir in fpirs}
+        drawn |= {name: np.full(len(weights), np.nan) for name in names}
+        if not len(self.best) or not len(self.own):
+            return drawn
+        between = len(self.roc) > MOST_SCORES
+        roc = self.roc.thin(len(self.own), len(self.best)) if between else self.roc
+        hit = self.rank == 1
+        mated = WeighedPairs.of(self.mated[hit], None, self.own[hit], roc)
+        unmated = WeighedPairs.of(self.unmated, None, self.best, roc)
+        missed = np.bincount(self.mated[~hit], minlength=identities)
+        supported = {name: fpir for name, fpir in names.items() if 1 / len(self.best) <= fpir}
+        for part, far, tar, probes in draw_curves(mated, unmated, weights, missed):
+            for name, fpir in supported.items():
+                drawn[name][part] = best_rate(far, tar, fpir, probes, between=between)
+        return drawn
 
 
 def _ratio(part: Floats, whole: Floats) -> Floats:
@@ -216,10 +156,10 @@ class Subjects:
     """A gallery of unit rows (G, D) sorted by subject; subject s begins at row starts[s]."""
 
     units: npt.NDArray[np.float32]
-    starts: Numbers
+    starts: Rows
 
     @classmethod
-    def enroll(cls, matrix: npt.NDArray[Any], numbers: Numbers) -> "Subjects":
+    def enroll(cls, matrix: npt.NDArray[Any], numbers: Rows) -> "Subjects":
         """The samples in `matrix` (G, D), with the subject number of each from 0."""
         order = np.argsort(numbers, kind="stable")
         starts = np.flatnonzero(np.diff(numbers[order], prepend=-1))
@@ -250,7 +190,7 @@ class Subjects:
                 cosines = np.maximum.reduceat(cosines, self.starts, axis=1)
             yield part, cosines
 
-    def ahead(self, probes: npt.NDArray[np.float32], own: Numbers) -> tuple[Numbers, Numbers]:
+    def ahead(self, probes: npt.NDArray[np.float32], own: Rows) -> tuple[Rows, Rows]:
         """Which other subjects score as much as the `own` one of each probe, or more.
 
         As the number of the probe, and that of the subject.
@@ -382,10 +322,11 @@ class Identification(Result):
 
     def rates_at(self, threshold: float) -> tuple[float, float]:
         """FPIR and DIR at a threshold; NaN without probes of that kind."""
-        found, best = self.outcomes.found, self.outcomes.best
+        probes = self.outcomes
+        hit = (probes.rank == 1) & (probes.own >= threshold)
         return (
-            float((best >= threshold).mean()) if self.unmated else math.nan,
-            float((found >= threshold).sum() / self.mated) if self.mated else math.nan,
+            float((probes.best >= threshold).mean()) if self.unmated else math.nan,
+            float(hit.mean()) if self.mated else math.nan,
         )
 
     def table(self) -> str:
@@ -466,8 +407,6 @@ def identification(
     asked_ranks = check_counts("ranks", ranks)
     asked_rates = check_rates("fpirs", fpirs)
     check_choice("scoring", scoring, SCORINGS)
-    check_count("draws", draws)
-    check_count("seed", seed, least=0)
     enrolled = embedding_matrix(gallery, "gallery")
     subjects, subject_numbers = class_numbers(gallery_labels, len(enrolled), "gallery_labels")
     searched = embedding_matrix(probes, "probes")
@@ -487,19 +426,23 @@ def identification(
     outcomes = _search(entries, units, identity_numbers, own)
     replicates = None
     if intervals:
-        replicates = _replicates(outcomes, asked_ranks, asked_rates, identities, draws, seed)
-        errors = _rank_errors(outcomes, asked_ranks, entries, units, identity_numbers, own)
-        replicates = replace(replicates, errors=errors)
-    once = np.ones((1, len(identities)))
-    places = np.arange(1, min(len(subjects), LONGEST_CMC) + 1 if outcomes.mated.size else 1)
+        weights = identity_weights(len(identities), draws, seed)
+        replicates = Replicates(
+            outcomes.draw(asked_ranks, asked_rates, weights),
+            len(identities),
+            draw_key(identities, seed, draws),
+            _rank_errors(outcomes, asked_ranks, entries, units, identity_numbers, own),
+        )
+    rates, thresholds = outcomes.rates(asked_rates)
+    longest = min(len(subjects), LONGEST_CMC) if len(outcomes.rank) else 0
     return Identification(
-        rank={k: float(outcomes.share_within(k, once)[0]) for k in asked_ranks},
-        dir_at_fpir={
-            fpir: float(rate[0])
-            for fpir, rate in zip(asked_rates, outcomes.dir_at(asked_rates, once), strict=True)
+        rank={
+            k: float((outcomes.rank <= k).mean()) if len(outcomes.rank) else math.nan
+            for k in asked_ranks
         },
-        threshold_at_fpir={fpir: outcomes.threshold_at(fpir) for fpir in asked_rates},
-        cmc=np.searchsorted(np.sort(outcomes.rank), places, "right") / max(1, len(outcomes.rank)),
+        dir_at_fpir=rates,
+        threshold_at_fpir=thresholds,
+        cmc=np.array([(outcomes.rank <= k).mean() for k in range(1, longest + 1)]),
         curve=outcomes.curve(),
         scoring=scoring,
         subjects=len(subjects),
@@ -516,12 +459,12 @@ def identification(
 def _search(
     entries: Subjects,
     probes: npt.NDArray[np.float32],
-    identities: Numbers,
-    own: Numbers,
+    identities: Rows,
+    own: Rows,
 ) -> Outcomes:
     """Search the `probes`, given the identity of each, and the subject of each identity or −1."""
     subject = own[identities]  # (P,)
-    best, score = np.empty(len(probes)), np.empty(len(probes))
+    best, score = np.empty((2, len(probes)))
     rank = np.empty(len(probes), dtype=np.intp)
     for part, scores in entries.score(probes):
         each = scores[np.arange(len(scores)), subject[part]]  # of no meaning for strangers
@@ -537,28 +480,13 @@ def _search(
     )
 
 
-def _replicates(
-    outcomes: Outcomes,
-    ranks: list[int],
-    fpirs: list[float],
-    identities: npt.NDArray[Any],
-    draws: int,
-    seed: int,
-) -> Replicates:
-    weights = identity_weights(len(identities), draws, seed)
-    values = {f"rank[{k:g}]": outcomes.share_within(k, weights) for k in ranks}
-    for fpir, rate in zip(fpirs, outcomes.dir_at(fpirs, weights), strict=True):
-        values[f"dir_at_fpir[{fpir:g}]"] = rate
-    return Replicates(values, len(identities), draw_key(identities, seed, draws))
-
-
 def _rank_errors(
     outcomes: Outcomes,
     ranks: list[int],
     entries: Subjects,
     probes: npt.NDArray[np.float32],
-    identities: Numbers,
-    own: Numbers,
+    identities: Rows,
+    own: Rows,
 ) -> dict[str, float]:
     """The standard errors of the shares found within each of `ranks`, by their names.
 

@@ -15,7 +15,7 @@ diagonal need a closer look.
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -24,7 +24,6 @@ from arcset.checks import check_count
 from arcset.errors import InputError
 from arcset.evaluation.arrays import (
     Array,
-    as_array,
     class_numbers,
     embedding_matrix,
     normalize_rows,
@@ -40,11 +39,10 @@ __all__ = [
     "Block",
     "Counts",
     "ImpostorPairs",
-    "Ranked",
     "Rows",
+    "ScoreCounts",
     "Scores",
     "SortedRows",
-    "as_pairs",
     "cell_numbers",
     "cosine_blocks",
     "count_all_pairs",
@@ -69,7 +67,6 @@ _HEIGHT = 2048  # rows of a block of pairs; fewer make slower products
 # a cosine rounds it, and its bits, less those of 5, number its multiple.
 _SHIFT = np.float32(6)
 _FIRST = int(np.float32(5).view(np.int32))
-_FEW_PAIRS = 2**18  # are sorted; more are counted
 _ROWS = 4096  # taken up in float64 at once
 
 #: A rate is supported if the accepted impostor pairs come from so many pairs of identities.
@@ -226,20 +223,14 @@ class SortedRows:
         genuine = int((self.sizes * (self.sizes - 1) // 2).sum())
         return genuine, count * (count - 1) // 2 - genuine
 
-    def blocks(self, identities: int | None = None) -> Iterator[Block]:
-        """Every pair i < j once, in blocks; those of one top one after the other.
-
-        identities: how many labels the rows of a block may have at most.
-        """
-        count, top = len(self.numbers), 0
+    def blocks(self) -> Iterator[Block]:
+        """Every pair i < j once, in blocks."""
+        count = len(self.numbers)
         height = min(_HEIGHT, count)
         width = min(max(1, BLOCK // height), count)
         memory = np.empty(height * width, dtype=np.float32)
-        while top < count:
+        for top in range(0, count, height):
             bottom = min(top + height, count)
-            if identities is not None:
-                last = self.numbers[top] + identities
-                bottom = min(bottom, int(np.searchsorted(self.numbers, last)))
             edge = int(self.ends[bottom - 1])
             for first, stop, mixed in ((top, edge, True), (edge, count, False)):
                 for left in range(first, stop, width):
@@ -248,7 +239,6 @@ class SortedRows:
                     cosines = memory[: shape[0] * shape[1]].reshape(shape)
                     np.matmul(self.units[top:bottom], self.units[left:right].T, out=cosines)
                     yield Block(top, bottom, left, right, mixed, cosines)
-            top = bottom
 
     def kinds(self, block: Block) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
         """Which pairs of a block are genuine, and which impostors; the rest is not to be counted.
@@ -265,114 +255,46 @@ class SortedRows:
         return later & ~impostor, impostor
 
 
-@dataclass(frozen=True, eq=False)
-class Ranked:
-    """Many scores in ascending order, counted by value; questions are answered by binary search.
+class ScoreCounts(NamedTuple):
+    """How many genuine and how many impostor pairs have each score.
 
-    values: the distinct scores.
-    before: how many scores come before each value, and in total (len + 1,).
-
-        >>> ranked = Ranked.of(np.float32([0.5, 0.25, 0.25, 0.25]))
-        >>> ranked.total, ranked.up_to(np.float32([0.25])).tolist()
-        (4, [3])
+    scores: the distinct ones, ascending (V,).
+    genuine, impostor: numbers of pairs (V,).
     """
 
-    values: Scores
-    before: Counts
+    scores: npt.NDArray[np.float64]
+    genuine: Counts
+    impostor: Counts
 
     @classmethod
-    def of(cls, scores: Scores) -> "Ranked":
-        """From scores in any order."""
-        values, counts = np.unique(scores, return_counts=True)
-        return cls(values, np.concatenate(([0], np.cumsum(counts))))
+    def of(cls, genuine: npt.NDArray[Any], impostor: npt.NDArray[Any]) -> "ScoreCounts":
+        """From the scores of either kind, in any order.
 
-    @classmethod
-    def counted(cls, counts: Counts) -> "Ranked":
-        """From how often each multiple of 2⁻²¹ occurs (CELLS,)."""
-        cells = np.flatnonzero(counts)
-        values = ((cells - STEPS) / STEPS).astype(np.float32)
-        return cls(values, np.concatenate(([0], np.cumsum(counts[cells]))))
-
-    @property
-    def total(self) -> int:
-        """How many scores there are."""
-        return int(self.before[-1])
-
-    def below(self, scores: npt.NDArray[Any]) -> Counts:
-        """How many are < each of `scores`."""
-        return self.before[np.searchsorted(self.values, scores, side="left")]
-
-    def up_to(self, scores: npt.NDArray[Any]) -> Counts:
-        """How many are ≤ each of `scores`."""
-        return self.before[np.searchsorted(self.values, scores, side="right")]
-
-    def at(self, ranks: Counts) -> Scores:
-        """The scores with so many before them, where all stand in a row."""
-        return self.values[np.searchsorted(self.before, ranks, side="right") - 1]
-
-    def next_above(self, scores: Scores) -> Scores:
-        """The lowest that is > each of `scores`; inf where there is none."""
-        places = np.searchsorted(self.values, scores, side="right")
-        return np.append(self.values, np.float32(np.inf))[places]
-
-    def next_below(self, scores: Scores) -> Scores:
-        """The highest that is < each of `scores`; −inf where there is none."""
-        places = np.searchsorted(self.values, scores, side="left")
-        return np.append(np.float32(-np.inf), self.values)[places]
+        >>> ScoreCounts.of(np.array([0.5, 0.25]), np.array([0.25, 0.25])).impostor
+        array([2, 0])
+        """
+        scores, places = np.unique(np.concatenate((genuine, impostor)), return_inverse=True)
+        kinds = places[: len(genuine)], places[len(genuine) :]
+        counts = (np.bincount(kind, minlength=len(scores)) for kind in kinds)
+        return cls(scores.astype(np.float64), *counts)
 
 
-def count_all_pairs(rows: SortedRows) -> tuple[Ranked, Ranked]:
-    """Rounded cosines of all genuine and of all impostor pairs.
+def count_all_pairs(rows: SortedRows) -> ScoreCounts:
+    """Rounded cosines of all pairs.
 
     Memory beyond the rows: some 300 MB for a block and the counts, whatever the number of pairs.
     """
-    if sum(rows.pair_counts()) <= _FEW_PAIRS:
-        parts: tuple[list[Scores], list[Scores]] = ([np.empty(0, np.float32)], [])
-        for block in rows.blocks():
-            for kind, scores in _by_kind(rows, block, round_cosines(block.cosines)):
-                parts[kind].append(scores)
-        return Ranked.of(np.concatenate(parts[0])), Ranked.of(np.concatenate(parts[1]))
     counts = np.zeros((2, CELLS), dtype=np.int64)
     for block in rows.blocks():
-        for kind, cells in _by_kind(rows, block, cell_numbers(block.cosines)):
-            if cells.size < STEPS:
-                np.add.at(counts[kind], cells, 1)
+        cells = cell_numbers(block.cosines)
+        kinds = [cells[kind] for kind in rows.kinds(block)] if block.mixed else [cells.ravel()]
+        for counted, values in zip(counts[-len(kinds) :], kinds, strict=True):
+            if values.size < STEPS:
+                np.add.at(counted, values, 1)
             else:
-                counts[kind] += np.bincount(cells, minlength=CELLS)
-    return Ranked.counted(counts[0]), Ranked.counted(counts[1])
-
-
-def _by_kind(
-    rows: SortedRows, block: Block, values: npt.NDArray[Any]
-) -> Iterator[tuple[int, npt.NDArray[Any]]]:
-    """What the pairs of a block have: those of genuine pairs with 0, of impostors with 1."""
-    if not block.mixed:
-        yield 1, values.ravel()
-        return
-    for kind, chosen in enumerate(rows.kinds(block)):
-        yield kind, values[chosen]
-
-
-def as_pairs(pairs: Array, same: Array, count: int) -> tuple[Rows, npt.NDArray[np.bool_]]:
-    """`pairs` (P, 2) of `count` rows and `same` (P,) as arrays.
-
-    Raises `InputError` for row numbers out of range, and other types or shapes.
-    """
-    rows, is_same = as_array(pairs, "pairs"), as_array(same, "same")
-    if rows.ndim != 2 or rows.shape[1] != 2 or not len(rows):
-        raise InputError(f"pairs have shape {rows.shape}, expected (P, 2) with P ≥ 1")
-    if rows.dtype.kind not in "iu":
-        raise InputError(f"pairs are of type {rows.dtype}, expected integers")
-    if rows.min() < 0 or rows.max() >= count:
-        outside = int(rows.min() if rows.min() < 0 else rows.max())
-        raise InputError(f"pairs name row {outside}, expected rows from 0 to {count - 1}")
-    if is_same.shape != (len(rows),):
-        raise InputError(
-            f"same has shape {is_same.shape}, expected ({len(rows)},): one answer per pair"
-        )
-    if is_same.dtype != np.bool_:
-        raise InputError(f"same is of type {is_same.dtype}, expected bool")
-    return rows.astype(np.intp), is_same
+                counted += np.bincount(values, minlength=CELLS)
+    cells = np.flatnonzero(counts[0] | counts[1])
+    return ScoreCounts((cells - STEPS) / STEPS, counts[0, cells], counts[1, cells])
 
 
 @dataclass(frozen=True, eq=False)
@@ -491,9 +413,7 @@ def pair_cosines(
     """Cosines of pairs, whether they are genuine, and how many pairs each stands for.
 
     All pairs where there are at most `most` of a kind (some 2,000 embeddings for the impostors);
-    otherwise that many, drawn with replacement by `seed`, each standing for more than one. These
-    cosines are not rounded to the grid but float64 products: a probability is fitted to them, which
-    may rise steeply between two of them, and about which no tie decides.
+    otherwise that many, drawn with replacement by `seed`, each standing for more than one.
 
     Raises `InputError` for bad embeddings or labels, and where a kind of pairs does not occur.
 
@@ -501,12 +421,11 @@ def pair_cosines(
         (array([0., 0., 1.], dtype=float32), array([ True, False, False]), array([1., 1., 1.]))
     """
     check_count("most", most)
-    matrix = embedding_matrix(embeddings)
-    refuse_zero_rows(matrix)
-    _, identity = class_numbers(labels, len(matrix))
+    units = unit_rows(embeddings)
+    _, identity = class_numbers(labels, len(units))
     sizes = np.bincount(identity)
     genuine = int((sizes * (sizes - 1) // 2).sum())
-    impostor = len(matrix) * (len(matrix) - 1) // 2 - genuine
+    impostor = len(units) * (len(units) - 1) // 2 - genuine
     if not genuine or not impostor:
         raise InputError(
             f"there are {genuine} genuine and {impostor} impostor pairs, expected both"
@@ -519,14 +438,7 @@ def pair_cosines(
     numbers = np.array([kinds[0].shape[1], kinds[1].shape[1]])
     same = np.repeat([True, False], numbers)
     stands_for = np.repeat(np.array([genuine, impostor]) / numbers, numbers)
-    first, second = np.concatenate(kinds, axis=1)
-    units = np.array(matrix, dtype=np.float64)
-    normalize_rows(units)
-    cosines = np.empty(len(first), dtype=np.float32)
-    for start in range(0, len(first), _ROWS):
-        part = slice(start, start + _ROWS)
-        cosines[part] = np.einsum("pd,pd->p", units[first[part]], units[second[part]])
-    return np.clip(cosines, -1, 1, out=cosines), same, stands_for
+    return score_pairs(units, *np.concatenate(kinds, axis=1)), same, stands_for
 
 
 def _genuine_rows(

@@ -1,208 +1,47 @@
 """Verification: do two embeddings belong to the same class? Decided by a threshold on cosines.
 
-Error rates of accept-or-reject decisions, from the scores of genuine and of impostor pairs.
-
 Genuine pairs should score high, impostor pairs low; a pair is accepted if score ≥ threshold.
 TAR is the share of genuine pairs accepted, FRR = 1 − TAR, FAR the share of impostors accepted.
 
-Which pairs are judged: all of a labelled set, or those that the caller names.
+Which pairs are judged: all of a labelled set, or those that the caller names. `fold_accuracy` is
+the protocol of Labeled Faces in the Wild for the latter.
 """
 
-import bisect
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from numbers import Integral
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
 from arcset.checks import check_rates
 from arcset.errors import InputError, OptionError
-from arcset.evaluation.arrays import Array, class_numbers
-from arcset.evaluation.bootstrap import DRAWS, SEED, draw_key, identity_weights
-from arcset.evaluation.bootstrap_pairs import (
-    Accepted,
-    Bins,
-    accepted_of_all_pairs,
-    accepted_of_pairs,
-    replicate,
+from arcset.evaluation.arrays import Array, as_array, class_numbers
+from arcset.evaluation.bootstrap import (
+    DRAWS,
+    MOST_SCORES,
+    SEED,
+    WeighedPairs,
+    draw_curves,
+    draw_key,
+    identity_weights,
+    sample_pairs,
 )
 from arcset.evaluation.pairs import (
-    HALF_STEP,
-    Counts,
-    Ranked,
-    Scores,
+    Rows,
+    ScoreCounts,
     SortedRows,
-    as_pairs,
-    cell_numbers,
     count_all_pairs,
     score_pairs,
     unit_rows,
 )
+from arcset.evaluation.rates import Floats, Roc, area, best_rate, equal_error, last_within
 from arcset.evaluation.results import Replicates, Result
 
-__all__ = [
-    "FARS",
-    "AllPairs",
-    "EqualError",
-    "GivenPairs",
-    "Roc",
-    "Verification",
-    "area",
-    "choose_source",
-    "equal_error",
-    "operating_points",
-    "rejected_at",
-    "roc",
-    "verification",
-]
+__all__ = ["FARS", "FoldAccuracy", "Roc", "Verification", "fold_accuracy", "verification"]
 
 FARS = (1e-1, 1e-2, 1e-3, 1e-4, 1e-5, 1e-6)
-LOG_POINTS, BULK_POINTS, TAR_POINTS = 300, 60, 120  # of a curve, at most
-PER_DECADE = 40
-
-
-@dataclass(frozen=True, eq=False)
-class Roc:
-    """What each of some thresholds accepts, from the highest threshold to the lowest.
-
-    threshold, far, tar: (T,); far and tar rise from (0, 0) to (1, 1).
-    """
-
-    threshold: npt.NDArray[np.float64]
-    far: npt.NDArray[np.float64]
-    tar: npt.NDArray[np.float64]
-
-    def json(self) -> dict[str, list[float]]:
-        """The three lists."""
-        return {name: values.tolist() for name, values in vars(self).items()}
-
-
-class EqualError(NamedTuple):
-    """The equal error rate, and a threshold near it."""
-
-    rate: float
-    threshold: float
-
-
-def area(genuine: Ranked, impostor: Ranked) -> float:
-    """AUC: the chance that a genuine pair scores higher than an impostor pair; a tie counts half.
-
-    >>> area(*(Ranked.of(np.float32(scores)) for scores in ([0.25, 0.75], [0.0, 0.25])))
-    0.875
-    """
-    counts = np.diff(genuine.before).astype(np.float64)  # products may be too large for int64
-    wins = counts @ (impostor.below(genuine.values) + impostor.up_to(genuine.values))
-    return float(wins / (2 * genuine.total * impostor.total))
-
-
-def equal_error(genuine: Ranked, impostor: Ranked) -> EqualError:
-    """EER, and a threshold.
-
-    With the threshold falling from above the highest score to the lowest, (FAR, FRR) steps from
-    (0, 1) to (1, 0); where genuine and impostor scores tie it steps in both at once. Joined by
-    straight lines these points cross FAR = FRR exactly once, and EER is the rate there. The
-    threshold is that of the two points beside the crossing at which FAR and FRR differ less;
-    of equals the higher.
-
-        >>> equal_error(*(Ranked.of(np.float32(s)) for s in ([0.25, 0.75], [0.0, 0.25])))
-        EqualError(rate=0.25, threshold=0.5)
-    """
-    total, others = genuine.total, impostor.total
-
-    def rejects(score: np.floating[Any], *, accepted: bool) -> tuple[int, int]:
-        """Genuine and impostor pairs below a threshold at the score, or just above it."""
-        at = np.array([score])
-        counts = [r.below(at) if accepted else r.up_to(at) for r in (genuine, impostor)]
-        return int(counts[0][0]), int(counts[1][0])
-
-    def beyond(score: np.floating[Any]) -> bool:
-        """Whether FAR < FRR with the threshold at the score; in whole numbers."""
-        wrong, right = rejects(score, accepted=True)
-        return (others - right) * total < wrong * others
-
-    # FAR ≥ FRR up to some score: the last of these, in either list.
-    last: np.floating[Any] = np.float32(-np.inf)
-    for ranked in (genuine, impostor):
-        values = ranked.values
-        place = bisect.bisect_left(values, True, key=beyond)
-        if place:
-            last = max(last, values[place - 1])
-    (frr, far), (next_frr, next_far) = (
-        (wrong / total, (others - right) / others)
-        for wrong, right in (rejects(last, accepted=accepted) for accepted in (False, True))
-    )
-    share = (frr - far) / ((next_far - far) + (frr - next_frr))
-    rate = far + share * (next_far - far)
-    rejected = np.array([last])
-    if next_far - next_frr < frr - far:
-        rejected = np.maximum(genuine.next_below(rejected), impostor.next_below(rejected))
-    threshold = operating_points(genuine, impostor, rejected).threshold[0]
-    return EqualError(rate, float(threshold))
-
-
-def rejected_at(impostor: Ranked, fars: Iterable[float]) -> Scores:
-    """For each rate the highest score that must be rejected for FAR not to exceed it.
-
-    −inf where none must be; NaN where there are fewer than 1/FAR impostors: no threshold shows
-    such a rate then.
-
-        >>> rejected_at(Ranked.of(np.float32([0.0, 0.25, 0.5])), [0.1, 0.34, 1.0])
-        array([ nan, 0.25, -inf], dtype=float32)
-    """
-    found = []
-    for far in fars:
-        allowed = int(far * impostor.total)
-        if (allowed + 1) / impostor.total <= far:  # 0.29 · 100 is below 29 in floating point
-            allowed += 1
-        elif allowed / impostor.total > far:
-            allowed -= 1
-        found.append(_rejected(impostor, np.array([allowed]))[0] if allowed else math.nan)
-    return np.array(found, dtype=impostor.values.dtype)
-
-
-def _rejected(impostor: Ranked, allowed: Counts) -> Scores:
-    """The highest score to reject, where so many impostors may be accepted."""
-    found = impostor.at(np.maximum(impostor.total - 1 - allowed, 0))
-    return np.where(allowed < impostor.total, found, np.float32(-np.inf))
-
-
-def operating_points(genuine: Ranked, impostor: Ranked, rejected: Scores) -> Roc:
-    """Thresholds that reject these scores and all below, and accept all above.
-
-    They lie halfway between the score and the next above it, so that they hold for scores computed
-    in another precision as well; half a step above it where no score is above, and at −1 where
-    nothing is to be rejected. NaN stays NaN.
-    """
-    lowest = np.minimum(genuine.next_above(rejected), impostor.next_above(rejected))
-    scores = rejected.astype(np.float64)
-    threshold = np.where(np.isinf(lowest), scores + HALF_STEP, (scores + lowest) / 2)
-    threshold = np.where(np.isneginf(rejected), -1.0, threshold)
-    accepted = [(r.total - r.up_to(rejected)) / r.total for r in (impostor, genuine)]
-    far, tar = (np.where(np.isnan(rejected), np.nan, share) for share in accepted)
-    return Roc(np.where(np.isnan(rejected), np.nan, threshold), far, tar)
-
-
-def roc(genuine: Ranked, impostor: Ranked, also: Scores) -> Roc:
-    """A curve of at most some 500 points, each exact, close together on a logarithmic FAR axis.
-
-    40 per decade of FAR down to a single impostor (fewer where there are more than seven
-    decades), some evenly spaced in FAR and in TAR, the ends, and the points that reject `also`.
-    """
-    total = impostor.total
-    decades = math.log10(total)
-    logarithmic = np.geomspace(1, total, min(LOG_POINTS, max(2, math.ceil(PER_DECADE * decades))))
-    even = np.linspace(0, total, BULK_POINTS)
-    allowed = np.unique(np.concatenate((logarithmic, even)).round().astype(np.int64))
-    ranks = np.unique(np.linspace(0, genuine.total - 1, TAR_POINTS).round().astype(np.int64))
-    scores = genuine.at(ranks)
-    under = np.maximum(genuine.next_below(scores), impostor.next_below(scores))
-    highest = max(genuine.values[-1], impostor.values[-1])
-    wanted = (_rejected(impostor, allowed), under, also, [highest, np.float32(-np.inf)])
-    rejected = np.unique(np.concatenate(wanted))
-    return operating_points(genuine, impostor, rejected[~np.isnan(rejected)][::-1])
 
 
 class AllPairs:
@@ -211,20 +50,18 @@ class AllPairs:
     labels: the distinct labels, sorted.
     """
 
-    labels: npt.NDArray[Any] | None
-
     def __init__(self, embeddings: Array, labels: Array) -> None:
-        self._rows = SortedRows.build(embeddings, labels)
-        self.labels = self._rows.labels
-        _refuse_one_kind(*self._rows.pair_counts())
+        self.rows = SortedRows.build(embeddings, labels)
+        self.labels: npt.NDArray[Any] | None = self.rows.labels
+        _refuse_one_kind(*self.rows.pair_counts())
 
-    def rank(self) -> tuple[Ranked, Ranked]:
-        """The scores of genuine and of impostor pairs."""
-        return count_all_pairs(self._rows)
+    def count(self) -> ScoreCounts:
+        """How many pairs have each score."""
+        return count_all_pairs(self.rows)
 
-    def accepted(self, weights: npt.NDArray[np.float64], bins: Bins) -> Accepted:
-        """What thresholds accept, with each label weighted (B, I): all pairs are scored again."""
-        return accepted_of_all_pairs(weights, self._rows, bins)
+    def sample(self, roc: Roc) -> tuple[WeighedPairs, WeighedPairs]:
+        """Genuine and impostor pairs at the points of a curve: all pairs are scored again."""
+        return sample_pairs(self.rows, roc)
 
 
 class GivenPairs:
@@ -235,29 +72,32 @@ class GivenPairs:
 
     def __init__(self, embeddings: Array, pairs: Array, same: Array, labels: Array | None) -> None:
         units = unit_rows(embeddings)
-        places, self._same = as_pairs(pairs, same, len(units))
+        places, self.same = as_pairs(pairs, same, len(units))
         self.labels = None
         if labels is not None:
             self.labels, numbers = class_numbers(labels, len(units))
-            self._sides = numbers[places]  # (P, 2)
-            odd = np.flatnonzero((self._sides[:, 0] == self._sides[:, 1]) != self._same)
+            self.sides = numbers[places]  # (P, 2)
+            odd = np.flatnonzero((self.sides[:, 0] == self.sides[:, 1]) != self.same)
             if len(odd):
-                first, second = self.labels[self._sides[odd[0]]]
+                first, second = self.labels[self.sides[odd[0]]]
                 raise InputError(
                     f"pair {odd[0]} has the labels {first} and {second}, but same is"
-                    f" {bool(self._same[odd[0]])}"
+                    f" {bool(self.same[odd[0]])}"
                 )
-        _refuse_one_kind(int(self._same.sum()), int((~self._same).sum()))
-        self._scores = score_pairs(units, *places.T)
+        _refuse_one_kind(int(self.same.sum()), int((~self.same).sum()))
+        self.scores = score_pairs(units, *places.T)
 
-    def rank(self) -> tuple[Ranked, Ranked]:
-        """The scores of genuine and of impostor pairs."""
-        return Ranked.of(self._scores[self._same]), Ranked.of(self._scores[~self._same])
+    def count(self) -> ScoreCounts:
+        """How many pairs have each score."""
+        return ScoreCounts.of(self.scores[self.same], self.scores[~self.same])
 
-    def accepted(self, weights: npt.NDArray[np.float64], bins: Bins) -> Accepted:
-        """What thresholds accept, with each label weighted (B, I); needs labels."""
-        found = bins.of(cell_numbers(self._scores.copy()))
-        return accepted_of_pairs(weights, found, self._same, self._sides, len(bins))
+    def sample(self, roc: Roc) -> tuple[WeighedPairs, WeighedPairs]:
+        """Genuine and impostor pairs, all of them, at the points of a curve; needs labels."""
+        left, right = self.sides.T
+        return (
+            WeighedPairs.of(left[self.same], None, self.scores[self.same], roc),
+            WeighedPairs.of(left[~self.same], right[~self.same], self.scores[~self.same], roc),
+        )
 
 
 def choose_source(
@@ -277,6 +117,28 @@ def choose_source(
         f"{' and '.join(names) or 'neither labels nor pairs'} were given, expected either"
         " labels, or pairs and same"
     )
+
+
+def as_pairs(pairs: Array, same: Array, count: int) -> tuple[Rows, npt.NDArray[np.bool_]]:
+    """`pairs` (P, 2) of `count` rows and `same` (P,) as arrays.
+
+    Raises `InputError` for row numbers out of range, and other types or shapes.
+    """
+    rows, is_same = as_array(pairs, "pairs"), as_array(same, "same")
+    if rows.ndim != 2 or rows.shape[1] != 2 or not len(rows):
+        raise InputError(f"pairs have shape {rows.shape}, expected (P, 2) with P ≥ 1")
+    if rows.dtype.kind not in "iu":
+        raise InputError(f"pairs are of type {rows.dtype}, expected integers")
+    if rows.min() < 0 or rows.max() >= count:
+        outside = int(rows.min() if rows.min() < 0 else rows.max())
+        raise InputError(f"pairs name row {outside}, expected rows from 0 to {count - 1}")
+    if is_same.shape != (len(rows),):
+        raise InputError(
+            f"same has shape {is_same.shape}, expected ({len(rows)},): one answer per pair"
+        )
+    if is_same.dtype != np.bool_:
+        raise InputError(f"same is of type {is_same.dtype}, expected bool")
+    return rows.astype(np.intp), is_same
 
 
 def _refuse_one_kind(genuine: int, impostor: int) -> None:
@@ -370,7 +232,7 @@ def verification(
     of pairs.
 
     Intervals count the pairs once more, by identity, at the thresholds of the curve, or at all
-    scores where there are at most 8,192 distinct ones. See `bootstrap_pairs` for how.
+    scores where there are at most 8,192 distinct ones. See `bootstrap` for how.
 
     Raises `InputError` for embeddings that are not a finite (N, D) matrix or hold a row of zeros,
     labels that are not N integers, pairs out of range or at odds with the labels, and where no
@@ -381,39 +243,166 @@ def verification(
         (1.0, 0.0, 1.0)
     """
     rates = check_rates("fars", fars)
-    if not (isinstance(draws, Integral) and draws >= 1):
-        raise OptionError(f"draws={draws!r} is out of range, expected a number ≥ 1")
     source = choose_source(embeddings, labels, pairs, same)
-    identities = source.labels if intervals else None
-    if intervals and identities is None:
+    if intervals and source.labels is None:
         raise InputError(
             "intervals draw identities anew, which pairs do not tell: give labels as well"
         )
-    genuine, impostor = source.rank()
-    equal = equal_error(genuine, impostor)
-    rejected = rejected_at(impostor, rates)
-    points = operating_points(genuine, impostor, rejected)
+    counts = source.count()
+    genuine, impostor = int(counts.genuine.sum()), int(counts.impostor.sum())
+    roc = Roc.of(counts)
+    points = {far: int(last_within(roc.far, far)) for far in rates if 1 / impostor <= far}
+    equal, near = equal_error(roc.far, roc.tar)
     result = Verification(
-        auc=area(genuine, impostor),
-        eer=equal.rate,
-        tar_at_far=dict(zip(rates, points.tar.tolist(), strict=True)),
-        threshold_at_far=dict(zip(rates, points.threshold.tolist(), strict=True)),
-        eer_threshold=equal.threshold,
-        genuine=genuine.total,
-        impostor=impostor.total,
-        curve=roc(genuine, impostor, rejected),
+        auc=float(area(roc.far, roc.tar)),
+        eer=float(equal),
+        tar_at_far={far: _at(roc.tar, points.get(far)) for far in rates},
+        threshold_at_far={far: _at(roc.threshold, points.get(far)) for far in rates},
+        eer_threshold=float(roc.threshold[near]),
+        genuine=genuine,
+        impostor=impostor,
+        curve=roc.thin(genuine, impostor, points.values()),
     )
-    if identities is None:
+    if not intervals or source.labels is None:
         return result
-    bins = Bins.choose(genuine, impostor, result.curve)
-    del genuine, impostor  # to be counted again, which needs memory of its own
-    once = np.ones((1, len(identities)))  # the data itself, for comparison
-    drawn = identity_weights(len(identities), draws, seed)
-    values = replicate(
-        source.accepted(np.concatenate((once, drawn)), bins),
-        result.measures(),
-        {result.name_of("tar_at_far", far): far for far in rates},
-        complete=bins.complete,
+    weights = identity_weights(len(source.labels), draws, seed)
+    values = _draw(source, roc, result, weights)
+    key = draw_key(source.labels, seed, draws)
+    return replace(result, replicates=Replicates(values, len(source.labels), key))
+
+
+def _draw(
+    source: AllPairs | GivenPairs, roc: Roc, result: Verification, weights: Floats
+) -> dict[str, Floats]:
+    """Every measure in every draw (B,), by its name.
+
+    From all thresholds, or where there are many, from those of the curve. What the latter make of
+    the data itself, less what is known of it, is then subtracted.
+    """
+    between = len(roc) > MOST_SCORES
+    once = np.ones((1, weights.shape[1]))  # the data itself
+    drawn = {name: np.empty(len(weights) + 1) for name in result.measures()}
+    kinds = source.sample(result.curve if between else roc)
+    for part, far, tar, impostors in draw_curves(*kinds, np.concatenate((once, weights))):
+        drawn["auc"][part], drawn["eer"][part] = area(far, tar), equal_error(far, tar)[0]
+        for rate in result.tar_at_far:
+            best = best_rate(far, tar, rate, impostors, between=between)
+            drawn[result.name_of("tar_at_far", rate)][part] = best
+    return {
+        name: np.clip(drawn[name][1:] + (value - drawn[name][0]), 0.0, 1.0)
+        for name, value in result.measures().items()
+    }
+
+
+def _at(values: Floats, point: int | None) -> float:
+    return math.nan if point is None else float(values[point])
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class FoldAccuracy(Result):
+    """How many pairs are judged rightly, by thresholds chosen on other pairs.
+
+    Fields:
+        accuracy: the mean of the folds' accuracies.
+        standard_deviation: of the folds' accuracies, with K − 1 in the denominator.
+        standard_error: of the mean, which is the former divided by √K.
+        accuracies: of each fold (K,), at the threshold chosen on all the others.
+        thresholds: these thresholds (K,); a pair is accepted if cosine ≥ threshold.
+        pairs: how many there are.
+    """
+
+    named: ClassVar[tuple[str, ...]] = ("accuracy",)
+
+    accuracy: float
+    standard_deviation: float
+    standard_error: float
+    accuracies: Floats
+    thresholds: Floats
+    pairs: int
+
+    def table(self) -> str:
+        """The accuracy with its standard error, and below each fold."""
+        lines = [
+            f"pairs               {self.pairs:>9,}",
+            f"accuracy            {self.shown('accuracy'):>9} ± {self.standard_error:.4f}",
+            f"standard deviation  {self.standard_deviation:>9.4f}",
+            "",
+            f"{'fold':>4}  {'accuracy':>8}  {'threshold':>9}",
+        ]
+        for number, (accuracy, threshold) in enumerate(
+            zip(self.accuracies, self.thresholds, strict=True), start=1
+        ):
+            lines.append(f"{number:>4}  {accuracy:>8.4f}  {threshold:>9.4f}")
+        return "\n".join(lines)
+
+
+def fold_accuracy(
+    embeddings: Array, pairs: Array, same: Array, *, folds: int | Array = 10
+) -> FoldAccuracy:
+    """Accuracy as Labeled Faces in the Wild reports it.
+
+    The pairs are parted into folds. Each is judged at the threshold that is right most often on
+    all the other folds together, so that no threshold is chosen on the pairs it is reported for.
+    Huang, Ramesh, Berg, Learned-Miller, "Labeled Faces in the Wild" (2007).
+
+    Parameters:
+        embeddings: (N, D), numpy or torch, any float type, no row of a pair all zero.
+        pairs: (P, 2) row numbers.
+        same: (P,) booleans, whether a pair is genuine.
+        folds: a number K ≥ 2 of consecutive parts, as LFW's file has them, which differ by one
+            pair at most; or the fold of each pair, (P,) integers, reported in ascending order.
+
+    A threshold lies halfway between two neighbouring scores of the other folds, at −1 (all
+    accepted), or just above the highest (none). Of several that are right equally often it is
+    the highest, which accepts the fewest impostors.
+
+    Raises `InputError` for bad embeddings or pairs, and folds that are not P integers with two
+    distinct values at least. Raises `OptionError` for a number of folds below 2 or above P.
+
+        >>> rows = [[1, 0], [1, 0.1], [0, 1], [0.1, 1]]
+        >>> pairs, same = [[0, 1], [0, 2], [2, 3], [1, 3]], [True, False, True, False]
+        >>> fold_accuracy(rows, pairs, same, folds=2).accuracy
+        1.0
+    """
+    units = unit_rows(embeddings)
+    places, is_same = as_pairs(pairs, same, len(units))
+    parts = _fold_numbers(folds, len(places))
+    scores = score_pairs(units, *places.T)
+    accuracies, thresholds = [], []
+    for fold in np.unique(parts):
+        held_out = parts == fold
+        others, kinds = scores[~held_out], is_same[~held_out]
+        counts = ScoreCounts.of(others[kinds], others[~kinds])
+        gains = np.cumsum((counts.genuine - counts.impostor)[::-1])  # of a threshold below each
+        best = np.argmax(np.concatenate(([0], gains)))
+        threshold = float(Roc.of(counts).threshold[best])
+        right = (scores[held_out] >= threshold) == is_same[held_out]
+        accuracies.append(right.mean())
+        thresholds.append(threshold)
+    deviation = float(np.std(accuracies, ddof=1))
+    return FoldAccuracy(
+        accuracy=float(np.mean(accuracies)),
+        standard_deviation=deviation,
+        standard_error=deviation / len(accuracies) ** 0.5,
+        accuracies=np.array(accuracies),
+        thresholds=np.array(thresholds),
+        pairs=len(places),
     )
-    key = draw_key(identities, seed, draws)
-    return replace(result, replicates=Replicates(values, len(identities), key))
+
+
+def _fold_numbers(folds: int | Array, count: int) -> npt.NDArray[Any]:
+    parts = as_array(folds, "folds")
+    if parts.dtype.kind not in "iu":
+        raise InputError(f"folds are of type {parts.dtype}, expected integers")
+    if parts.ndim == 0:
+        if not 2 <= int(parts) <= count:
+            raise OptionError(f"folds={int(parts)} is out of range, expected 2 to {count}")
+        sizes = [len(part) for part in np.array_split(np.arange(count), int(parts))]
+        return np.repeat(np.arange(len(sizes)), sizes)
+    if parts.shape != (count,):
+        raise InputError(
+            f"folds have shape {parts.shape}, expected ({count},): the fold of each pair"
+        )
+    if len(np.unique(parts)) < 2:
+        raise InputError(f"folds hold the one number {parts[0]}, expected at least two")
+    return parts

@@ -225,5 +225,5 @@ def test_bad_rates(fars):
 
 @pytest.mark.parametrize("draws", [0, -3, 1.5, "many"])
 def test_bad_draws(draws):
-    with pytest.raises(OptionError, match="draws="):
-        verification(GOOD, LABELS, draws=draws)
+    with pytest.raises(OptionError, match="draws"):
+        verification(GOOD, LABELS, intervals=True, draws=draws)

@@ -233,8 +233,8 @@ def test_random_embeddings_guess():
         ({"fpirs": [0.1, 0]}, OptionError, "fpirs.*0"),
         ({"fpirs": [math.nan]}, OptionError, "fpirs.*nan"),
         ({"scoring": "min"}, OptionError, "scoring"),
-        ({"draws": 0}, OptionError, "draws"),
-        ({"seed": -1}, OptionError, "seed"),
+        ({"intervals": True, "draws": 0}, OptionError, "draws"),
+        ({"intervals": True, "seed": -1}, OptionError, "seed"),
         (
             {"gallery": [[1, 0], [-1, 0]], "gallery_labels": [7, 7], "scoring": "mean"},
             InputError,

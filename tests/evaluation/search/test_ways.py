@@ -1,4 +1,4 @@
-"""Searches in small blocks, and the draws of episodes."""
+"""Episodes in small blocks, and how they are drawn."""
 
 import importlib
 from collections import Counter
@@ -7,25 +7,16 @@ from unittest import mock
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from arcset.evaluation import few_shot
 from arcset.evaluation.few_shot import draw_in_order
-from evaluation.search.searches import check_drawn_again, searches
 from evaluation.search.test_few_shot import played, random_set, shuffled
 
 pytestmark = pytest.mark.long
 
 few_shot_module = importlib.import_module("arcset.evaluation.few_shot")  # not the function
-searching = importlib.import_module("arcset.evaluation.identification")
-
-
-@given(searches())
-@settings(max_examples=25)
-def test_replicates_of_identification_in_small_blocks(data):
-    with mock.patch.object(searching, "BLOCK_WEIGHTS", 300):
-        check_drawn_again(data)
 
 
 @pytest.mark.parametrize("block", [700, 1])
