@@ -30,7 +30,7 @@ from arcset.data.embeddings import (
 )
 from arcset.data.mapping import ClassMapping
 from arcset.data.sources.arrays import read_npz
-from arcset.data.sources.load import load_own
+from arcset.data.sources.load import load_dataset
 from arcset.data.sources.pack import pack
 from arcset.evaluation.calibration import Thresholds
 from arcset.recognition import Recognizer
@@ -99,14 +99,14 @@ HEADERS = {
 }
 
 
-@pytest.mark.parametrize("read", [read_embeddings, load_own])
+@pytest.mark.parametrize("read", [read_embeddings, load_dataset])
 @pytest.mark.parametrize("which", HEADERS)
 def test_npz_headers_that_numpy_stumbles_over(tmp_path, which, read):
     path = npz(tmp_path / "a.npz", labels=header(HEADERS[which]))
     refused(read, path, path=path)
 
 
-@pytest.mark.parametrize("read", [read_embeddings, load_own])
+@pytest.mark.parametrize("read", [read_embeddings, load_dataset])
 def test_npz_members_that_cannot_be_unpacked(tmp_path, read):
     path = tmp_path / "a.npz"
     for change in (unsupported, flipped, lambda content: content[: len(content) // 2]):
@@ -123,7 +123,7 @@ def claiming(path, name, size):
     return path
 
 
-@pytest.mark.parametrize("read", [read_embeddings, load_own])
+@pytest.mark.parametrize("read", [read_embeddings, load_dataset])
 def test_an_npz_file_that_unpacks_to_more_than_the_memory(tmp_path, read):
     """A directory can say any size; nothing is unpacked to find out."""
     path = claiming(tmp_path / "a.npz", "labels", 10**13)
@@ -146,7 +146,7 @@ def test_text_in_a_parquet_file_that_is_not_unicode(tmp_path):
     parquet.write_table(arrow.table({"embedding": rows, "label": broken}), path)
     refused(read_embeddings, path, path=path)
     parquet.write_table(arrow.table({"path": broken, "label": NAMES}), path)
-    refused(load_own, path, path=path)
+    refused(load_dataset, path, path=path)
 
 
 def test_columns_of_a_parquet_file_that_are_something_else(tmp_path):
@@ -192,7 +192,7 @@ def text_files(tmp_path):
         run / "forgetting.json": lambda path: read_forgetting(Run(path.parent, config)),
         tmp_path / "keys.json": Keys,
         tmp_path / "settings.toml": read_settings,
-        tmp_path / "pack" / "pack.json": lambda path: load_own(path.parent),
+        tmp_path / "pack" / "pack.json": lambda path: load_dataset(path.parent),
     }
 
 
@@ -317,7 +317,7 @@ def files(tmp_path_factory):
         place / "shards" / MANIFEST: lambda path: read_embeddings(path.parent.parent),
         run / "split.json": Split.load,
     }
-    found |= {path: lambda path: load_own(path.parent) for path in (place / "pack").iterdir()}
+    found |= {path: lambda path: load_dataset(path.parent) for path in (place / "pack").iterdir()}
     for name in ("config.toml", "threshold.json", "model.safetensors"):
         found[run / name] = lambda path: Recognizer.load(path.parent, device="cpu")
     found[run / "metrics.jsonl"] = lambda path: Run.open(path.parent).metrics()
@@ -376,7 +376,7 @@ def test_a_pack_whose_lists_do_not_fit_though_their_checksums_do(tmp_path, files
         for name in said["sha256"]:
             said["sha256"][name] = hashlib.sha256((place / name).read_bytes()).hexdigest()
         (place / "pack.json").write_text(json.dumps(said))
-        refused(load_own, place, path=place)
+        refused(load_dataset, place, path=place)
 
     whole = (place / "labels.npy").read_bytes()
     for text in HEADERS.values():

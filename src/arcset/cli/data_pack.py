@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, cast
 
 import typer
 from rich.console import Console
@@ -18,10 +18,11 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
+from arcset.checks import check_choice
 from arcset.cli import options as o
 from arcset.cli.show import print_json, say
 from arcset.data.decode import Watch
-from arcset.data.image import FITS
+from arcset.data.image import FITS, Fit
 from arcset.data.sources.pack import REST, Pack
 from arcset.data.sources.pack import pack as make_pack
 from arcset.errors import OptionError
@@ -63,9 +64,10 @@ def pack(
 
     Example: arcset data pack photos --out faces.pack --size 112
     """
+    chosen = cast(Fit, check_choice("fit", fit, FITS))
     with _bar("reading images") as watch:
         made = make_pack(
-            place, out, fit=fit, size=_size(size), channels=channels, force=force, watch=watch
+            place, out, fit=chosen, size=_size(size), channels=channels, force=force, watch=watch
         )
     if json:
         print_json(made.json())

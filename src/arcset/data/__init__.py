@@ -27,7 +27,7 @@ from arcset.data.named.registry import (
 )
 from arcset.data.selection import Selection, parse_classes, select
 from arcset.data.sources.base import Listing, Source
-from arcset.data.sources.load import load_dataset, load_own, open_source
+from arcset.data.sources.load import load_dataset, open_source
 from arcset.data.sources.pack import Pack, load_pack, pack
 from arcset.data.sources.samples import list_samples
 from arcset.data.split import Split, make_split, overlap
@@ -56,7 +56,6 @@ __all__ = [
     "from_torch",
     "list_samples",
     "load_dataset",
-    "load_own",
     "load_pack",
     "locate",
     "make_split",

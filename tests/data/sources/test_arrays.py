@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from arcset.data import Dataset, Reading, load_own
+from arcset.data import Dataset, Reading, load_dataset
 from arcset.data.sources.arrays import load_arrays
 from arcset.errors import DataError
 
@@ -59,7 +59,7 @@ def test_shapes(
     tmp_path: Path, shape: tuple[int, ...], dtype: type, kept: tuple[int, ...], kind: type
 ) -> None:
     images = np.random.default_rng(1).integers(0, 2, shape).astype(dtype)
-    dataset = load_own(saved(tmp_path / "set.npz", X=images, y=np.arange(12) % 3))
+    dataset = load_dataset(saved(tmp_path / "set.npz", X=images, y=np.arange(12) % 3))
     assert dataset.train.images.shape[1:] == kept
     assert dataset.train.images.dtype == kind
     assert dataset.class_names == ("0", "1", "2")
@@ -74,7 +74,7 @@ def test_paths_and_splits(tmp_path: Path) -> None:
     split = ["train", "val", "train", "test", "dev", "test"]
     paths = [f"p{i}" for i in range(6)]
     features = np.arange(12, dtype=np.float32).reshape(6, 2)
-    dataset = load_own(
+    dataset = load_dataset(
         saved(tmp_path / "s.npz", features=features, labels=names, split=split, paths=paths)
     )
     assert dataset.apart == {"validation": ("c",), "test": ("d",)}
@@ -86,7 +86,7 @@ def test_paths_and_splits(tmp_path: Path) -> None:
 
 def test_labels_of_any_kind(tmp_path: Path) -> None:
     for labels in (np.array([3, 3, 10]), np.array([3.0, 3, 10]), np.array([b"3", b"3", b"10"])):
-        dataset = load_own(saved(tmp_path / "s.npz", X=np.eye(3), y=labels))
+        dataset = load_dataset(saved(tmp_path / "s.npz", X=np.eye(3), y=labels))
         assert dataset.class_names == ("10", "3")  # sorted as text, like everybody's
         assert dataset.train.labels.tolist() == [1, 1, 0]
 
@@ -94,15 +94,15 @@ def test_labels_of_any_kind(tmp_path: Path) -> None:
 def test_a_reading_reshapes_pictures_and_leaves_features(tmp_path: Path) -> None:
     place = saved(tmp_path / "s.npz", images=PICTURES, labels=NAMES)
     reading = Reading(1, 3, 3, fit="stretch", invert=True)
-    dataset = load_own(place, reading=reading)
-    plain = load_own(place)
+    dataset = load_dataset(place, reading=reading)
+    plain = load_dataset(place)
     assert (dataset.fit, dataset.invert) == ("stretch", True)
     assert dataset.train.images.shape == (10, 3, 3)
     for image, picture in zip(whole(dataset), whole(plain), strict=True):
         np.testing.assert_array_equal(image, reading.read(picture))
-    same = load_own(place, reading=Reading(3, 5, 4))
+    same = load_dataset(place, reading=Reading(3, 5, 4))
     np.testing.assert_array_equal(whole(same), whole(plain))
-    features = load_own(saved(tmp_path / "f.npz", X=np.eye(12), y=NAMES), reading=reading)
+    features = load_dataset(saved(tmp_path / "f.npz", X=np.eye(12), y=NAMES), reading=reading)
     assert features.train.images.shape == (10, 12)
 
 
@@ -127,7 +127,7 @@ def test_a_reading_reshapes_pictures_and_leaves_features(tmp_path: Path) -> None
 def test_what_is_refused(tmp_path: Path, arrays: dict[str, Any], words: str) -> None:
     place = saved(tmp_path / "s.npz", **arrays)
     with pytest.raises(DataError, match=words) as raised:
-        load_own(place)
+        load_dataset(place)
     assert str(raised.value).startswith(str(place))
     assert "\n" not in str(raised.value)
 
@@ -136,10 +136,10 @@ def test_files_that_are_none(tmp_path: Path) -> None:
     place = saved(tmp_path / "s.npz", X=PICTURES, y=NAMES)
     place.write_bytes(place.read_bytes()[:-50])
     with pytest.raises(DataError, match=r"s\.npz"):
-        load_own(place)
+        load_dataset(place)
     np.save(tmp_path / "single.npy", np.eye(3))
     (tmp_path / "single.npy").rename(tmp_path / "single.npz")
     with pytest.raises(DataError, match=r"single\.npz"):
-        load_own(tmp_path / "single.npz")
+        load_dataset(tmp_path / "single.npz")
     with pytest.raises(DataError, match=r"none\.npz"):
-        load_own(tmp_path / "none.npz")
+        load_dataset(tmp_path / "none.npz")

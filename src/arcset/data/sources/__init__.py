@@ -1,7 +1,15 @@
 """Users' own data: folders, tables, records, arrays and packs, one `Source` each.
 
-One image from a folder into a batch: `load_dataset` calls `load_own`, which asks `list_samples` for
-a `Listing` (`FolderSource.entries` walks the folder), `choose_reading` for the shape, and
-`decode_samples` for the pixels (`decode_many` calls `Listing.content` and `Reading.read`). The
-`Dataset` that comes out is divided by `select`, and `Samples.take` makes the batch.
+One image from a folder into a batch, call by call:
+
+1. `load_dataset` is what everybody calls;
+2. `list_samples` has `FolderSource` walk the folder: an `Entry` per image, together a `Listing`;
+3. `choose_reading` looks at some headers, and says which shape all images get: a `Reading`;
+4. `decode_samples` asks for the pixels of all, those for training first, by way of
+5. `decode_many`, whose threads call, image by image,
+6. `Listing.content` for the bytes of the file, and
+7. `Reading.read` for the pixels;
+8. `SampleTable.dataset` lays labels, names and paths beside them: a `Dataset`;
+9. `select` takes the known classes of it; and
+10. `Samples.take` makes the batch.
 """

@@ -42,7 +42,7 @@ def load_arrays(path: Path) -> Dataset:
     images: uint8 (N, H, W), (N, H, W, 1) or (N, H, W, 3) are pictures. Other numbers are features
         and become float32: (N, D), (N, H, W) and (N, H, W, C) as they are, any other shape as rows.
     labels: (N,) names or whole numbers. paths and split: (N,) text, where they are there; what a
-        split means is said in `load_own`.
+        split means is said in `load_dataset`.
     Raises `DataError` for a file that is damaged, lacks one of the two, or holds values that are
     not finite. Nothing is unpickled.
     """

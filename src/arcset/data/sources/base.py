@@ -2,8 +2,9 @@
 
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -65,14 +66,7 @@ class Source(ABC):
 
     def list_samples(self) -> "Listing":
         """All samples in memory, by number."""
-        entries, skipped = [], []
-        for entry in self.entries():
-            if entry.why:
-                skipped.append((entry.path or "", entry.why))
-            else:
-                entries.append(entry)
-        names, paths = [entry.label for entry in entries], [entry.path or "" for entry in entries]
-        return Listing(self, entries, names, paths, skipped=skipped)
+        return Listing.of(self, self.entries())
 
     def stamp(self, entries: Sequence[Entry]) -> Sequence[int]:
         """A number per entry that changes with its content, as the size of a file does."""
@@ -87,23 +81,40 @@ class Source(ABC):
 class Listing:
     """The N samples of a source by number, not decoded yet.
 
-    entries: as the source has them. names: the identity of each.
-    paths: where each is, as shown to people: always valid Unicode.
+    entries: as the source has them. skipped: (path, why) of those that cannot be samples.
     parts: "train", "validation" or "test" of each, where a table says so; else None.
-    skipped: (path, why) of what looks like a sample and cannot be one.
     notes: sentences about whatever else was passed over.
     """
 
     source: Source
-    entries: Sequence[Entry]
-    names: Sequence[str]
-    paths: Sequence[str]
-    parts: Sequence[str] | None = None
-    skipped: Sequence[tuple[str, str]] = ()
+    entries: list[Entry]
+    skipped: list[tuple[str, str]]
+    parts: list[str] | None = None
     notes: Sequence[str] = ()
 
+    @classmethod
+    def of(cls, source: Source, entries: Iterable[Entry]) -> "Listing":
+        """Of all entries of a source, in this order."""
+        samples, skipped = [], []
+        for entry in entries:
+            if entry.why:
+                skipped.append((entry.path or "", entry.why))
+            else:
+                samples.append(entry)
+        return cls(source, samples, skipped)
+
     def __len__(self) -> int:
-        return len(self.names)
+        return len(self.entries)
+
+    @cached_property
+    def names(self) -> list[str]:
+        """The identity of each sample."""
+        return [entry.label for entry in self.entries]
+
+    @cached_property
+    def paths(self) -> list[str]:
+        """Where each sample is, as shown to people: always valid Unicode."""
+        return [entry.path or "" for entry in self.entries]
 
     @property
     def path(self) -> Path:
@@ -116,10 +127,7 @@ class Listing:
         return self.source.kind
 
     def content(self, number: int) -> bytes:
-        """The image file of a sample, undecoded; raises `DataError` that names the sample.
-
-        Called from several threads at once.
-        """
+        """The image file of a sample, undecoded; raises `DataError` that names the sample."""
         content = self.source.content(self.entries[number])
         assert isinstance(content, bytes)  # arrays are loaded, and not listed
         return content

@@ -71,17 +71,9 @@ class FolderSource(FileSource):
     def list_samples(self) -> Listing:
         """Sorted by path; notes say what was passed over."""
         walk = _Walk(self.name)
-        every = sorted(self._entries(walk), key=lambda entry: entry.file)
-        entries = [entry for entry in every if not entry.why]
-        names = [entry.label for entry in entries]
-        return Listing(
-            self,
-            entries,
-            names,
-            [entry.path or "" for entry in entries],
-            skipped=[(entry.path or "", entry.why) for entry in every if entry.why],
-            notes=[*walk.notes(), *_note_nested(set(names))],
-        )
+        listing = Listing.of(self, sorted(self._entries(walk), key=lambda entry: entry.file))
+        listing.notes = [*walk.notes(), *_note_nested(set(listing.names))]
+        return listing
 
 
 def image_files(folder: Path | str) -> list[Path]:
@@ -104,7 +96,7 @@ class _Walk:
     """One walk through the folder `root`; names are relative to it.
 
     stray: images directly in the root. others: files that are no images, by their extensions.
-    repeated: links to folders that go by their own name, or were followed already.
+    repeated: links to folders that are listed under another name.
     """
 
     def __init__(self, root: str) -> None:
@@ -112,37 +104,31 @@ class _Walk:
         self.stray: list[str] = []
         self.others: Counter[str] = Counter()
         self.repeated: list[str] = []
-        self._real = os.path.realpath(root)
         self._links: list[str] = []
-        self._linked: set[tuple[int, int]] = set()  # folders outside that links led to
 
     def entries(self) -> Iterator[Entry]:
-        """The images of every folder but the root; and folders that cannot be listed, with why."""
-        yield from self._below("", linked=False)
-        while self._links:
-            self._links.sort(reverse=True)
-            link = self._links.pop()
-            if self._has_own_name(link):
-                self.repeated.append(link)
-            else:
-                yield from self._below(link, linked=True)
+        """The images of every folder but the root; and folders that cannot be listed, with why.
 
-    def _below(self, top: str, *, linked: bool) -> Iterator[Entry]:
-        waiting = [top]
-        while waiting:
-            folder = waiting.pop()
+        Links to folders come last, so that a folder below the root goes by its own name.
+        """
+        folders, known = [""], set[tuple[int, int]]()
+        while folders or self._links:
+            self._links.sort(reverse=True)
+            folder = (folders or self._links).pop()
             try:
-                if linked and self._was_linked(folder):
-                    self.repeated += [folder] * (folder == top)
+                status = Path(self.root, folder).stat()
+                if (status.st_dev, status.st_ino) in known:
+                    self.repeated.append(folder)
                     continue
-                images, folders = self._scan(folder)
+                known.add((status.st_dev, status.st_ino))
+                images, below = self._scan(folder)
             except OSError as error:
                 if not folder:
                     raise DataError(f"cannot read {self.root}: {error.strerror}") from None
                 why = f"cannot be read: {error.strerror}"
                 yield Entry(printable(folder), "", folder, why=why)
                 continue
-            waiting += sorted(folders, reverse=True)
+            folders += sorted(below, reverse=True)
             if folder:
                 label = printable(folder)
                 yield from (Entry(printable(file), label, file) for file in sorted(images))
@@ -167,35 +153,14 @@ class _Walk:
                     self.others[extension] += 1
         return images, folders
 
-    def _has_own_name(self, link: str) -> bool:
-        """Whether a link leads to a folder that is walked anyway: below the root, not hidden.
-
-        So that only folders outside, which links lead to, have to be remembered.
-        """
-        real = os.path.realpath(f"{self.root}/{link}")
-        if real == self._real:
-            return True
-        if not real.startswith(self._real.rstrip("/") + "/"):
-            return False
-        below = real[len(self._real.rstrip("/")) + 1 :]
-        return not any(part.startswith(".") for part in below.split("/"))
-
-    def _was_linked(self, folder: str) -> bool:
-        status = Path(self.root, folder).stat()
-        known = (status.st_dev, status.st_ino)
-        if known in self._linked:
-            return True
-        self._linked.add(known)
-        return False
-
     def notes(self) -> list[str]:
         """What was passed over, in sentences."""
         notes = []
         if count := self.others.total():
-            usual = sorted(self.others, key=lambda extension: (-self.others[extension], extension))
-            kinds = printable(", ".join(extension or "none" for extension in usual[:3]))
+            usual = [extension or "none" for extension, _ in self.others.most_common(3)]
             more = " …" if len(self.others) > 3 else ""
             files = "file is no image by its" if count == 1 else "files are no images by their"
+            kinds = printable(", ".join(usual))
             notes.append(f"{count:,} {files} extension, and ignored: {kinds}{more}")
         if self.repeated:
             notes.append(

@@ -9,14 +9,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from arcset.data.dataset import Dataset, ImageSet
+from arcset.data.dataset import Dataset
 from arcset.data.decode import Watch
-from arcset.data.image import Pixels, Reading
+from arcset.data.image import Fit, Pixels, Reading
 from arcset.data.mapping import ClassMapping
 from arcset.data.named.registry import DATASETS, dataset_names, looks_like_path
 from arcset.data.selection import evaluation_images
 from arcset.data.sources.arrays import ArraySource, load_arrays
-from arcset.data.sources.base import FORMS, Entry, Source
+from arcset.data.sources.base import FORMS, Entry, Listing, Source
 from arcset.data.sources.pack import PackSource, is_pack, load_pack
 from arcset.data.sources.samples import (
     choose_reading,
@@ -27,7 +27,7 @@ from arcset.data.sources.samples import (
 from arcset.errors import DataError, OptionError
 from arcset.registry import unknown_name
 
-__all__ = ["load_dataset", "load_own", "open_source"]
+__all__ = ["load_dataset", "open_source"]
 
 _MOST_MEMORY = 1 << 31  # bytes of pixels, 2 GiB
 
@@ -38,7 +38,7 @@ def load_dataset(
     reading: Reading | None = None,
     size: int | tuple[int, int] | None = None,
     channels: int | None = None,
-    fit: str = "pad",
+    fit: Fit = "pad",
     invert: bool = False,
     watch: Watch | None = None,
     single: bool = False,
@@ -47,94 +47,58 @@ def load_dataset(
 
     name: of a dataset; what is neither shipped nor on this machine is downloaded first. Or a path:
         a folder with a sub-folder of images per identity, a CSV or Parquet table with the columns
-        path and label, arrays in an npz file, records (.rec), or a pack; `load_own` says more.
+        path and label, arrays in an npz file, records (.rec), or a pack.
         A name goes before a folder that is called alike: write ./mnist for the folder.
-    reading: how own images become arrays; found from the images if left out. Named datasets and
-        arrays of features are what they are, whatever it says.
-    size, channels, fit, invert: how they are read where no `reading` says so, see `load_own`.
-    single: whether own data of a single identity will do.
+    reading: how own images become arrays. Left out, it is found from size, channels, fit, invert
+        and the headers of some images, as `choose_reading` says. Named datasets and arrays of
+        features are what they are, whatever it says.
+    single: whether own data of a single identity will do, as for images that are only embedded.
     watch: called with the number of own images done and of all, from time to time.
 
-    Raises `OptionError` for a name that is neither, and `DataError` where files are missing and
-    cannot be downloaded, are damaged, or are not what their checksums say.
+    Own files that cannot be read are in `Dataset.skipped`, with the reason, and so is an identity
+    that loses all of its images for training. Every fifth image of an identity that has five or
+    more is for testing, unless a table's column `split` says otherwise: then rows for validation or
+    testing of an identity that others of its rows train on are test images, and identities without
+    a row for training are `Dataset.apart`. See `for_testing`.
+
+    Raises `OptionError` for impossible options and a name that is neither, and `DataError` where
+    files are missing and cannot be downloaded, are damaged, or are not what their checksums say;
+    where there are fewer than two identities, and where own images would take more than 2 GiB.
 
         >>> load_dataset("mnist-sample").train.images.shape
         (4000, 28, 28)
     """
-    text = str(name)
-    if isinstance(name, Path) or (text not in DATASETS and text and Path(text).exists()):
-        return load_own(
-            name,
-            reading=reading,
-            size=size,
-            channels=channels,
-            fit=fit,
-            invert=invert,
-            watch=watch,
-            single=single,
-        )
-    if text in DATASETS:
+    text, path = str(name), Path(name)
+    if text in DATASETS and not isinstance(name, Path):
         return DATASETS[text].load()
-    if looks_like_path(text):
-        raise OptionError(
-            f"{text!r} does not exist; name {FORMS}, or a dataset: {', '.join(dataset_names())}"
-        )
-    raise OptionError(f"{unknown_name('dataset', text, dataset_names())}, or {FORMS}")
-
-
-def load_own(
-    path: Path | str,
-    *,
-    reading: Reading | None = None,
-    fit: str = "pad",
-    size: int | tuple[int, int] | None = None,
-    channels: int | None = None,
-    invert: bool = False,
-    watch: Watch | None = None,
-    single: bool = False,
-) -> Dataset:
-    """Read a folder tree, a table (CSV, Parquet), records (.rec), arrays (.npz) or a pack.
-
-    reading: how images become arrays; if left out, it is found from fit, size, channels, invert and
-        the headers of some images, as `choose_reading` says. It overrides these four.
-    single: whether a single identity will do, as for images that are only to be embedded.
-    watch: called with the number of images done and of all, from time to time.
-
-    Files that cannot be read are in `Dataset.skipped`, with the reason, and so is an identity that
-    loses all of its images. Every fifth image of an identity that has five or more is for testing,
-    unless a table's column `split` says otherwise: then rows for validation or testing of an
-    identity that others of its rows train on are test images, and identities without a row for
-    training are `Dataset.apart`. See `for_testing`.
-
-    Raises `DataError` where nothing can be read, where there are fewer than two identities, and
-    where the images would take more than 2 GiB, `OptionError` for impossible options.
-    """
-    path = Path(path)
+    if not text or not (isinstance(name, Path) or path.exists()):
+        if looks_like_path(text):
+            known = ", ".join(dataset_names())
+            raise OptionError(f"{text!r} does not exist; name {FORMS}, or a dataset: {known}")
+        raise OptionError(f"{unknown_name('dataset', text, dataset_names())}, or {FORMS}")
     if is_pack(path) or (path.suffix.lower() == ".npz" and path.is_file()):
-        arrays = load_pack(path) if is_pack(path) else load_arrays(path)
-        return _reread(arrays, reading or _asked(arrays, size, channels, fit, invert), path)
+        dataset = load_pack(path) if is_pack(path) else load_arrays(path)
+        if reading is None and (size, channels, invert) != (None, None, False):
+            reading = _reading_of(dataset, size, channels, fit, invert)
+        return dataset if reading is None else _read_again(dataset, reading, path)
     listing = list_samples(path)
     if reading is None:
         reading = choose_reading(listing, fit=fit, size=size, channels=channels, invert=invert)
     _check_memory(len(listing), reading, path)
-    images = _ImageArray((len(listing), *reading.shape))
-    table = decode_samples(listing, reading, images, watch=watch, single=single)
-    return table.dataset(images.array[: images.count], reading)
+    return _load_samples(listing, reading, watch, single)
 
 
-class _ImageArray:
-    """Images in memory, one after the other."""
+def _load_samples(listing: Listing, reading: Reading, watch: Watch | None, single: bool) -> Dataset:
+    pixels = np.empty((len(listing), *reading.shape), np.uint8)
+    count = 0
 
-    def __init__(self, shape: tuple[int, ...]) -> None:
-        self.array = np.empty(shape, np.uint8)
-        self.count = 0
+    def append(images: Pixels) -> None:
+        nonlocal count
+        pixels[count : count + len(images)] = images
+        count += len(images)
 
-    def append(self, images: Pixels) -> None:
-        self.array[self.count : self.count + len(images)] = images
-        self.count += len(images)
-
-    def swap(self, one: int, other: int) -> None:
-        self.array[[one, other]] = self.array[[other, one]]
+    table = decode_samples(listing, reading, append, watch=watch, single=single)
+    return table.dataset(pixels[:count], reading)
 
 
 def _check_memory(count: int, reading: Reading, path: Path) -> None:
@@ -148,49 +112,38 @@ def _check_memory(count: int, reading: Reading, path: Path) -> None:
         )
 
 
-def _asked(
+def _reading_of(
     dataset: Dataset,
     size: int | tuple[int, int] | None,
     channels: int | None,
-    fit: str,
+    fit: Fit,
     invert: bool,
 ) -> Reading | None:
-    """How pictures that are arrays already are to be read again; None if as they are."""
-    if dataset.train.images.dtype != np.uint8 or (size, channels, invert) == (None, None, False):
+    """How pictures that are arrays already are read again; None for features."""
+    if dataset.train.images.dtype != np.uint8:
         return None
     present, *shape = dataset.train.shape
     height, width = shape if size is None else (size, size) if isinstance(size, int) else size
-    invert = invert or dataset.invert
-    return Reading(channels or present, height, width, fit=fit, invert=invert)  # type: ignore[arg-type]
+    return Reading(channels or present, height, width, fit, invert or dataset.invert)
 
 
-def _reread(dataset: Dataset, reading: Reading | None, path: Path) -> Dataset:
+def _read_again(dataset: Dataset, reading: Reading, path: Path) -> Dataset:
     """The pictures of a dataset in the shape of `reading`; features stay as they are.
 
     Nothing is done, or copied, where they have this shape already.
     """
-    if reading is None or dataset.train.images.dtype != np.uint8:
-        return dataset
     again = replace(reading, invert=reading.invert != dataset.invert)
-    if dataset.train.images.shape[1:] == reading.shape and not again.invert:
+    images = dataset.train.images
+    if images.dtype != np.uint8 or (images.shape[1:] == reading.shape and not again.invert):
         return dataset
     parts = [part for part in (dataset.train, dataset.test) if part is not None]
     _check_memory(sum(len(part) for part in parts), reading, path)
-    train, *test = (_reread_part(part, again) for part in parts)
-    return replace(
-        dataset,
-        train=train,
-        test=test[0] if test else None,
-        fit=reading.fit,
-        invert=reading.invert,
+    train, *test = (
+        replace(part, images=np.stack([again.read(image) for image in part.images]))
+        for part in parts
     )
-
-
-def _reread_part(part: ImageSet, reading: Reading) -> ImageSet:
-    images = np.empty((len(part), *reading.shape), np.uint8)
-    for row, image in enumerate(part.images):
-        images[row] = reading.read(image)
-    return replace(part, images=images)
+    test_part = test[0] if test else None
+    return replace(dataset, train=train, test=test_part, fit=reading.fit, invert=reading.invert)
 
 
 def open_source(data: str, mapping: ClassMapping | None = None) -> Source:
@@ -206,7 +159,7 @@ def open_source(data: str, mapping: ClassMapping | None = None) -> Source:
 def _open_source(data: str) -> Source:
     path = Path(data)
     if data in DATASETS or not data or not path.exists() or path.suffix.lower() == ".npz":
-        dataset = load_dataset(data, single=True)  # or the sentence that says what it is not
+        dataset = load_dataset(data)  # or the sentence that says what it is not
         images = evaluation_images(dataset, everything=True)
         if data in DATASETS:
             return ArraySource(images, data, "named dataset")

@@ -7,13 +7,12 @@ PACK/  images.npy       uint8 (N, H, W) or (N, H, W, 3): those for training, the
 """
 
 import hashlib
-import os
 import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
 from math import prod
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 import numpy.typing as npt
@@ -22,7 +21,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from arcset.data.dataset import Dataset
 from arcset.data.decode import Watch
-from arcset.data.image import Pixels, Reading
+from arcset.data.image import Fit, Reading
 from arcset.data.sources.base import Entry, Source
 from arcset.data.sources.samples import SampleTable, choose_reading, decode_samples, list_samples
 from arcset.errors import DataError, OptionError
@@ -67,18 +66,23 @@ def load_pack(path: Path | str) -> Dataset:
 
     Raises `DataError` with one sentence where it is damaged, incomplete or of a newer version.
     """
+    from pyarrow import parquet
+
     path = Path(path)
     if not is_pack(path):
         raise DataError(f"{path} is no pack: it holds no {REST}")
     said, images = open_pack(path)
     try:
-        labels = np.load(_checked(path, LABELS, said), allow_pickle=False)
-        paths = _read_paths(_checked(path, PATHS, said))
+        for file in (LABELS, PATHS):
+            if _sha256(path / file) != said.sha256.get(file):
+                raise ValueError(f"{file} is not what its checksum in {REST} says")
+        labels = np.load(path / LABELS, allow_pickle=False)
+        paths = parquet.read_table(path / PATHS, columns=["path"])["path"].to_pylist()
         table = SampleTable(
             name=said.name,
             labels=labels,
             class_names=said.class_names,
-            paths=paths,
+            paths=tuple(paths),
             training=said.training,
             apart=said.apart,
             skipped=said.skipped,
@@ -112,13 +116,6 @@ def _damaged(path: Path, why: str) -> DataError:
     )
 
 
-def _checked(path: Path, file: str, said: PackFile) -> Path:
-    """The file, whose checksum is right."""
-    if _sha256(path / file) != said.sha256.get(file):
-        raise ValueError(f"{file} is not what its checksum in {REST} says")
-    return path / file
-
-
 def _mapped(path: Path, shape: tuple[int, ...]) -> npt.NDArray[np.uint8]:
     images: Any = np.load(path, mmap_mode="r", allow_pickle=False)
     if images.shape != shape or images.dtype != np.uint8 or not images.flags.c_contiguous:
@@ -130,15 +127,6 @@ def _mapped(path: Path, shape: tuple[int, ...]) -> npt.NDArray[np.uint8]:
         raise ValueError(f"{path.name} is longer than its {shape[0]:,} images")
     mapped: npt.NDArray[np.uint8] = images
     return mapped
-
-
-def _read_paths(path: Path) -> tuple[str, ...]:
-    from pyarrow import parquet
-
-    paths = parquet.read_table(path, columns=["path"])["path"].to_pylist()
-    if not all(isinstance(one, str) for one in paths):
-        raise ValueError(f"{path.name} holds paths that are not text")
-    return tuple(paths)
 
 
 class PackSource(Source):
@@ -209,7 +197,7 @@ def pack(
     out: Path | str,
     *,
     reading: Reading | None = None,
-    fit: str = "pad",
+    fit: Fit = "pad",
     size: int | tuple[int, int] | None = None,
     channels: int | None = None,
     watch: Watch | None = None,
@@ -217,12 +205,15 @@ def pack(
 ) -> Pack:
     """Decode a folder tree, a table or records once, into the folder `out`.
 
-    `load_pack(out)` then equals `load_own(path)` with the same options, bit for bit, without
+    `load_pack(out)` then equals `load_dataset(path)` with the same options, bit for bit, without
     holding the images in memory; making it does not hold them either.
     force: replace a pack that is there.
-    Raises `OptionError` where something is at `out`, and `DataError` as `load_own` does; what was
-    at `out` stays until the new pack is complete.
+    Raises `OptionError` where something is at `out`, and `DataError` as `load_dataset` does; what
+    was at `out` stays until the new pack is complete.
     """
+    import pyarrow as arrow
+    from pyarrow import parquet
+
     path, out = Path(path), Path(out)
     _check_out(out, force)
     if path.suffix.lower() == ".npz" or is_pack(path):
@@ -233,10 +224,15 @@ def pack(
     shape = (len(listing), *reading.shape)
     with replacing_folder(out) as folder:
         _check_room(folder, prod(shape))
-        with _ImageFile(folder / IMAGES, shape) as images:
-            table = decode_samples(listing, reading, images, watch=watch)
+        with (folder / IMAGES).open("wb") as file:
+            _write_header(file, shape)
+            table = decode_samples(
+                listing, reading, lambda images: file.write(images.data), watch=watch
+            )
+            _write_header(file, (len(table.labels), *reading.shape))
         np.save(folder / LABELS, table.labels, allow_pickle=False)
-        _write_paths(folder / PATHS, table.paths or ())
+        paths = arrow.table({"path": arrow.array(table.paths, arrow.string())})
+        parquet.write_table(paths, folder / PATHS)
         said = PackFile(
             version=VERSION,
             name=table.name,
@@ -255,44 +251,10 @@ def pack(
     return Pack(out, sum(file.stat().st_size for file in out.iterdir()), said)
 
 
-class _ImageFile:
-    """An npy file that grows by images (n, …) until it is closed, and then knows their number."""
-
-    def __init__(self, path: Path, shape: tuple[int, ...]) -> None:
-        self._file = path.open("w+b")
-        self._inner = shape[1:]
-        self._count = 0
-        self._start = self._header(shape[0])
-
-    def __enter__(self) -> "_ImageFile":
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        # numpy leaves room in the header for a number of any length, so that files can grow.
-        start = self._header(self._count)
-        assert start == self._start
-        self._file.close()
-
-    def _header(self, count: int) -> int:
-        shape = (count, *self._inner)
-        self._file.seek(0)
-        header = {"descr": "|u1", "fortran_order": False, "shape": shape}
-        npy.write_array_header_1_0(self._file, header)
-        return self._file.tell()
-
-    def append(self, images: Pixels) -> None:
-        self._file.write(np.ascontiguousarray(images).data)
-        self._count += len(images)
-
-    def swap(self, one: int, other: int) -> None:
-        contents = [self._at(row).read(prod(self._inner)) for row in (one, other)]
-        for row, content in zip((other, one), contents, strict=True):
-            self._at(row).write(content)
-        self._file.seek(0, os.SEEK_END)
-
-    def _at(self, row: int) -> Any:
-        self._file.seek(self._start + row * prod(self._inner))
-        return self._file
+def _write_header(file: BinaryIO, shape: tuple[int, ...]) -> None:
+    """At the start of an npy file. numpy leaves room in it for a number of images of any length."""
+    file.seek(0)
+    npy.write_array_header_1_0(file, {"descr": "|u1", "fortran_order": False, "shape": shape})
 
 
 def _check_out(out: Path, force: bool) -> None:
@@ -311,13 +273,6 @@ def _check_room(folder: Path, needed: int) -> None:
             f"the pack would take {needed / 2**30:.3g} GiB, and {folder.parent} has "
             f"{free / 2**30:.3g} left; choose a smaller --size, or another path"
         )
-
-
-def _write_paths(path: Path, paths: tuple[str, ...]) -> None:
-    import pyarrow as arrow
-    from pyarrow import parquet
-
-    parquet.write_table(arrow.table({"path": arrow.array(paths, arrow.string())}), path)
 
 
 def _sha256(path: Path) -> str:

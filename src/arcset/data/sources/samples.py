@@ -7,10 +7,11 @@ one array, be it in memory or in a file, and nothing is copied.
 import hashlib
 import math
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import compress
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -18,7 +19,7 @@ import numpy.typing as npt
 from arcset.data.dataset import Dataset, ImageSet
 from arcset.data.decode import Watch, decode_many, in_chunks, reason
 from arcset.data.image import (
-    FITS,
+    Fit,
     Pixels,
     Reading,
     exif_orientation,
@@ -29,7 +30,7 @@ from arcset.data.sources.base import FORMS, Listing
 from arcset.data.sources.folder import FolderSource
 from arcset.data.sources.insightface import RecordSource
 from arcset.data.sources.table import TABLES, TableSource
-from arcset.errors import DataError, OptionError
+from arcset.errors import DataError
 
 __all__ = [
     "SampleTable",
@@ -46,7 +47,6 @@ __all__ = [
 _SIDE = 112  # of the square, as face recognition has it
 _AS_THEY_ARE = 128  # a side: images of one size up to this keep it
 _HEADERS = 256  # that are looked at, spread evenly over the samples
-_CHUNK_BYTES, _CHUNK_IMAGES = 1 << 25, 1024  # of images that are decoded together
 _EVERY = 5  # an identity with at least this many images gives every fifth for testing
 
 
@@ -75,7 +75,7 @@ def list_samples(path: Path | str) -> Listing:
 def choose_reading(
     listing: Listing,
     *,
-    fit: str = "pad",
+    fit: Fit = "pad",
     size: int | tuple[int, int] | None = None,
     channels: int | None = None,
     invert: bool = False,
@@ -90,8 +90,6 @@ def choose_reading(
     Up to 256 headers are looked at, spread over all samples. Raises `OptionError` for values that
     are no such thing, and `DataError` where none of the images looked at can be read.
     """
-    if fit not in FITS:
-        raise OptionError(f"fit {fit!r} is unknown, expected one of: {', '.join(FITS)}")
     if size is None or channels is None:
         headers = _read_headers(listing)
         if size is None:
@@ -99,7 +97,7 @@ def choose_reading(
         if channels is None:
             channels = 1 if all(grey for _, _, grey in headers) else 3
     height, width = (size, size) if isinstance(size, int) else size
-    return Reading(channels, height, width, fit=fit, invert=invert)
+    return Reading(channels, height, width, fit, invert)
 
 
 def _choose_size(sizes: list[tuple[int, int]]) -> tuple[int, int]:
@@ -168,100 +166,77 @@ class SampleTable:
         )
 
 
-class ImageStore(Protocol):
-    """Where decoded images go, be it memory or a file."""
-
-    def append(self, images: Pixels) -> None:
-        """The next images (n, H, W) or (n, H, W, 3)."""
-
-    def swap(self, one: int, other: int) -> None:
-        """Exchange two images, by their numbers."""
-
-
 def decode_samples(
     listing: Listing,
     reading: Reading,
-    images: ImageStore,
+    append: Callable[[Pixels], object],
     *,
     watch: Watch | None = None,
     single: bool = False,
 ) -> SampleTable:
-    """Decode every sample into `images`, those for training first; what cannot be is skipped.
+    """Decode every sample, those for training first; what cannot be decoded is skipped.
 
+    append: called with the next images (n, H, W) or (n, H, W, 3), again and again.
     single: whether a single identity will do.
+    An identity none of whose images for training can be read is left out.
     Raises `DataError` where fewer than two identities are left.
     """
-    names = listing.names
+    names, paths = listing.names, listing.paths
     if not single:
         check_identities(set(names), listing.path)
-    testing = for_testing(names, listing.paths, listing.parts)
-    order = np.concatenate([np.flatnonzero(~testing), np.flatnonzero(testing)]).tolist()
-    chunk = min(_CHUNK_IMAGES, max(1, _CHUNK_BYTES // math.prod(reading.shape)))
-
-    def decode(number: int) -> Pixels:
-        return reading.read(listing.content(number), listing.paths[number])
-
     rows: list[int] = []  # the numbers of the samples that could be read
     failed: list[tuple[str, str]] = []
-    done = 0
-    for outcomes in decode_many(in_chunks(order, chunk), decode):
-        decoded = []
-        for number, outcome in outcomes:
-            if isinstance(outcome, Exception):
-                path = listing.paths[number]
-                failed.append((path, reason(outcome, path)))
-            else:
-                decoded.append(outcome)
-                rows.append(number)
-        if decoded:
-            images.append(np.stack(decoded))
-        done += len(outcomes)
-        if watch is not None:
-            watch(done, len(order))
+
+    def decode(numbers: list[int]) -> None:
+        for outcomes in decode_many(in_chunks(numbers, _chunk_size(reading)), read):
+            images = []
+            for number, outcome in outcomes:
+                if isinstance(outcome, Exception):
+                    failed.append((paths[number], reason(outcome, paths[number])))
+                else:
+                    images.append(outcome)
+                    rows.append(number)
+            if images:
+                append(np.stack(images))
+            if watch is not None:
+                watch(len(rows) + len(failed), len(names))
+
+    def read(number: int) -> Pixels:
+        return reading.read(listing.content(number), paths[number])
+
+    testing = for_testing(names, paths, listing.parts)
+    decode(np.flatnonzero(~testing).tolist())
     if not rows:
         raise DataError(
             f"{listing.path}: none of the {len(names):,} images can be read, as "
             f"{': '.join(failed[0])}"
         )
-    readable = {names[row] for row in rows}
+    training, known = len(rows), {names[row] for row in rows}
+    decode([number for number in np.flatnonzero(testing).tolist() if names[number] in known])
     if not single:
-        check_identities(readable, listing.path)
-    training = _train_on_everybody(rows, names, len(rows) - int(testing[rows].sum()), images)
-    class_names = tuple(sorted(readable))
+        check_identities(known, listing.path)
+    class_names = tuple(sorted(known))
     label_of = {name: label for label, name in enumerate(class_names)}
     parts = None if listing.parts is None else [listing.parts[row] for row in rows]
     lost = [
-        (name, f"is left out: none of its {count:,} images can be read")
-        for name, count in Counter(names).items()
-        if name not in readable
+        (name, f"is left out: none of its {count:,} images for training can be read")
+        for name, count in Counter(compress(names, ~testing)).items()
+        if name not in known
     ]
     return SampleTable(
         name=dataset_name(listing.path),
         labels=np.array([label_of[names[row]] for row in rows], np.int64),
         class_names=class_names,
-        paths=tuple(listing.paths[row] for row in rows),
+        paths=tuple(paths[row] for row in rows),
         training=training,
         apart=apart_identities([names[row] for row in rows], parts),
         skipped=(*listing.skipped, *failed, *lost),
     )
 
 
-def _train_on_everybody(
-    rows: list[int], names: Sequence[str], training: int, images: ImageStore
-) -> int:
-    """Give an identity whose training images cannot be read one of its test images for training.
-
-    Changes the order of `rows` and of the images alike; returns how many are for training then.
-    """
-    known = {names[row] for row in rows[:training]}
-    for index in range(training, len(rows)):
-        if names[rows[index]] not in known:
-            known.add(names[rows[index]])
-            if index != training:
-                images.swap(index, training)
-                rows[index], rows[training] = rows[training], rows[index]
-            training += 1
-    return training
+def _chunk_size(reading: Reading) -> int:
+    """How many images are decoded together: at most 1,024, and some 32 MB."""
+    return min(1024, max(1, (1 << 25) // math.prod(reading.shape)))
 
 
 def check_identities(names: set[str], path: Path) -> None:
