@@ -14,26 +14,24 @@ from evaluation.inside import FEWEST, Replicates, draw_key, identity_weights, sh
 
 @dataclass(frozen=True, kw_only=True)
 class Score(Result):
-    named: ClassVar = ("error", "rate", "turn")
-    lower_is_better: ClassVar = frozenset({"error"})
-    in_degrees: ClassVar = frozenset({"turn"})
-    error: float
-    rate: dict[float, float]
-    turn: float = 0.0
+    named: ClassVar = ("eer", "tar_at_far", "intra")
+    eer: float
+    tar_at_far: dict[float, float]
+    intra: float = 0.0
 
     def table(self):
-        return self.shown("error")
+        return self.shown("eer")
 
 
 def score(error, rate, *, key="k", draws=1000, noise=0.01, seed=0, identities=50):
     common = np.random.default_rng(99).normal(size=draws)  # what makes a draw hard for everybody
     own = np.random.default_rng(seed).normal(size=draws) * noise
     values = {
-        "error": error + 0.1 * common + own,
-        "rate[0.001]": rate + 0.1 * common + own,
-        "turn": 0 * common,
+        "eer": error + 0.1 * common + own,
+        "tar_at_far[0.001]": rate + 0.1 * common + own,
+        "intra": 0 * common,
     }
-    return Score(error=error, rate={1e-3: rate}, replicates=Replicates(values, identities, key))
+    return Score(eer=error, tar_at_far={1e-3: rate}, replicates=Replicates(values, identities, key))
 
 
 def test_weights_are_draws_with_replacement():
@@ -86,73 +84,77 @@ def test_fewer_identities_make_wider_intervals():
 def test_the_interval_of_an_angle_is_students():
     values = np.append(np.linspace(10, 12, 1001), [np.nan] * 5)
     found = dataclasses.replace(
-        score(0.1, 0.9), turn=11.0, replicates=Replicates({"turn": values}, 7, "k")
+        score(0.1, 0.9), intra=11.0, replicates=Replicates({"intra": values}, 7, "k")
     )
     reach = stats.t.ppf(0.975, 6) * np.nanstd(values) * (7 / 6) ** 0.5
-    assert found.interval("turn") == pytest.approx((11 - reach, 11 + reach))
-    assert np.isnan(found.interval("error")).all()
+    assert found.interval("intra") == pytest.approx((11 - reach, 11 + reach))
+    assert np.isnan(found.interval("eer")).all()
 
 
 def test_errors_that_draws_do_not_show_are_used():
     plain = score(0.1, 0.9)
-    known = dataclasses.replace(plain.replicates, errors={"error": 0.3})
+    known = dataclasses.replace(plain.replicates, errors={"eer": 0.3})
     wide = dataclasses.replace(plain, replicates=known)
-    assert np.ptp(wide.interval("error")) > np.ptp(plain.interval("error"))
-    assert wide.interval("rate", 0.001) == plain.interval("rate", 0.001)
+    assert np.ptp(wide.interval("eer")) > np.ptp(plain.interval("eer"))
+    assert wide.interval("tar_at_far", 0.001) == plain.interval("tar_at_far", 0.001)
 
 
 def test_names_of_measures():
     found = score(0.1, 0.9)
-    assert list(found.measures()) == ["error", "rate[0.001]", "turn"]
-    for name, at in (("rate[0.001]", None), ("rate[1e-3]", None), ("rate", 0.001)):
-        assert found.interval(name, at) == found.interval("rate[0.001]")
-    with pytest.raises(OptionError, match="rate"):
-        found.interval("rate")
-    with pytest.raises(OptionError, match=r"rate\[0\.001\], turn"):
-        found.interval("rate[x]")
+    assert list(found.measures()) == ["eer", "tar_at_far[0.001]", "intra"]
+    for name, at in (
+        ("tar_at_far[0.001]", None),
+        ("tar_at_far[1e-3]", None),
+        ("tar_at_far", 0.001),
+    ):
+        assert found.interval(name, at) == found.interval("tar_at_far[0.001]")
+    with pytest.raises(OptionError, match="tar_at_far"):
+        found.interval("tar_at_far")
+    with pytest.raises(OptionError, match=r"tar_at_far\[0\.001\], intra"):
+        found.interval("tar_at_far[x]")
     bare = dataclasses.replace(found, replicates=None)
     with pytest.raises(OptionError, match="intervals=True"):
-        bare.interval("error")
-    assert bare.shown("error") == "0.1000"
-    assert found.shown("error").startswith("0.1000 [")
+        bare.interval("eer")
+    assert bare.shown("eer") == "0.1000"
+    assert found.shown("eer").startswith("0.1000 [")
 
 
 def test_json_has_text_keys_no_nan_and_the_intervals():
     content = score(float("nan"), 0.9).json()
-    assert content["error"] is None
-    assert content["rate"] == {"0.001": 0.9}
-    assert content["intervals"]["error"] == [None, None]
-    assert len(content["intervals"]["rate[0.001]"]) == 2
+    assert content["eer"] is None
+    assert content["tar_at_far"] == {"0.001": 0.9}
+    assert content["intervals"]["eer"] == [None, None]
+    assert len(content["intervals"]["tar_at_far[0.001]"]) == 2
     assert content["identities"] == 50
 
 
 def test_paired_draws_see_what_single_intervals_hide():
     worse, better = score(0.5, 0.50), score(0.46, 0.54, seed=1)
-    alone = [result.interval("rate[0.001]") for result in (worse, better)]
+    alone = [result.interval("tar_at_far[0.001]") for result in (worse, better)]
     assert alone[0].high > alone[1].low  # the two intervals overlap widely
-    rate = paired(better, worse, "rate", 0.001)
+    rate = paired(better, worse, "tar_at_far", 0.001)
     assert rate.shown
     assert rate.gain == pytest.approx(0.04)
     assert 0 < rate.interval.low < 0.04 < rate.interval.high
-    error = paired(better, worse, "error")
+    error = paired(better, worse, "eer")
     assert error.gain == pytest.approx(0.04)
     assert error.shown
-    assert paired(worse, better, "error").sentence().startswith("worse by 4.0 points [")
-    assert not paired(worse, worse, "error").shown
-    assert paired(worse, better, "turn").degrees
+    assert paired(worse, better, "eer").sentence().startswith("worse by 4.0 points [")
+    assert not paired(worse, worse, "eer").shown
+    assert paired(worse, better, "intra").degrees
 
 
 def test_paired_means_over_runs_cover_the_luck_of_training():
     ours = [score(0.5, rate) for rate in (0.5, 0.6, 0.7)]
     theirs = [score(0.5, rate) for rate in (0.55, 0.6, 0.55)]
-    found = paired(ours, theirs, "rate[0.001]")
+    found = paired(ours, theirs, "tar_at_far[0.001]")
     assert found.gain == pytest.approx(np.mean([-0.05, 0.0, 0.15]))
     assert found.interval.low < -0.1  # three runs that differ so much show nothing
     assert not found.shown
     with pytest.raises(InputError, match=r"3.*2"):
-        paired(ours, theirs[:2], "rate[0.001]")
+        paired(ours, theirs[:2], "tar_at_far[0.001]")
     with pytest.raises(InputError, match="0"):
-        paired([], [], "rate[0.001]")
+        paired([], [], "tar_at_far[0.001]")
 
 
 def test_seldom_a_difference_where_there_is_none():
@@ -161,21 +163,21 @@ def test_seldom_a_difference_where_there_is_none():
     false = 0
     for _ in range(300):
         runs = [score(0.5, 0.5 + 0.05 * rng.normal(), seed=rng.integers(2**31)) for _ in range(6)]
-        false += paired(runs[:3], runs[3:], "rate[0.001]").shown
+        false += paired(runs[:3], runs[3:], "tar_at_far[0.001]").shown
     assert false <= 27  # 15 expected
 
 
 def test_fewer_identities_make_wider_differences():
     def width(identities):
         one, two = (score(0.5, 0.5, seed=seed, identities=identities) for seed in (0, 1))
-        return np.ptp(paired(two, one, "rate[0.001]").interval)
+        return np.ptp(paired(two, one, "tar_at_far[0.001]").interval)
 
     assert width(10) > 1.05 * width(20) > 1.05 * width(1000)
 
 
 def test_more_comparisons_make_wider_intervals():
     one, two = score(0.5, 0.5), score(0.5, 0.52, seed=1)
-    wide, narrow = (paired(two, one, "rate[0.001]", comparisons=n).interval for n in (10, 1))
+    wide, narrow = (paired(two, one, "tar_at_far[0.001]", comparisons=n).interval for n in (10, 1))
     assert wide.low < narrow.low < narrow.high < wide.high
 
 
@@ -185,7 +187,7 @@ def test_few_identities_show_nothing(runs):
     for identities, shown in ((1, False), (2, False), (FEWEST - 1, False), (FEWEST, True)):
         worse = [score(0.5, 0.2, identities=identities)] * runs
         better = [score(0.5, 0.9, seed=1, identities=identities)] * runs
-        found = paired(better, worse, "rate[0.001]")
+        found = paired(better, worse, "tar_at_far[0.001]")
         assert found.gain == pytest.approx(0.7)
         assert (found.shown, not found.why) == (shown, shown)
         if not shown:
@@ -198,16 +200,16 @@ def test_few_identities_show_nothing(runs):
 def test_draws_that_all_show_the_same_say_little():
     for identities, shown in ((FEWEST, False), (19, False), (20, True)):
         worse, better = (score(0.5, rate, noise=0, identities=identities) for rate in (0.5, 0.6))
-        assert paired(better, worse, "rate[0.001]").shown == shown
-        none = paired(worse, worse, "rate[0.001]")
+        assert paired(better, worse, "tar_at_far[0.001]").shown == shown
+        none = paired(worse, worse, "tar_at_far[0.001]")
         assert (none.why, none.interval) == ("", Interval(0.0, 0.0))
 
 
 def test_draws_without_a_value_say_nothing():
     worse, better = score(0.5, 0.2), score(0.5, 0.9, seed=1)
     for undefined, shown in ((50, True), (51, False)):
-        better.replicates.values["rate[0.001]"][:undefined] = np.nan
-        assert paired(better, worse, "rate[0.001]").shown == shown
+        better.replicates.values["tar_at_far[0.001]"][:undefined] = np.nan
+        assert paired(better, worse, "tar_at_far[0.001]").shown == shown
 
 
 def test_two_real_identities_show_nothing():
@@ -222,19 +224,19 @@ def test_two_real_identities_show_nothing():
 
 def test_paired_refuses_what_does_not_go_together():
     with pytest.raises(InputError, match="identities"):
-        paired(score(0.1, 0.9), score(0.1, 0.9, key="other"), "error")
+        paired(score(0.1, 0.9), score(0.1, 0.9, key="other"), "eer")
     with pytest.raises(InputError, match="intervals=True"):
-        paired(score(0.1, 0.9), dataclasses.replace(score(0.1, 0.9), replicates=None), "error")
+        paired(score(0.1, 0.9), dataclasses.replace(score(0.1, 0.9), replicates=None), "eer")
 
 
 def test_what_draws_do_not_change_cannot_be_compared():
     fixed = score(0.1, 0.9)
-    values = {name: drawn for name, drawn in fixed.replicates.values.items() if name != "turn"}
+    values = {name: drawn for name, drawn in fixed.replicates.values.items() if name != "intra"}
     fixed = dataclasses.replace(fixed, replicates=Replicates(values, 50, "k"))
-    assert np.isnan(fixed.interval("turn")).all()
-    assert fixed.shown("turn") == "0.0000"
-    with pytest.raises(InputError, match="turn"):
-        paired(fixed, fixed, "turn")
+    assert np.isnan(fixed.interval("intra")).all()
+    assert fixed.shown("intra") == "0.0000"
+    with pytest.raises(InputError, match="intra"):
+        paired(fixed, fixed, "intra")
 
 
 def test_sentences():

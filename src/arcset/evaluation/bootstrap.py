@@ -23,6 +23,7 @@ from scipy.special import ndtri, stdtrit
 
 from arcset.checks import check_count
 from arcset.errors import InputError
+from arcset.evaluation.measures import measure_of
 from arcset.evaluation.pairs import CELLS, STEPS, Rows, Scores, SortedRows, cell_numbers
 from arcset.evaluation.rates import Floats, Roc
 from arcset.evaluation.results import LEVEL, Interval, Result, central, student
@@ -316,12 +317,12 @@ def paired(
             " least"
         )
     full = ours[0].name_of(name, at)
-    base = full.partition("[")[0]
-    sign = -1.0 if base in ours[0].lower_is_better else 1.0
+    measure = measure_of(full)
+    sign = -1.0 if measure.lower_is_better else 1.0
     both = list(zip(ours, theirs, strict=True))
     drawn = sign * np.mean([_gains(one, two, full) for one, two in both], axis=0)  # (B,)
     gains = sign * np.array([one.measures()[full] - two.measures()[full] for one, two in both])
-    degrees = base in ours[0].in_degrees
+    degrees = measure.unit == "degrees"
     if why := _untold(drawn, ours[0]):
         nothing = Interval(np.nan, np.nan)
         return Difference(full, float(gains.mean()), nothing, degrees, why)

@@ -14,25 +14,22 @@ function that computes it, from unit embeddings and labels:
     ...     unit="number",
     ...     function=lambda units, labels: float(np.linalg.norm(units.mean(axis=0))),
     ... )
-    >>> with added(entry):
-    ...     print(short_name("norm"), MEASURES["norm"].format(0.5))
+    >>> MEASURES["norm"] = entry
+    >>> print(short_name("norm"), MEASURES["norm"].format(0.5))
     mean length 0.5000
+    >>> del MEASURES["norm"]
 """
 
-import re
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from arcset.errors import OptionError
 from arcset.text import percent
 
 __all__ = [
     "MEASURES",
     "PARTS",
     "Measure",
-    "added",
     "figure_meanings",
     "meaning",
     "measure_of",
@@ -44,8 +41,6 @@ __all__ = [
 ]
 
 Array = Any
-
-_KEYED = re.compile(r"(\w+)\[([^\]]+)\]")
 
 #: The parts of an evaluation, in the order in which they are shown, as headings.
 PARTS = {
@@ -380,20 +375,6 @@ _TABLE = (
 MEASURES: dict[str, Measure] = {measure.name: measure for measure in _TABLE}
 
 
-@contextmanager
-def added(*measures: Measure) -> Iterator[None]:
-    """Within the block there are further measures; for tests and experiments."""
-    for measure in measures:
-        if measure.name in MEASURES or measure.part not in PARTS:
-            raise OptionError(f"the measure {measure.name!r} is there already, or of no known part")
-    MEASURES.update({measure.name: measure for measure in measures})
-    try:
-        yield
-    finally:
-        for measure in measures:
-            del MEASURES[measure.name]
-
-
 def measures_of(part: str) -> list[Measure]:
     """Those of a part, in their order."""
     return [measure for measure in MEASURES.values() if measure.part == part]
@@ -427,9 +408,9 @@ def figure_meanings() -> dict[str, str]:
     }
 
 
-def measure_of(full_name: str) -> Measure | None:
-    """The entry of a measure as results name it, as `tar_at_far[0.001]`; None if there is none."""
-    return MEASURES.get(full_name.partition("[")[0])
+def measure_of(full_name: str) -> Measure:
+    """The entry of a measure as results name it, as `tar_at_far[0.001]`."""
+    return MEASURES[full_name.partition("[")[0]]
 
 
 def short_name(full_name: str) -> str:
@@ -438,29 +419,20 @@ def short_name(full_name: str) -> str:
     >>> short_name("tar_at_far[0.001]"), short_name("rank[1]"), short_name("eer")
     ('TAR at FAR 0.1 %', 'rank 1', 'EER')
     """
-    measure = measure_of(full_name)
-    if measure is None:
-        return full_name.replace("_", " ")
-    return measure.short.format(_taken_at(full_name))
+    return measure_of(full_name).short.format(_taken_at(full_name))
 
 
 def meaning(full_name: str) -> str:
-    """What a measure says, in half a sentence; nothing for one that is not known here.
+    """What a measure says, in half a sentence.
 
     >>> meaning("rank[5]")
     'probes of enrolled subjects that find their own among the first 5'
     """
-    measure = measure_of(full_name)
-    if measure is None:
-        return ""
-    at = _taken_at(full_name)
+    measure, at = measure_of(full_name), _taken_at(full_name)
     return measure.at_one if at == "1" and measure.at_one else measure.meaning.format(at)
 
 
 def _taken_at(full_name: str) -> str:
     """The rate in percent, the rank or the number in brackets; empty without any."""
-    keyed = _KEYED.fullmatch(full_name)
-    if keyed is None:
-        return ""
-    measure = MEASURES.get(keyed[1])
-    return percent(float(keyed[2])) if measure and measure.is_rate else keyed[2]
+    at = full_name.partition("[")[2].removesuffix("]")
+    return percent(float(at)) if at and measure_of(full_name).is_rate else at

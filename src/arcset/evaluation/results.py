@@ -22,7 +22,7 @@ import numpy.typing as npt
 from scipy.special import stdtrit
 
 from arcset.errors import OptionError
-from arcset.evaluation.measures import MEASURES, Measure
+from arcset.evaluation.measures import Measure, measure_of
 from arcset.files import finite
 
 __all__ = ["LEVEL", "Interval", "Replicates", "Result", "central", "share_interval", "student"]
@@ -120,25 +120,14 @@ class Replicates:
 class Result(ABC):
     """Base of the results: a subclass adds its fields and says which of them are measures.
 
-    A measure is a field that holds a number, or a dict of numbers by rate or rank. In text the
-    latter are named as in Python: `tar_at_far[0.001]`.
+    A measure is a field that holds a number, or a dict of numbers by rate or rank, and has an entry
+    in the table of measures. In text the latter are named as in Python: `tar_at_far[0.001]`.
     """
 
     #: The fields that are measures, in the order in which they are shown.
     named: ClassVar[tuple[str, ...]] = ()
-    #: Those of them where less is better, from the table of measures.
-    lower_is_better: ClassVar[frozenset[str]] = frozenset()
-    #: Those of them that are angles in degrees.
-    in_degrees: ClassVar[frozenset[str]] = frozenset()
 
     replicates: Replicates | None = field(default=None, repr=False, compare=False)
-
-    def __init_subclass__(cls) -> None:
-        known = [MEASURES[name] for name in cls.named if name in MEASURES]
-        if known:
-            lower = {measure.name for measure in known if measure.lower_is_better}
-            cls.lower_is_better = frozenset(lower)
-            cls.in_degrees = frozenset(one.name for one in known if one.unit == "degrees")
 
     @abstractmethod
     def table(self) -> str:
@@ -160,11 +149,10 @@ class Result(ABC):
 
         `tar_at_far[1e-3]`, and `tar_at_far` with `at=0.001`, are both `tar_at_far[0.001]`.
         """
-        keyed = _KEYED.fullmatch(name.strip())
-        if keyed:
+        known = self.measures()
+        if keyed := _KEYED.fullmatch(name.strip()):
             name, at = keyed[1], _number(keyed[2])
         full = name.strip() if at is None else f"{name}[{at:g}]"
-        known = self.measures()
         if full not in known:
             raise OptionError(f"there is no measure {full!r} here, but {', '.join(known)}")
         return full
@@ -181,12 +169,11 @@ class Result(ABC):
         value, error = self.measures()[full], self.replicates.error(full)
         if math.isnan(value) or math.isnan(error):
             return Interval(math.nan, math.nan)
-        identities, base = self.replicates.identities, full.partition("[")[0]
-        if base in self.in_degrees:
+        identities, measure = self.replicates.identities, measure_of(full)
+        if measure.unit == "degrees":
             reach = student(identities) * error
             return Interval(max(0.0, value - reach), min(180.0, value + reach))
-        trials = MEASURES[base].trials if base in MEASURES else Measure.trials
-        return share_interval(value, error, identities, trials)
+        return share_interval(value, error, identities, measure.trials)
 
     def shown(self, name: str, digits: int = 4) -> str:
         """A measure with its interval, where there is one, as text: `0.9312 [0.9204, 0.9410]`."""

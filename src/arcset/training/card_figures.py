@@ -52,8 +52,7 @@ class Figure:
     @property
     def name(self) -> str:
         """With its part in front, as `verification.tar_at_far[0.01]`."""
-        entry = measure_of(self.measure)
-        return self.measure if entry is None else f"{entry.part}.{self.measure}"
+        return f"{measure_of(self.measure).part}.{self.measure}"
 
     @property
     def label(self) -> str:
@@ -148,8 +147,7 @@ def _values(results: Measured, measure: Measure) -> list[tuple[str, float]]:
 
 
 def _format(value: float, full_name: str) -> str:
-    measure = measure_of(full_name)
-    return percent(value, _DIGITS) if measure is None else measure.format(value, _DIGITS)
+    return measure_of(full_name).format(value, _DIGITS)
 
 
 def _range(result: Result | None, full: str) -> str:

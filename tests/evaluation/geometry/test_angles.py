@@ -230,8 +230,6 @@ def test_shows_the_paper_below():
     assert "for orientation" in theirs
     for values in PAPER.values():
         assert all(f"{value:.2f}" in theirs for value in values)
-    assert Angles.lower_is_better == {"w_ec", "intra"}
-    assert Angles.in_degrees == set(Angles.named)
 
 
 def test_intervals_weigh_classes_as_often_as_drawn():

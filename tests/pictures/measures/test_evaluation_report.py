@@ -14,6 +14,7 @@ from arcset.errors import OptionError
 from arcset.evaluation.assessment import Assessment, assess
 from arcset.evaluation.bootstrap import Difference, paired
 from arcset.evaluation.few_shot import few_shot
+from arcset.evaluation.measures import MEASURES
 from arcset.evaluation.results import Interval
 from arcset.pictures.measures import write_evaluation
 
@@ -230,7 +231,7 @@ def test_every_measure_is_in_the_page(page: str, two: dict[str, Assessment]) -> 
             for name, value in part.measures().items():
                 base = name.partition("[")[0]
                 shown = f"{100 * value:.2f}\xa0%"
-                if base in part.in_degrees:
+                if MEASURES[base].unit == "degrees":
                     shown = f"{value:.2f}°"
                 elif base == "auc":
                     shown = f"{value:.4f}"

@@ -24,7 +24,7 @@ __all__ = [
     "PairSpread",
     "Rate",
     "Share",
-    "Spread",
+    "VaryingRate",
     "check_support",
     "find_far_threshold",
     "pair_spread",
@@ -68,7 +68,7 @@ def predicted_rates(rate: float, validation: float, test: float, shown: int) -> 
 
 
 @dataclass(frozen=True)
-class Spread:
+class VaryingRate:
     """A rate at one threshold, and what its variance is made of.
 
     Fields:
@@ -102,7 +102,7 @@ class Spread:
 
 
 @dataclass(frozen=True)
-class PairSpread(Spread):
+class PairSpread(VaryingRate):
     """The FAR at one threshold, and how alike the decisions on two impostor pairs are.
 
     Fields:

@@ -41,7 +41,7 @@ from arcset.evaluation.calibration.far import (
     Cosine,
     Rate,
     Share,
-    Spread,
+    VaryingRate,
     check_support,
     predicted_rates,
 )
@@ -194,7 +194,7 @@ def _log_hypergeometric(drawn: Rows, members: Rows, marked: Rows, gallery: int) 
 
 
 @dataclass(frozen=True)
-class RateSpread(Spread):
+class RateSpread(VaryingRate):
     """The FPIR at one threshold and gallery size, and what its variance is made of.
 
     Fields:

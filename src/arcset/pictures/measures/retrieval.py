@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from arcset.evaluation.measures import short_name
 from arcset.evaluation.retrieval import Retrieval
 from arcset.pictures.measures.look import (
     Look,
@@ -22,7 +23,7 @@ from arcset.pictures.theme import GREY, new_figure, styled
 
 __all__ = ["retrieval_picture"]
 
-_WHOLE = {"map_at_r": "MAP@R", "r_precision": "R-precision"}
+_WHOLE = ("map_at_r", "r_precision")
 
 
 @styled
@@ -88,6 +89,6 @@ def _whole(axes: Axes, results: Mapping[str, Retrieval], models: Mapping[str, Lo
             bar(axes, place + shift, value, interval, look)
     share_axis(axes, lowest)
     axes.grid(True, axis="y")
-    axes.set_xticks(range(len(_WHOLE)), list(_WHOLE.values()))
+    axes.set_xticks(range(len(_WHOLE)), [short_name(name) for name in _WHOLE])
     axes.set_xlim(-0.5, len(_WHOLE) - 0.5)
     axes.set_title("over the whole class")

@@ -29,19 +29,17 @@ class Value:
     @property
     def lower_is_better(self) -> bool:
         """Which way the measure runs."""
-        entry = measure_of(self.measure)
-        return entry is not None and entry.lower_is_better
+        return measure_of(self.measure).lower_is_better
 
     def text(self, digits: int = 2) -> str:
         """The value for people: percent, degrees, or a plain number."""
-        entry = measure_of(self.measure)
-        return f"{self.value:.{digits + 2}f}" if entry is None else entry.format(self.value, digits)
+        return measure_of(self.measure).format(self.value, digits)
 
     def range_text(self, digits: int = 2) -> str:
         """The interval, without its unit; empty where there is none."""
-        entry = measure_of(self.measure)
-        if self.interval is None or entry is None:
+        if self.interval is None:
             return ""
+        entry = measure_of(self.measure)
         return "…".join(entry.format_bare(end, digits) for end in self.interval)
 
     @property
