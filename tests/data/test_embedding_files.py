@@ -48,7 +48,7 @@ def test_parquet_of_another_tool_with_variable_lists(tmp_path):
     [
         ({"label": ["a", "b"], "embedding": [[1.0], [1.0, 2.0]]}, "embedding"),
         ({"label": ["a", "b"], "embedding": [[1.0], [1.0, 2.0, 3.0]]}, "embedding"),
-        ({"label": ["a", None], "embedding": [[1.0], [1.0]]}, "1 labels"),
+        ({"label": ["a", None], "embedding": [[1.0], [1.0]]}, "label for sample 1"),
         ({"label": ["a", "b"], "vector": [[1.0], [1.0]]}, "label, vector"),
         ({"label": ["a", "b"], "embedding": [1.0, 1.0]}, "shape"),
     ],
@@ -73,7 +73,7 @@ def test_npz_that_does_not_fit(tmp_path):
     with pytest.raises(DataError, match="labels"):
         read_embeddings(place)
     np.savez(place, embeddings=np.eye(2), labels=np.arange(3))
-    with pytest.raises(DataError, match=r"2 .*3 labels"):
+    with pytest.raises(DataError, match=r"labels .*\(3,\).* 2 "):
         read_embeddings(place)
     (tmp_path / "o.parquet").write_bytes(b"nothing")
     with pytest.raises(DataError, match=r"o\.parquet"):
@@ -98,7 +98,7 @@ def test_odd_but_readable(tmp_path):
     assert read.embeddings.dtype == np.float64
     assert read.class_names == ("\\xff", "a")
     np.savez(tmp_path / "p.npz", embeddings=np.eye(2), labels=[1, 2], paths=["x"])
-    with pytest.raises(DataError, match=r"2 .*1 paths"):
+    with pytest.raises(DataError, match=r"paths .*\(1,\).* 2 "):
         read_embeddings(tmp_path / "p.npz")
 
 

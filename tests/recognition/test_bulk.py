@@ -264,7 +264,7 @@ def test_a_pack_whose_lists_are_too_short(made, tmp_path):
     shutil.copytree(made / "pack", tmp_path / "pack")
     paths = tmp_path / "pack/paths.parquet"
     parquet.write_table(parquet.read_table(paths).slice(1), paths)
-    with pytest.raises(RefusedError, match=r"pack.*paths\.parquet.* 58 .*59"):
+    with pytest.raises(RefusedError, match=r"pack.*paths\.parquet"):
         embed(made / "run", tmp_path / "pack", tmp_path / "out")
     assert not (tmp_path / "out").exists()
 

@@ -23,16 +23,17 @@ import json
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import compress
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field
 
-from arcset.data.sources.arrays import find_array, read_npz
+from arcset.data.sources.arrays import find_array, read_column, read_labels, read_npz
 from arcset.errors import DataError, InputError, OptionError
-from arcset.files import one_line, parse_json, reading, replacing, write_text, wrong_entry
+from arcset.files import one_line, parse_json, read_json, reading, replacing, write_text
 
 __all__ = [
     "INPUTS",
@@ -55,12 +56,6 @@ __all__ = [
 
 SUFFIXES = (".npz", ".parquet")
 _TRAINED_ON_KEY = b"arcset.trained_on"
-_NAMES = {  # what other tools call them; the first is what arcset writes
-    "embeddings": ("embeddings", "embedding", "features", "feats", "X", "x"),
-    "labels": ("labels", "label", "identities", "identity", "targets", "y"),
-    "paths": ("paths", "path"),
-}
-
 OWN = "_arcset"  # the folder within for all that is no shard
 MANIFEST, INPUTS, TRAINED_ON = (
     f"{OWN}/manifest.json",
@@ -114,11 +109,13 @@ class EmbeddingSet:
         for what, items in (("labels", names), ("paths", paths)):
             if items is not None and len(items) != len(matrix):
                 raise InputError(f"there are {len(matrix)} embeddings, but {len(items)} {what}")
-        distinct, labels = np.unique([str(name) for name in names], return_inverse=True)
+        texts = [str(name) for name in names]
+        class_names = tuple(sorted(set(texts)))
+        label_of = {name: label for label, name in enumerate(class_names)}
         return cls(
             matrix,
-            labels.astype(np.int64).reshape(-1),
-            tuple(distinct.tolist()),
+            np.array([label_of[text] for text in texts], np.int64),
+            class_names,
             None if paths is None else tuple(paths),
             None if trained_on is None else tuple(trained_on),
         )
@@ -136,9 +133,7 @@ class EmbeddingSet:
         kept = np.isin(self.names, list(identities))
         if not kept.any():
             raise InputError(f"none of the {len(identities)} identities asked for is among these")
-        paths = None
-        if self.paths is not None:
-            paths = [path for path, wanted in zip(self.paths, kept, strict=True) if wanted]
+        paths = None if self.paths is None else list(compress(self.paths, kept))
         return EmbeddingSet.of(
             self.embeddings[kept], self.names[kept].tolist(), paths, self.trained_on
         )
@@ -146,6 +141,8 @@ class EmbeddingSet:
 
 def write_embeddings(path: Path | str, content: EmbeddingSet) -> None:
     """Write a Parquet or npz file, as the name says; raises `OptionError` for another suffix."""
+    from pyarrow import parquet
+
     path = Path(path)
     _check_suffix(path)
     with replacing(path) as part:
@@ -158,7 +155,12 @@ def write_embeddings(path: Path | str, content: EmbeddingSet) -> None:
             with part.open("wb") as file:
                 np.savez(file, allow_pickle=False, **arrays)
         else:
-            _write_parquet(part, content)
+            paths = content.paths or [None] * len(content)
+            table = _as_table(paths, content.names.tolist(), content.embeddings)
+            if content.trained_on is not None:
+                known = json.dumps(content.trained_on).encode()
+                table = table.replace_schema_metadata({_TRAINED_ON_KEY: known})
+            parquet.write_table(table, part)
 
 
 def holds_embeddings(path: Path | str) -> bool:
@@ -186,27 +188,14 @@ def read_embeddings(path: Path | str) -> EmbeddingSet:
     if not path.is_file():
         raise DataError(f"{path} does not exist")
     columns = read_npz(path) if path.suffix == ".npz" else _read_parquet(path)
-    embeddings = find_array(columns, _NAMES["embeddings"], "embeddings", path)
-    labels = find_array(columns, _NAMES["labels"], "labels", path)
-    if labels.ndim != 1 or labels.dtype.kind not in "iuUSO":
-        raise DataError(
-            f"{path}: labels have shape {labels.shape} and type {labels.dtype}, expected one whole"
-            " number or name per embedding"
-        )
-    names = [
-        item.decode(errors="backslashreplace") if isinstance(item, bytes) else item
-        for item in labels.tolist()
-    ]
-    if any(name is None for name in names):
-        raise DataError(f"{path}: {names.count(None)} labels are missing")
-    for name in (*_NAMES["paths"], "trained_on"):
-        if name in columns and columns[name].ndim != 1:
-            raise DataError(f"{path}: {name} is not one text per row")
-    found = next((columns[name].tolist() for name in _NAMES["paths"] if name in columns), None)
-    paths = None if found is None or None in found else [str(path) for path in found]
+    embeddings = find_array(columns, "embeddings", path)
+    names = read_labels(columns, len(embeddings), path)
+    paths = read_column(columns, "paths", len(embeddings), path)
+    if paths is not None and "" in paths:
+        paths = None
     if embeddings.dtype == np.float16:  # too coarse to compute with, and slow
         embeddings = embeddings.astype(np.float32)
-    known = columns["trained_on"].tolist() if "trained_on" in columns else None
+    known = np.atleast_1d(columns["trained_on"]).tolist() if "trained_on" in columns else None
     try:
         return EmbeddingSet.of(embeddings, names, paths, known)
     except InputError as error:
@@ -238,32 +227,26 @@ def _read_parquet(path: Path) -> dict[str, npt.NDArray[Any]]:
 
 
 def _matrix(column: Any, rows: int, what: str) -> npt.NDArray[Any]:
-    flat = column.flatten().to_numpy(zero_copy_only=False)
-    if column.null_count or rows == 0 or len(flat) % rows:
+    lengths = set(column.value_lengths().to_pylist())
+    if column.null_count or len(lengths) != 1:
         raise DataError(f"{what} does not hold equally many numbers in every row")
-    lengths = column.value_lengths().to_numpy(zero_copy_only=False)
-    if len(set(lengths.tolist())) != 1:
-        raise DataError(f"{what} does not hold equally many numbers in every row")
-    matrix: npt.NDArray[Any] = flat.reshape(rows, -1)
+    matrix: npt.NDArray[Any] = column.flatten().to_numpy(zero_copy_only=False).reshape(rows, -1)
     return matrix
 
 
-def _write_parquet(path: Path, content: EmbeddingSet) -> None:
+def _as_table(
+    paths: Sequence[str | None], labels: Sequence[str], embeddings: npt.NDArray[Any]
+) -> Any:
+    """The columns path, label and embedding, as Arrow has them."""
     import pyarrow as arrow
-    from pyarrow import parquet
 
-    rows, width = content.embeddings.shape
-    flat = arrow.array(np.ascontiguousarray(content.embeddings).reshape(-1))
-    columns = {
-        "path": list(content.paths) if content.paths is not None else [None] * rows,
-        "label": content.names.tolist(),
-        "embedding": arrow.FixedSizeListArray.from_arrays(flat, width),
-    }
-    table = arrow.table(columns)
-    if content.trained_on is not None:
-        known = json.dumps(content.trained_on).encode()
-        table = table.replace_schema_metadata({_TRAINED_ON_KEY: known})
-    parquet.write_table(table, path)
+    flat = arrow.array(np.ascontiguousarray(embeddings).reshape(-1))
+    columns = [
+        arrow.array(paths, arrow.string()),
+        arrow.array(labels, arrow.string()),
+        arrow.FixedSizeListArray.from_arrays(flat, embeddings.shape[1]),
+    ]
+    return arrow.table(columns, names=["path", "label", "embedding"])
 
 
 class Manifest(BaseModel):
@@ -324,14 +307,8 @@ def holds_shards(path: Path | str) -> bool:
 
 def read_manifest(folder: Path) -> Manifest:
     """Raises `DataError` where it is missing or damaged, or of a newer version."""
-    try:
-        return Manifest.model_validate_json((folder / MANIFEST).read_bytes())
-    except OSError as error:
-        raise DataError(f"cannot read {folder / MANIFEST}: {error.strerror or error}") from None
-    except ValidationError as error:
-        raise DataError(
-            f"{folder / MANIFEST} is damaged, or of a newer arcset: {wrong_entry(error)}"
-        ) from None
+    manifest: Manifest = read_json(folder / MANIFEST, "manifest of this version", Manifest)
+    return manifest
 
 
 def shard_path(folder: Path, number: int) -> Path:
@@ -357,7 +334,6 @@ def write_shard(
 
     embeddings: (N, D), those of `paths` and `labels`. Raises `DataError` where the disk is full.
     """
-    import pyarrow as arrow
     from pyarrow import parquet
 
     note = skipped_path(folder, number)
@@ -365,14 +341,8 @@ def write_shard(
         write_text(note, json.dumps(list(skipped), ensure_ascii=False, indent=1) + "\n")
     else:
         note.unlink(missing_ok=True)  # of a shard that was damaged
-    flat = arrow.array(np.ascontiguousarray(embeddings, manifest.dtype).reshape(-1))
-    columns = [
-        arrow.array(paths, arrow.string()),
-        arrow.array(labels, arrow.string()),
-        arrow.FixedSizeListArray.from_arrays(flat, manifest.dim),
-    ]
+    table = _as_table(paths, labels, embeddings.astype(manifest.dtype))
     said = {"of": manifest.identity, "number": number, "skipped": len(skipped)}
-    table = arrow.table(columns, names=["path", "label", "embedding"])
     table = table.replace_schema_metadata({_SHARD_KEY: json.dumps(said).encode()})
     path = shard_path(folder, number)
     try:
@@ -456,40 +426,19 @@ def _read_shards(folder: Path, manifest: Manifest, counts: Sequence[int]) -> Emb
     from pyarrow import parquet
 
     rows = np.empty((sum(counts), manifest.dim), np.float32)
-    identities = np.empty(len(rows), np.int64)
+    names: list[str] = []
     paths: list[str | None] = []
-    numbers: dict[str, int] = {}
-    start = 0
     for number, count in enumerate(counts):
-        part = slice(start, start + count)
-        start += count
         table = parquet.read_table(shard_path(folder, number)).combine_chunks()
-        if not count:
-            continue
         flat = table["embedding"].combine_chunks().flatten().to_numpy(zero_copy_only=False)
-        rows[part] = flat.reshape(count, manifest.dim)
-        labels = table["label"].combine_chunks().dictionary_encode()
-        found = [numbers.setdefault(name, len(numbers)) for name in labels.dictionary.to_pylist()]
-        identities[part] = np.array(found, np.int64)[labels.indices.to_numpy()]
+        rows[len(names) : len(names) + count] = flat.reshape(count, manifest.dim)
+        names += table["label"].to_pylist()
         paths += table["path"].to_pylist()
-    names = sorted(numbers)
-    order = np.empty(len(names), np.int64)
-    order[[numbers[name] for name in names]] = np.arange(len(names))
     known = [path for path in paths if path is not None]
-    return EmbeddingSet(
+    trained_on = folder / TRAINED_ON
+    return EmbeddingSet.of(
         rows,
-        order[identities],
-        tuple(names),
-        tuple(known) if len(known) == len(paths) else None,
-        _trained_on(folder),
+        names,
+        known if len(known) == len(paths) else None,
+        read_json(trained_on, "list of identities", list[str]) if trained_on.exists() else None,
     )
-
-
-def _trained_on(folder: Path) -> tuple[str, ...] | None:
-    path = folder / TRAINED_ON
-    try:
-        return tuple(str(name) for name in parse_json(path.read_bytes()))
-    except FileNotFoundError:
-        return None
-    except (OSError, ValueError, TypeError) as error:
-        raise DataError(f"{path} is damaged: {error}") from None

@@ -200,10 +200,6 @@ def cut(path: Path) -> None:
     path.write_bytes(path.read_bytes()[:-1])
 
 
-def lengthen(path: Path) -> None:
-    path.write_bytes(path.read_bytes() + b"\0")
-
-
 def flip(path: Path) -> None:
     content = bytearray(path.read_bytes())
     content[-1] ^= 1
@@ -216,7 +212,6 @@ class TestDamage:
         [
             *((file, harm) for file in ("labels.npy", "paths.parquet") for harm in (cut, flip)),
             ("images.npy", cut),
-            ("images.npy", lengthen),
             ("pack.json", cut),
             *((file, Path.unlink) for file in ("images.npy", "labels.npy", "paths.parquet")),
         ],

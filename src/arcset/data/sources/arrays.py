@@ -4,7 +4,7 @@ Nothing is unpickled.
 """
 
 import hashlib
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -24,9 +24,17 @@ from arcset.data.sources.table import cell_text, part_of
 from arcset.errors import DataError
 from arcset.files import reading
 
-__all__ = ["ArraySource", "find_array", "load_arrays", "read_npz"]
+__all__ = [
+    "ArraySource",
+    "find_array",
+    "load_arrays",
+    "read_column",
+    "read_labels",
+    "read_npz",
+]
 
-_NAMES = {  # what arrays may be called; the first is what messages ask for
+_NAMES = {  # what arrays and columns may be called
+    "embeddings": ("embeddings", "embedding", "features", "feats", "X", "x"),
     "images": ("images", "X", "x", "features", "feats", "embeddings", "embedding", "data"),
     "labels": ("labels", "label", "identities", "identity", "targets", "y"),
     "paths": ("paths", "path"),
@@ -47,15 +55,11 @@ def load_arrays(path: Path) -> Dataset:
     not finite. Nothing is unpickled.
     """
     arrays = read_npz(path, {name for names in _NAMES.values() for name in names})
-    images = _samples(find_array(arrays, _NAMES["images"], "images", path), path)
-    names = _column(
-        find_array(arrays, _NAMES["labels"], "labels", path), len(images), "labels", path
-    )
-    if "" in names:
-        raise DataError(f"{path} has no label for sample {names.index('')}")
+    images = _samples(find_array(arrays, "images", path), path)
+    names = read_labels(arrays, len(images), path)
     check_identities(set(names), path)
-    paths = _optional(arrays, "paths", len(images), path)
-    split = _optional(arrays, "split", len(images), path)
+    paths = read_column(arrays, "paths", len(images), path)
+    split = read_column(arrays, "split", len(images), path)
     parts = None if split is None else [part_of(word, str(path)) for word in split]
     testing = for_testing(names, paths or [str(row) for row in range(len(names))], parts)
     order = np.concatenate([np.flatnonzero(~testing), np.flatnonzero(testing)])
@@ -93,17 +97,35 @@ def _samples(array: npt.NDArray[Any], path: Path) -> npt.NDArray[Any]:
     return features if features.ndim <= 4 else rows
 
 
-def _optional(
-    arrays: Mapping[str, npt.NDArray[Any]], what: str, count: int, path: Path
-) -> list[str] | None:
-    if not any(name in arrays for name in _NAMES[what]):
+def find_array(arrays: Arrays, what: str, path: Path) -> npt.NDArray[Any]:
+    """The array for `what`, a key of `_NAMES`; a `DataError` lists what there is."""
+    for name in _NAMES[what]:
+        if name in arrays:
+            return arrays[name]
+    raise DataError(
+        f"{path} holds {', '.join(arrays) or 'nothing'}, expected {what} under one of the names "
+        f"{', '.join(_NAMES[what])}"
+    )
+
+
+def read_labels(arrays: Arrays, count: int, path: Path) -> list[str]:
+    """The identity of each of `count` samples; raises `DataError` where one has none."""
+    find_array(arrays, "labels", path)
+    names = read_column(arrays, "labels", count, path) or []
+    if "" in names:
+        raise DataError(f"{path} has no label for sample {names.index('')}")
+    return names
+
+
+def read_column(arrays: Arrays, what: str, count: int, path: Path) -> list[str] | None:
+    """One text for each of `count` samples, "" where it is missing; None where there is no such.
+
+    Whole numbers become text, be they integers or floats.
+    """
+    array = next((arrays[name] for name in _NAMES[what] if name in arrays), None)
+    if array is None:
         return None
-    return _column(find_array(arrays, _NAMES[what], what, path), count, what, path)
-
-
-def _column(array: npt.NDArray[Any], count: int, what: str, path: Path) -> list[str]:
-    """One text per sample."""
-    if array.shape not in ((count,), (count, 1)) or array.dtype.kind not in "iufUS":
+    if array.shape not in ((count,), (count, 1)) or array.dtype.kind not in "iufUSO":
         raise DataError(
             f"{path}: {what} have shape {array.shape} and type {array.dtype}, expected one name "
             f"or whole number for each of {count:,} samples"
@@ -158,12 +180,12 @@ def read_npz(path: Path, wanted: Collection[str] | None = None) -> dict[str, npt
             names = [name for name in content.files if wanted is None or name in wanted]
             members = {info.filename.removesuffix(".npy"): info for info in content.zip.infolist()}
             _check_memory(path, sum(members[name].file_size for name in names))
-            found = {name: content[name] for name in names}
-            for name, array in found.items():
+            arrays = {name: content[name] for name in names}
+            for name, array in arrays.items():
                 # Elements of no bytes would let a small file claim any number of them.
                 if not isinstance(array, np.ndarray) or (array.size and not array.itemsize):
                     raise DataError(f"{path} is not a readable npz file: {name} is not an array")
-            return found or {name: np.empty(0) for name in content.files}
+            return arrays or {name: np.empty(0) for name in content.files}
 
 
 def _check_memory(path: Path, size: int) -> None:
@@ -180,14 +202,3 @@ def _check_memory(path: Path, size: int) -> None:
             f"{path} holds {size / 2**30:,.3g} GiB when unpacked, and {free / 2**30:,.3g} GiB of"
             " memory are free"
         )
-
-
-def find_array(arrays: Arrays, names: Sequence[str], what: str, path: Path) -> npt.NDArray[Any]:
-    """The array under the first of `names` that is there; a `DataError` lists what is."""
-    for name in names:
-        if name in arrays:
-            return arrays[name]
-    raise DataError(
-        f"{path} holds {', '.join(arrays) or 'nothing'}, expected {what} under one of the names "
-        f"{', '.join(names)}"
-    )

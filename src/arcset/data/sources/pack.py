@@ -9,27 +9,27 @@ PACK/  images.npy       uint8 (N, H, W) or (N, H, W, 3): those for training, the
 import hashlib
 import shutil
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from math import prod
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, Literal
 
 import numpy as np
 import numpy.typing as npt
 from numpy.lib import format as npy
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict
 
 from arcset.data.dataset import Dataset
 from arcset.data.decode import Watch
-from arcset.data.image import Fit, Reading
+from arcset.data.image import Fit, Pixels, Reading
 from arcset.data.sources.base import Entry, Source
 from arcset.data.sources.samples import SampleTable, choose_reading, decode_samples, list_samples
 from arcset.errors import DataError, OptionError
-from arcset.files import one_line, replacing_folder, wrong_entry
+from arcset.files import one_line, read_json, replacing_folder
 
 __all__ = ["REST", "Pack", "PackFile", "PackSource", "is_pack", "load_pack", "open_pack", "pack"]
 
-VERSION = 1
 IMAGES, LABELS, PATHS, REST = "images.npy", "labels.npy", "paths.parquet", "pack.json"
 _PIXELS_OF = 256  # images that the digest of a pack looks at
 
@@ -42,7 +42,7 @@ class PackFile(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    version: int
+    version: Literal[1] = 1
     name: str
     source: str
     kind: str
@@ -71,16 +71,12 @@ def load_pack(path: Path | str) -> Dataset:
     path = Path(path)
     if not is_pack(path):
         raise DataError(f"{path} is no pack: it holds no {REST}")
-    said, images = open_pack(path)
-    try:
-        for file in (LABELS, PATHS):
-            if _sha256(path / file) != said.sha256.get(file):
-                raise ValueError(f"{file} is not what its checksum in {REST} says")
-        labels = np.load(path / LABELS, allow_pickle=False)
+    said, images, labels = open_pack(path)
+    with _complete(path):
         paths = parquet.read_table(path / PATHS, columns=["path"])["path"].to_pylist()
         table = SampleTable(
             name=said.name,
-            labels=labels,
+            labels=np.array(labels),
             class_names=said.class_names,
             paths=tuple(paths),
             training=said.training,
@@ -88,45 +84,46 @@ def load_pack(path: Path | str) -> Dataset:
             skipped=said.skipped,
         )
         return table.dataset(images, said.reading)
-    except Exception as error:  # numpy and Arrow raise errors of many types at damaged files
-        raise _damaged(path, one_line(error)) from error
 
 
-def open_pack(path: Path) -> tuple[PackFile, npt.NDArray[np.uint8]]:
-    """What a pack says of itself, and its images, which stay in their file.
+def open_pack(path: Path) -> tuple[PackFile, Pixels, npt.NDArray[np.int64]]:
+    """What a pack says of itself, its images and its labels, which stay in their files.
 
-    Labels and paths are not read, of which there may be many. Raises `DataError` as `load_pack`.
+    Paths are not read, of which there may be many, but the checksum of their file is looked at.
+    Raises `DataError` as `load_pack`.
     """
+    from pyarrow import parquet
+
+    with _complete(path):
+        said: PackFile = read_json(path / REST, "pack", PackFile)
+        for file in (LABELS, PATHS):
+            if _sha256(path / file) != said.sha256.get(file):
+                raise DataError(f"{file} is not what its checksum in {REST} says")
+        images = np.load(path / IMAGES, mmap_mode="r", allow_pickle=False)
+        labels = np.load(path / LABELS, mmap_mode="r", allow_pickle=False)
+        with parquet.ParquetFile(path / PATHS) as file:
+            paths, kind = file.metadata.num_rows, file.schema_arrow.field("path").type
+        shape = (said.images, *said.reading.shape)
+        if images.shape != shape or images.dtype != np.uint8 or labels.shape != shape[:1]:
+            raise DataError(f"{IMAGES} or {LABELS} does not hold what {REST} says")
+        if paths != said.images or kind != "string":
+            raise DataError(f"{PATHS} does not name all images")
+        whole = 0 < said.training <= said.images
+        if not (whole and labels.min() >= 0 and labels.max() < len(said.class_names)):
+            raise DataError(f"{REST} does not say of all images what they are for or show")
+        return said, images, labels
+
+
+@contextmanager
+def _complete(path: Path) -> Iterator[None]:
+    """Whatever numpy and Arrow raise at a damaged file, in one sentence."""
     try:
-        said = PackFile.model_validate_json((path / REST).read_bytes())
-        if said.version != VERSION:
-            raise ValueError(f"it has version {said.version}, and this arcset reads {VERSION}")
-        if not 0 < said.training <= said.images:
-            raise ValueError(f"{said.training} of {said.images} images are for training")
-        return said, _mapped(path / IMAGES, (said.images, *said.reading.shape))
-    except ValidationError as error:
-        raise _damaged(path, f"{REST} is damaged: {wrong_entry(error)}") from None
+        yield
     except Exception as error:
-        raise _damaged(path, one_line(error)) from error
-
-
-def _damaged(path: Path, why: str) -> DataError:
-    return DataError(
-        f"{path} is no complete pack: {why}; make it anew with `arcset data pack --force`"
-    )
-
-
-def _mapped(path: Path, shape: tuple[int, ...]) -> npt.NDArray[np.uint8]:
-    images: Any = np.load(path, mmap_mode="r", allow_pickle=False)
-    if images.shape != shape or images.dtype != np.uint8 or not images.flags.c_contiguous:
-        raise ValueError(
-            f"{path.name} holds {images.dtype} of shape {images.shape}, and {REST} says uint8 of "
-            f"{shape}"
-        )
-    if path.stat().st_size != images.offset + images.nbytes:
-        raise ValueError(f"{path.name} is longer than its {shape[0]:,} images")
-    mapped: npt.NDArray[np.uint8] = images
-    return mapped
+        raise DataError(
+            f"{path} is no complete pack: {one_line(error)}; make it anew with "
+            "`arcset data pack --force`"
+        ) from error
 
 
 class PackSource(Source):
@@ -137,29 +134,21 @@ class PackSource(Source):
     def __init__(self, path: Path) -> None:
         self.name = str(path)
         self._path = path
-        said, self._images = open_pack(path)
-        self.shape = (said.reading.channels, said.reading.height, said.reading.width)
-        self.inverted = said.reading.invert
-        self._sha256 = said.sha256
+        self._said, self._images, self._labels = open_pack(path)
+        reading = self._said.reading
+        self.shape = (reading.channels, reading.height, reading.width)
+        self.inverted = reading.invert
 
     def entries(self) -> Iterator[Entry]:
         from pyarrow import parquet
 
-        said, _ = open_pack(self._path)
-        try:
-            labels = np.load(self._path / LABELS, mmap_mode="r", allow_pickle=False)
-            row = 0
-            with parquet.ParquetFile(self._path / PATHS) as file:
-                for batch in file.iter_batches(columns=["path"]):
-                    for path in batch["path"].to_pylist():
-                        if labels[row] < 0 or not isinstance(path, str):
-                            raise ValueError(f"image {row} has no path or no identity")
-                        yield Entry(path, said.class_names[labels[row]], record=row)
-                        row += 1
-            if row != len(self._images):
-                raise ValueError(f"{PATHS} names {row:,} of its {len(self._images):,} images")
-        except Exception as error:  # numpy and Arrow raise errors of many types at damaged files
-            raise DataError(f"{self._path} is no complete pack: {one_line(error)}") from error
+        names, labels = self._said.class_names, self._labels
+        row = 0
+        with _complete(self._path), parquet.ParquetFile(self._path / PATHS) as file:
+            for batch in file.iter_batches(columns=["path"]):
+                for path in batch["path"].to_pylist():
+                    yield Entry(path, names[labels[row]], record=row)
+                    row += 1
 
     def content(self, entry: Entry) -> npt.NDArray[Any]:
         return np.asarray(self._images[entry.record])
@@ -167,7 +156,7 @@ class PackSource(Source):
     def stamp_of_all(self) -> str:
         """The checksums of its lists, and some of its pixels."""
         rows = np.linspace(0, len(self._images) - 1, min(_PIXELS_OF, len(self._images)))
-        digest = hashlib.sha256(repr(sorted(self._sha256.items())).encode())
+        digest = hashlib.sha256(repr(sorted(self._said.sha256.items())).encode())
         digest.update(np.ascontiguousarray(self._images[rows.astype(np.int64)]).data)
         return digest.hexdigest()
 
@@ -234,7 +223,6 @@ def pack(
         paths = arrow.table({"path": arrow.array(table.paths, arrow.string())})
         parquet.write_table(paths, folder / PATHS)
         said = PackFile(
-            version=VERSION,
             name=table.name,
             source=str(path),
             kind=listing.kind,
