@@ -9,7 +9,7 @@ from pathlib import Path
 from arcset.data import Dataset, list_samples, load_dataset
 from arcset.data.dataset import divided
 from arcset.data.named.fetch import download
-from arcset.data.named.mnist import FILES, MNIST, SAMPLE_CHECKSUMS, IdxDownload, read_idx
+from arcset.data.named.mnist import FILES, MNIST, SAMPLE_CHECKSUMS, IdxFiles, read_idx
 from arcset.data.named.omniglot import OMNIGLOT, Archive, Omniglot
 from arcset.data.sources.base import Entry
 from arcset.data.sources.insightface_bin import read_verification_bin
@@ -21,7 +21,7 @@ __all__ = [
     "SAMPLE_CHECKSUMS",
     "Archive",
     "Entry",
-    "IdxDownload",
+    "IdxFiles",
     "Omniglot",
     "divided",
     "download",

@@ -10,7 +10,7 @@ import pytest
 
 from arcset.data import load_dataset
 from arcset.errors import DataError
-from support.datasets import FILES, SAMPLE_CHECKSUMS, IdxDownload
+from support.datasets import FILES, SAMPLE_CHECKSUMS, IdxFiles
 
 NOWHERE = ("http://127.0.0.1:9/never/",)  # the tests that name it fail if it is asked
 
@@ -19,8 +19,8 @@ def shipped(file: str) -> bytes:
     return (resources.files("arcset.data.named") / "mnist_sample" / f"{file}.gz").read_bytes()
 
 
-def public(mirrors: tuple[str, ...]) -> IdxDownload:
-    return IdxDownload("digits", SAMPLE_CHECKSUMS, mirrors)
+def public(mirrors: tuple[str, ...]) -> IdxFiles:
+    return IdxFiles("digits", mirrors, SAMPLE_CHECKSUMS)
 
 
 def put(folder: Path, files: tuple[str, ...] = FILES, *, packed: bool = True) -> None:

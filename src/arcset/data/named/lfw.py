@@ -53,17 +53,11 @@ def _read(path: Path) -> Pixels:
 
 def _photos(folder: Path) -> dict[str, list[Path]]:
     """Everybody's photos by name, both in order; other files, as lists or previews, are left."""
-    try:
-        people = sorted(path for path in folder.iterdir() if path.is_dir())
-        found = {person.name: sorted(person.glob("[!.]*.jpg")) for person in people}
-    except OSError as error:
-        raise DataError(f"cannot read {folder}: {error.strerror or error}") from error
-    for name, paths in found.items():
-        for path in paths:
-            number = path.stem.removeprefix(f"{name}_")
-            if not (len(number) == 4 and number.isascii() and number.isdigit()):
-                raise DataError(f"{path} is not called {name}_ and four digits")
-    return {name: paths for name, paths in found.items() if paths}
+    people = sorted(path.name for path in folder.iterdir() if path.is_dir())
+    photos = {
+        name: sorted((folder / name).glob(f"{name}_[0-9][0-9][0-9][0-9].jpg")) for name in people
+    }
+    return {name: paths for name, paths in photos.items() if paths}
 
 
 DATASETS.add(

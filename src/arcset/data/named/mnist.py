@@ -21,12 +21,12 @@ import numpy as np
 import numpy.typing as npt
 
 from arcset.data.dataset import Dataset, ImageSet
-from arcset.data.named.fetch import find_file, find_or_download
+from arcset.data.named.fetch import PublicFiles
 from arcset.data.named.registry import DATASETS, DatasetEntry
 from arcset.errors import DataError
 from arcset.files import reading
 
-__all__ = ["FILES", "MNIST", "SAMPLE_CHECKSUMS", "IdxDownload", "read_idx"]
+__all__ = ["FILES", "MNIST", "SAMPLE_CHECKSUMS", "IdxFiles", "read_idx"]
 
 LICENCE = "CC BY-SA 3.0 (Yann LeCun, Corinna Cortes, Christopher J. C. Burges)"
 
@@ -73,69 +73,38 @@ def _read_digits(name: str, checksums: Mapping[str, str], find: Callable[[str], 
 
 
 @dataclass(frozen=True)
-class IdxDownload:
-    """A public set of four idx files: found on this machine, or fetched into the cache.
+class IdxFiles(PublicFiles):
+    """A public set of four idx files, each NAME.gz on the mirrors.
 
     checksums: see `read_idx`; verified at every reading.
-    mirrors: addresses of folders, tried in this order, that hold each file as NAME.gz.
-    Each file is looked for by itself, as NAME and as NAME.gz.
     """
 
-    name: str
     checksums: Mapping[str, str]
-    mirrors: tuple[str, ...]
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        return tuple(f"{file}.gz" for file in FILES)
+
+    def check(self, file: str, path: Path) -> None:
+        read_idx(path, self.checksums[file.removesuffix(".gz")])
 
     def load(self) -> Dataset:
         """Read the set, after downloading what is not here; raises `DataError`."""
-        return _read_digits(self.name, self.checksums, self._fetch)
-
-    def download(self) -> str:
-        """Download what is not here; says where the files are, as `locate` does."""
-        for file in FILES:
-            self._fetch(file)
-        return self.locate()
-
-    def locate(self) -> str:
-        """The folder (or folders) of the files, or where those would come from; no network."""
-        paths = [find_file(self.name, file, f"{file}.gz") for file in FILES]
-        folders = " and ".join(dict.fromkeys(str(path.parent) for path in paths if path))
-        missing = paths.count(None)
-        if not missing:
-            return folders
-        source = f"would be downloaded from {self.mirrors[0]}"
-        if not folders:
-            return f"not here: {source}"
-        return f"{folders}, but {missing} of {len(FILES)} files are missing: {source}"
-
-    def _fetch(self, file: str) -> Path:
-        return find_or_download(
-            self.name,
-            f"{file}.gz",
-            self.mirrors,
-            check=lambda path: read_idx(path, self.checksums[file]),
-        )
+        return _read_digits(self.name, self.checksums, lambda file: self.fetch(f"{file}.gz"))
 
 
-MNIST = IdxDownload(
+MNIST = IdxFiles(
     name="mnist",
-    checksums={
-        "train-images-idx3-ubyte": (
-            "ba891046e6505d7aadcbbe25680a0738ad16aec93bde7f9b65e87a2fc25776db"
-        ),
-        "train-labels-idx1-ubyte": (
-            "65a50cbbf4e906d70832878ad85ccda5333a97f0f4c3dd2ef09a8a9eef7101c5"
-        ),
-        "t10k-images-idx3-ubyte": (
-            "0fa7898d509279e482958e8ce81c8e77db3f2f8254e26661ceb7762c4d494ce7"
-        ),
-        "t10k-labels-idx1-ubyte": (
-            "ff7bcfd416de33731a308c3f266cc351222c34898ecbeaf847f06e48f7ec33f2"
-        ),
-    },
     mirrors=(
         "https://ossci-datasets.s3.amazonaws.com/mnist/",
         "https://storage.googleapis.com/cvdf-datasets/mnist/",
     ),
+    checksums={
+        FILES[0]: "ba891046e6505d7aadcbbe25680a0738ad16aec93bde7f9b65e87a2fc25776db",
+        FILES[1]: "65a50cbbf4e906d70832878ad85ccda5333a97f0f4c3dd2ef09a8a9eef7101c5",
+        FILES[2]: "0fa7898d509279e482958e8ce81c8e77db3f2f8254e26661ceb7762c4d494ce7",
+        FILES[3]: "ff7bcfd416de33731a308c3f266cc351222c34898ecbeaf847f06e48f7ec33f2",
+    },
 )
 
 DATASETS.add(
@@ -166,10 +135,6 @@ def _load_sample() -> Dataset:
     return _read_digits("mnist-sample", SAMPLE_CHECKSUMS, lambda file: folder / f"{file}.gz")
 
 
-def _shipped() -> str:
-    return "shipped"
-
-
 DATASETS.add(
     "mnist-sample",
     DatasetEntry(
@@ -179,8 +144,8 @@ DATASETS.add(
         classes=10,
         train=4_000,
         test=1_000,
-        locate=_shipped,
+        locate=lambda: "shipped",
         load=_load_sample,
-        download=_shipped,
+        download=lambda: "shipped",
     ),
 )

@@ -20,7 +20,7 @@ import numpy as np
 
 from arcset.data.dataset import Dataset, divided
 from arcset.data.image import Pixels, decode_expected
-from arcset.data.named.fetch import find_file, find_or_download
+from arcset.data.named.fetch import PublicFiles
 from arcset.data.named.registry import DATASETS, DatasetEntry
 from arcset.errors import DataError
 from arcset.files import reading
@@ -61,17 +61,32 @@ class Archive:
 
         Raises `DataError`, naming the file, where it is damaged or holds other drawings.
         """
+        characters: dict[str, Pixels] = {}
+        digest = hashlib.sha256()
         with reading(path, "zip archive"), zipfile.ZipFile(path) as archive:
-            characters, digest = self._read(archive, path)
-        if self.sha256 is not None and digest != self.sha256:
+            for character, names in self._list_drawings(archive, path).items():
+                ink = np.empty((_DRAWERS, _DRAWN, _DRAWN), np.uint8)
+                for drawer, name in enumerate(names):
+                    pixels = decode_expected(  # 1 where the paper is blank and 0 where there is ink
+                        archive.read(name),
+                        kind="PNG",
+                        mode="1",
+                        size=(_DRAWN, _DRAWN),
+                        source=f"{name} in {path}",
+                    )
+                    below = name.removeprefix(f"{self.root}/")
+                    digest.update(below.encode() + b"\0" + np.packbits(pixels).tobytes())
+                    ink[drawer] = 1 - pixels
+                characters[character] = _shrink(ink)
+        if self.sha256 is not None and digest.hexdigest() != self.sha256:
             raise DataError(
                 f"{path} does not hold the original drawings: the sha256 over their names and "
-                f"pixels is {digest}, and should be {self.sha256}; replace or remove it"
+                f"pixels is {digest.hexdigest()}, and should be {self.sha256}; replace or remove it"
             )
         return characters
 
-    def _read(self, archive: zipfile.ZipFile, path: Path) -> tuple[dict[str, Pixels], str]:
-        """The characters, and the checksum that they have."""
+    def _list_drawings(self, archive: zipfile.ZipFile, path: Path) -> dict[str, list[str]]:
+        """The names of the drawings of each character, both in order."""
         pattern = re.compile(rf"{self.root}/([^/]+/character\d+)/\d+_\d\d\.png", re.ASCII)
         names: dict[str, list[str]] = {}
         for name in sorted(archive.namelist()):
@@ -82,23 +97,7 @@ class Archive:
                 f"{path} holds {len(names)} characters in {sum(map(len, names.values()))} "
                 f"drawings, and should hold {self.characters} in {_DRAWERS} each"
             )
-        characters: dict[str, Pixels] = {}
-        digest = hashlib.sha256()
-        for character, drawn in names.items():
-            ink = np.empty((_DRAWERS, _DRAWN, _DRAWN), np.uint8)
-            for drawer, name in enumerate(drawn):
-                pixels = decode_expected(  # 1 where the paper is blank and 0 where there is ink
-                    archive.read(name),
-                    kind="PNG",
-                    mode="1",
-                    size=(_DRAWN, _DRAWN),
-                    source=f"{name} in {path}",
-                )
-                below = name.removeprefix(f"{self.root}/")
-                digest.update(below.encode() + b"\0" + np.packbits(pixels).tobytes())
-                ink[drawer] = 1 - pixels
-            characters[character] = _shrink(ink)
-        return characters, digest.hexdigest()
+        return names
 
 
 def _shrink(ink: Pixels) -> Pixels:
@@ -110,22 +109,29 @@ def _shrink(ink: Pixels) -> Pixels:
 
 
 @dataclass(frozen=True)
-class Omniglot:
-    """The archives, found on this machine or fetched into the cache.
+class Omniglot(PublicFiles):
+    """The archives.
 
-    mirrors: addresses of folders, tried in this order. background: what is always read.
-    evaluation: further alphabets, read where the archive is here; only `download` fetches it.
+    background: what is always read. evaluation: further alphabets, read where the archive is here;
+    only `download` fetches it.
     """
 
-    mirrors: tuple[str, ...]
     background: Archive
     evaluation: Archive
 
+    @property
+    def files(self) -> tuple[str, ...]:
+        return (self.background.file,)
+
+    def check(self, file: str, path: Path) -> None:
+        archive = self.background if file == self.background.file else self.evaluation
+        archive.read(path)
+
     def load(self) -> Dataset:
         """Read what is here, after downloading the background set if it is not; `DataError`."""
-        drawings = self.background.read(self._fetch(self.background))
+        drawings = self.background.read(self.fetch(self.background.file))
         apart: dict[str, tuple[str, ...]] = {}
-        if (further := find_file("omniglot", self.evaluation.file)) is not None:
+        if (further := self.find(self.evaluation.file)) is not None:
             evaluation = self.evaluation.read(further)
             drawings |= evaluation
             apart["test"] = tuple(evaluation)
@@ -142,28 +148,21 @@ class Omniglot:
 
     def download(self) -> str:
         """Download what is not here of both archives; says where they are, as `locate` does."""
-        for archive in (self.background, self.evaluation):
-            self._fetch(archive)
+        super().download()
+        self.fetch(self.evaluation.file)
         return self.locate()
 
     def locate(self) -> str:
         """Where the archives are, or would come from; no network."""
-        main, further = (
-            find_file("omniglot", archive.file) for archive in (self.background, self.evaluation)
-        )
-        if main is None:
-            return f"not here: would be downloaded from {self.mirrors[0]}"
-        if further is None:
-            return str(main.parent)
+        text = super().locate()
+        if None in (self.find(self.background.file), self.find(self.evaluation.file)):
+            return text
         both = self.background.characters + self.evaluation.characters
-        folders = " and ".join(dict.fromkeys(str(path.parent) for path in (main, further)))
-        return f"{folders}, with the evaluation set: {both:,} classes"
-
-    def _fetch(self, archive: Archive) -> Path:
-        return find_or_download("omniglot", archive.file, self.mirrors, check=archive.read)
+        return f"{text}, with the evaluation set: {both:,} classes"
 
 
 OMNIGLOT = Omniglot(
+    "omniglot",
     mirrors=("https://raw.githubusercontent.com/brendenlake/omniglot/master/python/",),
     background=Archive(
         "images_background",

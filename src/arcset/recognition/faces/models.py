@@ -40,7 +40,7 @@ class ModelFile:
         for place in places:
             if place.is_file():
                 return self._checked(place)
-        return download(self.urls, places[-1], sha256=self.sha256)
+        return download(self.urls, places[-1], check=self._checked)
 
     def _checked(self, place: Path) -> Path:
         found = file_digest(place)
