@@ -14,7 +14,6 @@ norm sees no more than its own process's rows.
 
 import atexit
 import itertools
-import json
 import os
 import warnings
 from collections.abc import Callable
@@ -83,7 +82,7 @@ class ProcessGroup:
         """Average what the network has counted in its buffers, as batch norm's statistics."""
 
     def broadcast(self, value: Any) -> Any:
-        """The main process's value, anything that JSON can say; all wait for it."""
+        """The main process's value, anything that can be pickled; all wait for it."""
         return value
 
     def any(self, *flags: bool) -> tuple[bool, ...]:
@@ -103,7 +102,7 @@ class _Several(ProcessGroup):
     def gather(self, embeddings: Tensor, rows: list[slice]) -> Tensor:
         if len(rows) == 1:
             return embeddings
-        sizes = [some.stop - some.start for some in rows]
+        sizes = [part.stop - part.start for part in rows]
         return _Gather.apply(embeddings, sizes, self.rank)  # type: ignore[no-any-return, no-untyped-call]
 
     def wrap(self, network: nn.Module) -> nn.Module:
@@ -122,8 +121,8 @@ class _Several(ProcessGroup):
     @torch.no_grad()
     def average_buffers(self, network: nn.Module) -> None:
         counting = [module for module in network.modules() if module.training]  # not frozen
-        found = [buffer for module in counting for buffer in module.buffers(recurse=False)]
-        buffers = [buffer for buffer in found if buffer.is_floating_point()]
+        every = [buffer for module in counting for buffer in module.buffers(recurse=False)]
+        buffers = [buffer for buffer in every if buffer.is_floating_point()]
         if not buffers:
             return
         flat = torch.cat([buffer.flatten() for buffer in buffers])
@@ -134,18 +133,15 @@ class _Several(ProcessGroup):
             buffer.copy_(part.view_as(buffer))
 
     def broadcast(self, value: Any) -> Any:
-        device = _exchange_device()
-        own = torch.tensor(list(json.dumps(value).encode()) if self.is_main else [0]).to(device)
-        length = torch.tensor([len(own)], device=device)
-        dist.broadcast(length, src=0)
-        content = own if self.is_main else own.new_zeros(int(length))
-        dist.broadcast(content, src=0)
-        return json.loads(bytes(content.tolist()))
+        content = [value]
+        dist.broadcast_object_list(content, src=0)
+        return content[0]
 
     def any(self, *flags: bool) -> tuple[bool, ...]:
-        told = torch.tensor(flags, dtype=torch.int32, device=_exchange_device())
-        dist.all_reduce(told, dist.ReduceOp.MAX)
-        return tuple(bool(flag) for flag in told.tolist())
+        device = "cuda" if dist.get_backend() == "nccl" else "cpu"
+        highest = torch.tensor(flags, dtype=torch.int32, device=device)
+        dist.all_reduce(highest, dist.ReduceOp.MAX)
+        return tuple(bool(flag) for flag in highest.tolist())
 
     def barrier(self) -> None:
         dist.barrier()
@@ -159,9 +155,9 @@ class _Gather(torch.autograd.Function):
         ctx.sizes, ctx.rank = sizes, rank
         padded = own.new_zeros(max(sizes), own.shape[1])
         padded[: len(own)] = own
-        found = [torch.empty_like(padded) for _ in sizes]
-        dist.all_gather(found, padded)
-        return torch.cat([rows[:size] for rows, size in zip(found, sizes, strict=True)])
+        parts = [torch.empty_like(padded) for _ in sizes]
+        dist.all_gather(parts, padded)
+        return torch.cat([part[:size] for part, size in zip(parts, sizes, strict=True)])
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None]:
@@ -237,8 +233,3 @@ def _split(rows: slice, parts: int) -> list[slice]:
     size, more = divmod(rows.stop - rows.start, parts)
     ends = [rows.start + number * size + min(number, more) for number in range(parts + 1)]
     return [slice(first, last) for first, last in itertools.pairwise(ends)]
-
-
-def _exchange_device() -> torch.device:
-    name = "cuda" if dist.get_backend() == "nccl" else "cpu"
-    return torch.device(name)

@@ -242,5 +242,5 @@ def wrong_entry(error: "ValidationError") -> str:
     first = error.errors(include_url=False)[0]
     if "error" in first.get("ctx", {}):  # what a check of our own raised
         return str(first["ctx"]["error"])
-    place = ".".join(str(part) for part in first["loc"])
-    return f"its entry {place!r:.60} does not fit" if place else "it is not a JSON object"
+    entry = ".".join(str(part) for part in first["loc"])
+    return f"its entry {entry!r:.60} does not fit" if entry else "it is not a JSON object"

@@ -164,7 +164,7 @@ def test_one_line_for_what_cannot_be_done(cluster, arcset_command, tmp_path):
         (("missing", "--model", "run"), "missing"),
         (("empty", "--model", "run"), "empty"),
         (("broken", "--model", "run"), "a.png"),
-        (("photos", "--model", "run", "--threshold", "2"), "threshold=2"),
+        (("photos", "--model", "run", "--threshold", "2"), "threshold"),
         (("photos", "--model", "run", "--method", "magic"), "average, connected"),
         (("photos", "--model", "run", "--far", "0.1", "--threshold", "0"), "--far"),
         (("rows.npz",), "--threshold"),

@@ -6,18 +6,10 @@ import torch
 
 import arcset
 from arcset.margins.adacos import AdaCos
-from arcset.margins.base import Law
 from support.margin_checks import (
     ANGLES,
     batch_of,
-    check_falls,
-    check_finite_at_the_ends,
-    check_loss,
-    check_rebuilt_loss,
-    check_refused,
     check_saved,
-    check_settings_rebuild,
-    check_shift_is_reference,
 )
 
 
@@ -54,7 +46,6 @@ def batch(size, classes, low, seed):
 
 
 def test_no_margin():
-    check_shift_is_reference(AdaCos())
     assert torch.equal(AdaCos()(ANGLES.cos(), batch_of(len(ANGLES))), ANGLES.cos())
 
 
@@ -125,26 +116,6 @@ def test_the_scale_is_a_saved_scalar():
     margin.observe_softmax(torch.tensor([0.5]), torch.tensor([7.0]), 9.0)
     assert margin.scale is buffer
     check_saved(margin, other, "scale")
-
-
-def test_ends_laws_and_settings():
-    check_falls(AdaCos())
-    check_finite_at_the_ends(AdaCos())
-    assert AdaCos.finds_scale
-    laws = AdaCos().laws
-    assert {Law.MONOTONE, Law.CONTINUOUS, Law.SCALE_FREE, Law.TARGET_ONLY} <= laws
-    assert Law.NEUTRAL not in laws
-    check_settings_rebuild(AdaCos(dynamic=False))
-
-
-def test_refused():
-    check_refused(AdaCos, {"dynamic": "no"})
-
-
-@pytest.mark.parametrize("dynamic", [True, False])
-def test_loss(dynamic):
-    check_loss("adacos", adapts=dynamic, dynamic=dynamic)
-    check_rebuilt_loss("adacos", dynamic=dynamic)
 
 
 def test_the_loss_uses_the_found_scale_from_the_next_step_on():

@@ -6,19 +6,11 @@ import torch
 import arcset
 from arcset.errors import InputError
 from arcset.margins.arcface import ArcFace
-from arcset.margins.base import Law
 from arcset.margins.classwise import Classwise
 from support.margin_checks import (
     ANGLES,
     batch_of,
-    check_falls,
-    check_finite_at_the_ends,
-    check_loss,
-    check_rebuilt_loss,
-    check_refused,
     check_saved,
-    check_settings_rebuild,
-    check_shift_is_reference,
 )
 
 SIZES = torch.tensor([500, 20, 3, 81, 1])
@@ -29,12 +21,6 @@ def bound(sizes=SIZES, **options) -> Classwise:
     margin.bind(len(sizes))
     margin.set_class_sizes(sizes)
     return margin
-
-
-def test_shift_is_reference():
-    labels = torch.arange(len(ANGLES)) % 5
-    check_shift_is_reference(bound(low=0.1, high=1.4), labels=labels)
-    check_shift_is_reference(Classwise(), labels=labels)
 
 
 def test_each_class_has_its_arcface():
@@ -107,34 +93,6 @@ def test_float32_stays_float32():
     assert bound()(torch.tensor([0.1, 0.2]), samples).dtype == torch.float32
 
 
-def test_ends():
-    check_finite_at_the_ends(bound())
-    check_finite_at_the_ends(Classwise())
-    for label in range(5):
-        check_falls(bound(high=2.0), labels=torch.tensor(label))
-
-
-def test_laws_settings_and_fit():
-    laws = Classwise().laws
-    assert {Law.MONOTONE, Law.CONTINUOUS, Law.SCALE_FREE, Law.NEUTRAL, Law.TARGET_ONLY} <= laws
-    check_settings_rebuild(Classwise(low=0.1, high=0.2, power=0.5))
-    assert Classwise.default_options(math.pi / 2) == {"low": 0.25, "high": 0.5}
-    assert Classwise.default_options(0.2) == {"low": 0.05, "high": 0.1}
-
-
-@pytest.mark.parametrize(
-    "options",
-    [
-        {"low": -0.1},
-        {"high": math.pi},
-        {"low": 0.6},
-        {"power": -1.0},
-    ],
-)
-def test_refused_options(options):
-    check_refused(Classwise, options)
-
-
 @pytest.mark.parametrize(
     ("call", "message"),
     [
@@ -158,8 +116,6 @@ def test_refused_values(call, message):
 
 
 def test_loss():
-    check_loss("classwise")
-    check_rebuilt_loss("classwise")
     loss = arcset.build_loss("classwise", 4, 3, mode="plain", low=0.1, high=0.9)
     loss.set_class_sizes(torch.tensor([1000, 30, 2]))
     assert loss.margin.margins[[0, 2]].tolist() == pytest.approx([0.1, 0.9])

@@ -4,19 +4,11 @@ import pytest
 import torch
 
 from arcset.margins.arcface import ArcFace
-from arcset.margins.base import Law
 from arcset.margins.curricularface import CurricularFace
 from support.margin_checks import (
     ANGLES,
     batch_of,
-    check_falls,
-    check_finite_at_the_ends,
-    check_loss,
-    check_rebuilt_loss,
-    check_refused,
     check_saved,
-    check_settings_rebuild,
-    check_shift_is_reference,
 )
 
 
@@ -26,8 +18,7 @@ def with_t(value: float) -> CurricularFace:
     return margin
 
 
-def test_target_is_reference_and_arcface():
-    check_shift_is_reference(CurricularFace(margin=0.7))
+def test_the_target_is_arcfaces():
     samples = batch_of(len(ANGLES))
     assert torch.equal(
         CurricularFace(0.3)(ANGLES.cos(), samples), ArcFace(0.3)(ANGLES.cos(), samples)
@@ -86,35 +77,3 @@ def test_t_may_move_between_forward_and_backward():
     margin.observe(torch.tensor([0.5]), batch_of(1))
     altered.sum().backward()
     assert cosines.grad.item() == pytest.approx(1.8)
-
-
-def test_ends_and_laws():
-    check_falls(CurricularFace())
-    check_finite_at_the_ends(CurricularFace())
-    laws = CurricularFace().laws
-    assert {Law.MONOTONE, Law.CONTINUOUS, Law.SCALE_FREE} <= laws
-    assert not {Law.TARGET_ONLY, Law.NEUTRAL} & laws
-
-
-def test_settings_and_fit():
-    check_settings_rebuild(CurricularFace(margin=0.3, rate=0.5))
-    assert CurricularFace.default_options(math.pi / 2) == {"margin": 0.5}
-    assert CurricularFace.default_options(0.2) == {"margin": 0.1}
-
-
-@pytest.mark.parametrize(
-    "options",
-    [
-        {"margin": 4.0},
-        {"rate": -0.1},
-        {"rate": "fast"},
-    ],
-)
-def test_refused(options):
-    check_refused(CurricularFace, options)
-
-
-def test_loss():
-    check_loss("curricularface", adapts=True)
-    check_loss("curricularface", adapts=True, margin=1.0, rate=0.5)
-    check_rebuilt_loss("curricularface")

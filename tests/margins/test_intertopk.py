@@ -5,18 +5,10 @@ import torch
 
 import arcset
 from arcset.margins.arcface import ArcFace
-from arcset.margins.base import Law
 from arcset.margins.intertopk import InterTopK
 from support.margin_checks import (
     ANGLES,
     batch_of,
-    check_falls,
-    check_finite_at_the_ends,
-    check_loss,
-    check_rebuilt_loss,
-    check_refused,
-    check_settings_rebuild,
-    check_shift_is_reference,
 )
 
 
@@ -28,8 +20,7 @@ def cosines_and_floor(k, size=16, classes=20, seed=0):
     return cosines, floor
 
 
-def test_target_is_reference_and_arcface():
-    check_shift_is_reference(InterTopK(margin=0.4))
+def test_the_target_is_arcfaces():
     samples = batch_of(len(ANGLES))
     assert torch.equal(
         InterTopK(margin=0.4)(ANGLES.cos(), samples), ArcFace(0.4)(ANGLES.cos(), samples)
@@ -111,41 +102,9 @@ def test_gradients_agree_with_finite_differences():
     assert torch.autograd.gradcheck(value, (cosines.requires_grad_(),))
 
 
-def test_ends_laws_settings_and_fit():
-    check_falls(InterTopK())
-    check_finite_at_the_ends(InterTopK())
-    laws = InterTopK().laws
-    assert {Law.MONOTONE, Law.CONTINUOUS, Law.SCALE_FREE, Law.NEUTRAL} <= laws
-    assert Law.TARGET_ONLY not in laws
-    check_settings_rebuild(InterTopK(margin=0.3, penalty=0.1, k=7))
-    assert InterTopK(k=7).nearest == 7
-    assert InterTopK.default_options(math.pi / 2) == {"margin": 0.2, "penalty": 0.06}
-    fitted = InterTopK.default_options(0.26)
-    assert fitted == pytest.approx({"margin": 0.1, "penalty": 0.03})
-
-
 def test_no_extra_term_in_the_loss():
     """The option is called `penalty`, as is the hook of margins that add one."""
     assert InterTopK().penalty(batch_of(3)) is None
-
-
-@pytest.mark.parametrize(
-    "options",
-    [
-        {"margin": -1.0},
-        {"penalty": 4.0},
-        {"k": 0},
-        {"k": 2.0},
-    ],
-)
-def test_refused(options):
-    check_refused(InterTopK, options)
-
-
-@pytest.mark.parametrize("k", [1, 3, 6, 50])
-def test_loss(k):
-    check_loss("intertopk", k=k, penalty=0.3)
-    check_rebuilt_loss("intertopk", k=k)
 
 
 def test_one_class_has_no_wrong_one():

@@ -5,29 +5,13 @@ import torch
 
 from arcset.margins import Sample
 from arcset.margins.arcface import ArcFace
-from arcset.margins.base import Law
 from arcset.margins.magface import MagFace
 from support.margin_checks import (
     ANGLES,
     batch_of,
-    check_falls,
-    check_finite_at_the_ends,
-    check_loss,
-    check_rebuilt_loss,
-    check_refused,
-    check_settings_rebuild,
-    check_shift_is_reference,
 )
 
 LENGTHS = torch.tensor([0.0, 3.0, 10.0, 42.0, 110.0, 500.0], dtype=torch.float64)
-
-
-def test_shift_is_reference():
-    for length in LENGTHS:
-        check_shift_is_reference(MagFace(), norms=length.expand(len(ANGLES)))
-        check_shift_is_reference(
-            MagFace(l_a=1, u_a=50, l_m=0.0, u_m=2.0), norms=length.expand(len(ANGLES))
-        )
 
 
 def test_against_the_published_formula():
@@ -92,47 +76,3 @@ def test_gradients_agree_with_finite_differences():
         return MagFace()(c, samples) + MagFace().penalty(samples)
 
     assert torch.autograd.gradcheck(value, (cosine, norms))
-
-
-@pytest.mark.parametrize("length", [0.0, 50.0, 1000.0])
-def test_it_falls_everywhere(length):
-    check_falls(MagFace(), norms=torch.tensor(length, dtype=torch.float64))
-
-
-def test_ends():
-    check_finite_at_the_ends(MagFace())
-
-
-def test_neutral_does_nothing():
-    margin = MagFace(**MagFace.neutral)
-    samples = batch_of(len(ANGLES), norms=torch.full_like(ANGLES, 50.0))
-    torch.testing.assert_close(margin(ANGLES.cos(), samples), ANGLES.cos(), rtol=0, atol=0)
-    assert not margin.penalty(samples).any()
-
-
-def test_laws_settings_and_fit():
-    assert Law.SCALE_FREE not in MagFace().laws
-    assert {Law.MONOTONE, Law.CONTINUOUS, Law.NEUTRAL, Law.TARGET_ONLY} <= MagFace().laws
-    check_settings_rebuild(MagFace(l_a=1, u_a=2, l_m=0.1, u_m=0.2, penalty_weight=3))
-    assert MagFace.default_options(math.pi / 2) == {"l_m": 0.45, "u_m": 0.8}
-    assert MagFace.default_options(0.1) == pytest.approx({"l_m": 0.045, "u_m": 0.08})
-
-
-@pytest.mark.parametrize(
-    "options",
-    [
-        {"l_a": 0.0},
-        {"l_a": 110.0},
-        {"l_m": 0.9},
-        {"u_m": math.pi},
-        {"penalty_weight": -1.0},
-    ],
-)
-def test_refused(options):
-    check_refused(MagFace, options)
-
-
-def test_loss():
-    check_loss("magface")
-    check_loss("magface", l_a=30, u_a=60, l_m=0.1, u_m=1.5, penalty_weight=3.0)
-    check_rebuilt_loss("magface", penalty_weight=1.0)

@@ -4,27 +4,18 @@ import pytest
 import torch
 
 from arcset.margins.arcface import ArcFace
-from arcset.margins.base import Law
 from arcset.margins.cosface import CosFace
 from arcset.margins.mvsoftmax import MVSoftmax
 from support.margin_checks import (
     ANGLES,
     batch_of,
-    check_falls,
-    check_finite_at_the_ends,
-    check_loss,
-    check_rebuilt_loss,
-    check_refused,
-    check_settings_rebuild,
-    check_shift_is_reference,
 )
 
 KINDS = ("arc", "cos")
 
 
 @pytest.mark.parametrize(("kind", "other"), [("arc", ArcFace()), ("cos", CosFace())])
-def test_target_is_reference_and_arcface_or_cosface(kind, other):
-    check_shift_is_reference(MVSoftmax(kind=kind, margin=0.9))
+def test_the_target_is_arcfaces_or_cosfaces(kind, other):
     samples = batch_of(len(ANGLES))
     assert torch.equal(MVSoftmax(kind=kind)(ANGLES.cos(), samples), other(ANGLES.cos(), samples))
 
@@ -79,40 +70,3 @@ def test_without_t_the_negatives_stay():
 def test_a_class_level_with_the_target_stays():
     level = torch.tensor([[0.25]])
     assert torch.equal(MVSoftmax().negatives(level, level, batch_of(1)), level)
-
-
-def test_ends_and_laws():
-    for kind in KINDS:
-        check_falls(MVSoftmax(kind=kind))
-        check_finite_at_the_ends(MVSoftmax(kind=kind))
-    laws = MVSoftmax().laws
-    assert {Law.MONOTONE, Law.CONTINUOUS, Law.SCALE_FREE, Law.NEUTRAL} <= laws
-    assert Law.TARGET_ONLY not in laws
-
-
-def test_settings_and_fit():
-    check_settings_rebuild(MVSoftmax())
-    check_settings_rebuild(MVSoftmax(margin=0.1, t=0.3, kind="cos", adaptive=False))
-    assert (MVSoftmax().margin, MVSoftmax(kind="cos").margin) == (0.5, 0.35)
-    assert MVSoftmax.default_options(0.2) == {"margin": 0.1}
-    assert MVSoftmax.default_options(math.pi / 2, kind="cos") == {"margin": 0.35}
-
-
-@pytest.mark.parametrize(
-    "options",
-    [
-        {"margin": 2.5, "kind": "cos"},
-        {"t": -0.1},
-        {"kind": "am"},
-        {"adaptive": "yes"},
-    ],
-)
-def test_refused(options):
-    check_refused(MVSoftmax, options)
-
-
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("adaptive", [True, False])
-def test_loss(kind, adaptive):
-    check_loss("mvsoftmax", kind=kind, adaptive=adaptive, t=0.4)
-    check_rebuilt_loss("mvsoftmax", kind=kind, adaptive=adaptive)

@@ -201,8 +201,8 @@ def test_a_cosine_at_the_threshold_is_the_same(recognizer):
     [
         ({"far": 0.1, "threshold": 0.5}, OptionError, r"far=0\.1.*threshold=0\.5"),
         ({"far": 2}, OptionError, "far .* 2"),
-        ({"threshold": 3}, OptionError, "threshold=3"),
-        ({"threshold": float("nan")}, OptionError, "threshold=nan"),
+        ({"threshold": 3}, OptionError, "threshold .* 3"),
+        ({"threshold": float("nan")}, OptionError, "threshold .* nan"),
         ({"far": 1e-9}, InputError, "1e-09"),
     ],
 )

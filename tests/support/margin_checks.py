@@ -1,7 +1,6 @@
 """Checks of one margin by itself, without centers or a loss."""
 
 import math
-import operator
 from collections.abc import Callable
 
 import pytest
@@ -10,6 +9,7 @@ import torch
 import arcset
 from arcset import OptionError
 from arcset.margins import Margin, Sample, Samples
+from support.references import margin_softmax
 
 ANGLES = torch.cat(
     [
@@ -102,39 +102,8 @@ def check_saved(margin: Margin, other: Margin, *names: str) -> None:
         assert torch.equal(getattr(other, name), getattr(margin, name))
 
 
-def slow_loss(loss, scale: float, embeddings: torch.Tensor, labels: torch.Tensor) -> float:
-    """Margin softmax in plain Python from the margin's own references, one sample at a time."""
-    margin, rows = loss.margin, embeddings.tolist()
-    centers = loss.centers.tolist()
-    lengths = [math.hypot(*row) for row in rows]
-    cosines = [
-        [sum(map(operator.mul, row, center)) / length for center in centers]
-        for row, length in zip(rows, lengths, strict=True)
-    ]
-    own = [row[label] for row, label in zip(cosines, labels.tolist(), strict=True)]
-    total = 0.0
-    for place, (row, label) in enumerate(zip(cosines, labels.tolist(), strict=True)):
-        sample = Sample(
-            label=label,
-            norm=lengths[place],
-            step=int(loss.step),
-            position=place,
-            rank=sum(other < own[place] for other in own),
-            size=len(own),
-        )
-        target = margin.reference(math.acos(own[place]), sample)
-        wrong = sorted((c for j, c in enumerate(row) if j != label), reverse=True)
-        floor = wrong[min(margin.nearest, len(wrong)) - 1] if margin.nearest else math.nan
-        others = [margin.negative_reference(cosine, target, floor) for cosine in wrong]
-        logits = [scale * target, *(scale * cosine for cosine in others)]
-        highest = max(logits)
-        log_sum = highest + math.log(math.fsum(math.exp(logit - highest) for logit in logits))
-        total += log_sum - logits[0] + margin.penalty_reference(sample)
-    return total / len(own)
-
-
 def check_loss(name: str, *, adapts: bool = False, **options) -> None:
-    """`build_loss` in plain mode against `slow_loss`, training and not; other modes against it.
+    """The loss in plain mode against its slow reference, training and not; other modes against it.
 
     `adapts`: whether the margin's buffers change in training. They never do outside of it.
     """
@@ -156,7 +125,7 @@ def check_loss(name: str, *, adapts: bool = False, **options) -> None:
             after = loss.margin.state_dict()
             moved = any(not torch.equal(after[name], before[name]) for name in before)
             assert moved == (training and adapts)
-            slow = slow_loss(loss, scale, embeddings.detach(), labels)
+            slow = margin_softmax(loss, embeddings, labels, scale)
             assert math.isclose(value.item(), slow, rel_tol=1e-10, abs_tol=1e-12), (mode, step)
             loss.zero_grad()
             value.backward()

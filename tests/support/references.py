@@ -25,7 +25,9 @@ def minus_log_softmax(scores, target):
     return highest + math.log(sum(math.exp(score - highest) for score in scores)) - scores[target]
 
 
-def margin_softmax(loss, embeddings, labels):
+def margin_softmax(loss, embeddings, labels, scale=None):
+    """At the loss's scale, or at the one it had before a step in which the margin found another."""
+    scale = loss.scale if scale is None else scale
     counted = [i for i, y in enumerate(labels.tolist()) if y != loss.ignore_index]
     rows, classes = vectors(embeddings[counted]), labels[counted].tolist()
     centers = vectors(loss.head.weight)
@@ -47,7 +49,7 @@ def margin_softmax(loss, embeddings, labels):
         wrong = sorted((c for j, c in enumerate(cosines[i]) if j != y), reverse=True)
         floor = wrong[min(max(loss.margin.nearest, 1), len(wrong)) - 1] if wrong else 0.0
         scores = [
-            loss.scale * (target if j == y else loss.margin.negative_reference(c, target, floor))
+            scale * (target if j == y else loss.margin.negative_reference(c, target, floor))
             for j, c in enumerate(cosines[i])
         ]
         scores = [score + bias for score, bias in zip(scores, biases, strict=True)]

@@ -16,9 +16,9 @@ def plain_losses(
     centers: Centers, batch: MarginBatch, sampled: SampledClasses | None = None
 ) -> Tensor:
     """−log softmax at the margined target, (B,); over the classes drawn, or all C."""
-    places = batch.labels if sampled is None else sampled.labels
+    labels = batch.labels if sampled is None else sampled.labels  # as columns of the logits
     cosines, chosen = _cosines(centers, batch.unit, sampled)  # (B, C) both
-    column = places[:, None]  # (B, 1)
+    column = labels[:, None]  # (B, 1)
     target = cosines.gather(1, column).squeeze(1)  # (B,)
     batch.observe(target)
     if centers.subcenters > 1 and batch.margin.training:
@@ -28,8 +28,8 @@ def plain_losses(
     if sampled is not None and sampled.weights is not None:  # some stand for several classes
         weights = sampled.weights.to(logits)  # (C,)
         weighted, mean = logits + weights.log(), logits @ weights / weights.sum()
-    batch.observe_softmax(target, _logsumexp_without(weighted, places))
-    losses = F.cross_entropy(weighted, places, reduction="none")
+    batch.observe_softmax(target, _logsumexp_without(weighted, labels))
+    losses = F.cross_entropy(weighted, labels, reduction="none")
     if batch.smoothing:  # torch's own label_smoothing loses digits over many classes in float32
         losses = losses + batch.smoothing * (logits.gather(1, column).squeeze(1) - mean)
     return losses

@@ -32,7 +32,7 @@ class SampledClasses:
         return len(self.classes)
 
     def rows(self, first: int, last: int, per_class: int) -> Tensor:
-        """The rows of W, `per_class` for each class, of the places first … last − 1."""
+        """The rows of W, `per_class` for each class, that stands at first … last − 1."""
         classes = self.classes[first:last]
         if per_class == 1:
             return classes
@@ -46,7 +46,7 @@ def sample_classes(
 ) -> SampledClasses:
     """All classes in `labels` (B,), and each other one of `classes` with probability `rate`.
 
-    Negative labels are of classes that are not here; their places are −1. `weighted`: those that
+    Negative labels are of classes that are not here; so are their new ones. `weighted`: those that
     are there by chance stand for 1/rate classes each, those of the batch for themselves. Sums with
     these weights are on average those over all classes.
 
@@ -61,18 +61,18 @@ def sample_classes(
     here = labels >= 0
     own, inverse = torch.unique(labels[here], return_inverse=True)  # (P,) rising, (m,)
     others = _choose(classes, rate, labels.device)  # (m,) rising
-    place = torch.searchsorted(others, own).clamp(max=max(len(others) - 1, 0))  # (P,)
-    there = others[place] == own if len(others) else torch.zeros_like(own, dtype=torch.bool)
-    missing = own[~there]
-    place[~there] = len(others) + torch.arange(len(missing), device=labels.device)
-    places = torch.full_like(labels, -1)
-    places[here] = place[inverse]
+    index = torch.searchsorted(others, own).clamp(max=max(len(others) - 1, 0))  # (P,)
+    drawn = others[index] == own if len(others) else torch.zeros_like(own, dtype=torch.bool)
+    missing = own[~drawn]
+    index[~drawn] = len(others) + torch.arange(len(missing), device=labels.device)
+    new_labels = torch.full_like(labels, -1)
+    new_labels[here] = index[inverse]
     weights = None
     if weighted:
         exact = torch.float32 if labels.device.type == "mps" else torch.float64  # it has no wider
         weights = labels.new_full((len(others) + len(missing),), 1 / rate, dtype=exact)
-        weights[place] = 1.0
-    return SampledClasses(torch.cat([others, missing]), places, weights)
+        weights[index] = 1.0
+    return SampledClasses(torch.cat([others, missing]), new_labels, weights)
 
 
 def _choose(classes: int, rate: float, device: torch.device) -> Tensor:
@@ -86,8 +86,7 @@ def _choose(classes: int, rate: float, device: torch.device) -> Tensor:
         count = int(expected + 4 * math.sqrt(expected) + 16)
         gaps = torch.empty(count, dtype=torch.float64, device=device).exponential_()
         skipped = (gaps / per_gap).floor_().clamp_(max=classes)  # more than int64 holds, else
-        found = skipped.add_(1).cumsum(0).add_(last).long()  # (count,)
-        parts.append(found)
-        last = int(found[-1])
-    found = torch.cat(parts)
-    return found[: int(torch.searchsorted(found, classes))]
+        parts.append(skipped.add_(1).cumsum(0).add_(last).long())  # (count,)
+        last = int(parts[-1][-1])
+    numbers = torch.cat(parts)
+    return numbers[: int(torch.searchsorted(numbers, classes))]

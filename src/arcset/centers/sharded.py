@@ -53,19 +53,19 @@ class Shard:
                 "group: there are no processes to share the centers; start them with torchrun and "
                 "call torch.distributed.init_process_group first"
             )
-        found = None if group is True else group
-        if found is not None and not isinstance(found, dist.ProcessGroup):
+        members = None if group is True else group
+        if members is not None and not isinstance(members, dist.ProcessGroup):
             raise OptionError(f"group must be a process group of torch.distributed, not {group!r}")
-        rank, count = dist.get_rank(found), dist.get_world_size(found)
+        rank, count = dist.get_rank(members), dist.get_world_size(members)
         if rank < 0:
             raise OptionError("group: this process is not in the group")
-        borders = _borders(classes, count)
         if not can_share(classes, count):
             raise OptionError(
                 f"{classes} classes divided among {count} processes leave some without any: start "
                 "fewer"
             )
-        return cls(found, rank, count, classes, borders[rank], borders[rank + 1])
+        borders = _borders(classes, count)
+        return cls(members, rank, count, classes, borders[rank], borders[rank + 1])
 
     def __deepcopy__(self, memo: object) -> "Shard":
         return self
@@ -76,7 +76,7 @@ class Shard:
         return self.last - self.first
 
     def local_labels(self, labels: Tensor) -> Tensor:
-        """Labels (B,) as places among the classes here; −1 for those elsewhere."""
+        """Labels (B,) as numbers of the classes here; −1 for those elsewhere."""
         here = (labels >= self.first) & (labels < self.last)
         return torch.where(here, labels - self.first, -1)
 
@@ -92,9 +92,8 @@ class Shard:
             dist.broadcast(full, group=self.group, group_src=0)
             own = full[self.first * per_class : self.last * per_class]
             return own.to(made.device, copy=True)
-        seed = (
-            int(torch.randint(2**40, ())) * self.count + self.rank
-        )  # processes may be seeded alike
+        # Processes may be seeded alike.
+        seed = int(torch.randint(2**40, ())) * self.count + self.rank
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
             return initial_directions(rows, dim, dtype)
@@ -116,14 +115,14 @@ class Shard:
         Raises `InputError` where another process told that it failed.
         """
         wide = _WIDE * (unit.dtype == torch.float64)
-        told = self._numbers(4 * len(labels) + wide + _WANTED * unit.requires_grad, unit.device)
-        if _FAILED in told:
-            which = told.index(_FAILED)
+        words = self._numbers(4 * len(labels) + wide + _WANTED * unit.requires_grad, unit.device)
+        if _FAILED in words:
+            which = words.index(_FAILED)
             raise InputError(f"process {which} was given a batch that cannot be used")
-        sizes = [one // 4 for one in told]
-        if any(one & _WIDE for one in told):
+        sizes = [word // 4 for word in words]
+        if any(word & _WIDE for word in words):
             unit, norms = unit.double(), norms.double()
-        if any(one & _WANTED for one in told) and not unit.requires_grad:
+        if any(word & _WANTED for word in words) and not unit.requires_grad:
             unit = unit.detach().requires_grad_()  # all have to be there on the way back
         return (
             _GatherRows.apply(unit, self, sizes, True),  # type: ignore[no-untyped-call]
@@ -168,9 +167,9 @@ class Shard:
     def _numbers(self, number: int, device: torch.device) -> list[int]:
         """The number that each process gives, in the order of their ranks."""
         own = torch.tensor([number], device=device)
-        found = [torch.empty_like(own) for _ in range(self.count)]
-        dist.all_gather(found, own, group=self.group)
-        return [int(one) for one in found]
+        every = [torch.empty_like(own) for _ in range(self.count)]
+        dist.all_gather(every, own, group=self.group)
+        return [int(one) for one in every]
 
     # ---------------------------------------------------------------- the softmax
 
@@ -193,12 +192,12 @@ class Shard:
         dist.all_gather(parts, scores.contiguous(), group=self.group)
         return torch.cat(parts).topk(len(scores), dim=0).values
 
-    def argmax_class(self, values: Tensor, places: Tensor) -> Tensor:
-        """The class (B,) with the highest value, from every process's best values (B,) and their
-        places among the classes there; the first among equals."""
+    def argmax_class(self, values: Tensor, local: Tensor) -> Tensor:
+        """The class (B,) with the highest value, from every process's best values (B,) and the
+        numbers of their classes there; the first among equals."""
         highest = values.clone()
         dist.all_reduce(highest, dist.ReduceOp.MAX, group=self.group)
-        classes = torch.where(values == highest, places + self.first, self.classes)
+        classes = torch.where(values == highest, local + self.first, self.classes)
         dist.all_reduce(classes, dist.ReduceOp.MIN, group=self.group)
         return classes
 

@@ -85,7 +85,7 @@ class Centers(nn.Module):
         processes, which must ask together.
         """
         best = unit.new_full((len(unit),), -torch.inf)
-        found = torch.zeros(len(unit), dtype=torch.int64, device=unit.device)
+        nearest = torch.zeros(len(unit), dtype=torch.int64, device=unit.device)
         size = max(1, _LOOKED_AT // max(1, len(unit) * self.subcenters))  # classes at a time
         here = min(self.classes, among if self.shard is None else among - self.shard.first)
         for first in range(0, here, size):
@@ -95,11 +95,11 @@ class Centers(nn.Module):
             scores = scores.view(len(unit), -1, self.subcenters).amax(dim=2)
             if self.bias is not None:
                 scores += self.bias[first:last].to(scores)
-            value, place = scores.max(dim=1)
+            value, column = scores.max(dim=1)
             better = value > best
-            found[better] = place[better] + first
+            nearest[better] = column[better] + first
             best = torch.maximum(best, value)
-        return found if self.shard is None else self.shard.argmax_class(best, found)
+        return nearest if self.shard is None else self.shard.argmax_class(best, nearest)
 
     def local_labels(self, labels: Tensor) -> Tensor:
         """Labels (B,) as numbers of the classes in this process; −1 for classes elsewhere."""
@@ -157,8 +157,8 @@ class Centers(nn.Module):
             if own is None:
                 state_dict.pop(key, None)
             elif key not in state_dict:
-                place = "cpu" if own.is_meta else own.device
-                state_dict[key] = torch.zeros_like(own, device=place)
+                device = "cpu" if own.is_meta else own.device
+                state_dict[key] = torch.zeros_like(own, device=device)
         super()._load_from_state_dict(state_dict, prefix, *rest, **options)
 
 

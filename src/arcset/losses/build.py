@@ -4,6 +4,7 @@ import inspect
 import logging
 import math
 import warnings
+from collections.abc import Callable
 from typing import Any
 
 from arcset.centers.init import center_spacing
@@ -13,7 +14,7 @@ from arcset.losses.base import LOSSES, AuxiliaryLoss, Loss
 from arcset.losses.margin_softmax import MarginSoftmax
 from arcset.margins import MARGINS, Margin
 from arcset.margins.base import Warmup
-from arcset.registry import did_you_mean, unknown_name, unknown_option
+from arcset.registry import unknown_name, unknown_option
 
 __all__ = ["build_loss", "default_scale", "loss_names", "loss_options", "lowest_loss"]
 
@@ -110,7 +111,7 @@ def build_loss(
         "sample": sample,
         "group": group,
     }
-    usual = {**dict.fromkeys(given), "subcenters": 1, "mode": "auto", "sample": 1.0}
+    usual = _keywords(build_loss)
     for option, value in given.items():
         if option in known:
             if value != usual[option]:
@@ -167,17 +168,13 @@ def _base_name(kind: type[AuxiliaryLoss], options: dict[str, Any]) -> str:
         issubclass(LOSSES[name], AuxiliaryLoss) or not LOSSES[name].classifies
     )
     if alone or name not in loss_names():
-        fitting = sorted({*MARGINS.names(), "softmax"})
-        hint = did_you_mean(name, fitting)
-        raise OptionError(
-            f"base='{name}' is not a loss to build {kind.__name__.lower()} on; "
-            f"{hint}{' ' if hint else ''}{'I' if hint else 'i'}t can be {', '.join(fitting)}"
-        )
+        fitting = {*MARGINS.names(), "softmax"}
+        raise unknown_name(f"base of {kind.__name__.lower()}", name, fitting)
     return str(name)
 
 
-def _keywords(kind: type) -> dict[str, Any]:
-    """The constructor's options with defaults: what follows dim, classes or base."""
+def _keywords(kind: Callable[..., Any]) -> dict[str, Any]:
+    """The options with defaults that a constructor takes, or a function."""
     parameters = inspect.signature(kind).parameters.values()
     return {
         parameter.name: parameter.default

@@ -114,7 +114,6 @@ class MarginSoftmax(Loss):
 
     @property
     def shared(self) -> bool:
-        """Whether several processes hold the centers, each of which brings its own samples."""
         return self.head.shard is not None
 
     @property
@@ -262,17 +261,17 @@ class MarginSoftmax(Loss):
 
     def settings(self) -> dict[str, float | str]:
         """The scale, unless the margin finds it, and the margin's own options."""
-        found = {} if self.margin.finds_scale else {"scale": self._scale}
-        return {**found, **self.margin.settings()}
+        scale = {} if self.margin.finds_scale else {"scale": self._scale}
+        return {**scale, **self.margin.settings()}
 
     def extra_repr(self) -> str:
         """Dimension, classes, scale and margin; other options where they are not the usual ones."""
         options = {"subcenters": self.subcenters, "mode": self.mode, "sample": self.sample}
         usual = {"subcenters": 1, "mode": "auto", "sample": 1.0}
-        shown = {option: value for option, value in options.items() if value != usual[option]}
+        special = {option: value for option, value in options.items() if value != usual[option]}
         if self.margin.finds_scale and not self.margin.scale.is_meta:
-            shown["scale"] = self.scale
-        return ", ".join(filter(None, (super().extra_repr(), format_options(shown))))
+            special["scale"] = self.scale
+        return ", ".join(filter(None, (super().extra_repr(), format_options(special))))
 
     def _get_name(self) -> str:
         return type(self.margin).__name__

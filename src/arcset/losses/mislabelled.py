@@ -102,16 +102,16 @@ def suspect_samples(
     votes.index_put_((own, nearest), torch.ones_like(own), accumulate=True)
     dominant = votes.argmax(dim=1)[own]  # (n,)
     away = angles.gather(1, dominant[:, None]).squeeze(1)  # (n,)
-    found = (away > limit).nonzero().squeeze(1)
-    found = found[away[found].argsort(descending=True, stable=True)]
+    far = (away > limit).nonzero().squeeze(1)
+    far = far[away[far].argsort(descending=True, stable=True)]
     return Suspects(
         limit,
         len(labels),
-        tuple(positions[found].tolist()),
-        tuple(own[found].tolist()),
-        tuple(away[found].tolist()),
-        tuple(nearest[found].tolist()),
-        tuple(dominant[found].tolist()),
+        tuple(positions[far].tolist()),
+        tuple(own[far].tolist()),
+        tuple(away[far].tolist()),
+        tuple(nearest[far].tolist()),
+        tuple(dominant[far].tolist()),
     )
 
 

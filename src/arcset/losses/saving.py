@@ -100,11 +100,11 @@ def heads_of(loss: Loss) -> dict[str, Centers]:
 
 def loss_tensors(loss: Loss) -> dict[str, Tensor]:
     """Its state, those with rows per class as all processes have them together."""
-    heads, found = heads_of(loss), dict[str, Tensor]()
+    heads, tensors = heads_of(loss), dict[str, Tensor]()
     for name, tensor in loss.state_dict().items():
         head = heads.get(name.rpartition(".")[0])
-        found |= {name: tensor} if head is None else by_class(head, name, tensor)
-    return found
+        tensors |= {name: tensor} if head is None else by_class(head, name, tensor)
+    return tensors
 
 
 def by_class(head: Centers, name: str, rows: Tensor) -> dict[str, Tensor]:
@@ -191,8 +191,8 @@ def _check_complete(folder: Path, reader: Any) -> None:
     except (SafetensorError, OSError, KeyError, ValueError) as error:
         raise RunError(f"{folder} holds a file that is torn or no saved loss: {error}") from None
     for name, tensor in stored.items():
-        found = sum(math.prod(chunk.sizes) for chunk in tensor.chunks)
-        if found != math.prod(tensor.size):
+        stored_size = sum(math.prod(chunk.sizes) for chunk in tensor.chunks)
+        if stored_size != math.prod(tensor.size):
             raise RunError(
                 f"{folder} does not hold all of {name}: a file is missing, or there twice"
             )
@@ -244,13 +244,11 @@ def export_loss(loss: Loss, path: Path | str, *, classes: int | None = None) -> 
 
     Where one process cannot write, all of them raise an error, and there is no file.
     """
-    kept = loss.classes if classes is None else check_count("classes", classes)
-    if kept > loss.classes:
-        raise OptionError(f"classes={kept}: there are no more than {loss.classes} to be written")
+    count = loss.classes if classes is None else check_count("classes", classes, 1, loss.classes)
     shard = shard_of(loss)
     group = shard and shard.group
     writes_common = shard is None or shard.rank == 0  # the header, and what all have alike
-    entries = _entries(loss, kept)
+    entries = _entries(loss, count)
     header, starts = _header(entries)
 
     def fill() -> None:
@@ -267,9 +265,9 @@ def export_loss(loss: Loss, path: Path | str, *, classes: int | None = None) -> 
         run_together(fill, together=shard is not None, group=group)
 
 
-def _entries(loss: Loss, kept: int) -> list[_Entry]:
+def _entries(loss: Loss, classes: int) -> list[_Entry]:
     """All tensors of the file, in the same order in every process."""
-    heads, found = heads_of(loss), []
+    heads, entries = heads_of(loss), []
     for name, tensor in loss.state_dict().items():
         owner, _, short = name.rpartition(".")
         head = heads.get(owner)
@@ -277,14 +275,14 @@ def _entries(loss: Loss, kept: int) -> list[_Entry]:
             continue
         if head is None:
             cut = tensor.ndim > 0 and len(tensor) == loss.classes
-            here = tensor[:kept] if cut else tensor
-            found.append(_Entry(name, list(here.shape), here, 0))
+            here = tensor[:classes] if cut else tensor
+            entries.append(_Entry(name, list(here.shape), here, 0))
             continue
         each = len(tensor) // head.classes
         first = 0 if head.shard is None else head.shard.first
-        here = tensor[: max(0, kept - first) * each]
-        found.append(_Entry(name, [kept * each, *tensor.shape[1:]], here, first * each))
-    return found
+        here = tensor[: max(0, classes - first) * each]
+        entries.append(_Entry(name, [classes * each, *tensor.shape[1:]], here, first * each))
+    return entries
 
 
 def _header(entries: list[_Entry]) -> tuple[bytes, list[int]]:

@@ -55,9 +55,9 @@ class AdaCos(Margin):
             return
         mean = negatives.detach().logsumexp(dim=0) - math.log(len(negatives))  # ln B
         median = cosine.detach().clamp(-1, 1).arccos().median()
-        found = mean / median.clamp(max=math.pi / 4).cos()
-        usable = found.clamp(_SMALLEST, _LARGEST).to(self.scale.dtype)
-        self.scale.copy_(torch.where(found.isfinite(), usable, self.scale))
+        wished = mean / median.clamp(max=math.pi / 4).cos()
+        usable = wished.clamp(_SMALLEST, _LARGEST).to(self.scale.dtype)
+        self.scale.copy_(torch.where(wished.isfinite(), usable, self.scale))
 
     def shift(self, cosine: Tensor, samples: Samples) -> Tensor:
         return cosine

@@ -225,11 +225,11 @@ class Margin(nn.Module, ABC):
 
     def _apply(self, fn: Any, recurse: bool = True) -> "Margin":
         """As for any module, but statistics stay in float32 at least: half precision stalls them"""
-        kept = dict(self.named_buffers(recurse=False))
+        before = dict(self.named_buffers(recurse=False))
         super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
         for name, buffer in self.named_buffers(recurse=False):
             if buffer.dtype in (torch.float16, torch.bfloat16):
-                setattr(self, name, kept[name].to(device=buffer.device))
+                setattr(self, name, before[name].to(device=buffer.device))
         return self
 
 

@@ -9,6 +9,7 @@ import numpy as np
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.patches import Rectangle
 
+from arcset.checks import check_count, check_number
 from arcset.errors import OptionError
 from arcset.pictures.board import Board
 from arcset.pictures.encode import Pixels, check_format, write_gif, write_mp4
@@ -141,9 +142,8 @@ def _check_options(
         raise OptionError(
             f"parts must name test, train or both, each once, not {','.join(parts)!r}"
         )
-    if not 1 <= fps <= 50:
-        raise OptionError(f"fps must lie in 1 .. 50, not {fps}")
-    if seconds_per_epoch is not None and not 0 < seconds_per_epoch <= 60:
-        raise OptionError(f"seconds_per_epoch must lie in (0, 60], not {seconds_per_epoch:g}")
-    if not 200 <= width <= 4000 or width % 2:
-        raise OptionError(f"width must be an even number in 200 .. 4000, not {width}")
+    check_count("fps", fps, 1, 50)
+    if seconds_per_epoch is not None:
+        check_number("seconds_per_epoch", seconds_per_epoch, 0, 60, closed="right")
+    if check_count("width", width, 200, 4000) % 2:
+        raise OptionError(f"width must be an even number, not {width}")

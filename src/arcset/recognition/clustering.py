@@ -7,8 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from arcset.checks import check_choice
-from arcset.errors import OptionError
+from arcset.checks import check_choice, check_number
 from arcset.evaluation.arrays import Array, embedding_matrix, normalize_rows, refuse_zero_rows
 from arcset.recognition.average_linkage import average_linkage
 from arcset.recognition.connected import connected
@@ -102,14 +101,13 @@ def cluster(embeddings: Array, *, threshold: float, method: str = "average") -> 
         6 images: 2 groups of several, 1 alone; threshold 0.9000
     """
     check_choice("method", method, METHODS)
-    if isinstance(threshold, bool) or not -1 <= threshold <= 1:
-        raise OptionError(f"threshold={threshold!r}, expected a cosine in -1 … 1")
+    threshold = check_number("threshold", threshold, -1, 1, closed="both")
     matrix = embedding_matrix(embeddings)
     refuse_zero_rows(matrix)
     unit = matrix.astype(np.float64)
     normalize_rows(unit)
-    found = METHODS[method](unit.astype(np.float32), float(threshold))
-    return Clustering(_numbered(found), float(threshold), method)
+    found = METHODS[method](unit.astype(np.float32), threshold)
+    return Clustering(_numbered(found), threshold, method)
 
 
 def _numbered(groups: Numbers) -> Numbers:

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
+from arcset.checks import check_number
 from arcset.errors import OptionError
 from arcset.evaluation.calibration import FarThreshold, Thresholds
 from arcset.evaluation.pairs import round_cosines
@@ -110,9 +111,8 @@ def decide(
                 f"far={far!r} and threshold={threshold!r} both say where 'same' begins; leave one "
                 "out"
             )
-        if isinstance(threshold, bool) or not -1 <= threshold <= 1:
-            raise OptionError(f"threshold={threshold!r}, expected a cosine in -1 … 1")
-        limit = float(threshold)
+        threshold = check_number("threshold", threshold, -1, 1, closed="both")
+        limit = threshold
     elif thresholds is None:
         note = uncalibrated_note(model)
         if far is not None:

@@ -4,7 +4,7 @@ import math
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from arcset.checks import check_count, check_rate
+from arcset.checks import check_count, check_number, check_rate
 from arcset.errors import InputError, OptionError
 from arcset.evaluation.calibration import Thresholds
 from arcset.evaluation.calibration.thresholds import rounded_up
@@ -44,11 +44,8 @@ class WorkingPoint:
     @classmethod
     def by_hand(cls, threshold: float) -> "WorkingPoint":
         """A threshold that the user chose; raises `OptionError` unless it lies in [−1, 1]."""
-        if isinstance(threshold, bool) or not isinstance(threshold, int | float):
-            raise OptionError(f"threshold={threshold!r}, expected a cosine between -1 and 1")
-        if not -1 <= threshold <= 1:
-            raise OptionError(f"threshold={threshold:g}, expected a cosine between -1 and 1")
-        return cls(threshold=float(threshold), fpir=None)
+        checked = check_number("threshold", threshold, -1, 1, closed="both")
+        return cls(threshold=checked, fpir=None)
 
     def json(self) -> dict[str, Any]:
         """The fields as JSON knows them."""

@@ -18,11 +18,11 @@ from arcset.pictures.measures.look import (
     key_below,
     key_height,
     looks,
-    percent,
     percent_axis,
     plain,
 )
 from arcset.pictures.theme import GREY, new_figure, styled
+from arcset.text import percent
 
 __all__ = ["reliability_picture"]
 

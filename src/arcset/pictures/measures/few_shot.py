@@ -12,11 +12,11 @@ from arcset.pictures.measures.look import (
     from_zero,
     interval_of,
     looks,
-    percent,
     percent_axis,
     plain,
 )
 from arcset.pictures.theme import GREY, INK, new_figure, styled
+from arcset.text import percent
 
 __all__ = ["few_shot_picture"]
 

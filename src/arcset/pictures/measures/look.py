@@ -31,7 +31,6 @@ __all__ = [
     "log_ticks",
     "looks",
     "nothing",
-    "percent",
     "percent_axis",
     "plain",
     "share_axis",
@@ -85,19 +84,10 @@ def plain(label: str, longest: int = _LONGEST) -> str:
     return text.replace("$", r"\$")
 
 
-def percent(share: float) -> str:
-    """A share as text for an axis or a sentence, without needless zeros.
-
-    >>> percent(0.001), percent(0.25), percent(1e-7)
-    ('0.1 %', '25 %', '1e-05 %')
-    """
-    return f"{100 * share:.6g} %"
-
-
 def percent_axis(axes: Axes, which: str) -> None:
     """Ticks as percent on the x or y axis."""
     axis = axes.xaxis if which == "x" else axes.yaxis
-    axis.set_major_formatter(lambda value, _: percent(value))
+    axis.set_major_formatter(lambda value, _: f"{100 * value:.6g} %")
 
 
 def log_ticks(axes: Axes, which: str, low: float, high: float) -> None:

@@ -9,9 +9,9 @@ from arcset.evaluation.calibration import FarThreshold, FpirThreshold, Threshold
 from arcset.evaluation.results import Interval
 from arcset.pictures.measures.calibration import reliability_picture
 from arcset.pictures.measures.captions import CAPTIONS
-from arcset.pictures.measures.look import percent
 from arcset.pictures.measures.thresholds import threshold_picture
 from arcset.pictures.report.pieces import Section
+from arcset.text import percent
 
 __all__ = ["realized_rows", "threshold_rows", "threshold_sections"]
 

@@ -8,8 +8,9 @@ from matplotlib.figure import Figure
 
 from arcset.errors import InputError, OptionError
 from arcset.evaluation.calibration.thresholds import Thresholds
-from arcset.pictures.measures.look import frame, percent, plain
+from arcset.pictures.measures.look import frame, plain
 from arcset.pictures.theme import GREY, PALETTE, new_figure, styled
+from arcset.text import percent
 
 __all__ = ["threshold_picture"]
 

@@ -21,12 +21,12 @@ from arcset.pictures.measures.look import (
     log_ticks,
     looks,
     nothing,
-    percent,
     plain,
     share_axis,
     supported,
 )
 from arcset.pictures.theme import GREY, new_figure, styled
+from arcset.text import percent
 
 __all__ = ["verification_picture"]
 

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from arcset.checks import check_count
 from arcset.errors import DataError, OptionError
 from arcset.files import one_line
 from arcset.recognition.embedder import Embedder
@@ -114,10 +115,7 @@ def first_settings(
         if dim not in (None, recognizer.dim):
             raise OptionError(f"dim={dim!r}, but {recognizer.name} has {recognizer.dim} dimensions")
         dim = recognizer.dim
-    if isinstance(dim, bool) or not isinstance(dim, int) or not 1 <= dim <= _LARGEST_DIM:
-        raise OptionError(
-            f"dim={dim!r} is out of range, expected a whole number in 1 … {_LARGEST_DIM}"
-        )
+    dim = check_count("dim", dim, 1, _LARGEST_DIM)
     return {
         "dim": str(dim),
         "model": "" if recognizer is None else recognizer.name,

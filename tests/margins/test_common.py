@@ -1,0 +1,181 @@
+"""What every margin owes by itself, over a table of margins; the laws test it as part of a loss.
+
+A margin's own file has what is special about it: its published formula, and what it learns.
+"""
+
+import math
+
+import pytest
+import torch
+
+from arcset.margins import MARGINS, build_margin
+from arcset.margins.base import Law
+from support.margin_checks import (
+    ANGLES,
+    check_falls,
+    check_finite_at_the_ends,
+    check_loss,
+    check_rebuilt_loss,
+    check_refused,
+    check_settings_rebuild,
+    check_shift_is_reference,
+)
+
+LENGTHS = (0.0, 5.0, 20.0, 21.0, 500.0)
+MARGINED = [
+    ("adacos", {"dynamic": False}),
+    ("adaface", {"margin": 0.6, "h": 0.5, "rate": 1}),
+    ("adaface", {"margin": 0.6, "h": 99.0}),
+    ("adaface", {"h": 99.0, "fallback": "clamp"}),
+    ("classwise", {"low": 0.1, "high": 1.4, "power": 0.5}),
+    ("curricularface", {"margin": 0.7, "rate": 0.5}),
+    ("elasticface", {}),
+    ("elasticface", {"margin": 0.2, "spread": 1.5, "kind": "cos", "plus": True, "seed": 5}),
+    ("elasticface", {"kind": "cos", "spread": 0.0}),
+    ("intertopk", {"margin": 0.4, "penalty": 0.1, "k": 7}),
+    ("magface", {}),
+    ("magface", {"l_a": 1, "u_a": 50, "l_m": 0.0, "u_m": 2.0, "penalty_weight": 3}),
+    ("mvsoftmax", {}),
+    ("mvsoftmax", {"margin": 0.9, "t": 0.3, "kind": "cos", "adaptive": False}),
+]
+every_margin = pytest.mark.parametrize(("name", "options"), MARGINED, ids=str)
+
+
+def build(name, options):
+    margin = build_margin(name, **options)
+    if name == "classwise":
+        margin = margin.double()
+        margin.set_class_sizes(torch.tensor([500, 20, 3, 81, 1]))
+    return margin
+
+
+@every_margin
+def test_shift_is_its_reference(name, options):
+    margin = build(name, options)
+    labels = torch.arange(len(ANGLES)) % 5
+    for step, length in enumerate(LENGTHS):
+        norms = torch.full_like(ANGLES, length)
+        check_shift_is_reference(margin, norms=norms, labels=labels, step=step)
+
+
+@every_margin
+def test_it_falls_everywhere_with_finite_slopes(name, options):
+    margin = build(name, options)
+    if Law.MONOTONE not in margin.laws:
+        return
+    check_finite_at_the_ends(margin)
+    for length in LENGTHS:
+        check_falls(margin.eval(), norms=torch.tensor(length, dtype=torch.float64))
+
+
+@every_margin
+def test_settings_build_it_again(name, options):
+    margin = build_margin(name, **options)
+    assert {option: margin.settings()[option] for option in options} == options
+    check_settings_rebuild(margin)
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "adapts"),
+    [
+        ("adacos", {}, True),
+        ("adacos", {"dynamic": False}, False),
+        ("adaface", {"rate": 0.5}, True),
+        ("adaface", {"h": 20.0, "rate": 0.5, "fallback": "clamp"}, True),
+        ("classwise", {}, False),
+        ("curricularface", {"margin": 1.0, "rate": 0.5}, True),
+        ("elasticface", {"spread": 0.2, "seed": 4}, False),
+        ("elasticface", {"kind": "cos", "plus": True, "spread": 0.2}, False),
+        ("intertopk", {"k": 1, "penalty": 0.3}, False),
+        ("intertopk", {"k": 3, "penalty": 0.3}, False),
+        ("intertopk", {"k": 50, "penalty": 0.3}, False),
+        ("magface", {}, False),
+        ("magface", {"l_a": 30, "u_a": 60, "l_m": 0.1, "u_m": 1.5, "penalty_weight": 3.0}, False),
+        ("mvsoftmax", {"t": 0.4}, False),
+        ("mvsoftmax", {"kind": "cos", "adaptive": False, "t": 0.4}, False),
+    ],
+    ids=str,
+)
+def test_as_a_loss(name, options, adapts):
+    check_loss(name, adapts=adapts, **options)
+    check_rebuilt_loss(name, **options)
+
+
+@pytest.mark.parametrize(
+    ("name", "spacing", "asked", "expected"),
+    [
+        ("adaface", math.pi / 2, {}, {"margin": 0.4}),
+        ("adaface", 0.2, {}, {"margin": (1 - math.cos(0.2)) / 2}),
+        ("classwise", math.pi / 2, {}, {"low": 0.25, "high": 0.5}),
+        ("classwise", 0.2, {}, {"low": 0.05, "high": 0.1}),
+        ("curricularface", math.pi / 2, {}, {"margin": 0.5}),
+        ("curricularface", 0.2, {}, {"margin": 0.1}),
+        ("elasticface", math.pi / 2, {}, {"margin": 0.5}),
+        ("elasticface", 0.2, {}, {"margin": 0.1}),
+        ("elasticface", math.pi / 2, {"kind": "cos"}, {"margin": 0.35}),
+        ("mvsoftmax", 0.2, {"kind": "cos"}, {"margin": (1 - math.cos(0.2)) / 2}),
+        ("intertopk", math.pi / 2, {}, {"margin": 0.2, "penalty": 0.06}),
+        ("intertopk", 0.26, {}, {"margin": 0.1, "penalty": 0.03}),
+        ("magface", math.pi / 2, {}, {"l_m": 0.45, "u_m": 0.8}),
+        ("magface", 0.1, {}, {"l_m": 0.045, "u_m": 0.08}),
+    ],
+)
+def test_defaults_shrink_where_centers_are_crowded(name, spacing, asked, expected):
+    assert MARGINS[name].default_options(spacing, **asked) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "broken"),
+    [
+        ("adacos", {}, {Law.NEUTRAL}),
+        ("adaface", {}, {Law.SCALE_FREE, Law.GRADIENT}),
+        (
+            "adaface",
+            {"fallback": "clamp"},
+            {Law.SCALE_FREE, Law.GRADIENT, Law.MONOTONE, Law.NEUTRAL},
+        ),
+        ("classwise", {}, set()),
+        ("curricularface", {}, {Law.TARGET_ONLY, Law.NEUTRAL}),
+        ("elasticface", {}, set()),
+        ("elasticface", {"plus": True}, {Law.CONTINUOUS}),
+        ("elasticface", {"plus": True, "spread": 0.0}, set()),
+        ("intertopk", {}, {Law.TARGET_ONLY}),
+        ("magface", {}, {Law.SCALE_FREE}),
+        ("mvsoftmax", {}, {Law.TARGET_ONLY}),
+    ],
+)
+def test_the_laws_that_it_does_not_promise(name, options, broken):
+    promised = build_margin("arcface").laws  # all that a margin can promise
+    assert build_margin(name, **options).laws == promised - broken
+
+
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        ("adacos", {"dynamic": "no"}),
+        ("adaface", {"margin": -0.1}),
+        ("adaface", {"h": -1.0}),
+        ("adaface", {"rate": 1.1}),
+        ("adaface", {"fallback": "linear"}),
+        ("classwise", {"high": math.pi}),
+        ("classwise", {"low": 0.6}),
+        ("classwise", {"power": -1.0}),
+        ("curricularface", {"margin": 4.0}),
+        ("curricularface", {"rate": "fast"}),
+        ("elasticface", {"margin": math.pi}),
+        ("elasticface", {"margin": 2.0, "kind": "cos"}),
+        ("elasticface", {"spread": -0.1}),
+        ("elasticface", {"plus": 1}),
+        ("elasticface", {"seed": -1}),
+        ("intertopk", {"penalty": 4.0}),
+        ("intertopk", {"k": 0}),
+        ("magface", {"l_a": 110.0}),
+        ("magface", {"l_m": 0.9}),
+        ("magface", {"penalty_weight": -1.0}),
+        ("mvsoftmax", {"t": -0.1}),
+        ("mvsoftmax", {"kind": "am"}),
+        ("mvsoftmax", {"adaptive": "yes"}),
+    ],
+)
+def test_refused(name, options):
+    check_refused(MARGINS[name], options)
