@@ -20,29 +20,20 @@ def test_length_is_the_number_of_images(shape: tuple[int, ...]) -> None:
 @pytest.mark.parametrize(
     ("images", "labels", "names", "message"),
     [
-        (GREY.tolist(), LABELS, NAMES, "images .*list"),
         (GREY.astype(float), LABELS, NAMES, "images .*float64"),
-        (GREY[0], LABELS, NAMES, r"\(4, 5\)"),
-        (np.zeros((3, 4, 5, 4), np.uint8), LABELS, NAMES, r"\(3, 4, 5, 4\)"),
-        (GREY[:0], LABELS[:0], NAMES, "images"),
-        (GREY[:, :0], LABELS, NAMES, "images"),
-        (GREY, LABELS.tolist(), NAMES, "labels .*list"),
+        (GREY[:0], LABELS[:0], NAMES, "images .* 0 "),
         (GREY, LABELS.astype(np.int32), NAMES, "labels .*int32"),
         (GREY, LABELS[:2], NAMES, r"labels .*\(3,\).*\(2,\)"),
-        (GREY, LABELS[:, None], NAMES, r"\(3, 1\)"),
         (GREY, LABELS - 1, NAMES, r"-1 \.\. 0"),
         (GREY, LABELS + 1, NAMES, r"1 \.\. 2"),
-        (GREY, LABELS, ["a", "b"], "class_names"),
-        (GREY, LABELS, (0, 1), "class_names"),
         (GREY, LABELS, ("a", "a"), "class_names .*'a'"),
-        (GREY, LABELS, (), r"0 \.\. -1"),
     ],
 )
 def test_parts_that_do_not_fit_are_refused(
-    images: object, labels: object, names: object, message: str
+    images: np.ndarray, labels: np.ndarray, names: tuple[str, ...], message: str
 ) -> None:
     with pytest.raises(InputError, match=message):
-        ImageSet(images, labels, names)  # type: ignore[arg-type]
+        ImageSet(images, labels, names)
 
 
 def test_nothing_can_be_changed_through_the_set() -> None:
@@ -58,10 +49,8 @@ def test_nothing_can_be_changed_through_the_set() -> None:
     assert np.shares_memory(mine, images.images)
 
 
-def test_both_parts_share_classes_and_image_size() -> None:
+def test_both_parts_share_their_image_size() -> None:
     train = ImageSet(GREY, LABELS, NAMES)
     assert Dataset("set", train, train, "free").class_names == NAMES
-    with pytest.raises(InputError, match=r"'set'.*classes"):
-        Dataset("set", train, ImageSet(GREY, LABELS, ("a", "c")), "free")
-    with pytest.raises(InputError, match=r"'set'.*shapes"):
+    with pytest.raises(InputError, match=r"'set'.*\(1, 4, 5\).*\(1, 3, 5\)"):
         Dataset("set", train, ImageSet(GREY[:, 1:], LABELS, NAMES), "free")

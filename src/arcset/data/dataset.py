@@ -7,7 +7,6 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from arcset.data.lazy_rows import LazyRows
 from arcset.errors import InputError
 
 __all__ = ["Dataset", "ImageSet", "divided"]
@@ -39,11 +38,23 @@ class ImageSet:
     paths: tuple[str, ...] | None = None
 
     def __post_init__(self) -> None:
-        _check_images(self.images)
-        if self.paths is not None and len(self.paths) != len(self.images):
-            raise InputError(f"there are {len(self.images)} images, but {len(self.paths)} paths")
-        _check_class_names(self.class_names)
-        _check_labels(self.labels, len(self.images), len(self.class_names))
+        count, classes = len(self.images), len(self.class_names)
+        if not count or self.images.dtype not in (np.uint8, np.float32):
+            raise InputError(
+                f"images must be uint8, or float32 features, and at least one, not {count} of "
+                f"{self.images.dtype}"
+            )
+        if self.labels.shape != (count,) or self.labels.dtype != np.int64:
+            raise InputError(
+                f"labels must be int64 ({count},), one per image, not {self.labels.dtype} "
+                f"{self.labels.shape}"
+            )
+        low, high = int(self.labels.min()), int(self.labels.max())
+        if low < 0 or high >= classes:
+            raise InputError(f"labels must lie in 0 .. {classes - 1}, not {low} .. {high}")
+        if len(set(self.class_names)) != classes:
+            twice = next(name for name in self.class_names if self.class_names.count(name) > 1)
+            raise InputError(f"class_names holds {twice!r} more than once")
         for name in ("images", "labels"):
             if isinstance(getattr(self, name), np.ndarray):
                 view = getattr(self, name).view()
@@ -75,7 +86,7 @@ class Dataset:
         "test"; they are held out unless somebody says otherwise.
     fit, invert: how image files become these images, see `Reading`.
     skipped: (path, why) of each file that could not be read.
-    Raises `InputError` where the parts differ in class names or image size.
+    Raises `InputError` where the parts differ in image size.
     """
 
     name: str
@@ -89,18 +100,10 @@ class Dataset:
     skipped: tuple[tuple[str, str], ...] = ()
 
     def __post_init__(self) -> None:
-        if self.test is None:
-            return
-        if self.train.class_names != self.test.class_names:
+        if self.test is not None and self.train.shape != self.test.shape:
             raise InputError(
-                f"the parts of dataset {self.name!r} name different classes: "
-                f"{self.train.class_names} for training and {self.test.class_names} for testing"
-            )
-        if self.train.images.shape[1:] != self.test.images.shape[1:]:
-            raise InputError(
-                f"the parts of dataset {self.name!r} have images of different shapes: "
-                f"{self.train.images.shape[1:]} for training "
-                f"and {self.test.images.shape[1:]} for testing"
+                f"the images of dataset {self.name!r} have the shape {self.train.shape} for "
+                f"training and {self.test.shape} for testing"
             )
 
     @property
@@ -128,49 +131,3 @@ def divided(
         ImageSet(images[chosen], labels[chosen], class_names) for chosen in (~testing, testing)
     )
     return Dataset(name, train=train, test=test, licence=licence, held_out="all", **options)
-
-
-def _check_images(images: object) -> None:
-    if isinstance(images, LazyRows):
-        images = images.base
-    if not isinstance(images, np.ndarray):
-        raise InputError(f"images must be a numpy array, not {type(images).__name__}")
-    if images.dtype == np.float32:
-        if images.ndim not in (2, 3, 4):
-            raise InputError(
-                f"features must be (N, D), (N, H, W) or (N, H, W, C), not {images.shape}"
-            )
-        if images.size == 0:
-            raise InputError(f"there must be at least one feature, and there are {images.shape}")
-        if not np.isfinite(images).all():
-            raise InputError("features must be finite, and some are NaN or infinite")
-        return
-    if images.dtype != np.uint8:
-        raise InputError(f"images must be uint8, or float32 features, not {images.dtype}")
-    grey, rgb = images.ndim == 3, images.ndim == 4 and images.shape[-1] == 3
-    if not (grey or rgb):
-        raise InputError(f"images must be (N, H, W) or (N, H, W, 3), not {images.shape}")
-    if images.size == 0:
-        raise InputError(f"images must hold at least one pixel, and their shape is {images.shape}")
-
-
-def _check_class_names(class_names: object) -> None:
-    fits = isinstance(class_names, tuple) and all(isinstance(name, str) for name in class_names)
-    if not fits:
-        raise InputError(f"class_names must be a tuple of strings, not {class_names!r}")
-    assert isinstance(class_names, tuple)  # for the type checker
-    if len(set(class_names)) != len(class_names):
-        twice = next(name for name in class_names if class_names.count(name) > 1)
-        raise InputError(f"class_names holds {twice!r} more than once")
-
-
-def _check_labels(labels: object, images: int, classes: int) -> None:
-    if not isinstance(labels, np.ndarray):
-        raise InputError(f"labels must be a numpy array, not {type(labels).__name__}")
-    if labels.dtype != np.int64:
-        raise InputError(f"labels must be int64, not {labels.dtype}")
-    if labels.shape != (images,):
-        raise InputError(f"labels must be ({images},), one per image, not {labels.shape}")
-    low, high = int(labels.min()), int(labels.max())
-    if low < 0 or high >= classes:
-        raise InputError(f"labels must lie in 0 .. {classes - 1}, and they span {low} .. {high}")

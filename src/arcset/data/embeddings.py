@@ -188,7 +188,7 @@ def read_embeddings(path: Path | str) -> EmbeddingSet:
     if not path.is_file():
         raise DataError(f"{path} does not exist")
     columns = read_npz(path) if path.suffix == ".npz" else _read_parquet(path)
-    embeddings = find_array(columns, "embeddings", path)
+    embeddings = np.atleast_1d(find_array(columns, "embeddings", path))
     names = read_labels(columns, len(embeddings), path)
     paths = read_column(columns, "paths", len(embeddings), path)
     if paths is not None and "" in paths:

@@ -164,6 +164,8 @@ def _to_array(image: Any, name: str, features: bool) -> npt.NDArray[Any]:
         raise InputError(f"{name} is of {type(image)}: no PIL image, tensor or array")
     is_float = np.issubdtype(image.dtype, np.floating)
     if is_float and (features or image.ndim == 1):
+        if not np.isfinite(image).all():
+            raise InputError(f"{name} holds values that are not finite")
         return image.astype(np.float32)
     if image.ndim not in (2, 3) or not (is_float or image.dtype == np.uint8):
         raise InputError(f"{name} is no picture: {image.dtype} {image.shape}")
