@@ -245,6 +245,15 @@ class TestFit:
         assert Reading(1, 2, 2, fit="crop").read(self.WIDE).tolist() == [[100, 100]] * 2
         assert Reading(1, 2, 4, fit="crop").read(self.WIDE).tolist() == [[0, 100, 100, 200]] * 2
 
+    def test_a_part_that_is_enlarged_is_so_smoothly(self) -> None:
+        tall = np.repeat(np.array([[0, 100]], np.uint8), 40, axis=0)
+        assert (
+            Reading(1, 8, 8, fit="crop").read(tall)[4].tolist()
+            == (
+                np.asarray(Image.fromarray(tall).resize((8, 160), Image.Resampling.BILINEAR))[80]
+            ).tolist()
+        )
+
     def test_stretch_bends(self) -> None:
         assert Reading(1, 3, 3, fit="stretch").read(self.WIDE).tolist() == [[4, 100, 196]] * 3
 
@@ -308,6 +317,18 @@ def test_arrays_paths_and_images_are_read_alike(tmp_path: Path) -> None:
         np.testing.assert_array_equal(reading.read(source), expected)
     grey = photo[..., :1]
     np.testing.assert_array_equal(GREY.read(grey), GREY.read(grey[..., 0]))
+
+
+def test_what_a_caller_hands_in_stays_as_it_is() -> None:
+    photo = Image.open(io.BytesIO(saved(Image.new("RGB", (1600, 1200)), "JPEG")))
+    RGB.read(photo)
+    assert photo.size == (1600, 1200)
+
+
+@pytest.mark.parametrize("fit", FITS)
+def test_pixels_may_be_written_to(fit: str) -> None:
+    pixels = Reading(1, 4, 4, fit).read(np.zeros((4, 4), np.uint8))
+    pixels[0, 0] = 1
 
 
 @pytest.mark.parametrize("step", [40, pytest.param(1, marks=pytest.mark.long)])

@@ -321,10 +321,11 @@ class Reading:
             source = image_from_array(source)
         name = name or "the image"
         with open_image(source, name) as image:
-            finer = 4 * max(self.height, self.width)
-            image.draft(None, (finer, finer))  # a JPEG is decoded no finer than a half, … an eighth
+            if image is not source:  # which a caller may go on using
+                finer = 4 * max(self.height, self.width)
+                image.draft(None, (finer, finer))  # a JPEG is decoded at a half, … an eighth
             image = self._resize(to_channels(turn_upright(image), self.channels, name))
-            pixels = np.asarray(image)
+            pixels = np.array(image)
         return 255 - pixels if self.invert else pixels
 
     def _resize(self, image: Image.Image) -> Image.Image:
@@ -332,8 +333,8 @@ class Reading:
         across, down = self.width / image.width, self.height / image.height
         width, height = self.width, self.height
         left, top = 0.0, 0.0  # of the part that is kept
+        scale = min(across, down)
         if self.fit == "pad":
-            scale = min(across, down)
             width = max(1, round(image.width * scale))
             height = max(1, round(image.height * scale))
         elif self.fit == "crop":
@@ -342,7 +343,7 @@ class Reading:
             top = max(0.0, image.height - self.height / scale) / 2
         resized = image.resize(
             (width, height),
-            Image.Resampling.BILINEAR if min(across, down) >= 1 else Image.Resampling.HAMMING,
+            Image.Resampling.BILINEAR if scale >= 1 else Image.Resampling.HAMMING,
             (left, top, image.width - left, image.height - top),
             reducing_gap=3.0,
         )

@@ -236,6 +236,8 @@ BOMBS = {
     "lists of lists of lists": laughs(99),
     "nesting": b"(" * 40_000 + b"t" * 40_000 + b".",
     "one text again and again": again(10_000),
+    "a key of pairs of pairs": b"}K\1" + b"2\x86" * 60 + b"Ns.",
+    "a set of pairs of pairs": b"\x80\4(K\1" + b"2\x86" * 60 + b"\x91.",
 }
 
 
@@ -244,7 +246,13 @@ def test_the_bombs_would_hurt() -> None:
     assert len(pickle.loads(laughs(5))[4][0][0]) == 50
 
 
-WORST = ("a length", "a place in the memo", "lists of lists of lists", "one text again and again")
+WORST = (
+    "a length",
+    "a place in the memo",
+    "lists of lists of lists",
+    "one text again and again",
+    "a key of pairs of pairs",  # which would take years
+)
 
 
 @pytest.mark.parametrize(

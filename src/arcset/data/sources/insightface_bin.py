@@ -84,11 +84,16 @@ class _Type:
         pass
 
 
+_STEPS = pickle._Unpickler.dispatch
+# No file of pairs needs keys, and those of ((…, …), (…, …)) take twice as long with every level.
+_WITH_KEYS = pickle.DICT + pickle.SETITEM + pickle.SETITEMS + pickle.ADDITEMS + pickle.FROZENSET
+
+
 class _Unpickler(pickle._Unpickler):
-    # Python's own makes room for a bytearray before it has seen the bytes.
     dispatch = {
-        **pickle._Unpickler.dispatch,
-        pickle.BYTEARRAY8[0]: pickle._Unpickler.dispatch[pickle.BINBYTES8[0]],
+        **{code: step for code, step in _STEPS.items() if code not in _WITH_KEYS},
+        # Python's own makes room for a bytearray before it has seen the bytes.
+        pickle.BYTEARRAY8[0]: _STEPS[pickle.BINBYTES8[0]],
     }
 
     def __init__(self, content: bytes) -> None:
