@@ -31,8 +31,9 @@ def unknown_name(kind: str, name: object, known: Iterable[str]) -> OptionError:
     """The error for a name that nothing is registered under, with the nearest known one."""
     names = sorted(known)
     hint = did_you_mean(name, names)
-    listed = f"{hint} Known" if hint else "known"
-    return OptionError(f"no {kind} is called {name!r}; {listed}: {', '.join(names)}")
+    intro = f"{hint} Known" if hint else "known"
+    more = f" and {len(names) - 30:,} more" if len(names) > 30 else ""
+    return OptionError(f"no {kind} is called {name!r}; {intro}: {', '.join(names[:30])}{more}")
 
 
 def unknown_option(owner: str, option: str, known: Iterable[str]) -> OptionError:

@@ -80,7 +80,7 @@ def test_python_m():
         (["train", "mnist-sample"], "--out"),
         (["train", "mnist-sample", "--out", "x", "--loss", "acface"], "'arcface'"),
         (["train", "mnist-sample", "--out", "x", "--network", "big"], "'big'"),
-        (["train", "mnist-sample", "--out", "x", "--classes", "0-12"], "0 to 9"),
+        (["train", "mnist-sample", "--out", "x", "--classes", "0-12"], "'10'"),
         (["train", "mnist-sample", "--out", "x", "--dim", "1"], "dim=1"),
         (["train", "mnist-sample", "--out", "x", "--dim", "1e12"], "--dim"),
         (["train", "mnist-sample", "--out", "x", "--dim", "1000000000000"], "dim=1000000000000"),

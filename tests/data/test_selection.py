@@ -51,15 +51,12 @@ def test_lists_and_ranges(text: str, names: str) -> None:
     ("text", "message"),
     [
         ("", "''"),
-        (" ", "' '"),
-        ("0,,1", "'0,,1'"),
-        ("0,1,", "'0,1,'"),
-        ("4-0", "'4-0'.*0-4"),
+        ("0,,1", "''"),
+        ("4-0", "'4-0'"),
         ("0-4,3", "'0-4,3'.*'3'"),
         ("1,1", "'1'"),
         ("0,10", "'10'"),
         ("5-12", "'10'"),
-        ("0-999999999999999999", "'10'"),
         (f"0-{'9' * 5000}", "9{5000}"),
         ("cat", "'cat'.*8, 9$"),
         ("0-", "'0-'"),
@@ -228,9 +225,5 @@ def test_all_images_of_the_known_classes_can_be_trained_on() -> None:
 
 
 def test_many_classes_are_not_all_listed() -> None:
-    names = [f"s{number}" for number in range(1, 41)]
-    with pytest.raises(OptionError) as caught:
-        parse_classes("s41", names)
-    assert "'s41'" in str(caught.value)
-    assert "40" in str(caught.value)
-    assert "'s25'" not in str(caught.value)
+    with pytest.raises(OptionError, match=r"'s41'.* and 10 more$"):
+        parse_classes("s41", [f"s{number}" for number in range(1, 41)])

@@ -9,10 +9,11 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from arcset.data.dataset import Dataset
-from arcset.data.selection import relabel, unknown_class
+from arcset.data.selection import relabel
 from arcset.data.split import PARTS, Split
 from arcset.errors import OptionError
 from arcset.files import read_json, write_text
+from arcset.registry import unknown_name
 
 __all__ = ["ClassMapping"]
 
@@ -71,7 +72,7 @@ class ClassMapping:
         """
         for name in self.names:
             if name not in dataset.class_names:
-                raise unknown_class(name, dataset.class_names)
+                raise unknown_name("class", name, dataset.class_names)
         new_names = self.of(dataset.class_names)
         class_names = tuple(dict.fromkeys(name for name in new_names if name is not None))
         train = relabel(dataset.train, new_names, class_names)

@@ -11,7 +11,7 @@ from arcset.data.dataset import Dataset, ImageSet
 from arcset.data.lazy_rows import join_rows, take_rows
 from arcset.data.split import Split
 from arcset.errors import OptionError
-from arcset.registry import did_you_mean, unknown_name
+from arcset.registry import unknown_name
 
 __all__ = [
     "Selection",
@@ -19,10 +19,9 @@ __all__ = [
     "parse_classes",
     "relabel",
     "select",
-    "unknown_class",
 ]
 
-_RANGE = re.compile(r"(\d{1,18})\s*-\s*(\d{1,18})", re.ASCII)
+_RANGE = re.compile(r"(\d{1,6})\s*-\s*(\d{1,6})", re.ASCII)
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,22 +61,28 @@ def parse_classes(text: str, class_names: Sequence[str]) -> tuple[str, ...]:
     """The classes that `text` names, in the order of `class_names`.
 
     `text` is a comma-separated list of class names; `3-7` is short for the numbers from 3 to 7,
-    both included. Raises `OptionError` for a class that is not in `class_names`, a class named
-    twice, a range that runs backwards, and an empty place in the list.
+    both included. Raises `OptionError` for a class that is not in `class_names`, and for one that
+    is named twice.
 
         >>> digits = [str(digit) for digit in range(10)]
         >>> parse_classes("5-7,0,2", digits)
         ('0', '2', '5', '6', '7')
-        >>> parse_classes("4-0", digits)
+        >>> parse_classes("0-4,3", digits)
         Traceback (most recent call last):
-        arcset.errors.OptionError: the range '4-0' in classes '4-0' runs backwards; write 0-4
+        arcset.errors.OptionError: classes '0-4,3' name '3' more than once
     """
-    chosen: list[str] = []
-    for item in text.split(","):
-        for name in _expand(item.strip(), text, class_names):
+    known = set(class_names)
+    chosen: set[str] = set()
+    for item in (part.strip() for part in text.split(",")):
+        # A name with a hyphen in it is no range, and neither is one that runs backwards.
+        ends = None if item in known else _RANGE.fullmatch(item)
+        numbers = () if ends is None else range(int(ends[1]), int(ends[2]) + 1)
+        for name in [str(number) for number in numbers] or [item]:
+            if name not in known:
+                raise unknown_name("class", name, class_names)
             if name in chosen:
                 raise OptionError(f"classes {text!r} name {name!r} more than once")
-            chosen.append(name)
+            chosen.add(name)
     return tuple(name for name in class_names if name in chosen)
 
 
@@ -159,40 +164,6 @@ def relabel(
         return ImageSet(images.images, labels, class_names, images.paths)
     paths = None if images.paths is None else tuple(images.paths[row] for row in rows)
     return ImageSet(take_rows(images.images, rows), labels[rows], class_names, paths)
-
-
-def unknown_class(name: str, class_names: Sequence[str]) -> OptionError:
-    """The error for a class that is not there, with the nearest one that is."""
-    if len(class_names) <= 30:
-        return unknown_name("class", name, class_names)
-    question = did_you_mean(name, class_names)
-    hint = f"{question} There" if question else "there"
-    first, second = class_names[:2]
-    return OptionError(
-        f"no class is called {name!r}; {hint} are {len(class_names):,}, as {first!r} and {second!r}"
-    )
-
-
-def _expand(item: str, text: str, class_names: Sequence[str]) -> list[str]:
-    """The class names that one place of the list stands for."""
-    if item in class_names:  # first, so that a name with a hyphen in it is no range
-        return [item]
-    if not item:
-        raise OptionError(f"classes {text!r} have an empty place; write for instance 0-4 or 0,2,5")
-    ends = _RANGE.fullmatch(item)
-    if ends is None:
-        raise unknown_class(item, class_names)
-    first, last = (int(number) for number in ends.groups())
-    if first > last:
-        raise OptionError(
-            f"the range {item!r} in classes {text!r} runs backwards; write {last}-{first}"
-        )
-    names = []
-    for number in range(first, last + 1):  # one by one: a slip of the finger may name billions
-        if str(number) not in class_names:
-            raise unknown_class(str(number), class_names)
-        names.append(str(number))
-    return names
 
 
 def _divide(
