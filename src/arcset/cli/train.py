@@ -38,6 +38,7 @@ from arcset.data.augment import parse_augmentation
 from arcset.data.mapping import ClassMapping
 from arcset.errors import ArcsetError, DataError, OptionError
 from arcset.evaluation import Assessment, Thresholds
+from arcset.evaluation.assessment import Missing
 from arcset.launch import is_main_process, is_restarted
 from arcset.losses import build_loss, loss_names
 from arcset.networks.registry import NETWORKS
@@ -48,7 +49,6 @@ from arcset.training.card import write_card
 from arcset.training.device import choose_device
 from arcset.training.judge import Judged, judge_run, thresholds_of
 from arcset.training.loop import alone
-from arcset.training.measure import Missing
 from arcset.training.progress import Several, Silent, Watcher
 from arcset.training.start import earlier_of, has_begun
 from arcset.training.tensorboard import TensorBoardWatcher

@@ -5,14 +5,15 @@ What thresholds from validation identities do on others: the rate promised, and 
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
+from textwrap import indent
 from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
-from arcset.errors import ArcsetError, InputError
+from arcset.errors import ArcsetError, DataError, InputError
 from arcset.evaluation.arrays import (
     Array,
     class_numbers,
@@ -39,22 +40,28 @@ from arcset.evaluation.retrieval import Retrieval, retrieval
 from arcset.evaluation.verification import Verification, verification
 from arcset.files import finite
 
-__all__ = [
-    "Assessment",
-    "Realized",
-    "assess",
-    "differences",
-    "measure_shape",
-    "pair_rates",
-    "realized_far",
-    "realized_fpir",
-    "realized_reliability",
-]
+__all__ = ["FEW", "Assessment", "Missing", "Realized", "assess", "differences", "measure_shape"]
 
 FEW = 20  # identities below which an interval over them is itself a guess
 _Found = TypeVar("_Found")
-_MOST_WAYS = 20
-Floats = npt.NDArray[np.float64]
+
+
+class Missing(dict[str, str]):
+    """What could not be measured, by name, and why.
+
+    >>> missing = Missing()
+    >>> missing.attempt("retrieval", lambda: retrieval([[1.0], [2.0]], [0, 1]))
+    >>> list(missing)
+    ['retrieval']
+    """
+
+    def attempt(self, name: str, work: Callable[[], _Found]) -> _Found | None:
+        """What `work` returns; None where the data do not allow it, and the reason is noted."""
+        try:
+            return work()
+        except (InputError, DataError) as error:
+            self[name] = str(error)
+            return None
 
 
 @dataclass(frozen=True)
@@ -82,13 +89,8 @@ class Realized:
         """Whether the rate seen lies in the interval."""
         return self.expected.low <= self.seen <= self.expected.high
 
-    @staticmethod
-    def heading() -> str:
-        """What stands over `line`."""
-        return f"{'wanted':<14}{'threshold':>9}  {'seen':>9}  {'expected':<24}{'accepted':>9}"
-
     def line(self) -> str:
-        """In one line of text."""
+        """In one line of text, below `HEADING`."""
         expected = f"[{self.expected.low:.2g}, {self.expected.high:.2g}]"
         mark = "" if self.kept else "  outside"
         mark += "  extrapolated" if self.extrapolated else ""
@@ -103,56 +105,46 @@ class Realized:
         return dict(finite(content))
 
 
-def realized_far(
+HEADING = f"{'wanted':<14}{'threshold':>9}  {'seen':>9}  {'expected':<24}{'accepted':>9}"
+
+
+def _realized_far(
     thresholds: Thresholds, embeddings: npt.NDArray[Any], labels: npt.NDArray[np.intp]
 ) -> list[Realized]:
     """Every FAR that `thresholds` know, on all pairs of other identities."""
-    made = thresholds.fars
-    far, tar = pair_rates(embeddings, labels, np.array([item.threshold for item in made]))
-    sizes = np.bincount(labels)
-    each = max(1, round(len(labels) / len(sizes)))
-    return [
-        Realized(
-            "FAR",
-            item.far,
-            item.threshold,
-            item.expect(len(sizes), samples_per_identity=each),
-            float(far[place]),
-            float(tar[place]),
-        )
-        for place, item in enumerate(made)
-    ]
+    counts = count_all_pairs(SortedRows.build(embeddings, labels))
+    roc, identities = Roc.of(counts), int(labels.max()) + 1
+    each = max(1, round(len(labels) / identities))
+    realized = []
+    for item in thresholds.fars:
+        accepted = len(counts.scores) - int(np.searchsorted(counts.scores, item.threshold))
+        expected = item.expect(identities, samples_per_identity=each)
+        rates = float(roc.far[accepted]), float(roc.tar[accepted])
+        realized.append(Realized("FAR", item.far, item.threshold, expected, *rates))
+    return realized
 
 
-def realized_fpir(thresholds: Thresholds, found: Identification) -> list[Realized]:
-    """Every FPIR that `thresholds` know and can tell for the gallery of `found`."""
-    results = []
-    if not found.unmated or not found.mated:
-        return []
-    each = max(1, round(found.unmated / found.unmated_identities))
+def _realized_fpir(thresholds: Thresholds, searched: Identification) -> list[Realized]:
+    """Every FPIR that `thresholds` know and can tell for a gallery of this size."""
+    realized: list[Realized] = []
+    if not searched.unmated or not searched.mated:
+        return realized
+    size, unknown = searched.subjects, searched.unmated_identities
+    each = max(1, round(searched.unmated / unknown))
     for rate in dict.fromkeys(item.fpir for item in thresholds.fpirs):
         try:
-            item = thresholds.for_fpir(rate, gallery=found.subjects)
+            item = thresholds.for_fpir(rate, gallery=size)
         except ArcsetError:  # the validation identities do not support it at this size
             continue
-        fpir, hits = found.rates_at(item.threshold)
-        expected = item.expect(found.unmated_identities, probes_per_identity=each)
-        results.append(
-            Realized(
-                "FPIR",
-                rate,
-                item.threshold,
-                expected,
-                fpir,
-                hits,
-                gallery=found.subjects,
-                extrapolated=item.extrapolated,
-            )
+        expected = item.expect(unknown, probes_per_identity=each)
+        rates = searched.rates_at(item.threshold)
+        realized.append(
+            Realized("FPIR", rate, item.threshold, expected, *rates, size, item.extrapolated)
         )
-    return results
+    return realized
 
 
-def realized_reliability(
+def _realized_reliability(
     thresholds: Thresholds, embeddings: npt.NDArray[Any], labels: npt.NDArray[np.intp]
 ) -> Reliability:
     """Whether the probabilities keep what they say, on pairs of other identities.
@@ -164,22 +156,6 @@ def realized_reliability(
     for kind, share in ((same, prior), (~same, 1 - prior)):
         weights[kind] *= share * len(weights) / weights[kind].sum()
     return reliability(thresholds.probability(cosines), same, weights=weights)
-
-
-def pair_rates(
-    embeddings: npt.NDArray[Any], labels: npt.NDArray[np.intp], thresholds: Floats
-) -> tuple[Floats, Floats]:
-    """FAR and TAR over all pairs at each threshold (T,); accept when cosine ≥ threshold.
-
-    >>> rows = np.array([[1.0, 0], [1, 0.1], [0, 1]])
-    >>> far, tar = pair_rates(rows, np.array([0, 0, 1]), np.array([0.5, 0.05]))
-    >>> far.tolist(), tar.tolist()
-    ([0.0, 0.5], [1.0, 1.0])
-    """
-    counts = count_all_pairs(SortedRows.build(embeddings, labels))
-    roc = Roc.of(counts)
-    accepted = len(counts.scores) - np.searchsorted(counts.scores, thresholds)
-    return roc.far[accepted], roc.tar[accepted]
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -213,17 +189,14 @@ class Assessment:
 
     @property
     def dunn(self) -> float:
-        """Dunn index of unit embeddings."""
         return self.shape.get("dunn", math.nan)
 
     @property
     def dunn_trimmed(self) -> float:
-        """The same without each class's most distant samples."""
         return self.shape.get("dunn_trimmed", math.nan)
 
     @property
     def silhouette(self) -> float:
-        """Silhouette of unit embeddings, by cosines."""
         return self.shape.get("silhouette", math.nan)
 
     def results(self) -> dict[str, Result]:
@@ -239,27 +212,25 @@ class Assessment:
 
     def table(self) -> str:
         """All parts as plain text."""
-        blocks = [f"{self.samples:,} samples of {self.identities:,} identities, {self.dim}-D"]
+        head = f"{self.samples:,} samples of {self.identities:,} identities, {self.dim}-D"
         if self.identities < FEW:
-            blocks[0] += f"\nfewer than {FEW} identities: intervals are rough"
-        for name, part in self.results().items():
-            blocks.append(f"{name.replace('_', ' ')}\n{_indented(part.table())}")
-        lines = [
+            head += f"\nfewer than {FEW} identities: intervals are rough"
+        blocks = {name.replace("_", " "): part.table() for name, part in self.results().items()}
+        blocks["shape of the classes"] = "\n".join(
             f"{short_name(name):<20}{value:>13.4f}"
             for name, value in self.shape.items()
             if not math.isnan(value)
-        ]
-        if lines:
-            blocks.append("shape of the classes\n" + _indented("\n".join(lines)))
+        )
         if self.realized:
-            lines = [Realized.heading(), *(item.line() for item in self.realized)]
-            blocks.append("thresholds from validation, used here\n" + _indented("\n".join(lines)))
+            lines = [HEADING, *(item.line() for item in self.realized)]
+            blocks["thresholds from validation, used here"] = "\n".join(lines)
         if self.reliability is not None:
-            blocks.append("probabilities, used here\n" + _indented(self.reliability.table()))
-        if self.missing:
-            lines = [f"{name.replace('_', ' ')}: {why}" for name, why in self.missing.items()]
-            blocks.append("not measured\n" + _indented("\n".join(lines)))
-        return "\n\n".join(blocks)
+            blocks["probabilities, used here"] = self.reliability.table()
+        blocks["not measured"] = "\n".join(
+            f"{name.replace('_', ' ')}: {why}" for name, why in self.missing.items()
+        )
+        texts = [f"{name}\n{indent(text, '  ')}" for name, text in blocks.items() if text]
+        return "\n\n".join([head, *texts])
 
     def json(self) -> dict[str, Any]:
         """As one object; what is not defined is None."""
@@ -268,9 +239,7 @@ class Assessment:
             "identities": self.identities,
             "dim": self.dim,
             **{name: part.json() for name, part in self.results().items()},
-            "shape": {
-                name: value if math.isfinite(value) else None for name, value in self.shape.items()
-            },
+            "shape": finite(dict(self.shape)),
             "thresholds": None if self.thresholds is None else self.thresholds.summary(),
             "realized": [item.json() for item in self.realized],
             "reliability": None if self.reliability is None else self.reliability.json(),
@@ -291,7 +260,7 @@ def assess(
     seed: int = SEED,
     enrolled: float = 0.5,
     shots: int = 1,
-    ways: int = _MOST_WAYS,
+    ways: int = 20,
 ) -> Assessment:
     """Measure an embedding set in every way that it allows.
 
@@ -310,27 +279,17 @@ def assess(
     matrix = embedding_matrix(embeddings)
     refuse_zero_rows(matrix)
     distinct, numbers = class_numbers(labels, len(matrix))
-    missing: dict[str, str] = {}
+    missing = Missing()
     chance: dict[str, Any] = {"intervals": intervals, "draws": draws, "seed": seed}
 
-    def part(name: str, work: Callable[[], _Found]) -> _Found | None:
-        try:
-            return work()
-        except InputError as error:
-            missing[name] = str(error)
-            return None
-
-    def identified() -> Identification:
+    def search() -> Identification:
         chosen = trial(numbers, enrolled=enrolled, seed=seed)
+        gallery, probes = chosen.gallery, chosen.probes
         return identification(
-            matrix[chosen.gallery],
-            numbers[chosen.gallery],
-            matrix[chosen.probes],
-            numbers[chosen.probes],
-            **chance,
+            matrix[gallery], numbers[gallery], matrix[probes], numbers[probes], **chance
         )
 
-    def episodes() -> FewShot:
+    def play_episodes() -> FewShot:
         eligible = int((np.bincount(numbers) > shots).sum())
         if eligible < 2:
             raise InputError(
@@ -338,65 +297,71 @@ def assess(
             )
         return few_shot(matrix, numbers, ways=min(ways, eligible), shots=shots, **chance)
 
-    spread = part("angle_samples", lambda: angle_samples(matrix, numbers))
-    thresholds = None
-    if validation is not None:
-        thresholds = part("thresholds", lambda: _thresholds(validation, distinct, made_from or {}))
-    searched = part("identification", identified)
-    return Assessment(
+    def measure_angles() -> Angles:
+        names = distinct[numbers]
+        return angles(matrix, names, centers, center_labels=center_labels, **chance)
+
+    spread = missing.attempt("angle_samples", lambda: angle_samples(matrix, numbers))
+    own_angles, other_angles = (None, None) if spread is None else spread
+    found = Assessment(
         samples=len(matrix),
         identities=len(distinct),
         dim=matrix.shape[1],
-        verification=part("verification", lambda: verification(matrix, numbers, **chance)),
-        identification=searched,
-        retrieval=part("retrieval", lambda: retrieval(matrix, numbers, **chance)),
-        few_shot=part("few_shot", episodes),
-        angles=part(
-            "angles",
-            lambda: angles(
-                matrix, distinct[numbers], centers, center_labels=center_labels, **chance
-            ),
+        verification=missing.attempt(
+            "verification", lambda: verification(matrix, numbers, **chance)
         ),
-        shape=measure_shape(matrix, numbers, part),
-        own_angles=None if spread is None else spread[0],
-        other_angles=None if spread is None else spread[1],
-        thresholds=thresholds,
-        realized=()
-        if thresholds is None
-        else (
-            *realized_far(thresholds, matrix, numbers),
-            *(() if searched is None else realized_fpir(thresholds, searched)),
-        ),
-        reliability=None
-        if thresholds is None
-        else part("reliability", lambda: realized_reliability(thresholds, matrix, numbers)),
+        identification=missing.attempt("identification", search),
+        retrieval=missing.attempt("retrieval", lambda: retrieval(matrix, numbers, **chance)),
+        few_shot=missing.attempt("few_shot", play_episodes),
+        angles=missing.attempt("angles", measure_angles),
+        shape=measure_shape(matrix, numbers, missing),
+        own_angles=own_angles,
+        other_angles=other_angles,
         missing=missing,
+    )
+    if validation is None:
+        return found
+    thresholds = missing.attempt(
+        "thresholds", lambda: _thresholds(validation, distinct, made_from or {})
+    )
+    if thresholds is None:
+        return found
+    realized = _realized_far(thresholds, matrix, numbers)
+    if found.identification is not None:
+        realized += _realized_fpir(thresholds, found.identification)
+    return replace(
+        found,
+        thresholds=thresholds,
+        realized=tuple(realized),
+        reliability=missing.attempt(
+            "reliability", lambda: _realized_reliability(thresholds, matrix, numbers)
+        ),
     )
 
 
 def measure_shape(
-    embeddings: Array,
-    labels: Array,
-    attempt: Callable[[str, Callable[[], float]], float | None],
-    *,
-    keyed: bool = False,
+    embeddings: Array, labels: Array, missing: Missing, *, keyed: bool = False
 ) -> dict[str, float]:
     """By name, the measures that are mere functions of unit embeddings and labels.
 
-    attempt: does what it is given, and returns None where the data do not allow it. keyed: only
-    those that are among a run's figures.
+    NaN where the data do not allow one; `missing` is told why. keyed: only those that are among a
+    run's figures.
     """
-    wanted = [one for one in measures_of("shape") if one.function and (one.key or not keyed)]
-    if not wanted:
+    functions = {
+        one.name: one.function
+        for one in measures_of("shape")
+        if one.function is not None and (one.key or not keyed)
+    }
+    if not functions:
         return {}
     units = np.array(embedding_matrix(embeddings), dtype=np.float64)
     normalize_rows(units)
     numbers = class_numbers(labels, len(units))[1]
-    return {
-        one.name: _number(attempt(one.name, partial(one.function, units, numbers)))
-        for one in wanted
-        if one.function is not None
+    values = {
+        name: missing.attempt(name, partial(function, units, numbers))
+        for name, function in functions.items()
     }
+    return {name: math.nan if value is None else value for name, value in values.items()}
 
 
 def differences(first: Assessment, second: Assessment) -> list[Difference]:
@@ -427,11 +392,3 @@ def _thresholds(
             f"{shared[0]}; thresholds chosen on what is reported on promise too much"
         )
     return make_thresholds(*validation, made_from=made_from)
-
-
-def _number(value: float | None) -> float:
-    return math.nan if value is None else float(value)
-
-
-def _indented(text: str) -> str:
-    return "\n".join(f"  {line}" if line else line for line in text.splitlines())

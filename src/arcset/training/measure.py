@@ -1,16 +1,14 @@
 """What a trained run is worth: on the classes it knows, and on those it has never seen."""
 
-from collections.abc import Callable
 from functools import partial
 from math import isnan, nan
-from typing import TypeVar
 
 from torch import Tensor
 
 from arcset.data import ImageSet, Selection, to_tensors
-from arcset.errors import DataError, InputError
+from arcset.errors import InputError
 from arcset.evaluation import Assessment, dunn_index, retrieval, verification
-from arcset.evaluation.assessment import measure_shape
+from arcset.evaluation.assessment import Missing, measure_shape
 from arcset.evaluation.measures import run_figures, short_name
 from arcset.models import embed, load_model
 from arcset.numerics import unit_rows
@@ -18,27 +16,7 @@ from arcset.runs import Run
 from arcset.runs.data import selection_of
 from arcset.training.device import choose_device
 
-__all__ = ["Missing", "measure"]
-
-_Found = TypeVar("_Found")
-
-
-class Missing(dict[str, str]):
-    """What could not be measured, by name, and why.
-
-    >>> missing = Missing()
-    >>> missing.attempt("dunn", lambda: dunn_index([[1.0], [2.0]], [0, 0]))
-    >>> missing
-    {'dunn': 'labels hold the one class 0, expected at least two classes'}
-    """
-
-    def attempt(self, name: str, work: Callable[[], _Found]) -> _Found | None:
-        """What `work` returns; None where the data do not allow it, and the reason is noted."""
-        try:
-            return work()
-        except (InputError, DataError) as error:
-            self[name] = str(error)
-            return None
+__all__ = ["measure"]
 
 
 def measure(
@@ -111,7 +89,7 @@ def _measure_unseen(
         result = missing.attempt(f"unseen {name}", partial(work, embeddings, labels))
         if result is not None:
             parts[name] = result.measures()
-    parts["shape"] = measure_shape(embeddings, labels, missing.attempt, keyed=True)
+    parts["shape"] = measure_shape(embeddings, labels, missing, keyed=True)
     return parts
 
 

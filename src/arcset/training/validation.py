@@ -10,7 +10,7 @@ from torch import nn
 from arcset.data import ImageSet, to_tensors
 from arcset.data.lazy_rows import take_rows
 from arcset.evaluation import retrieval, verification
-from arcset.evaluation.assessment import measure_shape
+from arcset.evaluation.assessment import Missing, measure_shape
 from arcset.evaluation.measures import validated
 from arcset.models import embed
 
@@ -41,7 +41,7 @@ class Validator:
         values = {
             **verification(embeddings, labels).measures(),
             **retrieval(embeddings, labels).measures(),
-            **measure_shape(embeddings, labels, lambda _, work: work(), keyed=True),
+            **measure_shape(embeddings, labels, Missing(), keyed=True),
         }
         found = {key: values[measure.strict_name] for key, measure in validated().items()}
         return {key: value for key, value in found.items() if not math.isnan(value)}
