@@ -3,37 +3,28 @@
 Every measure takes its input through here, so that the same mistake gets the same sentence.
 """
 
-from typing import Any, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias, Union
 
 import numpy as np
 import numpy.typing as npt
 
 from arcset.errors import InputError
 
+if TYPE_CHECKING:
+    import torch  # tensors are taken where they are given; nothing here needs it
+
 __all__ = [
     "Array",
     "as_array",
     "class_numbers",
     "embedding_matrix",
+    "find_labels",
     "normalize_rows",
     "refuse_zero_rows",
 ]
 
 
-class Tensor(Protocol):
-    """What is asked of a torch tensor; torch itself is not needed for it."""
-
-    def detach(self) -> Any:
-        """Without its gradient."""
-
-    def element_size(self) -> int:
-        """Bytes per number."""
-
-    def is_floating_point(self) -> bool:
-        """Whether it holds floats."""
-
-
-Array: TypeAlias = npt.ArrayLike | Tensor
+Array: TypeAlias = Union[npt.ArrayLike, "torch.Tensor"]
 
 
 def as_array(values: Array, name: str) -> npt.NDArray[Any]:
@@ -46,8 +37,7 @@ def as_array(values: Array, name: str) -> npt.NDArray[Any]:
         tensor = values.detach().cpu()
         if tensor.is_floating_point() and tensor.element_size() < 4:
             tensor = tensor.float()
-        found: npt.NDArray[Any] = tensor.numpy()
-        return found
+        return np.asarray(tensor)
     try:
         return np.asarray(values)
     except ValueError as error:
@@ -107,6 +97,18 @@ def class_numbers(
         raise InputError(f"{name} are of type {array.dtype}, expected integers")
     distinct, numbers = np.unique(array, return_inverse=True)
     return distinct, numbers.astype(np.intp, copy=False)
+
+
+def find_labels(labels: npt.NDArray[Any], known: npt.NDArray[Any]) -> npt.NDArray[np.intp]:
+    """For each of the `labels` its place among the `known` ones, or −1.
+
+    By value, as the two may be of types that numpy compares as floats.
+
+        >>> find_labels(np.array([7, 5]), np.array([3, 7], dtype=np.uint64)).tolist()
+        [1, -1]
+    """
+    places = {label: place for place, label in enumerate(known.tolist())}
+    return np.array([places.get(label, -1) for label in labels.tolist()], dtype=np.intp)
 
 
 def refuse_zero_rows(matrix: npt.NDArray[Any], name: str = "embeddings") -> None:

@@ -37,6 +37,7 @@ __all__ = [
     "WeighedPairs",
     "draw_curves",
     "draw_key",
+    "draw_means",
     "identity_weights",
     "paired",
     "sample_pairs",
@@ -73,6 +74,23 @@ def draw_key(labels: npt.NDArray[Any], seed: int = SEED, draws: int = DRAWS) -> 
     """Says which draws these are: equal for equal sorted distinct `labels`, seed and number."""
     content = np.ascontiguousarray(labels, dtype=np.int64).tobytes() + f"/{seed}/{draws}".encode()
     return hashlib.sha256(content).hexdigest()[:16]
+
+
+def draw_means(values: npt.NDArray[Any], whose: Rows, weights: Floats) -> Floats:
+    """The mean of values (Q, K) in every draw (B, K); NaN in draws without any.
+
+    whose: the identity of each of the Q (Q,); weights: how often each is drawn (B, I).
+
+    >>> draw_means(np.array([[1.0], [0.0]]), np.array([0, 1]), np.array([[2, 0], [1, 1]]))
+    array([[1. ],
+           [0.5]])
+    """
+    identities = weights.shape[1]
+    sums = np.zeros((identities, values.shape[1]))
+    np.add.at(sums, whose, values)
+    counts = np.bincount(whose, minlength=identities)
+    with np.errstate(invalid="ignore"):
+        return np.asarray((weights @ sums) / (weights @ counts)[:, None])
 
 
 @dataclass(frozen=True, eq=False)

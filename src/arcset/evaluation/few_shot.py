@@ -14,26 +14,21 @@ import numpy.typing as npt
 
 from arcset.checks import check_count
 from arcset.errors import InputError
-from arcset.evaluation.arrays import (
-    Array,
-    class_numbers,
-)
-from arcset.evaluation.bootstrap import DRAWS, draw_key, identity_weights
-from arcset.evaluation.pairs import round_cosines, unit_rows
+from arcset.evaluation.arrays import Array, class_numbers
+from arcset.evaluation.bootstrap import DRAWS, draw_key, draw_means, identity_weights
+from arcset.evaluation.pairs import Rows, round_cosines, unit_rows
 from arcset.evaluation.results import Replicates, Result
 
 __all__ = ["FewShot", "draw_in_order", "few_shot"]
 
 BLOCK_NUMBERS = 2**21  # numbers of rows held at once, 8 MB
-Floats = npt.NDArray[np.float64]
-Numbers = npt.NDArray[np.intp]
-POOL = 2**20  # numbers held ready to be drawn, 8 MB
 
 
-def draw_in_order(sizes: Numbers, random: npt.NDArray[np.uint64]) -> Numbers:
+def draw_in_order(sizes: Rows, random: npt.NDArray[np.uint64]) -> Rows:
     """For each row r, k distinct numbers below `sizes[r]` in random order; (R, k).
 
-    The shuffle of Fisher and Yates, stopped after k steps; k ≤ sizes.
+    The shuffle of Fisher and Yates, stopped after k steps; k ≤ sizes. Step i takes the number at
+    place i + random modulo (size − i), and puts there what stood at place i.
 
     Parameters:
         sizes: (R,), how many there are to draw from.
@@ -44,20 +39,15 @@ def draw_in_order(sizes: Numbers, random: npt.NDArray[np.uint64]) -> Numbers:
         array([[1, 2],
                [4, 0]])
     """
-    drawn = np.empty(random.shape, dtype=np.intp)
-    step = max(1, min(len(sizes), POOL // int(sizes.max(initial=1))))
-    pool = np.tile(np.arange(sizes.max(initial=1)), (step, 1))
-    for start in range(0, len(sizes), step):
-        block = slice(start, min(start + step, len(sizes)))
-        row = np.arange(block.stop - start)
-        touched = np.empty_like(drawn[block])
-        for i in range(random.shape[1]):
-            left = (sizes[block] - i).astype(np.uint64)
-            at = i + (random[block, i] % left).astype(np.intp)
-            drawn[block, i] = pool[row, at]
-            pool[row, at] = pool[row, i]
-            touched[:, i] = at
-        pool[row[:, None], touched] = touched  # in order again, for the next rows
+    steps = np.arange(random.shape[1])
+    left = sizes[:, None] - steps  # (R, k)
+    places = steps + (random % left.astype(np.uint64)).astype(np.intp)
+    drawn = places.copy()  # what each step takes, if none before it was there
+    moved = np.tile(steps, (len(sizes), 1))  # what each step puts there
+    for i in steps[:-1]:
+        place, number = places[:, i, None], moved[:, i, None]
+        drawn[:, i + 1 :] = np.where(places[:, i + 1 :] == place, number, drawn[:, i + 1 :])
+        moved[:, i + 1 :] = np.where(steps[i + 1 :] == place, number, moved[:, i + 1 :])
     return drawn
 
 
@@ -146,7 +136,6 @@ def few_shot(
     for option, value in (("shots", shots), ("queries", queries), ("episodes", episodes)):
         check_count(option, value)
     check_count("seed", seed, least=0)
-    check_count("draws", draws)
     units = unit_rows(embeddings)
     distinct, numbers = class_numbers(labels, len(units))
     sizes = np.bincount(numbers)
@@ -159,8 +148,7 @@ def few_shot(
     by_identity = np.argsort(numbers, kind="stable")
     starts = (np.cumsum(sizes) - sizes)[eligible]
     chance = np.random.PCG64(seed)
-    right = np.empty(episodes)
-    hits, tries = np.zeros(len(eligible)), np.zeros(len(eligible))
+    people, answers = [], []  # of each episode its identities (e, N), and of each query (e, N, Q)
     each = shots + queries
     step = max(1, BLOCK_NUMBERS // (ways * max(each * units.shape[1], queries * ways)))
     for start in range(0, episodes, step):
@@ -171,20 +159,21 @@ def few_shot(
             sizes[eligible[who.ravel()]], random[:, ways:].reshape(count * ways, each)
         )
         rows = by_identity[starts[who][:, :, None] + which.reshape(count, ways, each)]
-        correct = _answers(units, rows, shots, distinct[eligible[who]])  # (e, N, Q)
-        right[start : start + count] = correct.mean(axis=(1, 2))
-        hits += np.bincount(who.ravel(), correct.sum(axis=2).ravel(), len(eligible))
-        tries += np.bincount(who.ravel(), minlength=len(eligible)) * queries
+        people.append(who)
+        answers.append(_answers(units, rows, shots, distinct[eligible[who]]))
+    whose, right = np.concatenate(people), np.concatenate(answers)
     replicates = None
     if intervals:
         weights = identity_weights(len(eligible), draws, seed)
-        weighed = weights @ tries
-        drawn = np.divide(weights @ hits, weighed, np.full(draws, np.nan), where=weighed > 0)
+        drawn = draw_means(right.reshape(-1, queries), whose.ravel(), weights).mean(axis=1)
         key = draw_key(distinct[eligible], seed, draws)
         replicates = Replicates({"accuracy": drawn}, len(eligible), key)
+    error = math.nan
+    if episodes > 1:
+        error = float(right.mean(axis=(1, 2)).std(ddof=1) / math.sqrt(episodes))
     return FewShot(
-        accuracy=float(hits.sum() / tries.sum()),
-        standard_error=float(right.std(ddof=1) / math.sqrt(episodes)) if episodes > 1 else math.nan,
+        accuracy=float(right.mean()),
+        standard_error=error,
         ways=ways,
         shots=shots,
         queries=queries,
@@ -195,7 +184,7 @@ def few_shot(
 
 
 def _answers(
-    units: npt.NDArray[np.float32], rows: Numbers, shots: int, labels: npt.NDArray[Any]
+    units: npt.NDArray[np.float32], rows: Rows, shots: int, labels: npt.NDArray[Any]
 ) -> npt.NDArray[np.bool_]:
     """Whether each query is answered right, (e, N, Q), given the rows (e, N, K + Q)."""
     count, ways, each = rows.shape

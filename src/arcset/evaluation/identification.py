@@ -16,19 +16,19 @@ import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
-from numbers import Real
 from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
-from arcset.checks import check_choice, check_count, check_counts, check_rates
-from arcset.errors import InputError, OptionError
+from arcset.checks import check_choice, check_count, check_counts, check_number, check_rates
+from arcset.errors import InputError
 from arcset.evaluation.arrays import (
     Array,
     as_array,
     class_numbers,
     embedding_matrix,
+    find_labels,
 )
 from arcset.evaluation.bootstrap import (
     DRAWS,
@@ -37,6 +37,7 @@ from arcset.evaluation.bootstrap import (
     WeighedPairs,
     draw_curves,
     draw_key,
+    draw_means,
     identity_weights,
     search_error,
 )
@@ -123,12 +124,8 @@ class Outcomes:
 
     def draw(self, ranks: list[int], fpirs: list[float], weights: Floats) -> dict[str, Floats]:
         """Every measure (B,), by its name, where identities are drawn `weights` (B, I) times."""
-        identities = weights.shape[1]
-        sizes = weights @ np.bincount(self.mated, minlength=identities)
-        drawn = {}
-        for k in ranks:
-            within = weights @ np.bincount(self.mated, self.rank <= k, identities)
-            drawn[f"rank[{k:g}]"] = _ratio(within, sizes)
+        within = draw_means(self.rank[:, None] <= np.array(ranks), self.mated, weights)
+        drawn = {f"rank[{k:g}]": column for k, column in zip(ranks, within.T, strict=True)}
         names = {f"dir_at_fpir[{fpir:g}]": fpir for fpir in fpirs}
         drawn |= {name: np.full(len(weights), np.nan) for name in names}
         if not len(self.best) or not len(self.own):
@@ -138,17 +135,12 @@ class Outcomes:
         hit = self.rank == 1
         mated = WeighedPairs.of(self.mated[hit], None, self.own[hit], roc)
         unmated = WeighedPairs.of(self.unmated, None, self.best, roc)
-        missed = np.bincount(self.mated[~hit], minlength=identities)
+        missed = np.bincount(self.mated[~hit], minlength=weights.shape[1])
         supported = {name: fpir for name, fpir in names.items() if 1 / len(self.best) <= fpir}
         for part, far, tar, probes in draw_curves(mated, unmated, weights, missed):
             for name, fpir in supported.items():
                 drawn[name][part] = best_rate(far, tar, fpir, probes, between=between)
         return drawn
-
-
-def _ratio(part: Floats, whole: Floats) -> Floats:
-    ratio: Floats = np.divide(part, whole, out=np.full(len(part), np.nan), where=whole > 0)
-    return ratio
 
 
 @dataclass(frozen=True, eq=False)
@@ -246,8 +238,7 @@ def trial(labels: Array, *, enrolled: float = 0.5, samples: int = 1, seed: int =
         >>> made.subjects, made.unknown, len(made.gallery), len(made.probes)
         (1, 3, 1, 5)
     """
-    if isinstance(enrolled, bool) or not (isinstance(enrolled, Real) and 0 < enrolled <= 1):
-        raise OptionError(f"enrolled={enrolled!r} is out of range, expected a share in (0, 1]")
+    check_number("enrolled", enrolled, 0, 1, closed="right")
     check_count("samples", samples)
     check_count("seed", seed, least=0)
     distinct, numbers = class_numbers(labels, as_array(labels, "labels").size)
@@ -416,9 +407,7 @@ def identification(
             f"probes have {searched.shape[1]} columns, expected {enrolled.shape[1]} as the gallery"
         )
 
-    # By value, as the two arrays of labels may be of types that numpy compares as floats.
-    number_of = {label: number for number, label in enumerate(subjects.tolist())}
-    own = np.array([number_of.get(label, -1) for label in identities.tolist()])  # (I,)
+    own = find_labels(identities, subjects)  # (I,)
     entries = Subjects.enroll(enrolled, subject_numbers)
     if scoring == "mean":
         entries = entries.templates(subjects)

@@ -20,7 +20,6 @@ from typing import Any, NamedTuple, TypeAlias, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from arcset.checks import check_count
 from arcset.errors import InputError
 from arcset.evaluation.arrays import (
     Array,
@@ -73,7 +72,7 @@ _ROWS = 4096  # taken up in float64 at once
 FEWEST_IDENTITY_PAIRS = 10
 MOST_KEPT = 2**22  # impostor pairs; with both rows and the cosine 48 MB
 SAMPLED = 2**18  # pairs looked at to guess where to stop keeping
-MOST_PAIRS = 2**21  # of each kind; beyond, a sample is drawn
+MOST_PAIRS = 2**21  # of each kind whose cosines are told one by one
 
 Rows: TypeAlias = npt.NDArray[np.intp]
 Counts: TypeAlias = npt.NDArray[np.int64]
@@ -278,6 +277,19 @@ class ScoreCounts(NamedTuple):
         counts = (np.bincount(kind, minlength=len(scores)) for kind in kinds)
         return cls(scores.astype(np.float64), *counts)
 
+    def totals(self) -> tuple[int, int]:
+        """How many pairs are genuine and how many impostors; raises `InputError` unless both are.
+
+        A false accept rate needs impostors, a true accept rate genuine pairs.
+        """
+        genuine, impostor = int(self.genuine.sum()), int(self.impostor.sum())
+        if not genuine or not impostor:
+            raise InputError(
+                f"there are {genuine} genuine and {impostor} impostor pairs, expected at least one"
+                " of each"
+            )
+        return genuine, impostor
+
 
 def count_all_pairs(rows: SortedRows) -> ScoreCounts:
     """Rounded cosines of all pairs.
@@ -408,69 +420,25 @@ def _pairs_above(
 
 
 def pair_cosines(
-    embeddings: Array, labels: Array, *, most: int = MOST_PAIRS, seed: int = 0
-) -> tuple[Scores, npt.NDArray[np.bool_], npt.NDArray[np.float64]]:
-    """Cosines of pairs, whether they are genuine, and how many pairs each stands for.
+    embeddings: Array, labels: Array
+) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.bool_], npt.NDArray[np.float64]]:
+    """Cosines of all pairs, whether they are genuine, and how many pairs each stands for.
 
-    All pairs where there are at most `most` of a kind (some 2,000 embeddings for the impostors);
-    otherwise that many, drawn with replacement by `seed`, each standing for more than one.
+    One each; of a kind with more than two million pairs, every distinct cosine stands once.
 
     Raises `InputError` for bad embeddings or labels, and where a kind of pairs does not occur.
 
         >>> pair_cosines([[1, 0], [0, 1], [0, 2]], [5, 5, 6])
-        (array([0., 0., 1.], dtype=float32), array([ True, False, False]), array([1., 1., 1.]))
+        (array([0., 0., 1.]), array([ True, False, False]), array([1., 1., 1.]))
     """
-    check_count("most", most)
-    units = unit_rows(embeddings)
-    _, identity = class_numbers(labels, len(units))
-    sizes = np.bincount(identity)
-    genuine = int((sizes * (sizes - 1) // 2).sum())
-    impostor = len(units) * (len(units) - 1) // 2 - genuine
-    if not genuine or not impostor:
-        raise InputError(
-            f"there are {genuine} genuine and {impostor} impostor pairs, expected both"
-        )
-    generator = np.random.default_rng(seed)
-    kinds = [
-        _genuine_rows(identity, sizes, most if genuine > most else None, generator),
-        _impostor_rows(identity, most if impostor > most else None, generator),
-    ]
-    numbers = np.array([kinds[0].shape[1], kinds[1].shape[1]])
-    same = np.repeat([True, False], numbers)
-    stands_for = np.repeat(np.array([genuine, impostor]) / numbers, numbers)
-    return score_pairs(units, *np.concatenate(kinds, axis=1)), same, stands_for
-
-
-def _genuine_rows(
-    identity: Rows,
-    sizes: Rows,
-    drawn: int | None,
-    generator: np.random.Generator,
-) -> Rows:
-    """Rows (2, P) of all genuine pairs, or of `drawn` ones."""
-    order = np.argsort(identity, kind="stable")
-    starts = np.cumsum(sizes) - sizes
-    if drawn is None:
-        parts = [
-            starts[which] + np.stack(np.triu_indices(sizes[which], 1))
-            for which in np.flatnonzero(sizes > 1)
-        ]
-        return np.asarray(order[np.concatenate(parts, axis=1)])
-    chance = sizes * (sizes - 1.0)
-    which = generator.choice(len(sizes), size=drawn, p=chance / chance.sum())
-    first = generator.integers(sizes[which])
-    second = (first + generator.integers(1, sizes[which])) % sizes[which]
-    return np.asarray(order[starts[which] + np.stack((first, second))])
-
-
-def _impostor_rows(identity: Rows, drawn: int | None, generator: np.random.Generator) -> Rows:
-    """Rows (2, P) of all impostor pairs, or of `drawn` ones."""
-    if drawn is None:
-        i, j = np.triu_indices(len(identity), 1)
-        apart = identity[i] != identity[j]
-        return np.stack((i[apart], j[apart]))
-    found: list[Rows] = []
-    while sum(part.shape[1] for part in found) < drawn:
-        rows = generator.integers(len(identity), size=(2, drawn))
-        found.append(rows[:, identity[rows[0]] != identity[rows[1]]])
-    return np.concatenate(found, axis=1)[:, :drawn]
+    found = count_all_pairs(SortedRows.build(embeddings, labels))
+    cosines, stands_for = [], []
+    for counts, total in zip(found[1:], found.totals(), strict=True):
+        if total <= MOST_PAIRS:
+            cosines.append(np.repeat(found.scores, counts))
+            stands_for.append(np.ones(total))
+        else:
+            cosines.append(found.scores[counts > 0])
+            stands_for.append(counts[counts > 0].astype(np.float64))
+    same = np.repeat([True, False], [len(kind) for kind in cosines])
+    return np.concatenate(cosines), same, np.concatenate(stands_for)

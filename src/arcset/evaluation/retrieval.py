@@ -20,9 +20,17 @@ from arcset.evaluation.arrays import (
     Array,
     class_numbers,
     embedding_matrix,
+    find_labels,
     refuse_zero_rows,
 )
-from arcset.evaluation.bootstrap import DRAWS, SEED, draw_key, identity_weights, search_error
+from arcset.evaluation.bootstrap import (
+    DRAWS,
+    SEED,
+    draw_key,
+    draw_means,
+    identity_weights,
+    search_error,
+)
 from arcset.evaluation.pairs import HALF_STEP, STEPS, Scores, cosine_blocks, unit_rows
 from arcset.evaluation.results import Replicates, Result
 
@@ -222,7 +230,8 @@ def retrieval(
                 f"references have {searched.shape[1]} columns and embeddings {queries.shape[1]},"
                 " expected as many"
             )
-        sought = _renumbered(distinct, known)[places]
+        among = find_labels(known, distinct)
+        sought = np.where(among < 0, len(distinct), among)[places]
 
     search = Search.sort(queries, numbers, searched, sought)
     if not len(search.queries):
@@ -245,7 +254,7 @@ def retrieval(
     if not intervals:
         return found
     weights = identity_weights(len(distinct), draws, seed)
-    drawn = _drawn(values, search.numbers, weights)
+    drawn = draw_means(values, search.numbers, weights)
     names = found.measures()
     replicates = Replicates(
         values={name: drawn[:, column] for column, name in enumerate(names)},
@@ -254,16 +263,6 @@ def retrieval(
         errors=_recall_errors(search, depths, values, len(distinct)),
     )
     return Retrieval(**result, replicates=replicates)
-
-
-def _renumbered(distinct: npt.NDArray[Any], known: npt.NDArray[Any]) -> Numbers:
-    """For each of the `known` labels its place among the `distinct`, or their number if absent."""
-    places = np.searchsorted(distinct, known)
-    absent = places == len(distinct)
-    places[absent] = 0
-    absent |= distinct[places] != known
-    places[absent] = len(distinct)
-    return places
 
 
 def _per_query(search: Search, ks: list[int]) -> Floats:
@@ -318,15 +317,3 @@ def _blocked(search: Search, rows: Numbers, ks: list[int], identities: int) -> d
             both = np.stack((search.numbers[rows[part][row]], filled[column]), axis=1)
             pairs[k].append(both[both[:, 1] < identities])
     return {k: np.concatenate(each) for k, each in pairs.items()}
-
-
-def _drawn(values: Floats, numbers: Numbers, weights: Floats) -> Floats:
-    """The means over queries where class c counts weights[b, c] times, for each draw b."""
-    identities = weights.shape[1]
-    counts = np.bincount(numbers, minlength=identities)
-    sums = np.stack(
-        [np.bincount(numbers, weights=column, minlength=identities) for column in values.T]
-    )
-    with np.errstate(invalid="ignore"):  # a draw of identities that are all left out has none
-        means: Floats = (weights @ sums.T) / (weights @ counts)[:, None]
-    return means

@@ -53,7 +53,6 @@ class AllPairs:
     def __init__(self, embeddings: Array, labels: Array) -> None:
         self.rows = SortedRows.build(embeddings, labels)
         self.labels: npt.NDArray[Any] | None = self.rows.labels
-        _refuse_one_kind(*self.rows.pair_counts())
 
     def count(self) -> ScoreCounts:
         """How many pairs have each score."""
@@ -84,7 +83,6 @@ class GivenPairs:
                     f"pair {odd[0]} has the labels {first} and {second}, but same is"
                     f" {bool(self.same[odd[0]])}"
                 )
-        _refuse_one_kind(int(self.same.sum()), int((~self.same).sum()))
         self.scores = score_pairs(units, *places.T)
 
     def count(self) -> ScoreCounts:
@@ -139,15 +137,6 @@ def as_pairs(pairs: Array, same: Array, count: int) -> tuple[Rows, npt.NDArray[n
     if is_same.dtype != np.bool_:
         raise InputError(f"same is of type {is_same.dtype}, expected bool")
     return rows.astype(np.intp), is_same
-
-
-def _refuse_one_kind(genuine: int, impostor: int) -> None:
-    for kind, count in (("genuine", genuine), ("impostor", impostor)):
-        if not count:
-            raise InputError(
-                f"there are {genuine} genuine and {impostor} impostor pairs, expected"
-                f" at least one {kind} pair"
-            )
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -249,7 +238,7 @@ def verification(
             "intervals draw identities anew, which pairs do not tell: give labels as well"
         )
     counts = source.count()
-    genuine, impostor = int(counts.genuine.sum()), int(counts.impostor.sum())
+    genuine, impostor = counts.totals()
     roc = Roc.of(counts)
     points = {far: int(last_within(roc.far, far)) for far in rates if 1 / impostor <= far}
     equal, near = equal_error(roc.far, roc.tar)

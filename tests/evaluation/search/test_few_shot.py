@@ -178,7 +178,7 @@ def test_a_thousand_episodes_take_less_than_a_second():
         ({"queries": 0}, OptionError, "queries"),
         ({"episodes": 0}, OptionError, "episodes"),
         ({"seed": -1}, OptionError, "seed"),
-        ({"draws": True}, OptionError, "draws"),
+        ({"intervals": True, "draws": True}, OptionError, "draws"),
         ({"ways": 4}, InputError, "labels.*3.*2"),
         ({"shots": 9}, InputError, "labels.*0.*10"),
         ({"labels": [1] * 5}, InputError, r"labels.*\(5,\)"),

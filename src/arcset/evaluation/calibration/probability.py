@@ -190,7 +190,7 @@ def calibrate(
         same: (P,) booleans, whether a pair is genuine; both kinds must occur.
         method: `isotonic`, any rising function, which wants some hundreds of genuine pairs; or
             `logistic` (Platt), two numbers, with Platt's targets (n + 1)/(n + 2) instead of 1.
-        weights: (P,) positive weights of the pairs, by default equal.
+        weights: (P,), how many pairs each stands for, by default one.
         prior: nearly all pairs of a set are impostors, so at the set's own share of genuine pairs
             hardly any cosine is convincing. By default both kinds are weighted to be equally
             likely; another prior likewise; None keeps the share of genuine pairs, with `weights`.
@@ -212,10 +212,9 @@ def calibrate(
     # Each kind sums to its share of the prior, in a total of as many as there are pairs.
     share = np.array([1 - prior, prior]) * len(scores)
     weight = weight * np.where(genuine, share[1] / totals[1], share[0] / totals[0])
-    numbers = int((~genuine).sum()), int(genuine.sum())
     if method == "isotonic":
-        return Calibration(method, float(prior), _isotonic(scores, genuine, weight, prior, numbers))
-    return Calibration(method, float(prior), _logistic(scores, genuine, weight, numbers))
+        return Calibration(method, float(prior), _isotonic(scores, genuine, weight, prior, totals))
+    return Calibration(method, float(prior), _logistic(scores, genuine, weight, totals))
 
 
 def _isotonic(
@@ -223,7 +222,7 @@ def _isotonic(
     genuine: npt.NDArray[np.bool_],
     weight: Floats,
     prior: float,
-    numbers: tuple[int, int],
+    numbers: tuple[float, float],
 ) -> tuple[tuple[float, ...], tuple[float, ...]]:
     odds = prior / (1 - prior)
     lowest, highest = odds / (numbers[1] + 1), odds * (numbers[0] + 1)
@@ -242,7 +241,7 @@ def _isotonic(
 
 
 def _logistic(
-    scores: Floats, genuine: npt.NDArray[np.bool_], weight: Floats, numbers: tuple[int, int]
+    scores: Floats, genuine: npt.NDArray[np.bool_], weight: Floats, numbers: tuple[float, float]
 ) -> tuple[float, float]:
     # Platt's targets: each pair counts a little for the other kind, so that even kinds which a
     # threshold tells apart without error get a finite slope.
