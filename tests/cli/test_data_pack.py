@@ -8,6 +8,7 @@ import pytest
 from PIL import Image
 
 from arcset.data import load_dataset
+from arcset.data.lazy_rows import LazyRows
 
 
 @pytest.fixture
@@ -32,7 +33,7 @@ def test_a_pack(arcset_command, photos):
         assert quoted in done.err
     dataset = load_dataset("p")
     assert (len(dataset.train), dataset.name) == (9, "photos")
-    assert isinstance(dataset.train.images, np.memmap)
+    assert isinstance(dataset.train.images, LazyRows)
 
 
 @pytest.mark.parametrize(

@@ -84,8 +84,8 @@ def test_samples_in_a_file_stay_there(tmp_path: Path) -> None:
     np.save(tmp_path / "images.npy", pixels)
     mapped = np.load(tmp_path / "images.npy", mmap_mode="r")
     parts = [
-        ImageSet(mapped[:6], np.array([0, 1, 2, 0, 1, 2]), ("a", "b", "c")),
-        ImageSet(mapped[6:], np.array([0, 1, 2]), ("a", "b", "c")),
+        ImageSet(LazyRows(mapped, np.arange(6)), np.array([0, 1, 2, 0, 1, 2]), ("a", "b", "c")),
+        ImageSet(LazyRows(mapped, np.arange(6, 9)), np.array([0, 1, 2]), ("a", "b", "c")),
     ]
     dataset = Dataset("packed", parts[0], parts[1], "free", held_out="all")
     chosen = select(dataset, "a,c")

@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from arcset.data import ImageSet, as_float, load_dataset
+from arcset.data.lazy_rows import LazyRows
 from arcset.errors import InputError, OptionError
 from arcset.runs import Run, RunConfig
 from arcset.training import load_model, measure, train
@@ -164,7 +165,8 @@ def test_vectors_are_trained_on(tmp_path) -> None:
 def test_samples_in_a_mapped_file_feed_the_same(tmp_path) -> None:
     whole = load_dataset(images(tmp_path / "a.npz")).train
     np.save(tmp_path / "a.npy", np.array(whole.images))
-    mapped = ImageSet(np.load(tmp_path / "a.npy", mmap_mode="r"), whole.labels, whole.class_names)
+    rows = LazyRows(np.load(tmp_path / "a.npy", mmap_mode="r"), np.arange(len(whole)))
+    mapped = ImageSet(rows, whole.labels, whole.class_names)
     settings = {"augment": ["affine"], "new_classes": "rotations"}
     for ours, theirs in zip(
         fed(feed(mapped, **settings), 1, 0), fed(feed(whole, **settings), 1, 0), strict=True

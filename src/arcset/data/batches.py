@@ -21,7 +21,7 @@ from torch import Tensor
 
 from arcset.checks import check_count
 from arcset.data.dataset import ImageSet
-from arcset.data.lazy_rows import LazyRows, is_mapped
+from arcset.data.lazy_rows import LazyRows
 from arcset.errors import InputError, OptionError
 
 __all__ = [
@@ -75,9 +75,10 @@ class Samples:
         self.labels = torch.tensor(image_set.labels, device=device)  # (N,)
         self._rows: Tensor | None = None
         if isinstance(images, LazyRows):
-            self._rows, images = torch.from_numpy(images.rows), images.base
-        # On another device only what fits there: a set in a file is sent batch by batch.
-        self._images = as_tensor(images, "cpu" if is_mapped(images) else device)
+            # On another device only what fits there: a set in a file is sent batch by batch.
+            self._rows, self._images = torch.from_numpy(images.rows), as_tensor(images.base)
+        else:
+            self._images = as_tensor(images, device)
 
     def __len__(self) -> int:
         return len(self.labels)

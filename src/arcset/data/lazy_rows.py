@@ -6,11 +6,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["LazyRows", "is_mapped", "join_rows", "take_rows"]
+__all__ = ["LazyRows", "join_rows", "take_rows"]
 
 
 class LazyRows:
-    """The rows `rows` (N,) of `base` (M, …), read only when they are asked for.
+    """The rows `rows` (N,) of `base` (M, …), mapped from a file: read when they are asked for.
 
     Behaves as a read-only array (N, …) as far as length, shape, indexing and conversion go.
 
@@ -51,51 +51,16 @@ class LazyRows:
 
 
 def take_rows(images: Any, kept: npt.NDArray[Any]) -> Any:
-    """The rows `kept`, numbers or a mask: a copy, or a view where the array lies in a file."""
+    """The rows `kept`, numbers or a mask: a copy, or a view where the samples lie in a file."""
     rows = np.flatnonzero(kept) if kept.dtype == np.bool_ else kept
     if isinstance(images, LazyRows):
         return LazyRows(images.base, images.rows[rows])
-    if is_mapped(images):
-        return LazyRows(images, rows)
     return images[rows]
 
 
 def join_rows(parts: Sequence[Any], order: npt.NDArray[np.int64]) -> Any:
     """All parts one after the other, then in `order`: a copy, or a view where they share a file."""
-    bases = [part.base if isinstance(part, LazyRows) else part for part in parts]
-    whole = _whole(bases[0])
-    numbers = [_row_numbers(base, whole) for base in bases]
-    if any(each is None for each in numbers):
-        return np.concatenate([np.asarray(part) for part in parts])[order]
-    rows = [
-        found[part.rows] if isinstance(part, LazyRows) else found
-        for part, found in zip(parts, numbers, strict=True)
-        if found is not None
-    ]
-    return LazyRows(whole, np.concatenate(rows)[order])
-
-
-def _whole(array: Any) -> Any:
-    """The complete mapped array that this one is a part of."""
-    while isinstance(getattr(array, "base", None), np.ndarray):
-        array = array.base
-    return array
-
-
-def _row_numbers(part: npt.NDArray[Any], whole: npt.NDArray[Any]) -> npt.NDArray[np.int64] | None:
-    """Which rows of the mapped array `whole` a part of it holds; None if it holds no such rows."""
-    alike = part.shape[1:] == whole.shape[1:] and part.strides[1:] == whole.strides[1:]
-    if not is_mapped(part) or _whole(part) is not whole or not alike or part.dtype != whole.dtype:
-        return None
-    start = part.__array_interface__["data"][0] - whole.__array_interface__["data"][0]
-    steps = np.arange(len(part), dtype=np.int64)
-    return np.asarray((start + steps * part.strides[0]) // whole.strides[0], dtype=np.int64)
-
-
-def is_mapped(images: Any) -> bool:
-    """Whether an array, or what it is a view of, is mapped from a file."""
-    while images is not None:
-        if isinstance(images, np.memmap):
-            return True
-        images = getattr(images, "base", None)
-    return False
+    lazy = [part for part in parts if isinstance(part, LazyRows)]
+    if len(lazy) == len(parts) and all(part.base is lazy[0].base for part in lazy):
+        return LazyRows(lazy[0].base, np.concatenate([part.rows for part in lazy])[order])
+    return np.concatenate([np.asarray(part) for part in parts])[order]

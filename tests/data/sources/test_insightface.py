@@ -1,6 +1,5 @@
 import contextlib
 import math
-import re
 import struct
 from collections.abc import Callable
 from pathlib import Path
@@ -21,7 +20,6 @@ NAMES = ["7", "7", "0", "3"]
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     write_records(tmp_path / "train.rec", insightface_records(IMAGES))
-    (tmp_path / "property").write_text("3,112,96\n")
     return tmp_path
 
 
@@ -31,11 +29,6 @@ def test_images_without_the_records_about_them(folder: Path) -> None:
     assert list(listing.names) == NAMES
     assert list(listing.paths) == [f"train.rec#{key}" for key in (1, 2, 3, 4)]
     assert [listing.content(i) for i in range(4)] == [image for _, image in IMAGES]
-    assert (listing.parts, list(listing.notes)) == (None, [])
-    assert not listing.notes
-    assert (listing.names[-1], list(listing.paths[1:3])) == ("3", ["train.rec#2", "train.rec#3"])
-    with pytest.raises(IndexError):
-        listing.names[4]
 
 
 def test_the_path_of_the_file_itself(folder: Path) -> None:
@@ -106,16 +99,6 @@ def test_a_count_that_float32_cannot_hold(tmp_path: Path) -> None:
     listing = list_samples(tmp_path)
     assert listing.paths[-1] == f"train.rec#{2**24}"
     assert len(listing) == 4
-
-
-def test_a_property_that_is_wrong(folder: Path) -> None:
-    (folder / "property").write_text("5,112,112")
-    (note,) = list_samples(folder).notes
-    assert re.search(f"{folder / 'property'}.* 5 .*train.rec.* 3", note)
-    for text in ("", "5,112", "five,112,112", "é,1,1"):
-        (folder / "property").write_text(text)
-        with pytest.raises(DataError, match=r"property .*10572,112,112"):
-            list_samples(folder)
 
 
 def cut(path: Path, size: int) -> None:

@@ -1,4 +1,4 @@
-"""Training sets in InsightFace's form: `train.rec`, `train.idx` and `property`, without mxnet.
+"""Training sets in InsightFace's form: `train.rec` and `train.idx`, without mxnet.
 
 A `.rec` file is RecordIO: records one after another, each behind a small head,
 
@@ -23,7 +23,7 @@ from typing import Any, NoReturn
 import numpy as np
 import numpy.typing as npt
 
-from arcset.data.sources.base import Entry, Listing, Source
+from arcset.data.sources.base import Entry, Source
 from arcset.errors import DataError
 
 __all__ = ["RecordSource"]
@@ -53,8 +53,7 @@ class RecordSource(Source):
     Record 0 of InsightFace's sets holds no image but two labels: the first key past the images and
     the first past the records of the identities, which follow the images and hold none either.
     Where there is no such record, all records are images. An image's identity is its label, or the
-    first of its labels. Where the file `property` beside it is wrong about the number of
-    identities, a listing's notes say so.
+    first of its labels. The file `property` says nothing that is needed, and is not read.
 
     All heads are read when the records are listed, and no image before it is asked for: the file is
     mapped into memory. Two processes or threads may share one source. Raises `DataError` with one
@@ -89,11 +88,6 @@ class RecordSource(Source):
         if not image:
             raise DataError(f"record {key} of {self._path} holds no image")
         return bytes(image)
-
-    def list_samples(self) -> Listing:
-        listing = super().list_samples()
-        listing.notes = _note_property(self._path, len(set(listing.names)))
-        return listing
 
     def stamp_of_all(self) -> str:
         return str(self._size)
@@ -223,26 +217,6 @@ def _choose_images(heads: npt.NDArray[Any], path: Path) -> npt.NDArray[Any]:
     if not len(images):
         raise DataError(f"{path} holds no images")
     return images
-
-
-def _note_property(records: Path, identities: int) -> list[str]:
-    """A note where the file `property`, "classes,height,width", announces other identities."""
-    path = records.parent / "property"
-    try:
-        text = path.read_text("ascii").strip()
-        announced, _, _ = (int(number) for number in text.split(","))
-    except FileNotFoundError:
-        return []
-    except OSError as error:
-        raise DataError(f"cannot read {path}: {error.strerror or error}") from error
-    except ValueError as error:
-        raise DataError(
-            f"{path} should hold one line as 10572,112,112: identities, height, width; "
-            "mend or remove it, it is not needed"
-        ) from error
-    if announced == identities:
-        return []
-    return [f"{path} announces {announced:,} identities, and {records.name} holds {identities:,}"]
 
 
 def _read_index(path: Path) -> Iterable[tuple[int, int]]:

@@ -23,6 +23,7 @@ from pydantic import BaseModel, ConfigDict
 from arcset.data.dataset import Dataset
 from arcset.data.decode import Watch
 from arcset.data.image import Fit, Pixels, Reading
+from arcset.data.lazy_rows import LazyRows
 from arcset.data.sources.base import Entry, Source
 from arcset.data.sources.samples import SampleTable, choose_reading, decode_samples, list_samples
 from arcset.errors import DataError, OptionError
@@ -62,7 +63,7 @@ def is_pack(path: Path | str) -> bool:
 
 
 def load_pack(path: Path | str) -> Dataset:
-    """Open a pack. Its images stay in their file, both parts are read-only views of it.
+    """Open a pack. Its images stay in their file, of which both parts are `LazyRows`.
 
     Raises `DataError` with one sentence where it is damaged, incomplete or of a newer version.
     """
@@ -83,7 +84,7 @@ def load_pack(path: Path | str) -> Dataset:
             apart=said.apart,
             skipped=said.skipped,
         )
-        return table.dataset(images, said.reading)
+        return table.dataset(LazyRows(images, np.arange(len(images))), said.reading)
 
 
 def open_pack(path: Path) -> tuple[PackFile, Pixels, npt.NDArray[np.int64]]:

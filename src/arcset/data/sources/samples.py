@@ -26,6 +26,7 @@ from arcset.data.image import (
     is_grey,
     open_image,
 )
+from arcset.data.lazy_rows import LazyRows, take_rows
 from arcset.data.sources.base import FORMS, Listing
 from arcset.data.sources.folder import FolderSource
 from arcset.data.sources.insightface import RecordSource
@@ -145,12 +146,16 @@ class SampleTable:
     apart: dict[str, tuple[str, ...]]
     skipped: tuple[tuple[str, str], ...] = ()
 
-    def dataset(self, images: npt.NDArray[Any], reading: Reading | None) -> Dataset:
+    def dataset(self, images: npt.NDArray[Any] | LazyRows, reading: Reading | None) -> Dataset:
         """With the pixels (N, …), in the same order; they are not copied."""
 
         def part(rows: slice) -> ImageSet:
             paths = None if self.paths is None else self.paths[rows]
-            return ImageSet(images[rows], self.labels[rows], self.class_names, paths)
+            if isinstance(images, LazyRows):
+                pixels = take_rows(images, np.arange(len(images))[rows])
+            else:
+                pixels = images[rows]
+            return ImageSet(pixels, self.labels[rows], self.class_names, paths)
 
         more = self.training < len(self.labels)
         return Dataset(
