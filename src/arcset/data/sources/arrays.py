@@ -13,13 +13,7 @@ import numpy.typing as npt
 
 from arcset.data.dataset import Dataset, ImageSet
 from arcset.data.sources.base import Entry, Source, printable
-from arcset.data.sources.samples import (
-    SampleTable,
-    apart_identities,
-    check_identities,
-    dataset_name,
-    for_testing,
-)
+from arcset.data.sources.samples import SampleTable, check_identities, for_testing
 from arcset.data.sources.table import cell_text, part_of
 from arcset.errors import DataError
 from arcset.files import reading
@@ -63,14 +57,13 @@ def load_arrays(path: Path) -> Dataset:
     parts = None if split is None else [part_of(word, str(path)) for word in split]
     testing = for_testing(names, paths or [str(row) for row in range(len(names))], parts)
     order = np.concatenate([np.flatnonzero(~testing), np.flatnonzero(testing)])
-    class_names, labels = np.unique(names, return_inverse=True)
-    table = SampleTable(
-        name=dataset_name(path),
-        labels=labels.reshape(-1).astype(np.int64)[order],
-        class_names=tuple(class_names.tolist()),
-        paths=None if paths is None else tuple(paths[row] for row in order.tolist()),
-        training=int((~testing).sum()),
-        apart=apart_identities(names, parts),
+    rows = order.tolist()
+    table = SampleTable.of(
+        path,
+        [names[row] for row in rows],
+        None if paths is None else [paths[row] for row in rows],
+        None if parts is None else [parts[row] for row in rows],
+        training=len(names) - int(testing.sum()),
     )
     return table.dataset(images[order], None)
 

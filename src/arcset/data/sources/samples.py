@@ -38,7 +38,6 @@ __all__ = [
     "apart_identities",
     "check_identities",
     "choose_reading",
-    "dataset_name",
     "decode_samples",
     "for_testing",
     "list_samples",
@@ -146,6 +145,31 @@ class SampleTable:
     apart: dict[str, tuple[str, ...]]
     skipped: tuple[tuple[str, str], ...] = ()
 
+    @classmethod
+    def of(
+        cls,
+        path: Path,
+        names: Sequence[str],
+        paths: Sequence[str] | None,
+        parts: Sequence[str] | None,
+        *,
+        training: int,
+        skipped: Sequence[tuple[str, str]] = (),
+    ) -> "SampleTable":
+        """From the identity of each sample, (N,), and the part that a table puts it into."""
+        class_names = tuple(sorted(set(names)))
+        label_of = {name: label for label, name in enumerate(class_names)}
+        whole = path if path.name not in ("", "..") else path.resolve()
+        return cls(
+            name=whole.name if whole.is_dir() else whole.stem,
+            labels=np.array([label_of[name] for name in names], np.int64),
+            class_names=class_names,
+            paths=None if paths is None else tuple(paths),
+            training=training,
+            apart=apart_identities(names, parts),
+            skipped=tuple(skipped),
+        )
+
     def dataset(self, images: npt.NDArray[Any] | LazyRows, reading: Reading | None) -> Dataset:
         """With the pixels (N, …), in the same order; they are not copied."""
 
@@ -220,22 +244,18 @@ def decode_samples(
     decode([number for number in np.flatnonzero(testing).tolist() if names[number] in known])
     if not single:
         check_identities(known, listing.path)
-    class_names = tuple(sorted(known))
-    label_of = {name: label for label, name in enumerate(class_names)}
-    parts = None if listing.parts is None else [listing.parts[row] for row in rows]
     lost = [
         (name, f"is left out: none of its {count:,} images for training can be read")
         for name, count in Counter(compress(names, ~testing)).items()
         if name not in known
     ]
-    return SampleTable(
-        name=dataset_name(listing.path),
-        labels=np.array([label_of[names[row]] for row in rows], np.int64),
-        class_names=class_names,
-        paths=tuple(paths[row] for row in rows),
+    return SampleTable.of(
+        listing.path,
+        [names[row] for row in rows],
+        [paths[row] for row in rows],
+        None if listing.parts is None else [listing.parts[row] for row in rows],
         training=training,
-        apart=apart_identities([names[row] for row in rows], parts),
-        skipped=(*listing.skipped, *failed, *lost),
+        skipped=[*listing.skipped, *failed, *lost],
     )
 
 
@@ -252,12 +272,6 @@ def check_identities(names: set[str], path: Path) -> None:
             f"{path} holds {only}, and at least two are needed: give each a sub-folder, "
             f"or a label, of its own"
         )
-
-
-def dataset_name(path: Path) -> str:
-    """What the dataset is called: the name of the folder, or of the file without its extension."""
-    whole = path if path.name not in ("", "..") else path.resolve()
-    return whole.name if whole.is_dir() else whole.stem
 
 
 def for_testing(

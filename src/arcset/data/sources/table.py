@@ -25,7 +25,6 @@ _SPLITS = {
     "test": ("test", "testing"),
 }
 _PART = {word: part for part, words in _SPLITS.items() for word in words}
-_DELIMITERS = ",;\t|"
 
 Rows = Iterator[tuple[Any, Any, Any]]
 
@@ -122,17 +121,14 @@ def _csv_rows(table: Path) -> Rows:
 def _split_header(line: str) -> tuple[str, list[str]]:
     """The delimiter that finds the most known columns, then the most columns; and the columns."""
     known = {name for names in _COLUMNS.values() for name in names}
-
-    def found(delimiter: str) -> tuple[int, int]:
-        columns = _cells(line, delimiter)
-        return sum(_plain(column) in known for column in columns), len(columns)
-
-    delimiter = max(_DELIMITERS, key=found)
-    return delimiter, _cells(line, delimiter)
-
-
-def _cells(line: str, delimiter: str) -> list[str]:
-    return next(csv.reader([line], delimiter=delimiter, skipinitialspace=True), [])
+    headers = {
+        delimiter: next(csv.reader([line], delimiter=delimiter, skipinitialspace=True), [])
+        for delimiter in ",;\t|"
+    }
+    return max(
+        headers.items(),
+        key=lambda item: (sum(_plain(column) in known for column in item[1]), len(item[1])),
+    )
 
 
 def _plain(column: str) -> str:
