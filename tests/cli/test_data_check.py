@@ -4,6 +4,9 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from support.same_images import FORMS, in_form
+from support.small_data import vectors
+
 
 @pytest.fixture
 def people(tmp_path):
@@ -23,6 +26,25 @@ def test_data_in_order(arcset_command, people):
     assert done.out.startswith("people: ")
     found = json.loads(arcset_command("data", "check", "people", "--json").out)
     assert (found["serious"], found["images"], found["readable"]) == (False, 10, 10)
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_images_of_any_source(arcset_command, people, form):
+    Image.open(people / "anna" / "1.png").save(people / "bert" / "x.png")
+    data = in_form(people, form)
+    done = arcset_command("data", "check", data.name, "--json", "--sheet", "sheet.png")
+    assert done.code == 1, done.err
+    found = json.loads(done.out)
+    assert (found["images"], found["readable"], found["identities"]) == (11, 11, 2)
+    assert found["sizes"] == [{"width": 12, "height": 16, "images": 11}]
+    assert len(found["across"]) == 1  # one picture under two identities
+    assert (people.parent / "sheet.png").is_file()
+
+
+def test_features_are_no_images(arcset_command, tmp_path):
+    vectors(tmp_path / "vectors.npz")
+    done = arcset_command("data", "check", "vectors.npz")
+    assert (done.code, "vectors.npz holds features" in done.err) == (2, True)
 
 
 def test_a_wrong_label_is_a_negative_answer(arcset_command, people):

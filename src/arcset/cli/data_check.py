@@ -10,7 +10,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from arcset.cli import options as o
 from arcset.cli.show import print_json, print_text, say
-from arcset.data import list_samples
+from arcset.data import open_source
 from arcset.data.check import check_data
 from arcset.data.contact_sheet import contact_sheet
 from arcset.errors import OptionError
@@ -23,8 +23,9 @@ def check(
     place: Annotated[
         Path,
         typer.Argument(
-            metavar="DIR",
-            help="A folder with a folder per identity, a CSV or Parquet table, or a .rec file.",
+            metavar="DATA",
+            help="A folder with a folder per identity, a CSV or Parquet table, a .rec file, a "
+            "pack, or arrays of images (.npz).",
         ),
     ],
     sheet: Annotated[
@@ -50,7 +51,7 @@ def check(
     """
     if sheet is not None and sheet.suffix.lower() != ".png":
         raise OptionError(f"--sheet {sheet}: name a file that ends in .png")
-    listing = list_samples(place)
+    listing = open_source(str(place)).list_samples()
     columns = (
         TextColumn("looking"),
         BarColumn(bar_width=24),

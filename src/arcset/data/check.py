@@ -2,7 +2,7 @@
 
 check = check_data("people")          # a folder tree, a table, records
 print(check.table())                  # findings in plain words, worst first
-contact_sheet(list_samples("people"), check).save("people.png")
+contact_sheet(open_source("people").list_samples(), check).save("people.png")
 """
 
 import hashlib
@@ -18,9 +18,9 @@ import numpy as np
 from PIL import Image
 
 from arcset.data.decode import Watch, decode_many, in_chunks, reason
-from arcset.data.image import is_grey, open_image, to_channels, turn_upright
+from arcset.data.image import Pixels, is_grey, open_image, to_channels, turn_upright
 from arcset.data.sources.base import Listing
-from arcset.data.sources.samples import list_samples
+from arcset.data.sources.load import open_source
 from arcset.errors import DataError
 from arcset.text import plural
 
@@ -212,7 +212,7 @@ class DataCheck:
 
 
 def check_data(source: Path | str | Listing, watch: Watch | None = None) -> DataCheck:
-    """Look at every image of a folder tree, a table (CSV, Parquet) or records (.rec).
+    """Look at every image of a folder tree, a table (CSV, Parquet), records, a pack or arrays.
 
     watch: called with the number of images done and of all, from time to time.
 
@@ -236,7 +236,9 @@ def check_data(source: Path | str | Listing, watch: Watch | None = None) -> Data
         >>> check.findings[0].examples
         ('anna/1.png = bert/1.bmp (other files, same pixels)',)
     """
-    listing = source if isinstance(source, Listing) else list_samples(source)
+    listing = source if isinstance(source, Listing) else open_source(str(source)).list_samples()
+    if listing.source.features:
+        raise DataError(f"{listing.path} holds features, and only images can be looked at")
     looks, unreadable = _look_at_all(listing, watch)
     if not looks:
         raise DataError(
@@ -290,8 +292,9 @@ class Look(NamedTuple):
     blank: str
 
 
-def look_at(content: bytes, name: str) -> Look:
-    """Decode a file's bytes; raises `DataError` that begins with `name` where that is impossible.
+def look_at(content: bytes | Pixels, name: str) -> Look:
+    """Decode a file's bytes, or take pixels as they are; raises `DataError` that begins with `name`
+    where that is impossible.
 
     Blank is judged per colour channel, with one pixel in a thousand left out of account: an image
     is black where the others are all darker than 16 of 255, and plain where they lie within 8
@@ -309,12 +312,12 @@ def look_at(content: bytes, name: str) -> Look:
         digest = hashlib.sha256(b"%d %d " % colours.size)
         digest.update(np.asarray(colours).reshape(-1).data)
         return Look(
-            content=hashlib.sha256(content).digest()[:16],
+            content=hashlib.sha256(bytes(content)).digest()[:16],
             pixels=digest.digest()[:16],
             width=colours.width,
             height=colours.height,
             mode=image.mode,
-            format=image.format or "",
+            format=image.format or "array",
             is_grey=is_grey(image),
             blank=_judge_blank(colours),
         )

@@ -96,7 +96,7 @@ def read_file(path: Path | str, name: str = "") -> bytes:
 
 @contextmanager
 def open_image(
-    source: bytes | Image.Image, name: str, formats: tuple[str, ...] = ()
+    source: bytes | Image.Image | Pixels, name: str, formats: tuple[str, ...] = ()
 ) -> Iterator[Image.Image]:
     """An image that is identified and not decoded yet; animated ones show their first frame.
 
@@ -105,6 +105,8 @@ def open_image(
     The size is compared with `MOST_PIXELS` before anything is decoded. Whatever PIL raises within
     the block becomes a `DataError` that begins with `name`.
     """
+    if isinstance(source, np.ndarray):
+        source = image_from_array(source)
     try:
         if isinstance(source, Image.Image):
             _check_size(source, name)
@@ -317,8 +319,6 @@ class Reading:
         if isinstance(source, str | Path):
             name = name or str(source)
             source = read_file(source, name)
-        elif isinstance(source, np.ndarray):
-            source = image_from_array(source)
         name = name or "the image"
         with open_image(source, name) as image:
             if image is not source:  # which a caller may go on using

@@ -114,7 +114,7 @@ class Listing:
     @cached_property
     def paths(self) -> list[str]:
         """Where each sample is, as shown to people: always valid Unicode."""
-        return [entry.path or "" for entry in self.entries]
+        return [entry.path or f"sample {entry.record}" for entry in self.entries]
 
     @property
     def path(self) -> Path:
@@ -126,11 +126,10 @@ class Listing:
         """In words, as "folder tree"."""
         return self.source.kind
 
-    def content(self, number: int) -> bytes:
-        """The image file of a sample, undecoded; raises `DataError` that names the sample."""
+    def content(self, number: int) -> bytes | npt.NDArray[Any]:
+        """The image file of a sample, or its pixels; raises `DataError` that names the sample."""
         content = self.source.content(self.entries[number])
-        assert isinstance(content, bytes)  # arrays are loaded, and not listed
-        return content
+        return 255 - content if self.source.inverted and not isinstance(content, bytes) else content
 
 
 def printable(name: str) -> str:

@@ -8,7 +8,6 @@ import numpy.typing as npt
 from PIL import Image
 
 from arcset.data.image import (
-    image_from_array,
     open_image,
     read_file,
     to_channels,
@@ -39,9 +38,7 @@ def read_photo(source: Any, name: str = "") -> Pixels:
         source = source.content()
     if isinstance(source, str | Path):
         source = read_file(source, name)
-    elif isinstance(source, np.ndarray):
-        source = image_from_array(source)
-    elif not isinstance(source, bytes | Image.Image):
+    elif not isinstance(source, bytes | Image.Image | np.ndarray):
         raise InputError(
             f"a photo is a path, a PIL image, bytes or a uint8 array, not {type(source).__name__}"
         )
