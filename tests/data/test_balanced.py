@@ -93,20 +93,6 @@ def test_a_large_class_shows_other_samples_in_the_next_epoch() -> None:
     assert len(first & second) < len(first) / 2
 
 
-def test_a_million_samples_of_many_classes() -> None:
-    labels = torch.randint(100_000, (1_000_000,), generator=torch.Generator().manual_seed(0))
-    batches = balanced_batches(labels, 64, 4, seed=0, epoch=0)
-    index = torch.stack(list(batches))
-    assert index.shape == (3907, 256)
-    classes = labels[index].reshape(3907, 64, 4)
-    assert (classes == classes[..., :1]).all()
-    ordered = classes[..., 0].sort(dim=1).values
-    assert (ordered.diff(dim=1) > 0).all()
-    draws = torch.bincount(classes[..., 0].flatten(), minlength=100_000)
-    present = torch.bincount(labels, minlength=100_000) > 0
-    assert draws[present].min() + 1 == draws[present].max() == 3
-
-
 @pytest.mark.parametrize(("classes", "samples"), [(0, 4), (4, 0)])
 def test_nothing_to_draw_is_refused_at_once(classes: int, samples: int) -> None:
     with pytest.raises(OptionError, match=r"_per_.* 0"):

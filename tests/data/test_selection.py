@@ -121,14 +121,6 @@ def test_one_class_is_not_enough(classes: str | None, shown: str) -> None:
         select(_dataset(1 if classes is None else 4), classes)
 
 
-def test_the_shipped_digits_split_in_halves() -> None:
-    selection = select(load_dataset("mnist-sample"), "5-9")
-    assert selection.unseen is not None
-    assert selection.unseen.class_names == tuple("01234")
-    counts = [np.bincount(part.labels) for part in (selection.train, selection.test)]
-    assert [count.tolist() for count in counts] == [[400] * 5, [100] * 5]
-
-
 def _split(train: str, validation: str, test: str, data: str = "made") -> Split:
     parts = {"train": train, "validation": validation, "test": test}
     return Split(data, 0, (0.5, 0.2, 0.3), "identity", **{k: tuple(v) for k, v in parts.items()})

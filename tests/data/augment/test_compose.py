@@ -37,17 +37,6 @@ def test_steps_follow_one_another_from_one_generator(pictures: Pictures) -> None
     torch.testing.assert_close(augment(images, _generator()), expected)
 
 
-def test_one_sample_does_not_depend_on_the_others(pictures: Pictures) -> None:
-    images = pictures(6, 3, 9, 14)
-    others = images.clone()
-    others[:3] = pictures(3, 3, 9, 14, seed=1)
-    specs = ["elastic", "crop", "colour", "stroke", "blur", "noise", "erasing:fill=mean", "flip"]
-    augment = build_augmentation(specs, (3, 9, 14))
-    one, other = augment(images, _generator()), augment(others, _generator())
-    torch.testing.assert_close(one[3:], other[3:], rtol=0, atol=2e-6)
-    assert not torch.equal(one[:3], other[:3])
-
-
 @pytest.mark.parametrize(
     ("specs", "readings"),
     [
@@ -71,14 +60,6 @@ def test_neighbouring_warps_read_the_image_once(
     monkeypatch.setattr(torch.nn.functional, "grid_sample", counted)
     build_augmentation(specs, (1, 8, 8))(pictures(2, 1, 8, 8), _generator())
     assert len(bilinear) == readings
-
-
-def test_memory_format_and_type_stay_through_a_chain(pictures: Pictures) -> None:
-    augment = build_augmentation(["affine", "elastic", "blur", "noise"], (3, 9, 14))
-    images = pictures(4, 3, 9, 14).to(torch.bfloat16).to(memory_format=torch.channels_last)
-    result = augment(images, _generator())
-    assert result.dtype == torch.bfloat16
-    assert result.is_contiguous(memory_format=torch.channels_last)
 
 
 def test_images_of_another_shape_are_refused() -> None:

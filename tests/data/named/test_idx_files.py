@@ -49,13 +49,6 @@ def test_found_in_arcset_data(
     assert not cache.exists()
 
 
-def test_found_in_the_cache(cache: Path) -> None:
-    put(cache / "digits")
-    digits = public(NOWHERE)
-    assert digits.locate() == str(cache / "digits")
-    check(digits.load())
-
-
 def test_arcset_data_goes_before_the_cache(
     cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -1,4 +1,3 @@
-import dataclasses
 from pathlib import Path
 from typing import Any
 
@@ -6,7 +5,6 @@ import numpy as np
 import pytest
 
 from arcset.data import load_dataset, locate
-from support.datasets import FILES, MNIST
 
 
 def check(dataset: Any) -> None:
@@ -22,23 +20,6 @@ def check(dataset: Any) -> None:
 def test_the_full_set_from_arcset_data(full_mnist: Path) -> None:
     assert locate("mnist") == str(full_mnist)
     check(load_dataset("mnist"))
-
-
-def test_the_full_set_from_the_cache(full_mnist: Path, cache: Path) -> None:
-    cache.mkdir(parents=True)
-    (cache / "mnist").symlink_to(full_mnist)
-    assert locate("mnist") == str(cache / "mnist")
-    check(load_dataset("mnist"))
-
-
-def test_the_full_set_from_a_mirror(full_mnist: Path, cache: Path, mirror: Any) -> None:
-    for file in FILES:
-        found = next(path for path in full_mnist.glob(f"{file}*"))
-        mirror.serve(f"/{file}.gz", found.read_bytes())
-    check(dataclasses.replace(MNIST, mirrors=(mirror.url,)).load())
-    assert sorted(path.name for path in (cache / "mnist").iterdir()) == sorted(
-        f"{file}.gz" for file in FILES
-    )
 
 
 @pytest.mark.usefixtures("cache")

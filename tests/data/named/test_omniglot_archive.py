@@ -108,16 +108,6 @@ def test_archives_that_hold_something_else(tmp_path: Path, files: Files, message
     assert str(path) in str(caught.value)
 
 
-def test_an_encrypted_archive_is_refused(tmp_path: Path) -> None:
-    path = write(tmp_path / "a.zip", FILES)
-    content = bytearray(path.read_bytes())
-    content[content.index(b"PK\x01\x02") + 8] |= 1  # the flag of an encrypted entry: directory,
-    content[6] |= 1  # and before the entry
-    path.write_bytes(content)
-    with pytest.raises(DataError, match=r"a\.zip .*encrypted"):
-        ARCHIVE.read(path)
-
-
 def test_torn_and_altered_archives_are_named(tmp_path: Path) -> None:
     path = write(tmp_path / "a.zip", FILES, compression=zipfile.ZIP_DEFLATED)
     whole = path.read_bytes()
