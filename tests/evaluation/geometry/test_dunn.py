@@ -277,18 +277,11 @@ LABELS = [0, 0, 1, 1]
     ("embeddings", "labels", "message"),
     [
         (np.zeros(4), LABELS, r"embeddings.*\(4,\)"),
-        (np.zeros((2, 2, 2)), LABELS, r"\(2, 2, 2\)"),
-        (np.zeros((0, 3)), [], r"\(0, 3\)"),
-        (np.zeros((4, 0)), LABELS, r"\(4, 0\)"),
         ([[1, 2], [3]], [0, 1], "embeddings"),
         (GOOD.astype(complex), LABELS, "complex128"),
-        (GOOD.astype(str), LABELS, "embeddings"),
         (np.where(GOOD == 1, np.nan, 0), LABELS, "nan.*row 0.*4 of 4"),
-        (np.vstack((GOOD[:3], [[0, 0, -np.inf, 0]])), LABELS, "-inf.*row 3"),
         (GOOD, [0, 1], r"labels.*\(2,\).*\(4,\)"),
-        (GOOD, np.array([LABELS]).T, r"labels.*\(4, 1\)"),
         (GOOD, [0.0, 0.0, 1.0, 1.0], "labels.*float64"),
-        (GOOD, torch.tensor(LABELS).bool(), "labels.*bool"),
         (GOOD, [7, 7, 7, 7], "labels.*7"),
     ],
 )
@@ -360,16 +353,6 @@ def test_memory_of_the_centroid_variant():
 
 
 @pytest.mark.long
-def test_memory_of_all_pairs_in_small():
+def test_memory_of_all_pairs():
     """The input is 16 MB, all pairs of it would be 512 MB."""
     assert gigabytes_over_input(8_000, 10, between="single", within="diameter") < 0.3
-
-
-@pytest.mark.long
-@pytest.mark.timeout(1200)
-@pytest.mark.parametrize("metric", ["euclidean", "angle"])
-@pytest.mark.parametrize("classes", [10, 20_000])
-@pytest.mark.parametrize(("between", "within"), VARIANTS)
-def test_memory_of_every_variant(between, within, classes, metric):
-    options = {"between": between, "within": within, "metric": metric}
-    assert gigabytes_over_input(50_000, classes, **options) < 1.0

@@ -5,11 +5,10 @@ two vectors themselves.
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
-import numpy.typing as npt
 
 from arcset.errors import InputError
 from arcset.evaluation.arrays import (
@@ -48,9 +47,11 @@ def _angles_between(left: Floats, right: Floats) -> Floats:
 def _smallest_angles(rows: Floats, others: Floats, own: Rows) -> Floats:
     """For each unit row (N, D) the smallest angle to one of `others` (M, D), but not its `own`.
 
-    In degrees, (N,). `own` (N,) are row numbers of `others`, M ≥ 2. Time N·M·D.
+    In degrees, (N,); NaN where there is no other. `own` (N,) are row numbers of `others`.
     """
-    angles = np.empty(len(rows))
+    angles = np.full(len(rows), np.nan)
+    if len(others) < 2:
+        return angles
     for part, cosines in product_blocks(rows, others, BLOCK_DISTANCES):
         cosines[np.arange(len(cosines)), own[part]] = -np.inf
         angles[part] = _angles_between(rows[part], others[cosines.argmax(axis=1)])
@@ -118,33 +119,6 @@ class Angles(Result):
         return "\n".join(lines).replace("w_", "w-")
 
 
-@dataclass(frozen=True)
-class _Terms:
-    """What a mean is taken over: sums and counts by class (C,), and of what no class owns."""
-
-    sums: Floats
-    counts: Floats
-    fixed_sum: float
-    fixed_count: int
-
-    @classmethod
-    def of(cls, places: Rows, values: Floats, classes: int) -> "_Terms":
-        """Values and the class of each; those of class −1 are owned by none."""
-        owned = places >= 0
-        sums = np.bincount(places[owned], weights=values[owned], minlength=classes)
-        counts = np.bincount(places[owned], minlength=classes)
-        floats = sums.astype(np.float64), counts.astype(np.float64)
-        return cls(*floats, float(values[~owned].sum()), int((~owned).sum()))
-
-    def means(self, weights: Floats) -> Floats:
-        """The mean for each row of weights (B, C) of the classes; NaN where it has no terms."""
-        with np.errstate(invalid="ignore"):
-            means: Floats = (weights @ self.sums + self.fixed_sum) / (
-                weights @ self.counts + self.fixed_count
-            )
-        return means
-
-
 def angles(
     embeddings: Array,
     labels: Array,
@@ -188,49 +162,49 @@ def angles(
     groups = Groups.build(embeddings, labels, angular=True, classes=1)
     means = groups.centroids()
     classes = np.arange(len(means))
+    units, owner = _unit_centers(centers, center_labels, groups)
+    has = owner < len(means)
     shared = groups.counts[groups.numbers] > 1  # (N,), not alone in their class
-    intra = _angles_between(groups.rows, means[groups.numbers])[shared]
-    inter = _smallest_angles(means, means, classes) if len(means) > 1 else np.zeros(0)
-    terms = {
-        "intra": _Terms.of(groups.numbers[shared], intra, len(means)),
-        "inter": _Terms.of(classes[: len(inter)], inter, len(means)),
+    intra = _angles_between(groups.rows, means[groups.numbers])
+    terms = {  # the class of each angle, and the angles that a mean is taken over
+        "w_ec": (owner[has], _angles_between(units[has], means[owner[has]])),
+        "w_inter": (owner, _smallest_angles(units, units, np.arange(len(units)))),
+        "intra": (groups.numbers[shared], intra[shared]),
+        "inter": (classes, _smallest_angles(means, means, classes)),
     }
-    count, places = 0, classes[:0]
-    if centers is not None:
-        units = _unit_centers(centers, means.shape[1])
-        count, places = len(units), _places(groups.distinct, center_labels, len(units))
-        has = places >= 0
-        w_ec = _angles_between(units[has], means[places[has]])
-        terms["w_ec"] = _Terms.of(places[has], w_ec, len(means))
-        if count > 1:
-            w_inter = _smallest_angles(units, units, np.arange(count))
-            terms["w_inter"] = _Terms.of(places, w_inter, len(means))
-    elif center_labels is not None:
-        raise InputError("center_labels were given without centers, expected both or neither")
-
-    result: dict[str, Any] = {
-        "samples": len(groups.rows),
-        "classes": len(means),
-        "singles": int((groups.counts == 1).sum()),
-        "centers": count,
-        "matched": int((places >= 0).sum()),
-    }
-    even = np.ones((1, len(means)))
-    for name in Angles.named:
-        result[name] = float(terms[name].means(even)[0]) if name in terms else math.nan
-    if not intervals:
-        return Angles(**result)
-    weights = identity_weights(len(means), draws, seed)
-    replicates = Replicates(
-        values={
-            name: terms[name].means(weights) if name in terms else np.full(draws, np.nan)
-            for name in Angles.named
-            if name != "w_inter" or result["matched"]  # else the same in every draw
-        },
-        identities=len(means),
-        key=draw_key(groups.distinct, seed, draws),
+    once = np.ones((1, len(means)))
+    plain: dict[str, Any] = {name: float(_weighted_means(*terms[name], once)[0]) for name in terms}
+    result = Angles(
+        **plain,
+        samples=len(groups.rows),
+        classes=len(means),
+        singles=int((groups.counts == 1).sum()),
+        centers=len(units),
+        matched=int(has.sum()),
     )
-    return Angles(**result, replicates=replicates)
+    if not intervals:
+        return result
+    weights = identity_weights(len(means), draws, seed)
+    values = {name: _weighted_means(*terms[name], weights) for name in terms}
+    if len(units) and not result.matched:  # the same in every draw
+        del values["w_inter"]
+    key = draw_key(groups.distinct, seed, draws)
+    return replace(result, replicates=Replicates(values, len(means), key))
+
+
+def _weighted_means(classes: Rows, angles: Floats, weights: Floats) -> Floats:
+    """The mean of angles (N,) for each row of weights (B, C) of their classes; NaN without any.
+
+    Angles of class C, which no identity owns, weigh 1.
+    """
+    weights = np.pad(weights.astype(np.float64), ((0, 0), (0, 1)), constant_values=1.0)
+    sums, counts = (
+        np.bincount(classes, weights=each, minlength=weights.shape[1])
+        for each in (angles, np.ones(len(angles)))
+    )
+    with np.errstate(invalid="ignore"):
+        means: Floats = (weights @ sums) / (weights @ counts)
+    return means
 
 
 def angle_samples(embeddings: Array, labels: Array) -> tuple[Floats, Floats]:
@@ -253,7 +227,15 @@ def angle_samples(embeddings: Array, labels: Array) -> tuple[Floats, Floats]:
     return own, other
 
 
-def _unit_centers(centers: Array, columns: int) -> Floats:
+def _unit_centers(
+    centers: Array | None, center_labels: Array | None, groups: Groups
+) -> tuple[Floats, Rows]:
+    """The centers as unit rows (K, D), and the class of each (K,): C where it has no samples."""
+    columns, classes = groups.rows.shape[1], len(groups.distinct)
+    if centers is None:
+        if center_labels is not None:
+            raise InputError("center_labels were given without centers, expected both or neither")
+        return np.empty((0, columns)), np.empty(0, dtype=np.intp)
     units = embedding_matrix(centers, "centers").astype(np.float64)
     if units.shape[1] != columns:
         raise InputError(
@@ -261,16 +243,12 @@ def _unit_centers(centers: Array, columns: int) -> Floats:
         )
     refuse_zero_rows(units, "centers")
     normalize_rows(units)
-    return units
-
-
-def _places(distinct: npt.NDArray[Any], center_labels: Array | None, count: int) -> Rows:
-    """For each center the place of its label among the `distinct` ones, −1 if it is none."""
-    known, numbers = np.arange(count), np.arange(count)
+    labels = np.arange(len(units))
     if center_labels is not None:
-        known, numbers = class_numbers(center_labels, count, "center_labels")
-        if len(known) < count:
+        known, numbers = class_numbers(center_labels, len(units), "center_labels")
+        if len(known) < len(units):
             twice = known[np.argmax(np.bincount(numbers))]
             raise InputError(f"center_labels name {twice} more than once, expected distinct labels")
-    order = {label: place for place, label in enumerate(distinct.tolist())}
-    return np.array([order.get(label, -1) for label in known[numbers].tolist()], dtype=np.intp)
+        labels = known[numbers]
+    owner = np.searchsorted(groups.distinct, labels).clip(max=classes - 1)
+    return units, np.where(groups.distinct[owner] == labels, owner, classes)
