@@ -1,6 +1,5 @@
 """Verification files (.bin): pickles of which nothing is run and no more is held than they hold."""
 
-import collections
 import contextlib
 import os
 import pickle
@@ -36,12 +35,10 @@ def arrays(shape: Callable[[int], tuple[int, ...]]) -> list[Any]:
 
 FORMS: dict[str, tuple[Any, Any]] = {
     "lists": (IMAGES, SAME),
-    "tuples": (tuple(IMAGES), tuple(SAME)),
     "numbers": (IMAGES, [1, 0, 1]),
     "arrays": (arrays(lambda n: (n,)), SAME),
     "columns": ([array.copy() for array in arrays(lambda n: (n, 1))], SAME),
     "Fortran": ([np.asfortranarray(array) for array in arrays(lambda n: (1, n))], SAME),
-    "every other": ([np.repeat(array, 2)[::2] for array in arrays(lambda n: (n,))], SAME),
     "numpy bools": (IMAGES, [np.bool_(value) for value in SAME]),
     "an array of bools": (IMAGES, np.array(SAME)),
     "an array of bytes": (IMAGES, np.array(SAME, np.uint8)),
@@ -68,9 +65,6 @@ PYTHON_2 = {
     0: b"((lp0\n"
     + b"".join(b"S%s\np%d\na" % (quoted(image), i) for i, image in enumerate(IMAGES, 1))
     + b"(lp9\nI01\naI00\naI01\natp10\n.",
-    1: b"(]q\x00("
-    + b"".join(b"T" + len(image).to_bytes(4, "little") + image for image in IMAGES)
-    + b"e]q\x01(I01\nI00\nI01\netq\x02.",
     2: b"\x80\x02]q\x00("
     + b"".join(
         (b"U%c" % len(image) if len(image) < 256 else b"T" + len(image).to_bytes(4, "little"))
@@ -125,11 +119,8 @@ def touching(mark: Path) -> str:
 
 EVIL: dict[str, Callable[[Path], Any]] = {
     "eval": lambda mark: Calls(eval, touching(mark)),
-    "exec": lambda mark: Calls(exec, touching(mark)),
     "nested": lambda mark: Calls(bytes, Calls(eval, touching(mark))),
-    "touch": lambda mark: Calls(mark.touch),
     "open": lambda mark: Calls(open, str(mark), "w"),
-    "os.open": lambda mark: Calls(os.open, str(mark), os.O_CREAT),
     "within an array": lambda mark: np.array([Calls(eval, touching(mark))], object),
 }
 
@@ -159,13 +150,9 @@ OTHER = [
     ([*IMAGES[:-1], "text"], SAME),
     ([*IMAGES[:-1], np.zeros((8, 8), np.uint8)], SAME),
     (IMAGES, [True, False, 2]),
-    (IMAGES, [True, False, None]),
     (IMAGES[:-1], SAME),
-    (IMAGES, SAME[:-1]),
     ([], []),
-    (IMAGES, {1, 2, 3}),
     (IMAGES, [True, False, 1.0]),
-    collections.OrderedDict(images=IMAGES, same=SAME),
     (np.zeros((6, 9), np.uint8), SAME),
 ]
 
@@ -174,18 +161,6 @@ OTHER = [
 def test_other_data(tmp_path: Path, protocol: int) -> None:
     for value in OTHER:
         refused(written(tmp_path, pickle.dumps(value, protocol)))
-
-
-def test_counts_that_do_not_fit_are_told(tmp_path: Path) -> None:
-    refused(written(tmp_path, pickle.dumps((IMAGES, SAME[:-1]))), "6 images and 2 ")
-
-
-def test_cycles(tmp_path: Path) -> None:
-    images: list[Any] = []
-    images += [images, b"image"]
-    for value in (images, (images, [True]), (images, images)):
-        for protocol in (0, 2, 4):
-            refused(written(tmp_path, pickle.dumps(value, protocol)))
 
 
 def state(shape: bytes, elements: bytes = b"C\4abcd") -> bytes:
@@ -207,11 +182,6 @@ def test_arrays_whose_shape_is_wrong(tmp_path: Path, shape: bytes) -> None:
     refused(written(tmp_path, state(shape)))
 
 
-def test_an_array_that_is_never_filled(tmp_path: Path) -> None:
-    empty = b"cnumpy.core.multiarray\n_reconstruct\n(cnumpy\nndarray\nK\0\x85C\1btR"
-    refused(written(tmp_path, b"\x80\4](" + 2 * empty + b"e](\x88e\x86."))
-
-
 def again(count: int) -> bytes:
     """One text, made into bytes again and again."""
     text = b"X" + (100_000).to_bytes(4, "little") + b"a" * 100_000 + b"q\0X\6\0\0\0latin1q\1"
@@ -226,11 +196,8 @@ def laughs(levels: int) -> bytes:
 
 BOMBS = {
     "a length": b"\x80\x04\x8e" + (2**62).to_bytes(8, "little") + b"a",
-    "an impossible length": b"\x80\x04\x8e" + b"\xff" * 8 + b"a",
     "a bytearray's length": b"\x80\x05\x96" + (2**62).to_bytes(8, "little") + b"a",
     "a text's length": b"\x80\x04\x8d" + (2**62).to_bytes(8, "little") + b"a",
-    "a string's length": b"T\xff\xff\xff\x7fa",
-    "a negative length": b"T\xff\xff\xff\xffa",
     "an integer's length": b"\x80\x02\x8b\xff\xff\xff\x7fa",
     "a place in the memo": b"]r\xff\xff\xff\xff.",
     "lists of lists of lists": laughs(99),
@@ -246,18 +213,7 @@ def test_the_bombs_would_hurt() -> None:
     assert len(pickle.loads(laughs(5))[4][0][0]) == 50
 
 
-WORST = (
-    "a length",
-    "a place in the memo",
-    "lists of lists of lists",
-    "one text again and again",
-    "a key of pairs of pairs",  # which would take years
-)
-
-
-@pytest.mark.parametrize(
-    "name", [name if name in WORST else pytest.param(name, marks=LONG) for name in BOMBS]
-)
+@pytest.mark.parametrize("name", BOMBS)
 def test_memory_is_bounded(tmp_path: Path, name: str) -> None:
     path = written(tmp_path, BOMBS[name])
     tracemalloc.start()
@@ -288,13 +244,6 @@ def test_damage_anywhere_is_one_kind_of_error(
     folder = tmp_path_factory.mktemp("damaged")
     with contextlib.suppress(DataError):  # some changes do no harm; any other error is one
         read_pairs(written(folder, bytes(content)))
-
-
-@given(st.binary(max_size=300))
-def test_random_bytes_are_one_kind_of_error(
-    tmp_path_factory: pytest.TempPathFactory, content: bytes
-) -> None:
-    refused(written(tmp_path_factory.mktemp("random"), content))
 
 
 def call(name: bytes, arguments: bytes) -> bytes:

@@ -35,7 +35,6 @@ _NAMES = {  # what arrays and columns may be called
     "split": ("split", "splits", "parts"),
 }
 Arrays = Mapping[str, npt.NDArray[Any]]
-_LARGE = 1 << 30  # bytes from which on it is asked how much memory is free
 
 
 def load_arrays(path: Path) -> Dataset:
@@ -171,27 +170,9 @@ def read_npz(path: Path, wanted: Collection[str] | None = None) -> dict[str, npt
             raise DataError(f"{path} holds a single array, expected an npz file of several")
         with content:
             names = [name for name in content.files if wanted is None or name in wanted]
-            members = {info.filename.removesuffix(".npy"): info for info in content.zip.infolist()}
-            _check_memory(path, sum(members[name].file_size for name in names))
             arrays = {name: content[name] for name in names}
             for name, array in arrays.items():
                 # Elements of no bytes would let a small file claim any number of them.
                 if not isinstance(array, np.ndarray) or (array.size and not array.itemsize):
                     raise DataError(f"{path} is not a readable npz file: {name} is not an array")
             return arrays or {name: np.empty(0) for name in content.files}
-
-
-def _check_memory(path: Path, size: int) -> None:
-    """Refuse a file of a few bytes that unpacks to more than the machine has."""
-    if size < _LARGE:
-        return
-    import torch
-
-    from arcset.devices import free_memory
-
-    free = free_memory(torch.device("cpu"))
-    if 0 < free < size:
-        raise DataError(
-            f"{path} holds {size / 2**30:,.3g} GiB when unpacked, and {free / 2**30:,.3g} GiB of"
-            " memory are free"
-        )

@@ -1,17 +1,31 @@
-"""Folder trees as people really have them."""
+"""Folders as people really have them, as a listing and as a stream."""
 
+import itertools
 import os
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import pytest
 
+from arcset.data import Listing
+from arcset.data.sources.base import Entry
+from arcset.data.sources.folder import FolderSource
 from arcset.errors import DataError
 from support.datasets import list_samples
 
 Draw = Callable[..., Path]
+
+
+def same(stream: Iterable[Entry], listing: Listing) -> list[Entry]:
+    """All entries; those that can be samples and those that cannot are the listing's."""
+    found = list(stream)
+    good = [(entry.path, entry.label) for entry in found if not entry.why]
+    bad = [(entry.path, entry.why) for entry in found if entry.why]
+    assert sorted(good) == sorted(zip(listing.paths, listing.names, strict=True))
+    assert sorted(bad) == sorted(listing.skipped)
+    return found
 
 
 def test_a_folder_per_identity(photos: Path) -> None:
@@ -124,3 +138,48 @@ def test_the_order_does_not_depend_on_the_file_system(tmp_path: Path, draw: Draw
     for name in names:
         draw(tmp_path / name)
     assert list_samples(tmp_path).paths == sorted(names)
+
+
+def test_a_stream_finds_what_a_listing_finds(photos: Path, draw: Draw) -> None:
+    """With all that people have in such folders."""
+    draw(photos / "anna" / "older" / "deep" / "1.png")
+    draw(photos / "anna b" / "1.png")
+    draw(photos / "anna" / ".hidden" / "1.png")
+    draw(photos / ".trash" / "1.png")
+    draw(photos / "stray.png")
+    (photos / "anna" / "notes.txt").write_text("no image")
+    (photos / "empty").mkdir()
+    entries = same(FolderSource(photos).entries(), list_samples(photos))
+    assert entries == list(FolderSource(photos).entries())
+    assert [entry.path for entry in entries if entry.why] == ["stray.png"]
+    labels = [entry.label for entry in entries]
+    changes = sum(one != other for one, other in itertools.pairwise(labels))
+    assert changes + 1 == len(set(labels))  # each folder's images stand together
+
+
+def test_links_to_folders(tmp_path: Path, draw: Draw) -> None:
+    """Each folder once, by its own name where it has one here."""
+    root = tmp_path / "root"
+    draw(root / "anna" / "1.png")
+    draw(root / ".store" / "ben" / "1.png")
+    draw(tmp_path / "elsewhere" / "carl" / "1.png")
+    draw(tmp_path / "elsewhere" / "dora" / "1.png")
+    links = {
+        "again": root / "anna",
+        "ben": root / ".store" / "ben",
+        "outside": tmp_path / "elsewhere",
+        "whole": root,
+        "outside too": tmp_path / "elsewhere" / "dora",
+        "nowhere": tmp_path / "missing",
+    }
+    for name, target in links.items():
+        (root / name).symlink_to(target)
+    (tmp_path / "elsewhere" / "back").symlink_to(root)
+    (root / "anna" / "linked.png").symlink_to(tmp_path / "elsewhere" / "carl" / "1.png")
+    found = same(FolderSource(root).entries(), list_samples(root))
+    assert {entry.label for entry in found} == {
+        "anna",
+        "ben",
+        "outside/carl",
+        "outside/dora",
+    }
