@@ -38,7 +38,7 @@ from arcset.data.augment import parse_augmentation
 from arcset.data.mapping import ClassMapping
 from arcset.errors import ArcsetError, DataError, OptionError
 from arcset.evaluation import Assessment, Thresholds
-from arcset.evaluation.assessment import Missing
+from arcset.evaluation.results import Missing
 from arcset.launch import is_main_process, is_restarted
 from arcset.losses import build_loss, loss_names
 from arcset.networks.registry import NETWORKS

@@ -4,16 +4,16 @@ What thresholds from validation identities do on others: the rate promised, and 
 """
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from textwrap import indent
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from arcset.errors import ArcsetError, DataError, InputError
+from arcset.errors import ArcsetError, InputError
 from arcset.evaluation.arrays import (
     Array,
     class_numbers,
@@ -35,33 +35,14 @@ from arcset.evaluation.identification import Identification, identification, tri
 from arcset.evaluation.measures import measures_of, short_name
 from arcset.evaluation.pairs import SortedRows, count_all_pairs
 from arcset.evaluation.rates import Roc
-from arcset.evaluation.results import Interval, Result
+from arcset.evaluation.results import Interval, Missing, Result
 from arcset.evaluation.retrieval import Retrieval, retrieval
 from arcset.evaluation.verification import Verification, verification
 from arcset.files import finite
 
-__all__ = ["FEW", "Assessment", "Missing", "Realized", "assess", "differences", "measure_shape"]
+__all__ = ["FEW", "Assessment", "Realized", "assess", "differences", "measure_shape"]
 
 FEW = 20  # identities below which an interval over them is itself a guess
-_Found = TypeVar("_Found")
-
-
-class Missing(dict[str, str]):
-    """What could not be measured, by name, and why.
-
-    >>> missing = Missing()
-    >>> missing.attempt("retrieval", lambda: retrieval([[1.0], [2.0]], [0, 1]))
-    >>> list(missing)
-    ['retrieval']
-    """
-
-    def attempt(self, name: str, work: Callable[[], _Found]) -> _Found | None:
-        """What `work` returns; None where the data do not allow it, and the reason is noted."""
-        try:
-            return work()
-        except (InputError, DataError) as error:
-            self[name] = str(error)
-            return None
 
 
 @dataclass(frozen=True)

@@ -13,23 +13,53 @@ identities (`bootstrap`), and the number of identities.
 import math
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 from scipy.special import stdtrit
 
-from arcset.errors import OptionError
+from arcset.errors import DataError, InputError, OptionError
 from arcset.evaluation.measures import Measure, measure_of
 from arcset.files import finite
 
-__all__ = ["LEVEL", "Interval", "Replicates", "Result", "central", "share_interval", "student"]
+__all__ = [
+    "LEVEL",
+    "Interval",
+    "Missing",
+    "Replicates",
+    "Result",
+    "central",
+    "share_interval",
+    "student",
+]
 
 LEVEL = 0.95
 
+_Found = TypeVar("_Found")
+
 _KEYED = re.compile(r"(\w+)\[([^\]]+)\]")
+
+
+class Missing(dict[str, str]):
+    """What could not be measured, by name, and why.
+
+    >>> from arcset.evaluation import verification
+    >>> missing = Missing()
+    >>> missing.attempt("verification", lambda: verification([[1.0]], [0]))
+    >>> list(missing)
+    ['verification']
+    """
+
+    def attempt(self, name: str, work: Callable[[], _Found]) -> _Found | None:
+        """What `work` returns; None where the data do not allow it, and the reason is noted."""
+        try:
+            return work()
+        except (InputError, DataError) as error:
+            self[name] = str(error)
+            return None
 
 
 class Interval(NamedTuple):

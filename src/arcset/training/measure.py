@@ -8,8 +8,9 @@ from torch import Tensor
 from arcset.data import ImageSet, Selection, to_tensors
 from arcset.errors import InputError
 from arcset.evaluation import Assessment, dunn_index, retrieval, verification
-from arcset.evaluation.assessment import Missing, measure_shape
+from arcset.evaluation.assessment import measure_shape
 from arcset.evaluation.measures import run_figures, short_name
+from arcset.evaluation.results import Missing
 from arcset.models import embed, load_model
 from arcset.numerics import unit_rows
 from arcset.runs import Run

@@ -10,8 +10,9 @@ from torch import nn
 from arcset.data import ImageSet, to_tensors
 from arcset.data.lazy_rows import take_rows
 from arcset.evaluation import retrieval, verification
-from arcset.evaluation.assessment import Missing, measure_shape
+from arcset.evaluation.assessment import measure_shape
 from arcset.evaluation.measures import validated
+from arcset.evaluation.results import Missing
 from arcset.models import embed
 
 if TYPE_CHECKING:

@@ -11,6 +11,7 @@ import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, Any, Self, overload
@@ -41,6 +42,7 @@ from arcset.evaluation.calibration.fpir import (
 )
 from arcset.evaluation.calibration.probability import Calibration, calibrate
 from arcset.evaluation.pairs import FEWEST_IDENTITY_PAIRS, ImpostorPairs, pair_cosines
+from arcset.evaluation.results import Missing
 from arcset.evaluation.verification import verification
 from arcset.files import parse_json, write_text, wrong_entry
 
@@ -452,19 +454,19 @@ def make_thresholds(
     else:
         sizes = [check_count("galleries", size) for size in galleries]
 
-    unsupported: dict[str, str] = {}
-    found_fars, found_fpirs = [], []
-    for far in wanted_fars:
-        try:
-            found_fars.append(find_far_threshold(pairs, far))
-        except InputError as error:
-            unsupported[f"FAR {far:g}"] = str(error)
-    for fpir in wanted_fpirs:
-        for size in sizes:
-            try:
-                found_fpirs.append(find_fpir_threshold(pairs, fpir, size, samples))
-            except InputError as error:
-                unsupported[f"FPIR {fpir:g}, gallery {size}"] = str(error)
+    unsupported = Missing()
+    found_fars = [
+        unsupported.attempt(f"FAR {far:g}", partial(find_far_threshold, pairs, far))
+        for far in wanted_fars
+    ]
+    found_fpirs = [
+        unsupported.attempt(
+            f"FPIR {fpir:g}, gallery {size}",
+            partial(find_fpir_threshold, pairs, fpir, size, samples),
+        )
+        for fpir in wanted_fpirs
+        for size in sizes
+    ]
     rates = RateTable.of(pairs, samples)
     if rates.lowest_far is None:
         rough = make_rough_thresholds(
@@ -474,8 +476,8 @@ def make_thresholds(
     cosines, same, weights = pair_cosines(embeddings, labels)
     return Thresholds(
         made_from=_described(embeddings, labels, made_from),
-        fars=tuple(found_fars),
-        fpirs=tuple(found_fpirs),
+        fars=tuple(found for found in found_fars if found is not None),
+        fpirs=tuple(found for found in found_fpirs if found is not None),
         unsupported=unsupported,
         calibration=calibrate(cosines, same, method or "isotonic", weights, prior=prior),
         rates=rates,
