@@ -5,6 +5,7 @@ tests/contract/test_readme.py and test_guides.py.
 """
 
 import re
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -58,3 +59,13 @@ def test_code_runs(block, tmp_path, monkeypatch):
 def test_links_lead_somewhere(page):
     for target in LINK.findall(page.read_text(encoding="utf-8")):
         assert (page.parent / target).exists(), f"{page.name} links to {target}"
+
+
+def test_the_picture_of_the_layers_is_what_import_linter_enforces():
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    (contract,) = settings["tool"]["importlinter"]["contracts"]
+    page = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    picture = re.search(r"enforces it\.\n\n```\n(.*?)```", page, re.DOTALL)[1]
+    for layer, line in zip(contract["layers"], picture.splitlines(), strict=True):
+        names = re.findall(r"\w+", layer)
+        assert line.split()[: len(names)] == names

@@ -67,7 +67,7 @@ from torch.nn import functional as F
 
 from arcset.centers.batch import MarginBatch
 from arcset.centers.sampled import SampledClasses
-from arcset.centers.storage import Centers
+from arcset.centers.storage import Centers, class_rows
 from arcset.centers.update import CenterUpdate, pieces
 from arcset.devices import free_memory
 from arcset.numerics import unit_rows, widen
@@ -123,8 +123,8 @@ def _target_cosines(
     centers that is (m,), and which samples these are (B,)."""
     count, local = centers.subcenters, centers.local_labels(labels)
     here = local >= 0
-    rows = (local[here, None] * count + torch.arange(count, device=labels.device)).flatten()
-    own = unit_rows(widen(centers.weight.detach()[rows]).to(unit.dtype))[0]  # (m·K, D)
+    rows = centers.weight.detach()[class_rows(local[here], count)]
+    own = unit_rows(widen(rows).to(unit.dtype))[0]  # (m·K, D)
     cosines = torch.linalg.vecdot(own.unflatten(0, (-1, count)), unit[here, None])  # (m, K)
     best, chosen = cosines.max(dim=1)
     cosine = unit.new_zeros(len(unit))

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from arcset.centers.storage import class_rows
+
 __all__ = ["SampledClasses", "sample_classes"]
 
 
@@ -32,12 +34,8 @@ class SampledClasses:
         return len(self.classes)
 
     def rows(self, first: int, last: int, per_class: int) -> Tensor:
-        """The rows of W, `per_class` for each class, that stands at first … last − 1."""
-        classes = self.classes[first:last]
-        if per_class == 1:
-            return classes
-        within = torch.arange(per_class, device=classes.device)
-        return (classes[:, None] * per_class + within).flatten()
+        """The rows of W, `per_class` for each, of the classes that stand at first … last − 1."""
+        return class_rows(self.classes[first:last], per_class)
 
 
 @torch.no_grad()

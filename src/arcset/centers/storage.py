@@ -15,7 +15,7 @@ from arcset.devices import free_memory
 from arcset.errors import OptionError
 from arcset.numerics import unit_rows, widen
 
-__all__ = ["Centers", "Recycler", "check_room"]
+__all__ = ["Centers", "Recycler", "check_room", "class_rows"]
 
 _LOOKED_AT = 1 << 24  # scores in memory at a time where the nearest class is sought
 _WORTHWHILE = 2**20  # bytes; the system's own allocator is good at smaller blocks
@@ -160,6 +160,18 @@ class Centers(nn.Module):
                 device = "cpu" if own.is_meta else own.device
                 state_dict[key] = torch.zeros_like(own, device=device)
         super()._load_from_state_dict(state_dict, prefix, *rest, **options)
+
+
+def class_rows(classes: Tensor, per_class: int) -> Tensor:
+    """The rows of W that belong to classes (n,): (n·K,), those of a class beside each other.
+
+    >>> class_rows(torch.tensor([0, 3]), per_class=2).tolist()
+    [0, 1, 6, 7]
+    """
+    if per_class == 1:
+        return classes
+    within = torch.arange(per_class, device=classes.device)
+    return (classes[:, None] * per_class + within).flatten()
 
 
 def check_room(rows: int, dim: int, dtype: torch.dtype = torch.float32) -> None:

@@ -6,6 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from arcset.centers.storage import class_rows
 from arcset.checks import check_number
 from arcset.errors import OptionError
 from arcset.losses.base import AuxiliaryLoss, Loss, check_batch
@@ -121,8 +122,7 @@ def _own_angles(loss: MarginSoftmax, embeddings: Tensor, labels: Tensor) -> Tens
     parts = [embeddings.new_empty(0, count, dtype=torch.float32)]
     for rows, own in zip(embeddings.split(_AT_ONCE), labels.split(_AT_ONCE), strict=True):
         unit, _ = unit_rows(widen(rows))  # (n, D)
-        chosen = (own[:, None] * count + torch.arange(count, device=own.device)).flatten()
-        centers, _ = unit_rows(widen(loss.head.weight[chosen]))  # (n·K, D)
+        centers, _ = unit_rows(widen(loss.head.weight[class_rows(own, count)]))  # (n·K, D)
         dtype = torch.promote_types(unit.dtype, centers.dtype)
         pairs = centers.to(dtype).unflatten(0, (-1, count)) @ unit.to(dtype)[:, :, None]
         parts.append(torch.rad2deg(angle(pairs.squeeze(2))))

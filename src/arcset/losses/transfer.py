@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+from arcset.centers.storage import class_rows
 from arcset.errors import OptionError
 from arcset.losses.base import AuxiliaryLoss, Loss
 from arcset.losses.margin_softmax import MarginSoftmax
@@ -148,9 +149,7 @@ class Head:
         return self.weight[rows.gather(1, chosen[:, None])[:, 0]]
 
     def _rows(self, classes: Tensor) -> Tensor:
-        each = torch.arange(self.per_class)
-        rows = (classes[:, None] - self.first) * self.per_class + each
-        return rows.flatten().to(self.weight.device)
+        return class_rows(classes - self.first, self.per_class).to(self.weight.device)
 
     def _entries(self, classes: Tensor, of: Tensor) -> Tensor:
         """Where classes stand in a tensor with one entry for each."""
