@@ -6,7 +6,7 @@ from hypothesis import given, seed, settings
 from hypothesis import strategies as st
 
 import arcset
-from arcset.centers import storage
+from arcset.centers import sharded
 from support.laws import chunks_of
 from support.variants import FUSED, VARIANTS
 
@@ -17,7 +17,7 @@ DTYPES = st.sampled_from([torch.float64, torch.float32, torch.bfloat16, torch.fl
 def plain_first_centers():
     """Spacing the first centers evenly takes most of the time, and they are replaced at once."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(storage, "initial_directions", lambda rows, dim, _: torch.randn(rows, dim))
+        patch.setattr(sharded, "initial_directions", lambda rows, dim, _: torch.randn(rows, dim))
         yield
 
 

@@ -9,7 +9,7 @@ from arcset.centers.batch import MarginBatch
 from arcset.centers.fused import MODES, choose_mode, fused_losses
 from arcset.centers.plain import margined_logits, plain_logits, plain_losses
 from arcset.centers.sampled import SampledClasses, sample_classes
-from arcset.centers.sharded import Shard
+from arcset.centers.sharded import Shard, SharedShard
 from arcset.centers.storage import Centers
 from arcset.centers.update import UPDATES, CenterUpdate
 
@@ -21,6 +21,7 @@ __all__ = [
     "MarginBatch",
     "SampledClasses",
     "Shard",
+    "SharedShard",
     "choose_mode",
     "fused_losses",
     "margined_logits",

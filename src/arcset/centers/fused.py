@@ -92,7 +92,7 @@ def fused_losses(
         early, chosen, here = _target_cosines(centers, unit.detach(), labels)  # (B,), (m,), (B,)
         batch.observe(early)
         if centers.subcenters > 1 and batch.margin.training:
-            centers.count_usage(centers.local_labels(labels)[here], chosen)
+            centers.count_usage(centers.shard.local_labels(labels)[here], chosen)
     softmax = ChunkedSoftmax(centers, batch, early, sampled)
     cosine, log_sum, peak, logit_sum = _Softmax.apply(  # type: ignore[no-untyped-call]
         unit, centers.weight, centers.bias, softmax, store and torch.is_grad_enabled()
@@ -121,7 +121,7 @@ def _target_cosines(
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Cosine with the target's nearest center (B,); of the targets in this process, which of its
     centers that is (m,), and which samples these are (B,)."""
-    count, local = centers.subcenters, centers.local_labels(labels)
+    count, local = centers.subcenters, centers.shard.local_labels(labels)
     here = local >= 0
     rows = centers.weight.detach()[class_rows(local[here], count)]
     own = unit_rows(widen(rows).to(unit.dtype))[0]  # (m·K, D)
@@ -129,14 +129,12 @@ def _target_cosines(
     best, chosen = cosines.max(dim=1)
     cosine = unit.new_zeros(len(unit))
     cosine[here] = best
-    return cosine if centers.shard is None else centers.shard.sum(cosine), chosen, here
+    return centers.shard.sum(cosine), chosen, here
 
 
 def _target_biases(centers: Centers, bias: Tensor, labels: Tensor) -> Tensor:
     """b_y, (B,)."""
-    if centers.shard is None:
-        return widen(bias)[labels]
-    local = centers.local_labels(labels)
+    local = centers.shard.local_labels(labels)
     own = torch.where(local >= 0, widen(bias)[local.clamp(min=0)], 0.0)
     return centers.shard.sum(own)
 
@@ -144,10 +142,8 @@ def _target_biases(centers: Centers, bias: Tensor, labels: Tensor) -> Tensor:
 def _class_count(centers: Centers, sampled: SampledClasses | None) -> float:
     """How many classes take part, or are stood for, in all processes together."""
     if sampled is None:
-        return centers.classes if centers.shard is None else centers.shard.classes
+        return centers.shard.classes
     own = len(sampled) if sampled.weights is None else float(sampled.weights.sum())
-    if centers.shard is None:
-        return own
     exact = torch.tensor(own, dtype=torch.float64, device=sampled.classes.device)
     return float(centers.shard.sum(exact))
 
@@ -260,7 +256,7 @@ class ChunkedSoftmax:
         self._per_class, self._sampled = centers.subcenters, sampled
         self._classes = centers.classes if sampled is None else len(sampled)
         self._shard = centers.shard
-        labels = centers.local_labels(batch.labels) if sampled is None else sampled.labels
+        labels = centers.shard.local_labels(batch.labels) if sampled is None else sampled.labels
         self._chunks = list(_chunks(self._classes, centers, labels))
         self._target = None  # (B,) margined target cosines, for margins that alter negatives
         if self._alters and cosine is not None:
@@ -307,11 +303,8 @@ class ChunkedSoftmax:
         peak = peaks.amax(dim=0)  # (B,)
         log_sum = (sums * (peaks - peak).exp()).sum(dim=0).log()
         cosine.div_(self._scale)
-        if self._shard is not None:
-            cosine, log_sum, peak, logit_sum = self._shard.join_softmax(
-                cosine, log_sum, peak, logit_sum
-            )
-        return _Pass(cosine, log_sum, peak, logit_sum, blocks, inverse_lengths)
+        joined = self._shard.join_softmax(cosine, log_sum, peak, logit_sum)
+        return _Pass(*joined, blocks, inverse_lengths)
 
     def _multiply(
         self,
@@ -384,8 +377,8 @@ class ChunkedSoftmax:
     ) -> bool:
         """The pass before, for margins that ask for the k-th nearest wrong class; whether it was
         taken, so that `inverse_lengths` and `blocks`, if these are kept, are filled by now."""
-        wrong = self._classes - 1 if self._shard is None else self._shard.classes - 1
-        count = min(self._batch.margin.nearest, wrong)
+        classes = self._shard.classes if self._shard.shared else self._classes
+        count = min(self._batch.margin.nearest, classes - 1)
         if not self._alters or count < 1:
             return False
         best = unit.new_full((count, len(unit)), _ABSENT)
@@ -394,8 +387,7 @@ class ChunkedSoftmax:
             scores = self._nearest(block).clone()  # (n, B)
             chunk.set_targets(scores, _ABSENT)
             best = torch.cat([best, scores]).topk(count, dim=0).values
-        if self._shard is not None:
-            best = self._shard.top_scores(best)
+        best = self._shard.top_scores(best)
         self._batch = self._batch.with_floor((best[-1] / self._scale)[:, None])
         return True
 

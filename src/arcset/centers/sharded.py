@@ -9,7 +9,7 @@ what all processes have to say about it.
 
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import Any, ClassVar
 
 import torch
 import torch.distributed as dist
@@ -18,10 +18,7 @@ from torch import Tensor
 from arcset.centers.init import initial_directions
 from arcset.errors import InputError, OptionError
 
-if TYPE_CHECKING:
-    from torch.distributed.tensor import DTensor
-
-__all__ = ["Shard", "can_share"]
+__all__ = ["Shard", "SharedShard", "can_share"]
 
 _FEW = 1 << 22  # entries of all centers together that every process can hold for a moment
 _FAILED = -1  # instead of the size of a share: that process raises an error
@@ -30,24 +27,26 @@ _WANTED, _WIDE = 1, 2  # beside the size: a gradient is asked for; the numbers a
 
 @dataclass(frozen=True)
 class Shard:
-    """One process's part: the classes first … last − 1 of `classes`.
+    """Which classes this process holds: first … last − 1 of `classes`. Here it holds them all, and
+    there is nobody to tell anything."""
 
-    group: the process group, whose processes all take part in every call below, in the same order.
-    """
-
-    group: Any
-    rank: int
-    count: int
     classes: int
     first: int
     last: int
+    rank: int = 0
+    count: int = 1
+    group: Any = None
+    #: Whether several processes hold the centers, each of which brings its own samples.
+    shared: ClassVar[bool] = False
 
-    @classmethod
-    def of(cls, group: Any, classes: int) -> "Shard":
-        """The part of this process; `group` is a process group, or True for the default one.
+    @staticmethod
+    def of(group: Any, classes: int) -> "Shard":
+        """The part of this process; `group` is a process group, True for the default one, or None.
 
         Raises `OptionError` where there is no such group, or fewer classes than processes.
         """
+        if group is None:
+            return Shard(classes, 0, classes)
         if not dist.is_available() or not dist.is_initialized():
             raise OptionError(
                 "group: there are no processes to share the centers; start them with torchrun and "
@@ -65,7 +64,7 @@ class Shard:
                 "fewer"
             )
         borders = _borders(classes, count)
-        return cls(members, rank, count, classes, borders[rank], borders[rank + 1])
+        return SharedShard(classes, borders[rank], borders[rank + 1], rank, count, members)
 
     def __deepcopy__(self, memo: object) -> "Shard":
         return self
@@ -77,11 +76,56 @@ class Shard:
 
     def local_labels(self, labels: Tensor) -> Tensor:
         """Labels (B,) as numbers of the classes here; −1 for those elsewhere."""
+        return labels
+
+    def initial_directions(self, rows: int, dim: int, dtype: torch.dtype) -> Tensor:
+        """As the function of that name, for the `rows` here."""
+        return initial_directions(rows, dim, dtype)
+
+    def gather_classes(self, rows: Tensor) -> Tensor:
+        """What all processes hold of something that has a row per class, (classes, …)."""
+        return rows
+
+    def by_class(self, rows: Tensor) -> Tensor:
+        """What all processes hold of something with n·K rows for n classes, as one tensor on the
+        memory of `rows`: (classes, …), or (classes, K, …) where a class has K > 1 of them."""
+        each = len(rows) // self.size
+        return rows if each == 1 else rows.view(self.size, each, *rows.shape[1:])
+
+    def join_softmax(
+        self, cosine: Tensor, log_sum: Tensor, peak: Tensor, logit_sum: Tensor
+    ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """Of all classes, what `ChunkedSoftmax.forward` found of those here; (B,) each.
+
+        cosine: 0 where the target is elsewhere. log_sum: ln Σ exp(z − peak). logit_sum: Σ z.
+        """
+        return cosine, log_sum, peak, logit_sum
+
+    def top_scores(self, scores: Tensor) -> Tensor:
+        """Of each process's highest scores (k, B), the k highest of all; (k, B)."""
+        return scores
+
+    def argmax_class(self, values: Tensor, local: Tensor) -> Tensor:
+        """The class (B,) with the highest value, from every process's best values (B,) and the
+        numbers of their classes there; the first among equals."""
+        return local
+
+    def sum(self, values: Tensor) -> Tensor:
+        """The sum over all processes; its gradient is that of each part."""
+        return values
+
+
+class SharedShard(Shard):
+    """One process's part of several, all of which take part in every call, in the same order."""
+
+    shared = True
+
+    def local_labels(self, labels: Tensor) -> Tensor:
         here = (labels >= self.first) & (labels < self.last)
         return torch.where(here, labels - self.first, -1)
 
     def initial_directions(self, rows: int, dim: int, dtype: torch.dtype) -> Tensor:
-        """As the function of that name, for the `rows` here: no two processes begin alike.
+        """No two processes begin alike.
 
         Few are made by the first process for all, as it would make them for itself alone.
         """
@@ -140,22 +184,16 @@ class Shard:
         return torch.cat([part[:size] for part, size in zip(parts, sizes, strict=True)])
 
     def gather_classes(self, rows: Tensor) -> Tensor:
-        """What all processes hold of something that has a row per class, (classes, …)."""
         borders = _borders(self.classes, self.count)
         return self.gather_rows(rows, [end - start for start, end in pairwise(borders)])
 
-    def as_dtensor(self, rows: Tensor) -> "DTensor":
-        """What all processes hold of something with rows per class, as one tensor of torch's kind.
-
-        Its memory is that of `rows` (n·K, …); its shape is (classes, …), or (classes, K, …) where a
-        class has K > 1 of them. So torch.distributed.checkpoint knows who has what.
-        """
+    def by_class(self, rows: Tensor) -> Tensor:
+        """A DTensor, so that torch.distributed.checkpoint knows who has what."""
         from torch.distributed.device_mesh import DeviceMesh  # these take a second to import
         from torch.distributed.tensor import DTensor
         from torch.distributed.tensor import Shard as Rows
 
-        each = len(rows) // self.size
-        local = rows if each == 1 else rows.view(self.size, each, *rows.shape[1:])
+        local = super().by_class(rows)
         whole = torch.Size((self.classes, *local.shape[1:]))
         stride = torch.empty(whole, device="meta").stride()
         group: Any = self.group or dist.group.WORLD
@@ -174,27 +212,20 @@ class Shard:
     # ---------------------------------------------------------------- the softmax
 
     def join_softmax(
-        self, cosine: Tensor, log_sum: Tensor, peak: Tensor, total: Tensor
+        self, cosine: Tensor, log_sum: Tensor, peak: Tensor, logit_sum: Tensor
     ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """Of all classes, what `ChunkedSoftmax.forward` found of those here; (B,) each.
-
-        cosine: 0 where the target is elsewhere. log_sum: ln Σ exp(z − peak). total: Σ z.
-        """
         highest = peak.clone()
         dist.all_reduce(highest, dist.ReduceOp.MAX, group=self.group)
-        together = torch.stack([cosine, (log_sum + (peak - highest)).exp(), total])  # (3, B)
+        together = torch.stack([cosine, (log_sum + (peak - highest)).exp(), logit_sum])  # (3, B)
         dist.all_reduce(together, group=self.group)
         return together[0], together[1].log(), highest, together[2]
 
     def top_scores(self, scores: Tensor) -> Tensor:
-        """Of each process's highest scores (k, B), the k highest of all; (k, B)."""
         parts = [torch.empty_like(scores) for _ in range(self.count)]
         dist.all_gather(parts, scores.contiguous(), group=self.group)
         return torch.cat(parts).topk(len(scores), dim=0).values
 
     def argmax_class(self, values: Tensor, local: Tensor) -> Tensor:
-        """The class (B,) with the highest value, from every process's best values (B,) and the
-        numbers of their classes there; the first among equals."""
         highest = values.clone()
         dist.all_reduce(highest, dist.ReduceOp.MAX, group=self.group)
         classes = torch.where(values == highest, local + self.first, self.classes)
@@ -202,7 +233,6 @@ class Shard:
         return classes
 
     def sum(self, values: Tensor) -> Tensor:
-        """The sum over all processes; its gradient is that of each part."""
         return _SumOverProcesses.apply(values, self)  # type: ignore[no-untyped-call, no-any-return]
 
 
@@ -229,7 +259,9 @@ class _GatherRows(torch.autograd.Function):
     """Rows of all processes; back, the sum of all gradients or this process's own."""
 
     @staticmethod
-    def forward(ctx: Any, rows: Tensor, shard: Shard, sizes: list[int], partial: bool) -> Tensor:
+    def forward(
+        ctx: Any, rows: Tensor, shard: SharedShard, sizes: list[int], partial: bool
+    ) -> Tensor:
         ctx.shard, ctx.sizes, ctx.partial = shard, sizes, partial
         return shard.gather_rows(rows, sizes)
 
@@ -248,7 +280,7 @@ class _SumOverProcesses(torch.autograd.Function):
     """A sum over processes of something that all of them go on with."""
 
     @staticmethod
-    def forward(ctx: Any, values: Tensor, shard: Shard) -> Tensor:
+    def forward(ctx: Any, values: Tensor, shard: SharedShard) -> Tensor:
         total = values.detach().clone()
         dist.all_reduce(total, group=shard.group)
         return total

@@ -8,7 +8,6 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from arcset.centers.init import initial_directions
 from arcset.centers.sharded import Shard
 from arcset.centers.update import STATES, CenterUpdate, build_update
 from arcset.devices import free_memory
@@ -52,13 +51,12 @@ class Centers(nn.Module):
         shard: Shard | None = None,
     ) -> None:
         super().__init__()
-        self.shard = shard
-        if shard is not None:
-            classes = shard.size
+        self.shard = Shard.of(None, classes) if shard is None else shard
+        classes = self.shard.size
         self.dim, self.classes, self.subcenters = dim, classes, subcenters
         check_room(classes * subcenters, dim, dtype)
-        initial = initial_directions if shard is None else shard.initial_directions
-        self.weight = nn.Parameter(initial(classes * subcenters, dim, dtype))  # (C·K, D)
+        initial = self.shard.initial_directions(classes * subcenters, dim, dtype)
+        self.weight = nn.Parameter(initial)  # (C·K, D)
         self.bias = nn.Parameter(torch.zeros(classes)) if bias else None
         if subcenters > 1:
             usage = torch.zeros(classes, subcenters, dtype=torch.int64)
@@ -87,7 +85,7 @@ class Centers(nn.Module):
         best = unit.new_full((len(unit),), -torch.inf)
         nearest = torch.zeros(len(unit), dtype=torch.int64, device=unit.device)
         size = max(1, _LOOKED_AT // max(1, len(unit) * self.subcenters))  # classes at a time
-        here = min(self.classes, among if self.shard is None else among - self.shard.first)
+        here = min(self.classes, among - self.shard.first)
         for first in range(0, here, size):
             last = min(first + size, here)
             rows = self.weight[first * self.subcenters : last * self.subcenters]
@@ -99,11 +97,7 @@ class Centers(nn.Module):
             better = value > best
             nearest[better] = column[better] + first
             best = torch.maximum(best, value)
-        return nearest if self.shard is None else self.shard.argmax_class(best, nearest)
-
-    def local_labels(self, labels: Tensor) -> Tensor:
-        """Labels (B,) as numbers of the classes in this process; −1 for classes elsewhere."""
-        return labels if self.shard is None else self.shard.local_labels(labels)
+        return self.shard.argmax_class(best, nearest)
 
     def set(self, full: Tensor) -> None:
         """Replace all centers by `full` (C, D); lengths are kept as given.

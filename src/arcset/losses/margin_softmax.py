@@ -11,6 +11,7 @@ from arcset.centers import (
     CenterUpdate,
     MarginBatch,
     Shard,
+    SharedShard,
     choose_mode,
     fused_losses,
     margined_logits,
@@ -98,8 +99,8 @@ class MarginSoftmax(Loss):
         self.mode = check_choice("mode", mode, MODES)
         self.gradient = check_choice("gradient", gradient, GRADIENTS)
         self.margin = margin
-        shard = None if group is None else Shard.of(group, self.classes)
-        if shard is not None and self.mode == "plain":
+        shard = Shard.of(group, self.classes)
+        if shard.shared and self.mode == "plain":
             raise OptionError("mode=plain keeps all centers in one process: leave group out")
         self.head = Centers(
             self.dim,
@@ -114,7 +115,7 @@ class MarginSoftmax(Loss):
 
     @property
     def shared(self) -> bool:
-        return self.head.shard is not None
+        return self.head.shard.shared
 
     @property
     def scale(self) -> float:
@@ -137,10 +138,10 @@ class MarginSoftmax(Loss):
         With a group, over the batches of all processes together.
         """
         norms = None
-        if self.head.shard is None:
-            labels = check_batch(self, embeddings, labels)
-        else:
+        if isinstance(self.head.shard, SharedShard):
             embeddings, norms, labels = self._gather(self.head.shard, embeddings, labels)
+        else:
+            labels = check_batch(self, embeddings, labels)
         if self.ignore_index is not None:
             counts = labels != self.ignore_index
             embeddings, labels = embeddings[counts], labels[counts]
@@ -149,14 +150,14 @@ class MarginSoftmax(Loss):
             return widen(embeddings).sum()  # 0, and 0 as a gradient
         sampled = None
         if self.training and self.sample < 1:
-            local = self.head.local_labels(labels)
+            local = self.head.shard.local_labels(labels)
             sampled = sample_classes(local, self.head.classes, self.sample, weighted=self.unbiased)
         rows = (self.head.classes if sampled is None else len(sampled)) * self.subcenters
         widest = torch.promote_types(embeddings.dtype, self.head.weight.dtype)
         dtype = torch.promote_types(widest, torch.float32)
         idle = self.head.memory.idle()
         mode = choose_mode(self.mode, len(labels), rows, dtype, embeddings.device, idle)
-        if mode == "plain" and (self.head.shard is not None or (self.update and self.training)):
+        if mode == "plain" and (self.shared or (self.update and self.training)):
             mode = "recompute"  # only the fused ways know how to update, and to share
         elif self.margin.alters_negatives and any(True for _ in self.margin.parameters()):
             mode = "plain"  # only ordinary operations reach parameters of the hook
@@ -170,7 +171,7 @@ class MarginSoftmax(Loss):
             return (losses if penalty is None else losses + penalty).mean()
 
     def _gather(
-        self, shard: Shard, embeddings: Tensor, labels: Tensor
+        self, shard: SharedShard, embeddings: Tensor, labels: Tensor
     ) -> tuple[Tensor, Tensor, Tensor]:
         """Unit rows, their lengths and the labels of all processes, from those given here."""
         try:
@@ -183,7 +184,7 @@ class MarginSoftmax(Loss):
 
     def logits(self, embeddings: Tensor, labels: Tensor | None = None) -> Tensor:
         """s·cos θ_j (B, C); with labels, the target column carries the margin."""
-        if self.head.shard is not None:
+        if self.shared:
             raise OptionError("logits of all classes cannot be formed where centers are shared out")
         with torch.autocast(check_embeddings(self, embeddings).device.type, enabled=False):
             if labels is None:
@@ -224,27 +225,25 @@ class MarginSoftmax(Loss):
 
         With a group, all processes have to ask together.
         """
-        own = self.head.dominant().detach()
-        return own if self.head.shard is None else self.head.shard.gather_classes(own)
+        return self.head.shard.gather_classes(self.head.dominant().detach())
 
     @property
     def biases(self) -> Tensor | None:
         if self.head.bias is None:
             return None
-        own = self.head.bias.detach()
-        return own if self.head.shard is None else self.head.shard.gather_classes(own)
+        return self.head.shard.gather_classes(self.head.bias.detach())
 
     def trained_centers(self) -> Tensor:
         if self.subcenters > 1:
             raise OptionError(f"with subcenters={self.subcenters} a class has no single center")
-        if self.head.shard is not None:
+        if self.shared:
             raise OptionError("no process holds all centers where they are shared out")
         return self.head.weight
 
     def set_centers(self, full: Tensor) -> None:
         """Replace all centers; only their directions count."""
         full, shard = check_centers(self, full), self.head.shard
-        self.head.set(full if shard is None else full[shard.first : shard.last])
+        self.head.set(full[shard.first : shard.last])
 
     def set_class_sizes(self, sizes: Tensor) -> None:
         self.margin.set_class_sizes(sizes)

@@ -58,9 +58,10 @@ _NAMES = {
 }
 
 
-def shard_of(loss: Loss) -> Shard | None:
-    """This process's part of the centers; None where they are not shared."""
-    return next((head.shard for head in heads_of(loss).values() if head.shard is not None), None)
+def shard_of(loss: Loss) -> Shard:
+    """This process's part of the centers: all of them, or of what has none nothing to share."""
+    whole = Shard.of(None, loss.classes)
+    return next((head.shard for head in heads_of(loss).values()), whole)
 
 
 def save_loss(loss: Loss, folder: Path | str) -> None:
@@ -71,16 +72,15 @@ def save_loss(loss: Loss, folder: Path | str) -> None:
     of them cannot write.
     """
     folder, shard = Path(folder), shard_of(loss)
-    group = shard and shard.group
 
     def check() -> None:
         if folder.exists():
             raise RunError(f"{folder} is there already")
 
-    stage = None if shard is None else on_main(shard.rank == 0, group)
+    stage = on_main(shard.rank == 0, shard.group) if shard.shared else None
     check() if stage is None else stage(check)
     with replacing_folder(folder, on_main=stage) as part:
-        save_sharded(part, loss_tensors(loss), group, alone=shard is None)
+        save_sharded(part, loss_tensors(loss), shard.group, alone=not shard.shared)
 
 
 def load_loss(loss: Loss, folder: Path | str) -> None:
@@ -90,7 +90,7 @@ def load_loss(loss: Loss, folder: Path | str) -> None:
     Raises `RunError` where the folder does not hold such a loss.
     """
     shard = shard_of(loss)
-    load_sharded(Path(folder), loss_tensors(loss), shard and shard.group, alone=shard is None)
+    load_sharded(Path(folder), loss_tensors(loss), shard.group, alone=not shard.shared)
 
 
 def heads_of(loss: Loss) -> dict[str, Centers]:
@@ -114,19 +114,14 @@ def by_class(head: Centers, name: str, rows: Tensor) -> dict[str, Tensor]:
     """
     rows = rows.detach()
     each = len(rows) // head.classes
-    classes = head.classes if head.shard is None else head.shard.classes
     columns = rows.shape[1] if rows.ndim > 1 else 1
-    size = classes * each * columns * rows.element_size()
+    size = head.shard.classes * each * columns * rows.element_size()
     count = min(-(-size // _BLOCK), _MOST_BLOCKS, columns)
     blocks = {name: rows}
     if count > 1:
         parts = rows.tensor_split(count, dim=1)
         blocks = {f"{name}.{number:02d}": part for number, part in enumerate(parts)}
-    if head.shard is not None:
-        return {key: head.shard.as_dtensor(part) for key, part in blocks.items()}
-    if each == 1:
-        return blocks
-    return {key: part.view(classes, each, *part.shape[1:]) for key, part in blocks.items()}
+    return {key: head.shard.by_class(part) for key, part in blocks.items()}
 
 
 def save_sharded(
@@ -246,8 +241,7 @@ def export_loss(loss: Loss, path: Path | str, *, classes: int | None = None) -> 
     """
     count = loss.classes if classes is None else check_count("classes", classes, 1, loss.classes)
     shard = shard_of(loss)
-    group = shard and shard.group
-    writes_common = shard is None or shard.rank == 0  # the header, and what all have alike
+    writes_common = shard.rank == 0  # the header, and what all have alike
     entries = _entries(loss, count)
     header, starts = _header(entries)
 
@@ -260,9 +254,9 @@ def export_loss(loss: Loss, path: Path | str, *, classes: int | None = None) -> 
                     _write(file, entry, start)
         sync(part)
 
-    stage = None if shard is None else on_main(shard.rank == 0, group)
+    stage = on_main(shard.rank == 0, shard.group) if shard.shared else None
     with replacing(Path(path), on_main=stage) as part:
-        run_together(fill, together=shard is not None, group=group)
+        run_together(fill, together=shard.shared, group=shard.group)
 
 
 def _entries(loss: Loss, classes: int) -> list[_Entry]:
@@ -279,7 +273,7 @@ def _entries(loss: Loss, classes: int) -> list[_Entry]:
             entries.append(_Entry(name, list(here.shape), here, 0))
             continue
         each = len(tensor) // head.classes
-        first = 0 if head.shard is None else head.shard.first
+        first = head.shard.first
         here = tensor[: max(0, classes - first) * each]
         entries.append(_Entry(name, [classes * each, *tensor.shape[1:]], here, first * each))
     return entries

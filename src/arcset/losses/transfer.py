@@ -107,8 +107,8 @@ class Head:
             return None
         if isinstance(loss, MarginSoftmax):
             usage = loss.head.usage if loss.subcenters > 1 else None
-            first = 0 if loss.head.shard is None else loss.head.shard.first
-            return cls(loss.head.weight, loss.head.bias, usage, loss.subcenters, first)
+            head = loss.head
+            return cls(head.weight, head.bias, usage, loss.subcenters, head.shard.first)
         return cls(loss.trained_centers(), loss.biases)
 
     def put(self, classes: Tensor, means: Tensor, counts: Tensor, length: float) -> None:

@@ -151,7 +151,7 @@ class Stepper:
 
 def _slices(module: nn.Module) -> list[nn.Parameter]:
     """Its parameters, where these are a slice of something that processes share."""
-    shared = isinstance(module, Centers) and module.shard is not None
+    shared = isinstance(module, Centers) and module.shard.shared
     return list(module.parameters()) if shared else []
 
 
