@@ -84,7 +84,7 @@ def test_what_was_skipped(folder):
     assert check_shard(folder, manifest, 2, full=True) == (0, [("ü.png", "is no image")])
     for content in ("[", "[1]", "[]", '[["a", "b"], ["c", "d"]]'):
         skipped_path(folder, 1).write_text(content)
-        with pytest.raises(DataError, match=r"shard-00001\.parquet"):
+        with pytest.raises(DataError, match=r"00001\."):
             check_shard(folder, manifest, 1)
     skipped_path(folder, 1).unlink()
     with pytest.raises(DataError, match=r"skipped-00001\.json"):

@@ -20,7 +20,6 @@ inputs are in a shard follows from the list and the size of a shard alone.
 
 import hashlib
 import json
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import compress
@@ -33,7 +32,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from arcset.data.sources.arrays import find_array, read_column, read_labels, read_npz
 from arcset.errors import DataError, InputError, OptionError
-from arcset.files import one_line, parse_json, read_json, reading, replacing, write_text
+from arcset.files import parse_json, read_json, reading, replacing, write_text
 
 __all__ = [
     "INPUTS",
@@ -63,7 +62,6 @@ MANIFEST, INPUTS, TRAINED_ON = (
     f"{OWN}/trained_on.json",
 )
 _SHARD_KEY = b"arcset.shard"
-_NOT_MEANT = (ValueError, TypeError, KeyError, AttributeError)  # what other JSON leads to
 _ROWS = 1 << 14  # in a row group: what the Parquet writer holds at a time
 
 Skipped = Sequence[tuple[str, str]]
@@ -332,7 +330,7 @@ def write_shard(
 ) -> None:
     """Write a shard, complete or not at all; the shard is there only after what was skipped.
 
-    embeddings: (N, D), those of `paths` and `labels`. Raises `DataError` where the disk is full.
+    embeddings: (N, D), those of `paths` and `labels`. Raises `OSError` where the disk is full.
     """
     from pyarrow import parquet
 
@@ -345,19 +343,15 @@ def write_shard(
     said = {"of": manifest.identity, "number": number, "skipped": len(skipped)}
     table = table.replace_schema_metadata({_SHARD_KEY: json.dumps(said).encode()})
     path = shard_path(folder, number)
-    try:
-        with replacing(path) as part:
-            parquet.write_table(
-                table,
-                part,
-                row_group_size=_ROWS,
-                use_dictionary=["label"],  # numbers that hardly repeat only grow by one
-                compression={"path": "zstd", "label": "zstd", "embedding.list.element": "none"},
-                write_page_checksum=True,
-            )
-    except OSError as error:  # Arrow does not say which file
-        why = os.strerror(error.errno) if error.errno else str(error)
-        raise DataError(f"cannot write {path}: {why}") from None
+    with replacing(path) as part:
+        parquet.write_table(
+            table,
+            part,
+            row_group_size=_ROWS,
+            use_dictionary=["label"],  # numbers that hardly repeat only grow by one
+            compression={"path": "zstd", "label": "zstd", "embedding.list.element": "none"},
+            write_page_checksum=True,
+        )
 
 
 def check_shard(
@@ -368,38 +362,30 @@ def check_shard(
     Its footer is read, which stands at the end, and says how many rows there are. full: read all,
     with the checksum of every page.
     """
-    from pyarrow import ArrowException, parquet
+    from pyarrow import parquet
 
     path = shard_path(folder, number)
-    try:
-        with parquet.ParquetFile(path, page_checksum_verification=full) as file:
-            rows = file.metadata.num_rows
-            said = parse_json((file.metadata.metadata or {}).get(_SHARD_KEY, b"{}"))
-            if said.get("of") != manifest.identity or said.get("number") != number:
-                raise DataError(f"{path} belongs to other embeddings")
-            if full:
-                _check_values(file, path)
-        skipped = _skipped(skipped_path(folder, number)) if said["skipped"] else []
-    except FileNotFoundError as error:
-        raise DataError(f"{error.filename or path} is missing") from None
-    except (OSError, ArrowException, *_NOT_MEANT) as error:
-        raise DataError(f"{path} is damaged: {one_line(error)}") from None
-    if rows + len(skipped) != len(manifest.inputs_of(number)) or len(skipped) != said["skipped"]:
+    with (
+        reading(path, "shard"),
+        parquet.ParquetFile(path, page_checksum_verification=full) as file,
+    ):
+        rows = file.metadata.num_rows
+        said = parse_json((file.metadata.metadata or {}).get(_SHARD_KEY, b"{}"))
+        if said.get("of") != manifest.identity or said.get("number") != number:
+            raise DataError(f"{path} belongs to other embeddings")
+        for batch in file.iter_batches(columns=["embedding"]) if full else ():
+            if not np.isfinite(batch["embedding"].flatten().to_numpy(zero_copy_only=False)).all():
+                raise DataError(f"{path} holds values that are not finite")
+    skipped: Skipped = []
+    if said.get("skipped"):
+        note = skipped_path(folder, number)
+        skipped = read_json(note, "list of what was skipped", list[tuple[str, str]])
+    inputs = len(manifest.inputs_of(number))
+    if rows + len(skipped) != inputs or len(skipped) != said.get("skipped"):
         raise DataError(
-            f"{path} holds {rows:,} samples of {len(manifest.inputs_of(number)):,} inputs, and "
-            f"{len(skipped):,} were skipped"
+            f"{path} holds {rows:,} samples of {inputs:,} inputs, and {len(skipped):,} were skipped"
         )
     return rows, skipped
-
-
-def _skipped(path: Path) -> Skipped:
-    return [(str(name), str(why)) for name, why in parse_json(path.read_bytes())]
-
-
-def _check_values(file: Any, path: Path) -> None:
-    for batch in file.iter_batches():
-        if not np.isfinite(batch["embedding"].flatten().to_numpy(zero_copy_only=False)).all():
-            raise DataError(f"{path} holds values that are not finite")
 
 
 def _read_folder(folder: Path) -> EmbeddingSet:

@@ -54,7 +54,8 @@ class Source(ABC):
     def entries(self) -> Iterator[Entry]:
         """All samples, always in the same order; raises `DataError` where there are none.
 
-        No more than the names in one folder, or some rows of a table, are held in memory.
+        No more than the names in one folder, or some rows of a table, are held in memory, and for
+        a folder two numbers per sub-folder.
         """
 
     @abstractmethod
