@@ -28,7 +28,6 @@ __all__ = [
     "decode_expected",
     "exif_orientation",
     "image_extensions",
-    "image_from_array",
     "is_grey",
     "open_image",
     "read_file",
@@ -64,6 +63,7 @@ def _formats() -> tuple[str, ...]:
     return (*_FIRST, *sorted(set(_format_of_extension().values()) - set(_FIRST)))
 
 
+@cache
 def image_extensions() -> frozenset[str]:
     """The extensions of image files, in lower case.
 
@@ -106,7 +106,7 @@ def open_image(
     the block becomes a `DataError` that begins with `name`.
     """
     if isinstance(source, np.ndarray):
-        source = image_from_array(source)
+        source = _from_array(source)
     try:
         if isinstance(source, Image.Image):
             _check_size(source, name)
@@ -134,7 +134,7 @@ def _check_size(image: Image.Image, name: str) -> None:
         raise DataError(f"{name} has no pixels")
 
 
-def image_from_array(array: npt.NDArray[np.uint8]) -> Image.Image:
+def _from_array(array: npt.NDArray[np.uint8]) -> Image.Image:
     """uint8 (H, W) or (H, W, C) with 1, 3 or 4 channels; raises `InputError` for any other."""
     fits = array.ndim == 2 or (array.ndim == 3 and array.shape[2] in (1, 3, 4))
     if array.dtype != np.uint8 or not fits or array.size == 0:
