@@ -54,7 +54,7 @@ def as_tensor(samples: npt.NDArray[Any], device: torch.device | str = "cpu") -> 
     if samples.ndim == 3:
         samples = samples[..., None]  # (N, H, W, 1)
     with warnings.catch_warnings():
-        # torch says that writing to it is undefined, and nobody writes.
+        # torch warns that writing to it is undefined; it is only read.
         warnings.filterwarnings("ignore", "The given NumPy array is not writable")
         images = torch.from_numpy(samples).to(device)
     return images.permute(0, 3, 1, 2) if images.ndim == 4 else images  # (N, C, H, W)

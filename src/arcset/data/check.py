@@ -398,7 +398,7 @@ def _find_problems(check: DataCheck, listing: Listing, grey: int) -> Iterator[Fi
         yield Finding("note", False, note, "")
 
 
-#: Kind, examples, text and advice of a finding; without an example it is none.
+#: Kind, examples, text and advice of a finding; where there is no example, there is no finding.
 _Row = tuple[str, Sequence[str], str, str]
 
 

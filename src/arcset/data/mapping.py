@@ -49,7 +49,7 @@ class ClassMapping:
     def load(cls, path: Path | str) -> "ClassMapping":
         """Read a JSON object of old names to new ones; null and "" remove.
 
-        Raises `DataError`, naming the file, where it is none, and `OptionError` as above.
+        Raises `DataError`, naming the file, where it is no such thing, and `OptionError` as above.
         """
         names = read_json(
             Path(path), "mapping", dict[str, str | None], object_pairs_hook=_refuse_repetition
@@ -93,7 +93,7 @@ class ClassMapping:
                     "keeps only some of them out of training"
                 )
         return {
-            part: tuple(name for name, found in new_part.items() if found == part)
+            part: tuple(name for name, each in new_part.items() if each == part)
             for part in dataset.apart
         }
 

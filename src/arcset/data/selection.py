@@ -194,10 +194,8 @@ def _held_out(dataset: Dataset, names: tuple[str, ...]) -> ImageSet | None:
     """Those images of the classes `names` that count when these are held out."""
     parts = (dataset.test,) if dataset.held_out == "test" else (dataset.train, dataset.test)
     kept = [_keep(part, names) for part in parts if part is not None]
-    with_images = [part for part in kept if part is not None]
-    if len(with_images) < 2:
-        return with_images[0] if with_images else None
-    return _join(with_images)
+    filled = [part for part in kept if part is not None]
+    return _join(filled) if len(filled) > 1 else next(iter(filled), None)
 
 
 def _join(parts: Sequence[ImageSet]) -> ImageSet:

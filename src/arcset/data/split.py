@@ -43,8 +43,8 @@ class Split:
     """Classes of a dataset in three parts that share none.
 
     data: the dataset's name. train, validation, test: class names, which become sorted.
-    seed, fractions, by: how the split was drawn, see `make_split`; by is `names` where somebody
-        said which classes, or by which rule, and fractions are what came out then.
+    seed, fractions, by: how the split was drawn, see `make_split`; by is `names` where a rule
+        or a list of names decided, and fractions are what came out then.
     Raises `OptionError` where a class is in two places, or a part holds fewer than two, which make
     no pair of different ones; validation may be empty.
     """
@@ -85,7 +85,7 @@ class Split:
     def load(cls, path: Path | str) -> "Split":
         """Read what `save` wrote; raises `DataError`, naming the file, where it is no split.
 
-        Whether its classes exist is found when the split meets its dataset: see `select`.
+        `select` checks that the dataset has its classes.
         """
         split: Split = read_json(Path(path), "split", cls)
         return split
@@ -150,7 +150,7 @@ def hold_out_split(dataset: Dataset, rule: HoldOut) -> Split:
     rule: "validation" and "test", each a share of the identities in 0 .. 1 or a list of patterns of
         names. Shares are drawn from identities with at least two images, without which there is no
         pair to judge by. Identities that the dataset sets apart itself are held out as well.
-    Raises `OptionError` where a pattern names nobody, or a part would hold fewer than two.
+    Raises `OptionError` where a pattern fits no name, or a part would hold fewer than two.
     """
     unknown = set(rule) - {"validation", "test"}
     if unknown:
@@ -182,7 +182,7 @@ def hold_out_split(dataset: Dataset, rule: HoldOut) -> Split:
 def split_of_parts(
     data: str, train: Collection[str], validation: Collection[str], test: Collection[str]
 ) -> Split:
-    """A split of which somebody said, or a rule decided, who is in which part."""
+    """A split whose parts a rule or a list of names decided; its fractions are what came out."""
     counts = [len(part) for part in (train, validation, test)]
     shares = [count / sum(counts) for count in counts]
     return Split(
@@ -215,10 +215,10 @@ def overlap(known_names: Iterable[str], evaluated_names: Iterable[str]) -> tuple
 def _match_names(part: str, patterns: Sequence[str], names: Sequence[str]) -> set[str]:
     matching: set[str] = set()
     for pattern in patterns:
-        found = {name for name in names if fnmatchcase(name, pattern)}
-        if not found:
+        matches = {name for name in names if fnmatchcase(name, pattern)}
+        if not matches:
             raise OptionError(f"hold_out {part}: no identity is called {pattern!r}")
-        matching |= found
+        matching |= matches
     return matching
 
 

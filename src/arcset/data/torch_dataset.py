@@ -107,7 +107,7 @@ def _read_samples(
         batch_size=64,
         num_workers=workers,
         collate_fn=_without_collating,
-        generator=torch.Generator(),  # else the loader draws a seed from everybody's
+        generator=torch.Generator(),  # else the loader draws a seed from the global one
     )
     for sample in itertools.chain.from_iterable(loader):
         name = f"sample {len(images)}"

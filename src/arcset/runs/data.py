@@ -40,8 +40,8 @@ class Earlier:
     test: frozenset[str] = frozenset()
 
     def keep_parts(self, split: Split, rule: HoldOut) -> Split:
-        """The split that the shares of `rule` drew, with everybody of the earlier run in their
-        old part; the new ones stay where they were drawn. Parts named by patterns stay as well.
+        """The split that the shares of `rule` drew, with the identities of the earlier run in
+        their old parts; new ones stay where they were drawn. Parts named by patterns stay as well.
         """
         named = {part for part, wanted in rule.items() if isinstance(wanted, list | tuple)}
         old_part = {
@@ -85,7 +85,7 @@ def selection_for(
 ) -> Selection:
     """What a configuration chooses now: its classes, or the split that it names or has a rule for.
 
-    `dataset` is its data as `dataset_of` gives it, where somebody has read it already. `earlier` is
+    `dataset` is its data as `dataset_of` gives it, where it has been read already. `earlier` is
     what a run was trained on that this one goes on from: identities that it held out stay so, and
     none that it knew is held out. Raises `DataError` and `OptionError` as `load_dataset`,
     `ClassMapping.load`, `Split.load`, `Earlier.check` and `select` do.
@@ -117,14 +117,14 @@ def selection_of(run: Run) -> Selection:
     Raises `DataError`, too, where the known classes are no longer those of the training.
     """
     config = run.config
-    kept = config.split is not None or config.hold_out is not None
-    split = Split.load(run.split_file) if kept else None
+    has_split = config.split is not None or config.hold_out is not None
+    split = Split.load(run.split_file) if has_split else None
     selection = select(dataset_of_run(run), config.classes, split, train_on=config.train_on)
-    found = selection.train.class_names
-    if config.class_names is not None and found != config.class_names:
+    names = selection.train.class_names
+    if config.class_names is not None and names != config.class_names:
         raise DataError(
-            f"{config.data} has changed since {run.path} was trained: {len(found):,} known classes "
-            f"are found, and it was trained on {len(config.class_names):,} or on others"
+            f"{config.data} has changed since {run.path} was trained: it has {len(names):,} known "
+            f"classes now, and had {len(config.class_names):,}, or others"
         )
     return selection
 

@@ -70,15 +70,6 @@ def test_paths_that_do_not_exist() -> None:
             load_dataset(name)
 
 
-@pytest.mark.parametrize("ask", [locate, download_dataset, dataset_entry])
-def test_paths_are_no_entries(ask: object, tmp_path: Path) -> None:
-    assert callable(ask)
-    with pytest.raises(OptionError, match=f"'{tmp_path}'"):
-        ask(str(tmp_path))
-    with pytest.raises(OptionError, match="'some/folder'"):
-        ask("some/folder")
-
-
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The current folder, with pictures of two people in faces/ and, too, in mnist-sample/."""

@@ -33,7 +33,7 @@ def _load() -> Dataset:
             f"{_PHOTOS} of {_PEOPLE}; copy it again"
         )
     images = [_read(path) for paths in photos.values() for path in paths]
-    # The last photo of whoever has more than one is for testing.
+    # Of people with several photos, the last one is for testing.
     testing = [number == count > 1 for count in counts for number in range(1, count + 1)]
     return divided(
         "lfw-sample",

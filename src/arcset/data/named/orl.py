@@ -18,7 +18,7 @@ LICENCE = "AT&T Laboratories Cambridge, research use"
 FOLDER = LocalFolder("orl", "s1/1.pgm … s40/10.pgm")
 
 _PEOPLE, _PICTURES = 40, 10
-_TRAINING = 8  # pictures 1 to 8 of everybody; 9 and 10 are for testing
+_TRAINING = 8  # pictures 1 to 8 of each person; 9 and 10 are for testing
 
 
 def _load() -> Dataset:

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from arcset.data.dataset import Dataset
-from arcset.errors import OptionError
 from arcset.registry import Registry
 
 __all__ = [
@@ -63,12 +62,6 @@ def dataset_entry(name: str) -> DatasetEntry:
     >>> entry.classes, entry.train, entry.test
     (10, 4000, 1000)
     """
-    if name not in DATASETS and looks_like_path(name):
-        there = "" if Path(name).exists() else ", which does not exist"
-        raise OptionError(
-            f"{name!r} is a path{there}, and a named dataset is asked for: "
-            f"{', '.join(dataset_names())}"
-        )
     return DATASETS[name]
 
 
