@@ -28,7 +28,6 @@ __all__ = [
     "check_support",
     "find_far_threshold",
     "pair_spread",
-    "predicted_rates",
     "threshold_for_far",
 ]
 
@@ -36,35 +35,6 @@ __all__ = [
 Cosine = Annotated[float, Field(ge=-1, le=1, allow_inf_nan=False)]
 Rate = Annotated[float, Field(gt=0, lt=1, allow_inf_nan=False)]
 Share = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
-
-
-def predicted_rates(rate: float, validation: float, test: float, shown: int) -> Interval:
-    """The 95 % prediction interval of the rate that a fresh test will show.
-
-    The threshold was put where the validation set shows `rate`, with the variance `validation`
-    between such sets; a test at a fixed threshold has the variance `test`. The test's rate is taken
-    as Beta distributed around `rate`, with both variances added. A threshold's error enters by a
-    ratio, as the true rate is `rate` divided by the validation set's relative deviation, and a
-    ratio varies more: by 1 + 4r where the deviation has the (small) variance r. The borders are
-    rounded outward to what a test of `shown` decisions can show.
-
-        >>> print(predicted_rates(0.05, validation=1e-4, test=1e-4, shown=1000))
-        [0.0250, 0.0830]
-    """
-    if not 0 < rate < 1:
-        return Interval(rate, rate)
-    widest = rate * (1 - rate)
-    variance = test + validation * (1 + 4 * validation / widest**2)
-    if variance <= 0:
-        return Interval(rate, rate)
-    size = widest / min(variance, 0.999 * widest) - 1
-    low, high = (
-        float(betaincinv(rate * size, (1 - rate) * size, share))
-        for share in ((1 - LEVEL) / 2, (1 + LEVEL) / 2)
-    )
-    return Interval(
-        math.floor(low * shown + 1e-9) / shown, min(math.ceil(high * shown - 1e-9) / shown, 1.0)
-    )
 
 
 @dataclass(frozen=True)
@@ -81,6 +51,31 @@ class VaryingRate:
 
     rate: Share
     validation: Share
+
+    def predict(self, test: float, decisions: int) -> Interval:
+        """The 95 % prediction interval of the rate that a fresh test will show.
+
+        The threshold was put where the validation set shows `rate`, with the variance `validation`
+        between such sets; a test at a fixed threshold has the variance `test`. The test's rate is
+        taken as Beta distributed around `rate`, with both variances added. A threshold's error
+        enters by a ratio, as the true rate is `rate` divided by the validation set's relative
+        deviation, and a ratio varies more: by 1 + 4r where the deviation has the (small) variance
+        r. The borders are rounded outward to what a test of so many `decisions` can show.
+
+            >>> print(VaryingRate(0.05, validation=1e-4).predict(test=1e-4, decisions=1000))
+            [0.0250, 0.0830]
+        """
+        rate, widest = self.rate, self.rate * (1 - self.rate)
+        if widest <= 0:
+            return Interval(rate, rate)
+        variance = test + self.validation * (1 + 4 * self.validation / widest**2)
+        if variance <= 0:
+            return Interval(rate, rate)
+        size = widest / min(variance, 0.999 * widest) - 1
+        tails = (1 - LEVEL) / 2, (1 + LEVEL) / 2
+        low, high = (betaincinv(rate * size, (1 - rate) * size, tail) * decisions for tail in tails)
+        highest = min(math.ceil(high - 1e-9), decisions)
+        return Interval(math.floor(low + 1e-9) / decisions, highest / decisions)
 
     def towards(self, other: Self, share: float) -> Self:
         """A `share` of the way to another: the rates by ratio, the rest relative to them.
@@ -166,9 +161,8 @@ class FarThreshold:
         """
         identities = check_count("identities", identities, least=2)
         samples = check_count("samples_per_identity", samples_per_identity)
-        shown = identities * (identities - 1) // 2 * samples**2
-        test = self.spread.test_variance(identities, samples)
-        return predicted_rates(self.spread.rate, self.spread.validation, test, shown)
+        pairs = identities * (identities - 1) // 2 * samples**2
+        return self.spread.predict(self.spread.test_variance(identities, samples), pairs)
 
     def table(self) -> str:
         """The threshold and what to expect, as aligned plain text."""

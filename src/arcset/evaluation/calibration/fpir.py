@@ -43,7 +43,6 @@ from arcset.evaluation.calibration.far import (
     Share,
     VaryingRate,
     check_support,
-    predicted_rates,
 )
 from arcset.evaluation.pairs import ImpostorPairs, Rows
 from arcset.evaluation.results import Interval
@@ -369,9 +368,10 @@ class BetaBinomial:
         return -math.expm1(float(betaln(a, b + gallery) - betaln(a, b)))
 
     def slope(self, gallery: int) -> float:
-        """What the last identity of a gallery adds to the rate: E q(1 − q)^(G − 1)."""
-        if self.mean <= 0 or self.mean >= 1:
-            return 0.0
+        """What the last identity of a gallery adds to the rate: E q(1 − q)^(G − 1), for rates > 0.
+
+        Not the difference of two rates, which rounding would make 0.
+        """
         if math.isinf(self.size):
             return self.mean * math.exp((gallery - 1) * math.log1p(-self.mean))
         a, b = self.mean * self.size, (1 - self.mean) * self.size
@@ -522,12 +522,7 @@ class FpirThreshold:
         probes = check_count("probes_per_identity", probes_per_identity)
         size = self.gallery if gallery is None else check_count("gallery", gallery)
         spread = self.curve.at(size)
-        return predicted_rates(
-            spread.rate,
-            spread.validation,
-            spread.test_variance(unknown, probes),
-            unknown * probes,
-        )
+        return spread.predict(spread.test_variance(unknown, probes), unknown * probes)
 
     def table(self) -> str:
         """The threshold and what to expect, as aligned plain text."""
