@@ -284,7 +284,7 @@ def assess(
 
     spread = missing.attempt("angle_samples", lambda: angle_samples(matrix, numbers))
     own_angles, other_angles = (None, None) if spread is None else spread
-    found = Assessment(
+    assessment = Assessment(
         samples=len(matrix),
         identities=len(distinct),
         dim=matrix.shape[1],
@@ -301,17 +301,17 @@ def assess(
         missing=missing,
     )
     if validation is None:
-        return found
+        return assessment
     thresholds = missing.attempt(
         "thresholds", lambda: _thresholds(validation, distinct, made_from or {})
     )
     if thresholds is None:
-        return found
+        return assessment
     realized = _realized_far(thresholds, matrix, numbers)
-    if found.identification is not None:
-        realized += _realized_fpir(thresholds, found.identification)
+    if assessment.identification is not None:
+        realized += _realized_fpir(thresholds, assessment.identification)
     return replace(
-        found,
+        assessment,
         thresholds=thresholds,
         realized=tuple(realized),
         reliability=missing.attempt(
@@ -351,15 +351,15 @@ def differences(first: Assessment, second: Assessment) -> list[Difference]:
     Measures that one of them lacks are left out. Raises `InputError` as `paired` does.
     """
     ours, theirs = first.results(), second.results()
-    found = []
+    gains = []
     for part in [name for name in ours if name in theirs]:
         values = theirs[part].measures()
         wanted = {measure.name for measure in measures_of(part) if measure.weight != "detail"}
         for name, value in ours[part].measures().items():
             both = not math.isnan(value + values.get(name, math.nan))
             if name.partition("[")[0] in wanted and both:
-                found.append(paired(ours[part], theirs[part], name))
-    return found
+                gains.append(paired(ours[part], theirs[part], name))
+    return gains
 
 
 def _thresholds(

@@ -165,14 +165,14 @@ class Result(ABC):
 
     def measures(self) -> dict[str, float]:
         """Every measure by its name in text."""
-        found: dict[str, float] = {}
+        values: dict[str, float] = {}
         for name in self.named:
             value = getattr(self, name)
             if isinstance(value, Mapping):
-                found.update({f"{name}[{key:g}]": part for key, part in value.items()})
+                values.update({f"{name}[{key:g}]": part for key, part in value.items()})
             else:
-                found[name] = value
-        return found
+                values[name] = value
+        return values
 
     def name_of(self, name: str, at: float | None = None) -> str:
         """`name` as `measures` writes it; raises `OptionError` if there is no such measure.

@@ -109,16 +109,16 @@ def reliability(
         raise InputError(
             f"probabilities range from {values.min():g} to {values.max():g}, expected [0, 1]"
         )
-    place = np.minimum((values * bins).astype(np.intp), bins - 1)
-    total = np.bincount(place, weights=weight, minlength=bins)
+    which = np.minimum((values * bins).astype(np.intp), bins - 1)
+    total = np.bincount(which, weights=weight, minlength=bins)
     filled = np.where(total > 0, total, np.nan)
-    mean = np.bincount(place, weights=weight * values, minlength=bins) / filled
-    frequency = np.bincount(place, weights=weight * genuine, minlength=bins) / filled
+    mean = np.bincount(which, weights=weight * values, minlength=bins) / filled
+    frequency = np.bincount(which, weights=weight * genuine, minlength=bins) / filled
     return Reliability(
         ece=float(np.nansum(total * np.abs(mean - frequency)) / total.sum()),
         brier=float((weight * (values - genuine) ** 2).sum() / total.sum()),
         edges=np.linspace(0, 1, bins + 1),
-        counts=np.bincount(place, minlength=bins),
+        counts=np.bincount(which, minlength=bins),
         mean_probability=mean,
         frequency=frequency,
     )
@@ -150,11 +150,11 @@ class Calibration:
         """
         values = np.asarray(cosine, dtype=np.float64)
         if self.method == "isotonic":
-            found = np.interp(values, *self.knots)
+            chances = np.interp(values, *self.knots)
         else:
             intercept, slope = np.asarray(self.knots)
-            found = expit(np.clip(intercept + slope * values, -36.0, 36.0))
-        return float(found) if found.ndim == 0 else found
+            chances = expit(np.clip(intercept + slope * values, -36.0, 36.0))
+        return float(chances) if chances.ndim == 0 else chances
 
     def json(self) -> dict[str, Any]:
         """The fields as JSON knows them."""
@@ -226,17 +226,17 @@ def _isotonic(
 ) -> tuple[tuple[float, ...], tuple[float, ...]]:
     odds = prior / (1 - prior)
     lowest, highest = odds / (numbers[1] + 1), odds * (numbers[0] + 1)
-    cosines, places = np.unique(scores, return_inverse=True)
-    totals = np.bincount(places, weights=weight)
-    shares = np.bincount(places, weights=weight * genuine) / totals
+    cosines, which = np.unique(scores, return_inverse=True)
+    totals = np.bincount(which, weights=weight)
+    shares = np.bincount(which, weights=weight * genuine) / totals
     chances = isotonic_regression(shares, weights=totals).x
     chances = np.clip(chances, lowest / (1 + lowest), highest / (1 + highest))
     bends = np.ones(len(chances), dtype=np.bool_)  # between others of its value a knot says nothing
     bends[1:-1] = (chances[1:-1] != chances[:-2]) | (chances[1:-1] != chances[2:])
     cosines, chances = cosines[bends], chances[bends]
     if len(cosines) > MOST_KNOTS:
-        kept = np.unique(np.linspace(0, len(cosines) - 1, MOST_KNOTS).round().astype(int))
-        cosines, chances = cosines[kept], chances[kept]
+        chosen = np.unique(np.linspace(0, len(cosines) - 1, MOST_KNOTS).round().astype(int))
+        cosines, chances = cosines[chosen], chances[chosen]
     return tuple(cosines.tolist()), tuple(np.maximum.accumulate(chances).tolist())
 
 

@@ -284,9 +284,9 @@ class Thresholds:
         for one out of range.
         """
         far = check_rate("far", far)
-        for found in self.fars:
-            if found.far == far:
-                return found
+        for item in self.fars:
+            if item.far == far:
+                return item
         return self.rates.for_far(far)
 
     def for_fpir(self, fpir: float, gallery: int) -> FpirThreshold:
@@ -300,9 +300,9 @@ class Thresholds:
         for a rate or size out of range.
         """
         fpir, gallery = check_rate("fpir", fpir), check_count("gallery", gallery)
-        for found in self.fpirs:
-            if found.fpir == fpir and found.gallery == gallery:
-                return found
+        for item in self.fpirs:
+            if item.fpir == fpir and item.gallery == gallery:
+                return item
         return self.rates.for_fpir(fpir, gallery)
 
     @overload
@@ -315,7 +315,7 @@ class Thresholds:
 
     def table(self) -> str:
         """All thresholds as aligned plain text, with what 1000 fresh identities will show."""
-        made, mark = self.made_from, any(found.extrapolated for found in self.fpirs)
+        made, mark = self.made_from, any(item.extrapolated for item in self.fpirs)
         lines = [
             f"from {made['identities']:,} validation identities, {made['samples']:,} samples",
             "",
@@ -336,11 +336,9 @@ class Thresholds:
             )
         lines += ["* extrapolated: more subjects than validation identities"] if mark else []
         if self.equal_error is not None:
-            found = self.equal_error
-            lines += [
-                "",
-                f"rough: threshold {found.threshold:.4f}, equal error rate {found.rate:.3g}",
-            ]
+            equal = self.equal_error
+            text = f"rough: threshold {equal.threshold:.4f}, equal error rate {equal.rate:.3g}"
+            lines += ["", text]
         lines += ["", "unsupported:"] if self.unsupported else []
         lines += [f"  {what}: {reason}" for what, reason in self.unsupported.items()]
         return "\n".join(lines)
@@ -354,15 +352,15 @@ class Thresholds:
         """What was asked for and found, and what the validation identities do not support."""
         return {
             "made_from": dict(self.made_from),
-            "far": {f"{found.far:g}": found.threshold for found in self.fars},
+            "far": {f"{item.far:g}": item.threshold for item in self.fars},
             "fpir": [
                 {
-                    "fpir": found.fpir,
-                    "gallery": found.gallery,
-                    "threshold": found.threshold,
-                    "extrapolated": found.extrapolated,
+                    "fpir": item.fpir,
+                    "gallery": item.gallery,
+                    "threshold": item.threshold,
+                    "extrapolated": item.extrapolated,
                 }
-                for found in self.fpirs
+                for item in self.fpirs
             ],
             "unsupported": dict(self.unsupported),
             "rough": self.rough,
@@ -476,8 +474,8 @@ def make_thresholds(
     cosines, same, weights = pair_cosines(embeddings, labels)
     return Thresholds(
         made_from=_described(embeddings, labels, made_from),
-        fars=tuple(found for found in found_fars if found is not None),
-        fpirs=tuple(found for found in found_fpirs if found is not None),
+        fars=tuple(item for item in found_fars if item is not None),
+        fpirs=tuple(item for item in found_fpirs if item is not None),
         unsupported=unsupported,
         calibration=calibrate(cosines, same, method or "isotonic", weights, prior=prior),
         rates=rates,
@@ -517,8 +515,8 @@ def make_rough_thresholds(
 
 
 def _equal_error(embeddings: Array, labels: Array) -> EqualError:
-    found = verification(embeddings, labels)
-    return EqualError(found.eer_threshold, found.eer)
+    result = verification(embeddings, labels)
+    return EqualError(result.eer_threshold, result.eer)
 
 
 def _described(
