@@ -8,7 +8,7 @@ import torch
 
 from arcset.errors import OptionError
 
-__all__ = ["choose_device", "free_memory", "own_gpu"]
+__all__ = ["check_memory", "choose_device", "free_memory", "own_gpu"]
 
 
 def choose_device(name: str = "auto") -> torch.device:
@@ -81,3 +81,16 @@ def free_memory(device: torch.device) -> int:
         with suppress(AttributeError, OSError, ValueError):
             bounds.append(os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
     return max(min(bounds, default=0), 0)
+
+
+def check_memory(what: str, needed: int, device: torch.device, advice: str) -> None:
+    """Raise `OptionError` where so many bytes are not free on a device.
+
+    To be asked before something large is made: a configuration may come from anywhere, and say
+    anything.
+    """
+    free = free_memory(device)
+    if needed > free > 0:
+        raise OptionError(
+            f"{what} would take {needed / 1e9:,.3g} GB, and {free / 1e9:,.3g} GB are free: {advice}"
+        )

@@ -50,7 +50,7 @@ def some_batch(classes, batch, dim, seed=0):
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
-@pytest.mark.parametrize(("classes", "chunk"), [(2, 1), (3, 2), (17, 5), (1001, 100)])
+@pytest.mark.parametrize(("classes", "chunk"), [(3, 2), (1001, 100)])
 def test_equals_plain(variant, classes, chunk):
     x, y = some_batch(classes, 33, 12)
     with chunks_of(chunk):

@@ -13,32 +13,6 @@ from arcset import InputError, OptionError
 from arcset.losses import loss_options
 from arcset.margins import MARGINS
 
-NAMES = [
-    "arcface",
-    "center",
-    "combined",
-    "cosface",
-    "inter",
-    "intra",
-    "normface",
-    "softmax",
-    "sphereface",
-    "triplet",
-]
-
-
-def test_names():
-    assert set(NAMES) <= set(arcset.loss_names())
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_every_loss_builds_with_defaults_and_trains_a_step(name):
-    loss = arcset.build_loss(name, dim=8, classes=6)
-    embeddings = torch.randn(12, 8, requires_grad=True)
-    loss(embeddings, torch.arange(12) % 6).backward()
-    assert embeddings.grad.abs().sum() > 0
-    assert (loss.centers is None) == (name == "triplet")
-
 
 @pytest.mark.parametrize(
     "arguments",
@@ -103,7 +77,7 @@ def test_a_misspelt_name_is_told_the_nearest():
         arcset.build_loss("arcfacee", dim=8, classes=6)
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", ["arcface", "softmax", "center", "triplet"])
 class TestRefusedInput:
     good = torch.randn(3, 8)
     labels = torch.tensor([0, 1, 5])

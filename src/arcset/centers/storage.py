@@ -10,8 +10,7 @@ from torch import Tensor, nn
 
 from arcset.centers.sharded import Shard
 from arcset.centers.update import STATES, CenterUpdate, build_update
-from arcset.devices import free_memory
-from arcset.errors import OptionError
+from arcset.devices import check_memory
 from arcset.numerics import unit_rows, widen
 
 __all__ = ["Centers", "Recycler", "check_room", "class_rows"]
@@ -137,15 +136,7 @@ class Centers(nn.Module):
     def _load_from_state_dict(
         self, state_dict: dict[str, Any], prefix: str, *rest: Any, **options: Any
     ) -> None:
-        """An update's state is optional: without it one starts from zero, as a fresh update.
-
-        What processes that shared the centers have written has sub-centers in a dimension of
-        their own: (C, K, …) instead of (C·K, …).
-        """
-        for name in ("weight", *STATES):
-            given, rows = state_dict.get(prefix + name), len(self.weight)
-            if self.subcenters > 1 and given is not None and len(given) * self.subcenters == rows:
-                state_dict[prefix + name] = given.flatten(0, 1)
+        """An update's state is optional: without it one starts from zero, as a fresh update."""
         for name in STATES:
             own, key = self._buffers.get(name), prefix + name
             if own is None:
@@ -169,20 +160,11 @@ def class_rows(classes: Tensor, per_class: int) -> Tensor:
 
 
 def check_room(rows: int, dim: int, dtype: torch.dtype = torch.float32) -> None:
-    """Raise `OptionError` where class centers (rows, dim) do not fit into the memory that is free.
-
-    Asked before they are made: a configuration may come from anywhere, and say anything.
-    """
-    device = torch.get_default_device()
-    needed = rows * dim * dtype.itemsize
-    if needed < _LARGE or device.type == "meta":
-        return
-    free = free_memory(device)
-    if needed > free > 0:
-        raise OptionError(
-            f"{rows:,} class centers of {dim:,} dimensions need {needed / 1e9:,.3g} GB, and"
-            f" {free / 1e9:,.3g} GB are free: choose a smaller dim, fewer classes or subcenters"
-        )
+    """Raise `OptionError` where class centers (rows, dim) do not fit into the free memory."""
+    device, needed = torch.get_default_device(), rows * dim * dtype.itemsize
+    if needed >= _LARGE and device.type != "meta":
+        what = f"{rows:,} class centers of {dim:,} dimensions"
+        check_memory(what, needed, device, "choose a smaller dim, fewer classes or subcenters")
 
 
 class Recycler:

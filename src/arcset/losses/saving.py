@@ -27,7 +27,7 @@ from arcset.centers.update import STATES
 from arcset.checks import check_count
 from arcset.distributed import on_main, run_together
 from arcset.errors import OptionError, RunError
-from arcset.files import replacing, replacing_folder, sync
+from arcset.files import one_line, replacing, replacing_folder, sync
 from arcset.losses.base import Loss
 
 __all__ = [
@@ -194,10 +194,9 @@ def _check_complete(folder: Path, reader: Any) -> None:
 
 
 def _reason(error: BaseException) -> str:
-    """The first line of what was wrong, in the first process where something was."""
+    """What was wrong, in the first process where something was."""
     failures = getattr(error, "failures", None)
-    why = next(iter(failures.values()))[0] if failures else error
-    return (str(why).splitlines() or [type(why).__name__])[0]
+    return one_line(next(iter(failures.values()))[0] if failures else error)
 
 
 @contextmanager

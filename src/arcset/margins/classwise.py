@@ -27,9 +27,10 @@ class Classwise(Margin):
 
     - `low`, `high`: in radians, 0 ≤ low ≤ high < π; `power`: p, 0 ≤ p < 10.
 
-    `set_class_sizes` makes the margins from sizes; classes without samples count as one sample.
-    Until then, and where all classes are equally large, all have the middle, (low + high)/2.
-    `set_margins` takes them from the caller. They are saved with the state dict.
+    `bind` makes a margin for each class; `set_class_sizes` finds them from sizes, where classes
+    without samples count as one sample. Until then, and where all classes are equally large, all
+    have the middle, (low + high)/2. `set_margins` takes them from the caller. They are saved with
+    the state dict.
 
         >>> margin = Classwise(low=0.1, high=0.5)
         >>> margin.bind(3)
@@ -39,7 +40,7 @@ class Classwise(Margin):
     """
 
     neutral = {"low": 0.0, "high": 0.0}
-    margins: Tensor | None
+    margins: Tensor
 
     def __init__(self, low: float = 0.25, high: float = 0.5, power: float = 0.25) -> None:
         super().__init__()
@@ -48,7 +49,7 @@ class Classwise(Margin):
         self.power = check_number("power", power, 0, 10)
         if self.low > self.high:
             raise OptionError(f"Classwise: low must not exceed high, not {low:g} beside {high:g}")
-        self.register_buffer("margins", None)
+        self.register_buffer("margins", torch.empty(0))
 
     @classmethod
     def default_options(cls, spacing: float) -> dict[str, float]:
@@ -74,9 +75,9 @@ class Classwise(Margin):
         least, most = weights.aminmax()
         if most > least:
             share = (weights - least) / (most - least)
-            self._fill(self.low + (self.high - self.low) * share)
+            self.margins.copy_(self.low + (self.high - self.low) * share)
         else:
-            self._fill(torch.full_like(weights, self.middle))
+            self.margins.fill_(self.middle)
 
     def set_margins(self, values: Tensor) -> None:
         """Margins of the caller's own, (C,) in radians, each in [0, π)."""
@@ -84,26 +85,15 @@ class Classwise(Margin):
         given = torch.as_tensor(values).to("cpu", torch.float64)
         if not ((given >= 0) & (given < math.pi)).all():
             raise InputError("Classwise: margins must lie in [0, 3.1416)")
-        self._fill(given)
+        self.margins.copy_(given)
 
     def _check(self, values: Tensor, what: str) -> None:
-        shape = tuple(torch.as_tensor(values).shape)
-        wanted = shape if self.margins is None else tuple(self.margins.shape)
-        if len(shape) != 1 or shape != wanted or shape == (0,):
-            needed = f"({len(self.margins)},)" if self.margins is not None else "(C,)"
-            raise InputError(f"Classwise: {what} must have the shape {needed}, not {shape}")
-
-    def _fill(self, values: Tensor) -> None:
-        if self.margins is None:
-            self.bind(len(values))
-        assert self.margins is not None
-        self.margins.copy_(values)
+        shape, wanted = tuple(torch.as_tensor(values).shape), tuple(self.margins.shape)
+        if shape != wanted:
+            raise InputError(f"Classwise: {what} must have the shape {wanted}, not {shape}")
 
     def shift(self, cosine: Tensor, samples: Samples) -> Tensor:
-        if self.margins is None:
-            return shifted_cosine(cosine, self.middle)
         return shifted_cosine(cosine, self.margins[samples.labels.long()].to(cosine.dtype))
 
     def reference(self, angle: float, sample: Sample) -> float:
-        margin = self.margins[sample.label].item() if self.margins is not None else self.middle
-        return shifted_cosine_reference(angle, margin)
+        return shifted_cosine_reference(angle, self.margins[sample.label].item())

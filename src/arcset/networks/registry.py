@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from arcset.checks import check_count, check_number
-from arcset.devices import free_memory
+from arcset.devices import check_memory
 from arcset.errors import OptionError
 from arcset.files import one_line
 from arcset.networks.layers import Shape, image_shape
@@ -21,8 +21,7 @@ __all__ = ["NETWORKS", "Builder", "build_network", "network_names"]
 #: Takes the shape and the dimension of the embedding; also `dropout`, by name, where it has any.
 Builder = Callable[..., nn.Module]
 
-# Beyond these sizes, which are rare, weights are counted before memory is asked for: a run's
-# configuration may come from anywhere.
+# Beyond these sizes, which are rare, weights are counted before memory is asked for.
 _LARGE_INPUT = 2**20  # values per sample
 _LARGE_OUTPUT = 2**26  # the same times the dimension of the embedding
 
@@ -75,14 +74,9 @@ def _check_memory(name: str, builder: Builder, shape: Shape, dim: int) -> None:
     """Refuse a network whose weights cannot be held in memory."""
     with torch.device("meta"):
         network = builder(shape, dim)
-    needed = sum(weight.nbytes for weight in network.parameters())
-    free = free_memory(torch.device("cpu"))
-    if 2 * needed > free > 0:  # to read them from a file takes as much again
-        size = "×".join(str(length) for length in shape)
-        raise OptionError(
-            f"{name} for inputs of {size} and dim={dim} needs {needed / 1e9:,.0f} GB for its "
-            f"weights, and {free / 1e9:,.0f} GB are free: choose smaller images or another network"
-        )
+    needed = 2 * sum(weight.nbytes for weight in network.parameters())  # beside a file's content
+    what = f"{name} for inputs of {'×'.join(map(str, shape))} and dim={dim}"
+    check_memory(what, needed, torch.device("cpu"), "choose smaller images or another network")
 
 
 def _has_dropout(builder: Builder) -> bool:

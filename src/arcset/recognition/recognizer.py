@@ -18,6 +18,7 @@ from arcset.recognition.run_model import RunModel
 from arcset.recognition.verification import Verification, decide
 from arcset.runs import Run
 from arcset.runs.data import reading_of
+from arcset.text import plural
 
 __all__ = ["Model", "Recognizer"]
 
@@ -292,4 +293,4 @@ def _described(shape: tuple[int, ...]) -> str:
     if len(shape) == 1:
         return f"vectors of {shape[0]} values"
     channels, height, width = shape
-    return f"arrays of {height}×{width} with {channels} channel{'s' if channels > 1 else ''}"
+    return f"arrays of {height}×{width} with {plural(channels, 'channel')}"
