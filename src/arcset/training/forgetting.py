@@ -17,6 +17,7 @@ from torch import nn
 from arcset.data import ImageSet, Samples, Selection
 from arcset.errors import InputError, OptionError, RunError
 from arcset.evaluation import Difference, Result, paired, retrieval, verification
+from arcset.evaluation.measures import short_name
 from arcset.files import finite, parse_json, write_text
 from arcset.models import embed, load_model
 from arcset.runs import Run
@@ -35,7 +36,7 @@ GROUPS = {
     "unseen": "identities that neither run was trained on",
 }
 #: What is measured, with the name that people read.
-MEASURES = {"recall_at[1]": "recall@1", f"tar_at_far[{FAR:g}]": f"TAR at FAR {FAR:g}"}
+MEASURES = {name: short_name(name) for name in ("recall_at[1]", f"tar_at_far[{FAR:g}]")}
 _MOST = 4_000  # images of a group: beyond, whole identities are left out, evenly
 _BATCH = 1024  # images that are in memory at a time
 

@@ -96,7 +96,7 @@ class Groups:
                 f"labels hold the one class {distinct[0]}, expected at least two classes"
             )
         order = np.argsort(numbers, kind="stable")
-        rows = matrix[order].astype(np.float64)
+        rows = matrix[order].astype(np.float64, copy=False)
         if angular:
             refuse_zero_rows(matrix)
             normalize_rows(rows)
