@@ -2,9 +2,10 @@
 
 Embeddings are scaled to unit rows of float32. Their products are rounded to multiples of 2⁻²¹
 (`round_cosines`), which is about what float32 products of some hundred terms are off by anyway: so
-pairs that are equally similar on paper tie, and a cosine is the same number in an evaluation, a
-verification and a gallery. As there are but four million such multiples, a count for each holds all
-there is to know about the cosines of a billion pairs (`count_all_pairs`).
+pairs that are equally similar on paper tie, and the cosine of two embeddings in an evaluation, a
+verification and a gallery is one number, or at most one step off. As there are but four million
+such multiples, a count for each holds all there is to know about the cosines of a billion pairs
+(`count_all_pairs`).
 
 Pairs are walked over in blocks. `SortedRows` has its rows sorted by label. Of row i, the partners
 before `ends[i]`, where its class ends, are itself, earlier rows and genuine partners; all from

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 import arcset
 from arcset.evaluation import bootstrap, identification, pairs, retrieval, verification
+from arcset.runs.data import selection_of
 from evaluation.inside import ImpostorPairs
 from evaluation.pairs.references import (
     DRAWN_FARS,
@@ -22,11 +23,11 @@ from evaluation.pairs.references import (
     labelled,
     random_case,
 )
+from support.random_runs import random_run
 
 SMALL = {"BLOCK": 12, "_HEIGHT": 3, "_ROWS": 2}
 FEW_AT_ONCE = {"_DRAWS_AT_ONCE": 7, "_PAIRS_AT_ONCE": 3}
 judging = importlib.import_module("arcset.evaluation.verification")  # not the function
-verifying = importlib.import_module("arcset.recognition.verification")
 
 
 @given(st.lists(st.floats(-1.000001, 1.000001), min_size=1))
@@ -86,32 +87,53 @@ def test_duplicates_and_opposites_are_one_and_minus_one():
     assert found.curve.threshold.min() == -1.0
 
 
-@pytest.mark.parametrize("seed", range(5))
-def test_the_pair_that_a_threshold_rests_on_is_accepted(seed, tmp_path):
-    """Verification, `verify` and a gallery decide alike about the lowest pair that is accepted."""
-    embeddings, labels = random_case(count=200, dim=64, classes=40, seed=seed)
-    units = pairs.unit_rows(embeddings)
-    found = verification(embeddings, labels, [0.01])
-    threshold = found.threshold_at_far[0.01]
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    return random_run(tmp_path_factory.mktemp("run") / "run")
+
+
+@pytest.fixture
+def recognizer(run):
+    return arcset.Recognizer.load(run.path, device="cpu")
+
+
+@pytest.mark.parametrize("far", [0.3, 0.1, 0.03])
+def test_a_threshold_decides_alike_everywhere(far, run, recognizer, tmp_path):
+    """Evaluation, `verify` and a gallery, about the lowest accepted pair and the one below it."""
+    data = selection_of(run).train
+    images, labels = np.asarray(data.images), np.asarray(data.labels)
+    embeddings = recognizer.embed(images)
+    threshold = verification(embeddings, labels, [far]).threshold_at_far[far]
     first, second = np.triu_indices(len(labels), 1)
-    cosines = pairs.score_pairs(units, first, second)
+    cosines = pairs.score_pairs(pairs.unit_rows(embeddings), first, second)
     accepted = cosines >= threshold
-    assert accepted[labels[first] != labels[second]].mean() <= 0.01
-    assert accepted[labels[first] == labels[second]].mean() == found.tar_at_far[0.01]
+    assert far - 0.01 < accepted[labels[first] != labels[second]].mean() <= far
     lowest = int(np.argmin(np.where(accepted, cosines, np.inf)))
     highest = int(np.argmax(np.where(accepted, -np.inf, cosines)))
     for pair, same in ((lowest, True), (highest, False)):
-        enrolled, probe = embeddings[first[pair]], embeddings[second[pair]]
-        cosine = float(units[first[pair]] @ units[second[pair]])
-        assert verifying.decide(cosine, None, threshold=threshold).same is same
-        # the cosine itself as a threshold: it is the same number everywhere
-        exact = float(cosines[pair])
-        assert verifying.decide(cosine, None, threshold=exact).same
-        with arcset.Gallery.open(tmp_path / f"{pair}.db", dim=64) as gallery:
-            gallery.enroll("ann", embeddings=enrolled)
-            assert gallery.verify("ann", embedding=probe, threshold=exact).same
-            answer = gallery.identify(embedding=probe, threshold=exact)
-        assert (answer.subject, answer.cosine) == ("ann", exact)
+        a, b = first[pair], second[pair]
+        answer = recognizer.verify(images[a], images[b], threshold=threshold)
+        assert answer.same is same
+        assert abs(answer.cosine - cosines[pair]) <= 2**-21
+        with arcset.Gallery.open(tmp_path / f"{pair}.db", dim=recognizer.dim) as gallery:
+            gallery.enroll("ann", embeddings=embeddings[a])
+            known = gallery.identify(embedding=embeddings[b], threshold=threshold)
+        assert (known.subject == "ann") is same
+        assert abs(known.cosine - cosines[pair]) <= 2**-21
+
+
+def test_a_cosine_at_the_threshold_is_accepted_everywhere(recognizer, monkeypatch, tmp_path):
+    """Of rows whose cosine of 0.5 is exact in every precision."""
+    enrolled, probe = np.array([[1, 1, 1, 1], [1, 1, 1, -1]]) / 2
+    judged = verification([enrolled, probe], pairs=[[0, 1], [0, 1]], same=[True, False], fars=[1.0])
+    assert judged.curve.far[judged.curve.threshold <= 0.5].tolist() == [1.0]
+    embedded = iter((enrolled, probe))
+    monkeypatch.setattr(recognizer, "embed", lambda images: np.float32([next(embedded)]))
+    assert recognizer.verify("ann.png", "probe.png", threshold=0.5).same
+    with arcset.Gallery.open(tmp_path / "people.db", dim=4) as gallery:
+        gallery.enroll("ann", embeddings=enrolled)
+        assert gallery.identify(embedding=probe, threshold=0.5).subject == "ann"
+        assert gallery.identify(embedding=probe, threshold=0.5 + 2**-22).subject is None
 
 
 def replicates(case, module=bootstrap, **patches):
