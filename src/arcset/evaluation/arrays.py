@@ -20,6 +20,7 @@ __all__ = [
     "embedding_matrix",
     "find_labels",
     "normalize_rows",
+    "read_labelled",
     "refuse_zero_rows",
 ]
 
@@ -119,6 +120,24 @@ def refuse_zero_rows(matrix: npt.NDArray[Any], name: str = "embeddings") -> None
             f"{name} are all zero in row {int(np.argmin(nonzero))}"
             f" ({int((~nonzero).sum())} of {len(matrix)} rows), expected rows with a direction"
         )
+
+
+def read_labelled(
+    embeddings: Array,
+    labels: Array,
+    name: str = "embeddings",
+    labels_name: str = "labels",
+    columns: int | None = None,
+) -> tuple[npt.NDArray[Any], npt.NDArray[Any], npt.NDArray[np.intp]]:
+    """Embeddings (N, D) with directions, the distinct labels, and the number of each row's label.
+
+    Raises `InputError` for bad embeddings or labels, a row of zeros, and another D than `columns`.
+    """
+    matrix = embedding_matrix(embeddings, name)
+    if columns is not None and matrix.shape[1] != columns:
+        raise InputError(f"{name} have {matrix.shape[1]} columns, expected {columns}")
+    refuse_zero_rows(matrix, name)
+    return matrix, *class_numbers(labels, len(matrix), labels_name)
 
 
 def normalize_rows(matrix: npt.NDArray[np.float64]) -> None:

@@ -34,7 +34,7 @@ __all__ = [
     "MOST_SCORES",
     "SEED",
     "Difference",
-    "WeighedPairs",
+    "WeightedPairs",
     "draw_curves",
     "draw_key",
     "draw_means",
@@ -94,7 +94,7 @@ def draw_means(values: npt.NDArray[Any], whose: Rows, weights: Floats) -> Floats
 
 
 @dataclass(frozen=True, eq=False)
-class WeighedPairs:
+class WeightedPairs:
     """Genuine or impostor pairs, or a sample of them, in the order of their points.
 
     left, right: the identities of each (P,); −1 for one that always weighs 1. A genuine pair has
@@ -111,7 +111,7 @@ class WeighedPairs:
     @classmethod
     def sort(
         cls, left: Rows, right: Rows, point: npt.NDArray[Any], counts: npt.NDArray[Any]
-    ) -> "WeighedPairs":
+    ) -> "WeightedPairs":
         """Of pairs in any order."""
         order = np.argsort(point, kind="stable")
         return cls(left[order], right[order], point[order], counts)
@@ -119,7 +119,7 @@ class WeighedPairs:
     @classmethod
     def of(
         cls, left: Rows, right: Rows | None, scores: npt.NDArray[Any], roc: Roc
-    ) -> "WeighedPairs":
+    ) -> "WeightedPairs":
         """All pairs with these scores, at the points of a curve; genuine without a right side."""
         if right is None:
             right = np.full(len(left), -1)
@@ -148,7 +148,7 @@ def points_of_cells(roc: Roc) -> npt.NDArray[np.int16]:
     return (len(roc) - accepting).astype(np.int16)
 
 
-def sample_pairs(rows: SortedRows, roc: Roc) -> tuple[WeighedPairs, WeighedPairs]:
+def sample_pairs(rows: SortedRows, roc: Roc) -> tuple[WeightedPairs, WeightedPairs]:
     """Genuine and impostor pairs of rows, at the points of a curve.
 
     All pairs of a kind up to `MOST_PAIRS`. Of more, at most as many, each of which stands for
@@ -174,7 +174,7 @@ def sample_pairs(rows: SortedRows, roc: Roc) -> tuple[WeighedPairs, WeighedPairs
             right = rows.numbers[block.left + j] if kind else np.full(len(j), -1)
             chosen[kind].append(np.stack((rows.numbers[block.top + i], right, points[i, j])))
     genuine, impostor = (
-        WeighedPairs.sort(left, right, point, each)
+        WeightedPairs.sort(left, right, point, each)
         for (left, right, point), each in zip(
             (np.concatenate(parts, axis=1) for parts in chosen), counts, strict=True
         )
@@ -192,7 +192,7 @@ def _chances(counts: Floats) -> Scores:
 
 
 def draw_curves(
-    genuine: WeighedPairs, impostor: WeighedPairs, weights: Floats, missed: Rows | None = None
+    genuine: WeightedPairs, impostor: WeightedPairs, weights: Floats, missed: Rows | None = None
 ) -> Iterator[tuple[slice, Floats, Floats, Floats]]:
     """What thresholds accept in every draw, some draws at a time.
 

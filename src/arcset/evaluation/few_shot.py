@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from arcset.checks import check_count
 from arcset.errors import InputError
-from arcset.evaluation.arrays import Array, class_numbers
+from arcset.evaluation.arrays import Array, read_labelled
 from arcset.evaluation.bootstrap import DRAWS, draw_key, draw_means, identity_weights
 from arcset.evaluation.pairs import Rows, round_cosines, unit_rows
 from arcset.evaluation.results import Replicates, Result
@@ -136,8 +136,8 @@ def few_shot(
     for option, value in (("shots", shots), ("queries", queries), ("episodes", episodes)):
         check_count(option, value)
     check_count("seed", seed, least=0)
-    units = unit_rows(embeddings)
-    distinct, numbers = class_numbers(labels, len(units))
+    matrix, distinct, numbers = read_labelled(embeddings, labels)
+    units = unit_rows(matrix)
     sizes = np.bincount(numbers)
     eligible = np.flatnonzero(sizes >= shots + queries)
     if len(eligible) < ways:

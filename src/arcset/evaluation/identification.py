@@ -23,18 +23,12 @@ import numpy.typing as npt
 
 from arcset.checks import check_choice, check_count, check_counts, check_number, check_rates
 from arcset.errors import InputError
-from arcset.evaluation.arrays import (
-    Array,
-    as_array,
-    class_numbers,
-    embedding_matrix,
-    find_labels,
-)
+from arcset.evaluation.arrays import Array, as_array, class_numbers, find_labels, read_labelled
 from arcset.evaluation.bootstrap import (
     DRAWS,
     MOST_SCORES,
     SEED,
-    WeighedPairs,
+    WeightedPairs,
     draw_curves,
     draw_key,
     draw_means,
@@ -133,8 +127,8 @@ class Outcomes:
         between = len(self.roc) > MOST_SCORES
         roc = self.roc.thin(len(self.own), len(self.best)) if between else self.roc
         hit = self.rank == 1
-        mated = WeighedPairs.of(self.mated[hit], None, self.own[hit], roc)
-        unmated = WeighedPairs.of(self.unmated, None, self.best, roc)
+        mated = WeightedPairs.of(self.mated[hit], None, self.own[hit], roc)
+        unmated = WeightedPairs.of(self.unmated, None, self.best, roc)
         missed = np.bincount(self.mated[~hit], minlength=weights.shape[1])
         supported = {name: fpir for name, fpir in names.items() if 1 / len(self.best) <= fpir}
         for part, far, tar, probes in draw_curves(mated, unmated, weights, missed):
@@ -155,7 +149,7 @@ class Subjects:
         """The samples in `matrix` (G, D), with the subject number of each from 0."""
         order = np.argsort(numbers, kind="stable")
         starts = np.flatnonzero(np.diff(numbers[order], prepend=-1))
-        return cls(unit_rows(matrix, order, "gallery"), starts)
+        return cls(unit_rows(matrix, order), starts)
 
     def templates(self, distinct: npt.NDArray[Any]) -> "Subjects":
         """The same with one row per subject: the direction of the mean of its unit samples.
@@ -209,8 +203,8 @@ class Trial:
         unknown: how many are not, so that their samples are non-mated probes.
     """
 
-    gallery: npt.NDArray[np.intp]
-    probes: npt.NDArray[np.intp]
+    gallery: Rows
+    probes: Rows
     subjects: int
     unknown: int
 
@@ -398,20 +392,17 @@ def identification(
     asked_ranks = check_counts("ranks", ranks)
     asked_rates = check_rates("fpirs", fpirs)
     check_choice("scoring", scoring, SCORINGS)
-    enrolled = embedding_matrix(gallery, "gallery")
-    subjects, subject_numbers = class_numbers(gallery_labels, len(enrolled), "gallery_labels")
-    searched = embedding_matrix(probes, "probes")
-    identities, identity_numbers = class_numbers(probe_labels, len(searched), "probe_labels")
-    if searched.shape[1] != enrolled.shape[1]:
-        raise InputError(
-            f"probes have {searched.shape[1]} columns, expected {enrolled.shape[1]} as the gallery"
-        )
-
+    enrolled, subjects, subject_numbers = read_labelled(
+        gallery, gallery_labels, "gallery", "gallery_labels"
+    )
+    searched, identities, identity_numbers = read_labelled(
+        probes, probe_labels, "probes", "probe_labels", enrolled.shape[1]
+    )
     own = find_labels(identities, subjects)  # (I,)
     entries = Subjects.enroll(enrolled, subject_numbers)
     if scoring == "mean":
         entries = entries.templates(subjects)
-    units = unit_rows(searched, name="probes")
+    units = unit_rows(searched)
     outcomes = _search(entries, units, identity_numbers, own)
     replicates = None
     if intervals:

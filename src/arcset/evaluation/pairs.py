@@ -24,10 +24,8 @@ import numpy.typing as npt
 from arcset.errors import InputError
 from arcset.evaluation.arrays import (
     Array,
-    class_numbers,
-    embedding_matrix,
     normalize_rows,
-    refuse_zero_rows,
+    read_labelled,
 )
 
 __all__ = [
@@ -81,18 +79,12 @@ Scores: TypeAlias = npt.NDArray[np.float32]
 Number = TypeVar("Number", np.float32, np.float64)
 
 
-def unit_rows(
-    embeddings: Array, order: Rows | None = None, name: str = "embeddings"
-) -> npt.NDArray[np.float32]:
-    """`embeddings` (N, D) of any length as float32 rows of length 1, in the given `order`.
+def unit_rows(matrix: npt.NDArray[Any], order: Rows | None = None) -> npt.NDArray[np.float32]:
+    """Rows (N, D) of any length but zero as float32 rows of length 1, in the given `order`.
 
-    Raises `InputError` for bad embeddings and rows of zeros, calling them by `name`.
-
-        >>> unit_rows([[3, 4], [0, 2]]).tolist()
-        [[0.6000000238418579, 0.800000011920929], [0.0, 1.0]]
+    >>> unit_rows(np.array([[3, 4], [0, 2]])).tolist()
+    [[0.6000000238418579, 0.800000011920929], [0.0, 1.0]]
     """
-    matrix = embedding_matrix(embeddings, name)
-    refuse_zero_rows(matrix, name)
     count = len(matrix) if order is None else len(order)
     units = np.empty((count, matrix.shape[1]), dtype=np.float32)
     for start in range(0, count, _ROWS):
@@ -158,7 +150,8 @@ def cosine_blocks(
 def score_pairs(units: npt.NDArray[np.float32], first: Rows, second: Rows) -> Scores:
     """Rounded cosines (P,) of pairs of unit rows.
 
-    >>> score_pairs(unit_rows([[1, 0], [0, 1], [0, 2]]), np.array([1, 0]), np.array([2, 1]))
+    >>> units = np.float32([[1, 0], [0, 1], [0, 1]])
+    >>> score_pairs(units, np.array([1, 0]), np.array([2, 1]))
     array([1., 0.], dtype=float32)
     """
     cosines = np.empty(len(first), dtype=np.float32)
@@ -205,8 +198,7 @@ class SortedRows:
     @classmethod
     def build(cls, embeddings: Array, labels: Array) -> "SortedRows":
         """Raises `InputError` for bad embeddings or labels, and for rows of zeros."""
-        matrix = embedding_matrix(embeddings)
-        distinct, numbers = class_numbers(labels, len(matrix))
+        matrix, distinct, numbers = read_labelled(embeddings, labels)
         order = np.argsort(numbers, kind="stable")
         ends = np.cumsum(np.bincount(numbers))
         numbers = numbers[order]

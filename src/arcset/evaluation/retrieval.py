@@ -16,13 +16,7 @@ import numpy.typing as npt
 
 from arcset.checks import check_counts
 from arcset.errors import InputError
-from arcset.evaluation.arrays import (
-    Array,
-    class_numbers,
-    embedding_matrix,
-    find_labels,
-    refuse_zero_rows,
-)
+from arcset.evaluation.arrays import Array, find_labels, read_labelled
 from arcset.evaluation.bootstrap import (
     DRAWS,
     SEED,
@@ -31,13 +25,12 @@ from arcset.evaluation.bootstrap import (
     identity_weights,
     search_error,
 )
-from arcset.evaluation.pairs import HALF_STEP, STEPS, Scores, cosine_blocks, unit_rows
+from arcset.evaluation.pairs import HALF_STEP, STEPS, Rows, Scores, cosine_blocks, unit_rows
+from arcset.evaluation.rates import Floats
 from arcset.evaluation.results import Replicates, Result
 
 __all__ = ["Retrieval", "retrieval"]
 
-Floats = npt.NDArray[np.float64]
-Numbers = npt.NDArray[np.intp]
 Right = npt.NDArray[np.bool_]
 
 
@@ -51,18 +44,18 @@ class Search:
     """
 
     queries: npt.NDArray[np.float32]
-    numbers: Numbers
+    numbers: Rows
     references: npt.NDArray[np.float32]
-    starts: Numbers
-    own: Numbers | None
+    starts: Rows
+    own: Rows | None
 
     @classmethod
     def sort(
         cls,
         queries: npt.NDArray[Any],
-        numbers: Numbers,
+        numbers: Rows,
         references: npt.NDArray[Any] | None,
-        reference_numbers: Numbers,
+        reference_numbers: Rows,
     ) -> "Search":
         """Of the queries that some reference shares its class with.
 
@@ -77,11 +70,11 @@ class Search:
             chosen = units if len(own) == len(units) else units[own]
             return cls(chosen, numbers[order[own]], units, starts, own)
         order = order[counts[numbers[order]] > 0]
-        units = unit_rows(references, np.argsort(reference_numbers, kind="stable"), "references")
+        units = unit_rows(references, np.argsort(reference_numbers, kind="stable"))
         return cls(unit_rows(queries, order), numbers[order], units, starts, None)
 
     @property
-    def relevant(self) -> Numbers:
+    def relevant(self) -> Rows:
         """How many references each query should find, (Q,): those of its class but itself."""
         return np.diff(self.starts)[self.numbers] - (self.own is not None)
 
@@ -90,7 +83,7 @@ class Search:
         """How many references each query has, without itself."""
         return len(self.references) - (self.own is not None)
 
-    def blocks(self, rows: Numbers) -> Iterator[tuple[slice, Scores]]:
+    def blocks(self, rows: Rows) -> Iterator[tuple[slice, Scores]]:
         """For some queries, ascending, their cosines with all references (b, M), in blocks.
 
         Half a step lower for those of the query's own class, and −inf for the query itself.
@@ -105,7 +98,7 @@ class Search:
                 cosines[np.arange(len(some)), self.own[some]] = -np.inf
             yield part, cosines
 
-    def nearest_are_right(self, depths: Numbers) -> Iterator[tuple[slice, Right]]:
+    def nearest_are_right(self, depths: Rows) -> Iterator[tuple[slice, Right]]:
         """By blocks of queries: whether the nearest reference, the next, … is of the query's class.
 
         Yields which queries, and (B, K) with K the largest of their `depths` (Q,), each of which
@@ -212,9 +205,7 @@ def retrieval(
         (0.5, 0.5, 4, 1)
     """
     depths = list(dict.fromkeys(check_counts("ks", ks)))
-    queries = embedding_matrix(embeddings)
-    distinct, numbers = class_numbers(labels, len(queries))
-    refuse_zero_rows(queries)
+    queries, distinct, numbers = read_labelled(embeddings, labels)
     if (references is None) != (reference_labels is None):
         missing = "references" if references is None else "reference_labels"
         raise InputError(
@@ -222,14 +213,9 @@ def retrieval(
         )
     searched, sought = None, numbers
     if references is not None and reference_labels is not None:
-        searched = embedding_matrix(references, "references")
-        known, places = class_numbers(reference_labels, len(searched), "reference_labels")
-        refuse_zero_rows(searched, "references")
-        if searched.shape[1] != queries.shape[1]:
-            raise InputError(
-                f"references have {searched.shape[1]} columns and embeddings {queries.shape[1]},"
-                " expected as many"
-            )
+        searched, known, places = read_labelled(
+            references, reference_labels, "references", "reference_labels", queries.shape[1]
+        )
         among = find_labels(known, distinct)
         sought = np.where(among < 0, len(distinct), among)[places]
 
@@ -300,7 +286,7 @@ def _recall_errors(
     }
 
 
-def _blocked(search: Search, rows: Numbers, ks: list[int], identities: int) -> dict[int, Numbers]:
+def _blocked(search: Search, rows: Rows, ks: list[int], identities: int) -> dict[int, Rows]:
     """For each k the queries among `rows` that one class alone keeps from a hit within the first k.
 
     As pairs (P, 2) of the query's class and that one. Classes of references that no query has are

@@ -17,12 +17,18 @@ import numpy.typing as npt
 
 from arcset.checks import check_rates
 from arcset.errors import InputError, OptionError
-from arcset.evaluation.arrays import Array, as_array, class_numbers
+from arcset.evaluation.arrays import (
+    Array,
+    as_array,
+    class_numbers,
+    embedding_matrix,
+    refuse_zero_rows,
+)
 from arcset.evaluation.bootstrap import (
     DRAWS,
     MOST_SCORES,
     SEED,
-    WeighedPairs,
+    WeightedPairs,
     draw_curves,
     draw_key,
     identity_weights,
@@ -58,7 +64,7 @@ class AllPairs:
         """How many pairs have each score."""
         return count_all_pairs(self.rows)
 
-    def sample(self, roc: Roc) -> tuple[WeighedPairs, WeighedPairs]:
+    def sample(self, roc: Roc) -> tuple[WeightedPairs, WeightedPairs]:
         """Genuine and impostor pairs at the points of a curve: all pairs are scored again."""
         return sample_pairs(self.rows, roc)
 
@@ -70,11 +76,12 @@ class GivenPairs:
     """
 
     def __init__(self, embeddings: Array, pairs: Array, same: Array, labels: Array | None) -> None:
-        units = unit_rows(embeddings)
-        places, self.same = as_pairs(pairs, same, len(units))
+        matrix = embedding_matrix(embeddings)
+        refuse_zero_rows(matrix)
+        places, self.same = as_pairs(pairs, same, len(matrix))
         self.labels = None
         if labels is not None:
-            self.labels, numbers = class_numbers(labels, len(units))
+            self.labels, numbers = class_numbers(labels, len(matrix))
             self.sides = numbers[places]  # (P, 2)
             odd = np.flatnonzero((self.sides[:, 0] == self.sides[:, 1]) != self.same)
             if len(odd):
@@ -83,18 +90,18 @@ class GivenPairs:
                     f"pair {odd[0]} has the labels {first} and {second}, but same is"
                     f" {bool(self.same[odd[0]])}"
                 )
-        self.scores = score_pairs(units, *places.T)
+        self.scores = score_pairs(unit_rows(matrix), *places.T)
 
     def count(self) -> ScoreCounts:
         """How many pairs have each score."""
         return ScoreCounts.of(self.scores[self.same], self.scores[~self.same])
 
-    def sample(self, roc: Roc) -> tuple[WeighedPairs, WeighedPairs]:
+    def sample(self, roc: Roc) -> tuple[WeightedPairs, WeightedPairs]:
         """Genuine and impostor pairs, all of them, at the points of a curve; needs labels."""
         left, right = self.sides.T
         return (
-            WeighedPairs.of(left[self.same], None, self.scores[self.same], roc),
-            WeighedPairs.of(left[~self.same], right[~self.same], self.scores[~self.same], roc),
+            WeightedPairs.of(left[self.same], None, self.scores[self.same], roc),
+            WeightedPairs.of(left[~self.same], right[~self.same], self.scores[~self.same], roc),
         )
 
 
@@ -353,10 +360,9 @@ def fold_accuracy(
         >>> fold_accuracy(rows, pairs, same, folds=2).accuracy
         1.0
     """
-    units = unit_rows(embeddings)
-    places, is_same = as_pairs(pairs, same, len(units))
-    parts = _fold_numbers(folds, len(places))
-    scores = score_pairs(units, *places.T)
+    source = GivenPairs(embeddings, pairs, same, None)
+    scores, is_same = source.scores, source.same
+    parts = _fold_numbers(folds, len(scores))
     accuracies, thresholds = [], []
     for fold in np.unique(parts):
         held_out = parts == fold
@@ -375,7 +381,7 @@ def fold_accuracy(
         standard_error=deviation / len(accuracies) ** 0.5,
         accuracies=np.array(accuracies),
         thresholds=np.array(thresholds),
-        pairs=len(places),
+        pairs=len(scores),
     )
 
 

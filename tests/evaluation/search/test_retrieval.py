@@ -248,7 +248,7 @@ def test_shows_and_repeats():
         (
             ([[1.0]], [0]),
             {"references": [[1.0, 2.0]], "reference_labels": [0]},
-            "references.*2.*embeddings.*1",
+            "references.*2.*1",
         ),
         (
             ([[1.0]], [0]),
