@@ -125,7 +125,7 @@ def claiming(path, name, size):
 
 def test_what_nobody_asks_for_may_be_as_large_as_it_likes(tmp_path):
     path = claiming(tmp_path / "a.npz", "more", 10**13)
-    assert len(read_npz(path, {"embeddings", "labels"})["labels"]) == 12
+    assert len(read_npz(path, ["embeddings", "label"], [])["label"]) == 12
 
 
 # Parquet

@@ -70,10 +70,10 @@ def test_npz_that_does_not_fit(tmp_path):
     with pytest.raises(DataError, match=r"o\.npz"):  # a pickle, which is never opened
         read_embeddings(place)
     np.savez(place, embeddings=np.eye(2), labels=np.array([0.5, 1.0]))
-    with pytest.raises(DataError, match="labels"):
+    with pytest.raises(DataError, match="label"):
         read_embeddings(place)
     np.savez(place, embeddings=np.eye(2), labels=np.arange(3))
-    with pytest.raises(DataError, match=r"labels .*\(3,\).* 2 "):
+    with pytest.raises(DataError, match=r"label .*\(3,\).* 2 "):
         read_embeddings(place)
     (tmp_path / "o.parquet").write_bytes(b"nothing")
     with pytest.raises(DataError, match=r"o\.parquet"):
@@ -98,7 +98,7 @@ def test_odd_but_readable(tmp_path):
     assert read.embeddings.dtype == np.float64
     assert read.class_names == ("\\xff", "a")
     np.savez(tmp_path / "p.npz", embeddings=np.eye(2), labels=[1, 2], paths=["x"])
-    with pytest.raises(DataError, match=r"paths .*\(1,\).* 2 "):
+    with pytest.raises(DataError, match=r"path .*\(1,\).* 2 "):
         read_embeddings(tmp_path / "p.npz")
 
 

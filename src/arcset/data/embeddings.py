@@ -30,7 +30,8 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import BaseModel, ConfigDict, Field
 
-from arcset.data.sources.arrays import find_array, read_column, read_labels, read_npz
+from arcset.data.sources.arrays import Columns, read_npz, read_texts
+from arcset.data.sources.table import find_columns
 from arcset.errors import DataError, InputError, OptionError
 from arcset.files import parse_json, read_json, reading, replacing, write_text
 
@@ -185,12 +186,11 @@ def read_embeddings(path: Path | str) -> EmbeddingSet:
     _check_suffix(path)
     if not path.is_file():
         raise DataError(f"{path} does not exist")
-    columns = read_npz(path) if path.suffix == ".npz" else _read_parquet(path)
-    embeddings = np.atleast_1d(find_array(columns, "embeddings", path))
-    names = read_labels(columns, len(embeddings), path)
-    paths = read_column(columns, "paths", len(embeddings), path)
-    if paths is not None and "" in paths:
-        paths = None
+    columns = (read_npz if path.suffix == ".npz" else _read_parquet)(
+        path, ["embeddings", "label"], ["path", "trained_on"]
+    )
+    embeddings = np.atleast_1d(columns["embeddings"])
+    names, paths, _ = read_texts(columns, len(embeddings), path)
     if embeddings.dtype == np.float16:  # too coarse to compute with, and slow
         embeddings = embeddings.astype(np.float32)
     known = np.atleast_1d(columns["trained_on"]).tolist() if "trained_on" in columns else None
@@ -205,20 +205,23 @@ def _check_suffix(path: Path) -> None:
         raise OptionError(f"{path} is neither .npz nor .parquet, the files that hold embeddings")
 
 
-def _read_parquet(path: Path) -> dict[str, npt.NDArray[Any]]:
+def _read_parquet(path: Path, required: Sequence[str], optional: Sequence[str]) -> Columns:
+    """As `read_npz`."""
     import pyarrow as arrow
     from pyarrow import parquet
 
     with reading(path, "Parquet file"):
-        table = parquet.read_table(path)
-        columns: dict[str, npt.NDArray[Any]] = {}
-        for name in table.column_names:
+        schema = parquet.read_schema(path)
+        names = find_columns(schema.names, required, optional, path)
+        table = parquet.read_table(path, columns=list(names.values()))
+        columns: Columns = {}
+        for what, name in names.items():
             column = table[name].combine_chunks()
             if arrow.types.is_list(column.type) or arrow.types.is_fixed_size_list(column.type):
-                columns[name] = _matrix(column, len(table), f"{path}: column {name}")
+                columns[what] = _matrix(column, len(table), f"{path}: column {name}")
             else:
-                columns[name] = np.array(column.to_pylist())
-        known = (table.schema.metadata or {}).get(_TRAINED_ON_KEY)
+                columns[what] = np.array(column.to_pylist())
+        known = (schema.metadata or {}).get(_TRAINED_ON_KEY)
         if known is not None:
             columns["trained_on"] = np.array([str(name) for name in parse_json(known)])
         return columns

@@ -109,10 +109,10 @@ def test_a_reading_reshapes_pictures_and_leaves_features(tmp_path: Path) -> None
 @pytest.mark.parametrize(
     ("arrays", "words"),
     [
-        ({"X": np.eye(3)}, "holds X.*labels"),
+        ({"X": np.eye(3)}, "holds X.*label"),
         ({"a": np.eye(3), "b": NAMES}, "holds a, b.*images"),
-        ({"X": np.eye(3), "y": np.arange(4)}, r"labels .*\(4,\).* 3 "),
-        ({"X": np.eye(3), "y": [0.5, 1, 2]}, "labels"),
+        ({"X": np.eye(3), "y": np.arange(4)}, r"label .*\(4,\).* 3 "),
+        ({"X": np.eye(3), "y": [0.5, 1, 2]}, "label"),
         ({"X": np.eye(3), "y": ["a", "", "b"]}, "sample 1"),
         ({"X": np.eye(3), "y": [1, 1, 1]}, "'1'"),
         ({"X": np.arange(3), "y": [1, 2, 3]}, r"images .*\(3,\)"),

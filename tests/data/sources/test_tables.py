@@ -96,14 +96,14 @@ def test_paths_that_are_no_unicode(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "words"),
     [
-        (b"path,name\n1.png,a\n", "label.*path, name"),
-        (b"1.png,a\n2.png,b\n", r"path and label.*1\.png, a"),
-        (b"", "path and label"),
+        (b"path,name\n1.png,a\n", "path, name.*label"),
+        (b"1.png,a\n2.png,b\n", r"1\.png, a.*path"),
+        (b"", "nothing.*path"),
         (b"path,label\n", "path.*label"),
         (b"path,label,split\n1.png,a,holdout\n", "'holdout'.*train"),
         (b"path,label,split\n1.png,a,train\n2.png,b,\n", "split ''"),
         (b"path,label\n" + b"x" * 200_000 + b",a\n", "CSV"),
-        (b"\xff\xfep\0a\0", "path and label"),
+        (b"\xff\xfep\0a\0", "pa.*path"),
         (b"\xff\xfep", "CSV"),
     ],
 )
@@ -121,7 +121,7 @@ def test_parquet_that_cannot_be_read(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"t\.parquet"):
         list_samples(table)
     parquet.write_table(arrow.table({"embedding": [[1.0]], "label": ["a"]}), table)
-    with pytest.raises(DataError, match=r"path.*embedding, label"):
+    with pytest.raises(DataError, match=r"embedding, label.*path"):
         list_samples(table)
 
 
@@ -140,3 +140,11 @@ def test_a_stream_finds_what_a_listing_finds(tmp_path: Path) -> None:
     (tmp_path / "empty.csv").write_text("path,label\n,\n")
     with pytest.raises(DataError, match=r"empty\.csv"):
         list(TableSource(tmp_path / "empty.csv").entries())
+
+
+def test_a_column_without_a_name_is_no_split(tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text(
+        ",path,label\n0,a/1.png,a\n1,b/1.png,b\n"
+    )  # as pandas writes it
+    listing = list_samples(tmp_path / "t.csv")
+    assert (listing.paths, listing.parts) == (["a/1.png", "b/1.png"], None)

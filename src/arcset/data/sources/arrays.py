@@ -4,7 +4,7 @@ Nothing is unpickled.
 """
 
 import hashlib
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,27 +14,13 @@ import numpy.typing as npt
 from arcset.data.dataset import Dataset, ImageSet
 from arcset.data.sources.base import Entry, Source, printable
 from arcset.data.sources.samples import SampleTable, check_identities, for_testing
-from arcset.data.sources.table import cell_text, part_of
+from arcset.data.sources.table import cell_text, find_columns, part_of
 from arcset.errors import DataError
 from arcset.files import reading
 
-__all__ = [
-    "ArraySource",
-    "find_array",
-    "load_arrays",
-    "read_column",
-    "read_labels",
-    "read_npz",
-]
+__all__ = ["ArraySource", "Columns", "load_arrays", "read_npz", "read_texts"]
 
-_NAMES = {  # what arrays and columns may be called
-    "embeddings": ("embeddings", "embedding", "features", "feats", "X", "x"),
-    "images": ("images", "X", "x", "features", "feats", "embeddings", "embedding", "data"),
-    "labels": ("labels", "label", "identities", "identity", "targets", "y"),
-    "paths": ("paths", "path"),
-    "split": ("split", "splits", "parts"),
-}
-Arrays = Mapping[str, npt.NDArray[Any]]
+Columns = dict[str, npt.NDArray[Any]]  # by what they hold, as "label"
 
 
 def load_arrays(path: Path) -> Dataset:
@@ -47,12 +33,10 @@ def load_arrays(path: Path) -> Dataset:
     Raises `DataError` for a file that is damaged, lacks one of the two, or holds values that are
     not finite. Nothing is unpickled.
     """
-    arrays = read_npz(path, {name for names in _NAMES.values() for name in names})
-    images = _samples(find_array(arrays, "images", path), path)
-    names = read_labels(arrays, len(images), path)
+    columns = read_npz(path, ["images", "label"], ["path", "split"])
+    images = _samples(columns["images"], path)
+    names, paths, split = read_texts(columns, len(images), path)
     check_identities(set(names), path)
-    paths = read_column(arrays, "paths", len(images), path)
-    split = read_column(arrays, "split", len(images), path)
     parts = None if split is None else [part_of(word, str(path)) for word in split]
     testing = for_testing(names, paths or [str(row) for row in range(len(names))], parts)
     order = np.concatenate([np.flatnonzero(~testing), np.flatnonzero(testing)])
@@ -89,41 +73,31 @@ def _samples(array: npt.NDArray[Any], path: Path) -> npt.NDArray[Any]:
     return features if features.ndim <= 4 else rows
 
 
-def find_array(arrays: Arrays, what: str, path: Path) -> npt.NDArray[Any]:
-    """The array for `what`, a key of `_NAMES`; a `DataError` lists what there is."""
-    for name in _NAMES[what]:
-        if name in arrays:
-            return arrays[name]
-    raise DataError(
-        f"{path} holds {', '.join(arrays) or 'nothing'}, expected {what} under one of the names "
-        f"{', '.join(_NAMES[what])}"
-    )
+def read_texts(
+    columns: Columns, count: int, path: Path
+) -> tuple[list[str], list[str] | None, list[str] | None]:
+    """Label, path and split of each of `count` samples; raises `DataError` for one without label.
 
-
-def read_labels(arrays: Arrays, count: int, path: Path) -> list[str]:
-    """The identity of each of `count` samples; raises `DataError` where one has none."""
-    find_array(arrays, "labels", path)
-    names = read_column(arrays, "labels", count, path) or []
-    if "" in names:
-        raise DataError(f"{path} has no label for sample {names.index('')}")
-    return names
-
-
-def read_column(arrays: Arrays, what: str, count: int, path: Path) -> list[str] | None:
-    """One text for each of `count` samples, "" where it is missing; None where there is no such.
-
-    Whole numbers become text, be they integers or floats.
+    Paths and splits are None where there is no such column, or one is missing in it.
     """
-    array = next((arrays[name] for name in _NAMES[what] if name in arrays), None)
-    if array is None:
-        return None
+    names, paths, split = (
+        _texts(columns[what], what, count, path) if what in columns else None
+        for what in ("label", "path", "split")
+    )
+    if names is None or "" in names:
+        raise DataError(f"{path} has no label for sample {(names or ['']).index('')}")
+    return names, None if paths is None or "" in paths else paths, split
+
+
+def _texts(array: npt.NDArray[Any], what: str, count: int, path: Path) -> list[str]:
+    """One text per sample, "" where it is missing; whole numbers, also floats, become text."""
     if array.shape not in ((count,), (count, 1)) or array.dtype.kind not in "iufUSO":
         raise DataError(
-            f"{path}: {what} have shape {array.shape} and type {array.dtype}, expected one name "
-            f"or whole number for each of {count:,} samples"
+            f"{path}: column {what} has shape {array.shape} and type {array.dtype}, expected one "
+            f"name or whole number for each of {count:,} samples"
         )
     if array.dtype.kind == "f" and not np.equal(array, np.rint(array)).all():
-        raise DataError(f"{path}: {what} are floats that are no whole numbers")
+        raise DataError(f"{path}: column {what} holds floats that are no whole numbers")
     return [printable(cell_text(value)) for value in array.reshape(-1).tolist()]
 
 
@@ -158,21 +132,21 @@ class ArraySource(Source):
         return digest.hexdigest()
 
 
-def read_npz(path: Path, wanted: Collection[str] | None = None) -> dict[str, npt.NDArray[Any]]:
-    """The arrays of a file, or those whose names are `wanted`.
+def read_npz(path: Path, required: Sequence[str], optional: Sequence[str]) -> Columns:
+    """The arrays of a file by what they hold, see `find_columns`; the others are not read.
 
-    Where none of these is there, all names come with empty arrays, for a message that lists them.
-    Raises `DataError`, naming the file, where it is damaged, missing, or a single array.
+    Raises `DataError`, naming the file, where it is damaged, missing, or a single array, or a
+    required array is missing.
     """
     with reading(path, "npz file"):
         content = np.load(path, allow_pickle=False)
         if isinstance(content, np.ndarray):
             raise DataError(f"{path} holds a single array, expected an npz file of several")
         with content:
-            names = [name for name in content.files if wanted is None or name in wanted]
-            arrays = {name: content[name] for name in names}
-            for name, array in arrays.items():
-                # Elements of no bytes would let a small file claim any number of them.
-                if not isinstance(array, np.ndarray) or (array.size and not array.itemsize):
-                    raise DataError(f"{path} is not a readable npz file: {name} is not an array")
-            return arrays or {name: np.empty(0) for name in content.files}
+            names = find_columns(content.files, required, optional, path)
+            columns = {what: content[name] for what, name in names.items()}
+        for what, array in columns.items():
+            # Elements of no bytes would let a small file claim any number of them.
+            if not isinstance(array, np.ndarray) or (array.size and not array.itemsize):
+                raise DataError(f"{path} is not a readable npz file: {names[what]} is no array")
+        return columns

@@ -10,14 +10,17 @@ from arcset.data.sources.folder import FileSource
 from arcset.errors import DataError
 from arcset.files import reading
 
-__all__ = ["TABLES", "TableSource", "cell_text", "part_of"]
+__all__ = ["TABLES", "TableSource", "cell_text", "find_columns", "part_of"]
 
 TABLES = (".csv", ".tsv", ".parquet")
 
-_COLUMNS = {  # what a column may be called; the first is what messages ask for
-    "path": ("path", "file", "filename", "image"),
-    "label": ("label", "identity", "class"),
-    "split": ("split", "part", "subset"),
+_COLUMNS = {  # what tools call a column, or an array of an npz file, in lower case
+    "path": ("path", "paths", "file", "filename", "image"),
+    "label": ("label", "labels", "identity", "identities", "class", "targets", "y"),
+    "split": ("split", "splits", "part", "parts", "subset"),
+    "images": ("images", "x", "features", "feats", "embeddings", "embedding", "data"),
+    "embeddings": ("embeddings", "embedding", "features", "feats", "x"),
+    "trained_on": ("trained_on",),
 }
 _SPLITS = {
     "train": ("train", "training"),
@@ -109,11 +112,10 @@ def _csv_rows(table: Path) -> Rows:
             newline="",
         ) as file:
             delimiter, header = _split_header(file.readline())
-            path, label, split = _find_columns(header, table)
-            for row in csv.reader(file, delimiter=delimiter, skipinitialspace=True):
-                if row:
-                    row += [""] * (len(header) - len(row))
-                    yield row[path], row[label], None if split is None else row[split]
+            columns = find_columns(header, ["path", "label"], ["split"], table)
+            path, label, split = columns["path"], columns["label"], columns.get("split")
+            for row in csv.DictReader(file, header, delimiter=delimiter, skipinitialspace=True):
+                yield row[path], row[label], None if split is None else row[split]
     except (OSError, UnicodeError, csv.Error) as error:
         raise DataError(f"{table} is not a readable CSV file: {error}") from None
 
@@ -127,7 +129,7 @@ def _split_header(line: str) -> tuple[str, list[str]]:
     }
     return max(
         headers.items(),
-        key=lambda item: (sum(_plain(column) in known for column in item[1]), len(item[1])),
+        key=lambda item: (len(known.intersection(map(_plain, item[1]))), len(item[1])),
     )
 
 
@@ -135,30 +137,39 @@ def _plain(column: str) -> str:
     return column.strip().lower()
 
 
-def _find_columns(header: Sequence[str], source: Path) -> tuple[int, int, int | None]:
-    """Where path, label and, if there is one, split stand in the header."""
-    columns = [_plain(column) for column in header]
-    found = {
-        what: next((columns.index(name) for name in names if name in columns), None)
-        for what, names in _COLUMNS.items()
-    }
-    path, label = found["path"], found["label"]
-    if path is None or label is None:
-        missing = " and ".join(what for what in ("path", "label") if found[what] is None)
-        named = printable(", ".join(column.strip() for column in header[:20])) or "none"
-        raise DataError(f"{source} has no column called {missing}; its columns are: {named}")
-    return path, label, found["split"]
+def find_columns(
+    header: Sequence[str], required: Sequence[str], optional: Sequence[str], source: Path
+) -> dict[str, str]:
+    """What is wanted, as "label" → the column that holds it, whatever it is called and its case.
+
+    Raises `DataError` that lists what there is where a required one is missing.
+
+        >>> find_columns(["File", "identity"], ["path", "label"], ["split"], Path("faces.csv"))
+        {'path': 'File', 'label': 'identity'}
+    """
+    columns = {_plain(column): column for column in reversed(header)}
+    found = {}
+    for what in (*required, *optional):
+        names = [name for name in _COLUMNS[what] if name in columns]
+        if names:
+            found[what] = columns[names[0]]
+        elif what in required:
+            there = printable(", ".join(column.strip() for column in header[:20])) or "nothing"
+            raise DataError(
+                f"{source} holds {there}, expected {what} under one of the names "
+                f"{', '.join(_COLUMNS[what])}"
+            )
+    return found
 
 
 def _parquet_rows(table: Path) -> Rows:
     from pyarrow import parquet
 
     with reading(table, "Parquet file"), parquet.ParquetFile(table) as file:
-        header = file.schema_arrow.names
-        path, label, split = _find_columns(header, table)
-        wanted = [header[at] for at in (path, label, split) if at is not None]
+        columns = find_columns(file.schema_arrow.names, ["path", "label"], ["split"], table)
+        wanted = list(columns.values())
         for batch in file.iter_batches(columns=wanted):
             rows = [batch.column(name).to_pylist() for name in wanted]
-            if split is None:
+            if "split" not in columns:
                 rows.append([None] * len(batch))
             yield from zip(*rows, strict=True)
