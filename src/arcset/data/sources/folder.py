@@ -3,6 +3,7 @@
 import os
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from heapq import heappop, heappush
 from pathlib import Path
 
 from arcset.data.image import image_extensions, read_file
@@ -81,15 +82,13 @@ def image_files(folder: Path | str) -> list[Path]:
 
     Raises `DataError` where there are none, or a folder cannot be listed.
     """
-    walk = _Walk(str(folder))
     files = []
-    for entry in walk.entries():
-        if entry.why:
-            raise DataError(f"{Path(folder, entry.file)} {entry.why}")
-        files.append(entry.file)
-    if not files and not walk.stray:
-        raise DataError(f"{folder} holds no image")
-    return sorted(Path(folder, file) for file in [*files, *walk.stray])
+    for entry in FolderSource(folder).entries():
+        path = Path(folder, entry.file)
+        if entry.why not in ("", _STRAY):
+            raise DataError(f"{path} {entry.why}")
+        files.append(path)
+    return sorted(files)
 
 
 class _Walk:
@@ -113,8 +112,7 @@ class _Walk:
         """
         folders, known = [""], set[tuple[int, int]]()
         while folders or self._links:
-            self._links.sort(reverse=True)
-            folder = (folders or self._links).pop()
+            folder = folders.pop() if folders else heappop(self._links)
             try:
                 status = Path(self.root, folder).stat()
                 if (status.st_dev, status.st_ino) in known:
@@ -146,7 +144,7 @@ class _Walk:
                 if entry.is_dir(follow_symlinks=False):
                     folders.append(name)
                 elif entry.is_symlink() and Path(self.root, name).is_dir():
-                    self._links.append(name)
+                    heappush(self._links, name)
                 elif (extension := _extension(entry.name)) in image_extensions():
                     images.append(name)
                 else:
