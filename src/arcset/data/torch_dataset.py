@@ -234,16 +234,17 @@ class TorchImages(TorchDataset[tuple[Tensor, int]]):
             self._source: Source = ArraySource(images, "images", "arrays")
         else:
             self._source = images if isinstance(images, Source) else open_source(str(images))
+        listing = self._source.list_samples()
         if reading is None and self._source.shape is None:
-            reading = choose_reading(self._source.list_samples())
+            reading = choose_reading(listing)
         self.transform, self._reading = transform, reading
-        self._entries = [entry for entry in self._source.entries() if not entry.why]
-        names = [entry.label for entry in self._entries]
-        self.classes = (
-            images.class_names if isinstance(images, ImageSet) else tuple(sorted(set(names)))
-        )
+        self._entries = listing.entries
+        if isinstance(images, ImageSet):
+            self.classes = images.class_names
+        else:
+            self.classes = tuple(sorted(set(listing.names)))
         row = {name: index for index, name in enumerate(self.classes)}
-        self.targets = np.array([row[name] for name in names], np.int64)
+        self.targets = np.array([row[name] for name in listing.names], np.int64)
 
     def __len__(self) -> int:
         return len(self._entries)

@@ -22,7 +22,7 @@ from arcset.data import (
     locate,
     pack,
 )
-from arcset.errors import DataError, OptionError
+from arcset.errors import OptionError
 from support.datasets import loaded
 
 NAMES = ["lfw-sample", "mnist", "mnist-sample", "omniglot", "orl"]
@@ -113,22 +113,10 @@ def test_a_reading_is_for_own_data(folder: Path) -> None:
     assert load_dataset("mnist-sample", reading=reading).train.images.shape == (4000, 28, 28)
 
 
-def test_progress_of_own_data(folder: Path) -> None:
-    seen: list[tuple[int, int]] = []
-    load_dataset("faces", watch=lambda done, total: seen.append((done, total)))
-    assert seen == [(2, 2)]
-
-
 def test_a_name_goes_before_a_folder_that_shares_it(folder: Path) -> None:
     assert len(load_dataset("mnist-sample").train) == 4000
     for name in ("./mnist-sample", Path("mnist-sample"), str(folder / "mnist-sample")):
         assert len(load_dataset(name).train) == 2
-
-
-def test_files_that_are_nothing_of_the_kind(folder: Path) -> None:
-    (folder / "notes.txt").write_text("hello")
-    with pytest.raises(DataError, match=r"notes\.txt"):
-        load_dataset("notes.txt")
 
 
 def test_a_new_dataset_is_one_entry() -> None:
