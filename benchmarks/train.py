@@ -37,7 +37,7 @@ import torch
 from PIL import Image
 
 from arcset.data import as_float, load_dataset, pack, to_tensors
-from arcset.models import build_model, described
+from arcset.models import add_data_settings, build_model
 from arcset.runs import RunConfig
 from arcset.runs.data import selection_for
 from arcset.training import train
@@ -94,7 +94,7 @@ def in_turns(other, config, selection, repeats: int) -> tuple[list[float], list[
 
 def floor_of(config, selection):
     """A function that times a bare epoch, and how many images that has."""
-    network, loss = build_model(described(config, selection), training=True)
+    network, loss = build_model(add_data_settings(config, selection), training=True)
     optimizer = build_optimizer(config, network, loss)
     images, _ = to_tensors(selection.train)
     count = len(images) // config.batch * config.batch  # whole batches only
@@ -192,7 +192,7 @@ def per_sample_loader(config, selection, paths, workers: int):
 def per_sample_epoch(config, selection, paths, workers: int):
     """A function that times an epoch of the per-sample pipeline."""
     data = per_sample_loader(config, selection, paths, workers)
-    network, loss = build_model(described(config, selection), training=True)
+    network, loss = build_model(add_data_settings(config, selection), training=True)
     optimizer = build_optimizer(config, network, loss)
 
     def epoch() -> float:
@@ -244,7 +244,9 @@ def loader(repeats: int, network: str = "mlp") -> dict:
 
 
 def feeding(repeats: int) -> dict:
-    config = described(recipe_config("mnist-sample"), selection_for(recipe_config("mnist-sample")))
+    config = add_data_settings(
+        recipe_config("mnist-sample"), selection_for(recipe_config("mnist-sample"))
+    )
     selection = selection_for(config)
     feed, draw = Feed(config, selection.train, torch.device("cpu")), torch.Generator()
 

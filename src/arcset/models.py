@@ -13,13 +13,13 @@ from arcset.losses import Loss, build_loss, loss_options
 from arcset.networks import build_network
 from arcset.runs import Run, RunConfig
 
-__all__ = ["build_model", "described", "embed", "load_model", "resolved"]
+__all__ = ["add_data_settings", "add_loss_settings", "build_model", "embed", "load_model"]
 
 # Most images, and most pixels, per forward pass: more fall out of the cache and gain nothing.
 _IMAGES, _PIXELS = 512, 2**19
 
 
-def described(config: RunConfig, selection: Selection) -> RunConfig:
+def add_data_settings(config: RunConfig, selection: Selection) -> RunConfig:
     """The configuration with what the data says: shape, class names, and how files are read."""
     return config.replace(
         shape=selection.train.shape,
@@ -32,7 +32,7 @@ def described(config: RunConfig, selection: Selection) -> RunConfig:
 def build_model(
     config: RunConfig, *, training: bool = False, shared: bool = False, empty: bool = False
 ) -> tuple[nn.Module, Loss]:
-    """A fresh network and loss for a described configuration; equal seeds give equal weights.
+    """A fresh network and loss, by a configuration with data settings; equal seeds, equal weights.
 
     For training, the loss has centers for turned or mirrored images, too, where these are classes
     of their own; those of the images as they are come first. With `shared`, the processes of
@@ -74,7 +74,7 @@ def build_model(
     return network, loss
 
 
-def resolved(config: RunConfig, loss: Loss) -> RunConfig:
+def add_loss_settings(config: RunConfig, loss: Loss) -> RunConfig:
     """The configuration with the scale and margin that were chosen for the loss written into it."""
     settings = loss.settings()
     direct = {key: settings.pop(key) for key in ("scale", "margin") if key in settings}

@@ -9,7 +9,7 @@ import torch
 from arcset.data import to_tensors
 from arcset.data.batches import as_float
 from arcset.evaluation import Thresholds, make_thresholds
-from arcset.models import build_model, described
+from arcset.models import add_data_settings, build_model
 from arcset.runs import Run, RunConfig
 from arcset.runs.data import selection_for
 from support import small_data
@@ -28,7 +28,7 @@ def random_run(
     settings = {"network": "simple", "dim": 8, "seed": seed, **settings}
     config = RunConfig(data=str(data), **settings)
     selection = selection_for(config)
-    config = described(config, selection)
+    config = add_data_settings(config, selection)
     run = Run.create(place, config)
     if selection.split is not None:
         selection.split.save(run.split_file)

@@ -9,7 +9,7 @@ import pytest
 from arcset.data import Dataset, ImageSet
 from arcset.data.split import hold_out_split
 from arcset.errors import OptionError
-from arcset.models import build_model, described
+from arcset.models import add_data_settings, build_model
 from arcset.runs import RunConfig
 from arcset.runs.data import selection_for
 from arcset.training.feeding import Feed
@@ -50,7 +50,7 @@ def test_every_recipe_fits_its_data(name: str) -> None:
         assert len(split.test) >= 2
         assert selection.validation is not None
         assert selection.unseen is not None
-    config = described(config, selection)
+    config = add_data_settings(config, selection)
     build_model(config, training=True)
     Feed(config, selection.train, device="cpu")  # type: ignore[arg-type]
 
@@ -75,7 +75,7 @@ def settled(data: Dataset) -> RunConfig:
     """The configuration for it, if it can be trained with."""
     config = RunConfig(data="mine", **own_settings(data))
     selection = selection_for(config, dataset=data)
-    config = described(config, selection)
+    config = add_data_settings(config, selection)
     build_model(config, training=True)
     Feed(config, selection.train, device="cpu")  # type: ignore[arg-type]
     return config

@@ -411,7 +411,7 @@ class ChunkedSoftmax:
         """Gradients of u, W and b, from the derivatives (B,) by the target's cosine, by each
         negative's exp(z − peak), which is its power, and, for smoothing, by each negative's z."""
         update = self._update if wanted[1] else None
-        step = update.begin(self, by_cosine, by_power) if update is not None else None
+        step = update.begin(by_cosine, by_power) if update is not None else None
         for_unit = torch.zeros_like(unit) if wanted[0] else None
         for_weight = None
         if wanted[1] and update is None:

@@ -6,7 +6,6 @@ chunk, which are in the cache at that moment.
 """
 
 import inspect
-import weakref
 from abc import abstractmethod
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
@@ -64,12 +63,10 @@ class CenterUpdate(Optimizer):
         super().__init__([centers.weight], defaults)
         self.grad_scale = 1.0
         self._centers = centers
-        self._done: weakref.ref[object] | None = None  # the forward pass that was last applied
         self._noise = Noise()
 
     def __getstate__(self) -> dict[str, Any]:
-        own = {"grad_scale": self.grad_scale, "_centers": self._centers, "_done": None}
-        own["_noise"] = Noise()
+        own = {"grad_scale": self.grad_scale, "_centers": self._centers, "_noise": Noise()}
         return {**super().__getstate__(), **own}
 
     def add_param_group(self, param_group: dict[str, Any]) -> None:
@@ -94,11 +91,12 @@ class CenterUpdate(Optimizer):
         """Set those of `options` that this kind of update has."""
         self._group.update({key: value for key, value in options.items() if key in self._group})
 
-    def begin(self, forward_pass: object, *derivatives: Tensor) -> "CenterUpdate | None":
-        """Called once per backward pass; None if its derivatives are not finite."""
-        if self._done is not None and self._done() is forward_pass:
-            raise RuntimeError("with a fused update, each forward pass allows one backward pass")
-        self._done = weakref.ref(forward_pass)
+    def begin(self, *derivatives: Tensor) -> "CenterUpdate | None":
+        """Called once per backward pass; None if its derivatives are not finite.
+
+        A second one of the same forward pass never comes here: torch sees that the centers, which
+        it has saved for it, were changed.
+        """
         self._noise.renew()
         finite = all(bool(torch.isfinite(values).all()) for values in derivatives)
         return self if finite else None

@@ -13,7 +13,7 @@ from arcset.evaluation import Assessment, Difference
 from arcset.evaluation.measures import run_figures
 from arcset.files import finite
 from arcset.losses import loss_options
-from arcset.models import build_model, described
+from arcset.models import add_data_settings, build_model
 from arcset.registry import unknown_option
 from arcset.runs import Run, RunConfig
 from arcset.runs.data import selection_for
@@ -174,11 +174,11 @@ def compare(
     selection = selection_for(config, dataset=dataset, earlier=earlier_of(config))
     for spec, chosen in zip(specs, configs, strict=True):
         # A wrong option, or a folder in the way, is found now and not after the first hour.
-        network, _ = build_model(described(chosen, selection), training=True)
+        network, _ = build_model(add_data_settings(chosen, selection), training=True)
         for seed in range(seeds):
             place = Path(out) / f"{spec.folder}-{seed}"
             Run.check_place(place, force=force)
-            check_start(described(chosen, selection), network, place)
+            check_start(add_data_settings(chosen, selection), network, place)
     comparison = Comparison()
     for spec, label, chosen in zip(specs, labels, configs, strict=True):
         for seed in range(seeds):

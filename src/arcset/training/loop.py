@@ -17,7 +17,7 @@ from arcset.data.mapping import ClassMapping
 from arcset.distributed import ProcessGroup, join_group
 from arcset.errors import RunError
 from arcset.launch import is_main_process, is_restarted
-from arcset.models import build_model, described, resolved
+from arcset.models import add_data_settings, add_loss_settings, build_model
 from arcset.runs import Run, RunConfig
 from arcset.runs.data import selection_for, selection_of
 from arcset.runs.lock import locked
@@ -90,10 +90,10 @@ def train(
             selection = selection_of(own) if own else selection_for(config, earlier=earlier)
         elif earlier is not None:
             earlier.check(selection)
-        config = described(config, selection)
+        config = add_data_settings(config, selection)
         shared = config.share_centers and group.size > 1
         network, loss = build_model(config, training=True, shared=shared)
-        config = resolved(config, loss)
+        config = add_loss_settings(config, loss)
         if not begun:
             check_start(config, network, out)
         check_stepping(config, loss, place)  # a setting that does not fit is found here

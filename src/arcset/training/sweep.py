@@ -16,7 +16,7 @@ from arcset.distributed import join_group
 from arcset.errors import OptionError, RunError, TrainingError
 from arcset.evaluation import Assessment
 from arcset.files import finite, parse_json, write_text
-from arcset.models import build_model, described
+from arcset.models import add_data_settings, build_model
 from arcset.runs import Run, RunConfig
 from arcset.runs.data import selection_for
 from arcset.training.device import choose_device
@@ -177,7 +177,7 @@ def _check_identities(selections: Sequence[Selection]) -> None:
 
 def _check(point: Point, selection: Selection, device: str) -> None:
     """Whatever would stop the run before its first step is found now, not after hours."""
-    config = described(point.config, selection)
+    config = add_data_settings(point.config, selection)
     place = choose_device(device)
     network, loss = build_model(config, training=True)
     check_start(config, network, point.folder)
