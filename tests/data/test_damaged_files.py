@@ -123,6 +123,14 @@ def claiming(path, name, size):
     return path
 
 
+@pytest.mark.parametrize("read", [read_embeddings, load_dataset])
+def test_an_npz_file_that_unpacks_to_more_than_the_memory(tmp_path, read):
+    """A directory can say any size; nothing is unpacked to find out."""
+    path = claiming(tmp_path / "a.npz", "labels", 10**13)
+    with pytest.raises(DataError, match=r"a\.npz .*GiB"):
+        read(path)
+
+
 def test_what_nobody_asks_for_may_be_as_large_as_it_likes(tmp_path):
     path = claiming(tmp_path / "a.npz", "more", 10**13)
     assert len(read_npz(path, ["embeddings", "label"], [])["label"]) == 12

@@ -105,7 +105,7 @@ def test_an_unknown_way_to_divide_is_refused() -> None:
 
 
 def test_saved_and_loaded(tmp_path: Path) -> None:
-    odd = ["Jiří", "a b", 'quo"te', "x/y", *LETTERS]
+    odd = ["Jiří", "a b", 'quo"te', "x/y", "no Unicode \udcff", *LETTERS]
     split = make_split(odd, (0.5, 0.2, 0.3), seed=3, data="odd")
     split.save(tmp_path / "made" / "split.json")
     assert Split.load(tmp_path / "made" / "split.json") == split

@@ -193,7 +193,7 @@ def read_embeddings(path: Path | str) -> EmbeddingSet:
     names, paths, _ = read_texts(columns, len(embeddings), path)
     if embeddings.dtype == np.float16:  # too coarse to compute with, and slow
         embeddings = embeddings.astype(np.float32)
-    known = np.atleast_1d(columns["trained_on"]).tolist() if "trained_on" in columns else None
+    known = np.ravel(columns["trained_on"]).tolist() if "trained_on" in columns else None
     try:
         return EmbeddingSet.of(embeddings, names, paths, known)
     except InputError as error:

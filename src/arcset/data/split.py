@@ -251,7 +251,12 @@ def _group(name: str) -> str:
 
 def _draw_order(names: Iterable[str], seed: int) -> list[str]:
     """Names in the order of the SHA-256 of "SEED/NAME"."""
-    return sorted(names, key=lambda name: hashlib.sha256(f"{seed}/{name}".encode()).digest())
+
+    def draw(name: str) -> bytes:
+        # Folder names that are no Unicode reach Python with surrogates, which plain UTF-8 refuses.
+        return hashlib.sha256(f"{seed}/{name}".encode("utf-8", "surrogatepass")).digest()
+
+    return sorted(names, key=draw)
 
 
 def _share_out(total: int, shares: tuple[float, float, float]) -> list[int]:
