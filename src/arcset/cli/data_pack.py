@@ -23,7 +23,7 @@ from arcset.cli import options as o
 from arcset.cli.show import print_json, say
 from arcset.data.decode import Watch
 from arcset.data.image import FITS, Fit
-from arcset.data.sources.pack import REST, Pack
+from arcset.data.sources.pack import MANIFEST, Pack
 from arcset.data.sources.pack import pack as make_pack
 from arcset.errors import OptionError
 
@@ -102,21 +102,21 @@ def _bar(text: str) -> Iterator[Watch]:
 
 
 def _say(made: Pack) -> None:
-    said = made.said
-    read = said.reading
+    manifest = made.manifest
+    read = manifest.reading
     colours = "grey" if read.channels == 1 else "RGB"
     say(
-        f"{made.path}: {said.images:,} images of {len(said.class_names):,} identities, "
+        f"{made.path}: {manifest.images:,} images of {len(manifest.class_names):,} identities, "
         f"{read.height}×{read.width} {colours}, {decimal(made.size)}; "
-        f"{said.images - said.training:,} of the images are for testing"
+        f"{manifest.images - manifest.training:,} of the images are for testing"
     )
-    for part, names in said.apart.items():
+    for part, names in manifest.apart.items():
         say(f"kept apart for {part}: {len(names):,} identities")
-    for note in said.notes:
+    for note in manifest.notes:
         say(f"note: {note}")
-    if said.skipped:
-        say(f"skipped {len(said.skipped):,}:")
-        for path, why in said.skipped[:_SHOWN]:
+    if manifest.skipped:
+        say(f"skipped {len(manifest.skipped):,}:")
+        for path, why in manifest.skipped[:_SHOWN]:
             say(f"  {path}: {why}")
-        if len(said.skipped) > _SHOWN:
-            say(f"  … and {len(said.skipped) - _SHOWN:,} more; all are in {made.path / REST}")
+        if (more := len(manifest.skipped) - _SHOWN) > 0:
+            say(f"  … and {more:,} more; all are in {made.path / MANIFEST}")

@@ -29,7 +29,6 @@ from arcset.data.selection import Selection, parse_classes, select
 from arcset.data.sources.base import Listing, Source
 from arcset.data.sources.load import load_dataset, open_source
 from arcset.data.sources.pack import Pack, load_pack, pack
-from arcset.data.sources.samples import list_samples
 from arcset.data.split import Split, make_split, overlap
 from arcset.data.torch_dataset import IdentitySampler, TorchImages, from_torch, to_loader
 
@@ -54,7 +53,6 @@ __all__ = [
     "download_dataset",
     "epoch_seed",
     "from_torch",
-    "list_samples",
     "load_dataset",
     "load_pack",
     "locate",

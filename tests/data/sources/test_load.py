@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from arcset.data import Dataset, Reading, list_samples, load_dataset, pack
+from arcset.data import Dataset, Reading, load_dataset, pack
 from arcset.errors import DataError, OptionError
+from support.datasets import list_samples
 
 Draw = Callable[..., Path]
 

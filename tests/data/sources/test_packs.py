@@ -51,7 +51,11 @@ def test_a_pack_equals_what_is_loaded(
     dataset = load_pack(tmp_path / "p")
     assert_equal(dataset, load_dataset(photos, **options))
     assert isinstance(made, Pack)
-    assert (made.said.images, made.said.training, len(made.said.class_names)) == (13, 11, 3)
+    assert (made.manifest.images, made.manifest.training, len(made.manifest.class_names)) == (
+        13,
+        11,
+        3,
+    )
     assert made.size == sum(file.stat().st_size for file in (tmp_path / "p").iterdir())
     assert {file.name for file in (tmp_path / "p").iterdir()} == {
         "images.npy",
@@ -239,8 +243,8 @@ class TestDamage:
     def test_what_it_says(self, photos: Path, tmp_path: Path, change: dict[str, object]) -> None:
         place = tmp_path / "p"
         pack(photos, place)
-        said = json.loads((place / "pack.json").read_text())
-        (place / "pack.json").write_text(json.dumps({**said, **change}))
+        manifest = json.loads((place / "pack.json").read_text())
+        (place / "pack.json").write_text(json.dumps({**manifest, **change}))
         with pytest.raises(DataError, match=str(place)):
             load_pack(place)
 

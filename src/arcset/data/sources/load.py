@@ -21,7 +21,6 @@ from arcset.data.sources.pack import PackSource, is_pack, load_pack
 from arcset.data.sources.samples import (
     choose_reading,
     decode_samples,
-    list_samples,
     open_files,
 )
 from arcset.errors import DataError, OptionError
@@ -81,7 +80,7 @@ def load_dataset(
         if reading is None and (size, channels, invert) != (None, None, False):
             reading = _reading_of(dataset, size, channels, fit, invert)
         return dataset if reading is None else _read_again(dataset, reading, path)
-    listing = list_samples(path)
+    listing = open_files(path).list_samples()
     if reading is None:
         reading = choose_reading(listing, fit=fit, size=size, channels=channels, invert=invert)
     _check_memory(len(listing), reading, path)

@@ -3,7 +3,7 @@
 PACK/  images.npy       uint8 (N, H, W) or (N, H, W, 3): those for training, then for testing
        labels.npy       int64 (N,)
        paths.parquet    one column, path (N)
-       pack.json        everything else, see `PackFile`
+       pack.json        everything else, see `PackManifest`
 """
 
 import hashlib
@@ -25,17 +25,26 @@ from arcset.data.decode import Watch
 from arcset.data.image import Fit, Pixels, Reading
 from arcset.data.lazy_rows import LazyRows
 from arcset.data.sources.base import Entry, Source
-from arcset.data.sources.samples import SampleTable, choose_reading, decode_samples, list_samples
+from arcset.data.sources.samples import SampleTable, choose_reading, decode_samples, open_files
 from arcset.errors import DataError, OptionError
 from arcset.files import one_line, read_json, replacing_folder
 
-__all__ = ["REST", "Pack", "PackFile", "PackSource", "is_pack", "load_pack", "open_pack", "pack"]
+__all__ = [
+    "MANIFEST",
+    "Pack",
+    "PackManifest",
+    "PackSource",
+    "is_pack",
+    "load_pack",
+    "open_pack",
+    "pack",
+]
 
-IMAGES, LABELS, PATHS, REST = "images.npy", "labels.npy", "paths.parquet", "pack.json"
+IMAGES, LABELS, PATHS, MANIFEST = "images.npy", "labels.npy", "paths.parquet", "pack.json"
 _PIXELS_OF = 256  # images that the digest of a pack looks at
 
 
-class PackFile(BaseModel):
+class PackManifest(BaseModel):
     """What pack.json says: where the images came from, how they were read, and whom they show.
 
     sha256: of the files that are small enough to be checked whenever a pack is opened.
@@ -59,7 +68,7 @@ class PackFile(BaseModel):
 
 def is_pack(path: Path | str) -> bool:
     """Whether a folder says that it is a pack."""
-    return (Path(path) / REST).is_file()
+    return (Path(path) / MANIFEST).is_file()
 
 
 def load_pack(path: Path | str) -> Dataset:
@@ -71,23 +80,23 @@ def load_pack(path: Path | str) -> Dataset:
 
     path = Path(path)
     if not is_pack(path):
-        raise DataError(f"{path} is no pack: it holds no {REST}")
-    said, images, labels = open_pack(path)
+        raise DataError(f"{path} is no pack: it holds no {MANIFEST}")
+    manifest, images, labels = open_pack(path)
     with _complete(path):
         paths = parquet.read_table(path / PATHS, columns=["path"])["path"].to_pylist()
         table = SampleTable(
-            name=said.name,
+            name=manifest.name,
             labels=np.array(labels),
-            class_names=said.class_names,
+            class_names=manifest.class_names,
             paths=tuple(paths),
-            training=said.training,
-            apart=said.apart,
-            skipped=said.skipped,
+            training=manifest.training,
+            apart=manifest.apart,
+            skipped=manifest.skipped,
         )
-        return table.dataset(LazyRows(images, np.arange(len(images))), said.reading)
+        return table.dataset(LazyRows(images, np.arange(len(images))), manifest.reading)
 
 
-def open_pack(path: Path) -> tuple[PackFile, Pixels, npt.NDArray[np.int64]]:
+def open_pack(path: Path) -> tuple[PackManifest, Pixels, npt.NDArray[np.int64]]:
     """What a pack says of itself, its images and its labels, which stay in their files.
 
     Paths are not read, of which there may be many, but the checksum of their file is looked at.
@@ -96,23 +105,23 @@ def open_pack(path: Path) -> tuple[PackFile, Pixels, npt.NDArray[np.int64]]:
     from pyarrow import parquet
 
     with _complete(path):
-        said: PackFile = read_json(path / REST, "pack", PackFile)
+        manifest: PackManifest = read_json(path / MANIFEST, "pack", PackManifest)
         for file in (LABELS, PATHS):
-            if _sha256(path / file) != said.sha256.get(file):
-                raise DataError(f"{file} is not what its checksum in {REST} says")
+            if _sha256(path / file) != manifest.sha256.get(file):
+                raise DataError(f"{file} is not what its checksum in {MANIFEST} says")
         images = np.load(path / IMAGES, mmap_mode="r", allow_pickle=False)
         labels = np.load(path / LABELS, mmap_mode="r", allow_pickle=False)
         with parquet.ParquetFile(path / PATHS) as file:
             paths, kind = file.metadata.num_rows, file.schema_arrow.field("path").type
-        shape = (said.images, *said.reading.shape)
+        shape = (manifest.images, *manifest.reading.shape)
         if images.shape != shape or images.dtype != np.uint8 or labels.shape != shape[:1]:
-            raise DataError(f"{IMAGES} or {LABELS} does not hold what {REST} says")
-        if paths != said.images or kind != "string":
+            raise DataError(f"{IMAGES} or {LABELS} does not hold what {MANIFEST} says")
+        if paths != manifest.images or kind != "string":
             raise DataError(f"{PATHS} does not name all images")
-        whole = 0 < said.training <= said.images
-        if not (whole and labels.min() >= 0 and labels.max() < len(said.class_names)):
-            raise DataError(f"{REST} does not say of all images what they are for or show")
-        return said, images, labels
+        whole = 0 < manifest.training <= manifest.images
+        if not (whole and labels.min() >= 0 and labels.max() < len(manifest.class_names)):
+            raise DataError(f"{MANIFEST} does not say of all images what they are for or show")
+        return manifest, images, labels
 
 
 @contextmanager
@@ -168,17 +177,17 @@ class Pack:
 
     path: Path
     size: int
-    said: PackFile
+    manifest: PackManifest
 
     def json(self) -> dict[str, Any]:
         """What `arcset data pack --json` prints."""
-        said = self.said.model_dump(mode="json", exclude={"class_names", "sha256"})
+        manifest = self.manifest.model_dump(mode="json", exclude={"class_names", "sha256"})
         return {
             "out": str(self.path),
             "bytes": self.size,
-            "identities": len(self.said.class_names),
-            "testing": self.said.images - self.said.training,
-            **said,
+            "identities": len(self.manifest.class_names),
+            "testing": self.manifest.images - self.manifest.training,
+            **manifest,
         }
 
 
@@ -208,7 +217,7 @@ def pack(
     _check_out(out, force)
     if path.suffix.lower() == ".npz" or is_pack(path):
         raise OptionError(f"{path} holds arrays already, and is used as it is: no pack is needed")
-    listing = list_samples(path)
+    listing = open_files(path).list_samples()
     if reading is None:
         reading = choose_reading(listing, fit=fit, size=size, channels=channels)
     shape = (len(listing), *reading.shape)
@@ -223,7 +232,7 @@ def pack(
         np.save(folder / LABELS, table.labels, allow_pickle=False)
         paths = arrow.table({"path": arrow.array(table.paths, arrow.string())})
         parquet.write_table(paths, folder / PATHS)
-        said = PackFile(
+        manifest = PackManifest(
             name=table.name,
             source=str(path),
             kind=listing.kind,
@@ -236,8 +245,8 @@ def pack(
             notes=tuple(listing.notes),
             sha256={name: _sha256(folder / name) for name in (LABELS, PATHS)},
         )
-        (folder / REST).write_text(said.model_dump_json(indent=1), encoding="utf-8")
-    return Pack(out, sum(file.stat().st_size for file in out.iterdir()), said)
+        (folder / MANIFEST).write_text(manifest.model_dump_json(indent=1), encoding="utf-8")
+    return Pack(out, sum(file.stat().st_size for file in out.iterdir()), manifest)
 
 
 def _write_header(file: BinaryIO, shape: tuple[int, ...]) -> None:

@@ -40,7 +40,6 @@ __all__ = [
     "choose_reading",
     "decode_samples",
     "for_testing",
-    "list_samples",
     "open_files",
 ]
 
@@ -65,11 +64,6 @@ def open_files(path: Path) -> FolderSource | TableSource | RecordSource:
     if path.suffix.lower() in TABLES:
         return TableSource(path)
     raise DataError(f"{path} is none of the files that are read here; name {FORMS}")
-
-
-def list_samples(path: Path | str) -> Listing:
-    """All samples of a folder, a table or records, without decoding one; raises `DataError`."""
-    return open_files(Path(path)).list_samples()
 
 
 def choose_reading(
