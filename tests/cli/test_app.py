@@ -106,7 +106,7 @@ def test_python_m():
         (["data", "download", "nosuch"], "'nosuch'"),
         (["nosuch"], "'nosuch'"),
         (["train", "mnist-sample", "--out", "x", "--device", "meta"], "'meta'"),
-        (["train", "mnist-sample", "--out", "x", "--loss", "center:base=5"], "base='5'"),
+        (["train", "mnist-sample", "--out", "x", "--loss", "center:base=5"], "called 5"),
         (["train", "mnist-sample", "--out", "/dev/null/x"], "/dev/null/x"),
         (["train", "--resume", "x", "--set", "a=1"], "--set a"),
     ],
