@@ -36,7 +36,7 @@ from arcset.evaluation.bootstrap import (
     search_error,
 )
 from arcset.evaluation.pairs import Rows, ScoreCounts, Scores, cosine_blocks, unit_rows
-from arcset.evaluation.rates import Floats, Roc, best_rate, last_within
+from arcset.evaluation.rates import Floats, Roc, best_rate
 from arcset.evaluation.results import Replicates, Result
 from arcset.text import plural
 
@@ -68,10 +68,6 @@ class IdentificationCurve:
     fpir: Floats
     fnir: Floats
 
-    def json(self) -> dict[str, list[float]]:
-        """The fields as lists."""
-        return {name: values.tolist() for name, values in vars(self).items()}
-
 
 @dataclass(frozen=True, eq=False)
 class Outcomes:
@@ -90,7 +86,7 @@ class Outcomes:
 
     @cached_property
     def roc(self) -> Roc:
-        """DIR, as `tar`, over FPIR, as `far`, at all thresholds; needs a non-mated probe."""
+        """DIR, as `tar`, over FPIR, as `far`, at all thresholds."""
         found = self.own[self.rank == 1]
         return Roc.of(ScoreCounts.of(found, self.best), missed=len(self.own) - len(found))
 
@@ -100,21 +96,6 @@ class Outcomes:
             return IdentificationCurve(np.empty(0), np.empty(0), np.empty(0))
         roc = self.roc.thin(len(self.own), len(self.best))
         return IdentificationCurve(roc.threshold, roc.far, 1 - roc.tar)
-
-    def rates(self, fpirs: Iterable[float]) -> tuple[dict[float, float], dict[float, float]]:
-        """DIR and threshold at each FPIR; NaN where the probes cannot tell."""
-        points = {
-            fpir: int(last_within(self.roc.far, fpir))
-            for fpir in fpirs
-            if len(self.best) and 1 / len(self.best) <= fpir
-        }
-        rates = dict.fromkeys(fpirs, math.nan)
-        thresholds = dict(rates)
-        for fpir, point in points.items():
-            thresholds[fpir] = float(self.roc.threshold[point])
-            if len(self.own):
-                rates[fpir] = float(self.roc.tar[point])
-        return rates, thresholds
 
     def draw(self, ranks: list[int], fpirs: list[float], weights: Floats) -> dict[str, Floats]:
         """Every measure (B,), by its name, where identities are drawn `weights` (B, I) times."""
@@ -413,22 +394,20 @@ def identification(
             draw_key(identities, seed, draws),
             _rank_errors(outcomes, asked_ranks, entries, units, identity_numbers, own),
         )
-    rates, thresholds = outcomes.rates(asked_rates)
-    longest = min(len(subjects), LONGEST_CMC) if len(outcomes.rank) else 0
+    mated, unmated = len(outcomes.own), len(outcomes.best)
+    points = {fpir: outcomes.roc.at(fpir, unmated) for fpir in asked_rates}
+    longest = min(len(subjects), LONGEST_CMC) if mated else 0
     return Identification(
-        rank={
-            k: float((outcomes.rank <= k).mean()) if len(outcomes.rank) else math.nan
-            for k in asked_ranks
-        },
-        dir_at_fpir=rates,
-        threshold_at_fpir=thresholds,
+        rank={k: float((outcomes.rank <= k).mean()) if mated else math.nan for k in asked_ranks},
+        dir_at_fpir={fpir: points[fpir].tar if mated else math.nan for fpir in asked_rates},
+        threshold_at_fpir={fpir: points[fpir].threshold for fpir in asked_rates},
         cmc=np.array([(outcomes.rank <= k).mean() for k in range(1, longest + 1)]),
         curve=outcomes.curve(),
         scoring=scoring,
         subjects=len(subjects),
         samples=len(enrolled),
-        mated=len(outcomes.mated),
-        unmated=len(outcomes.unmated),
+        mated=mated,
+        unmated=unmated,
         mated_identities=int((own >= 0).sum()),
         unmated_identities=int((own < 0).sum()),
         outcomes=outcomes,

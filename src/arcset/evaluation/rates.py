@@ -9,19 +9,26 @@ last axis; axes before it are draws of a bootstrap.
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from arcset.evaluation.pairs import HALF_STEP, Rows, ScoreCounts
 
-__all__ = ["Roc", "area", "best_rate", "equal_error", "last_within"]
+__all__ = ["Floats", "OperatingPoint", "Roc", "area", "best_rate", "equal_error"]
 
 Floats: TypeAlias = npt.NDArray[np.float64]
 
 # Points of a curve for people, at most.
 PER_DECADE, LOG_POINTS, EVEN_POINTS, TAR_POINTS, MISS_POINTS = 40, 240, 40, 120, 80
+
+
+class OperatingPoint(NamedTuple):
+    """A threshold, and the true accept rate there."""
+
+    threshold: float
+    tar: float
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,7 +56,7 @@ class Roc:
         """
         falling = counts.scores[::-1]
         halfway = (falling[1:] + falling[:-1]) / 2
-        threshold = np.concatenate(([falling[0] + HALF_STEP], halfway, [-1.0]))
+        threshold = np.concatenate((falling[:1] + HALF_STEP, halfway, [-1.0]))
         far, tar = (
             np.concatenate(([0], np.cumsum(each[::-1]))) / max(1, int(each.sum()) + more)
             for each, more in ((counts.impostor, 0), (counts.genuine, missed))
@@ -63,30 +70,36 @@ class Roc:
         """Some of the points."""
         return Roc(self.threshold[points], self.far[points], self.tar[points])
 
-    def thin(self, genuine: int, impostor: int, also: Iterable[int] = ()) -> "Roc":
+    def at(self, rate: float, impostor: int) -> OperatingPoint:
+        """Where TAR is highest with a FAR of no more than `rate`.
+
+        NaN if there are fewer than 1/`rate` impostors: no threshold shows such a rate then.
+        """
+        if not impostor or 1 / impostor > rate:
+            return OperatingPoint(math.nan, math.nan)
+        point = _last_within(self.far, rate)
+        return OperatingPoint(float(self.threshold[point]), float(self.tar[point]))
+
+    def thin(self, genuine: int, impostor: int, rates: Iterable[float] = ()) -> "Roc":
         """At most some 500 of the points, for a person to look at.
 
         Close together on logarithmic axes of FAR, with 40 per decade down to a single impostor
         (fewer beyond six decades), and of FRR = 1 − TAR; some evenly spaced in FAR and in TAR; the
-        ends, and those with the numbers `also`.
+        ends, and those at the false accept `rates`.
         """
         decades = max(2, math.ceil(PER_DECADE * math.log10(impostor)))
         logarithmic = np.geomspace(1, impostor, min(LOG_POINTS, decades)).round() / impostor
-        far = np.concatenate((logarithmic, np.linspace(0, 1, EVEN_POINTS)))
+        far = np.concatenate((logarithmic, np.linspace(0, 1, EVEN_POINTS), [*rates]))
         misses = np.geomspace(1, genuine, MISS_POINTS) / genuine
         tar = np.concatenate((np.linspace(0, 1, TAR_POINTS), 1 - misses))
         points = np.concatenate(
             (
                 np.searchsorted(self.far, far, side="right") - 1,
                 np.searchsorted(self.tar, tar).clip(max=len(self) - 1),
-                np.array([0, len(self) - 1, *also]),
+                [0, len(self) - 1],
             )
         )
         return self[np.unique(points)]
-
-    def json(self) -> dict[str, list[float]]:
-        """The three lists."""
-        return {name: values.tolist() for name, values in vars(self).items()}
 
 
 def area(far: Floats, tar: Floats) -> Floats:
@@ -112,7 +125,7 @@ def equal_error(far: Floats, tar: Floats) -> tuple[Floats, Rows]:
     return start - low / (high - low) * (end - start), after - (high >= -low)
 
 
-def last_within(far: Floats, rate: float) -> Rows:
+def _last_within(far: Floats, rate: float) -> Rows:
     """The number of the last point whose FAR does not exceed `rate`, where TAR is highest."""
     return np.asarray((far <= rate).sum(axis=-1) - 1)
 
@@ -129,7 +142,7 @@ def best_rate(
         >>> best_rate(np.array([0, 0.25, 1]), np.array([0, 0.5, 1.0]), 0.29, np.array(4)).tolist()
         0.5
     """
-    last = last_within(far, rate)
+    last = _last_within(far, rate)
     best = _pick(tar, last)
     if between:
         after = np.minimum(last + 1, far.shape[-1] - 1)

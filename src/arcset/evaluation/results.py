@@ -14,7 +14,7 @@ import math
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, is_dataclass
 from typing import Any, ClassVar, NamedTuple, TypeVar
 
 import numpy as np
@@ -244,8 +244,8 @@ def _plain(value: Any) -> Any:
         return {f"{key:g}" if isinstance(key, float) else str(key): v for key, v in value.items()}
     if isinstance(value, np.ndarray):
         return value.tolist()
-    if hasattr(value, "json"):
-        return value.json()
+    if is_dataclass(value):
+        return {item.name: _plain(getattr(value, item.name)) for item in fields(value)}
     if isinstance(value, tuple):
         return [_plain(item) for item in value]
     return value

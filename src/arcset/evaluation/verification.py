@@ -42,7 +42,7 @@ from arcset.evaluation.pairs import (
     score_pairs,
     unit_rows,
 )
-from arcset.evaluation.rates import Floats, Roc, area, best_rate, equal_error, last_within
+from arcset.evaluation.rates import Floats, Roc, area, best_rate, equal_error
 from arcset.evaluation.results import Replicates, Result
 
 __all__ = ["FARS", "FoldAccuracy", "Roc", "Verification", "fold_accuracy", "verification"]
@@ -247,17 +247,17 @@ def verification(
     counts = source.count()
     genuine, impostor = counts.totals()
     roc = Roc.of(counts)
-    points = {far: int(last_within(roc.far, far)) for far in rates if 1 / impostor <= far}
+    points = {far: roc.at(far, impostor) for far in rates}
     equal, near = equal_error(roc.far, roc.tar)
     result = Verification(
         auc=float(area(roc.far, roc.tar)),
         eer=float(equal),
-        tar_at_far={far: _at(roc.tar, points.get(far)) for far in rates},
-        threshold_at_far={far: _at(roc.threshold, points.get(far)) for far in rates},
+        tar_at_far={far: point.tar for far, point in points.items()},
+        threshold_at_far={far: point.threshold for far, point in points.items()},
         eer_threshold=float(roc.threshold[near]),
         genuine=genuine,
         impostor=impostor,
-        curve=roc.thin(genuine, impostor, points.values()),
+        curve=roc.thin(genuine, impostor, rates),
     )
     if not intervals or source.labels is None:
         return result
@@ -288,10 +288,6 @@ def _draw(
         name: np.clip(drawn[name][1:] + (value - drawn[name][0]), 0.0, 1.0)
         for name, value in result.measures().items()
     }
-
-
-def _at(values: Floats, point: int | None) -> float:
-    return math.nan if point is None else float(values[point])
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
