@@ -49,7 +49,8 @@ normalized copy of W, a one-hot matrix, or a second matrix of logits.
 - Centers divided among processes (`arcset.centers.sharded`): each passes over its own classes; the
   targets of others are absent there, and `Shard.join_softmax` adds up what all have found.
 - Margins that change negatives compare them with the margined target, so that its cosine is
-  computed before the pass (`_target_cosines`). Those that change the nearest k need the k-th
+  computed before the pass (`_target_cosines`); so it is with K > 1, where it is counted which of
+  its class's centers each sample chose. Margins that change the nearest k negatives need the k-th
   cosine, too: one more pass forward (`_find_floor`).
 - Rows so long or short that their squares cannot be held are divided by their largest entry when
   they are loaded, and their gradients once more.
@@ -287,7 +288,7 @@ class ChunkedSoftmax:
             else:
                 block = self._multiply(chunk, unit, weight, inverse_lengths, blocks)
             nearest = self._nearest(block)  # (n, B)
-            own = nearest.view(-1)[chunk.targets]  # (m,)
+            own = nearest.view(-1)[chunk.targets]  # (m,) s·cos θ of the targets here
             cosine[chunk.samples] = own
             scores = self._scores(chunk, nearest, bias)  # (n, B)
             chunk.set_targets(scores, _ABSENT)
@@ -298,7 +299,7 @@ class ChunkedSoftmax:
             if self._batch.smoothing:
                 chunk.set_targets(scores, 0.0)
                 logit_sum += self._sum_classes(chunk, scores)
-            if scores is block:
+            if scores is block:  # which the way back reads
                 chunk.set_targets(scores, own)
         peak = peaks.amax(dim=0)  # (B,)
         log_sum = (sums * (peaks - peak).exp()).sum(dim=0).log()
