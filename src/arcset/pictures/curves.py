@@ -45,6 +45,7 @@ def _draw_margins(axes: Axes, margins: dict[str, Margin], *, bare: bool = False)
     alike: dict[bytes, list[str]] = {}  # several margins treat the target as ArcFace does
     curves = []
     for name, margin in margins.items():
+        margin.bind(1)
         values = np.array([margin.reference(math.radians(angle), Sample()) for angle in degrees])
         key = values.round(9).tobytes()
         if key not in alike:
