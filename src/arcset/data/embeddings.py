@@ -129,12 +129,12 @@ class EmbeddingSet:
 
     def keep(self, identities: Sequence[str]) -> "EmbeddingSet":
         """The rows of some identities only; raises `InputError` if none of them is here."""
-        kept = np.isin(self.names, list(identities))
-        if not kept.any():
+        mask = np.isin(self.names, list(identities))
+        if not mask.any():
             raise InputError(f"none of the {len(identities)} identities asked for is among these")
-        paths = None if self.paths is None else list(compress(self.paths, kept))
+        paths = None if self.paths is None else list(compress(self.paths, mask))
         return EmbeddingSet.of(
-            self.embeddings[kept], self.names[kept].tolist(), paths, self.trained_on
+            self.embeddings[mask], self.names[mask].tolist(), paths, self.trained_on
         )
 
 
@@ -282,8 +282,8 @@ class Manifest(BaseModel):
     @property
     def identity(self) -> str:
         """64 digits: equal where shards of one folder may stand beside those of the other."""
-        said = (self.digest, self.dim, self.unit, self.inputs, self.listed)
-        whole = json.dumps([*said, self.shard_size, self.dtype])
+        about = (self.digest, self.dim, self.unit, self.inputs, self.listed)
+        whole = json.dumps([*about, self.shard_size, self.dtype])
         return hashlib.sha256(whole.encode()).hexdigest()
 
     @property
@@ -343,8 +343,8 @@ def write_shard(
     else:
         note.unlink(missing_ok=True)  # of a shard that was damaged
     table = _as_table(paths, labels, embeddings.astype(manifest.dtype))
-    said = {"of": manifest.identity, "number": number, "skipped": len(skipped)}
-    table = table.replace_schema_metadata({_SHARD_KEY: json.dumps(said).encode()})
+    about = {"of": manifest.identity, "number": number, "skipped": len(skipped)}
+    table = table.replace_schema_metadata({_SHARD_KEY: json.dumps(about).encode()})
     path = shard_path(folder, number)
     with replacing(path) as part:
         parquet.write_table(
@@ -373,18 +373,18 @@ def check_shard(
         parquet.ParquetFile(path, page_checksum_verification=full) as file,
     ):
         rows = file.metadata.num_rows
-        said = parse_json((file.metadata.metadata or {}).get(_SHARD_KEY, b"{}"))
-        if said.get("of") != manifest.identity or said.get("number") != number:
+        about = parse_json((file.metadata.metadata or {}).get(_SHARD_KEY, b"{}"))
+        if about.get("of") != manifest.identity or about.get("number") != number:
             raise DataError(f"{path} belongs to other embeddings")
         for batch in file.iter_batches(columns=["embedding"]) if full else ():
             if not np.isfinite(batch["embedding"].flatten().to_numpy(zero_copy_only=False)).all():
                 raise DataError(f"{path} holds values that are not finite")
     skipped: Skipped = []
-    if said.get("skipped"):
+    if about.get("skipped"):
         note = skipped_path(folder, number)
         skipped = read_json(note, "list of what was skipped", list[tuple[str, str]])
     inputs = len(manifest.inputs_of(number))
-    if rows + len(skipped) != inputs or len(skipped) != said.get("skipped"):
+    if rows + len(skipped) != inputs or len(skipped) != about.get("skipped"):
         raise DataError(
             f"{path} holds {rows:,} samples of {inputs:,} inputs, and {len(skipped):,} were skipped"
         )

@@ -63,10 +63,10 @@ class FolderSource(FileSource):
             yield Entry(printable(file), label, file, why=why)
         if empty and not walk.stray:
             others = walk.others.total()
-            found = f" ({others:,} files that are no images were found)" if others else ""
+            hint = f" ({others:,} files that are no images were found)" if others else ""
             raise DataError(
                 f"{self.name} holds no image; put the images of each identity into a sub-folder "
-                f"of its own{found}"
+                f"of its own{hint}"
             )
 
     def list_samples(self) -> Listing:
@@ -110,15 +110,15 @@ class _Walk:
 
         Links to folders come last, so that a folder below the root goes by its own name.
         """
-        folders, known = [""], set[tuple[int, int]]()
+        folders, visited = [""], set[tuple[int, int]]()
         while folders or self._links:
             folder = folders.pop() if folders else heappop(self._links)
             try:
                 status = Path(self.root, folder).stat()
-                if (status.st_dev, status.st_ino) in known:
+                if (status.st_dev, status.st_ino) in visited:
                     self.repeated.append(folder)
                     continue
-                known.add((status.st_dev, status.st_ino))
+                visited.add((status.st_dev, status.st_ino))
                 images, below = self._scan(folder)
             except OSError as error:
                 if not folder:

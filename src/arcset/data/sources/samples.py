@@ -204,53 +204,73 @@ def decode_samples(
     An identity none of whose images for training can be read is left out.
     Raises `DataError` where fewer than two identities are left.
     """
-    names, paths = listing.names, listing.paths
+    names = listing.names
     if not single:
         check_identities(set(names), listing.path)
-    rows: list[int] = []  # the numbers of the samples that could be read
-    failed: list[tuple[str, str]] = []
-
-    def decode(numbers: list[int]) -> None:
-        for outcomes in decode_many(in_chunks(numbers, _chunk_size(reading)), read):
-            images = []
-            for number, outcome in outcomes:
-                if isinstance(outcome, Exception):
-                    failed.append((paths[number], reason(outcome, paths[number])))
-                else:
-                    images.append(outcome)
-                    rows.append(number)
-            if images:
-                append(np.stack(images))
-            if watch is not None:
-                watch(len(rows) + len(failed), len(names))
-
-    def read(number: int) -> Pixels:
-        return reading.read(listing.content(number), paths[number])
-
-    testing = for_testing(names, paths, listing.parts)
-    decode(np.flatnonzero(~testing).tolist())
-    if not rows:
+    is_test = for_testing(names, listing.paths, listing.parts)
+    numbers = np.flatnonzero(~is_test).tolist()
+    training, unreadable = _decode(listing, numbers, reading, append, watch)
+    if not training:
         raise DataError(
             f"{listing.path}: none of the {len(names):,} images can be read, as "
-            f"{': '.join(failed[0])}"
+            f"{': '.join(unreadable[0])}"
         )
-    training, known = len(rows), {names[row] for row in rows}
-    decode([number for number in np.flatnonzero(testing).tolist() if names[number] in known])
+    identities = {names[number] for number in training}
     if not single:
-        check_identities(known, listing.path)
-    lost = [
+        check_identities(identities, listing.path)
+    numbers = [number for number in np.flatnonzero(is_test).tolist() if names[number] in identities]
+    testing, more = _decode(
+        listing, numbers, reading, append, watch, done=len(names) - len(numbers)
+    )
+    left_out = [
         (name, f"is left out: none of its {count:,} images for training can be read")
-        for name, count in Counter(compress(names, ~testing)).items()
-        if name not in known
+        for name, count in Counter(compress(names, ~is_test)).items()
+        if name not in identities
     ]
+    rows = training + testing
     return SampleTable.of(
         listing.path,
         [names[row] for row in rows],
-        [paths[row] for row in rows],
+        [listing.paths[row] for row in rows],
         None if listing.parts is None else [listing.parts[row] for row in rows],
-        training=training,
-        skipped=[*listing.skipped, *failed, *lost],
+        training=len(training),
+        skipped=[*listing.skipped, *unreadable, *more, *left_out],
     )
+
+
+def _decode(
+    listing: Listing,
+    numbers: Sequence[int],
+    reading: Reading,
+    append: Callable[[Pixels], object],
+    watch: Watch | None,
+    done: int = 0,
+) -> tuple[list[int], list[tuple[str, str]]]:
+    """Decode these samples; which could be read, and (path, why) of the others.
+
+    done: how many of all samples have been dealt with before, for `watch`.
+    """
+
+    def read(number: int) -> Pixels:
+        return reading.read(listing.content(number), listing.paths[number])
+
+    rows: list[int] = []
+    unreadable: list[tuple[str, str]] = []
+    for outcomes in decode_many(in_chunks(numbers, _chunk_size(reading)), read):
+        images = []
+        for number, outcome in outcomes:
+            if isinstance(outcome, Exception):
+                path = listing.paths[number]
+                unreadable.append((path, reason(outcome, path)))
+            else:
+                images.append(outcome)
+                rows.append(number)
+        if images:
+            append(np.stack(images))
+        done += len(outcomes)
+        if watch is not None:
+            watch(done, len(listing))
+    return rows, unreadable
 
 
 def _chunk_size(reading: Reading) -> int:
@@ -284,10 +304,10 @@ def for_testing(
         [False, False, True, False, False, False, False, False, False]
     """
     testing = np.zeros(len(names), np.bool_)
-    known = _trained(names, parts)
+    trained = _names_in_training(names, parts)
     members = defaultdict(list)
     for index, name in enumerate(names):
-        if parts is not None and name in known:
+        if parts is not None and name in trained:
             testing[index] = parts[index] != "train"
         else:
             members[name].append(index)
@@ -310,16 +330,16 @@ def apart_identities(
     """
     if parts is None:
         return {}
-    known = _trained(names, parts)
-    found: dict[str, set[str]] = {"validation": set(), "test": set()}
+    trained = _names_in_training(names, parts)
+    apart: dict[str, set[str]] = {"validation": set(), "test": set()}
     for name, part in zip(names, parts, strict=True):
-        if name not in known:
-            found[part].add(name)
-    found["validation"] -= found["test"]
-    return {part: tuple(sorted(members)) for part, members in found.items() if members}
+        if name not in trained:
+            apart[part].add(name)
+    apart["validation"] -= apart["test"]
+    return {part: tuple(sorted(members)) for part, members in apart.items() if members}
 
 
-def _trained(names: Sequence[str], parts: Sequence[str] | None) -> set[str]:
+def _names_in_training(names: Sequence[str], parts: Sequence[str] | None) -> set[str]:
     if parts is None:
         return set()
     return {name for name, part in zip(names, parts, strict=True) if part == "train"}

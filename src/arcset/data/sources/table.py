@@ -147,19 +147,19 @@ def find_columns(
         >>> find_columns(["File", "identity"], ["path", "label"], ["split"], Path("faces.csv"))
         {'path': 'File', 'label': 'identity'}
     """
-    columns = {_plain(column): column for column in reversed(header)}
-    found = {}
+    there = {_plain(column): column for column in reversed(header)}
+    columns = {}
     for what in (*required, *optional):
-        names = [name for name in _COLUMNS[what] if name in columns]
+        names = [name for name in _COLUMNS[what] if name in there]
         if names:
-            found[what] = columns[names[0]]
+            columns[what] = there[names[0]]
         elif what in required:
-            there = printable(", ".join(column.strip() for column in header[:20])) or "nothing"
+            listed = printable(", ".join(column.strip() for column in header[:20])) or "nothing"
             raise DataError(
-                f"{source} holds {there}, expected {what} under one of the names "
+                f"{source} holds {listed}, expected {what} under one of the names "
                 f"{', '.join(_COLUMNS[what])}"
             )
-    return found
+    return columns
 
 
 def _parquet_rows(table: Path) -> Rows:
