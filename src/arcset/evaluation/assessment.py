@@ -284,6 +284,12 @@ def assess(
 
     spread = missing.attempt("angle_samples", lambda: angle_samples(matrix, numbers))
     own_angles, other_angles = (None, None) if spread is None else spread
+    thresholds = None
+    if validation is not None:
+        thresholds = missing.attempt(
+            "thresholds", lambda: _thresholds(validation, distinct, made_from or {})
+        )
+    searched = missing.attempt("identification", search)
     assessment = Assessment(
         samples=len(matrix),
         identities=len(distinct),
@@ -291,7 +297,7 @@ def assess(
         verification=missing.attempt(
             "verification", lambda: verification(matrix, numbers, **chance)
         ),
-        identification=missing.attempt("identification", search),
+        identification=searched,
         retrieval=missing.attempt("retrieval", lambda: retrieval(matrix, numbers, **chance)),
         few_shot=missing.attempt("few_shot", play_episodes),
         angles=missing.attempt("angles", measure_angles),
@@ -300,16 +306,11 @@ def assess(
         other_angles=other_angles,
         missing=missing,
     )
-    if validation is None:
-        return assessment
-    thresholds = missing.attempt(
-        "thresholds", lambda: _thresholds(validation, distinct, made_from or {})
-    )
     if thresholds is None:
         return assessment
     realized = _realized_far(thresholds, matrix, numbers)
-    if assessment.identification is not None:
-        realized += _realized_fpir(thresholds, assessment.identification)
+    if searched is not None:
+        realized += _realized_fpir(thresholds, searched)
     return replace(
         assessment,
         thresholds=thresholds,

@@ -27,7 +27,10 @@ def margin_picture() -> Figure:
     """The margined cosine over the angle: every margin, and ArcFace's ways past θ = π − m."""
     figure = new_figure(9.0, 4.2)
     left, right = figure.subplots(1, 2, sharex=True, sharey=True)
-    _draw_margins(left, {name: MARGINS[name]().eval() for name in MARGINS.names()})
+    margins = {name: MARGINS[name]().eval() for name in MARGINS.names()}
+    for margin in margins.values():
+        margin.bind(classes=1)
+    _draw_margins(left, margins)
     left.set_title("every margin, at its default")
     arcfaces: dict[str, Margin] = {kind: ArcFace(fallback=kind) for kind in FALLBACKS}
     _draw_margins(right, arcfaces, bare=True)
