@@ -10,7 +10,7 @@ from safetensors.torch import load_file, save_file
 from arcset import OptionError, RunError
 from arcset.losses import build_loss, export_loss, load_loss, regrow, save_loss, saving
 from arcset.losses.saving import save_sharded
-from support import kept
+from support import saved_losses as saved
 from support.forked import together
 
 
@@ -22,7 +22,7 @@ def same(found, expected, **rounding):
 
 @pytest.fixture(autouse=True)
 def small(monkeypatch):
-    for name, value in kept.SMALL.items():
+    for name, value in saved.SMALL.items():
         monkeypatch.setattr(saving, name, value)
 
 
@@ -30,22 +30,22 @@ def small(monkeypatch):
 def folder(tmp_path_factory):
     """Written by two processes, read by three and by this one alone."""
     place = tmp_path_factory.mktemp("kept")
-    together(2, kept.write_together, place, place=place)
-    together(3, kept.read_together, place, place=place)
+    together(2, saved.write_together, place, place=place)
+    together(3, saved.read_together, place, place=place)
     with pytest.MonkeyPatch.context() as patch:
-        for name, value in kept.SMALL.items():
+        for name, value in saved.SMALL.items():
             patch.setattr(saving, name, value)
-        kept.read(place)
+        saved.read(place)
     assert len(list((place / "rich").glob("*.safetensors"))) > 10
     return place
 
 
-@pytest.mark.parametrize("variant", kept.VARIANTS)
+@pytest.mark.parametrize("variant", saved.VARIANTS)
 def test_another_number_of_processes_reads_the_same(folder, variant):
     written = load_file(folder / f"{variant}.noted")
     same(load_file(folder / f"{variant}.read-3"), written)
     same(load_file(folder / f"{variant}.read-0"), written)
-    loss = kept.built(variant)
+    loss = saved.built(variant)
     load_loss(loss, folder / variant)
     exported = load_file(folder / f"{variant}.safetensors")
     state = {
@@ -54,9 +54,9 @@ def test_another_number_of_processes_reads_the_same(folder, variant):
         if name.split(".")[-1] not in ("momentum", "squares")
     }
     same(exported, state)
-    whole = kept.built(variant)
+    whole = saved.built(variant)
     whole.load_state_dict(exported)
-    same(kept.noted(whole.eval()), written)
+    same(saved.noted(whole.eval()), written)
     each = loss.subcenters
     first = load_file(folder / f"{variant}-first.safetensors")
     assert torch.equal(first["head.weight"], exported["head.weight"][: 7 * each])
@@ -64,7 +64,7 @@ def test_another_number_of_processes_reads_the_same(folder, variant):
 
 def test_the_state_of_a_fused_update_is_kept(folder):
     for variant, name in (("rich", "momentum"), ("lean", "squares")):
-        loss = kept.built(variant)
+        loss = saved.built(variant)
         load_loss(loss, folder / variant)
         assert getattr(loss.head, name).abs().sum() > 0
 
@@ -84,7 +84,7 @@ def test_where_one_process_cannot_all_give_up(folder):
 def test_a_saved_loss_without_all_of_its_files(tmp_path, monkeypatch):
     """Of a slice in the middle nothing else would tell: its rows would stay as they are."""
     monkeypatch.setattr(saving, "_BLOCK", 1 << 20)
-    loss = kept.built("plain")
+    loss = saved.built("plain")
     for name, rows in (("first", slice(0, 8)), ("second", slice(8, 16)), ("third", slice(16, 23))):
         content = {"head.weight": loss.head.weight.detach()[rows]}
         place = {"head.weight": {"saved_offsets": [rows.start, 0]}}
@@ -92,7 +92,7 @@ def test_a_saved_loss_without_all_of_its_files(tmp_path, monkeypatch):
             content, tmp_path / f"{name}.safetensors", {"DCP_SHARDING_INFO": json.dumps(place)}
         )
     save_file({"step": loss.step}, tmp_path / "step.safetensors")
-    other = kept.built("plain")
+    other = saved.built("plain")
     torch.nn.init.zeros_(other.head.weight)
     load_loss(other, tmp_path)
     assert torch.equal(other.head.weight, loss.head.weight)
@@ -101,15 +101,15 @@ def test_a_saved_loss_without_all_of_its_files(tmp_path, monkeypatch):
         load_loss(other, tmp_path)
 
 
-@pytest.mark.parametrize("variant", kept.VARIANTS)
+@pytest.mark.parametrize("variant", saved.VARIANTS)
 def test_other_classes(folder, variant):
     file = folder / f"{variant}.safetensors"
-    loss, new, length = kept.grown(variant, file)
-    old = kept.built(variant)
+    loss, new, length = saved.grown(variant, file)
+    old = saved.built(variant)
     old.load_state_dict(load_file(file))
     assert new.tolist() == [2, 21, 22, 23, 24, 25]
-    rows = old.head.weight.view(kept.CLASSES, loss.subcenters, -1)
-    found = loss.head.weight.view(kept.GROWN, loss.subcenters, -1)
+    rows = old.head.weight.view(saved.CLASSES, loss.subcenters, -1)
+    found = loss.head.weight.view(saved.GROWN, loss.subcenters, -1)
     assert torch.equal(found[0], rows[1])
     assert torch.equal(found[3:21], rows[5:])
     merged = torch.nn.functional.normalize((old.centers[2] + old.centers[3])[None])[0]
@@ -117,7 +117,7 @@ def test_other_classes(folder, variant):
     lengths = found[new].float().norm(dim=2)
     torch.testing.assert_close(lengths, torch.full_like(lengths, length), rtol=1e-2, atol=0)
     alone, shared = (load_file(folder / f"{variant}.grown-{count}") for count in (0, 3))
-    known = [place for place in range(kept.GROWN) if place not in new.tolist()]
+    known = [place for place in range(saved.GROWN) if place not in new.tolist()]
     assert torch.equal(shared["centers"][known], alone["centers"][known])
 
 
@@ -135,7 +135,7 @@ def test_classify_is_the_highest_logit(options, monkeypatch):
 
 
 def test_what_is_refused(folder, tmp_path):
-    loss = build_loss("arcface", kept.DIM, kept.CLASSES + 1)
+    loss = build_loss("arcface", saved.DIM, saved.CLASSES + 1)
     before = loss.head.weight.detach().clone()
     with pytest.raises(RunError, match="plain"):
         load_loss(loss, folder / "plain")
@@ -143,7 +143,7 @@ def test_what_is_refused(folder, tmp_path):
         load_loss(loss, tmp_path)
     with pytest.raises(RunError, match=re.escape(tmp_path.name)):
         save_loss(loss, tmp_path)
-    old = kept.built("plain")
+    old = saved.built("plain")
     with pytest.raises(OptionError, match="sources"):
         regrow(loss, old, [[23]])
     with pytest.raises(OptionError, match="24"):
@@ -151,9 +151,9 @@ def test_what_is_refused(folder, tmp_path):
     with pytest.raises(OptionError, match=r"6.*4"):
         regrow(build_loss("arcface", 4, 30), old, [])
     with pytest.raises(OptionError, match="centers"):
-        regrow(build_loss("triplet", kept.DIM, 9), old, [])
+        regrow(build_loss("triplet", saved.DIM, 9), old, [])
     assert torch.equal(loss.head.weight, before)
-    for classes in (0, kept.CLASSES + 1):
+    for classes in (0, saved.CLASSES + 1):
         with pytest.raises(OptionError, match="classes"):
             export_loss(old, tmp_path / "file", classes=classes)
     (tmp_path / "file").touch()
