@@ -186,7 +186,7 @@ def angles(
         return result
     weights = identity_weights(len(means), draws, seed)
     values = {name: _weighted_means(*terms[name], weights) for name in terms}
-    if len(units) and not result.matched:  # the same in every draw
+    if not result.matched:  # none, or the same in every draw
         del values["w_inter"]
     key = draw_key(groups.distinct, seed, draws)
     return replace(result, replicates=Replicates(values, len(means), key))
