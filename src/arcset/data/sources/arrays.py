@@ -108,26 +108,26 @@ class ArraySource(Source):
     """
 
     def __init__(
-        self, images: ImageSet, name: str, kind: str, inverted: bool | None = None
+        self, samples: ImageSet, name: str, kind: str, inverted: bool | None = None
     ) -> None:
         self.name, self.kind = name, kind
-        self._images = images
-        self.shape = images.shape
-        self.features = images.images.dtype != np.uint8
+        self.samples = samples
+        self.shape = samples.shape
+        self.features = samples.images.dtype != np.uint8
         self.inverted = inverted
 
     def entries(self) -> Iterator[Entry]:
-        names, paths = self._images.class_names, self._images.paths
-        for row, label in enumerate(self._images.labels.tolist()):
+        names, paths = self.samples.class_names, self.samples.paths
+        for row, label in enumerate(self.samples.labels):
             yield Entry(None if paths is None else paths[row], names[label], record=row)
 
     def content(self, entry: Entry) -> npt.NDArray[Any]:
-        return np.asarray(self._images.images[entry.record])
+        return np.asarray(self.samples.images[entry.record])
 
     def stamp_of_all(self) -> str:
-        digest = hashlib.sha256(repr((self._images.images.shape, self.shape)).encode())
-        for start in range(0, len(self._images), 1024):
-            part = np.asarray(self._images.images[start : start + 1024])
+        digest = hashlib.sha256(repr((self.samples.images.shape, self.shape)).encode())
+        for start in range(0, len(self.samples), 1024):
+            part = np.asarray(self.samples.images[start : start + 1024])
             digest.update(np.ascontiguousarray(part).data)
         return digest.hexdigest()
 

@@ -20,11 +20,12 @@ import numpy.typing as npt
 from numpy.lib import format as npy
 from pydantic import BaseModel, ConfigDict
 
-from arcset.data.dataset import Dataset
+from arcset.data.dataset import Dataset, ImageSet
 from arcset.data.decode import Watch
 from arcset.data.image import Fit, Pixels, Reading
 from arcset.data.lazy_rows import LazyRows
-from arcset.data.sources.base import Entry, Source
+from arcset.data.sources.arrays import ArraySource
+from arcset.data.sources.base import Entry
 from arcset.data.sources.samples import SampleTable, choose_reading, decode_samples, open_files
 from arcset.errors import DataError, OptionError
 from arcset.files import one_line, read_json, replacing_folder
@@ -136,38 +137,31 @@ def _complete(path: Path) -> Iterator[None]:
         ) from error
 
 
-class PackSource(Source):
-    """A pack; its images stay in their file, and an entry says which row is its own."""
-
-    kind = "pack"
+class PackSource(ArraySource):
+    """A pack; its images stay in their file, and paths are read as they are listed."""
 
     def __init__(self, path: Path) -> None:
-        self.name = str(path)
         self._path = path
-        self._said, self._images, self._labels = open_pack(path)
-        reading = self._said.reading
-        self.shape = (reading.channels, reading.height, reading.width)
-        self.inverted = reading.invert
+        self._manifest, images, labels = open_pack(path)
+        rows = LazyRows(images, np.arange(len(images)))
+        samples = ImageSet(rows, labels, self._manifest.class_names)
+        super().__init__(samples, str(path), "pack", self._manifest.reading.invert)
 
     def entries(self) -> Iterator[Entry]:
         from pyarrow import parquet
 
-        names, labels = self._said.class_names, self._labels
-        row = 0
+        entries = super().entries()
         with _complete(self._path), parquet.ParquetFile(self._path / PATHS) as file:
             for batch in file.iter_batches(columns=["path"]):
                 for path in batch["path"].to_pylist():
-                    yield Entry(path, names[labels[row]], record=row)
-                    row += 1
-
-    def content(self, entry: Entry) -> npt.NDArray[Any]:
-        return np.asarray(self._images[entry.record])
+                    yield next(entries)._replace(path=path)
 
     def stamp_of_all(self) -> str:
         """The checksums of its lists, and some of its pixels."""
-        rows = np.linspace(0, len(self._images) - 1, min(_PIXELS_OF, len(self._images)))
-        digest = hashlib.sha256(repr(sorted(self._said.sha256.items())).encode())
-        digest.update(np.ascontiguousarray(self._images[rows.astype(np.int64)]).data)
+        digest = hashlib.sha256(repr(sorted(self._manifest.sha256.items())).encode())
+        count = len(self.samples)
+        for row in np.linspace(0, count - 1, min(_PIXELS_OF, count)).astype(int).tolist():
+            digest.update(self.samples.images[row].tobytes())
         return digest.hexdigest()
 
 
