@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-__all__ = ["anchored", "angle", "unit_rows", "widen"]
+__all__ = ["anchored", "angle", "common_dtype", "unit_rows", "widen"]
 
 
 class _Widen(torch.autograd.Function):
@@ -35,6 +35,18 @@ def widen(values: Tensor) -> Tensor:
     if values.dtype in (torch.float16, torch.bfloat16):
         return _Widen.apply(values)  # type: ignore[no-any-return,no-untyped-call]
     return values
+
+
+def common_dtype(*tensors: Tensor) -> torch.dtype:
+    """The narrowest type, from float32 on, that holds the values of all tensors.
+
+    >>> common_dtype(torch.zeros(1, dtype=torch.float16), torch.zeros(1, dtype=torch.float64))
+    torch.float64
+    """
+    dtype = torch.float32
+    for tensor in tensors:
+        dtype = torch.promote_types(dtype, tensor.dtype)
+    return dtype
 
 
 def unit_rows(rows: Tensor) -> tuple[Tensor, Tensor]:

@@ -71,7 +71,7 @@ from arcset.centers.sampled import SampledClasses
 from arcset.centers.storage import Centers, class_rows
 from arcset.centers.update import CenterUpdate, pieces
 from arcset.devices import free_memory
-from arcset.numerics import unit_rows, widen
+from arcset.numerics import common_dtype, unit_rows, widen
 
 __all__ = ["MODES", "choose_mode", "classes_per_chunk", "fused_losses"]
 
@@ -86,7 +86,7 @@ def fused_losses(
 ) -> Tensor:
     """−log softmax at the margined target, (B,); equal to `plain_losses` within rounding."""
     labels = batch.labels
-    dtype = torch.promote_types(batch.unit.dtype, widen(centers.weight[:0]).dtype)
+    dtype = common_dtype(batch.unit, centers.weight)
     unit = batch.unit.to(dtype)  # (B, D)
     early = None  # the target cosines, where they must be known before the pass that finds them
     if centers.subcenters > 1 or batch.margin.alters_negatives:
@@ -265,8 +265,7 @@ class ChunkedSoftmax:
         self._divisors: dict[int, Tensor] = {}  # chunk's first class → of its rows, (n·K, 1)
         self._weights = None  # (C,) how many classes each stands for
         if sampled is not None and sampled.weights is not None:
-            dtype = torch.promote_types(batch.unit.dtype, widen(centers.weight[:0]).dtype)
-            self._weights = sampled.weights.to(dtype)
+            self._weights = sampled.weights.to(common_dtype(batch.unit, centers.weight))
 
     # ---------------------------------------------------------------- forward
 

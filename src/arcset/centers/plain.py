@@ -7,7 +7,7 @@ from torch.nn import functional as F
 from arcset.centers.batch import MarginBatch
 from arcset.centers.sampled import SampledClasses
 from arcset.centers.storage import Centers
-from arcset.numerics import unit_rows, widen
+from arcset.numerics import common_dtype, unit_rows, widen
 
 __all__ = ["margined_logits", "plain_logits", "plain_losses"]
 
@@ -57,7 +57,7 @@ def _cosines(
         classes = len(sampled)
         weight = weight[sampled.rows(0, classes, per_class)]
     rows = widen(weight)  # (C·K, D)
-    dtype = torch.promote_types(unit.dtype, rows.dtype)
+    dtype = common_dtype(unit, rows)
     directions = unit_rows(rows.to(dtype))[0]  # widened first: a float32 direction is rounded
     cosines = unit.to(dtype) @ directions.T  # (B, C·K)
     return tuple(cosines.unflatten(1, (classes, per_class)).max(dim=2))

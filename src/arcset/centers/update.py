@@ -16,7 +16,7 @@ from torch.optim import Optimizer
 
 from arcset.checks import check_bool, check_choice, check_number
 from arcset.errors import OptionError
-from arcset.numerics import widen
+from arcset.numerics import common_dtype, widen
 
 if TYPE_CHECKING:
     from arcset.centers.storage import Centers
@@ -227,9 +227,8 @@ class CenterAdagrad(CenterUpdate):
             "eps": check_number("eps", eps, 0, 1),
         }
         super().__init__(centers, checked)
-        squares = torch.zeros(
-            len(centers.weight), dtype=widen(centers.weight[:0]).dtype, device=centers.weight.device
-        )
+        rows = centers.weight
+        squares = torch.zeros(len(rows), dtype=common_dtype(rows), device=rows.device)
         centers.set_state("squares", squares)
 
     def _update(

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from arcset.losses.base import LOSSES, AuxiliaryLoss
-from arcset.numerics import angle, unit_rows, widen
+from arcset.numerics import angle, common_dtype, unit_rows, widen
 
 __all__ = ["Inter"]
 
@@ -25,7 +25,7 @@ class Inter(AuxiliaryLoss):
     def term(self, embeddings: Tensor, labels: Tensor) -> Tensor:
         """−mean over the batch and over j ≠ y of ∠(W_y, W_j)/π."""
         centers = widen(self.base.trained_centers())  # (C, D)
-        centers, _ = unit_rows(centers.to(torch.promote_types(embeddings.dtype, centers.dtype)))
+        centers, _ = unit_rows(centers.to(common_dtype(embeddings, centers)))
         present, counts = torch.unique(labels, return_counts=True)  # at most min(B, C) rows, not B
         angles = angle(centers[present] @ centers.T)  # (P, C)
         share = counts[:, None].to(angles) / (len(labels) * max(self.classes - 1, 1))

@@ -2,11 +2,10 @@
 
 import math
 
-import torch
 from torch import Tensor
 
 from arcset.losses.base import LOSSES, AuxiliaryLoss
-from arcset.numerics import angle, unit_rows, widen
+from arcset.numerics import angle, common_dtype, unit_rows, widen
 
 __all__ = ["Intra"]
 
@@ -24,5 +23,5 @@ class Intra(AuxiliaryLoss):
     def term(self, embeddings: Tensor, labels: Tensor) -> Tensor:
         unit, _ = unit_rows(embeddings)  # (B, D)
         centers = widen(self.base.trained_centers())[labels]  # (B, D)
-        own, _ = unit_rows(centers.to(torch.promote_types(unit.dtype, centers.dtype)))
+        own, _ = unit_rows(centers.to(common_dtype(unit, centers)))
         return angle((unit * own).sum(dim=1)).mean() / math.pi

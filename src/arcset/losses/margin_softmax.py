@@ -24,7 +24,7 @@ from arcset.errors import InputError, OptionError
 from arcset.losses.base import Loss, check_batch, check_centers, check_embeddings
 from arcset.margins import Margin
 from arcset.margins.base import Law, format_options
-from arcset.numerics import unit_rows, widen
+from arcset.numerics import common_dtype, unit_rows, widen
 
 __all__ = ["GRADIENTS", "MarginSoftmax"]
 
@@ -153,8 +153,7 @@ class MarginSoftmax(Loss):
             local = self.head.shard.local_labels(labels)
             sampled = sample_classes(local, self.head.classes, self.sample, weighted=self.unbiased)
         rows = (self.head.classes if sampled is None else len(sampled)) * self.subcenters
-        widest = torch.promote_types(embeddings.dtype, self.head.weight.dtype)
-        dtype = torch.promote_types(widest, torch.float32)
+        dtype = common_dtype(embeddings, self.head.weight)
         idle = self.head.memory.idle()
         mode = choose_mode(self.mode, len(labels), rows, dtype, embeddings.device, idle)
         if mode == "plain" and (self.shared or (self.update and self.training)):

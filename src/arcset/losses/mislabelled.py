@@ -11,7 +11,7 @@ from arcset.checks import check_number
 from arcset.errors import OptionError
 from arcset.losses.base import AuxiliaryLoss, Loss, check_batch
 from arcset.losses.margin_softmax import MarginSoftmax
-from arcset.numerics import angle, unit_rows, widen
+from arcset.numerics import angle, common_dtype, unit_rows, widen
 
 __all__ = ["Suspects", "suspect_samples"]
 
@@ -123,7 +123,7 @@ def _own_angles(loss: MarginSoftmax, embeddings: Tensor, labels: Tensor) -> Tens
     for rows, own in zip(embeddings.split(_AT_ONCE), labels.split(_AT_ONCE), strict=True):
         unit, _ = unit_rows(widen(rows))  # (n, D)
         centers, _ = unit_rows(widen(loss.head.weight[class_rows(own, count)]))  # (n·K, D)
-        dtype = torch.promote_types(unit.dtype, centers.dtype)
+        dtype = common_dtype(unit, centers)
         pairs = centers.to(dtype).unflatten(0, (-1, count)) @ unit.to(dtype)[:, :, None]
         parts.append(torch.rad2deg(angle(pairs.squeeze(2))))
     return torch.cat(parts)

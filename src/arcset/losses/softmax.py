@@ -15,7 +15,7 @@ from arcset.losses.base import (
     check_overflow,
 )
 from arcset.margins.base import Law
-from arcset.numerics import widen
+from arcset.numerics import common_dtype, widen
 
 __all__ = ["Softmax"]
 
@@ -59,10 +59,9 @@ class Softmax(Loss):
 
     def _scores(self, embeddings: Tensor) -> Tensor:
         with torch.autocast(embeddings.device.type, enabled=False):
-            weight = widen(self.weight)
-            wide = widen(embeddings).to(torch.promote_types(embeddings.dtype, weight.dtype))
-            bias = None if self.bias is None else widen(self.bias).to(wide.dtype)
-            return F.linear(wide, weight.to(wide.dtype), bias)
+            dtype = common_dtype(embeddings, self.weight)
+            bias = None if self.bias is None else widen(self.bias).to(dtype)
+            return F.linear(widen(embeddings).to(dtype), widen(self.weight).to(dtype), bias)
 
     @property
     def centers(self) -> Tensor:
