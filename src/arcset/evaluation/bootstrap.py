@@ -13,7 +13,7 @@ identity never meet, as their pairs would be called impostors while showing the 
 """
 
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -38,6 +38,7 @@ __all__ = [
     "draw_curves",
     "draw_key",
     "draw_means",
+    "find_blocked",
     "identity_weights",
     "paired",
     "sample_pairs",
@@ -244,6 +245,28 @@ def search_error(
     squares = ((influence - influence.mean()) ** 2).sum() - (shared**2).sum()
     few = identities / max(identities - 1, 1)
     return float(np.sqrt(max(squares, (misses**2).sum()) * few) / len(whose))
+
+
+def find_blocked(
+    searches: Iterable[tuple[Rows, npt.NDArray[Any]]], identities: Rows, depths: Iterable[int]
+) -> dict[int, Rows]:
+    """For each depth k the queries that one identity alone keeps from a hit within the first k.
+
+    Parameters:
+        searches: some queries at a time: the identity of each (b,), and how many entries of each of
+            C classes come before its first hit (b, C).
+        identities: the identity that each class is of (C,), or −1 for one that is never drawn.
+
+    As pairs (P, 2) of the query's identity and that one, as `search_error` wants them.
+    """
+    blocked: dict[int, list[Rows]] = {k: [np.empty((0, 2), np.intp)] for k in depths}
+    for whose, ahead in searches:
+        total = ahead.sum(axis=1, keepdims=True)
+        for k, pairs in blocked.items():
+            row, column = np.nonzero((total >= k) & (total - ahead < k))
+            both = np.stack((whose[row], identities[column]), axis=1)
+            pairs.append(both[both[:, 1] >= 0])
+    return {k: np.concatenate(pairs) for k, pairs in blocked.items()}
 
 
 @dataclass(frozen=True)

@@ -32,6 +32,7 @@ from arcset.evaluation.bootstrap import (
     draw_curves,
     draw_key,
     draw_means,
+    find_blocked,
     identity_weights,
     search_error,
 )
@@ -87,8 +88,8 @@ class Outcomes:
     @cached_property
     def roc(self) -> Roc:
         """DIR, as `tar`, over FPIR, as `far`, at all thresholds."""
-        found = self.own[self.rank == 1]
-        return Roc.of(ScoreCounts.of(found, self.best), missed=len(self.own) - len(found))
+        hits = self.own[self.rank == 1]
+        return Roc.of(ScoreCounts.of(hits, self.best), missed=len(self.own) - len(hits))
 
     def curve(self) -> IdentificationCurve:
         """FPIR and FNIR over thresholds."""
@@ -156,21 +157,6 @@ class Subjects:
             if len(self.starts) < len(self.units):
                 cosines = np.maximum.reduceat(cosines, self.starts, axis=1)
             yield part, cosines
-
-    def ahead(self, probes: npt.NDArray[np.float32], own: Rows) -> tuple[Rows, Rows]:
-        """Which other subjects score as much as the `own` one of each probe, or more.
-
-        As the number of the probe, and that of the subject.
-        """
-        rows, others = [np.empty(0, np.intp)], [np.empty(0, np.intp)]
-        for part, scores in self.score(probes):
-            each = np.arange(len(scores))
-            better = scores >= scores[each, own[part], None]
-            better[each, own[part]] = False
-            row, other = np.nonzero(better)
-            rows.append(part.start + row)
-            others.append(other)
-        return np.concatenate(rows), np.concatenate(others)
 
 
 @dataclass(frozen=True, eq=False)
@@ -447,22 +433,26 @@ def _rank_errors(
     identities: Rows,
     own: Rows,
 ) -> dict[str, float]:
-    """The standard errors of the shares found within each of `ranks`, by their names.
+    """The standard errors of the shares within each of `ranks`, by their names.
 
-    A probe at rank k + 1 would be found within k if any one of the subjects before its own were
-    not enrolled. Subjects that no probe is of are no identities that could be drawn, and stay.
+    Subjects that no probe is of are no identities that could be drawn, and stay.
     """
     if not len(outcomes.rank):
         return {}
     identity_of = np.full(len(entries.starts), -1)
     identity_of[own[own >= 0]] = np.flatnonzero(own >= 0)
     mated = np.flatnonzero(own[identities] >= 0)
-    errors = {}
-    for k in ranks:
-        just = np.flatnonzero(outcomes.rank == k + 1)
-        row, subject = entries.ahead(probes[mated[just]], own[outcomes.mated[just]])
-        pairs = np.stack((outcomes.mated[just[row]], identity_of[subject]), axis=1)
-        errors[f"rank[{k:g}]"] = search_error(
-            outcomes.rank > k, outcomes.mated, pairs[pairs[:, 1] >= 0], len(own)
-        )
-    return errors
+    just = np.flatnonzero(np.isin(outcomes.rank - 1, ranks))  # would be within, but for one subject
+
+    def searches() -> Iterator[tuple[Rows, npt.NDArray[np.bool_]]]:
+        for part, scores in entries.score(probes[mated[just]]):
+            whose = outcomes.mated[just[part]]
+            ahead = scores >= scores[np.arange(len(scores)), own[whose], None]
+            ahead[np.arange(len(scores)), own[whose]] = False
+            yield whose, ahead
+
+    blocked = find_blocked(searches(), identity_of, ranks)
+    return {
+        f"rank[{k:g}]": search_error(outcomes.rank > k, outcomes.mated, pairs, len(own))
+        for k, pairs in blocked.items()
+    }

@@ -71,7 +71,7 @@ _ROWS = 4096  # taken up in float64 at once
 FEWEST_IDENTITY_PAIRS = 10
 MOST_KEPT = 2**22  # impostor pairs; with both rows and the cosine 48 MB
 SAMPLED = 2**18  # pairs looked at to guess where to stop keeping
-MOST_PAIRS = 2**21  # of each kind whose cosines are told one by one
+MOST_PAIRS = 2**21  # of each kind whose cosines are listed one by one
 
 Rows: TypeAlias = npt.NDArray[np.intp]
 Counts: TypeAlias = npt.NDArray[np.int64]
@@ -380,10 +380,10 @@ class ImpostorPairs:
     def support(self, accepted: int) -> int:
         """The same where it is below ten, that is, too few; otherwise ten or more."""
         for few in (1024, accepted):
-            found = self.identity_pairs(min(few, accepted))
-            if found >= FEWEST_IDENTITY_PAIRS:
+            count = self.identity_pairs(min(few, accepted))
+            if count >= FEWEST_IDENTITY_PAIRS:
                 break
-        return found
+        return count
 
 
 def _floor(rows: SortedRows, share: float) -> float:
@@ -400,15 +400,15 @@ def _pairs_above(
 ) -> tuple[Scores, npt.NDArray[np.int32], npt.NDArray[np.int32]]:
     """Cosine and rows of every impostor pair whose cosine is at least `floor`."""
     order = rows.order.astype(np.int32)
-    found = []
+    parts = []
     for block in rows.blocks():
         cosines = round_cosines(block.cosines)
         chosen = cosines >= floor
         if block.mixed:
             chosen &= rows.kinds(block)[1]
         i, j = np.nonzero(chosen)
-        found.append((cosines[i, j], order[block.top + i], order[block.left + j]))
-    cosines, first, second = (np.concatenate(parts) for parts in zip(*found, strict=True))
+        parts.append((cosines[i, j], order[block.top + i], order[block.left + j]))
+    cosines, first, second = map(np.concatenate, zip(*parts, strict=True))
     return cosines, first, second
 
 
@@ -424,14 +424,14 @@ def pair_cosines(
         >>> pair_cosines([[1, 0], [0, 1], [0, 2]], [5, 5, 6])
         (array([0., 0., 1.]), array([ True, False, False]), array([1., 1., 1.]))
     """
-    found = count_all_pairs(SortedRows.build(embeddings, labels))
+    pairs = count_all_pairs(SortedRows.build(embeddings, labels))
     cosines, stands_for = [], []
-    for counts, total in zip(found[1:], found.totals(), strict=True):
+    for counts, total in zip(pairs[1:], pairs.totals(), strict=True):
         if total <= MOST_PAIRS:
-            cosines.append(np.repeat(found.scores, counts))
+            cosines.append(np.repeat(pairs.scores, counts))
             stands_for.append(np.ones(total))
         else:
-            cosines.append(found.scores[counts > 0])
+            cosines.append(pairs.scores[counts > 0])
             stands_for.append(counts[counts > 0].astype(np.float64))
     same = np.repeat([True, False], [len(kind) for kind in cosines])
     return np.concatenate(cosines), same, np.concatenate(stands_for)

@@ -22,6 +22,7 @@ from arcset.evaluation.bootstrap import (
     SEED,
     draw_key,
     draw_means,
+    find_blocked,
     identity_weights,
     search_error,
 )
@@ -274,9 +275,17 @@ def _per_query(search: Search, ks: list[int]) -> Floats:
 def _recall_errors(
     search: Search, ks: list[int], values: Floats, identities: int
 ) -> dict[str, float]:
-    """The standard errors of recall at each k, by its name; `values` are those of the queries."""
+    """The standard errors of recall at each k, by its name; `values` are those of the queries.
+
+    Classes of references that no query has are no identities that could be drawn.
+    """
     hits = values[:, : len(ks)]
-    blocked = _blocked(search, np.flatnonzero((hits == 0).any(axis=1)), ks, identities)
+    filled = np.flatnonzero(np.diff(search.starts) > 0)  # classes with references
+    blocked = find_blocked(
+        _ahead_of_hits(search, np.flatnonzero((hits == 0).any(axis=1)), filled),
+        np.where(filled < identities, filled, -1),
+        ks,
+    )
     return {
         f"recall_at[{k}]": search_error(
             hits[:, column] == 0, search.numbers, blocked[k], identities
@@ -286,20 +295,12 @@ def _recall_errors(
     }
 
 
-def _blocked(search: Search, rows: Rows, ks: list[int], identities: int) -> dict[int, Rows]:
-    """For each k the queries among `rows` that one class alone keeps from a hit within the first k.
+def _ahead_of_hits(search: Search, rows: Rows, classes: Rows) -> Iterator[tuple[Rows, Rows]]:
+    """For some queries their class, and how many references of each class precede their first hit.
 
-    As pairs (P, 2) of the query's class and that one. Classes of references that no query has are
-    no identities that could be drawn, and are left out.
+    In blocks: (b,), and (b, C) for the `classes` (C,), which must have references.
     """
-    pairs = {k: [np.empty((0, 2), np.intp)] for k in ks}
-    filled = np.flatnonzero(np.diff(search.starts) > 0)  # classes with references
     for part, cosines in search.blocks(rows):
         nearest = np.where(_are_lowered(cosines), cosines, -np.inf).max(axis=1, keepdims=True)
-        ahead = np.add.reduceat(cosines > nearest, search.starts[filled], axis=1, dtype=np.intp)
-        total = ahead.sum(axis=1, keepdims=True)
-        for k in ks:
-            row, column = np.nonzero((total >= k) & (total - ahead < k))
-            both = np.stack((search.numbers[rows[part][row]], filled[column]), axis=1)
-            pairs[k].append(both[both[:, 1] < identities])
-    return {k: np.concatenate(each) for k, each in pairs.items()}
+        ahead = np.add.reduceat(cosines > nearest, search.starts[classes], axis=1, dtype=np.intp)
+        yield search.numbers[rows[part]], ahead
