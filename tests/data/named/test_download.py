@@ -1,3 +1,5 @@
+import errno
+import io
 import signal
 import socket
 import struct
@@ -207,6 +209,34 @@ def test_a_place_that_cannot_be_written_is_not_blamed_on_the_mirror(
         download([url, url], folder / "occupied" / "file", check=whole)
     assert mirror.asked == []
     assert names(folder) == ["occupied"]
+
+
+class FullDisk(io.BytesIO):
+    """A file that nothing can be written to."""
+
+    def writelines(self, _: Any) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    write = writelines  # type: ignore[assignment]
+
+
+def test_a_full_disk_is_not_blamed_on_the_mirror(
+    mirror: Any, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    url = mirror.serve("/file", CONTENT)
+    monkeypatch.setattr(Path, "open", lambda *_: FullDisk())
+    with pytest.raises(DataError, match=r"cannot write .*file") as caught:
+        download([url, url], folder / "file", check=whole)
+    assert url not in str(caught.value)
+    assert names(folder) == []
+
+
+def test_what_a_mirror_sent_is_not_called_by_the_name_of_a_file_that_is_not_there(
+    mirror: Any, folder: Path
+) -> None:
+    with pytest.raises(DataError) as caught:
+        download([mirror.serve("/wrong", b"other")], folder / "file", check=whole)
+    assert str(folder / "file") not in str(caught.value)
 
 
 def test_ctrl_c_leaves_nothing_behind(mirror: Any, folder: Path) -> None:

@@ -2,7 +2,7 @@
 
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from http.client import HTTPException
 from pathlib import Path
@@ -146,10 +146,12 @@ def download(
     for url in urls:
         try:
             with replacing(destination) as part:
-                _receive(url, part, destination.name, timeout)
+                with part.open("wb") as file:
+                    file.writelines(_receive(url, destination.name, timeout))
                 check(part)
         except DataError as error:
-            failures.append(f"{url} ({error})")
+            said = str(error).replace(str(destination), "what it sent")
+            failures.append(f"{url} ({said})")
         except OSError as error:  # not of the network: see _receive
             raise DataError(
                 f"cannot write {destination}: {error.strerror or error}; "
@@ -163,17 +165,17 @@ def download(
     )
 
 
-def _receive(url: str, part: Path, name: str, timeout: float) -> None:
-    """Write what `url` answers with to `part`, under a progress bar; raises `DataError`."""
+def _receive(url: str, name: str, timeout: float) -> Iterator[bytes]:
+    """What `url` answers with, piece by piece, under a progress bar; raises `DataError`."""
     columns = (BarColumn(), DownloadColumn(), TransferSpeedColumn(), TimeRemainingColumn())
     progress = Progress(TextColumn("{task.description}"), *columns, console=Console(stderr=True))
     request = Request(url, headers={"User-Agent": "arcset"})
     try:
-        with urlopen(request, timeout=timeout) as response, progress, part.open("wb") as file:
+        with urlopen(request, timeout=timeout) as response, progress:
             task = progress.add_task(name, total=response.length)
             while chunk := response.read(1 << 17):
-                file.write(chunk)
                 progress.advance(task, len(chunk))
+                yield chunk
             # http.client takes a connection that closes early for the end of the body.
             if response.length:
                 raise DataError(f"broke off {response.length} bytes before its end")
