@@ -18,7 +18,7 @@ from arcset.evaluation.arrays import (
     normalize_rows,
     refuse_zero_rows,
 )
-from arcset.evaluation.bootstrap import DRAWS, SEED, draw_key, identity_weights
+from arcset.evaluation.bootstrap import DRAWS, SEED, draw_key, draw_means, identity_weights
 from arcset.evaluation.geometry.groups import BLOCK_DISTANCES, Floats, Groups
 from arcset.evaluation.pairs import Rows, product_blocks
 from arcset.evaluation.results import Replicates, Result
@@ -198,13 +198,7 @@ def _weighted_means(classes: Rows, angles: Floats, weights: Floats) -> Floats:
     Angles of class C, which no identity owns, weigh 1.
     """
     weights = np.pad(weights.astype(np.float64), ((0, 0), (0, 1)), constant_values=1.0)
-    sums, counts = (
-        np.bincount(classes, weights=each, minlength=weights.shape[1])
-        for each in (angles, np.ones(len(angles)))
-    )
-    with np.errstate(invalid="ignore"):
-        means: Floats = (weights @ sums) / (weights @ counts)
-    return means
+    return draw_means(angles[:, None], classes, weights)[:, 0]
 
 
 def angle_samples(embeddings: Array, labels: Array) -> tuple[Floats, Floats]:
