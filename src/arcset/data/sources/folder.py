@@ -155,7 +155,8 @@ class _Walk:
         """What was passed over, in sentences."""
         notes = []
         if count := self.others.total():
-            usual = [extension or "none" for extension, _ in self.others.most_common(3)]
+            often = sorted(self.others, key=lambda extension: (-self.others[extension], extension))
+            usual = [extension or "none" for extension in often[:3]]
             more = " …" if len(self.others) > 3 else ""
             files = "file is no image by its" if count == 1 else "files are no images by their"
             kinds = printable(", ".join(usual))
