@@ -28,6 +28,12 @@ def test_data_in_order(arcset_command, people):
     assert (found["serious"], found["images"], found["readable"]) == (False, 10, 10)
 
 
+def test_a_folder_that_is_called_as_a_dataset_is(arcset_command, people):
+    people.rename(people.parent / "mnist-sample")
+    found = json.loads(arcset_command("data", "check", "mnist-sample", "--json").out)
+    assert (found["kind"], found["images"]) == ("folder tree", 10)
+
+
 @pytest.mark.parametrize("form", FORMS)
 def test_images_of_any_source(arcset_command, people, form):
     Image.open(people / "anna" / "1.png").save(people / "bert" / "x.png")

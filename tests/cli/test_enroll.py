@@ -47,6 +47,12 @@ def test_the_deepest_folder_is_the_subject(enroll, tmp_path):
         assert names[0] == "anna"
 
 
+def test_a_folder_that_is_called_as_a_dataset_is(enroll, tmp_path):
+    (tmp_path / "photos").rename(tmp_path / "mnist-sample")
+    assert enroll("mnist-sample", "--model", "run").code == 0
+    assert subjects(tmp_path) == dict.fromkeys(["anna", "team/ben", "team/carl"], 3)
+
+
 @pytest.mark.parametrize("form", FORMS)
 def test_images_of_any_source_give_the_same_gallery(enroll, tmp_path, form):
     data = in_form(tmp_path / "photos", form)

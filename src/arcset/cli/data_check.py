@@ -51,7 +51,7 @@ def check(
     """
     if sheet is not None and sheet.suffix.lower() != ".png":
         raise OptionError(f"--sheet {sheet}: name a file that ends in .png")
-    listing = open_source(str(place)).list_samples()
+    listing = open_source(place).list_samples()
     columns = (
         TextColumn("looking"),
         BarColumn(bar_width=24),

@@ -91,11 +91,11 @@ def source_of_images(path: Path) -> Source | None:
         if "path" not in columns or columns & {"embedding", "embeddings", "features"}:
             return None
     elif suffix == ".npz" and path.is_file():
-        source = open_source(str(path)) if _names_images(path) else None
+        source = open_source(path) if _names_images(path) else None
         return None if source is None or source.features else source
     elif not (path.is_dir() or suffix in _NAMED_BY_SUFFIX):
         return None
-    source = open_source(str(path))
+    source = open_source(path)
     return None if isinstance(source, FolderSource) else source
 
 

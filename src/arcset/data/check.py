@@ -236,7 +236,7 @@ def check_data(source: Path | str | Listing, watch: Watch | None = None) -> Data
         >>> check.findings[0].examples
         ('anna/1.png = bert/1.bmp (other files, same pixels)',)
     """
-    listing = source if isinstance(source, Listing) else open_source(str(source)).list_samples()
+    listing = source if isinstance(source, Listing) else open_source(source).list_samples()
     if listing.source.features:
         raise DataError(f"{listing.path} holds features, and only images can be looked at")
     looks, unreadable = _look_at_all(listing, watch)

@@ -233,7 +233,7 @@ class TorchImages(TorchDataset[tuple[Tensor, int]]):
         if isinstance(images, ImageSet):
             self._source: Source = ArraySource(images, "images", "arrays")
         else:
-            self._source = images if isinstance(images, Source) else open_source(str(images))
+            self._source = images if isinstance(images, Source) else open_source(images)
         listing = self._source.list_samples()
         if reading is None and self._source.shape is None:
             reading = choose_reading(listing)

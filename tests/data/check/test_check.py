@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from arcset.data.check import DataCheck, check_data
-from arcset.errors import DataError, OptionError
+from arcset.errors import DataError
 from support.datasets import list_samples
 from support.pictures import picture, save
 from support.recordio import insightface_records, write_records
@@ -154,7 +154,7 @@ def test_nothing_readable(tmp_path: Path) -> None:
     with pytest.raises(DataError) as caught:
         check_data(tmp_path)
     assert re.search(rf"2 images of {tmp_path}.*anna/1\.png", str(caught.value))
-    with pytest.raises(OptionError, match=str(tmp_path / "none")):
+    with pytest.raises(DataError, match=str(tmp_path / "none")):
         check_data(tmp_path / "none")
 
 

@@ -145,9 +145,10 @@ def _read_again(dataset: Dataset, reading: Reading, path: Path) -> Dataset:
     return replace(dataset, train=train, test=test_part, fit=reading.fit, invert=reading.invert)
 
 
-def open_source(data: str, mapping: ClassMapping | None = None) -> Source:
+def open_source(data: str | Path, mapping: ClassMapping | None = None) -> Source:
     """A named dataset, a folder, a table (CSV, Parquet), records (.rec), a pack or arrays (.npz).
 
+    data: a `Path` is never a dataset's name, as in `load_dataset`.
     mapping: what identities are called from now on. Raises `DataError` where nothing is there or it
     cannot be read, and `OptionError` where it is none of these.
     """
@@ -155,14 +156,14 @@ def open_source(data: str, mapping: ClassMapping | None = None) -> Source:
     return source if mapping is None else _Renamed(source, mapping)
 
 
-def _open_source(data: str) -> Source:
-    path = Path(data)
-    if data in DATASETS or not data or not path.exists() or path.suffix.lower() == ".npz":
+def _open_source(data: str | Path) -> Source:
+    path, is_name = Path(data), isinstance(data, str) and data in DATASETS
+    if is_name or not data or not path.exists() or path.suffix.lower() == ".npz":
         dataset = load_dataset(data)  # or the sentence that says what it is not
         images = evaluation_images(dataset, everything=True)
-        if data in DATASETS:
-            return ArraySource(images, data, "named dataset")
-        return ArraySource(images, data, "arrays", dataset.invert)
+        if is_name:
+            return ArraySource(images, str(data), "named dataset")
+        return ArraySource(images, str(data), "arrays", dataset.invert)
     return PackSource(path) if is_pack(path) else open_files(path)
 
 
