@@ -170,6 +170,8 @@ def test_bad_input_is_refused_in_one_sentence():
         calibrate([[0.1, 0.2]], [True, False])
     with pytest.raises(InputError, match="weights"):
         calibrate([0.1, 0.2], [True, False], weights=[1, 0])
+    with pytest.raises(InputError, match=r"weights .*0\.5"):  # shares would say little is known
+        calibrate([0.1, 0.2], [True, False], weights=[0.5, 0.5])
     with pytest.raises(InputError, match=r"1\.2"):
         reliability([0.1, 1.2], [True, False])
     with pytest.raises(OptionError, match="bins"):

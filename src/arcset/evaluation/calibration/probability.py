@@ -208,6 +208,11 @@ def calibrate(
     check_choice("method", method, METHODS)
     scores, genuine, weight = _checked_pairs(cosines, same, weights, "cosines")
     totals = weight[~genuine].sum(), weight[genuine].sum()
+    if min(totals) < 1:
+        raise InputError(
+            f"weights of one kind of pairs sum to {min(totals):g}, expected how many pairs each"
+            " stands for, not shares of a whole"
+        )
     prior = totals[1] / sum(totals) if prior is None else check_rate("prior", prior)
     # Each kind sums to its share of the prior, in a total of as many as there are pairs.
     share = np.array([1 - prior, prior]) * len(scores)
