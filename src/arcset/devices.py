@@ -92,5 +92,5 @@ def check_memory(what: str, needed: int, device: torch.device, advice: str) -> N
     free = free_memory(device)
     if needed > free > 0:
         raise OptionError(
-            f"{what} would take {needed / 1e9:,.3g} GB, and {free / 1e9:,.3g} GB are free: {advice}"
+            f"{what} would take {needed / 1e9:,.1f} GB, and {free / 1e9:,.1f} GB are free: {advice}"
         )

@@ -102,7 +102,7 @@ def test_what_is_asked_of_timm_and_made_of_its_answer(tmp_path, monkeypatch):
             assert all(module.training for module in network.modules())
             assert network(torch.randn(4, 2, 10, 12)).shape == (4, 5)
         for arguments, quoted in [
-            (("timm:resnet81", 2), "'resnet81'.*'resnet18'"),
+            (("timm:resnet81", 2), "'resnet81'.*'timm:resnet18'"),
             (("timm:resnet18", 2, (8,)), "timm:resnet18 .* 8 "),
             (("timm:resnet18", 2, (1, 8, 8)), r"'timm:resnet18' .*\(1, 8, 8\)"),
             (("timm:map", 2, (1, 9, 9)), r"'timm:map' .*\(4, 1, 1\)"),

@@ -90,7 +90,8 @@ def _timm_builder(name: str) -> Builder:
     """
     short, timm = name.removeprefix("timm:"), _import_timm(name)
     if not timm.is_model(short):
-        hint = did_you_mean(short, timm.list_models())  # they are too many to list
+        known = [f"timm:{each}" for each in timm.list_models()]  # too many to list
+        hint = did_you_mean(name, known)
         raise OptionError(f"timm has no network called {short!r}{f'; {hint}' if hint else ''}")
 
     def build(shape: Shape, dim: int, *, dropout: float = 0.0) -> nn.Sequential:
