@@ -4,7 +4,7 @@ import math
 from collections.abc import Mapping, Sequence
 from html import escape
 
-from arcset.evaluation.measures import PARTS, meaning, short_name, weighty
+from arcset.evaluation.measures import PARTS, meaning, measure_of, short_name, weighty
 from arcset.pictures.measures.values import Value, marks
 
 __all__ = ["all_measures", "key", "main_figures"]
@@ -56,16 +56,23 @@ def all_measures(models: Mapping[str, Values]) -> str:
             bodies.append(f"<tbody>{head}{''.join(lines)}</tbody>")
     if not bodies:
         return ""
-    meanings = "".join(
-        f"<dt>{_words(short_name(key[1]))}</dt><dd>{_words(_said(models, key))}</dd>"
-        for key in keys
-    )
-    folded = f"<details><summary>What the measures mean</summary><dl>{meanings}</dl></details>"
+    kinds = [measure_of(key[1]) for key in keys]
+    folded = _fold("When the measures mislead", {kind.title: kind.misleads for kind in kinds})
+    if not alone:
+        meanings = {short_name(key[1]): _said(models, key) for key in keys}
+        folded = _fold("What the measures mean", meanings) + folded
     return (
         '<div class="scroll" tabindex="0" role="region" aria-label="Table of all measures">'
         f'<table class="measures"><thead><tr><th scope="col">measure</th>{columns}</tr></thead>'
-        f"{''.join(bodies)}</table></div>{'' if alone else folded}"
+        f"{''.join(bodies)}</table></div>{folded}"
     )
+
+
+def _fold(title: str, texts: Mapping[str, str]) -> str:
+    items = "".join(
+        f"<dt>{_words(name)}</dt><dd>{_words(text)}</dd>" for name, text in texts.items()
+    )
+    return f"<details><summary>{title}</summary><dl>{items}</dl></details>"
 
 
 def _main_table(models: Mapping[str, Values], names: Sequence[tuple[str, str]]) -> str:
