@@ -1,10 +1,12 @@
 """The softmax over class centers by chunks of classes: the same numbers, less time and memory.
 
 A batch has B embeddings, used as unit rows u (B, D). There are C classes with K centers each, the
-rows of W (C·K, D). The logit of class j is z_j = s·cos θ with the nearest of its centers (+ b_j).
-That of a sample's own class, the target y, has a margin; the other classes are its negatives. With
-the sum over the negatives set apart, the loss of a sample needs only two numbers that depend on W,
-the target's cosine and that sum:
+rows of W (C·K, D); C counts the classes that take part in this process, which may be fewer than
+there are. The logit of class j is z_j = s·cos θ with the nearest of its centers (+ b_j). That of a
+sample's own class, the target y, has a margin; the other classes are its negatives. With the sum
+over the negatives set apart, the loss of a sample needs only two numbers that depend on W, the
+target's cosine and that sum (held as a logarithm beside a peak, a constant, so that nothing
+overflows):
 
     −log softmax_y(z) = softplus(ln Σ_{j≠y} exp z_j − z_y)
 
@@ -45,15 +47,24 @@ normalized copy of W, a one-hot matrix, or a second matrix of logits.
 
 - Label smoothing also needs Σ_{j≠y} z_j; its derivative is the same for all negatives of a sample.
 - Some of the classes (`arcset.centers.sampled`): only their rows are loaded, and a class that
-  stands for several counts so often in the sum and in its gradient.
+  stands for several counts that many times in the sum and in its gradient. The targets of the batch
+  always take part, and stand for themselves alone.
 - Centers divided among processes (`arcset.centers.sharded`): each passes over its own classes; the
-  targets of others are absent there, and `Shard.join_softmax` adds up what all have found.
-- Margins that change negatives compare them with the margined target, so that its cosine is
-  computed before the pass (`_target_cosines`); so it is with K > 1, where it is counted which of
-  its class's centers each sample chose. Margins that change the nearest k negatives need the k-th
-  cosine, too: one more pass forward (`_find_floor`).
-- Rows so long or short that their squares cannot be held are divided by their largest entry when
-  they are loaded, and their gradients once more.
+  targets of others are absent there, and `Shard.join_softmax` adds up what all have found. ∂u then
+  holds the part of this process's classes; the parts are added where u was gathered.
+- Margins that change negatives compare them with the margined target, whose cosine must be known
+  before the pass that finds it: an early look at B rows (`_target_cosines`). With
+  `straight_through` the way back takes their change for a constant. Margins that change the nearest
+  k negatives also need the k-th highest wrong cosine, their *floor*: one more pass forward
+  (`_find_floor`). For K > 1 the early look only counts which center each sample chose.
+- Rows so long or short that their squares cannot be held are divided by their largest entry d when
+  they are loaded. W = d·R, so the gradient by R is divided by d once more.
+
+**What holds between the passes.** A `ChunkedSoftmax` serves one batch. Beside what autograd saves,
+it keeps the divisors d, the margined target, the floor, and a copy of a margin that learns, all as
+the pass forward found them. A fused update changes W on the way back; torch, which has saved W,
+then refuses a second way back of the same pass. Large buffers come from `Centers.memory`, which
+hands out a block again only once no tensor uses it.
 """
 
 import copy
@@ -75,7 +86,7 @@ from arcset.numerics import common_dtype, unit_rows, widen
 
 __all__ = ["MODES", "choose_mode", "classes_per_chunk", "fused_losses"]
 
-_ABSENT = -1e30  # a logit that counts for nothing, and stays finite when multiplied by 0
+_ABSENT = -1e30  # a logit that counts for nothing: exp gives 0, and differences stay finite
 
 
 # As torch.compiler.disable, but torch's compiler, which takes as long to import as all of torch,
@@ -91,7 +102,7 @@ def fused_losses(
     early = None  # the target cosines, where they must be known before the pass that finds them
     if centers.subcenters > 1 or batch.margin.alters_negatives:
         early, chosen, here = _target_cosines(centers, unit.detach(), labels)  # (B,), (m,), (B,)
-        batch.observe(early)
+        batch.observe(early)  # margins with statistics learn from a batch before they judge it
         if centers.subcenters > 1 and batch.margin.training:
             centers.count_usage(centers.shard.local_labels(labels)[here], chosen)
     softmax = ChunkedSoftmax(centers, batch, early, sampled)
@@ -103,9 +114,10 @@ def fused_losses(
     target = batch.scale * batch.target(cosine)  # (B,)
     if centers.bias is not None:
         target = target + _target_biases(centers, centers.bias, labels)
-    batch.observe_softmax(cosine, torch.where(peak > _ABSENT / 2, log_sum + peak, -torch.inf))
+    has_negatives = peak > _ABSENT / 2
+    batch.observe_softmax(cosine, torch.where(has_negatives, log_sum + peak, -torch.inf))
     losses = F.softplus(log_sum + (peak - target), threshold=_linear_from(dtype))
-    if batch.smoothing:
+    if batch.smoothing:  # (1 − ε)(−log p_y) + ε · mean of all −log p_j, in terms of the logits
         mean = (target + logit_sum) / _class_count(centers, sampled)
         losses = losses + batch.smoothing * (target - mean)
     return losses
@@ -165,7 +177,7 @@ class _Softmax(torch.autograd.Function):
         softmax: "ChunkedSoftmax",
         store: bool,
     ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        store = store and any(ctx.needs_input_grad[:3])
+        store = store and any(ctx.needs_input_grad[:3])  # grad mode is always off in here
         out = softmax.forward(unit, weight, bias, store=store)
         ctx.softmax = softmax
         ctx.save_for_backward(
@@ -180,7 +192,7 @@ class _Softmax(torch.autograd.Function):
         unit, weight, bias, blocks, inverse_lengths, log_sum, peak = ctx.saved_tensors
         by_cosine, by_log_sum, _, by_logit_sum = derivatives  # (B,) each
         wants_unit, wants_weight, wants_bias = ctx.needs_input_grad[:3]
-        with torch.autocast(unit.device.type, enabled=False):  # backward() may be called inside one
+        with torch.autocast(unit.device.type, enabled=False):  # it may be on around backward()
             gradients = ctx.softmax.backward(
                 unit,
                 weight,
@@ -189,7 +201,8 @@ class _Softmax(torch.autograd.Function):
                 inverse_lengths,
                 peak,
                 by_cosine=by_cosine,
-                by_power=by_log_sum * (-log_sum).exp(),  # of ln Σ powers: 1/Σ for each of them
+                by_power=by_log_sum
+                * (-log_sum).exp(),  # by each exp(z − peak): that of ln Σ is 1/Σ
                 by_logit=by_logit_sum,
                 wanted=(wants_unit, wants_weight and _is_wanted(weight), wants_bias),
             )
@@ -197,11 +210,14 @@ class _Softmax(torch.autograd.Function):
 
 
 def _is_wanted(leaf: Tensor) -> bool:
-    """Whether this backward pass wants a gradient of `leaf`: not so in autograd.grad(loss, x)."""
+    """Whether this backward pass wants a gradient of `leaf`; autograd.grad(loss, unit) does not.
+
+    Asked of W, because a fused update must not happen on the side.
+    """
     try:
         node = torch.autograd.graph.get_gradient_edge(leaf).node
         return bool(torch._C._will_engine_execute_node(node))
-    except (AttributeError, RuntimeError):  # torch without this function: assume so
+    except (AttributeError, RuntimeError):  # torch without it, or a leaf that is asked for itself
         return True
 
 
@@ -230,7 +246,7 @@ class _Pass(NamedTuple):
     peak: Tensor  # (B,)
     logit_sum: Tensor  # (B,) Σ z over the negatives, for label smoothing
     blocks: Tensor | None  # (C·K, B) s·cos θ with every center, if stored
-    inverse_lengths: Tensor  # (C·K,) 1/‖W_j‖
+    inverse_lengths: Tensor  # (C·K,) 1/‖W_j‖; of rows that are divided by d, d/‖W_j‖
 
 
 class ChunkedSoftmax:
@@ -244,7 +260,7 @@ class ChunkedSoftmax:
         self,
         centers: Centers,
         batch: MarginBatch,
-        cosine: Tensor | None = None,
+        early: Tensor | None = None,
         sampled: SampledClasses | None = None,
     ) -> None:
         self._alters = batch.margin.alters_negatives
@@ -260,9 +276,9 @@ class ChunkedSoftmax:
         labels = centers.shard.local_labels(batch.labels) if sampled is None else sampled.labels
         self._chunks = list(_chunks(self._classes, centers, labels))
         self._target = None  # (B,) margined target cosines, for margins that alter negatives
-        if self._alters and cosine is not None:
-            self._target = batch.target(cosine).detach()
-        self._divisors: dict[int, Tensor] = {}  # chunk's first class → of its rows, (n·K, 1)
+        if self._alters and early is not None:
+            self._target = batch.target(early).detach()
+        self._divisors: dict[int, Tensor] = {}  # chunk's first class → d of its rows, (n·K, 1)
         self._weights = None  # (C,) how many classes each stands for
         if sampled is not None and sampled.weights is not None:
             self._weights = sampled.weights.to(common_dtype(batch.unit, centers.weight))
@@ -275,7 +291,7 @@ class ChunkedSoftmax:
         count, rows = len(unit), self._classes * self._per_class
         inverse_lengths = unit.new_empty(rows)  # (C·K,)
         blocks = self._buffer((rows, count), unit) if store else None
-        # Where no class takes part, as in a process that drew none, the sum is that of one absent.
+        # A process that drew no class counts one that is absent, so that there is a sum.
         peaks = unit.new_full((max(1, len(self._chunks)), count), _ABSENT)
         sums = torch.ones_like(peaks)
         cosine, logit_sum = unit.new_zeros(count), unit.new_zeros(count)
@@ -298,7 +314,7 @@ class ChunkedSoftmax:
             if self._batch.smoothing:
                 chunk.set_targets(scores, 0.0)
                 logit_sum += self._sum_classes(chunk, scores)
-            if scores is block:  # which the way back reads
+            if scores is block:  # which the way back may read
                 chunk.set_targets(scores, own)
         peak = peaks.amax(dim=0)  # (B,)
         log_sum = (sums * (peaks - peak).exp()).sum(dim=0).log()
@@ -316,8 +332,8 @@ class ChunkedSoftmax:
     ) -> Tensor:
         """s·cos θ of a chunk, (n·K, B), where it belongs among `blocks` if these are kept.
 
-        Its rows' 1/‖W_j‖ go into `inverse_lengths`. They are found after the product, which reads
-        the rows from far away at no loss of time, and leaves them near for the sum of squares.
+        Its rows' 1/‖W_j‖ go into `inverse_lengths`. They are found after the product, which takes
+        so long to compute that reading the rows costs nothing, and leaves them in the cache.
         """
         where = self._block_rows(chunk)
         rows = self._load_rows(chunk, weight, unit)
@@ -337,6 +353,7 @@ class ChunkedSoftmax:
         torch.linalg.vector_norm(rows, dim=1, out=out)  # (n·K,)
         limits = torch.finfo(rows.dtype)
         shortest, longest = out.aminmax()
+        # With room for sums of up to 10⁸ squares, and for squares that lose no digits.
         if shortest > limits.tiny**0.5 * 1e4 and longest < limits.max**0.5 * 1e-4:
             out.reciprocal_()
             return False
@@ -360,7 +377,7 @@ class ChunkedSoftmax:
         scores = nearest
         if self._alters and self._target is not None:
             cosines = (scores / self._scale).T  # (B, n)
-            change = self._batch.negatives(cosines, self._target) - cosines  # most are 0
+            change = self._batch.negatives(cosines, self._target) - cosines  # exactly 0 for most
             scores = torch.add(scores, change.T, alpha=self._scale)
         if bias is not None:
             scores = scores + widen(bias[self._class_numbers(chunk)])[:, None]
@@ -375,8 +392,10 @@ class ChunkedSoftmax:
     def _find_floor(
         self, unit: Tensor, weight: Tensor, inverse_lengths: Tensor, blocks: Tensor | None
     ) -> bool:
-        """The pass before, for margins that ask for the k-th nearest wrong class; whether it was
-        taken, so that `inverse_lengths` and `blocks`, if these are kept, are filled by now."""
+        """The pass before, for margins that ask for the k-th nearest wrong class: tells `_batch`
+        its cosine. Whether it was taken, so that `inverse_lengths` and any `blocks` are filled.
+        """
+        # The same in all processes, which put their highest together.
         classes = self._shard.classes if self._shard.shared else self._classes
         count = min(self._batch.margin.nearest, classes - 1)
         if not self._alters or count < 1:
@@ -420,8 +439,9 @@ class ChunkedSoftmax:
                 for_weight.zero_()
         for_bias = torch.zeros_like(bias) if bias is not None and wanted[2] else None
         scratch, products = self._scratch(unit, 2).chunk(2)
-        raised = peak - by_power.abs().log()  # exp(z − raised) = |by_power|·exp(z − peak)
-        sign = by_power.sign() if bool((by_power < 0).any()) else None  # of a loss to be raised
+        # exp(z − raised) = |by_power|·exp(z − peak), without a second pass over (n, B).
+        raised = peak - by_power.abs().log()
+        sign = by_power.sign() if bool((by_power < 0).any()) else None  # where a loss is maximized
         for chunk in self._chunks:
             where = self._block_rows(chunk)
             rows = self._load_rows(chunk, weight, unit)  # (n·K, D)
@@ -491,7 +511,7 @@ class ChunkedSoftmax:
                 assert self._target is not None
                 altered = self._batch.negatives(cosines.requires_grad_(), self._target)
                 slope = torch.autograd.grad(altered, cosines, slope.T)[0].T.contiguous()
-        chunk.set_targets(slope, at_target[chunk.samples])
+        chunk.set_targets(slope, at_target[chunk.samples])  # which nothing has altered
         if nearest is None:
             return slope
         spread = slope.new_zeros(len(slope), self._per_class, slope.shape[1])
@@ -509,9 +529,9 @@ class ChunkedSoftmax:
         """slope·u − radial·W of a chunk into `out`, the gradient of W."""
         where = self._weight_rows(chunk)
         if out.dtype != rows.dtype or not isinstance(where, slice):
-            exact = torch.mm(slope, unit).addcmul_(rows, radial[:, None], value=-1)
-            limit = torch.finfo(out.dtype).max
-            out[where] = exact.clamp_(-limit, limit).to(out.dtype)
+            gradient = torch.mm(slope, unit).addcmul_(rows, radial[:, None], value=-1)
+            limit = torch.finfo(out.dtype).max  # beyond it, 16 bits would make infinities
+            out[where] = gradient.clamp_(-limit, limit).to(out.dtype)
             return
         out, along = out[where], radial.neg_()[:, None]
         for part, _ in pieces(slice(0, len(out)), out.device):  # in the cache for the second term
@@ -529,9 +549,9 @@ class ChunkedSoftmax:
         weights: Tensor | None,
     ) -> None:
         """Update the chunk's rows of W by the gradient slope·u − radial·W."""
-        if chunk.first in self._divisors:  # `rows` are not those of W: hand over the sum as slope·1
+        if chunk.first in self._divisors:  # `rows` are not W's: hand over the gradient itself
             slope = torch.mm(slope, unit).addcmul_(rows, radial[:, None], value=-1)
-            unit = torch.eye(slope.shape[1], dtype=slope.dtype, device=slope.device)
+            unit = torch.eye(slope.shape[1], dtype=slope.dtype, device=slope.device)  # slope·1
             radial = torch.zeros_like(radial)
         step.apply(self._weight_rows(chunk), slope, unit, radial, weights)
 
@@ -558,6 +578,7 @@ class ChunkedSoftmax:
         return self._sampled.classes[chunk.first : chunk.last]
 
     def _buffer(self, shape: tuple[int, ...], like: Tensor) -> Tensor:
+        """Room that is used again from step to step, once nothing holds on to it."""
         return self._centers.memory.empty(shape, like.dtype, like.device)
 
     def _scratch(self, unit: Tensor, count: int = 1) -> Tensor:
@@ -570,7 +591,9 @@ class ChunkedSoftmax:
 
 MODES = ("auto", "plain", "store", "recompute")
 
-_CHUNK = {"cpu": 2**23, "other": 2**26}  # entries of rows and logits together: caches, launches
+# Entries of rows and logits together: few enough for a processor's caches, many enough that
+# launching a GPU's kernels does not count.
+_CHUNK = {"cpu": 2**23, "other": 2**26}
 _FEW = 2**16  # logits; below, ordinary operations are as fast
 _SMALL = 2**26  # bytes of logits that are always affordable
 
@@ -588,7 +611,8 @@ def choose_mode(
 
     Plain where the logits are few; else store, as long as the logits fit into half of the memory
     that is free or `idle`, kept from the last step; else recompute, which is about a third slower
-    and keeps none of them. `free` says how much memory there is, instead of the device.
+    and keeps none of them. `rows` are C·K; `idle` and `free` are bytes, and `free` says how much
+    memory there is, instead of the device.
 
         >>> cpu = torch.device("cpu")
         >>> choose_mode("auto", 128, 10, torch.float32, cpu)
@@ -611,7 +635,7 @@ def choose_mode(
 
 
 def _chunks(classes: int, centers: Centers, labels: Tensor) -> Iterator[_Chunk]:
-    """Slices of about equal size, the first the largest.
+    """Slices of equal size, but for the last, which may be smaller.
 
     labels (B,) are below `classes`; those of samples whose class is not here are negative.
     """
