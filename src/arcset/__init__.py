@@ -49,7 +49,7 @@ __getattr__ = import_later(
     {
         "arcset.client": ["Client"],
         "arcset.evaluation": ["evaluation"],
-        "arcset.losses": ["build_loss", "loss_names", "loss_options", "suspect_samples"],
+        "arcset.losses": ["losses", "build_loss", "loss_names", "loss_options", "suspect_samples"],
         "arcset.recognition": ["Recognizer"],
         "arcset.recognition.gallery": ["Gallery"],
     },

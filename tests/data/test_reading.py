@@ -229,7 +229,7 @@ class TestFit:
 
     def test_pad_keeps_all_and_fills_with_the_border(self) -> None:
         found = Reading(1, 3, 3).read(self.WIDE)
-        assert found.tolist() == [[100, 100, 100], [4, 100, 196], [100, 100, 100]]
+        assert found.tolist() == [[100, 100, 100], [0, 100, 200], [100, 100, 100]]
         tall = Reading(1, 3, 3).read(np.ascontiguousarray(self.WIDE.T))
         assert tall.tolist() == found.T.tolist()
 
@@ -255,7 +255,7 @@ class TestFit:
         )
 
     def test_stretch_bends(self) -> None:
-        assert Reading(1, 3, 3, fit="stretch").read(self.WIDE).tolist() == [[4, 100, 196]] * 3
+        assert Reading(1, 3, 3, fit="stretch").read(self.WIDE).tolist() == [[0, 100, 200]] * 3
 
     def test_invert_comes_last(self) -> None:
         for fit in FITS:
@@ -286,11 +286,18 @@ class TestFit:
         assert found.dtype == np.uint8
         assert (found == (colour if channels == 3 else luma(np.array(colour)))).all()
 
-    def test_a_smaller_image_is_nearly_the_mean_of_what_it_covers(self) -> None:
+    def test_a_smaller_image_is_the_mean_of_what_it_covers(self) -> None:
+        pixels = np.random.default_rng(1).integers(0, 256, (28 * 3, 28 * 5), np.uint8)
+        blocks = pixels.reshape(28, 3, 28, 5).mean(axis=(1, 3))
+        found = Reading(1, 28, 28, fit="stretch").read(pixels)
+        assert np.abs(found - blocks).max() <= 1
+
+    def test_by_other_factors_it_is_so_nearly(self) -> None:
         noise = np.random.default_rng(1).integers(0, 256, (14, 14), np.uint8)
-        smooth = Image.fromarray(noise).resize((28 * 5, 28 * 3), Image.Resampling.BICUBIC)
-        blocks = np.asarray(smooth).reshape(28, 3, 28, 5).mean(axis=(1, 3))
-        found = Reading(1, 28, 28, fit="stretch").read(smooth)
+        smooth = Image.fromarray(noise).resize((70, 42), Image.Resampling.BICUBIC)
+        doubled = np.asarray(smooth).repeat(2, axis=0).repeat(2, axis=1)  # (84, 140)
+        blocks = doubled.reshape(28, 3, 28, 5).mean(axis=(1, 3))
+        found = Reading(1, 28, 28, fit="stretch").read(smooth)  # by factors of 1.5 and 2.5
         assert np.abs(found - blocks).mean() < 3
 
     def test_channels_do_not_mix(self) -> None:

@@ -278,8 +278,9 @@ class Reading:
     Files of any format that PIL decodes are read: turned upright by their EXIF orientation, of
     animated ones the first frame; `to_channels` says what becomes of transparency, palettes and
     more than 8 bits. Pillow resizes: its Hamming filter shrinks, which comes close to the mean over
-    what a new pixel covers, and its bilinear filter enlarges. Images that are far finer than needed
-    are reduced by a whole factor first, JPEG files while they are decoded.
+    what a new pixel covers and is that mean for whole factors, and its bilinear filter enlarges.
+    Images that are far finer than needed are reduced by a whole factor first, JPEG files while they
+    are decoded.
     Raises `OptionError` for other channels, sizes outside 1 … 4096 and unknown fits.
 
         >>> reading = Reading(1, 2, 2)
@@ -341,11 +342,14 @@ class Reading:
             scale = max(across, down)
             left = max(0.0, image.width - self.width / scale) / 2
             top = max(0.0, image.height - self.height / scale) / 2
+        box = (left, top, image.width - left, image.height - top)
+        factors = ((box[2] - left) / width, (box[3] - top) / height)
+        whole = all(factor < 1 or factor.is_integer() for factor in factors)
         resized = image.resize(
             (width, height),
             Image.Resampling.BILINEAR if scale >= 1 else Image.Resampling.HAMMING,
-            (left, top, image.width - left, image.height - top),
-            reducing_gap=3.0,
+            box,
+            reducing_gap=1.0 if whole else 3.0,  # by whole factors exactly: means over blocks
         )
         if resized.size == (self.width, self.height):
             return resized

@@ -101,21 +101,27 @@ class WeightedPairs:
     left, right: the identities of each (P,); −1 for one that always weighs 1. A genuine pair has
         its identity on the left only.
     point: the number of the first threshold of a curve that accepts it (P,), ascending.
+    times: how many pairs there are of these identities at this point (P,).
     counts: how many pairs there are at each point of the curve, chosen or not (T,).
     """
 
     left: Rows
     right: Rows
     point: npt.NDArray[Any]
+    times: npt.NDArray[Any]
     counts: npt.NDArray[Any]
 
     @classmethod
     def sort(
         cls, left: Rows, right: Rows, point: npt.NDArray[Any], counts: npt.NDArray[Any]
     ) -> "WeightedPairs":
-        """Of pairs in any order."""
-        order = np.argsort(point, kind="stable")
-        return cls(left[order], right[order], point[order], counts)
+        """Of pairs in any order; those of the same identities at one point are one, many times."""
+        span = int(max(left.max(initial=0), right.max(initial=0))) + 2
+        keys = (point.astype(np.int64) * span + left + 1) * span + right + 1
+        keys, times = np.unique(keys, return_counts=True)
+        keys, right = np.divmod(keys, span)
+        point, left = np.divmod(keys, span)
+        return cls(left - 1, right - 1, point, times.astype(np.float32), counts)
 
     @classmethod
     def of(
@@ -137,8 +143,10 @@ class WeightedPairs:
             for start in range(edges[point], edges[point + 1], _PAIRS_AT_ONCE):
                 part = slice(start, min(start + _PAIRS_AT_ONCE, edges[point + 1]))
                 left, right = by_identity[self.left[part]], by_identity[self.right[part]]
+                left *= self.times[part, None]
                 total[point] += np.einsum("pb,pb->b", left, right)
-        stands_for = self.counts / np.maximum(np.diff(edges), 1)
+        chosen = np.bincount(self.point, self.times, minlength=len(self.counts))
+        stands_for = self.counts / np.maximum(chosen, 1)
         return np.cumsum(total.T * stands_for, axis=1)
 
 

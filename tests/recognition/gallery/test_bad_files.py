@@ -285,7 +285,7 @@ def test_another_models_gallery(tmp_path):
     with pytest.raises(OptionError, match=r"empty\.db.*'projection-1'.*'projection-2'"):
         Gallery.open(tmp_path / "empty.db", other)
     for wrong in (0, -1, 1.5, "16", True, 10**9):
-        with pytest.raises(OptionError, match="dim="):
+        with pytest.raises(OptionError, match="dim"):
             Gallery.open(tmp_path / "new.db", dim=wrong)
     with pytest.raises(OptionError, match=r"dim=3.*projection-1.*16"):
         Gallery.open(tmp_path / "new.db", one, dim=3)

@@ -16,12 +16,13 @@ TABLES = (".csv", ".tsv", ".parquet")
 
 _COLUMNS = {  # what tools call a column, or an array of an npz file, in lower case
     "path": ("path", "paths", "file", "filename", "image"),
-    "label": ("label", "labels", "identity", "identities", "class", "targets", "y"),
+    "label": ("label", "labels", "identity", "identities", "class"),
     "split": ("split", "splits", "part", "parts", "subset"),
     "images": ("images", "x", "features", "feats", "embeddings", "embedding", "data"),
     "embeddings": ("embeddings", "embedding", "features", "feats", "x"),
     "trained_on": ("trained_on",),
 }
+_LABELS_OF_ARRAYS = ("targets", "y")  # beside paths of images, y is a coordinate
 _SPLITS = {
     "train": ("train", "training"),
     "validation": ("validation", "valid", "val", "dev"),
@@ -150,14 +151,17 @@ def find_columns(
     there = {_plain(column): column for column in reversed(header)}
     columns = {}
     for what in (*required, *optional):
-        names = [name for name in _COLUMNS[what] if name in there]
+        known = _COLUMNS[what]
+        if what == "label" and "path" not in required:
+            known += _LABELS_OF_ARRAYS
+        names = [name for name in known if name in there]
         if names:
             columns[what] = there[names[0]]
         elif what in required:
             listed = printable(", ".join(column.strip() for column in header[:20])) or "nothing"
             raise DataError(
                 f"{source} holds {listed}, expected {what} under one of the names "
-                f"{', '.join(_COLUMNS[what])}"
+                f"{', '.join(known)}"
             )
     return columns
 
