@@ -61,6 +61,8 @@ CELLS = 2 * STEPS + 1
 BLOCK = 2**24
 
 _HEIGHT = 2048  # rows of a block of pairs; fewer make slower products
+_TILE = 32  # rows of it that are counted at once, which the cache holds
+_BEYOND = 4096  # multiples beyond ±1 that products may reach by rounding, and far more
 # From 4 to 8 the float32 numbers are 2⁻²¹ apart and their bits count upwards, so that adding 6 to
 # a cosine rounds it, and its bits, less those of 5, number its multiple.
 _SHIFT = np.float32(6)
@@ -287,19 +289,44 @@ class ScoreCounts(NamedTuple):
 def count_all_pairs(rows: SortedRows) -> ScoreCounts:
     """Rounded cosines of all pairs.
 
-    Memory beyond the rows: some 300 MB for a block and the counts, whatever the number of pairs.
+    Memory beyond the rows: some 200 MB for a block and the counts, whatever the number of pairs.
     """
-    counts = np.zeros((2, CELLS), dtype=np.int64)
+    recent = np.zeros((2, CELLS + 2 * _BEYOND), dtype=np.uint32)  # small, so fast to count in
+    earlier: Counts | None = None
+    waiting = 0
     for block in rows.blocks():
-        cells = cell_numbers(block.cosines)
-        kinds = [cells[kind] for kind in rows.kinds(block)] if block.mixed else [cells.ravel()]
-        for counted, values in zip(counts[-len(kinds) :], kinds, strict=True):
-            if values.size < STEPS:
-                np.add.at(counted, values, 1)
-            else:
-                counted += np.bincount(values, minlength=CELLS)
+        waiting += block.cosines.size
+        if waiting >= 2**32:
+            earlier = recent.astype(np.int64) if earlier is None else earlier + recent
+            recent[:], waiting = 0, block.cosines.size
+        _count_block(rows, block, *recent)
+    counts = recent if earlier is None else earlier + recent
+    counts[:, _BEYOND] += counts[:, :_BEYOND].sum(axis=1, dtype=counts.dtype)
+    counts[:, -_BEYOND - 1] += counts[:, -_BEYOND:].sum(axis=1, dtype=counts.dtype)
+    counts = counts[:, _BEYOND:-_BEYOND]
     cells = np.flatnonzero(counts[0] | counts[1])
-    return ScoreCounts((cells - STEPS) / STEPS, counts[0, cells], counts[1, cells])
+    genuine, impostor = counts[:, cells].astype(np.int64)
+    return ScoreCounts((cells - STEPS) / STEPS, genuine, impostor)
+
+
+def _count_block(rows: SortedRows, block: Block, genuine: Any, impostor: Any) -> None:
+    """Add the pairs of a block to the counts of both kinds; overwrites its cosines.
+
+    What rounding has taken beyond ±1 is counted there; to clip it here would take as long as to
+    round it.
+    """
+    one = np.uint32(1)
+    for start in range(0, len(block.cosines), _TILE):
+        cosines = block.cosines[start : start + _TILE]
+        cosines += _SHIFT
+        cells = np.subtract(cosines.view(np.int32), _FIRST - _BEYOND, dtype=np.intp)
+        if not block.mixed:
+            np.add.at(impostor, cells.ravel(), one)
+            continue
+        for row, values in enumerate(cells, block.top + start):
+            later, end = (max(0, column - block.left) for column in (row + 1, int(rows.ends[row])))
+            np.add.at(genuine, values[later:end], one)
+            np.add.at(impostor, values[end:], one)
 
 
 @dataclass(frozen=True, eq=False)
