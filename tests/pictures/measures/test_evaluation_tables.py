@@ -43,8 +43,6 @@ def test_main_figures_take_rates_that_all_models_have(measured: dict[str, Measur
 
 def test_intervals_that_say_little_are_said_to(measured: dict[str, Measured]) -> None:
     values = values_of(assessment(measured["arcface"]))
-    assert any(v.interval and v.interval.low == v.interval.high for v in values.values())
-    assert "not that none is" in key({"a": values})
     assert "guesses" not in key({"a": values})
     few = few_shot(*embeddings(0.2, identities=5), ways=3, episodes=9, intervals=True, draws=9)
     said = key({"a": values_of(small(measured["arcface"], few_shot=few))})
