@@ -133,7 +133,7 @@ class WeightedPairs:
         point = points_of_cells(roc)[cell_numbers(scores.astype(np.float32))]
         return cls.sort(left, right, point, np.bincount(point, minlength=len(roc)))
 
-    def accepted(self, weights: Floats) -> Floats:
+    def accepted_weight(self, weights: Floats) -> Floats:
         """The weight of the pairs that each threshold accepts (B, T), with identities' (B, I)."""
         always = np.ones((1, len(weights)), dtype=np.float32)
         by_identity = np.concatenate((weights.T.astype(np.float32), always))  # (I + 1, B)
@@ -213,7 +213,10 @@ def draw_curves(
     """
     for start in range(0, len(weights), _DRAWS_AT_ONCE):
         part = slice(start, min(start + _DRAWS_AT_ONCE, len(weights)))
-        true, false = genuine.accepted(weights[part]), impostor.accepted(weights[part])
+        true, false = (
+            genuine.accepted_weight(weights[part]),
+            impostor.accepted_weight(weights[part]),
+        )
         all_true = true[:, -1] + (0 if missed is None else weights[part] @ missed)
         with np.errstate(invalid="ignore"):
             yield part, false / false[:, -1:], true / all_true[:, None], false[:, -1]

@@ -42,8 +42,7 @@ class SourceImage:
 
     def content(self) -> bytes | npt.NDArray[Any]:
         """The bytes of an image file, or pixels as the picture shows them."""
-        content = self.source.content(self.entry)
-        return 255 - content if self.source.inverted and not isinstance(content, bytes) else content
+        return self.source.picture(self.entry)
 
     def __str__(self) -> str:
         return self.entry.path or f"sample {self.entry.record}"

@@ -77,7 +77,7 @@ def test_many_matches_agree_with_binomial_coefficients():
         for gallery in (1, 7, 30, 59):
             missed = [math.comb(59 - x, gallery) / math.comb(59, gallery) for x in matching]
             state = OpenSet(pairs, accepted)
-            np.testing.assert_allclose(state.matches.missed(gallery), missed, atol=1e-12)
+            np.testing.assert_allclose(state.matches.miss_chance(gallery), missed, atol=1e-12)
             about = state.matches.about_missed(gallery)
             few = matching <= 30
             np.testing.assert_allclose(about[few], np.array(missed)[few], atol=0.03)

@@ -65,6 +65,11 @@ class Source(ABC):
         Called from several threads at once.
         """
 
+    def picture(self, entry: Entry) -> bytes | npt.NDArray[Any]:
+        """The same, with arrays that were inverted as the picture showed them."""
+        content = self.content(entry)
+        return 255 - content if self.inverted and not isinstance(content, bytes) else content
+
     def list_samples(self) -> "Listing":
         """All samples in memory, by number."""
         return Listing.of(self, self.entries())
@@ -129,8 +134,7 @@ class Listing:
 
     def content(self, number: int) -> bytes | npt.NDArray[Any]:
         """The image file of a sample, or its pixels; raises `DataError` that names the sample."""
-        content = self.source.content(self.entries[number])
-        return 255 - content if self.source.inverted and not isinstance(content, bytes) else content
+        return self.source.picture(self.entries[number])
 
 
 def printable(name: str) -> str:

@@ -86,7 +86,7 @@ class Matches:
     chance: Floats
     members: Rows
 
-    def missed(self, gallery: int) -> Floats:
+    def miss_chance(self, gallery: int) -> Floats:
         """(N,) S: the chance that no identity of a random gallery accepts the probe.
 
         `gallery` is at most the lowest number of members.
@@ -101,7 +101,7 @@ class Matches:
         while len(open_):
             width = min(int(counts[open_[0]]), gallery) + 1
             now, open_ = np.split(open_, [max(1, BLOCK // width)])
-            survival[now] = self._missed(now, starts[now], counts[now], gallery, width)
+            survival[now] = self._miss_chances(now, starts[now], counts[now], gallery, width)
         return survival
 
     def about_missed(self, gallery: int) -> Floats:
@@ -112,7 +112,7 @@ class Matches:
         misses = self._misses(gallery, self.members)
         return np.exp(self._sums(np.log(misses)))
 
-    def added(self, gallery: int) -> Floats:
+    def acceptance_gain(self, gallery: int) -> Floats:
         """(K,) what the identity adds to the chance that a gallery of G with it accepts the probe:
         e, where the other G − 1 miss, nearly.
         """
@@ -137,7 +137,9 @@ class Matches:
         sums = np.bincount(self.probe, weights=values, minlength=len(self.members))
         return np.asarray(sums, dtype=np.float64)
 
-    def _missed(self, rows: Rows, starts: Rows, counts: Rows, gallery: int, width: int) -> Floats:
+    def _miss_chances(
+        self, rows: Rows, starts: Rows, counts: Rows, gallery: int, width: int
+    ) -> Floats:
         """S of the probes `rows`, which have `counts` entries, falling, from `starts` on."""
         drawn = np.arange(width)
         means = np.zeros((len(rows), width))  # A_r of the entries so far
@@ -236,18 +238,18 @@ class OpenSet:
 
     def rate(self, gallery: int) -> float:
         """FPIR: the mean over probes of the exact mean over galleries."""
-        return float(np.mean(1 - self.matches.missed(gallery)))
+        return float(np.mean(1 - self.matches.miss_chance(gallery)))
 
     def spread(self, gallery: int) -> RateSpread:
         """The rate, and the parts of its variance."""
-        missed = self.matches.missed(gallery)
+        missed = self.matches.miss_chance(gallery)
         rate = float(np.mean(1 - missed))
         validation, drawn = self._variances(1 - missed, rate, gallery)
         return RateSpread(rate, validation, self._both(rate, gallery), drawn)
 
     def _variances(self, hit: Floats, rate: float, gallery: int) -> tuple[float, float]:
         """Variance of the rate between validation sets, and between galleries of a test."""
-        pairs, added = self.pairs, self.matches.added(gallery)
+        pairs, added = self.pairs, self.matches.acceptance_gain(gallery)
         count, total = len(pairs.sizes), len(pairs.identity)
         large = pairs.sizes >= self.samples
         k, of_match, unordered = self._identity_pairs
