@@ -28,10 +28,10 @@ from PIL import Image
 
 from arcset.data import open_source
 from arcset.data.sources.pack import open_pack, pack
-from arcset.models import build_model
 from arcset.recognition.bulk import TrainedModel, embed_folder, join_crew
 from arcset.recognition.bulk.pipeline import chunk_size
 from arcset.runs import Run, RunConfig
+from arcset.runs.model import build_model
 
 RESULTS = Path(__file__).parent / "results"
 SMALL, LARGE = (1, 28, 28), (3, 112, 112)

@@ -19,10 +19,10 @@ import numpy as np
 import torch
 from head import machine
 
-from arcset.models import build_model
 from arcset.recognition import Recognizer
 from arcset.recognition.export import export
 from arcset.runs import Run, RunConfig
+from arcset.runs.model import build_model
 
 RESULTS = Path(__file__).parent / "results"
 BAR = 1.0

@@ -23,12 +23,12 @@ from pathlib import Path
 import torch
 
 from arcset.evaluation import paired
-from arcset.models import load_model
 from arcset.networks import parameter_count
 from arcset.runs import Run, RunConfig
+from arcset.runs.assess import judge_run
 from arcset.runs.data import selection_for
+from arcset.runs.model import load_model
 from arcset.training import train
-from arcset.training.judge import judge_run
 from arcset.training.recipes import recipe_settings
 
 RESULTS = Path(__file__).parent / "results"

@@ -28,9 +28,9 @@ from omniglot import FULL
 
 from arcset.evaluation import paired, retrieval, verification
 from arcset.runs import Run, RunConfig
+from arcset.runs.assess import judge_run
 from arcset.runs.data import selection_for
 from arcset.training import train
-from arcset.training.judge import judge_run
 from arcset.training.recipes import recipe_settings
 
 RESULTS = Path(__file__).parent / "results"

@@ -34,11 +34,11 @@ from head import machine
 from PIL import Image
 
 from arcset.evaluation.calibration import make_thresholds
-from arcset.models import build_model
 from arcset.recognition import Recognizer
 from arcset.recognition.export import export
 from arcset.recognition.gallery import Gallery
 from arcset.runs import Run, RunConfig
+from arcset.runs.model import build_model
 
 RESULTS = Path(__file__).parent / "results"
 LOAD = Path(__file__).parent / "serving" / "load.py"

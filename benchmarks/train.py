@@ -37,9 +37,9 @@ import torch
 from PIL import Image
 
 from arcset.data import as_float, load_dataset, pack, to_tensors
-from arcset.models import add_data_settings, build_model
 from arcset.runs import RunConfig
 from arcset.runs.data import selection_for
+from arcset.runs.model import add_data_settings, build_model
 from arcset.training import train
 from arcset.training.feeding import Feed
 from arcset.training.loop import build_optimizer

@@ -6,9 +6,9 @@ make docs-pictures
 from pathlib import Path
 
 from arcset.cli.demo import SPECS
-from arcset.pictures import RunView, write_film
-from arcset.pictures.findings import confidence_picture, no_threshold_picture
-from arcset.pictures.stills import (
+from arcset.reports import RunView, write_film
+from arcset.reports.findings import confidence_picture, no_threshold_picture
+from arcset.reports.stills import (
     angle_picture,
     embedding_picture,
     margin_picture,

@@ -8,7 +8,7 @@ import torch
 
 from arcset.errors import OptionError
 
-__all__ = ["check_memory", "choose_device", "free_memory", "own_gpu"]
+__all__ = ["check_memory", "choose_device", "free_memory", "own_gpu", "seed_draws"]
 
 
 def choose_device(name: str = "auto") -> torch.device:
@@ -94,3 +94,21 @@ def check_memory(what: str, needed: int, device: torch.device, advice: str) -> N
         raise OptionError(
             f"{what} would take {needed / 1e9:,.1f} GB, and {free / 1e9:,.1f} GB are free: {advice}"
         )
+
+
+def seed_draws(seed: int, device: torch.device) -> None:
+    """Decide what layers and losses draw from here on, on the CPU and on `device`.
+
+    As `torch.manual_seed`, which tries every kind of device there is and takes about as long as a
+    small step for it.
+
+        >>> seed_draws(3, torch.device("cpu"))
+        >>> drawn = torch.rand(2)
+        >>> torch.equal(drawn, torch.rand(2, generator=torch.Generator().manual_seed(3)))
+        True
+    """
+    torch.default_generator.manual_seed(seed)
+    if device.type == "cuda":
+        torch.cuda.manual_seed(seed)
+    elif device.type == "mps":
+        torch.mps.manual_seed(seed)

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from arcset.pictures.cluster_sheet import SheetGroup, SheetPicture, write_cluster_sheet
+from arcset.reports.cluster_sheet import SheetGroup, SheetPicture, write_cluster_sheet
 
 
 @pytest.fixture(scope="module")

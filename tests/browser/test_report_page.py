@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from arcset.pictures.report import Section, write_report
-from arcset.pictures.view import RunView
+from arcset.reports.report import Section, write_report
+from arcset.reports.view import RunView
 from arcset.runs import RunConfig
 from arcset.training import train
 

@@ -10,14 +10,14 @@ from torch.nn import functional as F
 
 from arcset import training
 from arcset.margins import Samples
-from arcset.models import embed
 from arcset.numerics import unit_rows
-from arcset.pictures.explanation import explain as walk
-from arcset.pictures.explanation_picture import explanation_picture
-from arcset.pictures.subject import image_subject, sample_subject
-from arcset.pictures.theme import png
-from arcset.pictures.view import RunView
+from arcset.reports.explanation import explain as walk
+from arcset.reports.explanation_picture import explanation_picture
+from arcset.reports.subject import image_subject, sample_subject
+from arcset.reports.theme import png
+from arcset.reports.view import RunView
 from arcset.runs import RunConfig
+from arcset.runs.model import embed
 
 RUNS = {
     "arcface": {"loss": "arcface", "scale": 8.0, "margin": 0.5},

@@ -1,7 +1,7 @@
 """Looking at arcset from outside: its names, its commands, and the shape of what it answers.
 
 What stands beside this module imports `arcset`, `arcset.evaluation`, `main` of `arcset.cli` and, as
-docs/pictures.md does, `arcset.pictures`. All other modules of arcset are imported in the functions
+docs/pictures.md does, `arcset.reports`. All other modules of arcset are imported in the functions
 of the first part, and by tests/support, which makes runs, galleries and servers: where a module
 moves, those two change with it, and no test does.
 """

@@ -24,7 +24,7 @@ _WORD = re.compile(r"[^$]*[^\W\d_]")  # outside of formulas
 
 def write_stills(run: Path, out: Path) -> None:
     """OUT/report.html and OUT/pictures of a run, as docs/pictures.md makes them from Python."""
-    from arcset.pictures import RunView, Story
+    from arcset.reports import RunView, Story
 
     Story(title="stills", runs=[RunView(run)]).write(out, separate=True)
 

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from arcset import OptionError
-from arcset.cli.show import comparison_table
+from arcset.cli.output import comparison_table
 from arcset.evaluation import assess
 from arcset.evaluation.measures import MEASURES, PARTS, Measure, short_name
-from arcset.pictures.measures import write_evaluation
+from arcset.reports.measures import write_evaluation
 from arcset.runs import RunConfig
 from arcset.training import train
 from arcset.training.card_figures import figures, headline

@@ -15,9 +15,9 @@ import arcset
 from arcset import DataError, InputError, OptionError, Recognizer, RunError
 from arcset.data import to_tensors
 from arcset.evaluation import Thresholds
-from arcset.models import embed, load_model
 from arcset.recognition import decide
 from arcset.runs.data import selection_of
+from arcset.runs.model import embed, load_model
 from support import small_data
 from support.onnx_graphs import linear
 from support.pickled_trap import pickled_trap

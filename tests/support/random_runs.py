@@ -9,9 +9,9 @@ import torch
 from arcset.data import to_tensors
 from arcset.data.batches import as_float
 from arcset.evaluation import Thresholds, make_thresholds
-from arcset.models import add_data_settings, build_model
 from arcset.runs import Run, RunConfig
 from arcset.runs.data import selection_for
+from arcset.runs.model import add_data_settings, build_model
 from support import small_data
 
 

@@ -16,13 +16,13 @@ from arcset.data import ImageSet, Selection, make_split
 from arcset.data.embeddings import EmbeddingSet
 from arcset.errors import RunError
 from arcset.evaluation import assess
-from arcset.models import build_model
 from arcset.runs import Run, RunConfig
+from arcset.runs.assess import Judged, judge_run
 from arcset.runs.data import selection_of
+from arcset.runs.model import build_model
 from arcset.training import train
 from arcset.training.card import write_card
 from arcset.training.card_figures import figures, measured, thresholds
-from arcset.training.judge import Judged, judge_run
 
 SMALL = {"data": "mnist-sample", "dim": 8, "epochs": 1, "scale": 8.0, "snapshot": 20}
 SMALL |= {"network": "mlp"}

@@ -7,9 +7,9 @@ from sklearn.metrics import roc_auc_score
 
 from arcset import OptionError, evaluation
 from arcset.data import Split, load_dataset, select, to_tensors
-from arcset.models import embed
 from arcset.runs import Run, RunConfig
 from arcset.runs.data import selection_for
+from arcset.runs.model import embed
 from arcset.training import Comparison, LossSpec, compare, load_model, measure, train
 from support.small_data import images
 

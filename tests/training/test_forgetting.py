@@ -10,9 +10,9 @@ from sklearn.neighbors import NearestNeighbors
 
 from arcset import OptionError, RunError
 from arcset.data import to_tensors
-from arcset.models import embed, load_model
 from arcset.runs import Run, RunConfig
 from arcset.runs.data import selection_of
+from arcset.runs.model import embed, load_model
 from arcset.training import forgetting as module
 from arcset.training import train
 from arcset.training.card_forgetting import forgotten

@@ -5,9 +5,9 @@ import torch
 from torch import nn
 
 from arcset import OptionError
-from arcset.models import load_model
 from arcset.networks import build_network
 from arcset.runs import RunConfig
+from arcset.runs.model import load_model
 from arcset.training import train
 from arcset.training.freezing import freeze
 from support.small_data import images

@@ -7,7 +7,7 @@ from arcset.data import Split, make_split
 from arcset.data.embeddings import EmbeddingSet, write_embeddings
 from arcset.errors import DataError, OptionError
 from arcset.runs import Run
-from arcset.training.judge import judge_file, judge_run
+from arcset.runs.assess import judge_file, judge_run
 from support.random_runs import random_run
 
 

@@ -9,7 +9,7 @@ from PIL import Image
 from arcset.data import load_dataset
 from arcset.errors import DataError
 from arcset.evaluation import fold_accuracy, verification
-from arcset.models import embed, load_model
+from arcset.runs.model import embed, load_model
 from arcset.training.judge_pairs import judge_pairs
 from support.random_runs import random_run
 

@@ -8,9 +8,9 @@ from torch import nn
 
 from arcset import OptionError, RunError, TrainingError
 from arcset.data import load_dataset, select, to_tensors
-from arcset.models import embed
 from arcset.networks import NETWORKS
 from arcset.runs import Run, RunConfig
+from arcset.runs.model import embed
 from arcset.training import load_model, measure, resume, train
 from support.small_data import Remembers, images
 from training.alike import assert_alike, newest, tensors

@@ -9,9 +9,9 @@ import pytest
 from arcset.data import Dataset, ImageSet
 from arcset.data.split import hold_out_split
 from arcset.errors import OptionError
-from arcset.models import add_data_settings, build_model
 from arcset.runs import RunConfig
 from arcset.runs.data import selection_for
+from arcset.runs.model import add_data_settings, build_model
 from arcset.training.feeding import Feed
 from arcset.training.recipes import own_settings, read_recipe, recipe_names, recipe_settings
 from support.datasets import loaded

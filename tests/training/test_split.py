@@ -4,7 +4,7 @@ import pytest
 
 from arcset import DataError, OptionError
 from arcset.data import Split, load_dataset, make_split, select
-from arcset.pictures import RunView
+from arcset.reports import RunView
 from arcset.runs import Run, RunConfig
 from arcset.runs.data import selection_for, selection_of
 from arcset.training import measure, resume, train

@@ -10,9 +10,9 @@ from torch import Tensor
 from arcset import OptionError, RunError
 from arcset.distributed import ProcessGroup
 from arcset.losses import build_loss
-from arcset.models import embed, load_model
 from arcset.runs import Run, RunConfig
 from arcset.runs.data import selection_for, selection_of
+from arcset.runs.model import embed, load_model
 from arcset.training import resume, train
 from arcset.training.feeding import Feed
 from arcset.training.first_centers import begin_centers

@@ -11,10 +11,10 @@ from torch import nn
 from arcset.data import ImageSet, to_tensors
 from arcset.evaluation import retrieval, verification
 from arcset.evaluation.measures import validated
-from arcset.models import embed
 from arcset.networks import NETWORKS
 from arcset.runs import Run, RunConfig
 from arcset.runs.data import selection_of
+from arcset.runs.model import embed
 from arcset.training import load_model, resume, train
 from arcset.training.validation import (
     Validator,

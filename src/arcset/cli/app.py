@@ -24,9 +24,9 @@ from arcset.cli.gallery import gallery
 from arcset.cli.help import Verb
 from arcset.cli.identify import identify
 from arcset.cli.keys import keys
+from arcset.cli.output import say
 from arcset.cli.plan import plan
 from arcset.cli.serve import serve
-from arcset.cli.show import say
 from arcset.cli.sweep import sweep
 from arcset.cli.train import train
 from arcset.cli.verify import verify

@@ -17,7 +17,7 @@ from arcset.cli.cluster_input import Items, embedding_items, image_items
 from arcset.cli.gallery_show import plain, progress_bar
 from arcset.cli.gallery_sources import source_of_images
 from arcset.cli.model_option import load_model
-from arcset.cli.show import print_json, print_text, say, tell_skipped, working
+from arcset.cli.output import print_json, print_text, say, tell_skipped, working
 from arcset.data.embeddings import holds_embeddings
 from arcset.errors import OptionError
 from arcset.evaluation.calibration import Thresholds
@@ -222,7 +222,7 @@ def _write_sheet(
     point: ClusteringPoint,
     scores: ClusterScores | None,
 ) -> None:
-    from arcset.pictures import cluster_sheet as sheet  # slow to import
+    from arcset.reports import cluster_sheet as sheet  # slow to import
 
     assert items.picture is not None
     order = found.by_typicality(items.embeddings)

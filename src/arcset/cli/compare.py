@@ -12,8 +12,7 @@ import typer
 from arcset import training
 from arcset.cli import options as o
 from arcset.cli.kept import tell_start
-from arcset.cli.settings import absolute, chosen_config, given_options, is_own
-from arcset.cli.show import (
+from arcset.cli.output import (
     comparison_table,
     print_json,
     print_table,
@@ -22,11 +21,12 @@ from arcset.cli.show import (
     show_progress,
     working,
 )
+from arcset.cli.settings import absolute, chosen_config, given_options, is_own
 from arcset.evaluation.assessment import FEW
 from arcset.evaluation.measures import figure_meanings
 from arcset.files import write_text
 from arcset.launch import is_main_process
-from arcset.pictures import RunView, Story
+from arcset.reports import RunView, Story
 from arcset.runs import Run
 from arcset.runs.data import dataset_of, selection_for
 from arcset.training import LossSpec

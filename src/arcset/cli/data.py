@@ -10,7 +10,7 @@ from rich.text import Text
 from arcset.cli import options as o
 from arcset.cli.data_check import check
 from arcset.cli.data_pack import pack
-from arcset.cli.show import print_json, print_table, say, working
+from arcset.cli.output import print_json, print_table, say, working
 from arcset.data import (
     ImageSet,
     Split,
@@ -25,9 +25,9 @@ from arcset.data import (
 from arcset.data.split import FRACTIONS
 from arcset.errors import OptionError
 from arcset.losses import suspect_samples
-from arcset.models import embed, load_model
 from arcset.runs import Run
 from arcset.runs.data import selection_of
+from arcset.runs.model import embed, load_model
 
 __all__ = ["data"]
 

@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from arcset.cli import options as o
-from arcset.cli.show import print_json, print_text, say
+from arcset.cli.output import print_json, print_text, say
 from arcset.data import open_source
 from arcset.data.check import check_data
 from arcset.data.contact_sheet import contact_sheet

@@ -20,7 +20,7 @@ from rich.progress import (
 
 from arcset.checks import check_choice
 from arcset.cli import options as o
-from arcset.cli.show import print_json, say
+from arcset.cli.output import print_json, say
 from arcset.data.decode import Watch
 from arcset.data.image import FITS, Fit
 from arcset.data.sources.pack import MANIFEST, Pack

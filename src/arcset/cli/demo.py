@@ -8,10 +8,10 @@ import typer
 
 from arcset import training
 from arcset.cli import options as o
-from arcset.cli.show import comparison_table, print_json, print_table, say, show_progress, working
+from arcset.cli.output import comparison_table, print_json, print_table, say, show_progress, working
 from arcset.evaluation.measures import figure_meanings
 from arcset.files import write_text
-from arcset.pictures import RunView, Story, write_film
+from arcset.reports import RunView, Story, write_film
 from arcset.runs import RunConfig
 from arcset.training import LossSpec
 

@@ -13,12 +13,12 @@ import typer
 from arcset.cli import options as o
 from arcset.cli.embed_input import bulk_model, bulk_source, is_onnx
 from arcset.cli.gallery_show import plain, progress_bar
-from arcset.cli.show import print_json, say, tell_skipped, working
+from arcset.cli.output import print_json, say, tell_skipped, working
 from arcset.data.embeddings import SUFFIXES, EmbeddingSet, write_embeddings
 from arcset.errors import ArcsetError, DataError, OptionError
 from arcset.runs import Run
+from arcset.runs.assess import PARTS, judge_run
 from arcset.text import plural
-from arcset.training.judge import PARTS, judge_run
 
 if TYPE_CHECKING:
     from arcset.data import Source

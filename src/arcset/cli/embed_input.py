@@ -7,7 +7,7 @@ from arcset.checks import check_choice
 from arcset.cli.model_option import load_model
 from arcset.errors import OptionError
 from arcset.runs import Run
-from arcset.training.judge import PARTS
+from arcset.runs.assess import PARTS
 
 if TYPE_CHECKING:
     from arcset.data import Source

@@ -10,7 +10,7 @@ from arcset.cli.gallery_enrolling import Target, enroll_files
 from arcset.cli.gallery_show import plain, progress_bar
 from arcset.cli.gallery_sources import list_wanted
 from arcset.cli.model_option import FacesOption, GalleryFile, ModelOption
-from arcset.cli.show import print_json, print_text, say, tell_notes, tell_skipped
+from arcset.cli.output import print_json, print_text, say, tell_notes, tell_skipped
 from arcset.errors import DataError
 from arcset.text import plural
 

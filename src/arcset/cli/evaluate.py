@@ -10,18 +10,18 @@ import numpy as np
 import typer
 
 from arcset.cli import options as o
-from arcset.cli.show import print_json, print_text, say, tell_skipped, working
+from arcset.cli.output import print_json, print_text, say, tell_skipped, working
 from arcset.cli.train_outcome import threshold_words
 from arcset.data import Split
 from arcset.data.embeddings import holds_embeddings
 from arcset.errors import InputError, OptionError
 from arcset.evaluation import Assessment, Difference, Thresholds, differences
 from arcset.files import finite, write_text
-from arcset.pictures.measures import write_evaluation
+from arcset.reports.measures import write_evaluation
 from arcset.runs import Run
+from arcset.runs.assess import PARTS, Judged, judge_file, judge_run, thresholds_of
 from arcset.runs.data import selection_of
 from arcset.training.card_figures import headline
-from arcset.training.judge import PARTS, Judged, judge_file, judge_run, thresholds_of
 from arcset.training.judge_pairs import judge_pairs
 
 __all__ = ["evaluate"]

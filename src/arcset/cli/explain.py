@@ -7,15 +7,15 @@ import typer
 from rich.table import Table
 
 from arcset.cli import options as o
-from arcset.cli.show import print_json, print_table, print_text, say
+from arcset.cli.output import print_json, print_table, print_text, say
 from arcset.errors import OptionError
-from arcset.pictures.explanation import explain as walk
-from arcset.pictures.explanation_picture import explanation_picture
-from arcset.pictures.explanation_text import conclusion, introduction, probability
-from arcset.pictures.steps import Explanation
-from arcset.pictures.subject import PARTS, Subject, image_subject, sample_subject
-from arcset.pictures.theme import save
-from arcset.pictures.view import RunView
+from arcset.reports.explanation import explain as walk
+from arcset.reports.explanation_picture import explanation_picture
+from arcset.reports.explanation_text import conclusion, introduction, probability
+from arcset.reports.steps import Explanation
+from arcset.reports.subject import PARTS, Subject, image_subject, sample_subject
+from arcset.reports.theme import save
+from arcset.reports.view import RunView
 
 __all__ = ["explain"]
 

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 import typer
 
 from arcset.cli import options as o
-from arcset.cli.show import print_json, print_text, working
+from arcset.cli.output import print_json, print_text, working
 from arcset.errors import OptionError
 from arcset.recognition import preset_names
 

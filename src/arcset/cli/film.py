@@ -7,7 +7,7 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from arcset.cli.show import say
+from arcset.cli.output import say
 
 __all__ = ["film"]
 
@@ -31,8 +31,8 @@ def film(
     Example: arcset film runs/softmax runs/arcface --out film.gif
     """
     # Imported late: the other verbs need not wait for matplotlib.
-    from arcset.pictures.film import write_film
-    from arcset.pictures.view import RunView
+    from arcset.reports.film import write_film
+    from arcset.reports.view import RunView
 
     views = [RunView(run) for run in runs]
     columns = (

@@ -11,7 +11,7 @@ from arcset.cli.gallery_info import info
 from arcset.cli.gallery_move import export, import_file, migrate
 from arcset.cli.gallery_show import columns
 from arcset.cli.model_option import GalleryFile, existing
-from arcset.cli.show import print_json, print_text
+from arcset.cli.output import print_json, print_text
 from arcset.errors import OptionError
 from arcset.recognition.gallery import Sample
 from arcset.text import plural

@@ -18,7 +18,7 @@ from arcset.cli.model_option import (
     existing,
     open_gallery,
 )
-from arcset.cli.show import print_json, print_text, say, tell_skipped, working
+from arcset.cli.output import print_json, print_text, say, tell_skipped, working
 from arcset.data.embeddings import holds_embeddings, read_embeddings
 from arcset.errors import InputError, OptionError
 from arcset.evaluation.calibration import Thresholds, pair_cosines

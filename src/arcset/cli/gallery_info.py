@@ -5,7 +5,7 @@ from typing import Any
 from arcset.cli import options as o
 from arcset.cli.gallery_show import plain
 from arcset.cli.model_option import Chosen, GalleryFile, existing, open_gallery, settings_of
-from arcset.cli.show import print_json, print_text
+from arcset.cli.output import print_json, print_text
 from arcset.errors import ArcsetError
 from arcset.text import plural
 

@@ -18,7 +18,7 @@ from arcset.cli.model_option import (
     load_model,
     remember,
 )
-from arcset.cli.show import print_json, print_text
+from arcset.cli.output import print_json, print_text
 from arcset.data.embeddings import holds_shards, read_embeddings, read_manifest
 from arcset.errors import ArcsetError, DataError, OptionError
 from arcset.recognition.gallery import Gallery

@@ -15,7 +15,7 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
-from arcset.cli.show import counting
+from arcset.cli.output import counting
 from arcset.text import printable
 
 __all__ = ["columns", "plain", "progress_bar"]

@@ -22,7 +22,7 @@ from arcset.cli.model_option import (
     open_gallery,
     settings_of,
 )
-from arcset.cli.show import print_json, print_text, say, tell_skipped
+from arcset.cli.output import print_json, print_text, say, tell_skipped
 from arcset.data.embeddings import holds_embeddings, read_embeddings
 from arcset.errors import DataError, OptionError
 from arcset.files import finite

@@ -5,10 +5,10 @@ from typing import Any
 from rich.table import Table
 from rich.text import Text
 
-from arcset.cli.show import say
+from arcset.cli.output import say
 from arcset.data import Selection
 from arcset.errors import RunError
-from arcset.pictures.report import Section
+from arcset.reports.report import Section
 from arcset.runs import Run
 from arcset.runs.data import Earlier
 from arcset.training.forgetting import forgetting, read_forgetting, shown

@@ -8,7 +8,7 @@ import typer
 from arcset.cli import options as o
 from arcset.cli.gallery_show import columns
 from arcset.cli.model_option import GalleryFile, Place
-from arcset.cli.show import print_json, print_text, say
+from arcset.cli.output import print_json, print_text, say
 from arcset.errors import DataError
 from arcset.recognition.gallery.milvus.address import Address
 from arcset.service.keys import Keys, keys_file

@@ -8,8 +8,8 @@ import typer
 
 from arcset.centers import UPDATES
 from arcset.cli import options as o
+from arcset.cli.output import print_json, print_text, working
 from arcset.cli.plan_table import plan_text
-from arcset.cli.show import print_json, print_text, working
 from arcset.devices import free_memory
 from arcset.errors import OptionError
 from arcset.networks import network_names

@@ -10,7 +10,7 @@ import typer
 from arcset.cli import options as o
 from arcset.cli.keys import KeysOption, keys_of
 from arcset.cli.model_option import FacesOption, GalleryFile, ModelOption, open_gallery
-from arcset.cli.show import print_text
+from arcset.cli.output import print_text
 from arcset.errors import DataError, OptionError
 
 __all__ = ["serve"]

@@ -5,7 +5,7 @@ from typing import Any
 
 import typer
 
-from arcset.cli.show import say
+from arcset.cli.output import say
 from arcset.data import DATASETS, Dataset
 from arcset.errors import OptionError
 from arcset.losses import loss_options

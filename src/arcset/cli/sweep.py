@@ -11,8 +11,7 @@ from rich.text import Text
 
 from arcset import training
 from arcset.cli import options as o
-from arcset.cli.settings import absolute, given_options, is_own
-from arcset.cli.show import (
+from arcset.cli.output import (
     ProgressBars,
     ProgressLines,
     print_json,
@@ -23,12 +22,13 @@ from arcset.cli.show import (
     tell_skipped,
     working,
 )
+from arcset.cli.settings import absolute, given_options, is_own
 from arcset.cli.sweep_grid import Span, span
 from arcset.data import Dataset
 from arcset.evaluation.measures import validated
 from arcset.launch import is_main_process
 from arcset.losses import loss_names
-from arcset.pictures import RunView, Story
+from arcset.reports import RunView, Story
 from arcset.runs import RunConfig
 from arcset.runs.data import dataset_of
 from arcset.training.sweep import READ_BY, Sweep

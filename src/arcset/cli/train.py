@@ -14,6 +14,15 @@ import typer
 from arcset import training
 from arcset.cli import options as o
 from arcset.cli.kept import kept_of_start, kept_section, tell_start
+from arcset.cli.output import (
+    ProgressBars,
+    ProgressLines,
+    print_json,
+    say,
+    show_progress,
+    tell_skipped,
+    working,
+)
 from arcset.cli.settings import (
     absolute,
     chosen_config,
@@ -23,31 +32,22 @@ from arcset.cli.settings import (
     resumed_settings,
     was_given,
 )
-from arcset.cli.show import (
-    ProgressBars,
-    ProgressLines,
-    print_json,
-    say,
-    show_progress,
-    tell_skipped,
-    working,
-)
 from arcset.cli.train_outcome import Outcome, held_out_words, settings_words
 from arcset.data import DATASETS, Selection, Split, load_dataset
 from arcset.data.augment import parse_augmentation
 from arcset.data.mapping import ClassMapping
+from arcset.devices import choose_device
 from arcset.errors import ArcsetError, DataError, OptionError
 from arcset.evaluation import Assessment, Thresholds
 from arcset.evaluation.results import Missing
 from arcset.launch import is_main_process, is_restarted
 from arcset.losses import build_loss, loss_names
 from arcset.networks.registry import NETWORKS
-from arcset.pictures import RunView, Story
+from arcset.reports import RunView, Story
 from arcset.runs import Run, RunConfig
+from arcset.runs.assess import Judged, judge_run, thresholds_of
 from arcset.runs.data import dataset_of, selection_for, selection_of
 from arcset.training.card import write_card
-from arcset.training.device import choose_device
-from arcset.training.judge import Judged, judge_run, thresholds_of
 from arcset.training.loop import alone
 from arcset.training.progress import Several, Silent, Watcher
 from arcset.training.start import earlier_of, has_begun

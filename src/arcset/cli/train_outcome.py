@@ -9,15 +9,15 @@ from rich.table import Table
 from rich.text import Text
 
 from arcset.cli.kept import kept_table
-from arcset.cli.show import print_table, print_text
+from arcset.cli.output import print_table, print_text
 from arcset.data import ImageSet, Selection
 from arcset.evaluation import Assessment, Thresholds
 from arcset.evaluation.measures import measures_of
 from arcset.recognition.verification import decide
 from arcset.runs import Run, RunConfig
+from arcset.runs.assess import shape_words
 from arcset.text import plural
 from arcset.training.card_figures import headline
-from arcset.training.judge import shape_words
 
 __all__ = ["Outcome", "held_out_words", "settings_words", "threshold_words"]
 

@@ -7,7 +7,7 @@ import typer
 
 from arcset.cli import options as o
 from arcset.cli.model_option import with_faces
-from arcset.cli.show import print_json, print_text, say
+from arcset.cli.output import print_json, print_text, say
 from arcset.recognition import Recognizer, preset_names
 
 __all__ = ["verify"]

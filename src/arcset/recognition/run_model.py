@@ -9,9 +9,9 @@ import torch
 from arcset.data.batches import as_tensor
 from arcset.devices import choose_device
 from arcset.errors import RunError
-from arcset.models import embed, load_model
 from arcset.recognition.digest import model_digest
 from arcset.runs import Run
+from arcset.runs.model import embed, load_model
 
 __all__ = ["RunModel", "settings_of"]
 

@@ -132,7 +132,7 @@ def _named(paths: Sequence[Path]) -> dict[str, Path]:
 
 
 def _make(entry: dict[str, Any], path: Path) -> Made:
-    from arcset.pictures.view import RunView  # brings torch and matplotlib
+    from arcset.reports.view import RunView  # brings torch and matplotlib
 
     view = RunView(path)
     dim = view.config.dim

@@ -1,6 +1,6 @@
 """Whole jobs: training a run, measuring it, comparing several, searching a grid."""
 
-from arcset.models import load_model
+from arcset.runs.model import load_model
 from arcset.training.compare import Comparison, LossSpec, compare
 from arcset.training.loop import resume, train
 from arcset.training.measure import measure

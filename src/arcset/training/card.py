@@ -9,14 +9,14 @@ from arcset.data.named.registry import DATASETS
 from arcset.evaluation import Assessment, Thresholds
 from arcset.evaluation.assessment import FEW
 from arcset.files import write_text
-from arcset.models import load_model
 from arcset.runs import Run, RunConfig
+from arcset.runs.assess import Judged
+from arcset.runs.model import load_model
 from arcset.text import percent, plural
 from arcset.training.card_figures import figures, measured, thresholds
 from arcset.training.card_forgetting import forgotten
 from arcset.training.card_text import code, front_matter, table, without_folders
 from arcset.training.card_training import training
-from arcset.training.judge import Judged
 
 __all__ = ["write_card"]
 
@@ -208,7 +208,7 @@ arcset embed RUN {data} --out embeddings.parquet
 
 ```python
 import torch
-from arcset.models import embed
+from arcset.runs.model import embed
 from arcset.runs import Run
 from arcset.training import load_model
 from arcset.text import percent, plural

@@ -13,11 +13,11 @@ from arcset.evaluation import Assessment, Difference
 from arcset.evaluation.measures import run_figures
 from arcset.files import finite
 from arcset.losses import loss_options
-from arcset.models import add_data_settings, build_model
 from arcset.registry import unknown_option
 from arcset.runs import Run, RunConfig
+from arcset.runs.assess import judge_run
 from arcset.runs.data import selection_for
-from arcset.training.judge import judge_run
+from arcset.runs.model import add_data_settings, build_model
 from arcset.training.loop import train
 from arcset.training.measure import measure
 from arcset.training.progress import Watcher

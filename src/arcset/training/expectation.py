@@ -5,9 +5,9 @@ import copy
 import torch
 from torch import Tensor
 
+from arcset.devices import seed_draws
 from arcset.losses import Loss
 from arcset.losses.build import lowest_loss
-from arcset.training.device import seed_draws
 
 __all__ = ["blind_loss", "chance_loss", "least_loss"]
 

@@ -8,8 +8,8 @@ from torch import Tensor, nn
 from arcset.losses import Loss
 from arcset.losses.center import Center
 from arcset.losses.transfer import Head, regrow
-from arcset.models import embed
 from arcset.numerics import unit_rows
+from arcset.runs.model import embed
 from arcset.training.feeding import Feed
 
 __all__ = ["begin_centers", "class_means"]

@@ -8,18 +8,18 @@ import torch
 from torch import Tensor
 
 from arcset.data import Selection, as_float
+from arcset.devices import seed_draws
 from arcset.distributed import ProcessGroup
 from arcset.errors import InputError, RunError
 from arcset.evaluation.measures import validated
 from arcset.losses import Loss, export_loss, loss_options
-from arcset.models import build_model
 from arcset.runs import Run, RunConfig
+from arcset.runs.model import build_model
 from arcset.runs.states import writing
 from arcset.training.angles_now import angles_now
 from arcset.training.averaging import Average
 from arcset.training.belonging import Belonging
 from arcset.training.checkpoint import State, load_newest, save_checkpoint
-from arcset.training.device import seed_draws
 from arcset.training.diagnosis import Doctor
 from arcset.training.feeding import Feed
 from arcset.training.freezing import freeze

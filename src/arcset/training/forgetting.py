@@ -15,14 +15,14 @@ import torch
 from torch import nn
 
 from arcset.data import ImageSet, Samples, Selection
+from arcset.devices import choose_device
 from arcset.errors import InputError, OptionError, RunError
 from arcset.evaluation import Difference, Result, paired, retrieval, verification
 from arcset.evaluation.measures import short_name
 from arcset.files import finite, parse_json, write_text
-from arcset.models import embed, load_model
 from arcset.runs import Run
 from arcset.runs.data import selection_of
-from arcset.training.device import choose_device
+from arcset.runs.model import embed, load_model
 from arcset.training.start import old_names
 
 __all__ = ["GROUPS", "MEASURES", "Forgetting", "Kept", "forgetting", "read_forgetting", "shown"]

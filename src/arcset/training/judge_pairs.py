@@ -9,12 +9,12 @@ import torch
 
 from arcset.data.batches import as_tensor
 from arcset.data.sources.insightface_bin import read_verification_bin
+from arcset.devices import choose_device
 from arcset.errors import DataError, OptionError
 from arcset.evaluation import FoldAccuracy, Verification, fold_accuracy, verification
-from arcset.models import embed, load_model
 from arcset.runs import Run
 from arcset.runs.data import reading_of
-from arcset.training.device import choose_device
+from arcset.runs.model import embed, load_model
 
 __all__ = ["JudgedPairs", "judge_pairs"]
 

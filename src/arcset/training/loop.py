@@ -14,15 +14,15 @@ from typing import Any
 
 from arcset.data import Selection
 from arcset.data.mapping import ClassMapping
+from arcset.devices import choose_device
 from arcset.distributed import ProcessGroup, join_group
 from arcset.errors import RunError
 from arcset.launch import is_main_process, is_restarted
-from arcset.models import add_data_settings, add_loss_settings, build_model
 from arcset.runs import Run, RunConfig
 from arcset.runs.data import selection_for, selection_of
 from arcset.runs.lock import locked
+from arcset.runs.model import add_data_settings, add_loss_settings, build_model
 from arcset.training.belonging import MAY_CHANGE, changed
-from arcset.training.device import choose_device
 from arcset.training.feeding import Feed
 from arcset.training.fitting import Fitting
 from arcset.training.progress import Lines, Silent, Watcher

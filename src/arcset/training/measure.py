@@ -6,16 +6,16 @@ from math import isnan, nan
 from torch import Tensor
 
 from arcset.data import ImageSet, Selection, to_tensors
+from arcset.devices import choose_device
 from arcset.errors import InputError
 from arcset.evaluation import Assessment, dunn_index, retrieval, verification
 from arcset.evaluation.assessment import measure_shape
 from arcset.evaluation.measures import run_figures, short_name
 from arcset.evaluation.results import Missing
-from arcset.models import embed, load_model
 from arcset.numerics import unit_rows
 from arcset.runs import Run
 from arcset.runs.data import selection_of
-from arcset.training.device import choose_device
+from arcset.runs.model import embed, load_model
 
 __all__ = ["measure"]
 

@@ -5,7 +5,7 @@ from torch import Tensor, nn
 
 from arcset.data import ImageSet, Samples, Selection
 from arcset.losses import Loss
-from arcset.models import embed
+from arcset.runs.model import embed
 
 __all__ = ["Snapshots"]
 

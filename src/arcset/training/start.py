@@ -12,9 +12,9 @@ from arcset.data import DATASETS, Split
 from arcset.data.mapping import ClassMapping
 from arcset.errors import OptionError, RunError
 from arcset.losses import Loss
-from arcset.models import load_model
 from arcset.runs import Run, RunConfig
 from arcset.runs.data import Earlier
+from arcset.runs.model import load_model
 from arcset.training.feeding import Feed
 from arcset.training.first_centers import begin_centers
 from arcset.training.freezing import freeze

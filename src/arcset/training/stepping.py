@@ -12,11 +12,11 @@ from torch import Tensor, nn
 from torch.optim import SGD, AdamW, Optimizer
 
 from arcset.centers import Centers
+from arcset.devices import seed_draws
 from arcset.distributed import ProcessGroup
 from arcset.errors import OptionError
 from arcset.losses import Loss
 from arcset.runs import RunConfig
-from arcset.training.device import seed_draws
 
 __all__ = ["Stepper", "build_optimizer", "check_autocast", "check_stepping"]
 

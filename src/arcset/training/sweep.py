@@ -12,16 +12,16 @@ from typing import Any
 import numpy as np
 
 from arcset.data import Dataset, ImageSet, Selection
+from arcset.devices import choose_device
 from arcset.distributed import join_group
 from arcset.errors import OptionError, RunError, TrainingError
 from arcset.evaluation import Assessment
 from arcset.files import finite, parse_json, write_text
-from arcset.models import add_data_settings, build_model
 from arcset.runs import Run, RunConfig
+from arcset.runs.assess import judge_run
 from arcset.runs.data import selection_for
-from arcset.training.device import choose_device
+from arcset.runs.model import add_data_settings, build_model
 from arcset.training.feeding import Feed
-from arcset.training.judge import judge_run
 from arcset.training.loop import train
 from arcset.training.measure import measure
 from arcset.training.progress import Watcher

@@ -13,7 +13,7 @@ from arcset.evaluation import retrieval, verification
 from arcset.evaluation.assessment import measure_shape
 from arcset.evaluation.measures import validated
 from arcset.evaluation.results import Missing
-from arcset.models import embed
+from arcset.runs.model import embed
 
 if TYPE_CHECKING:
     from arcset.runs import RunConfig

@@ -1,0 +1,166 @@
+"""The report: one file, complete, safe and the same every time."""
+
+import io
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from matplotlib.figure import Figure
+from PIL import Image
+
+from arcset.reports.report import Section, write_report
+from arcset.reports.view import RunView
+
+HOSTILE = "</script><script>alert('x')</script><img src=x onerror=alert(1)> & \"quoted\""
+MEASURES = {"accuracy": "share named rightly", "unseen_eer": "errors on <unseen> classes"}
+
+
+def figure() -> Figure:
+    made = Figure(figsize=(3, 2))
+    made.subplots().plot([1, 3, 2])
+    return made
+
+
+def png() -> bytes:
+    file = io.BytesIO()
+    Image.new("L", (5, 4)).save(file, "PNG")
+    return file.getvalue()
+
+
+def cell(mean: float, spread: float = 0.0) -> dict[str, float]:
+    return {"mean": mean, "low": mean - spread, "high": mean + spread}
+
+
+COMPARISON = {
+    "runs": [{"loss": "a", "seed": 0}, {"loss": "a", "seed": 1}],
+    "summary": {
+        "softmax": {"accuracy": cell(0.9, 0.05), "unseen_eer": cell(0.3)},
+        "arcface": {"accuracy": cell(0.93, 0.01), "unseen_eer": cell(0.4)},
+        HOSTILE: {"accuracy": cell(0.5), "unseen_eer": {"mean": None, "low": None, "high": None}},
+        "triplet": {"unseen_eer": cell(0.35)},
+    },
+}
+
+
+def sections() -> list[Section]:
+    return [
+        Section("Curves", [figure(), png()], "It rises & falls.", "When <it> stands.", alts=["A"]),
+        Section("Rows", [], "A table.", "Alone.", rows=[["loss", "angle"], [HOSTILE, "3°"]]),
+    ]
+
+
+@pytest.fixture(scope="module")
+def views(views: dict[str, RunView]) -> list[RunView]:
+    """Both kinds of space, with and without centers, 2, 3 and 5 dimensions."""
+    return [views[name] for name in ("softmax", "sphere", "triplet", "wide")]
+
+
+def written(path: Path, views: list[RunView], **options: Any) -> str:
+    given = {
+        "title": "Digits",
+        "comparison": COMPARISON,
+        "sections": sections(),
+        "verdict": "It depends.",
+        "measures": MEASURES,
+        "command": "arcset demo",
+        **options,
+    }
+    write_report(path, views=views, **given)
+    return path.read_text(encoding="utf-8")
+
+
+@pytest.fixture(scope="module")
+def page(views: list[RunView], tmp_path_factory: pytest.TempPathFactory) -> str:
+    return written(tmp_path_factory.mktemp("page") / "report.html", views)
+
+
+def payload(page: str) -> dict[str, Any]:
+    found = re.search(r'<script type="application/json" id="data">(.*?)</script>', page, re.DOTALL)
+    assert found is not None
+    content: dict[str, Any] = json.loads(found.group(1))
+    return content
+
+
+def test_it_is_one_small_file_that_asks_for_nothing(page: str) -> None:
+    assert len(page.encode()) < 1_000_000
+    assert "http://" not in page
+    assert "https://" not in page
+    assert "<link" not in page
+    assert not re.search(r"<script[^>]*\ssrc", page)
+    assert not re.search(r"url\((?!data:)|@import", page)
+    sources = re.findall(r'<img[^>]*\ssrc="([^"]{0,20})', page)
+    assert sources
+    assert all(source.startswith("data:image/") for source in sources)
+
+
+def test_the_same_input_gives_the_same_bytes(
+    page: str, views: list[RunView], tmp_path: Path
+) -> None:
+    again = [RunView(view.run.path) for view in views]
+    assert written(tmp_path / "again.html", again) == page
+
+
+def test_the_page_holds_everything_in_order(page: str) -> None:
+    parts = [
+        "<h1>Digits</h1>",
+        "Trained on <b>0, 1 and 2</b> of mnist-sample. Never shown: <b>3, 4, 5, 6, 7, 8 and 9</b>",
+        "It depends.",
+        "The losses side by side",
+        "Look around",
+        "<h2>Curves</h2>",
+        "<h2>Rows</h2>",
+        "Timings",
+        "Configurations",
+        "arcset demo",
+    ]
+    places = [page.find(part) for part in parts]
+    assert -1 not in places
+    assert places == sorted(places)
+    assert page.count("<details>") == 1 + 4  # the columns' meanings, and a configuration per run
+    assert "snapshot = 60" in page
+
+
+def test_every_section_says_what_it_means_and_when_it_misleads(page: str) -> None:
+    assert page.count("<strong>What it means</strong>") == 2
+    assert page.count("<strong>When it misleads</strong>") == 2
+    assert "It rises &amp; falls." in page
+    assert "When &lt;it&gt; stands." in page
+    assert re.findall(r'height="\d+" alt="([^"]*)"', page) == ["A", "Curves"]
+
+
+def test_hostile_names_stay_text(views: list[RunView], tmp_path: Path) -> None:
+    label = {views[0].title: HOSTILE}
+    page = written(
+        tmp_path / "r.html",
+        views[:1],
+        title=HOSTILE,
+        verdict=HOSTILE,
+        command=HOSTILE,
+        labels=label,
+        groups={HOSTILE: [views[0].title]},
+        measures={**MEASURES, "accuracy": HOSTILE},
+    )
+    assert "alert('x')</script>" not in page
+    assert "<img src=x" not in page
+    assert '"quoted"' not in page.replace('\\"quoted\\"', "")
+    assert page.count("<script") == 2
+    assert payload(page)["runs"][0]["name"] == HOSTILE
+    assert payload(page)["runs"][0]["group"] == HOSTILE
+
+
+def test_the_best_is_marked_and_what_cannot_be_told_from_it(page: str) -> None:
+    table, _, _ = page.partition("Look around")
+    rows = re.findall(r'<tr><th scope="row">(.*?)</th>(.*?)</tr>', table)
+    marks = {name: re.findall(r'<td class="(\w*)">', cells) for name, cells in rows}
+    assert marks["softmax"] == ["near", "best"]  # its seeds reach arcface's; the least error
+    assert marks["arcface"] == ["best", ""]
+    assert marks["triplet"] == ["none", ""]
+    assert "errors on &lt;unseen&gt; classes" in page
+
+
+def test_a_report_without_runs_still_has_its_sections(tmp_path: Path) -> None:
+    page = written(tmp_path / "r.html", [], comparison=None)
+    assert '<section id="view" hidden>' in page
+    assert "<h2>Curves</h2>" in page

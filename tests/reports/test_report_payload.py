@@ -1,0 +1,177 @@
+"""What the report hands to its viewer: points, angles and thumbnails, packed into text.
+
+Goes with that packing; what is drawn of it is looked at in tests/browser.
+"""
+
+import base64
+import io
+import json
+import math
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from arcset.errors import InputError
+from arcset.reports import RunView
+from arcset.reports.report import write_report
+from arcset.reports.report.angles import NO_ANGLE, sample_angles
+from arcset.reports.report.images import figure_image, sprite_sheet
+from arcset.reports.report.payload import quantized
+
+
+@pytest.fixture(scope="module")
+def views(views: dict[str, RunView]) -> list[RunView]:
+    """Both kinds of space, with and without centers, 2, 3 and 5 dimensions."""
+    return [views[name] for name in ("softmax", "sphere", "triplet", "wide")]
+
+
+def payload(path: Path, views: list[RunView], **options: Any) -> dict[str, Any]:
+    write_report(path, title="Digits", views=views, command="arcset demo", **options)
+    text = path.read_text(encoding="utf-8")
+    found = re.search(r'<script type="application/json" id="data">(.*?)</script>', text, re.DOTALL)
+    assert found is not None
+    content: dict[str, Any] = json.loads(found.group(1))
+    return content
+
+
+@pytest.fixture(scope="module")
+def data(views: list[RunView], tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    return payload(tmp_path_factory.mktemp("page") / "report.html", views)
+
+
+def points(frame: dict[str, Any], dim: int) -> np.ndarray:
+    whole = np.frombuffer(base64.b64decode(frame["points"]), "<i2").reshape(-1, dim)
+    return whole * frame["scale"]
+
+
+def angles(frame: dict[str, Any]) -> np.ndarray:
+    return np.frombuffer(base64.b64decode(frame["angles"]), "<u2").reshape(-1, 3)
+
+
+@pytest.mark.long
+def test_eight_long_runs_stay_below_four_megabytes() -> None:
+    rows = np.random.default_rng(0).normal(size=(1500, 3))
+    _, drawn = quantized(rows)
+    found = base64.b64encode(sample_angles(rows, np.eye(3), None).tobytes())
+    assert 8 * 13 * (len(drawn) + len(found)) < 3e6  # runs, epochs; the thumbnails are shared
+
+
+def test_decoded_points_are_the_frames(data: dict[str, Any], views: list[RunView]) -> None:
+    for run, view in zip(data["runs"], views, strict=True):
+        if view.config.dim > 3:
+            continue
+        for part in run["parts"]:
+            for frame, kept in zip(part["frames"], view.frames, strict=True):
+                exact = kept.parts[part["name"]]
+                error = np.abs(points(frame, run["dim"]) - exact).max()
+                assert error <= 0.5001 * np.abs(exact).max() / 32767
+
+
+@pytest.mark.long
+def test_more_dimensions_are_projected_and_the_page_says_so(
+    data: dict[str, Any], views: list[RunView]
+) -> None:
+    run, view = data["runs"][3], views[3]
+    assert run["dim"] == 3
+    assert "5 dimensions, drawn in the 3" in run["notes"][0]
+    test = next(part for part in run["parts"] if part["name"] == "test")
+    drawn = points(test["frames"][-1], 3)
+    exact = view.frames[-1].parts["test"].astype(np.float64)
+    share = (drawn**2).sum() / (exact**2).sum()
+    strengths = np.linalg.svd(exact, compute_uv=False) ** 2
+    assert share == pytest.approx(strengths[:3].sum() / strengths.sum(), abs=1e-3)
+    assert f"({share:.0%})" in run["notes"][0]
+
+
+def test_angles_are_those_of_a_plain_computation(
+    data: dict[str, Any], views: list[RunView]
+) -> None:
+    def degrees(a: np.ndarray, b: np.ndarray) -> float:
+        cosine = float(a @ b) / math.sqrt(float(a @ a) * float(b @ b))
+        return math.degrees(math.acos(max(-1.0, min(1.0, cosine))))
+
+    for run, view in zip(data["runs"], views, strict=True):
+        for part in run["parts"]:
+            sample = view.sampled(part["name"])
+            assert sample is not None
+            for frame, kept in zip(part["frames"], view.frames, strict=True):
+                centers = kept.centers
+                if centers is None:
+                    train_labels = view.sampled("train").labels
+                    rows = kept.parts["train"].astype(np.float64)
+                    centers = np.stack([rows[train_labels == k].mean(0) for k in range(3)])
+                for i, (own, other, which) in enumerate(angles(frame)):
+                    x = kept.parts[part["name"]][i].astype(np.float64)
+                    to = [degrees(x, center.astype(np.float64)) for center in centers]
+                    if part["name"] == "unseen":
+                        assert own == NO_ANGLE
+                    else:
+                        assert own / 100 == pytest.approx(to[sample.labels[i]], abs=0.02)
+                        to[sample.labels[i]] = math.inf
+                    assert other / 100 == pytest.approx(min(to), abs=0.02)
+                    assert to[which] == pytest.approx(min(to), abs=0.02)
+
+
+@pytest.mark.long
+def test_a_single_center_has_no_other() -> None:
+    found = sample_angles(np.eye(2), np.array([[2.0, 0.0]]), np.array([0, 0]))
+    assert found.tolist() == [[0, NO_ANGLE, NO_ANGLE], [9000, NO_ANGLE, NO_ANGLE]]
+
+
+@pytest.mark.long
+def test_classes_are_numbered_across_parts(data: dict[str, Any], views: list[RunView]) -> None:
+    assert data["classes"] == [str(digit) for digit in range(10)]
+    unseen = data["runs"][0]["parts"][-1]
+    names = [data["classes"][number] for number in unseen["classes"]]
+    sample = views[0].sampled("unseen")
+    assert names == [sample.class_names[label] for label in sample.labels]
+
+
+@pytest.mark.long
+def test_thumbnails_are_shared_and_hold_the_images(
+    data: dict[str, Any], views: list[RunView]
+) -> None:
+    assert len(data["sprites"]) == 3  # train, test and unseen of the same data
+    test = next(part for part in data["runs"][1]["parts"] if part["name"] == "test")
+    sheet = data["sprites"][test["sprite"]]
+    content = base64.b64decode(sheet["url"].partition(",")[2])
+    pixels = np.asarray(Image.open(io.BytesIO(content)).convert("L"), int)
+    y, x = divmod(17, sheet["columns"])
+    tile = pixels[28 * y : 28 * (y + 1), 28 * x : 28 * (x + 1)]
+    assert np.abs(tile - views[1].sampled("test").images[17]).max() <= 32  # 16 shades of grey
+
+
+@pytest.mark.long
+def test_points_limits_the_samples(views: list[RunView], tmp_path: Path) -> None:
+    run = payload(tmp_path / "r.html", views[:1], points=10)["runs"][0]
+    assert [len(part["classes"]) for part in run["parts"]] == [10, 10, 10]
+    whole = views[0].sampled("test")
+    first, last = points(run["parts"][1]["frames"][-1], 2)[[0, -1]]
+    assert first == pytest.approx(whole.embeddings[0], abs=1e-3)
+    assert last == pytest.approx(whole.embeddings[-1], abs=1e-3)
+
+
+def test_values_that_are_not_finite_are_refused() -> None:
+    with pytest.raises(InputError):
+        quantized(np.array([[1.0, math.nan]]))
+
+
+@pytest.mark.long
+def test_zeros_are_kept_as_zeros() -> None:
+    scale, text = quantized(np.zeros((2, 2)))
+    assert scale > 0
+    assert base64.b64decode(text) == bytes(8)
+
+
+def test_large_and_coloured_images_become_thumbnails() -> None:
+    sheet = sprite_sheet(np.zeros((5, 100, 50, 3), np.uint8))
+    assert (sheet["width"], sheet["height"], sheet["columns"]) == (20, 40, 3)
+
+
+def test_bytes_that_are_no_image_are_refused() -> None:
+    with pytest.raises(InputError):
+        figure_image(b"<svg onload=alert(1)>")

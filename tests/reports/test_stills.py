@@ -1,0 +1,210 @@
+"""Still pictures of small but real runs."""
+
+import math
+import shutil
+
+import numpy as np
+import pytest
+import torch
+from matplotlib.colors import to_rgba
+from matplotlib.figure import Figure
+
+from arcset.data import ImageSet, load_dataset
+from arcset.errors import OptionError
+from arcset.losses import build_loss
+from arcset.margins import MARGINS
+from arcset.reports.borders import border_angles, border_arcs
+from arcset.reports.embedding import embedding_picture
+from arcset.reports.histograms import center_angles
+from arcset.reports.scene import principal
+from arcset.reports.stills import (
+    angle_picture,
+    margin_picture,
+    roc_picture,
+    save,
+    sheet_picture,
+)
+from arcset.reports.theme import PALETTE, class_colour, film_colours, png
+from arcset.reports.view import RunView
+
+
+def texts(figure: Figure) -> str:
+    """Everything that stands in the picture."""
+    found = [text.get_text() for text in figure.texts]
+    for axes in figure.axes:
+        found += [axes.get_title(), axes.get_xlabel(), *(text.get_text() for text in axes.texts)]
+    return "\n".join(found)
+
+
+def collection(axes, *, hollow):
+    """The samples: the collections with one offset each, known ones first."""
+    found = [c for c in axes.collections if type(c).__name__ == "PathCollection"]
+    return found[int(hollow)]
+
+
+@pytest.mark.parametrize("names", [("softmax", "arcface", "triplet"), ("space", "sphere")])
+def test_the_same_runs_give_the_same_bytes(views, names, tmp_path):
+    for copy in ("a.png", "b.png"):
+        fresh = [RunView(views[name].run.path) for name in names]
+        save(embedding_picture(fresh), tmp_path / copy)
+    first, second = ((tmp_path / copy).read_bytes() for copy in ("a.png", "b.png"))
+    assert first == second
+    assert first.startswith(b"\x89PNG")
+    assert b"tIME" not in first
+
+
+def test_losses_of_the_same_kind_share_their_axes(views):
+    names = ("softmax", "slim", "arcface", "normface")
+    plane, plane2, circle, circle2 = embedding_picture([views[name] for name in names]).axes
+    assert plane.get_xlim() == plane2.get_xlim()
+    assert plane.get_ylim() == plane2.get_ylim()
+    assert circle.get_xlim() == circle2.get_xlim()
+    for axes, name in ((plane, "softmax"), (plane2, "slim")):
+        points = np.concatenate((views[name].test.embeddings, views[name].unseen.embeddings))
+        assert (points[:, 0] > axes.get_xlim()[0]).all()
+        assert (points[:, 1] < axes.get_ylim()[1]).all()
+    rows = angle_picture([views["softmax"], views["arcface"]]).axes
+    assert rows[0].get_ylim() == rows[1].get_ylim()
+
+
+@pytest.mark.parametrize("name", ["softmax", "arcface", "sphere", "wide"])
+def test_known_are_filled_and_unseen_are_hollow(views, name):
+    view = views[name]
+    axes = embedding_picture([view]).axes[0]
+    known, unseen = (collection(axes, hollow=hollow) for hollow in (False, True))
+    assert len(known.get_offsets()) == len(view.test.labels)
+    assert len(unseen.get_offsets()) == len(view.unseen.labels)
+    assert len(known.get_facecolor()) == len(view.test.labels)
+    assert len(unseen.get_facecolor()) == 0
+    seen = {tuple(colour[:3]) for colour in known.get_facecolor()}
+    assert seen == {to_rgba(class_colour(number))[:3] for number in range(3)}
+
+
+def test_training_samples_have_no_unseen_beside_them(views):
+    axes = embedding_picture([views["arcface"]], part="train").axes[0]
+    assert len(collection(axes, hollow=False).get_offsets()) == 60
+    assert len(collection(axes, hollow=True).get_offsets()) == 0
+
+
+def on_both_sides(loss, places, across):
+    """The classes that the loss names a little to either side of the border."""
+    sides = [torch.tensor(places + step * across).float() for step in (-1e-3, 1e-3)]
+    return [loss.logits(side).argmax(dim=1) for side in sides]
+
+
+def test_borders_with_biases_on_circle_and_sphere():
+    for dim in (2, 3):
+        torch.manual_seed(0)
+        loss = build_loss("arcface", dim=dim, classes=4, scale=8.0, bias=True)
+        with torch.no_grad():
+            loss.head.bias.copy_(torch.tensor([1.0, -0.5, 0.2, 0.0]))
+        centers, biases = loss.centers.numpy(), loss.biases.numpy() / 8
+        if dim == 2:
+            angles = border_angles(centers, biases)
+            places = np.stack((np.cos(angles), np.sin(angles)), axis=1)
+            across = np.stack((-places[:, 1], places[:, 0]), axis=1)
+        else:
+            arcs = border_arcs(centers, biases)
+            places = arcs[:, 0]
+            across = np.cross(places, arcs[:, 1] - arcs[:, 0])
+            across /= np.linalg.norm(across, axis=1, keepdims=True)
+        a, b = on_both_sides(loss, places, across)
+        assert len(a)
+        assert (a != b).all()
+
+
+def test_more_than_three_dimensions_say_that_they_are_a_shadow(views):
+    embeddings = views["wide"].test.embeddings
+    variances = np.sort(np.linalg.eigvalsh(np.cov(embeddings.T)))[::-1]
+    share = variances[:2].sum() / variances.sum()
+    assert principal(embeddings)[2] == pytest.approx(share, rel=1e-3)
+    figure = embedding_picture([views["wide"]])
+    assert f"PCA of 5 dimensions: {share:.0%}" in texts(figure)
+    assert "PCA" not in texts(embedding_picture([views["arcface"]]))
+
+
+def test_class_names_stand_beside_their_centers_and_apart(views):
+    axes = embedding_picture([views["arcface"]]).axes[0]
+    centers = views["arcface"].loss.centers.numpy()
+    for text, center in zip(axes.texts, centers, strict=True):
+        place = np.array(text.get_position())
+        assert place @ center / np.linalg.norm(place) > 0.9
+    assert [text.get_text() for text in axes.texts] == ["0", "1", "2"]
+
+
+def test_margin_picture_shows_every_margin_and_fallback():
+    left, right = margin_picture().axes
+    words = {word.strip(",") for line in left.lines for word in line.get_label().split()}
+    assert set(MARGINS.names()) <= words
+    assert len(left.lines) < len(MARGINS.names()), "equal curves are drawn once"
+    assert {"default", "linear", "easy", "none"} <= {line.get_label() for line in right.lines}
+    normface = next(line for line in left.lines if "normface" in line.get_label())
+    degrees, values = normface.get_data()
+    assert values == pytest.approx(np.cos(np.radians(degrees)))
+
+
+def test_angles_to_own_and_other_centers(views):
+    view = views["softmax"]
+    x, W = view.test.embeddings, view.loss.centers.numpy()
+    own, other = center_angles(x, view.test.labels, W)
+    for row in (0, 100, 200):
+        angles = [
+            math.degrees(math.acos(x[row] @ w / np.linalg.norm(x[row]) / np.linalg.norm(w)))
+            for w in W
+        ]
+        assert own[row] == pytest.approx(angles.pop(view.test.labels[row]), abs=0.05)
+        assert other[row] == pytest.approx(min(angles), abs=0.05)
+    assert len(angle_picture([view, views["triplet"]]).axes) == 1
+    with pytest.raises(OptionError, match="triplet"):
+        angle_picture([views["triplet"]])
+
+
+def test_roc_shows_curves_with_their_auc(views):
+    axes = roc_picture([views["arcface"], views["softmax"]]).axes[0]
+    assert axes.get_xscale() == "log"
+    curve, other, guess = axes.lines
+    assert "AUC 0." in curve.get_label()
+    assert other.get_label().startswith("softmax")
+    assert curve.get_ydata()[-1] == 1.0
+    assert (np.diff(curve.get_ydata()) >= 0).all()
+    assert guess.get_label() == "guessing, AUC 0.5"
+
+
+def test_sheet_shows_each_class_in_its_row():
+    images = load_dataset("mnist-sample").test
+    axes = sheet_picture(images, per_class=3).axes[0]
+    assert [text.get_text() for text in axes.texts] == list(images.class_names)
+    sheet = axes.images[0].get_array()
+    assert sheet.shape == (10 * 30 - 2, 3 * 30 - 2)
+    assert (sheet[60:88, 0:28] == images.images[images.labels == 2][0]).all()
+    many = ImageSet(
+        np.zeros((40, 4, 6, 3), np.uint8), np.arange(40), tuple(f"name {k}" for k in range(40))
+    )
+    assert "20 of 40 classes" in texts(sheet_picture(many))
+    with pytest.raises(OptionError, match="per_class"):
+        sheet_picture(images, per_class=0)
+
+
+def test_pictures_of_runs_that_do_not_fit_are_refused(views):
+    with pytest.raises(OptionError, match=r"arcface.*0-2.*other.*0-3"):
+        embedding_picture([views["arcface"], views["other"]])
+    with pytest.raises(OptionError):
+        roc_picture([])
+    with pytest.raises(OptionError, match="'unseen'"):
+        embedding_picture([views["arcface"]], part="unseen")
+
+
+def test_runs_of_the_same_name_are_told_apart(views, tmp_path):
+    shutil.copytree(views["softmax"].run.path, tmp_path / "more" / "softmax")
+    twice = [views["softmax"], RunView(tmp_path / "more" / "softmax")]
+    names = [axes.get_title() for axes in embedding_picture(twice).axes]
+    assert names == [f"{twice[0].run.path.parent.name}/softmax", "more/softmax"]
+    assert len(angle_picture(twice).axes) == 2
+    again = [axes.get_title() for axes in embedding_picture([twice[1]] * 2).axes]
+    assert again == ["more/softmax (1)", "more/softmax (2)"]
+
+
+def test_colours_are_ten_and_different():
+    assert len(set(PALETTE)) == 10
+    assert len(film_colours(10)) <= 63
+    assert png(margin_picture()) == png(margin_picture())
