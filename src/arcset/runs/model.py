@@ -1,19 +1,31 @@
 """Network and loss together: from a configuration, and back from a run folder."""
 
 from contextlib import nullcontext
+from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
-from arcset.data import Selection, as_float
+from arcset.data import ImageSet, Selection, as_float, to_tensors
+from arcset.data.embeddings import EmbeddingSet
 from arcset.data.rotated_classes import class_transforms
+from arcset.devices import choose_device
 from arcset.errors import OptionError, RunError
 from arcset.losses import Loss, build_loss, loss_options
 from arcset.networks import build_network
 from arcset.runs import Run, RunConfig
+from arcset.runs.data import selection_of
 
-__all__ = ["add_data_settings", "add_loss_settings", "build_model", "embed", "load_model"]
+__all__ = [
+    "TrainedRun",
+    "add_data_settings",
+    "add_loss_settings",
+    "build_model",
+    "embed",
+    "load_model",
+]
 
 # Most images, and most pixels, per forward pass: more fall out of the cache and gain nothing.
 _IMAGES, _PIXELS = 512, 2**19
@@ -102,6 +114,59 @@ def load_model(run: Run) -> tuple[nn.Module, Loss]:
         first = lines[min(1, len(lines) - 1)].strip()
         raise RunError(f"the weights in {run.path} do not fit its configuration: {first}") from None
     return network.eval(), loss.eval()
+
+
+class TrainedRun:
+    """A trained run in memory: what evaluation, model card and report work on.
+
+    Training ends with one, and `load` makes one of a folder. Weights are read once, data once and
+    only if asked for, and the images of a part are embedded once.
+
+    network: in evaluation mode on `device`, with the weights that the run keeps. loss: the same.
+    """
+
+    def __init__(
+        self,
+        run: Run,
+        network: nn.Module,
+        loss: Loss,
+        device: torch.device,
+        selection: Selection | None = None,
+    ) -> None:
+        self.run, self.network, self.loss, self.device = run, network, loss, device
+        self._selection = selection
+        self._embeddings: dict[str, EmbeddingSet] = {}
+
+    @classmethod
+    def load(
+        cls, run: Run | Path | str, *, device: str = "auto", selection: Selection | None = None
+    ) -> "TrainedRun":
+        """Read a run's weights; `selection` is its data, where that has been read already."""
+        run = run if isinstance(run, Run) else Run.open(run)
+        network, loss = load_model(run)
+        chosen = choose_device(device)
+        return cls(run, network.to(chosen), loss.to(chosen), chosen, selection)
+
+    @property
+    def selection(self) -> Selection:
+        """The images that the run was trained with, and those kept from it."""
+        if self._selection is None:
+            self._selection = selection_of(self.run)
+        return self._selection
+
+    def embed_part(self, name: str) -> EmbeddingSet:
+        """Embeddings of the selection's part `name`, as test or unseen, computed once."""
+        if name not in self._embeddings:
+            self._embeddings[name] = self.embed_images(getattr(self.selection, name))
+        return self._embeddings[name]
+
+    def embed_images(self, images: ImageSet) -> EmbeddingSet:
+        """Embeddings of all images, with the name of each one's class, and the classes trained."""
+        tensors, labels = to_tensors(images, self.device)
+        rows = embed(self.network, tensors).cpu().numpy()
+        names: list[str] = np.array(images.class_names)[labels.cpu().numpy()].tolist()
+        known = self.run.config.class_names or ()
+        return EmbeddingSet.of(rows, names, images.paths, trained_on=known)
 
 
 @torch.no_grad()
