@@ -20,10 +20,10 @@ import torch
 
 from arcset.data import Split, load_dataset
 from arcset.runs import RunConfig
+from arcset.runs.recipes import recipe_settings
+from arcset.runs.settings import inherited_settings
 from arcset.training import train
 from arcset.training.forgetting import forgetting, shown
-from arcset.training.recipes import recipe_settings
-from arcset.training.start import inherited
 
 RESULTS = Path(__file__).parent / "results"
 POINTS, SHARE = 1.0, 1 / 3  # the bar
@@ -85,7 +85,7 @@ def main() -> None:
     every = None if len(names) == len(characters(None)) else known(names, options.out / "all.json")
     old, first = timed(base.replace(split=few), options.out / "old")
     print(f"{options.old} characters: {first:.0f} s", flush=True)
-    goes_on = inherited(old, "omniglot") | {
+    goes_on = inherited_settings(old, "omniglot") | {
         "data": "omniglot",
         "split": every,
         "seed": options.seed,

@@ -28,8 +28,8 @@ from arcset.runs import Run, RunConfig
 from arcset.runs.assess import judge_run
 from arcset.runs.data import selection_for
 from arcset.runs.model import load_model
+from arcset.runs.recipes import recipe_settings
 from arcset.training import train
-from arcset.training.recipes import recipe_settings
 
 RESULTS = Path(__file__).parent / "results"
 #: What each loss was tried with, and which of it did best.

@@ -30,8 +30,8 @@ from arcset.evaluation import paired, retrieval, verification
 from arcset.runs import Run, RunConfig
 from arcset.runs.assess import judge_run
 from arcset.runs.data import selection_for
+from arcset.runs.recipes import recipe_settings
 from arcset.training import train
-from arcset.training.recipes import recipe_settings
 
 RESULTS = Path(__file__).parent / "results"
 TENTH = {"update": "sgd", "sample": 0.1}

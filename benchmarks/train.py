@@ -40,11 +40,11 @@ from arcset.data import as_float, load_dataset, pack, to_tensors
 from arcset.runs import RunConfig
 from arcset.runs.data import selection_for
 from arcset.runs.model import add_data_settings, build_model
+from arcset.runs.recipes import recipe_settings
 from arcset.training import train
 from arcset.training.feeding import Feed
 from arcset.training.loop import build_optimizer
 from arcset.training.progress import Silent
-from arcset.training.recipes import recipe_settings
 
 RESULTS = Path(__file__).parent / "results"
 COMMON = {"dim": 128, "seed": 0, "snapshot": 0, "schedule": "constant"}

@@ -129,3 +129,22 @@ def test_damaged_file(tmp_path, content):
     path.write_bytes(content)
     with pytest.raises(RunError, match=r"config\.toml"):
         RunConfig.load(path)
+
+
+CONFIGS = [
+    {"hold_out": {"validation": 0.1, "test": 0.25}, "size": (64, 48)},
+    {"hold_out": {"validation": ("Latin/*", 'a"b\\c'), "test": ("Gr?ek/*",)}, "channels": 3},
+    {"hold_out": {"test": 0.5}, "augment": ("affine:rotate=10", "flip"), "size": (1, 2)},
+    {"hold_out": {}, "augment": (), "fit": "crop", "invert": True},
+    {"per_class": 4, "accumulate": 2, "ema": 0.9, "clip": 1.0, "autocast": "float16", "warm_up": 0},
+]
+
+
+@pytest.mark.parametrize("settings", CONFIGS)
+def test_every_kind_of_value_survives_toml(settings, tmp_path) -> None:
+    config = RunConfig(data="mnist", **settings)
+    config.save(tmp_path / "config.toml")
+    again = RunConfig.load(tmp_path / "config.toml")
+    assert again == config
+    assert again.model_dump() == config.model_dump()
+    assert config.replace() == config

@@ -12,8 +12,8 @@ from arcset.errors import OptionError
 from arcset.runs import RunConfig
 from arcset.runs.data import selection_for
 from arcset.runs.model import add_data_settings, build_model
+from arcset.runs.recipes import read_recipe, recipe_names, recipe_settings, suitable_settings
 from arcset.training.feeding import Feed
-from arcset.training.recipes import own_settings, read_recipe, recipe_names, recipe_settings
 from support.datasets import loaded
 
 
@@ -73,7 +73,7 @@ def dataset(shape: tuple[int, ...], counts: list[int], **options: object) -> Dat
 
 def settled(data: Dataset) -> RunConfig:
     """The configuration for it, if it can be trained with."""
-    config = RunConfig(data="mine", **own_settings(data))
+    config = RunConfig(data="mine", **suitable_settings(data))
     selection = selection_for(config, dataset=data)
     config = add_data_settings(config, selection)
     build_model(config, training=True)
@@ -107,7 +107,7 @@ def test_small_data_gets_three_thousand_steps(images: int, epochs: int) -> None:
     labels = np.arange(images) % 10
     one = ImageSet(np.zeros((images, 1, 1), np.uint8), labels, tuple("abcdefghij"))
     data = Dataset("mine", one, None, "", held_out="all")
-    assert (own_settings(data)["batch"], own_settings(data)["epochs"]) == (64, epochs)
+    assert (suitable_settings(data)["batch"], suitable_settings(data)["epochs"]) == (64, epochs)
 
 
 def test_of_few_identities_none_is_held_out() -> None:
@@ -120,7 +120,7 @@ def test_of_few_identities_none_is_held_out() -> None:
 @pytest.mark.parametrize(("several", "single"), [(20, 500), (33, 7), (1680, 4069)])
 def test_a_tenth_of_those_that_can_be_judged(several: int, single: int) -> None:
     data = dataset((8, 8), [2] * several + [1] * single)
-    split = hold_out_split(data, own_settings(data)["hold_out"])
+    split = hold_out_split(data, suitable_settings(data)["hold_out"])
     wanted = round(0.1 * several)
     assert (len(split.validation), len(split.test)) == (wanted, wanted)
     assert max(*split.validation, *split.test) < f"c{several:04d}"

@@ -21,7 +21,7 @@ from arcset.cli.output import (
     show_progress,
     working,
 )
-from arcset.cli.settings import absolute, chosen_config, given_options, is_own
+from arcset.cli.settings import chosen_config, given_options
 from arcset.evaluation.assessment import FEW
 from arcset.evaluation.measures import figure_meanings
 from arcset.files import write_text
@@ -29,6 +29,7 @@ from arcset.launch import is_main_process
 from arcset.reports import RunView, Story
 from arcset.runs import Run
 from arcset.runs.data import dataset_of, selection_for
+from arcset.runs.settings import is_user_data
 from arcset.training import LossSpec
 from arcset.training.start import earlier_of
 
@@ -95,8 +96,7 @@ def compare(
     if start is not None:
         options["start"] = Run.open(start)
     dataset = None
-    if is_own(data):
-        given["data"] = absolute(data)
+    if is_user_data(data):
         dataset = dataset_of(chosen_config(given, **options))
     # The losses are named apart: what a recipe tuned for its own does not carry over to others.
     config = chosen_config({**given, "loss": "normface"}, **options, dataset=dataset)

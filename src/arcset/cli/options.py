@@ -6,7 +6,7 @@ import typer
 
 from arcset.data.augment import augmentation_names
 from arcset.networks import network_names
-from arcset.training.recipes import recipe_names
+from arcset.runs.recipes import recipe_names
 
 __all__ = [
     "Augment",

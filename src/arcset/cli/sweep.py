@@ -22,7 +22,7 @@ from arcset.cli.output import (
     tell_skipped,
     working,
 )
-from arcset.cli.settings import absolute, given_options, is_own
+from arcset.cli.settings import given_options
 from arcset.cli.sweep_grid import Span, span
 from arcset.data import Dataset
 from arcset.evaluation.measures import validated
@@ -31,6 +31,7 @@ from arcset.losses import loss_names
 from arcset.reports import RunView, Story
 from arcset.runs import RunConfig
 from arcset.runs.data import dataset_of
+from arcset.runs.settings import is_user_data
 from arcset.training.sweep import READ_BY, Sweep
 from arcset.training.sweep_outcome import SHOWN, all_figures
 
@@ -84,7 +85,6 @@ def sweep(
     --epochs 5 --out runs/sweep
     """
     given = given_options(context)
-    given["data"] = absolute(data)
     with show_progress() as bars:
         reader = _Reader(bars)
         asked = span(given, settings, recipe=recipe, read=reader.read)
@@ -131,7 +131,7 @@ class _Reader:
 
     def read(self, config: RunConfig) -> Dataset | None:
         """The data of a configuration; None where it has a name and no defaults of its own."""
-        if not is_own(config.data):
+        if not is_user_data(config.data):
             return None
         for other, dataset in self.known:
             if all(getattr(config, name) == getattr(other, name) for name in READ_BY):

@@ -5,13 +5,13 @@ from dataclasses import dataclass, field
 from itertools import product
 from typing import Any
 
-from arcset.cli.settings import chosen_config, parse_setting
+from arcset.cli.settings import chosen_config
 from arcset.data import Dataset
 from arcset.errors import OptionError
 from arcset.losses import loss_options
 from arcset.registry import did_you_mean
 from arcset.runs import RunConfig
-from arcset.training.compare import parse_value
+from arcset.runs.settings import parse_setting, parse_value
 from arcset.training.sweep import SAME, Point
 
 __all__ = ["Span", "read_values", "span"]

@@ -23,15 +23,7 @@ from arcset.cli.output import (
     tell_skipped,
     working,
 )
-from arcset.cli.settings import (
-    absolute,
-    chosen_config,
-    given_options,
-    is_own,
-    named_data,
-    resumed_settings,
-    was_given,
-)
+from arcset.cli.settings import chosen_config, given_options, resumed_settings, was_given
 from arcset.cli.train_outcome import Outcome, held_out_words, settings_words
 from arcset.data import DATASETS, Selection, Split, load_dataset
 from arcset.data.augment import parse_augmentation
@@ -47,6 +39,7 @@ from arcset.reports import RunView, Story
 from arcset.runs import Run, RunConfig
 from arcset.runs.assess import Judged, judge_run, thresholds_of
 from arcset.runs.data import dataset_of, selection_for, selection_of
+from arcset.runs.settings import is_user_data
 from arcset.training.card import write_card
 from arcset.training.loop import alone
 from arcset.training.progress import Several, Silent, Watcher
@@ -282,7 +275,7 @@ def _check_options(context: typer.Context) -> None:
     """Find mistakes among the options, as far as no data need be read for it."""
     given, options, _ = _asked(context)
     config = chosen_config(given, **options, quiet=True)
-    if config.data not in DATASETS and not is_own(config.data):
+    if config.data not in DATASETS and not is_user_data(config.data):
         load_dataset(config.data)  # raises
     if config.data in DATASETS:
         named = [*given, *(text.partition("=")[0] for text in options["settings"] or ())]
@@ -328,9 +321,6 @@ def _asked(context: typer.Context) -> tuple[dict[str, Any], dict[str, Any], Run 
         options["begun"] = begun
     elif start is not None:
         options["start"] = Run.open(start)
-    data = named_data(given, file)
-    if is_own(data):
-        given["data"] = absolute(data)
     return given, options, begun
 
 
@@ -339,7 +329,7 @@ def _origin(context: typer.Context, config: RunConfig) -> str:
     if config.recipe is not None:
         return f"settings of the recipe {config.recipe}"
     named = [context.params[name] for name in ("config", "start")]
-    if is_own(config.data) and not any(named):
+    if is_user_data(config.data) and not any(named):
         return "settings that suit the data"
     return "settings"
 
@@ -363,12 +353,11 @@ def _chosen(
     """The configuration that the command line asks for, and the data that it chooses."""
     given, options, begun = _asked(context)
     dataset = None
-    if is_own(named_data(given, context.params["config"])):
+    asked = chosen_config(given, **options, quiet=True)
+    if is_user_data(asked.data) and (begun is None or asked.start is None):
         # Read once, at the size that the options ask for; what suits it depends on the data.
-        asked = chosen_config(given, **options, quiet=True)
-        if begun is None or asked.start is None:
-            dataset = dataset_of(asked, watch=bars.reading)
-            tell_skipped(dataset.skipped)
+        dataset = dataset_of(asked, watch=bars.reading)
+        tell_skipped(dataset.skipped)
     config = chosen_config(given, **options, dataset=dataset)
     if begun is not None and config.start is not None:
         return config, selection_of(begun)

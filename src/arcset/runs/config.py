@@ -11,7 +11,7 @@ from arcset.evaluation.measures import validated
 from arcset.files import parse_toml, write_text
 from arcset.registry import did_you_mean
 
-__all__ = ["RunConfig", "explain_refusal", "read_settings"]
+__all__ = ["RunConfig", "explain_refusal", "read_settings", "unknown_setting"]
 
 _SHOWN = 60  # characters of a refused value
 
@@ -211,14 +211,19 @@ def read_settings(path: Path) -> dict[str, Any]:
     return found
 
 
+def unknown_setting(name: str, model: type[BaseModel] = RunConfig) -> str:
+    """The sentence for a name that no setting has, with the nearest one that there is."""
+    hint = did_you_mean(name, model.model_fields)
+    return f"there is no setting called {name!r}; {hint or 'docs/training.md lists them'}"
+
+
 def explain_refusal(error: ValidationError, model: type[BaseModel] | None = None) -> str:
     """The first of pydantic's complaints in our words: the setting, its value, what is expected."""
     problems = error.errors(include_url=False)
     first = problems[0]
     where = ".".join(str(part) for part in first["loc"])
     if first["type"] == "extra_forbidden" and model is not None:
-        hint = did_you_mean(where, model.model_fields)
-        return f"there is no setting called {where!r}; {hint or 'docs/training.md lists them'}"
+        return unknown_setting(where, model)
     if first["type"] == "missing" and len(first["loc"]) > 1:
         return f"{first['loc'][0]}={_shortened(first['input'])} has too few entries"
     if first["type"] == "missing":

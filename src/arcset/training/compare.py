@@ -13,21 +13,18 @@ from arcset.evaluation import Assessment, Difference
 from arcset.evaluation.measures import run_figures
 from arcset.files import finite
 from arcset.losses import loss_options
-from arcset.registry import unknown_option
 from arcset.runs import Run, RunConfig
 from arcset.runs.assess import judge_run
 from arcset.runs.data import selection_for
 from arcset.runs.model import add_data_settings, build_model
+from arcset.runs.settings import TRAINED, parse_loss
 from arcset.training.loop import train
 from arcset.training.measure import measure
 from arcset.training.progress import Watcher
 from arcset.training.start import check_start, earlier_of
 from arcset.training.verdict import Verdict, verdicts
 
-__all__ = ["TRAINED", "Comparison", "LossSpec", "compare"]
-
-#: Settings of training that may stand among the options of a loss.
-TRAINED = ("learning_rate", "weight_decay", "margin_warm_up", "dropout")
+__all__ = ["Comparison", "LossSpec", "compare"]
 
 
 @dataclass(frozen=True)
@@ -47,18 +44,7 @@ class LossSpec:
     @classmethod
     def parse(cls, text: str) -> "LossSpec":
         """Read NAME or NAME:OPTION=VALUE:OPTION=VALUE."""
-        name, *settings = text.strip().split(":")
-        options = {}
-        for setting in settings:
-            option, equals, value = setting.partition("=")
-            if not equals:
-                raise OptionError(f"{text!r}: write options as {name}:OPTION=VALUE")
-            options[option.strip()] = parse_value(value.strip())
-        known = loss_options(name, **_of_loss(options))
-        for option in _of_loss(options):
-            if option not in known:
-                raise unknown_option(name, option, [*known, *TRAINED])
-        return cls(name, options, text.strip())
+        return cls(*parse_loss(text), text.strip())
 
     @property
     def folder(self) -> str:
@@ -79,18 +65,6 @@ class LossSpec:
 def _of_loss(options: dict[str, Any]) -> dict[str, Any]:
     """Without the settings of training that may stand among them."""
     return {key: value for key, value in options.items() if key not in TRAINED}
-
-
-def parse_value(text: str) -> bool | int | float | str:
-    """A value from the command line: true, false, a number, or the text itself."""
-    if text.lower() in ("true", "false"):
-        return text.lower() == "true"
-    for kind in (int, float):
-        try:
-            return kind(text)
-        except ValueError:
-            continue
-    return text
 
 
 @dataclass

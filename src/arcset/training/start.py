@@ -4,11 +4,10 @@ arcset train faces/ --from runs/faces --out runs/more-faces
 """
 
 from pathlib import Path
-from typing import Any
 
 from torch import nn
 
-from arcset.data import DATASETS, Split
+from arcset.data import Split
 from arcset.data.mapping import ClassMapping
 from arcset.errors import OptionError, RunError
 from arcset.losses import Loss
@@ -19,54 +18,7 @@ from arcset.training.feeding import Feed
 from arcset.training.first_centers import begin_centers
 from arcset.training.freezing import freeze
 
-__all__ = ["begin", "check_start", "earlier_of", "has_begun", "inherited", "old_names"]
-
-_SLOWER = 5  # times: the learning rate, as most is learned already
-_SHORTER = 4  # times: the number of epochs
-
-#: Settings that say what a run is, and not how it is trained: a new one has its own.
-_OWN = (
-    "data",
-    "recipe",
-    "classes",
-    "split",
-    "hold_out",
-    "mapping",
-    "start",
-    "freeze",
-    "size",
-    "channels",
-    "seed",
-    "shape",
-    "class_names",
-)
-
-
-def inherited(old: Run, data: str) -> dict[str, Any]:
-    """The settings of a run on `data` that begins from `old`, where nobody says otherwise.
-
-    They are the old run's, with a quarter of its epochs, a fifth of its learning rate, and the
-    margin in full from the first step on. Images are read at the size that the network is used to.
-    Identities are held out by the same rule, if it is one of shares, or the data is the same.
-    """
-    config = old.config
-    values = config.model_dump(exclude_none=True, exclude=set(_OWN))
-    values |= {
-        "start": str(old.path.resolve()),
-        "epochs": max(1, config.epochs // _SHORTER),
-        "learning_rate": config.learning_rate / _SLOWER,
-        "margin_warm_up": 0.0,
-        "options": {key: value for key, value in config.options.items() if key != "warmup"},
-    }
-    images = config.shape is not None and len(config.shape) == 3 and config.shape[0] in (1, 3)
-    if images and config.shape is not None and data not in DATASETS:  # named ones have their size
-        channels, height, width = config.shape
-        values |= {"size": (height, width), "channels": channels}
-    rule = config.hold_out
-    shares = rule is not None and all(not isinstance(part, tuple) for part in rule.values())
-    if shares or (rule is not None and data == config.data):
-        values["hold_out"] = rule
-    return values
+__all__ = ["begin", "check_start", "earlier_of", "has_begun", "old_names"]
 
 
 def has_begun(run: Run) -> bool:
