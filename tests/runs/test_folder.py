@@ -1,8 +1,16 @@
+"""What lies in a run's folder, and how it is written and read."""
+
+import sys
+from contextlib import contextmanager
+
+import numpy as np
 import pytest
 import torch
 
-from arcset import RunError
+from arcset import DataError, RunError
+from arcset.evaluation import make_thresholds
 from arcset.runs import Run, RunConfig
+from arcset.runs.folder import load_tensors, save_tensors
 
 CONFIG = RunConfig(data="mnist-sample")
 
@@ -82,3 +90,72 @@ def test_damaged_files_are_named(tmp_path):
     (run.path / "metrics.jsonl").write_text('{"epoch": 1}\n{"epo')
     with pytest.raises(RunError, match=r"metrics\.jsonl"):
         run.metrics()
+
+
+def test_measures_are_read_back_and_empty_before(tmp_path):
+    run = Run.create(tmp_path / "a", CONFIG)
+    assert run.measures == {}
+    run.write_measures({"accuracy": 0.5, "dunn": float("inf"), "unseen_auc": None})
+    assert run.measures == {"accuracy": 0.5, "dunn": None, "unseen_auc": None}
+    run.save_network({"w": torch.ones(1)})
+    assert run.measures == {}  # they were those of other weights
+    for damaged in ("{", "[1]", '{"accuracy": "good"}'):
+        (run.path / "measures.json").write_text(damaged)
+        with pytest.raises(DataError, match=r"measures\.json"):
+            run.measures  # noqa: B018
+
+
+def test_thresholds_and_report_are_there_or_none(tmp_path):
+    run = Run.create(tmp_path / "a", CONFIG)
+    assert (run.thresholds, run.report) == (None, None)
+    rows = np.random.default_rng(0).normal(size=(40, 4))
+    make_thresholds(rows, np.arange(40) // 4).save(run.path / "threshold.json")
+    (run.path / "report.html").write_text("<html>")
+    assert run.thresholds.made_from["identities"] == 10
+    assert run.report == run.path / "report.html"
+
+
+def test_a_run_shows_itself_in_a_notebook(tmp_path):
+    config = CONFIG.replace(data=str(tmp_path / "<b>faces"), class_names=("a", "b"), epochs=7)
+    run = Run.create(tmp_path / "run", config)
+    run.write_metrics([{"epoch": 1}])
+    run.write_measures({"accuracy": 0.875, "unseen_auc": 0.75, "dunn": None})
+    shown = run._repr_html_()
+    for text in ("&lt;b&gt;faces, 2 classes", "1 of 7", "87.50 %", "unseen", "0.75"):
+        assert text in shown
+    assert "dunn" not in shown
+    assert str(run.path) in repr(run)
+
+
+def test_there_and_back(tmp_path):
+    tensors = {"a": torch.randn(3, 4), "b": torch.arange(5)}
+    save_tensors(tmp_path / "t.safetensors", tensors)
+    found = load_tensors(tmp_path / "t.safetensors")
+    assert all(torch.equal(found[name], value) for name, value in tensors.items())
+    (tmp_path / "t.safetensors").write_bytes(b"torn")
+    with pytest.raises(RunError, match=r"t\.safetensors"):
+        load_tensors(tmp_path / "t.safetensors")
+
+
+@contextmanager
+def no_room(count):
+    """Files of this process may hold no more than so many bytes, as on a disk that is full."""
+    import resource
+
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (count, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="files have no limit there")
+def test_no_room_is_told_and_what_stood_there_stays(tmp_path):
+    run = Run.create(tmp_path / "run", RunConfig(data="mnist-sample"))
+    run.save_model({"a": torch.zeros(2)}, {})
+    files = sorted(path.name for path in run.path.iterdir())
+    with no_room(10_000), pytest.raises(RunError, match=r"model\.safetensors"):
+        run.save_model({"a": torch.ones(100_000)}, {})
+    assert sorted(path.name for path in run.path.iterdir()) == files
+    assert torch.equal(run.load_model()[0]["a"], torch.zeros(2))

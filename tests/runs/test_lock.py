@@ -10,7 +10,7 @@ import pytest
 
 from arcset import RunError
 from arcset.runs import Run, RunConfig
-from arcset.runs.lock import locked
+from arcset.runs.folder import locked
 from arcset.training import resume, train
 from arcset.training.progress import Silent
 
@@ -19,7 +19,7 @@ CONFIG = RunConfig(data="mnist-sample", network="mlp", dim=2, epochs=1)
 HOLDER = """
 import sys, time
 from pathlib import Path
-from arcset.runs.lock import locked
+from arcset.runs.folder import locked
 with locked(Path(sys.argv[1])):
     print("locked", flush=True)
     time.sleep(60)

@@ -372,5 +372,5 @@ def test_so_are_arguments(values, message):
 def test_losses_from_text():
     assert parse_loss("arcface") == ("arcface", {})
     assert parse_loss("center: base = arcface:weight=0.5")[1] == {"base": "arcface", "weight": 0.5}
-    with pytest.raises(OptionError, match="'falback'.*'fallback'"):
+    with pytest.raises(OptionError, match=r"'falback'.*'fallback'"):
         parse_loss("arcface:falback=easy")

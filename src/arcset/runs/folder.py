@@ -1,20 +1,39 @@
-"""A run is a folder: configuration, metrics, weights, checkpoint and embeddings over the epochs."""
+"""A run is a folder: configuration, metrics, weights, checkpoint and embeddings over the epochs.
 
+One training at a time works in it (`locked`), and its tensors are safetensors files that are
+written beside and renamed.
+"""
+
+import html
 import json
+import os
 import shutil
-from collections.abc import Mapping
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from arcset.errors import RunError
-from arcset.files import parse_json, write_text
+from arcset.evaluation import Thresholds
+from arcset.evaluation.measures import run_figures, short_name
+from arcset.files import finite, parse_json, read_json, replacing, write_text
 from arcset.runs.config import RunConfig
-from arcset.runs.lock import LOCK_FILE
-from arcset.runs.states import load_tensors, save_tensors, writing
 
-__all__ = ["Run"]
+try:
+    import fcntl
+except ImportError:  # Windows, where a folder is not locked
+    fcntl = None  # type: ignore[assignment]
+
+__all__ = ["Run", "load_tensors", "locked", "save_tensors", "writing"]
+
+_Figures = dict[str, float | None]
+_LOCK_FILE = ".lock"
+_held: set[tuple[Path, int]] = set()  # folders, each with the thread that keeps it
 
 
 class Run:
@@ -24,6 +43,7 @@ class Run:
         split.json           which classes are known and held out, where a split file said so
         mapping.json         which identities are merged or removed, where a file said so
         metrics.jsonl        one line per epoch
+        measures.json        how good it is, at the end of training: figure to value
         threshold.json       where "the same" begins, and for which rates
         forgetting.json      old and new identities before and after, where it began from a run
         model.safetensors    the network's weights
@@ -56,7 +76,7 @@ class Run:
 
     @staticmethod
     def check_place(path: Path, *, force: bool = False) -> None:
-        """Refuse a place where no run can be made: a file, another folder, a run in the way."""
+        """Refuse a path where no run can be made: a file, another folder, a run in the way."""
         if path.exists() and not path.is_dir():
             raise RunError(f"{path} is a file; name a folder for the run")
         if (path / "config.toml").exists():
@@ -65,7 +85,7 @@ class Run:
                     f"{path} already holds a run; continue it with --resume, replace it with "
                     "--force, or name another folder"
                 )
-        elif path.exists() and any(file not in _begun(path) for file in path.iterdir()):
+        elif path.exists() and any(file not in _leftovers(path) for file in path.iterdir()):
             raise RunError(f"{path} is not empty and holds no run; name another folder")
 
     @classmethod
@@ -107,18 +127,69 @@ class Run:
             write_text(self.path / "metrics.jsonl", text)
 
     @property
+    def measures(self) -> _Figures:
+        """How good the run is, from measures.json: figures by the names of `run_figures`, None for
+        one that the data do not allow. Empty until training has ended."""
+        path = self.path / "measures.json"
+        if not path.exists():
+            return {}
+        figures: _Figures = read_json(path, "file of measures", _Figures)
+        return figures
+
+    def write_measures(self, measures: Mapping[str, float | None]) -> None:
+        """Replace measures.json; infinite values, which JSON lacks, become None."""
+        path = self.path / "measures.json"
+        with writing(path):
+            write_text(path, json.dumps(finite(dict(measures)), indent=2) + "\n")
+
+    @property
+    def thresholds(self) -> Thresholds | None:
+        """Which cosine means "the same", from threshold.json; None where there is no such file."""
+        path = self.path / "threshold.json"
+        return Thresholds.load(path) if path.exists() else None
+
+    @property
+    def report(self) -> Path | None:
+        """Path of report.html; None where none was written."""
+        path = self.path / "report.html"
+        return path if path.exists() else None
+
+    def __repr__(self) -> str:
+        return f"Run({str(self.path)!r})"
+
+    def _repr_html_(self) -> str:
+        """A small table for notebooks: what was trained, how long, and how good it is."""
+        config, known = self.config, run_figures()
+        rows = {
+            "run": str(self.path),
+            "trained on": f"{Path(config.data).name}, {len(config.class_names or ()):,} classes",
+            "model": f"{config.network}, {config.dim} dimensions, {config.loss}",
+            "epochs": f"{len(self.metrics())} of {config.epochs}",
+        }
+        for key, value in self.measures.items():
+            if key in known and value is not None:
+                unseen = ", unseen" if known[key].part != "known" else ""
+                rows[f"{short_name(known[key].full_name)}{unseen}"] = known[key].format(value)
+        if self.report is not None:
+            rows["report"] = str(self.report)
+        cells = (map(html.escape, row) for row in rows.items())
+        lines = (f"<tr><th>{name}</th><td>{value}</td></tr>" for name, value in cells)
+        return f"<table>{''.join(lines)}</table>"
+
+    @property
     def loss_file(self) -> Path:
         """Where the loss's own weights are kept."""
         return self.path / "loss.safetensors"
 
     def save_model(self, network: Mapping[str, Tensor], loss: Mapping[str, Tensor]) -> None:
-        """Write the weights of the network and of the loss; thresholds of earlier ones go."""
+        """Write the weights of the network and of the loss, as `save_network` does."""
         self.save_network(network)
         save_tensors(self.loss_file, loss)
 
     def save_network(self, network: Mapping[str, Tensor]) -> None:
-        """Write the network's weights; thresholds of earlier ones go."""
-        (self.path / "threshold.json").unlink(missing_ok=True)
+        """Write the network's weights; what was measured with earlier ones goes."""
+        for name in ("threshold.json", "measures.json"):
+            (self.path / name).unlink(missing_ok=True)
         save_tensors(self.path / "model.safetensors", network)
 
     def load_model(self) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
@@ -159,6 +230,7 @@ class Run:
             "mapping.json",
             "forgetting.json",
             "threshold.json",
+            "measures.json",
             "README.md",
             "report.html",
             "config.toml",
@@ -168,6 +240,88 @@ class Run:
             shutil.rmtree(self.path / name, ignore_errors=True)
 
 
-def _begun(path: Path) -> list[Path]:
-    """What a process leaves that was killed before it had written its configuration."""
-    return [*path.glob(".config.toml.*.part"), path / LOCK_FILE]
+def _leftovers(path: Path) -> list[Path]:
+    """What a process leaves that is killed before it has written its configuration."""
+    return [*path.glob(".config.toml.*.part"), path / _LOCK_FILE]
+
+
+@contextmanager
+def locked(path: Path) -> Iterator[None]:
+    """Keep the folder `path` to this thread, which may ask for it again, while the block lasts.
+
+    A folder that is missing is made, and removed again if it is still empty at the end. The lock is
+    the kernel's, so that it ends with the process, however that dies. Raises `RunError` where
+    another training has it.
+    """
+    key = (path.resolve(), threading.get_ident())
+    if fcntl is None or key in _held:
+        yield
+        return
+    missing = [folder for folder in (path, *path.parents) if not folder.exists()]
+    handle = _acquire_lock(path)
+    _held.add(key)
+    try:
+        yield
+    finally:
+        _held.discard(key)
+        (path / _LOCK_FILE).unlink(missing_ok=True)
+        os.close(handle)
+        with suppress(OSError):  # a folder that is not empty stays
+            for folder in missing:
+                folder.rmdir()
+
+
+def _acquire_lock(path: Path) -> int:
+    """Open the lock file and lock it; returns its handle."""
+    file = path / _LOCK_FILE
+    while True:
+        path.mkdir(parents=True, exist_ok=True)
+        try:
+            handle = os.open(file, os.O_RDWR | os.O_CREAT, 0o666)
+        except FileNotFoundError:
+            continue  # the folder went just now, with a training that was refused
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(handle)
+            raise RunError(
+                f"{path} is being trained by another process: wait for it, or name another folder"
+            ) from None
+        except OSError:
+            return handle  # a file system that knows no locks
+        # A file that its owner removed before this process had the lock keeps nobody out.
+        with suppress(FileNotFoundError):
+            if os.path.samestat(os.fstat(handle), file.stat()):
+                return handle
+        os.close(handle)
+
+
+@contextmanager
+def writing(path: Path) -> Iterator[None]:
+    """Turn an error of the disk, as one that is full, into a `RunError` that names `path`."""
+    try:
+        yield
+    except (OSError, SafetensorError) as error:
+        why = getattr(error, "strerror", None) or error
+        raise RunError(f"{path} cannot be written: {why}") from error
+
+
+def save_tensors(path: Path, tensors: Mapping[str, Tensor]) -> None:
+    """Write named tensors to `path`, or leave `path` as it was.
+
+    Raises `RunError` where they cannot be written, as on a full disk.
+    """
+    content = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
+    with writing(path), replacing(path) as part:
+        part.touch()
+        mode = part.stat().st_mode  # what the user's umask says; safetensors lets nobody else read
+        save_file(content, part)
+        part.chmod(mode)
+
+
+def load_tensors(path: Path) -> dict[str, Tensor]:
+    """Read what `save_tensors` wrote; a `RunError` names the file where it cannot be read."""
+    try:
+        return load_file(path)
+    except (OSError, SafetensorError) as error:
+        raise RunError(f"{path} is missing or damaged: {error}") from None

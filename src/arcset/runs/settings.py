@@ -270,7 +270,7 @@ def is_user_data(data: str) -> bool:
 
 
 def _absolute(data: str) -> str:
-    """A user's data by its whole path, so that the run finds it from anywhere; names as they are."""
+    """A user's data by its whole path, so that the run finds it from anywhere; names stay."""
     return str(Path(data).resolve()) if is_user_data(data) else data
 
 

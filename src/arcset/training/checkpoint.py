@@ -25,7 +25,7 @@ from arcset.errors import RunError
 from arcset.files import parse_json, replacing_folder, write_text
 from arcset.losses import Loss
 from arcset.losses.saving import load_sharded, save_sharded
-from arcset.runs.states import load_tensors, save_tensors
+from arcset.runs.folder import load_tensors, save_tensors
 from arcset.training.belonging import Belonging
 from arcset.training.together import all_tensors, empty_states
 from arcset.training.together import state_shapes as shapes_of

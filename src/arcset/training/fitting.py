@@ -14,8 +14,8 @@ from arcset.errors import InputError, RunError
 from arcset.evaluation.measures import validated
 from arcset.losses import Loss, export_loss, loss_options
 from arcset.runs import Run, RunConfig
+from arcset.runs.folder import writing
 from arcset.runs.model import build_model
-from arcset.runs.states import writing
 from arcset.training.angles_now import angles_now
 from arcset.training.averaging import Average
 from arcset.training.belonging import Belonging

@@ -20,7 +20,7 @@ from arcset.errors import RunError
 from arcset.launch import is_main_process, is_restarted
 from arcset.runs import Run, RunConfig
 from arcset.runs.data import selection_for, selection_of
-from arcset.runs.lock import locked
+from arcset.runs.folder import locked
 from arcset.runs.model import add_data_settings, add_loss_settings, build_model
 from arcset.training.belonging import MAY_CHANGE, changed
 from arcset.training.feeding import Feed
