@@ -13,16 +13,18 @@ from arcset.registry import did_you_mean
 
 __all__ = ["RunConfig", "explain_refusal", "read_settings", "unknown_setting"]
 
-_SHOWN = 60  # characters of a refused value
+_LONGEST = 60  # characters of a refused value in a message
 
-# Far beyond what anyone trains, and small enough to compute with: a file may say anything.
+# Far beyond what anyone trains, and small enough to compute with: a file may hold any number.
 _MANY = 10**6
 _Side = Annotated[int, Field(ge=1, le=2**16)]  # of an image in pixels; or channels
-_Values = Annotated[int, Field(ge=1, le=2**24)]  # of a vector, or a side of an image
+_Values = Annotated[int, Field(ge=1, le=2**24)]  # entries of a vector, or a side of an image
 
 
 class RunConfig(BaseModel):
-    """Everything that decides how a run comes out. Frozen: a change makes a new one.
+    """Everything that decides the outcome of a run. Frozen: a change makes a new one.
+
+    The command line derives its options from the fields; "unset" says what None stands for.
 
     >>> RunConfig(data="mnist-sample", loss="arcface", dim=2, epochs=0)
     Traceback (most recent call last):
@@ -31,141 +33,181 @@ class RunConfig(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
-    data: str = Field(description="a named dataset, or the path of one's own")
-    recipe: str | None = Field(None, description="whose settings stand where none were given")
+    data: str = Field(description="A named dataset, or the path of your own data.")
+    recipe: str | None = Field(
+        None, description="The recipe whose settings were used where none were given."
+    )
     classes: str | None = Field(
-        None, description="the known classes, such as 0-4; all if not given"
+        None,
+        description="The known classes, e.g. 0-4 or 0,2,5; the others stay unseen.",
+        json_schema_extra={"unset": "all"},
     )
     split: str | None = Field(
-        None, description="path of a split file, instead of classes; the run keeps a copy"
+        None,
+        description="File from `arcset data split` with the known, validation and test classes, "
+        "instead of classes; the run keeps a copy.",
     )
     hold_out: dict[str, float | tuple[str, ...]] | None = Field(
-        None, description="identities kept from training: shares, or patterns of their names"
+        None,
+        description="Identities to hold out for validation and test: their shares, e.g. 0.1,0.2, "
+        "or none; in a file also patterns of their names.",
     )
     train_on: Literal["train", "all"] = Field(
-        "train", description="all: the known classes' test images, too, so that none test them"
+        "train",
+        description="all: train on the test images of the known classes, too; none test them then.",
     )
     size: tuple[_Side, _Side] | None = Field(
-        None, description="height and width that images are read at; from the files if not given"
+        None,
+        description="Resize images to this height and width, e.g. 64 or 64x48.",
+        json_schema_extra={"unset": "from the files"},
     )
     channels: Literal[1, 3] | None = Field(
-        None, description="1 reads images grey, 3 in colour; from the files if not given"
+        None,
+        description="Read images in grey (1) or in colour (3).",
+        json_schema_extra={"unset": "from the files"},
     )
     fit: Literal["pad", "crop", "stretch"] = Field(
-        "pad", description="how images of other proportions come to the size"
+        "pad", description="How images of other proportions are brought to the size."
     )
-    invert: bool = Field(False, description="whether image files are read as negatives")
+    invert: bool = Field(False, description="Read image files as negatives.")
     mapping: str | None = Field(
-        None, description="path of a JSON file that merges or removes identities; a copy is kept"
+        None,
+        description='JSON file that merges or removes identities, e.g. {"anna 2": "anna", '
+        '"unknown": null}; the run keeps a copy.',
     )
     start: str | None = Field(
-        None, description="path of the run whose weights and centers training begins with"
+        None, description="The run whose weights and class centers training starts with."
     )
     freeze: int = Field(
         0,
         ge=0,
         le=_MANY,
-        description="layers with weights, from the input on, that stay as they start",
+        description="How many layers with weights, counted from the input, stay as they start.",
     )
-    loss: str = Field("arcface", description="what training minimizes")
-    scale: float | None = Field(None, description="s of the cosine losses")
-    margin: float | None = Field(None, description="the loss's margin")
+    loss: str = Field("arcface", description="The loss that training minimizes.")
+    scale: float | None = Field(
+        None,
+        description="Scale s of the cosine losses.",
+        json_schema_extra={"unset": "from classes and dimension"},
+    )
+    margin: float | None = Field(
+        None,
+        description="Margin of the loss.",
+        json_schema_extra={"unset": "from classes and dimension"},
+    )
     options: dict[str, bool | int | float | str] = Field(
-        default_factory=dict, description="further options of the loss"
+        default_factory=dict, description="Further options of the loss."
     )
     share_centers: bool = Field(
-        False, description="whether processes under torchrun hold a slice of the centers each"
+        False, description="Under torchrun, give each process a slice of the class centers."
     )
     margin_warm_up: float = Field(
-        0.2, ge=0, le=1, description="share of the steps in which the margin comes in"
+        0.2, ge=0, le=1, description="Share of the steps over which the margin grows to its value."
     )
-    network: str = Field("simple", description="images to embeddings")
+    network: str = Field("simple", description="The network, from images to embeddings.")
     dropout: float | None = Field(
-        None, ge=0, lt=1, description="before the embedding, where the network has it"
+        None,
+        ge=0,
+        lt=1,
+        description="Dropout before the embedding, if the network has it.",
+        json_schema_extra={"unset": "the network's"},
     )
-    dim: int = Field(128, ge=2, le=2**16, description="dimension of the embedding")
-    epochs: int = Field(20, ge=1, le=_MANY)
-    batch: int = Field(256, ge=2, le=2**24)
+    dim: int = Field(128, ge=2, le=2**16, description="Dimension of the embedding.")
+    epochs: int = Field(20, ge=1, le=_MANY, description="Passes over the training images.")
+    batch: int = Field(256, ge=2, le=2**24, description="Images per step.")
     per_class: int = Field(
         0,
         ge=0,
         le=_MANY,
-        description="images of each class in a batch; 0 draws images and not classes",
+        description="Images of each class in a batch; 0 draws images regardless of class.",
     )
     accumulate: int = Field(
         1,
         ge=1,
         le=_MANY,
-        description="parts that a batch goes through the network in, to save memory",
+        description="Pass each batch through the network in this many parts, to save memory.",
     )
     augment: tuple[str, ...] = Field(
-        (), description="random changes of the images, as affine:rotate=10"
+        (), description="Random changes of the images, e.g. affine:rotate=15,flip, or none."
     )
     new_classes: Literal["none", "rotations", "reflections", "both"] = Field(
-        "none", description="turned or mirrored images as classes of their own"
+        "none", description="Train on rotated or mirrored images as classes of their own."
     )
-    seed: int = Field(0, ge=0, lt=2**63)
-    optimizer: Literal["sgd", "adamw"] = "sgd"
-    learning_rate: float = Field(
-        0.1, gt=0, le=1e30, description="its peak, where the schedule has one"
-    )
+    seed: int = Field(0, ge=0, lt=2**63, description="Decides initial weights and shuffling.")
+    optimizer: Literal["sgd", "adamw"] = Field("sgd", description="The optimizer.")
+    learning_rate: float = Field(0.1, gt=0, le=1e30, description="Peak learning rate.")
     center_rate: float = Field(
-        1.0, gt=0, le=1e30, description="learning rate of the loss's own weights, as a multiple"
+        1.0,
+        gt=0,
+        le=1e30,
+        description="Learning rate of the loss's weights, as a multiple of the network's.",
     )
-    momentum: float = Field(0.9, ge=0, lt=1, description="of sgd")
+    momentum: float = Field(0.9, ge=0, lt=1, description="Momentum of sgd.")
     weight_decay: float = Field(
-        5e-4, ge=0, le=1e30, description="of weight matrices; not of biases"
+        5e-4, ge=0, le=1e30, description="Weight decay of matrices and kernels; not of biases."
     )
-    schedule: Literal["one-cycle", "cosine", "constant"] = "one-cycle"
+    schedule: Literal["one-cycle", "cosine", "constant"] = Field(
+        "one-cycle", description="How the learning rate changes over the steps."
+    )
     warm_up: float | None = Field(
-        None, ge=0, lt=1, description="share of the steps in which the rate rises"
+        None,
+        ge=0,
+        lt=1,
+        description="Share of the steps over which the learning rate rises.",
+        json_schema_extra={"unset": "0.3 for one-cycle, 0 for the others"},
     )
-    clip: float | None = Field(None, gt=0, description="largest norm of the gradient")
+    clip: float | None = Field(None, gt=0, description="Largest norm of the gradient.")
     ema: float = Field(
-        0.0, ge=0, lt=1, description="decay of the weights' moving average, used instead of them"
+        0.0,
+        ge=0,
+        lt=1,
+        description="Decay of a moving average of the weights, which replaces them; 0: none.",
     )
     autocast: Literal["none", "bfloat16", "float16"] = Field(
-        "none", description="type that the network computes in"
+        "none", description="Type that the network computes in."
     )
     dtype: Literal["float32", "float64"] = Field(
-        "float32", description="type of the weights in training"
+        "float32", description="Type of the weights during training."
     )
-    compile: bool = Field(False, description="whether torch.compile works on the network")
+    compile: bool = Field(False, description="Compile the network with torch.compile.")
     validate_every: int = Field(
-        0, ge=0, le=_MANY, description="epochs between validations; 0: about 20 in all"
+        0, ge=0, le=_MANY, description="Epochs between validations; 0: about 20 validations in all."
     )
     best_by: str = Field(
-        "map", description="measure on the validation identities by which the best epoch is kept"
+        "map", description="Measure on the validation identities that decides the best epoch."
     )
     patience: int = Field(
         0,
         ge=0,
         le=_MANY,
-        description="validations without improvement before training stops; 0: never",
+        description="Stop after this many validations without improvement; 0: never.",
     )
     checkpoint_minutes: float = Field(
         10.0,
         ge=0,
         le=_MANY,
-        description="between checkpoints within an epoch; 0: only where it ends",
+        description="Minutes between checkpoints within an epoch; 0: only at its end.",
     )
     checkpoint_steps: int = Field(
-        0, ge=0, le=10**12, description="between checkpoints; 0: by the clock only"
+        0, ge=0, le=10**12, description="Steps between checkpoints; 0: by the clock only."
     )
-    checkpoints: int = Field(2, ge=1, le=_MANY, description="how many of the newest are kept")
+    checkpoints: int = Field(2, ge=1, le=_MANY, description="How many checkpoints to keep.")
     snapshot: int = Field(
-        1000, ge=0, le=10**9, description="samples of each part whose embeddings are kept per epoch"
+        1000,
+        ge=0,
+        le=10**9,
+        description="Samples of each part whose embeddings are saved after an epoch.",
     )
     frames: int = Field(
-        100, ge=1, le=_MANY, description="most epochs that samples are kept of, evenly chosen"
+        100, ge=1, le=_MANY, description="At most this many epochs, evenly spread, are saved."
     )
     shape: tuple[_Values, ...] | None = Field(
         None,
         max_length=3,
-        description="channels, height and width of the images; filled in from the data",
+        description="Channels, height and width of the images; filled in from the data.",
     )
     class_names: tuple[str, ...] | None = Field(
-        None, description="names of the known classes; filled in from the data"
+        None, description="Names of the known classes; filled in from the data."
     )
 
     @field_validator("best_by")
@@ -200,15 +242,15 @@ class RunConfig(BaseModel):
 
 
 def read_settings(path: Path) -> dict[str, Any]:
-    """Settings from a TOML file, which need not be complete; their values are not checked yet."""
+    """Settings from a TOML file, which may hold only some; their values are not checked yet."""
     try:
-        found = parse_toml(path.read_text(encoding="utf-8"))
-        options = found.get("options", {})  # a table in any case: others are added to it
+        settings = parse_toml(path.read_text(encoding="utf-8"))
+        options = settings.get("options", {})  # a table in any case: others are added to it
         if not isinstance(options, dict):
             raise ValueError(f"options={_shortened(options)} must be a table of names and values")
     except (OSError, ValueError) as error:
         raise RunError(f"{path} is not a readable run configuration: {error}") from None
-    return found
+    return settings
 
 
 def unknown_setting(name: str, model: type[BaseModel] = RunConfig) -> str:
@@ -218,7 +260,7 @@ def unknown_setting(name: str, model: type[BaseModel] = RunConfig) -> str:
 
 
 def explain_refusal(error: ValidationError, model: type[BaseModel] | None = None) -> str:
-    """The first of pydantic's complaints in our words: the setting, its value, what is expected."""
+    """Pydantic's first complaint in plain words: the setting, its value, what is expected."""
     problems = error.errors(include_url=False)
     first = problems[0]
     where = ".".join(str(part) for part in first["loc"])
@@ -228,19 +270,19 @@ def explain_refusal(error: ValidationError, model: type[BaseModel] | None = None
         return f"{first['loc'][0]}={_shortened(first['input'])} has too few entries"
     if first["type"] == "missing":
         return f"the setting {where!r} is missing"
-    place, kind = first["loc"][:-1], first["loc"][-1:]
+    entry, kind = first["loc"][:-1], first["loc"][-1:]
     same = [first]
-    if place and isinstance(kind[0], str):  # one of several types: each of them has a complaint
-        same = [one for one in problems if one["loc"][:-1] == place]
-        where = ".".join(str(part) for part in place)
-    *others, last = dict.fromkeys(_expected(one) for one in same)
+    if entry and isinstance(kind[0], str):  # one of several types: each of them has a complaint
+        same = [problem for problem in problems if problem["loc"][:-1] == entry]
+        where = ".".join(str(part) for part in entry)
+    *others, last = dict.fromkeys(_expected(problem) for problem in same)
     expected = f"{', '.join(others)} or {last}" if others else last
     name = f"{where}=" if where else ""
     return f"{name}{_shortened(first['input'])} must be {expected}"
 
 
 def _expected(problem: Any) -> str:
-    """What fits, from a problem as pydantic tells it."""
+    """What pydantic expected instead, in plain words."""
     kind, context = problem["type"], problem.get("ctx", {})
     limits = {"ge": "at least", "gt": "greater than", "le": "at most", "lt": "less than"}
     for key, words in limits.items():
@@ -272,4 +314,4 @@ def _shortened(value: object) -> str:
         text = " ".join(repr(value).split())
     except ValueError:  # a whole number of more digits than Python writes
         text = f"a {type(value).__name__} too long to write"
-    return text if len(text) <= _SHOWN else text[: _SHOWN - 1] + "…"
+    return text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…"

@@ -15,7 +15,14 @@ from arcset.data import Dataset
 from arcset.data.split import count_held_out
 from arcset.registry import unknown_name
 
-__all__ = ["Recipe", "read_recipe", "recipe_names", "recipe_settings", "suitable_settings"]
+__all__ = [
+    "Recipe",
+    "read_recipe",
+    "recipe_names",
+    "recipe_settings",
+    "suitable_names",
+    "suitable_settings",
+]
 
 _OF_ITS_DATA = ("hold_out", "train_on")  # settings that make no sense on other data
 
@@ -84,6 +91,16 @@ def recipe_settings(name: str, data: str) -> dict[str, Any]:
         for key in _OF_ITS_DATA:
             settings.pop(key, None)
     return settings
+
+
+def suitable_names() -> set[str]:
+    """The settings that `suitable_settings` may give.
+
+    >>> {"network", "epochs", "hold_out"} <= suitable_names(), "scale" in suitable_names()
+    (True, False)
+    """
+    tried = {*read_recipe("omniglot").settings, *read_recipe("orl").settings}
+    return (tried - {*_OF_CHARACTERS}) | {"augment", "epochs", "hold_out"}
 
 
 def suitable_settings(dataset: Dataset) -> dict[str, Any]:
