@@ -48,6 +48,7 @@ DEFAULTS, SUITED = "defaults", "what suits the data"
 #: Settings of training that may stand among the options of a loss, as each loss has its own best.
 TRAINED = ("learning_rate", "weight_decay", "margin_warm_up", "dropout")
 
+_FILLED_IN = {"shape", "class_names", "network_module"}  # from the data and the network
 _TUNED = ("scale", "margin", "options")  # chosen for one loss
 _IDENTITIES = ("classes", "split", "hold_out")  # each says which identities are known
 _SLOWER = 5  # times: the learning rate of a run that starts from another, which knows most already
@@ -103,7 +104,7 @@ class Settings:
 
     def rows(self) -> list[tuple[str, Any, str]]:
         """Name, value and layer of every setting that a user may choose."""
-        chosen = self.config.model_dump(exclude={"options", "shape", "class_names"})
+        chosen = self.config.model_dump(exclude={"options", *_FILLED_IN})
         chosen |= {f"options.{name}": value for name, value in self.config.options.items()}
         return [(name, value, self.origin.get(name, DEFAULTS)) for name, value in chosen.items()]
 
