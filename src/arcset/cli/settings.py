@@ -14,9 +14,11 @@ from rich.table import Table
 from arcset.cli.output import print_json, print_table, say
 from arcset.data import Dataset
 from arcset.data.augment import augmentation_names
+from arcset.errors import OptionError
 from arcset.losses import loss_names
 from arcset.networks import network_names
 from arcset.runs import Run, RunConfig
+from arcset.runs.config import unknown_setting
 from arcset.runs.recipes import recipe_names, suitable_names
 from arcset.runs.settings import (
     Settings,
@@ -232,5 +234,7 @@ def resumed_settings(context: typer.Context) -> dict[str, Any]:
     """What --epochs and --set ask for beside --resume; which of it may change, the run knows."""
     given = given_options(context)
     changes = parse_changes(context.params.get("settings") or [])
-    RunConfig(data="none").replace(**changes)
+    for name in changes:
+        if name not in RunConfig.model_fields:
+            raise OptionError(f"--set {name}: {unknown_setting(name)}")
     return {**({"epochs": given["epochs"]} if "epochs" in given else {}), **changes}
