@@ -25,9 +25,9 @@ import torch
 from arcset.evaluation import paired
 from arcset.networks import parameter_count
 from arcset.runs import Run, RunConfig
-from arcset.runs.assess import judge_run
+from arcset.runs.assess import evaluation_data
 from arcset.runs.data import selection_for
-from arcset.runs.model import load_model
+from arcset.runs.model import TrainedRun, load_model
 from arcset.runs.recipes import recipe_settings
 from arcset.training import train
 
@@ -111,9 +111,8 @@ def judge(losses: list[str], epochs: int | None, seed: int, out: Path) -> dict:
         run = Run.open(place) if done else train(config, place, device="cpu", selection=selection)
         lines = run.metrics()
         minutes = sum(line["seconds"] for line in lines) / 60
-        assessed[loss] = judge_run(run, part="unseen", device="cpu", selection=selection).assess(
-            intervals=True
-        )
+        trained = TrainedRun.load(run, device="cpu", selection=selection)
+        assessed[loss] = evaluation_data(trained, part="unseen").assess(intervals=True)
         results = assessed[loss].results()
         parameters = parameter_count(load_model(run)[0])
         found[loss] = {"minutes": minutes, "epochs": len(lines), "parameters": parameters}

@@ -28,9 +28,10 @@ from omniglot import FULL
 
 from arcset.evaluation import paired, retrieval, verification
 from arcset.runs import Run, RunConfig
-from arcset.runs.assess import judge_run
+from arcset.runs.assess import evaluation_data
 from arcset.runs.data import selection_for
 from arcset.runs.recipes import recipe_settings
+from arcset.runs.model import TrainedRun
 from arcset.training import train
 
 RESULTS = Path(__file__).parent / "results"
@@ -81,8 +82,9 @@ def metrics(place: Path) -> list[dict]:
 
 def judged(options: argparse.Namespace, way: str, seed: int) -> dict:
     run = Run.open(place_of(options, way, seed))
-    kept = judge_run(run, part="unseen", device="cpu", selection=selection_for(run.config))
-    sides = kept.embeddings.embeddings, kept.embeddings.labels
+    trained = TrainedRun.load(run, device="cpu", selection=selection_for(run.config))
+    unseen = evaluation_data(trained, part="unseen").embeddings
+    sides = unseen.embeddings, unseen.labels
     found = (measure(*sides, intervals=True) for measure in (retrieval, verification))
     return dict(zip((title for title, _ in MEASURES), found, strict=True))
 

@@ -11,9 +11,10 @@ from arcset.evaluation import assess
 from arcset.evaluation.measures import MEASURES, PARTS, Measure, short_name
 from arcset.reports.measures import write_evaluation
 from arcset.runs import RunConfig
+from arcset.runs.assess import measure_run
+from arcset.runs.model import TrainedRun
 from arcset.training import train
 from arcset.training.card_figures import figures, headline
-from arcset.training.measure import measure
 
 
 def mean_length(units, labels):
@@ -82,7 +83,7 @@ def test_a_toy_is_measured_on_validation_and_unseen_identities_and_may_choose_th
     lines = [line["validation"]["toy"] for line in run.metrics()]
     kept = [line["kept"] for line in run.metrics()]
     assert kept == [True, lines[1] < lines[0]]
-    figures = measure(run, device="cpu")
+    figures = measure_run(TrainedRun.load(run, device="cpu"))
     assert 0 <= figures["unseen_toy"] <= 1
     table = comparison_table({"arcface": {"unseen_toy": {"mean": 1, "low": 1, "high": 1}}}, "")
     assert [column.header for column in table.columns][-1] == "unseen mean length"

@@ -17,9 +17,9 @@ from arcset.data.embeddings import EmbeddingSet
 from arcset.errors import RunError
 from arcset.evaluation import assess
 from arcset.runs import Run, RunConfig
-from arcset.runs.assess import Judged, judge_run
+from arcset.runs.assess import EvaluationData, evaluation_data
 from arcset.runs.data import selection_of
-from arcset.runs.model import build_model
+from arcset.runs.model import TrainedRun, build_model
 from arcset.training import train
 from arcset.training.card import write_card
 from arcset.training.card_figures import figures, measured, thresholds
@@ -43,7 +43,7 @@ def split_run(place):
 
 @pytest.fixture(scope="module")
 def judged(split_run):
-    return judge_run(split_run, device="cpu")
+    return evaluation_data(TrainedRun.load(split_run, device="cpu"))
 
 
 @pytest.fixture(scope="module")
@@ -217,7 +217,7 @@ def test_unseen_identities_that_nobody_judged_yet(classes_run):
 
 
 def test_figures_of_training_identities_are_left_out(classes_run, everything):
-    judged = judge_run(classes_run, part="test", device="cpu")
+    judged = evaluation_data(TrainedRun.load(classes_run, device="cpu"), part="test")
     assessment = judged.assess(intervals=False)
     text = write_card(classes_run, everything, judged, assessment).read_text(encoding="utf-8")
     told = section(text, "How well it recognizes what it has never seen")
@@ -384,11 +384,11 @@ def test_vectors_are_called_vectors(place):
     run = Run.create(place / "vectors", config)
     network, loss = build_model(config)
     run.save_model(network.state_dict(), loss.state_dict())
-    judged = Judged(
+    judged = EvaluationData(
         title="vectors",
         embeddings=EmbeddingSet.of(vectors[~known], np.array(names)[labels[~known]].tolist()),
-        shared=(),
-        what=f"{data}, identities never seen",
+        overlap=(),
+        description=f"{data}, identities never seen",
     )
     text = write_card(run, selection, judged, judged.assess(draws=20)).read_text(encoding="utf-8")
     assert "An embedding of 4 dimensions for vectors of 5 values" in text

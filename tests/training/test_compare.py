@@ -8,9 +8,10 @@ from sklearn.metrics import roc_auc_score
 from arcset import OptionError, evaluation
 from arcset.data import Split, load_dataset, select, to_tensors
 from arcset.runs import Run, RunConfig
+from arcset.runs.assess import measure_run
 from arcset.runs.data import selection_for
-from arcset.runs.model import embed
-from arcset.training import Comparison, LossSpec, compare, load_model, measure, train
+from arcset.runs.model import TrainedRun, embed
+from arcset.training import Comparison, LossSpec, compare, load_model, train
 from support.small_data import images
 
 CONFIG = RunConfig(
@@ -67,7 +68,7 @@ def test_measures_are_what_they_say(outcome):
     cosines = (unit[i] * unit[j]).sum(dim=1)
     expected = roc_auc_score(labels[i] == labels[j], cosines)
     assert entry["unseen_auc"] == pytest.approx(expected, abs=1e-5)
-    assert measure(run, device="cpu")["accuracy"] == entry["accuracy"]
+    assert measure_run(TrainedRun.load(run, device="cpu"))["accuracy"] == entry["accuracy"]
 
 
 def test_softmax_is_measured_on_raw_embeddings(outcome):

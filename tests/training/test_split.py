@@ -6,8 +6,10 @@ from arcset import DataError, OptionError
 from arcset.data import Split, load_dataset, make_split, select
 from arcset.reports import RunView
 from arcset.runs import Run, RunConfig
+from arcset.runs.assess import measure_run
 from arcset.runs.data import selection_for, selection_of
-from arcset.training import measure, resume, train
+from arcset.runs.model import TrainedRun
+from arcset.training import resume, train
 
 PARTS = ("train", "test", "unseen", "validation")
 
@@ -64,7 +66,8 @@ def test_a_run_keeps_its_split_and_is_resumed_without_the_file(config, split, tm
     selection = selection_of(Run.open(run.path))
     same(selection, select(load_dataset("mnist-sample"), None, split))
     assert set(selection.unseen.class_names) == set(split.test)
-    assert 0 <= measure(run, device="cpu", selection=selection)["unseen_auc"] <= 1
+    trained = TrainedRun.load(run, device="cpu", selection=selection)
+    assert 0 <= measure_run(trained)["unseen_auc"] <= 1
     view = RunView(run.path)
     same(view.selection, selection)
     assert len(view.unseen.labels) == 200

@@ -16,8 +16,8 @@ from arcset.cli.gallery_show import plain, progress_bar
 from arcset.cli.output import print_json, say, tell_skipped, working
 from arcset.data.embeddings import SUFFIXES, EmbeddingSet, write_embeddings
 from arcset.errors import ArcsetError, DataError, OptionError
-from arcset.runs import Run
-from arcset.runs.assess import PARTS, judge_run
+from arcset.runs.assess import PARTS, evaluation_data
+from arcset.runs.model import TrainedRun
 from arcset.text import plural
 
 if TYPE_CHECKING:
@@ -198,11 +198,10 @@ def _to_file(
             found, skipped = embed_source(source, bulk_model(run, faces, device), progress=progress)
         tell_skipped([(plain(path), plain(why)) for path, why in skipped])
     else:
-        opened = Run.open(run)
         with working("embedding"):
-            judged = judge_run(opened, data, part=part, device=device)
-        found = judged.embeddings
-        tell_skipped(judged.skipped)
+            content = evaluation_data(TrainedRun.load(run, device=device), data, part=part)
+        found = content.embeddings
+        tell_skipped(content.skipped)
     write_embeddings(out, _as(found, dtype))
     count, dim = found.embeddings.shape
     if as_json:

@@ -18,11 +18,16 @@ from arcset.errors import InputError, OptionError
 from arcset.evaluation import Assessment, Difference, Thresholds, differences
 from arcset.files import finite, write_text
 from arcset.reports.measures import write_evaluation
-from arcset.runs import Run
-from arcset.runs.assess import PARTS, Judged, judge_file, judge_run, thresholds_of
-from arcset.runs.data import selection_of
+from arcset.runs.assess import (
+    PARTS,
+    EvaluationData,
+    evaluation_data,
+    make_run_thresholds,
+    measure_pairs,
+    read_evaluation_data,
+)
+from arcset.runs.model import TrainedRun
 from arcset.training.card_figures import headline
-from arcset.training.judge_pairs import judge_pairs
 
 __all__ = ["evaluate"]
 
@@ -83,68 +88,103 @@ def evaluate(
     Example: arcset evaluate runs/orl --against runs/orl-softmax
     """
     if data is not None and data.endswith(".bin"):
-        _show_pairs(source, Path(data), device, json)
+        with working(f"embedding {data}"):
+            pairs = measure_pairs(TrainedRun.load(source, device=device), Path(data))
+        if json:
+            print_json(pairs.json())
+        else:
+            print_text(pairs.table())
         return
-    sources = [source] if against is None else [source, against]
     if against is not None and not intervals:
         raise OptionError("--against compares draws of identities: leave out --no-intervals")
     if against is not None and validation is not None:
         raise OptionError(
             "--validation holds embeddings of one model only; with --against, name a --split"
         )
-    judged: dict[str, Judged] = {}
-    for path in sources:
+    run, contents = None, []
+    for path in [source] if against is None else [source, against]:
         with working(f"embedding {path}"):
-            found = _judged(path, data, part, split, validation, device)
-        tell_skipped(found.skipped)
+            if holds_embeddings(path):
+                contents.append(_read_file(path, data, part, split, validation))
+            else:
+                if split is not None or validation is not None:
+                    raise OptionError(
+                        "--split and --validation are for files; a run knows its own split"
+                    )
+                trained = TrainedRun.load(path, device=device)
+                run = run or (trained if path == source else None)
+                contents.append(evaluation_data(trained, data, part=part))
+        tell_skipped(contents[-1].skipped)
         if not allow_overlap:
-            found.refuse_overlap()
-        judged[found.title if found.title not in judged else f"{found.title} (2)"] = found
-    _check_alike(judged)
+            contents[-1].refuse_overlap()
+    _check_same_samples(contents)
     assessments: dict[str, Assessment] = {}
-    for title, found in judged.items():
-        with working(f"measuring {title}"):
-            assessments[title] = found.assess(intervals=intervals, seed=seed)
-    first = next(iter(judged))
-    compared = [] if against is None else differences(*assessments.values())
-    place = out or _place(source)
-    notes = {title: found.note for title, found in judged.items() if found.note}
-    note = " ".join(f"{title}: {text}" if against else text for title, text in notes.items())
-    content: dict[str, Any] = {"note": note, **_content(assessments, compared)}
-    write_text(place / "evaluation.json", dumps(finite(content), indent=2) + "\n")
-    kept = (source if _is_run(source) else place) / "threshold.json"
-    thresholds = assessments[first].thresholds
-    if thresholds is None and _is_run(source) and not kept.exists():
-        run = Run.open(source)  # trained before thresholds came with training
-        thresholds = thresholds_of(run, selection_of(run), device=device)
-    written = ["evaluation.json", *(["report.html"] if report else [])]
-    if thresholds is not None:
-        thresholds.save(kept)
-    elif not _is_run(source):
-        kept.unlink(missing_ok=True)  # of an earlier evaluation, with other validation identities
+    for content in contents:
+        with working(f"measuring {content.title}"):
+            title = f"{content.title} (2)" if content.title in assessments else content.title
+            assessments[title] = content.assess(intervals=intervals, seed=seed)
+    gains = [] if against is None else differences(*assessments.values())
+    out = out or _default_folder(source)
+    note = " ".join(
+        f"{title}: {content.note}" if against else content.note
+        for title, content in zip(assessments, contents, strict=True)
+        if content.note
+    )
+    result: dict[str, Any] = {"note": note, **_json(assessments, gains)}
+    write_text(out / "evaluation.json", dumps(finite(result), indent=2) + "\n")
+    first = next(iter(assessments.values()))
+    thresholds, threshold_file = _write_thresholds(first.thresholds, run, out)
     if report:
         with working("drawing the report"):
             write_evaluation(
-                place,
+                out,
                 assessments,
-                title=f"{' against '.join(judged)}: {judged[first].what}",
+                title=f"{' against '.join(assessments)}: {contents[0].description}",
                 command=shlex.join(["arcset", *sys.argv[1:]]),
                 note=note,
-                differences={" against ".join(judged): compared} if compared else None,
+                differences={" against ".join(assessments): gains} if gains else None,
             )
     if json:
-        print_json(content)
+        print_json(result)
         return
     if note:
         say(f"NOTE: {note}")
     for title, assessment in assessments.items():
-        made = thresholds if title == first else assessment.thresholds
-        print_text(f"{_summary(title, assessment, made)}\n\n{assessment.table()}\n")
-    if compared:
-        print_text(f"{' against '.join(judged)}, on the same draws of identities\n")
-    for item in compared:
-        print_text(f"  {item.name:<22}{item.sentence()}")
-    say(f"wrote {' and '.join(written)} in {place}{f', and {kept}' if thresholds else ''}")
+        shown = thresholds if assessment is first else assessment.thresholds
+        print_text(f"{_summary(title, assessment, shown)}\n\n{assessment.table()}\n")
+    if gains:
+        print_text(f"{' against '.join(assessments)}, on the same draws of identities\n")
+    for gain in gains:
+        print_text(f"  {gain.name:<22}{gain.sentence()}")
+    files = "evaluation.json and report.html" if report else "evaluation.json"
+    say(f"wrote {files} in {out}{f', and {threshold_file}' if thresholds else ''}")
+
+
+def _read_file(
+    path: Path,
+    data: str | None,
+    part: str | None,
+    split: Path | None,
+    validation: Path | None,
+) -> EvaluationData:
+    if data is not None or part is not None:
+        raise OptionError(f"{path} holds embeddings: a dataset or --part is for runs")
+    chosen = None if split is None else Split.load(split)
+    return read_evaluation_data(path, split=chosen, validation=validation)
+
+
+def _write_thresholds(
+    thresholds: Thresholds | None, run: TrainedRun | None, out: Path
+) -> tuple[Thresholds | None, Path]:
+    """Write threshold.json, of a run into its folder; those that there are now, and where."""
+    file = (out if run is None else run.run.path) / "threshold.json"
+    if thresholds is None and run is not None and not file.exists():
+        thresholds = make_run_thresholds(run)  # trained before thresholds came with training
+    if thresholds is not None:
+        thresholds.save(file)
+    elif run is None:
+        file.unlink(missing_ok=True)  # of an earlier evaluation, with other validation identities
+    return thresholds, file
 
 
 def _summary(title: str, assessment: Assessment, thresholds: Thresholds | None) -> str:
@@ -160,35 +200,8 @@ def _summary(title: str, assessment: Assessment, thresholds: Thresholds | None) 
     return "\n".join([title, *lines])
 
 
-def _show_pairs(source: Path, pairs: Path, device: str, as_json: bool) -> None:
-    with working(f"embedding {pairs}"):
-        found = judge_pairs(Run.open(source), pairs, device=device)
-    if as_json:
-        print_json(found.json())
-    else:
-        print_text(found.table())
-
-
-def _judged(
-    path: Path,
-    data: str | None,
-    part: str | None,
-    split: Path | None,
-    validation: Path | None,
-    device: str,
-) -> Judged:
-    if holds_embeddings(path):
-        if data is not None or part is not None:
-            raise OptionError(f"{path} holds embeddings: a dataset or --part is for runs")
-        chosen = None if split is None else Split.load(split)
-        return judge_file(path, split=chosen, validation=validation)
-    if split is not None or validation is not None:
-        raise OptionError("--split and --validation are for files; a run knows its own split")
-    return judge_run(Run.open(path), data, part=part, device=device)
-
-
-def _check_alike(judged: dict[str, Judged]) -> None:
-    first, *others = judged.values()
+def _check_same_samples(contents: list[EvaluationData]) -> None:
+    first, *others = contents
     for other in others:
         ours, theirs = first.embeddings, other.embeddings
         if not np.array_equal(ours.names, theirs.names):
@@ -199,22 +212,18 @@ def _check_alike(judged: dict[str, Judged]) -> None:
             )
 
 
-def _content(assessments: dict[str, Assessment], compared: list[Difference]) -> dict[str, Any]:
+def _json(assessments: dict[str, Assessment], gains: list[Difference]) -> dict[str, Any]:
     if len(assessments) == 1:
         return next(iter(assessments.values())).json()
     return {
         "models": {title: assessment.json() for title, assessment in assessments.items()},
-        "differences": [item.json() for item in compared],
+        "differences": [gain.json() for gain in gains],
     }
 
 
-def _is_run(source: Path) -> bool:
-    """Whether results belong into it; a folder of embeddings stays as it is."""
-    return source.is_dir() and not holds_embeddings(source)
-
-
-def _place(source: Path) -> Path:
-    if _is_run(source):
+def _default_folder(source: Path) -> Path:
+    """In a run's folder; beside a file or folder of embeddings, which stays as it is."""
+    if source.is_dir() and not holds_embeddings(source):
         return source / "evaluation"
     name = source.name if source.is_dir() else source.stem
     return source.with_name(f"{name}-evaluation")

@@ -37,9 +37,10 @@ from arcset.losses import build_loss, loss_names
 from arcset.networks.registry import NETWORKS
 from arcset.reports import RunView, Story
 from arcset.runs import Run, RunConfig
-from arcset.runs.assess import Judged, judge_run, thresholds_of
+from arcset.runs.assess import EvaluationData, evaluation_data, make_run_thresholds, measure_run
 from arcset.runs.data import dataset_of, selection_for, selection_of
 from arcset.runs.settings import is_user_data
+from arcset.runs.model import TrainedRun
 from arcset.training.card import write_card
 from arcset.training.loop import alone
 from arcset.training.progress import Several, Silent, Watcher
@@ -213,17 +214,15 @@ def _finish(
     in it."""
     missing = Missing()
     with working("measuring"):
+        trained = TrainedRun.load(run, device=device, selection=selection)
         kept = missing.attempt("forgetting", lambda: kept_of_start(run, selection, device))
-        judged, assessment = missing.attempt(
-            "unseen classes", lambda: _judged(run, selection, device)
-        ) or (None, None)
-        measures = training.measure(
-            run, device=device, selection=selection, unseen=assessment, missing=missing
+        data, assessment = missing.attempt("unseen classes", lambda: _assess(trained)) or (
+            None,
+            None,
         )
-        thresholds = missing.attempt(
-            "threshold", lambda: _thresholds(run, selection, device, assessment)
-        )
-        write_card(run, selection, judged, assessment, thresholds, licence=licence)
+        measures = measure_run(trained, assessment, missing=missing)
+        thresholds = missing.attempt("threshold", lambda: _thresholds(trained, assessment))
+        write_card(run, selection, data, assessment, thresholds, licence=licence)
     problem = _draw(run, assessment, kept) if report else None
     for why in dict.fromkeys(missing.values()):
         names = ", ".join(name for name, reason in missing.items() if reason == why)
@@ -241,15 +240,13 @@ def _finish(
         raise problem
 
 
-def _thresholds(
-    run: Run, selection: Selection, device: str, assessment: Assessment | None
-) -> Thresholds:
+def _thresholds(trained: TrainedRun, assessment: Assessment | None) -> Thresholds:
     """Write threshold.json, so that the run can say which cosine means "the same"."""
-    found = thresholds_of(run, selection, device=device, assessment=assessment)
-    if found is None:
+    thresholds = make_run_thresholds(trained, assessment)
+    if thresholds is None:
         raise DataError("it takes two images of one identity, and one of another")
-    found.save(run.path / "threshold.json")
-    return found
+    thresholds.save(trained.run.path / "threshold.json")
+    return thresholds
 
 
 def _draw(run: Run, assessment: Assessment | None, kept: dict[str, Any] | None) -> Exception | None:
@@ -393,12 +390,13 @@ def _watchers(bars: ProgressBars | ProgressLines, board: Path | None) -> Iterato
         yield [bars, writer]
 
 
-def _judged(run: Run, selection: Selection, device: str) -> tuple[Judged | None, Assessment | None]:
+def _assess(trained: TrainedRun) -> tuple[EvaluationData | None, Assessment | None]:
     """The run on the identities that it has never seen, where there are some."""
-    if selection.unseen is None or len(selection.unseen.class_names) < 2:
+    unseen = trained.selection.unseen
+    if unseen is None or len(unseen.class_names) < 2:
         return None, None
-    judged = judge_run(run, part="unseen", device=device, selection=selection)
-    return judged, judged.assess(intervals=True)
+    data = evaluation_data(trained, part="unseen")
+    return data, data.assess()
 
 
 def _refuse_beside_resume(context: typer.Context) -> None:

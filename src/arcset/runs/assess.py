@@ -1,46 +1,59 @@
-"""A run, or a file of embeddings, judged on identities that took no part in its training."""
+"""From a run, or from embeddings, to what is measured: assessment, figures, thresholds."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import partial
+from math import isnan, nan
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import torch
+from torch import Tensor
 
 from arcset.checks import check_choice
-from arcset.data import (
-    DATASETS,
-    Dataset,
-    ImageSet,
-    Selection,
-    Split,
-    load_dataset,
-    overlap,
-    to_tensors,
-)
+from arcset.data import DATASETS, ImageSet, Selection, Split, load_dataset, overlap
+from arcset.data.batches import as_tensor
 from arcset.data.embeddings import EmbeddingSet, read_embeddings
 from arcset.data.selection import evaluation_images
-from arcset.devices import choose_device
+from arcset.data.sources.insightface_bin import read_verification_bin
 from arcset.errors import DataError, InputError, OptionError
-from arcset.evaluation import Assessment, Thresholds, assess, make_thresholds
+from arcset.evaluation import (
+    Assessment,
+    FoldAccuracy,
+    Thresholds,
+    Verification,
+    assess,
+    dunn_index,
+    fold_accuracy,
+    make_thresholds,
+    verification,
+)
 from arcset.evaluation.calibration import make_rough_thresholds
-from arcset.runs import Run
-from arcset.runs.data import dataset_of_run, reading_of, selection_of
-from arcset.runs.model import embed, load_model
+from arcset.evaluation.measures import MEASURES, run_figures, short_name
+from arcset.evaluation.results import Missing
+from arcset.numerics import unit_rows
+from arcset.runs.data import dataset_of_run, reading_of
+from arcset.runs.model import TrainedRun, embed
 
 __all__ = [
     "PARTS",
-    "Judged",
-    "embed_part",
-    "judge_file",
-    "judge_run",
+    "EvaluationData",
+    "PairMeasures",
+    "assess_unseen",
+    "assessment_figures",
+    "evaluation_data",
+    "make_run_thresholds",
+    "measure_pairs",
+    "measure_run",
+    "read_evaluation_data",
     "shape_words",
-    "thresholds_of",
 ]
 
 PARTS = ("unseen", "validation", "test", "train", "all")
 _MOST = 4096  # images of a part that thresholds are made from
+_CHUNK = 256  # images of pairs that are decoded at a time
 _WORDS = {
     "unseen": "identities never seen",
     "validation": "validation identities",
@@ -51,35 +64,36 @@ _WORDS = {
 
 
 @dataclass(frozen=True, eq=False)
-class Judged:
-    """Embeddings to be judged, and what is known about where they come from.
+class EvaluationData:
+    """Embeddings to be evaluated, and what is known about where they come from.
 
-    title: what it is called. what: which identities these are, in words.
+    title: the name of the run or file. description: which identities these are, in words.
+    validation: embeddings of other identities, which thresholds are made from.
+    overlap: identities that were in training as well; None where nobody knows what was.
+    centers: the classifier's, with the identity of each; None where there are none.
+    absent: how many identities of the split's test and validation parts are not in the file.
     skipped: files that could not be read, and why.
     origin: what thresholds are made from, for the record.
-    shared: identities that were in training as well; None where nobody knows what was.
-    absent: how many identities of the split's test and validation parts are not in the file.
-    centers: the classifier's, with the identity of each; None where there are none.
     """
 
     title: str
     embeddings: EmbeddingSet
     validation: EmbeddingSet | None = None
-    shared: tuple[str, ...] | None = None
+    overlap: tuple[str, ...] | None = None
     centers: npt.NDArray[Any] | None = None
     center_names: tuple[str, ...] = ()
     absent: int = 0
-    what: str = ""
+    description: str = ""
     skipped: tuple[tuple[str, str], ...] = ()
     origin: dict[str, Any] = field(default_factory=dict)
 
     def refuse_overlap(self) -> None:
         """Raise `DataError` where identities were in training."""
-        if self.shared:
-            count, total = len(self.shared), len(self.embeddings.class_names)
+        if self.overlap:
+            count, total = len(self.overlap), len(self.embeddings.class_names)
             raise DataError(
                 f"{count:,} of {total:,} identities were in training, for instance "
-                f"{', '.join(self.shared[:3])}: the figures would not be about the unseen; hold "
+                f"{', '.join(self.overlap[:3])}: the figures would not be about the unseen; hold "
                 "identities out with `arcset data split`, or go on with --allow-overlap, which "
                 "marks the report"
             )
@@ -87,170 +101,89 @@ class Judged:
     @property
     def note(self) -> str:
         """What a reader must know before any figure."""
-        said = []
-        if self.shared:
+        sentences = []
+        if self.overlap:
             total = len(self.embeddings.class_names)
-            said.append(
-                f"{len(self.shared):,} of {total:,} identities were in training: these figures do "
+            sentences.append(
+                f"{len(self.overlap):,} of {total:,} identities were in training: these figures do "
                 "not tell how well the unseen are recognized."
             )
         if self.absent:
-            said.append(f"{self.absent:,} identities of the split are not in the file.")
-        return " ".join(said)
+            sentences.append(f"{self.absent:,} identities of the split are not in the file.")
+        return " ".join(sentences)
 
     def assess(self, **options: Any) -> Assessment:
         """All measures; thresholds from the validation identities where there are some."""
+        validation = None
+        if self.validation is not None:
+            labels = self._numbers(self.validation.class_names)[self.validation.labels]
+            validation = self.validation.embeddings, labels
         return assess(
             self.embeddings.embeddings,
             self.embeddings.labels,
-            **self._centers(),
-            validation=self._validation(),
+            centers=self.centers,
+            center_labels=None if self.centers is None else self._numbers(self.center_names),
+            validation=validation,
             made_from=self.origin,
             **options,
         )
 
-    def _validation(self) -> tuple[npt.NDArray[Any], npt.NDArray[np.int64]] | None:
-        """Labels as the evaluation has them, so that a shared identity is seen to be one."""
-        if self.validation is None:
-            return None
+    def _numbers(self, names: Sequence[str]) -> npt.NDArray[np.int64]:
+        """Labels as the evaluation has them, so that a shared identity is seen to be one; names
+        that are not evaluated get further numbers."""
         known = {name: number for number, name in enumerate(self.embeddings.class_names)}
-        numbers = [
-            known.get(name, len(known) + place)
-            for place, name in enumerate(self.validation.class_names)
-        ]
-        return self.validation.embeddings, np.array(numbers, dtype=np.int64)[self.validation.labels]
-
-    def _centers(self) -> dict[str, Any]:
-        """The centers; those of classes that are not evaluated have labels of their own."""
-        if self.centers is None:
-            return {}
-        known = {name: number for number, name in enumerate(self.embeddings.class_names)}
-        labels = [
-            known.get(name, len(known) + place) for place, name in enumerate(self.center_names)
-        ]
-        return {"centers": self.centers, "center_labels": np.array(labels, dtype=np.int64)}
+        numbers = [known.get(name, len(known) + place) for place, name in enumerate(names)]
+        return np.array(numbers, dtype=np.int64)
 
 
-def judge_run(
-    run: Run,
-    data: str | None = None,
-    *,
-    part: str | None = None,
-    device: str = "auto",
-    selection: Selection | None = None,
-) -> Judged:
-    """A run on identities of its own data, or on another dataset.
+def evaluation_data(
+    trained: TrainedRun, data: str | None = None, *, part: str | None = None
+) -> EvaluationData:
+    """Identities of a run's own data, or of another dataset, as the run embeds them.
 
     Of its own data, `part` is one of `PARTS`: by default unseen, where classes were held out, else
-    test, else train. Of
-    another dataset all identities are taken, with the images that held-out classes have in it.
-    Thresholds come from the split's validation part. `selection` saves reading the data again.
+    test, else train. Of another dataset all identities are taken, with the images that held-out
+    classes have in it. Thresholds come from the split's validation part.
     """
-    selection = selection or selection_of(run)
+    run, known = trained.run, trained.run.config.class_names or ()
     skipped: tuple[tuple[str, str], ...] = ()
-    there = [name for name in ("unseen", "test") if getattr(selection, name) is not None]
-    name = part or [*there, "train"][0]
-    if data is not None and not _same(data, run.config.data):
+    validation: EmbeddingSet | None = None
+    if data is not None and not _is_same_data(data, run.config.data):
         if part not in (None, "all"):
             raise OptionError(
                 f"{part} is a part of {run.config.data}, the run's own data, and not of {data}"
             )
-        others = _others(run, data)
-        skipped = others.skipped
-        name, images = "all", evaluation_images(others, everything=part == "all")
-    elif name == "all":
+        other = load_dataset(data, reading=reading_of(run.config), single=True)
+        images = evaluation_images(other, everything=part == "all")
+        _check_shape(trained, images)
+        part, skipped, embeddings = "all", other.skipped, trained.embed_images(images)
+    elif part == "all":
         images = evaluation_images(dataset_of_run(run), everything=True)
+        _check_shape(trained, images)
+        embeddings = trained.embed_images(images)
     else:
-        images = _part(selection, name)
-    network, loss = load_model(run)
-    place = choose_device(device)
-    network = network.to(place)
-    _check_shape(run, images)
-    validation = selection.validation if name in ("unseen", "test") else None
-    known = selection.train.class_names
-    centers = loss.centers
-    return Judged(
+        part = part or _default_part(trained.selection)
+        _check_shape(trained, _images_of(trained.selection, part))
+        embeddings = trained.embed_part(part)
+        if part in ("unseen", "test") and trained.selection.validation is not None:
+            validation = trained.embed_part("validation")
+    centers = trained.loss.centers
+    return EvaluationData(
         title=run.path.name,
-        embeddings=embed_part(network, images, place, known),
-        validation=None if validation is None else embed_part(network, validation, place, known),
-        shared=overlap(known, set(np.array(images.class_names)[np.unique(images.labels)].tolist())),
+        embeddings=embeddings,
+        validation=validation,
+        overlap=overlap(known, embeddings.class_names),
         centers=None if centers is None else centers.detach().cpu().numpy(),
         center_names=known,
-        what=f"{Path(data or run.config.data).name}, {_WORDS[name]}",
+        description=f"{Path(data or run.config.data).name}, {_WORDS[part]}",
         skipped=skipped,
-        origin=_origin(run, selection),
+        origin={} if validation is None else _origin(trained),
     )
 
 
-def _origin(run: Run, selection: Selection) -> dict[str, Any]:
-    """What thresholds of the run are made from, for the record."""
-    return {
-        "run": run.path.name,
-        "data": Path(run.config.data).name,
-        "part": "validation",
-        "split": None if selection.split is None else selection.split.json(),
-    }
-
-
-def thresholds_of(
-    run: Run,
-    selection: Selection,
-    *,
-    device: str = "auto",
-    assessment: Assessment | None = None,
-) -> Thresholds | None:
-    """Thresholds for a run, from the best identities there are for it; None where no pair is.
-
-    These are the validation identities; where they have no genuine or no impostor pair, all
-    identities held out; where these have none, the test images and then the training images of
-    the training identities. The last two promise no rate and are always `rough`: a network has
-    learned to tell its training identities apart, and others look more alike to it. `assessment`
-    is that of the unseen identities, if there is one already.
-    """
-    if assessment is not None and assessment.thresholds is not None:
-        return assessment.thresholds
-    network = load_model(run)[0].to(place := choose_device(device))
-    held_out = [part for part in (selection.validation, selection.unseen) if part is not None]
-    origin = _origin(run, selection)
-    for name, parts, make in (
-        ("validation", [selection.validation], make_thresholds),
-        ("held-out", held_out, make_thresholds),
-        (_WORDS["test"], [selection.test], make_rough_thresholds),
-        (_WORDS["train"], [selection.train], make_rough_thresholds),
-    ):
-        embedded = [
-            embed_part(network, _at_most(part, _MOST), place, ())
-            for part in parts
-            if part is not None
-        ]
-        if not embedded:
-            continue
-        rows = np.concatenate([part.embeddings for part in embedded])
-        names = np.concatenate([part.names for part in embedded])
-        numbers = np.unique(names, return_inverse=True)[1]
-        try:
-            return make(rows, numbers, made_from={**origin, "part": name})
-        except InputError:  # no genuine pair, or no impostor pair
-            continue
-    return None
-
-
-def _at_most(images: ImageSet, count: int) -> ImageSet:
-    """The images, or about so many: fewer of each identity, or of many, some identities."""
-    if len(images) <= count:
-        return images
-    order = np.argsort(images.labels, kind="stable")
-    sizes = np.bincount(images.labels)
-    if count < 8 * len(sizes):
-        drawn = np.random.default_rng(0).permutation(len(sizes))
-        few = max(2, int(np.searchsorted(np.cumsum(sizes[drawn]), count, side="right")))
-        order = order[np.isin(images.labels[order], drawn[:few])]
-    rows = np.sort(order[:: -(-len(order) // count)])
-    paths = None if images.paths is None else tuple(images.paths[row] for row in rows)
-    return ImageSet(images.images[rows], images.labels[rows], images.class_names, paths)
-
-
-def judge_file(path: Path, *, split: Split | None = None, validation: Path | None = None) -> Judged:
+def read_evaluation_data(
+    path: Path, *, split: Split | None = None, validation: Path | None = None
+) -> EvaluationData:
     """Embeddings from a file; a split, or a second file, says which identities make thresholds."""
     content = read_embeddings(path)
     origin: dict[str, Any] = {"file": path.name}
@@ -271,53 +204,247 @@ def judge_file(path: Path, *, split: Split | None = None, validation: Path | Non
             f"{validation} holds embeddings of {tuning.embeddings.shape[1]} dimensions, and {path} "
             f"of {content.embeddings.shape[1]}"
         )
-    what = f"{len(content.class_names):,} identities of {path.name}"
+    description = f"{len(content.class_names):,} identities of {path.name}"
     if known is None:
-        what += "; whether training knew them is not known"
-    return Judged(
+        description += "; whether training knew them is not known"
+    return EvaluationData(
         title=path.stem,
         embeddings=content,
         validation=tuning,
-        shared=None if known is None else overlap(known, content.class_names),
+        overlap=None if known is None else overlap(known, content.class_names),
         absent=absent,
-        what=what,
+        description=description,
         origin=origin,
     )
 
 
-def embed_part(network: Any, images: ImageSet, device: Any, known: Sequence[str]) -> EmbeddingSet:
-    """The embeddings of all images, each with the name of its class, and the classes trained on."""
-    tensors, labels = to_tensors(images, device)
-    found = embed(network, tensors).cpu().numpy()
-    names: Sequence[str] = np.array(images.class_names)[labels.cpu().numpy()].tolist()
-    return EmbeddingSet.of(found, names, images.paths, trained_on=known)
+def assess_unseen(trained: TrainedRun, **options: Any) -> Assessment | None:
+    """All measures on the identities held out of training; None where there are fewer than two."""
+    unseen = trained.selection.unseen
+    if unseen is None or len(unseen.class_names) < 2:
+        return None
+    return evaluation_data(trained, part="unseen").assess(**options)
 
 
-def _same(data: str, own: str) -> bool:
+def measure_run(
+    trained: TrainedRun, assessment: Assessment | None = None, *, missing: Missing | None = None
+) -> dict[str, float | None]:
+    """All of `run_figures`, on the complete test part; None where the data do not allow one.
+
+    assessment: that of the unseen part, if there is one already. missing: is told why a figure is
+    None.
+    """
+    missing = Missing() if missing is None else missing
+    figures: dict[str, float | None] = dict.fromkeys(run_figures())
+    if trained.selection.test is None:
+        missing["known classes"] = "none of their images was kept back from training"
+    else:
+        figures |= _known_figures(trained, missing)
+    if assessment is None:
+        assessment = missing.attempt(
+            "unseen classes", lambda: assess_unseen(trained, intervals=False)
+        )
+    if assessment is not None:
+        missing.update({f"unseen {name}": why for name, why in assessment.missing.items()})
+        figures |= assessment_figures(assessment, "unseen", missing)
+    elif "unseen classes" not in missing:
+        held = "no identity was" if trained.selection.unseen is None else "a single identity was"
+        missing["unseen classes"] = f"{held} held out of training, and two are needed"
+    return figures
+
+
+def assessment_figures(
+    assessment: Assessment, part: str, missing: Missing | None = None
+) -> dict[str, float | None]:
+    """The figures of an assessment that a run is summed up in, as PART_KEY."""
+    values = {name: result.measures() for name, result in assessment.results().items()}
+    values["shape"] = dict(assessment.shape)
+    figures: dict[str, float | None] = {}
+    for entry in MEASURES.values():
+        if not entry.key or entry.part not in values:
+            continue
+        value = values[entry.part].get(entry.full_name, nan)
+        figures[f"{part}_{entry.key}"] = None if isnan(value) else value
+        if isnan(value) and entry.is_rate and missing is not None:
+            missing[f"{part}_{entry.key}"] = (
+                f"too few pairs of different identities for {short_name(entry.full_name)}"
+            )
+    return figures
+
+
+def _known_figures(trained: TrainedRun, missing: Missing) -> dict[str, float | None]:
+    """Accuracy and Dunn indices on the test images of the training identities."""
+    loss, images = trained.loss, trained.selection.test
+    assert images is not None
+    labels = torch.from_numpy(images.labels.astype(np.int64)).to(trained.device)  # (N,)
+    embeddings = trained.embed_part("test").embeddings
+    rows = torch.from_numpy(embeddings).to(trained.device)  # (N, D)
+    unit, _ = unit_rows(rows)
+    space = unit if loss.normalized else rows
+    figures: dict[str, float | None] = {}
+    if loss.classifies:
+        figures["accuracy"] = (loss.classify(rows) == labels).sum().item() / len(labels)
+    for name, points, trim in (
+        ("dunn", space, None),
+        ("dunn_trimmed", space, 0.95),
+        ("dunn_trimmed_unit", unit, 0.95),
+    ):
+        figures[name] = missing.attempt(name, partial(_dunn, points, labels, trim))
+    return figures
+
+
+def _dunn(rows: Tensor, labels: Tensor, trim: float | None) -> float:
+    if len(labels.unique()) < 2:
+        raise InputError("the images kept back show a single identity, and two are needed")
+    return dunn_index(rows, labels, trim=trim)
+
+
+def make_run_thresholds(
+    trained: TrainedRun, assessment: Assessment | None = None
+) -> Thresholds | None:
+    """Thresholds for a run, from the best identities there are for it; None where no pair is.
+
+    These are the validation identities; where they have no genuine or no impostor pair, all
+    identities held out; where these have none, the test images and then the training images of
+    the training identities. The last two promise no rate and are always `rough`: a network has
+    learned to tell its training identities apart, and others look more alike to it. `assessment`
+    is that of the unseen identities, if there is one already.
+    """
+    if assessment is not None and assessment.thresholds is not None:
+        return assessment.thresholds
+    for name, parts, make in (
+        ("validation", ["validation"], make_thresholds),
+        ("held-out", ["validation", "unseen"], make_thresholds),
+        (_WORDS["test"], ["test"], make_rough_thresholds),
+        (_WORDS["train"], ["train"], make_rough_thresholds),
+    ):
+        embedded = [
+            _embed_at_most(trained, part, _MOST)
+            for part in parts
+            if getattr(trained.selection, part) is not None
+        ]
+        if not embedded:
+            continue
+        rows = np.concatenate([part.embeddings for part in embedded])
+        names = np.concatenate([part.names for part in embedded])
+        labels = np.unique(names, return_inverse=True)[1]
+        try:
+            return make(rows, labels, made_from={**_origin(trained), "part": name})
+        except InputError:  # no genuine pair, or no impostor pair
+            continue
+    return None
+
+
+def _origin(trained: TrainedRun) -> dict[str, Any]:
+    """What thresholds of the run are made from, for the record."""
+    split = trained.selection.split
+    return {
+        "run": trained.run.path.name,
+        "data": Path(trained.run.config.data).name,
+        "part": "validation",
+        "split": None if split is None else split.json(),
+    }
+
+
+def _embed_at_most(trained: TrainedRun, part: str, count: int) -> EmbeddingSet:
+    """A part, or about so many of its images: fewer of each identity, or of many, some of them."""
+    images = _images_of(trained.selection, part)
+    if len(images) <= count:
+        return trained.embed_part(part)
+    order = np.argsort(images.labels, kind="stable")
+    sizes = np.bincount(images.labels)
+    if count < 8 * len(sizes):
+        drawn = np.random.default_rng(0).permutation(len(sizes))
+        few = max(2, int(np.searchsorted(np.cumsum(sizes[drawn]), count, side="right")))
+        order = order[np.isin(images.labels[order], drawn[:few])]
+    rows = np.sort(order[:: -(-len(order) // count)])
+    paths = None if images.paths is None else tuple(images.paths[row] for row in rows)
+    return trained.embed_images(
+        ImageSet(images.images[rows], images.labels[rows], images.class_names, paths)
+    )
+
+
+@dataclass(frozen=True)
+class PairMeasures:
+    """What a run makes of given pairs of images, as published face benchmarks have them.
+
+    verification: ROC, TAR at FARs and so on over the pairs. folds: the accuracy of the protocol
+    that such files come with, each fold at the threshold that suits the others.
+    """
+
+    file: str
+    verification: Verification
+    folds: FoldAccuracy
+
+    def table(self) -> str:
+        """For people."""
+        return f"{self.verification.table()}\n\n{self.folds.table()}"
+
+    def json(self) -> dict[str, Any]:
+        """As one object."""
+        return {
+            "file": self.file,
+            "verification": self.verification.json(),
+            "fold_accuracy": self.folds.json(),
+        }
+
+
+def measure_pairs(trained: TrainedRun, path: Path, *, folds: int = 10) -> PairMeasures:
+    """A run on InsightFace's verification file `path`, such as lfw.bin.
+
+    Nothing in the file is executed. An image that cannot be read is an error: without it the pairs
+    would be others than those that figures are published for.
+    """
+    reading = reading_of(trained.run.config)
+    if reading is None:
+        raise OptionError(f"{trained.run.path} takes no images, and {path} holds some")
+    pairs = read_verification_bin(path)
+    if len(pairs.same) < folds:
+        raise DataError(f"{path} holds {len(pairs.same)} pairs, too few for {folds} folds")
+    chunks = []
+    for start in range(0, len(pairs.contents), _CHUNK):
+        contents = pairs.contents[start : start + _CHUNK]
+        images = np.stack(
+            [
+                reading.read(content, f"image {start + number} of {path}")
+                for number, content in enumerate(contents)
+            ]
+        )
+        chunks.append(embed(trained.network, as_tensor(images, trained.device)).cpu())
+    embeddings = torch.cat(chunks)  # (2P, D)
+    rows = np.arange(len(pairs.contents)).reshape(-1, 2)
+    return PairMeasures(
+        path.name,
+        verification(embeddings, pairs=rows, same=pairs.same),
+        fold_accuracy(embeddings, rows, pairs.same, folds=folds),
+    )
+
+
+def _is_same_data(data: str, own: str) -> bool:
     """Whether two names of datasets, or paths, are the same."""
     return data == own or (data not in DATASETS and str(Path(data).resolve()) == own)
 
 
-def _others(run: Run, data: str) -> Dataset:
-    """Other data than the run's own, read as the run reads images."""
-    return load_dataset(data, reading=reading_of(run.config), single=True)
+def _default_part(selection: Selection) -> str:
+    held_out = [name for name in ("unseen", "test") if getattr(selection, name) is not None]
+    return [*held_out, "train"][0]
 
 
-def _part(selection: Selection, name: str) -> ImageSet:
-    check_choice("part", name, PARTS)
-    images: ImageSet | None = getattr(selection, name)
+def _images_of(selection: Selection, part: str) -> ImageSet:
+    check_choice("part", part, PARTS)
+    images: ImageSet | None = getattr(selection, part)
     if images is None:
         raise OptionError(
-            f"the run has no {name} part: no classes were held out for it; see `arcset data split`"
+            f"the run has no {part} part: no classes were held out for it; see `arcset data split`"
         )
     return images
 
 
-def _check_shape(run: Run, images: ImageSet) -> None:
-    shape = images.shape
-    if run.config.shape is not None and shape != tuple(run.config.shape):
+def _check_shape(trained: TrainedRun, images: ImageSet) -> None:
+    expected = trained.run.config.shape
+    if expected is not None and images.shape != tuple(expected):
         raise OptionError(
-            f"the run takes {shape_words(run.config.shape)}, and these are {shape_words(shape)}"
+            f"the run takes {shape_words(expected)}, and these are {shape_words(images.shape)}"
         )
 
 

@@ -3,7 +3,6 @@
 from arcset.runs.model import load_model
 from arcset.training.compare import Comparison, LossSpec, compare
 from arcset.training.loop import resume, train
-from arcset.training.measure import measure
 from arcset.training.sweep import Point, Sweep, sweep
 
 __all__ = [
@@ -13,7 +12,6 @@ __all__ = [
     "Sweep",
     "compare",
     "load_model",
-    "measure",
     "resume",
     "sweep",
     "train",

@@ -10,7 +10,7 @@ from arcset.evaluation import Assessment, Thresholds
 from arcset.evaluation.assessment import FEW
 from arcset.files import write_text
 from arcset.runs import Run, RunConfig
-from arcset.runs.assess import Judged
+from arcset.runs.assess import EvaluationData
 from arcset.runs.model import load_model
 from arcset.text import percent, plural
 from arcset.training.card_figures import figures, measured, thresholds
@@ -39,7 +39,7 @@ _HOW_TO_KNOW = (
 def write_card(
     run: Run,
     selection: Selection,
-    judged: Judged | None,
+    data: EvaluationData | None,
     assessment: Assessment | None,
     made: Thresholds | None = None,
     *,
@@ -47,7 +47,7 @@ def write_card(
 ) -> Path:
     """Write README.md into the folder of a trained run, complete or not at all; returns its path.
 
-    selection: the run's data. judged, assessment: what was measured, None where nothing was.
+    selection: the run's data. data, assessment: what was measured, None where nothing was.
         Figures are shown where none of the judged identities was in training, and nowhere else.
     made: the run's thresholds; those of the assessment if left out.
     licence: the model's, as a hub's identifier (apache-2.0) or in words.
@@ -57,12 +57,12 @@ def write_card(
     """
     config = run.config
     kind = _kind(selection.train)
-    known = not _unknown(selection, judged, assessment)
+    known = not _unknown(selection, data, assessment)
     shown = assessment if known else None
     made = made or (None if shown is None else shown.thresholds)
     sections = {
         "Data": _data(config, selection),
-        "How well it recognizes what it has never seen": _worth(selection, judged, assessment),
+        "How well it recognizes what it has never seen": _worth(selection, data, assessment),
         "Thresholds": thresholds(shown, made),
         "Kept from the run before": forgotten(run),
         "Training": training(run, _name(config)),
@@ -157,34 +157,36 @@ def _how_split(config: RunConfig, selection: Selection) -> str:
     )
 
 
-def _unknown(selection: Selection, judged: Judged | None, assessment: Assessment | None) -> str:
+def _unknown(
+    selection: Selection, data: EvaluationData | None, assessment: Assessment | None
+) -> str:
     """Why it is not known how the unseen are recognized; empty where it is."""
     if assessment is None and selection.unseen is None:
         return "No identity was held out of training."
     if assessment is None:
         return "Not measured yet."
-    if judged is None:
+    if data is None:
         return "" if selection.unseen is not None else "No identity was held out of training."
-    if judged.shared is None:
+    if data.overlap is None:
         return "Nobody can tell whether the identities judged were in training."
-    if judged.shared:
-        total = len(judged.embeddings.class_names)
+    if data.overlap:
+        total = len(data.embeddings.class_names)
         return (
-            f"{len(judged.shared):,} of the {total:,} identities judged were in "
+            f"{len(data.overlap):,} of the {total:,} identities judged were in "
             "training, so the figures would not be about the unseen and are left out."
         )
     return ""
 
 
-def _worth(selection: Selection, judged: Judged | None, assessment: Assessment | None) -> str:
-    why = _unknown(selection, judged, assessment)
+def _worth(selection: Selection, data: EvaluationData | None, assessment: Assessment | None) -> str:
+    why = _unknown(selection, data, assessment)
     if why and selection.unseen is None:
         return f"{why} {_HOW_TO_KNOW}"
     if why or assessment is None:
         assert selection.unseen is not None
         held = plural(_identities(selection.unseen), "identity was", "identities were")
         return f"{why} {held} held out of training: `arcset evaluate RUN` measures on them."
-    where = "the identities held out" if judged is None else without_folders(judged.what)
+    where = "the identities held out" if data is None else without_folders(data.description)
     who = plural(assessment.identities, "identity", "identities")
     return (
         f"Measured on {where}: {plural(assessment.samples, 'sample')} of {who}, none of which was "

@@ -14,12 +14,11 @@ from arcset.evaluation.measures import run_figures
 from arcset.files import finite
 from arcset.losses import loss_options
 from arcset.runs import Run, RunConfig
-from arcset.runs.assess import judge_run
+from arcset.runs.assess import assess_unseen, measure_run
 from arcset.runs.data import selection_for
-from arcset.runs.model import add_data_settings, build_model
+from arcset.runs.model import TrainedRun, add_data_settings, build_model
 from arcset.runs.settings import TRAINED, parse_loss
 from arcset.training.loop import train
-from arcset.training.measure import measure
 from arcset.training.progress import Watcher
 from arcset.training.start import check_start, earlier_of
 from arcset.training.verdict import Verdict, verdicts
@@ -161,13 +160,11 @@ def compare(
             run = train(
                 seeded, place, device=device, force=force, watcher=watcher, selection=selection
             )
-            unseen = None
-            if selection.unseen is not None and len(selection.unseen.class_names) > 1:
-                judged = judge_run(run, part="unseen", device=device, selection=selection)
-                unseen = judged.assess()
+            trained = TrainedRun.load(run, device=device, selection=selection)
+            unseen = assess_unseen(trained)
+            if unseen is not None:
                 comparison.unseen.setdefault(label, []).append(unseen)
-            measures = measure(run, device=device, selection=selection, unseen=unseen)
-            comparison.runs.append(_entry(run, label, measures))
+            comparison.runs.append(_entry(run, label, measure_run(trained, unseen)))
     return comparison
 
 

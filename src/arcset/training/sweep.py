@@ -15,15 +15,13 @@ from arcset.data import Dataset, ImageSet, Selection
 from arcset.devices import choose_device
 from arcset.distributed import join_group
 from arcset.errors import OptionError, RunError, TrainingError
-from arcset.evaluation import Assessment
 from arcset.files import finite, parse_json, write_text
 from arcset.runs import Run, RunConfig
-from arcset.runs.assess import judge_run
+from arcset.runs.assess import assess_unseen, measure_run
 from arcset.runs.data import selection_for
-from arcset.runs.model import add_data_settings, build_model
+from arcset.runs.model import TrainedRun, add_data_settings, build_model
 from arcset.training.feeding import Feed
 from arcset.training.loop import train
-from arcset.training.measure import measure
 from arcset.training.progress import Watcher
 from arcset.training.start import check_start, earlier_of
 from arcset.training.stepping import check_stepping
@@ -105,10 +103,11 @@ def sweep(
             if failed is not None:
                 outcome.runs.append({**entry, "failed": failed})
             else:
-                unseen = _assessed(run, selection, device)
+                trained = TrainedRun.load(run, device=device, selection=selection)
+                unseen = assess_unseen(trained) if _tells(selection.unseen) else None
                 if unseen is not None:
                     outcome.unseen.setdefault(point.name, []).append(unseen)
-                figures = measure(run, device=device, selection=selection, unseen=unseen)
+                figures = measure_run(trained, unseen)
                 outcome.runs.append({**entry, **_validation(run), **figures, **_course(run)})
             written.write()
     if written is not None:
@@ -256,12 +255,6 @@ def _grid(points: Sequence[Point]) -> dict[str, list[Any]]:
             if value not in found.setdefault(key, []):
                 found[key].append(value)
     return found
-
-
-def _assessed(run: Run, selection: Selection, device: str) -> Assessment | None:
-    if not _tells(selection.unseen):
-        return None
-    return judge_run(run, part="unseen", device=device, selection=selection).assess()
 
 
 def _validation(run: Run) -> dict[str, Any]:

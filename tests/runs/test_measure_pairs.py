@@ -9,15 +9,16 @@ from PIL import Image
 from arcset.data import load_dataset
 from arcset.errors import DataError
 from arcset.evaluation import fold_accuracy, verification
-from arcset.runs.model import embed, load_model
-from arcset.training.judge_pairs import judge_pairs
+from arcset.runs.assess import measure_pairs
+from arcset.runs.model import TrainedRun, embed
 from support.random_runs import random_run
 
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory):
     place = tmp_path_factory.mktemp("runs") / "digits"
-    return random_run(place, data="mnist-sample", classes="0-2", dim=4)
+    run = random_run(place, data="mnist-sample", classes="0-2", dim=4)
+    return TrainedRun.load(run, device="cpu")
 
 
 @pytest.fixture(scope="module")
@@ -46,8 +47,8 @@ def test_pairs_are_judged_as_evaluation_judges_them(run, file, digits):
     import torch
 
     images, labels = digits
-    found = judge_pairs(run, file, device="cpu", folds=5)
-    embeddings = embed(load_model(run)[0], torch.from_numpy(images.copy())[:, None])
+    found = measure_pairs(run, file, folds=5)
+    embeddings = embed(run.network, torch.from_numpy(images.copy())[:, None])
     rows, same = np.arange(40).reshape(-1, 2), labels[:, 0] == labels[:, 1]
     assert found.verification.auc == verification(embeddings, pairs=rows, same=same).auc
     assert found.folds.accuracy == fold_accuracy(embeddings, rows, same, folds=5).accuracy
@@ -59,9 +60,9 @@ def test_an_unreadable_image_is_an_error_that_names_it(run, tmp_path):
     path = tmp_path / "bad.bin"
     path.write_bytes(pickle.dumps(([b"no image"] * 4, [True, False]), protocol=2))
     with pytest.raises(DataError, match=r"image 0 .*bad\.bin"):
-        judge_pairs(run, path, device="cpu")
+        measure_pairs(run, path)
 
 
 def test_too_few_pairs_for_the_folds(run, file):
     with pytest.raises(DataError, match=r"20 .*30"):
-        judge_pairs(run, file, device="cpu", folds=30)
+        measure_pairs(run, file, folds=30)

@@ -1,0 +1,129 @@
+"""Runs and files data on identities that took no part in training."""
+
+import numpy as np
+import pytest
+
+from arcset.data import Split, make_split
+from arcset.data.embeddings import EmbeddingSet, write_embeddings
+from arcset.errors import DataError, OptionError
+from arcset.evaluation.results import Missing
+from arcset.runs.assess import (
+    assess_unseen,
+    evaluation_data,
+    make_run_thresholds,
+    measure_run,
+    read_evaluation_data,
+)
+from arcset.runs.model import TrainedRun
+from support.random_runs import random_run
+
+
+@pytest.fixture(scope="module")
+def split_file(tmp_path_factory):
+    path = tmp_path_factory.mktemp("split") / "split.json"
+    names = [str(digit) for digit in range(10)]
+    make_split(names, (0.4, 0.3, 0.3), data="mnist-sample").save(path)
+    return path
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory, split_file):
+    place = tmp_path_factory.mktemp("run") / "arc"
+    made = random_run(place, data="mnist-sample", split=str(split_file), network="mlp", dim=4)
+    return TrainedRun.load(made, device="cpu")
+
+
+def test_a_run_is_data_on_what_was_held_out(run, split_file):
+    split = Split.load(split_file)
+    data = evaluation_data(run)
+    assert data.embeddings.class_names == split.test
+    assert data.validation.class_names == split.validation
+    assert data.overlap == ()
+    data.refuse_overlap()
+    assert data.note == ""
+    found = data.assess(draws=50)
+    assert found.identities == 3
+    assert found.thresholds.rough  # three digits are too few for any rate
+    assert found.angles.w_inter > 0  # of the four training centers
+    assert np.isnan(found.angles.w_ec)  # no class has both a center and test samples
+
+
+def test_identities_of_training_are_refused_and_marked(run):
+    data = evaluation_data(run, part="test")
+    assert len(data.overlap) == 4
+    with pytest.raises(DataError, match="4 of 4"):
+        data.refuse_overlap()
+    assert "4 of 4" in data.note
+    assert not np.isnan(data.assess(intervals=False).angles.w_ec)
+
+
+def test_another_dataset_is_checked_for_shared_identities(run):
+    with pytest.raises(DataError, match="4 of 10"):
+        evaluation_data(run, "mnist-sample", part="all").refuse_overlap()
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [({"part": "everything"}, "part"), ({"data": "orl", "part": "test"}, "orl")],
+)
+def test_wrong_parts(run, options, message):
+    with pytest.raises(OptionError, match=message):
+        evaluation_data(run, **options)
+
+
+def some_file(path, identities=30, seed=0, dim=8):
+    rng = np.random.default_rng(seed)
+    labels = np.repeat(np.arange(identities), 4)
+    means = rng.normal(size=(identities, dim))
+    rows = means[labels] + 0.4 * rng.normal(size=(len(labels), dim))
+    write_embeddings(path, EmbeddingSet.of(rows.astype(np.float32), [f"p{i}" for i in labels]))
+    return path
+
+
+def test_a_file_with_a_split(tmp_path):
+    path = some_file(tmp_path / "e.npz", identities=200)
+    split = make_split([f"p{i}" for i in range(200)], (0.2, 0.5, 0.3), data="people")
+    data = read_evaluation_data(path, split=split)
+    assert data.embeddings.class_names == split.test
+    assert data.validation.class_names == split.validation
+    assert data.overlap == ()
+    found = data.assess(draws=50)
+    assert found.identities == len(split.test)
+    assert {item.kind for item in found.realized} == {"FAR", "FPIR"}
+    assert found.json()["realized"][0]["wanted"] > 0
+
+
+def test_a_file_with_a_second_one_of_the_same_identities(tmp_path):
+    path = some_file(tmp_path / "e.npz")
+    found = read_evaluation_data(path, validation=path).assess(intervals=False)
+    assert found.thresholds is None
+    assert "30 identities are in validation and evaluation alike" in found.missing["thresholds"]
+
+
+def test_a_file_with_a_second_one_of_another_width(tmp_path):
+    one, two = some_file(tmp_path / "a.npz"), some_file(tmp_path / "b.npz", dim=5)
+    with pytest.raises(DataError, match=r" 5 .* 8"):
+        read_evaluation_data(one, validation=two)
+
+
+def test_each_image_is_embedded_once_for_all_that_is_measured(run):
+    fresh = TrainedRun.load(run.run, device="cpu", selection=run.selection)
+    counts = []
+    fresh.network.register_forward_hook(lambda _, inputs, __: counts.append(len(inputs[0])))
+    assessment = assess_unseen(fresh, intervals=False)
+    figures = measure_run(fresh, assessment)
+    assert make_run_thresholds(fresh, assessment) is assessment.thresholds
+    assert make_run_thresholds(fresh).made_from == assessment.thresholds.made_from
+    parts = (run.selection.test, run.selection.unseen, run.selection.validation)
+    assert sum(counts) == sum(len(part) for part in parts)
+    assert figures == measure_run(fresh)
+    assert figures["unseen_auc"] == assessment.verification.auc
+
+
+def test_without_identities_held_out_it_says_so(tmp_path):
+    alone = TrainedRun.load(random_run(tmp_path / "run"), device="cpu")
+    assert assess_unseen(alone) is None
+    missing = Missing()
+    assert measure_run(alone, missing=missing)["unseen_auc"] is None
+    assert "held out" in missing["unseen classes"]
+    assert make_run_thresholds(alone).rough
