@@ -113,7 +113,7 @@ def test_each_image_is_embedded_once_for_all_that_is_measured(run):
     assessment = assess_unseen(fresh, intervals=False)
     figures = measure_run(fresh, assessment)
     assert make_run_thresholds(fresh, assessment) is assessment.thresholds
-    assert make_run_thresholds(fresh).made_from == assessment.thresholds.made_from
+    assert make_run_thresholds(fresh).origin == assessment.thresholds.origin
     parts = (run.selection.test, run.selection.unseen, run.selection.validation)
     assert sum(counts) == sum(len(part) for part in parts)
     assert figures == measure_run(fresh)

@@ -60,7 +60,7 @@ def test_an_unreadable_image_is_an_error_that_names_it(run, tmp_path):
     path = tmp_path / "bad.bin"
     path.write_bytes(pickle.dumps(([b"no image"] * 4, [True, False]), protocol=2))
     with pytest.raises(DataError, match=r"image 0 .*bad\.bin"):
-        measure_pairs(run, path)
+        measure_pairs(run, path, folds=2)
 
 
 def test_too_few_pairs_for_the_folds(run, file):

@@ -39,8 +39,8 @@ from arcset.reports import RunView, Story
 from arcset.runs import Run, RunConfig
 from arcset.runs.assess import EvaluationData, evaluation_data, make_run_thresholds, measure_run
 from arcset.runs.data import dataset_of, selection_for, selection_of
-from arcset.runs.settings import is_user_data
 from arcset.runs.model import TrainedRun
+from arcset.runs.settings import is_user_data
 from arcset.training.card import write_card
 from arcset.training.loop import alone
 from arcset.training.progress import Several, Silent, Watcher
