@@ -11,9 +11,12 @@ from torch.nn import functional as F
 from arcset import training
 from arcset.margins import Samples
 from arcset.numerics import unit_rows
-from arcset.reports.explanation import explain as walk
-from arcset.reports.explanation_picture import explanation_picture
-from arcset.reports.subject import image_subject, sample_subject
+from arcset.reports.explain import (
+    explain,
+    explanation_picture,
+    image_of_file,
+    image_of_sample,
+)
 from arcset.reports.theme import png
 from arcset.reports.view import RunView
 from arcset.runs import RunConfig
@@ -57,7 +60,7 @@ def embedded(view, part, index):
 @pytest.mark.parametrize("index", [0, 7, 150])
 def test_every_number_is_the_losss_own(views, name, index):
     view = views[name]
-    found = walk(view, sample_subject(view, index))
+    found = explain(view, image_of_sample(view, index))
     x = embedded(view, "test", index)
     label = torch.tensor([int(view.selection.test.labels[index])])
     loss = view.loss
@@ -82,10 +85,10 @@ def test_every_number_is_the_losss_own(views, name, index):
 @pytest.mark.parametrize("name", ["arcface", "biased", "intra"])
 def test_scaled_margined_cosine_is_the_target_logit(views, name):
     view = views[name]
-    found = walk(view, sample_subject(view, 3))
-    target = found.steps[found.subject.target]
+    found = explain(view, image_of_sample(view, 3))
+    target = found.steps[found.image.target]
     holder = view.loss.base if name == "intra" else view.loss
-    x, label = embedded(view, "test", 3), torch.tensor([found.subject.target])
+    x, label = embedded(view, "test", 3), torch.tensor([found.image.target])
     samples = Samples(label, unit_rows(x)[1], int(holder.step))
     assert found.margin.margined == holder.margin(torch.tensor([target.cosine]), samples).item()
     assert found.margin.cosine == target.cosine
@@ -96,17 +99,17 @@ def test_scaled_margined_cosine_is_the_target_logit(views, name):
 
 
 def test_softmax_adds_its_bias_and_has_no_margin(views):
-    found = walk(views["softmax"], sample_subject(views["softmax"], 0))
+    found = explain(views["softmax"], image_of_sample(views["softmax"], 0))
     assert found.margin is None
     for step in found.steps:
         assert step.logit == pytest.approx(step.dot + step.bias, abs=1e-5)
         assert step.margined_logit is None
-    assert walk(views["normface"], sample_subject(views["normface"], 0)).margin is None
+    assert explain(views["normface"], image_of_sample(views["normface"], 0)).margin is None
 
 
 def test_triplet_compares_with_test_samples_and_leaves_itself_out(views):
     view = views["triplet"]
-    found = walk(view, sample_subject(view, 5))
+    found = explain(view, image_of_sample(view, 5))
     unit, labels = view.test.embeddings.astype(np.float64), view.test.labels
     cosines = unit @ unit[5]
     assert found.steps == ()
@@ -126,7 +129,7 @@ def test_triplet_compares_with_test_samples_and_leaves_itself_out(views):
 )
 def test_the_picture_is_drawn_and_never_differs(views, name):
     view = views[name]
-    found = walk(view, sample_subject(view, 2, "unseen" if name == "arcface" else "test"))
+    found = explain(view, image_of_sample(view, 2, "unseen" if name == "arcface" else "test"))
     first = png(explanation_picture(view, found))
     assert first.startswith(b"\x89PNG")
     assert first == png(explanation_picture(view, found))
@@ -147,7 +150,7 @@ def test_a_table_with_sentences(arcset_command, runs, tmp_path):
 def test_json_holds_everything(arcset_command, runs, views):
     outcome = arcset_command("explain", runs["biased"], 4, "--part", "train", "--json")
     content = json.loads(outcome.out)
-    assert content == walk(views["biased"], sample_subject(views["biased"], 4, "train")).json()
+    assert content == explain(views["biased"], image_of_sample(views["biased"], 4, "train")).json()
     assert [step["name"] for step in content["classes"]] == ["0", "1", "2"]
 
 
@@ -182,23 +185,23 @@ def test_an_image_file_gives_what_the_sample_gives(arcset_command, runs, views, 
 def test_what_is_done_to_an_image_is_said(views, tmp_path):
     digit = views["arcface"].selection.test.images[9]
     Image.fromarray(255 - digit).resize((60, 40)).save(tmp_path / "paper.png")
-    notes = " ".join(image_subject(views["arcface"], tmp_path / "paper.png").notes)
-    assert "resized from 60×40 to 28×28, which changes its proportions" in notes
+    notes = " ".join(image_of_file(views["arcface"], tmp_path / "paper.png").notes)
+    assert "resized from 60×40 to 28×28, padded" in notes
     assert "its border is bright" in notes
     clear = np.zeros((28, 28, 4), np.uint8)
     clear[..., 0] = 255
     Image.fromarray(clear).save(tmp_path / "clear.png")
-    subject = image_subject(views["arcface"], tmp_path / "clear.png", "1")
-    assert "transparent pixels are taken as black" in subject.notes
-    assert subject.image.max() == 0
+    subject = image_of_file(views["arcface"], tmp_path / "clear.png", "1")
+    assert "transparent pixels" in subject.notes[0]
+    assert subject.pixels.min() == 255  # as in training: on white, where nothing is bright
     Image.fromarray(digit.astype(np.uint16) * 257).save(tmp_path / "deep.png")
-    deep = image_subject(views["arcface"], tmp_path / "deep.png", "1")
-    np.testing.assert_array_equal(deep.image, digit)
-    assert "16 bits" in deep.notes[0]
+    deep = image_of_file(views["arcface"], tmp_path / "deep.png", "1")
+    np.testing.assert_array_equal(deep.pixels, digit)
+    assert "8 bits" in deep.notes[0]
     Image.fromarray(np.full((28, 28, 3), (200, 0, 0), np.uint8)).save(tmp_path / "red.png")
     assert (
         "colours were turned to grey"
-        in image_subject(views["arcface"], tmp_path / "red.png", "1").notes
+        in image_of_file(views["arcface"], tmp_path / "red.png", "1").notes
     )
 
 
@@ -223,7 +226,7 @@ def test_a_mistake_is_one_line(arcset_command, runs, tmp_path, words, said):
     good = Image.fromarray(np.random.default_rng(0).integers(0, 255, (28, 28), dtype=np.uint8))
     good.save(tmp_path / "good.png")
     (tmp_path / "torn.png").write_bytes((tmp_path / "good.png").read_bytes()[:300])
-    Image.fromarray(np.zeros((28, 28), np.float32)).save(tmp_path / "wide.tif")
+    Image.fromarray(np.full((28, 28), 1e6, np.float32)).save(tmp_path / "wide.tif")
     outcome = arcset_command("explain", runs["arcface"], *words)
     assert outcome.code == 2
     assert said in outcome.err

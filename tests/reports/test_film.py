@@ -7,9 +7,8 @@ import pytest
 from PIL import Image
 
 from arcset.errors import OptionError, RunError
-from arcset.reports.film import write_film
-from arcset.reports.scene import epoch_scenes
-from arcset.reports.timeline import Timeline
+from arcset.reports.embedding_plot import epoch_scenes
+from arcset.reports.film import Timeline, write_film
 from arcset.reports.view import RunView
 
 needs_ffmpeg = pytest.mark.skipif(

@@ -1,5 +1,6 @@
 """Still pictures of small but real runs."""
 
+import itertools
 import math
 import shutil
 
@@ -13,10 +14,15 @@ from arcset.data import ImageSet, load_dataset
 from arcset.errors import OptionError
 from arcset.losses import build_loss
 from arcset.margins import MARGINS
-from arcset.reports.borders import border_angles, border_arcs
-from arcset.reports.embedding import embedding_picture
+from arcset.reports.embedding_plot import (
+    Board,
+    Projection,
+    Scene,
+    border_angles,
+    border_arcs,
+    embedding_picture,
+)
 from arcset.reports.histograms import center_angles
-from arcset.reports.scene import principal
 from arcset.reports.stills import (
     angle_picture,
     margin_picture,
@@ -24,7 +30,7 @@ from arcset.reports.stills import (
     save,
     sheet_picture,
 )
-from arcset.reports.theme import PALETTE, class_colour, film_colours, png
+from arcset.reports.theme import PALETTE, class_colour, film_colours, png, styled
 from arcset.reports.view import RunView
 
 
@@ -117,7 +123,7 @@ def test_more_than_three_dimensions_say_that_they_are_a_shadow(views):
     embeddings = views["wide"].test.embeddings
     variances = np.sort(np.linalg.eigvalsh(np.cov(embeddings.T)))[::-1]
     share = variances[:2].sum() / variances.sum()
-    assert principal(embeddings)[2] == pytest.approx(share, rel=1e-3)
+    assert Projection.fit(embeddings).share == pytest.approx(share, rel=1e-3)
     figure = embedding_picture([views["wide"]])
     assert f"PCA of 5 dimensions: {share:.0%}" in texts(figure)
     assert "PCA" not in texts(embedding_picture([views["arcface"]]))
@@ -130,6 +136,44 @@ def test_class_names_stand_beside_their_centers_and_apart(views):
         place = np.array(text.get_position())
         assert place @ center / np.linalg.norm(place) > 0.9
     assert [text.get_text() for text in axes.texts] == ["0", "1", "2"]
+
+
+def many(kind: str, classes: int = 32) -> Scene:
+    """Names of 32 identities, whose centers point anywhere."""
+    dim = 3 if kind in ("sphere", "space") else 2
+    centers = np.random.default_rng(0).normal(size=(classes, dim))
+    if kind in ("circle", "sphere"):
+        centers /= np.linalg.norm(centers, axis=1, keepdims=True)
+    names = tuple(f"identity {number}" for number in range(classes))
+    labels = np.arange(classes)
+    nobody = np.empty((0, dim)), np.empty(0, np.int64), ()
+    return Scene(
+        kind, centers, labels, names, *nobody, centers, None, kind == "circle", np.zeros(dim)
+    )
+
+
+@pytest.mark.parametrize("kind", ["circle", "sphere", "plane", "space"])
+@styled
+def test_names_of_many_classes_do_not_overlap(kind):
+    scene = many(kind)
+    board = Board([scene], ["many"], 1, width=5.6)
+    board.show([scene], 0.6)
+    shown = [text for text in board.panels[0].names if text.get_visible()]
+    assert len(shown) > 8
+    boxes = [text.get_window_extent() for text in shown]
+    assert not any(a.overlaps(b) for a, b in itertools.combinations(boxes, 2))
+    listed = {text.get_text() for row in board.figure.legends for text in row.get_texts()}
+    assert set(scene.names) <= listed
+    for row in board.figure.legends:
+        box = row.get_window_extent()
+        assert 0 <= box.x0 < box.x1 <= board.figure.bbox.width
+
+
+def test_too_many_classes_are_counted(views):
+    scene = many("circle", 100)
+    board = Board([scene], ["too many"], 1)
+    assert "100 known classes" in texts(board.figure)
+    assert not board.figure.legends
 
 
 def test_margin_picture_shows_every_margin_and_fallback():

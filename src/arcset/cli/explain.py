@@ -9,11 +9,18 @@ from rich.table import Table
 from arcset.cli import options as o
 from arcset.cli.output import print_json, print_table, print_text, say
 from arcset.errors import OptionError
-from arcset.reports.explanation import explain as walk
-from arcset.reports.explanation_picture import explanation_picture
-from arcset.reports.explanation_text import conclusion, introduction, probability
-from arcset.reports.steps import Explanation
-from arcset.reports.subject import PARTS, Subject, image_subject, sample_subject
+from arcset.reports.explain import (
+    PARTS,
+    ExplainedImage,
+    Explanation,
+    conclusion,
+    explanation_picture,
+    format_probability,
+    image_of_file,
+    image_of_sample,
+    introduction,
+)
+from arcset.reports.explain import explain as explain_image
 from arcset.reports.theme import save
 from arcset.reports.view import RunView
 
@@ -54,67 +61,68 @@ def explain(
     if picture is not None and picture.suffix.lower() != ".png":
         raise OptionError(f"--picture {picture}: name a file that ends in .png")
     view = RunView(run)
-    subject = _subject(view, image, "unseen" if unseen else part, target)
-    found = walk(view, subject)
+    explained = _find_image(view, image, "unseen" if unseen else part, target)
+    explanation = explain_image(view, explained)
     if picture is not None:
-        save(explanation_picture(view, found), picture)
+        save(explanation_picture(view, explanation), picture)
     if json:
-        print_json(found.json())
+        print_json(explanation.json())
     else:
-        for line in introduction(found):
+        for line in introduction(explanation):
             print_text(line)
-        print_table(class_table(found) if found.steps else neighbour_table(found))
-        if len(found.ranking) > MOST_ROWS:
-            print_text(f"{len(found.ranking) - MOST_ROWS} more classes are in --json")
-        for line in conclusion(found):
+        has_centers = bool(explanation.steps)
+        print_table(class_table(explanation) if has_centers else neighbour_table(explanation))
+        if len(explanation.ranking) > MOST_ROWS:
+            print_text(f"{len(explanation.ranking) - MOST_ROWS} more classes are in --json")
+        for line in conclusion(explanation):
             print_text(line)
     if picture is not None:
         say(f"the picture is in {picture}")
 
 
-def _subject(view: RunView, image: str, part: str | None, target: str | None) -> Subject:
+def _find_image(view: RunView, image: str, part: str | None, target: str | None) -> ExplainedImage:
     if image.isascii() and image.isdecimal():
         if target is not None:
             raise OptionError("--target is for image files; a sample's own class is known")
-        return sample_subject(view, int(image), part or "test")
+        return image_of_sample(view, int(image), part or "test")
     if part is not None:
-        raise OptionError(f"--part {part} is for sample numbers, and {image} is none")
-    return image_subject(view, Path(image), target)
+        raise OptionError(f"--part {part} is for sample numbers, and {image} is a file")
+    return image_of_file(view, Path(image), target)
 
 
-def class_table(found: Explanation) -> Table:
+def class_table(explanation: Explanation) -> Table:
     """One row per class, the most probable first."""
-    with_bias = found.steps[0].bias is not None
-    cosine = "scale" in found.settings
+    with_bias = explanation.steps[0].bias is not None
+    cosine = "scale" in explanation.settings
     logit = ("s·cos θ" if cosine else "x·W") + (" + b" if with_bias else "")
     columns = ["class", "x·W", "‖W‖", "cos θ", "θ", *(["b"] if with_bias else [])]
     columns += [f"logit {logit}", "probability"]
-    if found.margin:
+    if explanation.margin:
         columns += ["logit with margin", "probability with margin"]
     table = Table()
     for place, name in enumerate(columns):
         table.add_column(name, justify="right" if place else "left")
-    for number in _shown(found):
-        step = found.steps[number]
-        mark = " ← target" if number == found.subject.target else ""
+    for number in explanation.most_probable(MOST_ROWS):
+        step = explanation.steps[number]
+        mark = " ← target" if number == explanation.image.target else ""
         cells = [f"{step.dot:.4f}", f"{step.center_norm:.4f}", f"{step.cosine:.4f}"]
         cells.append(f"{step.angle:.2f}°")
         cells += [f"{step.bias:.4f}"] if step.bias is not None else []
-        cells += [f"{step.logit:.4f}", probability(step.probability)]
+        cells += [f"{step.logit:.4f}", format_probability(step.probability)]
         if step.margined_logit is not None and step.margined_probability is not None:
-            cells += [f"{step.margined_logit:.4f}", probability(step.margined_probability)]
+            cells += [f"{step.margined_logit:.4f}", format_probability(step.margined_probability)]
         table.add_row(step.name + mark, *cells)
     return table
 
 
-def neighbour_table(found: Explanation) -> Table:
+def neighbour_table(explanation: Explanation) -> Table:
     """One row per class, the most similar first."""
     table = Table("class", title="no centers: compared with test samples", title_justify="left")
     for name in ("mean cosine", "nearest sample", "its cosine", "its angle"):
         table.add_column(name, justify="right")
-    for number in found.ranking[:MOST_ROWS]:
-        near = found.neighbours[number]
-        mark = " ← its class" if near.name == found.subject.truth else ""
+    for number in explanation.ranking[:MOST_ROWS]:
+        near = explanation.neighbours[number]
+        mark = " ← its class" if near.name == explanation.image.truth else ""
         table.add_row(
             near.name + mark,
             f"{near.mean_cosine:.4f}",
@@ -123,10 +131,3 @@ def neighbour_table(found: Explanation) -> Table:
             f"{near.nearest_angle:.2f}°",
         )
     return table
-
-
-def _shown(found: Explanation) -> list[int]:
-    """The most probable classes, and the target in any case."""
-    numbers = found.ranking[:MOST_ROWS]
-    target = found.subject.target
-    return numbers if target is None or target in numbers else [*numbers[:-1], target]

@@ -9,10 +9,9 @@ from matplotlib.figure import Figure
 
 from arcset.errors import InputError, OptionError
 from arcset.evaluation import Confidence, confidence
-from arcset.reports.plane import draw_image
-from arcset.reports.scene import Floats
+from arcset.reports.embedding_plot import draw_image
 from arcset.reports.theme import GREY, PALETTE, new_figure, styled
-from arcset.reports.view import Embedded, RunView
+from arcset.reports.view import Embedded, Floats, RunView
 
 __all__ = [
     "confidence_picture",

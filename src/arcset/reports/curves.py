@@ -13,9 +13,8 @@ from arcset.evaluation import verification
 from arcset.margins import MARGINS, Margin, Sample
 from arcset.margins.angular import FALLBACKS
 from arcset.margins.arcface import ArcFace
-from arcset.reports.scene import check_alike, titles
 from arcset.reports.theme import GREY, PALETTE, new_figure, styled
-from arcset.reports.view import RunView
+from arcset.reports.view import RunView, check_alike, titles
 
 __all__ = ["margin_picture", "roc_picture"]
 

@@ -1,24 +1,31 @@
-"""Films: how embeddings move over the epochs."""
+"""Films: how embeddings move over the epochs, as GIF by Pillow or as MP4 by the ffmpeg program."""
 
 import math
+import shutil
+import subprocess
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, TypeAlias, cast
 
 import numpy as np
+import numpy.typing as npt
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.patches import Rectangle
+from PIL import Image
 
 from arcset.checks import check_count, check_number
 from arcset.errors import OptionError
-from arcset.reports.board import Board
-from arcset.reports.encode import Pixels, check_format, write_gif, write_mp4
-from arcset.reports.scene import check_alike, epoch_scenes, titles
+from arcset.files import replacing
+from arcset.reports.embedding_plot import Board, Projection, Scene, epoch_scenes, flattened
 from arcset.reports.theme import GREY, PALE, film_colours, styled
-from arcset.reports.timeline import Timeline
-from arcset.reports.view import RunView
+from arcset.reports.view import Floats, RunView, check_alike, titles
 
-__all__ = ["write_film"]
+__all__ = ["Timeline", "write_film"]
+
+Pixels: TypeAlias = npt.NDArray[np.uint8]  # (H, W, 3), or (K, 3) colours
+
+FORMATS = (".gif", ".mp4")
 
 _LONGEST = 8.0  # seconds that all epochs together take where nothing else is asked for
 _REST = 2.0  # seconds that the last epoch stays
@@ -52,7 +59,7 @@ def write_film(
     range, and a format that cannot be written; `RunError` for a run that kept no epochs.
     """
     out = Path(out)
-    check_format(out)
+    _check_format(out)
     check_alike(views, dim=True)
     _check_options(parts, fps, seconds_per_epoch, width)
     timelines = [Timeline(epoch_scenes(view, part)) for part in parts for view in views]
@@ -70,12 +77,55 @@ def write_film(
             progress(number + 1, len(shown))
 
     if out.suffix.lower() == ".mp4":
-        write_mp4(frames(), film.size, out, fps)
+        _write_mp4(frames(), film.size, out, fps)
         return
     durations = [round(1000 / fps)] * len(shown)
     if not moving:
         durations[-1] += round(1000 * _REST)
-    write_gif(frames(), film_colours(film.classes), out, durations)
+    _write_gif(frames(), film_colours(film.classes), out, durations)
+
+
+class Timeline:
+    """The scenes of one run over time, in epochs; between kept epochs they are interpolated.
+
+    More than three dimensions are seen through the principal components of the last epoch.
+    """
+
+    def __init__(self, scenes: dict[int, Scene]) -> None:
+        last = scenes[max(scenes)]
+        plane = Projection.fit(last.known) if last.kind == "shadow" else None
+        self.epochs = sorted(scenes)
+        self.scenes = [flattened(scenes[epoch], plane) for epoch in self.epochs]
+
+    def at(self, time: float) -> Scene:
+        """The scene at `time`; before the first kept epoch and after the last it stands still."""
+        after = int(np.searchsorted(self.epochs, time))
+        if after == 0 or after == len(self.epochs):
+            return self.scenes[min(after, len(self.epochs) - 1)]
+        start, end = self.epochs[after - 1 : after + 1]
+        return _between(self.scenes[after - 1], self.scenes[after], (time - start) / (end - start))
+
+
+def _between(a: Scene, b: Scene, share: float) -> Scene:
+    """A scene `share` of the way from `a` to `b`; unit vectors stay unit vectors."""
+    unit = a.kind in ("circle", "sphere")
+
+    def mixed(x: Floats, y: Floats) -> Floats:
+        rows = (1 - share) * x + share * y
+        if not unit:
+            return rows
+        lengths = np.linalg.norm(rows, axis=-1, keepdims=True)
+        return np.where(lengths > 1e-6, rows / np.maximum(lengths, 1e-6), y)
+
+    return replace(
+        b,
+        known=mixed(a.known, b.known),
+        unseen=mixed(a.unseen, b.unseen),
+        centers=None if a.centers is None or b.centers is None else mixed(a.centers, b.centers),
+        biases=None
+        if a.biases is None or b.biases is None
+        else (1 - share) * a.biases + share * b.biases,
+    )
 
 
 class _Film:
@@ -91,17 +141,21 @@ class _Film:
         history = [scene for timeline in timelines for scene in timeline.scenes]
         ends = [timeline.scenes[-1] for timeline in timelines]
         self.classes = max(len(end.names) + len(end.unseen_names) for end in ends)
+        headings = [
+            f"{name}, {part}" if len(parts) > 1 else name for part in parts for name in names
+        ]
         self._board = Board(
-            ends, columns, history=history, width=inches, header=0.35, dpi=width / inches
+            *(ends, headings, columns),
+            history=history,
+            width=inches,
+            header=0.35,
+            dpi=width / inches,
         )
         figure = self._board.figure
         pixels = 2 * round(figure.get_figheight() * figure.dpi / 2)  # H.264 wants even numbers
         figure.set_size_inches(inches, pixels / figure.dpi)
         self.size = (width, pixels)
         high = figure.get_figheight()
-        headings = [(name, part) for part in parts for name in names]
-        for panel, (name, part) in zip(self._board.panels, headings, strict=True):
-            panel.axes.set_title(f"{name}, {part}" if len(parts) > 1 else name)
         self._epoch = figure.text(0.02, 1 - 0.24 / high, "", fontsize=12, va="center")
         track = (0.2, 1 - 0.26 / high, 0.77, 0.04 / high)
         figure.add_artist(Rectangle(track[:2], *track[2:], color=PALE, lw=0))
@@ -135,6 +189,14 @@ def _times(last: float, fps: int, seconds_per_epoch: float | None) -> list[float
     return [last * step / steps for step in range(steps + 1)] if last else [0.0]
 
 
+def _check_format(out: Path) -> None:
+    """Raise `OptionError` for an ending other than .gif and .mp4, or .mp4 without ffmpeg."""
+    if out.suffix.lower() not in FORMATS:
+        raise OptionError(f"{out}: a film ends in {' or '.join(FORMATS)}")
+    if out.suffix.lower() == ".mp4" and shutil.which("ffmpeg") is None:
+        raise OptionError(f"{out}: .mp4 needs the program ffmpeg, which is not found; write a .gif")
+
+
 def _check_options(
     parts: Sequence[str], fps: int, seconds_per_epoch: float | None, width: int
 ) -> None:
@@ -147,3 +209,55 @@ def _check_options(
         check_number("seconds_per_epoch", seconds_per_epoch, 0, 60, closed="right")
     if check_count("width", width, 200, 4000) % 2:
         raise OptionError(f"width must be an even number, not {width}")
+
+
+def _write_gif(frames: Iterator[Pixels], colours: Pixels, out: Path, durations: list[int]) -> None:
+    """Write an endless GIF; frame i stays for `durations[i]` milliseconds.
+
+    All frames share the palette `colours` (K, 3) with K ≤ 255, and none is dithered: equal places
+    then have equal pixels from frame to frame, and cost nothing.
+    """
+    palette = Image.new("P", (1, 1))
+    palette.putpalette(colours.tobytes())
+    plain = Image.Dither.NONE
+    first, *others = [
+        Image.fromarray(frame).quantize(palette=palette, dither=plain) for frame in frames
+    ]
+    with replacing(out) as part:
+        first.save(
+            part,
+            format="GIF",
+            save_all=True,
+            append_images=others,
+            duration=durations,
+            loop=0,
+            optimize=False,
+            disposal=1,
+        )
+
+
+def _write_mp4(frames: Iterator[Pixels], size: tuple[int, int], out: Path, fps: int) -> None:
+    """Write H.264 in MP4 by piping raw frames of `size` (width, height) through ffmpeg."""
+    with replacing(out) as part:
+        command = [
+            *("ffmpeg", "-loglevel", "error", "-y"),
+            *("-f", "rawvideo", "-pix_fmt", "rgb24", "-s", f"{size[0]}x{size[1]}", "-r", str(fps)),
+            *("-i", "-", "-an", "-c:v", "libx264", "-pix_fmt", "yuv420p", "-crf", "20"),
+            *("-movflags", "+faststart", "-fflags", "+bitexact", "-flags:v", "+bitexact"),
+            *("-threads", "1", "-f", "mp4", str(part)),
+        ]
+        with subprocess.Popen(command, stdin=subprocess.PIPE, stderr=subprocess.PIPE) as ffmpeg:
+            assert ffmpeg.stdin is not None
+            assert ffmpeg.stderr is not None
+            try:
+                for frame in frames:
+                    ffmpeg.stdin.write(frame.tobytes())
+                ffmpeg.stdin.close()
+            except BrokenPipeError:
+                pass  # ffmpeg gave up; it says why below
+            except BaseException:
+                ffmpeg.kill()
+                raise
+            said = ffmpeg.stderr.read().decode(errors="replace").strip()
+            if ffmpeg.wait() != 0:
+                raise OptionError(f"{out}: ffmpeg failed: {said or 'it gave no reason'}")

@@ -6,9 +6,8 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from arcset.errors import OptionError
-from arcset.reports.scene import Floats, Labels, check_alike, titles
 from arcset.reports.theme import GREY, PALETTE, new_figure, styled
-from arcset.reports.view import RunView
+from arcset.reports.view import Floats, Labels, RunView, check_alike, titles
 
 __all__ = ["angle_picture", "center_angles"]
 

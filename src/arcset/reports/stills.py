@@ -1,7 +1,7 @@
 """Every still picture, and what to say under it."""
 
 from arcset.reports.curves import margin_picture, roc_picture
-from arcset.reports.embedding import embedding_picture
+from arcset.reports.embedding_plot import embedding_picture
 from arcset.reports.histograms import angle_picture
 from arcset.reports.sheet import sheet_picture
 from arcset.reports.theme import save

@@ -11,10 +11,9 @@ from matplotlib.patheffects import withStroke
 
 from arcset.errors import InputError
 from arcset.evaluation import NoThreshold, no_threshold
-from arcset.reports.plane import Plane, draw_cloud, draw_image
-from arcset.reports.scene import Floats, Labels
+from arcset.reports.embedding_plot import Projection, draw_cloud, draw_image
 from arcset.reports.theme import GREY, INK, known_swatches, new_figure, styled
-from arcset.reports.view import RunView
+from arcset.reports.view import Floats, Labels, RunView
 
 __all__ = ["no_threshold_picture", "no_threshold_table", "rightly_named"]
 
@@ -84,7 +83,7 @@ def no_threshold_picture(view: RunView, metric: str = "euclidean") -> Figure:
             colours[place],
         )
     axes = figure.add_subplot(grid[:, 1])
-    plane = Plane.of(embeddings)
+    plane = Projection.fit(embeddings)
     points = plane(embeddings)
     draw_cloud(axes, points, labels)
     names = [_short(test.class_names[labels[sample]]) for sample in found.worst]
@@ -156,7 +155,7 @@ def _away(points: Floats) -> list[Floats]:
     return [v / max(float(np.linalg.norm(v)), 1e-12) for v in away]
 
 
-def _where(view: RunView, metric: str, plane: Plane) -> str:
+def _where(view: RunView, metric: str, plane: Projection) -> str:
     if plane.note:
         return plane.note
     unit = metric == "cosine" or view.loss.normalized
