@@ -1,6 +1,7 @@
 """Exit codes, help texts and errors of all verbs."""
 
 import re
+import resource
 import subprocess
 import sys
 
@@ -8,6 +9,7 @@ import pytest
 import typer
 
 import arcset
+from arcset.cli.app import VERBS as TEXTS
 from arcset.cli.app import app, main
 
 VERBS = [
@@ -54,6 +56,54 @@ def test_every_verb_is_listed_here():
     for name, command in group.commands.items():
         found += [f"{name} {sub}" for sub in getattr(command, "commands", [])] or [name]
     assert sorted(found) == sorted(VERBS)
+
+
+def test_the_list_of_verbs_has_the_first_paragraph_of_their_help():
+    for name, command in typer.main.get_command(app).commands.items():
+        assert TEXTS[name] == " ".join(command.help.partition("\n\n")[0].split()), name
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["--help"],
+        ["--version"],
+        ["keys", "--help"],
+        ["keys", "list", "people.db"],
+        ["gallery", "list", "people.db"],
+        ["gallery", "list", "people.db", "anna"],
+        ["data", "list"],
+        ["nosuch"],
+    ],
+)
+def test_only_what_a_verb_needs_is_imported(tmp_path, words):
+    """torch takes seconds and 300 MB, which nobody should pay for a list of names."""
+    with arcset.Gallery.open(tmp_path / "people.db", dim=2) as gallery:
+        gallery.enroll("anna", embeddings=[1.0, 0.0])
+    code = (
+        "import sys\n"
+        "from arcset.cli import main\n"
+        "try: main(sys.argv[1:])\n"
+        "finally: print('imported', *sorted({name.partition('.')[0] for name in sys.modules}))"
+    )
+    command = [sys.executable, "-c", code, *words]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == (2 if words == ["nosuch"] else 0), done.stderr
+    *_, imported = done.stdout.splitlines()
+    assert imported.startswith("imported ")
+    assert not {"torch", "sklearn", "matplotlib", "onnxruntime"} & set(imported.split())
+
+
+def test_help_is_quick(tmp_path):
+    """Processor time of the fastest of three, as other work may slow down any of them."""
+    command = [sys.executable, "-m", "arcset", "--help"]
+    taken = []
+    for _ in range(3):
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        subprocess.run(command, cwd=tmp_path, capture_output=True, check=True)
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        taken.append(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
+    assert min(taken) <= 0.5
 
 
 @pytest.mark.parametrize("verb", VERBS)

@@ -208,7 +208,7 @@ def test_embeddings_instead_of_images(identify, tmp_path):
         (["probes", "--fpir", "2"], "fpir"),
         (["probes", "--threshold", "7"], "7"),
         (["probes", "--threshold", "0.5", "--fpir", "0.1"], "--fpir"),
-        (["probes", "--candidates", "0"], "--candidates 0"),
+        (["probes", "--candidates", "0"], "--candidates"),
         (["probes", "--format", "xml"], "--format 'xml'"),
         (["probes", "x.npz"], "x.npz"),
     ],

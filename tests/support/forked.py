@@ -17,7 +17,14 @@ import torch
 
 __all__ = ["started", "together"]
 
-_PRELOADED = ["arcset.cli", "arcset.recognition.bulk", "pyarrow.parquet", "sklearn.isotonic"]
+_PRELOADED = [
+    "arcset.cli.train",
+    "arcset.cli.embed",
+    "arcset.cli.gallery",
+    "arcset.recognition.bulk",
+    "pyarrow.parquet",
+    "sklearn.isotonic",
+]
 _PRELOADED += ["torch._dynamo", "arcset.service.app", "arcset.service.server"]
 
 

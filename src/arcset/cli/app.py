@@ -1,43 +1,112 @@
-"""The command `arcset`: verbs, exit codes, and errors as one line."""
+"""The command `arcset`: its verbs, exit codes, and errors as one line."""
 
 import errno
+import importlib
+import inspect
 import logging
 import sys
 import warnings
+from collections.abc import Iterator, Mapping
 from io import TextIOWrapper
 from typing import Annotated, Any
 
 import typer
+from typer.core import TyperCommand, TyperGroup
 
 import arcset
-from arcset.cli.cluster import cluster
-from arcset.cli.compare import compare
-from arcset.cli.data import data
-from arcset.cli.demo import demo
-from arcset.cli.embed import embed
-from arcset.cli.enroll import enroll
-from arcset.cli.evaluate import evaluate
-from arcset.cli.explain import explain
-from arcset.cli.export import export
-from arcset.cli.film import film
-from arcset.cli.gallery import gallery
-from arcset.cli.help import Verb
-from arcset.cli.identify import identify
-from arcset.cli.keys import keys
 from arcset.cli.output import say
-from arcset.cli.plan import plan
-from arcset.cli.serve import serve
-from arcset.cli.sweep import sweep
-from arcset.cli.train import train
-from arcset.cli.verify import verify
 from arcset.errors import ArcsetError
 
-__all__ = ["app", "main"]
+__all__ = ["VERBS", "app", "main"]
 
-# typer carries its own click, or uses the installed one: this is the base of either's errors.
-_ClickException: Any = typer.BadParameter.__mro__[2]
+#: Verb NAME is the function, or the group of verbs, NAME in `arcset.cli.NAME`. It is imported when
+#: somebody calls it or asks for its help; the list of all shows these texts, the first paragraph
+#: of each verb's help.
+VERBS = {
+    "demo": "Compare eight losses on the shipped digits: five known, five never seen.",
+    "train": "Train one embedding and measure it on known and on unseen classes.",
+    "compare": "Train several losses with the same data, network and seeds, and compare them.",
+    "sweep": "Train every combination of some settings, one after another, and find the best.",
+    "evaluate": "Judge an embedding on identities that took no part in training.",
+    "embed": "Embed images with a trained run, into a file, or a folder for millions.",
+    "explain": "Walk one image through a run, from its embedding to the probabilities.",
+    "film": "Film the embeddings of one or several runs over the epochs, side by side.",
+    "verify": "Tell whether two images show the same identity.",
+    "enroll": "Add subjects to a gallery, or further images of them; a new gallery is created.",
+    "identify": "Say who is in an image, or that nobody known is.",
+    "cluster": "Group the images that show the same identity, without knowing any of them.",
+    "export": "Write a trained run as one ONNX file that gives the same answers.",
+    "plan": "Say what a training step will take: memory, traffic, time; and what fits.",
+    "serve": "Serve a gallery: a REST API, and a page at the same address.",
+    "keys": "Create and revoke API keys.",
+    "gallery": "Look into a gallery, and change it.",
+    "data": "List, download, check, split and pack datasets, and find doubtful labels.",
+}
+
+
+class Verb(TyperCommand):
+    """A command whose help joins the lines of each paragraph, and names types only where they say
+    something: a flag takes no value, and an argument's name says what it is."""
+
+    def __init__(self, name: str | None, **options: Any) -> None:
+        super().__init__(name, **options)
+        paragraphs = inspect.cleandoc(self.help or "").split("\n\n")
+        self.help = "\n\n".join(" ".join(text.split()) for text in paragraphs)
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        parameters: list[Any] = list(super().get_params(ctx))
+        for parameter in parameters:
+            if getattr(parameter, "is_flag", False):
+                parameter.metavar = ""
+            elif parameter.param_type_name == "argument":
+                parameter.display_type_rich = lambda ctx: ""
+        return parameters
+
+
+class _Commands(Mapping[str, Any]):
+    """The command of each verb by its name, imported when it is asked for."""
+
+    def __getitem__(self, name: str) -> Any:
+        if name not in VERBS:
+            raise KeyError(name)
+        member = getattr(importlib.import_module(f"arcset.cli.{name}"), name)
+        verbs = typer.Typer(add_completion=False)
+        if not isinstance(member, typer.Typer):
+            verbs.command(name, cls=Verb)(member)
+            return typer.main.get_command(verbs)
+        for command in member.registered_commands:
+            command.cls = Verb
+        verbs.add_typer(member, name=name)
+        return typer.main.get_group(verbs).commands[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(VERBS)
+
+    def __len__(self) -> int:
+        return len(VERBS)
+
+
+class _Group(TyperGroup):
+    """All verbs: listed by their texts in `VERBS`, and only the one that is called is imported."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        self.commands: Any = _Commands()
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        return list(VERBS)
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """What the list of verbs needs to know of one; None if there is no such verb."""
+        return TyperCommand(cmd_name, help=VERBS[cmd_name]) if cmd_name in VERBS else None
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        name, listed, rest = super().resolve_command(ctx, args)
+        return name, listed and self.commands[str(name)], rest
+
 
 app = typer.Typer(
+    cls=_Group,
     name="arcset",
     help="Train an embedding that recognizes what it has never seen; know how well.",
     no_args_is_help=True,
@@ -46,30 +115,9 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-app.command()(demo)
-app.command()(train)
-app.command()(compare)
-app.command()(sweep)
-app.command()(evaluate)
-app.command()(embed)
-app.command()(explain)
-app.command()(film)
-app.command()(verify)
-app.command()(enroll)
-app.command()(identify)
-app.command()(cluster)
-app.command()(export)
-app.command()(plan)
-app.command()(serve)
-app.add_typer(keys, name="keys")
-app.add_typer(gallery, name="gallery")
-app.add_typer(data, name="data")
-for verbs in (app, keys, gallery, data):
-    for command in verbs.registered_commands:
-        command.cls = Verb
 
 
-def _version(wanted: bool) -> None:
+def _print_version(wanted: bool) -> None:
     if wanted:
         typer.echo(f"arcset {arcset.__version__}")
         raise typer.Exit
@@ -79,7 +127,10 @@ def _version(wanted: bool) -> None:
 def common(
     debug: Annotated[bool, typer.Option("--debug", help="Show tracebacks, and log more.")] = False,
     version: Annotated[
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
+        bool,
+        typer.Option(
+            "--version", callback=_print_version, is_eager=True, help="Print the version."
+        ),
     ] = False,
 ) -> None:
     """Options that stand before the verb."""
@@ -88,7 +139,7 @@ def common(
     )
 
 
-def _sentence(error: Exception) -> str:
+def _message(error: Exception) -> str:
     if not isinstance(error, OSError) or error.filename is None or error.strerror is None:
         return str(error)
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
@@ -97,7 +148,8 @@ def _sentence(error: Exception) -> str:
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Run the command line and exit: 0 done, 1 a negative answer, 2 wrong use or bad input.
+    """Run the command line and exit: 0 done, 1 a negative answer, 2 wrong use or bad input, 130
+    stopped by Ctrl-C.
 
     A user's mistake is one line on stderr; `--debug` shows the traceback.
     """
@@ -105,18 +157,12 @@ def main(arguments: list[str] | None = None) -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="replace")  # a terminal without θ still gets its table
-    warnings.showwarning = lambda message, *_, **__: say(f"note: {message}")
-    try:
-        status = app(args=arguments, standalone_mode=False)
-        sys.exit(status if isinstance(status, int) else 0)
-    except (ArcsetError, OSError) as error:
-        if "--debug" in arguments:
-            raise
-        say(f"arcset: {_sentence(error)}")
-        sys.exit(2)
-    except _ClickException as error:
-        error.show()
-        sys.exit(2)
-    except (KeyboardInterrupt, typer.Abort):
-        say("arcset: stopped")
-        sys.exit(130)
+    with warnings.catch_warnings():
+        warnings.showwarning = lambda message, *_, **__: say(f"note: {message}")
+        try:
+            app(args=arguments)  # which exits itself, and explains options that do not exist
+        except (ArcsetError, OSError) as error:
+            if "--debug" in arguments:
+                raise
+            say(f"arcset: {_message(error)}")
+            sys.exit(2)

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from arcset import training
-from arcset.cli import options as o
+from arcset.cli import train_options as o
 from arcset.cli.kept import tell_start
 from arcset.cli.output import (
     comparison_table,

@@ -1,45 +1,57 @@
-"""`arcset data`: which datasets there are, fetching and splitting them, and doubtful labels."""
+"""`arcset data`: list, download, check, split and pack datasets, and find doubtful labels."""
 
+import io
+import re
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, cast
 
 import typer
+from rich.filesize import decimal
 from rich.table import Table
 from rich.text import Text
 
+from arcset.checks import check_choice
 from arcset.cli import options as o
-from arcset.cli.data_check import check
-from arcset.cli.data_pack import pack
-from arcset.cli.output import print_json, print_table, say, working
+from arcset.cli.output import (
+    print_json,
+    print_result,
+    print_table,
+    progress_bar,
+    say,
+    tell_skipped,
+    working,
+)
 from arcset.data import (
     ImageSet,
+    Pack,
     Split,
     dataset_entry,
     dataset_names,
     download_dataset,
     load_dataset,
     make_split,
+    open_source,
     select,
-    to_tensors,
 )
+from arcset.data import pack as make_pack
+from arcset.data.check import check_data
+from arcset.data.image import FITS, Fit
+from arcset.data.sources.pack import MANIFEST
 from arcset.data.split import FRACTIONS
 from arcset.errors import OptionError
-from arcset.losses import suspect_samples
-from arcset.runs import Run
-from arcset.runs.data import selection_of
-from arcset.runs.model import embed, load_model
+from arcset.files import write_bytes
 
 __all__ = ["data"]
 
 data = typer.Typer(
-    help="List the named datasets, download and split them, find doubtful labels.",
+    help="List, download, check, split and pack datasets, and find doubtful labels.",
     no_args_is_help=True,
 )
 
 
 @data.command("list")
 def list_(json: o.Json = False) -> None:
-    """List the named datasets: what they hold and where they come from.
+    """List the named datasets: what they hold and where they are.
 
     Example: arcset data list
     """
@@ -57,10 +69,10 @@ def list_(json: o.Json = False) -> None:
     for heading in ("classes", "train", "test"):
         table.add_column(heading, justify="right")
     table.add_column("licence")
-    table.add_column("where", overflow="fold")  # a path that is cut off helps nobody
+    table.add_column("where", overflow="fold")
     for entry in entries:
         counts = (f"{count:,}" for count in (entry.classes, entry.train, entry.test))
-        licence = entry.licence.partition(" (")[0]  # without the authors, whom --json names
+        licence = entry.licence.partition(" (")[0]  # the authors are in --json
         table.add_row(entry.name, entry.title, *counts, licence, Text(entry.locate()))
     print_table(table)
 
@@ -69,7 +81,7 @@ def list_(json: o.Json = False) -> None:
 def download(
     name: Annotated[str, typer.Argument(help="A name from `arcset data list`.")],
 ) -> None:
-    """Fetch a dataset into the cache folder, checked against its checksums.
+    """Download a dataset into the cache folder and verify its checksums.
 
     Example: arcset data download mnist
     """
@@ -79,40 +91,44 @@ def download(
 @data.command()
 def split(
     name: Annotated[
-        str, typer.Argument(metavar="DATA", help="A named dataset, or the path of one's own.")
+        str, typer.Argument(metavar="DATA", help="A named dataset, or the path of your own.")
     ],
     out: Annotated[Path, typer.Option(metavar="FILE.json", help="Where to write the split.")],
     fractions: Annotated[
         str, typer.Option(help="Shares of train, validation (may be 0) and test.")
     ] = ",".join(str(share) for share in FRACTIONS),
-    seed: Annotated[int, typer.Option(help="Decides who goes where.")] = 0,
+    seed: Annotated[int, typer.Option(help="Seed of the random division.")] = 0,
     by: Annotated[
         str,
         typer.Option(
-            help="identity, or group: classes with equal names before the first / stay together."
+            help="identity; or group: classes with the same name before the first / stay together."
         ),
     ] = "identity",
-    force: Annotated[bool, typer.Option("--force", help="Replace a file that is there.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Replace an existing file.")] = False,
     json: o.Json = False,
 ) -> None:
-    """Divide the classes of a dataset into known ones, ones to tune on, and ones never seen.
+    """Split the classes of a dataset into training, validation and test classes.
 
     Train with it: arcset train omniglot --split split.json --out runs/characters
 
     Example: arcset data split omniglot --out split.json --by group
     """
     if out.exists() and not force:
-        raise OptionError(f"{out} is there already; replace it with --force, or name another file")
+        raise OptionError(f"{out} exists; replace it with --force, or name another file")
     dataset = load_dataset(name)
-    made = make_split(dataset.class_names, _shares(fractions), seed=seed, data=dataset.name, by=by)
-    chosen = select(dataset, None, made)
-    made.save(out)
-    parts = {"train": chosen.train, "validation": chosen.validation, "test": chosen.unseen}
-    counts = {part: _counts(made, part, images) for part, images in parts.items()}
-    tested = 0 if chosen.test is None else len(chosen.test)
+    shares = _parse_fractions(fractions)
+    parts = make_split(dataset.class_names, shares, seed=seed, data=dataset.name, by=by)
+    selection = select(dataset, None, parts)
+    parts.save(out)
+    counts = {
+        "train": _count(parts, "train", selection.train),
+        "validation": _count(parts, "validation", selection.validation),
+        "test": _count(parts, "test", selection.unseen),
+    }
+    test_images = 0 if selection.test is None else len(selection.test)
     if json:
-        how = {"data": made.data, "seed": made.seed, "fractions": made.fractions, "by": made.by}
-        print_json({"out": str(out), **how, **counts, "known_test_images": tested})
+        how = {"data": parts.data, "seed": parts.seed, "fractions": parts.fractions, "by": parts.by}
+        print_json({"out": str(out), **how, **counts, "known_test_images": test_images})
         return
     table = Table("part")
     for heading in counts["train"]:
@@ -120,21 +136,21 @@ def split(
     for part, numbers in counts.items():
         table.add_row(part, *(f"{number:,}" for number in numbers.values()))
     print_table(table)
-    say(f"wrote {out}; of the train classes, {tested:,} more images are for testing")
+    say(f"wrote {out}; {test_images:,} more images of the train classes are for testing")
 
 
-def _counts(made: Split, part: str, images: ImageSet | None) -> dict[str, int]:
+def _count(parts: Split, part: str, images: ImageSet | None) -> dict[str, int]:
     """How many classes, groups (where the split is by group) and images a part has."""
-    names = getattr(made, part)
+    names = getattr(parts, part)
     groups = {"groups": len({name.partition("/")[0] for name in names})}
     return {
         "classes": len(names),
-        **(groups if made.by == "group" else {}),
+        **(groups if parts.by == "group" else {}),
         "images": 0 if images is None else len(images),
     }
 
 
-def _shares(text: str) -> list[float]:
+def _parse_fractions(text: str) -> list[float]:
     try:
         return [float(share) for share in text.split(",")]
     except ValueError:
@@ -145,44 +161,172 @@ def _shares(text: str) -> list[float]:
 def suspects(
     run: Annotated[Path, typer.Argument(help="Folder of a run trained with sub-centers.")],
     degrees: Annotated[
-        float, typer.Option(help="Farther than this from the dominant center is doubtful.")
+        float, typer.Option(help="List images farther than this from the dominant center.")
     ] = 75.0,
     rows: Annotated[int, typer.Option(help="How many to print, the farthest first.")] = 20,
     json: o.Json = False,
 ) -> None:
-    """List training images whose label is doubtful, by a run trained with sub-centers.
+    """List training images with a doubtful label, found by a run with sub-centers.
 
     Train one with: arcset train mnist-sample --set subcenters=3 --out runs/three
 
     Example: arcset data suspects runs/three --degrees 75
     """
+    # torch, which the other verbs need not wait for
+    from arcset.data import to_tensors
+    from arcset.losses import suspect_samples
+    from arcset.runs import Run
+    from arcset.runs.data import selection_of
+    from arcset.runs.model import embed, load_model
+
     opened = Run.open(run)
     network, loss = load_model(opened)
     images, labels = to_tensors(selection_of(opened).train)
     with working("embedding the training images"):
-        found = suspect_samples(loss, embed(network, images), labels, degrees=degrees)
+        doubtful = suspect_samples(loss, embed(network, images), labels, degrees=degrees)
     names = opened.config.class_names or ()
     if json:
-        print_json({**found.json(), "classes": [names[label] for label in found.labels]})
+        print_json({**doubtful.json(), "classes": [names[label] for label in doubtful.labels]})
         return
-    share = len(found) / max(found.total, 1)
+    share = len(doubtful) / max(doubtful.total, 1)
     say(
-        f"{len(found):,} of {found.total:,} training images ({share:.1%}) lie more than "
+        f"{len(doubtful):,} of {doubtful.total:,} training images ({share:.1%}) lie more than "
         f"{degrees:g}° from their class's dominant center"
     )
-    if not len(found):
+    if not len(doubtful):
         return
     table = Table("image", "class", "angle", "nearest sub-center", "dominant")
-    for i in range(min(rows, len(found))):
+    for i in range(min(rows, len(doubtful))):
         table.add_row(
-            str(found.positions[i]),
-            names[found.labels[i]],
-            f"{found.degrees[i]:.1f}°",
-            str(found.nearest[i]),
-            str(found.dominant[i]),
+            str(doubtful.positions[i]),
+            names[doubtful.labels[i]],
+            f"{doubtful.degrees[i]:.1f}°",
+            str(doubtful.nearest[i]),
+            str(doubtful.dominant[i]),
         )
     print_table(table)
 
 
-data.command()(pack)
-data.command()(check)
+@data.command()
+def check(
+    path: Annotated[
+        Path,
+        typer.Argument(
+            metavar="DATA",
+            help="A folder with a folder per identity, a CSV or Parquet table, a .rec file, a "
+            "pack, or arrays of images (.npz).",
+        ),
+    ],
+    sheet: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE.png",
+            help="Write a contact sheet: some identities, and everything suspicious.",
+        ),
+    ] = None,
+    rows: Annotated[
+        int, typer.Option(min=0, help="How many examples of each problem to print.")
+    ] = 10,
+    json: o.Json = False,
+) -> None:
+    """Find broken, blank, duplicated and mislabelled images in your own data.
+
+    The same picture under two identities is found by its pixels, whatever the
+    format. Problems are listed worst first, with what to do about them.
+
+    Exit code: 0 if the data is in order; 1 if something should be fixed before
+    training, such as unreadable images or wrong labels; 2 if nothing can be
+    read.
+
+    Example: arcset data check people --sheet people.png
+    """
+    if sheet is not None and sheet.suffix.lower() != ".png":
+        raise OptionError(f"--sheet {sheet}: name a file that ends in .png")
+    listing = open_source(path).list_samples()
+    with progress_bar("checking images") as progress:
+        result = check_data(listing, watch=progress)
+    print_result(json, result.json(), result.table(rows))
+    if sheet is not None:
+        from arcset.data.contact_sheet import contact_sheet
+
+        stream = io.BytesIO()
+        contact_sheet(listing, result).save(stream, "PNG", optimize=True)
+        write_bytes(sheet, stream.getvalue())
+        say(f"wrote the contact sheet {sheet}")
+    if result.serious:
+        raise typer.Exit(1)
+
+
+@data.command()
+def pack(
+    path: Annotated[
+        Path,
+        typer.Argument(
+            metavar="DATA",
+            help="A folder with a sub-folder per identity, a CSV or Parquet table, or a .rec file.",
+        ),
+    ],
+    out: Annotated[Path, typer.Option(metavar="PACK", help="The folder to create.")],
+    size: Annotated[
+        str | None,
+        typer.Option(
+            metavar="N|HxW",
+            help="Height and width. Default: the size of the images up to 128, else 112.",
+        ),
+    ] = None,
+    channels: Annotated[
+        int | None, typer.Option(help="1 for grey, 3 for colour. Default: from the images.")
+    ] = None,
+    fit: Annotated[
+        str,
+        typer.Option(help=f"For images of other proportions, one of: {', '.join(FITS)}."),
+    ] = "pad",
+    force: Annotated[bool, typer.Option("--force", help="Replace an existing pack.")] = False,
+    json: o.Json = False,
+) -> None:
+    """Decode your images once, into a pack that training reads from disk.
+
+    Train with it: arcset train faces.pack --out runs/faces
+
+    Example: arcset data pack photos --out faces.pack --size 112
+    """
+    with progress_bar("reading images") as progress:
+        packed = make_pack(
+            path,
+            out,
+            fit=cast(Fit, check_choice("fit", fit, FITS)),
+            size=_parse_size(size),
+            channels=channels,
+            force=force,
+            watch=progress,
+        )
+    if json:
+        print_json(packed.json())
+    else:
+        _tell_packed(packed)
+
+
+def _parse_size(text: str | None) -> int | tuple[int, int] | None:
+    """112, or 112x96: height, then width."""
+    if text is None:
+        return None
+    sides = re.fullmatch(r"(\d{1,6})(?:[x×](\d{1,6}))?", text.strip().lower())
+    if sides is None:
+        raise OptionError(f"--size {text}: write one number, as 112, or two, as 112x96")
+    return int(sides[1]) if sides[2] is None else (int(sides[1]), int(sides[2]))
+
+
+def _tell_packed(packed: Pack) -> None:
+    manifest = packed.manifest
+    reading = manifest.reading
+    colours = "grey" if reading.channels == 1 else "RGB"
+    say(
+        f"{packed.path}: {manifest.images:,} images of {len(manifest.class_names):,} identities, "
+        f"{reading.height}×{reading.width} {colours}, {decimal(packed.size)}; "
+        f"{manifest.images - manifest.training:,} of the images are for testing"
+    )
+    for part, names in manifest.apart.items():
+        say(f"held out for {part}: {len(names):,} identities")
+    for note in manifest.notes:
+        say(f"note: {note}")
+    tell_skipped(manifest.skipped, more=f"all are in {packed.path / MANIFEST}")

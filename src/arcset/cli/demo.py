@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from arcset import training
-from arcset.cli import options as o
+from arcset.cli import train_options as o
 from arcset.cli.output import comparison_table, print_json, print_table, say, show_progress, working
 from arcset.evaluation.measures import figure_meanings
 from arcset.files import write_text
@@ -43,7 +43,7 @@ def demo(
     device: o.Device = "auto",
     json: o.Json = False,
 ) -> None:
-    """Compare eight losses on the shipped digits: 0-4 known, 5-9 never seen, 2-D embeddings.
+    """Compare eight losses on the shipped digits: five known, five never seen.
 
     Ends with a table, a report to look around in, and two films. Works offline and takes a few
     minutes on two cores.

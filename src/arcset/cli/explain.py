@@ -52,7 +52,7 @@ def explain(
     ] = None,
     json: o.Json = False,
 ) -> None:
-    """Walk one image through a run: embedding, centers, angles, margin, logits, probabilities.
+    """Walk one image through a run, from its embedding to the probabilities.
 
     Example: arcset explain runs/arcface 17 --picture seventeen.png
     """

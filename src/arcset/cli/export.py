@@ -6,7 +6,7 @@ from typing import Annotated, Any
 import typer
 
 from arcset.cli import options as o
-from arcset.cli.output import print_json, print_text, working
+from arcset.cli.output import print_result, working
 from arcset.errors import OptionError
 from arcset.recognition import preset_names
 
@@ -24,27 +24,33 @@ def export(
         str | None,
         typer.Option(
             metavar="FOLDER",
-            help="Images to compare run and file on, if the run's own data is gone.",
+            help="Images to compare run and file on, if the run's data is gone.",
         ),
     ] = None,
     preset: Annotated[
         str | None,
         typer.Option(
-            help=f"How the network wants pixels: {', '.join(preset_names())}.",
+            help=f"How the network takes pixels: {', '.join(preset_names())}.",
             rich_help_panel=_OTHERS,
         ),
     ] = None,
     mean: Annotated[
         str | None,
-        typer.Option(help="Of 0 … 255, one or three: 127.5", rich_help_panel=_OTHERS),
+        typer.Option(
+            help="Mean of pixels of 0 to 255, one or three: 127.5", rich_help_panel=_OTHERS
+        ),
     ] = None,
     std: Annotated[
         str | None,
-        typer.Option(help="Of 0 … 255, one or three: 128", rich_help_panel=_OTHERS),
+        typer.Option(help="Their standard deviation, one or three: 128", rich_help_panel=_OTHERS),
     ] = None,
     size: Annotated[
         str | None,
-        typer.Option(metavar="H,W", help="Where the file leaves it open.", rich_help_panel=_OTHERS),
+        typer.Option(
+            metavar="H,W",
+            help="Size of images, if the file leaves it open.",
+            rich_help_panel=_OTHERS,
+        ),
     ] = None,
     channels: Annotated[
         str | None, typer.Option(help="RGB or BGR.", rich_help_panel=_OTHERS)
@@ -54,17 +60,17 @@ def export(
     ] = None,
     layout: Annotated[
         str | None,
-        typer.Option(help="NCHW or NHWC, where the file leaves it open.", rich_help_panel=_OTHERS),
+        typer.Option(help="NCHW or NHWC, if the file leaves it open.", rich_help_panel=_OTHERS),
     ] = None,
     output: Annotated[
         str | None,
-        typer.Option(help="Which output to take, of several.", rich_help_panel=_OTHERS),
+        typer.Option(help="Which output to use, if there are several.", rich_help_panel=_OTHERS),
     ] = None,
     thresholds: Annotated[
         Path | None,
         typer.Option(
             metavar="threshold.json",
-            help="A calibration of the network, from `arcset evaluate`.",
+            help="Calibration of the network, from `arcset evaluate`.",
             rich_help_panel=_OTHERS,
         ),
     ] = None,
@@ -72,13 +78,13 @@ def export(
 ) -> None:
     """Write a trained run as one ONNX file that gives the same answers.
 
-    Run and file are compared on real images first: if the answers differ, no file is written. A
-    network from elsewhere (FILE.onnx) is written anew with how it takes images, so that every verb
+    Run and file are compared on real images first: if the answers differ, no file is written. For
+    a network from elsewhere (FILE.onnx), it adds how the network takes images, so that every verb
     with --model can use it.
 
     Example: arcset export runs/orl --out orl.onnx
     """
-    said = {
+    options = {
         "preset": preset,
         "mean": _numbers("mean", mean),
         "std": _numbers("std", std),
@@ -89,16 +95,16 @@ def export(
         "output": output,
         "thresholds": thresholds,
     }
-    given = {name: value for name, value in said.items() if value is not None}
-    # ONNX takes a second to import, which the other verbs need not wait for.
+    given = {name: value for name, value in options.items() if value is not None}
+    # ONNX takes a second to import: not for --help.
     from arcset.recognition.export import export as export_run
     from arcset.recognition.onnx_adopt import adopt
 
-    done: Any
+    result: Any
     if model.suffix.lower() == ".onnx" and not model.is_dir():
         if images is not None:
             raise OptionError(f"--images is for runs, and {model} is an ONNX file: leave it out")
-        done = adopt(model, out, **given)
+        result = adopt(model, out, **given)
     else:
         if given:
             raise OptionError(
@@ -106,11 +112,8 @@ def export(
                 "how it takes images: leave it out"
             )
         with working("exporting"):
-            done = export_run(model, out, images=images)
-    if json:
-        print_json(done.json())
-    else:
-        print_text(str(done))
+            result = export_run(model, out, images=images)
+    print_result(json, result.json(), str(result))
 
 
 def _numbers(name: str, text: str | None) -> tuple[float, ...] | None:

@@ -1,4 +1,4 @@
-"""`arcset identify`: who is it, or nobody known?"""
+"""`arcset identify`: who is in an image, or nobody known?"""
 
 import csv
 import io
@@ -12,23 +12,27 @@ import numpy as np
 import typer
 
 from arcset.cli import options as o
-from arcset.cli.gallery_show import columns, plain, progress_bar
-from arcset.cli.model_option import (
-    FacesOption,
-    GalleryFile,
-    ModelOption,
-    Place,
-    existing,
-    open_gallery,
-    settings_of,
+from arcset.cli.output import (
+    columns,
+    one_line,
+    print_json,
+    print_text,
+    progress_bar,
+    say,
+    tell_skipped,
 )
-from arcset.cli.output import print_json, print_text, say, tell_skipped
 from arcset.data.embeddings import holds_embeddings, read_embeddings
 from arcset.errors import DataError, OptionError
 from arcset.files import finite
 from arcset.recognition.answers import Match
 from arcset.recognition.embedder import Embedded
 from arcset.recognition.gallery import Gallery
+from arcset.recognition.gallery.open import (
+    GalleryPath,
+    open_existing,
+    open_with_model,
+    read_settings,
+)
 from arcset.recognition.gallery.vectors import unit_rows
 from arcset.recognition.verification import NO_FACE, uncalibrated_note
 from arcset.recognition.working_point import WorkingPoint
@@ -40,7 +44,7 @@ _STATES = ("known", "unknown", "undecided", "no face")
 
 
 def identify(
-    gallery: GalleryFile,
+    gallery: o.GalleryArgument,
     sources: Annotated[
         list[Path],
         typer.Argument(
@@ -51,21 +55,19 @@ def identify(
     fpir: Annotated[
         float | None,
         typer.Option(
-            help="Share of unknown people who may be taken for an enrolled one; it decides the "
-            "threshold. Default: 0.01, or the lowest rate that the calibration supports."
+            help="Accept this share of unknown people as an enrolled one; sets the threshold. "
+            "Default: 0.01, or the lowest rate that the calibration supports."
         ),
     ] = None,
     threshold: Annotated[
         float | None,
         typer.Option(help="Accept subjects with at least this cosine; replaces --fpir."),
     ] = None,
-    candidates: Annotated[
-        int, typer.Option(help="How many of the nearest subjects are listed.")
-    ] = 5,
-    model: ModelOption = None,
-    faces: FacesOption = None,
+    candidates: Annotated[int, typer.Option(help="How many of the nearest subjects to list.")] = 5,
+    model: o.ModelOption = None,
+    faces: o.FacesOption = None,
     form: Annotated[
-        str, typer.Option("--format", help=f"{', '.join(FORMATS)}: a line for each image.")
+        str, typer.Option("--format", help=f"{', '.join(FORMATS)}: one line per image.")
     ] = "table",
     device: o.Device = "auto",
     json: o.Json = False,
@@ -73,7 +75,7 @@ def identify(
     """Say who is in an image, or that nobody known is.
 
     The threshold rises as the gallery grows, so that the share of unknown people
-    who are taken for an enrolled one stays as wanted.
+    who are accepted as an enrolled one stays the same.
 
     Exit code 0: recognized; of several images, at least one. 1: unknown, no face,
     or undecided because there is no calibrated threshold. 2: wrong use.
@@ -83,30 +85,30 @@ def identify(
     if form not in FORMATS:
         raise OptionError(f"--format {form!r} is unknown, expected {', '.join(FORMATS)}")
     if candidates < 1:
-        raise OptionError(f"--candidates {candidates}: at least the nearest subject is listed")
+        raise OptionError(f"--candidates must be at least 1, not {candidates}")
     for source in sources:
         if not source.exists():
             raise DataError(f"{source} does not exist; name images, or a folder of them")
-    with _opened(gallery, sources, model, faces, device) as opened:
-        point = _point(opened, fpir, threshold)  # before anybody waits for embeddings
-        found = _probes(opened, sources)
+    with _open(gallery, sources, model, faces, device) as opened:
+        point = _choose_point(opened, fpir, threshold)  # before the images are embedded
+        probes = _embed_probes(opened, sources)
         matches = []
-        if len(found):
+        if len(probes):
             matches = opened.identify_many(
-                embeddings=found.embeddings, fpir=fpir, threshold=threshold, candidates=candidates
+                embeddings=probes.embeddings, fpir=fpir, threshold=threshold, candidates=candidates
             )
         note = uncalibrated_note(opened.model_name, gallery) if point is None else point.note
-    tell_skipped([(plain(path), why) for path, why in found.skipped.items()])
-    faceless = dict(getattr(found, "faceless", {}))
+    tell_skipped(probes.skipped)
+    faceless = dict(getattr(probes, "faceless", {}))
     if not matches and not faceless:
-        raise DataError("No image could be read: see which files were skipped, and why")
-    rows = _rows(found, matches) + [_no_face(path, why, point) for path, why in faceless.items()]
+        raise DataError("no image could be read: see which files were skipped, and why")
+    rows = _rows(probes, matches) + [_no_face(path, why, point) for path, why in faceless.items()]
     if note:
         say(f"note: {note}")
     if json:
-        skipped = {str(path): why for path, why in found.skipped.items()}
-        limit = None if point is None else point.json()
-        print_json({"point": limit, "probes": rows, "skipped": skipped})
+        skipped = {str(path): why for path, why in probes.skipped.items()}
+        threshold_used = None if point is None else point.json()
+        print_json({"point": threshold_used, "probes": rows, "skipped": skipped})
     elif form == "jsonl":
         for row in rows:
             print_text(jsons.dumps(finite(row), ensure_ascii=False))
@@ -118,21 +120,21 @@ def identify(
         raise typer.Exit(1)
 
 
-def _opened(
-    path: Place, sources: list[Path], model: Path | None, faces: str | None, device: str
+def _open(
+    path: GalleryPath, sources: list[Path], model: Path | None, faces: str | None, device: str
 ) -> Gallery:
     """The gallery with its model; without, where there are embeddings and a calibration."""
     files = [source for source in sources if holds_embeddings(source)]
     if files and len(files) < len(sources):
-        raise OptionError(f"{files[0]} holds embeddings: name these alone, or images alone")
+        raise OptionError(f"{files[0]} holds embeddings: name embeddings or images, not both")
     if files and model is None:
-        settings = settings_of(path)
+        settings = read_settings(path)
         if settings.calibrated or settings.model_path is None:
-            return existing(path, read_only=True)
-    return open_gallery(path, model, faces, device=device, read_only=True)
+            return open_existing(path, read_only=True)
+    return open_with_model(path, model, faces, device=device, read_only=True)
 
 
-def _probes(gallery: Gallery, sources: list[Path]) -> Embedded:
+def _embed_probes(gallery: Gallery, sources: list[Path]) -> Embedded:
     """The embeddings of all images, of all faces of photos, or from files."""
     if holds_embeddings(sources[0]):
         parts = [read_embeddings(source) for source in sources]
@@ -146,15 +148,17 @@ def _probes(gallery: Gallery, sources: list[Path]) -> Embedded:
     recognizer: Any = gallery.recognizer
     embed = getattr(recognizer, "embed_all", recognizer.embed_files)  # the former of photos
     with progress_bar("embedding") as progress:
-        found: Embedded = embed(sources, progress=progress)
-    return found
+        embedded: Embedded = embed(sources, progress=progress)
+    return embedded
 
 
-def _point(gallery: Gallery, fpir: float | None, threshold: float | None) -> WorkingPoint | None:
-    """Where "known" begins; None without a calibration."""
+def _choose_point(
+    gallery: Gallery, fpir: float | None, threshold: float | None
+) -> WorkingPoint | None:
+    """The threshold to use; None without a calibration."""
     if threshold is not None:
         if fpir is not None:
-            raise OptionError("--fpir and --threshold both say where 'known' begins: leave one out")
+            raise OptionError("--fpir and --threshold both set the threshold: leave one out")
         return WorkingPoint.by_hand(threshold)
     if gallery.thresholds is None:
         if fpir is not None:
@@ -165,12 +169,12 @@ def _point(gallery: Gallery, fpir: float | None, threshold: float | None) -> Wor
     return gallery.working_point(fpir)
 
 
-def _rows(found: Embedded, matches: list[Match]) -> list[dict[str, Any]]:
+def _rows(probes: Embedded, matches: list[Match]) -> list[dict[str, Any]]:
     """Plain values by image, or by face."""
-    faces = getattr(found, "faces", None)
+    faces = getattr(probes, "faces", None)
     rows = []
-    for place, (path, match) in enumerate(zip(found.paths, matches, strict=True)):
-        where = {} if faces is None else {"face": faces[place].json()}
+    for number, (path, match) in enumerate(zip(probes.paths, matches, strict=True)):
+        where = {} if faces is None else {"face": faces[number].json()}
         rows.append({"path": str(path), **where, **match.json()})
     return rows
 
@@ -207,41 +211,41 @@ def _csv(rows: list[dict[str, Any]]) -> str:
 
 
 def _table(rows: list[dict[str, Any]], point: WorkingPoint | None) -> str:
-    limit = "" if point is None else f"\n{point}"
+    threshold = "" if point is None else f"\n{point}"
     if len(rows) == 1:
-        return f"{_single(rows[0])}\n{limit}".rstrip()
+        return f"{_single(rows[0])}\n{threshold}".rstrip()
     photos = any("face" in row for row in rows)
-    listed = [
+    cells = [
         [
             row["path"],
-            *([_place(row)] if photos else []),
+            *([_position(row)] if photos else []),
             _who(row),
             "–" if row["cosine"] is None else f"{row['cosine']:.4f}",
-            _chance(row["probability"]),
+            _probability(row["probability"]),
         ]
         for row in rows
     ]
     heading = ["image", *(["face at"] if photos else []), "subject", "cosine", "probability"]
-    table = columns(heading, listed, right=(len(heading) - 2, len(heading) - 1))
+    table = columns(heading, cells, right=(len(heading) - 2, len(heading) - 1))
     states = Counter(_state(row) for row in rows)
-    told = [state for state in _STATES if states[state] or state in ("known", "unknown")]
-    counts = ", ".join(f"{states[state]:,} {state}" for state in told)
+    named = [state for state in _STATES if states[state] or state in ("known", "unknown")]
+    counts = ", ".join(f"{states[state]:,} {state}" for state in named)
     nearest = any(row["subject"] is None and row["candidates"] for row in rows)
     hint = " (nearest subject in brackets)" if nearest else ""
-    return f"{table}\n\n{counts}{hint}{limit}"
+    return f"{table}\n\n{counts}{hint}{threshold}"
 
 
 def _single(row: dict[str, Any]) -> str:
     """One image in more words."""
-    where = f", face at {_place(row)}" if row.get("face") else ""
-    title = f"{plain(row['path'])}{where}: {plain(row['subject'] or _state(row))}"
+    where = f", face at {_position(row)}" if row.get("face") else ""
+    title = f"{one_line(row['path'])}{where}: {one_line(row['subject'] or _state(row))}"
     if not row["candidates"]:
         return f"{title} ({row['note']})" if row.get("note") else title
-    listed = [
-        [one["subject"], f"{one['cosine']:.4f}", _chance(one["probability"])]
+    cells = [
+        [one["subject"], f"{one['cosine']:.4f}", _probability(one["probability"])]
         for one in row["candidates"]
     ]
-    return f"{title}\n\n{columns(['nearest', 'cosine', 'probability'], listed, right=(1, 2))}"
+    return f"{title}\n\n{columns(['nearest', 'cosine', 'probability'], cells, right=(1, 2))}"
 
 
 def _state(row: dict[str, Any]) -> str:
@@ -260,12 +264,12 @@ def _who(row: dict[str, Any]) -> str:
     return f"{_state(row)}{nearest}"
 
 
-def _place(row: dict[str, Any]) -> str:
+def _position(row: dict[str, Any]) -> str:
     if not row.get("face"):
         return "–"
     left, top, *_ = (round(side) for side in row["face"]["box"])
     return f"{left},{top}"
 
 
-def _chance(probability: float | None) -> str:
+def _probability(probability: float | None) -> str:
     return "–" if probability is None else f"{probability:.3f}"

@@ -1,91 +1,61 @@
-"""Options that several verbs share."""
+"""Options and arguments that several verbs share."""
 
-from typing import Annotated
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from arcset.data.augment import augmentation_names
-from arcset.networks import network_names
-from arcset.runs.recipes import recipe_names
+from arcset.errors import DataError, OptionError
+
+if TYPE_CHECKING:
+    from arcset.recognition.gallery.open import GalleryPath
 
 __all__ = [
-    "Augment",
-    "Batch",
-    "Classes",
     "Device",
-    "Dim",
-    "Epochs",
+    "FacesOption",
     "Force",
-    "HoldOut",
+    "GalleryArgument",
     "Json",
-    "LearningRate",
-    "MarginOption",
-    "NetworkOption",
-    "Optimizer",
-    "RecipeOption",
+    "ModelOption",
     "Report",
-    "Scale",
-    "Schedule",
-    "SplitFile",
 ]
 
-Classes = Annotated[
+
+def _gallery_path(text: str) -> "GalleryPath":
+    """A file, or an address in Milvus, which shows no password when it is printed."""
+    from arcset.recognition.gallery.milvus.address import Address, is_address
+
+    try:
+        return Address.parse(text) if is_address(text) else Path(text)
+    except OptionError as error:  # which typer would take for its own, and not print
+        raise DataError(str(error)) from None
+
+
+GalleryArgument = Annotated[
+    Any,  # a GalleryPath: typer knows no types that are one of two
+    typer.Argument(
+        metavar="GALLERY",
+        parser=_gallery_path,
+        help="The gallery's file; or milvus://host:port/collection.",
+    ),
+]
+ModelOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--model",
+        metavar="RUN|FILE.onnx",
+        help="Folder of a trained run, or an .onnx file. A gallery remembers it.",
+    ),
+]
+FacesOption = Annotated[
     str | None,
     typer.Option(
-        help="The known classes, as 0-4 or 0,2,5; the others stay unseen. All if left out."
+        "--faces",
+        metavar="auto|none|FILE",
+        help="Find and align the faces in photos first: auto, or YuNet's file; none: images are "
+        "aligned faces already. Remembered too.",
     ),
 ]
-SplitFile = Annotated[
-    str | None,
-    typer.Option(
-        "--split",
-        metavar="FILE.json",
-        help="Known, validation and unseen classes from `arcset data split`, instead of --classes.",
-    ),
-]
-NetworkOption = Annotated[
-    str,
-    typer.Option("--network", help=f"One of: {', '.join(network_names())}; or timm:NAME."),
-]
-RecipeOption = Annotated[
-    str | None,
-    typer.Option(
-        "--recipe",
-        help=f"Use a tested set of settings for everything not given: {', '.join(recipe_names())}.",
-    ),
-]
-HoldOut = Annotated[
-    str | None,
-    typer.Option(
-        "--hold-out",
-        metavar="V,T",
-        help="Shares of the identities kept from training: validation, test; or none.",
-    ),
-]
-Augment = Annotated[
-    str | None,
-    typer.Option(
-        "--augment",
-        help="Random changes of the images, as affine:rotate=15,flip. "
-        f"Of: {', '.join(augmentation_names())}.",
-    ),
-]
-Dim = Annotated[int, typer.Option(help="Dimension of the embedding, at least 2.")]
-Epochs = Annotated[int, typer.Option(help="Passes over the training images.")]
-Batch = Annotated[int, typer.Option(help="Images per step.")]
-Scale = Annotated[
-    float | None,
-    typer.Option(help="s of the cosine losses; chosen from classes and dimension if left out."),
-]
-MarginOption = Annotated[
-    float | None,
-    typer.Option(
-        "--margin", help="The loss's margin; chosen from classes and dimension if left out."
-    ),
-]
-Optimizer = Annotated[str, typer.Option(help="sgd or adamw.")]
-LearningRate = Annotated[float, typer.Option("--learning-rate", "--lr", help="Peak learning rate.")]
-Schedule = Annotated[str, typer.Option(help="one-cycle, cosine or constant.")]
 Device = Annotated[str, typer.Option(help="auto, cpu, cuda or mps.")]
 Force = Annotated[bool, typer.Option("--force", help="Replace runs that are already there.")]
 Report = Annotated[

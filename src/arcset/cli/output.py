@@ -2,16 +2,19 @@
 
 import json
 import math
+import shutil
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from rich.cells import cell_len, chop_cells
 from rich.console import Console, ConsoleOptions, RenderResult
 from rich.progress import (
     BarColumn,
+    MofNCompleteColumn,
     Progress,
     TaskID,
     TextColumn,
@@ -21,20 +24,25 @@ from rich.segment import Segment
 from rich.table import Column, Table
 from rich.text import Text
 
-from arcset.evaluation.measures import run_figures
 from arcset.files import finite
 from arcset.launch import is_main_process
-from arcset.text import duration, printable
-from arcset.training.progress import HALF_MINUTE, Lines, Step
+from arcset.text import duration, plural, printable
+
+if TYPE_CHECKING:  # torch, which most verbs need not wait for
+    from arcset.training.progress import Step
 
 __all__ = [
     "ProgressBars",
     "ProgressLines",
+    "columns",
     "comparison_table",
-    "counting",
+    "log_progress",
+    "one_line",
     "print_json",
+    "print_result",
     "print_table",
     "print_text",
+    "progress_bar",
     "say",
     "show_progress",
     "tell_notes",
@@ -44,6 +52,8 @@ __all__ = [
 
 _NAMED = 5  # skipped files that are named
 _A_MOMENT = 2.0  # seconds
+_HALF_MINUTE = 30.0  # seconds that a log stays silent, at most
+_NARROWEST = 8  # cells that a column keeps, whatever else there is
 
 
 def say(text: str) -> None:
@@ -56,22 +66,31 @@ def _console(**options: Any) -> Console:
     return Console(stderr=True, quiet=not is_main_process(), **options)
 
 
-def tell_skipped(skipped: Sequence[tuple[str, str]]) -> None:
-    """Which files could not be read, and why; the first few by name."""
-    if not skipped:
+def tell_skipped(
+    skipped: Mapping[Any, str] | Sequence[tuple[str, str]],
+    *,
+    count: int | None = None,
+    more: str = "see `arcset data check`",
+) -> None:
+    """Which files could not be read, and why; the first few by name.
+
+    count: of all of them, where `skipped` has the first only. more: where the others are named.
+    """
+    pairs = list(skipped.items()) if isinstance(skipped, Mapping) else skipped
+    count = len(pairs) if count is None else count
+    if not count:
         return
-    count = len(skipped)
-    say(f"skipped {count:,} {'file' if count == 1 else 'files'}:")
-    for path, why in skipped[:_NAMED]:
-        say(f"  {path}: {why}")
+    say(f"skipped {plural(count, 'file')}:")
+    for path, why in pairs[:_NAMED]:
+        say(f"  {one_line(path)}: {one_line(why)}")
     if count > _NAMED:
-        say(f"  … and {count - _NAMED:,} more; see `arcset data check`")
+        say(f"  … and {count - _NAMED:,} more; {more}")
 
 
 def tell_notes(notes: Sequence[str]) -> None:
     """Sentences about some of many files, the first few of them."""
     for note in notes[:_NAMED]:
-        say(f"note: {note}")
+        say(f"note: {one_line(note)}")
     if len(notes) > _NAMED:
         say(f"note: … and {len(notes) - _NAMED:,} more like this")
 
@@ -86,10 +105,67 @@ def print_text(text: str) -> None:
     sys.stdout.write(printable(text) + "\n")
 
 
+def print_result(as_json: bool, content: Any, text: str) -> None:
+    """What a verb found, on stdout: for programs, or for people."""
+    if as_json:
+        print_json(content)
+    else:
+        print_text(text)
+
+
 def print_table(table: Table) -> None:
     """A table on stdout, as wide as it needs where nobody looks at a terminal."""
     console = Console()
     Console(width=console.width if console.is_terminal else 120).print(_Harmless(table))
+
+
+def one_line(text: object) -> str:
+    """One line that does nothing to the terminal: paths may hold anything.
+
+    >>> one_line("a\\x1b[2Jb")
+    'a?[2Jb'
+    """
+    return printable(str(text)).replace("\n", "?").replace("\t", "?")
+
+
+def columns(
+    heading: Sequence[str], rows: Sequence[Sequence[str]], *, right: Sequence[int] = ()
+) -> str:
+    """Aligned lines, as wide as the terminal at most: the widest column gives way, the first one at
+    its left end, others at their right ends. Elsewhere they are as wide as they need be.
+
+    right: the columns whose text is aligned at the right, as numbers are.
+    """
+    table = [[one_line(cell) for cell in row] for row in (heading, *rows)]
+    widths = [max(map(cell_len, column)) for column in zip(*table, strict=True)]
+    if sys.stdout.isatty():
+        room = shutil.get_terminal_size().columns - 2 * (len(widths) - 1)
+        while sum(widths) > room and max(widths) > _NARROWEST:
+            widths[widths.index(max(widths))] -= 1
+    lines = []
+    for row in table:
+        cells = []
+        for number, (cell, width) in enumerate(zip(row, widths, strict=True)):
+            text = _shorten(cell, width, keep_end=number == 0)
+            space = " " * (width - cell_len(text))
+            cells.append(space + text if number in right else text + space)
+        lines.append("  ".join(cells).rstrip())
+    return "\n".join(lines)
+
+
+def _shorten(text: str, width: int, *, keep_end: bool) -> str:
+    """`text` in at most so many cells, with an ellipsis for what is left out.
+
+    >>> _shorten("photos/anna/1.jpg", 10, keep_end=True)
+    '…nna/1.jpg'
+    >>> _shorten("anna karenina", 8, keep_end=False)
+    'anna ka…'
+    """
+    if cell_len(text) <= width:
+        return text
+    if not keep_end:
+        return chop_cells(text, width - 1)[0] + "…"
+    return "…" + chop_cells(text[::-1], width - 1)[0][::-1]
 
 
 class _Harmless:
@@ -120,7 +196,7 @@ def working(text: str) -> Iterator[None]:
         if done.wait(_A_MOMENT):
             return
         say(f"{text} …")
-        while not done.wait(HALF_MINUTE):
+        while not done.wait(_HALF_MINUTE):
             say(f"{text}: {duration(time.monotonic() - began, about=True)} so far")
 
     teller = threading.Thread(target=tell, daemon=True)
@@ -132,7 +208,27 @@ def working(text: str) -> Iterator[None]:
         teller.join()
 
 
-def counting(what: str) -> Callable[[int, int], None]:
+@contextmanager
+def progress_bar(what: str) -> Iterator[Callable[[int, int], None]]:
+    """A function that takes how many are done of how many; shows a bar, or in a log plain lines."""
+    console = _console()
+    if not console.is_terminal:
+        yield log_progress(what)
+        return
+    bar = Progress(
+        TextColumn("{task.description}", markup=False),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeRemainingColumn(compact=True, elapsed_when_finished=True),
+        console=console,
+        transient=True,
+    )
+    with bar:
+        task = bar.add_task(what, total=None)
+        yield lambda done, total: bar.update(task, completed=done, total=total)
+
+
+def log_progress(what: str) -> Callable[[int, int], None]:
     """For logs: takes how many are done of how many, and says so at first and each half minute.
 
     What is done at once leaves no line.
@@ -142,7 +238,7 @@ def counting(what: str) -> Callable[[int, int], None]:
     def count(done: int, total: int) -> None:
         nonlocal said
         now = time.monotonic()
-        if (done >= total and not said) or (said and now - said < HALF_MINUTE):
+        if (done >= total and not said) or (said and now - said < _HALF_MINUTE):
             return
         left = (now - began) / done * (total - done) if said and done else 0
         more = f", about {duration(left, about=True)} left" if left else ""
@@ -157,12 +253,16 @@ def show_progress() -> "ProgressBars | ProgressLines":
     return ProgressBars() if _console().is_terminal else ProgressLines()
 
 
-class ProgressLines(Lines):
+class ProgressLines:
     """Watches runs with plain lines on stderr, as logs need them."""
 
     def __init__(self) -> None:
-        super().__init__(say)
-        self.reading = counting("reading images")
+        from arcset.training.progress import Lines
+
+        lines = Lines(say)
+        self.started, self.stepped = lines.started, lines.stepped
+        self.epoch_ended, self.warned = lines.epoch_ended, lines.warned
+        self.reading = log_progress("reading images")
 
     def __enter__(self) -> "ProgressLines":
         return self
@@ -207,7 +307,7 @@ class ProgressBars:
             self._read = self._progress.add_task("reading images", total=total, note="")
         self._progress.update(self._read, completed=done, total=total)
 
-    def stepped(self, now: Step) -> None:
+    def stepped(self, now: "Step") -> None:
         """Move the bar."""
         parts = [f"loss {now.loss:.3f}"]
         if now.target_degrees is not None and now.other_degrees is not None:
@@ -232,18 +332,20 @@ class ProgressBars:
 
 def comparison_table(summary: dict[str, dict[str, dict[str, float]]], title: str) -> Table:
     """The comparison as people read it: mean ± half the range over the seeds."""
-    columns = {}
+    from arcset.evaluation.measures import run_figures  # and scipy
+
+    headings = {}
     for key, measure in run_figures().items():
         if measure.part == "known":
-            columns[key] = (measure.short, 3 if measure.unit == "share" else 1)
+            headings[key] = (measure.short, 3 if measure.unit == "share" else 1)
         elif measure.unit == "number":  # rates take more room than there is
-            columns[key] = (f"unseen {measure.title}", 3)
+            headings[key] = (f"unseen {measure.title}", 3)
     table = Table(title=Text(title), title_justify="left")
     table.add_column("loss")
-    for heading, _ in columns.values():
+    for heading, _ in headings.values():
         table.add_column(heading, justify="right")
     for label, measures in summary.items():
-        cells = [_cell(measures.get(name), digits) for name, (_, digits) in columns.items()]
+        cells = [_cell(measures.get(name), digits) for name, (_, digits) in headings.items()]
         table.add_row(Text(label), *cells)
     return table
 

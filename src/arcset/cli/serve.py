@@ -1,59 +1,61 @@
-"""`arcset serve`: a gallery behind HTTP, with a page."""
+"""`arcset serve`: serve a gallery over HTTP, with a page."""
 
 import sys
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from arcset.cli import options as o
 from arcset.cli.keys import KeysOption, keys_of
-from arcset.cli.model_option import FacesOption, GalleryFile, ModelOption, open_gallery
 from arcset.cli.output import print_text
 from arcset.errors import DataError, OptionError
+from arcset.recognition.gallery.open import open_with_model
 
 __all__ = ["serve"]
 
 
 def serve(
-    gallery: GalleryFile,
+    gallery: o.GalleryArgument,
     host: Annotated[
-        str, typer.Option(help="The address to listen at; beyond this machine only with keys.")
+        str, typer.Option(help="Address to listen on; other than this machine only with keys.")
     ] = "127.0.0.1",
-    port: Annotated[int, typer.Option(min=0, max=65535, help="0 takes a free one.")] = 8321,
-    model: ModelOption = None,
-    faces: FacesOption = None,
+    port: Annotated[
+        int, typer.Option(min=0, max=65535, help="Port to listen on; 0 takes a free one.")
+    ] = 8321,
+    model: o.ModelOption = None,
+    faces: o.FacesOption = None,
     keys: KeysOption = None,
     runs: Annotated[
         list[Path] | None,
-        typer.Option(help="A run or a comparison to show on the page; may be repeated."),
+        typer.Option(help="A run or comparison to show on the page; may be repeated."),
     ] = None,
     cors: Annotated[
         list[str] | None,
-        typer.Option(metavar="ORIGIN", help="A page from elsewhere that may ask; may be repeated."),
+        typer.Option(
+            metavar="ORIGIN", help="Another origin whose pages may send requests; may be repeated."
+        ),
     ] = None,
     read_only: Annotated[
-        bool, typer.Option("--read-only", help="Let nobody change the gallery.")
+        bool, typer.Option("--read-only", help="Refuse all changes of the gallery.")
     ] = False,
-    max_body: Annotated[float, typer.Option(help="Megabytes of a request.")] = 16,
-    max_pixels: Annotated[int, typer.Option(help="Pixels of an image.")] = 20_000_000,
-    max_images: Annotated[int, typer.Option(help="Images of a request.")] = 64,
+    max_body: Annotated[float, typer.Option(help="Megabytes per request, at most.")] = 16,
+    max_pixels: Annotated[int, typer.Option(help="Pixels per image, at most.")] = 20_000_000,
+    max_images: Annotated[int, typer.Option(help="Images per request, at most.")] = 64,
     max_requests: Annotated[
-        int, typer.Option(help="Requests at a time; more are told to come again.")
+        int, typer.Option(help="Requests at the same time; more are told to retry later.")
     ] = 128,
     body_seconds: Annotated[
-        float, typer.Option(help="How long a request may take to arrive.")
+        float, typer.Option(help="Seconds in which a request must arrive.")
     ] = 30,
-    log: Annotated[
-        bool, typer.Option("--log/--no-log", help="A line on stderr for each request.")
-    ] = True,
+    log: Annotated[bool, typer.Option("--log/--no-log", help="Log each request on stderr.")] = True,
     device: o.Device = "auto",
 ) -> None:
     """Serve a gallery: a REST API, and a page at the same address.
 
-    It takes images and answers who is on them; nothing leaves this machine.
-    Stop it with Ctrl-C, or SIGTERM: what it has begun is finished first.
+    It answers who is in an image; no data leaves this machine. Stop it with
+    Ctrl-C or SIGTERM: requests that have begun are finished first.
 
     Example: arcset serve people.db
     """
@@ -67,7 +69,7 @@ def serve(
             f"{error.name} is missing, which serving needs: pip install 'arcset[serve]'"
         ) from None
     if keys is not None and not keys.exists():
-        raise DataError(f"there is no file of keys {keys}; make one with `arcset keys add`")
+        raise DataError(f"{keys} does not exist; create keys with `arcset keys add`")
     settings = ServiceSettings(
         max_body=round(max_body * (1 << 20)),
         max_pixels=max_pixels,
@@ -80,25 +82,21 @@ def serve(
     )
     known = keys_of(gallery, keys)
     check_exposure(host, known)
-    views = _views(runs)
-    bound = listen(host, port)  # before anybody waits for a model
+    views = None
+    if runs:
+        from arcset.service.views import Views
+
+        views = Views.of(runs)
+    bound = listen(host, port)  # before the model is loaded
     settings = replace(settings, workers=share_processors(device))
-    opened = open_gallery(gallery, model, faces, device=device, read_only=read_only)
+    opened = open_with_model(gallery, model, faces, device=device, read_only=read_only)
     app = make_app(opened, known, settings, views=views)
-    shown = f"[{host}]" if ":" in host else host
-    url = f"http://{shown}:{bound.getsockname()[1]}"
-    run(app, bound, lambda: _tell(f"serving {gallery} at {url}"))
+    address = f"[{host}]" if ":" in host else host
+    url = f"http://{address}:{bound.getsockname()[1]}"
 
+    def announce() -> None:
+        """On stdout, at once; stderr is for the log."""
+        print_text(f"serving {gallery} at {url}")
+        sys.stdout.flush()
 
-def _tell(text: str) -> None:
-    """On stdout, at once; stderr is for the log."""
-    print_text(text)
-    sys.stdout.flush()
-
-
-def _views(runs: list[Path] | None) -> Any:
-    if not runs:
-        return None
-    from arcset.service.views import Views
-
-    return Views.of(runs)
+    run(app, bound, announce)

@@ -10,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from arcset import training
-from arcset.cli import options as o
+from arcset.cli import train_options as o
 from arcset.cli.output import (
     ProgressBars,
     ProgressLines,

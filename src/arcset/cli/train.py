@@ -12,7 +12,7 @@ import torch
 import typer
 
 from arcset import training
-from arcset.cli import options as o
+from arcset.cli import train_options as o
 from arcset.cli.kept import kept_of_start, kept_section, tell_start
 from arcset.cli.output import (
     ProgressBars,

@@ -1,4 +1,4 @@
-"""`arcset verify`: the same or different?"""
+"""`arcset verify`: do two images show the same identity?"""
 
 from pathlib import Path
 from typing import Annotated
@@ -6,9 +6,9 @@ from typing import Annotated
 import typer
 
 from arcset.cli import options as o
-from arcset.cli.model_option import with_faces
-from arcset.cli.output import print_json, print_text, say
+from arcset.cli.output import print_result, say
 from arcset.recognition import Recognizer, preset_names
+from arcset.recognition.gallery.open import with_faces
 
 __all__ = ["verify"]
 
@@ -20,7 +20,7 @@ def verify(
     far: Annotated[
         float | None,
         typer.Option(
-            help="How often different identities may pass for the same. Default: 0.001, or the "
+            help="Accept this share of pairs of different identities. Default: 0.001, or the "
             "lowest rate that the model's calibration supports."
         ),
     ] = None,
@@ -31,8 +31,7 @@ def verify(
     preset: Annotated[
         str | None,
         typer.Option(
-            help="Of an ONNX file that arcset did not make, how it wants pixels: "
-            f"{', '.join(preset_names())}."
+            help=f"How an ONNX file from elsewhere takes pixels: {', '.join(preset_names())}."
         ),
     ] = None,
     faces: Annotated[
@@ -40,7 +39,7 @@ def verify(
         typer.Option(
             metavar="auto|none|FILE",
             help="Compare the faces in two photos: auto, or YuNet's file; none: images are faces. "
-            "Of several faces in a photo the largest near the middle is taken.",
+            "Of several faces in a photo, the largest near the middle counts.",
         ),
     ] = None,
     device: o.Device = "auto",
@@ -57,12 +56,10 @@ def verify(
         recognizer = Recognizer.load(model, device=device)
     else:
         recognizer = Recognizer.from_onnx(model, preset=preset, device=device)
-    found = with_faces(recognizer, faces).verify(first, second, far=far, threshold=threshold)
-    if json:
-        print_json({"first": str(first), "second": str(second), **found.json()})
-    else:
-        print_text(str(found))
-    if found.note:
-        say(f"note: {found.note}")
-    if not found:
+    answer = with_faces(recognizer, faces).verify(first, second, far=far, threshold=threshold)
+    content = {"first": str(first), "second": str(second), **answer.json()}
+    print_result(json, content, str(answer))
+    if answer.note:
+        say(f"note: {answer.note}")
+    if not answer:
         raise typer.Exit(1)

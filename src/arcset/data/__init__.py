@@ -7,14 +7,8 @@ selection = select(dataset, None, split)      # six digits to train on, two to t
 images, labels = to_tensors(selection.train)
 """
 
-from arcset.data.batches import (
-    Samples,
-    as_float,
-    batch_count,
-    epoch_seed,
-    shuffled_batches,
-    to_tensors,
-)
+from typing import TYPE_CHECKING
+
 from arcset.data.dataset import Dataset, ImageSet
 from arcset.data.image import Reading
 from arcset.data.named.registry import (
@@ -30,7 +24,18 @@ from arcset.data.sources.base import Listing, Source
 from arcset.data.sources.load import load_dataset, open_source
 from arcset.data.sources.pack import Pack, load_pack, pack
 from arcset.data.split import Split, make_split, overlap
-from arcset.data.torch_dataset import IdentitySampler, TorchImages, from_torch, to_loader
+from arcset.lazy import import_later
+
+if TYPE_CHECKING:
+    from arcset.data.batches import (
+        Samples,
+        as_float,
+        batch_count,
+        epoch_seed,
+        shuffled_batches,
+        to_tensors,
+    )
+    from arcset.data.torch_dataset import IdentitySampler, TorchImages, from_torch, to_loader
 
 __all__ = [
     "DATASETS",
@@ -66,3 +71,19 @@ __all__ = [
     "to_loader",
     "to_tensors",
 ]
+
+# What needs torch, which galleries and the service do without.
+__getattr__ = import_later(
+    __name__,
+    {
+        "arcset.data.batches": [
+            "Samples",
+            "as_float",
+            "batch_count",
+            "epoch_seed",
+            "shuffled_batches",
+            "to_tensors",
+        ],
+        "arcset.data.torch_dataset": ["IdentitySampler", "TorchImages", "from_torch", "to_loader"],
+    },
+)

@@ -20,6 +20,7 @@ inputs are in a shard follows from the list and the size of a shard alone.
 
 import hashlib
 import json
+import zipfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import compress
@@ -163,13 +164,36 @@ def write_embeddings(path: Path | str, content: EmbeddingSet) -> None:
 
 
 def holds_embeddings(path: Path | str) -> bool:
-    """Whether this is a file of embeddings by its name, or a folder that `arcset embed` wrote.
+    """Whether this is a file of embeddings, or a folder that `arcset embed` wrote.
+
+    A Parquet or npz file is one unless it holds images, or a table of them; so is one that cannot
+    be read, of which `read_embeddings` then says why.
 
     >>> holds_embeddings("faces.parquet"), holds_embeddings("faces.csv")
     (True, False)
     """
     path = Path(path)
-    return holds_shards(path) or (path.suffix.lower() in SUFFIXES and not path.is_dir())
+    if path.suffix.lower() not in SUFFIXES or path.is_dir():
+        return holds_shards(path)
+    return not _holds_images(path)
+
+
+def _holds_images(path: Path) -> bool:
+    """Whether an npz file has an array of images; a Parquet file paths, and no lists of numbers."""
+    from pyarrow import ArrowException, parquet, types
+
+    try:
+        if path.suffix.lower() == ".npz":
+            with zipfile.ZipFile(path) as file:
+                return "images.npy" in file.namelist()
+        schema = parquet.read_schema(path)
+    except (OSError, zipfile.BadZipFile, ArrowException):
+        return False
+    columns = find_columns(schema.names, [], ["path", "embeddings"], path)
+    if "embeddings" in columns:
+        numbers = schema.field(columns["embeddings"]).type
+        return not (types.is_list(numbers) or types.is_fixed_size_list(numbers))
+    return "path" in columns
 
 
 def read_embeddings(path: Path | str) -> EmbeddingSet:

@@ -6,13 +6,42 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy.typing as npt
 
-__all__ = ["FORMS", "Entry", "Listing", "Source", "printable"]
+from arcset.errors import DataError
+
+__all__ = ["FORMS", "PACK_FILE", "Entry", "Kind", "Listing", "Source", "kind_of", "printable"]
 
 FORMS = "a folder, CSV, Parquet, npz or .rec"  # what a user's data may be, for messages
+PACK_FILE = "pack.json"  # the file that makes a folder a pack
+
+#: What a user's data may be.
+Kind = Literal["folder", "table", "arrays", "records", "pack"]
+_KIND_OF_SUFFIX: dict[str, Kind] = {
+    ".csv": "table",
+    ".tsv": "table",
+    ".parquet": "table",
+    ".npz": "arrays",
+    ".rec": "records",
+}
+
+
+def kind_of(path: Path) -> Kind | None:
+    """What a path holds, by its name and its manifest; None for any other file, as an image.
+
+    A folder that holds `train.rec` is one of records. A Parquet or npz file may hold embeddings
+    instead: see `arcset.data.embeddings.holds_embeddings`. Raises `DataError` where nothing is
+    there.
+    """
+    if not path.exists():
+        raise DataError(f"{path} does not exist; name {FORMS}")
+    if not path.is_dir():
+        return _KIND_OF_SUFFIX.get(path.suffix.lower())
+    if (path / PACK_FILE).is_file():
+        return "pack"
+    return "records" if (path / "train.rec").is_file() else "folder"
 
 
 class Entry(NamedTuple):

@@ -16,8 +16,8 @@ from arcset.data.mapping import ClassMapping
 from arcset.data.named.registry import DATASETS, dataset_names, looks_like_path
 from arcset.data.selection import evaluation_images
 from arcset.data.sources.arrays import ArraySource, load_arrays
-from arcset.data.sources.base import FORMS, Entry, Listing, Source
-from arcset.data.sources.pack import PackSource, is_pack, load_pack
+from arcset.data.sources.base import FORMS, Entry, Listing, Source, kind_of
+from arcset.data.sources.pack import PackSource, load_pack
 from arcset.data.sources.samples import (
     choose_reading,
     decode_samples,
@@ -75,8 +75,8 @@ def load_dataset(
             known = ", ".join(dataset_names())
             raise OptionError(f"{text!r} does not exist; name {FORMS}, or a dataset: {known}")
         raise OptionError(f"{unknown_name('dataset', text, dataset_names())}, or {FORMS}")
-    if is_pack(path) or (path.suffix.lower() == ".npz" and path.is_file()):
-        dataset = load_pack(path) if is_pack(path) else load_arrays(path)
+    if (kind := kind_of(path)) in ("arrays", "pack"):
+        dataset = load_pack(path) if kind == "pack" else load_arrays(path)
         if reading is None and (size, channels, invert) != (None, None, False):
             reading = _reading_of(dataset, size, channels, fit, invert)
         return dataset if reading is None else _read_again(dataset, reading, path)
@@ -152,19 +152,20 @@ def open_source(data: str | Path, mapping: ClassMapping | None = None) -> Source
     mapping: what identities are called from now on. Raises `DataError` where nothing is there or it
     cannot be read, and `OptionError` where it is none of these.
     """
-    source = _open_source(data)
-    return source if mapping is None else _Renamed(source, mapping)
-
-
-def _open_source(data: str | Path) -> Source:
     path, is_name = Path(data), isinstance(data, str) and data in DATASETS
-    if is_name or not data or not path.exists() or path.suffix.lower() == ".npz":
+    source: Source
+    if is_name or not str(data) or not path.exists():
         dataset = load_dataset(data)  # or the sentence that says what it is not
+        source = ArraySource(
+            evaluation_images(dataset, everything=True), str(data), "named dataset"
+        )
+    elif (kind := kind_of(path)) == "arrays":
+        dataset = load_arrays(path)
         images = evaluation_images(dataset, everything=True)
-        if is_name:
-            return ArraySource(images, str(data), "named dataset")
-        return ArraySource(images, str(data), "arrays", dataset.invert)
-    return PackSource(path) if is_pack(path) else open_files(path)
+        source = ArraySource(images, str(data), "arrays", dataset.invert)
+    else:
+        source = PackSource(path) if kind == "pack" else open_files(path)
+    return source if mapping is None else _Renamed(source, mapping)
 
 
 class _Renamed(Source):

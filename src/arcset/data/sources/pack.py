@@ -25,7 +25,7 @@ from arcset.data.decode import Watch
 from arcset.data.image import Fit, Pixels, Reading
 from arcset.data.lazy_rows import LazyRows
 from arcset.data.sources.arrays import ArraySource
-from arcset.data.sources.base import Entry
+from arcset.data.sources.base import PACK_FILE, Entry, kind_of
 from arcset.data.sources.samples import SampleTable, choose_reading, decode_samples, open_files
 from arcset.errors import DataError, OptionError
 from arcset.files import one_line, read_json, replacing_folder
@@ -35,13 +35,12 @@ __all__ = [
     "Pack",
     "PackManifest",
     "PackSource",
-    "is_pack",
     "load_pack",
     "open_pack",
     "pack",
 ]
 
-IMAGES, LABELS, PATHS, MANIFEST = "images.npy", "labels.npy", "paths.parquet", "pack.json"
+IMAGES, LABELS, PATHS, MANIFEST = "images.npy", "labels.npy", "paths.parquet", PACK_FILE
 _PIXELS_OF = 256  # images that the digest of a pack looks at
 
 
@@ -67,11 +66,6 @@ class PackManifest(BaseModel):
     sha256: dict[str, str]
 
 
-def is_pack(path: Path | str) -> bool:
-    """Whether a folder says that it is a pack."""
-    return (Path(path) / MANIFEST).is_file()
-
-
 def load_pack(path: Path | str) -> Dataset:
     """Open a pack. Its images stay in their file, of which both parts are `LazyRows`.
 
@@ -80,7 +74,7 @@ def load_pack(path: Path | str) -> Dataset:
     from pyarrow import parquet
 
     path = Path(path)
-    if not is_pack(path):
+    if not (path / MANIFEST).is_file():
         raise DataError(f"{path} is no pack: it holds no {MANIFEST}")
     manifest, images, labels = open_pack(path)
     with _complete(path):
@@ -209,7 +203,7 @@ def pack(
 
     path, out = Path(path), Path(out)
     _check_out(out, force)
-    if path.suffix.lower() == ".npz" or is_pack(path):
+    if kind_of(path) in ("arrays", "pack"):
         raise OptionError(f"{path} holds arrays already, and is used as it is: no pack is needed")
     listing = open_files(path).list_samples()
     if reading is None:
@@ -254,7 +248,7 @@ def _check_out(out: Path, force: bool) -> None:
         return
     if not force:
         raise OptionError(f"{out} is there already; replace it with --force, or name another path")
-    if not is_pack(out):  # never somebody's pictures
+    if not (out / MANIFEST).is_file():  # never somebody's pictures
         raise OptionError(f"{out} is no pack, and is not replaced; name another path")
 
 

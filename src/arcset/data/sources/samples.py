@@ -27,10 +27,10 @@ from arcset.data.image import (
     open_image,
 )
 from arcset.data.lazy_rows import LazyRows, take_rows
-from arcset.data.sources.base import FORMS, Listing
+from arcset.data.sources.base import FORMS, Listing, kind_of
 from arcset.data.sources.folder import FolderSource
 from arcset.data.sources.insightface import RecordSource
-from arcset.data.sources.table import TABLES, TableSource
+from arcset.data.sources.table import TableSource
 from arcset.errors import DataError
 
 __all__ = [
@@ -52,17 +52,15 @@ _EVERY = 5  # an identity with at least this many images gives every fifth for t
 def open_files(path: Path) -> FolderSource | TableSource | RecordSource:
     """A folder of images, a table (CSV, Parquet) or records (.rec), as a source.
 
-    A folder that holds `train.rec` is one of records. Raises `DataError` with one sentence where
-    nothing is there, or it is none of these.
+    Raises `DataError` with one sentence where nothing is there, or it is none of these.
     """
-    if not path.exists():
-        raise DataError(f"{path} does not exist; name {FORMS}")
-    if path.suffix.lower() == ".rec" or (path / "train.rec").is_file():
-        return RecordSource(path)
-    if path.is_dir():
-        return FolderSource(path)
-    if path.suffix.lower() in TABLES:
-        return TableSource(path)
+    match kind_of(path):
+        case "folder":
+            return FolderSource(path)
+        case "table":
+            return TableSource(path)
+        case "records":
+            return RecordSource(path)
     raise DataError(f"{path} is none of the files that are read here; name {FORMS}")
 
 

@@ -10,9 +10,7 @@ from arcset.data.sources.folder import FileSource
 from arcset.errors import DataError
 from arcset.files import reading
 
-__all__ = ["TABLES", "TableSource", "cell_text", "find_columns", "part_of"]
-
-TABLES = (".csv", ".tsv", ".parquet")
+__all__ = ["TableSource", "cell_text", "find_columns", "part_of"]
 
 _COLUMNS = {  # what tools call a column, or an array of an npz file, in lower case
     "path": ("path", "paths", "file", "filename", "image"),

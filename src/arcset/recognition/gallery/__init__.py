@@ -1,6 +1,19 @@
 """A gallery: those a recognizer knows, in one file that survives whatever happens, or in Milvus."""
 
-from arcset.recognition.gallery.gallery import Gallery
-from arcset.recognition.gallery.records import Sample, Subject
+from typing import TYPE_CHECKING
+
+from arcset.lazy import import_later
+
+if TYPE_CHECKING:
+    from arcset.recognition.gallery.gallery import Gallery
+    from arcset.recognition.gallery.records import Sample, Subject
 
 __all__ = ["Gallery", "Sample", "Subject"]
+
+__getattr__ = import_later(
+    __name__,
+    {
+        "arcset.recognition.gallery.gallery": ["Gallery"],
+        "arcset.recognition.gallery.records": ["Sample", "Subject"],
+    },
+)
