@@ -180,6 +180,7 @@ class TestWriting:
 
     def test_arrays_and_packs_need_none(self, photos: Path, tmp_path: Path) -> None:
         pack(photos, tmp_path / "p")
+        (tmp_path / "x.npz").touch()
         for place in (tmp_path / "p", tmp_path / "x.npz"):
             with pytest.raises(OptionError, match=str(place)):
                 pack(place, tmp_path / "q")
