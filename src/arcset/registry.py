@@ -1,11 +1,13 @@
 """One registry per kind of thing: margins, losses, networks, datasets.
 
 A registry knows a package and imports all of its modules at the first question, so that a new
-entry is one new file with one decorator, and no list to edit elsewhere.
+entry is one new file with one decorator, and no list to edit elsewhere. Other installed packages
+add theirs as entry points of a group, which are imported when they are asked for.
 """
 
 import difflib
 import importlib
+import importlib.metadata
 import pkgutil
 from collections.abc import Callable, Iterable
 from typing import Generic, TypeVar
@@ -48,7 +50,8 @@ class Registry(Generic[T]):
     """Names to entries of one kind.
 
     `kind` is the word that error messages use; `package` is imported module by module at the
-    first look-up, so that decorators in its files have run by then.
+    first look-up, so that decorators in its files have run by then. `group` names entry points of
+    other installed packages; the name of each is that of its entry.
 
         >>> shapes: Registry[str] = Registry("shape")
         >>> shapes.add("circle", "round")
@@ -59,10 +62,11 @@ class Registry(Generic[T]):
         arcset.errors.OptionError: no shape is called 'circel'; did you mean 'circle'? Known: circle
     """
 
-    def __init__(self, kind: str, package: str | None = None) -> None:
+    def __init__(self, kind: str, package: str | None = None, group: str | None = None) -> None:
         self.kind = kind
-        self._package = package
+        self._package, self._group = package, group
         self._entries: dict[str, T] = {}
+        self._installed: dict[str, importlib.metadata.EntryPoint] = {}  # by others, not loaded yet
         self._loaded = package is None
 
     def register(self, name: str) -> Callable[[T], T]:
@@ -88,17 +92,30 @@ class Registry(Generic[T]):
     def names(self) -> list[str]:
         """Every registered name, sorted."""
         self._load()
-        return sorted(self._entries)
+        return sorted({*self._entries, *self._installed})
 
     def __contains__(self, name: str) -> bool:
         self._load()
-        return name in self._entries
+        return name in self._entries or name in self._installed
 
     def __getitem__(self, name: str) -> T:
         self._load()
+        if name not in self._entries and name in self._installed:
+            self._entries[name] = self._load_installed(self._installed[name])
         if name not in self._entries:
-            raise unknown_name(self.kind, name, self._entries)
+            raise unknown_name(self.kind, name, self.names())
         return self._entries[name]
+
+    def _load_installed(self, point: importlib.metadata.EntryPoint) -> T:
+        try:
+            found: T = point.load()
+        except Exception as error:
+            package = point.dist.name if point.dist else point.value
+            raise OptionError(
+                f"the {self.kind} {point.name!r} of the package {package} cannot be loaded from "
+                f"{point.value}: {error}"
+            ) from error
+        return found
 
     def _load(self) -> None:
         if self._loaded or self._package is None:
@@ -107,3 +124,6 @@ class Registry(Generic[T]):
         package = importlib.import_module(self._package)
         for module in pkgutil.iter_modules(package.__path__):
             importlib.import_module(f"{self._package}.{module.name}")
+        if self._group is not None:
+            for point in importlib.metadata.entry_points(group=self._group):
+                self._installed.setdefault(point.name, point)

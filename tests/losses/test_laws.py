@@ -71,6 +71,16 @@ def test_other_modes_equal_plain(name):
         check_equals_plain(MARGINED[name], FUSED)
 
 
+@pytest.mark.parametrize("mode", FUSED)
+@pytest.mark.parametrize("name", MARGINED)
+def test_every_mode_is_a_mean_over_samples(name, mode):
+    def build(**options):
+        return MARGINED[name](mode=mode, **options)
+
+    with chunks_of(2):
+        CHECKS[Law.MEAN](build)
+
+
 @pytest.mark.parametrize("name", arcset.loss_names())
 @pytest.mark.parametrize(
     ("dtype", "length"),

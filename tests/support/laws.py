@@ -163,6 +163,43 @@ def check_reference(build: Build) -> None:
         assert math.isclose(loss(embeddings, labels).item(), slow, rel_tol=1e-10, abs_tol=1e-12)
 
 
+def check_mean(build: Build) -> None:
+    loss = build().double().eval()  # what a margin learns from batches stands still
+    embeddings, labels = batch()
+    repeats = torch.tensor([1, 3, 2, 1, 1, 0, 2])
+    repeated = embeddings.repeat_interleave(repeats, 0), labels.repeat_interleave(repeats)
+    weights = repeats.double()
+    ones = torch.ones(len(labels))
+    expected, slopes = value_and_gradients(loss, embeddings, labels)
+    for value, gradients in (
+        value_and_gradients(loss, embeddings, labels, weights=ones),
+        value_and_gradients(loss, embeddings, labels, reduction="none"),
+        value_and_gradients(loss, embeddings, labels, weights=ones, reduction="none"),
+    ):
+        torch.testing.assert_close(value, expected)
+        torch.testing.assert_close(gradients, slopes)
+    expected, (_, *slopes) = value_and_gradients(loss, *repeated)
+    value, (_, *gradients) = value_and_gradients(loss, embeddings, labels, weights=weights)
+    torch.testing.assert_close(value, expected)
+    torch.testing.assert_close(gradients, slopes)
+    each = loss(embeddings, labels, reduction="none")
+    weighted = loss(embeddings, labels, weights=weights, reduction="none")
+    torch.testing.assert_close(weighted, weights * each)
+
+
+def value_and_gradients(loss: Loss, embeddings, labels, **options):
+    """The mean loss, and the gradients of embeddings and parameters; zeros where there is none."""
+    loss.zero_grad(set_to_none=True)
+    torch.default_generator.manual_seed(0)  # for classes and margins that are drawn
+    x = embeddings.clone().requires_grad_()
+    value = loss(x, labels, **options).mean()
+    value.backward()
+    tensors = [x, *loss.parameters()]
+    return value.detach(), [
+        torch.zeros_like(one) if one.grad is None else one.grad.clone() for one in tensors
+    ]
+
+
 def check_round_trip(build: Build) -> None:
     loss, other = build(seed=0), build(seed=1)
     embeddings, labels = batch()
@@ -254,6 +291,7 @@ CHECKS = {
     Law.GRADIENT: check_gradient,
     Law.FINITE: check_finite,
     Law.REFERENCE: check_reference,
+    Law.MEAN: check_mean,
     Law.ROUND_TRIP: check_round_trip,
     Law.PLAIN_LOGITS: check_plain_logits,
     Law.TARGET_ONLY: check_target_only,

@@ -174,6 +174,35 @@ def absent():
     return abs(value.item() / right.item() - 1), 0.0
 
 
+def weighted():
+    """With weights, and with the loss of every sample: each process sees those of its own."""
+    shared, whole, rows = pair("store", name="arcface", ignore_index=-100)
+    x = torch.randn(BATCH, DIM, generator=torch.Generator().manual_seed(3), dtype=torch.float64)
+    weights = torch.rand(BATCH, generator=torch.Generator().manual_seed(4), dtype=torch.float64)
+    _, y, own = batch(1)
+    y[3] = y[-2] = -100
+    count, worst = dist.get_world_size(), 0.0
+    for options in ({"weights": weights}, {"reduction": "none"}):
+        mine, theirs = x[own].clone().requires_grad_(), x.clone().requires_grad_()
+        part = {"weights": weights[own]} if "weights" in options else options
+        found, right = shared(mine, y[own], **part), whole(theirs, y, **options)
+        if "reduction" in options:
+            torch.testing.assert_close(found, right[own])
+            found, right = found.square().sum() * count, right.square().sum()
+            found.backward()
+        else:
+            found.backward()
+            worst = abs(found.item() / right.item() - 1)
+        right.backward()
+        for one, other in (
+            (shared.head.weight.grad, whole.head.weight.grad[rows]),
+            (mine.grad / count, theirs.grad[own]),
+        ):
+            torch.testing.assert_close(one, other, rtol=1e-9, atol=1e-12)
+        shared.zero_grad(), whole.zero_grad()
+    return worst, 0.0
+
+
 def train_together(result, steps, names):
     with process_group():
         compare(result, steps, names)
@@ -190,6 +219,7 @@ def compare(result, steps, names):
     found["smoothed sampled"] = sampled("arcface", 0.3, label_smoothing=0.1, bias=True)
     found["ignored"] = ignored()
     found["absent"] = absent()
+    found["weighted"] = weighted()
     found["refused"] = refused()
     every = [None] * dist.get_world_size()
     dist.all_gather_object(every, found)

@@ -174,6 +174,18 @@ class SharedShard(Shard):
             self.gather_rows(labels, sizes),
         )
 
+    def all_rows(self, rows: Tensor) -> Tensor:
+        """The rows of all processes, of any number each; without gradient."""
+        return self.gather_rows(rows.detach(), self._numbers(len(rows), rows.device))
+
+    def own_rows(self, values: Tensor, count: int) -> Tensor:
+        """Of values of the whole batch (B,), those of this process's `count` samples.
+
+        The gradient is that of the mean over all processes: each has its own derivatives.
+        """
+        sizes = self._numbers(count, values.device)
+        return _OwnRows.apply(values, self, sizes)  # type: ignore[no-untyped-call, no-any-return]
+
     def gather_rows(self, rows: Tensor, sizes: list[int]) -> Tensor:
         """The rows of all processes, one after the other."""
         longest = max(sizes)
@@ -274,6 +286,22 @@ class _GatherRows(torch.autograd.Function):
             dist.all_reduce(gradient, group=shard.group)
         start = sum(sizes[: shard.rank])
         return gradient[start : start + sizes[shard.rank]] * shard.count, None, None, None
+
+
+class _OwnRows(torch.autograd.Function):
+    """This process's part of what all of them have; back, all parts, divided by their number."""
+
+    @staticmethod
+    def forward(ctx: Any, values: Tensor, shard: SharedShard, sizes: list[int]) -> Tensor:
+        ctx.shard, ctx.sizes = shard, sizes
+        start = sum(sizes[: shard.rank])
+        return values[start : start + sizes[shard.rank]].clone()
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
+        shard = ctx.shard
+        return shard.gather_rows(gradient, ctx.sizes) / shard.count, None, None
 
 
 class _SumOverProcesses(torch.autograd.Function):

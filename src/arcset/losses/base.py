@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from arcset.centers import CenterUpdate
-from arcset.checks import check_count, check_number
+from arcset.checks import check_choice, check_count, check_number
 from arcset.errors import InputError, OptionError
 from arcset.margins.base import Law, format_options
 from arcset.numerics import widen
@@ -16,13 +16,19 @@ from arcset.registry import Registry
 
 __all__ = [
     "LOSSES",
+    "REDUCTIONS",
     "AuxiliaryLoss",
     "Loss",
     "check_batch",
     "check_centers",
     "check_embeddings",
     "check_overflow",
+    "check_weights",
+    "place_rows",
+    "reduce_losses",
 ]
+
+REDUCTIONS = ("mean", "none")
 
 
 class Loss(nn.Module, ABC):
@@ -30,6 +36,22 @@ class Loss(nn.Module, ABC):
 
     A loss is a module: its parameters (class centers, biases) are trained with the network's and
     saved beside them.
+
+    In a loop of one's own, `loss(embeddings, labels, reduction="none")` gives what every sample
+    costs, (B,), and `weights` (B,), finite and not negative, say how much each sample counts:
+
+        mean: Σ w_i ℓ_i / Σ w_i, so that a weight of 2 is the same as the sample twice
+        none: w_i ℓ_i
+
+    Both are as in torch's `cross_entropy`, whose weights are those of classes. Samples of
+    `ignore_index` cost 0.
+
+        >>> from arcset import build_loss
+        >>> loss = build_loss("arcface", dim=8, classes=3)
+        >>> x, y = torch.randn(4, 8), torch.tensor([0, 1, 2, 2])
+        >>> loss(x, y, reduction="none").shape
+        torch.Size([4])
+        >>> value = loss(x, y, weights=torch.tensor([1.0, 1.0, 0.5, 0.0]))
     """
 
     #: Whether it has class centers, so that it can name the class of a sample.
@@ -58,8 +80,15 @@ class Loss(nn.Module, ABC):
         """The common laws that this loss obeys, as it is configured."""
 
     @abstractmethod
-    def forward(self, embeddings: Tensor, labels: Tensor) -> Tensor:
-        """The loss, a scalar in at least float32."""
+    def forward(
+        self,
+        embeddings: Tensor,
+        labels: Tensor,
+        *,
+        weights: Tensor | None = None,
+        reduction: str = "mean",
+    ) -> Tensor:
+        """The loss in at least float32: a scalar, or (B,) with `reduction="none"`."""
 
     @property
     @abstractmethod
@@ -161,6 +190,10 @@ class AuxiliaryLoss(Loss):
     def term(self, embeddings: Tensor, labels: Tensor) -> Tensor:
         """The added term before λ, a scalar; embeddings come in float32 or wider."""
 
+    @abstractmethod
+    def terms(self, embeddings: Tensor, labels: Tensor) -> Tensor:
+        """The same for every sample, (B,); their mean is `term`."""
+
     @property
     def normalized(self) -> bool:
         return self.base.normalized
@@ -170,19 +203,37 @@ class AuxiliaryLoss(Loss):
         broken = {Law.NEUTRAL} if self.scale_free else {Law.NEUTRAL, Law.SCALE_FREE}
         return self.base.laws - broken
 
-    def forward(self, embeddings: Tensor, labels: Tensor) -> Tensor:
+    def forward(
+        self,
+        embeddings: Tensor,
+        labels: Tensor,
+        *,
+        weights: Tensor | None = None,
+        reduction: str = "mean",
+    ) -> Tensor:
         """The base loss plus λ times the term."""
         labels = check_batch(self, embeddings, labels)
+        weights = check_weights(weights, reduction, embeddings)
+        counts = None
         if self.ignore_index is not None:
             counts = labels != self.ignore_index
             if not bool(counts.any()):
-                return self.base(embeddings, labels)  # type: ignore[no-any-return]
+                return self.base(embeddings, labels, reduction=reduction)  # type: ignore[no-any-return]
             embeddings, labels = embeddings[counts], labels[counts]
+            weights = None if weights is None else weights[counts]
         with torch.autocast(embeddings.device.type, enabled=False):
             wide = widen(embeddings)  # once: both gradients are summed before they are narrowed
-            value: Tensor = self.base(wide, labels)
-            value = value + self.weight * self.term(wide, labels)
-            return value if self.scale_free else check_overflow(value, wide)
+            if weights is None and reduction == "mean":
+                value: Tensor = self.base(wide, labels)
+                value = value + self.weight * self.term(wide, labels)
+            else:
+                losses = self.base(wide, labels, reduction="none")
+                losses = losses + self.weight * self.terms(wide, labels)
+                value = reduce_losses(losses, weights, reduction)
+            value = value if self.scale_free else check_overflow(value, wide)
+        if reduction == "none" and counts is not None:
+            return place_rows(value, counts)
+        return value
 
     def logits(self, embeddings: Tensor, labels: Tensor | None = None) -> Tensor:
         return self.base.logits(embeddings, labels)
@@ -287,7 +338,7 @@ def check_overflow(value: Tensor, embeddings: Tensor) -> Tensor:
 
     A value that is not finite for another reason, such as weights that diverged, is returned.
     """
-    if math.isfinite(value.item()):
+    if math.isfinite(value.detach().sum().item()):
         return value
     largest = embeddings.detach().abs().amax().item()
     if largest > 1e-3 * torch.finfo(value.dtype).max ** 0.5:
@@ -297,3 +348,41 @@ def check_overflow(value: Tensor, embeddings: Tensor) -> Tensor:
             "normalize or scale them first"
         )
     return value
+
+
+def check_weights(weights: object, reduction: str, embeddings: Tensor) -> Tensor | None:
+    """Check how samples count: `reduction`, and `weights` (B,), which are returned."""
+    check_choice("reduction", reduction, REDUCTIONS)
+    if weights is None:
+        return None
+    if not isinstance(weights, Tensor):
+        raise InputError(f"weights must be a torch tensor, not {type(weights).__name__}")
+    if weights.shape != embeddings.shape[:1] or weights.is_complex():
+        raise InputError(
+            f"weights must have shape ({len(embeddings)},), one number per sample, not "
+            f"{tuple(weights.shape)} of {weights.dtype}"
+        )
+    wrong = ~torch.isfinite(weights) | (weights < 0)
+    if bool(wrong.any()):
+        first = int(wrong.nonzero()[0])
+        raise InputError(
+            f"weights must be finite and not negative, but {weights[first].item():g} stands at "
+            f"position {first}"
+        )
+    return weights.to(embeddings.device)
+
+
+def reduce_losses(losses: Tensor, weights: Tensor | None, reduction: str) -> Tensor:
+    """From losses (B,) and weights (B,) to what `Loss` promises; 0 where all weights are 0."""
+    if weights is None:
+        return losses if reduction == "none" else losses.mean()
+    weights = weights.to(losses.dtype)
+    if reduction == "none":
+        return weights * losses
+    total = weights.sum()
+    return (weights * losses).sum() / torch.where(total > 0, total, 1.0)
+
+
+def place_rows(values: Tensor, counts: Tensor) -> Tensor:
+    """Values of the samples that count, at their places among all (B,); 0 for the others."""
+    return values.new_zeros(len(counts)).masked_scatter(counts, values)

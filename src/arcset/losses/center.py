@@ -27,5 +27,8 @@ class Center(AuxiliaryLoss):
         self.means = nn.Parameter(torch.zeros(self.classes, self.dim))
 
     def term(self, embeddings: Tensor, labels: Tensor) -> Tensor:
+        return self.terms(embeddings, labels).mean()
+
+    def terms(self, embeddings: Tensor, labels: Tensor) -> Tensor:
         offset = embeddings - widen(self.means)[labels]  # (B, D)
-        return offset.square().sum(dim=1).mean() / 2
+        return offset.square().sum(dim=1) / 2

@@ -21,7 +21,14 @@ class Intra(AuxiliaryLoss):
     uses_centers = True
 
     def term(self, embeddings: Tensor, labels: Tensor) -> Tensor:
+        return self._target_angles(embeddings, labels).mean() / math.pi
+
+    def terms(self, embeddings: Tensor, labels: Tensor) -> Tensor:
+        return self._target_angles(embeddings, labels) / math.pi
+
+    def _target_angles(self, embeddings: Tensor, labels: Tensor) -> Tensor:
+        """θ_y of each sample, (B,)."""
         unit, _ = unit_rows(embeddings)  # (B, D)
         centers = widen(self.base.trained_centers())[labels]  # (B, D)
         own, _ = unit_rows(centers.to(common_dtype(unit, centers)))
-        return angle((unit * own).sum(dim=1)).mean() / math.pi
+        return angle((unit * own).sum(dim=1))

@@ -21,7 +21,15 @@ from arcset.centers import (
 )
 from arcset.checks import check_bool, check_choice, check_count, check_number
 from arcset.errors import InputError, OptionError
-from arcset.losses.base import Loss, check_batch, check_centers, check_embeddings
+from arcset.losses.base import (
+    Loss,
+    check_batch,
+    check_centers,
+    check_embeddings,
+    check_weights,
+    place_rows,
+    reduce_losses,
+)
 from arcset.margins import Margin
 from arcset.margins.base import Law, format_options
 from arcset.numerics import common_dtype, unit_rows, widen
@@ -125,29 +133,57 @@ class MarginSoftmax(Loss):
     @property
     def laws(self) -> frozenset[Law]:
         """Those of every loss with a classifier, and the margin's own."""
-        laws = {Law.FINITE, Law.REFERENCE, Law.ROUND_TRIP, Law.PLAIN_LOGITS, *self.margin.laws}
+        laws = {Law.FINITE, Law.REFERENCE, Law.MEAN, Law.ROUND_TRIP, Law.PLAIN_LOGITS}
+        laws |= self.margin.laws
         if self.gradient == "straight_through":
             laws.discard(Law.GRADIENT)
         if self.head.bias is not None or self.label_smoothing > 0 or self.subcenters > 1:
             laws.discard(Law.NEUTRAL)
         return frozenset(laws)
 
-    def forward(self, embeddings: Tensor, labels: Tensor) -> Tensor:
+    def forward(
+        self,
+        embeddings: Tensor,
+        labels: Tensor,
+        *,
+        weights: Tensor | None = None,
+        reduction: str = "mean",
+    ) -> Tensor:
         """Mean over the batch of −log softmax at the margined target.
 
-        With a group, over the batches of all processes together.
+        With a group, over the batches of all processes together, all of which give weights or none
+        does. `reduction="none"` then gives the losses of this process's own samples; the gradient
+        is that of the mean over the processes of what each makes of them, as
+        DistributedDataParallel has it.
         """
-        norms = None
-        if isinstance(self.head.shard, SharedShard):
-            embeddings, norms, labels = self._gather(self.head.shard, embeddings, labels)
+        norms, shard, given = None, self.head.shard, labels
+        if isinstance(shard, SharedShard):
+            embeddings, norms, labels, weights = self._gather(
+                shard, embeddings, labels, weights, reduction
+            )
         else:
             labels = check_batch(self, embeddings, labels)
+            weights = check_weights(weights, reduction, embeddings)
+        counts = None
         if self.ignore_index is not None:
             counts = labels != self.ignore_index
             embeddings, labels = embeddings[counts], labels[counts]
             norms = None if norms is None else norms[counts]
-        if len(labels) == 0:
+            weights = None if weights is None else weights[counts]
+        if len(labels) == 0 and reduction == "mean":
             return widen(embeddings).sum()  # 0, and 0 as a gradient
+        losses = self._losses(embeddings, labels, norms)  # (B,)
+        value = reduce_losses(losses, weights, reduction)
+        if reduction == "none" and counts is not None:
+            value = place_rows(value, counts)
+        if reduction == "none" and isinstance(shard, SharedShard):
+            value = shard.own_rows(value, len(given))
+        return value
+
+    def _losses(self, embeddings: Tensor, labels: Tensor, norms: Tensor | None) -> Tensor:
+        """−log softmax at the margined target of each sample, (B,), with the margin's penalty."""
+        if len(labels) == 0:
+            return widen(embeddings).sum(dim=1)
         sampled = None
         if self.training and self.sample < 1:
             local = self.head.shard.local_labels(labels)
@@ -167,19 +203,28 @@ class MarginSoftmax(Loss):
             else:
                 losses = fused_losses(self.head, batch, store=mode == "store", sampled=sampled)
             penalty = self.margin.penalty(batch.samples)
-            return (losses if penalty is None else losses + penalty).mean()
+            return losses if penalty is None else losses + penalty
 
     def _gather(
-        self, shard: SharedShard, embeddings: Tensor, labels: Tensor
-    ) -> tuple[Tensor, Tensor, Tensor]:
-        """Unit rows, their lengths and the labels of all processes, from those given here."""
+        self,
+        shard: SharedShard,
+        embeddings: Tensor,
+        labels: Tensor,
+        weights: Tensor | None,
+        reduction: str,
+    ) -> tuple[Tensor, Tensor, Tensor, Tensor | None]:
+        """Unit rows, their lengths, labels and weights of all processes, from those given here."""
         try:
             labels = check_batch(self, embeddings, labels, least=0)
-        except InputError:
+            weights = check_weights(weights, reduction, embeddings)
+        except (InputError, OptionError):
             shard.fail(self.head.weight.device)  # so that nobody waits
             raise
         with torch.autocast(embeddings.device.type, enabled=False):
-            return shard.gather(*unit_rows(widen(embeddings)), labels)
+            every = shard.gather(*unit_rows(widen(embeddings)), labels)
+            if weights is not None:
+                weights = shard.all_rows(weights.to(every[1].dtype))
+            return *every, weights
 
     def logits(self, embeddings: Tensor, labels: Tensor | None = None) -> Tensor:
         """s·cos θ_j (B, C); with labels, the target column carries the margin."""

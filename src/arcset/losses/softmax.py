@@ -13,6 +13,8 @@ from arcset.losses.base import (
     check_centers,
     check_embeddings,
     check_overflow,
+    check_weights,
+    reduce_losses,
 )
 from arcset.margins.base import Law
 from arcset.numerics import common_dtype, widen
@@ -42,13 +44,33 @@ class Softmax(Loss):
     def laws(self) -> frozenset[Law]:
         """Those of every loss with a classifier; there is no margin to make promises about."""
         return frozenset(
-            {Law.GRADIENT, Law.FINITE, Law.REFERENCE, Law.ROUND_TRIP, Law.PLAIN_LOGITS}
+            {
+                Law.GRADIENT,
+                Law.FINITE,
+                Law.REFERENCE,
+                Law.MEAN,
+                Law.ROUND_TRIP,
+                Law.PLAIN_LOGITS,
+            }
         )
 
-    def forward(self, embeddings: Tensor, labels: Tensor) -> Tensor:
+    def forward(
+        self,
+        embeddings: Tensor,
+        labels: Tensor,
+        *,
+        weights: Tensor | None = None,
+        reduction: str = "mean",
+    ) -> Tensor:
         """Mean over the batch of −log softmax at the target."""
         labels = check_batch(self, embeddings, labels)
-        value = F.cross_entropy(self._scores(embeddings), labels)
+        weights = check_weights(weights, reduction, embeddings)
+        scores = self._scores(embeddings)  # (B, C)
+        if weights is None:
+            value = F.cross_entropy(scores, labels, reduction=reduction)
+        else:
+            losses = F.cross_entropy(scores, labels, reduction="none")  # (B,)
+            value = reduce_losses(losses, weights, reduction)
         return check_overflow(value, embeddings)
 
     def logits(self, embeddings: Tensor, labels: Tensor | None = None) -> Tensor:

@@ -5,7 +5,7 @@ from torch import Tensor
 
 from arcset.checks import check_number
 from arcset.errors import OptionError
-from arcset.losses.base import LOSSES, Loss, check_batch
+from arcset.losses.base import LOSSES, Loss, check_batch, check_weights, place_rows, reduce_losses
 from arcset.margins.base import Law
 from arcset.numerics import angle, unit_rows, widen
 
@@ -20,6 +20,9 @@ class Triplet(Loss):
     Leibe: In defense of the triplet loss, 2017. `margin` in radians. For every anchor the farthest
     sample of its class and the nearest of another count; anchors that lack either are left out,
     and a batch without any valid anchor costs 0. There is no classifier: `centers` is None.
+
+    Weights are those of anchors; a sample counts as a positive or negative of others as it is.
+    `reduction="none"` gives 0 for anchors that are left out, so that the mean is not theirs.
     """
 
     classifies = False
@@ -33,9 +36,17 @@ class Triplet(Loss):
         """No classifier, so only the laws about the value."""
         return frozenset({Law.GRADIENT, Law.FINITE, Law.REFERENCE, Law.SCALE_FREE, Law.ROUND_TRIP})
 
-    def forward(self, embeddings: Tensor, labels: Tensor) -> Tensor:
+    def forward(
+        self,
+        embeddings: Tensor,
+        labels: Tensor,
+        *,
+        weights: Tensor | None = None,
+        reduction: str = "mean",
+    ) -> Tensor:
         """The mean hinge over the valid anchors of the batch."""
         labels = check_batch(self, embeddings, labels)
+        weights = check_weights(weights, reduction, embeddings)
         with torch.autocast(embeddings.device.type, enabled=False):
             unit, _ = unit_rows(widen(embeddings))  # (B, D)
             theta = angle(unit @ unit.T)  # (B, B)
@@ -45,7 +56,10 @@ class Triplet(Loss):
         farthest = theta.masked_fill(~positive, -torch.inf).amax(dim=1)[valid]
         nearest = theta.masked_fill(same, torch.inf).amin(dim=1)[valid]
         hinge = (farthest - nearest + self.margin).clamp(min=0)
-        return hinge.sum() / max(len(hinge), 1)
+        if weights is None and reduction == "mean":
+            return hinge.sum() / max(len(hinge), 1)
+        value = reduce_losses(hinge, None if weights is None else weights[valid], reduction)
+        return place_rows(value, valid) if reduction == "none" else value
 
     @property
     def centers(self) -> None:

@@ -38,6 +38,7 @@ class Law(Enum):
     GRADIENT = "gradients agree with finite differences in float64"
     FINITE = "value and gradients are finite in every dtype, at every corner"
     REFERENCE = "the value equals a slow reference that works sample by sample"
+    MEAN = "the loss is the mean of what its samples cost, and a weight of 2 is a sample twice"
     ROUND_TRIP = "a state dict keeps the centers"
     PLAIN_LOGITS = "logits(x) carries no margin"
     TARGET_ONLY = "the margin touches the target logit and no other"

@@ -16,7 +16,7 @@ from arcset.files import one_line
 from arcset.networks.layers import Shape, image_shape
 from arcset.registry import Registry, did_you_mean
 
-__all__ = ["NETWORKS", "Builder", "build_network", "network_names"]
+__all__ = ["NETWORKS", "Builder", "build_network", "network_module", "network_names"]
 
 #: Takes the shape and the dimension of the embedding; also `dropout`, by name, where it has any.
 Builder = Callable[..., nn.Module]
@@ -25,7 +25,7 @@ Builder = Callable[..., nn.Module]
 _LARGE_INPUT = 2**20  # values per sample
 _LARGE_OUTPUT = 2**26  # the same times the dimension of the embedding
 
-NETWORKS: Registry[Builder] = Registry("network", "arcset.networks")
+NETWORKS: Registry[Builder] = Registry("network", "arcset.networks", group="arcset.networks")
 
 
 def network_names() -> list[str]:
@@ -68,6 +68,14 @@ def build_network(
         having = [known for known in network_names() if _has_dropout(NETWORKS[known])]
         raise OptionError(f"{name} has no dropout; these networks have: {', '.join(having)}")
     return builder(shape, dim, dropout=dropout)
+
+
+def network_module(name: str) -> str | None:
+    """The module that a network comes from, where it is neither arcset's nor timm's."""
+    if name not in NETWORKS:
+        return None
+    module = str(getattr(NETWORKS[name], "__module__", ""))
+    return None if module.partition(".")[0] == "arcset" else module or None
 
 
 def _check_memory(name: str, builder: Builder, shape: Shape, dim: int) -> None:

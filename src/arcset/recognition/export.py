@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch import nn
 
 from arcset.errors import OptionError, RunError
 from arcset.files import replacing
@@ -57,7 +58,13 @@ class Exported:
         return {**vars(self), "file": str(self.file)}
 
 
-def export(run: Path | str, out: Path | str, *, images: Path | str | None = None) -> Exported:
+def export(
+    run: Path | str,
+    out: Path | str,
+    *,
+    images: Path | str | None = None,
+    network: nn.Module | None = None,
+) -> Exported:
     """Write a trained run as an ONNX file, unless it would answer otherwise than the run.
 
     The graph takes uint8 images (N, H, W, C), read as `Recognizer.reading` reads them, or float32
@@ -68,13 +75,13 @@ def export(run: Path | str, out: Path | str, *, images: Path | str | None = None
     unseen identities, else of its other data; `images` names a folder of others. The least cosine
     must be 0.99999 or more and no decision at the run's thresholds may flip; else `RunError` is
     raised, and no file is left. Raises `OptionError` where the run's data is gone and no images are
-    given.
+    given. `network` is the module of a run whose network was given in Python.
     """
     out = Path(out)
     if out.suffix.lower() != ".onnx" or out.is_dir():
         raise OptionError(f"{out} is no name for an ONNX file: write FILE.onnx")
     opened = Run.open(run)
-    original = Recognizer.load(run, device="cpu")
+    original = Recognizer.load(opened, device="cpu", network=network)
     samples = samples_for(opened, images)
     pictures = samples.dtype == np.uint8
     computing = original.model

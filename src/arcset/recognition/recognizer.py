@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -14,11 +14,15 @@ from arcset.errors import ArcsetError, DataError, InputError, OptionError, RunEr
 from arcset.evaluation.calibration import Thresholds
 from arcset.recognition.embedder import Embedded, Embeddings, Progress
 from arcset.recognition.inputs import ImageFile, as_sources, files_of, read_in_chunks
-from arcset.recognition.run_model import RunModel
+from arcset.recognition.presets import values_for
+from arcset.recognition.run_model import ModuleModel, RunModel
 from arcset.recognition.verification import Verification, decide
 from arcset.runs import Run
 from arcset.runs.data import reading_of
 from arcset.text import plural
+
+if TYPE_CHECKING:
+    from torch import nn
 
 __all__ = ["Model", "Recognizer"]
 
@@ -35,7 +39,9 @@ class Model(Protocol):
 
 
 class Recognizer:
-    """A trained embedding, ready for images; made by `Recognizer.load` or `Recognizer.from_onnx`.
+    """A trained embedding, ready for images.
+
+    Made by `Recognizer.load` of a run, `Recognizer.from_onnx` or `Recognizer.from_module`.
 
     Attributes:
         name: what people call it.
@@ -67,23 +73,28 @@ class Recognizer:
         self._reading = reading
 
     @classmethod
-    def load(cls, run: Path | str, *, device: str = "auto") -> "Recognizer":
-        """A run folder, with the thresholds in its threshold.json; or an ONNX file.
+    def load(
+        cls, run: Run | Path | str, *, device: str = "auto", network: "nn.Module | None" = None
+    ) -> "Recognizer":
+        """A run or its folder, with the thresholds in its threshold.json; or an ONNX file.
 
         device: auto, cpu, cuda or mps.
+        network: the module of a run whose network was given in Python; it gets the run's weights.
         Raises `RunError` where there is no trained run, `OptionError` for a device that is not
         there; for ONNX files see `from_onnx`.
         """
-        path = Path(run)
+        path = run.path if isinstance(run, Run) else Path(run)
         if path.suffix.lower() == ".onnx" and not path.is_dir():
+            if network is not None:
+                raise OptionError(f"{path} holds its network itself: leave network=… out")
             return cls.from_onnx(path, device=device)
         if not path.is_dir():
             why = "is neither" if path.exists() else "does not exist"
             raise RunError(f"{path} {why}: name the folder of a trained run, or an .onnx file")
-        opened = Run.open(path)
+        opened = run if isinstance(run, Run) else Run.open(path)
         file = path / "threshold.json"
         return cls(
-            RunModel(opened, device),
+            RunModel(opened, device, network),
             name=path.resolve().name,
             reading=reading_of(opened.config),
             thresholds=Thresholds.load(file) if file.exists() else None,
@@ -150,6 +161,50 @@ class Recognizer:
             reading=opened.reading,
             thresholds=thresholds or opened.thresholds,
         )
+
+    @classmethod
+    def from_module(
+        cls,
+        network: "nn.Module",
+        *,
+        size: int | tuple[int, int],
+        mean: float | Sequence[float] = 127.5,
+        std: float | Sequence[float] = 127.5,
+        channels: str = "RGB",
+        fit: Fit | None = None,
+        invert: bool = False,
+        thresholds: Thresholds | Path | str | None = None,
+        name: str = "module",
+        device: str = "auto",
+    ) -> "Recognizer":
+        """Any torch module that turns images (N, C, H, W) into embeddings (N, D).
+
+        size: height and width of its images, or one number for both.
+        mean, std: (x − mean) / std on values of 0 … 255, one number or one per channel; left out,
+            they come to −1 … 1, as the networks of arcset have it. Of 0 … 1, multiply by 255.
+        channels: RGB, BGR or grey, as the network expects.
+        fit, invert, thresholds, name: as of `from_onnx`.
+        device: auto, cpu, cuda or mps. The module is moved there and put into evaluation mode;
+            train it no further: its embeddings would no longer be those of a gallery.
+
+        Raises `InputError` where it does not take such images, or gives no (N, D).
+        """
+        is_grey = str(channels).lower() in ("grey", "gray")
+        pixels = values_for(
+            None,
+            mean=mean,
+            std=std,
+            channels="RGB" if is_grey else channels,
+            fit=fit,
+            invert=invert,
+        )
+        height, width = (size, size) if isinstance(size, int) else size
+        reading = Reading(1 if is_grey else 3, height, width, fit=pixels.fit, invert=invert)
+        if isinstance(thresholds, str | Path):
+            thresholds = Thresholds.load(thresholds)
+        shape = (reading.channels, height, width)
+        model = ModuleModel(network, shape, pixels, device)
+        return cls(model, name=name, reading=reading, thresholds=thresholds)
 
     @property
     def reading(self) -> Reading:

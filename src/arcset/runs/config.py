@@ -11,7 +11,10 @@ from arcset.evaluation.measures import validated
 from arcset.files import parse_toml, write_text
 from arcset.registry import did_you_mean
 
-__all__ = ["RunConfig", "explain_refusal", "read_settings", "unknown_setting"]
+__all__ = ["GIVEN", "RunConfig", "explain_refusal", "read_settings", "unknown_setting"]
+
+#: What `data` and `network` say where a dataset or a module was handed over in Python.
+GIVEN = "given in Python"
 
 _LONGEST = 60  # characters of a refused value in a message
 
@@ -105,6 +108,9 @@ class RunConfig(BaseModel):
         0.2, ge=0, le=1, description="Share of the steps over which the margin grows to its value."
     )
     network: str = Field("simple", description="The network, from images to embeddings.")
+    network_module: str | None = Field(
+        None, description="Module that registers the network, if not arcset; filled in."
+    )
     dropout: float | None = Field(
         None,
         ge=0,

@@ -13,7 +13,7 @@ from arcset.data.selection import Selection, select
 from arcset.data.sources.load import load_dataset
 from arcset.data.split import PARTS, HoldOut, Split, hold_out_split, split_of_parts
 from arcset.errors import DataError, OptionError
-from arcset.runs.config import RunConfig
+from arcset.runs.config import GIVEN, RunConfig
 from arcset.runs.folder import Run
 
 __all__ = [
@@ -111,15 +111,17 @@ def selection_for(
     return selection
 
 
-def selection_of(run: Run) -> Selection:
+def selection_of(run: Run, *, dataset: Dataset | None = None) -> Selection:
     """What a run was trained with: its classes, or the split that was copied into its folder.
 
-    Raises `DataError`, too, where the known classes are no longer those of the training.
+    `dataset` is its data, where that was given in Python or has been read already. Raises
+    `DataError`, too, where the known classes are no longer those of the training.
     """
     config = run.config
     has_split = config.split is not None or config.hold_out is not None
     split = Split.load(run.split_file) if has_split else None
-    selection = select(dataset_of_run(run), config.classes, split, train_on=config.train_on)
+    dataset = dataset or dataset_of_run(run)
+    selection = select(dataset, config.classes, split, train_on=config.train_on)
     names = selection.train.class_names
     if config.class_names is not None and names != config.class_names:
         raise DataError(
@@ -141,6 +143,12 @@ def dataset_of(config: RunConfig, *, watch: Watch | None = None) -> Dataset:
 
 def dataset_of_run(run: Run) -> Dataset:
     """The data of a run, under the names that its own copy of a mapping gives."""
+    if run.config.data == GIVEN:
+        raise OptionError(
+            f"the data of {run.path} was given in Python: hand it over again, as "
+            f"data=… of arcset.train(resume={str(run.path)!r}, data=…) or of "
+            f"arcset.evaluate({str(run.path)!r}, data=…)"
+        )
     mapping = None if run.config.mapping is None else ClassMapping.load(run.mapping_file)
     return _read(run.config, mapping)
 

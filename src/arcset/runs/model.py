@@ -15,7 +15,9 @@ from arcset.devices import choose_device
 from arcset.errors import OptionError, RunError
 from arcset.losses import Loss, build_loss, loss_options
 from arcset.networks import build_network
+from arcset.networks.registry import NETWORKS, network_module
 from arcset.runs import Run, RunConfig
+from arcset.runs.config import GIVEN
 from arcset.runs.data import selection_of
 
 __all__ = [
@@ -32,8 +34,12 @@ _IMAGES, _PIXELS = 512, 2**19
 
 
 def add_data_settings(config: RunConfig, selection: Selection) -> RunConfig:
-    """The configuration with what the data says: shape, class names, and how files are read."""
+    """The configuration with what the data says: shape, class names, and how files are read.
+
+    And with the module that another process has to import before it knows the network.
+    """
     return config.replace(
+        network_module=network_module(config.network),
         shape=selection.train.shape,
         class_names=selection.train.class_names,
         fit=selection.fit,
@@ -42,14 +48,21 @@ def add_data_settings(config: RunConfig, selection: Selection) -> RunConfig:
 
 
 def build_model(
-    config: RunConfig, *, training: bool = False, shared: bool = False, empty: bool = False
+    config: RunConfig,
+    *,
+    training: bool = False,
+    shared: bool = False,
+    empty: bool = False,
+    network: nn.Module | None = None,
 ) -> tuple[nn.Module, Loss]:
     """A fresh network and loss, by a configuration with data settings; equal seeds, equal weights.
 
     For training, the loss has centers for turned or mirrored images, too, where these are classes
     of their own; those of the images as they are come first. With `shared`, the processes of
     torch's default group hold a slice of the centers each. With `empty`, the loss has no weights
-    until some are assigned. The random state outside is left as it was.
+    until some are assigned. `network` is the module of a configuration whose network is given in
+    Python: it is used itself, with the weights that it has. The random state outside is left as it
+    was.
     """
     if config.shape is None or config.class_names is None:
         raise RunError("the configuration does not say which images and classes it is for")
@@ -70,7 +83,9 @@ def build_model(
         classes *= transforms.count
     with torch.random.fork_rng(devices=[]):
         torch.default_generator.manual_seed(config.seed)  # devices draw nothing here
-        network = build_network(config.network, config.dim, config.shape, dropout=config.dropout)
+        network = _given_network(config, network) or build_network(
+            config.network, config.dim, config.shape, dropout=config.dropout
+        )
         # Convolutions run about 1.5 times as fast this way on CPUs, and faster on GPUs too.
         network = network.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
         with torch.device("meta") if empty else nullcontext():
@@ -86,6 +101,20 @@ def build_model(
     return network, loss
 
 
+def _given_network(config: RunConfig, network: nn.Module | None) -> nn.Module | None:
+    """The module that was handed over, if the configuration is of such a one."""
+    if network is not None and config.network != GIVEN:
+        raise OptionError(f"the network is {config.network}: leave network=… out")
+    if config.network == GIVEN and network is None:
+        raise OptionError("the network was given in Python: hand the module over as network=…")
+    if config.network not in NETWORKS and config.network_module is not None:
+        raise OptionError(
+            f"the network {config.network!r} comes from the module {config.network_module}, which "
+            f"is not imported: --import {config.network_module}, or import it in Python first"
+        )
+    return network
+
+
 def add_loss_settings(config: RunConfig, loss: Loss) -> RunConfig:
     """The configuration with the scale and margin that were chosen for the loss written into it."""
     settings = loss.settings()
@@ -93,13 +122,20 @@ def add_loss_settings(config: RunConfig, loss: Loss) -> RunConfig:
     return config.replace(**direct, options={**config.options, **settings})
 
 
-def load_model(run: Run) -> tuple[nn.Module, Loss]:
+def load_model(run: Run, *, network: nn.Module | None = None) -> tuple[nn.Module, Loss]:
     """The trained network, in evaluation mode, and its loss.
 
+    `network` is the module of a run whose network was given in Python; it gets the run's weights.
     The loss's weights stay on the disk until they are used: of millions of class centers, those who
     want the network alone read none.
     """
-    network, loss = build_model(run.config, empty=True)
+    if run.config.network == GIVEN and network is None:
+        raise OptionError(
+            f"the network of {run.path} was given in Python: open the run there with the module, "
+            f"as Recognizer.load({str(run.path)!r}, network=…) or network=… of arcset.evaluate, "
+            "arcset.train(resume=…) and arcset.recognition.export"
+        )
+    network, loss = build_model(run.config, empty=True, network=network)
     network_state, loss_state = run.load_model()
     own = loss.state_dict()
     try:
@@ -139,11 +175,19 @@ class TrainedRun:
 
     @classmethod
     def load(
-        cls, run: Run | Path | str, *, device: str = "auto", selection: Selection | None = None
+        cls,
+        run: Run | Path | str,
+        *,
+        device: str = "auto",
+        selection: Selection | None = None,
+        network: nn.Module | None = None,
     ) -> "TrainedRun":
-        """Read a run's weights; `selection` is its data, where that has been read already."""
+        """Read a run's weights; `selection` is its data, where that has been read already.
+
+        `network` is the module of a run whose network was given in Python.
+        """
         run = run if isinstance(run, Run) else Run.open(run)
-        network, loss = load_model(run)
+        network, loss = load_model(run, network=network)
         chosen = choose_device(device)
         return cls(run, network.to(chosen), loss.to(chosen), chosen, selection)
 
