@@ -17,7 +17,7 @@ import numpy.typing as npt
 import torch
 from PIL import Image
 from torch import Tensor
-from torch.utils.data import DataLoader, Sampler
+from torch.utils.data import DataLoader, IterableDataset, Sampler
 from torch.utils.data import Dataset as TorchDataset
 
 from arcset.data.batches import as_float, as_tensor, balanced_batch_count, balanced_batches
@@ -29,7 +29,9 @@ from arcset.data.sources.load import open_source
 from arcset.data.sources.samples import choose_reading
 from arcset.errors import InputError
 
-__all__ = ["IdentitySampler", "TorchImages", "from_torch", "to_loader"]
+__all__ = ["IdentitySampler", "TorchImages", "from_torch", "is_repeatable", "to_loader"]
+
+_PROBED = 8  # samples that are read twice
 
 
 def from_torch(
@@ -93,6 +95,27 @@ def from_torch(
         held_out="all",
         fit=fit,
     )
+
+
+def is_repeatable(dataset: TorchDataset[Any]) -> bool:
+    """Whether a sample is the same whenever it is read, as far as a few read twice can tell.
+
+    It is not where a transform draws: such a dataset has other samples at every reading.
+    """
+    if isinstance(dataset, IterableDataset):
+        first, second = (list(itertools.islice(dataset, _PROBED)) for _ in range(2))
+    else:
+        count = len(dataset)  # type: ignore[arg-type]
+        rows = np.unique(np.linspace(0, count - 1, min(count, _PROBED)).astype(int)).tolist()
+        first, second = ([dataset[row] for row in rows] for _ in range(2))
+    return len(first) == len(second) and all(
+        _are_equal(one[0], other[0]) and _are_equal(one[1], other[1])
+        for one, other in zip(first, second, strict=True)
+    )
+
+
+def _are_equal(one: Any, other: Any) -> bool:
+    return np.array_equal(np.asarray(one), np.asarray(other))
 
 
 def _read_samples(

@@ -5,6 +5,7 @@ Nothing is unpickled.
 
 import hashlib
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,13 +13,22 @@ import numpy as np
 import numpy.typing as npt
 
 from arcset.data.dataset import Dataset, ImageSet
+from arcset.data.lazy_rows import take_rows
 from arcset.data.sources.base import Entry, Source, printable
 from arcset.data.sources.samples import SampleTable, check_identities, for_testing
 from arcset.data.sources.table import cell_text, find_columns, part_of
 from arcset.errors import DataError
 from arcset.files import reading
 
-__all__ = ["ArraySource", "Columns", "load_arrays", "read_npz", "read_texts"]
+__all__ = [
+    "ArraySource",
+    "Columns",
+    "dataset_of_arrays",
+    "hold_back_tests",
+    "load_arrays",
+    "read_npz",
+    "read_texts",
+]
 
 Columns = dict[str, npt.NDArray[Any]]  # by what they hold, as "label"
 
@@ -49,6 +59,47 @@ def load_arrays(path: Path) -> Dataset:
         training=len(names) - int(testing.sum()),
     )
     return table.dataset(images[order], None)
+
+
+def dataset_of_arrays(images: Any, labels: Any, *, name: str = "arrays") -> Dataset:
+    """Arrays in memory as a dataset: samples as in an npz file, and a label of each.
+
+    labels: (N,) names or whole numbers; classes are in their order. Every fifth sample of a class
+    that has five or more is for testing. Raises `DataError` as `load_arrays` does.
+
+        >>> dataset = dataset_of_arrays(np.zeros((12, 8, 8), np.uint8), [10, 9] * 6)
+        >>> dataset.class_names, len(dataset.train), len(dataset.test)
+        (('9', '10'), 10, 2)
+    """
+    samples, keys = _samples(np.asarray(images), Path(name)), np.asarray(labels)
+    if keys.shape != (len(samples),) or keys.dtype.kind not in "iuUSOT":
+        raise DataError(
+            f"{name}: labels must be ({len(samples)},) whole numbers or names, one per sample, not "
+            f"{keys.dtype} {keys.shape}"
+        )
+    classes, numbers = np.unique(keys, return_inverse=True)
+    names = tuple(str(one) for one in classes.tolist())
+    check_identities(set(names), Path(name))
+    train = ImageSet(samples, numbers.astype(np.int64), names)
+    return hold_back_tests(Dataset(name, train=train, test=None, licence="unknown"))
+
+
+def hold_back_tests(dataset: Dataset) -> Dataset:
+    """A dataset without test images with some of its own for testing, as `for_testing` says."""
+    if dataset.test is not None:
+        return dataset
+    train = dataset.train
+    names = [train.class_names[label] for label in train.labels]
+    testing = for_testing(names, train.paths or [str(row) for row in range(len(names))])
+    if not testing.any():
+        return replace(dataset, held_out="all")
+
+    def part(rows: npt.NDArray[np.int64]) -> ImageSet:
+        paths = None if train.paths is None else tuple(train.paths[row] for row in rows)
+        return ImageSet(take_rows(train.images, rows), train.labels[rows], train.class_names, paths)
+
+    parts = (part(np.flatnonzero(rows)) for rows in (~testing, testing))
+    return replace(dataset, train=next(parts), test=next(parts), held_out="all")
 
 
 def _samples(array: npt.NDArray[Any], path: Path) -> npt.NDArray[Any]:

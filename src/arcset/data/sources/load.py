@@ -15,7 +15,7 @@ from arcset.data.image import Fit, Pixels, Reading
 from arcset.data.mapping import ClassMapping
 from arcset.data.named.registry import DATASETS, dataset_names, looks_like_path
 from arcset.data.selection import evaluation_images
-from arcset.data.sources.arrays import ArraySource, load_arrays
+from arcset.data.sources.arrays import ArraySource, dataset_of_arrays, load_arrays
 from arcset.data.sources.base import FORMS, Entry, Listing, Source, kind_of
 from arcset.data.sources.pack import PackSource, load_pack
 from arcset.data.sources.samples import (
@@ -26,7 +26,7 @@ from arcset.data.sources.samples import (
 from arcset.errors import DataError, OptionError
 from arcset.registry import unknown_name
 
-__all__ = ["load_dataset", "open_source"]
+__all__ = ["load_dataset", "load_source", "open_source"]
 
 _MOST_MEMORY = 1 << 31  # bytes of pixels, 2 GiB
 
@@ -85,6 +85,27 @@ def load_dataset(
         reading = choose_reading(listing, fit=fit, size=size, channels=channels, invert=invert)
     _check_memory(len(listing), reading, path)
     return _load_samples(listing, reading, watch, single)
+
+
+def load_source(
+    source: Source,
+    *,
+    size: int | tuple[int, int] | None = None,
+    channels: int | None = None,
+    fit: Fit = "pad",
+    invert: bool = False,
+    watch: Watch | None = None,
+) -> Dataset:
+    """Any source as a dataset, as `load_dataset` reads those that it opens itself."""
+    listing = source.list_samples()
+    if source.shape is not None and (source.features or len(source.shape) != 3):
+        images = np.stack([source.content(entry) for entry in listing.entries])
+        return dataset_of_arrays(images, listing.names, name=source.name)
+    if source.shape is not None:
+        channels, size = channels or source.shape[0], size or source.shape[1:]
+    reading = choose_reading(listing, fit=fit, size=size, channels=channels, invert=invert)
+    _check_memory(len(listing), reading, listing.path)
+    return _load_samples(listing, reading, watch, single=False)
 
 
 def _load_samples(listing: Listing, reading: Reading, watch: Watch | None, single: bool) -> Dataset:
