@@ -53,7 +53,8 @@ class ModuleModel:
     def __init__(
         self, network: nn.Module, shape: tuple[int, int, int], pixels: Pixels, device: str = "auto"
     ) -> None:
-        self.shape, self._pixels = shape, pixels
+        self.shape: tuple[int, ...] = shape
+        self._pixels = pixels
         self._device = choose_device(device)
         self.network = network.to(self._device).eval()
         channels, height, width = shape
