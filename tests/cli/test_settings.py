@@ -7,12 +7,10 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from arcset.cli.settings import FIELDS, print_settings, takes_settings
+from arcset.cli.settings import OPTIONS, print_settings, takes_settings
 from arcset.runs import Run, RunConfig
 from arcset.runs.settings import list_layers, resolve_settings
 from support.small_data import images
-
-OPTIONS = [name for name in FIELDS if name != "data"]
 
 
 @pytest.fixture
@@ -110,3 +108,26 @@ def test_from_the_outside(arcset_command, tmp_path) -> None:
     assert wrong.code == 2
     assert "'half'" in wrong.err
     assert not (tmp_path / "d").exists()
+
+
+def test_show_settings_prints_the_layer_of_each_value_and_trains_nothing(arcset_command, tmp_path):
+    path = images(tmp_path / "a.npz", classes=24, each=4, size=8)
+    (tmp_path / "some.toml").write_text("dim = 6\n")
+    words = ["train", path, "--config", "some.toml", "--out", "run", "--set", "clip=1"]
+    done = arcset_command(*words, "--show-settings", "--json")
+    assert done.code == 0
+    told = json.loads(done.out)
+    assert told["network"] == {"value": "glyph", "from": "what suits the data"}
+    assert told["dim"] == {"value": 6, "from": "file some.toml"}
+    assert (told["data"]["from"], told["clip"]["from"]) == ("options", "--set")
+    assert not (tmp_path / "run").exists()
+    done = arcset_command(
+        "train", "--config", "some.toml", "--set", "data=mnist", "--show-settings"
+    )
+    assert done.code == 0
+    assert "some.toml" in done.out
+    Run.create(tmp_path / "old", RunConfig(data="mnist", dim=9))
+    done = arcset_command("train", "--resume", "old", "--epochs", "5", "--show-settings", "--json")
+    told = json.loads(done.out)
+    assert told["dim"] == {"value": 9, "from": "run old"}
+    assert told["epochs"] == {"value": 5, "from": "options"}

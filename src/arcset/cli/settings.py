@@ -29,6 +29,7 @@ from arcset.runs.settings import (
 )
 
 __all__ = [
+    "OPTIONS",
     "RecipeOption",
     "SetOption",
     "chosen_config",
@@ -41,9 +42,8 @@ __all__ = [
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-#: Options of verbs that are settings of the run under the same name.
-FIELDS = (
-    "data",
+#: Settings that have an option of their own; --set reaches all others.
+OPTIONS = (
     "loss",
     "classes",
     "split",
@@ -125,7 +125,7 @@ def _parameter(name: str) -> inspect.Parameter:
     option = typer.Option(
         *_FLAGS.get(name, (f"--{name.replace('_', '-')}",)),
         metavar=choices or _METAVARS.get(name),
-        help=f"{field.description}{_limits(field)}{_known_names(name)}",
+        help=f"{(field.description or '').removesuffix('.')}{_limits(field)}.{_known_names(name)}",
         show_default=_default_text(name, field),
     )
     return inspect.Parameter(
@@ -161,7 +161,7 @@ def _known_names(name: str) -> str:
 def _default_text(name: str, field: FieldInfo) -> str | bool:
     """What decides a setting that is not given."""
     default = _value_text(name, field.default)
-    if name in suitable_names() and name != "loss":
+    if name in suitable_names():
         return f"what suits the data; {default} for named datasets"
     return False if default == "none" else default
 
@@ -198,7 +198,7 @@ def was_given(context: typer.Context, name: str) -> bool:
 
 def given_options(context: typer.Context) -> dict[str, Any]:
     """The settings that stand on the command line as options."""
-    given = {key: context.params[key] for key in FIELDS if was_given(context, key)}
+    given = {key: context.params[key] for key in ("data", *OPTIONS) if was_given(context, key)}
     parsed = ("hold_out", "size", "augment")  # those that are more than a word or a number
     return {k: parse_setting(k, v) if k in parsed else v for k, v in given.items()}
 

@@ -12,7 +12,7 @@ import torch
 import typer
 
 from arcset import training
-from arcset.cli import train_options as o
+from arcset.cli import options as o
 from arcset.cli.kept import kept_of_start, kept_section, tell_start
 from arcset.cli.output import (
     ProgressBars,
@@ -23,7 +23,17 @@ from arcset.cli.output import (
     tell_skipped,
     working,
 )
-from arcset.cli.settings import chosen_config, given_options, resumed_settings, was_given
+from arcset.cli.settings import (
+    OPTIONS,
+    RecipeOption,
+    SetOption,
+    chosen_config,
+    given_options,
+    print_settings,
+    resumed_settings,
+    takes_settings,
+    was_given,
+)
 from arcset.cli.train_outcome import Outcome, held_out_words, settings_words
 from arcset.data import DATASETS, Selection, Split, load_dataset
 from arcset.data.augment import parse_augmentation
@@ -33,14 +43,14 @@ from arcset.errors import ArcsetError, DataError, OptionError
 from arcset.evaluation import Assessment, Thresholds
 from arcset.evaluation.results import Missing
 from arcset.launch import is_main_process, is_restarted
-from arcset.losses import build_loss, loss_names
+from arcset.losses import build_loss
 from arcset.networks.registry import NETWORKS
 from arcset.reports import RunView, Story
 from arcset.runs import Run, RunConfig
 from arcset.runs.assess import EvaluationData, evaluation_data, make_run_thresholds, measure_run
 from arcset.runs.data import dataset_of, selection_for, selection_of
 from arcset.runs.model import TrainedRun
-from arcset.runs.settings import is_user_data
+from arcset.runs.settings import Layer, Settings, is_user_data, list_layers, resolve_settings
 from arcset.training.card import write_card
 from arcset.training.loop import alone
 from arcset.training.progress import Several, Silent, Watcher
@@ -65,6 +75,7 @@ _WITH_RESUME = (
 )
 
 
+@takes_settings(*OPTIONS, after="recipe")
 def train(
     context: typer.Context,
     data: Annotated[
@@ -75,26 +86,7 @@ def train(
         ),
     ] = None,
     out: Annotated[Path | None, typer.Option(help="Folder for the run.")] = None,
-    recipe: o.RecipeOption = None,
-    loss: Annotated[str, typer.Option(help=f"One of: {', '.join(loss_names())}.")] = "arcface",
-    classes: o.Classes = None,
-    split: o.SplitFile = None,
-    hold_out: o.HoldOut = None,
-    size: Annotated[
-        str | None,
-        typer.Option(help="Resize images to this size, e.g. 64 or 64x48. Default: from the files."),
-    ] = None,
-    network: o.NetworkOption = "simple",
-    dim: o.Dim = 128,
-    epochs: o.Epochs = 20,
-    batch: o.Batch = 256,
-    seed: Annotated[int, typer.Option(help="Decides weights and shuffling.")] = 0,
-    scale: o.Scale = None,
-    margin: o.MarginOption = None,
-    augment: o.Augment = None,
-    optimizer: o.Optimizer = "sgd",
-    learning_rate: o.LearningRate = 0.1,
-    schedule: o.Schedule = "one-cycle",
+    recipe: RecipeOption = None,
     start: Annotated[
         Path | None,
         typer.Option(
@@ -105,23 +97,11 @@ def train(
             "the learning rate. --set freeze=N keeps the first N layers with weights.",
         ),
     ] = None,
-    mapping: Annotated[
-        str | None,
-        typer.Option(
-            metavar="FILE",
-            help='Merge or remove identities: JSON, as {"anna 2": "anna", "unknown": null}.',
-        ),
-    ] = None,
     config: Annotated[
         Path | None,
         typer.Option(help="Settings from a TOML file, such as a run's config.toml."),
     ] = None,
-    settings: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--set", metavar="KEY=VALUE", help="Any other setting, or option of the loss."
-        ),
-    ] = None,
+    settings: SetOption = None,
     resume: Annotated[
         Path | None,
         typer.Option(
@@ -145,19 +125,30 @@ def train(
         str, typer.Option(help="Of the model, for its card: README.md of the run.")
     ] = "",
     report: o.Report = True,
+    show_settings: Annotated[
+        bool,
+        typer.Option(
+            "--show-settings",
+            help="Print every setting, its value and where it comes from, and train nothing.",
+        ),
+    ] = False,
     json: o.Json = False,
+    **_: Any,
 ) -> None:
     """Train one embedding and measure it on known and on unseen classes.
 
-    The defaults shown hold for named datasets. Own data gets settings that suit it, which are
-    printed before training begins; a tenth of its identities is held out for validation and a tenth
-    for testing, where there are enough. Ctrl-C stops after a checkpoint; --resume goes on from
-    there, and also where the process was killed. Several processes share the work under torchrun.
-    --from goes on from another run with other identities, and shows what of the old ones was
-    forgotten.
+    Your own data gets settings that suit it, which are printed before training begins; a tenth of
+    its identities is held out for validation and a tenth for testing, where there are enough.
+    --show-settings prints all settings and where each comes from. Ctrl-C stops after a checkpoint;
+    --resume goes on from there, and also where the process was killed. Several processes share the
+    work under torchrun. --from starts from another run with other identities, and shows what of the
+    old ones was forgotten.
 
     Example: arcset train faces/ --out runs/faces
     """
+    if show_settings:
+        print_settings(_resolved(context), as_json=json)
+        return
     if resume is not None:
         _refuse_beside_resume(context)
         resumed_settings(context)
@@ -266,6 +257,27 @@ def _draw(run: Run, assessment: Assessment | None, kept: dict[str, Any] | None) 
         logger.info("the report was not drawn", exc_info=True)
         return error
     return None
+
+
+def _resolved(context: typer.Context) -> Settings:
+    """The settings that the command line asks for, each with its layer."""
+    if context.params["resume"] is not None:
+        run = Run.open(context.params["resume"])
+        changed = Layer("options", resumed_settings(context), explicit=True)
+        return resolve_settings([Layer("run", run.config.model_dump(), str(run.path)), changed])
+    given, options, begun = _asked(context)
+    layers = list_layers(
+        given,
+        recipe=options["recipe"],
+        file=options["file"],
+        changes=options["settings"] or (),
+        start=options.get("start"),
+        continued=options.get("begun"),
+    )
+    settings = resolve_settings(layers)
+    if is_user_data(settings.config.data) and begun is None:
+        settings = settings.suited_to(dataset_of(settings.config))
+    return settings
 
 
 def _check_options(context: typer.Context) -> None:

@@ -14,6 +14,7 @@ import numpy as np
 from arcset.data import Dataset
 from arcset.data.split import count_held_out
 from arcset.registry import unknown_name
+from arcset.runs.config import RunConfig
 
 __all__ = [
     "Recipe",
@@ -94,13 +95,17 @@ def recipe_settings(name: str, data: str) -> dict[str, Any]:
 
 
 def suitable_names() -> set[str]:
-    """The settings that `suitable_settings` may give.
+    """The settings of which `suitable_settings` may give other values than the defaults.
 
-    >>> {"network", "epochs", "hold_out"} <= suitable_names(), "scale" in suitable_names()
+    >>> {"network", "epochs", "hold_out"} <= suitable_names(), "loss" in suitable_names()
     (True, False)
     """
-    tried = {*read_recipe("omniglot").settings, *read_recipe("orl").settings}
-    return (tried - {*_OF_CHARACTERS}) | {"augment", "epochs", "hold_out"}
+    names = {"augment", "epochs", "hold_out"}
+    for recipe in map(read_recipe, ("omniglot", "orl")):
+        for name, value in recipe.settings.items():
+            if name not in _OF_CHARACTERS and value != RunConfig.model_fields[name].default:
+                names.add(name)
+    return names
 
 
 def suitable_settings(dataset: Dataset) -> dict[str, Any]:
