@@ -5,7 +5,6 @@ import shutil
 
 import pytest
 
-from arcset.cli.settings import chosen_config
 from arcset.data import Split
 from arcset.runs import Run, RunConfig
 from arcset.training import train
@@ -134,33 +133,6 @@ def test_the_report_has_a_section_of_it(arcset_command, old) -> None:
     report = (place / "report.html").read_text()
     section = report.partition("<h2>Old and new identities, before and after</h2>")[2]
     assert [quoted for quoted in figures(told) if quoted not in section] == []
-
-
-def test_other_losses_do_not_inherit_what_was_tuned(old) -> None:
-    data = old.config.data
-    same = chosen_config({"data": data}, start=old)
-    assert (same.scale, same.margin, same.margin_warm_up) == (8.0, 0.3, 0.0)
-    assert same.size == (10, 10)
-    other = chosen_config({"data": data, "loss": "cosface"}, start=old)
-    assert (other.scale, other.margin, other.margin_warm_up) == (None, None, 0.2)
-    given = chosen_config({"data": data, "epochs": 9}, settings=["margin_warm_up=0.1"], start=old)
-    assert (given.epochs, given.margin_warm_up) == (9, 0.1)
-    assert chosen_config({"data": "mnist-sample"}, start=old).size is None
-
-
-def test_the_run_named_last_is_the_one_to_begin_from(old, tmp_path) -> None:
-    (tmp_path / "some.toml").write_text(f'data = "{old.config.data}"\nstart = "another"\n')
-    config = chosen_config({}, file=tmp_path / "some.toml", start=old)
-    assert (config.start, config.dim) == (str(old.path.resolve()), 4)
-    assert chosen_config({}, file=tmp_path / "some.toml").start == "another"
-
-
-def test_a_file_takes_the_mapping_beside_it(old, tmp_path) -> None:
-    config = old.config.replace(mapping="gone.json", hold_out=None)
-    config.save(tmp_path / "config.toml")
-    assert chosen_config({}, file=tmp_path / "config.toml").mapping == str(
-        tmp_path / "mapping.json"
-    )
 
 
 @pytest.mark.parametrize(

@@ -81,6 +81,16 @@ def test_a_run_that_starts_from_another_takes_its_settings_over(old):
     assert settings.origin["dim"] == settings.origin["options.subcenters"] == f"run {old.path}"
 
 
+def test_the_run_named_on_the_command_line_is_the_one_to_start_from(old, file):
+    path = file('data = "mnist"\nstart = "another"\n')
+    config = resolve_settings(list_layers({}, file=path, start=old)).config
+    assert (config.start, config.dim) == (str(old.path.resolve()), 32)
+    assert resolve_settings(list_layers({}, file=path)).config.start == "another"
+    given = resolve({"epochs": 9}, changes=["margin_warm_up=0.1"], start=old).config
+    assert (given.epochs, given.margin_warm_up) == (9, 0.1)
+    assert resolve({"data": "mnist-sample"}, start=old).config.size is None  # it has its own
+
+
 def test_a_run_that_goes_on_keeps_its_settings(old):
     settings = resolve({"epochs": 50}, continued=old)
     assert settings.config == old.config.replace(epochs=50, shape=None)

@@ -28,10 +28,10 @@ __all__ = [
 
 @dataclass(frozen=True)
 class Earlier:
-    """Names of identities, as they are called now: trained on, held out for validation, for test.
+    """The identities of the run that training starts from, under the names that they have now.
 
-    Who was trained on once is never seen for the first time again: such identities cannot judge
-    what goes on from there. `run` is what messages call the earlier run.
+    known: it was trained on these, so they can never again measure how well unseen ones are
+    recognized. validation, test: it held these out. run: what messages call it.
     """
 
     run: str
@@ -40,8 +40,9 @@ class Earlier:
     test: frozenset[str] = frozenset()
 
     def keep_parts(self, split: Split, rule: HoldOut) -> Split:
-        """The split that the shares of `rule` drew, with the identities of the earlier run in
-        their old parts; new ones stay where they were drawn. Parts named by patterns stay as well.
+        """The split that `rule` drew, with the identities of the earlier run in their old parts.
+
+        New identities stay where they were drawn, and so do parts that the rule names by patterns.
         """
         named = {part for part, wanted in rule.items() if isinstance(wanted, list | tuple)}
         old_part = {
@@ -70,9 +71,9 @@ class Earlier:
             shared = sorted(self.known.intersection(_names(part))) if part is not None else []
             if shared:
                 raise OptionError(
-                    f"{len(shared):,} of the identities held out were in the training of "
-                    f"{self.run}, as {shared[0]!r}, and would judge as if never seen: let them be "
-                    "known, or remove them with --mapping"
+                    f"{self.run} was trained on {len(shared):,} of the identities to hold out, "
+                    f"e.g. {shared[0]!r}, so they are not unseen: train on them, or remove them "
+                    "with --mapping"
                 )
 
 
@@ -83,12 +84,12 @@ def _names(images: ImageSet) -> list[str]:
 def selection_for(
     config: RunConfig, *, dataset: Dataset | None = None, earlier: Earlier | None = None
 ) -> Selection:
-    """What a configuration chooses now: its classes, or the split that it names or has a rule for.
+    """The images to train on and to hold out, by the classes, split or rule of a configuration.
 
-    `dataset` is its data as `dataset_of` gives it, where it has been read already. `earlier` is
-    what a run was trained on that this one goes on from: identities that it held out stay so, and
-    none that it knew is held out. Raises `DataError` and `OptionError` as `load_dataset`,
-    `ClassMapping.load`, `Split.load`, `Earlier.check` and `select` do.
+    dataset: its data, if that has been read already. earlier: the identities of the run that this
+    one starts from; those that it held out stay so, and none that it knew is held out. Raises
+    `DataError` and `OptionError` as `load_dataset`, `ClassMapping.load`, `Split.load`,
+    `Earlier.check` and `select` do.
     """
     # The split first: datasets may be large.
     split = None if config.split is None else Split.load(Path(config.split))
@@ -99,8 +100,8 @@ def selection_for(
         for name in ("classes", "split"):
             if getattr(config, name) is not None:
                 raise OptionError(
-                    f"{name} {getattr(config, name)!r} and hold_out both say what is known; leave "
-                    "one out"
+                    f"{name} {getattr(config, name)!r} and hold_out both say which identities are "
+                    "known: leave one out"
                 )
         split = hold_out_split(dataset, config.hold_out)
         if earlier is not None:
@@ -112,10 +113,10 @@ def selection_for(
 
 
 def selection_of(run: Run, *, dataset: Dataset | None = None) -> Selection:
-    """What a run was trained with: its classes, or the split that was copied into its folder.
+    """The images that a run was trained on, and those that it held out.
 
-    `dataset` is its data, where that was given in Python or has been read already. Raises
-    `DataError`, too, where the known classes are no longer those of the training.
+    dataset: its data, if that was given in Python or has been read already. Raises `DataError`,
+    too, if the known classes are no longer those of the training.
     """
     config = run.config
     has_split = config.split is not None or config.hold_out is not None
@@ -125,16 +126,16 @@ def selection_of(run: Run, *, dataset: Dataset | None = None) -> Selection:
     names = selection.train.class_names
     if config.class_names is not None and names != config.class_names:
         raise DataError(
-            f"{config.data} has changed since {run.path} was trained: it has {len(names):,} known "
-            f"classes now, and had {len(config.class_names):,}, or others"
+            f"{config.data} has changed since {run.path} was trained: its known classes are no "
+            f"longer the same ({len(config.class_names):,} then, {len(names):,} now)"
         )
     return selection
 
 
 def dataset_of(config: RunConfig, *, watch: Watch | None = None) -> Dataset:
-    """The data that a configuration names, complete, under the names that its mapping gives.
+    """The data that a configuration names, read as it says, its identities mapped.
 
-    Own images as the configuration says that they are read.
+    watch: called with the number of images read so far, and of all.
     """
     # The mapping first: datasets may be large.
     mapping = None if config.mapping is None else ClassMapping.load(config.mapping)
@@ -142,7 +143,7 @@ def dataset_of(config: RunConfig, *, watch: Watch | None = None) -> Dataset:
 
 
 def dataset_of_run(run: Run) -> Dataset:
-    """The data of a run, under the names that its own copy of a mapping gives."""
+    """The data of a run, mapped by the run's own copy of its mapping."""
     if run.config.data == GIVEN:
         raise OptionError(
             f"the data of {run.path} was given in Python: hand it over again, as "
@@ -167,7 +168,7 @@ def _read(config: RunConfig, mapping: ClassMapping | None, watch: Watch | None =
 
 
 def reading_of(config: RunConfig) -> Reading | None:
-    """How a trained run reads images; None before training, and where it takes no images."""
+    """How a trained run reads images; None before training, and for vectors."""
     if config.shape is None or len(config.shape) != 3 or config.shape[0] not in (1, 3):
         return None
     channels, height, width = config.shape
