@@ -11,6 +11,7 @@ import typer
 import arcset
 from arcset.cli.app import VERBS as TEXTS
 from arcset.cli.app import app, main
+from support.small_data import images
 
 VERBS = [
     "demo",
@@ -179,10 +180,42 @@ def test_debug_lets_the_error_through_with_its_traceback(capsys):
 
 def test_help_shows_no_python_types_and_fills_the_lines(monkeypatch, arcset_command):
     monkeypatch.setenv("COLUMNS", "80")
-    for words in (["verify"], ["enroll"], ["gallery", "calibrate"], ["data", "check"]):
+    for words in ([], ["verify"], ["enroll"], ["gallery", "calibrate"], ["data", "check"]):
         done = arcset_command(*words, "--help")
         assert done.code == 0
         assert not re.search(r"<bool>|<Any>|list\[", done.out)
     said = arcset_command("enroll", "--help").out
     lines = [line.strip() for line in said.splitlines()]
     assert any(line.startswith("read are skipped") for line in lines)  # broken where the screen is
+
+
+def test_a_module_that_registers_a_network_is_imported_before_the_verb(tmp_path):
+    images(tmp_path / "images.npz")
+    (tmp_path / "mynets.py").write_text(
+        "from torch import nn\n"
+        "from arcset.networks import NETWORKS\n\n"
+        "@NETWORKS.register('tiny')\n"
+        "def build_tiny(shape, dim):\n"
+        "    return nn.Sequential(nn.Flatten(), nn.Linear(shape[0] * shape[1] * shape[2], dim))\n"
+    )
+    train = "train images.npz --network tiny --dim 4 --epochs 1 --out run --no-report"
+    command = [sys.executable, "-m", "arcset", "--import", "mynets", *train.split()]
+    subprocess.run(command, cwd=tmp_path, capture_output=True, check=True)
+    assert (tmp_path / "run" / "config.toml").is_file()
+
+
+def test_a_module_that_cannot_be_imported_is_named_with_the_reason(
+    arcset_command, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    (tmp_path / "broken.py").write_text("print(1 / 0)")
+    for module, reason in (("nosuch.nets", "'nosuch'"), ("broken", "ZeroDivisionError")):
+        done = arcset_command("--import", module, "data", "list")
+        assert done.code == 2
+        assert f"--import {module}" in done.err
+        assert reason in done.err
+
+
+def test_a_misspelled_verb_is_answered_with_the_closest(arcset_command):
+    assert "'train'" in arcset_command("trian").err
+    assert "'list'" in arcset_command("gallery", "lst", "people.db").err

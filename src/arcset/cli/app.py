@@ -6,8 +6,9 @@ import inspect
 import logging
 import sys
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from io import TextIOWrapper
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -15,7 +16,7 @@ from typer.core import TyperCommand, TyperGroup
 
 import arcset
 from arcset.cli.output import say
-from arcset.errors import ArcsetError
+from arcset.errors import ArcsetError, OptionError
 
 __all__ = ["VERBS", "app", "main"]
 
@@ -54,13 +55,17 @@ class Verb(TyperCommand):
         self.help = "\n\n".join(" ".join(text.split()) for text in paragraphs)
 
     def get_params(self, ctx: Any) -> list[Any]:
-        parameters: list[Any] = list(super().get_params(ctx))
-        for parameter in parameters:
-            if getattr(parameter, "is_flag", False):
-                parameter.metavar = ""
-            elif parameter.param_type_name == "argument":
-                parameter.display_type_rich = lambda ctx: ""
-        return parameters
+        return _hide_types(super().get_params(ctx))
+
+
+def _hide_types(parameters: Iterable[Any]) -> list[Any]:
+    parameters = list(parameters)
+    for parameter in parameters:
+        if getattr(parameter, "is_flag", False):
+            parameter.metavar = ""
+        elif parameter.param_type_name == "argument":
+            parameter.display_type_rich = lambda ctx: ""
+    return parameters
 
 
 class _Commands(Mapping[str, Any]):
@@ -92,6 +97,9 @@ class _Group(TyperGroup):
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
         self.commands: Any = _Commands()
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        return _hide_types(super().get_params(ctx))
 
     def list_commands(self, ctx: Any) -> list[str]:
         return list(VERBS)
@@ -126,6 +134,15 @@ def _print_version(wanted: bool) -> None:
 @app.callback()
 def common(
     debug: Annotated[bool, typer.Option("--debug", help="Show tracebacks, and log more.")] = False,
+    modules: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--import",
+            metavar="MODULE",
+            help="Import a Python module first, such as one that registers a network or a loss; "
+            "may be repeated.",
+        ),
+    ] = None,
     version: Annotated[
         bool,
         typer.Option(
@@ -137,6 +154,25 @@ def common(
     logging.basicConfig(
         level=logging.INFO if debug else logging.WARNING, format="%(message)s", stream=sys.stderr
     )
+    for module in modules or ():
+        import_module(module)
+
+
+def import_module(name: str) -> None:
+    """Import a user's module, also from the current folder.
+
+    Raises `OptionError` that says why it cannot be imported.
+    """
+    folder = str(Path.cwd())
+    if folder not in sys.path:
+        sys.path.append(folder)
+    try:
+        importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        where = f"in {folder} or among the installed packages"
+        raise OptionError(f"--import {name}: no module {error.name!r} {where}") from error
+    except Exception as error:
+        raise OptionError(f"--import {name} fails: {type(error).__name__}: {error}") from error
 
 
 def _message(error: Exception) -> str:
