@@ -17,9 +17,9 @@ from PIL import Image
 
 from arcset.errors import InputError
 from arcset.reports import RunView
+from arcset.reports.page import embed_figure, sprite_sheet
 from arcset.reports.report import write_report
 from arcset.reports.report.angles import NO_ANGLE, sample_angles
-from arcset.reports.report.images import figure_image, sprite_sheet
 from arcset.reports.report.payload import quantized
 
 
@@ -174,4 +174,4 @@ def test_large_and_coloured_images_become_thumbnails() -> None:
 
 def test_bytes_that_are_no_image_are_refused() -> None:
     with pytest.raises(InputError):
-        figure_image(b"<svg onload=alert(1)>")
+        embed_figure(b"<svg onload=alert(1)>")

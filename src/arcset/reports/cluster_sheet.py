@@ -78,13 +78,7 @@ def write_cluster_sheet(
 
     The page holds no script. The same input gives the same bytes.
     """
-    style = "".join(
-        _read(package, name)
-        for package, name in (
-            ("arcset.reports.report", "style.css"),
-            ("arcset.reports", "cluster_sheet.css"),
-        )
-    )
+    style = _read("arcset.reports", "templates/style.css")
     mixed = any(len(group.labels) > 1 for group in groups)
     page = Template(_read("arcset.reports", "cluster_sheet.html")).substitute(
         title=escape(title),

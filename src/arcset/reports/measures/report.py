@@ -1,14 +1,11 @@
 """The report of an evaluation: one page with the figures, the pictures and what is not known."""
 
-import base64
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from html import escape
 from importlib.resources import files
 from pathlib import Path
 from string import Template
-
-from matplotlib.figure import Figure
 
 from arcset.errors import OptionError
 from arcset.evaluation.assessment import Assessment
@@ -18,7 +15,7 @@ from arcset.reports.measures.sections import comparison_section, measure_section
 from arcset.reports.measures.tables import all_measures, key, main_figures
 from arcset.reports.measures.threshold_sections import threshold_sections
 from arcset.reports.measures.values import values_of
-from arcset.reports.report.images import figure_image
+from arcset.reports.page import encode_figure
 from arcset.reports.report.page import digest
 from arcset.reports.report.pieces import Section, section_html
 
@@ -52,8 +49,7 @@ def write_evaluation(
     measured = _rendered(measure_sections(assessments))
     thresholds = _rendered(threshold_sections(assessments))
     values = {label: values_of(assessment) for label, assessment in assessments.items()}
-    style = _read("arcset.reports.report", "style.css")
-    style += _read("arcset.reports.measures", "evaluation.css")
+    style = _read("arcset.reports", "templates/style.css")
     page = Template(_read("arcset.reports.measures", "evaluation.html")).substitute(
         title=escape(title),
         style=style,
@@ -82,14 +78,9 @@ def write_evaluation(
 def _rendered(sections: Mapping[str, Section]) -> dict[str, Section]:
     """The sections with their figures as PNG, drawn once for the page and the files."""
     return {
-        name: replace(section, figures=[_png(figure) for figure in section.figures])
+        name: replace(section, figures=[encode_figure(figure) for figure in section.figures])
         for name, section in sections.items()
     }
-
-
-def _png(figure: Figure | bytes) -> bytes:
-    address, _, _ = figure_image(figure)
-    return base64.b64decode(address.partition(",")[2])
 
 
 def _html(sections: Mapping[str, Section]) -> str:

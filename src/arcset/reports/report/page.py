@@ -59,7 +59,8 @@ def write_report(
     data = viewer_data(views, labels=labels, groups=groups or {}, points=points)
     titles = [view.title for view in views if view.frames]
     data["shown"] = [titles.index(name) for name in shown if name in titles] or _first(titles)
-    style, script = _read("style.css"), "".join(_read(name) for name in SCRIPTS)
+    style = files("arcset.reports").joinpath("templates/style.css").read_text(encoding="utf-8")
+    script = "".join(_read(name) for name in SCRIPTS)
     table, heading = "", "The losses side by side"
     if comparison is not None:
         if "of" in comparison:

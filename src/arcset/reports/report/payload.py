@@ -14,9 +14,9 @@ import numpy as np
 import numpy.typing as npt
 
 from arcset.errors import InputError
+from arcset.reports.page import sprite_sheet
 from arcset.reports.report.angles import sample_angles, unit
 from arcset.reports.report.colours import COLOURS
-from arcset.reports.report.images import sprite_sheet
 from arcset.reports.report.space import Space
 from arcset.reports.view import Embedded, Frame, RunView
 

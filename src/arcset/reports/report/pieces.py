@@ -2,37 +2,17 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from html import escape
 
 import tomli_w
-from matplotlib.figure import Figure
 
-from arcset.reports.report.images import figure_image
+from arcset.reports.page import Section
 from arcset.reports.view import RunView
 
 __all__ = ["Section", "configurations", "introduction", "section_html", "table_html", "timings"]
 
 _LETTERS = 150  # that the names of all classes may have together, to be listed
 _EXAMPLES = 3  # that are listed otherwise
-
-
-@dataclass(frozen=True, eq=False)
-class Section:
-    """A heading with figures and how to read them.
-
-    figures: matplotlib figures, or the bytes of PNG, GIF or JPEG images.
-    meaning, misleads: what the figures say, and when one would read too much into them.
-    rows: a table below the figures, its first row the heading.
-    alts: what each figure shows, for those who do not see it; the title where not given.
-    """
-
-    title: str
-    figures: Sequence[Figure | bytes]
-    meaning: str
-    misleads: str
-    rows: Sequence[Sequence[str]] = ()
-    alts: Sequence[str] = ()
 
 
 def introduction(views: Sequence[RunView], labels: Mapping[str, str]) -> str:
@@ -55,13 +35,11 @@ def introduction(views: Sequence[RunView], labels: Mapping[str, str]) -> str:
 
 def section_html(section: Section) -> str:
     """A section: its figures, both sentences, and its table."""
-    figures = []
-    for place, figure in enumerate(section.figures):
-        address, width, height = figure_image(figure)
-        alt = section.alts[place] if place < len(section.alts) else section.title
-        figures.append(
-            f'<img src="{address}" width="{width}" height="{height}" alt="{escape(alt)}">'
-        )
+    figures = [
+        f'<img src="{picture.src}" width="{picture.width}" height="{picture.height}" '
+        f'alt="{escape(picture.alt)}">'
+        for picture in section.pictures
+    ]
     drawn = f'<div class="figures">{"".join(figures)}</div>' if figures else ""
     table = table_html(section.rows) if section.rows else ""
     return (
