@@ -1,8 +1,12 @@
 """Words for people: plurals, percents, durations, sentences, and text that is safe to print."""
 
+import time
 import unicodedata
+from collections.abc import Callable
 
-__all__ = ["duration", "percent", "plural", "printable", "sentence"]
+__all__ = ["duration", "percent", "plural", "printable", "progress_lines", "sentence"]
+
+_HALF_MINUTE = 30.0  # seconds that a log stays silent, at most
 
 _TURNING = ("LRE", "RLE", "LRO", "RLO", "PDF", "LRI", "RLI", "FSI", "PDI")
 
@@ -73,3 +77,23 @@ def _acts(letter: str) -> bool:
     kind = unicodedata.category(letter)
     turns = unicodedata.bidirectional(letter) in _TURNING or letter in "\u200e\u200f\u061c"
     return letter not in "\n\t" and (kind in ("Cc", "Cs", "Zl", "Zp") or turns)
+
+
+def progress_lines(what: str, write: Callable[[str], None]) -> Callable[[int, int], None]:
+    """For logs: takes how many are done of how many, and says so at first and each half minute.
+
+    What is done at once leaves no line.
+    """
+    began, said = time.monotonic(), 0.0
+
+    def count(done: int, total: int) -> None:
+        nonlocal said
+        now = time.monotonic()
+        if (done >= total and not said) or (said and now - said < _HALF_MINUTE):
+            return
+        left = (now - began) / done * (total - done) if said and done else 0
+        more = f", about {duration(left, about=True)} left" if left else ""
+        said = now
+        write(f"{what}: {done:,} of {total:,}{more}")
+
+    return count

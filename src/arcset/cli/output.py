@@ -8,7 +8,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from rich.cells import cell_len, chop_cells
 from rich.console import Console, ConsoleOptions, RenderResult
@@ -26,17 +26,15 @@ from rich.text import Text
 
 from arcset.files import finite
 from arcset.launch import is_main_process
-from arcset.text import duration, plural, printable
+from arcset.text import duration, plural, printable, progress_lines
 
 if TYPE_CHECKING:  # torch, which most verbs need not wait for
-    from arcset.training.progress import Step
+    from arcset.training.progress import Step, Watcher
 
 __all__ = [
     "ProgressBars",
-    "ProgressLines",
     "columns",
     "comparison_table",
-    "log_progress",
     "one_line",
     "print_json",
     "print_result",
@@ -213,7 +211,7 @@ def progress_bar(what: str) -> Iterator[Callable[[int, int], None]]:
     """A function that takes how many are done of how many; shows a bar, or in a log plain lines."""
     console = _console()
     if not console.is_terminal:
-        yield log_progress(what)
+        yield progress_lines(what, say)
         return
     bar = Progress(
         TextColumn("{task.description}", markup=False),
@@ -228,47 +226,16 @@ def progress_bar(what: str) -> Iterator[Callable[[int, int], None]]:
         yield lambda done, total: bar.update(task, completed=done, total=total)
 
 
-def log_progress(what: str) -> Callable[[int, int], None]:
-    """For logs: takes how many are done of how many, and says so at first and each half minute.
-
-    What is done at once leaves no line.
-    """
-    began, said = time.monotonic(), 0.0
-
-    def count(done: int, total: int) -> None:
-        nonlocal said
-        now = time.monotonic()
-        if (done >= total and not said) or (said and now - said < _HALF_MINUTE):
-            return
-        left = (now - began) / done * (total - done) if said and done else 0
-        more = f", about {duration(left, about=True)} left" if left else ""
-        said = now
-        say(f"{what}: {done:,} of {total:,}{more}")
-
-    return count
-
-
-def show_progress() -> "ProgressBars | ProgressLines":
+@contextmanager
+def show_progress() -> "Iterator[Watcher]":
     """Bars on a terminal, plain lines elsewhere."""
-    return ProgressBars() if _console().is_terminal else ProgressLines()
+    from arcset.training.progress import Lines
 
-
-class ProgressLines:
-    """Watches runs with plain lines on stderr, as logs need them."""
-
-    def __init__(self) -> None:
-        from arcset.training.progress import Lines
-
-        lines = Lines(say)
-        self.started, self.stepped = lines.started, lines.stepped
-        self.epoch_ended, self.warned = lines.epoch_ended, lines.warned
-        self.reading = log_progress("reading images")
-
-    def __enter__(self) -> "ProgressLines":
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        pass
+    if not _console().is_terminal:
+        yield Lines(say)
+        return
+    with ProgressBars() as bars:
+        yield cast(Any, bars)  # a Watcher in all but its base, which would import torch
 
 
 class ProgressBars:
@@ -325,9 +292,21 @@ class ProgressBars:
             self._note = [f"test {metrics['test_accuracy']:.3f}"]
 
     def warned(self, text: str) -> None:
+        self.noted(f"warning: {text}")
+
+    def noted(self, text: str) -> None:
         """Above the bars, where it stays."""
-        text = printable(f"warning: {text}")
-        self._progress.console.print(text, markup=False, highlight=False)
+        console = self._progress.console
+        console.print(printable(text), markup=False, highlight=False, emoji=False, soft_wrap=True)
+
+    @contextmanager
+    def working(self, text: str) -> Iterator[None]:
+        """A bar that moves without saying how far it is."""
+        task = self._progress.add_task(text, total=None, note="")
+        try:
+            yield
+        finally:
+            self._progress.remove_task(task)
 
 
 def comparison_table(summary: dict[str, dict[str, dict[str, float]]], title: str) -> Table:

@@ -12,8 +12,6 @@ from rich.text import Text
 from arcset import training
 from arcset.cli import train_options as o
 from arcset.cli.output import (
-    ProgressBars,
-    ProgressLines,
     print_json,
     print_table,
     print_text,
@@ -32,6 +30,7 @@ from arcset.reports import RunView, Story
 from arcset.runs import RunConfig
 from arcset.runs.data import dataset_of
 from arcset.runs.settings import is_user_data
+from arcset.training.progress import Watcher
 from arcset.training.sweep import READ_BY, Sweep
 from arcset.training.sweep_outcome import SHOWN, all_figures
 
@@ -125,7 +124,7 @@ def sweep(
 class _Reader:
     """Own data, read once for each way of reading it."""
 
-    def __init__(self, bars: ProgressBars | ProgressLines) -> None:
+    def __init__(self, bars: Watcher) -> None:
         self.bars = bars
         self.known: list[tuple[RunConfig, Dataset]] = []
 

@@ -15,8 +15,6 @@ from arcset import training
 from arcset.cli import options as o
 from arcset.cli.kept import kept_of_start, kept_section, tell_start
 from arcset.cli.output import (
-    ProgressBars,
-    ProgressLines,
     print_json,
     say,
     show_progress,
@@ -356,9 +354,7 @@ class _Announcer(Silent):
             say(held_out_words(self.selection))
 
 
-def _chosen(
-    context: typer.Context, bars: ProgressBars | ProgressLines
-) -> tuple[RunConfig, Selection]:
+def _chosen(context: typer.Context, bars: Watcher) -> tuple[RunConfig, Selection]:
     """The configuration that the command line asks for, and the data that it chooses."""
     given, options, begun = _asked(context)
     dataset = None
@@ -393,7 +389,7 @@ def _begun(context: typer.Context) -> Run | None:
 
 
 @contextmanager
-def _watchers(bars: ProgressBars | ProgressLines, board: Path | None) -> Iterator[list[Watcher]]:
+def _watchers(bars: Watcher, board: Path | None) -> Iterator[list[Watcher]]:
     """The bars or lines, and TensorBoard's files where asked for."""
     if board is None:
         yield [bars]

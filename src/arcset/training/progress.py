@@ -2,11 +2,12 @@
 
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
-from arcset.text import duration
+from arcset.text import duration, progress_lines
 
 __all__ = ["HALF_MINUTE", "Lines", "Several", "Silent", "Step", "Watcher"]
 
@@ -32,8 +33,8 @@ class Step:
     other_degrees: float | None = None
 
 
-class Watcher(Protocol):
-    """Told about every step and every epoch of a run."""
+class Watcher:
+    """Told about every step and every epoch of a run; this one looks away. Others override."""
 
     def started(self, name: str, done: int, steps: int) -> None:
         """A run begins: its name, the steps done before (when resumed) and all steps."""
@@ -47,24 +48,21 @@ class Watcher(Protocol):
     def warned(self, text: str) -> None:
         """Something looks wrong; training goes on."""
 
+    def noted(self, text: str) -> None:
+        """A sentence about settings or data, before training begins or after it."""
 
-class Silent:
-    """A watcher that looks away."""
+    def reading(self, done: int, total: int) -> None:
+        """So many images of the data are read, of so many."""
 
-    def started(self, name: str, done: int, steps: int) -> None:
-        """Nothing."""
-
-    def stepped(self, now: Step) -> None:
-        """Nothing."""
-
-    def epoch_ended(self, metrics: dict[str, Any]) -> None:
-        """Nothing."""
-
-    def warned(self, text: str) -> None:
-        """Nothing."""
+    def working(self, text: str) -> AbstractContextManager[None]:
+        """For the while that something else takes, as measuring."""
+        return nullcontext()
 
 
-class Lines:
+Silent = Watcher
+
+
+class Lines(Watcher):
     """A watcher that prints plain lines, for logs and for Python: a line per epoch, and at least
     one every half minute. Epochs of less than a second share a line.
 
@@ -73,6 +71,7 @@ class Lines:
 
     def __init__(self, write: Callable[[str], None] | None = None) -> None:
         self._write = write or _to_stderr
+        self._count = progress_lines("reading images", self._write)
 
     def started(self, name: str, done: int, steps: int) -> None:
         """Its name, and how much there is to do."""
@@ -106,6 +105,20 @@ class Lines:
         """As it is."""
         self._write(f"warning: {text}")
 
+    def noted(self, text: str) -> None:
+        """As it is."""
+        self._write(text)
+
+    def reading(self, done: int, total: int) -> None:
+        """A line at first and each half minute."""
+        self._count(done, total)
+
+    @contextmanager
+    def working(self, text: str) -> Iterator[None]:
+        """A line at the start."""
+        self._write(f"{text} …")
+        yield
+
     def _tell(self, *parts: str) -> None:
         self._said = time.monotonic()
         said = [*parts, f"{self._speed:,.0f} images/s"]
@@ -121,28 +134,39 @@ def _to_stderr(text: str) -> None:
     sys.stderr.flush()
 
 
-class Several:
+class Several(Watcher):
     """Passes everything on to several watchers."""
 
     def __init__(self, watchers: Sequence[Watcher]) -> None:
         self.watchers = watchers
 
     def started(self, name: str, done: int, steps: int) -> None:
-        """To all."""
         for watcher in self.watchers:
             watcher.started(name, done, steps)
 
     def stepped(self, now: Step) -> None:
-        """To all."""
         for watcher in self.watchers:
             watcher.stepped(now)
 
     def epoch_ended(self, metrics: dict[str, Any]) -> None:
-        """To all."""
         for watcher in self.watchers:
             watcher.epoch_ended(metrics)
 
     def warned(self, text: str) -> None:
-        """To all."""
         for watcher in self.watchers:
             watcher.warned(text)
+
+    def noted(self, text: str) -> None:
+        for watcher in self.watchers:
+            watcher.noted(text)
+
+    def reading(self, done: int, total: int) -> None:
+        for watcher in self.watchers:
+            watcher.reading(done, total)
+
+    @contextmanager
+    def working(self, text: str) -> Iterator[None]:
+        with ExitStack() as stack:
+            for watcher in self.watchers:
+                stack.enter_context(watcher.working(text))
+            yield

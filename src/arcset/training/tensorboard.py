@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from arcset.errors import OptionError
-from arcset.training.progress import Step
+from arcset.training.progress import Step, Watcher
 
 if TYPE_CHECKING:
     from torch.utils.tensorboard import SummaryWriter
@@ -17,7 +17,7 @@ __all__ = ["TensorBoardWatcher", "scalars"]
 _FLUSH = 10  # seconds that a curve may lag behind training
 
 
-class TensorBoardWatcher:
+class TensorBoardWatcher(Watcher):
     """A `Watcher` that writes what it is told into event files in `folder`. One run has one folder.
 
         step/...     loss, learning_rate, images_per_second, target_degrees, other_degrees
