@@ -97,11 +97,6 @@ def test_two_hundred_thousand_classes(variant, scale):
     assert_equal_outcomes(x, y, dim=16, classes=200_000, steps=1, within=within, **options)
 
 
-def test_twenty_thousand_classes():
-    x, y = some_batch(20_001, 24, 16)
-    assert_equal_outcomes(x, y, name="arcface", dim=16, classes=20_001, scale=64.0, steps=1)
-
-
 @pytest.mark.parametrize("cosine", [-0.6, -0.95])
 def test_all_cosines_far_below_zero_do_not_underflow(cosine):
     """With a fixed shift by s, exp(s·cos − s) is 0 in float32 for all classes here."""
@@ -171,16 +166,6 @@ class TestBehaviour:
         loss(alone, y).backward()
         torch.testing.assert_close(second.grad, alone.grad)
 
-    def test_upstream_factor(self, mode):
-        loss = arcset.build_loss("arcface", 8, 100, mode=mode)
-        x, y = some_batch(100, 5, 8)
-        gradients = []
-        for factor in (1.0, -3.0):
-            inputs = x.float().requires_grad_()
-            (factor * loss(inputs, y)).backward()
-            gradients.append(inputs.grad)
-        torch.testing.assert_close(gradients[1], -3 * gradients[0])
-
     def test_frozen_centers_and_frozen_embeddings(self, mode):
         loss = arcset.build_loss("arcface", 8, 100, mode=mode)
         x, y = some_batch(100, 5, 8)
@@ -217,25 +202,6 @@ class TestBehaviour:
         assert torch.equal(inside, outside)
         inside.backward()
         assert x.grad.dtype == narrow
-
-    def test_backward_inside_autocast(self, mode):
-        gradients = []
-        for inside in (False, True):
-            torch.manual_seed(0)
-            loss = arcset.build_loss("curricularface", 16, 300, mode=mode, scale=64.0)
-            x, y = some_batch(300, 8, 16)
-            x = x.float().requires_grad_()
-            with torch.autocast("cpu", dtype=torch.bfloat16, enabled=inside):
-                loss(x, y).backward()
-            gradients.append((x.grad, loss.head.weight.grad))
-        torch.testing.assert_close(gradients[1], gradients[0])
-
-    def test_evaluation_keeps_no_logits(self, mode):
-        loss = arcset.build_loss("arcface", 64, 20_000, mode=mode)
-        x, y = some_batch(20_000, 64, 64)
-        with torch.no_grad():
-            loss(x.float(), y)
-        assert loss.head.memory.idle() < 20_000 * 64 * 4 + 2**20, "room for one chunk at most"
 
     def test_a_class_may_be_masked_by_its_bias(self, mode):
         loss = arcset.build_loss("arcface", 8, 6, mode=mode, bias=True)

@@ -1,13 +1,10 @@
 """Rounding at random, and centers in bfloat16 that learn by it."""
 
-import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
 import arcset
-from arcset import OptionError
-from arcset.centers.init import initial_directions
 from arcset.centers.update import Noise, round_stochastic
 
 EVERY = torch.arange(65536, dtype=torch.int32)
@@ -82,16 +79,3 @@ def test_state_is_small():
     loss = arcset.build_loss("arcface", 512, 1000, storage="bfloat16", update="adagrad")
     held = sum(one.numel() * one.element_size() for one in loss.state_dict().values())
     assert held / 1000 < 1040  # bytes per class
-
-
-def test_large_ones_are_made_by_parts(monkeypatch):
-    monkeypatch.setattr("arcset.centers.init._AT_ONCE", 1000)
-    rows = initial_directions(333, 12, torch.bfloat16)
-    assert rows.dtype == torch.bfloat16
-    torch.testing.assert_close(rows.float().norm(dim=1), torch.ones(333), rtol=0, atol=0.01)
-    assert (rows.float() @ rows.float().T).fill_diagonal_(0).abs().max() < 0.99
-
-
-def test_unknown_storage():
-    with pytest.raises(OptionError, match=r"storage.*'int8'"):
-        arcset.build_loss("arcface", 4, 10, storage="int8")

@@ -72,27 +72,6 @@ def test_the_order_depends_on_seed_and_epoch_alone() -> None:
     assert len({tuple(order) for order in orders.values()}) == len(orders)
 
 
-def test_classes_meet_others_in_every_pass() -> None:
-    labels = torch.arange(20).repeat(40)
-    partners: dict[int, set[int]] = {label: set() for label in range(20)}
-    for index in balanced_batches(labels, 3, 2, seed=0, epoch=0):
-        classes = labels[index[::2]].tolist()
-        for label in classes:
-            partners[label] |= set(classes) - {label}
-    assert min(len(met) for met in partners.values()) >= 10  # of 19, in 20 draws with two others
-
-
-def test_a_large_class_shows_other_samples_in_the_next_epoch() -> None:
-    labels = torch.cat((torch.zeros(1000, dtype=torch.int64), torch.arange(1, 11)))
-    seen = [
-        set(torch.cat(list(balanced_batches(labels, 11, 4, seed=0, epoch=epoch))).tolist())
-        for epoch in (0, 1)
-    ]
-    first, second = (part & set(range(1000)) for part in seen)
-    assert len(first) == len(second) == balanced_batch_count(labels, 11, 4) * 4
-    assert len(first & second) < len(first) / 2
-
-
 @pytest.mark.parametrize(("classes", "samples"), [(0, 4), (4, 0)])
 def test_nothing_to_draw_is_refused_at_once(classes: int, samples: int) -> None:
     with pytest.raises(OptionError, match=r"_per_.* 0"):

@@ -35,14 +35,6 @@ def test_grey_images_get_one_channel() -> None:
     np.testing.assert_array_equal(labels.numpy(), sample.labels)
 
 
-def test_colours_move_to_the_front() -> None:
-    pixels = np.random.default_rng(0).integers(0, 256, (2, 5, 4, 3), np.uint8)
-    images, _ = to_tensors(ImageSet(pixels, np.array([0, 1]), ("a", "b")))
-    assert images.is_contiguous()
-    for image, channel, row, column in np.ndindex(2, 3, 5, 4):
-        assert images[image, channel, row, column] == pixels[image, row, column, channel]
-
-
 def test_floats_span_minus_one_to_one() -> None:
     pixels = torch.arange(256, dtype=torch.uint8)
     floats = as_float(pixels)

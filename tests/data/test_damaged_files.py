@@ -29,12 +29,11 @@ from arcset.data.embeddings import (
     write_shard,
 )
 from arcset.data.mapping import ClassMapping
-from arcset.data.sources.arrays import read_npz
 from arcset.data.sources.load import load_dataset
 from arcset.data.sources.pack import pack
 from arcset.evaluation.calibration import Thresholds
 from arcset.recognition import Recognizer
-from arcset.runs import Run, RunConfig
+from arcset.runs import Run
 from arcset.runs.config import read_settings
 from arcset.service.keys import Keys
 from arcset.training.forgetting import read_forgetting
@@ -131,11 +130,6 @@ def test_an_npz_file_that_unpacks_to_more_than_the_memory(tmp_path, read):
         read(path)
 
 
-def test_what_nobody_asks_for_may_be_as_large_as_it_likes(tmp_path):
-    path = claiming(tmp_path / "a.npz", "more", 10**13)
-    assert len(read_npz(path, ["embeddings", "label"], [])["label"]) == 12
-
-
 # Parquet
 
 
@@ -210,12 +204,6 @@ def test_json_and_toml_of_any_depth(tmp_path, content):
         refused(read, path, kind=ArcsetError, path=place)
         if whole is not None:
             path.write_bytes(whole)
-
-
-def test_dotted_keys_of_any_depth(tmp_path):
-    path = tmp_path / "config.toml"
-    path.write_text(f"augment{'.a' * 3000} = 1\n")
-    refused(RunConfig.load, path, kind=ArcsetError, path=path)
 
 
 def test_a_folder_of_shards_with_lists_of_any_depth(tmp_path):

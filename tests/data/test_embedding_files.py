@@ -35,14 +35,6 @@ def test_names_that_other_tools_use(tmp_path, names):
     assert read.names.tolist() == ["10", "9", "10"]
 
 
-def test_parquet_of_another_tool_with_variable_lists(tmp_path):
-    table = pyarrow.table(
-        {"label": [1, 2], "embedding": [[1.0, 2.0], [3.0, 4.0]], "more": ["x", "y"]}
-    )
-    parquet.write_table(table, tmp_path / "o.parquet")
-    assert read_embeddings(tmp_path / "o.parquet").embeddings.tolist() == [[1, 2], [3, 4]]
-
-
 @pytest.mark.parametrize(
     ("column", "text"),
     [
@@ -108,10 +100,3 @@ def test_keep():
     assert kept.paths == ("1.png", "4.png")
     with pytest.raises(InputError, match="1"):
         some().keep(["z"])
-
-
-def test_a_single_array_is_refused_in_a_sentence(tmp_path):
-    with (tmp_path / "one.npz").open("wb") as file:
-        np.save(file, np.eye(3))
-    with pytest.raises(DataError, match=r"one\.npz"):
-        read_embeddings(tmp_path / "one.npz")

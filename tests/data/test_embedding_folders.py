@@ -10,11 +10,8 @@ from arcset.data.embeddings import (
     TRAINED_ON,
     Manifest,
     check_shard,
-    holds_embeddings,
-    holds_shards,
     read_embeddings,
     read_manifest,
-    shard_path,
     skipped_path,
     write_shard,
 )
@@ -63,20 +60,6 @@ def test_read_as_one(folder):
         read_embeddings(folder)
 
 
-def test_samples_without_paths(folder):
-    manifest = read_manifest(folder)
-    write_shard(folder, manifest, 0, [None] * 3, NAMES[:3], ROWS[:3], [])
-    assert read_embeddings(folder).paths is None
-
-
-def test_what_it_is(folder, tmp_path):
-    assert holds_shards(folder)
-    assert holds_embeddings(folder)
-    (tmp_path / "plain.parquet").mkdir()
-    assert not holds_embeddings(tmp_path / "plain.parquet")
-    assert not holds_embeddings(tmp_path)
-
-
 def test_what_was_skipped(folder):
     manifest = read_manifest(folder)
     assert check_shard(folder, manifest, 0) == (3, [])
@@ -105,10 +88,4 @@ def test_values_that_are_not_finite_are_noticed_by_a_full_check(folder):
 def test_a_manifest_that_is_damaged_or_newer(folder, content):
     (folder / MANIFEST).write_text(content)
     with pytest.raises(DataError, match=r"manifest\.json"):
-        read_embeddings(folder)
-
-
-def test_a_shard_that_is_missing(folder):
-    shard_path(folder, 1).unlink()
-    with pytest.raises(DataError, match=r"shard-00001\.parquet"):
         read_embeddings(folder)

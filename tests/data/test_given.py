@@ -7,7 +7,7 @@ from torch.utils.data import IterableDataset, TensorDataset
 
 from arcset.data import ImageSet, load_dataset, open_source
 from arcset.data.dataset import Dataset
-from arcset.data.sources.arrays import ArraySource, dataset_of_arrays, hold_back_tests
+from arcset.data.sources.arrays import dataset_of_arrays, hold_back_tests
 from arcset.data.sources.load import load_source
 from arcset.data.torch_dataset import is_repeatable
 from arcset.errors import DataError
@@ -28,15 +28,6 @@ def test_a_source_is_read_as_its_path_is(tmp_path):
     same(load_source(open_source(folder)), load_dataset(folder))
     smaller = load_source(open_source(folder), size=6, channels=3)
     assert smaller.train.shape == (3, 6, 6)
-
-
-def test_a_source_of_arrays(tmp_path):
-    pictures = load_dataset(small_data.images(tmp_path / "images.npz"))
-    source = ArraySource(pictures.train, "pictures", "arrays")
-    assert load_source(source).train.shape == pictures.train.shape
-    vectors = load_dataset(small_data.vectors(tmp_path / "vectors.npz"))
-    source = ArraySource(vectors.train, "vectors", "arrays")
-    assert load_source(source).train.images.dtype == np.float32
 
 
 def test_arrays_are_read_as_an_npz_file_of_them(tmp_path):

@@ -49,12 +49,6 @@ def test_a_new_name_takes_the_place_of_the_first_that_gets_it() -> None:
     assert np.shares_memory(found.train.images, found.train.images.base)  # nothing was copied
 
 
-def test_it_is_written_and_read_again(tmp_path) -> None:
-    mapping = ClassMapping({"a": "b", "c": None})
-    mapping.save(tmp_path / "copy.json")
-    assert ClassMapping.load(tmp_path / "copy.json") == mapping
-
-
 @pytest.mark.parametrize(
     ("text", "said"),
     [
@@ -67,11 +61,6 @@ def test_it_is_written_and_read_again(tmp_path) -> None:
 def test_what_is_no_mapping(tmp_path, text: str, said: str) -> None:
     with pytest.raises(DataError, match=re.escape(said)):
         ClassMapping.load(written(tmp_path, text))
-
-
-def test_a_file_that_is_not_there(tmp_path) -> None:
-    with pytest.raises(DataError, match=r"absent\.json"):
-        ClassMapping.load(tmp_path / "absent.json")
 
 
 @pytest.mark.parametrize(

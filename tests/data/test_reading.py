@@ -1,7 +1,6 @@
 """Image files of every kind become arrays of one shape."""
 
 import io
-import zipfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -13,7 +12,6 @@ from PIL import Image, ImageCms
 
 from arcset.data import Reading
 from arcset.errors import DataError
-from support.datasets import loaded
 from support.image_files import COLOURS, FITS, GREY, RGB, SHADES, luma, saved
 
 
@@ -31,17 +29,6 @@ class TestModes:
         content = saved(Image.fromarray(SHADES), kind)
         np.testing.assert_array_equal(GREY.read(content), SHADES)
         np.testing.assert_array_equal(RGB.read(content), np.repeat(SHADES[..., None], 3, axis=2))
-
-    def test_one_bit(self) -> None:
-        content = saved(Image.fromarray(SHADES > 100), "PNG")
-        with Image.open(io.BytesIO(content)) as image:
-            assert image.mode == "1"
-        np.testing.assert_array_equal(GREY.read(content), np.where(SHADES > 100, 255, 0))
-
-    def test_palettes(self) -> None:
-        image = Image.fromarray(COLOURS).quantize(16)
-        content = saved(image, "PNG")
-        np.testing.assert_array_equal(RGB.read(content), np.asarray(image.convert("RGB")))
 
     def test_palettes_with_transparency(self) -> None:
         image = Image.fromarray(np.array([[0, 1], [2, 1]], np.uint8), "L").copy()
@@ -68,15 +55,6 @@ class TestModes:
         found = RGB.read(saved(Image.fromarray(inks, "CMYK"), "TIFF"))
         assert found[0, 0].tolist() == [0, 0, 0]
         assert found[1, 0].tolist() == [0, 255, 255]
-
-    def test_ycbcr_and_hsv(self) -> None:
-        for mode in ("YCbCr", "HSV"):
-            image = Image.fromarray(COLOURS).convert(mode)
-            expected = np.asarray(image.convert("RGB"))
-            np.testing.assert_array_equal(RGB.read(image), expected)
-            np.testing.assert_array_equal(GREY.read(image), luma(expected))
-        content = saved(Image.fromarray(COLOURS).convert("YCbCr"), "TIFF")
-        assert np.abs(RGB.read(content).astype(int) - COLOURS).max() <= 4
 
     def test_lab(self) -> None:
         srgb, lab = ImageCms.createProfile("sRGB"), ImageCms.createProfile("LAB")
@@ -138,25 +116,6 @@ class TestModes:
             assert RGB.read(content)[:, 0, 2].tolist() == pytest.approx(grey, abs=1)
         np.testing.assert_array_equal(GREY.read(pixels), GREY.read(content))  # an array
 
-    def test_premultiplied_transparency(self) -> None:
-        pixels = np.zeros((4, 4, 4), np.uint8)
-        pixels[:2] = (100, 50, 20, 255)
-        for mode in ("RGBa", "PA", "La"):
-            image = Image.fromarray(pixels).convert("LA" if mode == "La" else "RGBA")
-            if mode == "PA":
-                image = Image.fromarray(pixels[..., :3]).quantize(8).convert("PA")
-                image.putalpha(Image.fromarray(pixels[..., 3]))
-            else:
-                image = image.convert(mode)
-            assert image.mode == mode
-            found = RGB.read(image)
-            assert (found[2:] == 255).all()
-            grey = int(luma(np.array([100, 50, 20])))
-            assert found[0, 0].tolist() == ([grey] * 3 if mode == "La" else [100, 50, 20])
-
-    def test_all_transparent_is_white(self) -> None:
-        assert (GREY.read(np.zeros((4, 4, 4), np.uint8)) == 255).all()
-
     @pytest.mark.parametrize("kind", ["GIF", "PNG", "WEBP", "TIFF"])
     def test_animations_show_their_first_frame(self, kind: str) -> None:
         frames = [Image.new("L", (4, 4), shade) for shade in (40, 200, 250)]
@@ -210,13 +169,6 @@ class TestOrientation:
         assert (found[:9] > 230).all()
         assert (found[11:] < 10).all()
 
-    @pytest.mark.parametrize("bad", [0, 9, 77])
-    def test_nonsense_is_upright(self, bad: int) -> None:
-        exif = Image.Exif()
-        exif[0x0112] = bad
-        content = saved(Image.fromarray(UPRIGHT), "PNG", exif=exif)
-        np.testing.assert_array_equal(Reading(1, 16, 24).read(content), UPRIGHT)
-
     @pytest.mark.filterwarnings("ignore:Corrupt EXIF")
     def test_damaged_exif_does_not_matter(self) -> None:
         content = saved(Image.fromarray(UPRIGHT), "JPEG", quality=100, exif=b"Exif\0\0II*\0garbage")
@@ -244,15 +196,6 @@ class TestFit:
     def test_crop_keeps_the_center(self) -> None:
         assert Reading(1, 2, 2, fit="crop").read(self.WIDE).tolist() == [[100, 100]] * 2
         assert Reading(1, 2, 4, fit="crop").read(self.WIDE).tolist() == [[0, 100, 100, 200]] * 2
-
-    def test_a_part_that_is_enlarged_is_so_smoothly(self) -> None:
-        tall = np.repeat(np.array([[0, 100]], np.uint8), 40, axis=0)
-        assert (
-            Reading(1, 8, 8, fit="crop").read(tall)[4].tolist()
-            == (
-                np.asarray(Image.fromarray(tall).resize((8, 160), Image.Resampling.BILINEAR))[80]
-            ).tolist()
-        )
 
     def test_stretch_bends(self) -> None:
         assert Reading(1, 3, 3, fit="stretch").read(self.WIDE).tolist() == [[0, 100, 200]] * 3
@@ -292,27 +235,6 @@ class TestFit:
         found = Reading(1, 28, 28, fit="stretch").read(pixels)
         assert np.abs(found - blocks).max() <= 1
 
-    def test_by_other_factors_it_is_so_nearly(self) -> None:
-        noise = np.random.default_rng(1).integers(0, 256, (14, 14), np.uint8)
-        smooth = Image.fromarray(noise).resize((70, 42), Image.Resampling.BICUBIC)
-        doubled = np.asarray(smooth).repeat(2, axis=0).repeat(2, axis=1)  # (84, 140)
-        blocks = doubled.reshape(28, 3, 28, 5).mean(axis=(1, 3))
-        found = Reading(1, 28, 28, fit="stretch").read(smooth)  # by factors of 1.5 and 2.5
-        assert np.abs(found - blocks).mean() < 3
-
-    def test_channels_do_not_mix(self) -> None:
-        pixels = np.random.default_rng(0).integers(0, 256, (13, 11, 3), np.uint8)
-        together = Reading(3, 20, 5, fit="stretch").read(pixels)
-        for channel in range(3):
-            alone = Reading(1, 20, 5, fit="stretch").read(
-                np.ascontiguousarray(pixels[..., channel])
-            )
-            assert np.abs(together[..., channel] - alone.astype(int)).max() <= 1
-
-    def test_the_same_size_is_the_same_image(self) -> None:
-        for fit in FITS:
-            np.testing.assert_array_equal(Reading(3, 4, 4, fit).read(COLOURS), COLOURS)
-
 
 def test_arrays_paths_and_images_are_read_alike(tmp_path: Path) -> None:
     photo = np.random.default_rng(7).integers(0, 256, (31, 45, 3), np.uint8)
@@ -324,42 +246,3 @@ def test_arrays_paths_and_images_are_read_alike(tmp_path: Path) -> None:
         np.testing.assert_array_equal(reading.read(source), expected)
     grey = photo[..., :1]
     np.testing.assert_array_equal(GREY.read(grey), GREY.read(grey[..., 0]))
-
-
-def test_what_a_caller_hands_in_stays_as_it_is() -> None:
-    photo = Image.open(io.BytesIO(saved(Image.new("RGB", (1600, 1200)), "JPEG")))
-    RGB.read(photo)
-    assert photo.size == (1600, 1200)
-
-
-@pytest.mark.parametrize("fit", FITS)
-def test_pixels_may_be_written_to(fit: str) -> None:
-    pixels = Reading(1, 4, 4, fit).read(np.zeros((4, 4), np.uint8))
-    pixels[0, 0] = 1
-
-
-@pytest.mark.parametrize("step", [40, pytest.param(1, marks=pytest.mark.long)])
-def test_drawings_of_omniglot_are_read_nearly_as_the_dataset_has_them(
-    step: int, at_hand: Callable[[str], Path], tmp_path: Path
-) -> None:
-    archive = at_hand("omniglot") / "images_background.zip"
-    if not archive.is_file():
-        pytest.skip(f"{archive} is not there")
-    dataset = loaded("omniglot")
-    assert dataset.test is not None
-    drawers = {name: iter(range(1, 21)) for name in dataset.class_names}
-    expected = {}  # by character and drawer: training images are the first sixteen, in order
-    for part in (dataset.train, dataset.test):
-        for label, image in zip(part.labels, part.images, strict=True):
-            name = dataset.class_names[label]
-            expected[name, next(drawers[name])] = image
-    reading = Reading(1, 28, 28, invert=True)
-    with zipfile.ZipFile(archive) as drawings:
-        names = sorted(name for name in drawings.namelist() if name.endswith(".png"))[::step]
-        for name in names:
-            character, file = name.split("/", 1)[1].rsplit("/", 1)
-            drawing = Path(drawings.extract(name, tmp_path))
-            drawer = int(file.removesuffix(".png").split("_")[1])
-            difference = reading.read(drawing) - expected[character, drawer].astype(int)
-            assert np.abs(difference).mean() < 3, name
-    assert len(names) >= 400

@@ -56,12 +56,6 @@ class TestLarge:
         assert max(size[0] for size in decoded) == 3000 // 8  # the shorter side ≥ 4 times 60
         assert np.abs(found.astype(int) - averaged(smooth, 40, 60)).mean() < 3
 
-    def test_a_line_of_a_million_pixels(self) -> None:
-        image = np.zeros((1, 1_100_000), np.uint8)
-        image[:, :550_000] = 200
-        ground, line = [100] * 4, [200, 200, 0, 0]
-        assert Reading(1, 4, 4).read(image).tolist() == [ground, line, ground, ground]
-
     def test_bombs_are_refused_before_they_are_decoded(self) -> None:
         def chunk(name: bytes, content: bytes) -> bytes:
             checked = name + content

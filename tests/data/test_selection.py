@@ -15,7 +15,6 @@ from arcset.data import (
     select,
 )
 from arcset.errors import OptionError
-from support.datasets import divided
 
 DIGITS = tuple("0123456789")
 
@@ -74,11 +73,6 @@ def test_a_name_with_a_hyphen_is_no_range() -> None:
     assert parse_classes("1-2,x-y", ["x-y", "1", "1-2"]) == ("x-y", "1-2")
 
 
-def test_a_range_over_a_gap_names_what_is_missing() -> None:
-    with pytest.raises(OptionError, match="'2'"):
-        parse_classes("1-3", ["1", "3"])
-
-
 @given(st.data())
 def test_no_unseen_class_ever_gets_into_training_or_test(data: st.DataObject) -> None:
     dataset = _dataset(data.draw(st.integers(2, 12), label="classes"))
@@ -104,15 +98,6 @@ def _agrees(kept: ImageSet, whole: ImageSet) -> None:
     shown = [str(pixels[0, 0]) for pixels in kept.images]
     assert [kept.class_names[label] for label in kept.labels] == shown
     assert set(kept.labels.tolist()) == set(range(len(kept.class_names)))
-
-
-def test_all_classes_leave_none_unseen() -> None:
-    dataset = _dataset(4)
-    for classes in (None, "0-3"):
-        selection = select(dataset, classes)
-        assert selection.unseen is None
-        np.testing.assert_array_equal(selection.train.labels, dataset.train.labels)
-        np.testing.assert_array_equal(selection.test.images, dataset.test.images)
 
 
 @pytest.mark.parametrize(("classes", "shown"), [("3", "'3'"), (None, "'all'")])
@@ -165,14 +150,6 @@ def test_all_images_of_a_class_held_out_count_where_the_dataset_says_so() -> Non
     assert selection.validation is None
 
 
-def test_classes_that_a_split_does_not_name_appear_nowhere() -> None:
-    selection = select(_dataset(8), None, _split("52", "", "61"))
-    assert selection.unseen is not None
-    assert (selection.train.class_names, selection.test.class_names) == (("2", "5"),) * 2
-    assert selection.unseen.class_names == ("1", "6")
-    assert selection.validation is None
-
-
 def test_splits_that_do_not_fit() -> None:
     with pytest.raises(OptionError, match="'0-1'"):
         select(_dataset(8), "0-1", _split("52", "", "61"))
@@ -180,17 +157,6 @@ def test_splits_that_do_not_fit() -> None:
         select(_dataset(8), None, _split("52", "", "61", data="other"))
     with pytest.raises(OptionError, match=r"1 .*'made'.*'6'"):
         select(_dataset(6), None, _split("52", "", "61"))
-
-
-def test_known_classes_without_a_test_image() -> None:
-    """As in lfw-sample, where most people have one photo."""
-    images, labels = np.zeros((5, 2, 2), np.uint8), np.array([0, 1, 2, 3, 3])
-    testing = np.array([False, False, False, False, True])
-    dataset = divided("few", images, labels, tuple("abcd"), testing=testing, licence="free")
-    assert select(dataset, "a,d").test.labels.tolist() == [1]
-    chosen = select(dataset, "a,b,c")
-    assert chosen.test is None
-    assert chosen.known is chosen.train
 
 
 def test_classes_that_the_dataset_sets_apart_are_held_out() -> None:
@@ -214,8 +180,3 @@ def test_all_images_of_the_known_classes_can_be_trained_on() -> None:
     assert chosen.test is None
     assert chosen.unseen is not None
     assert len(chosen.unseen) == 500
-
-
-def test_many_classes_are_not_all_listed() -> None:
-    with pytest.raises(OptionError, match=r"'s41'.* and 10 more$"):
-        parse_classes("s41", [f"s{number}" for number in range(1, 41)])

@@ -99,11 +99,6 @@ def test_what_does_not_fit_is_refused(names: Any, fractions: Any, message: str) 
         make_split(names, fractions, data="d")
 
 
-def test_an_unknown_way_to_divide_is_refused() -> None:
-    with pytest.raises(OptionError, match="'age'"):
-        make_split(LETTERS, data="d", by="age")
-
-
 def test_saved_and_loaded(tmp_path: Path) -> None:
     odd = ["Jiří", "a b", 'quo"te', "x/y", "no Unicode \udcff", *LETTERS]
     split = make_split(odd, (0.5, 0.2, 0.3), seed=3, data="odd")
@@ -138,13 +133,6 @@ def test_files_that_are_no_split_are_named(tmp_path: Path, content: Any, message
     with pytest.raises(DataError, match=message) as caught:
         Split.load(path)
     assert str(path) in str(caught.value)
-
-
-def test_files_that_cannot_be_read(tmp_path: Path) -> None:
-    (tmp_path / "bytes.json").write_bytes(b"\xff\xfe{}")
-    for path in (tmp_path / "bytes.json", tmp_path / "nowhere.json", tmp_path):
-        with pytest.raises(DataError, match=str(path)):
-            Split.load(path)
 
 
 def test_the_dataset_must_be_the_one_it_was_made_for() -> None:

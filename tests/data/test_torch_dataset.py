@@ -21,7 +21,6 @@ from arcset.data import (
     as_float,
     from_torch,
     load_dataset,
-    pack,
     select,
     to_loader,
     to_tensors,
@@ -101,13 +100,6 @@ def test_classes_name_the_labels_also_below_a_subset() -> None:
     np.testing.assert_array_equal(few.train.images, LAST[[0, 2, 3]])
 
 
-def test_texts_are_names() -> None:
-    names = ["ben", "anna", "ben", "anna", "ben", "zoe"]
-    dataset = from_torch(Pairs(list(zip(PIXELS, names, strict=True))))
-    assert [dataset.class_names[label] for label in dataset.train.labels] == names
-    assert dataset.class_names == ("anna", "ben", "zoe")
-
-
 def test_a_test_part_shares_the_classes() -> None:
     dataset = from_torch(Tensors(PIXELS[:4], LABELS[:4]), Tensors(PIXELS[2:], LABELS[2:]))
     assert dataset.test is not None
@@ -135,17 +127,6 @@ def test_features_stay_as_they_are() -> None:
     assert torch.equal(to_tensors(dataset.train)[0], maps)
 
 
-def test_reading_draws_nothing_from_the_global_generator() -> None:
-    before = torch.random.get_rng_state()
-    from_torch(Tensors(PIXELS, LABELS))
-    assert torch.equal(before, torch.random.get_rng_state())
-
-
-def test_workers_read_the_same() -> None:
-    dataset = from_torch(Tensors(PIXELS, LABELS), workers=2)
-    np.testing.assert_array_equal(dataset.train.images, LAST)
-
-
 GREY = Image.new("L", (4, 5))
 
 
@@ -169,11 +150,6 @@ GREY = Image.new("L", (4, 5))
 def test_what_is_no_labelled_image(samples: list[Any], message: str) -> None:
     with pytest.raises(InputError, match=message):
         from_torch(Pairs(samples))
-
-
-def test_a_label_beyond_the_classes() -> None:
-    with pytest.raises(InputError, match="sample 1 is 2"):
-        from_torch(Pairs([(PIXELS[0], 0), (PIXELS[1], 2)], ["anna", "ben"]))
 
 
 def test_training_from_a_torch_dataset_is_training_from_its_images(tmp_path: Path) -> None:
@@ -247,38 +223,6 @@ def test_files_are_decoded_when_asked_for(tmp_path: Path) -> None:
     assert [tuple(batch.shape) for batch, _ in loader] == [(4, 3, 8, 8), (2, 3, 8, 8)]
     chosen = next(iter(to_loader(tmp_path, 6)))[0]  # of one size, so they keep it
     assert chosen.shape[2:] == picture(0).size[::-1]
-
-
-def test_named_datasets_arrays_and_packs(tmp_path: Path) -> None:
-    dataset = load_dataset("mnist-sample")
-    named = TorchImages("mnist-sample")
-    assert len(named) == len(dataset.train) + len(dataset.test or ())
-    np.savez(tmp_path / "mine.npz", images=LAST, labels=LABELS.numpy())
-    mine = TorchImages(tmp_path / "mine.npz")
-    assert sorted(mine.classes) == ["11", "2", "9"]
-    found = {(image.numpy().tobytes(), mine.classes[label]) for image, label in mine}
-    floats = as_float(PIXELS)
-    expected = zip(floats, LABELS.tolist(), strict=True)
-    assert found == {(image.contiguous().numpy().tobytes(), str(n)) for image, n in expected}
-    folder = tmp_path / "people"
-    for number in range(6):
-        save(picture(number), folder / "ab"[number % 2] / f"{number}.png")
-    pack(folder, tmp_path / "packed", size=16)
-    packed = TorchImages(tmp_path / "packed")
-    plain = TorchImages(folder, reading=Reading(1, 16, 16))
-    assert packed.classes == plain.classes == ("a", "b")
-    assert sum(float(image.sum()) for image, _ in packed) == pytest.approx(
-        sum(float(image.sum()) for image, _ in plain)
-    )
-
-
-def test_transforms_see_pixels_and_may_have_the_last_word() -> None:
-    digits = load_dataset("mnist-sample").train
-    plain = TorchImages(digits)[0][0]
-    flipped = TorchImages(digits, transform=lambda image: image.flip(-1))
-    assert torch.equal(flipped[0][0], plain.flip(-1))
-    halves = TorchImages(digits, transform=lambda image: image / 510)
-    assert torch.allclose(halves[0][0], (plain + 1) / 4)
 
 
 def test_identity_sampler_draws_p_times_k() -> None:

@@ -14,7 +14,7 @@ import arcset
 from arcset import InputError
 from arcset.margins import MARGINS
 from arcset.margins.base import Law
-from support.laws import CHECKS, batch, builder, check_all, check_equals_plain, chunks_of
+from support.laws import CHECKS, batch, builder, check_equals_plain, chunks_of
 from support.variants import FUSED
 
 MARGINED = {
@@ -146,7 +146,3 @@ def test_a_mode_that_differs_a_little_is_noticed():
 
     with pytest.raises(AssertionError, match="store"):
         check_equals_plain(build, FUSED)
-
-
-def test_check_all_runs_what_is_declared():
-    check_all(builder("cosface"))

@@ -8,7 +8,6 @@ from torch.nn import functional as F
 
 import arcset
 from arcset.centers import choose_mode, fused
-from arcset.losses.margin_softmax import MarginSoftmax
 
 MODES = ("plain", "store", "recompute")
 
@@ -49,14 +48,6 @@ class TestOptions:
         torch.testing.assert_close(seen[counts], plain.logits(x, y)[counts])
         torch.testing.assert_close(seen[~counts], plain.logits(x)[~counts])
 
-    def test_a_batch_of_nothing_but_ignored_labels_is_zero(self, mode):
-        loss = build(mode, ignore_index=-1)
-        x = torch.randn(3, 6, dtype=torch.float64, requires_grad=True)
-        value = loss(x, torch.full((3,), -1))
-        assert value.item() == 0
-        value.backward()
-        assert (x.grad == 0).all()
-
     def test_other_labels_outside_are_still_refused(self, mode):
         with pytest.raises(arcset.InputError, match=r"label -2 .*position 0"):
             build(mode, ignore_index=-1)(torch.randn(1, 6), torch.tensor([-2]))
@@ -80,15 +71,6 @@ class TestOptions:
         torch.testing.assert_close(value, expected)
         torch.testing.assert_close(gradients, (x.grad, loss.head.weight.grad))
 
-    def test_auxiliary_losses_pass_ignored_labels_by(self, mode):
-        torch.manual_seed(0)
-        loss = arcset.build_loss("intra", 6, 9, mode=mode, ignore_index=-1).double()
-        x, y = a_batch()
-        expected = loss(x[1:], y[1:])
-        y[0] = -1
-        torch.testing.assert_close(loss(x, y), expected)
-        assert loss(x, torch.full_like(y, -1)).item() == 0
-
 
 def test_auto_takes_each_mode_where_it_suits(monkeypatch):
     cpu = torch.device("cpu")
@@ -99,21 +81,6 @@ def test_auto_takes_each_mode_where_it_suits(monkeypatch):
     assert choose_mode("auto", 128, 1_100_000, torch.float32, cpu) == "recompute"
     assert choose_mode("auto", 128, 1_100_000, torch.float32, cpu, 2**28) == "store"
     assert choose_mode("plain", 10**6, 10**6, torch.float32, cpu) == "plain"
-
-
-def test_auto_runs_what_it_chose(monkeypatch):
-    chosen = []
-
-    def spy(*arguments):
-        chosen.append(choose_mode(*arguments))
-        return chosen[-1]
-
-    monkeypatch.setattr("arcset.losses.margin_softmax.choose_mode", spy)
-    loss = arcset.build_loss("arcface", 4, 2000)
-    assert isinstance(loss, MarginSoftmax)
-    for batch in (4, 128):
-        loss(torch.randn(batch, 4), torch.arange(batch))
-    assert chosen == ["plain", "store"]
 
 
 @pytest.mark.parametrize("mode", ["store", "recompute"])
@@ -138,10 +105,3 @@ def test_subcenters_each_get_their_own_samples(mode):
     loss.eval()
     loss(x, torch.tensor([0, 0, 0]))
     assert loss.head.usage.sum() == 3, "counts are of training only"
-
-
-def test_the_log_tells_what_was_chosen(caplog):
-    with caplog.at_level("INFO", logger="arcset"):
-        arcset.build_loss("mvsoftmax", 2, 50, kind="cos")
-    room = (1 - math.cos(2 * math.pi / 50)) / 2
-    assert f"margin {round(room, 4):g}" in caplog.text

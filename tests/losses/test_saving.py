@@ -62,13 +62,6 @@ def test_another_number_of_processes_reads_the_same(folder, variant):
     assert torch.equal(first["head.weight"], exported["head.weight"][: 7 * each])
 
 
-def test_the_state_of_a_fused_update_is_kept(folder):
-    for variant, name in (("rich", "momentum"), ("lean", "squares")):
-        loss = saved.built(variant)
-        load_loss(loss, folder / variant)
-        assert getattr(loss.head, name).abs().sum() > 0
-
-
 def test_where_one_process_cannot_all_give_up(folder):
     refused = folder / "refused"
     every = json.loads((refused / "said.json").read_text(encoding="utf-8"))

@@ -6,11 +6,6 @@ import torch
 
 import arcset
 from arcset.margins.adacos import AdaCos
-from support.margin_checks import (
-    ANGLES,
-    batch_of,
-    check_saved,
-)
 
 
 def bound(classes, **options) -> AdaCos:
@@ -45,10 +40,6 @@ def batch(size, classes, low, seed):
     return cosines.scatter(1, labels[:, None], own), labels
 
 
-def test_no_margin():
-    assert torch.equal(AdaCos()(ANGLES.cos(), batch_of(len(ANGLES))), ANGLES.cos())
-
-
 @pytest.mark.parametrize("classes", [10, 1000, 1_000_000])
 def test_the_first_scale(classes):
     assert bound(classes).scale.item() == pytest.approx(math.sqrt(2) * math.log(classes - 1))
@@ -72,18 +63,6 @@ def test_the_scale_follows_the_paper(size, low):
         assert margin.scale.item() == pytest.approx(expected, rel=1e-12)
 
 
-def test_a_sample_at_the_found_angle_has_probability_one_half():
-    margin = bound(500)
-    cosines, labels = batch(64, 500, 0.75, seed=0)
-    before = margin.scale.item()
-    feed(margin, cosines, labels)
-    target = cosines.gather(1, labels[:, None]).squeeze(1)
-    angle = min(math.pi / 4, statistics.median_low(target.acos().tolist()))
-    negatives = (before * cosines).exp().sum(dim=1) - (before * target).exp()
-    lead = math.exp(margin.scale.item() * math.cos(angle))
-    assert lead / (lead + negatives.mean().item()) == pytest.approx(0.5)
-
-
 def test_fixed():
     margin = bound(100, dynamic=False)
     feed(margin, *batch(16, 100, 0.5, seed=0))
@@ -99,23 +78,6 @@ def test_the_scale_stays_usable(negatives, scale):
     before = margin.scale.item()
     margin.observe_softmax(torch.tensor([0.5, 0.6]), torch.full((2,), negatives), before)
     assert margin.scale.item() == (before if scale is None else scale)
-
-
-def test_a_rounded_cosine_above_one_is_no_trouble():
-    margin = bound(100)
-    margin.observe_softmax(torch.tensor([1 + 1e-7]), torch.tensor([4.0]), 6.0)
-    assert margin.scale.item() == pytest.approx(4.0)
-
-
-def test_the_scale_is_a_saved_scalar():
-    margin, other = AdaCos(), AdaCos()
-    margin.bind(1000)
-    assert margin.scale.shape == ()
-    assert margin.scale.dtype == torch.float32
-    buffer = margin.scale
-    margin.observe_softmax(torch.tensor([0.5]), torch.tensor([7.0]), 9.0)
-    assert margin.scale is buffer
-    check_saved(margin, other, "scale")
 
 
 def test_the_loss_uses_the_found_scale_from_the_next_step_on():

@@ -10,7 +10,6 @@ from arcset.margins.cosface import CosFace
 from support.margin_checks import (
     ANGLES,
     batch_of,
-    check_falls,
     check_saved,
 )
 
@@ -56,17 +55,6 @@ def test_poor_images_see_arcface_middling_ones_cosface():
     torch.testing.assert_close(
         sharp()(cosine, samples)[inside], expected[inside], rtol=0, atol=1e-12
     )
-
-
-def test_the_margin_never_helps():
-    for norm in (POOR, 19.0, MIDDLING, 21.0, GOOD):
-        samples = batch_of(len(ANGLES), norms=torch.full_like(ANGLES, norm))
-        assert (sharp()(ANGLES.cos(), samples) <= ANGLES.cos()).all()
-
-
-@pytest.mark.parametrize("norm", [POOR, 19.9, MIDDLING, 20.3, GOOD])
-def test_it_falls_everywhere(norm):
-    check_falls(sharp(), norms=torch.tensor(norm, dtype=torch.float64))
 
 
 def test_statistics_follow_the_batches():

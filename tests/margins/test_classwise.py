@@ -10,7 +10,6 @@ from arcset.margins.classwise import Classwise
 from support.margin_checks import (
     ANGLES,
     batch_of,
-    check_saved,
 )
 
 SIZES = torch.tensor([500, 20, 3, 81, 1])
@@ -43,15 +42,6 @@ def test_margins_from_sizes(power):
     assert margin.margins.argmax() == 4
 
 
-def test_as_the_landmark_solution_does_it():
-    """Their two square roots, scaled to 0.05 … 0.5."""
-    roots = (1 / SIZES.double().sqrt()).sqrt()
-    expected = (roots - roots.min()) / (roots.max() - roots.min()) * 0.45 + 0.05
-    torch.testing.assert_close(
-        bound(low=0.05, high=0.5).margins.double(), expected, rtol=0, atol=1e-7
-    )
-
-
 def test_classes_without_samples_count_as_one_sample():
     assert torch.equal(bound(torch.tensor([0, 100])).margins, bound(torch.tensor([1, 100])).margins)
 
@@ -63,24 +53,6 @@ def test_the_middle_where_nothing_tells_classes_apart():
     margin = Classwise(low=0.2, high=0.4)
     margin.bind(3)
     assert margin.margins.tolist() == pytest.approx([0.3] * 3)
-
-
-def test_margins_are_saved():
-    other = Classwise().double()
-    other.bind(5)
-    check_saved(bound(), other, "margins")
-
-
-def test_filling_keeps_the_buffer():
-    margin = bound()
-    buffer = margin.margins
-    margin.set_class_sizes(SIZES.flip(0))
-    assert margin.margins is buffer
-
-
-def test_float32_stays_float32():
-    samples = batch_of(2, labels=torch.tensor([0, 4]), dtype=torch.float32)
-    assert bound()(torch.tensor([0.1, 0.2]), samples).dtype == torch.float32
 
 
 @pytest.mark.parametrize(

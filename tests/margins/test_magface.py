@@ -4,10 +4,8 @@ import pytest
 import torch
 
 from arcset.margins import Sample
-from arcset.margins.arcface import ArcFace
 from arcset.margins.magface import MagFace
 from support.margin_checks import (
-    ANGLES,
     batch_of,
 )
 
@@ -26,17 +24,6 @@ def test_against_the_published_formula():
     )
     penalty = 35 * (1 / 110**2 * length + 1 / length)
     torch.testing.assert_close(MagFace().penalty(samples), penalty)
-
-
-@pytest.mark.parametrize(
-    ("length", "margin"),
-    [(0.0, 0.45), (10.0, 0.45), (60.0, 0.625), (110.0, 0.8), (1e6, 0.8)],
-)
-def test_the_margin_at_a_length_is_an_arcface(length, margin):
-    norms = torch.full_like(ANGLES, length)
-    samples = batch_of(len(ANGLES), norms=norms)
-    expected = ArcFace(margin)(ANGLES.cos(), samples)
-    torch.testing.assert_close(MagFace()(ANGLES.cos(), samples), expected, rtol=0, atol=1e-12)
 
 
 def test_penalty_is_its_reference_and_smallest_at_the_upper_length():
@@ -65,14 +52,3 @@ def test_the_gradient_reaches_the_length():
     torch.testing.assert_close(
         norms.grad, torch.tensor([0.0, 0.0, inside, 0.0], dtype=torch.float64)
     )
-
-
-def test_gradients_agree_with_finite_differences():
-    cosine = torch.tensor([-0.95, -0.2, 0.7], dtype=torch.float64, requires_grad=True)
-    norms = torch.tensor([12.0, 50.0, 90.0], dtype=torch.float64, requires_grad=True)
-
-    def value(c, n):
-        samples = batch_of(3, norms=n)
-        return MagFace()(c, samples) + MagFace().penalty(samples)
-
-    assert torch.autograd.gradcheck(value, (cosine, norms))

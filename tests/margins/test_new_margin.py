@@ -7,10 +7,8 @@ import sys
 from pathlib import Path
 
 import pytest
-import torch
 
 import arcset
-from arcset import OptionError
 from arcset.margins import MARGINS
 from arcset.margins.base import Law
 from support.laws import builder, check_all
@@ -65,42 +63,3 @@ def test_one_file_is_all_it_takes(tmp_path):
     command = [sys.executable, "-c", USE, str(tmp_path)]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     assert float(done.stdout) == pytest.approx(-0.4 * math.sqrt(0.5), abs=1e-6)
-
-
-def test_a_wrong_margin_does_not_pass(halfway, register):
-    class Rising(halfway):
-        """With a mistake: it rewards larger angles."""
-
-        def shift(self, cosine, samples):
-            return -cosine
-
-        def reference(self, angle, sample):
-            return -math.cos(angle)
-
-    register("rising", Rising)
-    with pytest.raises(AssertionError):
-        check_all(builder("rising"))
-
-
-def test_a_margin_may_alter_the_negatives(halfway, register):
-    class Harder(halfway):
-        alters_negatives = True
-
-        def negatives(self, cosines, target, samples):
-            return torch.where(cosines > target, 1.1 * cosines, cosines)
-
-    register("harder", Harder)
-    loss = arcset.build_loss("harder", 2, 3, margin=0.2, scale=1.0).double()
-    assert Law.TARGET_ONLY not in loss.laws
-    loss.set_centers(torch.tensor([[1.0, 0.0], [0.0, 1.0], [-1.0, 0.0]]))
-    x = torch.tensor([[0.6, 0.8]], dtype=torch.float64)
-    target, near, far = loss.logits(x, torch.tensor([0]))[0].tolist()
-    assert target == pytest.approx(0.6 - 0.2 * math.sqrt(0.2))
-    assert near == pytest.approx(1.1 * 0.8)  # above the target, so raised
-    assert far == pytest.approx(-0.6)
-
-
-def test_a_name_is_taken_once(halfway, register):
-    with pytest.raises(OptionError, match="'arcface'"):
-        register("arcface", halfway)
-    assert MARGINS["arcface"] is not halfway

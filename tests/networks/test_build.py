@@ -8,7 +8,6 @@ from arcset import OptionError
 from arcset.networks import NETWORKS, build_network, network_names
 
 WITH_DROPOUT = ["glyph", "iresnet100", "iresnet18", "iresnet34", "iresnet50", "mlp", "vit"]
-DEEPER = ("iresnet34", "iresnet50", "iresnet100")  # built as iresnet18 is
 WITHOUT = sorted(set(network_names()) - set(WITH_DROPOUT))
 
 
@@ -21,19 +20,6 @@ def test_names():
     documented += [f"iresnet{depth}" for depth in (18, 34, 50, 100)]
     assert set(documented) <= set(network_names())
     assert all(name in NETWORKS for name in network_names())
-
-
-@pytest.mark.parametrize(
-    "name",
-    [
-        pytest.param(name, marks=pytest.mark.long) if name in DEEPER else name
-        for name in WITH_DROPOUT
-    ],
-)
-def test_dropout_is_none_by_default_and_what_was_asked_for_otherwise(name):
-    with torch.device("meta"):
-        assert dropouts(build_network(name, 2, (3, 32, 32))) == [0.0]
-        assert dropouts(build_network(name, 2, (3, 32, 32), dropout=0.4)) == [0.4]
 
 
 def test_dropout_acts_in_training_only():
@@ -86,12 +72,6 @@ def test_networks_for_images_refuse_vectors(name):
 def test_refused(arguments, sentence):
     with pytest.raises(OptionError, match=sentence):
         build_network(*arguments)
-
-
-@pytest.mark.parametrize("dropout", [-0.1, 1.0, float("nan")])
-def test_dropout_outside_its_range_is_refused(dropout):
-    with pytest.raises(OptionError, match=f"dropout .*{dropout}"):
-        build_network("mlp", 2, dropout=dropout)
 
 
 @pytest.mark.parametrize("name", ["simple", "iresnet18", "vit"])

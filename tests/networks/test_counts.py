@@ -85,14 +85,6 @@ def test_merged_for_inference_as_many_as_in_the_open_model_zoo(name, dim, publis
     assert merged(build(name, dim, FACES)) // 1000 == round(published * 1000)
 
 
-def test_mobilefacenet_has_the_papers_099_million():
-    """Chen et al. (2018), table 2: 0.99 million at 112×112 and D = 128, batch norms merged."""
-    network = build("mobilefacenet", 128, FACES)
-    assert round(merged(network) / 1e6, 2) == 0.99
-    assert merged(network) == 993_344
-    assert parameter_count(network) == 1_003_136
-
-
 @pytest.mark.parametrize(("channels", "parameters"), [(1, 111_936), (3, 113_088)])
 def test_conv4_has_as_many_as_published(channels, parameters):
     """The four blocks: weights and biases of convolutions and batch norms; not our linear layer."""

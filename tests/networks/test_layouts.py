@@ -37,19 +37,6 @@ def test_iresnet_stages_begin_by_halving(name, depths):
     assert sizes(build(name, 4, (3, 112, 112)), (3, 112, 112), ResidualBlock) == expected
 
 
-def test_iresnet_block_and_ends():
-    layers = network_layers(build("iresnet18", 4, (3, 112, 112)))
-    assert kinds(layers[:3]) == ["Conv2d", "BatchNorm2d", "PReLU"]
-    assert kinds(layers[-5:]) == ["BatchNorm2d", "Flatten", "Dropout", "Linear", "BatchNorm1d"]
-    widening, plain = layers[5], layers[4]
-    assert kinds(widening.residual) == (
-        ["BatchNorm2d", "Conv2d", "BatchNorm2d", "PReLU", "Conv2d", "BatchNorm2d"]
-    )
-    assert [widening.residual[place].stride for place in (1, 4)] == [(1, 1), (2, 2)]
-    assert kinds(widening.shortcut) == ["Conv2d", "BatchNorm2d"]
-    assert isinstance(plain.shortcut, nn.Identity)
-
-
 def test_iresnet_keeps_the_last_weights_at_one():
     torch.manual_seed(0)
     network = build_network("iresnet18", 3, (1, 16, 16))
@@ -61,15 +48,6 @@ def test_iresnet_keeps_the_last_weights_at_one():
     optimizer.step()
     assert torch.equal(last.weight, before)
     assert not torch.equal(last.bias, bias)
-
-
-def test_residual_block_adds_its_input():
-    block = ResidualBlock(4, 4, stride=1).eval()
-    images = torch.randn(2, 4, 6, 6)
-    with torch.no_grad():
-        torch.testing.assert_close(block(images) - images, block.residual(images))
-        nn.init.zeros_(block.residual[-1].weight)
-        assert torch.equal(block(images), images)
 
 
 def test_mobilefacenet_follows_the_papers_table():
@@ -89,15 +67,6 @@ def test_mobilefacenet_follows_the_papers_table():
     assert kinds(list(network)[-5:]) == (
         ["Conv2d", "BatchNorm2d", "Flatten", "Linear", "BatchNorm1d"]
     )
-
-
-def test_mobilefacenet_weighs_every_place_of_other_sizes():
-    shape = (1, 33, 50)
-    network = build("mobilefacenet", 8, shape)
-    convolutions = sizes(network, shape, nn.Conv2d)
-    everywhere = [layer for layer in network if isinstance(layer, nn.Conv2d)][-1]
-    assert everywhere.kernel_size == convolutions[-2][1:] == (3, 4)
-    assert convolutions[-1] == (512, 1, 1)
 
 
 @pytest.mark.parametrize("shape", [(1, 28, 28), (1, 27, 28), (2, 9, 30), (3, 31, 8)])

@@ -37,31 +37,6 @@ def test_steps_follow_one_another_from_one_generator(pictures: Pictures) -> None
     torch.testing.assert_close(augment(images, _generator()), expected)
 
 
-@pytest.mark.parametrize(
-    ("specs", "readings"),
-    [
-        (["affine", "elastic", "crop"], 1),
-        (["affine:fill=low", "crop", "elastic:fill=low"], 1),
-        (["affine:fill=low", "crop", "elastic:fill=zero"], 2),
-        (["affine", "flip", "elastic"], 2),
-        (["noise", "flip"], 0),
-    ],
-)
-def test_neighbouring_warps_read_the_image_once(
-    specs: list[str], readings: int, pictures: Pictures, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    read = torch.nn.functional.grid_sample
-    bilinear = []
-
-    def counted(images: Tensor, grid: Tensor, mode: str, *rest: str, align_corners: bool) -> Tensor:
-        bilinear.extend([mode] if mode == "bilinear" else [])
-        return read(images, grid, mode, *rest, align_corners=align_corners)
-
-    monkeypatch.setattr(torch.nn.functional, "grid_sample", counted)
-    build_augmentation(specs, (1, 8, 8))(pictures(2, 1, 8, 8), _generator())
-    assert len(bilinear) == readings
-
-
 def test_images_of_another_shape_are_refused() -> None:
     augment = build_augmentation(["flip"], (1, 8, 8))
     with pytest.raises(InputError, match=r"\(B, 1, 8, 8\).*\(2, 3, 8, 8\)"):

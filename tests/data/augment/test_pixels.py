@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from scipy.ndimage import gaussian_filter
 from torch import Tensor
 
-from arcset.data.augment import Blur, Colour, Erasing, Flip, Noise, Stroke
+from arcset.data.augment import Blur, Colour, Erasing, Flip, Stroke
 
 Pictures = Callable[..., Tensor]
 
@@ -65,16 +65,6 @@ def test_rectangles_have_their_area_and_lie_inside(
     assert (rows * columns <= largest * height * width + half.clamp(min=1)).all()
 
 
-def test_rectangles_reach_every_pixel_and_keep_their_form() -> None:
-    erasing = Erasing(probability=1, smallest=0.04, largest=0.04, fill="low")
-    drawn = erasing.draw(3000, (1, 40, 20), _generator())
-    erased = erasing.apply(torch.zeros(3000, 1, 40, 20), drawn) < 0
-    assert erased.any(dim=0).all()
-    form = (drawn["columns"] / 20) / (drawn["rows"] / 40)
-    assert 0.4 < form.min() < 0.65  # 1/2 to 2, to whole rows and columns
-    assert 1.6 < form.max() < 2.5
-
-
 @pytest.mark.parametrize("fill", ["noise", "mean", "zero", "low"])
 def test_only_rectangles_are_painted(fill: str, pictures: Pictures) -> None:
     images = pictures(30, 3, 9, 14)
@@ -121,16 +111,6 @@ def test_light_and_colour_follow_their_definitions(channels: int, pictures: Pict
         np.testing.assert_allclose(result[sample].numpy(), expected, atol=1e-5)
 
 
-def test_factors_span_their_range() -> None:
-    drawn = Colour(brightness=0.3, contrast=0.1, saturation=0.5, hue=0.25).draw(
-        2000, (3, 2, 2), _generator()
-    )
-    for option, strength in (("brightness", 0.3), ("contrast", 0.1), ("saturation", 0.5)):
-        assert abs(drawn[option].min() - (1 - strength)) < 0.01
-        assert abs(drawn[option].max() - (1 + strength)) < 0.01
-    assert drawn["hue"].abs().max() == pytest.approx(math.pi / 2, abs=0.01)
-
-
 def test_a_third_of_the_circle_turns_red_to_another_primary() -> None:
     colour = Colour(brightness=0, contrast=0, saturation=0, hue=0.5)
     red = torch.tensor([0.2, -0.4, -0.4]).reshape(1, 3, 1, 1).expand(2, 3, 4, 4)
@@ -165,24 +145,6 @@ def test_blur_is_scipys(shape: tuple[int, int, int], pictures: Pictures) -> None
             np.testing.assert_allclose(result[sample, channel].numpy(), expected, atol=1e-5)
 
 
-def test_widths_of_blur_span_their_range() -> None:
-    sigma = Blur(sigma=2).draw(2000, (1, 2, 2), _generator())["sigma"]
-    assert 0 <= sigma.min() < 0.02
-    assert 1.98 < sigma.max() <= 2
-    assert abs(sigma.mean() - 1) < 0.05
-
-
-def test_noise_has_the_drawn_strength() -> None:
-    noise = Noise(strength=0.2)
-    images = torch.zeros(40, 1, 50, 50)
-    drawn = noise.draw(40, (1, 50, 50), _generator())
-    result = noise.apply(images, drawn)
-    torch.testing.assert_close(result.std(dim=(1, 2, 3)), drawn["sigma"], rtol=0.1, atol=1e-3)
-    assert result.mean().abs() < 0.002
-    assert drawn["sigma"].max() <= 0.2
-    assert drawn["sigma"].max() > 0.18
-
-
 def test_strokes_are_mixed_with_their_widest_and_thinnest(pictures: Pictures) -> None:
     images = pictures(5, 3, 9, 14)
     amount = torch.tensor([0.0, 0.3, 1.0, -0.4, -1.0])
@@ -194,9 +156,3 @@ def test_strokes_are_mixed_with_their_widest_and_thinnest(pictures: Pictures) ->
         other = wide if share > 0 else thin
         expected = images[sample] * (1 - abs(share)) + other[sample] * abs(share)
         torch.testing.assert_close(result[sample], expected, rtol=0, atol=1e-6)
-
-
-def test_amounts_of_stroke_span_their_range() -> None:
-    amount = Stroke(thicker=0.8, thinner=0.2).draw(2000, (1, 2, 2), _generator())["amount"]
-    assert -0.2 <= amount.min() < -0.19
-    assert 0.79 < amount.max() <= 0.8

@@ -128,15 +128,6 @@ def test_warps_read_where_the_reference_does(
     np.testing.assert_allclose(result.numpy(), _reference(images, drawn, fill), atol=2e-5)
 
 
-def test_a_turn_by_a_right_angle_moves_whole_pixels(pictures: Pictures) -> None:
-    images = pictures(1, 3, 8, 8)
-    quarter = torch.tensor([[[0.0, -1.0], [1.0, 0.0]]], dtype=torch.float64)
-    still = torch.zeros(1, 2, dtype=torch.float64)
-    turned = Affine().apply(images, {"matrix": quarter, "shift": still})
-    # x to the right goes to y downward: clockwise, as a person sees it.
-    torch.testing.assert_close(turned, torch.rot90(images, -1, (2, 3)), rtol=0, atol=1e-5)
-
-
 def test_a_shift_moves_to_the_right_and_down(pictures: Pictures) -> None:
     images = pictures(1, 1, 8, 4)
     shift = torch.tensor([[0.25, 0.25]], dtype=torch.float64)  # one column, two rows
@@ -203,26 +194,6 @@ def test_a_crop_keeps_its_area_and_stays_inside() -> None:
     places = Crop().move(_grid(10, 20), drawn, 10, 20)
     assert places.x.abs().max() <= 9.5 + 1e-5
     assert places.y.abs().max() <= 4.5 + 1e-5
-
-
-def test_a_half_sized_crop_keeps_every_pixel_of_its_part(pictures: Pictures) -> None:
-    images = pictures(1, 1, 9, 9)
-    half = torch.full((1, 2), 0.5, dtype=torch.float64)
-    corner = torch.tensor([[1.0, -1.0]], dtype=torch.float64)  # right, top
-    part = Crop().apply(images, {"size": half, "place": corner})
-    torch.testing.assert_close(part[..., ::2, ::2], images[..., :5, 4:], rtol=0, atol=1e-5)
-
-
-def test_by_default_nothing_folds_over_itself() -> None:
-    generator = _generator()
-    elastic = Elastic()
-    strongest = torch.randint(2, (500, 2, 4, 4), generator=generator) * 2.0 - 1
-    drawn = {"field": strongest * elastic.strength}
-    places = elastic.move(_grid(40, 60), drawn, 40, 60)
-    (x_down, x_across), (y_down, y_across) = (
-        (values.diff(dim=1)[:, :, :-1], values.diff(dim=2)[:, :-1]) for values in places[:2]
-    )
-    assert (x_across * y_down - x_down * y_across).min() > 0
 
 
 def test_some_images_stay_as_they_are() -> None:

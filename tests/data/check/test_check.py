@@ -7,9 +7,7 @@ import pytest
 
 from arcset.data.check import DataCheck, check_data
 from arcset.errors import DataError
-from support.datasets import list_samples
 from support.pictures import picture, save
-from support.recordio import insightface_records, write_records
 
 
 def kinds(check: DataCheck) -> list[tuple[str, bool]]:
@@ -124,29 +122,6 @@ def test_the_same_picture_for_training_and_testing(clean: Path) -> None:
     assert examples == ("anna/0.png (train) = anna/5.png (test)",)
 
 
-def test_one_file_with_two_labels(clean: Path) -> None:
-    table = clean / "table.csv"
-    table.write_text(
-        "path,label\nanna/0.png,anna\nanna/0.png,bert\nanna/1.png,anna\nno.png,bert\nno.png,anna\n"
-    )
-    check = check_data(table)
-    assert check.across[0].names == ("anna", "bert")
-    assert str(check.across[0]) == "anna/0.png = anna/0.png (bert)"
-    assert (check.images, check.readable, len(check.unreadable)) == (5, 3, 2)
-
-
-def test_records(tmp_path: Path) -> None:
-    contents = []
-    for number in (0, 1, 2, 0, 3):
-        save(picture(number), tmp_path / "x.png")
-        contents.append((tmp_path / "x.png").read_bytes())
-    images = list(zip((4, 4, 4, 9, 9), contents, strict=True))
-    write_records(tmp_path / "train.rec", insightface_records(images))
-    check = check_data(tmp_path)
-    assert check.kind == "InsightFace records"
-    assert str(check.across[0]) == "train.rec#1 (4) = train.rec#4 (9)"
-
-
 def test_nothing_readable(tmp_path: Path) -> None:
     (tmp_path / "anna").mkdir()
     for name in ("1.png", "2.png"):
@@ -156,14 +131,6 @@ def test_nothing_readable(tmp_path: Path) -> None:
     assert re.search(rf"2 images of {tmp_path}.*anna/1\.png", str(caught.value))
     with pytest.raises(DataError, match=str(tmp_path / "none")):
         check_data(tmp_path / "none")
-
-
-def test_it_can_be_watched_and_given_a_listing(clean: Path) -> None:
-    seen: list[tuple[int, int]] = []
-    check = check_data(list_samples(clean), watch=lambda done, total: seen.append((done, total)))
-    assert seen == sorted(seen)
-    assert seen[-1] == (12, 12)
-    assert check == check_data(clean)
 
 
 def test_the_table_keeps_examples_short(messy: Path) -> None:
@@ -201,32 +168,6 @@ def test_plain_data(messy: Path) -> None:
     }
     assert found["serious"] is True
     assert found["findings"][0]["kind"] == "labels"
-
-
-def test_the_histogram(tmp_path: Path) -> None:
-    check = check_data(save(picture(0), tmp_path / "a" / "0.png").parent.parent)
-    counts = {"a": 1, "b": 4, "c": 20, "d": 49, "e": 1_000_000, "f": 0}
-    many = DataCheck(**{**vars(check), "per_identity": counts})
-    assert many.histogram() == {
-        "1": 1,
-        "2–4": 1,
-        "5–9": 0,
-        "10–19": 0,
-        "20–49": 2,
-        "50–99": 0,
-        "100–199": 0,
-        "200–499": 0,
-        "500–999": 0,
-        "1,000 or more": 1,
-    }
-
-
-def test_many_sizes_are_summed_up(tmp_path: Path) -> None:
-    for place in range(8):
-        save(picture(place, (10 + place, 9)), tmp_path / str(place % 2) / f"{place}.png")
-    save(picture(50, (17, 9)), tmp_path / "0" / "50.png")
-    assert "sizes       17×9 (2), 10×9 (1), " in check_data(tmp_path).table()
-    assert " and 3 others\n" in check_data(tmp_path).table()
 
 
 def test_every_kind_of_pixel(tmp_path: Path) -> None:

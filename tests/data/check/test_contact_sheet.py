@@ -7,7 +7,7 @@ from PIL import Image
 
 from arcset.data import Reading
 from arcset.data.check import check_data
-from arcset.data.contact_sheet import contact_sheet, load_font, shorten
+from arcset.data.contact_sheet import contact_sheet
 from support.datasets import list_samples
 from support.pictures import picture, save
 
@@ -41,22 +41,6 @@ def test_identities_in_rows(clean: Path) -> None:
     np.testing.assert_array_equal(image, sheet(clean))
 
 
-def test_many_are_chosen_evenly_from_the_most_to_the_fewest(tmp_path: Path) -> None:
-    for person in range(23):
-        for place in range(10 if person == 22 else 1 if person == 0 else 2):
-            save(picture(100 * person + place), tmp_path / f"p{person:02}" / f"{place}.png")
-    image = sheet(tmp_path)
-    assert image.shape[0] == 2 * 32 + 80 + 12 * STEP
-    left, top = FIRST
-    shown = [0, 1, 3, 4, 5, 6, 8, 9]  # of ten
-    for column, place in enumerate(shown):
-        found = cell(image, left + column * STEP, top)
-        np.testing.assert_array_equal(found, read(tmp_path / "p22" / f"{place}.png"))
-    np.testing.assert_array_equal(
-        cell(image, left, top + 11 * STEP), read(tmp_path / "p00" / "0.png")
-    )
-
-
 def test_what_is_suspicious_stands_below(messy: Path) -> None:
     image = sheet(messy)
     clean = 2 * 32 + 80 + 5 * STEP
@@ -73,39 +57,12 @@ def test_what_is_suspicious_stands_below(messy: Path) -> None:
         np.testing.assert_array_equal(cell(image, 32 + column * step, below), read(messy / path))
 
 
-def test_unreadable_images_have_a_cell_that_says_so(messy: Path) -> None:
-    image = sheet(messy)
-    # By their number of images: bert, anna, carl, dora, emma; carl's second picture is broken.
-    found = cell(image, FIRST[0] + STEP, FIRST[1] + 2 * STEP)
-    assert found[8, 40].tolist() == [0xFB, 0xED, 0xEC]
-
-
-def test_more_than_there_is_room_for(tmp_path: Path) -> None:
-    for place in range(12):
-        save(picture(place), tmp_path / "anna" / f"{place}.png")
-        for copy in range(5):
-            save(picture(place), tmp_path / f"bert{copy}" / f"{place}.bmp")
-        (tmp_path / "anna" / f"broken{place}.png").touch()
-    image = sheet(tmp_path)
-    rows = 2 * 32 + 80 + 6 * STEP
-    assert image.shape[0] == rows + (64 + 4 * (SIDE + 52) + 24) + (64 + 8 * 24 + 24)
-
-
 def test_names_of_all_kinds(tmp_path: Path) -> None:
     for name in ("a" * 200, "deep/er/than/most", "Ρόδος", "日本", "tab\tbed", "x y"):
         save(picture(len(name)), tmp_path / name / f"{'long' * 30}.png")
     save(picture(1), tmp_path / "again" / f"{'long' * 30}.png")
     save(picture(1), tmp_path / "again" / "2.png")
     assert sheet(tmp_path).shape[1] == 1232
-
-
-def test_words_that_fit() -> None:
-    assert shorten("short", 100, 14) == "short"
-    for width in range(1, 200, 7):
-        words = shorten("Maximiliane Konstantinopolskaja", width, 14)
-        assert words == "…" or load_font(14).getlength(words) <= width
-        assert words.startswith(("Maxi"[: len(words) // 2], "…"))
-    assert shorten("a\nb\x1b", 100, 14) == "a�b�"
 
 
 def test_the_real_faces(at_hand: Callable[[str], Path], tmp_path: Path) -> None:

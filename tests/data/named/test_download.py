@@ -59,13 +59,6 @@ def broken_off(content: bytes, *, reset: bool = False) -> Callable[[BaseHTTPRequ
     return answer
 
 
-def test_a_good_file_arrives_as_it_is(mirror: Any, folder: Path) -> None:
-    url = mirror.serve("/file", CONTENT)
-    assert download([url], folder / "file", check=whole) == folder / "file"
-    assert (folder / "file").read_bytes() == CONTENT
-    assert names(folder) == ["file"]
-
-
 def test_a_check_decides_before_the_file_takes_its_place(mirror: Any, folder: Path) -> None:
     seen = []
 
@@ -78,24 +71,6 @@ def test_a_check_decides_before_the_file_takes_its_place(mirror: Any, folder: Pa
     assert (folder / "file").read_bytes() == CONTENT
     assert len(seen) == 2
     assert all(name.endswith(".part") for name in seen)
-
-
-def test_folders_are_made_and_an_older_file_is_replaced(mirror: Any, folder: Path) -> None:
-    destination = folder / "a" / "b" / "file"
-    for content in (b"first", b"second"):
-        url = mirror.serve("/file", content)
-        download([url], destination, check=Path.read_bytes)
-        assert destination.read_bytes() == content
-
-
-def test_a_server_that_does_not_say_how_long_the_body_is(mirror: Any, folder: Path) -> None:
-    def answer(handler: BaseHTTPRequestHandler) -> None:
-        handler.send_response(200)
-        handler.end_headers()
-        handler.wfile.write(CONTENT)
-
-    download([mirror.answer("/file", answer)], folder / "file", check=whole)
-    assert (folder / "file").read_bytes() == CONTENT
 
 
 def test_a_redirect_is_followed_but_not_out_of_the_web(mirror: Any, folder: Path) -> None:
@@ -115,15 +90,6 @@ def test_a_redirect_is_followed_but_not_out_of_the_web(mirror: Any, folder: Path
         with pytest.raises(DataError, match="/away"):
             download([away], folder / "other", check=whole)
     assert names(folder) == ["file"]
-
-
-def test_progress_is_shown_on_standard_error(
-    mirror: Any, folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    download([mirror.serve("/file", CONTENT)], folder / "digits", check=whole)
-    shown = capsys.readouterr()
-    assert "digits" in shown.err
-    assert shown.out == ""
 
 
 def test_the_second_mirror_helps_out(mirror: Any, folder: Path) -> None:
@@ -188,29 +154,6 @@ def test_a_server_that_falls_silent(mirror: Any, folder: Path) -> None:
     assert names(folder) == []
 
 
-def test_nobody_there_and_every_address_named(mirror: Any, folder: Path) -> None:
-    with socket.socket() as taken:  # bound and not listening: connections are refused
-        taken.bind(("127.0.0.1", 0))
-        refused = f"http://127.0.0.1:{taken.getsockname()[1]}/file"
-        missing = mirror.url + "/file"
-        with pytest.raises(DataError, match=r"refused.*404") as caught:
-            download([refused, missing], folder / "file", check=whole)
-    assert refused in str(caught.value)
-    assert missing in str(caught.value)
-    assert names(folder) == []
-
-
-def test_a_place_that_cannot_be_written_is_not_blamed_on_the_mirror(
-    mirror: Any, folder: Path
-) -> None:
-    (folder / "occupied").write_text("a file, not a folder")
-    url = mirror.serve("/file", CONTENT)
-    with pytest.raises(DataError, match="occupied/file"):
-        download([url, url], folder / "occupied" / "file", check=whole)
-    assert mirror.asked == []
-    assert names(folder) == ["occupied"]
-
-
 class FullDisk(io.BytesIO):
     """A file that nothing can be written to."""
 
@@ -229,14 +172,6 @@ def test_a_full_disk_is_not_blamed_on_the_mirror(
         download([url, url], folder / "file", check=whole)
     assert url not in str(caught.value)
     assert names(folder) == []
-
-
-def test_what_a_mirror_sent_is_not_called_by_the_name_of_a_file_that_is_not_there(
-    mirror: Any, folder: Path
-) -> None:
-    with pytest.raises(DataError) as caught:
-        download([mirror.serve("/wrong", b"other")], folder / "file", check=whole)
-    assert str(folder / "file") not in str(caught.value)
 
 
 def test_ctrl_c_leaves_nothing_behind(mirror: Any, folder: Path) -> None:

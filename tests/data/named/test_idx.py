@@ -54,12 +54,6 @@ def test_bytes_of_the_right_checksum_that_are_no_idx_file(tmp_path: Path) -> Non
             read_idx(path, hashlib.sha256(content).hexdigest())
 
 
-def test_missing_files_and_folders(tmp_path: Path) -> None:
-    for path in (tmp_path / "nothing", tmp_path):
-        with pytest.raises(DataError, match=str(path)):
-            read_idx(path, SHA256)
-
-
 def test_the_checksum_is_that_of_the_uncompressed_bytes(tmp_path: Path) -> None:
     (tmp_path / "file.gz").write_bytes(PACKED)
     packed = hashlib.sha256(PACKED).hexdigest()

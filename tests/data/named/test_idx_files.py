@@ -49,17 +49,6 @@ def test_found_in_arcset_data(
     assert not cache.exists()
 
 
-def test_arcset_data_goes_before_the_cache(
-    cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("ARCSET_DATA", str(tmp_path / "mine"))
-    put(tmp_path / "mine" / "digits")
-    put(cache / "digits")
-    (cache / "digits" / FILES[0]).write_text("broken")
-    assert public(NOWHERE).locate() == str(tmp_path / "mine" / "digits")
-    check(public(NOWHERE).load())
-
-
 def test_downloaded_into_the_cache_once(cache: Path, mirror: Any) -> None:
     for file in FILES:
         mirror.serve(f"/public/{file}.gz", shipped(file))
@@ -108,11 +97,3 @@ def test_a_wrong_file_is_named_and_never_replaced(
         public((mirror.url,)).load()
     assert wrong.read_bytes() == content
     assert mirror.asked == []
-
-
-def test_a_mirror_with_other_bytes_leaves_the_cache_empty(cache: Path, mirror: Any) -> None:
-    for file in FILES:
-        mirror.serve(f"/{file}.gz", shipped(FILES[1]))
-    with pytest.raises(DataError, match=f"{FILES[0]}.*{mirror.url}/"):
-        public((mirror.url,)).load()
-    assert list((cache / "digits").iterdir()) == []

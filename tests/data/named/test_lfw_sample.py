@@ -67,12 +67,6 @@ def test_photos_that_do_not_fit(folder: Path) -> None:
         load_dataset("lfw-sample")
 
 
-@pytest.mark.usefixtures("cache")
-def test_where_it_has_to_be_put() -> None:
-    with pytest.raises(DataError, match="lfw-sample"):
-        load_dataset("lfw-sample")
-
-
 def test_the_real_set(at_hand: Callable[[str], Path]) -> None:
     assert locate("lfw-sample") == str(at_hand("lfw-sample"))
     dataset = load_dataset("lfw-sample")

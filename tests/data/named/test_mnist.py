@@ -2,7 +2,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pytest
 
 from arcset.data import load_dataset, locate
 
@@ -20,8 +19,3 @@ def check(dataset: Any) -> None:
 def test_the_full_set_from_arcset_data(full_mnist: Path) -> None:
     assert locate("mnist") == str(full_mnist)
     check(load_dataset("mnist"))
-
-
-@pytest.mark.usefixtures("cache")
-def test_where_it_would_come_from() -> None:
-    assert locate("mnist").startswith("not here: would be downloaded from https://")

@@ -89,19 +89,6 @@ def test_a_bad_download_leaves_nothing_behind(mirror: Any, cache: Path, tmp_path
     assert list((cache / "omniglot").iterdir()) == []
 
 
-def test_a_bad_file_is_neither_used_nor_replaced(mirror: Any, cache: Path) -> None:
-    (cache / "omniglot").mkdir(parents=True)
-    (cache / "omniglot" / "images_background.zip").write_bytes(b"torn")
-    with pytest.raises(DataError, match=r"omniglot/images_background\.zip"):
-        small(mirror).load()
-    assert mirror.asked == []
-
-
-@pytest.mark.usefixtures("cache")
-def test_where_it_would_come_from() -> None:
-    assert locate("omniglot").startswith("not here: would be downloaded from https://")
-
-
 def test_the_real_set(at_hand: Callable[[str], Path]) -> None:
     folder = at_hand("omniglot")
     assert locate("omniglot").startswith(str(folder))

@@ -128,14 +128,3 @@ def test_torn_and_altered_archives_are_named(tmp_path: Path) -> None:
             except DataError as error:
                 refused += str(path) in str(error)
     assert refused > 55  # the others were altered in a date or the like
-
-
-def test_files_that_are_no_archive(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match=r"nowhere\.zip"):
-        ARCHIVE.read(tmp_path / "nowhere.zip")
-    with pytest.raises(DataError, match=str(tmp_path)):
-        ARCHIVE.read(tmp_path)
-    for content in (b"", b"<html>not found</html>"):
-        (tmp_path / "a.zip").write_bytes(content)
-        with pytest.raises(DataError, match=r"a\.zip"):
-            ARCHIVE.read(tmp_path / "a.zip")

@@ -1,8 +1,5 @@
 """Laws for every named dataset, and what is said about names that are none."""
 
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +11,6 @@ from pyarrow import parquet
 from arcset.data import (
     DATASETS,
     DatasetEntry,
-    Reading,
     dataset_entry,
     dataset_names,
     download_dataset,
@@ -59,11 +55,6 @@ def test_unknown_names_are_met_with_the_known_ones(ask: object) -> None:
         ask("mnist_sample")
 
 
-def test_unknown_names_are_told_what_else_is_read() -> None:
-    with pytest.raises(OptionError, match=r"omniglot, orl.*folder, CSV, Parquet, npz or \.rec"):
-        load_dataset("faces")
-
-
 def test_paths_that_do_not_exist() -> None:
     for name in ("faces.csv", "some/folder", "arrays.npz", "./mnist", "train.rec", "/no/such"):
         with pytest.raises(OptionError, match=f"'{name}'.*lfw-sample, "):
@@ -105,14 +96,6 @@ def test_own_data_of_every_form(folder: Path) -> None:
     assert load_dataset(Path("faces")).name == "faces"
 
 
-def test_a_reading_is_for_own_data(folder: Path) -> None:
-    reading = Reading(3, 8, 8, fit="crop", invert=True)
-    dataset = load_dataset("faces", reading=reading)
-    assert dataset.train.images.shape == (2, 8, 8, 3)
-    assert (dataset.train.images[0] == 245).all()
-    assert load_dataset("mnist-sample", reading=reading).train.images.shape == (4000, 28, 28)
-
-
 def test_a_name_goes_before_a_folder_that_shares_it(folder: Path) -> None:
     assert len(load_dataset("mnist-sample").train) == 4000
     for name in ("./mnist-sample", Path("mnist-sample"), str(folder / "mnist-sample")):
@@ -128,29 +111,3 @@ def test_a_new_dataset_is_one_entry() -> None:
         assert locate("mine") == "here"
     finally:
         DATASETS.remove("mine")
-
-
-#: Each module in a process of its own, of which none has to read what others have written.
-FIRST = """
-import importlib, os, sys
-import numpy, pyarrow.parquet, torch, PIL.Image, scipy.special
-
-assert not any(name.startswith("arcset") for name in sys.modules)
-for module in sys.argv[1:]:
-    child = os.fork()
-    if not child:
-        importlib.import_module(module)
-        from arcset.data import dataset_names
-        print(module, dataset_names(), flush=True)
-        os._exit(0)
-    os.waitpid(child, 0)
-"""
-
-
-@pytest.mark.long
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")
-def test_any_module_can_be_imported_first() -> None:
-    modules = ["arcset.data.named.mnist", "arcset.data.named.registry", "arcset.data"]
-    command = [sys.executable, "-c", FIRST, *modules]
-    done = subprocess.run(command, check=True, capture_output=True, text=True)
-    assert done.stdout.splitlines() == [f"{module} {NAMES}" for module in modules]

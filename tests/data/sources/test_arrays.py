@@ -84,13 +84,6 @@ def test_paths_and_splits(tmp_path: Path) -> None:
     assert dataset.test.images[0].tolist() == [2, 3]
 
 
-def test_labels_of_any_kind(tmp_path: Path) -> None:
-    for labels in (np.array([3, 3, 10]), np.array([3.0, 3, 10]), np.array([b"3", b"3", b"10"])):
-        dataset = load_dataset(saved(tmp_path / "s.npz", X=np.eye(3), y=labels))
-        assert dataset.class_names == ("10", "3")  # sorted as text, like everybody's
-        assert dataset.train.labels.tolist() == [1, 1, 0]
-
-
 def test_a_reading_reshapes_pictures_and_leaves_features(tmp_path: Path) -> None:
     place = saved(tmp_path / "s.npz", images=PICTURES, labels=NAMES)
     reading = Reading(1, 3, 3, fit="stretch", invert=True)
@@ -130,16 +123,3 @@ def test_what_is_refused(tmp_path: Path, arrays: dict[str, Any], words: str) -> 
         load_dataset(place)
     assert str(raised.value).startswith(str(place))
     assert "\n" not in str(raised.value)
-
-
-def test_files_that_are_none(tmp_path: Path) -> None:
-    place = saved(tmp_path / "s.npz", X=PICTURES, y=NAMES)
-    place.write_bytes(place.read_bytes()[:-50])
-    with pytest.raises(DataError, match=r"s\.npz"):
-        load_dataset(place)
-    np.save(tmp_path / "single.npy", np.eye(3))
-    (tmp_path / "single.npy").rename(tmp_path / "single.npz")
-    with pytest.raises(DataError, match=r"single\.npz"):
-        load_dataset(tmp_path / "single.npz")
-    with pytest.raises(DataError, match=r"none\.npz"):
-        load_dataset(tmp_path / "none.npz")

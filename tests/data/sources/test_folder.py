@@ -12,7 +12,6 @@ import pytest
 from arcset.data import Listing
 from arcset.data.sources.base import Entry
 from arcset.data.sources.folder import FolderSource
-from arcset.errors import DataError
 from support.datasets import list_samples
 
 Draw = Callable[..., Path]
@@ -55,17 +54,6 @@ def test_folders_within_the_folder_of_an_identity(tmp_path: Path, draw: Draw) ->
     assert "a/b" in note
 
 
-def test_images_in_the_root(tmp_path: Path, draw: Draw) -> None:
-    draw(tmp_path / "1.png")
-    draw(tmp_path / "2.png")
-    found = list_samples(tmp_path)
-    assert (found.names, found.paths) == ([".", "."], ["1.png", "2.png"])
-    draw(tmp_path / "anna" / "1.png")
-    found = list_samples(tmp_path)
-    assert found.names == ["anna"]
-    assert [path for path, _ in found.skipped] == ["1.png", "2.png"]
-
-
 def test_what_is_passed_over(photos: Path, draw: Draw) -> None:
     draw(photos / ".thumbnails" / "anna" / "0.png")
     draw(photos / "anna" / ".hidden.png")
@@ -82,32 +70,6 @@ def test_what_is_passed_over(photos: Path, draw: Draw) -> None:
 def test_extensions_of_any_case(tmp_path: Path, draw: Draw, name: str) -> None:
     draw(tmp_path / "x" / name)
     assert list_samples(tmp_path).paths == [f"x/{name}"]
-
-
-def test_no_image(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match=str(tmp_path)):
-        list_samples(tmp_path)
-    (tmp_path / "a").mkdir()
-    (tmp_path / "a" / "b.txt").write_text("x")
-    with pytest.raises(DataError, match="1 files"):
-        list_samples(tmp_path)
-
-
-def test_links(photos: Path, tmp_path: Path, draw: Draw) -> None:
-    draw(tmp_path / "elsewhere" / "0.png")
-    (photos / "anna" / "up").symlink_to(photos, target_is_directory=True)
-    (photos / "self").symlink_to("self")
-    (photos / "also-ben").symlink_to(photos / "ben", target_is_directory=True)
-    (photos / "dora").symlink_to(tmp_path / "elsewhere", target_is_directory=True)
-    (photos / "carl" / "link.png").symlink_to(photos / "anna" / "0.png")
-    (photos / "carl" / "gone.png").symlink_to(photos / "nobody.png")
-    found = list_samples(photos)
-    assert sorted(set(found.names)) == ["anna", "ben", "carl", "dora"]
-    assert found.names.count("ben") == 5  # by its own name, not by that of the link
-    assert re.search("2 links.*also-ben", found.notes[-1])
-    assert found.content(found.paths.index("carl/link.png")) == found.content(0)
-    with pytest.raises(DataError, match=r"carl/gone\.png"):
-        found.content(found.paths.index("carl/gone.png"))
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="names are Unicode on this system")

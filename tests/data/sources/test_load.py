@@ -9,7 +9,6 @@ from PIL import Image
 
 from arcset.data import Dataset, Reading, load_dataset, pack
 from arcset.errors import DataError, OptionError
-from support.datasets import list_samples
 
 Draw = Callable[..., Path]
 
@@ -104,29 +103,6 @@ class TestShape:
 
 
 class TestBroken:
-    def test_five_percent_of_the_files(self, tmp_path: Path, draw: Draw) -> None:
-        place = tmp_path / "many"
-        files = [draw(place / f"{i % 10}" / f"{i}.png", colour=True) for i in range(100)]
-        whole = files[11].read_bytes()
-        broken = {
-            files[7]: b"",
-            files[18]: b"no image at all",
-            files[29]: whole[:-30],
-            files[53]: whole[: len(whole) // 2],
-            files[64]: b"\xff\xd8\xff\xe0" + bytes(40),
-        }
-        for file, content in broken.items():
-            file.write_bytes(content)
-        dataset = load_dataset(place)
-        found = rows(dataset)
-        assert len(found) == 95
-        assert {path for path, _ in dataset.skipped} == {
-            file.relative_to(place).as_posix() for file in broken
-        }
-        why = dict(dataset.skipped)
-        assert all(why.values())
-        assert all("\n" not in text and str(place) not in text for text in why.values())
-
     def test_an_identity_without_a_readable_image_disappears(self, photos: Path) -> None:
         for file in (photos / "carl").iterdir():
             file.write_bytes(b"broken")
@@ -189,12 +165,6 @@ class TestTables:
         assert testing == {"anna/1.png", "anna/2.png"}
         assert [path for path, _ in dataset.skipped] == ["carl/9.png"]
 
-    def test_no_test_images(self, photos: Path) -> None:
-        (photos / "faces.csv").write_text("path,label\nanna/0.png,1\nben/0.png,2\n")
-        dataset = load_dataset(photos / "faces.csv")
-        assert dataset.test is None
-        assert dataset.class_names == ("1", "2")
-
 
 def test_too_much_for_memory(photos: Path) -> None:
     """Refused before anything is decoded: 44 images of 4096×4096×3 take more than 2 GiB."""
@@ -202,12 +172,6 @@ def test_too_much_for_memory(photos: Path) -> None:
     (photos / "many.csv").write_text("\n".join(["path,label", *rows]))
     with pytest.raises(DataError, match=r"44 images .*many\.csv.*arcset data pack"):
         load_dataset(photos / "many.csv", size=4096, channels=3)
-
-
-def test_progress(photos: Path) -> None:
-    seen: list[tuple[int, int]] = []
-    load_dataset(photos, watch=lambda done, total: seen.append((done, total)))
-    assert seen[-1] == (13, 13)
 
 
 def test_the_name_of_the_current_folder(photos: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -226,12 +190,6 @@ def folder(tmp_path: Path) -> Path:
             pixels = random.integers(0, 255, (12, 10), dtype=np.uint8)
             Image.fromarray(pixels).save(tmp_path / "people" / name / f"{number}.png")
     return tmp_path / "people"
-
-
-def test_own_images_are_read_as_negatives(folder: Path) -> None:
-    usual, negative = load_dataset(folder), load_dataset(folder, invert=True)
-    assert negative.invert
-    assert np.array_equal(negative.train.images, 255 - usual.train.images)
 
 
 @pytest.mark.parametrize("kind", ["pack", "npz"])
@@ -258,17 +216,3 @@ def test_a_folder_of_images_alone_is_one_identity(folder: Path) -> None:
     found = load_dataset(folder / "anna", single=True)
     assert found.class_names == (".",)
     assert found.train.paths == ("0.png", "1.png", "2.png")
-
-
-def test_each_kind_is_recognized(photos: Path) -> None:
-    (photos / "all.csv").write_text("path,label\nanna/0.png,anna\n")
-    assert list_samples(photos).kind == "folder tree"
-    assert list_samples(str(photos / "all.csv")).kind == "CSV table"
-
-
-def test_what_is_none(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match=r"none .*folder, CSV, Parquet, npz"):
-        list_samples(tmp_path / "none")
-    (tmp_path / "notes.txt").write_text("hello")
-    with pytest.raises(DataError, match=r"notes\.txt"):
-        list_samples(tmp_path / "notes.txt")

@@ -1,6 +1,5 @@
 """Packs: equal to what they were made of, mapped and not loaded, and never half there."""
 
-import io
 import json
 import shutil
 import tracemalloc
@@ -14,7 +13,6 @@ from PIL import Image
 from arcset.data import Dataset, ImageSet, Pack, Reading, load_dataset, load_pack, pack
 from arcset.data.lazy_rows import LazyRows
 from arcset.errors import ArcsetError, DataError, OptionError
-from support.recordio import insightface_records, write_records
 
 Draw = Callable[..., Path]
 
@@ -77,37 +75,6 @@ def test_broken_files(photos: Path, tmp_path: Path, draw: Draw) -> None:
     assert len(dataset.skipped) == 4 + 1  # and carl
 
 
-def test_tables(photos: Path, tmp_path: Path) -> None:
-    (photos / "t.csv").write_text(
-        "path,label,split\nanna/0.png,a,train\nanna/1.png,a,test\nben/0.png,b,val\nno.png,c,train\n"
-    )
-    pack(photos / "t.csv", tmp_path / "p")
-    assert_equal(load_pack(tmp_path / "p"), load_dataset(photos / "t.csv"))
-    assert load_pack(tmp_path / "p").apart == {"validation": ("b",)}
-
-
-def test_records(tmp_path: Path) -> None:
-    images = []
-    for number in range(12):
-        file = io.BytesIO()
-        Image.new("RGB", (8, 8), (20 * number, 0, 0)).save(file, "PNG")
-        images.append((number % 2, file.getvalue() if number != 7 else b"broken"))
-    (tmp_path / "faces").mkdir()
-    write_records(tmp_path / "faces" / "train.rec", insightface_records(images))
-    dataset = load_dataset(tmp_path / "faces")
-    assert (dataset.name, dataset.class_names) == ("faces", ("0", "1"))
-    assert dataset.train.images.shape[1:] == (8, 8, 3)
-    assert dataset.train.paths is not None
-    for path, label, image in zip(
-        dataset.train.paths, dataset.train.labels, dataset.train.images, strict=True
-    ):
-        number = int(path.removeprefix("train.rec#")) - 1
-        assert (label, image[0, 0, 0]) == (number % 2, 20 * number)
-    assert [path for path, _ in dataset.skipped] == ["train.rec#8"]
-    pack(tmp_path / "faces", tmp_path / "p")
-    assert_equal(load_pack(tmp_path / "p"), dataset)
-
-
 def test_images_stay_in_their_file(photos: Path, tmp_path: Path) -> None:
     pack(photos, tmp_path / "p")
     for dataset in (load_pack(tmp_path / "p"), load_dataset(tmp_path / "p")):
@@ -140,13 +107,6 @@ class TestWriting:
         assert load_pack(tmp_path / "p").train.images.shape[1:] == (5, 5)
         assert {file.name for file in tmp_path.iterdir()} == {"p", "photos"}
 
-    def test_what_is_no_pack_is_never_replaced(self, photos: Path, tmp_path: Path) -> None:
-        (tmp_path / "notes").write_text("mine")
-        for place in (photos, tmp_path / "notes"):
-            with pytest.raises(OptionError, match=str(place)):
-                pack(photos, place, force=True)
-        assert len(list(photos.rglob("*.png"))) == 13
-
     def test_nothing_half_written(self, photos: Path, tmp_path: Path) -> None:
         pack(photos, tmp_path / "p", size=4)
 
@@ -160,22 +120,6 @@ class TestWriting:
         with pytest.raises(DataError, match="13 images"):
             pack(photos, tmp_path / "new", size=4, channels=1)
         assert {file.name for file in tmp_path.iterdir()} == {"p", "photos"}
-        assert load_pack(tmp_path / "p").train.images.shape[1:] == (4, 4)
-
-    def test_the_old_pack_returns_where_the_new_one_cannot_come(
-        self, photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        pack(photos, tmp_path / "p", size=4)
-        rename = Path.rename
-
-        def refuse(path: Path, target: Path) -> Path:
-            if path.suffix == ".part":
-                raise OSError("no")
-            return rename(path, target)
-
-        monkeypatch.setattr(Path, "rename", refuse)
-        with pytest.raises(OSError, match="no"):
-            pack(photos, tmp_path / "p", size=5, force=True)
         assert load_pack(tmp_path / "p").train.images.shape[1:] == (4, 4)
 
     def test_arrays_and_packs_need_none(self, photos: Path, tmp_path: Path) -> None:

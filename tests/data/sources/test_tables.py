@@ -82,17 +82,6 @@ def test_rows_without_path_or_label_are_skipped(tmp_path: Path) -> None:
     assert (found.paths, found.names, len(found.skipped)) == (["1.png"], ["1"], 2)
 
 
-def test_an_empty_split_column_is_none(tmp_path: Path) -> None:
-    (tmp_path / "t.csv").write_text("path,label,split\n1.png,a,\n2.png,b, \n")
-    assert list_samples(tmp_path / "t.csv").parts is None
-
-
-def test_paths_that_are_no_unicode(tmp_path: Path) -> None:
-    (tmp_path / "t.csv").write_bytes(b"path,label\ncaf\xe9.png,Zo\xc3\xab\n")
-    found = list_samples(tmp_path / "t.csv")
-    assert (found.paths, found.names) == (["caf\\xe9.png"], ["Zoë"])
-
-
 @pytest.mark.parametrize(
     ("content", "words"),
     [
@@ -140,11 +129,3 @@ def test_a_stream_finds_what_a_listing_finds(tmp_path: Path) -> None:
     (tmp_path / "empty.csv").write_text("path,label\n,\n")
     with pytest.raises(DataError, match=r"empty\.csv"):
         list(TableSource(tmp_path / "empty.csv").entries())
-
-
-def test_a_column_without_a_name_is_no_split(tmp_path: Path) -> None:
-    (tmp_path / "t.csv").write_text(
-        ",path,label\n0,a/1.png,a\n1,b/1.png,b\n"
-    )  # as pandas writes it
-    listing = list_samples(tmp_path / "t.csv")
-    assert (listing.paths, listing.parts) == (["a/1.png", "b/1.png"], None)

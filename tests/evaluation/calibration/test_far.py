@@ -66,20 +66,6 @@ def test_covariances_are_means_over_pairs_of_pairs():
     assert spread.validation == pytest.approx(total / len(accepted) ** 2, abs=1e-12)
 
 
-def test_a_test_like_the_validation_set_has_its_variance():
-    """Identities of equal size: the count of pairs of pairs and the formula must agree."""
-    labels = np.arange(40) // 4
-    points = np.random.default_rng(1).normal(size=(40, 3))
-    spread = pair_spread(ImpostorPairs.of(points, labels), 100)
-    assert spread.test_variance(10, 4) == pytest.approx(spread.validation, rel=1e-12)
-
-
-def test_single_samples_are_copied_for_all_we_know():
-    points = np.random.default_rng(2).normal(size=(40, 3))
-    spread = pair_spread(ImpostorPairs.of(points, np.arange(40)), 100)
-    assert spread.test_variance(40, 5) == pytest.approx(spread.test_variance(40, 1))
-
-
 def test_the_interval_narrows_with_identities():
     points = np.random.default_rng(3).normal(size=(200, 8))
     found = threshold_for_far(points, np.arange(200) // 2, 0.01)
@@ -105,15 +91,3 @@ def test_table_and_bad_input():
         threshold_for_far(points * np.nan, labels, 0.1)
     with pytest.raises(OptionError, match="identities"):
         found.expect(1)
-
-
-def test_few_kept_pairs_give_the_same_threshold():
-    points, labels = np.random.default_rng(5).normal(size=(400, 16)), np.arange(400) // 2
-    everything = ImpostorPairs.of(points, labels)
-    few = ImpostorPairs.of(points, labels, most=5000)
-    kept = len(few.cosines)
-    assert 2000 < kept < 6000 < everything.count == few.count
-    np.testing.assert_array_equal(few.cosines, everything.cosines[:kept])
-    assert few.threshold(1000) == everything.threshold(1000)
-    assert few.threshold(kept) == few.floor <= few.cosines[-1]
-    assert everything.threshold(everything.count) == -1.0

@@ -58,31 +58,6 @@ def test_the_rate_is_the_mean_over_all_galleries(gallery, samples):
             )
 
 
-def test_the_largest_gallery_is_the_one_of_all_others():
-    points = random_points(1)
-    pairs = ImpostorPairs.of(points, LABELS)
-    for accepted in (2, 10, 25):
-        wanted = reference_fpir(points, LABELS, pairs.threshold(accepted), 4, 1)
-        assert OpenSet(pairs, accepted).rate(4) == pytest.approx(wanted, abs=1e-12)
-
-
-def test_many_matches_agree_with_binomial_coefficients():
-    """One sample per identity: C(M − x, G)/C(M, G), for every x there is."""
-    points = np.random.default_rng(0).normal(size=(60, 4))
-    pairs = ImpostorPairs.of(points, np.arange(60))
-    cosines = cosine_table(points)
-    np.fill_diagonal(cosines, -2)
-    for accepted in (5, 200, 900, 1700):
-        matching = (cosines >= pairs.threshold(accepted)).sum(axis=1)
-        for gallery in (1, 7, 30, 59):
-            missed = [math.comb(59 - x, gallery) / math.comb(59, gallery) for x in matching]
-            state = OpenSet(pairs, accepted)
-            np.testing.assert_allclose(state.matches.miss_chance(gallery), missed, atol=1e-12)
-            about = state.matches.about_missed(gallery)
-            few = matching <= 30
-            np.testing.assert_allclose(about[few], np.array(missed)[few], atol=0.03)
-
-
 def test_both_is_the_chance_that_two_probes_meet_the_same_gallery():
     """With every gallery enumerated; `both` uses all pairs of probes in identities of up to 3."""
     labels = np.repeat(np.arange(8), 2)
@@ -183,11 +158,6 @@ def test_table_and_json():
     found = threshold_for_fpir(points, np.arange(120) // 2, 0.2, 30)
     assert "FPIR wanted" in found.table()
     assert json.loads(json.dumps(found.json()))["curve"]["galleries"] == [*gallery_sizes(59, 30)]
-
-
-def test_gallery_sizes_end_with_the_largest():
-    assert gallery_sizes(1) == [1]
-    assert gallery_sizes(299, 100, 5000) == [1, 2, 4, 8, 16, 32, 64, 100, 128, 256, 299]
 
 
 def test_bad_input_is_refused_in_one_sentence():

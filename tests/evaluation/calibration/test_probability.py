@@ -1,6 +1,5 @@
 """Calibration against scikit-learn and by what it promises; reliability against loops."""
 
-import json
 from unittest import mock
 
 import numpy as np
@@ -71,16 +70,6 @@ def test_logistic_is_scikit_learns_on_platts_targets():
     )
 
 
-def test_many_pairs_are_fitted_as_few():
-    """So many that they are joined by cosine before a logistic fit, and knots are thinned."""
-    cosines, same = simulated(100_000, 4)
-    grid = np.linspace(0, 0.8, 50)
-    for method in ("isotonic", "logistic"):
-        found = calibrate(cosines, same, method)
-        assert np.abs(found.probability(grid) - truth(grid)).mean() < 0.01
-        assert len(json.dumps(found.json())) < 20_000
-
-
 @given(
     st.lists(st.tuples(st.integers(-8, 8), st.booleans()), min_size=2, max_size=40),
     st.sampled_from(["isotonic", "logistic"]),
@@ -146,15 +135,6 @@ def test_reliability_against_loops_and_scikit_learn():
     empty = reliability([0.05, 0.95], [False, True], bins=10)
     assert empty.json()["frequency"][5] is None
     assert "–" in empty.table()
-
-
-def test_a_calibration_is_reliable_on_fresh_pairs():
-    cosines, same = simulated(20_000, 7)
-    fresh, fresh_same = simulated(20_000, 8)
-    for method in ("isotonic", "logistic"):
-        found = calibrate(cosines, same, method)
-        weights = np.where(fresh_same, 0.5 / fresh_same.mean(), 0.5 / (~fresh_same).mean())
-        assert reliability(found.probability(fresh), fresh_same, weights=weights).ece < 0.02
 
 
 def test_bad_input_is_refused_in_one_sentence():

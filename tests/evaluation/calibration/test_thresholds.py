@@ -92,15 +92,6 @@ def test_other_fars_are_answered_without_the_embeddings(made, validation, far):
         assert mine == pytest.approx(wanted, rel=0.2)
 
 
-def test_thresholds_rise_with_the_gallery_and_with_strictness(made):
-    by_gallery = [made.rates.for_fpir(0.2, size).threshold for size in range(2, 300, 7)]
-    assert by_gallery == sorted(by_gallery)
-    by_rate = [made.rates.for_fpir(rate, 50).threshold for rate in np.geomspace(0.5, 0.02, 30)]
-    assert by_rate == sorted(by_rate)
-    by_far = [made.rates.for_far(rate).threshold for rate in np.geomspace(0.2, 1e-3, 30)]
-    assert by_far == sorted(by_far)
-
-
 def test_what_it_cannot_support_it_refuses(made):
     with pytest.raises(InputError, match="200"):
         made.for_far(1e-7)
@@ -226,14 +217,6 @@ def test_identities_that_were_trained_on_promise_no_rate():
     assert found.rough
     with pytest.raises(InputError, match=r"0\.1"):
         found.for_far(0.1)
-
-
-def test_a_file_without_any_threshold_is_refused(tmp_path):
-    points, labels = np.random.default_rng(0).normal(size=(6, 3)), np.arange(6) // 2
-    content = make_thresholds(points, labels).json()
-    for wrong in (None, {"threshold": 2.0, "rate": 0.1}, {"threshold": 0.1}, [0.1]):
-        with pytest.raises(RunError, match="here"):
-            Thresholds.from_json({**content, "equal_error": wrong}, "here")
 
 
 @pytest.mark.long

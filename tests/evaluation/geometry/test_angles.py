@@ -6,12 +6,12 @@ import math
 import numpy as np
 import pytest
 import torch
-from hypothesis import assume, given
+from hypothesis import given
 from hypothesis import strategies as st
 
 from arcset.errors import InputError
-from arcset.evaluation import Angles, angle_samples, angles, paired
-from evaluation.inside import PAPER, SEED, identity_weights
+from arcset.evaluation import angle_samples, angles
+from evaluation.inside import identity_weights
 
 # References: one class, one sample, one pair at a time.
 
@@ -130,19 +130,6 @@ def test_nearly_parallel_directions_keep_their_digits(apart):
     assert result.w_ec == 0.0
 
 
-def test_many_equal_angles():
-    """The corners of a simplex, each as far from all others; then all centers the same."""
-    corners = np.eye(40) - 1 / 40
-    expected = math.degrees(math.acos(-1 / 39))
-    assert angles(corners, np.arange(40)).inter == pytest.approx(expected, abs=1e-10)
-    assert angles(np.ones((40, 3)), np.arange(40)).inter == 0.0
-
-
-def test_opposite_directions():
-    rows = [[1.0, 1e-9], [-1.0, 1e-9]]
-    assert angles(rows, [0, 1]).inter == pytest.approx(180 - math.degrees(2e-9), abs=1e-12)
-
-
 def test_centers_of_other_classes():
     rows, labels = sample(20, 4, 5)
     result = angles(rows, labels, np.eye(5), center_labels=[9, 1, 7, 3, 8])
@@ -183,27 +170,6 @@ def test_what_is_not_there_is_not_a_number_and_marked():
     assert "* one center only" in alone.table()
 
 
-def test_classes_of_one_sample_are_left_out_of_intra():
-    rows, labels = sample(5, 4, 3)
-    result = angles(rows, labels)
-    assert result.singles == 3
-    assert "3 classes of one sample, left out of intra" in result.table()
-    assert_close(result, reference(rows, labels))
-
-
-def test_noise_is_as_loose_with_classes_of_one_sample_as_without():
-    rows = np.random.default_rng(0).normal(size=(400, 64))
-    labels = np.concatenate((np.repeat(np.arange(50), 2), np.arange(50, 350)))
-    result = angles(rows, labels, intervals=True, draws=50)
-    assert result.singles == 300
-    pairs = angles(rows[:100], labels[:100])
-    assert result.intra == pytest.approx(pairs.intra, abs=1e-10)
-    assert result.intra > 40
-    low, high = result.interval("intra")
-    assert low < result.intra < high
-    assert low > 40
-
-
 def test_without_two_samples_of_any_class_there_is_no_intra():
     rows, labels = sample(4, 4, 3)
     result = angles(rows, labels, intervals=True, draws=10)
@@ -211,25 +177,6 @@ def test_without_two_samples_of_any_class_there_is_no_intra():
     assert math.isnan(result.interval("intra").low)
     assert "* no class has two samples" in result.table()
     assert np.isnan(angle_samples(rows, labels)[0]).all()
-
-
-def test_draws_of_classes_of_one_sample_only_have_no_intra():
-    rows, labels = sample(4, 3, 3)
-    result = angles(rows, labels, intervals=True, draws=50)
-    drawn = identity_weights(3, 50, SEED)[:, np.bincount(labels) > 1].any(axis=1)
-    assert not drawn.all()
-    assert (np.isnan(result.replicates.values["intra"]) == ~drawn).all()
-
-
-def test_shows_the_paper_below():
-    rows, labels = sample(30, 3, 4)
-    result = angles(rows, labels, np.eye(4))
-    ours, theirs = result.table().split("\n\n")
-    for name in Angles.named:
-        assert f"{result.measures()[name]:.2f}" in ours
-    assert "for orientation" in theirs
-    for values in PAPER.values():
-        assert all(f"{value:.2f}" in theirs for value in values)
 
 
 def test_intervals_weigh_classes_as_often_as_drawn():
@@ -247,16 +194,6 @@ def test_intervals_weigh_classes_as_often_as_drawn():
     low, high = result.interval("intra")
     assert low < result.intra < high
     assert f"[{low:.2f}, {high:.2f}]" in result.table()
-
-
-def test_two_models_are_compared_in_degrees():
-    rows, labels = sample(200, 20, 8, spread=0.3)
-    noisy = rows + np.random.default_rng(1).normal(size=rows.shape)
-    tight, loose = (angles(x, labels, intervals=True, draws=100) for x in (rows, noisy))
-    difference = paired(tight, loose, "intra")
-    assert difference.gain == pytest.approx(loose.intra - tight.intra)
-    assert "better by" in difference.sentence()
-    assert "°" in difference.sentence()
 
 
 @given(seed=st.integers(0, 10**6), classes=st.integers(2, 6))
@@ -296,20 +233,3 @@ def test_bad_input_gets_one_sentence(arguments, options, message):
     with pytest.raises(InputError, match=message) as caught:
         angles(*arguments, **options)
     assert "\n" not in str(caught.value)
-
-
-def test_samples_of_one_class_have_no_other():
-    with pytest.raises(InputError, match=r"labels.*3"):
-        angle_samples([[1.0, 0.0]], [3])
-
-
-@given(seed=st.integers(0, 10**6))
-def test_smallest_angles_among_duplicates(seed):
-    """Few directions, many times each: ties, zeros and opposites."""
-    generator = np.random.default_rng(seed)
-    rows = generator.integers(-1, 2, size=(40, 3)).astype(float)
-    rows = rows[rows.any(axis=1)]
-    assume(len(rows) > 1)
-    expected = smallest(dict(enumerate(map(unit, rows))))
-    found = angles(rows, np.arange(len(rows))).inter
-    assert found == pytest.approx(np.mean(list(expected.values())), abs=1e-9)

@@ -1,6 +1,5 @@
 """All pairs in blocks: one grid of cosines, and what blocks, counting and tails have no part in."""
 
-import importlib
 from unittest import mock
 
 import numpy as np
@@ -9,25 +8,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import arcset
-from arcset.evaluation import bootstrap, identification, pairs, retrieval, verification
+from arcset.evaluation import bootstrap, pairs, verification
 from arcset.runs.data import selection_of
-from evaluation.inside import ImpostorPairs
 from evaluation.pairs.references import (
     DRAWN_FARS,
-    EXACT_ROWS,
     FARS,
     all_scores,
-    all_sides,
     check_against_the_definitions,
-    check_draws,
     labelled,
     random_case,
 )
 from support.random_runs import random_run
 
 SMALL = {"BLOCK": 12, "_HEIGHT": 3, "_ROWS": 2}
-FEW_AT_ONCE = {"_DRAWS_AT_ONCE": 7, "_PAIRS_AT_ONCE": 3}
-judging = importlib.import_module("arcset.evaluation.verification")  # not the function
 
 
 @given(st.lists(st.floats(-1.000001, 1.000001), min_size=1))
@@ -48,33 +41,6 @@ def test_small_blocks_and_counting_equal_the_definitions(data):
     with mock.patch.multiple(pairs, **SMALL):
         found = verification(embeddings, labels, FARS)
     check_against_the_definitions(found, *all_scores(embeddings, labels))
-
-
-@given(st.lists(st.tuples(EXACT_ROWS, st.integers(0, 3)), min_size=8, max_size=20))
-def test_small_blocks_of_a_search_do_not_matter(drawn):
-    rows = np.array([row for row, _ in drawn])
-    labels = np.array([label for _, label in drawn])
-    labels[:3] = 0
-
-    def found():
-        searched = identification(rows[:5], labels[:5], rows[5:], labels[5:])
-        return {**searched.measures(), **retrieval(rows, labels).measures()}
-
-    expected = found()
-    with mock.patch.multiple(pairs, **SMALL):
-        assert found() == pytest.approx(expected, nan_ok=True)
-
-
-def test_impostor_pairs_in_small_blocks():
-    embeddings, labels = random_case(count=60)
-    whole = ImpostorPairs.of(embeddings, labels)
-    with mock.patch.multiple(pairs, **SMALL):
-        parts = ImpostorPairs.of(embeddings, labels)
-    assert whole.cosines == pytest.approx(parts.cosines, abs=1e-6)
-    rows = np.sort(np.stack((whole.first, whole.second)), axis=0)
-    assert set(map(tuple, rows.T)) == {
-        (i, j) for i in range(60) for j in range(i + 1, 60) if labels[i] != labels[j]
-    }
 
 
 def test_duplicates_and_opposites_are_one_and_minus_one():
@@ -141,17 +107,6 @@ def replicates(case, module=bootstrap, **patches):
         return verification(*case, DRAWN_FARS, intervals=True, draws=200, seed=3).replicates.values
 
 
-def test_blocks_of_draws_do_not_matter():
-    embeddings, labels = random_case(count=40, dim=16, classes=7)
-    embeddings = np.sign(embeddings)  # exact cosines, whatever the block
-    with (
-        mock.patch.multiple(pairs, **SMALL),
-        mock.patch.multiple(bootstrap, **FEW_AT_ONCE),
-    ):
-        found = verification(embeddings, labels, DRAWN_FARS, intervals=True, draws=20, seed=3)
-    check_draws(found, all_sides(embeddings, labels), 7, 20)
-
-
 @pytest.mark.parametrize("classes", [10, 150], ids=["few-identities", "many-identities"])
 def test_a_sample_of_pairs_agrees_with_all(classes):
     """It is off by far less than what draws differ by, and widens or narrows no interval."""
@@ -162,16 +117,3 @@ def test_a_sample_of_pairs_agrees_with_all(classes):
         assert np.sqrt(np.mean((sample[name] - full[name]) ** 2)) < 0.2 * spread, name
         assert abs(np.mean(sample[name] - full[name])) < 0.03 * spread, name
         assert sample[name].std() == pytest.approx(spread, rel=0.03), name
-
-
-@pytest.mark.long
-def test_some_thresholds_agree_with_all_scores():
-    """Read off between thresholds, draws are right within a small part of their spread."""
-    case = random_case(count=250, dim=16, classes=50, noise=0.8)
-    full = replicates(case, judging, MOST_SCORES=30_000)
-    grid = replicates(case, judging, MOST_SCORES=0)
-    for name in ("auc", "eer", "tar_at_far[0.1]", "tar_at_far[0.01]"):
-        spread = full[name].std()
-        error = grid[name] - full[name]
-        assert abs(error.mean()) < 0.05 * spread, name
-        assert error.std() < 0.2 * spread, name

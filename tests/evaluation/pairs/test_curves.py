@@ -58,11 +58,3 @@ def test_a_curve_has_few_points_close_together_on_a_logarithmic_axis():
     assert np.diff(np.log10(inside)).max() < 1 / 20
     assert np.diff(curve.tar).max() < 0.02
     assert np.abs(curve.far - 1e-3).min() < 1e-5
-
-
-def test_a_curve_of_two_pairs():
-    curve = judged([0.5], [0.25]).curve
-    assert curve.far.tolist() == [0, 0, 1]
-    assert curve.tar.tolist() == [0, 1, 1]
-    assert curve.threshold == pytest.approx([0.5, 0.375, -1], abs=1e-6)
-    assert curve.threshold[0] > 0.5

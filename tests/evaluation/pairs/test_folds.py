@@ -63,21 +63,6 @@ def test_a_number_of_folds_is_consecutive_parts():
     assert fold_accuracy(*tensors, folds=10).json() == found.json()
 
 
-def test_separated_pairs_are_all_right():
-    embeddings, pairs = at_cosines(np.tile([0.9, 0.8, 0.1, 0.2], 10))
-    found = fold_accuracy(embeddings, pairs, np.tile([True, True, False, False], 10))
-    assert (found.accuracy, found.standard_deviation, found.pairs) == (1.0, 0.0, 40)
-    np.testing.assert_allclose(found.thresholds, 0.5, atol=1e-7)
-
-
-def test_all_alike_in_training():
-    """Nothing to reject: −1. Nothing to accept: just above the highest."""
-    embeddings, pairs = at_cosines([0.5, 0.25])
-    found = fold_accuracy(embeddings, pairs, [True, False], folds=2)
-    assert found.thresholds.tolist() == [0.25 + 2**-22, -1.0]
-    assert found.accuracies.tolist() == [1.0, 0.0]
-
-
 def test_table():
     embeddings, pairs = at_cosines([0.75, 0.5, 0.75, 0.5])
     found = fold_accuracy(embeddings, pairs, [True, False, True, False], folds=2)

@@ -2,10 +2,9 @@
 
 import numpy as np
 from hypothesis import given, settings
-from sklearn.metrics import roc_auc_score
 
-from arcset.evaluation import paired, verification
-from evaluation.inside import draw_key, identity_weights
+from arcset.evaluation import verification
+from evaluation.inside import draw_key
 from evaluation.pairs.references import DRAWN_FARS as FARS
 from evaluation.pairs.references import all_sides, check_draws, labelled, random_case
 
@@ -38,32 +37,6 @@ def test_given_pairs():
     )
     picked = ([values[k] for k in chosen] for values in (pairs, same, sides))
     check_draws(found, tuple(picked), 5, 20)
-
-
-def test_draws_of_many_identities():
-    """Of more than 500, some pairs may be left out, by far less than what draws differ by."""
-    generator = np.random.default_rng(0)
-    labels = np.repeat(np.arange(520), 2)
-    rows = generator.normal(size=(520, 16))[labels] + 0.7 * generator.normal(size=(1040, 16))
-    found = verification(rows, labels, intervals=True, draws=60, seed=3).replicates.values["auc"]
-    units = rows / np.linalg.norm(rows, axis=1, keepdims=True)
-    i, j = np.triu_indices(1040, 1)
-    cosines, same = np.einsum("pd,pd->p", units[i], units[j]), labels[i] == labels[j]
-    for drawn, weights in zip(found[:3], identity_weights(520, 60, 3), strict=False):
-        first, second = weights[labels[i]], weights[labels[j]]
-        expected = roc_auc_score(same, cosines, sample_weight=np.where(same, first, first * second))
-        assert abs(drawn - expected) < 0.3 * found.std()
-
-
-def test_two_models_on_the_same_draws():
-    embeddings, labels = random_case(count=200, classes=40)
-    noisy = embeddings + np.random.default_rng(1).standard_normal(embeddings.shape)
-    first, second = (verification(e, labels, intervals=True) for e in (embeddings, noisy))
-    better = paired(first, second, "auc")
-    assert better.gain > 0
-    assert better.shown
-    low, high = first.interval("auc")
-    assert low < first.auc < high
 
 
 def test_coverage_of_the_interval():

@@ -83,10 +83,3 @@ def test_rank(scoring, k):
     assert blocked
     expected = error_of(missed, whose, blocked, len(known))
     assert found.replicates.error(f"rank[{k}]") == pytest.approx(expected)
-
-
-def test_no_error_without_mated_probes():
-    rows, labels = families(0)
-    found = identification(rows[:40], labels[:40], rows[40:], labels[40:], intervals=True, draws=20)
-    assert found.mated == 0
-    assert np.isnan(found.interval("rank", 1)).all()

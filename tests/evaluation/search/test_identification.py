@@ -39,14 +39,6 @@ def test_equals_the_definitions(scoring):
     check()
 
 
-@pytest.mark.parametrize("scoring", ["max", "mean"])
-@pytest.mark.parametrize("seed", range(3))
-def test_equals_the_definitions_on_random_sets(seed, scoring):
-    data = random_search(seed, noise=0.3 + 0.4 * seed)
-    found = identification(*data, ranks=RANKS, fpirs=FPIRS, scoring=scoring)
-    assert_equals_reference(found, *outcomes(*data, scoring))
-
-
 @pytest.mark.parametrize("scale", [1e-300, 1e-38, 1.0, 1e38, 1e300])
 def test_lengths_do_not_matter(scale):
     data = random_search(1)
@@ -71,14 +63,6 @@ def test_ties_count_against_the_model():
     found = identification(same[:4], [0, 1, 2, 2], same, labels, ranks=[1, 2, 3], fpirs=[0.5, 1.0])
     assert found.rank == {1: 0.0, 2: 0.0, 3: 1.0}
     assert found.dir_at_fpir == {0.5: 0.0, 1.0: 0.0}
-
-
-def test_duplicates_across_subjects_tie_wherever_they_stand():
-    rng = np.random.default_rng(0)
-    rows = rng.standard_normal((40, 64)).astype(np.float32)
-    gallery, gallery_labels = np.repeat(rows, 3, axis=0), np.arange(120)
-    found = identification(gallery, gallery_labels, gallery, gallery_labels, ranks=[1, 2, 3])
-    assert found.rank == {1: 0.0, 2: 0.0, 3: 1.0}
 
 
 @given(searches(), st.randoms(use_true_random=False))
@@ -107,22 +91,6 @@ def test_takes_torch_and_half_precision():
     narrow = [t.bfloat16() if t.is_floating_point() else t for t in tensors]
     wide = [t.double() if t.is_floating_point() else t for t in narrow]
     assert identification(*narrow).json() == identification(*wide).json()
-
-
-def test_one_sample_each_scores_alike_in_both_ways():
-    data = random_search(4, per_subject=(1, 1))
-    by_max, by_mean = (identification(*data, scoring=word).json() for word in ("max", "mean"))
-    assert by_max == by_mean | {"scoring": "max"}
-
-
-def test_labels_beyond_int64_are_compared_by_value():
-    big = 2**63
-    found = identification(
-        np.eye(2), np.array([big, big + 1], np.uint64), np.eye(2), np.array([3, -1]), fpirs=[1.0]
-    )
-    assert (found.mated, found.unmated) == (0, 2)
-    labels = np.array([5, 6], np.uint64)
-    assert identification(np.eye(2), labels, np.eye(2), labels.astype(np.int8)).rank[1] == 1.0
 
 
 # What the probes cannot tell.
@@ -194,27 +162,7 @@ def test_thresholds_lie_halfway():
     assert found.dir_at_fpir == {0.5: 1.0, 1.0: 1.0}
 
 
-def test_a_subject_of_one_is_a_gallery():
-    found = identification([[1, 0]], [3], [[1, 1], [0, 1]], [3, 4], fpirs=[1.0])
-    assert found.rank[1] == 1.0
-    assert found.cmc.tolist() == [1.0]
-
-
 # Sanity, input, output.
-
-
-def test_random_embeddings_guess():
-    rng = np.random.default_rng(0)
-    found = identification(
-        rng.standard_normal((50, 16)),
-        np.arange(50),
-        rng.standard_normal((5000, 16)),
-        rng.integers(0, 50, 5000),
-        ranks=(1, 10, 50, 1000),
-    )
-    assert found.rank[1] == pytest.approx(1 / 50, abs=0.01)
-    assert found.rank[10] == pytest.approx(10 / 50, abs=0.02)
-    assert found.rank[50] == found.rank[1000] == 1.0
 
 
 @pytest.mark.parametrize(

@@ -57,19 +57,6 @@ def test_a_long_curve_is_thinned_evenly_on_log_axes():
         assert best <= found.dir_at_fpir[fpir] <= best + 0.01
 
 
-@pytest.mark.parametrize("mated", [1, 7, 1000, 1001])
-def test_a_long_curve_where_nobody_is_found(mated):
-    """All mated probes tie with another subject, so that no threshold misses fewer than all."""
-    angles = np.linspace(0.1, 1.5, 999)
-    strangers = np.stack((np.cos(angles), np.sin(angles)), axis=1)
-    probes = np.concatenate((np.ones((mated, 2)), strangers))
-    labels = np.repeat([0, 9], [mated, 999])
-    curve = identification(np.eye(2), [0, 1], probes, labels).curve
-    assert 100 < len(curve.fnir) <= 500
-    assert np.all(curve.fnir == 1)
-    assert (curve.fpir[0], curve.fpir[-1]) == (0, 1)
-
-
 # Intervals.
 
 
@@ -108,14 +95,3 @@ def test_a_large_gallery_stays_within_memory():
         peak = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
         assert peak < 800e6
-
-
-def test_rates_at_any_threshold_are_those_of_the_curve():
-    rng = np.random.default_rng(5)
-    rows, labels = rng.normal(size=(60, 4)), np.repeat(np.arange(15), 4)
-    found = identification(rows[::4][:9], labels[::4][:9], rows[1::2], labels[1::2])
-    for threshold, fpir, fnir in zip(
-        found.curve.threshold, found.curve.fpir, found.curve.fnir, strict=True
-    ):
-        assert found.rates_at(threshold) == pytest.approx((fpir, 1 - fnir), abs=1e-12)
-    assert "outcomes" not in found.json()
