@@ -29,7 +29,7 @@ from head.table import bar_table, cell_table
 from head.timing import time_cell
 
 from arcset.files import write_text
-from arcset.reports.theme import save
+from arcset.reports.style import save
 
 RESULTS = Path(__file__).parent / "results"
 CLASSES, QUICK = [1_000, 10_000, 100_000, 1_000_000], [1_000, 10_000]

@@ -6,7 +6,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, NullLocator
 
-from arcset.reports.theme import GREY, PALETTE, new_figure, styled
+from arcset.reports.style import GREY, PALETTE, new_figure, styled
 
 BLUE, ORANGE, GREEN, WINE, SKY, VERMILION, PINK = PALETTE[:7]
 LINES = {  # colour, dashes, marker: arcset in blues and greens, peers in reds

@@ -17,7 +17,7 @@ from arcset.reports.explain import (
     image_of_file,
     image_of_sample,
 )
-from arcset.reports.theme import png
+from arcset.reports.style import png
 from arcset.reports.view import RunView
 from arcset.runs import RunConfig
 from arcset.runs.model import embed

@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from arcset.errors import OptionError
 from arcset.evaluation import no_threshold
 from arcset.reports import findings
-from arcset.reports.theme import png
+from arcset.reports.style import png
 from arcset.reports.view import RunView
 
 RUNS = ("slim", "softmax", "wide", "triplet")

@@ -30,7 +30,7 @@ from arcset.reports.stills import (
     save,
     sheet_picture,
 )
-from arcset.reports.theme import PALETTE, class_colour, film_colours, png, styled
+from arcset.reports.style import PALETTE, class_colour, film_colours, png, styled
 from arcset.reports.view import RunView
 
 

@@ -21,7 +21,7 @@ from arcset.reports.explain import (
     introduction,
 )
 from arcset.reports.explain import explain as explain_image
-from arcset.reports.theme import save
+from arcset.reports.style import save
 from arcset.reports.view import RunView
 
 __all__ = ["explain"]

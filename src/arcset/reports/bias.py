@@ -4,7 +4,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from arcset.errors import OptionError
-from arcset.reports.theme import GREY, INK, PALE, PALETTE, new_figure, styled
+from arcset.reports.style import GREY, INK, PALE, PALETTE, new_figure, styled
 from arcset.reports.triples import rightly_named
 from arcset.reports.view import RunView
 

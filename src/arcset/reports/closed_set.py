@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from arcset.errors import InputError, OptionError
 from arcset.evaluation import Confidence, confidence
 from arcset.reports.embedding_plot import draw_image
-from arcset.reports.theme import GREY, PALETTE, new_figure, styled
+from arcset.reports.style import GREY, PALETTE, new_figure, styled
 from arcset.reports.view import Embedded, Floats, RunView
 
 __all__ = [

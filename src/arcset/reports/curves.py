@@ -13,7 +13,7 @@ from arcset.evaluation import verification
 from arcset.margins import MARGINS, Margin, Sample
 from arcset.margins.angular import FALLBACKS
 from arcset.margins.arcface import ArcFace
-from arcset.reports.theme import GREY, PALETTE, new_figure, styled
+from arcset.reports.style import GREY, PALETTE, new_figure, styled
 from arcset.reports.view import RunView, check_alike, titles
 
 __all__ = ["margin_picture", "roc_picture"]

@@ -31,7 +31,7 @@ from matplotlib.transforms import IdentityTransform
 
 from arcset.checks import check_choice
 from arcset.errors import RunError
-from arcset.reports.theme import (
+from arcset.reports.style import (
     GREY,
     PALE,
     class_colour,

@@ -31,7 +31,7 @@ from arcset.margins import Samples
 from arcset.numerics import angle, unit_rows, widen
 from arcset.registry import unknown_name
 from arcset.reports.embedding_plot import Projection, draw_cloud, draw_image
-from arcset.reports.theme import GREY, INK, PALE, PALETTE, class_colour, new_figure, styled
+from arcset.reports.style import GREY, INK, PALE, PALETTE, class_colour, new_figure, styled
 from arcset.reports.view import Floats, RunView
 from arcset.runs.data import reading_of
 from arcset.runs.model import embed

@@ -18,7 +18,7 @@ from arcset.checks import check_count, check_number
 from arcset.errors import OptionError
 from arcset.files import replacing
 from arcset.reports.embedding_plot import Board, Projection, Scene, epoch_scenes, flattened
-from arcset.reports.theme import GREY, PALE, film_colours, styled
+from arcset.reports.style import GREY, PALE, film_colours, styled
 from arcset.reports.view import Floats, RunView, check_alike, titles
 
 __all__ = ["Timeline", "write_film"]

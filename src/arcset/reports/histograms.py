@@ -6,7 +6,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from arcset.errors import OptionError
-from arcset.reports.theme import GREY, PALETTE, new_figure, styled
+from arcset.reports.style import GREY, PALETTE, new_figure, styled
 from arcset.reports.view import Floats, Labels, RunView, check_alike, titles
 
 __all__ = ["angle_picture", "center_angles"]

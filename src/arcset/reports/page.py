@@ -25,7 +25,7 @@ from PIL import Image, UnidentifiedImageError
 
 from arcset.errors import InputError
 from arcset.files import write_text
-from arcset.reports.theme import pixels
+from arcset.reports.style import pixels
 
 __all__ = [
     "Picture",

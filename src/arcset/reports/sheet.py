@@ -5,7 +5,7 @@ from matplotlib.figure import Figure
 
 from arcset.data import ImageSet
 from arcset.errors import OptionError
-from arcset.reports.theme import GREY, new_figure, styled
+from arcset.reports.style import GREY, new_figure, styled
 from arcset.reports.view import pictured
 
 __all__ = ["sheet_picture"]

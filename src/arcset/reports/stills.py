@@ -4,7 +4,7 @@ from arcset.reports.curves import margin_picture, roc_picture
 from arcset.reports.embedding_plot import embedding_picture
 from arcset.reports.histograms import angle_picture
 from arcset.reports.sheet import sheet_picture
-from arcset.reports.theme import save
+from arcset.reports.style import save
 
 __all__ = [
     "CAPTIONS",

@@ -13,7 +13,7 @@ from arcset.evaluation import Assessment, Difference
 from arcset.reports import findings, stills
 from arcset.reports.measures.sections import comparison_section, measure_sections
 from arcset.reports.report import Section, write_report
-from arcset.reports.theme import save
+from arcset.reports.style import save
 from arcset.reports.view import RunView
 
 __all__ = ["Picture", "Story"]

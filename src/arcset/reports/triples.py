@@ -12,7 +12,7 @@ from matplotlib.patheffects import withStroke
 from arcset.errors import InputError
 from arcset.evaluation import NoThreshold, no_threshold
 from arcset.reports.embedding_plot import Projection, draw_cloud, draw_image
-from arcset.reports.theme import GREY, INK, known_swatches, new_figure, styled
+from arcset.reports.style import GREY, INK, known_swatches, new_figure, styled
 from arcset.reports.view import Floats, Labels, RunView
 
 __all__ = ["no_threshold_picture", "no_threshold_table", "rightly_named"]

@@ -19,7 +19,7 @@ from arcset.evaluation.geometry.angles import angle_samples, angles
 from arcset.evaluation.identification import identification, trial
 from arcset.evaluation.results import Interval
 from arcset.evaluation.retrieval import retrieval
-from arcset.reports.theme import png, style
+from arcset.reports.style import png, style
 
 NAMES = (
     "arcface",

@@ -27,7 +27,7 @@ from arcset.reports.measures import (
     verification_picture,
 )
 from arcset.reports.measures.look import looks
-from arcset.reports.theme import png
+from arcset.reports.style import png
 
 from .conftest import NAMES, Measured, embeddings, judged, made
 

@@ -23,7 +23,7 @@ from arcset.reports.measures.look import (
     nothing,
     plain,
 )
-from arcset.reports.theme import GREY, INK, PALE, new_figure, styled
+from arcset.reports.style import GREY, INK, PALE, new_figure, styled
 
 __all__ = ["angles_picture"]
 

@@ -21,7 +21,7 @@ from arcset.reports.measures.look import (
     percent_axis,
     plain,
 )
-from arcset.reports.theme import GREY, new_figure, styled
+from arcset.reports.style import GREY, new_figure, styled
 from arcset.text import percent
 
 __all__ = ["reliability_picture"]

@@ -10,7 +10,7 @@ from arcset.errors import OptionError
 from arcset.evaluation.bootstrap import Difference
 from arcset.evaluation.measures import short_name
 from arcset.reports.measures.look import plain
-from arcset.reports.theme import GREY, INK, PALETTE, new_figure, styled
+from arcset.reports.style import GREY, INK, PALETTE, new_figure, styled
 
 __all__ = ["difference_picture"]
 

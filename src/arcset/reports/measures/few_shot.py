@@ -15,7 +15,7 @@ from arcset.reports.measures.look import (
     percent_axis,
     plain,
 )
-from arcset.reports.theme import GREY, INK, new_figure, styled
+from arcset.reports.style import GREY, INK, new_figure, styled
 from arcset.text import percent
 
 __all__ = ["few_shot_picture"]

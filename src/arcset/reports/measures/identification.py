@@ -22,7 +22,7 @@ from arcset.reports.measures.look import (
     share_axis,
     supported,
 )
-from arcset.reports.theme import GREY, new_figure, styled
+from arcset.reports.style import GREY, new_figure, styled
 
 __all__ = ["identification_picture"]
 

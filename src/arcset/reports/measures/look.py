@@ -15,7 +15,7 @@ from matplotlib.transforms import ScaledTranslation, Transform
 
 from arcset.errors import OptionError
 from arcset.evaluation.results import Interval, Result
-from arcset.reports.theme import GREY, PALETTE
+from arcset.reports.style import GREY, PALETTE
 
 __all__ = [
     "Floats",

@@ -19,7 +19,7 @@ from arcset.reports.measures.look import (
     plain,
     share_axis,
 )
-from arcset.reports.theme import GREY, new_figure, styled
+from arcset.reports.style import GREY, new_figure, styled
 
 __all__ = ["retrieval_picture"]
 

@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 from arcset.errors import InputError, OptionError
 from arcset.evaluation.calibration.thresholds import Thresholds
 from arcset.reports.measures.look import frame, plain
-from arcset.reports.theme import GREY, PALETTE, new_figure, styled
+from arcset.reports.style import GREY, PALETTE, new_figure, styled
 from arcset.text import percent
 
 __all__ = ["threshold_picture"]

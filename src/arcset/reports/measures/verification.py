@@ -25,7 +25,7 @@ from arcset.reports.measures.look import (
     share_axis,
     supported,
 )
-from arcset.reports.theme import GREY, new_figure, styled
+from arcset.reports.style import GREY, new_figure, styled
 from arcset.text import percent
 
 __all__ = ["verification_picture"]

@@ -1,6 +1,6 @@
 """The classes' colours on light and on dark ground."""
 
-from arcset.reports.theme import PALETTE
+from arcset.reports.style import PALETTE
 
 __all__ = ["COLOURS"]
 

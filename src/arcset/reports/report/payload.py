@@ -16,8 +16,8 @@ import numpy.typing as npt
 from arcset.errors import InputError
 from arcset.reports.page import sprite_sheet
 from arcset.reports.report.angles import sample_angles, unit
-from arcset.reports.report.colours import COLOURS
 from arcset.reports.report.space import Space
+from arcset.reports.style import DARK_PALETTE, PALETTE
 from arcset.reports.view import Embedded, Frame, RunView
 
 __all__ = ["class_list", "quantized", "viewer_data"]
@@ -45,7 +45,12 @@ def viewer_data(
         name, group = labels.get(view.title, view.title), heading.get(view.title, "")
         runs.append({"name": name, "group": group, **run})
     sheets = list(sprites.values())
-    return {"classes": classes, "colours": COLOURS, "sprites": sheets, "runs": runs}
+    return {
+        "classes": classes,
+        "colours": {"light": PALETTE, "dark": DARK_PALETTE},
+        "sprites": sheets,
+        "runs": runs,
+    }
 
 
 def class_list(views: Sequence[RunView]) -> list[str]:

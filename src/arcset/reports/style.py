@@ -21,6 +21,7 @@ from PIL.PngImagePlugin import PngInfo
 from arcset.files import write_bytes
 
 __all__ = [
+    "DARK_PALETTE",
     "GREY",
     "INK",
     "PALE",
@@ -50,6 +51,19 @@ PALETTE = (
     "#8A8A1A",  # olive
     "#333333",  # black
     "#332288",  # indigo
+)
+#: The same hues, bright enough for a dark page, in the same order.
+DARK_PALETTE = (
+    "#4A97DB",  # blue
+    "#E69F00",  # orange
+    "#12B886",  # green
+    "#C2527F",  # wine
+    "#93D5FF",  # sky
+    "#F0692B",  # vermilion
+    "#EBA3CD",  # pink
+    "#B5B53A",  # olive
+    "#E8E8E8",  # white for black
+    "#8672EA",  # indigo
 )
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "p")
 INK, GREY, PALE = "#222222", "#777777", "#D8D8D8"
