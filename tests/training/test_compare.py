@@ -131,7 +131,7 @@ def test_runs_that_begin_from_another_keep_to_whom_it_held_out(tmp_path):
         assert not set(split.test) & set(old.config.class_names)
         assert set(split.test) == set(Split.load(old.split_file).test)
     wrong = config.replace(hold_out=None, classes=",".join(old.config.class_names[:2]))
-    with pytest.raises(OptionError, match="held out"):
+    with pytest.raises(OptionError, match="to hold out"):
         compare(specs, wrong, 1, tmp_path / "no", device="cpu")
     with pytest.raises(OptionError, match="dim 4"):
         compare(specs, config.replace(dim=8), 1, tmp_path / "no", device="cpu")

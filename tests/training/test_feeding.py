@@ -9,7 +9,8 @@ from arcset.data import ImageSet, as_float, load_dataset
 from arcset.data.lazy_rows import LazyRows
 from arcset.errors import InputError, OptionError
 from arcset.runs import Run, RunConfig
-from arcset.training import load_model, measure, train
+from arcset.runs.assess import measure_run
+from arcset.training import load_model, train
 from arcset.training.feeding import Feed
 from support.small_data import images, vectors
 
@@ -152,7 +153,7 @@ def test_vectors_are_trained_on(tmp_path) -> None:
     assert run.metrics()[-1]["validation"]["auc"] > 0.8
     network, _ = load_model(Run.open(run.path))
     assert network(torch.zeros(2, 6)).shape == (2, 8)
-    assert measure(run, device="cpu")["unseen_auc"] > 0.8
+    assert measure_run(run)["unseen_auc"] > 0.8
     for settings, message in (
         ({"augment": ["affine"]}, "augment 'affine'.*vectors"),
         ({"new_classes": "rotations"}, "new_classes='rotations'"),

@@ -10,8 +10,9 @@ from arcset import OptionError, RunError, TrainingError
 from arcset.data import load_dataset, select, to_tensors
 from arcset.networks import NETWORKS
 from arcset.runs import Run, RunConfig
+from arcset.runs.assess import measure_run
 from arcset.runs.model import embed
-from arcset.training import load_model, measure, resume, train
+from arcset.training import load_model, resume, train
 from support.small_data import Remembers, images
 from training.alike import assert_alike, newest, tensors
 
@@ -319,7 +320,7 @@ def test_of_turned_classes_only_the_originals_remain(everything):
     _, loss = load_model(Run.open(run.path))
     assert loss.classes == len(run.config.class_names) == 9
     assert run.embeddings(3)["centers"].shape == (9, 8)
-    assert 0 <= measure(run, device="cpu")["accuracy"] <= 1
+    assert 0 <= measure_run(run)["accuracy"] <= 1
 
 
 @pytest.mark.parametrize(
@@ -336,7 +337,7 @@ def test_what_remains_of_a_loss_is_what_was_trained(tmp_path, loss):
         whole = trained[f"loss.{name}"]
         assert torch.equal(tensor, whole[: len(tensor)] if tensor.ndim else whole)
     line = run.metrics()[-1]  # of all test samples, as there are few
-    assert measure(run, device="cpu")["accuracy"] == line["test_accuracy"]
+    assert measure_run(run)["accuracy"] == line["test_accuracy"]
     assert network.training is False
 
 

@@ -167,7 +167,7 @@ def test_a_run_with_a_checkpoint_goes_on_where_the_old_was_moved(
 
 def test_whom_the_old_run_knew_judges_nobody_by_a_selection_either(old, tmp_path) -> None:
     config = growing(old, classes="c00,c01,c09")
-    with pytest.raises(OptionError, match=r"6 .*held out"):
+    with pytest.raises(OptionError, match=r"6 .*to hold out"):
         train(config, tmp_path / "new", device="cpu", selection=selection_for(config))
     assert not (tmp_path / "new").exists()
 
@@ -257,7 +257,7 @@ def test_sub_centers_part_but_lie_near(fed) -> None:
         ({"freeze": 10}, "freeze=10.* 10 layers"),
         ({"start": None, "freeze": 1}, "freeze=1"),
         ({"size": (12, 12)}, "1×10×10.*1×12×12"),
-        ({"classes": "c00,c09"}, "7 .*held out"),
+        ({"classes": "c00,c09"}, "7 .*to hold out"),
     ],
 )
 def test_what_does_not_fit_is_refused_before_anything_is_written(old, tmp_path, changes, said):

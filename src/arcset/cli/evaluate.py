@@ -177,7 +177,7 @@ def _write_thresholds(
     thresholds: Thresholds | None, run: TrainedRun | None, out: Path
 ) -> tuple[Thresholds | None, Path]:
     """Write threshold.json, of a run into its folder; those that there are now, and where."""
-    file = (out if run is None else run.run.path) / "threshold.json"
+    file = (out if run is None else run.path) / "threshold.json"
     if thresholds is None and run is not None and not file.exists():
         thresholds = make_run_thresholds(run)  # trained before thresholds came with training
     if thresholds is not None:

@@ -158,13 +158,13 @@ def train(
     place = resume or out
     assert place is not None
     with alone(place):
-        run, selection = _trained(context, place)
+        trained = _trained(context, place)
         if is_main_process():
-            _finish(run, selection, device, licence=licence, report=report, as_json=json)
+            _finish(trained, device, licence=licence, report=report, as_json=json)
 
 
-def _trained(context: typer.Context, place: Path) -> tuple[Run, Selection]:
-    """Train what the command line asks for, or go on with it: the run, and its data."""
+def _trained(context: typer.Context, place: Path) -> TrainedRun:
+    """Train what the command line asks for, or go on with it."""
     resume, device = context.params["resume"], context.params["device"]
     force, again = context.params["force"], context.params["again"]
     board = place / "tensorboard" if context.params["tensorboard"] else None
@@ -174,8 +174,7 @@ def _trained(context: typer.Context, place: Path) -> tuple[Run, Selection]:
                 changes = resumed_settings(context)
                 watchers.append(_Announcer(place, "settings of the run"))
                 watcher = Several(watchers[::-1])
-                run = training.resume(resume, device=device, watcher=watcher, changes=changes)
-                return run, selection_of(run)
+                return training.resume(resume, device=device, watcher=watcher, changes=changes)
             if not (again or is_restarted()):
                 Run.check_place(place, force=force)
             chosen, selection = _chosen(context, bars)
@@ -188,7 +187,7 @@ def _trained(context: typer.Context, place: Path) -> tuple[Run, Selection]:
                 again=again,
                 watcher=Several(watchers[::-1]),
                 selection=selection,
-            ), selection
+            )
     except KeyboardInterrupt:
         if (place / "config.toml").exists():
             kept = len(Run.open(place).metrics())
@@ -196,23 +195,22 @@ def _trained(context: typer.Context, place: Path) -> tuple[Run, Selection]:
         raise
 
 
-def _finish(
-    run: Run, selection: Selection, device: str, *, licence: str, report: bool, as_json: bool
-) -> None:
+def _finish(trained: TrainedRun, device: str, *, licence: str, report: bool, as_json: bool) -> None:
     """Measure what can be measured, and write and show it; the report last, as most can go wrong
     in it."""
     missing = Missing()
     with working("measuring"):
-        trained = TrainedRun.load(run, device=device, selection=selection)
-        kept = missing.attempt("forgetting", lambda: kept_of_start(run, selection, device))
+        kept = missing.attempt(
+            "forgetting", lambda: kept_of_start(trained, trained.selection, device)
+        )
         data, assessment = missing.attempt("unseen classes", lambda: _assess(trained)) or (
             None,
             None,
         )
         measures = measure_run(trained, assessment, missing=missing)
         thresholds = missing.attempt("threshold", lambda: _thresholds(trained, assessment))
-        write_card(run, selection, data, assessment, thresholds, licence=licence)
-    problem = _draw(run, assessment, kept) if report else None
+        write_card(trained, trained.selection, data, assessment, thresholds, licence=licence)
+    problem = _draw(trained, assessment, kept) if report else None
     for why in dict.fromkeys(missing.values()):
         names = ", ".join(name for name, reason in missing.items() if reason == why)
         say(f"not measured: {names}: {why}")
@@ -220,7 +218,7 @@ def _finish(
         missing["report"] = f"{type(problem).__name__}: {problem}"
         say(f"warning: report.html was not drawn: {missing['report']}")
     drawn = report and problem is None
-    outcome = Outcome(run, measures, assessment, thresholds, kept, dict(missing), drawn)
+    outcome = Outcome(trained, measures, assessment, thresholds, kept, dict(missing), drawn)
     if as_json:
         print_json(outcome.json())
     else:
@@ -234,17 +232,19 @@ def _thresholds(trained: TrainedRun, assessment: Assessment | None) -> Threshold
     thresholds = make_run_thresholds(trained, assessment)
     if thresholds is None:
         raise DataError("it takes two images of one identity, and one of another")
-    thresholds.save(trained.run.path / "threshold.json")
+    thresholds.save(trained.path / "threshold.json")
     return thresholds
 
 
-def _draw(run: Run, assessment: Assessment | None, kept: dict[str, Any] | None) -> Exception | None:
+def _draw(
+    run: TrainedRun, assessment: Assessment | None, kept: dict[str, Any] | None
+) -> Exception | None:
     """Write report.html; what went wrong, as the figures and the run are complete without it."""
     try:
         with working("drawing the report"):
             Story(
                 title=run.path.name,
-                runs=[RunView(run.path)],
+                runs=[RunView(run)],
                 unseen={} if assessment is None else {run.path.name: assessment},
                 command=shlex.join(
                     ["arcset", "train", "--config", "config.toml", "--out", "again"]

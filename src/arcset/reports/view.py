@@ -58,7 +58,8 @@ class RunView:
 
     def __init__(self, source: TrainedRun | Run | Path | str, title: str | None = None) -> None:
         if isinstance(source, TrainedRun):
-            self.run, self.trained = source.run, source
+            self.run: Run = source
+            self.trained = source
         else:
             self.run = source if isinstance(source, Run) else Run.open(source)
         self.title = title or self.run.path.name

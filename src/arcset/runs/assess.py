@@ -145,7 +145,7 @@ def evaluation_data(
     test, else train. Of another dataset all identities are taken, with the images that held-out
     classes have in it. Thresholds come from the split's validation part.
     """
-    run, known = trained.run, trained.run.config.class_names or ()
+    run, known = trained, trained.config.class_names or ()
     skipped: tuple[tuple[str, str], ...] = ()
     validation: EmbeddingSet | None = None
     if data is not None and not _is_same_data(data, run.config.data):
@@ -339,8 +339,8 @@ def _origin(trained: TrainedRun) -> dict[str, Any]:
     """What thresholds of the run are made from, for the record."""
     split = trained.selection.split
     return {
-        "run": trained.run.path.name,
-        "data": Path(trained.run.config.data).name,
+        "run": trained.path.name,
+        "data": Path(trained.config.data).name,
         "part": "validation",
         "split": None if split is None else split.json(),
     }
@@ -395,9 +395,9 @@ def measure_pairs(trained: TrainedRun, path: Path, *, folds: int = 10) -> PairMe
     Nothing in the file is executed. An image that cannot be read is an error: without it the pairs
     would be others than those that figures are published for.
     """
-    reading = reading_of(trained.run.config)
+    reading = reading_of(trained.config)
     if reading is None:
-        raise OptionError(f"{trained.run.path} takes no images, and {path} holds some")
+        raise OptionError(f"{trained.path} takes no images, and {path} holds some")
     pairs = read_verification_bin(path)
     if len(pairs.same) < folds:
         raise DataError(f"{path} holds {len(pairs.same)} pairs, too few for {folds} folds")
@@ -441,7 +441,7 @@ def _images_of(selection: Selection, part: str) -> ImageSet:
 
 
 def _check_shape(trained: TrainedRun, images: ImageSet) -> None:
-    expected = trained.run.config.shape
+    expected = trained.config.shape
     if expected is not None and images.shape != tuple(expected):
         raise OptionError(
             f"the run takes {shape_words(expected)}, and these are {shape_words(images.shape)}"

@@ -152,10 +152,10 @@ def load_model(run: Run, *, network: nn.Module | None = None) -> tuple[nn.Module
     return network.eval(), loss.eval()
 
 
-class TrainedRun:
-    """A trained run in memory: what evaluation, model card and report work on.
+class TrainedRun(Run):
+    """A run whose weights are in memory: what evaluation, model card and report work on.
 
-    Training ends with one, and `load` makes one of a folder. Weights are read once, data once and
+    Training returns one, and `load` makes one of a folder. Weights are read once, data once and
     only if asked for, and the images of a part are embedded once.
 
     network: in evaluation mode on `device`, with the weights that the run keeps. loss: the same.
@@ -169,7 +169,8 @@ class TrainedRun:
         device: torch.device,
         selection: Selection | None = None,
     ) -> None:
-        self.run, self.network, self.loss, self.device = run, network, loss, device
+        super().__init__(run.path, run.config)
+        self.network, self.loss, self.device = network, loss, device
         self._selection = selection
         self._embeddings: dict[str, EmbeddingSet] = {}
 
@@ -192,10 +193,15 @@ class TrainedRun:
         return cls(run, network.to(chosen), loss.to(chosen), chosen, selection)
 
     @property
+    def run(self) -> Run:
+        """The run folder."""
+        return self
+
+    @property
     def selection(self) -> Selection:
         """The images that the run was trained with, and those kept from it."""
         if self._selection is None:
-            self._selection = selection_of(self.run)
+            self._selection = selection_of(self)
         return self._selection
 
     def embed_part(self, name: str) -> EmbeddingSet:
@@ -209,7 +215,7 @@ class TrainedRun:
         tensors, labels = to_tensors(images, self.device)
         rows = embed(self.network, tensors).cpu().numpy()
         names: list[str] = np.array(images.class_names)[labels.cpu().numpy()].tolist()
-        known = self.run.config.class_names or ()
+        known = self.config.class_names or ()
         return EmbeddingSet.of(rows, names, images.paths, trained_on=known)
 
 

@@ -16,7 +16,7 @@ from arcset.losses import loss_options
 from arcset.runs import Run, RunConfig
 from arcset.runs.assess import assess_unseen, measure_run
 from arcset.runs.data import selection_for
-from arcset.runs.model import TrainedRun, add_data_settings, build_model
+from arcset.runs.model import add_data_settings, build_model
 from arcset.runs.settings import TRAINED, parse_loss
 from arcset.training.loop import train
 from arcset.training.progress import Watcher
@@ -157,14 +157,13 @@ def compare(
         for seed in range(seeds):
             place = Path(out) / f"{spec.folder}-{seed}"
             seeded = chosen.replace(seed=seed)
-            run = train(
+            trained = train(
                 seeded, place, device=device, force=force, watcher=watcher, selection=selection
             )
-            trained = TrainedRun.load(run, device=device, selection=selection)
             unseen = assess_unseen(trained)
             if unseen is not None:
                 comparison.unseen.setdefault(label, []).append(unseen)
-            comparison.runs.append(_entry(run, label, measure_run(trained, unseen)))
+            comparison.runs.append(_entry(trained, label, measure_run(trained, unseen)))
     return comparison
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from arcset.data import Selection, as_float
 from arcset.devices import seed_draws
@@ -45,13 +45,21 @@ class Fitting:
     """
 
     def __init__(
-        self, run: Run, selection: Selection, feed: Feed, watcher: Watcher, processes: ProcessGroup
+        self,
+        run: Run,
+        selection: Selection,
+        feed: Feed,
+        watcher: Watcher,
+        processes: ProcessGroup,
+        network: nn.Module | None = None,
     ) -> None:
         self.run, self.config, self.feed, self.watcher = run, run.config, feed, watcher
         self.processes = processes
         config, device = run.config, feed.device
         self.shared = config.share_centers and processes.size > 1
-        network, loss = build_model(_warming(config, feed.steps), training=True, shared=self.shared)
+        network, loss = build_model(
+            _warming(config, feed.steps), training=True, shared=self.shared, network=network
+        )
         dtype = getattr(torch, config.dtype)
         self.network, self.loss = network.to(device, dtype), loss.to(device)
         if dtype != torch.float32:  # else narrow centers would become wide

@@ -12,6 +12,8 @@ from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
+from torch import nn
+
 from arcset.data import Selection
 from arcset.data.mapping import ClassMapping
 from arcset.devices import choose_device
@@ -21,7 +23,7 @@ from arcset.launch import is_main_process, is_restarted
 from arcset.runs import Run, RunConfig
 from arcset.runs.data import selection_for, selection_of
 from arcset.runs.folder import locked
-from arcset.runs.model import add_data_settings, add_loss_settings, build_model
+from arcset.runs.model import TrainedRun, add_data_settings, add_loss_settings, build_model
 from arcset.training.belonging import MAY_CHANGE, changed
 from arcset.training.feeding import Feed
 from arcset.training.fitting import Fitting
@@ -56,13 +58,15 @@ def train(
     again: bool = False,
     watcher: Watcher | None = None,
     selection: Selection | None = None,
-) -> Run:
+    network: nn.Module | None = None,
+) -> TrainedRun:
     """Train a new run in the folder `out`. One that stops on its way can be continued: `resume`.
 
     `watcher` is told about every step and epoch; left out, plain lines are printed on stderr, which
     `watcher=Silent()` of `arcset.training.progress` keeps quiet.
 
-    `selection` is what the configuration chooses, where somebody has read it already. With `again`,
+    `selection` is what the configuration chooses, where that has been read already or was given in
+    Python; `network` is the module of a configuration whose network is `GIVEN`. With `again`,
     a run that is there already and has the same settings is continued instead of refused; so it is
     where torchrun has started this process again. One that began from another run needs that no
     more when it has a checkpoint.
@@ -92,10 +96,10 @@ def train(
             earlier.check(selection)
         config = add_data_settings(config, selection)
         shared = config.share_centers and group.size > 1
-        network, loss = build_model(config, training=True, shared=shared)
+        built, loss = build_model(config, training=True, shared=shared, network=network)
         config = add_loss_settings(config, loss)
         if not begun:
-            check_start(config, network, out)
+            check_start(config, built, out)
         check_stepping(config, loss, place)  # a setting that does not fit is found here
         feed = Feed(config, selection.train, place)  # or here, before anything is written
         if there is not None:
@@ -105,7 +109,7 @@ def train(
         else:
             group.barrier()  # all have found the place free
             run = _created(out, config, selection, group, force=force)
-        return _fitted(run, selection, feed, watcher or Lines(), group)
+        return _fitted(run, selection, feed, watcher or Lines(), group, network, device)
 
 
 def resume(
@@ -114,11 +118,14 @@ def resume(
     device: str = "auto",
     watcher: Watcher | None = None,
     changes: dict[str, Any] | None = None,
-) -> Run:
+    selection: Selection | None = None,
+    network: nn.Module | None = None,
+) -> TrainedRun:
     """Continue the run in `out` from its last checkpoint; a finished run stays as it is.
 
     `changes` are other settings from here on: `epochs` (the schedule is then that of the new
-    length), and what is measured and kept on the way.
+    length), and what is measured and kept on the way. `selection` and `network` are the run's
+    data and network where these were given in Python.
 
     Raises:
         OptionError: a setting that cannot change.
@@ -129,10 +136,10 @@ def resume(
     run = Run.open(out)
     config = changed(run.config, changes or {})
     with alone(out):
-        selection = selection_of(run)
+        selection = selection or selection_of(run)
         feed = Feed(config, selection.train, place)
         run = _with_settings(run, config, group)
-        return _fitted(run, selection, feed, watcher or Lines(), group)
+        return _fitted(run, selection, feed, watcher or Lines(), group, network, device)
 
 
 def _created(
@@ -175,9 +182,16 @@ def _with_settings(run: Run, config: RunConfig, group: ProcessGroup) -> Run:
 
 
 def _fitted(
-    run: Run, selection: Selection, feed: Feed, watcher: Watcher, group: ProcessGroup
-) -> Run:
+    run: Run,
+    selection: Selection,
+    feed: Feed,
+    watcher: Watcher,
+    group: ProcessGroup,
+    network: nn.Module | None,
+    device: str,
+) -> TrainedRun:
     with stopping() as stop:
-        Fitting(run, selection, feed, watcher if group.is_main else Silent(), group).go(stop)
+        watcher = watcher if group.is_main else Silent()
+        Fitting(run, selection, feed, watcher, group, network).go(stop)
     group.barrier()  # nobody leaves while others still need an answer
-    return run
+    return TrainedRun.load(run, device=device, selection=selection, network=network)

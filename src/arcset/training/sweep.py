@@ -19,7 +19,7 @@ from arcset.files import finite, parse_json, write_text
 from arcset.runs import Run, RunConfig
 from arcset.runs.assess import assess_unseen, measure_run
 from arcset.runs.data import selection_for
-from arcset.runs.model import TrainedRun, add_data_settings, build_model
+from arcset.runs.model import add_data_settings, build_model
 from arcset.training.feeding import Feed
 from arcset.training.loop import train
 from arcset.training.progress import Watcher
@@ -93,7 +93,7 @@ def sweep(
             entry = {"name": point.name, "values": point.values, "seed": seed, "run": str(place)}
             failed = None
             try:
-                run = train(
+                trained = train(
                     config, place, device=device, again=True, watcher=watcher, selection=selection
                 )
             except TrainingError as error:
@@ -103,12 +103,13 @@ def sweep(
             if failed is not None:
                 outcome.runs.append({**entry, "failed": failed})
             else:
-                trained = TrainedRun.load(run, device=device, selection=selection)
                 unseen = assess_unseen(trained) if _tells(selection.unseen) else None
                 if unseen is not None:
                     outcome.unseen.setdefault(point.name, []).append(unseen)
                 figures = measure_run(trained, unseen)
-                outcome.runs.append({**entry, **_validation(run), **figures, **_course(run)})
+                outcome.runs.append(
+                    {**entry, **_validation(trained), **figures, **_course(trained)}
+                )
             written.write()
     if written is not None:
         written.finish()
