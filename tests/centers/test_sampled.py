@@ -65,14 +65,6 @@ def test_millions_take_no_more_than_those_drawn():
     assert found.classes.max() == 99_999_999
 
 
-@pytest.mark.timeout(20)
-@pytest.mark.parametrize("rate", [1e-18, 1e-20, 1e-100, 1e-310])
-def test_rates_so_low_that_no_number_holds_the_gaps(rate):
-    found = sample_classes(torch.tensor([3, 7]), 100, rate, weighted=True)
-    assert found.classes.tolist() == [3, 7]
-    assert found.weights.tolist() == [1, 1]
-
-
 @pytest.mark.parametrize("mode", ["plain", *FUSED])
 def test_where_no_wrong_class_was_drawn_nothing_is_learned_from_them(mode):
     loss = arcset.build_loss("adacos", DIM, CLASSES, sample=1e-9, mode=mode)
@@ -113,16 +105,6 @@ def test_fused_equals_plain(variant, mode):
     right = outcome("plain", **VARIANTS[variant])
     with chunks_of(7):
         found = outcome(mode, **VARIANTS[variant])
-    for name, value in right.items():
-        torch.testing.assert_close(found[name], value, rtol=1e-9, atol=1e-12, msg=name)
-
-
-@pytest.mark.parametrize("mode", FUSED)
-def test_fused_equals_plain_where_every_class_counts_once(mode):
-    options = {**VARIANTS["everything"], "unbiased": False}
-    right = outcome("plain", **options)
-    with chunks_of(7):
-        found = outcome(mode, **options)
     for name, value in right.items():
         torch.testing.assert_close(found[name], value, rtol=1e-9, atol=1e-12, msg=name)
 

@@ -127,20 +127,6 @@ def test_infinite_gradients_leave_the_centers_alone():
         assert torch.equal(value, before[name])
 
 
-@pytest.mark.parametrize("narrow", [torch.bfloat16, torch.float16])
-def test_half_precision_centers(narrow):
-    loss, wide = build(dtype=narrow), build(dtype=torch.float32)
-    wide.set_centers(loss.head.weight.float())
-    for each in (loss, wide):
-        each.fuse_update("sgd", lr=0.1, momentum=0.9)
-    x, y = next(batches(dtype=torch.float32))
-    loss(x, y).backward()
-    wide(x, y).backward()
-    assert loss.head.weight.dtype == narrow
-    expected = wide.head.weight.to(narrow).float()
-    torch.testing.assert_close(loss.head.weight.float(), expected, rtol=0.01, atol=0.01)
-
-
 def test_backward_twice_is_refused_after_an_update():
     loss = build()
     loss.fuse_update("sgd", lr=0.1)

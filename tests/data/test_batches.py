@@ -12,7 +12,6 @@ from arcset.data import (
     Samples,
     as_float,
     batch_count,
-    load_dataset,
     select,
     shuffled_batches,
     to_tensors,
@@ -23,16 +22,6 @@ from arcset.errors import InputError
 COUNTS = st.integers(1, 300)
 BATCHES = st.integers(1, 80)
 SEEDS = st.integers(0, 2**40)
-
-
-def test_grey_images_get_one_channel() -> None:
-    sample = load_dataset("mnist-sample").test
-    images, labels = to_tensors(sample, "cpu")
-    assert images.shape == (1000, 1, 28, 28)
-    assert images.dtype == torch.uint8
-    assert labels.dtype == torch.int64
-    np.testing.assert_array_equal(images[:, 0].numpy(), sample.images)
-    np.testing.assert_array_equal(labels.numpy(), sample.labels)
 
 
 def test_floats_span_minus_one_to_one() -> None:

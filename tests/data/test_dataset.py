@@ -11,12 +11,6 @@ LABELS = np.array([0, 1, 1])
 NAMES = ("a", "b")
 
 
-@pytest.mark.parametrize("shape", [(3, 4, 5), (3, 4, 5, 3), (1, 1, 1)])
-def test_length_is_the_number_of_images(shape: tuple[int, ...]) -> None:
-    images = ImageSet(np.zeros(shape, np.uint8), np.zeros(shape[0], np.int64), NAMES)
-    assert len(images) == shape[0]
-
-
 @pytest.mark.parametrize(
     ("images", "labels", "names", "message"),
     [

@@ -82,18 +82,6 @@ def test_what_was_trained_on_goes_with_the_file(tmp_path, suffix):
     assert wrote.keep(["b"]).trained_on == ("a", "é")
 
 
-def test_odd_but_readable(tmp_path):
-    np.savez(
-        tmp_path / "o.npz", embeddings=np.eye(2, dtype=np.int8), labels=np.array([b"\xff", b"a"])
-    )
-    read = read_embeddings(tmp_path / "o.npz")
-    assert read.embeddings.dtype == np.float64
-    assert read.class_names == ("\\xff", "a")
-    np.savez(tmp_path / "p.npz", embeddings=np.eye(2), labels=[1, 2], paths=["x"])
-    with pytest.raises(DataError, match=r"path .*\(1,\).* 2 "):
-        read_embeddings(tmp_path / "p.npz")
-
-
 def test_keep():
     kept = some().keep(["a"])
     assert kept.class_names == ("a",)

@@ -11,7 +11,7 @@ from PIL import Image
 
 from arcset.data import Reading
 from arcset.errors import DataError, InputError, OptionError
-from support.image_files import COLOURS, FITS, GREY, RGB, saved
+from support.image_files import COLOURS, GREY, RGB, saved
 
 
 @pytest.fixture(scope="module")
@@ -28,20 +28,6 @@ def averaged(pixels: np.ndarray, height: int, width: int) -> np.ndarray:
 
 class TestLarge:
     """Photos far finer than needed are reduced in two steps, and hardly differ from one."""
-
-    @pytest.mark.parametrize(
-        "fit", ["pad", *(pytest.param(fit, marks=pytest.mark.long) for fit in FITS[1:])]
-    )
-    def test_png_as_in_one_step(self, fit: str, smooth: np.ndarray) -> None:
-        image = Image.fromarray(smooth[..., 0])
-        found = Reading(1, 28, 28, fit=fit).read(saved(image, "PNG", compress_level=1))
-        inside = {"pad": (19, 28), "crop": (28, 28), "stretch": (28, 28)}[fit]
-        pixels = smooth[:, 500:2500, 0] if fit == "crop" else smooth[..., 0]
-        exact = averaged(pixels, *inside)
-        top = (28 - inside[0]) // 2
-        difference = np.abs(found[top : top + inside[0]].astype(int) - exact)
-        assert difference.max() <= 8  # although neighbours differ by up to 255
-        assert difference.mean() < 3
 
     def test_jpeg_is_decoded_small(
         self, monkeypatch: pytest.MonkeyPatch, smooth: np.ndarray

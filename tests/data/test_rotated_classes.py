@@ -56,11 +56,6 @@ def test_transforms_are_all_different_and_the_first_is_none(name: str, count: in
     assert len({tuple(result.flatten().tolist()) for result in results}) == count
 
 
-def test_the_first_classes_are_the_originals() -> None:
-    labels = class_transforms("both").labels(torch.full((8,), 1), torch.arange(8), 3)
-    assert labels.tolist() == [1, 4, 7, 10, 13, 16, 19, 22]
-
-
 @pytest.mark.parametrize("name", ["rotations", "both"])
 def test_turns_need_square_images(name: str) -> None:
     expected = f"{name!r}.*5×4"

@@ -141,15 +141,6 @@ def test_a_split_keeps_its_three_parts_apart(data: st.DataObject) -> None:
     _agrees(selection.test, dataset.test)
 
 
-def test_all_images_of_a_class_held_out_count_where_the_dataset_says_so() -> None:
-    selection = select(_dataset(4, "all"), "0-1")
-    assert selection.unseen is not None
-    assert selection.unseen.class_names == ("2", "3")
-    assert selection.unseen.labels.tolist() == [0] * 5 + [1] * 5  # a class's images together
-    assert np.bincount(selection.test.labels).tolist() == [2, 2]
-    assert selection.validation is None
-
-
 def test_splits_that_do_not_fit() -> None:
     with pytest.raises(OptionError, match="'0-1'"):
         select(_dataset(8), "0-1", _split("52", "", "61"))

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from arcset.data import Split, dataset_names, make_split, overlap
+from arcset.data import Split, make_split
 from arcset.errors import DataError, OptionError
 
 LETTERS = tuple("abcdefghijklmnopqrstuvwxyz")
@@ -142,11 +142,3 @@ def test_the_dataset_must_be_the_one_it_was_made_for() -> None:
         split.check("mnist", LETTERS)
     with pytest.raises(OptionError, match=r"2 .*'letters'.*'[ab]'"):
         split.check("letters", LETTERS[2:])
-
-
-def test_overlap() -> None:
-    assert overlap(LETTERS[:5], LETTERS[5:]) == ()
-    assert overlap(iter("cab"), ["b", "a", "a", "x"]) == ("a", "b")
-    split = small()
-    assert overlap(split.train, split.test) == overlap(split.train, split.validation) == ()
-    assert overlap(dataset_names(), []) == ()

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 from PIL import Image
-from torch.utils.data import ConcatDataset, DataLoader, Dataset, IterableDataset, Subset
+from torch.utils.data import ConcatDataset, Dataset, IterableDataset, Subset
 from torch.utils.data import TensorDataset as Tensors
 
 from arcset.data import Dataset as ArcsetDataset
@@ -246,18 +246,6 @@ def test_identity_sampler_draws_as_training_does(form: Any) -> None:
     expected = balanced_batches(torch.tensor(labels), 2, 2, seed=3, epoch=2)
     sampler = IdentitySampler(form(labels), 2, 2, seed=3, epoch=2)
     assert list(sampler) == [index.tolist() for index in expected]
-
-
-def test_identity_sampler_in_loaders() -> None:
-    digits = select(load_dataset("mnist-sample"), "0-4").train
-    sampler = IdentitySampler(digits.labels, identities=4, samples=8)
-    for loader in (
-        to_loader(digits, sampler=sampler),
-        DataLoader(TorchImages(digits), batch_sampler=sampler, num_workers=2),
-    ):
-        images, labels = next(iter(loader))
-        assert images.shape == (32, 1, 28, 28)
-        assert sorted(Counter(labels.tolist()).values()) == [8] * 4
 
 
 def test_identity_sampler_refuses_too_few_classes() -> None:

@@ -172,16 +172,6 @@ def test_paired_refuses_what_does_not_go_together():
         paired(score(0.1, 0.9), dataclasses.replace(score(0.1, 0.9), replicates=None), "eer")
 
 
-def test_what_draws_do_not_change_cannot_be_compared():
-    fixed = score(0.1, 0.9)
-    values = {name: drawn for name, drawn in fixed.replicates.values.items() if name != "intra"}
-    fixed = dataclasses.replace(fixed, replicates=Replicates(values, 50, "k"))
-    assert np.isnan(fixed.interval("intra")).all()
-    assert fixed.shown("intra") == "0.0000"
-    with pytest.raises(InputError, match="intra"):
-        paired(fixed, fixed, "intra")
-
-
 def test_sentences():
     assert Difference("a", float("nan"), Interval(np.nan, np.nan)).sentence() == "not defined here"
     turned = Difference("a", -3.25, Interval(-5, -1), degrees=True)

@@ -10,7 +10,6 @@ import torch
 import arcset
 from arcset import InputError, OptionError
 from arcset.losses import loss_options
-from arcset.margins import MARGINS
 
 
 @pytest.mark.parametrize(
@@ -160,15 +159,6 @@ def test_base_takes_its_own_options():
     )
     assert loss.settings() == {"scale": 7.0, "margin": 0.2, "fallback": "easy", "weight": 0.3}
     assert loss.normalized
-
-
-def test_a_name_that_is_both_a_margin_and_a_loss_is_refused():
-    MARGINS.add("softmax", MARGINS["cosface"])
-    try:
-        with pytest.raises(OptionError, match="'softmax'"):
-            arcset.build_loss("softmax", 8, 6)
-    finally:
-        MARGINS.remove("softmax")
 
 
 @pytest.mark.parametrize("name", arcset.loss_names())

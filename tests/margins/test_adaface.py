@@ -69,13 +69,6 @@ def test_statistics_follow_the_batches():
     check_saved(margin, AdaFace(), "norm_mean", "norm_std")
 
 
-def test_one_sample_has_no_standard_deviation():
-    margin = AdaFace(rate=0.5)
-    margin.observe(torch.zeros(1), batch_of(1, norms=torch.tensor([10.0])))
-    assert margin.norm_mean.item() == 15.0
-    assert margin.norm_std.item() == 100.0
-
-
 def test_quality_has_no_gradient():
     norms = torch.tensor([15.0, 25.0], requires_grad=True)
     cosine = torch.tensor([0.3, 0.4], requires_grad=True)

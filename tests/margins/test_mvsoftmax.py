@@ -34,8 +34,3 @@ def test_against_the_published_formula(kind, adaptive):
             hard += indicator
             assert found[i, j].item() == pytest.approx(expected, rel=1e-12)
     assert 50 < hard < 300
-
-
-def test_a_class_level_with_the_target_stays():
-    level = torch.tensor([[0.25]])
-    assert torch.equal(MVSoftmax().negatives(level, level, batch_of(1)), level)

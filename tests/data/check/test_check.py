@@ -1,6 +1,5 @@
 import json
 import re
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -168,22 +167,3 @@ def test_plain_data(messy: Path) -> None:
     }
     assert found["serious"] is True
     assert found["findings"][0]["kind"] == "labels"
-
-
-def test_every_kind_of_pixel(tmp_path: Path) -> None:
-    base = picture(1)
-    for mode in ("1", "L", "LA", "P", "RGB", "RGBA", "I;16", "CMYK"):
-        kind = "tif" if mode == "CMYK" else "png"
-        save(base.convert(mode), tmp_path / mode.replace(";", "") / f"x.{kind}")
-    check = check_data(tmp_path)
-    assert set(check.modes) == {"1", "L", "LA", "P", "RGB", "RGBA", "I;16", "CMYK"}
-    assert "mixed" in dict(kinds(check))
-    assert "1 bit (1), " in check.table()
-    assert " and 3 others" in check.table()
-
-
-def test_the_real_faces(at_hand: Callable[[str], Path]) -> None:
-    check = check_data(at_hand("orl"))
-    assert (check.images, len(check.per_identity), check.findings) == (400, 40, ())
-    assert (check.sizes, check.modes) == ({(92, 112): 400}, {"L": 400})
-    assert check.histogram() == {"10–19": 40}

@@ -1,9 +1,7 @@
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
-from PIL import Image
 
 from arcset.data import Reading
 from arcset.data.check import check_data
@@ -63,12 +61,3 @@ def test_names_of_all_kinds(tmp_path: Path) -> None:
     save(picture(1), tmp_path / "again" / f"{'long' * 30}.png")
     save(picture(1), tmp_path / "again" / "2.png")
     assert sheet(tmp_path).shape[1] == 1232
-
-
-def test_the_real_faces(at_hand: Callable[[str], Path], tmp_path: Path) -> None:
-    folder = at_hand("orl")
-    image = sheet(folder)
-    assert image.shape == (2 * 32 + 80 + 12 * STEP, 1232, 3)
-    np.testing.assert_array_equal(cell(image, *FIRST), read(folder / "s1" / "1.pgm"))
-    Image.fromarray(image).save(tmp_path / "orl.png")
-    assert (tmp_path / "orl.png").stat().st_size < 2_000_000

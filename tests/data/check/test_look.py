@@ -40,15 +40,6 @@ def test_the_same_picture_in_any_lossless_form() -> None:
     assert look_at(saved(GREY), "x").content != look_at(saved(GREY, "BMP"), "x").content
 
 
-def test_pictures_are_turned_upright() -> None:
-    exif = Image.Exif()
-    exif[0x0112] = 6  # hold it a quarter turn to the right
-    content = saved(COLOUR.transpose(Image.Transpose.ROTATE_90), exif=exif)
-    seen = look_at(content, "x")
-    assert (seen.width, seen.height) == COLOUR.size
-    assert seen.pixels == pixels(COLOUR)
-
-
 def page(level: int, ink: int, marks: int, noise: int = 0) -> Image.Image:
     """100×100, of one level, with so many pixels of another, and noise of up to ± so many."""
     values = np.full((100, 100), level, np.int64) + RNG.integers(-noise, noise + 1, (100, 100))

@@ -59,20 +59,6 @@ def broken_off(content: bytes, *, reset: bool = False) -> Callable[[BaseHTTPRequ
     return answer
 
 
-def test_a_check_decides_before_the_file_takes_its_place(mirror: Any, folder: Path) -> None:
-    seen = []
-
-    def check(path: Path) -> None:
-        seen.append(path.name)
-        whole(path)
-
-    urls = [mirror.serve("/wrong", b"other"), mirror.serve("/right", CONTENT)]
-    download(urls, folder / "file", check=check)
-    assert (folder / "file").read_bytes() == CONTENT
-    assert len(seen) == 2
-    assert all(name.endswith(".part") for name in seen)
-
-
 def test_a_redirect_is_followed_but_not_out_of_the_web(mirror: Any, folder: Path) -> None:
     def to(address: str) -> Callable[[BaseHTTPRequestHandler], None]:
         def answer(handler: BaseHTTPRequestHandler) -> None:

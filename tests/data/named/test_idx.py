@@ -44,18 +44,3 @@ def test_damage_is_named_with_its_file(tmp_path: Path, content: bytes) -> None:
     path.write_bytes(content)
     with pytest.raises(DataError, match=str(path)):
         read_idx(path, SHA256)
-
-
-def test_bytes_of_the_right_checksum_that_are_no_idx_file(tmp_path: Path) -> None:
-    path = tmp_path / "digits"
-    for content in (b"", PLAIN[:-1], b"\0\0\x08\x03" + b"\xff" * 12 + bytes(9)):
-        path.write_bytes(content)
-        with pytest.raises(DataError, match=str(path)):
-            read_idx(path, hashlib.sha256(content).hexdigest())
-
-
-def test_the_checksum_is_that_of_the_uncompressed_bytes(tmp_path: Path) -> None:
-    (tmp_path / "file.gz").write_bytes(PACKED)
-    packed = hashlib.sha256(PACKED).hexdigest()
-    with pytest.raises(DataError, match=packed):
-        read_idx(tmp_path / "file.gz", packed)

@@ -1,13 +1,11 @@
 import functools
 import io
-from collections.abc import Callable
 from pathlib import Path
 
-import numpy as np
 import pytest
 from PIL import Image
 
-from arcset.data import load_dataset, locate, make_split, select
+from arcset.data import load_dataset, locate, select
 from arcset.errors import DataError
 
 #: As many people and photos as the real set has.
@@ -65,15 +63,3 @@ def test_photos_that_do_not_fit(folder: Path) -> None:
     (folder / "Carl_Three" / "Carl_Three_0002.jpg").unlink()
     with pytest.raises(DataError, match=r"432 photos of 352 .*433 of 352"):
         load_dataset("lfw-sample")
-
-
-def test_the_real_set(at_hand: Callable[[str], Path]) -> None:
-    assert locate("lfw-sample") == str(at_hand("lfw-sample"))
-    dataset = load_dataset("lfw-sample")
-    assert (len(dataset.class_names), len(dataset.train), len(dataset.test)) == (352, 381, 52)
-    counts = np.bincount(dataset.train.labels)
-    assert counts.min() == 1
-    split = make_split(dataset.class_names, data="lfw-sample")
-    selection = select(dataset, None, split)
-    parts = (selection.train, selection.test, selection.unseen, selection.validation)
-    assert sum(0 if part is None else len(part) for part in parts) == 433

@@ -1,7 +1,5 @@
-from collections.abc import Callable
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from arcset.data import download_dataset, load_dataset, locate, select
@@ -60,11 +58,3 @@ def test_what_is_missing_or_wrong_is_named(cache: Path) -> None:
     picture.unlink()
     with pytest.raises(DataError, match=r"s7/3\.pgm"):
         load_dataset("orl")
-
-
-def test_the_real_set(at_hand: Callable[[str], Path]) -> None:
-    assert locate("orl") == str(at_hand("orl"))
-    dataset = load_dataset("orl")
-    assert len(dataset.class_names) == 40
-    assert np.bincount(dataset.test.labels).tolist() == [2] * 40
-    assert 80 < dataset.train.images.mean() < 150

@@ -24,10 +24,6 @@ from support.datasets import loaded
 NAMES = ["lfw-sample", "mnist", "mnist-sample", "omniglot", "orl"]
 
 
-def test_the_names() -> None:
-    assert dataset_names() == NAMES
-
-
 @pytest.mark.parametrize("name", dataset_names())
 def test_entries_tell_the_truth(name: str) -> None:
     entry = dataset_entry(name)

@@ -95,13 +95,6 @@ def test_folders_that_cannot_be_read(photos: Path) -> None:
     assert [path for path, _ in found.skipped] == ["carl"]
 
 
-def test_the_order_does_not_depend_on_the_file_system(tmp_path: Path, draw: Draw) -> None:
-    names = [f"{letter}/{number}.png" for letter in "dbac" for number in (3, 1, 2, 10)]
-    for name in names:
-        draw(tmp_path / name)
-    assert list_samples(tmp_path).paths == sorted(names)
-
-
 def test_a_stream_finds_what_a_listing_finds(photos: Path, draw: Draw) -> None:
     """With all that people have in such folders."""
     draw(photos / "anna" / "older" / "deep" / "1.png")

@@ -108,33 +108,6 @@ def test_damage_is_named(folder: Path, harm: Callable[[Path], None], message: st
 
 
 @pytest.mark.parametrize(
-    ("content", "message"),
-    [
-        (head(0, 4), "record 0 "),
-        (record(b"\0" * 24) + b"abc", "record 1 .*byte 32"),
-        (head(2, 0), "record 0 .*byte 0"),
-        (head(1, 4) + b"abcd" + head(0, 0), "record 0 .*byte 12"),
-        (head(1, 4) + b"abcd", "record 0 "),
-    ],
-)
-def test_damage_without_an_index(tmp_path: Path, content: bytes, message: str) -> None:
-    (tmp_path / "train.rec").write_bytes(content)
-    with pytest.raises(DataError, match=message):
-        list_samples(tmp_path)
-
-
-@pytest.mark.parametrize(
-    ("flag", "message"),
-    [(0, "byte 12"), (2, "byte 20")],
-)
-def test_parts_that_do_not_go_on(tmp_path: Path, flag: int, message: str) -> None:
-    (tmp_path / "train.rec").write_bytes(head(1, 4) + b"abcd" + head(flag, 0))
-    (tmp_path / "train.idx").write_text("4\t0\n")
-    with pytest.raises(DataError, match=f"record 4 .*{message}"):
-        list_samples(tmp_path)
-
-
-@pytest.mark.parametrize(
     ("index", "message"),
     [
         ("", r"train\.idx"),

@@ -41,15 +41,6 @@ def test_a_folder_tree(photos: Path) -> None:
         assert pixels == np.asarray(Image.open(photos / path)).tobytes()
 
 
-def test_parts_are_slices_of_one_array(photos: Path) -> None:
-    dataset = load_dataset(photos)
-    assert dataset.test is not None
-    whole = dataset.train.images.base
-    assert whole is not None
-    assert np.shares_memory(dataset.train.images, whole)
-    assert np.shares_memory(dataset.test.images, whole)
-
-
 class TestShape:
     def test_one_size_up_to_128_is_kept(self, tmp_path: Path, draw: Draw) -> None:
         for name in "ab":

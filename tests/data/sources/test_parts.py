@@ -40,9 +40,3 @@ def test_rows_say_so() -> None:
     assert testing[:9].tolist() == [False, False, True, True] + [False] * 5
     assert testing[9:].sum() == 1  # of an identity apart every fifth, as without a table
     assert apart_identities(names, parts) == {"validation": ("b",), "test": ("c", "d", "e")}
-
-
-def test_nobody_is_apart_where_nobody_says() -> None:
-    assert apart_identities(["a", "b"], None) == {}
-    assert apart_identities(["a", "b"], ["train", "train"]) == {}
-    assert apart_identities(["a", "b"], ["train", "test"]) == {"test": ("b",)}

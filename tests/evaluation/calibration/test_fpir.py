@@ -98,32 +98,6 @@ def test_the_threshold_is_the_lowest_and_splits_no_ties(rows):
         assert reference_fpir(points, labels, below.max(), 2, 1) > 0.5 - 1e-12
 
 
-def test_order_and_names_of_identities_do_not_matter():
-    points = np.random.default_rng(2).normal(size=(120, 8))
-    labels = np.arange(120) // 3
-    order = np.random.default_rng(3).permutation(120)
-    found = threshold_for_fpir(points, labels, 0.1, 10)
-    again = threshold_for_fpir(points[order] * 3, 1000 - 7 * labels[order], 0.1, 10)
-    assert again.threshold == found.threshold
-    assert again.seen == pytest.approx(found.seen, abs=1e-12)
-
-
-def test_rates_fall_with_the_threshold_and_rise_with_the_gallery():
-    points = np.random.default_rng(4).normal(size=(200, 8))
-    labels = np.arange(200) // 2
-    pairs = ImpostorPairs.of(points, labels)
-    rates = np.array(
-        [
-            [OpenSet(pairs, accepted).rate(gallery) for gallery in (1, 5, 30, 99)]
-            for accepted in (20, 40, 100, 400, 2000)
-        ]
-    )
-    assert (np.diff(rates, axis=0) > 0).all()
-    assert (np.diff(rates, axis=1) > 0).all()
-    thresholds = [threshold_for_fpir(points, labels, 0.1, g).threshold for g in (2, 20, 99, 150)]
-    assert thresholds == sorted(thresholds)
-
-
 def test_extrapolation_passes_through_what_was_measured():
     model = BetaBinomial.through(0.002, 0.2, 299)
     assert model.rate(1) == pytest.approx(0.002)

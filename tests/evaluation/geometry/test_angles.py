@@ -142,19 +142,6 @@ def test_centers_of_other_classes():
     assert "* no class has a center" in none.table()
 
 
-def test_centers_of_other_classes_only_have_no_interval():
-    """The same in every draw: an interval without width would tell of certainty."""
-    rows, labels = sample(20, 4, 5)
-    none = angles(rows, labels + 100, np.eye(5), intervals=True, draws=10)
-    assert none.w_inter == pytest.approx(90.0)
-    assert set(none.replicates.values) == {"w_ec", "intra", "inter"}
-    assert math.isnan(none.interval("w_inter").low)
-    assert none.table().splitlines()[2].endswith("90.00")
-    one = angles(rows, labels + 100, np.eye(5), center_labels=[9, 100, 7, 8, 6], intervals=True)
-    assert one.matched == 1
-    assert "w_inter" in one.replicates.values
-
-
 def test_what_is_not_there_is_not_a_number_and_marked():
     rows, labels = sample(20, 4, 5)
     without = angles(rows, labels, intervals=True, draws=10)
@@ -168,15 +155,6 @@ def test_what_is_not_there_is_not_a_number_and_marked():
     assert math.isnan(alone.w_inter)
     assert "* one class only" in alone.table()
     assert "* one center only" in alone.table()
-
-
-def test_without_two_samples_of_any_class_there_is_no_intra():
-    rows, labels = sample(4, 4, 3)
-    result = angles(rows, labels, intervals=True, draws=10)
-    assert math.isnan(result.intra)
-    assert math.isnan(result.interval("intra").low)
-    assert "* no class has two samples" in result.table()
-    assert np.isnan(angle_samples(rows, labels)[0]).all()
 
 
 def test_intervals_weigh_classes_as_often_as_drawn():

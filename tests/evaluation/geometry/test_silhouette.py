@@ -1,8 +1,6 @@
 """The silhouette against its definition, in exact arithmetic where that matters, and a peer."""
 
 import math
-import subprocess
-import sys
 from fractions import Fraction
 
 import numpy as np
@@ -119,22 +117,3 @@ def test_bad_input_gets_one_sentence(arguments, message):
 def test_an_unknown_metric_is_refused():
     with pytest.raises(OptionError, match="'angle'"):
         silhouette([[1.0], [2.0], [3.0]], [0, 0, 1], metric="angle")
-
-
-MEMORY = """
-import resource, numpy as np
-from arcset.evaluation import silhouette
-rows = np.random.default_rng(0).standard_normal((20_000, 512), dtype=np.float32)
-labels = np.arange(20_000) % 100
-silhouette(rows[:500], labels[:500])
-before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-silhouette(rows, labels)
-print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
-"""
-
-
-@pytest.mark.long
-@pytest.mark.skipif(sys.platform != "linux", reason="ru_maxrss is in other units elsewhere")
-def test_memory_is_two_copies_and_a_few_blocks():
-    ran = subprocess.run([sys.executable, "-c", MEMORY], capture_output=True, text=True, check=True)
-    assert int(ran.stdout) * 1024 < 2 * 20_000 * 512 * 8 + 150e6

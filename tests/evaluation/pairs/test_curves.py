@@ -37,15 +37,6 @@ def test_ties_are_accepted_or_rejected_together():
     assert found.threshold_at_far == pytest.approx({0.5: 0.625, 0.75: 0.125}, abs=1e-6)
 
 
-def test_equal_error_lies_on_the_line_between_two_thresholds():
-    found = judged([0.2, 0.6, 0.8], [0.1, 0.3])
-    # (FAR, FRR) = (0, 1/3) and, one threshold lower, (1/2, 1/3): equal at 1/3.
-    assert found.auc == pytest.approx(5 / 6)
-    assert found.eer == pytest.approx(1 / 3)
-    # |FAR − FRR| is 1/3 at the higher threshold and 1/6 at the lower.
-    assert found.eer_threshold == pytest.approx(0.25, abs=1e-6)
-
-
 def test_a_curve_has_few_points_close_together_on_a_logarithmic_axis():
     found = verification(*random_case(count=1200, dim=32, classes=40, noise=1.5), [1e-3])
     curve = found.curve

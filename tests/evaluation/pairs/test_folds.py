@@ -63,21 +63,6 @@ def test_a_number_of_folds_is_consecutive_parts():
     assert fold_accuracy(*tensors, folds=10).json() == found.json()
 
 
-def test_table():
-    embeddings, pairs = at_cosines([0.75, 0.5, 0.75, 0.5])
-    found = fold_accuracy(embeddings, pairs, [True, False, True, False], folds=2)
-    assert found.table() == (
-        "pairs                       4\n"
-        "accuracy               1.0000 ± 0.0000\n"
-        "standard deviation     0.0000\n"
-        "\n"
-        "fold  accuracy  threshold\n"
-        "   1    1.0000     0.6250\n"
-        "   2    1.0000     0.6250"
-    )
-    assert found.measures() == {"accuracy": 1.0}
-
-
 @pytest.mark.parametrize(
     ("folds", "error", "message"),
     [

@@ -73,18 +73,6 @@ def test_given_pairs_equal_all_pairs():
     assert verification(tensors[0], tensors[3], **given).json() == found.json()
 
 
-def test_separated_and_reversed():
-    apart = np.array([[1, 0], [1, 0.1], [-1, 0], [-1, 0.1]])
-    perfect = verification(apart, [0, 0, 1, 1], [0.25])
-    assert (perfect.auc, perfect.eer, perfect.tar_at_far[0.25]) == (1.0, 0.0, 1.0)
-    worst = verification(apart[[0, 2]].repeat(2, axis=0), [0, 1, 0, 1], [0.5])
-    assert worst.auc == pytest.approx(0.25)
-    backwards = verification(
-        apart, pairs=[[0, 2], [1, 3], [0, 1], [2, 3]], same=[True, True, False, False], fars=[0.5]
-    )
-    assert (backwards.auc, backwards.eer, backwards.tar_at_far[0.5]) == (0.0, 1.0, 0.0)
-
-
 def test_all_cosines_equal_decide_nothing():
     found = verification(np.ones((6, 3)), [0, 0, 0, 1, 1, 1], [0.5, 1.0])
     assert (found.auc, found.eer) == (0.5, 0.5)

@@ -1,7 +1,6 @@
 """Identification at every threshold: its curve, and how sure it is."""
 
 import math
-import tracemalloc
 
 import numpy as np
 import pytest
@@ -80,18 +79,3 @@ def test_intervals_hold_the_value_and_pair():
     same = paired(first, identification(*data, intervals=True, draws=300), "dir_at_fpir[0.1]")
     assert same.interval == (0.0, 0.0)
     assert identification(*data).replicates is None
-
-
-@pytest.mark.long
-def test_a_large_gallery_stays_within_memory():
-    rng = np.random.default_rng(0)
-    gallery = rng.standard_normal((100_000, 512), dtype=np.float32)
-    probes = rng.standard_normal((1500, 512), dtype=np.float32)
-    probe_labels = np.arange(1500) * 100
-    for scoring, each in (("max", 1), ("mean", 2)):
-        labels = np.arange(100_000) // each
-        tracemalloc.start()
-        identification(gallery, labels, probes, probe_labels, scoring=scoring, intervals=True)
-        peak = tracemalloc.get_traced_memory()[1]
-        tracemalloc.stop()
-        assert peak < 800e6

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from pytorch_metric_learning.utils.accuracy_calculator import AccuracyCalculator
 
 from arcset.errors import InputError, OptionError
-from arcset.evaluation import Retrieval, retrieval
+from arcset.evaluation import retrieval
 from evaluation.inside import identity_weights
 
 KS = (1, 2, 5)
@@ -153,14 +153,6 @@ def test_neither_order_nor_names_of_classes_nor_lengths_matter(data, seed):
     assert_close(moved, retrieval(rows, labels, ks=KS).measures())
 
 
-def test_equal_cosines_are_ranked_against_us():
-    """All rows alike: every wrong one comes before every right one."""
-    labels = [0] * 3 + [1] * 9
-    result = retrieval(np.ones((12, 4)), labels, ks=(1, 4, 10))
-    assert_close(result, reference_measures(rankings(np.ones((12, 4)), labels), (1, 4, 10)))
-    assert result.recall_at == pytest.approx({1: 0.0, 4: 9 / 12, 10: 1.0})
-
-
 def test_queries_without_a_reference_are_left_out_and_counted():
     result = retrieval([[1, 0], [1, 1], [0, 1]], [4, 4, 9], ks=[1])
     assert (result.queries, result.left_out, result.references) == (2, 1, 3)
@@ -198,16 +190,6 @@ def test_intervals_draw_the_identities_of_the_queries():
     low, high = result.interval("map_at_r")
     assert low < result.map_at_r < high
     assert f"[{low:.4f}, {high:.4f}]" in result.table()
-
-
-def test_shows_and_repeats():
-    rows, labels = sample(80, 6, 4)
-    result = retrieval(rows, labels, ks=np.array([1, 10, 1]))
-    assert isinstance(result, Retrieval)
-    assert list(result.recall_at) == [1, 10]
-    assert f"{result.map_at_r:.4f}" in result.table()
-    assert result == retrieval(rows, labels, ks=(1, 10))
-    assert retrieval(rows, labels, ks=()).map_at_r == result.map_at_r
 
 
 @pytest.mark.parametrize(

@@ -34,22 +34,6 @@ def test_obeys_the_definition(labels, enrolled, samples, seed):
     assert made.unknown >= 1 or enrolled == 1
 
 
-@given(many_labels, st.integers(0, 5), st.randoms(use_true_random=False))
-def test_mixing_identities_changes_nothing(labels, seed, random):
-    """Rows move, but those of one identity stay in order among themselves."""
-    assume(len(set(labels.tolist())) > 1)
-    assume(max(np.unique(labels, return_counts=True)[1]) > 1)
-    places = list(range(len(labels)))
-    random.shuffle(places)
-    shuffled = labels[places]
-    mixed = np.empty(len(labels), dtype=int)  # the old row that stands in each new place
-    for label in set(labels.tolist()):
-        mixed[np.flatnonzero(shuffled == label)] = np.flatnonzero(labels == label)
-    first, second = trial(labels, seed=seed), trial(shuffled, seed=seed)
-    assert sorted(mixed[second.gallery]) == list(first.gallery)
-    assert sorted(mixed[second.probes]) == list(first.probes)
-
-
 def test_is_what_it_always_was():
     """The same rows on every platform and with every release."""
     labels = np.arange(24) // 3
