@@ -44,28 +44,28 @@ def test_noise_is_even_and_renewed():
 
 
 def test_small_steps_are_not_lost():
-    """A thousand steps of a 50,000th each: to the nearest, nothing would move."""
+    """Two hundred steps of a 10,000th each: to the nearest, nothing would move."""
     torch.manual_seed(0)
     loss = arcset.build_loss("arcface", 4, 200, storage="bfloat16")
-    loss.fuse_update("sgd", lr=0.1, momentum=0.0, weight_decay=2e-4)
+    loss.fuse_update("sgd", lr=0.1, momentum=0.0, weight_decay=1e-3)
     before = loss.head.weight.detach().float().clone()
     nowhere, label = torch.zeros(1, 4, requires_grad=True), torch.tensor([0])
-    for _ in range(1000):  # weight decay alone: an embedding without a direction has no gradient
+    for _ in range(200):  # weight decay alone: an embedding without a direction has no gradient
         loss(nowhere, label).backward()
     ratio = (loss.head.weight.float().abs().sum() / before.abs().sum()).item()
-    assert abs(ratio - (1 - 2e-5) ** 1000) < 2e-3
+    assert abs(ratio - (1 - 1e-4) ** 200) < 2e-3
 
 
 def test_it_learns_as_well_as_float32():
     def learned(**options):
         torch.manual_seed(0)
-        classes, dim = 200, 16
+        classes, dim = 50, 16
         planted = torch.nn.functional.normalize(torch.randn(classes, dim), dim=1)
         y = torch.arange(classes).repeat(8)
         x = planted[y] + 0.05 * torch.randn(len(y), dim)
         loss = arcset.build_loss("arcface", dim, classes, **options)
-        for _ in range(200):
-            some = torch.randint(len(y), (128,))
+        for _ in range(100):
+            some = torch.randint(len(y), (64,))
             loss(x[some], y[some]).backward()
         return float((loss.centers * planted).sum(dim=1).mean())
 

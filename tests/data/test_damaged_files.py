@@ -339,7 +339,7 @@ def check_damaged(files, draw):
 CALM = {"deadline": None, "suppress_health_check": list(HealthCheck)}
 
 
-@settings(max_examples=25, **CALM)
+@settings(max_examples=10, **CALM)
 @given(draw=st.data())
 def test_whatever_is_changed_in_a_file_there_is_an_answer_or_one_sentence(files, draw):
     check_damaged(files, draw)

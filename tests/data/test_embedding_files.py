@@ -27,14 +27,6 @@ def test_round_trip(tmp_path, suffix, paths):
     assert [path.name for path in tmp_path.iterdir()] == [f"e.{suffix}"]
 
 
-@pytest.mark.parametrize("names", [("embeddings", "labels"), ("features", "y"), ("X", "targets")])
-def test_names_that_other_tools_use(tmp_path, names):
-    np.savez(tmp_path / "o.npz", **{names[0]: np.eye(3), names[1]: np.array([10, 9, 10])})
-    read = read_embeddings(tmp_path / "o.npz")
-    assert read.class_names == ("10", "9")
-    assert read.names.tolist() == ["10", "9", "10"]
-
-
 @pytest.mark.parametrize(
     ("column", "text"),
     [

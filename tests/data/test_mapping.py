@@ -42,13 +42,6 @@ def test_merging_and_removing_move_every_image(tmp_path) -> None:
         assert found.labels.tolist() == [0] * len(kept)
 
 
-def test_a_new_name_takes_the_place_of_the_first_that_gets_it() -> None:
-    found = ClassMapping({"cyd": "both", "ben": "both"}).apply(dataset())
-    assert found.class_names == ("ann", "both", "ann 2")
-    assert found.train.labels.tolist() == [0, 1, 2, 1] * 3
-    assert np.shares_memory(found.train.images, found.train.images.base)  # nothing was copied
-
-
 @pytest.mark.parametrize(
     ("text", "said"),
     [

@@ -9,7 +9,7 @@ from scipy import stats
 
 from arcset.errors import InputError, OptionError
 from arcset.evaluation import Difference, Interval, Result, paired
-from evaluation.inside import FEWEST, Replicates, identity_weights, share_interval
+from evaluation.inside import FEWEST, Replicates, share_interval
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,16 +32,6 @@ def score(error, rate, *, key="k", draws=1000, noise=0.01, seed=0, identities=50
         "intra": 0 * common,
     }
     return Score(eer=error, tar_at_far={1e-3: rate}, replicates=Replicates(values, identities, key))
-
-
-def test_weights_are_draws_with_replacement():
-    weights = identity_weights(50, draws=4000, seed=3)
-    assert weights.shape == (4000, 50)
-    assert (weights.sum(axis=1) == 50).all()
-    np.testing.assert_allclose(weights.mean(axis=0), 1, atol=0.08)
-    np.testing.assert_allclose(weights.var(axis=0), 1 - 1 / 50, atol=0.12)
-    np.testing.assert_array_equal(weights, identity_weights(50, draws=4000, seed=3))
-    assert (weights != identity_weights(50, draws=4000, seed=4)).any()
 
 
 @pytest.mark.parametrize("share", [0.0, 0.003, 0.4, 0.98, 1.0])

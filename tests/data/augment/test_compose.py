@@ -20,13 +20,6 @@ def test_with_nothing_to_do_the_input_itself_comes_back(pictures: Pictures) -> N
         assert build_augmentation(specs, (1, 8, 8))(images, _generator()) is images
 
 
-def test_colours_of_grey_images_are_left_out(pictures: Pictures) -> None:
-    for channels in (1, 3):
-        images = pictures(2, channels, 8, 8)
-        augment = build_augmentation(["colour:brightness=0:contrast=0"], (channels, 8, 8))
-        assert (augment(images, _generator()) is images) == (channels == 1)
-
-
 def test_steps_follow_one_another_from_one_generator(pictures: Pictures) -> None:
     specs = ["flip", "affine", "noise", "blur", "elastic", "erasing"]
     images = pictures(5, 3, 9, 14)

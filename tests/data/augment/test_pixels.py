@@ -5,13 +5,12 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 import torch
-import torch.nn.functional as F
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.ndimage import gaussian_filter
 from torch import Tensor
 
-from arcset.data.augment import Blur, Colour, Erasing, Flip, Stroke
+from arcset.data.augment import Blur, Colour, Erasing, Flip
 
 Pictures = Callable[..., Tensor]
 
@@ -117,16 +116,3 @@ def test_blur_is_scipys(shape: tuple[int, int, int], pictures: Pictures) -> None
                 radius=10,
             )
             np.testing.assert_allclose(result[sample, channel].numpy(), expected, atol=1e-5)
-
-
-def test_strokes_are_mixed_with_their_widest_and_thinnest(pictures: Pictures) -> None:
-    images = pictures(5, 3, 9, 14)
-    amount = torch.tensor([0.0, 0.3, 1.0, -0.4, -1.0])
-    result = Stroke().apply(images, {"amount": amount})
-    assert torch.equal(result[0], images[0])
-    wide = F.max_pool2d(images, 3, 1, 1)
-    thin = -F.max_pool2d(-images, 3, 1, 1)
-    for sample, share in enumerate(amount.tolist()):
-        other = wide if share > 0 else thin
-        expected = images[sample] * (1 - abs(share)) + other[sample] * abs(share)
-        torch.testing.assert_close(result[sample], expected, rtol=0, atol=1e-6)

@@ -7,7 +7,6 @@ from arcset.data import Reading
 from arcset.data.check import check_data
 from arcset.data.contact_sheet import contact_sheet
 from support.datasets import list_samples
-from support.pictures import picture, save
 
 SIDE, STEP, FIRST = 112, 120, (32 + 216, 32 + 80)  # cells, their distance, the first one
 
@@ -53,11 +52,3 @@ def test_what_is_suspicious_stands_below(messy: Path) -> None:
     below = top + 2 * (SIDE + 52 + 64)
     for column, path in enumerate(("anna/black.png", "bert/black.png", "bert/orange.png")):
         np.testing.assert_array_equal(cell(image, 32 + column * step, below), read(messy / path))
-
-
-def test_names_of_all_kinds(tmp_path: Path) -> None:
-    for name in ("a" * 200, "deep/er/than/most", "Ρόδος", "日本", "tab\tbed", "x y"):
-        save(picture(len(name)), tmp_path / name / f"{'long' * 30}.png")
-    save(picture(1), tmp_path / "again" / f"{'long' * 30}.png")
-    save(picture(1), tmp_path / "again" / "2.png")
-    assert sheet(tmp_path).shape[1] == 1232

@@ -26,12 +26,6 @@ def test_every_digit_has_its_share() -> None:
     assert sample.train.images.shape[1:] == sample.test.images.shape[1:] == (28, 28)
 
 
-@pytest.mark.usefixtures("cache")
-def test_it_needs_neither_cache_nor_network(tmp_path: Path) -> None:
-    load_dataset("mnist-sample")
-    assert list(tmp_path.iterdir()) == []
-
-
 def test_the_shipped_files_are_small_and_their_licence_stands_beside_them() -> None:
     assert sum(len(shipped(f"{file}.gz")) for file in FILES) < 1_000_000
     for note in ("README.md", "LICENSE"):

@@ -1,15 +1,14 @@
 import dataclasses
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from arcset.data import locate, make_split, select
+from arcset.data import select
 from arcset.errors import DataError
 from data.named.test_omniglot_archive import FILES, write
-from support.datasets import OMNIGLOT, Archive, Omniglot, loaded
+from support.datasets import OMNIGLOT, Archive, Omniglot
 
 
 def small(mirror: Any) -> Omniglot:
@@ -87,20 +86,3 @@ def test_a_bad_download_leaves_nothing_behind(mirror: Any, cache: Path, tmp_path
         small(mirror).load()
     assert "1 characters in 20 drawings" in str(caught.value)
     assert list((cache / "omniglot").iterdir()) == []
-
-
-def test_the_real_set(at_hand: Callable[[str], Path]) -> None:
-    folder = at_hand("omniglot")
-    assert locate("omniglot").startswith(str(folder))
-    dataset = loaded("omniglot")  # its checksum is verified
-    assert len(dataset.class_names) in (964, 1623)
-    assert np.bincount(dataset.train.labels).tolist() == [16] * len(dataset.class_names)
-    assert np.bincount(dataset.test.labels).tolist() == [4] * len(dataset.class_names)
-    assert 0.03 < dataset.train.images.mean() / 255 < 0.1  # thin bright strokes on black
-    assert all((dataset.train.images[:, 0, 0] == 0)[:100])
-    split = make_split(dataset.class_names, data="omniglot", by="group")
-    selection = select(dataset, None, split)
-    assert selection.unseen is not None
-    assert len(selection.unseen) == 20 * len(split.test)
-    alphabets = [{name.split("/")[0] for name in part} for part in (split.train, split.test)]
-    assert alphabets[0].isdisjoint(alphabets[1])

@@ -36,15 +36,6 @@ def test_a_folder_per_identity(photos: Path) -> None:
     assert (found.parts, found.skipped, found.notes) == (None, [], [])
 
 
-def test_deep_folders_are_named_by_their_paths(tmp_path: Path, draw: Draw) -> None:
-    draw(tmp_path / "Greek" / "character01" / "a.png")
-    draw(tmp_path / "Greek" / "character02" / "a.png")
-    draw(tmp_path / "Latin" / "character01" / "a.png")
-    found = list_samples(tmp_path)
-    assert found.names == ["Greek/character01", "Greek/character02", "Latin/character01"]
-    assert found.notes == []
-
-
 def test_folders_within_the_folder_of_an_identity(tmp_path: Path, draw: Draw) -> None:
     draw(tmp_path / "a" / "1.png")
     draw(tmp_path / "a" / "b" / "1.png")

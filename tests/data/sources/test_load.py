@@ -199,11 +199,3 @@ def test_pictures_that_are_arrays_take_another_size(folder: Path, kind: str) -> 
     assert load_dataset(place).train.shape == (1, 12, 10)
     negative = load_dataset(place, invert=True)
     assert np.array_equal(negative.train.images, 255 - usual.train.images)
-
-
-def test_a_folder_of_images_alone_is_one_identity(folder: Path) -> None:
-    with pytest.raises(DataError, match="one identity"):
-        load_dataset(folder / "anna")
-    found = load_dataset(folder / "anna", single=True)
-    assert found.class_names == (".",)
-    assert found.train.paths == ("0.png", "1.png", "2.png")

@@ -163,13 +163,10 @@ class TestDamage:
         "change",
         [
             {"version": 2},
-            {"training": 0},
             {"training": 14},
             {"images": 12},
             {"class_names": ["anna"]},
-            {"class_names": "anna"},
             {"reading": {"channels": 3, "height": 6, "width": 5}},
-            {"reading": {"channels": 7, "height": 6, "width": 5}},
             {"sha256": {}},
             {"extra": 1},
         ],

@@ -27,10 +27,6 @@ def test_neither_order_nor_others_matter(counts: list[int], seed: int) -> None:
     assert alone.tolist() == [testing[paths[i]] for i in first]
 
 
-def test_the_same_path_twice_does_not_matter() -> None:
-    assert for_testing(["a"] * 10, ["same.png"] * 10).sum() == 2
-
-
 def test_rows_say_so() -> None:
     names = ["a", "a", "a", "a", "b", "b", "c", "c", "d"] + ["e"] * 5
     parts = ["train", "train", "validation", "test", "validation", "validation"]

@@ -1,6 +1,5 @@
 """FPIR against enumeration of every gallery, and the thresholds made from it."""
 
-import json
 import math
 from itertools import combinations, product
 
@@ -11,7 +10,7 @@ from hypothesis import strategies as st
 
 from arcset.errors import InputError, OptionError
 from arcset.evaluation import threshold_for_fpir
-from evaluation.inside import BetaBinomial, ImpostorPairs, OpenSet, gallery_sizes
+from evaluation.inside import BetaBinomial, ImpostorPairs, OpenSet
 
 LABELS = np.array([0, 0, 0, 1, 1, 2, 3, 3, 4, 4])
 
@@ -125,13 +124,6 @@ def test_the_interval_narrows_with_the_test_and_widens_with_alike_probes():
     few, many = found.expect(50), found.expect(50, probes_per_identity=4)
     assert many.high - many.low < few.high - few.low
     assert found.expect(200, gallery=99).high > high
-
-
-def test_table_and_json():
-    points = np.random.default_rng(7).normal(size=(120, 8))
-    found = threshold_for_fpir(points, np.arange(120) // 2, 0.2, 30)
-    assert "FPIR wanted" in found.table()
-    assert json.loads(json.dumps(found.json()))["curve"]["galleries"] == [*gallery_sizes(59, 30)]
 
 
 def test_bad_input_is_refused_in_one_sentence():

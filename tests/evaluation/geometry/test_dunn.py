@@ -1,9 +1,6 @@
 """The Dunn index against slow, obvious references, torchmetrics and a k-d tree."""
 
-import json
 import math
-import subprocess
-import sys
 from collections.abc import Callable
 from fractions import Fraction
 from itertools import combinations
@@ -209,10 +206,8 @@ LABELS = [0, 0, 1, 1]
     [
         (np.zeros(4), LABELS, r"embeddings.*\(4,\)"),
         ([[1, 2], [3]], [0, 1], "embeddings"),
-        (GOOD.astype(complex), LABELS, "complex128"),
         (np.where(GOOD == 1, np.nan, 0), LABELS, "nan.*row 0.*4 of 4"),
         (GOOD, [0, 1], r"labels.*\(2,\).*\(4,\)"),
-        (GOOD, [0.0, 0.0, 1.0, 1.0], "labels.*float64"),
         (GOOD, [7, 7, 7, 7], "labels.*7"),
     ],
 )
@@ -240,45 +235,10 @@ def test_what_has_no_direction(metric):
     [
         ({"between": "complete"}, "between .*'complete'"),
         ({"within": "radius"}, "within .*'radius'"),
-        ({"metric": None}, "metric .*None"),
         ({"trim": 0}, "trim .*0"),
         ({"trim": 95}, "trim .*95"),
-        ({"trim": math.nan}, "trim .*nan"),
-        ({"trim": "0.9"}, r"trim .*'0\.9'"),
     ],
 )
 def test_bad_options(options, message):
     with pytest.raises(OptionError, match=message):
         dunn_index(GOOD, LABELS, **options)
-
-
-MEASURE = """
-import json, resource, sys
-import numpy as np
-from arcset.evaluation import dunn_index
-count, dim, classes, options = json.loads(sys.argv[1])
-rng = np.random.default_rng(0)
-labels = rng.permutation(np.arange(count) % classes)
-points = rng.standard_normal((count, dim), dtype=np.float32)
-before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-index = dunn_index(points, labels, **options)
-after = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-print(json.dumps([index, (after - before) / (2**20 if sys.platform != "darwin" else 2**30)]))
-"""
-
-
-def gigabytes_over_input(count, classes, **options):
-    """Peak memory beyond what held the input, measured in a process of its own."""
-    arguments = json.dumps([count, 512, classes, options])
-    command = [sys.executable, "-c", MEASURE, arguments]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    index, gigabytes = json.loads(done.stdout)
-    assert index > 0
-    return gigabytes
-
-
-@pytest.mark.long
-def test_memory_of_all_pairs():
-    """The input is 16 MB, all pairs of it would be 512 MB."""
-    assert gigabytes_over_input(8_000, 10, between="single", within="diameter") < 0.3

@@ -41,10 +41,10 @@ def test_given_pairs():
 
 def test_coverage_of_the_interval():
     """Of sets drawn from one population, about 95 % of the intervals hold its AUC."""
-    population = verification(*random_case(count=3000, dim=8, classes=1000, seed=99)).auc
+    population = verification(*random_case(count=1500, dim=8, classes=500, seed=99)).auc
     held = 0
-    for seed in range(40):
+    for seed in range(20):
         case = random_case(count=60, dim=8, classes=20, seed=seed)
         low, high = verification(*case, intervals=True, draws=200).interval("auc")
         held += low <= population <= high
-    assert held >= 34
+    assert held >= 16

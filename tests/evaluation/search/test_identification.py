@@ -113,15 +113,6 @@ def test_only_unmated_probes():
     json.dumps(found.json(), allow_nan=False)
 
 
-def test_a_rate_needs_as_many_strangers():
-    gallery, gallery_labels = np.eye(2), [0, 1]
-    probes = np.concatenate((np.eye(2), np.ones((10, 2))))
-    found = identification(gallery, gallery_labels, probes, [0, 1] + [2] * 10, fpirs=[0.1, 0.09])
-    assert found.dir_at_fpir[0.1] == 1.0
-    assert math.isnan(found.dir_at_fpir[0.09])
-    assert math.isnan(found.threshold_at_fpir[0.09])
-
-
 @pytest.mark.parametrize("fpir", [0.29, 0.57, 0.58, 0.07])
 def test_rates_are_counted_in_whole_probes(fpir):
     """0.29 · 100 is less than 29 in floating point."""
@@ -142,20 +133,13 @@ def test_rates_are_counted_in_whole_probes(fpir):
     ("change", "error", "words"),
     [
         ({"probes": np.empty((0, 2))}, InputError, r"probes.*\(0, 2\)"),
-        ({"gallery": np.empty((0, 2))}, InputError, r"gallery.*\(0, 2\)"),
         ({"probes": np.ones((3, 5))}, InputError, "probes.*5.*2"),
-        ({"probes": np.zeros((3, 2))}, InputError, "probes.*row 0"),
         ({"gallery": [[1, 0], [0, 0]]}, InputError, "gallery.*row 1"),
-        ({"gallery": [[1, 0], [math.nan, 0]]}, InputError, "gallery.*nan.*row 1"),
         ({"gallery_labels": [1]}, InputError, r"gallery_labels.*\(1,\)"),
         ({"probe_labels": [0.5, 1, 2]}, InputError, "probe_labels.*float64"),
         ({"ranks": [0]}, OptionError, "ranks.*0"),
-        ({"ranks": [1.5]}, OptionError, r"ranks.*1\.5"),
         ({"fpirs": [0.1, 0]}, OptionError, "fpirs.*0"),
-        ({"fpirs": [math.nan]}, OptionError, "fpirs.*nan"),
         ({"scoring": "min"}, OptionError, "scoring"),
-        ({"intervals": True, "draws": 0}, OptionError, "draws"),
-        ({"intervals": True, "seed": -1}, OptionError, "seed"),
         (
             {"gallery": [[1, 0], [-1, 0]], "gallery_labels": [7, 7], "scoring": "mean"},
             InputError,

@@ -153,14 +153,6 @@ def test_neither_order_nor_names_of_classes_nor_lengths_matter(data, seed):
     assert_close(moved, retrieval(rows, labels, ks=KS).measures())
 
 
-def test_queries_without_a_reference_are_left_out_and_counted():
-    result = retrieval([[1, 0], [1, 1], [0, 1]], [4, 4, 9], ks=[1])
-    assert (result.queries, result.left_out, result.references) == (2, 1, 3)
-    lines = result.table().splitlines()
-    assert any("left out" in line and "1  no reference of their class" in line for line in lines)
-    assert "left out" not in retrieval([[1, 0], [1, 1]], [4, 4], ks=[1]).table()
-
-
 def test_a_k_beyond_the_references_is_not_a_number_and_marked():
     result = retrieval([[1, 0], [1, 1], [0, 1]], [4, 4, 9], ks=[2, 3], intervals=True, draws=20)
     assert result.recall_at[2] == 1.0
@@ -197,9 +189,6 @@ def test_intervals_draw_the_identities_of_the_queries():
     [
         (([[1.0, np.nan]], [0]), {}, "embeddings.*nan.*row 0"),
         (([[1.0], [0.0]], [0, 0]), {}, "embeddings.*row 1"),
-        (([[1.0], [2.0]], [0]), {}, "labels"),
-        ((np.zeros((0, 3)), []), {}, "embeddings"),
-        (([[1.0]], [0]), {}, "1 queries"),
         (([[1.0], [2.0]], [0, 1]), {}, "2 queries"),
         (([[1.0]], [0]), {"references": [[1.0]]}, "reference_labels"),
         (([[1.0]], [0]), {"reference_labels": [0]}, "references"),
