@@ -6,14 +6,13 @@ What tests need from inside `arcset.data` is imported here and nowhere else.
 from functools import cache
 from pathlib import Path
 
-from arcset.data import Dataset, Listing, load_dataset
+from arcset.data import Dataset, Listing, load_dataset, open_source
 from arcset.data.dataset import divided
 from arcset.data.named.fetch import download
 from arcset.data.named.mnist import FILES, MNIST, SAMPLE_CHECKSUMS, IdxFiles, read_idx
 from arcset.data.named.omniglot import OMNIGLOT, Archive, Omniglot
 from arcset.data.sources.base import Entry
 from arcset.data.sources.insightface_bin import read_verification_bin
-from arcset.data.sources.samples import open_files
 
 __all__ = [
     "FILES",
@@ -47,4 +46,4 @@ def read_pairs(path: Path | str) -> tuple[list[bytes], list[bool]]:
 
 def list_samples(path: Path | str) -> Listing:
     """All samples of a folder, a table or records, without decoding one."""
-    return open_files(Path(path)).list_samples()
+    return open_source(Path(path)).list_samples()

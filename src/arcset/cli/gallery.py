@@ -10,7 +10,6 @@ import numpy as np
 import typer
 
 from arcset.cli import options as o
-from arcset.cli.enroll import list_images
 from arcset.cli.output import (
     columns,
     one_line,
@@ -34,11 +33,12 @@ from arcset.recognition.gallery.open import (
     find_settings,
     load_model,
     open_existing,
-    open_with_model,
+    open_gallery,
     read_settings,
     remember_model,
 )
 from arcset.recognition.gallery.parquet_files import GalleryFile
+from arcset.recognition.inputs import list_images
 from arcset.recognition.working_point import WorkingPoint, working_point
 from arcset.text import plural
 
@@ -186,7 +186,7 @@ def info(file: o.GalleryArgument, json: o.Json = False) -> None:
     remembered, is_own = RememberedModel.read(settings.model_path), bool(settings.calibrated)
     note = ""
     try:
-        opened_gallery = open_with_model(file, device="cpu", read_only=True)
+        opened_gallery = open_gallery(file, device="cpu", read_only=True)
     except ArcsetError as error:  # its model is elsewhere: most is known without it
         opened_gallery, note = open_existing(file, read_only=True), str(error)
     with opened_gallery as opened:
@@ -411,7 +411,7 @@ def calibrate(
         return
     needs_model = data is not None and not holds_embeddings(data)
     with (
-        open_with_model(file, model, faces, device=device) if needs_model else open_existing(file)
+        open_gallery(file, model, faces, device=device) if needs_model else open_existing(file)
     ) as opened:
         embeddings, names = _labelled_embeddings(opened, data)
         thresholds = _calibrate(opened, embeddings, names, data)
@@ -465,12 +465,12 @@ def _labelled_embeddings(opened: Gallery, data: Path | None) -> tuple[Any, tuple
     if holds_embeddings(data):
         stored = read_embeddings(data)
         return stored.embeddings, tuple(stored.names.tolist())
-    images = list_images([data], None)
+    images = list_images(data)
     recognizer: Any = opened.recognizer
     with progress_bar("embedding") as progress:
-        embedded = recognizer.embed_files(images.paths, progress=progress)
+        embedded = recognizer.embed_files(images.images, progress=progress)
     tell_skipped({**images.skipped, **embedded.skipped})
-    names = dict(zip(images.paths, images.names, strict=True))
+    names = dict(zip(images.images, images.names, strict=True))
     return embedded.embeddings, tuple(names[path] for path in embedded.paths)
 
 

@@ -30,7 +30,7 @@ from arcset.recognition.gallery import Gallery
 from arcset.recognition.gallery.open import (
     GalleryPath,
     open_existing,
-    open_with_model,
+    open_gallery,
     read_settings,
 )
 from arcset.recognition.gallery.vectors import unit_rows
@@ -131,7 +131,7 @@ def _open(
         settings = read_settings(path)
         if settings.calibrated or settings.model_path is None:
             return open_existing(path, read_only=True)
-    return open_with_model(path, model, faces, device=device, read_only=True)
+    return open_gallery(path, model, faces, device=device, read_only=True)
 
 
 def _embed_probes(gallery: Gallery, sources: list[Path]) -> Embedded:

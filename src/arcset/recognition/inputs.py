@@ -10,18 +10,21 @@ import numpy as np
 import numpy.typing as npt
 from PIL import Image
 
-from arcset.data import Reading
+from arcset.data import Reading, open_source
 from arcset.data.decode import decode_many, in_chunks
-from arcset.data.sources.base import Entry, Source
-from arcset.data.sources.folder import image_files
-from arcset.errors import DataError, InputError
+from arcset.data.embeddings import holds_embeddings
+from arcset.data.sources.base import Entry, Source, kind_of
+from arcset.data.sources.folder import FileSource, image_files
+from arcset.errors import DataError, InputError, OptionError
 
 __all__ = [
     "ImageFile",
+    "ImageList",
     "Outcome",
     "SourceImage",
     "as_sources",
     "files_of",
+    "list_images",
     "read_image",
     "read_in_chunks",
 ]
@@ -50,6 +53,48 @@ class SourceImage:
 
 #: An image that has a name, and is read when it is needed.
 ImageFile = Path | SourceImage
+
+
+@dataclass(frozen=True)
+class ImageList:
+    """The images of a source, not read yet.
+
+    Fields:
+        images: (N,). names: the identity of each; "" where nobody says. paths: as the source calls
+            them, below its folder.
+        skipped: what looks like an image and cannot be one, and why.
+        notes: sentences about whatever else was passed over.
+    """
+
+    images: list[ImageFile]
+    names: list[str]
+    paths: list[str]
+    skipped: dict[str, str]
+    notes: Sequence[str]
+
+
+def list_images(path: Path, *, labelled: bool = True) -> ImageList:
+    """The images of a folder, a table, records, a pack, arrays, or of one file.
+
+    The deepest folder that holds an image is its identity; a folder without sub-folders is itself
+    one. labelled: whether images beside such folders are skipped. Raises `DataError` where there
+    is no image, and `OptionError` for embeddings.
+    """
+    if holds_embeddings(path):
+        raise OptionError(f"{path} holds embeddings: import them with `arcset gallery import`")
+    if kind_of(path) is None:
+        return ImageList([path], [""], [str(path)], {}, ())
+    source = open_source(path, labelled=labelled)
+    listing = source.list_samples()
+    root = source.root if isinstance(source, FileSource) else None
+    return ImageList(
+        [SourceImage(source, one) if root is None else root / one.file for one in listing.entries],
+        [path.resolve().name if name == "." else name for name in listing.names],
+        listing.paths,
+        {path if root is None else str(root / path): why for path, why in listing.skipped},
+        listing.notes,
+    )
+
 
 _KINDS = (str, Path, bytes, Image.Image, np.ndarray, SourceImage)  # of one image
 _CHUNK_BYTES, _CHUNK_IMAGES = 1 << 24, 512  # that are read before they are embedded

@@ -162,10 +162,15 @@ class ArraySource(Source):
         self, samples: ImageSet, name: str, kind: str, inverted: bool | None = None
     ) -> None:
         self.name, self.kind = name, kind
-        self.samples = samples
+        self._samples = samples
         self.shape = samples.shape
         self.features = samples.images.dtype != np.uint8
         self.inverted = inverted
+
+    @property
+    def samples(self) -> ImageSet:
+        """All of them."""
+        return self._samples
 
     def entries(self) -> Iterator[Entry]:
         names, paths = self.samples.class_names, self.samples.paths

@@ -6,11 +6,14 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy.typing as npt
 
 from arcset.errors import DataError
+
+if TYPE_CHECKING:
+    from arcset.data.dataset import Dataset
 
 __all__ = ["FORMS", "PACK_FILE", "Entry", "Kind", "Listing", "Source", "kind_of", "printable"]
 
@@ -102,6 +105,10 @@ class Source(ABC):
     def list_samples(self) -> "Listing":
         """All samples in memory, by number."""
         return Listing.of(self, self.entries())
+
+    def as_dataset(self) -> "Dataset | None":
+        """The dataset that the samples are already; None where they are yet to be decoded."""
+        return None
 
     def stamp(self, entries: Sequence[Entry]) -> Sequence[int]:
         """A number per entry that changes with its content, as the size of a file does."""

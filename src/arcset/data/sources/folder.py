@@ -34,9 +34,10 @@ class FolderSource(FileSource):
 
     The identity is named by its path below the root, with "/", so that `alphabet/character` works.
     Images directly in the root are one identity, ".", where no sub-folder holds any; otherwise
-    they belong to nobody and are skipped. Files and folders whose names begin with a dot are passed
-    over, as are files without the extension of an image. Links to folders are followed, and no
-    folder is listed twice: one that lies below the root goes by its own name.
+    they belong to nobody and are skipped, unless `labelled` is false. Files and folders whose names
+    begin with a dot are passed over, as are files without the extension of an image. Links to
+    folders are followed, and no folder is listed twice: one that lies below the root goes by its
+    own name.
 
     In the stream, the files of a folder come sorted, and before its sub-folders; links to folders
     follow at the end, and after them the images directly in the root. A listing is sorted by path.
@@ -46,9 +47,10 @@ class FolderSource(FileSource):
     kind = "folder tree"
     grouped = True
 
-    def __init__(self, folder: Path | str) -> None:
+    def __init__(self, folder: Path | str, *, labelled: bool = True) -> None:
         self.name = str(folder)
         self.root = Path(folder)
+        self._labelled = labelled
 
     def entries(self) -> Iterator[Entry]:
         return self._entries(_Walk(self.name))
@@ -59,7 +61,7 @@ class FolderSource(FileSource):
             empty = empty and bool(entry.why)
             yield entry
         for file in walk.stray:
-            label, why = (".", "") if empty else ("", _STRAY)
+            label, why = (".", "") if empty or not self._labelled else ("", _STRAY)
             yield Entry(printable(file), label, file, why=why)
         if empty and not walk.stray:
             others = walk.others.total()
@@ -83,9 +85,9 @@ def image_files(folder: Path | str) -> list[Path]:
     Raises `DataError` where there are none, or a folder cannot be listed.
     """
     files = []
-    for entry in FolderSource(folder).entries():
+    for entry in FolderSource(folder, labelled=False).entries():
         path = Path(folder, entry.file)
-        if entry.why not in ("", _STRAY):
+        if entry.why:
             raise DataError(f"{path} {entry.why}")
         files.append(path)
     return sorted(files)

@@ -3,13 +3,14 @@
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from arcset.data.dataset import Dataset
+from arcset.data.dataset import Dataset, ImageSet
 from arcset.data.decode import Watch
 from arcset.data.image import Fit, Pixels, Reading
 from arcset.data.mapping import ClassMapping
@@ -17,12 +18,11 @@ from arcset.data.named.registry import DATASETS, dataset_names, looks_like_path
 from arcset.data.selection import evaluation_images
 from arcset.data.sources.arrays import ArraySource, dataset_of_arrays, load_arrays
 from arcset.data.sources.base import FORMS, Entry, Listing, Source, kind_of
-from arcset.data.sources.pack import PackSource, load_pack
-from arcset.data.sources.samples import (
-    choose_reading,
-    decode_samples,
-    open_files,
-)
+from arcset.data.sources.folder import FolderSource
+from arcset.data.sources.insightface import RecordSource
+from arcset.data.sources.pack import PackSource
+from arcset.data.sources.samples import choose_reading, decode_samples
+from arcset.data.sources.table import TableSource
 from arcset.errors import DataError, OptionError
 from arcset.registry import unknown_name
 
@@ -67,45 +67,47 @@ def load_dataset(
         >>> load_dataset("mnist-sample").train.images.shape
         (4000, 28, 28)
     """
-    text, path = str(name), Path(name)
-    if text in DATASETS and not isinstance(name, Path):
-        return DATASETS[text].load()
-    if not text or not (isinstance(name, Path) or path.exists()):
-        if looks_like_path(text):
-            known = ", ".join(dataset_names())
-            raise OptionError(f"{text!r} does not exist; name {FORMS}, or a dataset: {known}")
-        raise OptionError(f"{unknown_name('dataset', text, dataset_names())}, or {FORMS}")
-    if (kind := kind_of(path)) in ("arrays", "pack"):
-        dataset = load_pack(path) if kind == "pack" else load_arrays(path)
-        if reading is None and (size, channels, invert) != (None, None, False):
-            reading = _reading_of(dataset, size, channels, fit, invert)
-        return dataset if reading is None else _read_again(dataset, reading, path)
-    listing = open_files(path).list_samples()
-    if reading is None:
-        reading = choose_reading(listing, fit=fit, size=size, channels=channels, invert=invert)
-    _check_memory(len(listing), reading, path)
-    return _load_samples(listing, reading, watch, single)
+    if (named := _find_named(name)) is not None:
+        return named
+    return load_source(
+        open_source(Path(name)),
+        reading=reading,
+        size=size,
+        channels=channels,
+        fit=fit,
+        invert=invert,
+        watch=watch,
+        single=single,
+    )
 
 
 def load_source(
     source: Source,
     *,
+    reading: Reading | None = None,
     size: int | tuple[int, int] | None = None,
     channels: int | None = None,
     fit: Fit = "pad",
     invert: bool = False,
     watch: Watch | None = None,
+    single: bool = False,
 ) -> Dataset:
-    """Any source as a dataset, as `load_dataset` reads those that it opens itself."""
+    """Any source as a dataset, with the options of `load_dataset`."""
+    dataset = source.as_dataset()
+    if dataset is not None:
+        if reading is None and (size, channels, invert) != (None, None, False):
+            reading = _reading_of(dataset, size, channels, fit, invert)
+        return dataset if reading is None else _read_again(dataset, reading, Path(source.name))
     listing = source.list_samples()
     if source.shape is not None and (source.features or len(source.shape) != 3):
         images = np.stack([source.content(entry) for entry in listing.entries])
         return dataset_of_arrays(images, listing.names, name=source.name)
     if source.shape is not None:
         channels, size = channels or source.shape[0], size or source.shape[1:]
-    reading = choose_reading(listing, fit=fit, size=size, channels=channels, invert=invert)
+    if reading is None:
+        reading = choose_reading(listing, fit=fit, size=size, channels=channels, invert=invert)
     _check_memory(len(listing), reading, listing.path)
-    return _load_samples(listing, reading, watch, single=False)
+    return _load_samples(listing, reading, watch, single)
 
 
 def _load_samples(listing: Listing, reading: Reading, watch: Watch | None, single: bool) -> Dataset:
@@ -166,27 +168,69 @@ def _read_again(dataset: Dataset, reading: Reading, path: Path) -> Dataset:
     return replace(dataset, train=train, test=test_part, fit=reading.fit, invert=reading.invert)
 
 
-def open_source(data: str | Path, mapping: ClassMapping | None = None) -> Source:
+def open_source(
+    data: str | Path, mapping: ClassMapping | None = None, *, labelled: bool = True
+) -> Source:
     """A named dataset, a folder, a table (CSV, Parquet), records (.rec), a pack or arrays (.npz).
 
     data: a `Path` is never a dataset's name, as in `load_dataset`.
-    mapping: what identities are called from now on. Raises `DataError` where nothing is there or it
-    cannot be read, and `OptionError` where it is none of these.
+    mapping: what identities are called from now on. labelled: whether images that lie in no
+        sub-folder are left out.
+    Raises `DataError` where nothing is there or it cannot be read, and `OptionError` where it is
+    none of these.
     """
-    path, is_name = Path(data), isinstance(data, str) and data in DATASETS
-    source: Source
-    if is_name or not str(data) or not path.exists():
-        dataset = load_dataset(data)  # or the sentence that says what it is not
-        source = ArraySource(
-            evaluation_images(dataset, everything=True), str(data), "named dataset"
-        )
-    elif (kind := kind_of(path)) == "arrays":
-        dataset = load_arrays(path)
-        images = evaluation_images(dataset, everything=True)
-        source = ArraySource(images, str(data), "arrays", dataset.invert)
+    if (named := _find_named(data)) is not None:
+        images = evaluation_images(named, everything=True)
+        source: Source = ArraySource(images, str(data), "named dataset")
     else:
-        source = PackSource(path) if kind == "pack" else open_files(path)
+        source = _open_path(Path(data), labelled)
     return source if mapping is None else _Renamed(source, mapping)
+
+
+def _find_named(data: str | Path) -> Dataset | None:
+    """The dataset of this name; None for a path, which a `Path` always is.
+
+    Raises `OptionError` for a text that is neither.
+    """
+    text = str(data)
+    if isinstance(data, Path) or (text and text not in DATASETS and Path(text).exists()):
+        return None
+    if text in DATASETS:
+        return DATASETS[text].load()
+    if looks_like_path(text):
+        known = ", ".join(dataset_names())
+        raise OptionError(f"{text!r} does not exist; name {FORMS}, or a dataset: {known}")
+    raise OptionError(f"{unknown_name('dataset', text, dataset_names())}, or {FORMS}")
+
+
+def _open_path(path: Path, labelled: bool) -> Source:
+    match kind_of(path):
+        case "folder":
+            return FolderSource(path, labelled=labelled)
+        case "table":
+            return TableSource(path)
+        case "records":
+            return RecordSource(path)
+        case "pack":
+            return PackSource(path)
+        case "arrays":
+            return _ArrayFile(path)
+    raise DataError(f"{path} cannot be read; name {FORMS}")
+
+
+class _ArrayFile(ArraySource):
+    """The arrays of an npz file, those for testing among them."""
+
+    def __init__(self, path: Path) -> None:
+        self._dataset = load_arrays(path)
+        super().__init__(self._dataset.train, str(path), "arrays", self._dataset.invert)
+
+    @cached_property
+    def samples(self) -> ImageSet:
+        return evaluation_images(self._dataset, everything=True)
+
+    def as_dataset(self) -> Dataset:
+        return self._dataset
 
 
 class _Renamed(Source):

@@ -26,7 +26,7 @@ from arcset.data.image import Fit, Pixels, Reading
 from arcset.data.lazy_rows import LazyRows
 from arcset.data.sources.arrays import ArraySource
 from arcset.data.sources.base import PACK_FILE, Entry, kind_of
-from arcset.data.sources.samples import SampleTable, choose_reading, decode_samples, open_files
+from arcset.data.sources.samples import SampleTable, choose_reading, decode_samples
 from arcset.errors import DataError, OptionError
 from arcset.files import one_line, read_json, replacing_folder
 
@@ -71,24 +71,7 @@ def load_pack(path: Path | str) -> Dataset:
 
     Raises `DataError` with one sentence where it is damaged, incomplete or of a newer version.
     """
-    from pyarrow import parquet
-
-    path = Path(path)
-    if not (path / MANIFEST).is_file():
-        raise DataError(f"{path} is no pack: it holds no {MANIFEST}")
-    manifest, images, labels = open_pack(path)
-    with _complete(path):
-        paths = parquet.read_table(path / PATHS, columns=["path"])["path"].to_pylist()
-        table = SampleTable(
-            name=manifest.name,
-            labels=np.array(labels),
-            class_names=manifest.class_names,
-            paths=tuple(paths),
-            training=manifest.training,
-            apart=manifest.apart,
-            skipped=manifest.skipped,
-        )
-        return table.dataset(LazyRows(images, np.arange(len(images))), manifest.reading)
+    return PackSource(Path(path)).as_dataset()
 
 
 def open_pack(path: Path) -> tuple[PackManifest, Pixels, npt.NDArray[np.int64]]:
@@ -99,6 +82,8 @@ def open_pack(path: Path) -> tuple[PackManifest, Pixels, npt.NDArray[np.int64]]:
     """
     from pyarrow import parquet
 
+    if not (path / MANIFEST).is_file():
+        raise DataError(f"{path} is no pack: it holds no {MANIFEST}")
     with _complete(path):
         manifest: PackManifest = read_json(path / MANIFEST, "pack", PackManifest)
         for file in (LABELS, PATHS):
@@ -149,6 +134,24 @@ class PackSource(ArraySource):
             for batch in file.iter_batches(columns=["path"]):
                 for path in batch["path"].to_pylist():
                     yield next(entries)._replace(path=path)
+
+    def as_dataset(self) -> Dataset:
+        """With both parts as `LazyRows`."""
+        from pyarrow import parquet
+
+        with _complete(self._path):
+            paths = parquet.read_table(self._path / PATHS, columns=["path"])["path"].to_pylist()
+        table = SampleTable(
+            name=self._manifest.name,
+            labels=np.array(self.samples.labels),
+            class_names=self._manifest.class_names,
+            paths=tuple(paths),
+            training=self._manifest.training,
+            apart=self._manifest.apart,
+            skipped=self._manifest.skipped,
+        )
+        rows = self.samples.images
+        return table.dataset(rows, self._manifest.reading)
 
     def stamp_of_all(self) -> str:
         """The checksums of its lists, and some of its pixels."""
@@ -201,11 +204,13 @@ def pack(
     import pyarrow as arrow
     from pyarrow import parquet
 
+    from arcset.data.sources.load import open_source  # which opens packs, too
+
     path, out = Path(path), Path(out)
     _check_out(out, force)
     if kind_of(path) in ("arrays", "pack"):
         raise OptionError(f"{path} holds arrays already, and is used as it is: no pack is needed")
-    listing = open_files(path).list_samples()
+    listing = open_source(path).list_samples()
     if reading is None:
         reading = choose_reading(listing, fit=fit, size=size, channels=channels)
     shape = (len(listing), *reading.shape)

@@ -27,10 +27,7 @@ from arcset.data.image import (
     open_image,
 )
 from arcset.data.lazy_rows import LazyRows, take_rows
-from arcset.data.sources.base import FORMS, Listing, kind_of
-from arcset.data.sources.folder import FolderSource
-from arcset.data.sources.insightface import RecordSource
-from arcset.data.sources.table import TableSource
+from arcset.data.sources.base import Listing
 from arcset.errors import DataError
 
 __all__ = [
@@ -40,28 +37,12 @@ __all__ = [
     "choose_reading",
     "decode_samples",
     "for_testing",
-    "open_files",
 ]
 
 _SIDE = 112  # of the square, as face recognition has it
 _AS_THEY_ARE = 128  # a side: images of one size up to this keep it
 _HEADERS = 256  # that are looked at, spread evenly over the samples
 _EVERY = 5  # an identity with at least this many images gives every fifth for testing
-
-
-def open_files(path: Path) -> FolderSource | TableSource | RecordSource:
-    """A folder of images, a table (CSV, Parquet) or records (.rec), as a source.
-
-    Raises `DataError` with one sentence where nothing is there, or it is none of these.
-    """
-    match kind_of(path):
-        case "folder":
-            return FolderSource(path)
-        case "table":
-            return TableSource(path)
-        case "records":
-            return RecordSource(path)
-    raise DataError(f"{path} is none of the files that are read here; name {FORMS}")
 
 
 def choose_reading(

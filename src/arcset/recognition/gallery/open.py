@@ -22,7 +22,7 @@ __all__ = [
     "find_settings",
     "load_model",
     "open_existing",
-    "open_with_model",
+    "open_gallery",
     "read_settings",
     "remember_model",
     "with_faces",
@@ -85,7 +85,7 @@ def with_faces(recognizer: "Recognizer", faces: str | None) -> "Recognizer | Fac
     return FaceRecognizer(recognizer, Faces.load(None if faces == "auto" else faces))
 
 
-def open_with_model(
+def open_gallery(
     path: GalleryPath,
     model: Path | None = None,
     faces: str | None = None,
@@ -93,10 +93,10 @@ def open_with_model(
     device: str = "auto",
     **settings: Any,
 ) -> Gallery:
-    """An existing gallery with the model named or remembered; settings as in `Gallery.open`.
+    """An existing gallery with its model: the one named, or the one that it remembers.
 
-    Raises `OptionError` where it remembers no model, or one that is gone, and for another model
-    than the gallery's; `DataError` where there is no gallery.
+    settings: as in `Gallery.open`. Raises `OptionError` where it remembers no model, or one that is
+    gone, and for another model than the gallery's; `DataError` where there is no gallery.
     """
     remembered = RememberedModel.read(read_settings(path).model_path)
     if remembered is not None:
@@ -106,7 +106,7 @@ def open_with_model(
             raise OptionError(f"{path} does not remember its model: name it with --model")
         model = Path(remembered.model)
         if not model.exists():
-            raise OptionError(f"the model of {path} is gone from {model}: name it with --model")
+            raise OptionError(f"{path}: its model is no longer at {model}: name it with --model")
     gallery = Gallery.open(path, load_model(model, faces, device=device), **settings)
     if not gallery.read_only:
         remember_model(gallery, model, faces)
