@@ -9,7 +9,7 @@ from arcset import OptionError
 from arcset.cli.output import comparison_table
 from arcset.evaluation import assess
 from arcset.evaluation.measures import MEASURES, PARTS, Measure, short_name
-from arcset.reports.measures import write_evaluation
+from arcset.reports.evaluation_report import write_evaluation
 from arcset.runs import RunConfig
 from arcset.runs.assess import measure_run
 from arcset.runs.model import TrainedRun

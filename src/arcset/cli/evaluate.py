@@ -17,7 +17,7 @@ from arcset.data.embeddings import holds_embeddings
 from arcset.errors import InputError, OptionError
 from arcset.evaluation import Assessment, Difference, Thresholds, differences
 from arcset.files import finite, write_text
-from arcset.reports.measures import write_evaluation
+from arcset.reports.evaluation_report import write_evaluation
 from arcset.runs.assess import (
     PARTS,
     EvaluationData,

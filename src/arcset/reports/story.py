@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from arcset.errors import InputError
 from arcset.evaluation import Assessment, Difference
 from arcset.reports import findings, stills
-from arcset.reports.measures.sections import comparison_section, measure_sections
+from arcset.reports.measure_plots import plot_sections
 from arcset.reports.report import Section, write_report
 from arcset.reports.style import save
 from arcset.reports.view import RunView
@@ -139,9 +139,9 @@ class Story:
         """What is measured on classes held out, and which differences there are real."""
         found = {
             name: replace(section, title=f"Never seen: {section.title}")
-            for name, section in measure_sections(self.unseen).items()
+            for name, section in plot_sections("measures", self.unseen).items()
         }
-        for name, section in comparison_section(self.differences).items():
+        for name, section in plot_sections("differences", self.differences).items():
             rows = [("measure", "on classes never seen"), *self.verdicts]
             found[name] = replace(section, title="Which differences are real", rows=rows)
         return found

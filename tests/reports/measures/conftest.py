@@ -118,6 +118,11 @@ def small(found: Measured, **changes: Any) -> Assessment:
     return assessment(found, **{**dict.fromkeys(others), "missing": {}, **changes})
 
 
+def only(**parts: Any) -> Assessment:
+    """An assessment with nothing but these parts."""
+    return Assessment(samples=1, identities=1, dim=2, **parts)
+
+
 KEPT = Realized("FAR", 0.01, 0.4567, Interval(0.005, 0.02), 0.0123, 0.9)
 MISSED = Realized("FPIR", 0.1, 0.5, Interval(0.05, 0.2), 0.3, math.nan, 60, True)
 

@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 
 from arcset.errors import OptionError
-from arcset.evaluation.assessment import Assessment, assess
+from arcset.evaluation.assessment import Assessment
 from arcset.evaluation.bootstrap import Difference, paired
 from arcset.evaluation.few_shot import few_shot
 from arcset.evaluation.measures import MEASURES
 from arcset.evaluation.results import Interval
-from arcset.reports.measures import write_evaluation
+from arcset.reports.evaluation_report import cells, main_measures, write_evaluation
 
 from .conftest import KEPT, MISSED, Measured, assessment, embeddings, made, small
 
@@ -94,16 +94,12 @@ def written(place: Path, assessments: dict[str, Assessment], **options: Any) -> 
     return (place / "report.html").read_text(encoding="utf-8")
 
 
-def test_it_is_whole_html(page: str) -> None:
-    found = Page(page)
-    assert found.open == []
-    assert page.startswith("<!DOCTYPE html>")
-    assert len(found.ids) == len(set(found.ids))
-    assert found.tags.count("h1") == 1
-    assert found.tags.count("main") == 1
-
-
 def test_it_is_one_small_file_that_asks_for_nothing(page: str) -> None:
+    found = Page(page)
+    assert page.startswith("<!DOCTYPE html>")
+    assert found.open == []
+    assert len(found.ids) == len(set(found.ids))
+    assert found.tags.count("h1") == found.tags.count("main") == 1
     assert len(page.encode()) < 1_000_000
     assert "http://" not in page
     assert "https://" not in page
@@ -158,23 +154,6 @@ def test_the_pictures_are_files_too(folder: Path) -> None:
     assert all(path.read_bytes().startswith(b"\x89PNG") for path in found)
 
 
-@pytest.mark.long
-def test_the_same_whole_gives_the_same_bytes(
-    folder: Path, two: dict[str, Assessment], measured: dict[str, Measured], tmp_path: Path
-) -> None:
-    write_evaluation(
-        tmp_path,
-        two,
-        title="Two models",
-        command="arcset evaluate runs/a runs/b",
-        note="12 identities were in training.",
-        differences=differences(measured),
-        verdict="The first is better.",
-    )
-    for path in (path for path in folder.rglob("*") if path.is_file()):
-        assert (tmp_path / path.relative_to(folder)).read_bytes() == path.read_bytes()
-
-
 def test_the_same_input_gives_the_same_bytes(measured: dict[str, Measured], tmp_path: Path) -> None:
     found = {"few": small(measured["arcface"])}
     assert written(tmp_path / "a", found) == written(tmp_path / "b", found)
@@ -224,6 +203,32 @@ def test_the_best_is_marked_where_models_differ_and_few_identities_are_warned_of
     assert warned.search(equal)[1] == "5"
 
 
+def test_marks_come_from_paired_draws(measured: dict[str, Measured], bare: Measured) -> None:
+    labels = ("arcface", "softmax", "_hidden")
+    models = {label: assessment(measured[label]) for label in labels}
+    row = cells({**models, "bare": assessment(bare)})["eer"]
+    assert row["arcface"].mark == "best"
+    close = paired(measured["arcface"].verification, measured["softmax"].verification, "eer")
+    assert (row["softmax"].mark == "near") == (not close.shown)
+    assert row["bare"].mark == ""  # without draws nothing can be said
+    assert cells({"arcface": models["arcface"]})["eer"]["arcface"].mark == ""
+
+
+def test_main_measures_are_taken_where_all_models_have_them(
+    measured: dict[str, Measured],
+) -> None:
+    names = main_measures(
+        cells({label: assessment(measured[label]) for label in list(measured)[:2]})
+    )
+    rates = [
+        rate
+        for rate, found in measured["arcface"].identification.dir_at_fpir.items()
+        if not math.isnan(found)
+    ]
+    assert {"tar_at_far[0.001]", "rank[1]", f"dir_at_fpir[{min(rates):g}]"} <= {*names}
+    assert "auc" not in names
+
+
 def test_every_measure_is_in_the_page(page: str, two: dict[str, Assessment]) -> None:
     for label, found in two.items():
         assert f'<th scope="col">{label}</th>' in page
@@ -271,8 +276,8 @@ def test_models_of_different_sets_say_so(measured: dict[str, Measured], tmp_path
     first = small(measured["arcface"])
     second = small(measured["softmax"], samples=100, dim=8)
     page = written(tmp_path, {"a": first, "b": second})
-    assert "a: 200 samples of 40 identities, 16 dimensions" in page
-    assert "b: 100 samples of 40 identities, 8 dimensions" in page
+    assert "a: 200 samples of 40 identities, in 16 dimensions" in page
+    assert "b: 100 samples of 40 identities, in 8 dimensions" in page
 
 
 def test_no_assessment_is_refused(tmp_path: Path) -> None:
@@ -303,19 +308,4 @@ def test_thresholds_and_what_they_did(measured: dict[str, Measured], tmp_path: P
     assert "<td>outside</td><td>–</td>" in page
     assert (tmp_path / "pictures" / "threshold.png").exists()
     assert (tmp_path / "pictures" / "probability.png").exists()
-    assert Page(page).open == []
-
-
-@pytest.mark.long  # the command line does the same in tests/cli/test_evaluate.py
-def test_an_assessment_from_embeddings_to_page(tmp_path: Path) -> None:
-    rows, labels = embeddings(0.2)
-    others, names = embeddings(0.2, seed=1)
-    found = assess(rows, labels, validation=(others, names + 1000), draws=20)
-    page = written(tmp_path, {"model": found})
-    assert "What the thresholds did here" in page
-    assert "200 samples of 40 identities" in page
-    assert "Not measured" not in page
-    alone, each = embeddings(0.2, identities=4, each=1)
-    page = written(tmp_path / "alone", {"model": assess(alone, each, draws=20)})
-    assert "0 genuine" in page
     assert Page(page).open == []

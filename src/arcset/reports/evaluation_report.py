@@ -1,0 +1,202 @@
+"""The report of an evaluation: one page with the figures, the plots and what is not known."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from arcset.errors import ArcsetError, OptionError
+from arcset.evaluation import Assessment, Difference, Interval, Result, paired
+from arcset.evaluation.assessment import FEW
+from arcset.evaluation.measures import PARTS, Measure, meaning, measure_of, short_name, weighty
+from arcset.files import write_bytes
+from arcset.reports.measure_plots import interval_of, plot_sections
+from arcset.reports.page import encode_figure, write_page
+
+__all__ = ["Cell", "cells", "main_measures", "write_evaluation"]
+
+
+def write_evaluation(
+    out: Path,
+    assessments: Mapping[str, Assessment],
+    *,
+    title: str,
+    command: str,
+    note: str = "",
+    differences: Mapping[str, Sequence[Difference]] | None = None,
+    verdict: str = "",
+) -> None:
+    """Write `out`/report.html, which needs nothing else, and `out`/pictures/*.png.
+
+    assessments: by model, in the order in which they are shown.
+    command: how to make all this again.
+    note: what a reader must know before anything else, such as that identities were in training.
+    differences: by comparison, such as "arcface against softmax".
+    verdict: a sentence or two on what comes out.
+
+    The page holds no script. The same input gives the same bytes: nothing in it is a date or a
+    machine's name. Raises `OptionError` where there is no assessment.
+    """
+    if not assessments:
+        raise OptionError("there is no assessment to report on")
+    sections = {
+        **plot_sections("differences", differences or {}),
+        **plot_sections("measures", assessments),
+        **plot_sections("thresholds", assessments),
+    }
+    for name, section in sections.items():
+        images = [encode_figure(figure) for figure in section.figures]
+        sections[name] = replace(section, figures=images)
+        for number, image in enumerate(images, 1):
+            file = f"{name}-{number}.png" if len(images) > 1 else f"{name}.png"
+            write_bytes(out / "pictures" / file, image)
+    rows = cells(assessments)
+    write_page(
+        out / "report.html",
+        "evaluation.html",
+        title=title,
+        sizes=_sizes(assessments),
+        note=note,
+        verdict=verdict,
+        models=list(assessments),
+        main={name: rows[name] for name in main_measures(rows)},
+        table={
+            heading: found
+            for part, heading in PARTS.items()
+            if (found := {name: row for name, row in rows.items() if measure_of(name).part == part})
+        },
+        names={name: short_name(name) for name in rows},
+        meanings={name: _meaning(name) for name in rows},
+        misleading={measure_of(name).title: measure_of(name).misleads for name in rows},
+        key=_key(rows),
+        intervals=any(cell.interval for row in rows.values() for cell in row.values()),
+        sections=sections,
+        missing=_missing(assessments),
+        command=command,
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class Cell:
+    """A measure of one model: its value, with `mark` best, near (to the best) or empty."""
+
+    measure: Measure
+    value: float
+    interval: Interval | None = None
+    result: Result | None = None
+    mark: str = ""
+
+    @property
+    def is_defined(self) -> bool:
+        return math.isfinite(self.value)
+
+    def text(self, digits: int) -> str:
+        """The value for people: percent, degrees, or a plain number."""
+        return self.measure.format(self.value, digits)
+
+    def range_text(self, digits: int) -> str:
+        """The interval, without its unit; empty where there is none."""
+        return "…".join(self.measure.format_bare(end, digits) for end in self.interval or ())
+
+
+def cells(assessments: Mapping[str, Assessment]) -> dict[str, dict[str, Cell]]:
+    """All measures by name, each by model, the best ones marked; the rest is not defined."""
+    rows: dict[str, dict[str, Cell]] = {}
+    for label, assessment in assessments.items():
+        for result in assessment.results().values():
+            for name, value in result.measures().items():
+                interval = interval_of(result, name) if math.isfinite(value) else None
+                rows.setdefault(name, {})[label] = Cell(measure_of(name), value, interval, result)
+        for name, value in assessment.shape.items():
+            if math.isfinite(value):
+                rows.setdefault(name, {})[label] = Cell(measure_of(name), value)
+    return {name: _with_marks(name, row) for name, row in rows.items()}
+
+
+def _with_marks(name: str, row: dict[str, Cell]) -> dict[str, Cell]:
+    """With `best`, and `near` where no difference to the best is shown, draw by draw.
+
+    Nothing is marked where there is nothing to compare.
+    """
+    defined = {label: cell for label, cell in row.items() if cell.is_defined}
+    if len({cell.value for cell in defined.values()}) < 2:
+        return row
+    pick = min if measure_of(name).lower_is_better else max
+    best = pick(defined.values(), key=lambda cell: cell.value)
+    marks = {}
+    for label, cell in defined.items():
+        if cell.value == best.value:
+            marks[label] = "best"
+        elif best.result and cell.result:
+            try:
+                marks[label] = "" if paired(best.result, cell.result, name).shown else "near"
+            except ArcsetError:  # without intervals, or on other identities: nothing can be said
+                continue
+    return {label: replace(cell, mark=marks.get(label, "")) for label, cell in row.items()}
+
+
+def main_measures(rows: Mapping[str, Mapping[str, Cell]]) -> list[str]:
+    """The few to begin with: each at the rate most models have, and of these the usual one."""
+    names = []
+    for measure in weighty("headline", "main"):
+        found = {
+            name: sum(cell.is_defined for cell in row.values())
+            for name, row in rows.items()
+            if measure_of(name) == measure and measure.name != "auc"  # pairs nobody asks about
+        }
+        shared = [name for name in found if found[name] == max(found.values()) > 0]
+        if shared:
+            names.append(min(shared, key=lambda name: (_distance(name, measure.strict), name)))
+    return names
+
+
+def _distance(name: str, wanted: float | None) -> float:
+    """How far the rate or rank of a measure is from the wanted one, in decades."""
+    at = name.partition("[")[2].rstrip("]")
+    return abs(math.log10(float(at) / wanted)) if at and wanted else 0.0
+
+
+def _meaning(name: str) -> str:
+    """What a measure says, and which way it runs where that is not upwards."""
+    return meaning(name) + ("; lower is better" if measure_of(name).lower_is_better else "")
+
+
+def _key(rows: Mapping[str, Mapping[str, Cell]]) -> list[str]:
+    """How to read the figures of the tables."""
+    every = [cell for row in rows.values() for cell in row.values()]
+    said = ["Without intervals: small differences may be chance."]
+    if intervals := [cell for cell in every if cell.interval]:
+        said = [
+            "The small figures are 95 % intervals: how far the large ones may be off, as other "
+            "identities from the same source would have given others."
+        ]
+        replicates = [cell.result.replicates for cell in intervals if cell.result]
+        fewest = min(found.identities for found in replicates if found)
+        if fewest < FEW:
+            said.append(f"From {fewest} identities even the intervals are guesses.")
+    if any(not cell.is_defined for cell in every):
+        said.append("–: not asked for, or more than the data can tell.")
+    return said
+
+
+def _sizes(assessments: Mapping[str, Assessment]) -> list[str]:
+    """On what was measured; once where it is the same for all models."""
+    sizes = {
+        label: f"{a.samples:,} samples of {a.identities:,} identities, in {a.dim} dimensions"
+        for label, a in assessments.items()
+    }
+    if len(set(sizes.values())) == 1:
+        return [*sizes.values()][:1]
+    return [f"{label}: {size}" for label, size in sizes.items()]
+
+
+def _missing(assessments: Mapping[str, Assessment]) -> list[tuple[str, str]]:
+    """What was not measured, of which models where it is not all, and why."""
+    reasons: dict[tuple[str, str], list[str]] = {}
+    for label, assessment in assessments.items():
+        for name, why in assessment.missing.items():
+            reasons.setdefault((name.replace("_", " "), why), []).append(label)
+    return [
+        (f"{name} ({', '.join(labels)})" if len(labels) < len(assessments) else name, why)
+        for (name, why), labels in reasons.items()
+    ]

@@ -1,0 +1,1079 @@
+"""Plots of measures, each registered with what to say under it: sections of pages derive from it.
+
+A new plot is one entry: a function that draws it, decorated with `plot`.
+"""
+
+import logging
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.patches import Patch
+from matplotlib.ticker import EngFormatter, LogLocator, MaxNLocator, NullLocator
+from matplotlib.transforms import ScaledTranslation, Transform
+from scipy.special import ndtr, ndtri
+
+from arcset.errors import InputError
+from arcset.evaluation import Assessment, Difference, Interval, Result, Thresholds, Verification
+from arcset.evaluation.geometry.angles import PAPER
+from arcset.evaluation.measures import MEASURES, short_name
+from arcset.reports.page import Section
+from arcset.reports.style import GREY, INK, PALE, PALETTE, new_figure, styled
+from arcset.text import percent
+
+__all__ = [
+    "PLOTS",
+    "Look",
+    "Plot",
+    "add_key",
+    "draw_angle_histogram",
+    "draw_roc",
+    "interval_of",
+    "looks",
+    "plain",
+    "plot",
+    "plot_sections",
+]
+
+logger = logging.getLogger("arcset")
+
+Floats = npt.NDArray[np.floating[Any]]
+Assessments = Mapping[str, Assessment]
+Kind = Literal["measures", "thresholds", "differences", "runs"]
+
+_DASHES: tuple[Any, ...] = ("-", (0, (5, 1.5)), (0, (5, 1.5, 1, 1.5)), (0, (1.2, 1.2)))
+_MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<")
+_LONGEST = 44  # characters of a model's name in a plot
+_LONG = 20  # ranks beyond which their axis is logarithmic
+_WIDTH = 9.6  # inches
+
+
+# The registry
+
+
+@dataclass(frozen=True)
+class Plot:
+    """A picture, and what to say under it.
+
+    Fields:
+        name: of its section and of its file.
+        title: the heading; {first} and {last} are the first and the last model or run.
+        meaning, misleads: what it means, and when it misleads.
+        kind: what it is drawn from: assessments by model (`measures`, `thresholds`), differences
+            by comparison, or runs.
+        draw: draws it; raises `InputError` where there is nothing to show.
+        rows: a table below it, its heading first; nothing where there is nothing to list.
+        each: if not empty, there is one picture per model or comparison {}, described so.
+    """
+
+    name: str
+    title: str
+    meaning: str
+    misleads: str
+    kind: Kind
+    draw: Callable[[Any], Figure]
+    rows: Callable[[Any], Sequence[Sequence[str]]] = lambda _: ()
+    each: str = ""
+
+
+#: Every plot that a page shows, in the order in which they are shown.
+PLOTS: list[Plot] = []
+
+Draw = Callable[[Any], Figure]
+
+
+def plot(
+    name: str, title: str, meaning: str, misleads: str, *, kind: Kind = "measures", **more: Any
+) -> Callable[[Draw], Draw]:
+    """Decorator: registers a function as a `Plot`, and gives what it draws the common style."""
+
+    def register(draw: Draw) -> Draw:
+        draw = styled(draw)
+        PLOTS.append(Plot(name, title, meaning, misleads, kind, draw, **more))
+        return draw
+
+    return register
+
+
+def plot_sections(kind: Kind, data: Mapping[str, Any]) -> dict[str, Section]:
+    """A section for each plot of a kind that has something to show of `data`, by its name."""
+    sections = {}
+    first, last = ([*data][place] if data else "" for place in (0, -1))
+    for entry in PLOTS:
+        if entry.kind != kind:
+            continue
+        title = entry.title.format(first=first, last=last)
+        parts = {title: data}
+        if entry.each:
+            parts = {entry.each.format(label): {label: part} for label, part in data.items()}
+        figures = {}
+        for description, part in parts.items():
+            try:
+                figures[description] = entry.draw(part)
+            except InputError as error:
+                logger.debug("left out %r: %s", description, error)
+        rows = entry.rows(data)
+        if figures or rows:
+            alts = [*figures] if entry.each else []  # otherwise a picture is called as its section
+            texts = (entry.meaning, entry.misleads)
+            sections[entry.name] = Section(title, [*figures.values()], *texts, rows, alts)
+    return sections
+
+
+# What plots share
+
+
+@dataclass(frozen=True)
+class Look:
+    """A model's colour, line and mark, the same in every plot; `side` sets marks side by side."""
+
+    colour: str
+    dash: Any
+    marker: str
+    side: float = 0.0
+
+    @property
+    def line(self) -> dict[str, Any]:
+        return {"color": self.colour, "ls": self.dash, "lw": 1.6}
+
+    @property
+    def mark(self) -> dict[str, Any]:
+        edge: dict[str, Any] = {"markeredgecolor": "white", "markeredgewidth": 0.7}
+        return {"color": self.colour, "marker": self.marker, "ms": 5.5, **edge}
+
+
+def looks(labels: Iterable[str], among: Iterable[str] = ()) -> dict[str, Look]:
+    """A look for every model by its place `among` all; from the eleventh on colours come again."""
+    shown = list(labels)
+    places = {label: number for number, label in enumerate(dict.fromkeys([*among, *shown]))}
+    step = min(1.0, 7 / max(len(shown) - 1, 1))
+    return {
+        label: Look(
+            PALETTE[places[label] % len(PALETTE)],
+            _DASHES[places[label] % len(_DASHES)],
+            _MARKERS[places[label] % len(_MARKERS)],
+            (number - (len(shown) - 1) / 2) * step,
+        )
+        for number, label in enumerate(shown)
+    }
+
+
+def _having(assessments: Assessments, part: str) -> list[tuple[str, Any, Look]]:
+    """The models that have a part: label, the part, and the model's look."""
+    parts = {label: getattr(found, part) for label, found in assessments.items()}
+    parts = {label: value for label, value in parts.items() if value is not None}
+    if not parts:
+        raise InputError(f"no model has {part}")
+    models = looks(parts, assessments)
+    return [(label, value, models[label]) for label, value in parts.items()]
+
+
+def plain(label: str, longest: int = _LONGEST) -> str:
+    """A name as matplotlib must be given it: one line, no formula, cut in its middle if long.
+
+    >>> plain("cost in $", 30), plain("runs/digits/arcface", 12)
+    ('cost in \\\\$', 'runs…arcface')
+    """
+    text = " ".join(label.split())
+    if len(text) > longest:
+        head = (longest - 1) * 2 // 5
+        text = f"{text[:head]}…{text[-(longest - 1 - head) :]}"
+    return text.replace("$", r"\$")
+
+
+def interval_of(result: Result, name: str, at: float | None = None) -> Interval | None:
+    """The interval of a measure, None where there is none to draw."""
+    full = result.name_of(name, at)
+    if result.replicates is None or full not in result.replicates.values:
+        return None
+    found = result.interval(full)
+    return found if math.isfinite(found.low) and math.isfinite(found.high) else None
+
+
+def _figure(height: float, width: float = _WIDTH) -> Figure:
+    """A figure that makes room for whatever stands beside its axes."""
+    figure = new_figure(width, height)
+    figure.set_layout_engine("constrained", w_pad=0.1, h_pad=0.08, wspace=0.03)
+    return figure
+
+
+def _top_line(figure: Figure, text: str) -> None:
+    figure.suptitle(text, color=GREY, fontsize=10)
+
+
+def add_key(figure: Figure, entries: Mapping[str, Look]) -> None:
+    """The key below the axes, in as few lines as hold it; the figure grows by its height."""
+    handles = [Line2D([], [], **{**look.line, **look.mark, "lw": 1.8}) for look in entries.values()]
+    # A blank goes first: matplotlib leaves names out that begin with an underscore.
+    names = [f" {name}" for name in entries]
+    for columns in range(len(names), 0, -1):
+        legend = figure.legend(
+            handles, names, loc="outside lower center", ncols=columns, columnspacing=1.8
+        )
+        if columns == 1 or legend.get_window_extent().width < 0.98 * figure.bbox.width:
+            break
+        legend.remove()
+    width, height = figure.get_size_inches()
+    figure.set_size_inches(width, height + legend.get_window_extent().height / figure.dpi)
+
+
+def _aside(axes: Axes, right: float, up: float = 0.0, base: Transform | None = None) -> Transform:
+    """The transform of the data, or `base`, moved by so many points."""
+    moved = ScaledTranslation(right / 72, up / 72, axes.figure.dpi_scale_trans)
+    return (base or axes.transData) + moved
+
+
+def _mark(
+    axes: Axes,
+    x: float,
+    y: float,
+    interval: tuple[float, float] | None,
+    look: Look,
+    *,
+    step: float = 0.0,
+    lying: bool = False,
+    **style: Any,
+) -> None:
+    """A mark at (x, y) with its interval as a bar; nothing where y is not defined.
+
+    step: points between the marks of two models. lying: x and y exchanged.
+    The interval is drawn as it is: that of a skewed measure need not hold the value itself.
+    """
+    if not math.isfinite(y):
+        return
+    common = {"transform": _aside(axes, look.side * step), "color": look.colour}
+    for xs, ys, drawn in (
+        ([x, x], interval, {"lw": 1.4, "zorder": 3}),
+        ([x], [y], {**look.mark, "zorder": 4, "clip_on": False, **style}),
+    ):
+        if ys is not None:
+            axes.add_artist(Line2D(*((ys, xs) if lying else (xs, ys)), **{**common, **drawn}))
+
+
+def _marks(
+    axes: Axes,
+    result: Result,
+    name: str,
+    look: Look,
+    *,
+    step: float = 2.0,
+    errors: bool = False,
+    place: Callable[[float], float] = float,
+    **style: Any,
+) -> list[float]:
+    """Marks of a measure at all its rates, ranks or numbers; gives how far all of it reaches.
+
+    errors: draws 1 − value, on an axis that neither 0 nor 1 is on.
+    """
+    reached: list[float] = []
+    for at, value in getattr(result, name).items():
+        interval: tuple[float, float] | None = interval_of(result, name, at)
+        if errors:
+            if not 0 < value < 1:
+                continue
+            value = 1 - value
+            if interval:
+                interval = (max(1 - interval[1], 1e-12), min(1 - interval[0], 1 - 1e-12))
+        reached += (value, *(interval or ()))
+        _mark(axes, place(at), value, interval, look, step=step, **style)
+    return reached
+
+
+def _percent_axis(axes: Axes, which: str) -> None:
+    axis = axes.xaxis if which == "x" else axes.yaxis
+    axis.set_major_formatter(lambda value, _: f"{100 * value:.6g} %")
+
+
+def _log_axis(axes: Axes, which: str, low: float, high: float) -> None:
+    """A logarithmic axis of shares; below two decades with ticks between the powers of ten."""
+    axes.set(**{f"{which}scale": "log", f"{which}lim": (low, high)})
+    axis = axes.xaxis if which == "x" else axes.yaxis
+    between = (1.0, 2.0, 5.0) if high / low < 100 else (1.0,)
+    axis.set_major_locator(LogLocator(subs=between, numticks=8))
+    axis.set_minor_locator(NullLocator())
+    _percent_axis(axes, which)
+
+
+def _lowest_share(values: Iterable[float]) -> float:
+    """Where an axis of shares that ends at 1 begins: 0, or higher if all of it is near 1.
+
+    >>> _lowest_share([0.4, 0.9]), round(_lowest_share([0.98, math.nan]), 2), _lowest_share([1.0])
+    (0.0, 0.97, 0.9)
+    """
+    low = min((value for value in values if math.isfinite(value)), default=0.0)
+    return 0.0 if low < 0.55 else 0.9 if low >= 1 else max(0.0, 1 - 1.5 * max(1 - low, 1e-3))
+
+
+def _share_axis(axes: Axes, values: Iterable[float]) -> None:
+    """The y axis of shares, up to 1."""
+    start = _lowest_share(values)
+    axes.set_ylim(start, 1 + 0.02 * (1 - start))
+    axes.yaxis.set_major_locator(MaxNLocator(6, steps=[1, 2, 5, 10]))
+    _percent_axis(axes, "y")
+
+
+def _supported(rate: Floats, value: Floats, least: float) -> tuple[Floats, Floats]:
+    """A curve over rising rates, from the `least` rate that the data can show.
+
+    What holds at lower rates, holds at the least one too.
+
+    >>> _supported(np.array([0.0, 0.1, 0.5]), np.array([0.6, 0.7, 0.9]), 0.2)
+    (array([0.2, 0.5]), array([0.7, 0.9]))
+    """
+    first = max(int(np.searchsorted(rate, least, side="right")) - 1, 0)
+    return np.maximum(rate[first:], least), value[first:]
+
+
+def _say_nothing(axes: Axes, why: str) -> None:
+    """Say on an empty panel why it is empty."""
+    axes.text(0.5, 0.5, why, transform=axes.transAxes, ha="center", va="center", color=GREY)
+    axes.set(xticks=[], yticks=[])
+
+
+# Same or different
+
+
+@plot(
+    "verification",
+    "Same or different?",
+    "Left, how many same pairs a threshold accepts over how many different pairs it accepts by "
+    "mistake; guessing is dotted. Right, both errors on axes on which normally distributed "
+    "cosines make straight lines; lower is better, and stars mark the EER. Marks are the rates "
+    "asked for, bars their 95 % intervals, drawn side by side.",
+    "The left end rests on the few most similar different pairs, often of a few identities. "
+    "And AUC and EER are ruled by pairs no use cares about: with 1,000 subjects enrolled, a "
+    "FAR of 0.1 % is a false match for every query.",
+)
+def verification_plot(assessments: Assessments) -> Figure:
+    """ROC and DET, from the least FAR that the pairs can show."""
+    models = _having(assessments, "verification")
+    figure = _figure(4.6)
+    left, right = figure.subplots(1, 2)
+    draw_roc(left, models)
+    left.set_title("ROC: accepted pairs")
+    left.set(xlabel="different pairs accepted, FAR", ylabel="same pairs accepted, TAR")
+    _draw_det(right, models)
+    names = (
+        f"{plain(label)}: AUC {result.auc:.4f}, EER {percent(result.eer, 2)}"
+        for label, result, _ in models
+    )
+    add_key(figure, dict(zip(names, (look for *_, look in models), strict=True)))
+    return figure
+
+
+def draw_roc(axes: Axes, models: Sequence[tuple[str, Verification, Look]]) -> None:
+    """TAR over FAR of several models, with marks at the rates asked for."""
+    least = min(1 / result.impostor for _, result, _ in models)
+    _log_axis(axes, "x", least**1.03, 1)
+    lowest: list[float] = []
+    for _, result, look in models:
+        far, tar = _supported(result.curve.far, result.curve.tar, 1 / result.impostor)
+        axes.step(far, tar, where="post", **look.line)
+        lowest += [*tar, *_marks(axes, result, "tar_at_far", look)]
+    guess = np.geomspace(least, 1, 200)
+    axes.plot(guess, guess, color=GREY, lw=1, ls=":")
+    _share_axis(axes, lowest)
+    axes.grid(True)
+
+
+def _draw_det(axes: Axes, models: Sequence[tuple[str, Verification, Look]]) -> None:
+    most = 0.5 if all(result.eer < 0.3 for _, result, _ in models) else 0.99
+    drawn, highest = 0, most
+    axes.set_title("DET: both errors; ★ where they are equal")
+    axes.set(xlabel="different pairs accepted, FAR", ylabel="same pairs rejected, FRR")
+    axes.set(xlim=(0.1, most), ylim=(0.1, most))
+    axes.set_xscale("function", functions=(ndtri, ndtr))
+    axes.set_yscale("function", functions=(ndtri, ndtr))
+    for _, result, look in models:
+        far, tar = _supported(result.curve.far, result.curve.tar, 1 / result.impostor)
+        inside = (far < 1) & (tar > 0) & (tar < 1)
+        drawn += int(inside.sum())
+        highest = min(max([highest, *(1 - tar[inside])]), 0.995)
+        axes.step(far[inside], 1 - tar[inside], where="post", **look.line)
+        inner = [at for at in result.tar_at_far if 0 < at < 1]
+        if inner:
+            _marks(axes, result, "tar_at_far", look, errors=True, clip_on=True)
+        _draw_equal_error(axes, result, look)
+    if not drawn and not any(0 < result.eer < 1 for _, result, _ in models):
+        axes.set(xscale="linear", yscale="linear")
+        _say_nothing(axes, "no errors at any rate\nthat these pairs can show")
+        return
+    _probit_axis(axes, "x", min(1 / result.impostor for _, result, _ in models), most)
+    _probit_axis(axes, "y", min(1 / result.genuine for _, result, _ in models), highest)
+    ends = (1e-12, 1 - 1e-12)
+    axes.add_artist(Line2D(ends, ends, color=GREY, lw=0.9, ls=":", zorder=1))
+    axes.grid(True)
+
+
+def _draw_equal_error(axes: Axes, result: Verification, look: Look) -> None:
+    """A star on the diagonal, and its interval along it, set aside."""
+    if not 0 < result.eer < 1:
+        return
+    aside = _aside(axes, look.side * 2.4, look.side * -2.4)
+    if interval := interval_of(result, "eer"):
+        ends = np.clip(interval, 1e-12, 1 - 1e-12)
+        bar = Line2D(ends, ends, color=look.colour, lw=2.2, alpha=0.8, zorder=3, transform=aside)
+        axes.add_artist(bar)
+    star = {**look.mark, "marker": "*", "ms": 10, "ls": "none", "zorder": 5}
+    axes.plot(result.eer, result.eer, **star)
+
+
+def _probit_axis(axes: Axes, which: str, low: float, high: float) -> None:
+    """Limits and ticks in shares; labels keep their distance."""
+    low = min(low, 0.2)
+    start, end = ndtri([low, high])
+    closest = (0.13 if which == "x" else 0.07) * (end - start)
+    shown: list[float] = []
+    for tick in (0.999, 0.99, 0.95, 0.8, 0.5, 0.2, 0.05, 0.01, *(10.0**-n for n in range(3, 8))):
+        far_enough = not shown or ndtri(shown[-1]) - ndtri(tick) >= closest
+        if low <= tick <= high and far_enough:
+            shown.append(tick)
+    axis = axes.xaxis if which == "x" else axes.yaxis
+    axis.set_ticks(shown, [percent(tick) for tick in shown])
+    axes.set(**{f"{which}lim": (low, high)})
+
+
+# Who is it, if anyone
+
+
+@plot(
+    "identification",
+    "Who is it, if anyone?",
+    "Left, probes of enrolled subjects: how often their own is among the first ranks. Right, "
+    "with probes of unknown subjects too: how many of those are given a name over how many "
+    "enrolled ones are missed or misnamed; nearer to the lower left is better.",
+    "It holds for a gallery of this size only: with more subjects there are more chances to "
+    "be wrong. And the left side alone hides the unknown: who never says unknown can have "
+    "100 % at rank 1 and give every stranger a name.",
+)
+def identification_plot(assessments: Assessments) -> Figure:
+    """CMC, and FNIR over FPIR."""
+    models = _having(assessments, "identification")
+    galleries = [
+        f"gallery: {r.subjects:,} subjects, {r.samples:,} samples; "
+        f"probes: {r.mated:,} of these subjects, {r.unmated:,} of unknown ones"
+        for _, r, _ in models
+    ]
+    figure = _figure(4.75)
+    left, right = figure.subplots(1, 2)
+    _draw_cmc(left, models)
+    _draw_open_set(right, models)
+    entries = {plain(label): look for label, _, look in models}
+    if len(set(galleries)) == 1:
+        _top_line(figure, galleries[0])
+    else:
+        names = (f"{name}: {gallery}" for name, gallery in zip(entries, galleries, strict=True))
+        entries = dict(zip(names, entries.values(), strict=True))
+    add_key(figure, entries)
+    return figure
+
+
+def _draw_cmc(axes: Axes, models: Sequence[tuple[str, Any, Look]]) -> None:
+    axes.set_title("CMC: the right subject comes among the first …")
+    axes.set(xlabel="rank", ylabel="probes of enrolled subjects")
+    if not any(result.mated for _, result, _ in models):
+        _say_nothing(axes, "needs probes of\nenrolled subjects")
+        return
+    most = max(max(1, len(result.cmc), *result.rank) for _, result, _ in models)
+    if most > _LONG:
+        axes.set(xscale="log", xlim=(most**-0.05, most**1.02))
+        axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5), numticks=20))
+        axes.xaxis.set_minor_locator(NullLocator())
+        axes.xaxis.set_major_formatter("{x:,.0f}")
+    else:
+        axes.set(xlim=(0.5, most + 0.5), xticks=range(1, most + 1, 1 if most <= 10 else 2))
+    lowest: list[float] = []
+    for _, result, look in models:
+        axes.plot(np.arange(1, len(result.cmc) + 1), result.cmc, **look.line)
+        lowest += [*result.cmc, *_marks(axes, result, "rank", look)]
+    _share_axis(axes, lowest)
+    axes.grid(True)
+
+
+def _draw_open_set(axes: Axes, models: Sequence[tuple[str, Any, Look]]) -> None:
+    axes.set_title("open set: both errors")
+    axes.set_xlabel("unknown probes that are given a name, FPIR")
+    axes.set_ylabel("enrolled probes missed or misnamed, FNIR")
+    answered = [model for model in models if model[1].unmated and model[1].mated]
+    if not answered:
+        _say_nothing(axes, "needs probes of enrolled\nand of unknown subjects")
+        return
+    curves = [_supported(r.curve.fpir, r.curve.fnir, 1 / r.unmated) for _, r, _ in answered]
+    lowest = [float(fnir[fnir > 0].min(initial=1.0)) for _, fnir in curves]
+    if not any((fnir > 0).any() for _, fnir in curves):
+        _say_nothing(axes, "no enrolled probe is missed at any\nrate that these probes can show")
+        return
+    _log_axis(axes, "x", min(1 / r.unmated for _, r, _ in answered) ** 1.03, 1)
+    _log_axis(axes, "y", 0.8 * min([0.5, *lowest]), 1.06)
+    for (fpir, fnir), (_, result, look) in zip(curves, answered, strict=True):
+        axes.step(fpir[fnir > 0], fnir[fnir > 0], where="post", **look.line)
+        _marks(axes, result, "dir_at_fpir", look, errors=True)
+    axes.grid(True)
+
+
+# Search by example
+
+
+@plot(
+    "retrieval",
+    "Search by example",
+    "Each sample searches all others. Recall: how often one of its class is among the k "
+    "nearest. Precision: how many of the k nearest are. MAP@R and R-precision look at as many "
+    "as the class has.",
+    "Queries of large classes are easier and more, so a few large classes can decide. Where a "
+    "class has fewer than k others, precision@k cannot reach 100 %.",
+)
+def retrieval_plot(assessments: Assessments) -> Figure:
+    """Recall@k, precision@k, MAP@R and R-precision."""
+    models = _having(assessments, "retrieval")
+    figure = _figure(4.2)
+    panels = figure.subplots(1, 3, width_ratios=(1.25, 1.25, 1))
+    for axes, name in zip(panels, ("recall_at", "precision_at"), strict=False):
+        _draw_by_count(axes, name, models)
+    whole, names = panels[2], ("map_at_r", "r_precision")
+    lowest = []
+    for number, name in enumerate(names):
+        for _, result, look in models:
+            value, interval = getattr(result, name), interval_of(result, name)
+            lowest += [value, *(interval or ())]
+            _mark(whole, number, value, interval, look, step=5)
+    _share_axis(whole, lowest)
+    whole.set_xticks(range(len(names)), [short_name(name) for name in names])
+    whole.set_xlim(-0.5, len(names) - 0.5)
+    panels[0].set_title("recall: one of the first k is right")
+    panels[1].set_title("precision: share of the first k")
+    whole.set_title("over the whole class")
+    for axes in panels:
+        axes.grid(True, axis="y")
+    panels[0].set_ylabel("mean over queries")
+    queries = {
+        f"{r.queries:,} queries"
+        + (f"; {r.left_out:,} more are alone in their class" if r.left_out else "")
+        for _, r, _ in models
+    }
+    if len(queries) == 1:
+        _top_line(figure, queries.pop())
+    add_key(figure, {plain(label): look for label, _, look in models})
+    return figure
+
+
+def _draw_by_count(axes: Axes, name: str, models: Sequence[tuple[str, Any, Look]]) -> None:
+    """One measure over k; the ks stand at even distances."""
+    counts = sorted({count for _, result, _ in models for count in getattr(result, name)})
+    lowest: list[float] = []
+    for _, result, look in models:
+        values = getattr(result, name)
+        line = Line2D(
+            [counts.index(count) for count in values],
+            list(values.values()),
+            **{**look.line, "lw": 1, "alpha": 0.6, "transform": _aside(axes, look.side * 5)},
+        )
+        axes.add_artist(line)
+        lowest += _marks(axes, result, name, look, step=5, place=counts.index)
+    _share_axis(axes, lowest)
+    axes.set_xticks(range(len(counts)), [f"{count:g}" for count in counts])
+    axes.set(xlim=(-0.5, len(counts) - 0.5), xlabel="k")
+
+
+# A few examples
+
+
+@plot(
+    "few_shot",
+    "Named after a few examples",
+    "A few identities are drawn, a few samples of each make a prototype, and further samples "
+    "go to the nearest. Every model meets the same draws.",
+    "It is easy by design: a gallery of a few, and nobody unknown. A high accuracy here says "
+    "little about a gallery of thousands.",
+)
+def few_shot_plot(assessments: Assessments) -> Figure:
+    """A mark per model with its interval, the figures beside it, and what guessing reaches."""
+    models = _having(assessments, "few_shot")
+    figure = _figure(1.25 + 0.36 * len(models))
+    axes = figure.subplots()
+    kinds = [f"{r.ways}-way {r.shots}-shot" for _, r, _ in models]
+    alike = len(set(kinds)) == 1
+    reached: list[float] = []
+    for number, (_, result, look) in enumerate(models):
+        interval = interval_of(result, "accuracy")
+        reached += [result.accuracy, *(interval or ())]
+        _mark(axes, number, result.accuracy, interval, look, lying=True, ms=7)
+        said = percent(result.accuracy, 1) if math.isfinite(result.accuracy) else "–"
+        if interval:
+            said += f" [{100 * interval.low:.1f}, {100 * interval.high:.1f}]"
+        _beside(axes, number, said)
+    start, chances = _lowest_share(reached), {1 / r.ways for _, r, _ in models}
+    if len(chances) == 1 and start == 0:
+        chance = chances.pop()
+        axes.axvline(chance, color=GREY, lw=1, ls=":")
+        said = f"guessing, {percent(round(chance, 3))}"
+        align: dict[str, Any] = {"ha": "left" if chance < 0.3 else "center", "va": "bottom"}
+        above = axes.get_xaxis_transform()
+        axes.text(chance, 1.01, said, color=GREY, fontsize=8.5, transform=above, **align)
+    names = [
+        plain(label, 30) if alike else f"{plain(label, 22)}, {kind}"
+        for (label, *_), kind in zip(models, kinds, strict=True)
+    ]
+    axes.set(xlim=(start, 1), ylim=(len(models) - 0.4, -0.6), xlabel="accuracy")
+    axes.set_yticks(range(len(models)), names, color=INK)
+    axes.tick_params(axis="y", length=0)
+    _percent_axis(axes, "x")
+    axes.grid(True, axis="x")
+    episodes = models[0][1].episodes
+    axes.set_title(f"{kinds[0]}, {episodes:,} episodes" if alike else "few-shot", pad=16)
+    return figure
+
+
+def _beside(axes: Axes, y: float, text: str, colour: str = INK) -> None:
+    """A text at the right of the axes."""
+    where = axes.get_yaxis_transform()
+    axes.text(1.03, y, text, transform=where, va="center", fontsize=9, color=colour)
+
+
+# Angles
+
+
+_ANGLES = {
+    "w_ec": "center to\nclass mean",
+    "w_inter": "center to\nnext center",
+    "intra": "sample to\nclass mean",
+    "inter": "class mean to\nnext mean",
+}
+
+
+def draw_angle_histogram(
+    axes: Axes, own: Floats, other: Floats, bins: Floats, *, filled: str, outline: str
+) -> None:
+    """Angles (N,) in degrees to the own class, filled, and to the nearest other, outlined.
+
+    In percent of the samples; NaN are left out.
+    """
+    outlined: dict[str, Any] = {"color": outline, "histtype": "step", "lw": 1.4}
+    for angles, style in ((own, {"color": filled, "alpha": 0.75}), (other, outlined)):
+        angles = angles[np.isfinite(angles)]
+        axes.hist(
+            angles, bins.tolist(), weights=np.full(angles.shape, 100 / max(len(angles), 1)), **style
+        )
+    axes.set_xlim(bins[0], bins[-1])
+    axes.grid(True)
+    axes.set_axisbelow(True)
+
+
+@plot(
+    "angles",
+    "How tight classes are, and how far apart",
+    "Left, the angle of each sample to the mean of its own class, filled, and to the nearest "
+    "other class's, outlined: the less they overlap, the better. Right, averages, and what the "
+    "ArcFace paper reports of faces for orientation.",
+    "Angles of spaces of different dimension do not compare: random directions are 90° apart "
+    "in 512 dimensions and anything in 2. On classes used in training any network can look "
+    "tight. And averages hide the few samples that cause the errors.",
+)
+def angles_plot(assessments: Assessments) -> Figure:
+    """Per model the angles of its samples, and the table of the ArcFace paper."""
+    found = {
+        label: a
+        for label, a in assessments.items()
+        if a.angles is not None or a.own_angles is not None
+    }
+    if not found:
+        raise InputError("no model has angles")
+    models = looks(found, assessments)
+    samples = {label: a for label, a in found.items() if a.own_angles is not None}
+    rows = max(len(samples), 1)
+    figure = _figure(max(4.4, 0.95 + 1.15 * rows))
+    sides: Any = figure.subfigures(1, 2, width_ratios=(1.25, 1))
+    left, right = sides
+    panels = left.subplots(rows, 1, sharex=True, sharey=True, squeeze=False)[:, 0]
+    values = [angles for a in samples.values() for angles in (a.own_angles, a.other_angles)]
+    widest = max((float(np.nanmax(v, initial=60.0)) for v in values if v is not None), default=60.0)
+    end = min(180, 30 * math.ceil(widest / 30))
+    for axes, (label, assessment) in zip(panels, samples.items(), strict=False):
+        _draw_samples(axes, assessment, models[label], plain(label, 34), end)
+    if samples:
+        panels[-1].set_xlabel("angle, degrees")
+        left.supylabel("% of samples", fontsize=10)
+        handles = [Patch(color=PALE), Patch(facecolor="none", edgecolor=INK, lw=1.3)]
+        names = ["to the own class", "to the nearest other class"]
+        left.legend(handles, names, loc="outside upper left", ncols=2)
+    else:
+        _say_nothing(panels[0], "no angles of samples")
+    _draw_averages(right.subplots(), found, models)
+    return figure
+
+
+def _draw_samples(axes: Axes, assessment: Assessment, look: Look, title: str, end: int) -> None:
+    own, other = assessment.own_angles, assessment.other_angles
+    assert own is not None
+    if other is None:
+        raise InputError("angles to the own class come with those to the nearest other")
+    bins = np.linspace(0, end, 61)
+    draw_angle_histogram(axes, own, other, bins, filled=look.colour, outline=INK)
+    axes.set_title(title, fontsize=9.5, loc="left", pad=3, color=INK, x=0.035)
+    above = _aside(axes, 5, 7, axes.transAxes)
+    axes.add_artist(Line2D([0], [1], transform=above, clip_on=False, **look.mark))
+    both = np.isfinite(own) & np.isfinite(other)
+    if both.any():
+        said = f"{percent(float((other < own)[both].mean()), 1)} nearer to another"
+        axes.set_title(said, fontsize=8.5, loc="right", pad=3, color=GREY)
+    axes.set_xticks(np.arange(0, end + 1, 30 if end > 90 else 15))
+
+
+def _draw_averages(axes: Axes, found: Assessments, models: Mapping[str, Look]) -> None:
+    results = {label: a.angles for label, a in found.items() if a.angles is not None}
+    if not results:
+        _say_nothing(axes, "no averages")
+        return
+    highest = [90.0]
+    for number, name in enumerate(_ANGLES):
+        values = [getattr(result, name) for result in results.values()]
+        for (label, result), value in zip(results.items(), values, strict=True):
+            interval = interval_of(result, name)
+            _mark(axes, number, value, interval, models[label], step=6, ms=6)
+            highest += [v for v in (value, *(interval or ())) if math.isfinite(v)]
+        if not any(map(math.isfinite, values)):
+            said = "no centers" if name.startswith("w_") else "not defined"
+            axes.text(number, 2, said, ha="center", color=GREY, fontsize=8.5)
+    places = np.arange(len(_ANGLES))
+    for (kind, angles), dash in zip(PAPER.items(), ("-", (0, (3, 2))), strict=True):
+        style: dict[str, Any] = {"color": GREY, "lw": 1, "ls": dash, "zorder": 1, "label": kind}
+        axes.hlines(angles, places - 0.42, places + 0.42, **style)
+    axes.figure.legend(
+        *axes.get_legend_handles_labels(),
+        loc="outside upper center",
+        ncols=2,
+        labelcolor=GREY,
+        title="for orientation, the ArcFace paper's",
+        title_fontproperties={"size": 8.5},
+    )
+    titles = [f"{MEASURES[name].short}\n{words}" for name, words in _ANGLES.items()]
+    axes.set_xticks(places, titles, fontsize=8.5)
+    axes.set(xlim=(-0.55, len(_ANGLES) - 0.45), ylim=(0, max(highest) * 1.03))
+    axes.yaxis.set_major_formatter("{x:.0f}°")
+    axes.grid(True, axis="y")
+
+
+# Thresholds and probabilities
+
+
+def _far_thresholds(thresholds: Thresholds) -> dict[float, float]:
+    """The thresholds of a few rates, as far as the validation identities support them."""
+    found = {}
+    for rate in (0.01, 0.001, 1e-4):
+        try:
+            found[rate] = float(thresholds.for_far(rate).threshold)
+        except InputError:
+            continue
+    return found
+
+
+def threshold_rows(assessments: Assessments) -> list[list[str]]:
+    """Every threshold that was listed when made, with what to expect of it."""
+    fresh = 1000  # identities of the test that is looked ahead to
+    made = {label: a.thresholds for label, a in assessments.items() if a.thresholds}
+    rows = [["to keep", "subjects enrolled", "least cosine", f"on {fresh:,} fresh identities"]]
+    for label, thresholds in made.items():
+        listed: list[tuple[str, Any, str]] = [
+            *((f"FAR {percent(item.far)}", item, "") for item in thresholds.fars),
+            *((f"FPIR {percent(item.fpir)}", item, _size(item)) for item in thresholds.fpirs),
+        ]
+        rows += [
+            [_named(made, label, name), size, f"{item.threshold:.4f}", _range(item.expect(fresh))]
+            for name, item, size in listed
+        ]
+    return rows if len(rows) > 1 else []
+
+
+def realized_rows(assessments: Assessments) -> list[list[str]]:
+    """What the thresholds did on the data reported on; nothing where they were not tried."""
+    tried = {label: a.realized for label, a in assessments.items() if a.realized}
+    head = ["to keep", "subjects enrolled", "least cosine", "expected here", "seen here"]
+    rows = [
+        [
+            _named(tried, label, f"{item.kind} {percent(item.wanted)}"),
+            "" if item.gallery is None else _size(item),
+            f"{item.threshold:.4f}",
+            _range(item.expected),
+            _three_digits(item.seen),
+            "as expected" if item.kept else "outside",
+            "–" if math.isnan(item.accepted) else _three_digits(item.accepted),
+        ]
+        for label, items in tried.items()
+        for item in items
+    ]
+    return [[*head, "that is", "accepted rightly"], *rows] if rows else []
+
+
+def _named(models: Mapping[str, object], label: str, text: str) -> str:
+    return f"{label}: {text}" if len(models) > 1 else text
+
+
+def _size(item: Any) -> str:
+    return f"{item.gallery:,}{', extrapolated' if item.extrapolated else ''}"
+
+
+def _range(interval: Interval) -> str:
+    return f"{_three_digits(interval.low)} to {_three_digits(interval.high)}"
+
+
+def _three_digits(share: float) -> str:
+    return percent(float(f"{share:.3g}"))
+
+
+@plot(
+    "threshold",
+    "Which threshold?",
+    "The cosine that a match must reach so that no more than this share of unknown probes is "
+    "given a name, over the number of subjects enrolled. Solid where the validation "
+    "identities measure it, dashed where it is extrapolated. The table adds the thresholds for "
+    "pairs (FAR), and in which range 95 % of tests on fresh identities will find the rate.",
+    "Dashed parts rest on an assumed law of how much probes differ. And all of it holds for "
+    "identities like those of validation: relatives, twins or another camera need more.",
+    kind="thresholds",
+    rows=threshold_rows,
+    each="Thresholds of {}",
+)
+def threshold_plot(assessments: Assessments) -> Figure:
+    """Of one model: the threshold that keeps FPIR at some rates, over the size of the gallery."""
+    ((label, assessment),) = assessments.items()
+    thresholds = assessment.thresholds
+    if thresholds is None:
+        raise InputError(f"{label} has no thresholds")
+    made = thresholds.made_from
+    border = made["identities"] - 1  # the largest gallery that leaves a probe's own identity out
+    sizes = sorted({*np.geomspace(1, 1_000_000, 37).round().astype(int).tolist(), border})
+    figure = _figure(4.7)
+    axes = figure.subplots()
+    beyond, largest = [], 10
+    for rate, colour in zip((0.1, 0.01, 0.001), PALETTE, strict=False):
+        measured, extrapolated = _fpir_thresholds(thresholds, rate, sizes)
+        if not measured and not extrapolated:
+            beyond.append(percent(rate))
+            continue
+        axes.plot(*zip(*measured, strict=True) if measured else ([], []), color=colour, lw=2)
+        dashed = measured[-1:] + extrapolated
+        axes.plot(*zip(*dashed, strict=True), color=colour, lw=1.6, ls=(0, (4, 2)))
+        largest = max(largest, dashed[-1][0])
+        axes.annotate(
+            f"FPIR {percent(rate)}",
+            dashed[-1],
+            xytext=(6, 0),
+            textcoords="offset points",
+            va="center",
+            color=colour,
+            annotation_clip=False,
+        )
+    if not axes.lines:
+        raise InputError("the validation identities support none of the rates")
+    grey: dict[str, Any] = {"color": GREY, "fontsize": 8.5}
+    if border < largest:
+        axes.axvline(border, color=GREY, lw=0.9, ls=":")
+        axes.text(border, 0.02, " extrapolated →", transform=axes.get_xaxis_transform(), **grey)
+    if beyond:
+        said = f"too few identities for FPIR {', '.join(beyond)}"
+        axes.text(0.985, 0.08, said, transform=axes.transAxes, ha="right", **grey)
+    axes.set(xscale="log", xlim=(sizes[0], largest))
+    axes.xaxis.set_major_formatter("{x:,.0f}")
+    axes.set(xlabel="subjects in the gallery", ylabel="least cosine of a match")
+    axes.set_title(plain(label), loc="left")
+    said = f"from {made['identities']:,} validation identities, {made['samples']:,} samples"
+    axes.set_title(said, loc="right", fontsize=9, color=GREY)
+    axes.grid(True)
+    return figure
+
+
+def _fpir_thresholds(
+    thresholds: Thresholds, rate: float, sizes: Sequence[int]
+) -> tuple[list[tuple[int, float]], list[tuple[int, float]]]:
+    """Sizes and thresholds: measured and extrapolated ones, as far as they can be told."""
+    found: tuple[list[tuple[int, float]], list[tuple[int, float]]] = ([], [])
+    for size in sizes:
+        try:
+            answer = thresholds.for_fpir(rate, size)
+        except InputError:  # of small galleries too lax to be told, of large ones too strict
+            continue
+        found[answer.extrapolated].append((size, answer.threshold))
+    return found
+
+
+@plot(
+    "probability",
+    "A cosine as a probability",
+    "Left, of the pairs that were given a probability of being the same, how many are; on the "
+    "diagonal the probability can be taken at its word. Below, how many pairs that was. The "
+    "calibration error is the mean distance from the diagonal. Right, the probability over the "
+    "cosine; the thresholds are marked.",
+    "The probability holds where same and different are equally likely beforehand; in a "
+    "search through many subjects nearly all pairs are different. A bin of few pairs can be "
+    "far off the diagonal by chance.",
+    kind="thresholds",
+)
+def reliability_plot(assessments: Assessments) -> Figure:
+    """How often pairs are the same, over the probability that they were given; and the latter."""
+    tried = _having(assessments, "reliability")
+    made = _having(assessments, "thresholds")
+    figure = _figure(4.7)
+    panels = figure.subplot_mosaic([["upper", "right"], ["lower", "right"]], height_ratios=(3.4, 1))
+    upper, lower = panels["upper"], panels["lower"]
+    upper.plot([0, 1], [0, 1], color=GREY, lw=1, ls=":")
+    for _, result, look in tried:
+        full = result.counts > 0
+        x, y = result.mean_probability[full], result.frequency[full]
+        upper.plot(x, y, clip_on=False, **{**look.mark, **look.line, "lw": 1.2})
+        counts = np.where(full, result.counts, np.nan)  # an empty bin has no place on a log axis
+        lower.stairs(counts, result.edges, baseline=0.5, fill=len(tried) == 1, **look.line)
+    upper.set(xlim=(0, 1), ylim=(0, 1.02), ylabel="of these, the same")
+    upper.set_title("reliability: what was said, what was so")
+    upper.tick_params(labelbottom=False)
+    lower.set(yscale="log", ylim=(0.5, 3 * max(int(r.counts.max()) for _, r, _ in tried)))
+    lower.set(xlim=(0, 1), ylabel="pairs", xlabel="probability of being the same")
+    lower.yaxis.set_major_formatter(EngFormatter(sep=""))  # 1M: a million is too wide
+    lower.minorticks_off()
+    _percent_axis(upper, "y")
+    _percent_axis(lower, "x")
+    upper.grid(True)
+    lower.grid(True)
+    _draw_probability(panels["right"], made)
+    errors = {label: f": calibration error {percent(r.ece, 2)}" for label, r, _ in tried}
+    add_key(figure, {plain(label) + errors.get(label, ""): look for label, _, look in made})
+    return figure
+
+
+@plot(
+    "probability",
+    "A cosine as a probability",
+    "The probability that two samples show the same identity, over their cosine, as the "
+    "validation identities have it; the thresholds are marked.",
+    "It holds where same and different are equally likely beforehand; in a search through many "
+    "subjects nearly all pairs are different. And it says nothing of how sure it is itself.",
+    kind="thresholds",
+)
+def probability_plot(assessments: Assessments) -> Figure:
+    """The same where no probability was tried."""
+    if any(a.reliability for a in assessments.values()):
+        raise InputError("shown beside how reliable it is")
+    made = _having(assessments, "thresholds")
+    figure = _figure(4.7)
+    _draw_probability(figure.subplots(), made)
+    add_key(figure, {plain(label): look for label, _, look in made})
+    return figure
+
+
+def _draw_probability(axes: Axes, models: Sequence[tuple[str, Thresholds, Look]]) -> None:
+    """The probability over the cosine; of several models the first rate that all support."""
+    cosines = np.linspace(-1, 1, 801)
+    rates = [_far_thresholds(thresholds) for _, thresholds, _ in models]
+    shared = [rate for rate in rates[0] if all(rate in found for found in rates)]
+    alone, lowest = len(models) == 1, 0.0
+    for (_, thresholds, look), found in zip(models, rates, strict=True):
+        chances = thresholds.probability(cosines)
+        lowest = min(lowest, float(cosines[max(int(np.searchsorted(chances, 0.01)) - 1, 0)]))
+        axes.plot(cosines, chances, **look.line)
+        for rate in shared if alone else shared[:1]:
+            cosine = found[rate]
+            chance = float(thresholds.probability(np.array([cosine]))[0])
+            _mark(axes, cosine, chance, None, look, ms=7)
+            if alone:
+                axes.axvline(cosine, color=GREY, lw=0.9, ls=":", zorder=1)
+                where = _aside(axes, 3, 0, axes.get_xaxis_transform())
+                style: dict[str, Any] = {"rotation": 90, "color": GREY, "fontsize": 8.5}
+                axes.text(cosine, 0.03, f" FAR {percent(rate)}", transform=where, **style)
+    axes.set(xlim=(max(lowest - 0.1, -1), 1), ylim=(0, 1.02))
+    said = f"; marks: FAR {percent(shared[0])}" if not alone and shared else ""
+    axes.set_title(f"probability over the cosine{said}")
+    axes.set(xlabel="cosine of two samples", ylabel="probability of being the same")
+    _percent_axis(axes, "y")
+    axes.grid(True)
+
+
+@plot(
+    "realized",
+    "What the thresholds did here",
+    "The thresholds were made from the validation identities alone. For each: the rate that it "
+    "was to keep, the range that 95 % of tests of this size fall into, and the rate that it "
+    "shows on the identities of this report, of which it knew nothing. Accepted rightly: same "
+    "pairs, or enrolled probes given their own name.",
+    "It is one test. Of twenty good thresholds, one shows a rate outside of its range.",
+    kind="thresholds",
+    rows=realized_rows,
+)
+def realized_plot(assessments: Assessments) -> Figure:
+    """There is none: the table says it all."""
+    raise InputError("a table without a picture")
+
+
+# Two models compared
+
+
+@plot(
+    "difference",
+    "Which is better?",
+    "What the first of two models gains, with 95 % intervals over the same draws of "
+    "identities. Coloured where the interval leaves out 0: blue better, orange worse. Grey: no "
+    "difference is shown.",
+    "Grey does not say that there is no difference. And of twenty comparisons one looks real "
+    "by chance.",
+    kind="differences",
+    each="{}",
+)
+def difference_plot(differences: Mapping[str, Sequence[Difference]]) -> Figure:
+    """Gains with their intervals about the line of no difference; angles on their own axis.
+
+    differences: one comparison, by its name, such as "arcface against softmax".
+    """
+    panels = [
+        (f"{plain(label, 60)}{': angles' if degrees else ''}", degrees, rows)
+        for label, found in differences.items()
+        for degrees in (False, True)
+        if (rows := [item for item in found if item.degrees == degrees])
+    ]
+    if not panels:
+        raise InputError("there is no difference to draw")
+    heights = [len(rows) for *_, rows in panels]
+    figure = _figure(0.27 * sum(heights) + 0.95 * len(panels))
+    axes = figure.subplots(len(panels), 1, height_ratios=heights, squeeze=False)[:, 0]
+    for panel, (title, degrees, rows) in zip(axes, panels, strict=True):
+        _draw_differences(panel, rows, degrees)
+        panel.set_title(title, fontsize=10.5, loc="left", pad=6)
+    return figure
+
+
+def _draw_differences(axes: Axes, rows: Sequence[Difference], degrees: bool) -> None:
+    factor, unit = (1, "degrees") if degrees else (100, "points")
+    axes.axvline(0, color=GREY, lw=1)
+    reached = [0.0]
+    for number, item in enumerate(rows):
+        gain, (low, high) = factor * item.gain, (factor * end for end in item.interval)
+        ends = None if math.isnan(low + high) else (low, high)
+        colour = GREY if not item.shown else PALETTE[0] if item.gain > 0 else PALETTE[5]
+        _mark(axes, number, gain, ends, Look(colour, "-", "o"), lying=True, ms=6)
+        reached += [value for value in (gain, low, high) if math.isfinite(value)]
+        said = f"[{_signed(low)}, {_signed(high)}]" if ends else "(too few to tell)"
+        text = f"{_signed(gain)} {said}" if math.isfinite(gain) else "not defined here"
+        _beside(axes, number, text, INK if item.shown else GREY)
+    low, high = min(reached), max(reached)
+    room = (high - low) * 0.06 or 0.01 * factor
+    axes.set(xlim=(min(low - room, -2 * room), max(high + room, 2 * room)))
+    axes.set_ylim(len(rows) - 0.5, -0.5)
+    axes.set_yticks(range(len(rows)), [short_name(item.name) for item in rows], color=INK)
+    axes.tick_params(axis="y", length=0)
+    axes.spines["left"].set_visible(False)
+    axes.grid(True, axis="x")
+    axes.set_axisbelow(True)
+    axes.set_xlabel(f"gain in {unit}; right of 0 the first is better", color=GREY, fontsize=9)
+
+
+def _signed(value: float) -> str:
+    """With a sign and one decimal.
+
+    >>> _signed(-1.25), _signed(0.3), _signed(-0.01)
+    ('−1.2', '+0.3', '0.0')
+    """
+    text = f"{value:+.1f}"
+    return "0.0" if text in ("+0.0", "-0.0") else text.replace("-", "−")
