@@ -2,10 +2,21 @@
 
 import time
 import unicodedata
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
-__all__ = ["duration", "percent", "plural", "printable", "progress_lines", "sentence"]
+__all__ = [
+    "duration",
+    "one_line",
+    "percent",
+    "plural",
+    "printable",
+    "progress_lines",
+    "sentence",
+    "skipped_lines",
+]
 
+_NAMED = 5  # skipped files that are named
 _HALF_MINUTE = 30.0  # seconds that a log stays silent, at most
 
 _TURNING = ("LRE", "RLE", "LRO", "RLO", "PDF", "LRI", "RLI", "FSI", "PDI")
@@ -97,3 +108,31 @@ def progress_lines(what: str, write: Callable[[str], None]) -> Callable[[int, in
         write(f"{what}: {done:,} of {total:,}{more}")
 
     return count
+
+
+def one_line(text: object) -> str:
+    """One line that does nothing to the terminal: paths may hold anything.
+
+    >>> one_line("a\\x1b[2Jb")
+    'a?[2Jb'
+    """
+    return printable(str(text)).replace("\n", "?").replace("\t", "?")
+
+
+def skipped_lines(
+    skipped: Mapping[Any, str] | Sequence[tuple[str, str]],
+    *,
+    count: int | None = None,
+    more: str = "see `arcset data check`",
+) -> list[str]:
+    """Which files could not be read, and why; the first few by name.
+
+    count: of all of them, where `skipped` has the first only. more: where the others are named.
+    """
+    pairs = list(skipped.items()) if isinstance(skipped, Mapping) else skipped
+    count = len(pairs) if count is None else count
+    if not count:
+        return []
+    lines = [f"skipped {plural(count, 'file')}:"]
+    lines += [f"  {one_line(path)}: {one_line(why)}" for path, why in pairs[:_NAMED]]
+    return lines + ([f"  … and {count - _NAMED:,} more; {more}"] if count > _NAMED else [])

@@ -119,7 +119,7 @@ def test_show_settings_prints_the_layer_of_each_value_and_trains_nothing(arcset_
     told = json.loads(done.out)
     assert told["network"] == {"value": "glyph", "from": "what suits the data"}
     assert told["dim"] == {"value": 6, "from": "file some.toml"}
-    assert (told["data"]["from"], told["clip"]["from"]) == ("options", "--set")
+    assert (told["data"]["from"], told["clip"]["from"]) == ("options", "options")
     assert not (tmp_path / "run").exists()
     done = arcset_command(
         "train", "--config", "some.toml", "--set", "data=mnist", "--show-settings"

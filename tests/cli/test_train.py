@@ -64,10 +64,10 @@ def test_a_continued_run_may_be_longer_and_nothing_else(arcset_command, tmp_path
     assert re.search(r"seed.*\b0\b.*\b5\b.*epochs", other.err)
     odd = arcset_command("train", "--resume", "run", "--set", "subcenters=2")
     assert odd.code == 2
-    assert "--set subcenters" in odd.err
+    assert "subcenters" in odd.err
     network = arcset_command("train", "--resume", "run", "--network", "vgg8")
     assert network.code == 2
-    assert "--network" in network.err
+    assert "network" in network.err
     assert len(Run.open(tmp_path / "run").metrics()) == 2
     again = [*words, "--continue"]
     assert arcset_command(*again).code == 0  # it is there, and complete for one epoch

@@ -10,8 +10,8 @@ from typing import Annotated, Any
 import typer
 
 from arcset import training
+from arcset.api import start_notes
 from arcset.cli import train_options as o
-from arcset.cli.kept import tell_start
 from arcset.cli.output import (
     comparison_table,
     print_json,
@@ -103,7 +103,8 @@ def compare(
     config = config.replace(scale=scale, margin=margin)
     if (earlier := earlier_of(config)) is not None:
         dataset = dataset or dataset_of(config)
-        tell_start(earlier, selection_for(config, dataset=dataset, earlier=earlier))
+        for note in start_notes(earlier, selection_for(config, dataset=dataset, earlier=earlier)):
+            say(note)
     for spec in specs:
         for option in spec.applied(config)[1]:
             say(f"note: {spec.label} has no {option}: --{option} is ignored")

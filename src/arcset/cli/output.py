@@ -26,7 +26,7 @@ from rich.text import Text
 
 from arcset.files import finite
 from arcset.launch import is_main_process
-from arcset.text import duration, plural, printable, progress_lines
+from arcset.text import duration, one_line, printable, progress_lines, skipped_lines
 
 if TYPE_CHECKING:  # torch, which most verbs need not wait for
     from arcset.training.progress import Step, Watcher
@@ -74,15 +74,8 @@ def tell_skipped(
 
     count: of all of them, where `skipped` has the first only. more: where the others are named.
     """
-    pairs = list(skipped.items()) if isinstance(skipped, Mapping) else skipped
-    count = len(pairs) if count is None else count
-    if not count:
-        return
-    say(f"skipped {plural(count, 'file')}:")
-    for path, why in pairs[:_NAMED]:
-        say(f"  {one_line(path)}: {one_line(why)}")
-    if count > _NAMED:
-        say(f"  … and {count - _NAMED:,} more; {more}")
+    for line in skipped_lines(skipped, count=count, more=more):
+        say(line)
 
 
 def tell_notes(notes: Sequence[str]) -> None:
@@ -115,15 +108,6 @@ def print_table(table: Table) -> None:
     """A table on stdout, as wide as it needs where nobody looks at a terminal."""
     console = Console()
     Console(width=console.width if console.is_terminal else 120).print(_Harmless(table))
-
-
-def one_line(text: object) -> str:
-    """One line that does nothing to the terminal: paths may hold anything.
-
-    >>> one_line("a\\x1b[2Jb")
-    'a?[2Jb'
-    """
-    return printable(str(text)).replace("\n", "?").replace("\t", "?")
 
 
 def columns(

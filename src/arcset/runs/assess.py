@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from arcset.checks import check_choice
-from arcset.data import DATASETS, ImageSet, Selection, Split, load_dataset, overlap
+from arcset.data import DATASETS, Dataset, ImageSet, Selection, Split, load_dataset, overlap
 from arcset.data.batches import as_tensor
 from arcset.data.embeddings import EmbeddingSet, read_embeddings
 from arcset.data.selection import evaluation_images
@@ -137,7 +137,7 @@ class EvaluationData:
 
 
 def evaluation_data(
-    trained: TrainedRun, data: str | None = None, *, part: str | None = None
+    trained: TrainedRun, data: str | Dataset | None = None, *, part: str | None = None
 ) -> EvaluationData:
     """Identities of a run's own data, or of another dataset, as the run embeds them.
 
@@ -148,12 +148,15 @@ def evaluation_data(
     run, known = trained, trained.config.class_names or ()
     skipped: tuple[tuple[str, str], ...] = ()
     validation: EmbeddingSet | None = None
-    if data is not None and not _is_same_data(data, run.config.data):
+    name = data.name if isinstance(data, Dataset) else data or run.config.data
+    if isinstance(data, Dataset) or not _is_same_data(name, run.config.data):
         if part not in (None, "all"):
             raise OptionError(
-                f"{part} is a part of {run.config.data}, the run's own data, and not of {data}"
+                f"{part} is a part of {run.config.data}, the run's own data, and not of {name}"
             )
-        other = load_dataset(data, reading=reading_of(run.config), single=True)
+        other = data
+        if not isinstance(other, Dataset):
+            other = load_dataset(name, reading=reading_of(run.config), single=True)
         images = evaluation_images(other, everything=part == "all")
         _check_shape(trained, images)
         part, skipped, embeddings = "all", other.skipped, trained.embed_images(images)
@@ -175,7 +178,7 @@ def evaluation_data(
         overlap=overlap(known, embeddings.class_names),
         centers=None if centers is None else centers.detach().cpu().numpy(),
         center_names=known,
-        description=f"{Path(data or run.config.data).name}, {_WORDS[part]}",
+        description=f"{Path(name).name}, {_WORDS[part]}",
         skipped=skipped,
         origin={} if validation is None else _origin(trained),
     )

@@ -152,7 +152,7 @@ class Run:
     def report(self) -> Path | None:
         """Path of report.html; None where none was written."""
         path = self.path / "report.html"
-        return path if path.exists() else None
+        return path if path.is_file() else None
 
     def __repr__(self) -> str:
         return f"Run({str(self.path)!r})"

@@ -13,6 +13,7 @@ from arcset.data.embeddings import EmbeddingSet
 from arcset.data.rotated_classes import class_transforms
 from arcset.devices import choose_device
 from arcset.errors import OptionError, RunError
+from arcset.evaluation import Assessment
 from arcset.losses import Loss, build_loss, loss_options
 from arcset.networks import build_network
 from arcset.networks.registry import NETWORKS, network_module
@@ -159,7 +160,12 @@ class TrainedRun(Run):
     only if asked for, and the images of a part are embedded once.
 
     network: in evaluation mode on `device`, with the weights that the run keeps. loss: the same.
+    assessment: on the identities held out, as training measured it at its end; None without.
+    missing: what was not measured then, and why. forgetting: what was kept of the run before.
     """
+
+    assessment: Assessment | None = None
+    forgetting: dict[str, Any] | None = None
 
     def __init__(
         self,
@@ -172,6 +178,7 @@ class TrainedRun(Run):
         super().__init__(run.path, run.config)
         self.network, self.loss, self.device = network, loss, device
         self._selection = selection
+        self.missing: dict[str, str] = {}
         self._embeddings: dict[str, EmbeddingSet] = {}
 
     @classmethod

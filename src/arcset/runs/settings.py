@@ -89,6 +89,10 @@ class Settings:
     notes: list[str]
     layers: list[Layer]
 
+    def is_explicit(self, name: str) -> bool:
+        """Whether the user gave a setting in this very command or call."""
+        return any(layer.explicit and name in layer.values for layer in self.layers)
+
     def suited_to(self, dataset: Dataset) -> "Settings":
         """The same with what suits the user's data beneath all other layers.
 
