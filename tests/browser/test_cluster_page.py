@@ -1,39 +1,33 @@
-"""The contact sheet of groups in a real browser: alone, at every width, light and dark."""
+"""The page of groups in a real browser: alone, at every width, light and dark."""
 
-from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from arcset.reports.cluster_sheet import SheetGroup, SheetPicture, write_cluster_sheet
+from arcset.reports.cluster_report import Member, write_cluster_report
 
 
 @pytest.fixture(scope="module")
 def sheet(tmp_path_factory: pytest.TempPathFactory) -> Path:
     rng = np.random.default_rng(0)
 
-    def picture(name: str, label: str) -> SheetPicture:
-        return SheetPicture(rng.integers(0, 256, (112, 112, 3), np.uint8), name, label)
+    def member(name: str, label: str) -> Member:
+        return Member(name, label, lambda: rng.integers(0, 256, (112, 112, 3), np.uint8))
 
     groups = []
     for number, size in enumerate((24, 5, 3, 2), 1):
         who = f"a/person with a rather long name {number}"
-        members = [picture(f"{who}/{row:04d}.jpg", who) for row in range(size)]
-        labels = Counter({who: size})
-        if number == 2:
-            members[-1] = picture("x/another/0001.jpg", "x/another")
-            labels = Counter({who: size - 1, "x/another": 1})
-        groups.append(SheetGroup(number, size, labels, members))
+        groups.append([member(f"{who}/{row:04d}.jpg", who) for row in range(size)])
+    groups[1][-1] = member("x/another/0001.jpg", "x/another")
+    groups += [[member(f"alone/{row}.jpg", f"who{row}")] for row in range(7)]
     place = tmp_path_factory.mktemp("sheet") / "groups.html"
-    write_cluster_sheet(
+    write_cluster_report(
         place,
         groups,
-        [picture(f"alone/{row}.jpg", f"who{row}") for row in range(7)],
         title="Who is who in " + "x" * 60,
         lead=["41 images: 34 in 4 groups, 7 alone", "threshold 0.4270"],
-        count=(9, 30),
         command="arcset cluster photos " + "--option value " * 20,
     )
     return place

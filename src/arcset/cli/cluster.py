@@ -4,9 +4,9 @@ import csv
 import io
 import shlex
 import sys
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from json import dumps
 from pathlib import Path
 from typing import Annotated, Any
@@ -324,31 +324,20 @@ def _csv(items: _Items, groups: Clustering) -> str:
 def _write_sheet(
     out: Path, source: Path, items: _Items, clustering: Clustering, summary: str
 ) -> None:
-    from arcset.reports import cluster_sheet as sheet  # slow to import
+    from arcset.reports.cluster_report import Member, write_cluster_report  # slow to import
 
-    order = clustering.by_typicality(items.embeddings)
-    several = int((clustering.sizes > 1).sum())
-
-    def draw(rows: Sequence[int], most: int) -> list[sheet.SheetPicture]:
-        assert items.picture is not None
-        return [
-            sheet.SheetPicture(items.picture(row), items.names[row], items.labels[row])
-            for row in sheet.evenly(rows, most)
-        ]
-
-    groups = []
-    for number, rows in enumerate(order[: min(several, sheet.GROUPS)], 1):
-        labels = Counter(label for row in rows if (label := items.labels[row]) is not None)
-        pictures = draw(rows.tolist(), sheet.PICTURES)
-        groups.append(sheet.SheetGroup(number, len(rows), labels, pictures))
-    alone = np.concatenate([*order[several:], np.empty(0, np.int64)]).astype(int).tolist()
-    sheet.write_cluster_sheet(
+    assert items.picture is not None
+    write_cluster_report(
         out,
-        groups,
-        draw(alone, sheet.ALONE),
+        [
+            [
+                Member(items.names[row], items.labels[row], partial(items.picture, row))
+                for row in rows
+            ]
+            for rows in clustering.by_typicality(items.embeddings)
+        ],
         title=f"Who is who in {source.resolve().name}",
         lead=_sentences(summary),
-        count=(several, len(alone)),
         command=shlex.join(["arcset", *sys.argv[1:]]),
     )
 
