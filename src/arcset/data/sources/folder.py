@@ -3,7 +3,6 @@
 import os
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from heapq import heappop, heappush
 from pathlib import Path
 
 from arcset.data.image import image_extensions, read_file
@@ -36,11 +35,10 @@ class FolderSource(FileSource):
     Images directly in the root are one identity, ".", where no sub-folder holds any; otherwise
     they belong to nobody and are skipped, unless `labelled` is false. Files and folders whose names
     begin with a dot are passed over, as are files without the extension of an image. Links to
-    folders are followed, and no folder is listed twice: one that lies below the root goes by its
-    own name.
+    folders are followed, and no folder is listed twice.
 
-    In the stream, the files of a folder come sorted, and before its sub-folders; links to folders
-    follow at the end, and after them the images directly in the root. A listing is sorted by path.
+    In the stream, the files of a folder come sorted, and before its sub-folders; the images
+    directly in the root come last. A listing is sorted by path.
     Raises `DataError` where there is no image.
     """
 
@@ -53,30 +51,62 @@ class FolderSource(FileSource):
         self._labelled = labelled
 
     def entries(self) -> Iterator[Entry]:
-        return self._entries(_Walk(self.name))
+        return self._walk(Counter())
 
-    def _entries(self, walk: "_Walk") -> Iterator[Entry]:
+    def list_samples(self) -> Listing:
+        """Sorted by path; notes say what was passed over."""
+        others: Counter[str] = Counter()
+        listing = Listing.of(self, sorted(self._walk(others), key=lambda entry: entry.file))
+        listing.notes = [*_note_others(others), *_note_nested(set(listing.names))]
+        return listing
+
+    def _walk(self, others: Counter[str]) -> Iterator[Entry]:
+        """All images, and folders that cannot be listed; `others` counts files by extension."""
+        visited = set[tuple[int, int]]()
+        unreadable: list[OSError] = []
+        stray: list[str] = []
         empty = True
-        for entry in walk.entries():
-            empty = empty and bool(entry.why)
-            yield entry
-        for file in walk.stray:
+        for where, folders, names in os.walk(self.root, True, unreadable.append, followlinks=True):
+            folder = Path(where)
+            status = folder.stat()
+            if (status.st_dev, status.st_ino) in visited:
+                folders.clear()
+                continue
+            visited.add((status.st_dev, status.st_ino))
+            # Links after folders, so that these go by their own names.
+            folders[:] = sorted(
+                (name for name in folders if not name.startswith(".")),
+                key=lambda name: ((folder / name).is_symlink(), name),
+            )
+            label = folder.relative_to(self.root).as_posix()
+            images = []
+            for name in names:
+                extension = _extension(name)
+                if extension in image_extensions() and not name.startswith("."):
+                    images.append(name if label == "." else f"{label}/{name}")
+                elif not name.startswith("."):
+                    others[extension] += 1
+            if label == ".":
+                stray = sorted(images)
+                continue
+            empty = empty and not images
+            for file in sorted(images):
+                yield Entry(printable(file), printable(label), file)
+        for error in unreadable:
+            folder = Path(error.filename)
+            if folder == self.root:
+                raise DataError(f"cannot read {self.name}: {error.strerror}")
+            file = folder.relative_to(self.root).as_posix()
+            yield Entry(printable(file), "", file, why=f"cannot be read: {error.strerror}")
+        for file in stray:
             label, why = (".", "") if empty or not self._labelled else ("", _STRAY)
             yield Entry(printable(file), label, file, why=why)
-        if empty and not walk.stray:
-            others = walk.others.total()
-            hint = f" ({others:,} files that are no images were found)" if others else ""
+        if empty and not stray:
+            hint = f" ({others.total():,} files that are no images were found)" if others else ""
             raise DataError(
                 f"{self.name} holds no image; put the images of each identity into a sub-folder "
                 f"of its own{hint}"
             )
-
-    def list_samples(self) -> Listing:
-        """Sorted by path; notes say what was passed over."""
-        walk = _Walk(self.name)
-        listing = Listing.of(self, sorted(self._entries(walk), key=lambda entry: entry.file))
-        listing.notes = [*walk.notes(), *_note_nested(set(listing.names))]
-        return listing
 
 
 def image_files(folder: Path | str) -> list[Path]:
@@ -93,82 +123,16 @@ def image_files(folder: Path | str) -> list[Path]:
     return sorted(files)
 
 
-class _Walk:
-    """One walk through the folder `root`; names are relative to it.
-
-    stray: images directly in the root. others: files that are no images, by their extensions.
-    repeated: links to folders that are listed under another name.
-    """
-
-    def __init__(self, root: str) -> None:
-        self.root = root
-        self.stray: list[str] = []
-        self.others: Counter[str] = Counter()
-        self.repeated: list[str] = []
-        self._links: list[str] = []
-
-    def entries(self) -> Iterator[Entry]:
-        """The images of every folder but the root; and folders that cannot be listed, with why.
-
-        Links to folders come last, so that a folder below the root goes by its own name.
-        """
-        folders, visited = [""], set[tuple[int, int]]()
-        while folders or self._links:
-            folder = folders.pop() if folders else heappop(self._links)
-            try:
-                status = Path(self.root, folder).stat()
-                if (status.st_dev, status.st_ino) in visited:
-                    self.repeated.append(folder)
-                    continue
-                visited.add((status.st_dev, status.st_ino))
-                images, below = self._scan(folder)
-            except OSError as error:
-                if not folder:
-                    raise DataError(f"cannot read {self.root}: {error.strerror}") from None
-                why = f"cannot be read: {error.strerror}"
-                yield Entry(printable(folder), "", folder, why=why)
-                continue
-            folders += sorted(below, reverse=True)
-            if folder:
-                label = printable(folder)
-                yield from (Entry(printable(file), label, file) for file in sorted(images))
-            else:
-                self.stray = sorted(images)
-
-    def _scan(self, folder: str) -> tuple[list[str], list[str]]:
-        """The images and the sub-folders; links to folders are put off."""
-        images, folders = [], []
-        with os.scandir(f"{self.root}/{folder}") as entries:
-            for entry in entries:
-                if entry.name.startswith("."):
-                    continue
-                name = f"{folder}/{entry.name}" if folder else entry.name
-                if entry.is_dir(follow_symlinks=False):
-                    folders.append(name)
-                elif entry.is_symlink() and Path(self.root, name).is_dir():
-                    heappush(self._links, name)
-                elif (extension := _extension(entry.name)) in image_extensions():
-                    images.append(name)
-                else:
-                    self.others[extension] += 1
-        return images, folders
-
-    def notes(self) -> list[str]:
-        """What was passed over, in sentences."""
-        notes = []
-        if count := self.others.total():
-            often = sorted(self.others, key=lambda extension: (-self.others[extension], extension))
-            usual = [extension or "none" for extension in often[:3]]
-            more = " …" if len(self.others) > 3 else ""
-            files = "file is no image by its" if count == 1 else "files are no images by their"
-            kinds = printable(", ".join(usual))
-            notes.append(f"{count:,} {files} extension, and ignored: {kinds}{more}")
-        if self.repeated:
-            notes.append(
-                f"{len(self.repeated):,} links lead to folders that are listed already, as "
-                f"{printable(min(self.repeated))}, and were not followed"
-            )
-        return notes
+def _note_others(others: Counter[str]) -> list[str]:
+    """A note where there are files that are no images by their extensions."""
+    count = others.total()
+    if not count:
+        return []
+    often = sorted(others, key=lambda extension: (-others[extension], extension))
+    kinds = printable(", ".join(extension or "none" for extension in often[:3]))
+    files = "file is no image by its" if count == 1 else "files are no images by their"
+    more = " …" if len(others) > 3 else ""
+    return [f"{count:,} {files} extension, and ignored: {kinds}{more}"]
 
 
 def _extension(name: str) -> str:
