@@ -48,7 +48,6 @@ def test_merging_and_removing_move_every_image(tmp_path) -> None:
         ("[1]", "JSON object"),
         ("{", "mapping.json"),
         ('{"a": 1}', "'a'"),
-        ('{"a": "b", "a": "c"}', "'a'"),
     ],
 )
 def test_what_is_no_mapping(tmp_path, text: str, said: str) -> None:

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from PIL import Image
 
-from arcset.data.decode import Watch, decode_many, in_chunks, reason
+from arcset.data.decode import Watch, decode_listing
 from arcset.data.image import Pixels, is_grey, open_image, to_channels, turn_upright
 from arcset.data.sources.base import Listing
 from arcset.data.sources.load import open_source
@@ -239,7 +239,14 @@ def check_data(source: Path | str | Listing, watch: Watch | None = None) -> Data
     listing = source if isinstance(source, Listing) else open_source(source).list_samples()
     if listing.source.features:
         raise DataError(f"{listing.path} holds features, and only images can be looked at")
-    looks, unreadable = _look_at_all(listing, watch)
+
+    def look(position: int) -> Look:
+        return look_at(listing.content(position), listing.paths[position])
+
+    looks: dict[int, Look] = {}
+    unreadable: list[tuple[str, str]] = []
+    for decoded in decode_listing(listing, range(len(listing)), look, unreadable, watch=watch):
+        looks.update(decoded)
     if not looks:
         raise DataError(
             f"none of the {len(listing):,} images of {listing.path} can be read; "
@@ -332,28 +339,6 @@ def _judge_blank(colours: Image.Image) -> str:
     if highest.max() < 16:
         return "black"
     return "plain" if (highest - lowest).max() <= 8 else ""
-
-
-def _look_at_all(
-    listing: Listing, watch: Watch | None
-) -> tuple[dict[int, Look], list[tuple[str, str]]]:
-    """What was seen of each readable image, by its position; path and reason of the others."""
-    looks: dict[int, Look] = {}
-    unreadable: list[tuple[str, str]] = []
-
-    def look(position: int) -> Look:
-        return look_at(listing.content(position), listing.paths[position])
-
-    for outcomes in decode_many(in_chunks(range(len(listing)), 256), look):
-        for position, outcome in outcomes:
-            if isinstance(outcome, Exception):
-                path = listing.paths[position]
-                unreadable.append((path, reason(outcome, path)))
-            else:
-                looks[position] = outcome
-        if watch is not None:
-            watch(len(looks) + len(unreadable), len(listing))
-    return looks, unreadable
 
 
 def _find_twins(listing: Listing, looks: Mapping[int, Look]) -> Iterator[Twins]:

@@ -5,9 +5,10 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TypeVar
 
+from arcset.data.sources.base import Listing
 from arcset.errors import DataError, InputError
 
-__all__ = ["Watch", "decode_many", "in_chunks", "reason"]
+__all__ = ["Watch", "decode_listing", "decode_many", "in_chunks", "reason"]
 
 Watch = Callable[[int, int], None]  # how many are done, of how many
 
@@ -52,6 +53,35 @@ def decode_many(
                 yield [outcome for piece in current for outcome in piece.result()]
         if ahead is not None:
             yield [outcome for piece in ahead for outcome in piece.result()]
+
+
+def decode_listing(
+    listing: Listing,
+    numbers: Sequence[int],
+    decode: Callable[[int], Decoded],
+    unreadable: list[tuple[str, str]],
+    *,
+    chunk: int = 256,
+    done: int = 0,
+    watch: Watch | None = None,
+) -> Iterator[list[tuple[int, Decoded]]]:
+    """The samples `numbers` of a listing, `chunk` at a time, each with what `decode` returned.
+
+    Path and reason of those that cannot be read go to `unreadable`. done: how many samples have
+    been dealt with before, for `watch`.
+    """
+    for outcomes in decode_many(in_chunks(numbers, chunk), decode):
+        decoded = []
+        for number, outcome in outcomes:
+            if isinstance(outcome, DataError | InputError):
+                path = listing.paths[number]
+                unreadable.append((path, reason(outcome, path)))
+            else:
+                decoded.append((number, outcome))
+        yield decoded
+        done += len(outcomes)
+        if watch is not None:
+            watch(done, len(listing))
 
 
 def in_chunks(items: Sequence[Item], size: int) -> Iterator[Sequence[Item]]:

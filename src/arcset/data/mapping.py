@@ -4,7 +4,7 @@
 """
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -51,9 +51,7 @@ class ClassMapping:
 
         Raises `DataError`, naming the file, where it is no such thing, and `OptionError` as above.
         """
-        names = read_json(
-            Path(path), "mapping", dict[str, str | None], object_pairs_hook=_refuse_repetition
-        )
+        names = read_json(Path(path), "mapping", dict[str, str | None])
         return cls({old: new or None for old, new in names.items()})
 
     def save(self, path: Path | str) -> None:
@@ -101,13 +99,3 @@ class ClassMapping:
         """A split under the new names; raises `OptionError` where one would be in two parts."""
         parts = {part: {name for name in self.of(getattr(split, part)) if name} for part in PARTS}
         return replace(split, **{part: tuple(names) for part, names in parts.items()})  # type: ignore[arg-type]
-
-
-def _refuse_repetition(pairs: Sequence[tuple[str, object]]) -> dict[str, object]:
-    """An object of JSON, in which no name may stand twice."""
-    content: dict[str, object] = {}
-    for name, value in pairs:
-        if name in content:
-            raise ValueError(f"it names {name!r} more than once")
-        content[name] = value
-    return content

@@ -15,7 +15,7 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from arcset.checks import check_rates
+from arcset.checks import check_count, check_rates
 from arcset.errors import InputError, OptionError
 from arcset.evaluation.arrays import (
     Array,
@@ -103,25 +103,6 @@ class GivenPairs:
             WeightedPairs.of(left[self.same], None, self.scores[self.same], roc),
             WeightedPairs.of(left[~self.same], right[~self.same], self.scores[~self.same], roc),
         )
-
-
-def choose_source(
-    embeddings: Array, labels: Array | None, pairs: Array | None, same: Array | None
-) -> AllPairs | GivenPairs:
-    """All pairs where labels are given, the given pairs otherwise.
-
-    Raises `InputError` where neither is given, or one of `pairs` and `same` without the other.
-    """
-    if pairs is not None and same is not None:
-        return GivenPairs(embeddings, pairs, same, labels)
-    if labels is not None and pairs is None and same is None:
-        return AllPairs(embeddings, labels)
-    given = {"labels": labels, "pairs": pairs, "same": same}
-    names = [name for name, value in given.items() if value is not None]
-    raise InputError(
-        f"{' and '.join(names) or 'neither labels nor pairs'} were given, expected either"
-        " labels, or pairs and same"
-    )
 
 
 def as_pairs(pairs: Array, same: Array, count: int) -> tuple[Rows, npt.NDArray[np.bool_]]:
@@ -239,7 +220,18 @@ def verification(
         (1.0, 0.0, 1.0)
     """
     rates = check_rates("fars", fars)
-    source = choose_source(embeddings, labels, pairs, same)
+    source: AllPairs | GivenPairs
+    if pairs is not None and same is not None:
+        source = GivenPairs(embeddings, pairs, same, labels)
+    elif labels is not None and pairs is None and same is None:
+        source = AllPairs(embeddings, labels)
+    else:
+        given = {"labels": labels, "pairs": pairs, "same": same}
+        names = [name for name, value in given.items() if value is not None]
+        raise InputError(
+            f"{' and '.join(names) or 'neither labels nor pairs'} were given, expected either"
+            " labels, or pairs and same"
+        )
     if intervals and source.labels is None:
         raise InputError(
             "intervals draw identities anew, which pairs do not tell: give labels as well"
@@ -328,9 +320,7 @@ class FoldAccuracy(Result):
         return "\n".join(lines)
 
 
-def fold_accuracy(
-    embeddings: Array, pairs: Array, same: Array, *, folds: int | Array = 10
-) -> FoldAccuracy:
+def fold_accuracy(embeddings: Array, pairs: Array, same: Array, *, folds: int = 10) -> FoldAccuracy:
     """Accuracy as Labeled Faces in the Wild reports it.
 
     The pairs are parted into folds. Each is judged at the threshold that is right most often on
@@ -342,14 +332,13 @@ def fold_accuracy(
         pairs: (P, 2) row numbers.
         same: (P,) booleans, whether a pair is genuine.
         folds: a number K ≥ 2 of consecutive parts, as LFW's file has them, which differ by one
-            pair at most; or the fold of each pair, (P,) integers, reported in ascending order.
+            pair at most.
 
     A threshold lies halfway between two neighbouring scores of the other folds, at −1 (all
     accepted), or just above the highest (none). Of several that are right equally often it is
     the highest, which accepts the fewest impostors.
 
-    Raises `InputError` for bad embeddings or pairs, and folds that are not P integers with two
-    distinct values at least. Raises `OptionError` for a number of folds below 2 or above P.
+    Raises `InputError` for bad embeddings or pairs, `OptionError` for folds below 2 or above P.
 
         >>> rows = [[1, 0], [1, 0.1], [0, 1], [0.1, 1]]
         >>> pairs, same = [[0, 1], [0, 2], [2, 3], [1, 3]], [True, False, True, False]
@@ -358,9 +347,13 @@ def fold_accuracy(
     """
     source = GivenPairs(embeddings, pairs, same, None)
     scores, is_same = source.scores, source.same
-    parts = _fold_numbers(folds, len(scores))
+    count = len(scores)
+    if check_count("folds", folds, 2) > count:
+        raise OptionError(f"folds={folds} is out of range, expected 2 to {count}")
+    sizes = [len(part) for part in np.array_split(scores, folds)]
+    parts = np.repeat(np.arange(folds), sizes)
     accuracies, thresholds = [], []
-    for fold in np.unique(parts):
+    for fold in range(folds):
         held_out = parts == fold
         others, kinds = scores[~held_out], is_same[~held_out]
         counts = ScoreCounts.of(others[kinds], others[~kinds])
@@ -377,23 +370,5 @@ def fold_accuracy(
         standard_error=deviation / len(accuracies) ** 0.5,
         accuracies=np.array(accuracies),
         thresholds=np.array(thresholds),
-        pairs=len(scores),
+        pairs=count,
     )
-
-
-def _fold_numbers(folds: int | Array, count: int) -> npt.NDArray[Any]:
-    parts = as_array(folds, "folds")
-    if parts.dtype.kind not in "iu":
-        raise InputError(f"folds are of type {parts.dtype}, expected integers")
-    if parts.ndim == 0:
-        if not 2 <= int(parts) <= count:
-            raise OptionError(f"folds={int(parts)} is out of range, expected 2 to {count}")
-        sizes = [len(part) for part in np.array_split(np.arange(count), int(parts))]
-        return np.repeat(np.arange(len(sizes)), sizes)
-    if parts.shape != (count,):
-        raise InputError(
-            f"folds have shape {parts.shape}, expected ({count},): the fold of each pair"
-        )
-    if len(np.unique(parts)) < 2:
-        raise InputError(f"folds hold the one number {parts[0]}, expected at least two")
-    return parts

@@ -16,16 +16,16 @@ from pathlib import Path
 from typing import Any, BinaryIO, Literal
 
 import numpy as np
-import numpy.typing as npt
 from numpy.lib import format as npy
 from pydantic import BaseModel, ConfigDict
 
-from arcset.data.dataset import Dataset, ImageSet
+from arcset.data.dataset import Dataset
 from arcset.data.decode import Watch
-from arcset.data.image import Fit, Pixels, Reading
+from arcset.data.image import Fit, Reading
 from arcset.data.lazy_rows import LazyRows
+from arcset.data.selection import evaluation_images
 from arcset.data.sources.arrays import ArraySource
-from arcset.data.sources.base import PACK_FILE, Entry, kind_of
+from arcset.data.sources.base import PACK_FILE, kind_of
 from arcset.data.sources.samples import SampleTable, choose_reading, decode_samples
 from arcset.errors import DataError, OptionError
 from arcset.files import one_line, read_json, replacing_folder
@@ -36,7 +36,6 @@ __all__ = [
     "PackManifest",
     "PackSource",
     "load_pack",
-    "open_pack",
     "pack",
 ]
 
@@ -71,37 +70,34 @@ def load_pack(path: Path | str) -> Dataset:
 
     Raises `DataError` with one sentence where it is damaged, incomplete or of a newer version.
     """
-    return PackSource(Path(path)).as_dataset()
-
-
-def open_pack(path: Path) -> tuple[PackManifest, Pixels, npt.NDArray[np.int64]]:
-    """What a pack says of itself, its images and its labels, which stay in their files.
-
-    Paths are not read, of which there may be many, but the checksum of their file is looked at.
-    Raises `DataError` as `load_pack`.
-    """
     from pyarrow import parquet
 
-    if not (path / MANIFEST).is_file():
-        raise DataError(f"{path} is no pack: it holds no {MANIFEST}")
+    path = Path(path)
     with _complete(path):
         manifest: PackManifest = read_json(path / MANIFEST, "pack", PackManifest)
         for file in (LABELS, PATHS):
             if _sha256(path / file) != manifest.sha256.get(file):
                 raise DataError(f"{file} is not what its checksum in {MANIFEST} says")
         images = np.load(path / IMAGES, mmap_mode="r", allow_pickle=False)
-        labels = np.load(path / LABELS, mmap_mode="r", allow_pickle=False)
-        with parquet.ParquetFile(path / PATHS) as file:
-            paths, kind = file.metadata.num_rows, file.schema_arrow.field("path").type
+        labels = np.load(path / LABELS, allow_pickle=False)
         shape = (manifest.images, *manifest.reading.shape)
         if images.shape != shape or images.dtype != np.uint8 or labels.shape != shape[:1]:
             raise DataError(f"{IMAGES} or {LABELS} does not hold what {MANIFEST} says")
-        if paths != manifest.images or kind != "string":
+        paths = parquet.read_table(path / PATHS, columns=["path"])["path"]
+        if len(paths) != manifest.images or paths.type != "string":
             raise DataError(f"{PATHS} does not name all images")
-        whole = 0 < manifest.training <= manifest.images
-        if not (whole and labels.min() >= 0 and labels.max() < len(manifest.class_names)):
-            raise DataError(f"{MANIFEST} does not say of all images what they are for or show")
-        return manifest, images, labels
+        if not 0 < manifest.training <= manifest.images:
+            raise DataError(f"{MANIFEST} does not say of all images what they are for")
+        table = SampleTable(
+            name=manifest.name,
+            labels=labels,
+            class_names=manifest.class_names,
+            paths=tuple(paths.to_pylist()),
+            training=manifest.training,
+            apart=manifest.apart,
+            skipped=manifest.skipped,
+        )
+        return table.dataset(LazyRows(images, np.arange(len(images))), manifest.reading)
 
 
 @contextmanager
@@ -117,45 +113,21 @@ def _complete(path: Path) -> Iterator[None]:
 
 
 class PackSource(ArraySource):
-    """A pack; its images stay in their file, and paths are read as they are listed."""
+    """A pack as a source; its images stay in their file."""
 
     def __init__(self, path: Path) -> None:
-        self._path = path
-        self._manifest, images, labels = open_pack(path)
-        rows = LazyRows(images, np.arange(len(images)))
-        samples = ImageSet(rows, labels, self._manifest.class_names)
-        super().__init__(samples, str(path), "pack", self._manifest.reading.invert)
-
-    def entries(self) -> Iterator[Entry]:
-        from pyarrow import parquet
-
-        entries = super().entries()
-        with _complete(self._path), parquet.ParquetFile(self._path / PATHS) as file:
-            for batch in file.iter_batches(columns=["path"]):
-                for path in batch["path"].to_pylist():
-                    yield next(entries)._replace(path=path)
+        self._manifest = path / MANIFEST
+        self._dataset = load_pack(path)
+        images = evaluation_images(self._dataset, everything=True)
+        super().__init__(images, str(path), "pack", self._dataset.invert)
 
     def as_dataset(self) -> Dataset:
         """With both parts as `LazyRows`."""
-        from pyarrow import parquet
-
-        with _complete(self._path):
-            paths = parquet.read_table(self._path / PATHS, columns=["path"])["path"].to_pylist()
-        table = SampleTable(
-            name=self._manifest.name,
-            labels=np.array(self.samples.labels),
-            class_names=self._manifest.class_names,
-            paths=tuple(paths),
-            training=self._manifest.training,
-            apart=self._manifest.apart,
-            skipped=self._manifest.skipped,
-        )
-        rows = self.samples.images
-        return table.dataset(rows, self._manifest.reading)
+        return self._dataset
 
     def stamp_of_all(self) -> str:
-        """The checksums of its lists, and some of its pixels."""
-        digest = hashlib.sha256(repr(sorted(self._manifest.sha256.items())).encode())
+        """What it says of itself, with the checksums of its lists, and some of its pixels."""
+        digest = hashlib.sha256(self._manifest.read_bytes())
         count = len(self.samples)
         for row in np.linspace(0, count - 1, min(_PIXELS_OF, count)).astype(int).tolist():
             digest.update(self.samples.images[row].tobytes())

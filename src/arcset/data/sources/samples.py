@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from arcset.data.dataset import Dataset, ImageSet
-from arcset.data.decode import Watch, decode_many, in_chunks, reason
+from arcset.data.decode import Watch, decode_listing
 from arcset.data.image import (
     Fit,
     Pixels,
@@ -235,26 +235,14 @@ def _decode(
 
     rows: list[int] = []
     unreadable: list[tuple[str, str]] = []
-    for outcomes in decode_many(in_chunks(numbers, _chunk_size(reading)), read):
-        images = []
-        for number, outcome in outcomes:
-            if isinstance(outcome, Exception):
-                path = listing.paths[number]
-                unreadable.append((path, reason(outcome, path)))
-            else:
-                images.append(outcome)
-                rows.append(number)
-        if images:
-            append(np.stack(images))
-        done += len(outcomes)
-        if watch is not None:
-            watch(done, len(listing))
+    chunk = min(1024, max(1, (1 << 25) // math.prod(reading.shape)))  # some 32 MB
+    for decoded in decode_listing(
+        listing, numbers, read, unreadable, chunk=chunk, done=done, watch=watch
+    ):
+        if decoded:
+            append(np.stack([image for _, image in decoded]))
+            rows += [number for number, _ in decoded]
     return rows, unreadable
-
-
-def _chunk_size(reading: Reading) -> int:
-    """How many images are decoded together: at most 1,024, and some 32 MB."""
-    return min(1024, max(1, (1 << 25) // math.prod(reading.shape)))
 
 
 def check_identities(names: set[str], path: Path) -> None:
