@@ -6,8 +6,7 @@ import pytest
 import torch
 
 import arcset
-from arcset.centers import Centers, MarginBatch, plain_logits, plain_losses
-from arcset.margins import build_margin
+from arcset.centers import Centers, plain_logits
 
 
 @pytest.fixture
@@ -23,14 +22,6 @@ def test_logits_in_any_dtype_are_at_least_float32(centers, dtype):
     assert narrow.dtype == torch.promote_types(dtype, torch.float32)
     exact = plain_logits(centers.double(), x.to(dtype).double(), 8.0)
     torch.testing.assert_close(narrow.double(), exact, rtol=1e-5, atol=1e-5)
-
-
-def test_losses_are_the_cross_entropy_of_margined_logits(centers):
-    x, y, margin = torch.randn(3, 6), torch.tensor([0, 1, 2]), build_margin("cosface", margin=0.3)
-    logits = plain_logits(centers, x, 8.0)
-    logits[torch.arange(3), y] -= 8.0 * 0.3
-    expected = -logits.log_softmax(dim=1)[torch.arange(3), y]
-    torch.testing.assert_close(plain_losses(centers, MarginBatch.of(x, y, margin, 8.0)), expected)
 
 
 def test_a_class_is_as_near_as_its_nearest_subcenter():

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import arcset
-from arcset.centers.update import Noise, round_stochastic
+from arcset.centers.update import round_stochastic
 
 EVERY = torch.arange(65536, dtype=torch.int32)
 
@@ -28,19 +28,6 @@ def test_what_fits_stays_and_what_is_too_large_is_the_largest():
         same = torch.full(fits.shape, noise, dtype=torch.int32)
         assert round_stochastic(fits, same).float().equal(fits)
         assert round_stochastic(torch.full((6,), 3.4e38), same).float().eq(limit).all()
-
-
-def test_noise_is_even_and_renewed():
-    torch.manual_seed(0)
-    noise, like = Noise(), torch.empty(512, 512)
-    first = noise.like(like).clone()
-    assert first.min() >= 0
-    assert first.max() <= 65535
-    assert abs(float(first.double().mean()) - 32767.5) < 5 * 18919 / 512
-    assert len(first.unique()) > 60_000
-    assert noise.like(torch.empty(3, 5)).flatten().equal(first.flatten()[:15])  # same step
-    noise.renew()
-    assert not noise.like(like).equal(first)
 
 
 def test_small_steps_are_not_lost():
@@ -73,9 +60,3 @@ def test_it_learns_as_well_as_float32():
     for options in ({"update": "sgd"}, {"update": "sgd", "sample": 0.3}):
         assert learned(storage="bfloat16", **options) > wide - 0.01
     assert learned(storage="bfloat16", update="adagrad") > learned(update="adagrad") - 0.01
-
-
-def test_state_is_small():
-    loss = arcset.build_loss("arcface", 512, 1000, storage="bfloat16", update="adagrad")
-    held = sum(one.numel() * one.element_size() for one in loss.state_dict().values())
-    assert held / 1000 < 1040  # bytes per class

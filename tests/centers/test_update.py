@@ -199,14 +199,3 @@ def test_a_new_update_replaces_the_old_one():
     loss.train()
     loss.fuse_update("sgd", lr=0.0)
     assert loss.head.weight.grad is None, "another optimizer would have moved the centers by it"
-
-
-def test_foreign_weights_and_groups_are_refused():
-    loss = build()
-    update = loss.fuse_update("sgd")
-    with pytest.raises(OptionError):
-        update.add_param_group({"params": [torch.nn.Parameter(torch.zeros(1))]})
-    x, y = next(batches())
-    other = {"head.weight": loss.head.weight.detach().clone().requires_grad_()}
-    with pytest.raises(OptionError):
-        torch.func.functional_call(loss, other, (x, y))

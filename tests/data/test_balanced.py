@@ -72,12 +72,6 @@ def test_the_order_depends_on_seed_and_epoch_alone() -> None:
     assert len({tuple(order) for order in orders.values()}) == len(orders)
 
 
-@pytest.mark.parametrize(("classes", "samples"), [(0, 4), (4, 0)])
-def test_nothing_to_draw_is_refused_at_once(classes: int, samples: int) -> None:
-    with pytest.raises(OptionError, match=r"_per_.* 0"):
-        balanced_batches(torch.arange(9), classes, samples, seed=0, epoch=0)
-
-
 def test_more_classes_than_there_are_is_refused_at_once() -> None:
     labels = torch.tensor([3, 3, 8, 8])
     with pytest.raises(OptionError, match=r"classes_per_batch=3.* 2 "):

@@ -1,8 +1,5 @@
 """Many images decoded by threads come in order, with the errors of those that cannot be."""
 
-import threading
-from collections.abc import Iterator
-
 import pytest
 
 from arcset.data.decode import decode_many, in_chunks
@@ -22,27 +19,6 @@ def test_chunks_come_in_order_with_errors_in_place() -> None:
     outcomes = [outcome for chunk in found for outcome in chunk]
     assert [number for number, _ in outcomes] == list(range(10))
     assert [type(outcome) for _, outcome in outcomes[2:6]] == [str, DataError, InputError, str]
-
-
-def test_one_chunk_is_decoded_ahead_and_no_more() -> None:
-    asked = []
-    decoded = threading.Event()
-
-    def chunks() -> Iterator[list[int]]:
-        for number in range(5):
-            asked.append(number)
-            yield [number]
-
-    def decode(number: int) -> int:
-        if number == 1:
-            decoded.set()
-        return number
-
-    stream = decode_many(chunks(), decode)
-    assert next(stream) == [(0, 0)]
-    assert decoded.wait(10)  # although nobody has asked for it
-    assert asked == [0, 1]
-    assert len(list(stream)) == 4
 
 
 def test_other_errors_are_raised() -> None:

@@ -4,7 +4,7 @@ import pytest
 from pyarrow import parquet
 
 from arcset.data.embeddings import EmbeddingSet, read_embeddings, write_embeddings
-from arcset.errors import DataError, InputError, OptionError
+from arcset.errors import DataError, OptionError
 
 
 def some(paths=True):
@@ -72,11 +72,3 @@ def test_what_was_trained_on_goes_with_the_file(tmp_path, suffix):
     write_embeddings(tmp_path / f"e.{suffix}", wrote)
     assert read_embeddings(tmp_path / f"e.{suffix}").trained_on == ("a", "é")
     assert wrote.keep(["b"]).trained_on == ("a", "é")
-
-
-def test_keep():
-    kept = some().keep(["a"])
-    assert kept.class_names == ("a",)
-    assert kept.paths == ("1.png", "4.png")
-    with pytest.raises(InputError, match="1"):
-        some().keep(["z"])

@@ -35,15 +35,6 @@ def test_a_view_is_indexed_as_the_array_it_stands_for(index) -> None:
     assert np.array_equal(view[index], plain[index])
 
 
-def test_a_view_looks_like_an_array() -> None:
-    view = LazyRows(BASE, ROWS)
-    assert (len(view), view.shape, view.ndim, view.dtype) == (4, (4, 3, 2), 3, np.uint8)
-    assert np.array_equal(np.asarray(view), BASE[ROWS])
-    assert np.asarray(view, dtype=np.float32).dtype == np.float32
-    assert np.array_equal(np.array(view), BASE[ROWS])
-    assert np.array_equal(np.stack(list(view)), BASE[ROWS])
-
-
 def test_chosen_rows_are_copied_from_memory_and_seen_in_a_file() -> None:
     mask = np.arange(10) % 3 == 0
     copied = take_rows(BASE, mask)

@@ -44,18 +44,6 @@ def test_every_image_is_transformed_exactly(
         assert torch.equal(result[sample], _by_hand(images[sample], name, int(which[sample])))
 
 
-@pytest.mark.parametrize(
-    ("name", "count"), [("none", 1), ("rotations", 4), ("reflections", 2), ("both", 8)]
-)
-def test_transforms_are_all_different_and_the_first_is_none(name: str, count: int) -> None:
-    transforms = class_transforms(name)
-    assert transforms.count == count
-    image = _pixels(1, 1, 5, 5)
-    results = transforms.apply(image.expand(count, -1, -1, -1), torch.arange(count))
-    assert torch.equal(results[:1], image)
-    assert len({tuple(result.flatten().tolist()) for result in results}) == count
-
-
 @pytest.mark.parametrize("name", ["rotations", "both"])
 def test_turns_need_square_images(name: str) -> None:
     expected = f"{name!r}.*5×4"

@@ -143,20 +143,6 @@ def test_splits_that_do_not_fit() -> None:
         select(_dataset(6), None, _split("52", "", "61"))
 
 
-def test_classes_that_the_dataset_sets_apart_are_held_out() -> None:
-    images, labels = np.zeros((5, 2, 2), np.uint8), np.array([0, 1, 2, 3, 3])
-    part = ImageSet(images, labels, tuple("abcd"), paths=tuple("vwxyz"))
-    apart = {"validation": ("b",), "test": ("d",)}
-    dataset = Dataset("few", part, None, "free", held_out="all", apart=apart)
-    chosen = select(dataset, None)
-    assert chosen.train.class_names == ("a", "c")
-    assert chosen.train.paths == ("v", "x")
-    assert chosen.validation is not None
-    assert chosen.validation.class_names == ("b",)
-    assert chosen.unseen is not None
-    assert chosen.unseen.paths == ("y", "z")
-
-
 def test_all_images_of_the_known_classes_can_be_trained_on() -> None:
     dataset = load_dataset("mnist-sample")
     chosen = select(dataset, "0-4", train_on="all")

@@ -50,20 +50,6 @@ def test_the_draw_is_the_same_everywhere() -> None:
     assert make_split(LETTERS, seed=1, data="letters") != make_split(LETTERS, data="letters")
 
 
-@pytest.mark.parametrize(
-    ("total", "fractions", "counts"),
-    [
-        (10, (0.6, 0.2, 0.2), (6, 2, 2)),
-        (964, FRACTIONS, (675, 96, 193)),  # 674.8, 96.4, 192.8
-        (9, (1 / 3, 1 / 3, 1 / 3), (3, 3, 3)),
-        (10_003, (0.8, 0.1, 0.1), (8_003, 1_000, 1_000)),
-    ],
-)
-def test_counts(total: int, fractions: tuple[float, ...], counts: tuple[int, ...]) -> None:
-    split = make_split(map(str, range(total)), fractions, data="numbers")
-    assert tuple(len(getattr(split, part)) for part in PARTS) == counts
-
-
 def test_by_group_no_group_is_shared() -> None:
     names = [f"{group}/{member}" for group in LETTERS[:10] for member in range(1 + ord(group) % 5)]
     split = make_split(names, (0.6, 0.2, 0.2), data="groups", by="group")

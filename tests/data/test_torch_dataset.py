@@ -25,7 +25,6 @@ from arcset.data import (
     to_loader,
     to_tensors,
 )
-from arcset.data.batches import balanced_batches
 from arcset.errors import DataError, InputError, OptionError
 from arcset.recognition import Recognizer
 from arcset.runs import RunConfig
@@ -227,14 +226,6 @@ def test_identity_sampler_draws_p_times_k() -> None:
     sampler.set_epoch(0)
     assert list(sampler) == batches
     assert list(IdentitySampler(labels, 3, 2, seed=5)) != batches
-
-
-@pytest.mark.parametrize("form", [torch.tensor, np.array, list])
-def test_identity_sampler_draws_as_training_does(form: Any) -> None:
-    labels = [7, 7, 7, 4, 4, 9, 9]
-    expected = balanced_batches(torch.tensor(labels), 2, 2, seed=3, epoch=2)
-    sampler = IdentitySampler(form(labels), 2, 2, seed=3, epoch=2)
-    assert list(sampler) == [index.tolist() for index in expected]
 
 
 def test_identity_sampler_refuses_too_few_classes() -> None:

@@ -31,15 +31,6 @@ def test_exactly_k_classes_come_nearer():
         assert (altered >= cosines).all()
 
 
-def test_nearer_than_the_penalty_it_goes_on_rising():
-    theta = torch.linspace(0, math.pi, 20_001, dtype=torch.float64)
-    samples = batch_of(1, floor=torch.tensor([[-1.0]], dtype=torch.float64))
-    altered = InterTopK(penalty=0.3).negatives(theta.cos()[None], torch.zeros(1, 1), samples)[0]
-    assert altered[0].item() == pytest.approx(2 - math.cos(0.3))
-    assert (altered.diff() < 0).all()
-    assert altered.diff().abs().max() < 2 * math.pi / 20_000
-
-
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
 def test_negatives_at_the_ends_have_finite_slopes(dtype):
     eps = torch.finfo(dtype).eps

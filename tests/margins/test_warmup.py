@@ -1,24 +1,11 @@
 """Margins that come in slowly."""
 
-import math
-
 import pytest
 import torch
 
 import arcset
 from arcset.margins import MARGINS
-from arcset.margins.base import Warmup
 from support.laws import at_angles
-
-
-def test_strength():
-    linear, exponential = Warmup(10), Warmup(10, "exponential")
-    assert [linear.strength(step) for step in (0, 1, 5, 9, 10, 99)] == [0, 0.1, 0.5, 0.9, 1, 1]
-    assert exponential.strength(0) == 0
-    assert exponential.strength(5) == pytest.approx(1 - math.sqrt(0.001))
-    assert exponential.strength(10) == 1
-    rising = [exponential.strength(step) for step in range(11)]
-    assert rising == sorted(rising)
 
 
 @pytest.mark.parametrize("mode", ["plain", "store", "recompute"])
@@ -56,11 +43,3 @@ def test_half_way_is_half_the_margin(name, whole, half):
     x = at_angles(torch.linspace(0, 6, 50, dtype=torch.float64))
     y = torch.zeros(50, dtype=torch.int64)
     torch.testing.assert_close(warm.logits(x, y), other.logits(x, y))
-
-
-def test_steps_are_saved_with_the_loss():
-    loss, other = (arcset.build_loss("arcface", 4, 3, warmup=10) for _ in range(2))
-    loss.advance(7)
-    other.load_state_dict(loss.state_dict())
-    x, y = torch.randn(5, 4), torch.tensor([0, 1, 2, 0, 1])
-    assert torch.equal(other(x, y), loss(x, y))

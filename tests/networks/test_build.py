@@ -2,17 +2,12 @@
 
 import pytest
 import torch
-from torch import nn
 
 from arcset import OptionError
 from arcset.networks import NETWORKS, build_network, network_names
 
 WITH_DROPOUT = ["glyph", "iresnet100", "iresnet18", "iresnet34", "iresnet50", "mlp", "vit"]
 WITHOUT = sorted(set(network_names()) - set(WITH_DROPOUT))
-
-
-def dropouts(network):
-    return [layer.p for layer in network.modules() if isinstance(layer, nn.Dropout)]
 
 
 def test_names():
@@ -35,19 +30,6 @@ def test_dropout_acts_in_training_only():
 def test_dropout_is_refused_where_there_is_none(name):
     with pytest.raises(OptionError, match=f"{name} .*dropout.*glyph, "):
         build_network(name, 2, (3, 32, 32), dropout=0.1)
-
-
-def test_a_network_registered_by_the_user_has_dropout_if_it_takes_it():
-    class Mine(nn.Sequential):
-        def __init__(self, shape, dim, dropout=0.0):
-            super().__init__(nn.Flatten(), nn.Dropout(dropout), nn.LazyLinear(dim))
-
-    NETWORKS.add("mine", Mine)
-    try:
-        assert dropouts(build_network("mine", 2, dropout=0.3)) == [0.3]
-        assert dropouts(build_network("mine", 2)) == [0.0]
-    finally:
-        NETWORKS.remove("mine")
 
 
 @pytest.mark.parametrize("name", [name for name in network_names() if name != "mlp"])

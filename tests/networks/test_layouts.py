@@ -77,15 +77,3 @@ def test_glyph_folds_2_by_2_pixels_and_pools_once(shape):
     seen = sizes(network, shape, nn.Conv2d)
     assert network_layers(network)[2].in_channels == 4 * channels
     assert seen == [(64, rows, columns)] * 2 + [(128, rows // 2, columns // 2)] * 2
-
-
-def test_glyph_repeats_the_last_pixels_of_odd_sides():
-    torch.manual_seed(0)
-    network = build_network("glyph", 4, (1, 9, 11)).eval()
-    even = build_network("glyph", 4, (1, 10, 12)).eval()
-    even.load_state_dict(network.state_dict())
-    images = torch.randn(3, 1, 9, 11)
-    repeated = torch.cat([images, images[:, :, -1:]], dim=2)
-    repeated = torch.cat([repeated, repeated[..., -1:]], dim=3)
-    with torch.no_grad():
-        assert torch.equal(network(images), even(repeated))

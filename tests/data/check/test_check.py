@@ -91,14 +91,6 @@ def test_what_is_wrong_worst_first(messy: Path) -> None:
     assert "1 file is no image by its extension" in finding(check, "note")[0]
 
 
-def test_files_that_are_the_same_byte_for_byte(clean: Path) -> None:
-    (clean / "bert" / "x.png").write_bytes((clean / "anna" / "3.png").read_bytes())
-    (pair,) = check_data(clean).across
-    assert pair.identical
-    assert (pair.paths, pair.names) == (("anna/3.png", "bert/x.png"), ("anna", "bert"))
-    assert str(pair) == "anna/3.png = bert/x.png"
-
-
 def test_one_identity_is_not_enough(tmp_path: Path) -> None:
     for place in range(3):
         save(picture(place), tmp_path / f"{place}.png")
@@ -130,20 +122,6 @@ def test_nothing_readable(tmp_path: Path) -> None:
     assert re.search(rf"2 images of {tmp_path}.*anna/1\.png", str(caught.value))
     with pytest.raises(DataError, match=str(tmp_path / "none")):
         check_data(tmp_path / "none")
-
-
-def test_the_table_keeps_examples_short(messy: Path) -> None:
-    check = check_data(messy)
-    table = check.table(rows=1)
-    assert "     … and 1 more\n   → look whom each shows" in table
-    assert "carl/text.jpg" not in table
-    assert "carl/text.jpg" in check.table()
-    assert "anna/0.png" not in check.table(rows=0)
-    assert "…" not in check.table(rows=0)
-    assert "11 notes, 6 that must be fixed" in table
-    assert "images      23, 20 of them readable" in table
-    assert "identities  5 with 0 to 9 images each, median 2" in table
-    assert "sizes       12×16 (19), 40×30 (1)" in table
 
 
 def test_plain_data(messy: Path) -> None:

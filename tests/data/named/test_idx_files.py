@@ -65,21 +65,6 @@ def test_downloaded_into_the_cache_once(cache: Path, mirror: Any) -> None:
     assert len(mirror.asked) == 8
 
 
-def test_only_the_missing_file_is_downloaded(
-    cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mirror: Any
-) -> None:
-    monkeypatch.setenv("ARCSET_DATA", str(tmp_path / "mine"))
-    mine = tmp_path / "mine" / "digits"
-    put(mine, FILES[:3])
-    mirror.serve(f"/{FILES[3]}.gz", shipped(FILES[3]))
-    digits = public((mirror.url,))
-    missing = f"{mine}, but 1 of 4 files are missing: would be downloaded from {mirror.url}"
-    assert digits.locate() == missing
-    assert digits.download() == f"{mine} and {cache / 'digits'}"
-    assert mirror.asked == [f"/{FILES[3]}.gz"]
-    check(digits.load())
-
-
 @pytest.mark.parametrize("place", ["mine", "cache"])
 def test_a_wrong_file_is_named_and_never_replaced(
     cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mirror: Any, place: str

@@ -77,17 +77,6 @@ def test_the_checksum_is_of_names_and_pixels(tmp_path: Path) -> None:
         archive.read(write(tmp_path / "a.zip", other))
 
 
-def test_what_file_managers_leave_behind_is_passed_over(tmp_path: Path) -> None:
-    extra = {
-        "images_background/": b"",
-        "images_background/.DS_Store": b"x",
-        "images_background/Greek/character01/._0100_01.png": b"x",
-        "__MACOSX/images_background/Greek/character01/0100_01.png": b"x",
-        "README": b"x",
-    }
-    assert len(ARCHIVE.read(write(tmp_path / "a.zip", {**extra, **FILES}))) == len(NAMES)
-
-
 @pytest.mark.parametrize(
     ("files", "message"),
     [

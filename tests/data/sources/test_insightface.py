@@ -120,13 +120,6 @@ def test_a_damaged_index(folder: Path, index: str, message: str) -> None:
         list_samples(folder)
 
 
-def test_an_index_that_lacks_images(folder: Path) -> None:
-    lines = (folder / "train.idx").read_text().splitlines()
-    (folder / "train.idx").write_text("\n".join(line for line in lines if line[0] != "2"))
-    with pytest.raises(DataError, match=r"4 images.* 3 "):
-        list_samples(folder)
-
-
 @pytest.mark.parametrize("past", [0.0, 2.5, -3.0, math.inf])
 def test_a_record_0_that_announces_nonsense(tmp_path: Path, past: float) -> None:
     write_records(tmp_path / "train.rec", [(0, image_payload([past, 9.0], b"", 0))])

@@ -94,15 +94,6 @@ class TestShape:
 
 
 class TestBroken:
-    def test_an_identity_without_a_readable_image_disappears(self, photos: Path) -> None:
-        for file in (photos / "carl").iterdir():
-            file.write_bytes(b"broken")
-        dataset = load_dataset(photos)
-        assert dataset.class_names == ("anna", "ben")
-        assert len(dataset.skipped) == 3
-        assert dataset.skipped[-1][0] == "carl"
-        assert "2" in dataset.skipped[-1][1]
-
     def test_an_identity_without_a_readable_image_for_training_is_left_out(
         self, photos: Path
     ) -> None:
@@ -163,13 +154,6 @@ def test_too_much_for_memory(photos: Path) -> None:
     (photos / "many.csv").write_text("\n".join(["path,label", *rows]))
     with pytest.raises(DataError, match=r"44 images .*many\.csv.*arcset data pack"):
         load_dataset(photos / "many.csv", size=4096, channels=3)
-
-
-def test_the_name_of_the_current_folder(photos: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(photos)
-    assert load_dataset(".").name == "photos"
-    monkeypatch.chdir(photos / "anna")
-    assert load_dataset("..").name == "photos"
 
 
 @pytest.fixture

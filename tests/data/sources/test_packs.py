@@ -82,20 +82,6 @@ def test_images_stay_in_their_file(photos: Path, tmp_path: Path) -> None:
             assert mapped(part)
 
 
-def test_another_reading_of_a_pack(photos: Path, tmp_path: Path) -> None:
-    pack(photos, tmp_path / "p", reading=Reading(1, 6, 5, invert=True))
-    stored = load_pack(tmp_path / "p")
-    same = load_dataset(tmp_path / "p", reading=Reading(1, 6, 5, fit="crop", invert=True))
-    assert mapped(same.train)
-    upright = load_dataset(tmp_path / "p", reading=Reading(1, 6, 5))
-    np.testing.assert_array_equal(upright.train.images, 255 - np.asarray(stored.train.images))
-    assert not upright.invert
-    small = load_dataset(tmp_path / "p", reading=Reading(3, 4, 4, invert=True))
-    np.testing.assert_array_equal(
-        small.train.images[0], Reading(3, 4, 4).read(np.array(stored.train.images[0]))
-    )
-
-
 class TestWriting:
     def test_what_is_there_is_not_replaced_unasked(self, photos: Path, tmp_path: Path) -> None:
         pack(photos, tmp_path / "p", size=4)
@@ -120,13 +106,6 @@ class TestWriting:
             pack(photos, tmp_path / "new", size=4, channels=1)
         assert {file.name for file in tmp_path.iterdir()} == {"p", "photos"}
         assert load_pack(tmp_path / "p").train.images.shape[1:] == (4, 4)
-
-    def test_arrays_and_packs_need_none(self, photos: Path, tmp_path: Path) -> None:
-        pack(photos, tmp_path / "p")
-        (tmp_path / "x.npz").touch()
-        for place in (tmp_path / "p", tmp_path / "x.npz"):
-            with pytest.raises(OptionError, match=str(place)):
-                pack(place, tmp_path / "q")
 
 
 def cut(path: Path) -> None:

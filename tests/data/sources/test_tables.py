@@ -7,7 +7,6 @@ import pyarrow as arrow
 import pytest
 from pyarrow import parquet
 
-from arcset.data.sources.table import TableSource
 from arcset.errors import DataError
 from support.datasets import list_samples
 
@@ -110,20 +109,3 @@ def test_parquet_that_cannot_be_read(tmp_path: Path) -> None:
     parquet.write_table(arrow.table({"embedding": [[1.0]], "label": ["a"]}), table)
     with pytest.raises(DataError, match=r"embedding, label.*path"):
         list_samples(table)
-
-
-def test_a_stream_finds_what_a_listing_finds(tmp_path: Path) -> None:
-    text = "path,label,split\na/1.png,a,train\n,b,test\nb/1.png,,\nc/1.png,7,val\na/1.png,a,test\n"
-    (tmp_path / "t.csv").write_text(text)
-    (tmp_path / "plain.csv").write_text("\n".join(row[: row.rindex(",")] for row in text.split()))
-    found = list(TableSource(tmp_path / "plain.csv").entries())
-    listing = list_samples(tmp_path / "plain.csv")
-    assert [entry for entry in found if not entry.why] == listing.entries
-    assert [(entry.path, entry.why) for entry in found if entry.why] == listing.skipped
-    plain = [entry._replace(split="") for entry in TableSource(tmp_path / "t.csv").entries()]
-    assert plain == found  # whatever the split
-    assert [(entry.path, entry.label) for entry in found[1:3]] == [("row 2", "b"), ("b/1.png", "")]
-    assert all(entry.why for entry in found[1:3])
-    (tmp_path / "empty.csv").write_text("path,label\n,\n")
-    with pytest.raises(DataError, match=r"empty\.csv"):
-        list(TableSource(tmp_path / "empty.csv").entries())

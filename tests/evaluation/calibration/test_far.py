@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from arcset.errors import InputError, OptionError
 from arcset.evaluation import threshold_for_far
-from evaluation.inside import ImpostorPairs, PairSpread, pair_spread
+from evaluation.inside import ImpostorPairs, pair_spread
 
 
 def impostor_cosines(points, labels):
@@ -64,16 +64,6 @@ def test_covariances_are_means_over_pairs_of_pairs():
         total += len(found) * covariance
     assert spread.rate == rate
     assert spread.validation == pytest.approx(total / len(accepted) ** 2, abs=1e-12)
-
-
-def test_the_interval_narrows_with_identities():
-    points = np.random.default_rng(3).normal(size=(200, 8))
-    found = threshold_for_far(points, np.arange(200) // 2, 0.01)
-    widths = [high - low for low, high in (found.expect(n) for n in (20, 100, 1000))]
-    assert widths == sorted(widths, reverse=True)
-    low, high = found.expect(100, samples_per_identity=3)
-    assert 0 <= low < found.seen < high <= 1
-    assert PairSpread(0.5, 0, 0, 0, 0, 0).test_variance(2, 1) == 0.25
 
 
 def test_table_and_bad_input():

@@ -113,19 +113,6 @@ def test_extrapolation_passes_through_what_was_measured():
     assert found.curve.at(50).rate == pytest.approx(found.curve.at(49).rate, rel=0.05)
 
 
-def test_the_interval_narrows_with_the_test_and_widens_with_alike_probes():
-    points = np.random.default_rng(6).normal(size=(300, 8))
-    found = threshold_for_fpir(points, np.arange(300) // 3, 0.1, 20)
-    widths = [high - low for low, high in (found.expect(n) for n in (20, 200, 2000))]
-    assert widths == sorted(widths, reverse=True)
-    low, high = found.expect(200)
-    assert 0 <= low < found.seen < high <= 1
-    assert low * 200 == pytest.approx(round(low * 200))
-    few, many = found.expect(50), found.expect(50, probes_per_identity=4)
-    assert many.high - many.low < few.high - few.low
-    assert found.expect(200, gallery=99).high > high
-
-
 def test_bad_input_is_refused_in_one_sentence():
     points, labels = random_points(0, 40), np.arange(40) // 2
     with pytest.raises(OptionError, match="fpir"):

@@ -85,17 +85,6 @@ def test_probabilities_rise_and_are_never_certain(pairs, method):
     assert isinstance(found.probability(0.5), float)
 
 
-def test_weights_are_as_good_as_copies():
-    cosines, same = simulated(100, 3)
-    times = np.random.default_rng(0).integers(1, 4, size=100)
-    weighted = calibrate(cosines, same, weights=times, prior=None)
-    copied = calibrate(np.repeat(cosines, times), np.repeat(same, times), prior=None)
-    middle = (copied.probability(cosines) > 0.1) & (copied.probability(cosines) < 0.9)
-    np.testing.assert_allclose(
-        weighted.probability(cosines)[middle], copied.probability(cosines)[middle], atol=1e-9
-    )
-
-
 def test_reliability_against_loops_and_scikit_learn():
     generator = np.random.default_rng(6)
     values = np.concatenate((generator.random(200), [0.0, 1.0, 0.5, 0.1]))
