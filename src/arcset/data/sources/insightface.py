@@ -136,16 +136,10 @@ class RecordSource(Source):
 
     def _header(self, payload: memoryview, key: int) -> tuple[int, float, int]:
         """How many labels follow the header, the first label, and the id."""
-        if len(payload) < _HEADER.size:
-            self._refuse(
-                key,
-                f"is no image record: it holds {len(payload)} bytes, and its header alone takes 24",
-            )
-        labels, label, number, _ = _HEADER.unpack_from(payload)
-        if _HEADER.size + 4 * labels > len(payload):
-            self._refuse(
-                key, f"is damaged: it announces {labels:,} labels, more than its bytes hold"
-            )
+        is_whole = len(payload) >= _HEADER.size
+        labels, label, number, _ = _HEADER.unpack_from(payload) if is_whole else (0, 0.0, 0, 0)
+        if not is_whole or _HEADER.size + 4 * labels > len(payload):
+            self._refuse(key, f"is no image record: {len(payload)} bytes with {labels:,} labels")
         if labels:
             (label,) = struct.unpack_from("<f", payload, _HEADER.size)
         return labels, label, number
@@ -171,26 +165,15 @@ class RecordSource(Source):
 
     def _prefix(self, offset: int, key: int) -> tuple[int, int]:
         """Flag and length of the part at `offset`, all of which lies within the file."""
-        if offset < 0 or offset + _PREFIX.size > self._size:
-            self._refuse(
-                key,
-                f"should start at byte {offset:,}, and the file ends at byte {self._size:,}: it is "
-                "cut short, or its index belongs to another file",
-            )
-        magic, packed = _PREFIX.unpack_from(self._bytes, offset)
+        start = offset + _PREFIX.size
+        is_inside = offset >= 0 and start <= self._size
+        magic, packed = _PREFIX.unpack_from(self._bytes, offset) if is_inside else (0, 0)
         flag, length = packed >> 29, packed & _LENGTH
-        if magic != MAGIC or flag > _LAST or offset % 4:
-            content = self._bytes[offset : offset + 8].hex(" ")
+        if magic != MAGIC or flag > _LAST or offset % 4 or start + length > self._size:
             self._refuse(
                 key,
-                f"does not start at byte {offset:,}, where {content} stands: the file is damaged, "
-                "is no RecordIO file, or its index belongs to another one",
-            )
-        if offset + _PREFIX.size + length > self._size:
-            self._refuse(
-                key,
-                f"is cut short: its {length:,} bytes from byte {offset + _PREFIX.size:,} on reach "
-                f"past the end of the file at byte {self._size:,}",
+                f"is not whole at byte {offset:,} of {self._size:,}: the file is cut short or "
+                "damaged, or its index belongs to another one",
             )
         return flag, length
 
@@ -222,18 +205,12 @@ def _choose_images(heads: npt.NDArray[Any], path: Path) -> npt.NDArray[Any]:
 def _read_index(path: Path) -> Iterable[tuple[int, int]]:
     """The key of each record and the byte at which it starts, in the order of the file.
 
-    Raises `DataError`, naming the file, where a line is anything else or a key comes twice.
+    Raises `DataError`, naming the file, where a line is anything else.
     """
     try:
         index = np.loadtxt(path, np.int64, delimiter="\t", ndmin=2) if path.stat().st_size else None
-    except OSError as error:
-        raise DataError(f"cannot read {path}: {error.strerror or error}") from error
-    except ValueError as error:
-        raise DataError(f"{path} is no index of records, a key and a byte per line") from error
+    except (OSError, ValueError) as error:
+        raise DataError(f"{path} cannot be read as an index of records: {error}") from error
     if index is None or index.shape[1] != 2:
         raise DataError(f"{path} is no index of records, a key and a byte per line")
-    rising = np.sort(index[:, 0])
-    twice = rising[1:][rising[1:] == rising[:-1]]
-    if len(twice):
-        raise DataError(f"{path} lists record {twice[0]} more than once")
     return zip(*index.T.tolist(), strict=True)
