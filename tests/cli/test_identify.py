@@ -156,7 +156,7 @@ def test_without_a_calibration_it_says_how_to_get_one(identify, tmp_path):
         assert probe["candidates"]
     done = identify("probes", "--fpir", "0.1")
     assert done.code == 2
-    assert "--fpir 0.1" in done.err
+    assert "fpir=0.1" in done.err
     assert identify("probes", "--threshold", "0.9").code == 0
 
 
@@ -207,9 +207,9 @@ def test_embeddings_instead_of_images(identify, tmp_path):
         (["nosuch.png"], "nosuch.png"),
         (["probes", "--fpir", "2"], "fpir"),
         (["probes", "--threshold", "7"], "7"),
-        (["probes", "--threshold", "0.5", "--fpir", "0.1"], "--fpir"),
+        (["probes", "--threshold", "0.5", "--fpir", "0.1"], "fpir=0.1"),
         (["probes", "--candidates", "0"], "--candidates"),
-        (["probes", "--format", "xml"], "--format 'xml'"),
+        (["probes", "--format", "xml"], "'xml'"),
         (["probes", "x.npz"], "x.npz"),
     ],
 )

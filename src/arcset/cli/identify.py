@@ -1,16 +1,13 @@
 """`arcset identify`: who is in an image, or nobody known?"""
 
-import csv
-import io
 import json as jsons
-import math
 from collections import Counter
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
-import numpy as np
 import typer
 
+from arcset.checks import check_choice, check_count
 from arcset.cli import options as o
 from arcset.cli.output import (
     columns,
@@ -21,21 +18,8 @@ from arcset.cli.output import (
     say,
     tell_skipped,
 )
-from arcset.data.embeddings import holds_embeddings, read_embeddings
-from arcset.errors import DataError, OptionError
 from arcset.files import finite
-from arcset.recognition.answers import Match
-from arcset.recognition.embedder import Embedded
-from arcset.recognition.gallery import Gallery
-from arcset.recognition.gallery.open import (
-    GalleryPath,
-    open_existing,
-    open_gallery,
-    read_settings,
-)
-from arcset.recognition.gallery.vectors import unit_rows
-from arcset.recognition.verification import NO_FACE, uncalibrated_note
-from arcset.recognition.working_point import WorkingPoint
+from arcset.recognition.gallery.identify import Identified, Probe, identify_files
 
 __all__ = ["identify"]
 
@@ -82,194 +66,73 @@ def identify(
 
     Example: arcset identify people.db visitor.jpg --fpir 0.001
     """
-    if form not in FORMATS:
-        raise OptionError(f"--format {form!r} is unknown, expected {', '.join(FORMATS)}")
-    if candidates < 1:
-        raise OptionError(f"--candidates must be at least 1, not {candidates}")
-    for source in sources:
-        if not source.exists():
-            raise DataError(f"{source} does not exist; name images, or a folder of them")
-    with _open(gallery, sources, model, faces, device) as opened:
-        point = _choose_point(opened, fpir, threshold)  # before the images are embedded
-        probes = _embed_probes(opened, sources)
-        matches = []
-        if len(probes):
-            matches = opened.identify_many(
-                embeddings=probes.embeddings, fpir=fpir, threshold=threshold, candidates=candidates
-            )
-        note = uncalibrated_note(opened.model_name, gallery) if point is None else point.note
-    tell_skipped(probes.skipped)
-    faceless = dict(getattr(probes, "faceless", {}))
-    if not matches and not faceless:
-        raise DataError("no image could be read: see which files were skipped, and why")
-    rows = _rows(probes, matches) + [_no_face(path, why, point) for path, why in faceless.items()]
-    if note:
-        say(f"note: {note}")
+    check_choice("--format", form, FORMATS)
+    check_count("--candidates", candidates)
+    with progress_bar("embedding") as progress:
+        result = identify_files(
+            gallery,
+            sources,
+            model=model,
+            faces=faces,
+            fpir=fpir,
+            threshold=threshold,
+            candidates=candidates,
+            device=device,
+            progress=progress,
+        )
+    tell_skipped(result.skipped)
+    if result.note:
+        say(f"note: {result.note}")
     if json:
-        skipped = {str(path): why for path, why in probes.skipped.items()}
-        threshold_used = None if point is None else point.json()
-        print_json({"point": threshold_used, "probes": rows, "skipped": skipped})
+        print_json(result.json())
     elif form == "jsonl":
-        for row in rows:
-            print_text(jsons.dumps(finite(row), ensure_ascii=False))
-    elif form == "csv":
-        print_text(_csv(rows))
+        for probe in result.probes:
+            print_text(jsons.dumps(finite(probe.json()), ensure_ascii=False))
     else:
-        print_text(_table(rows, point))
-    if not any(matches):
+        print_text(result.csv() if form == "csv" else _table(result))
+    if not result:
         raise typer.Exit(1)
 
 
-def _open(
-    path: GalleryPath, sources: list[Path], model: Path | None, faces: str | None, device: str
-) -> Gallery:
-    """The gallery with its model; without, where there are embeddings and a calibration."""
-    files = [source for source in sources if holds_embeddings(source)]
-    if files and len(files) < len(sources):
-        raise OptionError(f"{files[0]} holds embeddings: name embeddings or images, not both")
-    if files and model is None:
-        settings = read_settings(path)
-        if settings.calibrated or settings.model_path is None:
-            return open_existing(path, read_only=True)
-    return open_gallery(path, model, faces, device=device, read_only=True)
-
-
-def _embed_probes(gallery: Gallery, sources: list[Path]) -> Embedded:
-    """The embeddings of all images, of all faces of photos, or from files."""
-    if holds_embeddings(sources[0]):
-        parts = [read_embeddings(source) for source in sources]
-        paths = [
-            Path(part.paths[row] if part.paths else f"{source}:{row}")
-            for source, part in zip(sources, parts, strict=True)
-            for row in range(len(part))
-        ]
-        rows = np.concatenate([unit_rows(part.embeddings, gallery.dim) for part in parts])
-        return Embedded(tuple(paths), rows, {})
-    recognizer: Any = gallery.recognizer
-    embed = getattr(recognizer, "embed_all", recognizer.embed_files)  # the former of photos
-    with progress_bar("embedding") as progress:
-        embedded: Embedded = embed(sources, progress=progress)
-    return embedded
-
-
-def _choose_point(
-    gallery: Gallery, fpir: float | None, threshold: float | None
-) -> WorkingPoint | None:
-    """The threshold to use; None without a calibration."""
-    if threshold is not None:
-        if fpir is not None:
-            raise OptionError("--fpir and --threshold both set the threshold: leave one out")
-        return WorkingPoint.by_hand(threshold)
-    if gallery.thresholds is None:
-        if fpir is not None:
-            raise OptionError(
-                f"--fpir {fpir:g}: {uncalibrated_note(gallery.model_name, gallery.path)}"
-            )
-        return None
-    return gallery.working_point(fpir)
-
-
-def _rows(probes: Embedded, matches: list[Match]) -> list[dict[str, Any]]:
-    """Plain values by image, or by face."""
-    faces = getattr(probes, "faces", None)
+def _table(result: Identified) -> str:
+    threshold = "" if result.point is None else f"\n{result.point}"
+    if len(result.probes) == 1:
+        return f"{_single(result.probes[0])}\n{threshold}".rstrip()
+    heading = ["image", *(["face at"] if result.has_faces else []), "subject"]
     rows = []
-    for number, (path, match) in enumerate(zip(probes.paths, matches, strict=True)):
-        where = {} if faces is None else {"face": faces[number].json()}
-        rows.append({"path": str(path), **where, **match.json()})
-    return rows
-
-
-def _no_face(path: Path, why: str, point: WorkingPoint | None) -> dict[str, Any]:
-    """The answer for a photo in which no face was found."""
-    match = Match(
-        subject=None,
-        cosine=math.nan,
-        probability=None,
-        threshold=None if point is None else point.threshold,
-        candidates=(),
-        fpir=None if point is None else point.fpir,
-        reason=NO_FACE,
-        rough=point is not None and point.rough,
-    )
-    return {"path": str(path), "face": None, **match.json(), "note": why}
-
-
-def _csv(rows: list[dict[str, Any]]) -> str:
-    """A line for each image or face; the subject is empty where it is unknown or undecided."""
-    names = ["path", "subject", "cosine", "probability", "threshold", "fpir", "reason"]
-    photos = any("face" in row for row in rows)
-    out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
-    writer.writerow([*names, "nearest", *(["box"] if photos else [])])
-    for row in rows:
-        nearest = row["candidates"][0]["subject"] if row["candidates"] else None
-        box = " ".join(f"{side:g}" for side in row["face"]["box"]) if row.get("face") else ""
-        values = [row[name] for name in names]
-        rounded = [f"{one:.6g}" if isinstance(one, float) else one for one in values]
-        writer.writerow([*rounded, nearest, *([box] if photos else [])])
-    return out.getvalue().removesuffix("\n")
-
-
-def _table(rows: list[dict[str, Any]], point: WorkingPoint | None) -> str:
-    threshold = "" if point is None else f"\n{point}"
-    if len(rows) == 1:
-        return f"{_single(rows[0])}\n{threshold}".rstrip()
-    photos = any("face" in row for row in rows)
-    cells = [
-        [
-            row["path"],
-            *([_position(row)] if photos else []),
-            _who(row),
-            "–" if row["cosine"] is None else f"{row['cosine']:.4f}",
-            _probability(row["probability"]),
-        ]
-        for row in rows
+    for probe in result.probes:
+        match = probe.match
+        nearest = f" ({match.candidates[0].subject})" if match.candidates else ""
+        row = [probe.path, _position(probe), match.subject or f"{match.state}{nearest}"]
+        cosine = f"{match.cosine:.4f}" if match.candidates else "–"
+        rows.append([*(row if result.has_faces else row[::2]), cosine, _share(match.probability)])
+    right = (len(heading), len(heading) + 1)
+    table = columns([*heading, "cosine", "probability"], rows, right=right)
+    states = Counter(probe.match.state for probe in result.probes)
+    counts = [
+        f"{states[state]:,} {state}"
+        for state in _STATES
+        if states[state] or state in ("known", "unknown")
     ]
-    heading = ["image", *(["face at"] if photos else []), "subject", "cosine", "probability"]
-    table = columns(heading, cells, right=(len(heading) - 2, len(heading) - 1))
-    states = Counter(_state(row) for row in rows)
-    named = [state for state in _STATES if states[state] or state in ("known", "unknown")]
-    counts = ", ".join(f"{states[state]:,} {state}" for state in named)
-    nearest = any(row["subject"] is None and row["candidates"] for row in rows)
-    hint = " (nearest subject in brackets)" if nearest else ""
-    return f"{table}\n\n{counts}{hint}{threshold}"
+    is_near = any(not probe.match and probe.match.candidates for probe in result.probes)
+    hint = " (nearest subject in brackets)" if is_near else ""
+    return f"{table}\n\n{', '.join(counts)}{hint}{threshold}"
 
 
-def _single(row: dict[str, Any]) -> str:
+def _single(probe: Probe) -> str:
     """One image in more words."""
-    where = f", face at {_position(row)}" if row.get("face") else ""
-    title = f"{one_line(row['path'])}{where}: {one_line(row['subject'] or _state(row))}"
-    if not row["candidates"]:
-        return f"{title} ({row['note']})" if row.get("note") else title
-    cells = [
-        [one["subject"], f"{one['cosine']:.4f}", _probability(one["probability"])]
-        for one in row["candidates"]
-    ]
-    return f"{title}\n\n{columns(['nearest', 'cosine', 'probability'], cells, right=(1, 2))}"
+    match = probe.match
+    where = f", face at {_position(probe)}" if probe.box else ""
+    title = f"{one_line(probe.path)}{where}: {one_line(match.subject or match.state)}"
+    if not match.candidates:
+        return f"{title} ({probe.note})" if probe.note else title
+    rows = [[one.subject, f"{one.cosine:.4f}", _share(one.probability)] for one in match.candidates]
+    return f"{title}\n\n{columns(['nearest', 'cosine', 'probability'], rows, right=(1, 2))}"
 
 
-def _state(row: dict[str, Any]) -> str:
-    """One of `_STATES`."""
-    if row["subject"] is not None:
-        return "known"
-    if row["reason"] == NO_FACE:
-        return "no face"
-    return "unknown" if row["decided"] else "undecided"
+def _position(probe: Probe) -> str:
+    return "–" if probe.box is None else "{:.0f},{:.0f}".format(*probe.box[:2])
 
 
-def _who(row: dict[str, Any]) -> str:
-    if row["subject"] is not None:
-        return str(row["subject"])
-    nearest = f" ({row['candidates'][0]['subject']})" if row["candidates"] else ""
-    return f"{_state(row)}{nearest}"
-
-
-def _position(row: dict[str, Any]) -> str:
-    if not row.get("face"):
-        return "–"
-    left, top, *_ = (round(side) for side in row["face"]["box"])
-    return f"{left},{top}"
-
-
-def _probability(probability: float | None) -> str:
+def _share(probability: float | None) -> str:
     return "–" if probability is None else f"{probability:.3f}"

@@ -9,7 +9,7 @@ from arcset.checks import check_count
 from arcset.errors import InputError
 from arcset.evaluation.calibration import Thresholds
 from arcset.files import finite
-from arcset.recognition.verification import ABOVE, BELOW, NO_CALIBRATION
+from arcset.recognition.verification import ABOVE, BELOW, NO_CALIBRATION, NO_FACE
 from arcset.recognition.working_point import WorkingPoint
 
 __all__ = ["EMPTY", "RIVALS", "Candidate", "Match", "answer", "chances"]
@@ -77,6 +77,15 @@ class Match:
         """Whether it is known that the probe shows an enrolled subject, or that it does not."""
         return self.reason in (ABOVE, BELOW, EMPTY)
 
+    @property
+    def state(self) -> str:
+        """`known`, `unknown`, `undecided` or `no face`."""
+        if self.subject is not None:
+            return "known"
+        if self.reason == NO_FACE:
+            return NO_FACE
+        return "unknown" if self.decided else "undecided"
+
     def __bool__(self) -> bool:
         return self.subject is not None
 
@@ -89,8 +98,7 @@ class Match:
         limit += " (rough)" * self.rough
         if self.subject is not None:
             return f"{self.subject}: cosine {self.cosine:.4f}{_chance(self.probability)}{limit}"
-        state = "unknown" if self.decided else "undecided"
-        return f"{state}: nearest is {self.candidates[0]}{limit}"
+        return f"{self.state}: nearest is {self.candidates[0]}{limit}"
 
     def json(self) -> dict[str, Any]:
         """The fields as JSON knows them."""

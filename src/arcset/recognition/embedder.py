@@ -2,13 +2,16 @@
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from arcset.evaluation.calibration import Thresholds
 from arcset.recognition.inputs import ImageFile
+
+if TYPE_CHECKING:  # OpenCV is an extra
+    from arcset.recognition.faces import Face
 
 __all__ = ["Embedded", "Embedder", "Embeddings", "Progress"]
 
@@ -24,16 +27,21 @@ class Embedded:
     """The embeddings of image files.
 
     Fields:
-        paths: the files that could be read, (N,).
+        paths: the files that could be read, (N,); where all faces of photos are embedded, as often
+            as there are faces in them.
         embeddings: (N, D) float32, unit rows, in the order of `paths`.
         skipped: the files that could not be, and why, in half a sentence.
         notes: what people should know of some of the files, in a sentence each.
+        faces: where in its photo each face is, (N,); empty where whole images are embedded.
+        faceless: photos that show no face, or none that is large enough, in words.
     """
 
     paths: tuple[ImageFile, ...]
     embeddings: Embeddings
     skipped: Mapping[ImageFile, str]
     notes: Mapping[ImageFile, str] = field(default_factory=dict)
+    faces: "tuple[Face, ...]" = ()
+    faceless: Mapping[ImageFile, str] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.paths)
@@ -83,3 +91,11 @@ class Embedder(Protocol):
         progress: Progress | None = None,
     ) -> Embedded:
         """Image files, and all of those below folders; unreadable ones are listed."""
+
+    def embed_all(
+        self,
+        paths: ImageFile | str | Iterable[ImageFile | str],
+        *,
+        progress: Progress | None = None,
+    ) -> Embedded:
+        """The same, with every face of a photo where faces are embedded."""

@@ -270,6 +270,8 @@ class Recognizer:
                 progress(chunk.stop, len(files))
         return Embedded(tuple(kept), np.concatenate(parts), skipped)
 
+    embed_all = embed_files
+
     def embed_arrays(self, samples: Any) -> Embeddings:
         """Embeddings of samples as the network was trained on them: (N, D), unit rows.
 

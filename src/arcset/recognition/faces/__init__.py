@@ -10,13 +10,12 @@ from arcset.recognition.faces.face import Face, Found, NoFaceError
 from arcset.recognition.faces.faces import Faces
 from arcset.recognition.faces.models import SFACE, YUNET, ModelFile
 from arcset.recognition.faces.photo import read_photo
-from arcset.recognition.faces.recognizer import EmbeddedFaces, FaceRecognizer
+from arcset.recognition.faces.recognizer import FaceRecognizer
 
 __all__ = [
     "POINTS",
     "SFACE",
     "YUNET",
-    "EmbeddedFaces",
     "Face",
     "FaceRecognizer",
     "Faces",

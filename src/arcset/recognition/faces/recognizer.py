@@ -1,8 +1,8 @@
 """Photos to embeddings of the faces in them: detect, align, embed."""
 
 import hashlib
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -18,24 +18,9 @@ from arcset.recognition.faces.photo import Pixels, called, read_photo
 from arcset.recognition.inputs import ImageFile, as_sources, files_of
 from arcset.recognition.verification import NO_FACE, Verification, decide
 
-__all__ = ["EmbeddedFaces", "FaceRecognizer"]
+__all__ = ["FaceRecognizer"]
 
 _CHUNK = 32  # photos that are read, and whose faces wait, at a time
-
-
-@dataclass(frozen=True, eq=False)
-class EmbeddedFaces(Embedded):
-    """All faces of photos: one row per face.
-
-    Fields:
-        paths: the photo of each face, (N,): as often as faces are in it.
-        faces: where in the photo it is, (N,).
-        skipped: photos that cannot be read, and why.
-        faceless: photos that show no face, or none that is large enough, in words.
-    """
-
-    faces: tuple[Face, ...] = ()
-    faceless: Mapping[ImageFile, str] = field(default_factory=dict)
 
 
 class FaceRecognizer:
@@ -103,7 +88,7 @@ class FaceRecognizer:
         paths: ImageFile | str | Iterable[ImageFile | str],
         *,
         progress: Progress | None = None,
-    ) -> EmbeddedFaces:
+    ) -> Embedded:
         """Every face of each photo, of files and of all below folders; the main one first."""
         return self._embed_paths(paths, None, progress)
 
@@ -136,7 +121,7 @@ class FaceRecognizer:
         paths: ImageFile | str | Iterable[ImageFile | str],
         most: int | None,
         progress: Progress | None,
-    ) -> EmbeddedFaces:
+    ) -> Embedded:
         files = files_of(paths)
         done = 0
         kept: list[ImageFile] = []
@@ -165,7 +150,7 @@ class FaceRecognizer:
             if progress is not None:
                 progress(done, len(files))
         rows = np.concatenate(parts)
-        return EmbeddedFaces(tuple(kept), rows, skipped, notes, tuple(faces), faceless)
+        return Embedded(tuple(kept), rows, skipped, notes, tuple(faces), faceless)
 
     def _look(self, source: Any, name: str = "") -> "_Photo":
         photo = read_photo(source, name)

@@ -20,7 +20,7 @@ from arcset.recognition.gallery.names import check_name
 from arcset.recognition.gallery.scoring import Scoring, exact_cosines
 from arcset.recognition.gallery.vectors import single_vector, unit_rows
 from arcset.recognition.inputs import as_sources
-from arcset.recognition.verification import Verification, decide
+from arcset.recognition.verification import Verification, decide, uncalibrated_note
 from arcset.recognition.working_point import WorkingPoint, working_point
 
 __all__ = ["Gallery"]
@@ -192,20 +192,11 @@ class Gallery(Kept):
         Without a calibration, a rate and a threshold the nearest subjects are listed, and who it
         is stays undecided.
         """
-        if fpir is not None and threshold is not None:
-            raise OptionError(
-                f"fpir={fpir!r} and threshold={threshold!r} both say where 'known' begins; leave"
-                " one out"
-            )
         check_count("candidates", candidates)
         given = None if images is None else as_sources(images)
         probes = self._embedded(given, embeddings)
         with self.together():
-            point = None
-            if threshold is not None:
-                point = WorkingPoint.by_hand(threshold)
-            elif fpir is not None or self.thresholds is not None:
-                point = self.working_point(fpir)
+            point = self.point_for(fpir, threshold)
             names, scores = self.search(probes, max(RIVALS, candidates))
             count, thresholds = self._sizes()[0], self.thresholds
         return [
@@ -242,6 +233,22 @@ class Gallery(Kept):
         return decide(scores[0], thresholds, far=far, threshold=threshold, model=self.model_name)
 
     # Calibration
+
+    def point_for(self, fpir: float | None, threshold: float | None) -> WorkingPoint | None:
+        """The threshold for an FPIR, or the one named; None with neither and no calibration.
+
+        Raises `OptionError` for both, and for an FPIR without a calibration.
+        """
+        if threshold is not None and fpir is not None:
+            raise OptionError(
+                f"fpir={fpir!r} and threshold={threshold!r} both say where 'known' begins; leave"
+                " one out"
+            )
+        if threshold is not None:
+            return WorkingPoint.by_hand(threshold)
+        if self.thresholds is None and fpir is not None:
+            raise OptionError(f"fpir={fpir:g}: {uncalibrated_note(self.model_name, self.path)}")
+        return None if self.thresholds is None else self.working_point(fpir)
 
     def working_point(self, fpir: float | None = None) -> WorkingPoint:
         """The threshold for an FPIR, by default 0.01, at the gallery's present size."""
