@@ -1,12 +1,9 @@
 """`arcset gallery`: what is in a gallery, and changing it."""
 
-from collections import Counter
 from collections.abc import Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Any
 
-import numpy as np
 import typer
 
 from arcset.cli import options as o
@@ -18,36 +15,25 @@ from arcset.cli.output import (
     progress_bar,
     say,
     tell_skipped,
-    working,
 )
-from arcset.data.embeddings import holds_embeddings, holds_shards, read_embeddings, read_manifest
-from arcset.errors import ArcsetError, DataError, InputError, OptionError
-from arcset.evaluation.calibration import Thresholds, pair_cosines
-from arcset.recognition.calibrating import Alike, most_alike
-from arcset.recognition.calibrating import calibrate as calibrate_embeddings
-from arcset.recognition.gallery import Gallery, Sample
-from arcset.recognition.gallery.milvus.address import Address
+from arcset.errors import InputError, OptionError
+from arcset.recognition.gallery import Sample
+from arcset.recognition.gallery.calibrate import CalibratedGallery, calibrate_gallery
 from arcset.recognition.gallery.open import (
-    GalleryPath,
     RememberedModel,
-    find_settings,
+    describe_gallery,
+    import_embeddings,
     load_model,
     open_existing,
-    open_gallery,
-    read_settings,
     remember_model,
 )
-from arcset.recognition.gallery.parquet_files import GalleryFile
-from arcset.recognition.inputs import list_images
-from arcset.recognition.working_point import WorkingPoint, working_point
+from arcset.recognition.working_point import WorkingPoint
 from arcset.text import plural
 
 __all__ = ["gallery"]
 
 _NAMED_PAIRS = 5  # of subjects that may be one person
-_USELESS = 0.5  # of the unknown: a calibration that supports no lower rate is not kept
 _RATES = (0.3, 0.1, 0.03, 0.01, 0.003, 0.001)
-_COMPARED = 10_000  # samples of which all pairs are looked at
 
 gallery = typer.Typer(help="Look into a gallery, and change it.", no_args_is_help=True)
 
@@ -182,42 +168,11 @@ def info(file: o.GalleryArgument, json: o.Json = False) -> None:
 
     Example: arcset gallery info people.db
     """
-    settings = read_settings(file)
-    remembered, is_own = RememberedModel.read(settings.model_path), bool(settings.calibrated)
-    note = ""
-    try:
-        opened_gallery = open_gallery(file, device="cpu", read_only=True)
-    except ArcsetError as error:  # its model is elsewhere: most is known without it
-        opened_gallery, note = open_existing(file, read_only=True), str(error)
-    with opened_gallery as opened:
-        thresholds = opened.thresholds
-        content: dict[str, Any] = {
-            "file": str(file),
-            "bytes": opened.byte_count,
-            "subjects": len(opened),
-            "samples": opened.sample_count,
-            "scoring": opened.scoring,
-            "keeps_images": opened.keep_images,
-            "model": opened.model_name,
-            "model_digest": opened.model_digest,
-            "dim": opened.dim,
-            "model_path": None if remembered is None else remembered.model,
-            "faces": None if remembered is None else remembered.faces,
-            "calibration": None if thresholds is None else {**thresholds.made_from, "own": is_own},
-            "point": None,
-            "note": note,
-        }
-        try:
-            point = opened.working_point()
-            content |= {"point": point.json(), "note": point.note}
-            threshold = str(point)
-        except ArcsetError as error:
-            content["note"] = content["note"] or str(error)
-            threshold = "none"
-    print_result(json, content, _info_text(content, threshold))
+    content = describe_gallery(file)
+    print_result(json, content, _info_text(content))
 
 
-def _info_text(content: dict[str, Any], threshold: str) -> str:
+def _info_text(content: dict[str, Any]) -> str:
     origin = content["calibration"]
     calibration = "none"
     if origin is not None:
@@ -237,7 +192,7 @@ def _info_text(content: dict[str, Any], threshold: str) -> str:
         "model": f"{model}, {content['dim']}-D{faces}",
         "at": content["model_path"] or "not remembered: name it with --model",
         "calibration": calibration,
-        "threshold": threshold,
+        "threshold": str(WorkingPoint(**content["point"])) if content["point"] else "none",
     }
     lines = [f"{name:<12} {text}" for name, text in rows.items()]
     if content["note"]:
@@ -286,64 +241,10 @@ def import_(
 
     Example: arcset gallery import copy.db people.parquet
     """
-    new = find_settings(file) is None
-    try:
-        count, subjects = _import(file, source, new)
-    except BaseException:
-        if new:
-            _discard(file)
-        raise
+    count, subjects = import_embeddings(file, source)
     content = {"gallery": str(file), "samples": count, "subjects": subjects}
     text = f"imported {plural(count, 'embedding')}; {file} has {plural(subjects, 'subject')} now"
     print_result(json, content, text)
-
-
-def _discard(file: GalleryPath) -> None:
-    """Leave nothing of a gallery that was created for a file which cannot be imported."""
-    if isinstance(file, Address):
-        from arcset.recognition.gallery.milvus.beginning import discard_empty
-
-        with suppress(ArcsetError):
-            discard_empty(file)
-        return
-    for end in ("", "-wal", "-shm"):
-        file.with_name(file.name + end).unlink(missing_ok=True)
-
-
-def _import(file: GalleryPath, source: Path, new: bool) -> tuple[int, int]:
-    """How many embeddings were imported, and how many subjects there are then."""
-    exported = _exported_gallery(source)
-    if exported is not None:
-        dim, scoring = (exported.dim, exported.scoring) if new else (None, None)
-        with Gallery.open(file, dim=dim, scoring=scoring) as opened:
-            return len(opened.import_file(source)), len(opened)
-    embedded = read_embeddings(source)
-    with Gallery.open(file, dim=embedded.embeddings.shape[1] if new else None) as opened:
-        made_by = read_manifest(source).digest if holds_shards(source) else None
-        if opened.model_digest and made_by is not None and opened.model_digest != made_by:
-            raise OptionError(
-                f"{source} was embedded by another model than {opened.model_name}, to which {file} "
-                "belongs: embed the images with that one"
-            )
-        if opened.model_digest and made_by is None:
-            raise OptionError(
-                f"{source} does not say which model made its embeddings, and {file} belongs to "
-                f"{opened.model_name}: enroll images instead, or make a gallery without a model"
-            )
-        names, rows = embedded.names.tolist(), embedded.embeddings
-        ids = opened.enroll_many(names, embeddings=rows, sources=embedded.paths)
-        return len(ids), len(opened)
-
-
-def _exported_gallery(source: Path) -> GalleryFile | None:
-    """The export of a gallery; None for embeddings of other tools."""
-    if source.suffix == ".parquet" and not source.is_dir():
-        try:
-            return GalleryFile(source)
-        except DataError as error:
-            if "was not written by" not in str(error):
-                raise
-    return None
 
 
 @gallery.command("migrate")
@@ -409,94 +310,31 @@ def calibrate(
             opened.set_thresholds(None)
         print_text(f"{file} has no calibration of its own any more")
         return
-    needs_model = data is not None and not holds_embeddings(data)
-    with (
-        open_gallery(file, model, faces, device=device) if needs_model else open_existing(file)
-    ) as opened:
-        embeddings, names = _labelled_embeddings(opened, data)
-        thresholds = _calibrate(opened, embeddings, names, data)
-        size: dict[str, Any] = {
-            "subjects": len(opened),
-            "samples": opened.sample_count,
-            "scoring": opened.scoring,
-        }
-        twins = _find_twins(embeddings, names) if data is None else ()
-        for twin in twins[:_NAMED_PAIRS]:
-            say(f"note: are these one person? {twin}; if so, use `arcset gallery merge`")
-        point = _default_point(thresholds, size)
-        opened.set_thresholds(thresholds)
-    content: dict[str, Any] = {"gallery": str(file), "point": point.json(), "note": point.note}
-    content |= {"alike": [twin.json() for twin in twins], **thresholds.summary()}
-    print_result(json, content, f"{_calibration_table(file, thresholds, size)}\n\n{point}")
-    if point.note and not json:
-        say(f"note: {point.note}")
+    with progress_bar("embedding") as progress:
+        made = calibrate_gallery(
+            file, data, model=model, faces=faces, device=device, progress=progress
+        )
+    tell_skipped(made.skipped)
+    for twins in made.alike[:_NAMED_PAIRS]:
+        say(f"note: are these one person? {twins}; if so, use `arcset gallery merge`")
+    print_result(json, made.json(), f"{_calibration_table(made)}\n\n{made.point}")
+    if made.point.note and not json:
+        say(f"note: {made.point.note}")
 
 
-def _default_point(thresholds: Thresholds, size: dict[str, Any]) -> WorkingPoint:
-    """The default threshold; raises `InputError` where that accepts nearly everybody."""
-    point = working_point(thresholds, **size)
-    if point.fpir is not None and point.fpir > _USELESS:
-        raise InputError(f"{point.note.partition(':')[0]}; nothing was changed")
-    return point
-
-
-def _calibration_table(file: GalleryPath, thresholds: Thresholds, size: dict[str, Any]) -> str:
+def _calibration_table(made: CalibratedGallery) -> str:
     """What the calibration does for the gallery at its present size."""
-    origin = thresholds.made_from
-    identities = plural(origin["identities"], "identity", "identities")
-    title = f"from {identities}, {plural(origin['samples'], 'sample')}; {file} has "
-    title += plural(size["subjects"], "subject")
-    rows = []
+    origin, rows = made.thresholds.made_from, []
     for fpir in _RATES:
         try:
-            point = working_point(thresholds, fpir=fpir, **size)
-            low, high = thresholds.for_fpir(fpir, point.gallery or 1).expect(1000)
+            point = made.point_for(fpir)
+            low, high = made.thresholds.for_fpir(fpir, point.gallery or 1).expect(1000)
             rows.append([f"{fpir:g}", f"{point.threshold:.4f}", f"{low:.2g} to {high:.2g}"])
         except InputError:
             rows.append([f"{fpir:g}", "–", "needs more identities"])
-    heading = ["FPIR", "threshold", "of 1,000 unknown (95 %)"]
-    return "\n".join([title, "", columns(heading, rows)])
-
-
-def _labelled_embeddings(opened: Gallery, data: Path | None) -> tuple[Any, tuple[str, ...]]:
-    """Embeddings and names: of the gallery itself, of a file, or of the images of some source."""
-    if data is None:
-        return opened.labelled()
-    if holds_embeddings(data):
-        stored = read_embeddings(data)
-        return stored.embeddings, tuple(stored.names.tolist())
-    images = list_images(data)
-    recognizer: Any = opened.recognizer
-    with progress_bar("embedding") as progress:
-        embedded = recognizer.embed_files(images.images, progress=progress)
-    tell_skipped({**images.skipped, **embedded.skipped})
-    names = dict(zip(images.images, images.names, strict=True))
-    return embedded.embeddings, tuple(names[path] for path in embedded.paths)
-
-
-def _calibrate(
-    opened: Gallery, embeddings: Any, names: tuple[str, ...], data: Path | None
-) -> Thresholds:
-    """For galleries with as many samples per subject as this one has, if the data have so many."""
-    if embeddings.shape[1] != opened.dim:
-        raise OptionError(
-            f"{data} holds embeddings of {embeddings.shape[1]} dimensions, and {opened.path} of "
-            f"{opened.dim}"
-        )
-    per_subject = 1 if opened.scoring == "mean" else -(-opened.sample_count // max(1, len(opened)))
-    available = int(np.median(list(Counter(names).values()))) if names else 1
-    origin = {"gallery": opened.path.name} if data is None else {"data": data.name}
-    with working("calibrating"):
-        samples = max(1, min(per_subject, available))
-        return calibrate_embeddings(embeddings, names, samples=samples, made_from=origin)
-
-
-def _find_twins(embeddings: Any, names: tuple[str, ...]) -> tuple[Alike, ...]:
-    """Subjects that look like one as much as one subject's samples do, the likest first.
-
-    Not looked for among very many samples, of which all pairs would have to be compared.
-    """
-    if len(names) > _COMPARED:
-        return ()
-    cosines, same, _ = pair_cosines(embeddings, np.unique(names, return_inverse=True)[1])
-    return most_alike(embeddings, names, least=float(np.median(cosines[same])))
+    title = (
+        f"from {plural(origin['identities'], 'identity', 'identities')}, "
+        f"{plural(origin['samples'], 'sample')}; {made.path} has "
+        f"{plural(made.subjects, 'subject')}"
+    )
+    return f"{title}\n\n{columns(['FPIR', 'threshold', 'of 1,000 unknown (95 %)'], rows)}"

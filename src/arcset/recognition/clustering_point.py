@@ -25,6 +25,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from arcset.checks import check_number
 from arcset.errors import InputError, OptionError
 from arcset.evaluation.arrays import Array, embedding_matrix, normalize_rows, refuse_zero_rows
 from arcset.evaluation.calibration import Thresholds
@@ -80,12 +81,19 @@ def check_calibrated(thresholds: Thresholds | None) -> Thresholds:
     return thresholds
 
 
-def clustering_point(thresholds: Thresholds | None, embeddings: Array) -> ClusteringPoint:
+def clustering_point(
+    thresholds: Thresholds | None,
+    embeddings: Array,
+    *,
+    far: float | None = None,
+    threshold: float | None = None,
+) -> ClusteringPoint:
     """The threshold for `cluster`, from a model's calibration and the images to be grouped.
 
     Parameters:
         thresholds: the calibration; None is refused with how to get one.
         embeddings: (N, D) of the images, of any length but no row all zero.
+        far: take the calibration's threshold for this rate instead. threshold: take this cosine.
 
     A logistic calibration, which is made where there are few genuine pairs, follows the bulk of the
     cosines and says little about high ones. With it the threshold is at most the one at which one
@@ -94,7 +102,11 @@ def clustering_point(thresholds: Thresholds | None, embeddings: Array) -> Cluste
     Of more than some ten thousand images, some are drawn and compared with all.
     Raises `OptionError` without thresholds, and `InputError` for embeddings that are none.
     """
+    if threshold is not None:
+        return ClusteringPoint(check_number("threshold", threshold, -1, 1, closed="both"))
     thresholds = check_calibrated(thresholds)
+    if far is not None:
+        return ClusteringPoint(thresholds.for_far(far).threshold)
     matrix = embedding_matrix(embeddings)
     refuse_zero_rows(matrix)
     unit = matrix.astype(np.float64)

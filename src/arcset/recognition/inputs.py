@@ -77,8 +77,8 @@ def list_images(path: Path, *, labelled: bool = True) -> ImageList:
     """The images of a folder, a table, records, a pack, arrays, or of one file.
 
     The deepest folder that holds an image is its identity; a folder without sub-folders is itself
-    one. labelled: whether images beside such folders are skipped. Raises `DataError` where there
-    is no image, and `OptionError` for embeddings.
+    one. labelled: whether images beside such folders are skipped; if not, they have no name.
+    Raises `DataError` where there is no image, and `OptionError` for embeddings.
     """
     if holds_embeddings(path):
         raise OptionError(f"{path} holds embeddings: import them with `arcset gallery import`")
@@ -87,9 +87,10 @@ def list_images(path: Path, *, labelled: bool = True) -> ImageList:
     source = open_source(path, labelled=labelled)
     listing = source.list_samples()
     root = source.root if isinstance(source, FileSource) else None
+    whole = path.resolve().name if labelled else ""
     return ImageList(
         [SourceImage(source, one) if root is None else root / one.file for one in listing.entries],
-        [path.resolve().name if name == "." else name for name in listing.names],
+        [whole if name == "." else name for name in listing.names],
         listing.paths,
         {path if root is None else str(root / path): why for path, why in listing.skipped},
         listing.notes,

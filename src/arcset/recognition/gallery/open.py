@@ -1,15 +1,18 @@
 """A gallery with its model: named once, remembered by the gallery, and opened again with it."""
 
 import json
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from arcset.errors import DataError, OptionError
+from arcset.data.embeddings import holds_shards, read_embeddings, read_manifest
+from arcset.errors import ArcsetError, DataError, OptionError
 from arcset.files import parse_json
 from arcset.recognition.gallery.database import Database
 from arcset.recognition.gallery.gallery import Gallery
 from arcset.recognition.gallery.milvus.address import Address
+from arcset.recognition.gallery.parquet_files import GalleryFile, is_export
 from arcset.recognition.gallery.settings import Settings
 
 if TYPE_CHECKING:  # torch, which embeddings alone do not need
@@ -19,7 +22,9 @@ if TYPE_CHECKING:  # torch, which embeddings alone do not need
 __all__ = [
     "GalleryPath",
     "RememberedModel",
+    "describe_gallery",
     "find_settings",
+    "import_embeddings",
     "load_model",
     "open_existing",
     "open_gallery",
@@ -118,6 +123,93 @@ def open_existing(path: GalleryPath, *, read_only: bool = False) -> Gallery:
     if not (isinstance(path, Path) and path.exists()):
         read_settings(path)
     return Gallery.open(path, read_only=read_only)
+
+
+def describe_gallery(path: GalleryPath) -> dict[str, Any]:
+    """What a gallery holds, its model, its calibration, and the threshold as plain values.
+
+    Most is known without its model: where that is gone, `note` says so.
+    """
+    settings = read_settings(path)
+    remembered, note = RememberedModel.read(settings.model_path), ""
+    try:
+        gallery = open_gallery(path, device="cpu", read_only=True)
+    except ArcsetError as error:
+        gallery, note = open_existing(path, read_only=True), str(error)
+    with gallery:
+        thresholds, point = gallery.thresholds, None
+        try:
+            point = gallery.working_point()
+            note = point.note
+        except ArcsetError as error:
+            note = note or str(error)
+        is_own = bool(settings.calibrated)
+        return {
+            "file": str(path),
+            "bytes": gallery.byte_count,
+            "subjects": len(gallery),
+            "samples": gallery.sample_count,
+            "scoring": gallery.scoring,
+            "keeps_images": gallery.keep_images,
+            "model": gallery.model_name,
+            "model_digest": gallery.model_digest,
+            "dim": gallery.dim,
+            "model_path": None if remembered is None else remembered.model,
+            "faces": None if remembered is None else remembered.faces,
+            "calibration": None if thresholds is None else {**thresholds.made_from, "own": is_own},
+            "point": None if point is None else point.json(),
+            "note": note,
+        }
+
+
+def import_embeddings(path: GalleryPath, source: Path) -> tuple[int, int]:
+    """All embeddings of a file into a gallery, or none; a new one is made where there is none.
+
+    source: what `Gallery.export` wrote; or embeddings of any tool, for a gallery without a model;
+        or a folder of `arcset embed` by the gallery's model.
+    Returns how many were imported, and how many subjects there are then. Raises `OptionError` for
+    embeddings of another model.
+    """
+    is_new = find_settings(path) is None
+    try:
+        return _import(path, source, is_new)
+    except BaseException:
+        if is_new:
+            _discard(path)
+        raise
+
+
+def _import(path: GalleryPath, source: Path, is_new: bool) -> tuple[int, int]:
+    if is_export(source):
+        exported = GalleryFile(source)
+        made = {"dim": exported.dim, "scoring": exported.scoring} if is_new else {}
+        with Gallery.open(path, **made) as gallery:  # type: ignore[arg-type]
+            return len(gallery.import_file(source)), len(gallery)
+    embedded = read_embeddings(source)
+    with Gallery.open(path, dim=embedded.embeddings.shape[1] if is_new else None) as gallery:
+        digest = read_manifest(source).digest if holds_shards(source) else None
+        if gallery.model_digest and digest != gallery.model_digest:
+            made_by = "does not say which model made its embeddings"
+            made_by = made_by if digest is None else "was embedded by another model"
+            raise OptionError(
+                f"{source} {made_by}, and {path} belongs to {gallery.model_name}: enroll the "
+                "images instead"
+            )
+        names, rows = embedded.names.tolist(), embedded.embeddings
+        ids = gallery.enroll_many(names, embeddings=rows, sources=embedded.paths)
+        return len(ids), len(gallery)
+
+
+def _discard(path: GalleryPath) -> None:
+    """Leave nothing of a gallery that was made for a file which cannot be imported."""
+    if isinstance(path, Address):
+        from arcset.recognition.gallery.milvus.beginning import discard_empty
+
+        with suppress(ArcsetError):
+            discard_empty(path)
+        return
+    for end in ("", "-wal", "-shm"):
+        path.with_name(path.name + end).unlink(missing_ok=True)
 
 
 def read_settings(path: GalleryPath) -> Settings:

@@ -25,7 +25,7 @@ from arcset.recognition.gallery.settings import Settings
 from arcset.recognition.gallery.store import Store
 from arcset.recognition.gallery.vectors import unit_rows
 
-__all__ = ["Batch", "GalleryFile", "write_gallery", "write_rows"]
+__all__ = ["Batch", "GalleryFile", "is_export", "write_gallery", "write_rows"]
 
 _KEY = b"arcset.gallery"
 _VERSION = 1
@@ -122,6 +122,19 @@ def _check_ending(path: Path) -> None:
         raise OptionError(
             f"{path} does not end in .parquet, the files that galleries are written to"
         )
+
+
+def is_export(path: Path) -> bool:
+    """Whether a file was written by `write_gallery`, and not by another tool.
+
+    Raises `DataError` for a Parquet file that is damaged.
+    """
+    if path.suffix != ".parquet" or path.is_dir():
+        return False
+    from pyarrow import parquet
+
+    with reading(path, "Parquet file"):
+        return _KEY in (parquet.read_schema(path).metadata or {})
 
 
 @dataclass(frozen=True)
