@@ -1,12 +1,14 @@
 """Words for people: plurals, percents, durations, sentences, and text that is safe to print."""
 
+import html
 import time
 import unicodedata
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 __all__ = [
     "duration",
+    "html_table",
     "one_line",
     "percent",
     "plural",
@@ -136,3 +138,15 @@ def skipped_lines(
     lines = [f"skipped {plural(count, 'file')}:"]
     lines += [f"  {one_line(path)}: {one_line(why)}" for path, why in pairs[:_NAMED]]
     return lines + ([f"  … and {count - _NAMED:,} more; {more}"] if count > _NAMED else [])
+
+
+def html_table(rows: Iterable[Sequence[str]], heading: Sequence[str] = ()) -> str:
+    """A table for notebooks, the first cell of each row its name.
+
+    >>> html_table([["AUC", "0.9 < 1"]])
+    '<table><tr><th>AUC</th><td>0.9 &lt; 1</td></tr></table>'
+    """
+    lines = [[("th", cell) for cell in heading]] if heading else []
+    lines += [[("td" if place else "th", cell) for place, cell in enumerate(row)] for row in rows]
+    cells = ("".join(f"<{tag}>{html.escape(cell)}</{tag}>" for tag, cell in line) for line in lines)
+    return f"<table>{''.join(f'<tr>{line}</tr>' for line in cells)}</table>"

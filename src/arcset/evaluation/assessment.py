@@ -32,13 +32,14 @@ from arcset.evaluation.calibration import (
 from arcset.evaluation.few_shot import FewShot, few_shot
 from arcset.evaluation.geometry import Angles, angle_samples, angles
 from arcset.evaluation.identification import Identification, identification, trial
-from arcset.evaluation.measures import measures_of, short_name
+from arcset.evaluation.measures import measure_of, measures_of, short_name
 from arcset.evaluation.pairs import SortedRows, count_all_pairs
 from arcset.evaluation.rates import Roc
 from arcset.evaluation.results import Interval, Missing, Result
 from arcset.evaluation.retrieval import Retrieval, retrieval
 from arcset.evaluation.verification import Verification, verification
 from arcset.files import finite
+from arcset.text import html_table
 
 __all__ = ["FEW", "Assessment", "Realized", "assess", "differences", "measure_shape"]
 
@@ -212,6 +213,18 @@ class Assessment:
         )
         texts = [f"{name}\n{indent(text, '  ')}" for name, text in blocks.items() if text]
         return "\n\n".join([head, *texts])
+
+    def _repr_html_(self) -> str:
+        """The main figures with their 95 % intervals, for notebooks."""
+        rows = [[f"{self.samples:,} samples of {self.identities:,} identities", "", ""]]
+        for result in self.results().values():
+            for name, value in result.measures().items():
+                measure = measure_of(name)
+                if measure.weight in ("headline", "main") and not math.isnan(value):
+                    known = result.replicates is not None
+                    interval = str(result.interval(name)) if known else ""
+                    rows.append([short_name(name), measure.format(value), interval])
+        return html_table(rows, ["measure", "value", "95 % interval"])
 
     def json(self) -> dict[str, Any]:
         """As one object; what is not defined is None."""

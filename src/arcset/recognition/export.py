@@ -59,7 +59,7 @@ class Exported:
 
 
 def export(
-    run: Path | str,
+    run: Run | Path | str,
     out: Path | str,
     *,
     images: Path | str | None = None,
@@ -80,7 +80,7 @@ def export(
     out = Path(out)
     if out.suffix.lower() != ".onnx" or out.is_dir():
         raise OptionError(f"{out} is no name for an ONNX file: write FILE.onnx")
-    opened = Run.open(run)
+    opened = run if isinstance(run, Run) else Run.open(run)
     original = Recognizer.load(opened, device="cpu", network=network)
     samples = samples_for(opened, images)
     pictures = samples.dtype == np.uint8

@@ -13,6 +13,7 @@ from arcset.errors import DataError, InputError, OptionError, RunError
 from arcset.recognition.inputs import read_in_chunks
 from arcset.runs import Run
 from arcset.runs.data import reading_of, selection_of
+from arcset.runs.model import TrainedRun
 
 __all__ = ["samples_for"]
 
@@ -48,7 +49,7 @@ def samples_for(run: Run, images: Path | str | None = None) -> npt.NDArray[Any]:
 
 def _own(run: Run) -> npt.NDArray[Any]:
     try:
-        selection = selection_of(run)
+        selection = run.selection if isinstance(run, TrainedRun) else selection_of(run)
     except (DataError, OptionError, RunError, OSError) as error:
         raise OptionError(
             f"the export is compared with the run on real images, and the run's own cannot be "

@@ -78,6 +78,7 @@ class Recognizer:
     ) -> "Recognizer":
         """A run or its folder, with the thresholds in its threshold.json; or an ONNX file.
 
+        A run as `arcset.train` returns it is in memory already, and nothing is loaded again.
         device: auto, cpu, cuda or mps.
         network: the module of a run whose network was given in Python; it gets the run's weights.
         Raises `RunError` where there is no trained run, `OptionError` for a device that is not

@@ -1,5 +1,6 @@
 """Torch networks as something that embeds arrays: that of a trained run, or any module."""
 
+import copy
 from dataclasses import asdict
 from typing import Any
 
@@ -15,27 +16,32 @@ from arcset.files import one_line
 from arcset.recognition.digest import model_digest
 from arcset.recognition.presets import Pixels
 from arcset.runs import Run
-from arcset.runs.model import embed, load_model
+from arcset.runs.model import TrainedRun, embed, load_model
 
 __all__ = ["ModuleModel", "RunModel", "settings_of"]
 
 
 class RunModel:
-    """The network of a run folder, on a device.
+    """The network of a run, on a device: that of a `TrainedRun` is used as it is.
 
     shape: of one sample as the network takes it, (C, H, W) of images or (F,) of vectors.
     Raises `RunError` where there is no run, or its weights are missing or do not fit.
     """
 
     def __init__(self, run: Run, device: str = "auto", network: nn.Module | None = None) -> None:
-        network, _ = load_model(run, network=network)
+        chosen = choose_device(device)
+        if isinstance(run, TrainedRun) and network is None:
+            chosen = run.device if device == "auto" else chosen
+            network = run.network if chosen == run.device else copy.deepcopy(run.network)
+        else:
+            network, _ = load_model(run, network=network)
         if run.config.shape is None:
             raise RunError(f"{run.path} does not say what images it is for: train it first")
         self.shape = run.config.shape
         self.dim = run.config.dim
         self.digest = model_digest(settings_of(run), network.state_dict())
-        self._device = choose_device(device)
-        self.network = network.to(self._device)
+        self._device = chosen
+        self.network = network.to(chosen)
 
     def run(self, samples: npt.NDArray[Any]) -> npt.NDArray[np.float32]:
         """Samples as a dataset has them, (N, H, W[, C]) or (N, F), to (N, D), of any length."""

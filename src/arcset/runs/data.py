@@ -146,9 +146,9 @@ def dataset_of_run(run: Run) -> Dataset:
     """The data of a run, mapped by the run's own copy of its mapping."""
     if run.config.data == GIVEN:
         raise OptionError(
-            f"the data of {run.path} was given in Python: hand it over again, as "
-            f"data=… of arcset.train(resume={str(run.path)!r}, data=…) or of "
-            f"arcset.evaluate({str(run.path)!r}, data=…)"
+            f"the data of {run.path} was given in Python: pass it again, as data=… of "
+            f"arcset.train(resume={str(run.path)!r}) or arcset.evaluate({str(run.path)!r}), or "
+            "name other data, as arcset embed RUN DATA and arcset export RUN --images FOLDER"
         )
     mapping = None if run.config.mapping is None else ClassMapping.load(run.mapping_file)
     return _read(run.config, mapping)

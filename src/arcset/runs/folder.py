@@ -4,7 +4,6 @@ One training at a time works in it (`locked`), and its tensors are safetensors f
 written beside and renamed.
 """
 
-import html
 import json
 import os
 import shutil
@@ -23,6 +22,7 @@ from arcset.evaluation import Thresholds
 from arcset.evaluation.measures import run_figures, short_name
 from arcset.files import finite, parse_json, read_json, replacing, write_text
 from arcset.runs.config import RunConfig
+from arcset.text import html_table
 
 try:
     import fcntl
@@ -172,9 +172,7 @@ class Run:
                 rows[f"{short_name(known[key].full_name)}{unseen}"] = known[key].format(value)
         if self.report is not None:
             rows["report"] = str(self.report)
-        cells = (map(html.escape, row) for row in rows.items())
-        lines = (f"<tr><th>{name}</th><td>{value}</td></tr>" for name, value in cells)
-        return f"<table>{''.join(lines)}</table>"
+        return html_table(rows.items())
 
     @property
     def loss_file(self) -> Path:

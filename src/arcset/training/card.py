@@ -11,7 +11,7 @@ from arcset.evaluation.assessment import FEW
 from arcset.files import write_text
 from arcset.runs import Run, RunConfig
 from arcset.runs.assess import EvaluationData
-from arcset.runs.model import load_model
+from arcset.runs.model import TrainedRun, load_model
 from arcset.text import percent, plural
 from arcset.training.card_figures import figures, measured, thresholds
 from arcset.training.card_forgetting import forgotten
@@ -103,7 +103,7 @@ def _front(config: RunConfig, kind: str, licence: str, assessment: Assessment | 
 
 def _what_it_is(run: Run, kind: str) -> str:
     config = run.config
-    network, _ = load_model(run)
+    network = run.network if isinstance(run, TrainedRun) else load_model(run)[0]
     count = sum(parameter.numel() for parameter in network.parameters())
     size = "×".join(f"{side:,}" for side in config.shape or ())
     size += " values" if kind == "vector" else " (channels, height, width)"
