@@ -5,7 +5,7 @@ make docs-pictures
 
 from pathlib import Path
 
-from arcset.cli.demo import SPECS
+from arcset.cli.demo import LOSSES
 from arcset.reports import RunView, write_film
 from arcset.reports.findings import confidence_picture, no_threshold_picture
 from arcset.reports.stills import (
@@ -15,6 +15,7 @@ from arcset.reports.stills import (
     roc_picture,
     save,
 )
+from arcset.training.compare import run_folder
 
 DEMO = Path("runs/demo")
 OUT = Path("docs/pictures")
@@ -22,7 +23,7 @@ OUT = Path("docs/pictures")
 
 def main() -> None:
     """Everything that a page of the documentation shows."""
-    views = {spec.label: RunView(DEMO / f"{spec.folder}-0", spec.label) for spec in SPECS}
+    views = {label: RunView(DEMO / run_folder(label, 0), label) for label in LOSSES}
     three = [views[label] for label in ("softmax, no bias", "normface", "arcface")]
     stills = {
         "embedding": embedding_picture(three),

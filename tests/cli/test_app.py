@@ -17,7 +17,6 @@ VERBS = [
     "demo",
     "train",
     "compare",
-    "sweep",
     "evaluate",
     "embed",
     "explain",

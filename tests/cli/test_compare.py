@@ -1,33 +1,24 @@
 """`arcset compare` and `arcset demo` from the outside."""
 
 import json
+import shlex
 
 import pytest
 
 from arcset.cli import demo
+from arcset.cli.compare import read_grid
+from arcset.errors import OptionError
 from arcset.networks import NETWORKS
+from arcset.runs import Run
+from support.small_data import images
 
-SMALL = [
-    "mnist-sample",
-    "--classes",
-    "0-1",
-    "--dim",
-    "2",
-    "--epochs",
-    "1",
-    "--network",
-    "mlp",
-    "--set",
-    "snapshot=10",
-    "--device",
-    "cpu",
-    "--no-report",
-]
+SMALL = ["--epochs", "1", "--network", "mlp", "--device", "cpu"]
+DIGITS = shlex.split("mnist-sample --classes 0-1 --dim 2 --set snapshot=10 --no-report") + SMALL
 
 
 def test_json_has_the_promised_shape(arcset_command):
     done = arcset_command(
-        *["compare", *SMALL, "--losses", "softmax,arcface", "--scale", "2", "--margin", "0.3"],
+        *["compare", *DIGITS, "--losses", "softmax,arcface", "--scale", "2", "--margin", "0.3"],
         *["--seeds", "2", "--json"],
     )
     assert done.code == 0
@@ -44,7 +35,7 @@ def test_json_has_the_promised_shape(arcset_command):
 
 def test_table(arcset_command, tmp_path):
     done = arcset_command(
-        "compare", *SMALL, "--losses", "normface,triplet", "--seeds", "1", "--out", "runs/x"
+        "compare", *DIGITS, "--losses", "normface,triplet", "--seeds", "1", "--out", "runs/x"
     )
     assert done.code == 0
     row = next(line for line in done.out.splitlines() if "triplet" in line)
@@ -56,12 +47,114 @@ def test_table(arcset_command, tmp_path):
     ]
 
 
+def test_a_folder_in_the_way_is_found_before_the_first_run(arcset_command, tmp_path):
+    (tmp_path / "out" / "arcface-0").mkdir(parents=True)
+    (tmp_path / "out" / "arcface-0" / "config.toml").write_text("")
+    done = arcset_command("compare", *DIGITS, "--losses", "softmax,arcface", "--out", "out")
+    assert done.code == 2
+    assert "arcface-0" in done.err
+    assert not (tmp_path / "out" / "softmax-0").exists()
+
+
+# Grids
+
+
+@pytest.fixture
+def words(tmp_path):
+    """A comparison of data that has validation and unseen identities."""
+    images(tmp_path / "a.npz", classes=24, noise=60)
+    words = shlex.split("compare a.npz --dim 4 --batch 16 --set snapshot=20 --out out")
+    return words + SMALL
+
+
+def test_a_grid(arcset_command, words, tmp_path):
+    words += ["--set", "margin=0.1,0.4", "--set", "loss=arcface,softmax", "--no-report"]
+    done = arcset_command(*words)
+    assert done.code == 0, done.err
+    assert "softmax has no margin" in done.err
+    rows = [line.split("│") for line in done.out.splitlines() if line.startswith("│")]
+    assert {tuple(cell.strip() for cell in row[1:3]) for row in rows} == {
+        *(("0.1", "arcface"), ("0.4", "arcface"), ("–", "softmax"))
+    }
+    scores = [float(row[3]) for row in rows]
+    assert scores == sorted(scores, reverse=True)
+    made = {path.name for path in (tmp_path / "out").iterdir()}
+    folders = {"margin=0.1-loss=arcface-0", "margin=0.4-loss=arcface-0", "loss=softmax-0"}
+    assert made == {*folders, "comparison.json"}
+
+    again = arcset_command(*words, "--json")
+    content = json.loads(again.out)
+    assert content["grid"]["margin"] == [0.1, 0.4]
+    assert content["chosen_by"] == "validation map"
+    best = content["best"]
+    assert best["command"] in done.out
+    retrained = arcset_command(*shlex.split(best["command"])[1:], "--no-report", "--json")
+    assert retrained.code == 0, retrained.err
+    run = next(run for run in content["runs"] if run["name"] == best["name"])
+    assert json.loads(retrained.out)["unseen_map"] == run["unseen_map"]
+    lines = [Run.open(tmp_path / place).metrics()[-1] for place in ("runs/best", run["run"])]
+    assert lines[0]["loss"] == lines[1]["loss"]
+
+    other = arcset_command(*words, "--set", "batch=17")
+    assert other.code == 2
+    assert "batch 16" in other.err
+
+
+@pytest.mark.long
+def test_the_report_of_a_grid(arcset_command, words, tmp_path):
+    done = arcset_command(*words, "--set", "margin=0.1,0.4")
+    assert done.code == 0, done.err
+    page = (tmp_path / "out" / "report.html").read_text()
+    assert "took no part in the choice" in page
+    assert "margin=0.4" in page
+    assert '<th scope="col">variant</th>' in page
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        (["margin=0.2,9"], "9.0"),
+        (["margin=0.2,0.3", "network"], "network"),
+        (["margin=0.2,"], "margin=0.2,"),
+        (["margin=0.2", "margin=0.3"], "margin=A,B"),
+        (["recipe=orl,mnist"], "--recipe"),
+        (["epochs=1,x"], "'x'"),
+    ],
+)
+def test_nothing_is_written_for_a_wrong_value(arcset_command, words, tmp_path, wrong, message):
+    done = arcset_command(*words, *(word for setting in wrong for word in ("--set", setting)))
+    assert done.code == 2
+    assert message in done.err
+    assert not (tmp_path / "out").exists()
+
+
+def test_losses_beside_a_grid_are_values_of_it(arcset_command, words):
+    done = arcset_command(*words, "--set", "margin=0.2,0.3", "--losses", "arcface,cosface")
+    assert done.code == 2
+    assert "--set loss=" in done.err
+
+
+def test_commas_and_plus_signs_within_a_value():
+    found = read_grid(["augment=none,affine:rotate=10+flip", "size=32,64x48", "hold_out=0.1,0.2"])
+    assert found == {
+        "augment": [[], ["affine:rotate=10", "flip"]],
+        "size": [[32, 32], [64, 48]],
+        "hold_out": [{"validation": 0.1, "test": 0.2}],
+    }
+    assert read_grid(["classes=0,2,5", "margin=0.2"]) is None
+    with pytest.raises(OptionError, match=r"margin=0\.2,"):
+        read_grid(["margin=0.2,"])
+
+
+# The demo
+
+
 @pytest.fixture
 def small_demo(monkeypatch):
     """The demo with the losses that its film shows, and networks that train in no time."""
-    few = [spec for spec in demo.SPECS if spec.label in demo.FILMED]
-    monkeypatch.setattr(demo, "SPECS", few)
-    monkeypatch.setattr(demo, "SPHERE", demo.SPHERE[1:])
+    few = {label: loss for label, loss in demo.LOSSES.items() if label in demo.FILMED}
+    monkeypatch.setattr(demo, "LOSSES", few)
+    monkeypatch.setattr(demo, "SPHERE", {"arcface, 3-D": "arcface"})
     before = {name: NETWORKS[name] for name in ("simple", "vgg8")}
     for name in before:
         NETWORKS.remove(name)
@@ -82,14 +175,13 @@ def test_a_small_demo(arcset_command, tmp_path, small_demo):
     (tmp_path / "runs" / "demo" / "arcface-0" / "config.toml").write_text("")
     done = arcset_command("demo", "--epochs", "1", "--seeds", "1", "--device", "cpu")
     assert done.code == 0
-    for spec in small_demo:
-        assert any(spec.label in line for line in done.out.splitlines())
-    summary = json.loads((tmp_path / "runs" / "demo" / "comparison.json").read_text())["summary"]
-    assert demo.verdict(summary) in done.out
+    for label in small_demo:
+        assert any(label in line for line in done.out.splitlines())
+    saved = json.loads((tmp_path / "runs" / "demo" / "comparison.json").read_text())
+    assert demo.conclude(saved["summary"]) in done.out
     made = {path.name for path in (tmp_path / "runs" / "demo").iterdir()}
     assert {"report.html", "film-2d.gif", "film-3d.gif", "pictures"} <= made
-    saved = json.loads((tmp_path / "runs" / "demo" / "comparison.json").read_text())
-    assert [run["loss"] for run in saved["runs"]] == [spec.label for spec in small_demo]
+    assert [run["loss"] for run in saved["runs"]] == list(small_demo)
     scales = {run["scale"] for run in saved["runs"] if run["scale"] is not None}
     assert len(scales) == 1, "the demo compares at a matched scale"
 
@@ -97,28 +189,19 @@ def test_a_small_demo(arcset_command, tmp_path, small_demo):
 def summary(**measures):
     losses = ("arcface", "normface")
     return {
-        loss: {name: {"mean": values[place]} for name, values in measures.items()}
-        for place, loss in enumerate(losses)
+        loss: {name: {"mean": values[number]} for name, values in measures.items()}
+        for number, loss in enumerate(losses)
     }
 
 
-def test_the_verdict_follows_the_figures():
-    good = demo.verdict(
+def test_the_conclusion_follows_the_figures():
+    good = demo.conclude(
         summary(accuracy=(0.99, 0.985), dunn_trimmed=(18, 11), unseen_auc=(0.6, 0.7))
     )
     assert "so accuracy does not choose between them" in good
     assert "makes classes more compact" in good
     assert "no promise for the unknown" in good
-    bad = demo.verdict(summary(accuracy=(0.2, 0.3), dunn_trimmed=(0, 0), unseen_auc=(0.9, 0.95)))
+    bad = demo.conclude(summary(accuracy=(0.2, 0.3), dunn_trimmed=(0, 0), unseen_auc=(0.9, 0.95)))
     assert "does not choose" not in bad
     assert "makes classes no more compact" in bad
     assert "no promise" not in bad
-
-
-def test_a_folder_in_the_way_is_found_before_the_first_run(arcset_command, tmp_path):
-    (tmp_path / "out" / "arcface-0").mkdir(parents=True)
-    (tmp_path / "out" / "arcface-0" / "config.toml").write_text("")
-    done = arcset_command("compare", *SMALL, "--losses", "softmax,arcface", "--out", "out")
-    assert done.code == 2
-    assert "arcface-0" in done.err
-    assert not (tmp_path / "out" / "softmax-0").exists()

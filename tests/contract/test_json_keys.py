@@ -61,7 +61,7 @@ TRAINING = [
         "",
         f"images.npz --out compared --losses arcface,triplet --seeds 2 {' '.join(SMALL)}",
     ),
-    ("sweep", "", f"images.npz --out swept --set margin=0.2,0.3 {' '.join(SMALL)}"),
+    ("compare", "a grid", f"images.npz --out grid --set margin=0.2,0.3 {' '.join(SMALL)}"),
     ("evaluate", "", "test.npz --validation tune.npz --no-report"),
     ("evaluate", "against another", "test.npz --against other.npz --no-report"),
     ("evaluate", "a run", "trained --no-intervals --no-report --device cpu"),

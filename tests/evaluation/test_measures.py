@@ -6,14 +6,14 @@ import numpy as np
 import pytest
 
 from arcset import OptionError
-from arcset.cli.output import comparison_table
 from arcset.evaluation import assess
 from arcset.evaluation.measures import MEASURES, PARTS, Measure, short_name
 from arcset.reports.evaluation_report import write_evaluation
 from arcset.runs import RunConfig
 from arcset.runs.assess import measure_run
 from arcset.runs.model import TrainedRun
-from arcset.training import train
+from arcset.runs.settings import list_layers
+from arcset.training import compare, train
 from arcset.training.card_figures import figures, headline
 
 
@@ -85,8 +85,9 @@ def test_a_toy_is_measured_on_validation_and_unseen_identities_and_may_choose_th
     assert kept == [True, lines[1] < lines[0]]
     figures = measure_run(TrainedRun.load(run, device="cpu"))
     assert 0 <= figures["unseen_toy"] <= 1
-    table = comparison_table({"arcface": {"unseen_toy": {"mean": 1, "low": 1, "high": 1}}}, "")
-    assert [column.header for column in table.columns][-1] == "unseen mean length"
+    layers = list_layers({"data": "mnist-sample", "classes": "0-3", "network": "mlp", "epochs": 1})
+    compared = compare(layers, tmp_path / "out", losses=["arcface"], seeds=1, device="cpu")
+    assert "unseen mean length" in compared.rows()[0]
     json.dumps(figures)
 
 

@@ -12,7 +12,6 @@ from arcset.runs.settings import (
     is_user_data,
     list_layers,
     parse_changes,
-    parse_loss,
     parse_setting,
     resolve_settings,
 )
@@ -377,10 +376,3 @@ def test_files_that_say_nothing_are_refused(file, text, message):
 def test_so_are_arguments(values, message):
     with pytest.raises(OptionError, match=message):
         resolve_settings(list_layers({"data": "mnist", **values}, name="arguments"))
-
-
-def test_losses_from_text():
-    assert parse_loss("arcface") == ("arcface", {})
-    assert parse_loss("center: base = arcface:weight=0.5")[1] == {"base": "arcface", "weight": 0.5}
-    with pytest.raises(OptionError, match=r"'falback'.*'fallback'"):
-        parse_loss("arcface:falback=easy")

@@ -15,7 +15,8 @@ from torch import nn
 from arcset.launch import leave
 from arcset.networks import NETWORKS
 from arcset.runs import RunConfig
-from arcset.training import Point, sweep, train
+from arcset.runs.settings import Layer
+from arcset.training import compare, train
 from support.small_data import Remembers
 
 TESTS = Path(__file__).parents[1]
@@ -40,9 +41,9 @@ def plain(shape: tuple[int, int, int], dim: int) -> nn.Module:
 
 
 def trained(settings: Path, place: Path) -> None:
-    """Train every configuration of a JSON file, and sweep over two margins of the first.
+    """Train every configuration of a JSON file, and compare two margins of the first.
 
-    The chief writes the losses of all steps, and what the sweep came to.
+    The chief writes the losses of all steps, and what the comparison came to.
     """
     NETWORKS.add("plain", plain)
     configs = {key: RunConfig(**held) for key, held in json.loads(settings.read_text()).items()}
@@ -52,8 +53,9 @@ def trained(settings: Path, place: Path) -> None:
         train(config, place / name, device="cpu", watcher=watcher)
         found[name] = [now.loss for now in watcher.steps]
     first = next(iter(configs.values())).replace(epochs=2)
-    points = [Point({"margin": margin}, first.replace(margin=margin)) for margin in (0.1, 0.4)]
-    outcome = sweep(points, 1, place / "sweep", device="cpu")
+    layers = [Layer("options", first.model_dump(exclude_unset=True), explicit=True)]
+    grid = {"margin": [0.1, 0.4]}
+    outcome = compare(layers, place / "grid", grid=grid, seeds=1, device="cpu")
     if os.environ.get("RANK", "0") == "0":
         (place / "losses.json").write_text(json.dumps(found))
         (place / "outcome.json").write_text(json.dumps(outcome.json()))

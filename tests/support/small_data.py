@@ -6,6 +6,7 @@ import numpy as np
 
 from arcset.runs import RunConfig
 from arcset.training import train
+from arcset.training.progress import Watcher
 
 
 def images(
@@ -42,11 +43,12 @@ def train_again(config: RunConfig, place: Path) -> None:
     train(config, place, device="cpu", again=True)
 
 
-class Remembers:
+class Remembers(Watcher):
     """A watcher that keeps what it was told, and presses Ctrl-C after `stop` steps."""
 
     def __init__(self, stop=None):
         self.stop, self.steps, self.lines, self.warnings = stop, [], [], []
+        self.notes = []
 
     def started(self, name, done, steps):
         self.total = steps
@@ -61,3 +63,6 @@ class Remembers:
 
     def warned(self, text):
         self.warnings.append(text)
+
+    def noted(self, text):
+        self.notes.append(text)

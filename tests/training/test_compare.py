@@ -1,146 +1,417 @@
-import json
-import math
+"""Variants × seeds: what is trained and measured, what is chosen, and going on after a kill."""
 
+import json
+import os
+import signal
+import subprocess
+import sys
+
+import numpy as np
 import pytest
 import torch
 from sklearn.metrics import roc_auc_score
 
-from arcset import OptionError, evaluation
+from arcset import OptionError, RunError, TrainingError, evaluation
 from arcset.data import Split, load_dataset, select, to_tensors
-from arcset.runs import Run, RunConfig
-from arcset.runs.assess import measure_run
-from arcset.runs.data import selection_for
+from arcset.evaluation.measures import short_name, weighty
+from arcset.runs import Run
+from arcset.runs.assess import evaluation_data
 from arcset.runs.model import TrainedRun, embed
-from arcset.training import Comparison, LossSpec, compare, load_model, train
-from support.small_data import images
+from arcset.runs.settings import list_layers
+from arcset.training import compare, load_model, train
+from arcset.training.compare import compare_assessments
+from support.small_data import Remembers, images
 
-CONFIG = RunConfig(
-    data="mnist-sample",
-    classes="0-2",
-    network="mlp",
-    dim=2,
-    epochs=1,
-    batch=128,
-    scale=8.0,
-    margin=0.4,
-    snapshot=50,
-)
+DIGITS = {
+    "data": "mnist-sample",
+    "classes": "0-2",
+    "network": "mlp",
+    "dim": 2,
+    "epochs": 1,
+    "batch": 128,
+    "scale": 8.0,
+    "margin": 0.4,
+}
+LOSSES = ("softmax:bias=false", "arcface", "triplet")
+SMALL = {
+    "dim": 4,
+    "epochs": 3,
+    "batch": 16,
+    "network": "mlp",
+    "scale": 16.0,
+    "hold_out": {"validation": 0.3, "test": 0.3},
+}
+QUICK = ["snapshot=0", "checkpoint_steps=1"]
+GRID = {"margin": [0.1, 0.4]}
+
+
+def side_by_side(losses, out, **changes):
+    layers = list_layers(DIGITS | changes, changes=["snapshot=50"])
+    return compare(layers, out, losses=losses, seeds=2, device="cpu")
+
+
+# Losses
 
 
 @pytest.fixture(scope="module")
 def outcome(tmp_path_factory):
-    specs = [LossSpec.parse(text) for text in ("softmax:bias=false", "arcface", "triplet")]
-    return compare(specs, CONFIG, 2, tmp_path_factory.mktemp("compare"), device="cpu")
+    return side_by_side(LOSSES, tmp_path_factory.mktemp("compare"))
 
 
 def test_runs_and_summary(outcome):
-    named = [(run["loss"], run["seed"]) for run in outcome.runs]
-    assert named == [
-        (loss, s) for loss in ("softmax:bias=false", "arcface", "triplet") for s in (0, 1)
+    assert [(run["loss"], run["seed"]) for run in outcome.runs] == [
+        (loss, seed) for loss in LOSSES for seed in (0, 1)
     ]
     arcface = outcome.runs[2]
     assert (arcface["scale"], arcface["margin"], arcface["dim"]) == (8.0, 0.4, 2)
     assert outcome.runs[0]["scale"] is None
     assert outcome.runs[4]["accuracy"] is None
     assert "accuracy" not in outcome.summary["triplet"]
-    found = outcome.summary["arcface"]["dunn"]
     values = [run["dunn"] for run in outcome.runs if run["loss"] == "arcface"]
-    assert found == {"mean": sum(values) / 2, "low": min(values), "high": max(values)}
-    assert json.loads(json.dumps(outcome.json(), allow_nan=False))["runs"][0]["seed"] == 0
+    spread = {"mean": sum(values) / 2, "low": min(values), "high": max(values)}
+    assert outcome.summary["arcface"]["dunn"] == spread
+    saved = json.loads((outcome.out / "comparison.json").read_text())
+    assert saved == json.loads(json.dumps(outcome.json(), allow_nan=False))
 
 
 def test_measures_are_what_they_say(outcome):
     """Recomputed from the saved weights, with scikit-learn for the AUC."""
     entry = outcome.runs[2]
-    run = Run.open(entry["run"])
-    network, loss = load_model(run)
+    network, loss = load_model(Run.open(entry["run"]))
     selection = select(load_dataset("mnist-sample"), "0-2")
-    images, labels = to_tensors(selection.test)
-    known = embed(network, images)
+    pixels, labels = to_tensors(selection.test)
+    known = embed(network, pixels)
     named = loss.logits(known).argmax(dim=1)
     assert entry["accuracy"] == pytest.approx((named == labels).double().mean().item())
     unit = torch.nn.functional.normalize(known)
     assert entry["dunn"] == pytest.approx(evaluation.dunn_index(unit, labels, trim=None))
     assert entry["dunn_trimmed"] == pytest.approx(evaluation.dunn_index(unit, labels), rel=1e-4)
-    images, labels = to_tensors(selection.unseen)
-    unit = torch.nn.functional.normalize(embed(network, images).double())
+    pixels, labels = to_tensors(selection.unseen)
+    unit = torch.nn.functional.normalize(embed(network, pixels).double())
     i, j = torch.triu_indices(len(unit), len(unit), 1)
-    cosines = (unit[i] * unit[j]).sum(dim=1)
-    expected = roc_auc_score(labels[i] == labels[j], cosines)
+    expected = roc_auc_score(labels[i] == labels[j], (unit[i] * unit[j]).sum(dim=1))
     assert entry["unseen_auc"] == pytest.approx(expected, abs=1e-5)
-    assert measure_run(TrainedRun.load(run, device="cpu"))["accuracy"] == entry["accuracy"]
 
 
 def test_softmax_is_measured_on_raw_embeddings(outcome):
-    softmax = outcome.runs[0]
+    softmax, arcface = outcome.runs[0], outcome.runs[2]
     assert softmax["dunn_trimmed"] != softmax["dunn_trimmed_unit"]
-    arcface = outcome.runs[2]
     assert arcface["dunn_trimmed"] == arcface["dunn_trimmed_unit"]
 
 
+def test_it_shows_itself_in_a_notebook(outcome):
+    page = outcome._repr_html_()
+    assert all(f"<td>{loss}</td>" in page for loss in LOSSES)
+    assert f"{outcome.summary['arcface']['unseen_auc']['mean']:.3f}" in page
+    assert "7 classes never seen" in page
+
+
 def test_no_unseen_classes(tmp_path):
-    specs = [LossSpec.parse("softmax")]
-    config = CONFIG.replace(classes=None, batch=512, snapshot=0)
-    entry = compare(specs, config, 1, tmp_path, device="cpu").runs[0]
-    assert entry["unseen_auc"] is None
-    assert entry["accuracy"] > 0.1
+    found = side_by_side(["softmax"], tmp_path, classes=None, batch=512)
+    assert found.runs[0]["unseen_auc"] is None
+    assert found.runs[0]["accuracy"] > 0.1
+    assert (found.note, found.verdicts) == ("", [])
 
 
-def test_specs():
-    spec = LossSpec.parse("center:base=arcface:weight=0.5:margin=0.2")
-    config, ignored = spec.applied(CONFIG)
-    assert (config.loss, config.scale, config.margin) == ("center", 8.0, 0.2)
-    assert config.options == {"base": "arcface", "weight": 0.5}
-    assert ignored == []
-    config, ignored = LossSpec.parse("softmax").applied(CONFIG)
-    assert (config.scale, config.margin, ignored) == (None, None, ["scale", "margin"])
-    assert LossSpec.parse("softmax:bias=false").folder == "softmax-bias=false"
-    for text, message in (
-        ("arcfac", "'arcface'"),
-        ("arcface:fallback", "arcface:OPTION=VALUE"),
-        ("arcface:bais=true", "'bais'"),
-    ):
-        with pytest.raises(OptionError, match=message):
-            LossSpec.parse(text)
+def test_what_a_recipe_tuned_for_its_loss_counts_for_none(tmp_path):
+    data = str(images(tmp_path / "a.npz", classes=6))
+    options = {"data": data, "classes": "c00,c01,c02", "epochs": 1, "network": "mlp", "dim": 4}
+    layers = list_layers(options, recipe="omniglot", changes=["new_classes=none", "augment=none"])
+    found = compare(
+        layers,
+        tmp_path / "out",
+        losses={"first": "arcface", "second": "center:base=arcface:weight=0.5:margin=0.2"},
+        seeds=1,
+        device="cpu",
+    )
+    plain = Run.open(tmp_path / "out" / "first-0").config
+    alone = train(plain.replace(scale=None, margin=None), tmp_path / "alone", device="cpu").config
+    assert (plain.scale, plain.margin) == (alone.scale, alone.margin)
+    assert [run["loss"] for run in found.runs] == ["first", "second"]
+    config = Run.open(found.runs[1]["run"]).config
+    assert (config.loss, config.margin, config.options["weight"]) == ("center", 0.2, 0.5)
 
 
-def test_wrong_use_is_found_before_the_first_run(tmp_path):
-    twice = [LossSpec.parse("arcface"), LossSpec.parse("arcface")]
-    with pytest.raises(OptionError, match="'arcface'"):
-        compare(twice, CONFIG, 1, tmp_path / "out")
-    with pytest.raises(OptionError, match="seeds"):
-        compare(twice[:1], CONFIG, 0, tmp_path / "out")
-    wrong = [LossSpec.parse("arcface"), LossSpec.parse("sphereface:margin=0.5")]
-    with pytest.raises(OptionError, match="margin"):
-        compare(wrong, CONFIG, 1, tmp_path / "out")
+@pytest.mark.parametrize(
+    ("losses", "more", "message"),
+    [
+        ((), {}, "losses"),
+        (("arcface", "arcface"), {}, "'arcface'"),
+        (("arcface",), {"seeds": 0}, "seeds"),
+        (("arcface", "sphereface:margin=0.5"), {}, "margin"),
+        (("arcfac",), {}, "'arcface'"),
+        (("arcface:fallback",), {}, "arcface:OPTION=VALUE"),
+        (("arcface:bais=true",), {}, "'bais'"),
+    ],
+)
+def test_wrong_losses_are_found_before_the_first_run(losses, more, message, tmp_path):
+    with pytest.raises(OptionError, match=message):
+        compare(list_layers(DIGITS), tmp_path / "out", losses=losses, **more)
     assert not (tmp_path / "out").exists()
 
 
 def test_runs_that_begin_from_another_keep_to_whom_it_held_out(tmp_path):
     data = str(images(tmp_path / "a.npz", classes=12, each=6))
-    small = {"dim": 4, "network": "glyph", "epochs": 1, "batch": 16, "snapshot": 0}
-    first = RunConfig(data=data, hold_out={"test": 0.34}, **small)
-    old = train(first, tmp_path / "old", device="cpu")
-    config = first.replace(start=str(old.path), hold_out={"test": 0.5})
-    specs = [LossSpec.parse("normface"), LossSpec.parse("arcface")]
-    drawn = set(selection_for(config).unseen.class_names)
-    assert drawn & set(old.config.class_names)  # the share alone would hold out whom it knew
-    found = compare(specs, config, 1, tmp_path / "out", device="cpu")
-    for entry in found.runs:
+    first = {"data": data, "dim": 4, "network": "glyph", "epochs": 1, "batch": 16, "snapshot": 0}
+    layers = list_layers({**first, "hold_out": {"test": 0.34}})
+    old = compare(layers, tmp_path / "old", losses=["normface"], seeds=1, device="cpu")
+    run = Run.open(old.runs[0]["run"])
+
+    def onwards(out, **changes):
+        layers = list_layers({"data": data, **changes}, start=run)
+        return compare(layers, out, losses=["normface", "arcface"], seeds=1, device="cpu")
+
+    for entry in onwards(tmp_path / "out", hold_out={"test": 0.5}).runs:
         split = Split.load(Run.open(entry["run"]).split_file)
-        assert not set(split.test) & set(old.config.class_names)
-        assert set(split.test) == set(Split.load(old.split_file).test)
-    wrong = config.replace(hold_out=None, classes=",".join(old.config.class_names[:2]))
-    with pytest.raises(OptionError, match="to hold out"):
-        compare(specs, wrong, 1, tmp_path / "no", device="cpu")
+        assert not set(split.test) & set(run.config.class_names)
+        assert set(split.test) == set(Split.load(run.split_file).test)
+    with pytest.raises(OptionError, match=r"held out|hold out"):
+        onwards(tmp_path / "no", classes=",".join(run.config.class_names[:2]))
     with pytest.raises(OptionError, match="dim 4"):
-        compare(specs, config.replace(dim=8), 1, tmp_path / "no", device="cpu")
+        onwards(tmp_path / "no", dim=8)
     assert not (tmp_path / "no").exists()
 
 
-def test_infinite_measures_become_null():
-    run = dict.fromkeys(("accuracy", "dunn", "dunn_trimmed", "dunn_trimmed_unit"), math.inf)
-    run |= {"unseen_auc": None, "unseen_eer": None, "seconds": 1.0, "loss": "x", "seed": 0}
-    found = Comparison([run]).json()
-    assert found["runs"][0]["dunn"] is None
-    assert found["summary"]["x"]["dunn"]["mean"] is None
+# Verdicts
+
+
+def assessed(noise, seed, identities=40):
+    rng = np.random.default_rng(0)
+    labels = np.repeat(np.arange(identities), 5)
+    means, drawn = rng.normal(size=(identities, 12)), np.random.default_rng(seed)
+    rows = means[labels] + noise * drawn.normal(size=(len(labels), 12))
+    return evaluation.assess(rows, labels, draws=200)
+
+
+@pytest.fixture(scope="module")
+def verdicts():
+    return compare_assessments(
+        {
+            "good": [assessed(0.4, seed) for seed in (1, 2, 3)],
+            "same": [assessed(0.4, seed) for seed in (4, 5, 6)],
+            "poor": [assessed(1.6, seed) for seed in (7, 8, 9)],
+        }
+    )
+
+
+def test_every_measure_has_a_verdict(verdicts):
+    names = [short_name(one.full_name) for one in weighty("headline", "main")]
+    assert [verdict.title for verdict in verdicts] == names
+    for verdict in verdicts:
+        assert verdict.best in ("good", "same")
+        assert verdict.differences["poor"].shown
+        assert verdict.differences["poor"].gain > 0
+        assert "and is better than poor (by " in verdict.sentence()
+
+
+def test_error_rates_are_best_when_low(verdicts):
+    eer = next(verdict for verdict in verdicts if verdict.name == "eer")
+    assert eer.means[eer.best] == min(eer.means.values())
+    assert eer.between("poor", "good").gain < 0
+    assert eer.between(eer.best, "poor") == eer.differences["poor"]
+
+
+def test_of_few_classes_nothing_is_said_to_be_better():
+    few = {"good": [assessed(0.1, 1, identities=3)], "poor": [assessed(9, 2, identities=3)]}
+    for verdict in compare_assessments(few):
+        assert "is better than" not in verdict.sentence()
+        assert verdict.sentence().endswith("is shown (3 identities are too few to tell).")
+    assert compare_assessments({"good": few["good"]}) == []  # with nothing to be compared with
+
+
+# Grids
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory):
+    return str(images(tmp_path_factory.mktemp("data") / "a.npz", classes=15, noise=140))
+
+
+@pytest.fixture(scope="module")
+def search(data):
+    """Train a grid of the small settings."""
+
+    def run(out, grid=GRID, *, seeds=2, watcher=None, force=False, **changes):
+        layers = list_layers({"data": data, **SMALL, **changes}, changes=QUICK)
+        options = {"seeds": seeds, "watcher": watcher, "force": force, "device": "cpu"}
+        return compare(layers, out, grid=grid, **options)
+
+    return run
+
+
+@pytest.fixture(scope="module")
+def searched(search, tmp_path_factory):
+    place = tmp_path_factory.mktemp("grid") / "out"
+    return place, search(place)
+
+
+def figures(content):
+    """Without what differs between two folders and two days."""
+    left_out = ("run", "seconds")
+    return [{k: v for k, v in run.items() if k not in left_out} for run in content["runs"]]
+
+
+def test_a_grid_is_ranked_on_the_validation_identities(searched):
+    place, outcome = searched
+    names = [(run["name"], run["seed"]) for run in outcome.runs]
+    assert names == [(f"margin={margin}", seed) for margin in (0.1, 0.4) for seed in (0, 1)]
+    for run in outcome.runs:
+        found = TrainedRun.load(run["run"], device="cpu")
+        assert found.path == place / f"{run['name']}-{run['seed']}"
+        assert (found.config.margin, found.config.seed) == (run["values"]["margin"], run["seed"])
+        images = evaluation_data(found, part="validation").embeddings
+        expected = evaluation.retrieval(images.embeddings, images.labels).map_at_r
+        assert run["validation_map"] == pytest.approx(expected)
+    means = {label: found["validation_map"]["mean"] for label, found in outcome.summary.items()}
+    assert list(means.values()) == sorted(means.values(), reverse=True)
+    assert outcome.json()["chosen_by"] == "validation map"
+    assert outcome.best["name"] == max(means, key=means.get)
+    assert outcome.best["score"] == max(means.values())
+    assert "MAP@R on 4 validation identities" in outcome.note
+
+
+def test_the_unseen_identities_are_for_the_best_alone(searched):
+    place, outcome = searched
+    for run in outcome.runs:
+        assert ("unseen_auc" in run) == (run["name"] == outcome.best["name"])
+    mean = outcome.summary[outcome.best["name"]]["unseen_auc"]["mean"]
+    assert any(f"AUC {mean:.4f}" in sentence for sentence in outcome.sentences())
+    saved = json.loads((place / "comparison.json").read_text())
+    assert saved["runs"] == outcome.json()["runs"]
+    assert (saved["grid"], saved["best"]) == (GRID, outcome.best)
+
+
+def test_again_nothing_is_trained_and_further_variants_are(search, searched):
+    place, outcome = searched
+    watcher = Remembers()
+    assert figures(search(place, watcher=watcher).json()) == figures(outcome.json())
+    assert watcher.steps == []
+    more = search(place, {"margin": [0.2, 0.4]}, seeds=1, watcher=watcher)
+    assert len(watcher.steps) == watcher.total  # of one run
+    assert [run["name"] for run in more.runs] == ["margin=0.2", "margin=0.4"]
+    assert figures(more.json())[1]["validation_map"] == outcome.runs[2]["validation_map"]
+    with pytest.raises(RunError, match=r"dim 4.* 3 "):
+        search(place, dim=3)
+    weights = place / "margin=0.2-0" / "model.safetensors"
+    before = weights.stat().st_mtime_ns
+    search(place, {"margin": [0.2, 0.4]}, seeds=1, dim=3, epochs=1, force=True)
+    assert weights.stat().st_mtime_ns != before
+
+
+def test_stopped_in_a_run_it_goes_on_in_its_step(search, searched, tmp_path):
+    with pytest.raises(KeyboardInterrupt):
+        search(tmp_path / "out", watcher=Remembers(stop=4))
+    watcher = Remembers()
+    again = search(tmp_path / "out", watcher=watcher)
+    assert len(watcher.steps) == 4 * watcher.total - 3  # the fourth step was not kept yet
+    assert figures(again.json())[2:] == figures(searched[1].json())[2:]
+
+
+SCRIPT = """
+import json, os, signal, sys, torch
+torch.set_num_threads(1)
+from arcset.runs.settings import list_layers
+from arcset.training import compare
+from arcset.training.progress import Watcher
+
+class Deadly(Watcher):
+    left = int(sys.argv[3])
+    def stepped(self, now):
+        self.left -= 1
+        if self.left == 0:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+settings, changes = json.loads(sys.argv[1])
+layers = list_layers(settings, changes=changes)
+options = {"seeds": 2, "device": "cpu", "watcher": Deadly()}
+outcome = compare(layers, sys.argv[2], grid={"margin": [0.1, 0.4]}, **options)
+print(json.dumps(outcome.json()))
+"""
+
+
+@pytest.mark.long
+@pytest.mark.skipif(os.name == "nt", reason="signals as on POSIX")
+def test_killed_and_started_again(search, data, tmp_path):
+    """A real process, and SIGKILL in the middle of its second run."""
+    watcher = Remembers()
+    whole, place = search(tmp_path / "whole", watcher=watcher).json(), tmp_path / "out"
+    settings = json.dumps([{"data": data, **SMALL}, QUICK])
+    command = [sys.executable, "-c", SCRIPT, settings, str(place)]
+    killed = subprocess.run([*command, str(watcher.total + 3)], check=False, timeout=120)
+    assert killed.returncode == -signal.SIGKILL
+    saved = json.loads((place / "comparison.json").read_text())
+    assert [run["name"] for run in saved["runs"]] == ["margin=0.1"]
+    assert len(Run.open(place / "margin=0.1-1").metrics()) < SMALL["epochs"]
+    assert not (place / "margin=0.4-0").exists()
+    first = (place / "margin=0.1-0" / "model.safetensors").stat().st_mtime_ns
+    again = [*command, "0"]
+    done = subprocess.run(again, capture_output=True, text=True, check=True, timeout=120)
+    assert (place / "margin=0.1-0" / "model.safetensors").stat().st_mtime_ns == first
+    found = json.loads(done.stdout)
+    assert figures(found) == figures(whole)
+    assert (found["note"], found["best"]["score"]) == (whole["note"], whole["best"]["score"])
+    for run, other in zip(found["runs"], whole["runs"], strict=True):
+        both = (Run.open(entry["run"]).load_model() for entry in (run, other))
+        for one, two in zip(*both, strict=True):
+            assert all(torch.equal(one[name], two[name]) for name in {**one, **two})
+
+
+def test_another_measure_decides(search, tmp_path):
+    outcome = search(tmp_path / "out", seeds=1, best_by="auc", epochs=1)
+    assert outcome.json()["chosen_by"] == "validation auc"
+    assert outcome.best["score"] == max(run["validation_auc"] for run in outcome.runs)
+
+
+def test_a_run_that_breaks_is_left_out(search, tmp_path):
+    rates = {"learning_rate": [1e30, 0.1]}
+    outcome = search(tmp_path / "out", rates, seeds=1, epochs=1)
+    assert "failed" in outcome.runs[0]
+    assert outcome.best["name"] == "learning_rate=0.1"
+    assert list(outcome.summary) == ["learning_rate=0.1"]
+    with pytest.raises(TrainingError, match="epoch 1"):
+        search(tmp_path / "no", {"learning_rate": [1e30, 1e29]}, seeds=1, epochs=1)
+
+
+@pytest.mark.parametrize(
+    ("grid", "changes", "message"),
+    [
+        ({"margin": [0.1]}, {}, "varies"),
+        (GRID, {"seeds": 0}, "seeds"),
+        ({"margin": [0.1, 9.0]}, {}, r"9\.0"),
+        ({"network": ["mlp", "big"]}, {}, "'big'"),
+        ({"augment": [[], ["flop"]]}, {}, "'flop'"),
+        ({"fallback": ["easy", "hard"]}, {}, "'hard'"),
+        ({"margn": [0.1, 0.2]}, {}, "'margin'"),
+        ({"epochs": [1, 0]}, {}, "epochs=0"),
+        ({"loss": ["softmax", "arcfac"]}, {}, "'arcface'"),
+        ({"best_by": ["map", "auc"]}, {}, "best_by"),
+        ({"seed": [0, 1]}, {}, "seed"),
+        (GRID, {"per_class": 3}, "per_class=3"),
+        (GRID, {"freeze": 1}, "freeze=1"),
+        (GRID, {"hold_out": {"test": 0.3}}, "validation"),
+    ],
+)
+def test_wrong_grids_are_found_before_anything_is_written(search, grid, changes, message, tmp_path):
+    with pytest.raises(OptionError, match=message):
+        search(tmp_path / "out", grid, **changes)
+    assert not (tmp_path / "out").exists()
+
+
+def test_another_folder_in_the_way_is_found_before_the_first_run(search, tmp_path):
+    (tmp_path / "margin=0.4-0").mkdir()
+    (tmp_path / "margin=0.4-0" / "mine.txt").write_text("")
+    with pytest.raises(RunError, match=r"margin=0\.4-0"):
+        search(tmp_path)
+    assert not (tmp_path / "margin=0.1-0").exists()
+
+
+def test_what_a_loss_does_not_have_is_left_out_and_equal_runs_are_one(search, tmp_path):
+    grid = {"loss": ["softmax", "arcface"], "margin": [0.2, 0.3], "fallback": ["easy"]}
+    watcher = Remembers()
+    outcome = search(tmp_path / "out", grid, seeds=1, watcher=watcher, epochs=1)
+    labels = ["loss=softmax", "loss=arcface,margin=0.2", "loss=arcface,margin=0.3"]
+    assert [variant.label for variant in outcome.variants] == labels
+    assert outcome.variants[-1].config.options == {"fallback": "easy"}
+    for option in ("margin", "fallback", "scale"):
+        assert sum(option in note for note in watcher.notes) == 1
+    assert [cell for row in outcome.rows() for cell in row if cell == "–"] == ["–"]

@@ -91,7 +91,7 @@ def test_several_processes_train_as_one_does(tmp_path, count) -> None:
         assert ours["name"] == theirs["name"]
         for key in ("validation_map", "unseen_auc", "unseen_map"):
             assert ours[key] == pytest.approx(theirs[key], abs=1e-9)
-    saved = json.loads((tmp_path / str(count) / "sweep" / "sweep.json").read_text())
+    saved = json.loads((tmp_path / str(count) / "grid" / "comparison.json").read_text())
     assert saved["runs"] == by_several["runs"]  # one writer
 
 

@@ -27,7 +27,6 @@ VERBS = {
     "demo": "Compare eight losses on the shipped digits: five known, five never seen.",
     "train": "Train one embedding and measure it on known and on unseen classes.",
     "compare": "Train several losses with the same data, network and seeds, and compare them.",
-    "sweep": "Train every combination of some settings, one after another, and find the best.",
     "evaluate": "Judge an embedding on identities that took no part in training.",
     "embed": "Embed images with a trained run, into a file, or a folder for millions.",
     "explain": "Walk one image through a run, from its embedding to the probabilities.",

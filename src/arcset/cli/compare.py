@@ -1,45 +1,39 @@
-"""`arcset compare`: several losses side by side."""
+"""`arcset compare`: losses side by side, or a grid of settings and which is best."""
 
 import shlex
 import sys
 from datetime import datetime
-from json import dumps
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from rich.table import Table
+from rich.text import Text
 
 from arcset import training
-from arcset.api import start_notes
-from arcset.cli import train_options as o
-from arcset.cli.output import (
-    comparison_table,
-    print_json,
-    print_table,
-    print_text,
-    say,
-    show_progress,
-    working,
-)
-from arcset.cli.settings import chosen_config, given_options
-from arcset.evaluation.assessment import FEW
-from arcset.evaluation.measures import figure_meanings
-from arcset.files import write_text
+from arcset.cli import options as o
+from arcset.cli.output import print_json, print_table, print_text, say, show_progress, working
+from arcset.cli.settings import OPTIONS, RecipeOption, takes_settings, was_given
+from arcset.errors import OptionError
+from arcset.evaluation import Difference
+from arcset.evaluation.measures import figure_meanings, meaning
 from arcset.launch import is_main_process
 from arcset.reports import RunView, Story
 from arcset.runs import Run
-from arcset.runs.data import dataset_of, selection_for
-from arcset.runs.settings import is_user_data
-from arcset.training import LossSpec
-from arcset.training.start import earlier_of
+from arcset.runs.settings import list_layers, parse_changes
+from arcset.text import plural
+from arcset.training import Comparison
 
-__all__ = ["compare"]
+__all__ = ["compare", "comparison_story", "print_comparison", "read_grid"]
+
+_WHOLE = ("classes", "split", "hold_out", "mapping")  # a comma stands within one value of these
 
 
+@takes_settings(*(name for name in OPTIONS if name not in ("loss", "seed")), after="recipe")
 def compare(
     context: typer.Context,
     data: Annotated[
-        str, typer.Argument(help="A named dataset (see `arcset data list`), or one's own.")
+        str, typer.Argument(help="A named dataset (see `arcset data list`), or your own.")
     ],
     losses: Annotated[
         str,
@@ -48,24 +42,20 @@ def compare(
             "softmax:bias=false:learning_rate=0.2,arcface."
         ),
     ] = "softmax,normface,arcface",
-    seeds: Annotated[int, typer.Option(help="Runs per loss.")] = 3,
-    out: Annotated[
-        Path | None, typer.Option(help="Folder for the runs; runs/compare-DATE-TIME if left out.")
+    seeds: Annotated[
+        int | None,
+        typer.Option(
+            help="Runs per loss, or per combination of a grid.", show_default="3; 1 in a grid"
+        ),
     ] = None,
-    recipe: o.RecipeOption = None,
-    classes: o.Classes = None,
-    split: o.SplitFile = None,
-    hold_out: o.HoldOut = None,
-    network: o.NetworkOption = "simple",
-    dim: o.Dim = 128,
-    epochs: o.Epochs = 20,
-    batch: o.Batch = 256,
-    scale: o.Scale = None,
-    margin: o.MarginOption = None,
-    augment: o.Augment = None,
-    optimizer: o.Optimizer = "sgd",
-    learning_rate: o.LearningRate = 0.1,
-    schedule: o.Schedule = "one-cycle",
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            help="Folder for the runs; runs/compare-DATE-TIME if left out. The same command goes "
+            "on with what is there."
+        ),
+    ] = None,
+    recipe: RecipeOption = None,
     start: Annotated[
         Path | None,
         typer.Option(
@@ -76,73 +66,146 @@ def compare(
     ] = None,
     settings: Annotated[
         list[str] | None,
-        typer.Option("--set", metavar="KEY=VALUE", help="Any other setting of the runs."),
+        typer.Option(
+            "--set",
+            metavar="KEY=VALUE,…",
+            help="Any other setting, or option of the loss. With several values it spans a grid, "
+            "instead of --losses: every combination is trained. + joins what belongs to one value "
+            "of augment.",
+        ),
     ] = None,
     device: o.Device = "auto",
     force: o.Force = False,
     report: o.Report = True,
     json: o.Json = False,
+    **given: Any,
 ) -> None:
     """Train several losses with the same data, network and seeds, and compare them.
 
     Compare at a matched --scale: a small scale alone draws classes together, margin or not. With
     --recipe, scale and margin are not the recipe's but chosen for each loss, unless given.
 
+    With --set KEY=A,B every combination of values is trained. The best is chosen on the validation
+    identities, and it alone is then measured on the unseen ones; hold some out with --hold-out or
+    --split. Stopped or killed, the same command goes on.
+
     Example: arcset compare mnist-sample --classes 0-4 --losses normface,arcface --scale 16 --dim 2
+
+    Example: arcset compare mnist-sample --hold-out 0.3,0.3 --set margin=0.2,0.5 --set scale=16,32
     """
-    specs = [LossSpec.parse(text) for text in losses.split(",")]
-    given = given_options(context)
-    options: dict[str, Any] = {"recipe": recipe, "settings": settings, "quiet": True}
-    if start is not None:
-        options["start"] = Run.open(start)
-    dataset = None
-    if is_user_data(data):
-        dataset = dataset_of(chosen_config(given, **options))
-    # The losses are named apart: what a recipe tuned for its own does not carry over to others.
-    config = chosen_config({**given, "loss": "normface"}, **options, dataset=dataset)
-    config = config.replace(scale=scale, margin=margin)
-    if (earlier := earlier_of(config)) is not None:
-        dataset = dataset or dataset_of(config)
-        for note in start_notes(earlier, selection_for(config, dataset=dataset, earlier=earlier)):
-            say(note)
-    for spec in specs:
-        for option in spec.applied(config)[1]:
-            say(f"note: {spec.label} has no {option}: --{option} is ignored")
-    place = out or Path("runs") / f"compare-{datetime.now():%Y%m%d-%H%M%S}"
-    with show_progress() as bars:
-        outcome = training.compare(
-            specs, config, seeds, place, device=device, force=force, watcher=bars, dataset=dataset
-        )
+    grid = read_grid(settings or [])
+    if grid is not None and was_given(context, "losses"):
+        raise OptionError("--losses beside a grid: write the losses as --set loss=arcface,cosface")
+    layers = list_layers(
+        {"data": data, **given},
+        recipe=recipe,
+        changes=() if grid else settings or (),
+        start=None if start is None else Run.open(start),
+    )
+    if seeds is None:
+        seeds = 1 if grid else 3
+    out = out or Path("runs") / f"compare-{datetime.now():%Y%m%d-%H%M%S}"
+    options: dict[str, Any] = {"seeds": seeds, "device": device, "force": force}
+    try:
+        with show_progress() as bars:
+            chosen = {"losses": losses.split(",")} if grid is None else {"grid": grid}
+            outcome = training.compare(layers, out, **chosen, **options, watcher=bars)
+    except KeyboardInterrupt:
+        say(f"stopped; the same command goes on with --out {out}")
+        raise
     if not is_main_process():
         return
-    write_text(place / "comparison.json", dumps(outcome.json(), indent=2) + "\n")
+    config = outcome.variants[0].config
     if report:
         with working("drawing the report"):
-            Story(
-                title=f"{Path(data).name}: {', '.join(spec.label for spec in specs)}",
-                runs=[RunView(place / f"{spec.folder}-0", spec.label) for spec in specs],
-                comparison=outcome.json(),
-                measures=figure_meanings(),
-                **outcome.told(),
-                command=shlex.join(["arcset", *sys.argv[1:]]),
-            ).write(place)
+            named = losses.replace(",", ", ") if grid is None else " × ".join(grid)
+            title, command = f"{Path(data).name}: {named}", shlex.join(["arcset", *sys.argv[1:]])
+            comparison_story(outcome, title=title, command=command).write(out)
     if json:
         print_json(outcome.json())
         return
-    plural = "seed" if seeds == 1 else "seeds: mean ± half the range"
-    known = f", classes {classes}" if classes else ""
-    title = (
-        f"{Path(data).name}{known}, {config.network}, {config.dim} dimensions, "
-        f"{config.epochs} epochs, {seeds} {plural}"
-    )
-    print_table(comparison_table(outcome.summary, title))
-    if outcome.verdicts:
-        identities = next(iter(outcome.unseen.values()))[0].identities
-        print_text(
-            f"\nOn {identities} classes never seen; 95 % intervals over "
-            + ("classes and seeds" if seeds > 1 else "classes, about these runs and no others")
-            + (" (few classes: they are rough)" if identities < FEW else "")
+    words = {
+        "classes": f"classes {config.classes}" if config.classes else "",
+        "network": config.network,
+        "dim": f"{config.dim} dimensions",
+        "epochs": plural(config.epochs, "epoch"),
+    }
+    same = [text for key, text in words.items() if text and key not in (grid or ())]
+    print_comparison(outcome, ", ".join([Path(data).name, *same]))
+    say(f"the runs{', report.html' if report else ''} and comparison.json are in {out}")
+
+
+def read_grid(settings: list[str]) -> dict[str, list[Any]] | None:
+    """The values of each setting, where at least one has several.
+
+    >>> read_grid(["margin=0.2,0.3", "augment=none,affine:rotate=10+flip", "hold_out=0.1,0.2"])
+    {'margin': [0.2, 0.3], 'augment': [[], ['affine:rotate=10', 'flip']],
+     'hold_out': [{'validation': 0.1, 'test': 0.2}]}
+    >>> read_grid(["margin=0.2", "classes=0,1"])
+    """
+    grid: dict[str, list[Any]] = {}
+    for setting in settings:
+        key, equals, text = (part.strip() for part in setting.partition("="))
+        if not equals:
+            raise OptionError(f"--set {setting}: write KEY=VALUE, or KEY=VALUE,… for a grid")
+        texts = [text] if key in _WHOLE else [part.strip() for part in text.split(",")]
+        if len(texts) > 1 and "" in texts:
+            raise OptionError(f"--set {setting}: a value is empty")
+        if key == "augment":
+            texts = [part.replace("+", ",") for part in texts]
+        if key in grid:
+            raise OptionError(f"--set {key} stands twice: write its values as {key}=A,B")
+        grid[key] = [parse_changes([f"{key}={part}"])[key] for part in texts]
+    return grid if any(len(values) > 1 for values in grid.values()) else None
+
+
+def print_comparison(outcome: Comparison, title: str) -> None:
+    """The table, and what it comes to."""
+    spread = "1 seed" if outcome.seeds == 1 else f"{outcome.seeds} seeds: mean ± half the range"
+    table = Table(title=Text(f"{title}, {spread}"), title_justify="left")
+    heading, *rows = outcome.rows()
+    for text in heading:
+        table.add_column(Text(text), justify="left" if text == heading[0] else "right")
+    for row in rows:
+        table.add_row(*map(Text, row))
+    print_table(table)
+    said = [sentence for sentence in (outcome.note, *outcome.sentences()) if sentence]
+    print_text("\n".join(["", *said]))
+    if outcome.grid is not None:
+        best = outcome.best
+        print_text(f"\nThe best is {best['name']}. To train it again:\n  {best['command']}")
+
+
+def comparison_story(outcome: Comparison, **options: Any) -> Story:
+    """The report: of losses, their first runs side by side; of a grid, its table and the best."""
+    ranking, content = outcome.ranking, outcome.json()
+    views = [RunView(outcome.path(one.label, 0), one.label) for one in ranking]
+    if outcome.grid is not None:
+        decides = outcome.measure
+        meanings = {
+            f"validation_{decides.key}": f"{meaning(decides.full_name)}, on validation identities",
+            **figure_meanings(),
+        }
+        return Story(
+            runs=views[:1],
+            comparison={**content, "of": "variant"},
+            measures=meanings,
+            unseen=dict(zip([ranking[0].label], outcome.winner, strict=False)),
+            verdict=" ".join([outcome.note, *outcome.sentences()]),
+            **options,
         )
-    for verdict in outcome.verdicts:
-        print_text(f"  {verdict.title}: {verdict.sentence()}")
-    say(f"the runs{' and report.html' if report else ''} are in {place}")
+    differences: dict[str, list[Difference]] = {}
+    if verdicts := outcome.verdicts:
+        best = verdicts[0].best
+        for other in verdicts[0].differences:
+            found = [verdict.between(best, other) for verdict in verdicts]
+            differences[f"{best} against {other}"] = found
+    return Story(
+        runs=views,
+        comparison=content,
+        measures=figure_meanings(),
+        unseen={label: found[0] for label, found in outcome.assessments.items()},
+        differences=differences,
+        verdicts=[(verdict.title, verdict.sentence()) for verdict in verdicts],
+        **options,
+    )

@@ -1,36 +1,32 @@
 """`arcset demo`: the whole family on five digits, with the other five unseen."""
 
-from json import dumps
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from arcset import training
-from arcset.cli import train_options as o
-from arcset.cli.output import comparison_table, print_json, print_table, say, show_progress, working
-from arcset.evaluation.measures import figure_meanings
-from arcset.files import write_text
-from arcset.reports import RunView, Story, write_film
+from arcset.cli import options as o
+from arcset.cli.compare import comparison_story, print_comparison
+from arcset.cli.output import print_json, print_text, say, show_progress, working
+from arcset.reports import RunView, write_film
 from arcset.runs import RunConfig
-from arcset.training import LossSpec
+from arcset.runs.settings import list_layers
 
 __all__ = ["demo"]
 
-SCALE = 16.0  # the same for every cosine loss: unmatched scales mislead
-SPECS = [
-    LossSpec("softmax", {"bias": False}, "softmax, no bias"),
-    LossSpec("softmax", {"bias": True}, "softmax, bias"),
-    LossSpec("normface", {}, "normface"),
-    LossSpec("sphereface", {"margin": 1.35}, "sphereface"),
-    LossSpec("cosface", {"margin": 0.35}, "cosface"),
-    LossSpec("arcface", {"margin": 0.5}, "arcface"),
-    LossSpec("center", {"weight": 0.01}, "center"),
-    LossSpec("triplet", {"margin": 0.5}, "triplet"),
-]
-
-
-SPHERE = [LossSpec("softmax", {}, "softmax, 3-D"), LossSpec("arcface", {}, "arcface, 3-D")]
+SCALE = 16  # the same for every cosine loss: unmatched scales mislead
+LOSSES = {
+    "softmax, no bias": "softmax:bias=false",
+    "softmax, bias": "softmax:bias=true",
+    "normface": f"normface:scale={SCALE}",
+    "sphereface": f"sphereface:scale={SCALE}:margin=1.35",
+    "cosface": f"cosface:scale={SCALE}:margin=0.35",
+    "arcface": f"arcface:scale={SCALE}:margin=0.5",
+    "center": "center:weight=0.01",
+    "triplet": "triplet:margin=0.5",
+}
+SPHERE = {"softmax, 3-D": "softmax", "arcface, 3-D": "arcface"}
 FILMED = ("softmax, no bias", "normface", "arcface")
 
 
@@ -38,7 +34,7 @@ def demo(
     out: Annotated[Path, typer.Option(help="Folder for everything; its runs are replaced.")] = Path(
         "runs/demo"
     ),
-    epochs: o.Epochs = 12,
+    epochs: Annotated[int, typer.Option(help="Passes over the training images.")] = 12,
     seeds: Annotated[int, typer.Option(help="Runs per loss.")] = 2,
     device: o.Device = "auto",
     json: o.Json = False,
@@ -50,62 +46,55 @@ def demo(
 
     Example: arcset demo
     """
-    config = RunConfig(
-        data="mnist-sample",
-        classes="0-4",
-        dim=2,
-        epochs=epochs,
-        batch=64,
-        scale=SCALE,
-        optimizer="adamw",  # the one optimizer with which every loss trains, triplet included
-        learning_rate=0.002,
-        margin_warm_up=0.0,  # so that the runs differ in nothing but the loss, at every epoch
-        snapshot=500,
-    )
-    solid = config.replace(
-        classes=None, dim=3, network="vgg8", epochs=max(1, epochs // 2), scale=None
-    )
+    settings = {
+        "data": "mnist-sample",
+        "batch": 64,
+        "optimizer": "adamw",  # the one optimizer with which every loss trains, triplet included
+        "learning_rate": 0.002,
+        "margin_warm_up": 0.0,  # so that the runs differ in nothing but the loss, at every epoch
+        "snapshot": 500,
+    }
+    flat = {"classes": "0-4", "dim": 2, "epochs": epochs}
+    solid = {"dim": 3, "epochs": max(1, epochs // 2), "network": "vgg8"}
     with show_progress() as bars:
+        layers = list_layers({**settings, **flat})
         options: dict[str, Any] = {"device": device, "force": True, "watcher": bars}
-        outcome = training.compare(SPECS, config, seeds, out, **options)
-        for spec in SPHERE:
-            training.train(spec.applied(solid)[0], out / spec.folder, **options)
-    content = outcome.json()
-    write_text(out / "comparison.json", dumps(content, indent=2) + "\n")
-    _draw(out, outcome, verdict(outcome.summary))
+        outcome = training.compare(layers, out, losses=LOSSES, seeds=seeds, **options)
+        for label, loss in SPHERE.items():
+            config = RunConfig(loss=loss, **settings, **solid)
+            training.train(config, out / label.replace(", ", "-"), **options)
+    conclusion = conclude(outcome.summary)
+    _draw(out, outcome, conclusion)
     if json:
-        print_json(content)
+        print_json(outcome.json())
         return
-    title = f"MNIST digits 0-4 known, 5-9 never seen; 2-D, scale {SCALE:g}, {epochs} epochs" + (
-        f"; mean ± half the range of {seeds} seeds" if seeds > 1 else ""
+    print_comparison(
+        outcome, f"MNIST digits 0-4 known, 5-9 never seen; 2-D, scale {SCALE}, {epochs} epochs"
     )
-    print_table(comparison_table(outcome.summary, title))
-    typer.echo(verdict(outcome.summary))
+    print_text(f"\n{conclusion}")
     say(f"Look around in {out}/report.html; films and stills lie beside it.")
 
 
 def _draw(out: Path, outcome: training.Comparison, conclusion: str) -> None:
     """The report with its stills, and the two films."""
-    flat = {spec.label: RunView(out / f"{spec.folder}-0", spec.label) for spec in SPECS}
-    solid = [RunView(out / spec.folder, spec.label) for spec in SPHERE]
+    solid = [RunView(out / label.replace(", ", "-"), label) for label in SPHERE]
+    story = comparison_story(
+        outcome,
+        title="Eight losses on five digits",
+        others=solid,
+        verdict=conclusion,
+        command="arcset demo",
+        shown=("softmax, no bias", "arcface"),
+    )
     with working("drawing the report"):
-        Story(
-            title="Eight losses on five digits",
-            runs=list(flat.values()),
-            others=solid,
-            comparison=outcome.json(),
-            measures=figure_meanings(),
-            verdict=conclusion,
-            **outcome.told(),
-            command="arcset demo",
-            shown=("softmax, no bias", "arcface"),
-        ).write(out, separate=True)
+        story.write(out, separate=True)
     with working("drawing the films"):
-        write_film([flat[label] for label in FILMED], out / "film-2d.gif", parts=("train", "test"))
+        filmed = [view for view in story.runs if view.title in FILMED]
+        write_film(filmed, out / "film-2d.gif", parts=("train", "test"))
         write_film(solid, out / "film-3d.gif")
 
 
-def verdict(summary: dict[str, dict[str, dict[str, float]]]) -> str:
+def conclude(summary: dict[str, dict[str, dict[str, float]]]) -> str:
     """What to make of the table, said from its figures."""
 
     def means(measure: str) -> dict[str, float]:
@@ -125,10 +114,10 @@ def verdict(summary: dict[str, dict[str, dict[str, float]]]) -> str:
         f"Dunn index: arcface {arcface:.1f}, normface {normface:.1f})"
     )
     best, worst = max(unseen.values()), min(unseen.values())
-    told = (
+    strangers = (
         "on digits never seen, same or different is told with an AUC of "
         f"{worst:.2f} to {best:.2f}, where 0.5 is guessing"
     )
     if best < 0.8:
-        told += ": a tight embedding of the known is no promise for the unknown"
-    return f"What to make of it: {known}; {margin}; {told}."
+        strangers += ": a tight embedding of the known is no promise for the unknown"
+    return f"What to make of it: {known}; {margin}; {strangers}."

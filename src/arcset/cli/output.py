@@ -1,7 +1,6 @@
 """What people see: tables on stdout, notes and progress on stderr."""
 
 import json
-import math
 import shutil
 import sys
 import threading
@@ -22,7 +21,6 @@ from rich.progress import (
 )
 from rich.segment import Segment
 from rich.table import Column, Table
-from rich.text import Text
 
 from arcset.files import finite
 from arcset.launch import is_main_process
@@ -34,7 +32,6 @@ if TYPE_CHECKING:  # torch, which most verbs need not wait for
 __all__ = [
     "ProgressBars",
     "columns",
-    "comparison_table",
     "one_line",
     "print_json",
     "print_result",
@@ -291,33 +288,3 @@ class ProgressBars:
             yield
         finally:
             self._progress.remove_task(task)
-
-
-def comparison_table(summary: dict[str, dict[str, dict[str, float]]], title: str) -> Table:
-    """The comparison as people read it: mean ± half the range over the seeds."""
-    from arcset.evaluation.measures import run_figures  # and scipy
-
-    headings = {}
-    for key, measure in run_figures().items():
-        if measure.part == "known":
-            headings[key] = (measure.short, 3 if measure.unit == "share" else 1)
-        elif measure.unit == "number":  # rates take more room than there is
-            headings[key] = (f"unseen {measure.title}", 3)
-    table = Table(title=Text(title), title_justify="left")
-    table.add_column("loss")
-    for heading, _ in headings.values():
-        table.add_column(heading, justify="right")
-    for label, measures in summary.items():
-        cells = [_cell(measures.get(name), digits) for name, (_, digits) in headings.items()]
-        table.add_row(Text(label), *cells)
-    return table
-
-
-def _cell(measure: dict[str, float] | None, digits: int) -> str:
-    if measure is None:
-        return "–"
-    mean, low, high = (measure[key] for key in ("mean", "low", "high"))
-    if not math.isfinite(mean):
-        return "∞" if mean > 0 else "?"
-    text = f"{mean:.{digits}f}"
-    return text if low == high else f"{text} ± {(high - low) / 2:.{digits}f}"

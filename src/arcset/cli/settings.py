@@ -4,38 +4,28 @@ import functools
 import inspect
 import types
 from collections.abc import Callable
-from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar, get_args, get_origin
 
 import typer
 from pydantic.fields import FieldInfo
 from rich.table import Table
 
-from arcset.cli.output import print_json, print_table, say
-from arcset.data import Dataset
+from arcset.cli.output import print_json, print_table
 from arcset.data.augment import augmentation_names
-from arcset.errors import OptionError
 from arcset.losses import loss_names
 from arcset.networks import network_names
-from arcset.runs import Run, RunConfig
-from arcset.runs.config import unknown_setting
+from arcset.runs import RunConfig
 from arcset.runs.recipes import recipe_names, suitable_names
 from arcset.runs.settings import (
     Settings,
-    list_layers,
-    parse_changes,
     parse_setting,
-    resolve_settings,
 )
 
 __all__ = [
     "OPTIONS",
     "RecipeOption",
     "SetOption",
-    "chosen_config",
-    "given_options",
     "print_settings",
-    "resumed_settings",
     "takes_settings",
     "was_given",
 ]
@@ -194,47 +184,3 @@ def was_given(context: typer.Context, name: str) -> bool:
     """Whether an option stands on the command line."""
     source = context.get_parameter_source(name)
     return source is not None and source.name == "COMMANDLINE"
-
-
-def given_options(context: typer.Context) -> dict[str, Any]:
-    """The settings that stand on the command line as options."""
-    given = {key: context.params[key] for key in ("data", *OPTIONS) if was_given(context, key)}
-    parsed = ("hold_out", "size", "augment")  # those that are more than a word or a number
-    return {k: parse_setting(k, v) if k in parsed else v for k, v in given.items()}
-
-
-def chosen_config(
-    given: dict[str, Any],
-    *,
-    recipe: str | None = None,
-    file: Path | None = None,
-    settings: list[str] | None = None,
-    dataset: Dataset | None = None,
-    start: Run | None = None,
-    begun: Run | None = None,
-    quiet: bool = False,
-) -> RunConfig:
-    """The run's configuration, from the layers that `list_layers` lists and what suits `dataset`.
-
-    given: options of the command line. settings: --set. begun: the run that has started from
-    another and goes on. quiet: print no note on options that the loss does not have.
-    """
-    layers = list_layers(
-        given, recipe=recipe, file=file, changes=settings or (), start=start, continued=begun
-    )
-    resolved = resolve_settings(layers)
-    if dataset is not None:
-        resolved = resolved.suited_to(dataset)
-    for note in [] if quiet else resolved.notes:
-        say(f"note: {note}")
-    return resolved.config
-
-
-def resumed_settings(context: typer.Context) -> dict[str, Any]:
-    """What --epochs and --set ask for beside --resume; which of it may change, the run knows."""
-    given = given_options(context)
-    changes = parse_changes(context.params.get("settings") or [])
-    for name in changes:
-        if name not in RunConfig.model_fields:
-            raise OptionError(f"--set {name}: {unknown_setting(name)}")
-    return {**({"epochs": given["epochs"]} if "epochs" in given else {}), **changes}

@@ -25,7 +25,7 @@ from typing import Any
 from arcset.data import DATASETS, Dataset
 from arcset.errors import OptionError
 from arcset.losses import loss_options
-from arcset.registry import did_you_mean, unknown_option
+from arcset.registry import did_you_mean
 from arcset.runs.config import RunConfig, read_settings, unknown_setting
 from arcset.runs.folder import Run
 from arcset.runs.recipes import recipe_settings, suitable_settings
@@ -37,7 +37,6 @@ __all__ = [
     "is_user_data",
     "list_layers",
     "parse_changes",
-    "parse_loss",
     "parse_setting",
     "parse_value",
     "resolve_settings",
@@ -351,23 +350,6 @@ def parse_value(text: str) -> bool | int | float | str:
         except ValueError:
             continue
     return text
-
-
-def parse_loss(text: str) -> tuple[str, dict[str, Any]]:
-    """Name and options of a loss written NAME or NAME:OPTION=VALUE:OPTION=VALUE, both checked.
-
-    Some settings of training may stand among the options: `TRAINED`.
-
-    >>> parse_loss("softmax:bias=false:learning_rate=0.2")
-    ('softmax', {'bias': False, 'learning_rate': 0.2})
-    """
-    name, options = _split_loss(text)
-    of_loss = {key: value for key, value in options.items() if key not in TRAINED}
-    known = loss_options(name, **of_loss)
-    for option in of_loss:
-        if option not in known:
-            raise unknown_option(name, option, [*known, *TRAINED])
-    return name, options
 
 
 def _split_loss(text: object) -> tuple[str, dict[str, Any]]:

@@ -1,18 +1,7 @@
-"""Whole jobs: training a run, measuring it, comparing several, searching a grid."""
+"""Whole jobs: training a run, measuring it, comparing variants of it."""
 
 from arcset.runs.model import load_model
-from arcset.training.compare import Comparison, LossSpec, compare
+from arcset.training.compare import Comparison, compare
 from arcset.training.loop import resume, train
-from arcset.training.sweep import Point, Sweep, sweep
 
-__all__ = [
-    "Comparison",
-    "LossSpec",
-    "Point",
-    "Sweep",
-    "compare",
-    "load_model",
-    "resume",
-    "sweep",
-    "train",
-]
+__all__ = ["Comparison", "compare", "load_model", "resume", "train"]

@@ -1,182 +1,614 @@
-"""Several losses on the same data with the same seeds, side by side."""
+"""Variants of a run × seeds: which is best, and which differences between them are real.
 
+Losses side by side, measured on identities never seen:
+
+    arcset compare mnist-sample --classes 0-4 --losses softmax,arcface --seeds 3 --out runs/losses
+
+A grid of settings, ranked on the validation identities; the unseen ones are for the best alone:
+
+    arcset compare faces/ --set margin=0.2,0.3 --set scale=16,32 --out runs/grid
+"""
+
+import html
+import json
 import math
 import re
-from dataclasses import dataclass, field
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import product
 from pathlib import Path
 from typing import Any
 
-from arcset.data import Dataset
-from arcset.errors import OptionError
-from arcset.evaluation import Assessment, Difference
-from arcset.evaluation.measures import run_figures
-from arcset.files import finite
-from arcset.losses import loss_options
-from arcset.runs import Run, RunConfig
-from arcset.runs.assess import assess_unseen, measure_run
-from arcset.runs.data import selection_for
-from arcset.runs.model import add_data_settings, build_model
-from arcset.runs.settings import TRAINED, parse_loss
-from arcset.training.loop import train
-from arcset.training.progress import Watcher
-from arcset.training.start import check_start, earlier_of
-from arcset.training.verdict import Verdict, verdicts
+import numpy as np
 
-__all__ = ["Comparison", "LossSpec", "compare"]
+from arcset.checks import check_count
+from arcset.data import DATASETS, Dataset, Selection
+from arcset.devices import choose_device
+from arcset.distributed import join_group
+from arcset.errors import OptionError, TrainingError
+from arcset.evaluation import Assessment, Difference, Result, paired
+from arcset.evaluation.assessment import FEW
+from arcset.evaluation.measures import Measure, measure_of, run_figures, short_name, weighty
+from arcset.files import finite, write_text
+from arcset.losses import loss_options
+from arcset.registry import unknown_option
+from arcset.runs import Run, RunConfig
+from arcset.runs.assess import assess_unseen, assessment_figures, evaluation_data, measure_run
+from arcset.runs.data import dataset_of, selection_for
+from arcset.runs.model import TrainedRun, add_data_settings, build_model
+from arcset.runs.settings import Layer, Settings, resolve_settings
+from arcset.text import plural, skipped_lines
+from arcset.training.feeding import Feed
+from arcset.training.loop import train
+from arcset.training.progress import Lines, Watcher
+from arcset.training.start import check_start, earlier_of
+from arcset.training.stepping import check_stepping
+from arcset.training.validation import build_validator
+
+__all__ = ["Comparison", "Variant", "Verdict", "compare", "compare_assessments", "run_folder"]
+
+#: Settings that a grid cannot vary: they say which identities the runs are measured on, and how.
+_SHARED = ("seed", "data", "mapping", "classes", "split", "hold_out", "start", "best_by")
 
 
 @dataclass(frozen=True)
-class LossSpec:
-    """A loss to compare: its name, options of its own, and the label it goes by.
+class Variant:
+    """One of the things compared.
 
-    Some settings of training may stand among the options, as each loss has its own best.
-
-    >>> LossSpec.parse("softmax:bias=false:learning_rate=0.2")
-    LossSpec(loss='softmax', options={'bias': False, 'learning_rate': 0.2}, label=...)
+    label: unique. values: the settings in which it differs from the others. config: all settings;
+    the seed is replaced by each of the comparison's.
     """
 
-    loss: str
-    options: dict[str, Any] = field(default_factory=dict)
-    label: str = ""
+    label: str
+    values: dict[str, Any]
+    config: RunConfig
 
-    @classmethod
-    def parse(cls, text: str) -> "LossSpec":
-        """Read NAME or NAME:OPTION=VALUE:OPTION=VALUE."""
-        return cls(*parse_loss(text), text.strip())
+
+@dataclass(frozen=True)
+class Verdict:
+    """One measure: which variant is ahead, and how sure that is.
+
+    part, name: of the measure, as results have it. results: by variant, one per seed.
+    """
+
+    part: str
+    name: str
+    results: dict[str, list[Result]] = field(repr=False)
 
     @property
-    def folder(self) -> str:
-        """The label as a folder name."""
-        return re.sub(r"[^A-Za-z0-9.=_-]+", "-", self.label or self.loss).strip("-")
+    def title(self) -> str:
+        """The measure as people call it."""
+        return short_name(self.name)
 
-    def applied(self, config: RunConfig) -> tuple[RunConfig, list[str]]:
-        """`config` for this loss, and which of its general options the loss does not have."""
-        own = _of_loss(self.options)
-        known = loss_options(self.loss, **own)
-        settings = {key: value for key, value in self.options.items() if key not in own}
-        general = {"scale": config.scale, "margin": config.margin}
-        ignored = [key for key, value in general.items() if value is not None and key not in known]
-        direct = {key: own.pop(key, None if key in ignored else general[key]) for key in general}
-        return config.replace(loss=self.loss, options=own, **direct, **settings), ignored
+    @cached_property
+    def values(self) -> dict[str, list[float]]:
+        """By variant, the measure of each seed."""
+        return {
+            label: [r.measures()[self.name] for r in ours] for label, ours in self.results.items()
+        }
+
+    @property
+    def means(self) -> dict[str, float]:
+        """By variant, the mean over its seeds."""
+        return {label: float(np.mean(values)) for label, values in self.values.items()}
+
+    @property
+    def best(self) -> str:
+        """The variant with the best mean."""
+        sign = -1 if measure_of(self.name).lower_is_better else 1
+        return max(self.means, key=lambda label: sign * self.means[label])
+
+    @cached_property
+    def differences(self) -> dict[str, Difference]:
+        """By other variant, how much better the best one is."""
+        return {other: self.between(self.best, other) for other in self.means if other != self.best}
+
+    def between(self, first: str, second: str) -> Difference:
+        """How much better one variant is than another, over draws of identities and seeds.
+
+        The interval is wide enough for all pairs of variants, as the reader picks one of them. With
+        several seeds it covers the luck of training, too: variants are taken to depend on the seed
+        equally much, so that all of them tell how much. Two seeds of one say next to nothing.
+        """
+        values = np.array(list(self.values.values()))  # (V, S)
+        count, seeds = values.shape
+        luck = None
+        if seeds > 1:
+            error = (2 * values.var(axis=1, ddof=1).mean() / seeds) ** 0.5  # of a mean difference
+            luck = float(error), count * (seeds - 1)
+        ours, theirs = self.results[first], self.results[second]
+        return paired(ours, theirs, self.name, comparisons=count * (count - 1) // 2, luck=luck)
+
+    def sentence(self) -> str:
+        """In words: than which others the best is shown to be better, and by how much."""
+        better = [
+            f"{label} ({difference.sentence().removeprefix('better ')})"
+            for label, difference in self.differences.items()
+            if difference.shown
+        ]
+        unclear = {label: one for label, one in self.differences.items() if not one.shown}
+        text = f"{self.best} has the best mean, {self.means[self.best]:.3f}"
+        text += f", and is better than {', '.join(better)}" if better else ""
+        if unclear:
+            reasons = sorted({difference.why for difference in unclear.values() if difference.why})
+            text += f"{'; ' if better else ', but '}no difference to {', '.join(unclear)} is shown"
+            text += f" ({'; '.join(reasons)})" if reasons else ""
+        return f"{text}."
+
+    def json(self) -> dict[str, Any]:
+        """As one object."""
+        return {
+            "measure": f"{self.part}.{self.name}",
+            "means": self.means,
+            "best": self.best,
+            "differences": {label: found.json() for label, found in self.differences.items()},
+            "sentence": self.sentence(),
+        }
 
 
-def _of_loss(options: dict[str, Any]) -> dict[str, Any]:
-    """Without the settings of training that may stand among them."""
-    return {key: value for key, value in options.items() if key not in TRAINED}
+def compare_assessments(assessments: Mapping[str, Sequence[Assessment]]) -> list[Verdict]:
+    """One verdict for each important measure that all runs of two or more variants have."""
+    verdicts = []
+    for entry in weighty("headline", "main") if len(assessments) > 1 else []:
+        parts = {
+            label: [a.results().get(entry.part) for a in ours]
+            for label, ours in assessments.items()
+        }
+        results = {label: [r for r in ours if r is not None] for label, ours in parts.items()}
+        known = [
+            r is not None and not math.isnan(r.measures().get(entry.full_name, math.nan))
+            for ours in parts.values()
+            for r in ours
+        ]
+        if all(known):
+            verdicts.append(Verdict(entry.part, entry.full_name, results))
+    return verdicts
 
 
 @dataclass
 class Comparison:
-    """The outcome: one entry per run, and mean, lowest and highest over the seeds per loss.
+    """The outcome of `compare`; it shows itself in a notebook.
 
-    unseen: by loss, each seed's assessment on the classes held out; empty where none were.
+    out: the folder of the runs. grid: the values of each setting; None where losses are compared.
+    runs: one entry per run, in the order trained; one whose training broke has `failed`, a
+    sentence, instead of figures. assessments: by variant, one per seed, of the unseen identities;
+    in a grid of the validation identities. winner: in a grid, the best variant's assessments of the
+    unseen identities.
     """
 
+    out: Path
+    variants: list[Variant]
+    seeds: int
+    grid: dict[str, Sequence[Any]] | None = None
     runs: list[dict[str, Any]] = field(default_factory=list)
-    unseen: dict[str, list[Assessment]] = field(default_factory=dict)
+    assessments: dict[str, list[Assessment]] = field(default_factory=dict)
+    winner: list[Assessment] = field(default_factory=list)
+
+    def path(self, label: str, seed: int) -> Path:
+        """The folder of a run."""
+        return self.out / run_folder(label, seed)
+
+    @property
+    def complete(self) -> list[Variant]:
+        """The variants all of whose runs came to their end."""
+        return [one for one in self.variants if len(self._finished(one.label)) == self.seeds]
+
+    @property
+    def measure(self) -> Measure:
+        """What a grid is ranked by: the `best_by` of its runs, or MAP@R where the identities are
+        too few for it."""
+        best_by = self.variants[0].config.best_by
+        runs = [run for variant in self.complete for run in self._finished(variant.label)]
+        if any(run[f"validation_{best_by}"] is None for run in runs):
+            best_by = "map"
+        return run_figures()[f"unseen_{best_by}"]
+
+    @property
+    def ranking(self) -> list[Variant]:
+        """The complete variants; in a grid best first, and equal ones as the grid has them."""
+        if self.grid is None:
+            return self.complete
+        sign = 1 if self.measure.lower_is_better else -1
+        return sorted(self.complete, key=lambda variant: sign * self._score(variant.label))
 
     @property
     def summary(self) -> dict[str, dict[str, dict[str, float]]]:
-        """LOSS → MEASURE → mean, low, high over the seeds; measures a loss lacks are left out."""
-        found: dict[str, dict[str, dict[str, float]]] = {}
-        for label in dict.fromkeys(run["loss"] for run in self.runs):
-            ours = [run for run in self.runs if run["loss"] == label]
-            found[label] = {}
-            for name in (*run_figures(), "seconds"):
-                values = [run[name] for run in ours if run.get(name) is not None]
+        """LABEL → FIGURE → mean, low, high over the seeds; figures that a variant lacks are left
+        out."""
+        summary: dict[str, dict[str, dict[str, float]]] = {}
+        for variant in self.ranking:
+            summary[variant.label] = {}
+            for name in (*run_figures(), *_validation_figures(), "seconds"):
+                runs = self._finished(variant.label)
+                values = [run[name] for run in runs if run.get(name) is not None]
                 if values:
-                    mean = math.fsum(values) / len(values)
-                    found[label][name] = {"mean": mean, "low": min(values), "high": max(values)}
-        return found
+                    spread = {"mean": _mean(values), "low": min(values), "high": max(values)}
+                    summary[variant.label][name] = spread
+        return summary
 
     @cached_property
     def verdicts(self) -> list[Verdict]:
-        """By measure on the unseen classes: which loss is ahead, and of whom it is shown."""
-        return verdicts(self.unseen)
+        """By measure, which variant is ahead, and of which others that is shown."""
+        assessments = {v.label: self.assessments.get(v.label, []) for v in self.complete}
+        return compare_assessments(assessments) if all(assessments.values()) else []
 
-    def told(self) -> dict[str, Any]:
-        """What a report tells about the classes never seen: the first seed's assessments, the
-        differences between the loss that is ahead in the first verdict and each other, and all
-        verdicts in words."""
-        differences: dict[str, list[Difference]] = {}
-        if self.verdicts:
-            best = self.verdicts[0].best
-            for other in self.unseen:
-                if other != best:
-                    found = [verdict.between(self.unseen, best, other) for verdict in self.verdicts]
-                    differences[f"{best} against {other}"] = found
+    @property
+    def best(self) -> dict[str, Any]:
+        """The first of a grid's ranking: its name, values, mean of the measure that decides, its
+        runs, and the command that trains it again."""
+        variant = self.ranking[0]
+        runs = [run["run"] for run in self._finished(variant.label)]
+        config = str(Path(runs[0]) / "config.toml")
         return {
-            "unseen": {label: found[0] for label, found in self.unseen.items()},
-            "differences": differences,
-            "verdicts": [(verdict.title, verdict.sentence()) for verdict in self.verdicts],
+            "name": variant.label,
+            "values": variant.values,
+            "score": self._score(variant.label),
+            "runs": runs,
+            "command": shlex.join(["arcset", "train", "--config", config, "--out", "runs/best"]),
         }
+
+    @property
+    def note(self) -> str:
+        """What the figures are measured on; empty where no identity is held out."""
+        if not self.assessments:
+            return ""
+        count = self.assessments[self.complete[0].label][0].identities
+        if self.grid is not None:
+            few = " (few, so the order is rough)" if count < FEW else ""
+            equal = [v for v in self.ranking if self._score(v.label) == self.best["score"]]
+            ties = f" The first {len(equal)} are equal." if len(equal) > 1 else ""
+            return (
+                f"Ranked by {self.measure.title} on {count:,} validation identities{few}; the "
+                f"unseen identities took no part in the choice.{ties}"
+            )
+        over = "and seeds" if self.seeds > 1 else "alone: with one seed each, about these runs only"
+        few = f"; fewer than {FEW} classes, so intervals are rough" if count < FEW else ""
+        return f"On {count:,} classes never seen. Intervals of 95 % over classes {over}{few}."
+
+    def sentences(self) -> list[str]:
+        """What the comparison comes to: a sentence for each measure in which a difference is shown,
+        and one for all others; of a grid, how sure the choice is, and how good the best is on
+        identities never seen."""
+        if self.grid is not None:
+            return [*self._choice(), *self._winner()]
+        clear = [v for v in self.verdicts if any(d.shown for d in v.differences.values())]
+        unclear = [verdict.title for verdict in self.verdicts if verdict not in clear]
+        said = [f"{verdict.title}: {verdict.sentence()}" for verdict in clear]
+        return [*said, f"{', '.join(unclear)}: no difference is shown."] if unclear else said
+
+    def _choice(self) -> list[str]:
+        decides = (self.measure.part, self.measure.full_name)
+        verdicts = [verdict for verdict in self.verdicts if (verdict.part, verdict.name) == decides]
+        return [f"{verdict.title}: {verdict.sentence()}" for verdict in verdicts]
+
+    def _winner(self) -> list[str]:
+        if not self.winner:
+            return []
+        label, count = self.ranking[0].label, self.winner[0].identities
+        figures = [
+            f"{short_name(entry.full_name)} {entry.format(self.summary[label][key]['mean'])}"
+            for key, entry in run_figures().items()
+            if entry.part != "known" and key in self.summary[label]
+        ]
+        return [f"{label} on {plural(count, 'class', 'classes')} never seen: {', '.join(figures)}."]
+
+    def rows(self) -> list[list[str]]:
+        """The table for people, its heading first: mean ± half the range over the seeds."""
+        if self.grid is None:
+            names = ["loss"]
+            columns = {
+                key: (entry.short if entry.part == "known" else f"unseen {entry.title}", entry)
+                for key, entry in run_figures().items()
+                if entry.part == "known" or entry.unit == "number"  # there is no room for more
+            }
+        else:
+            names = [key for key, values in self.grid.items() if len(values) > 1]
+            decides = f"validation_{self.measure.key}"
+            columns = {decides: (f"validation {self.measure.title}\n(decides)", self.measure)}
+            for key, entry in _validation_figures().items():
+                columns.setdefault(key, (entry.title, entry))
+        summary = self.summary
+        present = {name for figures in summary.values() for name in figures}
+        columns = {key: column for key, column in columns.items() if key in present}
+        rows = [[*names, *(heading for heading, _ in columns.values())]]
+        for variant in self.ranking:
+            values = [_text(k, variant.values[k]) if k in variant.values else "–" for k in names]
+            figures = summary[variant.label]
+            cells = [_cell(figures.get(key), entry) for key, (_, entry) in columns.items()]
+            rows.append([*values, *cells])
+        return rows
 
     def json(self) -> dict[str, Any]:
         """As one object; infinite values, which JSON lacks, become None."""
-        return {
-            "runs": finite(self.runs),
-            "summary": finite(self.summary),
-            "verdicts": finite([verdict.json() for verdict in self.verdicts]),
+        content: dict[str, Any] = {
+            "runs": self.runs,
+            "summary": self.summary,
+            "verdicts": [verdict.json() for verdict in self.verdicts],
         }
+        if self.grid is not None:
+            decides = f"validation {self.measure.key}"
+            content |= {"grid": self.grid, "chosen_by": decides, "best": self.best}
+            content["note"] = self.note
+        return dict(finite(content))
+
+    def _repr_html_(self) -> str:
+        """The table and the sentences, for notebooks."""
+        heading, *rows = [[html.escape(cell) for cell in row] for row in self.rows()]
+        lines = ["".join(f"<th>{cell}</th>" for cell in heading)]
+        lines += ["".join(f"<td>{cell}</td>" for cell in row) for row in rows]
+        table = "".join(f"<tr>{line}</tr>" for line in lines)
+        said = [html.escape(text) for text in (self.note, *self.sentences()) if text]
+        return f"<table>{table}</table>" + "".join(f"<p>{text}</p>" for text in said)
+
+    def add(self, variant: Variant, seed: int, result: TrainedRun | TrainingError) -> None:
+        """Measure a run, or note why there is none, and write it down."""
+        entry: dict[str, Any] = {"name": variant.label, "values": variant.values, "seed": seed}
+        entry["run"] = str(self.path(variant.label, seed))
+        self.runs.append(entry)
+        if isinstance(result, TrainingError):
+            entry["failed"] = str(result)
+        else:
+            config, lines = result.config, result.metrics()
+            entry["loss"] = variant.label if self.grid is None else config.loss
+            entry |= {key: getattr(config, key) for key in ("dim", "scale", "margin", "options")}
+            if self.grid is None:
+                assessment = assess_unseen(result)
+                entry |= measure_run(result, assessment)
+            else:
+                assessment = evaluation_data(result, part="validation").assess()
+                entry |= assessment_figures(assessment, "validation")
+            if assessment is not None:
+                self.assessments.setdefault(variant.label, []).append(assessment)
+            entry["epochs"] = len(lines)
+            entry["seconds"] = round(math.fsum(line["seconds"] for line in lines), 2)
+        self.save({"grid": self.grid, "runs": finite(self.runs)})
+
+    def measure_winner(self, selection: Selection, device: str) -> None:
+        """Measure the best of a grid on the images that took no part in choosing it."""
+        for entry in self._finished(self.ranking[0].label):
+            trained = TrainedRun.load(entry["run"], device=device, selection=selection)
+            assessment = assess_unseen(trained)
+            entry |= measure_run(trained, assessment)
+            if assessment is not None:
+                self.winner.append(assessment)
+
+    def save(self, content: dict[str, Any]) -> None:
+        """Write comparison.json."""
+        text = json.dumps(content, indent=2, allow_nan=False) + "\n"
+        write_text(self.out / "comparison.json", text)
+
+    def _finished(self, label: str) -> list[dict[str, Any]]:
+        return [run for run in self.runs if run["name"] == label and "failed" not in run]
+
+    def _score(self, label: str) -> float:
+        return _mean([run[f"validation_{self.measure.key}"] for run in self._finished(label)])
 
 
 def compare(
-    specs: list[LossSpec],
-    config: RunConfig,
-    seeds: int,
+    layers: Sequence[Layer],
     out: Path | str,
     *,
+    losses: Sequence[str] | Mapping[str, str] = (),
+    grid: Mapping[str, Sequence[Any]] | None = None,
+    seeds: int = 3,
     device: str = "auto",
     force: bool = False,
     watcher: Watcher | None = None,
     dataset: Dataset | None = None,
 ) -> Comparison:
-    """Train every loss with seeds 0 … seeds − 1 into `out`/LABEL-SEED, and measure each.
+    """Train every variant with seeds 0 … `seeds` − 1 into `out`/LABEL-SEED, and measure each.
 
-    `dataset` is the data, where somebody has read it already. Where the runs begin from another,
-    whom that one held out stays so, and nobody judges whom it knew.
+        layers = list_layers({"data": "mnist-sample", "classes": "0-4", "scale": 16.0})
+        compare(layers, "runs/losses", losses=["softmax:bias=false", "arcface"])
+        compare(layers, "runs/grid", grid={"loss": ["arcface", "cosface"], "margin": [0.2, 0.3]})
+
+    losses: each may carry options and settings of training that suit it; in a mapping, by the label
+    that it goes by. What a recipe tuned for one loss counts for none. They are measured on the
+    identities held out of training.
+
+    grid: values of settings and of options of the loss; every combination is a variant, the last
+    setting varying fastest. Options that a loss does not have are left out for it. Variants are
+    ranked by `best_by` on the validation identities; the unseen ones are for the best alone.
+
+    Killed at any moment, the same call goes on: runs that are there with the same settings are not
+    trained again, nor are they where further variants or seeds are asked for. With `force` they
+    are replaced. A run whose loss is no longer finite is noted, and the others go on. Of several
+    processes the first alone measures: the others' outcome has no runs.
+
+    dataset: the data, where it has been read already or was given in Python.
+
+    Raises, before anything is written:
+        OptionError: a setting that does not fit, or a grid without validation identities.
+        RunError: something else stands in a run's folder.
     """
-    labels = [spec.label or spec.loss for spec in specs]
-    twice = {label for label in labels if labels.count(label) > 1}
-    if twice:
-        raise OptionError(f"{min(twice)!r} is named more than once among the losses")
-    if seeds < 1:
-        raise OptionError(f"seeds must be at least 1, not {seeds}")
-    configs = [spec.applied(config)[0] for spec in specs]
-    selection = selection_for(config, dataset=dataset, earlier=earlier_of(config))
-    for spec, chosen in zip(specs, configs, strict=True):
-        # A wrong option, or a folder in the way, is found now and not after the first hour.
-        network, _ = build_model(add_data_settings(chosen, selection), training=True)
+    seeds = check_count("seeds", seeds)
+    watcher = watcher or Lines()
+    group = join_group(choose_device(device))
+    listed = list(_list_losses(layers, losses) if grid is None else _list_grid(layers, grid))
+    data = _Data(dataset, watcher)
+    variants, notes = [], []
+    for label, values, settings in listed:
+        variants.append(Variant(label, values, data.suit(settings)))
+        notes += settings.notes
+    outcome = Comparison(Path(out), variants, seeds, None if grid is None else dict(grid))
+    for variant in variants:
+        _check(variant, outcome, data.selection(variant.config), device, force=force)
+    for note in dict.fromkeys(notes):
+        watcher.noted(f"note: {note}")
+    group.barrier()  # all have looked at what is there
+    options: dict[str, Any] = {"device": device, "force": force, "again": True, "watcher": watcher}
+    for variant in variants:
         for seed in range(seeds):
-            place = Path(out) / f"{spec.folder}-{seed}"
-            Run.check_place(place, force=force)
-            check_start(add_data_settings(chosen, selection), network, place)
-    comparison = Comparison()
-    for spec, label, chosen in zip(specs, labels, configs, strict=True):
-        for seed in range(seeds):
-            place = Path(out) / f"{spec.folder}-{seed}"
-            seeded = chosen.replace(seed=seed)
-            trained = train(
-                seeded, place, device=device, force=force, watcher=watcher, selection=selection
-            )
-            unseen = assess_unseen(trained)
-            if unseen is not None:
-                comparison.unseen.setdefault(label, []).append(unseen)
-            comparison.runs.append(_entry(trained, label, measure_run(trained, unseen)))
-    return comparison
+            config, path = variant.config.replace(seed=seed), outcome.path(variant.label, seed)
+            result: TrainedRun | TrainingError
+            try:
+                result = train(config, path, selection=data.selection(config), **options)
+            except TrainingError as error:
+                result = error
+                watcher.noted(f"note: {path} is left out: {error}")
+            if group.is_main:
+                outcome.add(variant, seed, result)
+    if group.is_main:
+        if not outcome.complete:
+            raise TrainingError(f"nothing could be trained: {outcome.runs[0]['failed']}")
+        if grid is not None:
+            outcome.measure_winner(data.selection(outcome.ranking[0].config), device)
+        outcome.save(outcome.json())
+    group.barrier()  # nobody leaves while others still need an answer
+    return outcome
 
 
-def _entry(run: Run, label: str, measures: dict[str, float | None]) -> dict[str, Any]:
-    config = run.config
-    return {
-        "loss": label,
-        "seed": config.seed,
-        "dim": config.dim,
-        "scale": config.scale,
-        "margin": config.margin,
-        "options": config.options,
-        **measures,
-        "seconds": round(math.fsum(line["seconds"] for line in run.metrics()), 2),
-        "run": str(run.path),
-    }
+def run_folder(label: str, seed: int) -> str:
+    """What the run of a variant is called.
+
+    >>> run_folder("softmax, no bias", 0), run_folder("margin=0.2,size=64x48", 1)
+    ('softmax-no-bias-0', 'margin=0.2-size=64x48-1')
+    """
+    return re.sub(r"[^A-Za-z0-9.=_+-]+", "-", label).strip("-.") + f"-{seed}"
+
+
+def _list_losses(
+    layers: Sequence[Layer], losses: Sequence[str] | Mapping[str, str]
+) -> Iterator[tuple[str, dict[str, Any], Settings]]:
+    """Label, value and settings of each loss."""
+    if not losses:
+        raise OptionError("name the losses to compare, as softmax,arcface")
+    common = []
+    for layer in layers:
+        tuned = () if layer.explicit else ("loss", *layer.tuned)
+        values = {key: value for key, value in layer.values.items() if key not in tuned}
+        common.append(replace(layer, values=values))
+    pairs = losses.items() if isinstance(losses, Mapping) else [(text, text) for text in losses]
+    for label, loss in pairs:
+        settings = resolve_settings([*common, Layer("losses", {"loss": loss}, explicit=True)])
+        yield label, {"loss": label}, settings
+
+
+def _list_grid(
+    layers: Sequence[Layer], grid: Mapping[str, Sequence[Any]]
+) -> Iterator[tuple[str, dict[str, Any], Settings]]:
+    """Label, values and settings of each combination, but those that come to the same run."""
+    varied = [key for key, values in grid.items() if len(values) > 1]
+    for key in varied:
+        if key in _SHARED:
+            raise OptionError(f"{key} cannot vary in a grid: give it one value")
+    if not varied:
+        raise OptionError("nothing varies: give a setting several values, as margin=0.2,0.3")
+    configs: list[RunConfig] = []
+    known: dict[str, dict[str, Any]] = {}  # by loss, its options
+    for chosen in product(*grid.values()):
+        point = dict(zip(grid, chosen, strict=True))
+        of_loss = {k: v for k, v in point.items() if k not in RunConfig.model_fields}
+        of_run = {k: v for k, v in point.items() if k not in of_loss}
+        base = resolve_settings([*layers, Layer("--set", of_run, explicit=True)]).config
+        known[base.loss] = loss_options(base.loss, **{**base.options, **of_loss})
+        point = {
+            key: value
+            for key, value in point.items()
+            if key in known[base.loss] or (key in of_run and key not in ("scale", "margin"))
+        }
+        settings = resolve_settings([*layers, Layer("--set", point, explicit=True)])
+        settings.notes.extend(f"{base.loss} has no {k}: left out" for k in grid if k not in point)
+        values = {key: point[key] for key in varied if key in point}
+        if settings.config not in configs:
+            configs.append(settings.config)
+            yield ",".join(f"{k}={_text(k, v)}" for k, v in values.items()), values, settings
+    names = [*RunConfig.model_fields, *(name for options in known.values() for name in options)]
+    for key in grid:
+        if key not in names:
+            raise unknown_option(" and ".join(known), key, dict.fromkeys(names))
+
+
+class _Data:
+    """The data of the variants, read once for each way of reading it."""
+
+    def __init__(self, dataset: Dataset | None, watcher: Watcher) -> None:
+        self._given, self._watcher = dataset, watcher
+        self._datasets: dict[tuple[Any, ...], Dataset] = {}
+        self._selections: dict[tuple[Any, ...], Selection] = {}
+
+    def suit(self, settings: Settings) -> RunConfig:
+        """The configuration with what suits data that has no name."""
+        if settings.config.data not in DATASETS:
+            settings = settings.suited_to(self._read(settings.config))
+        return settings.config
+
+    def selection(self, config: RunConfig) -> Selection:
+        """The images to train on and to hold out."""
+        key = (*self._key(config), config.train_on)
+        if key not in self._selections:
+            dataset, earlier = self._read(config), earlier_of(config)
+            self._selections[key] = selection_for(config, dataset=dataset, earlier=earlier)
+        return self._selections[key]
+
+    def _read(self, config: RunConfig) -> Dataset:
+        key = self._key(config)
+        if key not in self._datasets:
+            dataset = self._given or dataset_of(config, watch=self._watcher.reading)
+            for note in skipped_lines(dataset.skipped):
+                self._watcher.noted(note)
+            self._datasets[key] = dataset
+        return self._datasets[key]
+
+    @staticmethod
+    def _key(config: RunConfig) -> tuple[Any, ...]:
+        return tuple(getattr(config, name) for name in ("size", "channels", "fit", "invert"))
+
+
+def _check(
+    variant: Variant, outcome: Comparison, selection: Selection, device: str, *, force: bool
+) -> None:
+    """Find what would stop a run before its first step now, and not after hours."""
+    for seed in range(outcome.seeds):
+        path = outcome.path(variant.label, seed)
+        if path in [
+            outcome.path(other.label, seed) for other in outcome.variants if other is not variant
+        ]:
+            raise OptionError(f"{variant.label!r} is named more than once, or much like another")
+        if force or not (path / "config.toml").exists():
+            Run.check_place(path, force=force)
+        else:
+            Run.open(path)
+    place = choose_device(device)
+    if outcome.grid is not None and build_validator(selection.validation, place) is None:
+        raise OptionError(
+            "a grid is ranked on validation identities, and two with two images each are needed: "
+            "hold some out, as with --hold-out 0.1,0.1"
+        )
+    config = add_data_settings(variant.config, selection)
+    network, loss = build_model(config, training=True)
+    check_start(config, network, path)
+    check_stepping(config, loss, place)
+    Feed(config, selection.train, place)
+
+
+def _validation_figures() -> dict[str, Measure]:
+    """The figures of a grid's runs by key, as `run_figures`."""
+    figures = {key: entry for key, entry in run_figures().items() if entry.part != "known"}
+    return {key.replace("unseen", "validation", 1): entry for key, entry in figures.items()}
+
+
+def _mean(values: Sequence[float]) -> float:
+    return math.fsum(values) / len(values)
+
+
+def _text(key: str, value: Any) -> str:
+    """A value as --set takes it."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, list | tuple):
+        return ("x" if key == "size" else "+").join(map(str, value)) or "none"
+    return "none" if value is None else str(value)
+
+
+def _cell(figure: dict[str, float] | None, entry: Measure) -> str:
+    if figure is None:
+        return "–"
+    mean, low, high = (figure[key] for key in ("mean", "low", "high"))
+    if not math.isfinite(mean):
+        return "∞" if mean > 0 else "?"
+    digits = 1 if entry.part == "known" and entry.unit == "number" else 3  # a Dunn index
+    text = f"{mean:.{digits}f}"
+    return text if low == high else f"{text} ± {(high - low) / 2:.{digits}f}"
