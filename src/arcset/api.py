@@ -40,7 +40,7 @@ from arcset.losses import build_loss
 from arcset.networks.registry import NETWORKS
 from arcset.reports import RunView, Story
 from arcset.reports.evaluation_report import write_evaluation
-from arcset.reports.report import Section
+from arcset.reports.page import Section
 from arcset.runs import Run, RunConfig
 from arcset.runs.assess import (
     EvaluationData,

@@ -1,9 +1,11 @@
 """Words for people: plurals, percents, durations, sentences, and text that is safe to print."""
 
 import html
+import re
 import time
 import unicodedata
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import PurePosixPath, PureWindowsPath
 from typing import Any
 
 __all__ = [
@@ -16,11 +18,16 @@ __all__ = [
     "progress_lines",
     "sentence",
     "skipped_lines",
+    "without_folders",
 ]
 
 _NAMED = 5  # skipped files that are named
 _HALF_MINUTE = 30.0  # seconds that a log stays silent, at most
 
+# A path from the root, or from somebody's home, within other text such as `weights=/a/b/c`.
+_ROOTED = re.compile(
+    r"""(?<![^\s=:,;'"(\[])(?:~[^\s/,;]*)?/(?!/)(?:[^\s/,;'")\]]+/)*([^\s/,;'")\]]+)"""
+)
 _TURNING = ("LRE", "RLE", "LRO", "RLO", "PDF", "LRI", "RLI", "FSI", "PDI")
 
 
@@ -150,3 +157,18 @@ def html_table(rows: Iterable[Sequence[str]], heading: Sequence[str] = ()) -> st
     lines += [[("td" if place else "th", cell) for place, cell in enumerate(row)] for row in rows]
     cells = ("".join(f"<{tag}>{html.escape(cell)}</{tag}>" for tag, cell in line) for line in lines)
     return f"<table>{''.join(f'<tr>{line}</tr>' for line in cells)}</table>"
+
+
+def without_folders(text: str) -> str:
+    """Text in which a path from the root, or from a home, is shortened to its last part.
+
+    >>> without_folders("/home/anna/faces"), without_folders("init=~/a/b.safetensors")
+    ('faces', 'init=b.safetensors')
+    >>> without_folders("Latin/*"), without_folders("https://a.org/b")  # these tell of no machine
+    ('Latin/*', 'https://a.org/b')
+    """
+    for kind in (PureWindowsPath, PurePosixPath):
+        path = kind(text)
+        if path.drive or path.is_absolute() or text.startswith("~"):
+            return path.name
+    return _ROOTED.sub(r"\1", text)

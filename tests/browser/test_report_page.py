@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from arcset.reports.report import Section, write_report
+from arcset.reports.page import Section
+from arcset.reports.run_report import write_report
 from arcset.reports.view import RunView
 from arcset.runs import RunConfig
 from arcset.training import train
@@ -104,19 +105,19 @@ def hover(page: Any, panel: int, part: str, i: int) -> None:
 
 def test_it_opens_at_the_last_epoch_with_test_and_unseen(open_page: Open) -> None:
     page = open_page()
-    assert page.locator("#epoch-text").inner_text() == "Epoch 2 of 2"
+    assert page.locator(".epoch-text").inner_text() == "Epoch 2 of 2"
     assert page.locator(".panel h3").all_inner_texts() == ["softmax", "arcface"]
     assert page.evaluate("arcsetViewer.parts") == {"train": False, "test": True, "unseen": True}
-    hollow = page.locator("#legend .mark.unseen").count()
-    assert (hollow, page.locator("#legend button").count()) == (7, 10)
+    hollow = page.locator(".legend .mark.unseen").count()
+    assert (hollow, page.locator(".legend button").count()) == (7, 10)
 
 
 def test_the_slider_moves_both_pictures_by_mouse_and_by_keys(open_page: Open) -> None:
     page = open_page()
     before = picture(page, 0), picture(page, 1)
-    page.locator("#epoch").focus()
+    page.locator(".epoch").focus()
     page.keyboard.press("ArrowLeft")
-    assert page.locator("#epoch-text").inner_text() == "Epoch 1 of 2"
+    assert page.locator(".epoch-text").inner_text() == "Epoch 1 of 2"
     settle(page)
     assert "after epoch 1" in page.locator(".stats").first.inner_text()
     after = picture(page, 0), picture(page, 1)
@@ -124,17 +125,17 @@ def test_the_slider_moves_both_pictures_by_mouse_and_by_keys(open_page: Open) ->
     assert before[1] != after[1]
     page.keyboard.press("Home")
     assert page.evaluate("arcsetViewer.time") == 0
-    said = page.locator("#epoch").get_attribute("aria-valuetext")
+    said = page.locator(".epoch").get_attribute("aria-valuetext")
     assert said == "Epoch 0 of 2, before training"
     page.keyboard.press("End")
     assert picture(page, 0) == before[0]
-    page.locator("#epoch").fill("1")
+    page.locator(".epoch").fill("1")
     assert picture(page, 0) == after[0]
 
 
 def test_play_runs_from_the_start_to_the_end_and_stops(open_page: Open) -> None:
     page = open_page()
-    play = page.locator("#play")
+    play = page.locator(".play")
     play.click()
     assert "Pause" in play.inner_text()
     until(page, "arcsetViewer.time > 0.1 && arcsetViewer.time < 1.9")
@@ -148,13 +149,13 @@ def test_play_runs_from_the_start_to_the_end_and_stops(open_page: Open) -> None:
     until(page, "!arcsetViewer.playing")
     assert page.evaluate("arcsetViewer.time") == 2
     assert "Play" in play.inner_text()
-    assert page.locator("#epoch").input_value() == "2"
+    assert page.locator(".epoch").input_value() == "2"
 
 
 def test_reduced_motion_plays_in_steps_and_does_not_turn(open_page: Open) -> None:
     page = open_page(reduced_motion="reduce")
     yaw = page.evaluate("arcsetViewer.yaw")
-    page.locator("#play").click()
+    page.locator(".play").click()
     until(page, "arcsetViewer.time > 0")
     assert page.evaluate("arcsetViewer.time") in (1, 2)
     assert page.evaluate("arcsetViewer.yaw") == yaw
@@ -180,7 +181,7 @@ def test_toggles_show_and_hide_samples_and_runs(open_page: Open) -> None:
 def test_a_class_is_picked_out_on_hover_and_by_click(open_page: Open) -> None:
     page = open_page()
     full = picture(page)
-    button = page.locator("#legend button").nth(1)
+    button = page.locator(".legend button").nth(1)
     button.hover()
     assert picture(page) != full
     page.mouse.move(0, 0)
@@ -200,22 +201,22 @@ def test_pointing_at_a_sample_shows_its_image_and_angles(open_page: Open, panel:
     focus = page.evaluate(
         f"(({{part, i}}) => [part.name, i, part.classes[i]])(arcsetViewer.panels[{panel}].focus)"
     )
-    said = page.locator("#tip").inner_text()
+    said = page.locator(".tip").inner_text()
     assert said.startswith(f"{focus[2]} · test")
     angles = page.evaluate(
-        f"[...arcsetViewer.panels[{panel}].run.pieces.find(p => p.name === 'test')"
+        f"[...arcsetViewer.panels[{panel}].run.parts.find(p => p.name === 'test')"
         f".frames.at(-1).angles.slice({3 * focus[1]}, {3 * focus[1] + 3})]"
     )
     shown = [float(angle) for angle in re.findall(r"([\d.]+)°", said)]
     assert shown == pytest.approx([angle / 100 for angle in angles[:2]], abs=0.06)
     pixels = page.evaluate(
         "(c => [...c.getContext('2d').getImageData(0, 0, c.width, c.height).data])"
-        "(document.getElementById('tip-image'))"
+        "(document.querySelector('.tip canvas'))"
     )
     assert len(pixels) == 28 * 28 * 4
     assert max(pixels[0::4]) > 150
     page.mouse.move(0, 0)
-    assert page.locator("#tip").is_hidden()
+    assert page.locator(".tip").is_hidden()
 
 
 def test_an_unseen_sample_names_the_nearest_center(open_page: Open) -> None:
@@ -224,7 +225,7 @@ def test_an_unseen_sample_names_the_nearest_center(open_page: Open) -> None:
     hover(page, 0, "unseen", 4)
     assert re.search(
         r"^[3-9] · unseen\s+nearest center: [0-2], [\d.]+° away$",
-        page.locator("#tip").inner_text(),
+        page.locator(".tip").inner_text(),
     )
 
 
@@ -234,14 +235,14 @@ def test_keys_step_through_the_points_and_turn_the_sphere(open_page: Open) -> No
     sphere.focus()
     page.keyboard.press("n")
     settle(page)
-    first = page.locator("#tip").inner_text()
+    first = page.locator(".tip").inner_text()
     assert "· test" in first
     page.keyboard.press("n")
     page.keyboard.press("p")
     settle(page)
-    assert page.locator("#tip").inner_text() == first
+    assert page.locator(".tip").inner_text() == first
     page.keyboard.press("Escape")
-    assert page.locator("#tip").is_hidden()
+    assert page.locator(".tip").is_hidden()
     before = picture(page, 1)
     page.keyboard.press("ArrowRight")
     assert picture(page, 1) != before
@@ -269,7 +270,7 @@ def test_a_tap_shows_the_sample_on_a_phone(open_page: Open) -> None:
     spot = page.evaluate("arcsetViewer.position(0, 'test', 1)")
     page.touchscreen.tap(spot["x"], spot["y"])
     settle(page)
-    tip = page.locator("#tip").bounding_box()
+    tip = page.locator(".tip").bounding_box()
     assert tip["x"] >= 0
     assert tip["x"] + tip["width"] <= 360
 

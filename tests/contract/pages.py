@@ -24,9 +24,9 @@ _WORD = re.compile(r"[^$]*[^\W\d_]")  # outside of formulas
 
 def write_stills(run: Path, out: Path) -> None:
     """OUT/report.html and OUT/pictures of a run, as docs/pictures.md makes them from Python."""
-    from arcset.reports import RunView, Story
+    from arcset.reports import RunReport, RunView
 
-    Story(title="stills", runs=[RunView(run)]).write(out, separate=True)
+    RunReport(title="stills", runs=[RunView(run)]).write(out, separate=True)
 
 
 def typed(line: str) -> str:

@@ -10,7 +10,8 @@ import pytest
 from matplotlib.figure import Figure
 from PIL import Image
 
-from arcset.reports.report import Section, write_report
+from arcset.reports.page import Section
+from arcset.reports.run_report import write_report
 from arcset.reports.view import RunView
 
 HOSTILE = "</script><script>alert('x')</script><img src=x onerror=alert(1)> & \"quoted\""
@@ -131,15 +132,15 @@ def test_every_section_says_what_it_means_and_when_it_misleads(page: str) -> Non
 
 
 def test_hostile_names_stay_text(views: list[RunView], tmp_path: Path) -> None:
-    label = {views[0].title: HOSTILE}
+    view = RunView(views[0].run.path, HOSTILE)
     page = written(
         tmp_path / "r.html",
-        views[:1],
+        [view],
         title=HOSTILE,
         verdict=HOSTILE,
         command=HOSTILE,
-        labels=label,
-        groups={HOSTILE: [views[0].title]},
+        advice=[HOSTILE],
+        groups={HOSTILE: HOSTILE},
         measures={**MEASURES, "accuracy": HOSTILE},
     )
     assert "alert('x')</script>" not in page

@@ -23,12 +23,12 @@ from arcset.reports.embedding_plot import (
     embedding_picture,
 )
 from arcset.reports.histograms import center_angles
+from arcset.reports.run_report import sheet_picture
 from arcset.reports.stills import (
     angle_picture,
     margin_picture,
     roc_picture,
     save,
-    sheet_picture,
 )
 from arcset.reports.style import PALETTE, class_colour, film_colours, png, styled
 from arcset.reports.view import RunView

@@ -79,7 +79,7 @@ class Section:
 def render(template: str, **context: Any) -> str:
     """The text of `templates/TEMPLATE` with `context` filled in; escaped where it ends in .html.
 
-    In every template `read(name)` is the text of a file of this package, as markup, and
+    In every template `read(name, …)` is the text of files of this package, as markup, and
     `text | digest` its hash as a content security policy wants it.
     """
     return _environment().get_template(template).render(**context)
@@ -106,8 +106,9 @@ def _environment() -> Environment:
     return environment
 
 
-def _read(name: str) -> Markup:
-    return Markup(files("arcset.reports").joinpath(name).read_text(encoding="utf-8"))
+def _read(*names: str) -> Markup:
+    folder = files("arcset.reports")
+    return Markup("".join(folder.joinpath(name).read_text(encoding="utf-8") for name in names))
 
 
 def _digest(text: str) -> Markup:

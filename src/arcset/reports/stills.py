@@ -3,7 +3,6 @@
 from arcset.reports.curves import margin_picture, roc_picture
 from arcset.reports.embedding_plot import embedding_picture
 from arcset.reports.histograms import angle_picture
-from arcset.reports.sheet import sheet_picture
 from arcset.reports.style import save
 
 __all__ = [
@@ -13,7 +12,6 @@ __all__ = [
     "margin_picture",
     "roc_picture",
     "save",
-    "sheet_picture",
 ]
 
 #: For every picture one sentence that says what it means, and one that says when it misleads.

@@ -12,10 +12,10 @@ from arcset.files import write_text
 from arcset.runs import Run, RunConfig
 from arcset.runs.assess import EvaluationData
 from arcset.runs.model import TrainedRun, load_model
-from arcset.text import percent, plural
+from arcset.text import percent, plural, without_folders
 from arcset.training.card_figures import figures, measured, thresholds
 from arcset.training.card_forgetting import forgotten
-from arcset.training.card_text import code, front_matter, table, without_folders
+from arcset.training.card_text import code, front_matter, table
 from arcset.training.card_training import training
 
 __all__ = ["write_card"]

@@ -3,19 +3,13 @@
 import json
 import re
 from collections.abc import Mapping, Sequence
-from pathlib import PurePosixPath, PureWindowsPath
 
 __all__ = [
     "code",
     "front_matter",
     "table",
-    "without_folders",
 ]
 
-# A path from the root, or from somebody's home, within other text such as `weights=/a/b/c`.
-_ROOTED = re.compile(
-    r"""(?<![^\s=:,;'"(\[])(?:~[^\s/,;]*)?/(?!/)(?:[^\s/,;'")\]]+/)*([^\s/,;'")\]]+)"""
-)
 _PLAIN = re.compile(r"[A-Za-z][\w.-]*", re.ASCII)  # what YAML reads as text without quotes …
 _WORDS = {"true", "false", "null", "yes", "no", "on", "off", "y", "n"}  # … but for these
 
@@ -59,21 +53,6 @@ def code(text: str) -> str:
     """
     text = " ".join(text.split()) or " "
     return f"`` {text} ``" if "`" in text else f"`{text}`"
-
-
-def without_folders(text: str) -> str:
-    """Text in which a path from the root, or from a home, is shortened to its last part.
-
-    >>> without_folders("/home/anna/faces"), without_folders("init=~/a/b.safetensors")
-    ('faces', 'init=b.safetensors')
-    >>> without_folders("Latin/*"), without_folders("https://a.org/b")  # these tell of no machine
-    ('Latin/*', 'https://a.org/b')
-    """
-    for kind in (PureWindowsPath, PurePosixPath):
-        path = kind(text)
-        if path.drive or path.is_absolute() or text.startswith("~"):
-            return path.name
-    return _ROOTED.sub(r"\1", text)
 
 
 def front_matter(fields: Mapping[str, str | Sequence[str]]) -> str:

@@ -4,8 +4,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from arcset.runs import Run, RunConfig
-from arcset.text import duration, plural
-from arcset.training.card_text import code, table, without_folders
+from arcset.text import duration, plural, without_folders
+from arcset.training.card_text import code, table
 
 __all__ = ["training"]
 

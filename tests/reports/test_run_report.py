@@ -2,7 +2,7 @@
 
 import pytest
 
-from arcset.reports import RunView, Story
+from arcset.reports import RunReport, RunView
 from arcset.training import train
 
 from .conftest import CONFIG
@@ -10,15 +10,15 @@ from .conftest import CONFIG
 
 def test_two_classifiers_have_pictures_that_one_has_not(views, tmp_path):
     """All others have their names in tests/contract."""
-    Story("two losses", [views["slim"], views["softmax"]]).write(tmp_path, separate=True)
+    RunReport("two losses", [views["slim"], views["softmax"]]).write(tmp_path, separate=True)
     drawn = {path.stem for path in (tmp_path / "pictures").iterdir()}
     assert {"no-threshold", "no-threshold-last", "bias"} <= drawn
 
 
 def test_a_single_run_without_classifier(views, tmp_path):
-    Story("triplet", [views["triplet"]]).write(tmp_path, separate=True)
+    RunReport("triplet", [views["triplet"]]).write(tmp_path, separate=True)
     drawn = {path.stem for path in (tmp_path / "pictures").iterdir()}
-    assert drawn == {"embedding", "roc", "no-threshold", "margins", "data"}
+    assert drawn == {"history", "embedding", "roc", "no-threshold", "margins", "data"}
 
 
 @pytest.mark.long  # with one unseen class: tests/cli/test_train.py
@@ -26,6 +26,6 @@ def test_one_unseen_class_or_none(tmp_path):
     for classes in ("0-8", None):
         config = CONFIG.replace(classes=classes, batch=512, snapshot=20)
         run = train(config, tmp_path / str(classes), device="cpu")
-        page = Story("few", [RunView(run.path)]).write(run.path).read_text(encoding="utf-8")
+        page = RunReport("few", [RunView(run.path)]).write(run.path).read_text(encoding="utf-8")
         assert "Same or different, never seen" not in page
         assert ("How sure a classifier is" in page) == (classes is not None)

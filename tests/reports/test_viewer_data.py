@@ -18,9 +18,8 @@ from PIL import Image
 from arcset.errors import InputError
 from arcset.reports import RunView
 from arcset.reports.page import embed_figure, sprite_sheet
-from arcset.reports.report import write_report
-from arcset.reports.report.angles import NO_ANGLE, sample_angles
-from arcset.reports.report.payload import quantized
+from arcset.reports.run_report import write_report
+from arcset.reports.viewer import NO_ANGLE, quantize, sample_angles
 
 
 @pytest.fixture(scope="module")
@@ -55,7 +54,7 @@ def angles(frame: dict[str, Any]) -> np.ndarray:
 @pytest.mark.long
 def test_eight_long_runs_stay_below_four_megabytes() -> None:
     rows = np.random.default_rng(0).normal(size=(1500, 3))
-    _, drawn = quantized(rows)
+    _, drawn = quantize(rows)
     found = base64.b64encode(sample_angles(rows, np.eye(3), None).tobytes())
     assert 8 * 13 * (len(drawn) + len(found)) < 3e6  # runs, epochs; the thumbnails are shared
 
@@ -135,9 +134,9 @@ def test_classes_are_numbered_across_parts(data: dict[str, Any], views: list[Run
 def test_thumbnails_are_shared_and_hold_the_images(
     data: dict[str, Any], views: list[RunView]
 ) -> None:
-    assert len(data["sprites"]) == 3  # train, test and unseen of the same data
+    assert len(data["sheets"]) == 3  # train, test and unseen of the same data
     test = next(part for part in data["runs"][1]["parts"] if part["name"] == "test")
-    sheet = data["sprites"][test["sprite"]]
+    sheet = data["sheets"][test["sheet"]]
     content = base64.b64decode(sheet["url"].partition(",")[2])
     pixels = np.asarray(Image.open(io.BytesIO(content)).convert("L"), int)
     y, x = divmod(17, sheet["columns"])
@@ -157,12 +156,12 @@ def test_points_limits_the_samples(views: list[RunView], tmp_path: Path) -> None
 
 def test_values_that_are_not_finite_are_refused() -> None:
     with pytest.raises(InputError):
-        quantized(np.array([[1.0, math.nan]]))
+        quantize(np.array([[1.0, math.nan]]))
 
 
 @pytest.mark.long
 def test_zeros_are_kept_as_zeros() -> None:
-    scale, text = quantized(np.zeros((2, 2)))
+    scale, text = quantize(np.zeros((2, 2)))
     assert scale > 0
     assert base64.b64decode(text) == bytes(8)
 

@@ -1,0 +1,261 @@
+"""How training went, how good the run is on the unseen, and what would help most.
+
+Every advice rests on a figure of the run, which it names; where nothing is known, nothing is said.
+"""
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
+
+from arcset.errors import InputError
+from arcset.evaluation import Assessment
+from arcset.evaluation.assessment import FEW
+from arcset.evaluation.measures import validated
+from arcset.evaluation.results import Interval
+from arcset.losses.build import lowest_loss
+from arcset.reports.style import GREY, PALETTE, new_figure, styled
+from arcset.reports.view import RunView, titles
+from arcset.text import percent, plural
+
+__all__ = ["HISTORY_CAPTION", "advise", "history_picture", "verdict_on"]
+
+FEW_TRAINED = 100  # identities, below which little is learned about others
+FEW_IMAGES = 5  # of an identity
+MOST_ADVICE = 4
+
+HISTORY_CAPTION = (
+    "Left the mean loss of every epoch; right how many are named rightly, of the images trained on "
+    "and of others of the same classes, and the measure on the validation identities, where there "
+    "are some. A dotted line marks the epoch whose weights were kept.",
+    "Losses of different kinds, scales and margins do not compare, and a margin that comes in "
+    "slowly makes the loss rise while the network gets better. A validation of few identities goes "
+    "up and down by chance.",
+)
+
+
+# The course of training
+
+History = Sequence[Mapping[str, Any]]  # the lines of metrics.jsonl
+
+
+@styled
+def history_picture(views: Sequence[RunView]) -> Figure:
+    """Loss, accuracy on the known and the validation measure over the epochs.
+
+    Raises `InputError` where no run has recorded an epoch.
+    """
+    histories = {name: view.run.metrics() for name, view in zip(titles(views), views, strict=True)}
+    histories = {name: lines for name, lines in histories.items() if lines}
+    if not histories:
+        raise InputError("no epoch was recorded")
+    figure = new_figure(9.0, 3.4)
+    left, right = figure.subplots(1, 2)
+    figure.subplots_adjust(left=0.075, right=0.985, bottom=0.15, top=0.9, wspace=0.2)
+    for number, (name, lines) in enumerate(histories.items()):
+        colour = PALETTE[number % len(PALETTE)]
+        _draw_line(left, lines, [line.get("loss") for line in lines], colour, name)
+    losses = [line["loss"] for lines in histories.values() for line in lines if line.get("loss")]
+    if losses and min(losses) > 0 and max(losses) > 30 * min(losses):
+        left.set_yscale("log")
+    left.set_title("loss")
+    if len(histories) == 1:
+        _draw_shares(right, next(iter(histories.values())), views[0].config.best_by)
+    else:
+        _draw_compared(right, histories, {view.config.best_by for view in views})
+        left.legend(loc="best")
+    for axes in (left, right):
+        axes.set_xlabel("epoch")
+        axes.xaxis.set_major_locator(MaxNLocator(8, integer=True, min_n_ticks=1))
+        axes.grid(axis="y")
+    return figure
+
+
+def _draw_shares(axes: Axes, lines: History, best_by: str) -> None:
+    """One run: accuracy in and out of training, the validation measure, and the kept epoch."""
+    measure = validated().get(best_by)
+    columns = {
+        "training images": [line.get("train_accuracy") for line in lines],
+        "other images of the same classes": [line.get("test_accuracy") for line in lines],
+        f"validation: {measure.title if measure else best_by}": [
+            (line.get("validation") or {}).get(best_by) for line in lines
+        ],
+    }
+    for number, (name, values) in enumerate(columns.items()):
+        _draw_line(axes, lines, values, PALETTE[number], name)
+    axes.set_title("named rightly, and validation")
+    axes.set_ylim(-0.02, 1.02)
+    kept = [line["epoch"] for line in lines if line.get("kept")]
+    if kept:
+        for panel in axes.figure.axes:
+            panel.axvline(kept[-1], color=GREY, lw=1, ls=":", zorder=1)
+        axes.annotate(
+            f"kept: {kept[-1]}",
+            (kept[-1], 1),
+            xycoords=("data", "axes fraction"),
+            ha="center",
+            va="bottom",
+            fontsize=8,
+            color=GREY,
+        )
+        axes.title.set_position((0.5, 1.0))
+        axes.set_title(axes.get_title(), pad=14)
+    if axes.lines:
+        axes.legend(loc="best")
+
+
+def _draw_compared(axes: Axes, histories: Mapping[str, History], best_by: set[str]) -> None:
+    """Several runs: the validation measure, or accuracy on the known where there is none."""
+    measure = next(iter(best_by)) if len(best_by) == 1 else ""
+    validation = {
+        name: [(line.get("validation") or {}).get(measure) for line in lines]
+        for name, lines in histories.items()
+    }
+    is_validated = any(value is not None for values in validation.values() for value in values)
+    for number, (name, lines) in enumerate(histories.items()):
+        values = validation[name] if is_validated else [line.get("test_accuracy") for line in lines]
+        _draw_line(axes, lines, values, PALETTE[number % len(PALETTE)], name)
+    if is_validated:
+        axes.set_title(f"validation: {validated()[measure].title}")
+    else:
+        axes.set_title("other images of the known classes, named rightly")
+    axes.set_ylim(-0.02, 1.02)
+
+
+def _draw_line(
+    axes: Axes, lines: History, values: Sequence[float | None], colour: str, name: str
+) -> None:
+    points = [(line["epoch"], y) for line, y in zip(lines, values, strict=True) if y is not None]
+    if points:
+        marker = "o" if len(points) <= 20 else None
+        axes.plot(*zip(*points, strict=True), color=colour, marker=marker, ms=4, label=name)
+
+
+# The verdict
+
+
+def verdict_on(view: RunView, assessment: Assessment | None) -> str:
+    """How good a run is on identities that it has never seen, in words, with the interval."""
+    if assessment is None or assessment.verification is None:
+        why = (
+            "no identity was held out of training"
+            if view.selection.unseen is None
+            else "it was not measured; `arcset evaluate RUN` does it"
+            if assessment is None
+            else assessment.missing.get("verification", "the data cannot tell")
+        )
+        return f"It is not known how well this run recognizes what it has never seen: {why}."
+    pairs = assessment.verification
+    error, low, high = pairs.eer, *_interval(assessment, "eer")
+    who = f"{plural(assessment.identities, 'identity', 'identities')} never seen"
+    text = (
+        f"On {who} ({plural(assessment.samples, 'sample')}), it takes {percent(error, 1)} of the "
+        "pairs of different identities for the same, at the threshold that misses as many of the "
+        "pairs of one identity (equal error rate"
+        + (f"; 95 % interval {_range(low, high)})." if math.isfinite(low) else "; no interval).")
+    )
+    chance, _ = _interval(assessment, "auc")
+    if math.isfinite(chance) and chance <= 0.5:
+        text += " That cannot be told from guessing."
+    found = assessment.identification
+    if found is not None and found.mated and math.isfinite(rank := found.measures()["rank[1]"]):
+        text += (
+            f" Searched for among {found.subjects:,} enrolled identities"
+            f", {percent(rank, 1)} of the images find their own identity first."
+        )
+    if assessment.identities < FEW:
+        text += f" From fewer than {FEW} identities even the intervals are guesses."
+    return text
+
+
+def _interval(assessment: Assessment, name: str) -> Interval:
+    result = assessment.verification
+    if result is None or result.replicates is None:
+        return Interval(math.nan, math.nan)
+    return result.interval(name)
+
+
+def _range(low: float, high: float) -> str:
+    return f"{100 * low:.1f} to {percent(high, 1)}"
+
+
+def advise(view: RunView) -> list[str]:
+    """What would help this run most, the most pressing first; at most `MOST_ADVICE`.
+
+    Each sentence names the figure that it rests on.
+    """
+    found = [*_advise_on_fit(view), *_advise_on_data(view), *_advise_on_length(view)]
+    return found[:MOST_ADVICE]
+
+
+def _advise_on_fit(view: RunView) -> Iterator[str]:
+    """Whether it learned what it was shown, and more than that."""
+    loss, lines = view.loss, view.run.metrics()
+    scale, guess = loss.settings().get("scale"), math.log(max(2, loss.classes))
+    if isinstance(scale, float) and (least := lowest_loss(scale, loss.classes)) > 0.6 * guess:
+        yield (
+            f"Take a larger scale, or leave it out: with scale {scale:g} and {loss.classes:,} "
+            f"classes the loss cannot fall below {least:.2f}, and guessing costs about {guess:.2f}."
+        )
+    if not lines or lines[-1].get("train_accuracy") is None:
+        return
+    last = next((line for line in reversed(lines) if line.get("kept")), lines[-1])
+    train, test = last["train_accuracy"], last.get("test_accuracy")
+    if train < 0.5:
+        margin = loss.settings().get("margin")
+        smaller = f", or a smaller margin than {margin:g}" if isinstance(margin, float) else ""
+        yield (
+            "Train longer, or with another learning rate"
+            f"{smaller}: only {percent(train, 1)} of the images that it was trained on are named "
+            f"rightly after {plural(last['epoch'], 'epoch')}."
+        )
+    elif test is not None and train - test > 0.1:
+        yield (
+            "Make it learn less by heart, with --augment or --set dropout=0.2: "
+            f"{percent(train, 1)} of the training images are named rightly, but "
+            f"{percent(test, 1)} of other images of the same classes."
+        )
+
+
+def _advise_on_data(view: RunView) -> Iterator[str]:
+    labels = view.selection.train.labels
+    counts = np.unique(labels, return_counts=True)[1]
+    if len(counts) < FEW_TRAINED:
+        yield (
+            f"Train on more identities: {len(counts):,} teach little about others; below about "
+            f"{FEW_TRAINED}, each new one helps more than more images of the same."
+        )
+    typical = int(np.median(counts))
+    if typical < FEW_IMAGES:
+        yield (
+            f"Collect more images of each identity: half of them have at most {typical}, too few "
+            "to learn what varies within one."
+        )
+
+
+def _advise_on_length(view: RunView) -> Iterator[str]:
+    """Whether it stopped too early, or went on too long."""
+    lines = view.run.metrics()
+    losses = [line["loss"] for line in lines if line.get("loss") is not None]
+    scores = [(line.get("validation") or {}).get(view.config.best_by) for line in lines]
+    known = [score for score in scores if score is not None]
+    kept = [line["epoch"] for line in lines if line.get("kept")]
+    if kept and len(known) >= 5 and kept[-1] < 0.6 * lines[-1]["epoch"] and known[-1] < max(known):
+        name = validated()[view.config.best_by].title if view.config.best_by in validated() else ""
+        yield (
+            f"Train for fewer epochs, or with more augmentation: {name or view.config.best_by} on "
+            f"the validation identities was best after epoch {kept[-1]} of {lines[-1]['epoch']} "
+            f"({max(known):.3f}), and {known[-1]:.3f} at the end."
+        )
+    elif len(losses) > 1:
+        span = max(1, len(losses) // 10)
+        before, after = losses[-1 - span], losses[-1]
+        if after < 0.95 * before and 0.5 <= lines[-1].get("train_accuracy", 0.5) < 0.99:
+            yield (
+                "Train for more epochs: the loss was still falling at the end, from "
+                f"{before:.3g} to {after:.3g} over the last {plural(span, 'epoch')}."
+            )
