@@ -94,18 +94,6 @@ def test_state_is_saved_with_the_loss(kind):
         assert torch.equal(resumed.state_dict()[name], value), name
 
 
-def test_bias_goes_on_with_an_ordinary_optimizer():
-    loss = build(bias=True)
-    loss.fuse_update("sgd", lr=0.1)
-    x, y = next(batches())
-    loss(x, y).backward()
-    assert loss.head.bias.grad is not None
-    assert loss.head.weight.grad is None
-    before = loss.head.weight.detach().clone()
-    torch.optim.AdamW(loss.parameters(), lr=0.1, weight_decay=0.5).step()
-    assert torch.equal(loss.head.weight, before)
-
-
 def test_gradient_scaler():
     fused, plain = build(), build()
     for loss in (fused, plain):
@@ -186,16 +174,3 @@ def test_only_training_updates():
     loss(x, y).backward()
     assert torch.equal(loss.head.weight, before)
     assert loss.head.weight.grad is not None
-
-
-def test_a_new_update_replaces_the_old_one():
-    loss = build()
-    for kind in ("sgd", "adagrad", "sgd"):
-        loss.fuse_update(kind)
-    assert "head.squares" not in loss.state_dict()
-    x, y = next(batches())
-    loss.eval()
-    loss(x, y).backward()
-    loss.train()
-    loss.fuse_update("sgd", lr=0.0)
-    assert loss.head.weight.grad is None, "another optimizer would have moved the centers by it"

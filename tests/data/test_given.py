@@ -5,14 +5,12 @@ import pytest
 import torch
 from torch.utils.data import IterableDataset, TensorDataset
 
-from arcset.data import ImageSet, load_dataset, open_source
+from arcset.data import ImageSet, load_dataset
 from arcset.data.dataset import Dataset
 from arcset.data.sources.arrays import dataset_of_arrays, hold_back_tests
-from arcset.data.sources.load import load_source
 from arcset.data.torch_dataset import is_repeatable
 from arcset.errors import DataError
 from support import small_data
-from support.photos import photos
 
 
 def same(one, other):
@@ -21,13 +19,6 @@ def same(one, other):
         assert np.array_equal(first.images, second.images)
         assert np.array_equal(first.labels, second.labels)
         assert first.class_names == second.class_names
-
-
-def test_a_source_is_read_as_its_path_is(tmp_path):
-    folder = photos(tmp_path / "people", [6, 3, 7])
-    same(load_source(open_source(folder)), load_dataset(folder))
-    smaller = load_source(open_source(folder), size=6, channels=3)
-    assert smaller.train.shape == (3, 6, 6)
 
 
 def test_arrays_are_read_as_an_npz_file_of_them(tmp_path):

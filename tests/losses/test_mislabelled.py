@@ -54,15 +54,6 @@ def test_results_in_words_and_data():
     assert suspects.trusted.sum().item() == 720 - len(suspects)
 
 
-def test_one_center_per_class_and_ignored_labels():
-    loss = arcset.build_loss("arcface", 2, 2, ignore_index=-100)
-    loss.set_centers(torch.eye(2))
-    x = torch.tensor([[1.0, 0.0], [0.0, 1.0], [-1.0, 0.0]])
-    suspects = arcset.suspect_samples(loss, x, torch.tensor([0, -100, 0]))
-    assert suspects.positions == (2,)
-    assert suspects.total == 3
-
-
 def test_refused():
     x, y = torch.randn(3, 4), torch.tensor([0, 1, 2])
     with pytest.raises(OptionError, match="triplet"):

@@ -115,31 +115,6 @@ def test_defaults_shrink_where_centers_are_crowded(name, spacing, asked, expecte
 
 
 @pytest.mark.parametrize(
-    ("name", "options", "broken"),
-    [
-        ("adacos", {}, {Law.NEUTRAL}),
-        ("adaface", {}, {Law.SCALE_FREE, Law.GRADIENT}),
-        (
-            "adaface",
-            {"fallback": "clamp"},
-            {Law.SCALE_FREE, Law.GRADIENT, Law.MONOTONE, Law.NEUTRAL},
-        ),
-        ("classwise", {}, set()),
-        ("curricularface", {}, {Law.TARGET_ONLY, Law.NEUTRAL}),
-        ("elasticface", {}, set()),
-        ("elasticface", {"plus": True}, {Law.CONTINUOUS}),
-        ("elasticface", {"plus": True, "spread": 0.0}, set()),
-        ("intertopk", {}, {Law.TARGET_ONLY}),
-        ("magface", {}, {Law.SCALE_FREE}),
-        ("mvsoftmax", {}, {Law.TARGET_ONLY}),
-    ],
-)
-def test_the_laws_that_it_does_not_promise(name, options, broken):
-    promised = build_margin("arcface").laws  # all that a margin can promise
-    assert build_margin(name, **options).laws == promised - broken
-
-
-@pytest.mark.parametrize(
     ("name", "options"),
     [
         ("adacos", {"dynamic": "no"}),

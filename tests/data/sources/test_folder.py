@@ -1,6 +1,5 @@
 """Folders as people really have them, as a listing and as a stream."""
 
-import itertools
 import os
 import re
 import sys
@@ -84,23 +83,6 @@ def test_folders_that_cannot_be_read(photos: Path) -> None:
         (photos / "carl").chmod(0o755)
     assert len(found) == 11
     assert [path for path, _ in found.skipped] == ["carl"]
-
-
-def test_a_stream_finds_what_a_listing_finds(photos: Path, draw: Draw) -> None:
-    """With all that people have in such folders."""
-    draw(photos / "anna" / "older" / "deep" / "1.png")
-    draw(photos / "anna b" / "1.png")
-    draw(photos / "anna" / ".hidden" / "1.png")
-    draw(photos / ".trash" / "1.png")
-    draw(photos / "stray.png")
-    (photos / "anna" / "notes.txt").write_text("no image")
-    (photos / "empty").mkdir()
-    entries = same(FolderSource(photos).entries(), list_samples(photos))
-    assert entries == list(FolderSource(photos).entries())
-    assert [entry.path for entry in entries if entry.why] == ["stray.png"]
-    labels = [entry.label for entry in entries]
-    changes = sum(one != other for one, other in itertools.pairwise(labels))
-    assert changes + 1 == len(set(labels))  # each folder's images stand together
 
 
 def test_links_to_folders(tmp_path: Path, draw: Draw) -> None:

@@ -95,13 +95,6 @@ def test_near_duplicates_are_told_apart():
     assert found.worst[:2] == (2, 3)
 
 
-def test_without_such_a_triple_the_nearest_to_one_is_named():
-    found = no_threshold([[0.0], [1.0], [10.0], [12.0]], [0, 0, 1, 1])
-    assert (found.share, found.triples_share, found.found) == (0.0, 0.0, False)
-    assert found.worst == (2, 3, 1)
-    assert "nearest to one" in found.table()
-
-
 def test_takes_tensors_and_says_what_it_found():
     rows = torch.tensor([[0.0], [3.0], [4.0], [9.0]], dtype=torch.bfloat16, requires_grad=True)
     found = no_threshold(rows, torch.tensor([0, 0, 1, 1]))

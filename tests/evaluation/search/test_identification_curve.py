@@ -39,23 +39,6 @@ def test_every_point_of_the_curve_is_exact(data):
             )
 
 
-def test_a_long_curve_is_thinned_evenly_on_log_axes():
-    data = random_search(5, people=300, probes=8000, per_subject=(1, 1), noise=0.3, dim=12)
-    found = identification(*data)
-    curve = found.curve
-    assert 100 < len(curve.threshold) <= 500
-    assert np.all(np.diff(curve.threshold) < 0)
-    assert np.all(np.diff(curve.fpir) >= 0)
-    assert np.all(np.diff(curve.fnir) <= 0)
-    assert curve.fpir[0] == 0
-    assert curve.fpir[-1] == 1
-    for low, high in ((2e-3, 1e-2), (1e-2, 1e-1), (1e-1, 1)):
-        assert ((curve.fpir >= low) & (curve.fpir < high)).sum() > 10
-    for fpir in (0.1, 0.01, 0.001):  # thinning hides no more than one step of the grid
-        best = 1 - curve.fnir[curve.fpir <= fpir].min()
-        assert best <= found.dir_at_fpir[fpir] <= best + 0.01
-
-
 # Intervals.
 
 
