@@ -7,7 +7,6 @@ from functools import cache
 from pathlib import Path
 
 from arcset.data import Dataset, Listing, load_dataset, open_source
-from arcset.data.dataset import divided
 from arcset.data.named.fetch import download
 from arcset.data.named.mnist import FILES, MNIST, SAMPLE_CHECKSUMS, IdxFiles, read_idx
 from arcset.data.named.omniglot import OMNIGLOT, Archive, Omniglot
@@ -23,7 +22,6 @@ __all__ = [
     "Entry",
     "IdxFiles",
     "Omniglot",
-    "divided",
     "download",
     "list_samples",
     "loaded",

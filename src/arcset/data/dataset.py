@@ -1,15 +1,16 @@
 """What a dataset is: labelled samples in memory, one part for training and one for testing."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
+from arcset.data.lazy_rows import take_rows
 from arcset.errors import InputError
 
-__all__ = ["Dataset", "ImageSet", "divided"]
+__all__ = ["Dataset", "ImageSet"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,6 +74,12 @@ class ImageSet:
         height, width, *channels = inner
         return (channels[0] if channels else 1, height, width)
 
+    def take(self, chosen: npt.NDArray[Any]) -> "ImageSet":
+        """Some of the samples, by their numbers or a mask; those that lie in a file stay there."""
+        rows = np.flatnonzero(chosen) if chosen.dtype == np.bool_ else chosen
+        paths = None if self.paths is None else tuple(self.paths[row] for row in rows)
+        return ImageSet(take_rows(self.images, rows), self.labels[rows], self.class_names, paths)
+
 
 @dataclass(frozen=True, eq=False)
 class Dataset:
@@ -111,23 +118,12 @@ class Dataset:
         """The names of all classes, in the order of the labels."""
         return self.train.class_names
 
+    def divide(self, testing: npt.NDArray[np.bool_]) -> "Dataset":
+        """With the training images where `testing` (N,) is set as the test part.
 
-def divided(
-    name: str,
-    images: npt.NDArray[np.uint8],
-    labels: npt.NDArray[np.int64],
-    class_names: tuple[str, ...],
-    *,
-    testing: npt.NDArray[np.bool_],
-    licence: str,
-    **options: Any,
-) -> Dataset:
-    """A dataset whose publisher drew no line: images where `testing` (N,) is set become the test.
-
-    The line is ours, so all images of a class count when the class is held out. `options` are
-    further fields of the dataset.
-    """
-    train, test = (
-        ImageSet(images[chosen], labels[chosen], class_names) for chosen in (~testing, testing)
-    )
-    return Dataset(name, train=train, test=test, licence=licence, held_out="all", **options)
+        The line is ours then, so all images of a class count when the class is held out.
+        """
+        if not testing.any():
+            return replace(self, held_out="all")
+        train, test = self.train.take(~testing), self.train.take(testing)
+        return replace(self, train=train, test=test, held_out="all")

@@ -2,13 +2,13 @@
 
 import re
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
 
 from arcset.data.dataset import Dataset, ImageSet
-from arcset.data.lazy_rows import join_rows, take_rows
+from arcset.data.lazy_rows import join_rows
 from arcset.data.split import Split
 from arcset.errors import OptionError
 from arcset.registry import unknown_name
@@ -161,9 +161,8 @@ def relabel(
     if not len(rows):
         return None
     if len(rows) == len(labels):
-        return ImageSet(images.images, labels, class_names, images.paths)
-    paths = None if images.paths is None else tuple(images.paths[row] for row in rows)
-    return ImageSet(take_rows(images.images, rows), labels[rows], class_names, paths)
+        return replace(images, labels=labels, class_names=class_names)
+    return replace(images.take(rows), labels=labels[rows], class_names=class_names)
 
 
 def _divide(

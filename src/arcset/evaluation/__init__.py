@@ -1,6 +1,9 @@
 """Measures of an embedding: pure functions on arrays.
 
-Each takes numpy arrays or torch tensors and returns a number or a frozen result object.
+Each takes numpy arrays or torch tensors and returns a number or a frozen result object. Embeddings
+are (N, D) of any float type, labels (N,) integers. `InputError` refuses arrays of another kind or
+shape, values that are not finite and, where directions count, rows of zeros; `OptionError` refuses
+options out of range. What a function refuses besides, it says.
 
 Same or different?
 - `verification`: accept rates, thresholds, EER and AUC over all pairs, or over given ones.

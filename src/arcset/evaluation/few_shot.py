@@ -113,9 +113,7 @@ def few_shot(
     cosines; Lake, Salakhutdinov and Tenenbaum (Science 2015) for 20 ways and 1 shot.
 
     Parameters:
-        embeddings: (N, D), numpy or torch, any float type, no row all zero; cosines
-            are rounded as `pairs` says.
-        labels: (N,) integers.
+        embeddings, labels: (N, D) and (N,); cosines are rounded as `pairs` says.
         seed: the episodes follow from the labels and the seed, never from the embeddings, so that
             two models meet the same ones; on every platform, and whichever way the rows of
             different identities are mixed. More episodes begin with the same ones.
@@ -123,10 +121,8 @@ def few_shot(
             who is compared with whom; the eligible identities are drawn anew, `draws` times from
             `seed`, and each query weighs as often as its own identity was drawn.
 
-    Raises `InputError` for embeddings that are not a finite (N, D) matrix or hold a row of zeros,
-    labels that are not N integers, fewer than `ways` identities with `shots` + `queries` samples,
-    and where the support of an identity cancels out. Raises `OptionError` for an option out of
-    range.
+    Raises `InputError` for fewer than `ways` identities with `shots` + `queries` samples, and where
+    the support of an identity cancels out.
 
         >>> points = [[1, 0], [1, 0.1], [0, 1], [0.1, 1]]
         >>> few_shot(points, [4, 4, 9, 9], ways=2, episodes=10).accuracy

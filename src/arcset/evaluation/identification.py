@@ -192,8 +192,7 @@ def trial(labels: Array, *, enrolled: float = 0.5, samples: int = 1, seed: int =
             follows from which labels there are and how many of each, not from the order of rows;
             which of a subject's samples, from the order among themselves only.
 
-    Raises `InputError` for labels that are not integers, and where they allow no such trial.
-    Raises `OptionError` for an option out of range.
+    Raises `InputError` where the labels allow no such trial.
 
         >>> made = trial([5, 5, 6, 6, 7, 8], enrolled=0.5)
         >>> made.subjects, made.unknown, len(made.gallery), len(made.probes)
@@ -327,8 +326,7 @@ def identification(
     """Search every probe in the gallery, by cosine: closed set, and open set with strangers.
 
     Parameters:
-        gallery: (G, D), samples of the enrolled subjects, numpy or torch, any float type, no row
-            all zero. A subject may have several.
+        gallery: (G, D), samples of the enrolled subjects, of which one may have several.
         gallery_labels: (G,) integers, whose samples these are.
         probes: (P, D), the samples to search for.
         probe_labels: (P,) integers; a probe is mated if its label is among the gallery's.
@@ -347,9 +345,8 @@ def identification(
     Time: a product of P × G × D in float32. Memory beyond the input: float32 copies of it and about
     200 MB; with intervals 16 bytes per draw and identity.
 
-    Raises `InputError` for embeddings that are not a finite (N, D) matrix or hold a row of zeros,
-    probes of another width, labels that are not integers, one per row, and for `mean` where the
-    samples of a subject cancel out. Raises `OptionError` for an option out of range.
+    Raises `InputError` for probes of another width, and for `mean` where the samples of a subject
+    cancel out.
 
         >>> gallery, probes = [[1, 0], [0, 1]], [[1, 0.2], [0.9, 1], [-1, 0.5]]
         >>> found = identification(gallery, [7, 8], probes, [7, 7, 9], ranks=[1, 2], fpirs=[1.0])

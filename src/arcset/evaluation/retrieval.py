@@ -182,8 +182,7 @@ def retrieval(
     """Search by each embedding and see how many of the nearest are of its class.
 
     Parameters:
-        embeddings: the queries (N, D), numpy or torch, any float type, no row all zero.
-        labels: (N,) integers.
+        embeddings, labels: the queries (N, D), and the class of each (N,).
         ks: how many of the nearest to look at, whole numbers of at least 1.
         references, reference_labels: (M, D) and (M,), what is searched. It should not hold the
             queries themselves, which would find themselves first. By default every sample
@@ -197,9 +196,8 @@ def retrieval(
     Time grows as N·M·D, with a partial sort of N rows of M. Memory is a normalized copy of the
     input and about 200 MB.
 
-    Raises `InputError` for embeddings that are not a finite (N, D) matrix or hold a row of zeros,
-    labels that are not N integers, references that do not fit the queries, and where no query has
-    a reference of its class. Raises `OptionError` for a k below 1.
+    Raises `InputError` for references that do not fit the queries, and where no query has one of
+    its class.
 
         >>> found = retrieval([[1, 0], [2, 1], [0, 1], [1, 2], [1, 1]], [0, 0, 1, 1, 2], ks=[1])
         >>> found.recall_at[1], found.map_at_r, found.queries, found.left_out

@@ -194,8 +194,8 @@ def verification(
     Either all pairs i < j, genuine where their labels are equal, or the given pairs only.
 
     Parameters:
-        embeddings: (N, D), numpy or torch, any float type, no row all zero.
-        labels: (N,) integers. Beside `pairs` they only tell whom intervals are to draw.
+        embeddings: (N, D).
+        labels: (N,). Beside `pairs` they only tell whom intervals are to draw.
         fars: the false accept rates to report, each in (0, 1].
         pairs: (P, 2) row numbers.
         same: (P,) booleans, whether a pair is genuine.
@@ -211,9 +211,8 @@ def verification(
     Intervals count the pairs once more, by identity, at the thresholds of the curve, or at all
     scores where there are at most 8,192 distinct ones. See `bootstrap` for how.
 
-    Raises `InputError` for embeddings that are not a finite (N, D) matrix or hold a row of zeros,
-    labels that are not N integers, pairs out of range or at odds with the labels, and where no
-    pair is genuine or none an impostor. Raises `OptionError` for a rate or number out of range.
+    Raises `InputError` for pairs out of range or at odds with the labels, and where no pair is
+    genuine or none an impostor.
 
         >>> result = verification([[1, 0], [1, 0.1], [0, 1], [0.1, 1]], [0, 0, 1, 1], fars=[0.25])
         >>> result.auc, result.eer, result.tar_at_far[0.25]
@@ -337,8 +336,6 @@ def fold_accuracy(embeddings: Array, pairs: Array, same: Array, *, folds: int = 
     A threshold lies halfway between two neighbouring scores of the other folds, at −1 (all
     accepted), or just above the highest (none). Of several that are right equally often it is
     the highest, which accepts the fewest impostors.
-
-    Raises `InputError` for bad embeddings or pairs, `OptionError` for folds below 2 or above P.
 
         >>> rows = [[1, 0], [1, 0.1], [0, 1], [0.1, 1]]
         >>> pairs, same = [[0, 1], [0, 2], [2, 3], [1, 3]], [True, False, True, False]

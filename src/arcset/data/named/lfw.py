@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from arcset.data.dataset import Dataset, divided
+from arcset.data.dataset import Dataset, ImageSet
 from arcset.data.image import Pixels, decode_expected, read_file
 from arcset.data.named.fetch import LocalFolder
 from arcset.data.named.registry import DATASETS, DatasetEntry
@@ -35,14 +35,9 @@ def _load() -> Dataset:
     images = [_read(path) for paths in photos.values() for path in paths]
     # Of people with several photos, the last one is for testing.
     testing = [number == count > 1 for count in counts for number in range(1, count + 1)]
-    return divided(
-        "lfw-sample",
-        np.stack(images),  # (433, 250, 250, 3)
-        np.repeat(np.arange(len(counts)), counts),
-        tuple(photos),
-        testing=np.array(testing),
-        licence=LICENCE,
-    )
+    labels = np.repeat(np.arange(len(counts)), counts)
+    train = ImageSet(np.stack(images), labels, tuple(photos))  # (433, 250, 250, 3)
+    return Dataset("lfw-sample", train, None, LICENCE).divide(np.array(testing))
 
 
 def _read(path: Path) -> Pixels:

@@ -18,7 +18,7 @@ from pathlib import Path
 
 import numpy as np
 
-from arcset.data.dataset import Dataset, divided
+from arcset.data.dataset import Dataset, ImageSet
 from arcset.data.image import Pixels, decode_expected
 from arcset.data.named.fetch import PublicFiles
 from arcset.data.named.registry import DATASETS, DatasetEntry
@@ -137,16 +137,11 @@ class Omniglot(PublicFiles):
             evaluation = self.evaluation.read(further)
             drawings |= evaluation
             apart["test"] = tuple(evaluation)
-        return divided(
-            "omniglot",
-            np.stack(list(drawings.values())).reshape(-1, _SIDE, _SIDE),  # (20 C, 28, 28)
-            np.repeat(np.arange(len(drawings)), _DRAWERS),
-            tuple(drawings),
-            testing=np.tile(np.arange(_DRAWERS) >= _TRAINING, len(drawings)),
-            licence=LICENCE,
-            apart=apart,
-            invert=True,
-        )
+        images = np.stack(list(drawings.values())).reshape(-1, _SIDE, _SIDE)  # (20 C, 28, 28)
+        labels = np.repeat(np.arange(len(drawings)), _DRAWERS)
+        train = ImageSet(images, labels, tuple(drawings))
+        dataset = Dataset("omniglot", train, None, LICENCE, apart=apart, invert=True)
+        return dataset.divide(np.tile(np.arange(_DRAWERS) >= _TRAINING, len(drawings)))
 
     def download(self) -> str:
         """Download what is not here of both archives; says where they are, as `locate` does."""

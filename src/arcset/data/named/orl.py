@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from arcset.data.dataset import Dataset, divided
+from arcset.data.dataset import Dataset, ImageSet
 from arcset.data.image import Pixels, decode_expected, read_file
 from arcset.data.named.fetch import LocalFolder
 from arcset.data.named.registry import DATASETS, DatasetEntry
@@ -29,14 +29,10 @@ def _load() -> Dataset:
         for name in names
         for picture in range(1, _PICTURES + 1)
     ]
-    return divided(
-        "orl",
-        np.stack(images),  # (400, 112, 92)
-        np.repeat(np.arange(_PEOPLE), _PICTURES),
-        names,
-        testing=np.tile(np.arange(_PICTURES) >= _TRAINING, _PEOPLE),
-        licence=LICENCE,
-    )
+    labels = np.repeat(np.arange(_PEOPLE), _PICTURES)
+    train = ImageSet(np.stack(images), labels, names)  # (400, 112, 92)
+    testing = np.tile(np.arange(_PICTURES) >= _TRAINING, _PEOPLE)
+    return Dataset("orl", train, None, LICENCE).divide(testing)
 
 
 def _read(path: Path) -> Pixels:

@@ -5,7 +5,6 @@ Nothing is unpickled.
 
 import hashlib
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +12,8 @@ import numpy as np
 import numpy.typing as npt
 
 from arcset.data.dataset import Dataset, ImageSet
-from arcset.data.lazy_rows import take_rows
 from arcset.data.sources.base import Entry, Source, printable
-from arcset.data.sources.samples import SampleTable, check_identities, for_testing
+from arcset.data.sources.samples import apart_identities, check_identities, for_testing
 from arcset.data.sources.table import cell_text, find_columns, part_of
 from arcset.errors import DataError
 from arcset.files import reading
@@ -49,17 +47,18 @@ def load_arrays(path: Path) -> Dataset:
     names, paths, split = read_texts(columns, len(images), path)
     check_identities(set(names), path)
     parts = None if split is None else [part_of(word, str(path)) for word in split]
-    testing = for_testing(names, paths or [str(row) for row in range(len(names))], parts)
-    order = np.concatenate([np.flatnonzero(~testing), np.flatnonzero(testing)])
-    rows = order.tolist()
-    table = SampleTable.of(
-        path,
-        [names[row] for row in rows],
-        None if paths is None else [paths[row] for row in rows],
-        None if parts is None else [parts[row] for row in rows],
-        training=len(names) - int(testing.sum()),
+    class_names, labels = np.unique(names, return_inverse=True)
+    train = ImageSet(
+        images,
+        labels.astype(np.int64),
+        tuple(class_names.tolist()),
+        None if paths is None else tuple(paths),
     )
-    return table.dataset(images[order], None)
+    apart = apart_identities(names, parts)
+    dataset = Dataset(path.stem, train, None, "unknown", apart=apart)
+    return dataset.divide(
+        for_testing(names, paths or [str(row) for row in range(len(names))], parts)
+    )
 
 
 def dataset_of_arrays(images: Any, labels: Any, *, name: str = "arrays") -> Dataset:
@@ -91,16 +90,9 @@ def hold_back_tests(dataset: Dataset) -> Dataset:
         return dataset
     train = dataset.train
     names = [train.class_names[label] for label in train.labels]
-    testing = for_testing(names, train.paths or [str(row) for row in range(len(names))])
-    if not testing.any():
-        return replace(dataset, held_out="all")
-
-    def part(rows: npt.NDArray[np.int64]) -> ImageSet:
-        paths = None if train.paths is None else tuple(train.paths[row] for row in rows)
-        return ImageSet(take_rows(train.images, rows), train.labels[rows], train.class_names, paths)
-
-    parts = (part(np.flatnonzero(rows)) for rows in (~testing, testing))
-    return replace(dataset, train=next(parts), test=next(parts), held_out="all")
+    return dataset.divide(
+        for_testing(names, train.paths or [str(row) for row in range(len(names))])
+    )
 
 
 def _samples(array: npt.NDArray[Any], path: Path) -> npt.NDArray[Any]:

@@ -132,8 +132,7 @@ def angles(
     """Measure how tight classes are, how far apart, and how well centers stand for them.
 
     Parameters:
-        embeddings: (N, D), numpy or torch, any float type, no row all zero; computed in float64.
-        labels: (N,) integers.
+        embeddings, labels: (N, D) and (N,); computed in float64.
         centers: (C, D), those of the loss, no row all zero. Row j belongs to label j.
         center_labels: (C,) distinct integers, where row j belongs to label center_labels[j].
         intervals, draws, seed: see `bootstrap`.
@@ -151,9 +150,8 @@ def angles(
     Time N·D + C²·D: 100,000 centers of 512 dimensions take some minutes. Memory: a few copies of
     the input in float64.
 
-    Raises `InputError` for embeddings or centers that are not finite matrices of equally many
-    columns or hold a row of zeros, labels that are not N integers, center labels that are not C
-    distinct integers, and for a class whose directions cancel out.
+    Raises `InputError` for centers of another width, center labels that are not distinct, and for a
+    class whose directions cancel out.
 
         >>> found = angles([[1, 0], [1, 1], [-1, 1]], [0, 0, 1], centers=[[1, 0], [0, 1]])
         >>> [round(found.measures()[name], 1) for name in found.named]

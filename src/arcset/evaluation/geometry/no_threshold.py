@@ -80,16 +80,13 @@ def no_threshold(embeddings: Array, labels: Array, metric: str = "euclidean") ->
     50 MB beyond the input.
 
     Parameters:
-        embeddings: (N, D), numpy or torch, any float type; for cosine no row all zero.
-        labels: (N,) integers.
+        embeddings, labels: (N, D) and (N,).
         metric: euclidean, or cosine.
 
     Distances are compared as float32, and cosines rounded as `pairs` says, so that pairs that are
     equally distant on paper are ties. A tie is no such triple.
 
-    Raises `InputError` for embeddings that are not a finite (N, D) matrix, labels that are not N
-    integers, fewer than two classes, and where no class has two samples. Raises `OptionError`
-    for another metric.
+    Raises `InputError` for fewer than two classes, and where no class has two samples.
 
         >>> line = no_threshold([[0.0], [3.0], [4.0], [9.0]], [0, 0, 1, 1])
         >>> line.share, line.triples_share, line.worst

@@ -49,10 +49,8 @@ def dunn_index(
     centroid variants (C²·D with C classes), N²·D for `single`, the sum of n²·D over classes of n
     members for `diameter`.
 
-    Raises `InputError` for embeddings that are not a finite (N, D) matrix, labels that are not N
-    integers, fewer than two classes; with `cosine` and `angle` also for a row of zeros and, where
-    a centroid is needed, for a class whose directions cancel out. Raises `OptionError` for an
-    unknown word or a `trim` out of range.
+    Raises `InputError` for fewer than two classes and, where an angular centroid is needed, for a
+    class whose directions cancel out.
 
         >>> points = [[0, 0], [0, 2], [8, 0], [8, 2]]
         >>> dunn_index(points, [0, 0, 1, 1])
@@ -114,9 +112,7 @@ def silhouette(embeddings: Array, labels: Array, metric: str = "euclidean") -> f
     Distances of near-duplicates are as precise as others. Time N²·D; memory is two float64 copies
     of the embeddings and a few blocks, never all distances.
 
-    Raises `InputError` for embeddings that are not a finite (N, D) matrix, labels that are not N
-    integers, fewer than two classes, no class of two samples, and for cosine a row of zeros.
-    Raises `OptionError` for another metric.
+    Raises `InputError` for fewer than two classes, and where no class has two samples.
 
         >>> silhouette([[0.0], [2.0], [8.0], [10.0]], [0, 0, 1, 1], metric="euclidean")
         0.746031746031746
