@@ -24,6 +24,7 @@ which are for the whole size, are not judged by.
 import argparse
 import json
 import math
+import os
 import statistics
 import subprocess
 import sys
@@ -34,8 +35,7 @@ from head import machine
 from scale import sampling
 
 from arcset.margins import MARGINS
-from arcset.planning import Setting, plan_memory
-from arcset.planning.trial import try_settings
+from arcset.plan import DryRun, Setting, count_bytes, measure, plan_training
 
 HERE = Path(__file__).parent
 PARTS = ("sampling", "sharing", "many", "planned", "exact", "peers")
@@ -50,6 +50,7 @@ BARS = {
 }
 LEAN = {"storage": "bfloat16", "update": "adagrad", "sample": 0.1}
 MEBIBYTE = 1 << 20
+TORCHRUN = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
 
 
 def sizes(small: bool) -> dict:
@@ -71,8 +72,9 @@ class Scale:
     def __init__(self, options: argparse.Namespace) -> None:
         self.size, self.small = sizes(options.small), options.small
         self.threads = options.threads
+        os.environ["OMP_NUM_THREADS"] = str(options.threads)  # of the processes that are started
         self.found: dict = {}
-        self.trials: list[tuple[Setting, dict]] = []
+        self.measured: list[DryRun] = []
         self.met = True
 
     def sampling(self) -> None:
@@ -86,8 +88,7 @@ class Scale:
         growth = statistics.linear_regression(*logs).slope
         title(f"A step at {size['million']:,} × {size['dim']}, batch {size['batch']}")
         for share, value in times.items():
-            floor = found["floor"][str(share)]
-            more = f"floor {floor:.3f} s, {1e6 * value / (share * size['million']):.2f} µs a class"
+            more = f"{1e6 * value / (share * size['million']):.2f} µs a class"
             row(f"{share:.0%} of the classes", f"{value:.3f} s", more)
         self.told(
             "a tenth is faster than all by", f"{faster:.1f} ×", faster >= BARS["faster"], "5 ×"
@@ -98,55 +99,62 @@ class Scale:
 
     def sharing(self) -> None:
         size = self.size
-        one = Setting(size["half"], size["dim"], batch=size["batch"], update="sgd")
-        two = one.but(processes=2, batch=size["batch"] // 2)
-        found = self.tried([one, two], 3)
-        whole, each = found[0]["peak"], max(found[1]["peaks"])
+        words = {"classes": size["half"], "dim": size["dim"], "update": "sgd"}
+        one = Setting(**words, batch=size["batch"])
+        two = Setting(**words, batch=size["batch"] // 2, processes=2)
+        whole, each = (peak(self.tried(setting, 3)) for setting in (one, two))
         title(f"Memory at {size['half']:,} × {size['dim']}, over process start")
         row("one process", f"{whole / MEBIBYTE:,.0f} MiB")
         row("each of two", f"{each / MEBIBYTE:,.0f} MiB")
         self.told(
             "each ÷ one", f"{each / whole:.2f}", each <= BARS["shared"] * whole, "at most 0.6"
         )
-        self.found["sharing"] = {"one": whole, "each": found[1]["peaks"], "ratio": each / whole}
+        self.found["sharing"] = {"one": whole, "each": each, "ratio": each / whole}
 
     def many(self) -> None:
         size = self.size
-        setting = Setting(size["many"], size["dim"], batch=size["batch"], **LEAN)
-        (found,) = self.tried([setting], size["steps"])
-        losses, seconds = found["losses"], found["seconds"][1:]
+        words = {"classes": size["many"], "dim": size["dim"], "batch": size["batch"]}
+        found = self.tried(Setting(**words, **LEAN), size["steps"])
+        losses = found.losses
         # What stays between two steps; work on a chunk of classes does not grow with their number.
-        each = plan_memory(setting, limit=1 << 40).moments[1].parts
-        stored = (each["centers"] + each["their optimizer's state"]) / size["many"]
-        peak = found["peak"] / size["many"]
+        held = count_bytes(found.setting, "recompute")
+        stored = (held["centers"] + held["state of the centers"]) / size["many"]
+        most = peak(found) / size["many"]
         title(f"{size['many']:,} × {size['dim']}, bfloat16, adagrad, a tenth in each step")
-        row("peak over process start", f"{found['peak'] / MEBIBYTE:,.0f} MiB")
-        row("seconds a step", f"{sorted(seconds)[len(seconds) // 2]:.2f} s")
+        row("peak over process start", f"{peak(found) / MEBIBYTE:,.0f} MiB")
+        row("seconds a step", f"{found.seconds['loss']:.2f} s")
         bar = f"at most {BARS['bytes']:,}"
         self.told("stored per identity", f"{stored:,.0f} bytes", stored <= BARS["bytes"], bar)
-        self.told("peak per identity", f"{peak:,.0f} bytes", peak <= BARS["bytes"], bar)
+        self.told("peak per identity", f"{most:,.0f} bytes", most <= BARS["bytes"], bar)
         course = f"{losses[0]:.1f} to {losses[-1]:.1f}"
         self.told("loss on planted data", course, losses[-1] < 0.5 * losses[0], "to less than half")
-        self.found["many"] = {**found, "stored": stored, "peak_per_class": peak}
+        self.found["many"] = {
+            **found.model_dump(mode="json"),
+            "stored": stored,
+            "peak_per_class": most,
+        }
 
     def planned(self) -> None:
         size = self.size
-        plain = Setting(size["million"], size["dim"], batch=size["batch"])
-        ways = [{"update": "sgd"}, {"update": "sgd", "sample": 0.1}, LEAN, {}]
-        self.tried([plain.but(**way) for way in ways], 3)
+        words = {"classes": size["million"], "dim": size["dim"], "batch": size["batch"]}
+        for way in ({"update": "sgd"}, {"update": "sgd", "sample": 0.1}, LEAN, {}):
+            self.tried(Setting(**words, **way), 3)
         title("Memory as planned and as measured, over process start")
         rows = []
-        for setting, found in self.trials:
-            planned = plan_memory(setting, limit=1 << 34).peak.total
-            measured = max(found.get("peaks", [found["peak"]]))
+        for found in self.measured:
+            setting, measured = found.setting, peak(found)
+            plan = plan_training(setting, limit=1 << 34, room=1 << (25 if self.small else 29))
+            planned = plan.total - plan.dry.process
             off = planned / measured - 1
             words = f"{setting.classes:,} × {setting.dim}, {setting.storage}, "
-            words += setting.update or f"optimizer {setting.optimizer}"
+            words += (
+                f"optimizer {setting.optimizer}" if setting.update == "none" else setting.update
+            )
             words += f", {setting.sample:.0%}"
             words += f", {setting.processes} processes" if setting.processes > 1 else ""
             sides = f"{planned / MEBIBYTE:,.0f} / {measured / MEBIBYTE:,.0f} MiB"
             self.told(words, f"{sides} {off:+.1%}", abs(off) <= BARS["planned"], "± 15 %")
-            rows.append({"setting": setting.json(), "planned": planned, "measured": measured})
+            rows.append({"setting": setting.model_dump(), "planned": planned, "measured": measured})
         self.found["planned"] = rows
 
     def exact(self) -> None:
@@ -190,9 +198,12 @@ class Scale:
         )
         return json.loads(done.stdout)
 
-    def tried(self, settings: list[Setting], steps: int) -> list[dict]:
-        found = try_settings(settings, steps, self.threads)
-        self.trials += zip(settings, found, strict=True)
+    def tried(self, setting: Setting, steps: int) -> DryRun:
+        start = [sys.executable]
+        if setting.processes > 1:
+            start = [*TORCHRUN, f"--nproc-per-node={setting.processes}"]
+        found = measure(setting, steps=steps, start=start)
+        self.measured.append(found)
         return found
 
     def told(self, what: str, value: str, good: bool, bar: str) -> None:
@@ -201,12 +212,15 @@ class Scale:
 
 
 def exactness(count: int, steps: int, names: list[str]) -> dict:
-    command = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
     words = [f"--nproc-per-node={count}", str(HERE / "scale" / "exact.py"), str(steps), *names]
-    done = subprocess.run([*command, *words], capture_output=True, text=True, check=False)
+    done = subprocess.run([*TORCHRUN, *words], capture_output=True, text=True, check=False)
     if done.returncode:
         sys.exit(f"exact.py with {count} processes failed:\n{done.stderr}")
     return json.loads(done.stdout)
+
+
+def peak(found: DryRun) -> int:
+    return max(found.building, found.loss)
 
 
 def title(text: str) -> None:

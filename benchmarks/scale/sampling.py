@@ -9,7 +9,6 @@ from torch import Tensor
 from torch.nn import functional as F
 
 import arcset
-from arcset.planning import Setting, make_plan, measure_machine, plan_memory
 
 SCALE, MARGIN = 64.0, 0.5
 SGD = {"lr": 0.1, "momentum": 0.9, "weight_decay": 5e-4}
@@ -42,7 +41,7 @@ def rates(classes: int, dim: int, batch: int, shares: list[float], rounds: int) 
     """Seconds a step for all classes and for each share of them; one loss, in turns.
 
     In each turn the first step is not counted: its buffers have another size than those of the
-    turn before. With it, the floor that `arcset plan` gives for each.
+    turn before.
     """
     loss, data = build(classes, dim), batches(classes, dim, batch)
     seconds: dict[float, list[float]] = {share: [] for share in [1.0, *shares]}
@@ -54,16 +53,9 @@ def rates(classes: int, dim: int, batch: int, shares: list[float], rounds: int) 
             seconds[share] += [step(loss, *next(data)) for _ in range(count)]
     del loss
     gc.collect()
-    floors = {}
-    for share in seconds:
-        setting = Setting(classes, dim, batch=batch, sample=share, update="sgd")
-        machine = measure_machine(setting, plan_memory(setting, limit=1 << 34).chunk)
-        plan = make_plan(setting, limit=1 << 34, machine=machine)
-        floors[share] = sum(plan.seconds.values())
     return {
         "seconds": {str(share): found for share, found in seconds.items()},
         "median": {str(share): statistics.median(found) for share, found in seconds.items()},
-        "floor": {str(share): floor for share, floor in floors.items()},
     }
 
 

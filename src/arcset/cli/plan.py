@@ -1,232 +1,174 @@
 """`arcset plan`: memory, traffic and time of a training step, before it is tried."""
 
-from pathlib import Path
+import re
 from typing import Annotated, Any
 
 import torch
 import typer
 
-from arcset.centers import UPDATES
 from arcset.cli import options as o
-from arcset.cli.output import print_json, print_text, working
-from arcset.cli.plan_table import plan_text
+from arcset.cli.output import columns, print_result, working
 from arcset.devices import free_memory
 from arcset.errors import OptionError
-from arcset.networks import network_names
-from arcset.planning import Machine, Setting, make_plan, parse_number, plan_memory
+from arcset.plan import Plan, Setting, can_measure, plan_training
+from arcset.text import duration, plural
 
 __all__ = ["plan"]
 
 _CENTERS, _NETWORK, _MACHINE = "the centers", "the network", "the machine"
+_NUMBER = re.compile(r"((?:\d[\d,_]{,20})?\.?\d{1,9}) ?(?:([kmgt])(i?)b?)?", re.IGNORECASE)
+
+
+def _setting(name: str, panel: str | None = None) -> Any:
+    return typer.Option(help=Setting.model_fields[name].description, rich_help_panel=panel)
 
 
 def plan(
+    context: typer.Context,
     classes: Annotated[
-        str, typer.Option(metavar="N", help="Identities: 500k, 100M, 1G; in all processes.")
+        str, typer.Option(metavar="N", help=Setting.model_fields["classes"].description)
     ],
-    dim: Annotated[int, typer.Option(help="Dimension of the embedding.")] = 512,
-    processes: Annotated[
-        int, typer.Option(help="That share the centers, each with its part of the batch.")
-    ] = 1,
-    batch: Annotated[int, typer.Option(help="Samples per process and step.")] = 128,
-    loss: Annotated[
-        str,
-        typer.Option(help="A margin; `arcset.loss_names()` has them.", rich_help_panel=_CENTERS),
-    ] = "arcface",
-    subcenters: Annotated[
-        int, typer.Option(help="Centers per identity.", rich_help_panel=_CENTERS)
-    ] = 1,
-    sample: Annotated[
-        float, typer.Option(help="Share of the identities in a step.", rich_help_panel=_CENTERS)
-    ] = 1.0,
-    storage: Annotated[
-        str, typer.Option(help="float32 or bfloat16.", rich_help_panel=_CENTERS)
-    ] = "float32",
-    update: Annotated[
-        str,
-        typer.Option(
-            help=f"none, or in the backward pass: {', '.join(UPDATES)}.", rich_help_panel=_CENTERS
-        ),
-    ] = "none",
-    mode: Annotated[
-        str, typer.Option(help="auto, store or recompute.", rich_help_panel=_CENTERS)
-    ] = "auto",
-    optimizer: Annotated[
-        str, typer.Option(help="sgd or adamw, of all else.", rich_help_panel=_NETWORK)
-    ] = "sgd",
-    network: Annotated[
-        str | None,
-        typer.Option(
-            help=f"Counted in if named: {', '.join(network_names())}; or timm:NAME.",
-            rich_help_panel=_NETWORK,
-        ),
-    ] = None,
+    dim: Annotated[int, _setting("dim")] = 512,
+    processes: Annotated[int, _setting("processes")] = 1,
+    batch: Annotated[int, _setting("batch")] = 128,
+    loss: Annotated[str, _setting("loss", _CENTERS)] = "arcface",
+    subcenters: Annotated[int, _setting("subcenters", _CENTERS)] = 1,
+    sample: Annotated[float, _setting("sample", _CENTERS)] = 1.0,
+    storage: Annotated[str, _setting("storage", _CENTERS)] = "float32",
+    update: Annotated[str, _setting("update", _CENTERS)] = "none",
+    mode: Annotated[str, _setting("mode", _CENTERS)] = "auto",
+    optimizer: Annotated[str, _setting("optimizer", _NETWORK)] = "sgd",
+    network: Annotated[str | None, _setting("network", _NETWORK)] = None,
     size: Annotated[
         str,
         typer.Option(
-            metavar="SIDE", help="Of its images: 112, or channels,H,W.", rich_help_panel=_NETWORK
+            metavar="SIDE|C,H,W",
+            help="Size of the images, or channels, height and width.",
+            rich_help_panel=_NETWORK,
         ),
     ] = "112",
     memory: Annotated[
         str | None,
         typer.Option(
             metavar="BYTES",
-            help="That a process may use, as 32G or 24GiB; what is free here if left out.",
+            help="Memory that each process may use, e.g. 32G or 24GiB; what is free here if left "
+            "out.",
             rich_help_panel=_MACHINE,
         ),
     ] = None,
-    device: Annotated[str, typer.Option(help="cpu or cuda.", rich_help_panel=_MACHINE)] = "cpu",
-    machine: Annotated[
-        str,
+    device: Annotated[str, _setting("device", _MACHINE)] = "cpu",
+    measure: Annotated[
+        bool,
         typer.Option(
-            metavar="here|none|FILE",
-            help="Whose speed is meant: measured here, in seconds; none; or a saved one.",
+            help="Take a few steps here, at a size that fits.",
             rich_help_panel=_MACHINE,
         ),
-    ] = "here",
-    flops: Annotated[
-        str | None,
-        typer.Option(
-            metavar="RATE",
-            help="Of another machine, a process: 10T in float32 products.",
-            rich_help_panel=_MACHINE,
-        ),
-    ] = None,
-    bandwidth: Annotated[
-        str | None,
-        typer.Option(
-            metavar="RATE", help="Its memory's bytes a second: 800G.", rich_help_panel=_MACHINE
-        ),
-    ] = None,
-    network_speed: Annotated[
-        str | None,
-        typer.Option(
-            metavar="RATE",
-            help="Bytes a second between processes: 3G, 25Gbit.",
-            rich_help_panel=_MACHINE,
-        ),
-    ] = None,
-    save_machine: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE", help="Keep the rates for --machine FILE.", rich_help_panel=_MACHINE
-        ),
-    ] = None,
+    ] = True,
     json: o.Json = False,
 ) -> None:
     """Say what a training step will take: memory, traffic, time; and what fits.
 
-    Memory is what each process holds at its largest, part by part. Time is a
-    floor, from rates measured here or told. Nothing is trained.
+    A few steps are tried in a process of its own with fewer identities and
+    images. A formula says what that comes to at the size asked for.
 
     Exit code: 0 if it fits, 1 if it does not, 2 for settings that do not go
     together.
 
     Example: arcset plan --classes 100M --processes 64 --memory 32G
     """
-    setting = Setting(
-        classes=parse_number(classes, "--classes"),
-        dim=dim,
-        processes=processes,
-        batch=batch,
-        loss=loss,
-        subcenters=subcenters,
-        sample=sample,
-        storage=storage,
-        update=None if update == "none" else update,
-        optimizer=optimizer,
-        mode=mode,
-        network=network,
-        shape=_shape(size),
-        device=device,
-    )
-    limit = _free(device) if memory is None else parse_number(memory, "--memory")
-    told = {
-        name: None if text is None else parse_number(text, f"--{name.replace('_', '-')}")
-        for name, text in (
-            ("flops", flops),
-            ("bandwidth", bandwidth),
-            ("network_speed", network_speed),
-        )
-    }
-    with working("measuring"):
-        process = _process() if device == "cpu" else 0
-        rates = _machine(machine, setting, limit, told)
-    if save_machine is not None and rates is None:
-        raise OptionError("--save-machine: there are no rates to keep with --machine none")
-    found = make_plan(setting, limit=limit, process=process, machine=rates)
-    if save_machine is not None and rates is not None:
-        rates.save(save_machine)
-    if json:
-        print_json(found.json())
-    else:
-        print_text(plan_text(found, said=memory is not None))
+    given = {name: value for name, value in context.params.items() if name in Setting.model_fields}
+    sides = [int(side) if side.isdecimal() else 0 for side in size.split(",")]
+    if len(sides) not in (1, 3) or not all(sides):
+        raise OptionError(f"--size {size!r}: write a side, as 112, or channels,height,width")
+    given["shape"] = (3, *sides, *sides) if len(sides) == 1 else sides
+    setting = Setting(**{**given, "classes": _parse(classes, "--classes")})
+    limit = _free(setting.device) if memory is None else _parse(memory, "--memory")
+    with working("trying a few steps"):
+        found = plan_training(setting, limit=limit, measured=measure and can_measure(device))
+    print_result(json, found.json(), _text(found))
     if not found.fits:
         raise typer.Exit(1)
 
 
+def _parse(text: str, option: str) -> int:
+    """500k, 100M, 1.5G; by 1,024 as 24Gi or 24GiB."""
+    found = _NUMBER.fullmatch(text.strip())
+    if found is None:
+        raise OptionError(f"{option}: {text!r} is not a number such as 500k, 100M, 1.5G or 24GiB")
+    digits, prefix, binary = found.groups()
+    power = " kmgt".index(prefix.lower()) if prefix else 0
+    return round(float(re.sub("[,_]", "", digits)) * (1024.0 if binary else 1000.0) ** power)
+
+
 def _free(device: str) -> int:
-    """Bytes that are free here, on the device that is meant."""
+    """Bytes that are free on the device meant."""
     if device == "cuda" and not torch.cuda.is_available():
-        raise OptionError("--device cuda: there is none here; say what one has, as --memory 32G")
+        raise OptionError("--device cuda: there is none here; give --memory, as 32G")
     free = free_memory(torch.device(device))
     if not free:
-        raise OptionError("this system does not tell what is free; say it, as --memory 32G")
+        raise OptionError("this system does not say how much memory is free: give --memory, as 32G")
     return free
 
 
-def _process() -> int:
-    """Bytes of a process that has done a small step and nothing else, as this one then has."""
-    from arcset.planning.trial import warmed  # which imports all that training does
-
-    return warmed()
-
-
-def _machine(
-    which: str, setting: Setting, limit: int, told: dict[str, int | None]
-) -> Machine | None:
-    """The rates: given, from a file, or measured."""
-    flops, bandwidth, speed = told["flops"], told["bandwidth"], told["network_speed"]
-    found: Machine | None
-    if (flops is None) != (bandwidth is None):
-        raise OptionError("--flops and --bandwidth describe a machine together: give both")
-    if flops is not None and bandwidth is not None:
-        if which != "here":
-            raise OptionError("--machine and --flops name two machines: give one of them")
-        found = Machine("a machine as told", flops, flops, bandwidth, bandwidth, bandwidth / 2)
-    elif which == "none":
-        found = None
-    elif which == "here":
-        found = _measured(setting, limit, exchange=speed is None and setting.processes > 1)
+def _text(plan: Plan) -> str:
+    """The plan as people read it."""
+    setting, total, processes = plan.setting, plan.total, plan.setting.processes
+    head = f"{setting.classes:,} identities × {setting.dim} dimensions, {setting.loss}"
+    if processes > 1:
+        head += f"; {setting.own_classes:,} in each of {processes:,} processes"
+    parts = sorted(plan.parts.items(), key=lambda part: -part[1])
+    rows = [(name, _size(size), f"{size / total:.0%}") for name, size in parts]
+    rows.append(("total", _size(total), ""))
+    lines = [head, "", columns(("memory of each process", "", ""), rows, right=(1, 2)), ""]
+    if plan.fits:
+        lines.append(f"It fits: {_size(plan.limit - total)} of {_size(plan.limit)} remain.")
     else:
-        found = Machine.load(Path(which))
-    if speed is None:
-        return found
-    if found is None:
-        raise OptionError("--network-speed says nothing without the rest of a machine")
-    changes: dict[str, Any] = {"network": float(speed)}
-    return found.but(**changes)
+        lines.append(f"It does not fit: {_size(total - plan.limit)} beyond {_size(plan.limit)}.")
+    most = (
+        f"At most {plan.most_classes:,} identities fit" if plan.most_classes else "None would fit"
+    )
+    lines.append(f"{most} in {plural(processes, 'process', 'processes')}.")
+    fewest = plan.fewest_processes
+    needed = plural(fewest, "process is", "processes are") if fewest else "No number of them is"
+    lines.append(f"{needed} enough, with a batch of {setting.batch:,} in each.")
+    if plan.changes:
+        ways = [(_options(way), _size(plan.but(**way).total)) for way in plan.changes]
+        lines += ["", columns(("what would fit", ""), ways, right=(1,))]
+    return "\n".join([*lines, "", *_pace(plan)])
 
 
-def _measured(setting: Setting, limit: int, *, exchange: bool) -> Machine:
-    from arcset.planning import measure_exchange, measure_machine
+def _pace(plan: Plan) -> list[str]:
+    """Lines on time and traffic, and on what they rest on."""
+    setting, lines, step = plan.setting, [], sum(plan.seconds.values())
+    if plan.dry is not None:
+        shares = ", ".join(f"{name} {_time(value)}" for name, value in plan.seconds.items())
+        million = duration(1e6 * step / setting.samples)
+        lines.append(
+            f"A step takes about {_time(step)} here ({shares}); a million images {million}."
+        )
+    if setting.processes > 1:
+        sending = _time(plan.sent * 8 / 1e10)
+        lines.append(f"Each process sends {_size(plan.sent)} in a step: {sending} at 10 Gbit/s.")
+    if plan.dry is None:
+        return [*lines, "By the formula alone; time would have to be measured."]
+    tried = f"{plan.dry.setting.classes:,} identities"
+    if plan.dry.images:
+        tried += f" and {plural(plan.dry.images, 'image')}"
+    return [*lines, f"Measured with {tried}, and scaled."]
 
-    found = measure_machine(setting, plan_memory(setting, limit=limit).chunk)
-    if setting.device != "cpu":
-        found = found.but(name="this machine's processor, which is no GPU")
-    if not exchange:
-        return found
-    speed, latency = measure_exchange()
-    return found.but(network=speed, latency=latency)
+
+def _options(way: dict[str, Any]) -> str:
+    return " ".join(f"--{name} {value}" for name, value in way.items())
 
 
-def _shape(text: str) -> tuple[int, int, int]:
-    try:
-        sides = [int(part) for part in text.split(",")]
-    except ValueError:
-        sides = []
-    if len(sides) not in (1, 3) or min(sides, default=0) < 1:
-        raise OptionError(f"--size {text!r}: write a side, as 112, or channels,height,width")
-    if len(sides) == 1:
-        return 3, sides[0], sides[0]
-    return sides[0], sides[1], sides[2]
+def _time(seconds: float) -> str:
+    return f"{seconds:.2g} s" if seconds < 10 else duration(seconds)
+
+
+def _size(size: float) -> str:
+    """Bytes in MiB or GiB.
+
+    >>> _size(3 << 20), _size(24 << 30)
+    ('3.0 MiB', '24.0 GiB')
+    """
+    return f"{size / 2**30:,.1f} GiB" if size >= 2**30 else f"{size / 2**20:,.1f} MiB"
