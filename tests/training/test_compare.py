@@ -101,7 +101,7 @@ def test_softmax_is_measured_on_raw_embeddings(outcome):
 
 def test_it_shows_itself_in_a_notebook(outcome):
     page = outcome._repr_html_()
-    assert all(f"<td>{loss}</td>" in page for loss in LOSSES)
+    assert all(f"<th>{loss}</th>" in page for loss in LOSSES)
     assert f"{outcome.summary['arcface']['unseen_auc']['mean']:.3f}" in page
     assert "7 classes never seen" in page
 

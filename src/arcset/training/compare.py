@@ -19,6 +19,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import product
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 import numpy as np
@@ -32,6 +33,7 @@ from arcset.evaluation import Assessment, Difference, Result, paired
 from arcset.evaluation.assessment import FEW
 from arcset.evaluation.measures import Measure, measure_of, run_figures, short_name, weighty
 from arcset.files import finite, write_text
+from arcset.launch import is_main_process
 from arcset.losses import loss_options
 from arcset.registry import unknown_option
 from arcset.runs import Run, RunConfig
@@ -39,7 +41,7 @@ from arcset.runs.assess import assess_unseen, assessment_figures, evaluation_dat
 from arcset.runs.data import dataset_of, selection_for
 from arcset.runs.model import TrainedRun, add_data_settings, build_model
 from arcset.runs.settings import Layer, Settings, resolve_settings
-from arcset.text import plural, skipped_lines
+from arcset.text import html_table, plural, skipped_lines
 from arcset.training.feeding import Feed
 from arcset.training.loop import train
 from arcset.training.progress import Lines, Watcher
@@ -92,7 +94,7 @@ class Verdict:
     @property
     def means(self) -> dict[str, float]:
         """By variant, the mean over its seeds."""
-        return {label: float(np.mean(values)) for label, values in self.values.items()}
+        return {label: fmean(values) for label, values in self.values.items()}
 
     @property
     def best(self) -> str:
@@ -152,18 +154,11 @@ def compare_assessments(assessments: Mapping[str, Sequence[Assessment]]) -> list
     """One verdict for each important measure that all runs of two or more variants have."""
     verdicts = []
     for entry in weighty("headline", "main") if len(assessments) > 1 else []:
-        parts = {
-            label: [a.results().get(entry.part) for a in ours]
-            for label, ours in assessments.items()
-        }
-        results = {label: [r for r in ours if r is not None] for label, ours in parts.items()}
-        known = [
-            r is not None and not math.isnan(r.measures().get(entry.full_name, math.nan))
-            for ours in parts.values()
-            for r in ours
-        ]
-        if all(known):
-            verdicts.append(Verdict(entry.part, entry.full_name, results))
+        part, name = entry.part, entry.full_name
+        every = [one.results().get(part) for ours in assessments.values() for one in ours]
+        if all(r is not None and not math.isnan(r.measures().get(name, math.nan)) for r in every):
+            results = {k: [one.results()[part] for one in v] for k, v in assessments.items()}
+            verdicts.append(Verdict(part, name, results))
     return verdicts
 
 
@@ -224,7 +219,7 @@ class Comparison:
                 runs = self._finished(variant.label)
                 values = [run[name] for run in runs if run.get(name) is not None]
                 if values:
-                    spread = {"mean": _mean(values), "low": min(values), "high": max(values)}
+                    spread = {"mean": fmean(values), "low": min(values), "high": max(values)}
                     summary[variant.label][name] = spread
         return summary
 
@@ -257,11 +252,9 @@ class Comparison:
         count = self.assessments[self.complete[0].label][0].identities
         if self.grid is not None:
             few = " (few, so the order is rough)" if count < FEW else ""
-            equal = [v for v in self.ranking if self._score(v.label) == self.best["score"]]
-            ties = f" The first {len(equal)} are equal." if len(equal) > 1 else ""
             return (
                 f"Ranked by {self.measure.title} on {count:,} validation identities{few}; the "
-                f"unseen identities took no part in the choice.{ties}"
+                f"unseen identities took no part in the choice."
             )
         over = "and seeds" if self.seeds > 1 else "alone: with one seed each, about these runs only"
         few = f"; fewer than {FEW} classes, so intervals are rough" if count < FEW else ""
@@ -271,28 +264,23 @@ class Comparison:
         """What the comparison comes to: a sentence for each measure in which a difference is shown,
         and one for all others; of a grid, how sure the choice is, and how good the best is on
         identities never seen."""
-        if self.grid is not None:
-            return [*self._choice(), *self._winner()]
         clear = [v for v in self.verdicts if any(d.shown for d in v.differences.values())]
-        unclear = [verdict.title for verdict in self.verdicts if verdict not in clear]
-        said = [f"{verdict.title}: {verdict.sentence()}" for verdict in clear]
-        return [*said, f"{', '.join(unclear)}: no difference is shown."] if unclear else said
-
-    def _choice(self) -> list[str]:
+        if self.grid is None:
+            unclear = [verdict.title for verdict in self.verdicts if verdict not in clear]
+            said = [f"{verdict.title}: {verdict.sentence()}" for verdict in clear]
+            return [*said, f"{', '.join(unclear)}: no difference is shown."] if unclear else said
         decides = (self.measure.part, self.measure.full_name)
-        verdicts = [verdict for verdict in self.verdicts if (verdict.part, verdict.name) == decides]
-        return [f"{verdict.title}: {verdict.sentence()}" for verdict in verdicts]
-
-    def _winner(self) -> list[str]:
-        if not self.winner:
-            return []
-        label, count = self.ranking[0].label, self.winner[0].identities
-        figures = [
-            f"{short_name(entry.full_name)} {entry.format(self.summary[label][key]['mean'])}"
-            for key, entry in run_figures().items()
-            if entry.part != "known" and key in self.summary[label]
-        ]
-        return [f"{label} on {plural(count, 'class', 'classes')} never seen: {', '.join(figures)}."]
+        said = [v.sentence() for v in self.verdicts if (v.part, v.name) == decides]
+        if self.winner:
+            best = self.ranking[0].label
+            figures = [
+                f"{short_name(entry.full_name)} {entry.format(self.summary[best][key]['mean'])}"
+                for key, entry in run_figures().items()
+                if entry.part != "known" and key in self.summary[best]
+            ]
+            classes = plural(self.winner[0].identities, "class", "classes")
+            said.append(f"{best} on {classes} never seen: {', '.join(figures)}.")
+        return said
 
     def rows(self) -> list[list[str]]:
         """The table for people, its heading first: mean ± half the range over the seeds."""
@@ -335,12 +323,9 @@ class Comparison:
 
     def _repr_html_(self) -> str:
         """The table and the sentences, for notebooks."""
-        heading, *rows = [[html.escape(cell) for cell in row] for row in self.rows()]
-        lines = ["".join(f"<th>{cell}</th>" for cell in heading)]
-        lines += ["".join(f"<td>{cell}</td>" for cell in row) for row in rows]
-        table = "".join(f"<tr>{line}</tr>" for line in lines)
-        said = [html.escape(text) for text in (self.note, *self.sentences()) if text]
-        return f"<table>{table}</table>" + "".join(f"<p>{text}</p>" for text in said)
+        heading, *rows = self.rows()
+        said = "".join(f"<p>{html.escape(text)}</p>" for text in (self.note, *self.sentences()))
+        return html_table(rows, heading) + said
 
     def add(self, variant: Variant, seed: int, result: TrainedRun | TrainingError) -> None:
         """Measure a run, or note why there is none, and write it down."""
@@ -383,7 +368,7 @@ class Comparison:
         return [run for run in self.runs if run["name"] == label and "failed" not in run]
 
     def _score(self, label: str) -> float:
-        return _mean([run[f"validation_{self.measure.key}"] for run in self._finished(label)])
+        return fmean([run[f"validation_{self.measure.key}"] for run in self._finished(label)])
 
 
 def compare(
@@ -433,23 +418,15 @@ def compare(
         variants.append(Variant(label, values, data.suit(settings)))
         notes += settings.notes
     outcome = Comparison(Path(out), variants, seeds, None if grid is None else dict(grid))
-    for variant in variants:
+    folders = [run_folder(variant.label, 0) for variant in variants]
+    for variant, folder in zip(variants, folders, strict=True):
+        if folders.count(folder) > 1:
+            raise OptionError(f"{variant.label!r} is named more than once, or much like another")
         _check(variant, outcome, data.selection(variant.config), device, force=force)
     for note in dict.fromkeys(notes):
         watcher.noted(f"note: {note}")
     group.barrier()  # all have looked at what is there
-    options: dict[str, Any] = {"device": device, "force": force, "again": True, "watcher": watcher}
-    for variant in variants:
-        for seed in range(seeds):
-            config, path = variant.config.replace(seed=seed), outcome.path(variant.label, seed)
-            result: TrainedRun | TrainingError
-            try:
-                result = train(config, path, selection=data.selection(config), **options)
-            except TrainingError as error:
-                result = error
-                watcher.noted(f"note: {path} is left out: {error}")
-            if group.is_main:
-                outcome.add(variant, seed, result)
+    _train(outcome, data, watcher, device=device, force=force)
     if group.is_main:
         if not outcome.complete:
             raise TrainingError(f"nothing could be trained: {outcome.runs[0]['failed']}")
@@ -458,6 +435,31 @@ def compare(
         outcome.save(outcome.json())
     group.barrier()  # nobody leaves while others still need an answer
     return outcome
+
+
+def _train(
+    outcome: Comparison, data: "_Data", watcher: Watcher, *, device: str, force: bool
+) -> None:
+    """Train and measure one run after another."""
+    for variant in outcome.variants:
+        for seed in range(outcome.seeds):
+            path = outcome.path(variant.label, seed)
+            result: TrainedRun | TrainingError
+            try:
+                result = train(
+                    variant.config.replace(seed=seed),
+                    path,
+                    device=device,
+                    force=force,
+                    again=True,
+                    watcher=watcher,
+                    selection=data.selection(variant.config),
+                )
+            except TrainingError as error:
+                result = error
+                watcher.noted(f"note: {path} is left out: {error}")
+            if is_main_process():
+                outcome.add(variant, seed, result)
 
 
 def run_folder(label: str, seed: int) -> str:
@@ -563,10 +565,6 @@ def _check(
     """Find what would stop a run before its first step now, and not after hours."""
     for seed in range(outcome.seeds):
         path = outcome.path(variant.label, seed)
-        if path in [
-            outcome.path(other.label, seed) for other in outcome.variants if other is not variant
-        ]:
-            raise OptionError(f"{variant.label!r} is named more than once, or much like another")
         if force or not (path / "config.toml").exists():
             Run.check_place(path, force=force)
         else:
@@ -588,10 +586,6 @@ def _validation_figures() -> dict[str, Measure]:
     """The figures of a grid's runs by key, as `run_figures`."""
     figures = {key: entry for key, entry in run_figures().items() if entry.part != "known"}
     return {key.replace("unseen", "validation", 1): entry for key, entry in figures.items()}
-
-
-def _mean(values: Sequence[float]) -> float:
-    return math.fsum(values) / len(values)
 
 
 def _text(key: str, value: Any) -> str:
