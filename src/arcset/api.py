@@ -40,6 +40,7 @@ from arcset.losses import build_loss
 from arcset.networks.registry import NETWORKS
 from arcset.reports import RunView, Story
 from arcset.reports.evaluation_report import write_evaluation
+from arcset.reports.model_card import write_card
 from arcset.reports.page import Section
 from arcset.runs import Run, RunConfig
 from arcset.runs.assess import (
@@ -55,7 +56,6 @@ from arcset.runs.data import Earlier, dataset_of, selection_for, selection_of
 from arcset.runs.model import TrainedRun
 from arcset.runs.settings import Settings, is_user_data, list_layers, resolve_settings
 from arcset.text import plural, skipped_lines
-from arcset.training.card import write_card
 from arcset.training.forgetting import forgetting, read_forgetting, shown
 from arcset.training.loop import alone
 from arcset.training.progress import Lines, Several, Watcher
@@ -495,7 +495,8 @@ def _complete(run: TrainedRun, watcher: Watcher, *, licence: str, report: bool) 
             run.assessment = missing.attempt("unseen classes", data.assess)
         run.write_measures(measure_run(run, run.assessment, missing=missing))
         thresholds = missing.attempt("threshold", lambda: _make_thresholds(run))
-        write_card(run, run.selection, data, run.assessment, thresholds, licence=licence)
+        before = None if run.forgetting is None else _forgetting_section(run.forgetting)
+        write_card(run, data, run.assessment, thresholds, licence=licence, before=before)
     if report:
         with watcher.working("drawing the report"):
             _draw_report(run, missing)

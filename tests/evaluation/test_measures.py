@@ -9,12 +9,12 @@ from arcset import OptionError
 from arcset.evaluation import assess
 from arcset.evaluation.measures import MEASURES, PARTS, Measure, short_name
 from arcset.reports.evaluation_report import write_evaluation
+from arcset.reports.model_card import headline, write_card
 from arcset.runs import RunConfig
 from arcset.runs.assess import measure_run
 from arcset.runs.model import TrainedRun
 from arcset.runs.settings import list_layers
 from arcset.training import compare, train
-from arcset.training.card_figures import figures, headline
 
 
 def mean_length(units, labels):
@@ -65,7 +65,6 @@ def test_a_toy_is_in_an_evaluation_its_table_its_page_and_the_card(found, tmp_pa
     assert assessment.shape["mean_length"] == pytest.approx(mean_length(units, None))
     assert f"mean length{value:>22}" in assessment.table()
     assert "mean_length" in assessment.json()["shape"]
-    assert "| mean length " in figures(assessment)
     assert [one.label for one in headline(assessment)][-1] == "mean length"
     write_evaluation(tmp_path, {"a": assessment}, title="toy", command="arcset evaluate")
     page = (tmp_path / "report.html").read_text()
@@ -74,7 +73,7 @@ def test_a_toy_is_in_an_evaluation_its_table_its_page_and_the_card(found, tmp_pa
 
 
 def test_a_toy_is_measured_on_validation_and_unseen_identities_and_may_choose_the_epoch(
-    toy, tmp_path
+    toy, found, tmp_path
 ):
     config = RunConfig(
         data="mnist-sample", dim=4, network="mlp", epochs=2, batch=256, best_by="toy"
@@ -83,6 +82,7 @@ def test_a_toy_is_measured_on_validation_and_unseen_identities_and_may_choose_th
     lines = [line["validation"]["toy"] for line in run.metrics()]
     kept = [line["kept"] for line in run.metrics()]
     assert kept == [True, lines[1] < lines[0]]
+    assert "| mean length " in write_card(run, None, found[1]).read_text(encoding="utf-8")
     figures = measure_run(TrainedRun.load(run, device="cpu"))
     assert 0 <= figures["unseen_toy"] <= 1
     layers = list_layers({"data": "mnist-sample", "classes": "0-3", "network": "mlp", "epochs": 1})

@@ -15,7 +15,6 @@ from arcset.runs.data import selection_of
 from arcset.runs.model import embed, load_model
 from arcset.training import forgetting as module
 from arcset.training import train
-from arcset.training.card_forgetting import forgotten
 from arcset.training.forgetting import forgetting, read_forgetting, shown
 from support.small_data import images
 
@@ -90,10 +89,9 @@ def test_tar_is_that_of_all_pairs_at_a_threshold(runs, found) -> None:
         assert value == pytest.approx((cosines[same] > threshold).mean())
 
 
-def test_it_is_written_shown_and_on_the_card(runs, found) -> None:
+def test_it_is_written_and_shown(runs, found) -> None:
     _, new = runs
     assert read_forgetting(new) is None
-    assert forgotten(new) == ""
     found.save(new)
     content = read_forgetting(new)
     assert content == json.loads(json.dumps(found.json()))
@@ -103,9 +101,6 @@ def test_it_is_written_shown_and_on_the_card(runs, found) -> None:
     assert len(rows) == 8
     assert rows[0][:2] == ["old (14)", "recall@1"]
     assert rows[0][2] == f"{100 * found.rows[0].before:.2f} %"
-    card = forgotten(new)
-    assert "began from the run `old`" in card
-    assert rows[0][4] in card
     (new.path / "forgetting.json").write_text("{")
     with pytest.raises(RunError, match=r"forgetting\.json"):
         read_forgetting(new)

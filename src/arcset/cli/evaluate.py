@@ -19,9 +19,9 @@ from arcset.cli.output import (
 )
 from arcset.evaluation import Assessment, Thresholds
 from arcset.recognition.verification import decide
+from arcset.reports.model_card import headline
 from arcset.runs.assess import PARTS, measure_pairs
 from arcset.runs.model import TrainedRun
-from arcset.training.card_figures import headline
 
 __all__ = ["evaluate", "threshold_words"]
 

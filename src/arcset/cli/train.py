@@ -24,6 +24,7 @@ from arcset.errors import OptionError
 from arcset.evaluation.measures import measures_of
 from arcset.launch import is_main_process
 from arcset.recognition.verification import decide
+from arcset.reports.model_card import headline
 from arcset.runs import Run, RunConfig
 from arcset.runs.config import unknown_setting
 from arcset.runs.data import dataset_of
@@ -35,7 +36,6 @@ from arcset.runs.settings import (
     parse_changes,
     resolve_settings,
 )
-from arcset.training.card_figures import headline
 from arcset.training.forgetting import shown
 
 __all__ = ["train"]

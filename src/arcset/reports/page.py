@@ -26,6 +26,7 @@ from PIL import Image, UnidentifiedImageError
 from arcset.errors import InputError
 from arcset.files import write_text
 from arcset.reports.style import pixels
+from arcset.text import percent
 
 __all__ = [
     "Picture",
@@ -102,6 +103,7 @@ def _environment() -> Environment:
     )
     environment.policies["json.dumps_kwargs"] = {"separators": (",", ":"), "allow_nan": False}
     environment.filters["digest"] = _digest
+    environment.filters["percent"] = percent
     environment.globals["read"] = _read
     return environment
 

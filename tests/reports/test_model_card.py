@@ -14,15 +14,12 @@ from arcset.cli import main
 from arcset.cli.app import app
 from arcset.data import ImageSet, Selection, make_split
 from arcset.data.embeddings import EmbeddingSet
-from arcset.errors import RunError
 from arcset.evaluation import assess
+from arcset.reports.model_card import write_card
 from arcset.runs import Run, RunConfig
 from arcset.runs.assess import EvaluationData, evaluation_data
-from arcset.runs.data import selection_of
 from arcset.runs.model import TrainedRun, build_model
 from arcset.training import train
-from arcset.training.card import write_card
-from arcset.training.card_figures import figures, measured, thresholds
 
 SMALL = {"data": "mnist-sample", "dim": 8, "epochs": 1, "scale": 8.0, "snapshot": 20}
 SMALL |= {"network": "mlp"}
@@ -41,9 +38,19 @@ def split_run(place):
     return train(config, place / "digits", device="cpu")
 
 
+def changed(run, selection=None, **settings):
+    """The run, as if it had other data or settings."""
+    folder = Run(run.path, run.config.replace(**settings))
+    return TrainedRun(folder, run.network, run.loss, run.device, selection or run.selection)
+
+
+def card_of(run, data=None, assessment=None, **options):
+    return write_card(run, data, assessment, **options).read_text(encoding="utf-8")
+
+
 @pytest.fixture(scope="module")
 def judged(split_run):
-    return evaluation_data(TrainedRun.load(split_run, device="cpu"))
+    return evaluation_data(split_run)
 
 
 @pytest.fixture(scope="module")
@@ -53,9 +60,7 @@ def found(judged):
 
 @pytest.fixture(scope="module")
 def card(split_run, judged, found):
-    written = write_card(split_run, selection_of(split_run), judged, found)
-    assert written == split_run.path / "README.md"
-    return written.read_text(encoding="utf-8")
+    return card_of(split_run, judged, found)
 
 
 @pytest.fixture(scope="module")
@@ -64,9 +69,9 @@ def classes_run(place):
 
 
 @pytest.fixture(scope="module")
-def everything(classes_run):
-    """The data of a run that has held nothing out."""
-    return replace(selection_of(classes_run), unseen=None)
+def known_run(classes_run):
+    """A run that has held nothing out."""
+    return changed(classes_run, replace(classes_run.selection, unseen=None))
 
 
 def front(text):
@@ -143,7 +148,7 @@ def test_what_the_data_cannot_support_has_no_number(card, found):
 
 
 def test_the_data_are_counted(card, split_run):
-    selection = selection_of(split_run)
+    selection = split_run.selection
     table = rows(section(card, "Data"))
     assert table["training"][:2] == ["4", f"{len(selection.train):,}"]
     assert table["validation"][:2] == ["3", f"{len(selection.validation):,}"]
@@ -178,11 +183,10 @@ def test_there_is_no_path_of_the_machine(card, place):
     assert not re.search(r"(?<![\w:/])/\w", card.replace("//", ""))
 
 
-def test_own_data_are_named_by_their_last_part_with_the_files_left_out(classes_run, everything):
-    run = Run(classes_run.path, classes_run.config.replace(data="/home/anna/secret/my faces"))
+def test_own_data_are_named_by_their_last_part_with_the_files_left_out(known_run):
     skipped = (("a.png", "torn"), ("b.png", "empty"))
-    selection = replace(everything, name=run.config.data, licence="", skipped=skipped)
-    text = write_card(run, selection, None, None).read_text(encoding="utf-8")
+    selection = replace(known_run.selection, licence="", skipped=skipped)
+    text = card_of(changed(known_run, selection, data="/home/anna/secret/my faces"))
     assert "anna" not in text
     assert "`my faces`. Its licence: not stated." in text
     assert "Left out, as they could not be read: 2 files." in text
@@ -191,16 +195,15 @@ def test_own_data_are_named_by_their_last_part_with_the_files_left_out(classes_r
 
 def test_a_rule_that_holds_identities_out_is_named(split_run):
     rule = {"validation": 0.3, "test": 0.3}
-    run = Run(split_run.path, split_run.config.replace(split=None, hold_out=rule))
-    selection = selection_of(split_run)
-    selection = replace(selection, split=replace(selection.split, by="names"))
-    text = write_card(run, selection, None, None).read_text(encoding="utf-8")
+    split = replace(split_run.selection.split, by="names")
+    selection = replace(split_run.selection, split=split)
+    text = card_of(changed(split_run, selection, split=None, hold_out=rule))
     assert "held out by the rule `hold_out` among the settings" in section(text, "Data")
     assert "`validation=0.3, test=0.3`" in section(text, "Training")
 
 
-def test_a_run_without_unseen_identities_says_so(classes_run, everything):
-    text = write_card(classes_run, everything, None, None).read_text(encoding="utf-8")
+def test_a_run_without_unseen_identities_says_so(known_run):
+    text = card_of(known_run)
     told = section(text, "How well it recognizes what it has never seen")
     assert "It is not known how well this model works on identities it has not seen." in told
     assert "`arcset data split DATA --out split.json`" in told
@@ -210,16 +213,16 @@ def test_a_run_without_unseen_identities_says_so(classes_run, everything):
 
 
 def test_unseen_identities_that_nobody_judged_yet(classes_run):
-    text = write_card(classes_run, selection_of(classes_run), None, None).read_text("utf-8")
+    text = card_of(classes_run)
     told = section(text, "How well it recognizes what it has never seen")
     assert told.startswith("Not measured yet. 5 identities were held out of training: ")
     assert "The identities `0-4` were trained on, all others held out." in text
 
 
-def test_figures_of_training_identities_are_left_out(classes_run, everything):
-    judged = evaluation_data(TrainedRun.load(classes_run, device="cpu"), part="test")
+def test_figures_of_training_identities_are_left_out(classes_run, known_run):
+    judged = evaluation_data(classes_run, part="test")
     assessment = judged.assess(intervals=False)
-    text = write_card(classes_run, everything, judged, assessment).read_text(encoding="utf-8")
+    text = card_of(known_run, judged, assessment)
     told = section(text, "How well it recognizes what it has never seen")
     assert told.startswith("5 of the 5 identities judged were in training")
     assert "It is not known how well this model works" in told
@@ -228,8 +231,8 @@ def test_figures_of_training_identities_are_left_out(classes_run, everything):
     assert "## Thresholds" not in text
 
 
-def test_figures_without_intervals(judged):
-    text = figures(judged.assess(intervals=False))
+def test_figures_without_intervals(split_run, judged):
+    text = card_of(split_run, judged, judged.assess(intervals=False))
     assert rows(text)["EER"][1] == "–"
     assert "Without intervals: small differences may be chance." in text
 
@@ -243,8 +246,8 @@ def test_figures_without_intervals(judged):
         ("", {"license": "unknown"}, "not stated: fill in before sharing"),
     ],
 )
-def test_the_licence_of_the_model(classes_run, everything, licence, expected, shown):
-    text = write_card(classes_run, everything, None, None, licence=licence).read_text("utf-8")
+def test_the_licence_of_the_model(known_run, licence, expected, shown):
+    text = card_of(known_run, licence=licence)
     fields = front(text)
     assert {key: fields[key] for key in fields if key.startswith("license")} == expected
     assert rows(section(text, "Licence"))["the model"] == [shown]
@@ -264,9 +267,8 @@ def parsed(line):
     return command.make_context("arcset", words).params if words else {}
 
 
-def test_every_command_in_the_card_exists(card, classes_run, everything):
-    other = write_card(classes_run, everything, None, None).read_text(encoding="utf-8")
-    lines = {*commands(card), *commands(other)}
+def test_every_command_in_the_card_exists(card, known_run):
+    lines = {*commands(card), *commands(card_of(known_run))}
     assert "arcset train --config config.toml --out again" in lines
     assert "arcset evaluate RUN" in lines
     assert "arcset data split DATA --out split.json" in lines
@@ -301,7 +303,7 @@ def test_the_python_in_the_card_runs(card, split_run):
 
 
 def test_the_epoch_whose_weights_are_kept(split_run, many):
-    run = Run(split_run.path, split_run.config.replace(epochs=4))
+    run = changed(split_run, epochs=4)
     before = run.metrics()
     lines = [
         {"epoch": 1, "loss": 3.0, "seconds": 50.0, "validation": {"map": 0.5}, "kept": True},
@@ -310,7 +312,7 @@ def test_the_epoch_whose_weights_are_kept(split_run, many):
     ]
     try:
         run.write_metrics(lines)
-        text = write_card(run, selection_of(split_run), None, many).read_text(encoding="utf-8")
+        text = card_of(run, None, many)
     finally:
         run.write_metrics(before)
     told = section(text, "Training")
@@ -318,13 +320,6 @@ def test_the_epoch_whose_weights_are_kept(split_run, many):
     assert "The loss went from 3 to 1." in told
     assert "those of epoch 2, the best on the validation identities (map 0.75)" in told
     assert "chose the epoch, too" in section(text, "Limits")
-
-
-def test_a_run_without_weights_is_refused_and_nothing_is_written(split_run, place, everything):
-    run = Run.create(place / "untrained", split_run.config)
-    with pytest.raises(RunError, match=str(run.path)):
-        write_card(run, everything, None, None)
-    assert not (run.path / "README.md").exists()
 
 
 @pytest.fixture(scope="module")
@@ -336,9 +331,11 @@ def many():
     return assess(rows[200:], labels[200:], validation=(rows[:200], labels[:200]), draws=50)
 
 
-def test_thresholds_with_what_to_expect_of_them(many):
-    made = many.thresholds
-    text = thresholds(many, made)
+def test_thresholds_with_what_to_expect_of_them(split_run, many):
+    made, text = many.thresholds, card_of(split_run, None, many)
+    assert "even the intervals are guesses" not in text  # of 50
+    assert "few_shot_accuracy" in front(text)["metrics"]
+    text = section(text, "Thresholds")
     assert "200 samples of 50 identities" in text
     first = made.fars[0]
     low, high = first.expect(1000)
@@ -354,17 +351,16 @@ def test_thresholds_with_what_to_expect_of_them(many):
     assert lower["FAR 1 %"][3] == f"{100 * many.realized[0].accepted:.2f} %"
     assert any(item.extrapolated for item in made.fpirs) == ("extrapolated:" in text)
     assert "FAR 0.01 %" in text.partition("cannot support")[2].partition("\n")[0]
-    assert "even the intervals are guesses" not in figures(many)  # of 50
-    assert "few_shot_accuracy" in measured(many)
 
 
-def test_parts_that_cannot_be_measured_say_why():
+def test_parts_that_cannot_be_measured_say_why(split_run):
     rng = np.random.default_rng(0)
     alone = assess(rng.normal(size=(6, 4)), np.arange(6), intervals=False)  # one sample each
-    table = rows(figures(alone))
+    text = card_of(split_run, None, alone)
+    table = rows(section(text, "How well it recognizes what it has never seen"))
     assert table["verification"] == ["not known", "", alone.missing["verification"]]
     assert table["few-shot"][0] == "not known"
-    assert measured(alone) == []
+    assert "metrics" not in front(text)
 
 
 def test_vectors_are_called_vectors(place):
@@ -384,13 +380,14 @@ def test_vectors_are_called_vectors(place):
     run = Run.create(place / "vectors", config)
     network, loss = build_model(config)
     run.save_model(network.state_dict(), loss.state_dict())
+    run = TrainedRun(run, network, loss, torch.device("cpu"), selection)
     judged = EvaluationData(
         title="vectors",
         embeddings=EmbeddingSet.of(vectors[~known], np.array(names)[labels[~known]].tolist()),
         overlap=(),
         description=f"{data}, identities never seen",
     )
-    text = write_card(run, selection, judged, judged.assess(draws=20)).read_text(encoding="utf-8")
+    text = card_of(run, judged, judged.assess(draws=20))
     assert "An embedding of 4 dimensions for vectors of 5 values" in text
     assert front(text)["pipeline_tag"] == "feature-extraction"
     assert "Measured on vectors.npz, identities never seen: 16 samples of 2 identities" in text

@@ -1,0 +1,476 @@
+"""The model card of a run: what it is, what it was made from, how well it does, how to use it."""
+
+import json
+import math
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from arcset.data import ImageSet, Selection
+from arcset.data.named.registry import DATASETS
+from arcset.evaluation import Assessment, Thresholds
+from arcset.evaluation.assessment import FEW
+from arcset.evaluation.few_shot import FewShot
+from arcset.evaluation.identification import Identification
+from arcset.evaluation.measures import Measure, meaning, measure_of, short_name, weighty
+from arcset.evaluation.results import Interval, Result
+from arcset.evaluation.verification import Verification
+from arcset.files import write_text
+from arcset.reports.page import Section, render
+from arcset.runs import RunConfig
+from arcset.runs.assess import EvaluationData
+from arcset.runs.model import TrainedRun
+from arcset.text import duration, percent, plural, sentence, without_folders
+
+__all__ = ["Figure", "headline", "write_card"]
+
+# Licences that hubs know by these names; any other is "other" to them, and named beside it.
+_HUB_LICENCES = """
+    afl-3.0 agpl-3.0 apache-2.0 artistic-2.0 bsd-2-clause bsd-3-clause bsl-1.0 cc-by-2.0 cc-by-3.0
+    cc-by-4.0 cc-by-nc-2.0 cc-by-nc-3.0 cc-by-nc-4.0 cc-by-nc-nd-3.0 cc-by-nc-nd-4.0 cc-by-nc-sa-2.0
+    cc-by-nc-sa-3.0 cc-by-nc-sa-4.0 cc-by-nd-4.0 cc-by-sa-3.0 cc-by-sa-4.0 cc0-1.0 epl-2.0 eupl-1.1
+    gpl-2.0 gpl-3.0 isc lgpl-2.1 lgpl-3.0 mit mpl-2.0 openrail osl-3.0 unlicense wtfpl zlib
+"""
+_FRESH = 1000  # identities that a prediction is stated for
+_LONGEST = 60  # characters of a list among the settings that is shown in full
+_ELSEWHERE = ("data", "class_names", "shape")  # settings that other places of the card name
+
+Rows = list[list[str]]
+
+
+def write_card(
+    run: TrainedRun,
+    data: EvaluationData | None,
+    assessment: Assessment | None,
+    thresholds: Thresholds | None = None,
+    *,
+    licence: str = "",
+    before: Section | None = None,
+) -> Path:
+    """Write README.md into the folder of a trained run, whole or not at all; returns its path.
+
+    data, assessment: what was measured, None where nothing was. Figures are shown where none of
+        the judged identities was in training, and nowhere else.
+    thresholds: the run's; those of the assessment if left out.
+    licence: the model's, as a hub's identifier (apache-2.0) or in words.
+    before: what was kept of the run that this one began from.
+
+    The card holds no path of the machine: of a dataset given as one, the last part is named.
+    """
+    config, selection = run.config, run.selection
+    unknown = _why_unknown(selection, data, assessment)
+    assessment = None if unknown else assessment
+    thresholds = thresholds or (None if assessment is None else assessment.thresholds)
+    kind = _kind(selection.train)
+    size = "×".join(f"{side:,}" for side in config.shape or ())
+    lines = run.metrics()
+    text = render(
+        "model_card.md",
+        front=_front_matter(config, kind, licence, assessment),
+        name=" ".join(run.path.resolve().name.split()) or "run",
+        config=config,
+        kind=kind,
+        size=size + (" values" if kind == "vector" else " (channels, height, width)"),
+        parameters=sum(parameter.numel() for parameter in run.network.parameters()),
+        data_name=_data_name(config),
+        selection=selection,
+        split=selection.split,
+        parts=_parts(selection),
+        unknown=unknown,
+        measured_on=without_folders(data.description) if data else "the identities held out",
+        assessment=assessment,
+        figures=assessment and _figure_rows(assessment),
+        basis=assessment and _basis(assessment),
+        few=FEW,
+        thresholds=thresholds,
+        promised=thresholds and _promised(thresholds),
+        unsupported=thresholds and _unsupported(thresholds),
+        realized=assessment and _realized(assessment),
+        no_thresholds=assessment and _why_no_thresholds(assessment),
+        before=before,
+        course=_course(config, lines),
+        settings=_settings(config),
+        chose_epoch=any(line.get("kept") for line in lines),
+        licences=[
+            ["the model", licence.strip() or "not stated: fill in before sharing"],
+            [f"the data, {code(_data_name(config))}", selection.licence or "not stated"],
+        ],
+        code=code,
+        table=table,
+        plural=plural,
+        identities=_identities,
+    )
+    path = run.path / "README.md"
+    text = re.sub(r"\n{3,}", "\n\n", text)
+    # Names of files that are no Unicode reach Python with surrogates, which UTF-8 refuses.
+    write_text(path, text.encode("utf-8", "replace").decode())
+    return path
+
+
+# What it is, and its data
+
+
+def _front_matter(config: RunConfig, kind: str, licence: str, assessment: Assessment | None) -> str:
+    words = licence.strip()
+    identifier = words.lower().replace(" ", "-")
+    hub = {"license": "unknown" if not words else identifier}
+    if words and identifier not in _HUB_LICENCES.split():
+        hub = {"license": "other", "license_name": words}
+    fields: dict[str, str | Sequence[str]] = {
+        "library_name": "arcset",
+        "pipeline_tag": "image-feature-extraction" if kind == "image" else "feature-extraction",
+        **hub,
+        "tags": ["arcset", "embedding", "metric-learning", "open-set-recognition", config.loss],
+        "metrics": [] if assessment is None else _measured(assessment),
+    }
+    lines = ["---"]
+    for key, value in fields.items():
+        if isinstance(value, str):
+            lines.append(f"{key}: {_scalar(value)}")
+        elif value:
+            lines += [f"{key}:", *(f"- {_scalar(item)}" for item in value)]
+    return "\n".join([*lines, "---"])
+
+
+def _scalar(text: str) -> str:
+    """As YAML has it: a text of JSON is one, and some texts need no quotes."""
+    plain = re.fullmatch(r"[A-Za-z][\w.-]*", text, re.ASCII)
+    words = ("true", "false", "null", "yes", "no", "on", "off", "y", "n")
+    return text if plain and text.lower() not in words else json.dumps(text, ensure_ascii=False)
+
+
+def _parts(selection: Selection) -> Rows:
+    parts = (
+        ("training", selection.train, "the weights"),
+        ("known, kept back", selection.test, "accuracy on the known"),
+        ("validation", selection.validation, "thresholds, and choices in training"),
+        ("unseen", selection.unseen, "judging it"),
+    )
+    return [
+        [name, f"{_identities(part):,}", f"{len(part):,}", use] for name, part, use in parts if part
+    ]
+
+
+def _why_unknown(
+    selection: Selection, data: EvaluationData | None, assessment: Assessment | None
+) -> str:
+    """Why it is not known how the unseen are recognized; empty where it is."""
+    if selection.unseen is None and (assessment is None or data is None):
+        return "No identity was held out of training."
+    if assessment is None:
+        return "Not measured yet."
+    if data is None or data.overlap == ():
+        return ""
+    if data.overlap is None:
+        return "Nobody can tell whether the identities judged were in training."
+    return (
+        f"{len(data.overlap):,} of the {len(data.embeddings.class_names):,} identities judged were "
+        "in training, so the figures would not be about the unseen and are left out."
+    )
+
+
+def _data_name(config: RunConfig) -> str:
+    return config.data if config.data in DATASETS else Path(without_folders(config.data)).name
+
+
+def _kind(images: ImageSet) -> str:
+    """What one of the samples is called."""
+    if images.images.dtype == np.uint8:
+        return "image"
+    return "vector" if len(images.shape) == 1 else "sample"
+
+
+def _identities(images: ImageSet) -> int:
+    return len(np.unique(images.labels))
+
+
+# Figures
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A measure, as `tar_at_far[0.01]`, with its value and its 95 % interval.
+
+    low, high: None without intervals.
+    """
+
+    measure: str
+    value: float
+    low: float | None
+    high: float | None
+
+    @property
+    def name(self) -> str:
+        """With its part in front, as `verification.tar_at_far[0.01]`."""
+        return f"{measure_of(self.measure).part}.{self.measure}"
+
+    @property
+    def label(self) -> str:
+        """What people call it."""
+        return short_name(self.measure)
+
+    @property
+    def meaning(self) -> str:
+        """What it says."""
+        return meaning(self.measure)
+
+    def format(self) -> tuple[str, str]:
+        """The value and its interval, for people."""
+        measure = measure_of(self.measure)
+        if self.low is None or self.high is None:
+            return measure.format(self.value), "–"
+        low = measure.format(self.low).removesuffix(" %")
+        return measure.format(self.value), f"{low} to {measure.format(self.high)}"
+
+
+def headline(assessment: Assessment) -> list[Figure]:
+    """The few figures to look at first, as far as there are numbers of them; of rates that vary
+    with a FAR, the one at the lowest FAR that the data support."""
+    found = [_figures(assessment, measure) for measure in weighty("headline")]
+    known = ([each for each in figures if not math.isnan(each.value)] for figures in found)
+    return [figures[-1] for figures in known if figures]  # rates fall
+
+
+def _figures(assessment: Assessment, measure: Measure) -> list[Figure]:
+    """A measure at every rate asked for, others at what stands for them; NaN where unknown."""
+    result = assessment.results().get(measure.part)
+    values = assessment.shape if measure.part == "shape" else result.measures() if result else {}
+    figures = []
+    for name, value in values.items():
+        at_rates = measure.is_rate and name.startswith(f"{measure.name}[")
+        if not at_rates and name != measure.full_name:
+            continue
+        low, high = math.nan, math.nan
+        if result is not None and result.replicates is not None:
+            low, high = result.interval(name)
+        unknown = math.isnan(low)
+        figures.append(Figure(name, value, None if unknown else low, None if unknown else high))
+    return figures
+
+
+def _measured(assessment: Assessment) -> list[str]:
+    """The measures of the card that there are numbers of, for the front matter."""
+    names = {}
+    for measure in weighty("headline", "main"):
+        name = measure.name if measure.is_rate else re.sub(r"\[(.*)\]", r"_\1", measure.full_name)
+        names[f"few_shot_{name}" if measure.part == "few_shot" else name] = measure
+    return [
+        name
+        for name, measure in names.items()
+        if any(not math.isnan(figure.value) for figure in _figures(assessment, measure))
+    ]
+
+
+def _figure_rows(assessment: Assessment) -> Rows:
+    """The measures with what they say. What the data cannot tell has no number."""
+    rows: dict[str, list[str]] = {}
+    results = assessment.results()
+    for measure in weighty("headline", "main"):
+        result = results.get(measure.part)
+        if result is None and measure.part != "shape":
+            part = measure.part.replace("_", "-")
+            rows[part] = [part, "not known", "", assessment.missing.get(measure.part, "")]
+            continue
+        unknown, said = [], ""
+        for figure in _figures(assessment, measure):
+            at = percent(float(figure.measure.partition("[")[2][:-1])) if measure.is_rate else ""
+            if math.isnan(figure.value):
+                unknown.append(at)
+                continue
+            label = figure.label
+            if isinstance(result, FewShot):
+                label = f"{result.ways}-way {result.shots}-shot"
+            said = f"the same at {at}" if said else figure.meaning
+            rows[figure.measure] = [label, *figure.format(), said]
+        if unknown and result is not None:
+            label = measure.short.format(", ".join(unknown))
+            rows[label] = [label, "not known", "", _why_not(result)]
+    return list(rows.values())
+
+
+def _why_not(result: Result) -> str:
+    if isinstance(result, Verification):
+        return f"too rare to be seen in {result.impostor:,} pairs of different identities"
+    if isinstance(result, Identification) and result.mated:
+        return f"too rare to be seen in {plural(result.unmated, 'probe')} of unknown identities"
+    return "the data cannot tell"
+
+
+def _basis(assessment: Assessment) -> str:
+    """What the figures come from, and how sure they are."""
+    said = []
+    if (pairs := assessment.verification) is not None:
+        said.append(
+            f"TAR, EER and AUC are over all pairs: {pairs.genuine:,} of one identity, "
+            f"{pairs.impostor:,} of different ones."
+        )
+    if (search := assessment.identification) is not None:
+        said.append(
+            f"Rank and DIR are for a gallery of {plural(search.subjects, 'subject')} with "
+            f"{plural(search.samples, 'sample')}, {plural(search.mated, 'probe')} of these "
+            f"subjects and {search.unmated:,} of "
+            f"{plural(search.unmated_identities, 'identity', 'identities')} not enrolled; "
+            "a larger gallery makes it harder."
+        )
+    if all(result.replicates is None for result in assessment.results().values()):
+        said.append("Without intervals: small differences may be chance.")
+    else:
+        said.append(
+            "The intervals tell how far a figure may be off, as other identities from the same "
+            "source would have given others; they do not hold the luck of training."
+        )
+        if assessment.identities < FEW:
+            said.append(f"From fewer than {FEW} identities even the intervals are guesses.")
+    return " ".join(said)
+
+
+# Thresholds
+
+
+def _promised(thresholds: Thresholds) -> Rows:
+    """Thresholds with what to expect of them."""
+    lowest = thresholds.rates.lowest_far
+    fars = thresholds.fars or (() if lowest is None else (thresholds.for_far(lowest),))
+    rows = [
+        [f"FAR {percent(item.far)}", "pairs", f"{item.threshold:.4f}", _range(item.expect(_FRESH))]
+        for item in fars
+    ]
+    for item in thresholds.fpirs:
+        size = f"{item.gallery:,}{'*' if item.extrapolated else ''}"
+        expected = _range(item.expect(_FRESH))
+        rows.append([f"FPIR {percent(item.fpir)}", size, f"{item.threshold:.4f}", expected])
+    return rows
+
+
+def _unsupported(thresholds: Thresholds) -> str:
+    galleries: dict[str, list[str]] = {}
+    for what in thresholds.unsupported:  # "FAR 0.001", "FPIR 0.01, gallery 100"
+        rate, _, size = what.partition(", gallery ")
+        galleries.setdefault(rate, []).extend([f"{int(size):,}"] if size else [])
+    found = []
+    for what, sizes in galleries.items():
+        kind, _, rate = what.partition(" ")
+        beside = f" with a gallery of {', '.join(sizes)}" if sizes else ""
+        found.append(f"{kind} {percent(float(rate))}{beside}")
+    return "; ".join(found)
+
+
+def _realized(assessment: Assessment) -> Rows:
+    """What the thresholds did on the unseen."""
+    rows = []
+    for item in assessment.realized:
+        mark = "" if item.kept else ", which is outside"
+        mark += ", extrapolated" if item.extrapolated else ""
+        size = "pairs" if item.gallery is None else f"{item.gallery:,}"
+        wanted, expected = f"{item.kind} {percent(item.wanted)}", f"{_range(item.expected)}{mark}"
+        rows.append([wanted, size, percent(item.seen), expected, percent(item.accepted, 2)])
+    return rows
+
+
+def _why_no_thresholds(assessment: Assessment) -> str:
+    why = assessment.missing.get("thresholds", "no identities were set apart to make them from")
+    return sentence(why)
+
+
+def _range(interval: Interval) -> str:
+    low, high = (f"{100 * end:.2g}" if end < 1 else "100" for end in interval)
+    return f"{low} to {high} %"
+
+
+# Training
+
+
+def _course(config: RunConfig, lines: Sequence[Mapping[str, Any]]) -> str:
+    """How training went, from the lines of metrics.jsonl."""
+    if not lines:
+        return "How training went is not recorded."
+    seconds = sum(line.get("seconds", 0.0) for line in lines)
+    of = f" of {config.epochs:,}" if len(lines) < config.epochs else ""
+    said = [f"{plural(len(lines), 'epoch')}{of} in {duration(seconds)}, measuring not counted."]
+    losses = [line["loss"] for line in lines if "loss" in line]
+    if len(losses) > 1:
+        said.append(f"The loss went from {losses[0]:.4g} to {losses[-1]:.4g}.")
+    elif losses:
+        said.append(f"The loss was {losses[0]:.4g}.")
+    kept = [line for line in lines if line.get("kept")]
+    if kept:
+        scores = (kept[-1].get("validation") or {}).items()
+        found = ", ".join(f"{name.replace('_', ' ')} {value:.4g}" for name, value in scores)
+        said.append(
+            f"The weights are those of epoch {kept[-1]['epoch']}, the best on the validation "
+            f"identities{f' ({found})' if found else ''}."
+        )
+    else:
+        said.append(f"The weights are those of epoch {lines[-1]['epoch']}.")
+    return " ".join(said)
+
+
+def _settings(config: RunConfig) -> Rows:
+    """Every setting that has a value, in two columns, but for what stands elsewhere."""
+    pairs = [("data", _data_name(config))]
+    for key, value in config.model_dump(mode="json", exclude_none=True).items():
+        if key in ("split", "mapping"):
+            pairs.append((key, f"{key}.json"))  # the run's own copy
+        elif key not in _ELSEWHERE and value not in ([], {}, ""):
+            pairs.append((key, _setting(value)))
+    cells = [[code(key), code(value)] for key, value in pairs]
+    half = (len(cells) + 1) // 2
+    right = [*cells[half:], ["", ""]]
+    return [[*cells[row], *right[row]] for row in range(half)]
+
+
+def _setting(value: Any) -> str:
+    if isinstance(value, dict):
+        return ", ".join(f"{key}={_setting(part)}" for key, part in value.items())
+    if isinstance(value, list):
+        text = ", ".join(_setting(part) for part in value)
+        return text if len(text) <= _LONGEST else f"{_setting(value[0])}, … ({len(value):,} in all)"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return f"{value:.6g}" if isinstance(value, float) else without_folders(str(value))
+
+
+# Markdown
+
+
+def table(header: Sequence[str], rows: Sequence[Sequence[str]], right: Sequence[int] = ()) -> str:
+    """A table whose columns line up, those in `right` flush right; the last one is not filled up.
+
+    >>> print(table(["part", "images"], [["train", "1,600"], ["test", "40"]], right=[1]))
+    | part  | images |
+    |:------|-------:|
+    | train |  1,600 |
+    | test  |     40 |
+    """
+    cells = [
+        [" ".join(text.split()).replace("|", "\\|") for text in row] for row in (header, *rows)
+    ]
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    if len(header) - 1 not in right:
+        widths[-1] = 0
+    lines = []
+    for row in cells:
+        filled = [
+            text.rjust(width) if column in right else text.ljust(width)
+            for column, (text, width) in enumerate(zip(row, widths, strict=True))
+        ]
+        lines.append(f"| {' | '.join(filled)} |")
+    rules = [
+        "-" * (width + 1) + ":" if column in right else ":" + "-" * max(width + 1, 2)
+        for column, width in enumerate(widths)
+    ]
+    return "\n".join([lines[0], f"|{'|'.join(rules)}|", *lines[1:]])
+
+
+def code(text: str) -> str:
+    """As code; text with a backtick in it stands between two, as Markdown wants it.
+
+    >>> code("arcset evaluate RUN")
+    '`arcset evaluate RUN`'
+    """
+    text = " ".join(text.split()) or " "
+    return f"`` {text} ``" if "`" in text else f"`{text}`"
