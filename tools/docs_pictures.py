@@ -7,11 +7,12 @@ from pathlib import Path
 
 from arcset.cli.demo import LOSSES
 from arcset.reports import RunView, write_film
-from arcset.reports.findings import confidence_picture, no_threshold_picture
 from arcset.reports.stills import (
     angle_picture,
+    confidence_picture,
     embedding_picture,
     margin_picture,
+    no_threshold_picture,
     roc_picture,
     save,
 )
@@ -30,7 +31,7 @@ def main() -> None:
         "margins": margin_picture(),
         "angles": angle_picture(three),
         "roc": roc_picture(list(views.values())),
-        "no-threshold": no_threshold_picture(three[0]),
+        "no-threshold": no_threshold_picture(three),
         "confidence": confidence_picture(three),
     }
     for name, figure in stills.items():

@@ -1,5 +1,6 @@
 """Still pictures of small but real runs."""
 
+import dataclasses
 import itertools
 import math
 import shutil
@@ -11,7 +12,9 @@ from matplotlib.colors import to_rgba
 from matplotlib.figure import Figure
 
 from arcset.data import ImageSet, load_dataset
-from arcset.errors import OptionError
+from arcset.errors import InputError, OptionError
+from arcset.evaluation import no_threshold
+from arcset.evaluation.geometry.angles import center_angles
 from arcset.losses import build_loss
 from arcset.margins import MARGINS
 from arcset.reports.embedding_plot import (
@@ -22,13 +25,19 @@ from arcset.reports.embedding_plot import (
     border_arcs,
     embedding_picture,
 )
-from arcset.reports.histograms import center_angles
-from arcset.reports.run_report import sheet_picture
 from arcset.reports.stills import (
     angle_picture,
+    bias_picture,
+    confidence_picture,
+    confident_mistakes_picture,
     margin_picture,
+    no_threshold_picture,
+    no_threshold_table,
+    rightly_named,
     roc_picture,
     save,
+    sheet_picture,
+    view_confidence,
 )
 from arcset.reports.style import PALETTE, class_colour, film_colours, png, styled
 from arcset.reports.view import RunView
@@ -36,10 +45,8 @@ from arcset.reports.view import RunView
 
 def texts(figure: Figure) -> str:
     """Everything that stands in the picture."""
-    found = [text.get_text() for text in figure.texts]
-    for axes in figure.axes:
-        found += [axes.get_title(), axes.get_xlabel(), *(text.get_text() for text in axes.texts)]
-    return "\n".join(found)
+    found = figure.findobj(lambda artist: hasattr(artist, "get_text"))
+    return "\n".join(text.get_text() for text in found)
 
 
 def collection(axes, *, hollow):
@@ -199,19 +206,18 @@ def test_angles_to_own_and_other_centers(views):
         assert own[row] == pytest.approx(angles.pop(view.test.labels[row]), abs=0.05)
         assert other[row] == pytest.approx(min(angles), abs=0.05)
     assert len(angle_picture([view, views["triplet"]]).axes) == 1
-    with pytest.raises(OptionError, match="triplet"):
+    with pytest.raises(InputError, match="triplet"):
         angle_picture([views["triplet"]])
 
 
 def test_roc_shows_curves_with_their_auc(views):
-    axes = roc_picture([views["arcface"], views["softmax"]]).axes[0]
+    figure = roc_picture([views["arcface"], views["softmax"]])
+    axes = figure.axes[0]
     assert axes.get_xscale() == "log"
-    curve, other, guess = axes.lines
-    assert "AUC 0." in curve.get_label()
-    assert other.get_label().startswith("softmax")
-    assert curve.get_ydata()[-1] == 1.0
-    assert (np.diff(curve.get_ydata()) >= 0).all()
-    assert guess.get_label() == "guessing, AUC 0.5"
+    assert "softmax, AUC 0." in texts(figure)
+    curve = axes.lines[0].get_ydata()
+    assert curve[-1] == 1.0
+    assert (np.diff(curve) >= 0).all()
 
 
 def test_sheet_shows_each_class_in_its_row():
@@ -252,3 +258,92 @@ def test_colours_are_ten_and_different():
     assert len(set(PALETTE)) == 10
     assert len(film_colours(10)) <= 63
     assert png(margin_picture()) == png(margin_picture())
+
+
+RUNS = ("slim", "softmax", "wide", "triplet")
+
+
+@pytest.fixture
+def four(views):
+    return [views[name] for name in RUNS]
+
+
+def right_rows(view):
+    logits = view.loss.logits(torch.from_numpy(view.test.embeddings))
+    return np.flatnonzero(logits.argmax(1).numpy() == view.test.labels)
+
+
+@pytest.mark.parametrize("name", ["slim", "wide"])
+@pytest.mark.parametrize("metric", ["euclidean", "cosine"])
+def test_the_worst_triple_is_shown_with_its_distances(views, name, metric):
+    view = views[name]
+    rows = right_rows(view)
+    found = no_threshold(view.test.embeddings[rows], view.test.labels[rows], metric)
+    figure = no_threshold_picture([view], metric)
+    shown = texts(figure)
+    for sample in found.worst:
+        assert f"test sample {rows[sample]}" in shown
+    assert f"{found.other_distance:.4g}" in shown
+    assert ("PCA of 5 dimensions" in shown) == (name == "wide")
+    assert png(figure) == png(no_threshold_picture([view], metric))
+
+
+def test_the_finder_takes_all_samples_where_there_is_no_classifier(views):
+    assert len(rightly_named(views["triplet"])) == len(views["triplet"].test.labels)
+    assert "no classifier" in texts(no_threshold_picture([views["triplet"]]))
+
+
+def test_the_table_has_a_row_per_run(views, four):
+    heading, *rows = no_threshold_table(four)
+    assert [row[0] for row in rows] == list(RUNS)
+    assert all(len(row) == len(heading) for row in rows)
+    chosen = right_rows(views["slim"])
+    test = views["slim"].test
+    found = no_threshold(test.embeddings[chosen], test.labels[chosen], "cosine")
+    assert rows[0][4:] == (f"{found.share:.2%}", f"{found.triples_share:.2%}")
+    assert "no classifier" in rows[-1][1]
+
+
+def test_separable_classes_are_said_to_be(views):
+    view = RunView(views["triplet"].run.path)
+    corners = np.array([[0.0, 1.0], [1.0, 0.0], [-1.0, -1.0]], np.float32)
+    view.test = dataclasses.replace(view.test, embeddings=corners[view.test.labels])
+    assert "no sample is nearer" in texts(no_threshold_picture([view]))
+
+
+def test_confidence_leaves_out_runs_without_a_classifier(views, four):
+    figure = confidence_picture(four)
+    shown = texts(figure)
+    assert "triplet" not in shown
+    for name in RUNS[:3]:
+        found = view_confidence(views[name])
+        assert name in shown
+        assert f"AUC {found.auc:.2f}" in shown
+    assert view_confidence(views["triplet"]) is None
+    with pytest.raises(InputError):
+        confidence_picture([views["triplet"]])
+
+
+def test_confident_mistakes_name_what_they_are_and_are_called(views):
+    view = views["softmax"]
+    example = view_confidence(view).examples[0]
+    probabilities = view.loss.logits(torch.from_numpy(view.unseen.embeddings)).softmax(1)
+    assert example.probability == pytest.approx(probabilities.max().item(), rel=1e-5)
+    shown = texts(confident_mistakes_picture([view]))
+    assert f"called {view.test.class_names[example.label]}" in shown
+    truth = view.unseen.class_names[view.unseen.labels[example.index]]
+    assert f"is {truth}   (#{example.index})" in shown
+    with pytest.raises(InputError):
+        confident_mistakes_picture([views["triplet"]])
+
+
+def test_biases_stand_beside_frequencies(views):
+    figure = bias_picture([views["softmax"], views["slim"]])
+    test = views["softmax"].test
+    accuracy = len(right_rows(views["softmax"])) / len(test.labels)
+    assert f"accuracy {accuracy:.4f} with bias" in texts(figure)
+    heights = [bar.get_height() for bar in figure.axes[0].patches][:3]
+    learned = views["softmax"].loss.biases.numpy()
+    np.testing.assert_allclose(heights, learned - learned.mean(), atol=1e-6)
+    with pytest.raises(InputError):
+        bias_picture([views["softmax"], views["triplet"]])

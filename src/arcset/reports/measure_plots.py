@@ -5,9 +5,9 @@ A new plot is one entry: a function that draws it, decorated with `plot`.
 
 import logging
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -28,6 +28,7 @@ from arcset.reports.style import GREY, INK, PALE, PALETTE, new_figure, styled
 from arcset.text import percent
 
 __all__ = [
+    "DASHES",
     "PLOTS",
     "Look",
     "Plot",
@@ -38,6 +39,7 @@ __all__ = [
     "looks",
     "plain",
     "plot",
+    "plot_figure",
     "plot_sections",
 ]
 
@@ -47,7 +49,7 @@ Floats = npt.NDArray[np.floating[Any]]
 Assessments = Mapping[str, Assessment]
 Kind = Literal["measures", "thresholds", "differences", "runs"]
 
-_DASHES: tuple[Any, ...] = ("-", (0, (5, 1.5)), (0, (5, 1.5, 1, 1.5)), (0, (1.2, 1.2)))
+DASHES: tuple[Any, ...] = ("-", (0, (5, 1.5)), (0, (5, 1.5, 1, 1.5)), (0, (1.2, 1.2)))
 _MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<")
 _LONGEST = 44  # characters of a model's name in a plot
 _LONG = 20  # ranks beyond which their axis is logarithmic
@@ -63,21 +65,22 @@ class Plot:
 
     Fields:
         name: of its section and of its file.
-        title: the heading; {first} and {last} are the first and the last model or run.
+        title: the heading; or a function that makes it of what is shown.
         meaning, misleads: what it means, and when it misleads.
         kind: what it is drawn from: assessments by model (`measures`, `thresholds`), differences
-            by comparison, or runs.
+            by comparison, or a sequence of runs.
         draw: draws it; raises `InputError` where there is nothing to show.
+            None for a table alone.
         rows: a table below it, its heading first; nothing where there is nothing to list.
         each: if not empty, there is one picture per model or comparison {}, described so.
     """
 
     name: str
-    title: str
+    title: str | Callable[[Any], str]
     meaning: str
     misleads: str
     kind: Kind
-    draw: Callable[[Any], Figure]
+    draw: Callable[[Any], Figure] | None = None
     rows: Callable[[Any], Sequence[Sequence[str]]] = lambda _: ()
     each: str = ""
 
@@ -85,41 +88,47 @@ class Plot:
 #: Every plot that a page shows, in the order in which they are shown.
 PLOTS: list[Plot] = []
 
-Draw = Callable[[Any], Figure]
+Draw = TypeVar("Draw", bound=Callable[..., Figure])
 
 
 def plot(
-    name: str, title: str, meaning: str, misleads: str, *, kind: Kind = "measures", **more: Any
+    name: str,
+    title: str | Callable[[Any], str],
+    meaning: str,
+    misleads: str,
+    *,
+    kind: Kind = "measures",
+    **more: Any,
 ) -> Callable[[Draw], Draw]:
     """Decorator: registers a function as a `Plot`, and gives what it draws the common style."""
 
     def register(draw: Draw) -> Draw:
-        draw = styled(draw)
-        PLOTS.append(Plot(name, title, meaning, misleads, kind, draw, **more))
-        return draw
+        drawn: Any = styled(draw)
+        PLOTS.append(Plot(name, title, meaning, misleads, kind, drawn, **more))
+        return drawn  # type: ignore[no-any-return]
 
     return register
 
 
-def plot_sections(kind: Kind, data: Mapping[str, Any]) -> dict[str, Section]:
+def plot_sections(kind: Kind, data: Any, without: Container[str] = ()) -> dict[str, Section]:
     """A section for each plot of a kind that has something to show of `data`, by its name."""
     sections = {}
-    first, last = ([*data][place] if data else "" for place in (0, -1))
     for entry in PLOTS:
-        if entry.kind != kind:
+        if entry.kind != kind or entry.name in without:
             continue
-        title = entry.title.format(first=first, last=last)
-        parts = {title: data}
+        parts = {"": data}
         if entry.each:
             parts = {entry.each.format(label): {label: part} for label, part in data.items()}
         figures = {}
         for description, part in parts.items():
             try:
-                figures[description] = entry.draw(part)
+                if entry.draw:
+                    figures[description] = entry.draw(part)
             except InputError as error:
-                logger.debug("left out %r: %s", description, error)
-        rows = entry.rows(data)
+                logger.info("left out %s: %s", description or entry.name, error)
+        rows = entry.rows(data) if figures or entry.each or not entry.draw else ()
         if figures or rows:
+            title = entry.title if isinstance(entry.title, str) else entry.title(data)
             alts = [*figures] if entry.each else []  # otherwise a picture is called as its section
             texts = (entry.meaning, entry.misleads)
             sections[entry.name] = Section(title, [*figures.values()], *texts, rows, alts)
@@ -156,7 +165,7 @@ def looks(labels: Iterable[str], among: Iterable[str] = ()) -> dict[str, Look]:
     return {
         label: Look(
             PALETTE[places[label] % len(PALETTE)],
-            _DASHES[places[label] % len(_DASHES)],
+            DASHES[places[label] % len(DASHES)],
             _MARKERS[places[label] % len(_MARKERS)],
             (number - (len(shown) - 1) / 2) * step,
         )
@@ -196,7 +205,7 @@ def interval_of(result: Result, name: str, at: float | None = None) -> Interval 
     return found if math.isfinite(found.low) and math.isfinite(found.high) else None
 
 
-def _figure(height: float, width: float = _WIDTH) -> Figure:
+def plot_figure(height: float, width: float = _WIDTH) -> Figure:
     """A figure that makes room for whatever stands beside its axes."""
     figure = new_figure(width, height)
     figure.set_layout_engine("constrained", w_pad=0.1, h_pad=0.08, wspace=0.03)
@@ -353,7 +362,7 @@ def _say_nothing(axes: Axes, why: str) -> None:
 def verification_plot(assessments: Assessments) -> Figure:
     """ROC and DET, from the least FAR that the pairs can show."""
     models = _having(assessments, "verification")
-    figure = _figure(4.6)
+    figure = plot_figure(4.6)
     left, right = figure.subplots(1, 2)
     draw_roc(left, models)
     left.set_title("ROC: accepted pairs")
@@ -460,7 +469,7 @@ def identification_plot(assessments: Assessments) -> Figure:
         f"probes: {r.mated:,} of these subjects, {r.unmated:,} of unknown ones"
         for _, r, _ in models
     ]
-    figure = _figure(4.75)
+    figure = plot_figure(4.75)
     left, right = figure.subplots(1, 2)
     _draw_cmc(left, models)
     _draw_open_set(right, models)
@@ -532,7 +541,7 @@ def _draw_open_set(axes: Axes, models: Sequence[tuple[str, Any, Look]]) -> None:
 def retrieval_plot(assessments: Assessments) -> Figure:
     """Recall@k, precision@k, MAP@R and R-precision."""
     models = _having(assessments, "retrieval")
-    figure = _figure(4.2)
+    figure = plot_figure(4.2)
     panels = figure.subplots(1, 3, width_ratios=(1.25, 1.25, 1))
     for axes, name in zip(panels, ("recall_at", "precision_at"), strict=False):
         _draw_by_count(axes, name, models)
@@ -595,7 +604,7 @@ def _draw_by_count(axes: Axes, name: str, models: Sequence[tuple[str, Any, Look]
 def few_shot_plot(assessments: Assessments) -> Figure:
     """A mark per model with its interval, the figures beside it, and what guessing reaches."""
     models = _having(assessments, "few_shot")
-    figure = _figure(1.25 + 0.36 * len(models))
+    figure = plot_figure(1.25 + 0.36 * len(models))
     axes = figure.subplots()
     kinds = [f"{r.ways}-way {r.shots}-shot" for _, r, _ in models]
     alike = len(set(kinds)) == 1
@@ -687,7 +696,7 @@ def angles_plot(assessments: Assessments) -> Figure:
     models = looks(found, assessments)
     samples = {label: a for label, a in found.items() if a.own_angles is not None}
     rows = max(len(samples), 1)
-    figure = _figure(max(4.4, 0.95 + 1.15 * rows))
+    figure = plot_figure(max(4.4, 0.95 + 1.15 * rows))
     sides: Any = figure.subfigures(1, 2, width_ratios=(1.25, 1))
     left, right = sides
     panels = left.subplots(rows, 1, sharex=True, sharey=True, squeeze=False)[:, 0]
@@ -848,7 +857,7 @@ def threshold_plot(assessments: Assessments) -> Figure:
     made = thresholds.made_from
     border = made["identities"] - 1  # the largest gallery that leaves a probe's own identity out
     sizes = sorted({*np.geomspace(1, 1_000_000, 37).round().astype(int).tolist(), border})
-    figure = _figure(4.7)
+    figure = plot_figure(4.7)
     axes = figure.subplots()
     beyond, largest = [], 10
     for rate, colour in zip((0.1, 0.01, 0.001), PALETTE, strict=False):
@@ -918,7 +927,7 @@ def reliability_plot(assessments: Assessments) -> Figure:
     """How often pairs are the same, over the probability that they were given; and the latter."""
     tried = _having(assessments, "reliability")
     made = _having(assessments, "thresholds")
-    figure = _figure(4.7)
+    figure = plot_figure(4.7)
     panels = figure.subplot_mosaic([["upper", "right"], ["lower", "right"]], height_ratios=(3.4, 1))
     upper, lower = panels["upper"], panels["lower"]
     upper.plot([0, 1], [0, 1], color=GREY, lw=1, ls=":")
@@ -959,7 +968,7 @@ def probability_plot(assessments: Assessments) -> Figure:
     if any(a.reliability for a in assessments.values()):
         raise InputError("shown beside how reliable it is")
     made = _having(assessments, "thresholds")
-    figure = _figure(4.7)
+    figure = plot_figure(4.7)
     _draw_probability(figure.subplots(), made)
     add_key(figure, {plain(label): look for label, _, look in made})
     return figure
@@ -992,20 +1001,19 @@ def _draw_probability(axes: Axes, models: Sequence[tuple[str, Thresholds, Look]]
     axes.grid(True)
 
 
-@plot(
-    "realized",
-    "What the thresholds did here",
-    "The thresholds were made from the validation identities alone. For each: the rate that it "
-    "was to keep, the range that 95 % of tests of this size fall into, and the rate that it "
-    "shows on the identities of this report, of which it knew nothing. Accepted rightly: same "
-    "pairs, or enrolled probes given their own name.",
-    "It is one test. Of twenty good thresholds, one shows a rate outside of its range.",
-    kind="thresholds",
-    rows=realized_rows,
+PLOTS.append(
+    Plot(
+        "realized",
+        "What the thresholds did here",
+        "The thresholds were made from the validation identities alone. For each: the rate that it "
+        "was to keep, the range that 95 % of tests of this size fall into, and the rate that it "
+        "shows on the identities of this report, of which it knew nothing. Accepted rightly: same "
+        "pairs, or enrolled probes given their own name.",
+        "It is one test. Of twenty good thresholds, one shows a rate outside of its range.",
+        kind="thresholds",
+        rows=realized_rows,
+    )
 )
-def realized_plot(assessments: Assessments) -> Figure:
-    """There is none: the table says it all."""
-    raise InputError("a table without a picture")
 
 
 # Two models compared
@@ -1036,7 +1044,7 @@ def difference_plot(differences: Mapping[str, Sequence[Difference]]) -> Figure:
     if not panels:
         raise InputError("there is no difference to draw")
     heights = [len(rows) for *_, rows in panels]
-    figure = _figure(0.27 * sum(heights) + 0.95 * len(panels))
+    figure = plot_figure(0.27 * sum(heights) + 0.95 * len(panels))
     axes = figure.subplots(len(panels), 1, height_ratios=heights, squeeze=False)[:, 0]
     for panel, (title, degrees, rows) in zip(axes, panels, strict=True):
         _draw_differences(panel, rows, degrees)

@@ -1,49 +1,33 @@
 """The report of one or several runs: one page with a verdict, a viewer, and every picture."""
 
-import logging
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import tomli_w
 from matplotlib.figure import Figure
 
-from arcset.data import ImageSet
-from arcset.errors import InputError, OptionError
 from arcset.evaluation import Assessment, Difference
 from arcset.evaluation.measures import run_figures
-from arcset.reports import confusions, findings, stills
+from arcset.reports import confusions
 from arcset.reports.measure_plots import plot_sections
 from arcset.reports.page import Section, write_page
-from arcset.reports.style import GREY, new_figure, save, styled
-from arcset.reports.training_review import HISTORY_CAPTION, advise, history_picture, verdict_on
-from arcset.reports.view import RunView, pictured
+from arcset.reports.stills import embedding_picture
+from arcset.reports.style import save
+from arcset.reports.training_review import advise, verdict_on
+from arcset.reports.view import RunView
 from arcset.reports.viewer import viewer_data
 from arcset.text import without_folders
 
-__all__ = ["RunReport", "sheet_picture", "summary_table", "write_report"]
-
-logger = logging.getLogger("arcset")
+__all__ = ["RunReport", "summary_table", "write_report"]
 
 MOST_CONFUSED = 3  # runs whose confusions are shown
 _LETTERS = 150  # that the names of all classes may have together, to be listed
 _EXAMPLES = 3  # that are listed otherwise
 
 Cell = Mapping[str, float | None]
-
-
-@dataclass(frozen=True)
-class Still:
-    """A picture of the report: its file, how to draw it, and what to say under it."""
-
-    name: str
-    title: str
-    caption: tuple[str, str]  # what it means, when it misleads
-    draw: Callable[[], Figure]
-    rows: Callable[[], Sequence[Sequence[str]]] = tuple  # a table below it
 
 
 @dataclass(frozen=True)
@@ -70,29 +54,18 @@ class RunReport:
 
     def write(self, out: Path, *, separate: bool = False) -> Path:
         """Write `out`/report.html; with `separate`, also each still to `out`/pictures."""
-        pictures = out / "pictures" if separate else None
-        sections = []
-        for still in self.stills():
-            try:
-                figure, rows = still.draw(), still.rows()
-            except InputError as error:  # too few classes or samples to show anything in
-                logger.info("left out %r: %s", still.title, error)
-                continue
-            if pictures:
-                save(figure, pictures / f"{still.name}.png")
-            sections.append(Section(still.title, [figure], *still.caption, rows))
-        for name, section in self._never_seen().items():
-            for number, drawn in enumerate(section.figures if pictures else ()):
-                assert isinstance(drawn, Figure)
-                suffix = f"-{number + 1}" if number else ""
-                save(drawn, out / "pictures" / f"unseen-{name}{suffix}.png")
-            sections.append(section)
+        sections = {**self._stills(), **self._never_seen()}
+        for name, section in sections.items() if separate else ():
+            for number, figure in enumerate(section.figures, 1):
+                assert isinstance(figure, Figure)
+                file = f"{name}-{number}.png" if number > 1 else f"{name}.png"
+                save(figure, out / "pictures" / file)
         write_report(
             out / "report.html",
             title=self.title,
             views=[*self.runs, *self.others],
             comparison=self.comparison,
-            sections=[*sections, *self.more],
+            sections=[*sections.values(), *self.more],
             verdict=" ".join(filter(None, (self.verdict, self._answer(), self._untested()))),
             advice=advise(self.runs[0]) if len(self.runs) == 1 else (),
             measures=self.measures,
@@ -143,105 +116,32 @@ class RunReport:
             )
         return found
 
+    def _stills(self) -> dict[str, Section]:
+        """Every still that these runs have something to show in."""
+        # Assessments have sections of their own about pairs.
+        stills = plot_sections("runs", self.runs, without=("roc",) if self.unseen else ())
+        if not self.others:
+            return stills
+        found = {}
+        for name, section in stills.items():
+            found[name] = section
+            if name == "embedding":
+                figures = [embedding_picture(self.others)]
+                found["sphere"] = replace(section, title="In three dimensions", figures=figures)
+        return found
+
     def _never_seen(self) -> dict[str, Section]:
         """What is measured on classes held out, and which differences there are real."""
         found = {
-            name: replace(section, title=f"Never seen: {section.title}")
+            f"unseen-{name}": replace(section, title=f"Never seen: {section.title}")
             for name, section in plot_sections("measures", self.unseen).items()
         }
         for name, section in plot_sections("differences", self.differences).items():
             rows = [("measure", "on classes never seen"), *self.verdicts]
-            found[name] = replace(section, title="Which differences are real", rows=rows)
-        return found
-
-    def stills(self) -> list[Still]:
-        """Every still that these runs have something to show in."""
-        runs = self.runs
-        classifying = [view for view in runs if view.loss.classifies]
-        found = [
-            Still("history", "How training went", HISTORY_CAPTION, lambda: history_picture(runs)),
-            self._still("embedding", "Where the samples lie", runs),
-        ]
-        if self.others:
-            found.append(self._still("embedding", "In three dimensions", self.others, "sphere"))
-        if classifying:
-            found.append(self._still("angle", "Own center and nearest other", classifying))
-        several = runs[0].unseen is not None and len(runs[0].unseen.class_names) > 1
-        if several and not self.unseen:  # assessments have sections of their own
-            found.append(self._still("roc", "Same or different, never seen", runs))
-        found += self._no_threshold()
-        if classifying and runs[0].unseen is not None:
-            found += self._confidence(classifying)
-        found += self._bias()
-        margins = "What each margin does to the target"
-        found.append(Still("margins", margins, stills.CAPTIONS["margin"], stills.margin_picture))
-        sheet = stills.CAPTIONS["sheet"]
-        train = runs[0].selection.train
-        found.append(Still("data", "The training images", sheet, lambda: sheet_picture(train)))
-        return found
-
-    def _still(
-        self, kind: str, title: str, views: Sequence[RunView], name: str | None = None
-    ) -> Still:
-        draw = {
-            "embedding": stills.embedding_picture,
-            "angle": stills.angle_picture,
-            "roc": stills.roc_picture,
-        }[kind]
-        return Still(name or kind, title, stills.CAPTIONS[kind], lambda: draw(views))
-
-    def _no_threshold(self) -> list[Still]:
-        """The worst triple of the first run, and of the last one where there are several."""
-        meaning, misleads = findings.CAPTIONS["no_threshold_picture"]
-        table = findings.CAPTIONS["no_threshold_table"]
-        first, last = self.runs[0], self.runs[-1]
-        stills = [
-            Still(
-                "no-threshold",
-                "Pairs that no threshold tells apart",
-                (f"{meaning} {table[0]}", f"{misleads} {table[1]}"),
-                lambda: findings.no_threshold_picture(first, "euclidean"),
-                lambda: findings.no_threshold_table(self.runs),
+            found[f"unseen-{name}"] = replace(
+                section, title="Which differences are real", rows=rows
             )
-        ]
-        if last is not first:
-            stills.append(
-                Still(
-                    "no-threshold-last",
-                    f"The same for {last.title}, by cosine",
-                    (meaning, misleads),
-                    lambda: findings.no_threshold_picture(last, "cosine"),
-                )
-            )
-        return stills
-
-    def _confidence(self, classifying: Sequence[RunView]) -> list[Still]:
-        first = classifying[0]
-        return [
-            Still(
-                "confidence",
-                "How sure a classifier is of what it cannot know",
-                findings.CAPTIONS["confidence_picture"],
-                lambda: findings.confidence_picture(classifying),
-            ),
-            Still(
-                "confident-mistakes",
-                f"The surest mistakes of {first.title}",
-                findings.CAPTIONS["confident_mistakes_picture"],
-                lambda: findings.confident_mistakes_picture(first),
-            ),
-        ]
-
-    def _bias(self) -> list[Still]:
-        """Softmax with and without bias, where both are among the runs."""
-        softmax = [view for view in self.runs if view.config.loss == "softmax"]
-        with_bias = [view for view in softmax if view.loss.biases is not None]
-        without = [view for view in softmax if view.loss.biases is None]
-        if not with_bias or not without:
-            return []
-        caption = findings.CAPTIONS["bias_picture"]
-        draw = lambda: findings.bias_picture(with_bias[0], without[0])  # noqa: E731
-        return [Still("bias", "What the bias learns", caption, draw)]
+        return found
 
 
 def write_report(
@@ -408,52 +308,3 @@ def _number(cell: Cell, name: str) -> float:
 
 def _format(value: float) -> str:
     return f"{value:.3f}" if abs(value) < 2 else f"{value:.1f}"
-
-
-# The sheet of training images
-
-MOST_CLASSES = 20
-_TALL = 10  # classes from which on they stand in two columns
-
-
-@styled
-def sheet_picture(images: ImageSet, per_class: int = 8) -> Figure:
-    """`per_class` images of each class, one row per class, taken evenly from the whole set.
-
-    Of more than 20 classes, 20 evenly spaced ones are shown, and the picture says so. Raises
-    `OptionError` for `per_class` < 1.
-    """
-    if per_class < 1:
-        raise OptionError(f"per_class must be at least 1, not {per_class}")
-    names = images.class_names
-    chosen = np.unique(np.linspace(0, len(names) - 1, min(len(names), MOST_CLASSES)).astype(int))
-    columns = 2 if len(chosen) > _TALL else 1
-    rows = -(-len(chosen) // columns)
-    pixels = pictured(images.images)
-    tile, gap = np.array(pixels.shape[1:3]), 2
-    height, width = (tile + gap) * (rows, per_class) - gap
-    longest = max(len(names[number]) for number in chosen.tolist())
-    name_width, across, foot = 0.2 + 0.085 * longest, 6.4 * columns**0.5, 0.4
-    drawn = across / columns - name_width - 0.1  # inches
-    tall = drawn * height / width
-    figure = new_figure(across, tall + 0.1 + foot)
-    for column in range(columns):
-        sheet = np.full((height, width, *pixels.shape[3:]), 255, np.uint8)
-        left = (column * (name_width + drawn + 0.1) + name_width) / across
-        box = (left, foot / (tall + 0.1 + foot), drawn / across, tall / (tall + 0.1 + foot))
-        axes = figure.add_axes(box)
-        for row, number in enumerate(chosen[column * rows : (column + 1) * rows].tolist()):
-            members = np.flatnonzero(images.labels == number)
-            evenly = np.linspace(0, len(members) - 1, min(per_class, len(members))).astype(int)
-            top = row * (tile[0] + gap)
-            for position, member in enumerate(members[evenly].tolist()):
-                start = position * (tile[1] + gap)
-                sheet[top : top + tile[0], start : start + tile[1]] = pixels[member]
-            middle = top + tile[0] / 2
-            axes.text(-2 * gap, middle, names[number], ha="right", va="center", fontsize=10)
-        axes.imshow(sheet, cmap="gray", vmin=0, vmax=255, interpolation="nearest", aspect="auto")
-        axes.set_axis_off()
-    if len(chosen) < len(names):
-        said = f"{len(chosen)} of {len(names)} classes"
-        figure.text(0.5, 0.12 / (tall + 0.1 + foot), said, ha="center", fontsize=9, color=GREY)
-    return figure

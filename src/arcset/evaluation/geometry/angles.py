@@ -23,7 +23,7 @@ from arcset.evaluation.geometry.groups import BLOCK_DISTANCES, Floats, Groups
 from arcset.evaluation.pairs import Rows, product_blocks
 from arcset.evaluation.results import Replicates, Result
 
-__all__ = ["PAPER", "Angles", "angle_samples", "angles"]
+__all__ = ["PAPER", "Angles", "angle_samples", "angles", "center_angles"]
 
 #: w_ec, w_inter, intra and inter in degrees: ResNet-50 trained on CASIA, measured on CASIA.
 #: J. Deng et al., "ArcFace: Additive Angular Margin Loss for Deep Face Recognition" (2019).
@@ -217,6 +217,22 @@ def angle_samples(embeddings: Array, labels: Array) -> tuple[Floats, Floats]:
     own[groups.order] = np.where(groups.counts[groups.numbers] > 1, near, np.nan)
     other[groups.order] = _smallest_angles(groups.rows, means, groups.numbers)
     return own, other
+
+
+def center_angles(embeddings: Array, labels: Array, centers: Array) -> tuple[Floats, Floats]:
+    """Two (N,) arrays in degrees: the angle to the own center, and to the nearest other one.
+
+    Row j of `centers` (C, D) belongs to label j. Lengths do not count.
+
+        >>> own, other = center_angles([[2.0, 0.0]], [0], [[1.0, 0.0], [0.0, 3.0]])
+        >>> own.tolist(), other.tolist()
+        ([0.0], [90.0])
+    """
+    rows, units = (embedding_matrix(each).astype(np.float64) for each in (embeddings, centers))
+    for each in (rows, units):
+        normalize_rows(each)
+    own = np.asarray(labels)
+    return _angles_between(rows, units[own]), _smallest_angles(rows, units, own)
 
 
 def _unit_centers(
