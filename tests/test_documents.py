@@ -1,7 +1,7 @@
 """The Python in the docs runs as it stands there, and links lead somewhere.
 
 That of the README and of some guides belongs to what stands around it, and runs with that:
-tests/contract/test_readme.py and test_guides.py, tests/test_own_loop.py.
+tests/contract/test_readme.py and test_guides.py, tests/test_python_guides.py.
 """
 
 import re
@@ -16,7 +16,7 @@ from support.random_runs import random_run
 
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
-ELSEWHERE = ("README.md", "long-runs.md", "own-loop.md")
+ELSEWHERE = ("README.md", "long-runs.md", "own-loop.md", "python.md")
 CODE = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
 RUN = re.compile(r"Recognizer\.load\(\"(.+?)\"\)")
 PICTURE = re.compile(r"\"([\w-]+\.(?:jpg|png))\"")
