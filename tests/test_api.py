@@ -269,3 +269,17 @@ def test_a_continued_run_keeps_its_settings(whole, place):
 def test_the_package_is_imported_without_torch():
     code = "import sys, arcset; assert 'torch' not in sys.modules; arcset.train; arcset.evaluate"
     assert subprocess.run([sys.executable, "-c", code], check=True).returncode == 0
+
+
+def test_losses_are_compared(place, tmp_path):
+    heard = Heard()
+    comparison = arcset.compare(
+        (np.load(place / "images.npz")["images"], np.load(place / "images.npz")["labels"]),
+        losses=["softmax", "arcface"], seeds=1, out=tmp_path, network="mlp", dim=4, report=False,
+        watcher=heard, **FAST,
+    )  # fmt: skip
+    assert set(comparison.summary) == {"softmax", "arcface"}
+    assert (tmp_path / "comparison.json").exists()
+    assert "arcface" in comparison._repr_html_()
+    with pytest.raises(OptionError, match=r"'epocs'.*'epochs'"):
+        arcset.compare("mnist-sample", epocs=3, out=tmp_path)

@@ -20,7 +20,7 @@ from arcset.lazy import import_later
 
 if TYPE_CHECKING:
     from arcset import evaluation
-    from arcset.api import evaluate, train
+    from arcset.api import compare, evaluate, train
     from arcset.client import Client
     from arcset.losses import build_loss, loss_names, loss_options, suspect_samples
     from arcset.recognition import Recognizer
@@ -37,6 +37,7 @@ __all__ = [
     "RunError",
     "TrainingError",
     "build_loss",
+    "compare",
     "evaluate",
     "evaluation",
     "loss_names",
@@ -50,7 +51,7 @@ __version__ = "0.1.0"
 __getattr__ = import_later(
     __name__,
     {
-        "arcset.api": ["evaluate", "train"],
+        "arcset.api": ["compare", "evaluate", "train"],
         "arcset.client": ["Client"],
         "arcset.evaluation": ["evaluation"],
         "arcset.losses": ["losses", "build_loss", "loss_names", "loss_options", "suspect_samples"],

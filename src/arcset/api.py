@@ -12,6 +12,7 @@ import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import datetime
 from functools import partial
 from json import dumps
 from pathlib import Path
@@ -33,6 +34,7 @@ from arcset.data.torch_dataset import from_torch, is_repeatable
 from arcset.devices import choose_device
 from arcset.errors import DataError, InputError, OptionError, RunError
 from arcset.evaluation import Assessment, Difference, Thresholds, differences
+from arcset.evaluation.measures import figure_meanings, meaning
 from arcset.evaluation.results import Missing
 from arcset.files import finite, one_line, write_text
 from arcset.launch import is_main_process, is_restarted
@@ -54,8 +56,16 @@ from arcset.runs.assess import (
 from arcset.runs.config import GIVEN, unknown_setting
 from arcset.runs.data import Earlier, dataset_of, selection_for, selection_of
 from arcset.runs.model import TrainedRun
-from arcset.runs.settings import Settings, is_user_data, list_layers, resolve_settings
+from arcset.runs.settings import (
+    SUITED,
+    Layer,
+    Settings,
+    is_user_data,
+    list_layers,
+    resolve_settings,
+)
 from arcset.text import plural, skipped_lines
+from arcset.training import Comparison
 from arcset.training.forgetting import forgetting, read_forgetting, shown
 from arcset.training.loop import alone
 from arcset.training.progress import Lines, Several, Watcher
@@ -67,9 +77,10 @@ __all__ = [
     "Data",
     "Evaluation",
     "choose_settings",
+    "compare",
+    "comparison_story",
     "evaluate",
     "evaluate_each",
-    "start_notes",
     "train",
 ]
 
@@ -180,6 +191,108 @@ def train(
     return trained
 
 
+def compare(
+    data: Data,
+    *,
+    losses: Sequence[str] = ("softmax", "normface", "arcface"),
+    grid: Mapping[str, Sequence[Any]] | None = None,
+    seeds: int | None = None,
+    out: Path | str | None = None,
+    recipe: str | None = None,
+    config: Path | str | None = None,
+    start: Run | Path | str | None = None,
+    device: str = "auto",
+    force: bool = False,
+    report: bool = True,
+    watcher: Watcher | None = None,
+    command: str = "",
+    **settings: Any,
+) -> Comparison:
+    """Train several losses, or a grid of settings, on the same data and seeds, and compare them.
+
+    Does what `arcset compare` does: the runs, comparison.json and report.html are written to `out`,
+    runs/compare-DATE-TIME if left out. The same call goes on with what is there.
+
+    Args:
+        losses: each may carry options and settings that suit it: "softmax:bias=false".
+        grid: instead of losses, the values of settings; every combination is trained, the best
+            chosen on the validation identities, and it alone measured on the unseen ones.
+        seeds: runs of each: 3, or 1 in a grid.
+        command: that makes the comparison again, for the report.
+        data, recipe, config, start, device, force, report, watcher, settings: as of `train`.
+
+    Example:
+        >>> comparison = compare("faces/", losses=["softmax", "arcface"])  # doctest: +SKIP
+        >>> comparison.summary["arcface"]["unseen_auc"]  # doctest: +SKIP
+        {'mean': 0.93, 'low': 0.92, 'high': 0.94}
+    """
+    watcher = watcher or Lines()
+    folder = Path(out or f"runs/compare-{datetime.now():%Y%m%d-%H%M%S}")
+    layers = _layers(data, settings, recipe=recipe, config=config, start=start)
+    dataset = None
+    if not isinstance(data, str | Path):
+        dataset = _read_given(data, resolve_settings(layers).config, watcher)
+    try:
+        outcome = training.compare(
+            layers,
+            folder,
+            losses=() if grid else losses,
+            grid=grid,
+            seeds=seeds or (1 if grid else 3),
+            device=device,
+            force=force,
+            watcher=watcher,
+            dataset=dataset,
+        )
+    except KeyboardInterrupt:
+        watcher.noted(f"stopped; the same command or call goes on with out={folder}")
+        raise
+    if report and is_main_process():
+        title = f"{layers[-1].values.get('data', '')}"
+        with watcher.working("drawing the report"):
+            comparison_story(
+                outcome,
+                title=f"{Path(title).name}: {' × '.join(grid) if grid else ', '.join(losses)}",
+                command=command or shlex.join(["arcset", "compare", title]),
+            ).write(folder)
+    return outcome
+
+
+def comparison_story(outcome: Comparison, **options: Any) -> Story:
+    """The report: of losses, their first runs side by side; of a grid, its table and the best."""
+    ranking, content = outcome.ranking, outcome.json()
+    views = [RunView(outcome.path(one.label, 0), one.label) for one in ranking]
+    if outcome.grid is not None:
+        decides = outcome.measure
+        meanings = {
+            f"validation_{decides.key}": f"{meaning(decides.full_name)}, on validation identities",
+            **figure_meanings(),
+        }
+        return Story(
+            runs=views[:1],
+            comparison={**content, "of": "variant"},
+            measures=meanings,
+            unseen=dict(zip([ranking[0].label], outcome.winner, strict=False)),
+            verdict=" ".join([outcome.note, *outcome.sentences()]),
+            **options,
+        )
+    differences: dict[str, list[Difference]] = {}
+    if verdicts := outcome.verdicts:
+        best = verdicts[0].best
+        for other in verdicts[0].differences:
+            found = [verdict.between(best, other) for verdict in verdicts]
+            differences[f"{best} against {other}"] = found
+    return Story(
+        runs=views,
+        comparison=content,
+        measures=figure_meanings(),
+        unseen={label: found[0] for label, found in outcome.assessments.items()},
+        differences=differences,
+        verdicts=[(verdict.title, verdict.sentence()) for verdict in verdicts],
+        **options,
+    )
+
+
 def choose_settings(
     data: Data | None = None,
     *,
@@ -196,22 +309,37 @@ def choose_settings(
     goes on; the one that it started from may be gone.
     """
     given = dict(settings)
+    if network is not None:
+        given["network"] = network if isinstance(network, str) else GIVEN
+    return resolve_settings(
+        _layers(data, given, recipe=recipe, config=config, start=start, begun=begun)
+    )
+
+
+def _layers(
+    data: Data | None,
+    given: Mapping[str, Any],
+    *,
+    recipe: str | None,
+    config: Path | str | None,
+    start: Run | Path | str | None,
+    begun: Run | None = None,
+) -> list[Layer]:
+    """The layers of settings that arguments come to."""
+    given = dict(given)
     if data is not None:
         path = str(data.resolve()) if isinstance(data, Path) else data
         given["data"] = path if isinstance(path, str) else GIVEN
-    if network is not None:
-        given["network"] = network if isinstance(network, str) else GIVEN
     if start is not None and begun is not None:
         given["start"] = str(_path_of(start).resolve())
     goes_on = begun is not None and start is not None
-    layers = list_layers(
+    return list_layers(
         given,
         recipe=recipe,
         file=None if config is None else Path(config),
         start=None if start is None or goes_on else Run.open(_path_of(start)),
         continued=begun if goes_on else None,
     )
-    return resolve_settings(layers)
 
 
 def _begin(
@@ -250,7 +378,7 @@ def _begin(
         earlier = earlier_of(config)
         selection = selection_for(config, dataset=dataset, earlier=earlier)
         if earlier is not None:
-            for note in start_notes(earlier, selection):
+            for note in _start_notes(earlier, selection):
                 watcher.noted(note)
         if dataset is not None and selection.unseen is None:
             watcher.noted(
@@ -428,7 +556,7 @@ def _origin(settings: Settings) -> str:
     """Where the settings come from that were not given."""
     if settings.config.recipe is not None:
         return f"settings of the recipe {settings.config.recipe}"
-    suited = "what suits the data" in settings.origin.values()
+    suited = SUITED in settings.origin.values()
     return "settings that suit the data" if suited else "settings"
 
 
@@ -467,7 +595,7 @@ def _count_identities(images: ImageSet) -> str:
     return plural(len(np.unique(images.labels)), "identity", "identities")
 
 
-def start_notes(earlier: Earlier, selection: Selection) -> list[str]:
+def _start_notes(earlier: Earlier, selection: Selection) -> list[str]:
     """Which identities go on with their centers, and which are new."""
     names = set(selection.train.class_names)
     old, gone = len(names & earlier.known), len(earlier.known - names)

@@ -22,7 +22,7 @@ def test_json_has_the_promised_shape(arcset_command):
         *["--seeds", "2", "--json"],
     )
     assert done.code == 0
-    assert "--margin" in done.err
+    assert "margin=0.3" in done.err
     content = json.loads(done.out)
     promised = {"loss", "seed", "dim", "scale", "margin", "accuracy", "dunn", "dunn_trimmed"}
     assert all(promised <= run.keys() for run in content["runs"])

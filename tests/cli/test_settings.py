@@ -84,7 +84,7 @@ def test_from_the_outside(arcset_command, tmp_path) -> None:
     config = Run.open(tmp_path / "a").config
     assert (config.network, config.dim, config.loss, config.scale) == ("glyph", 4, "softmax", None)
     assert config.hold_out == {"validation": 0.1, "test": 0.1}
-    assert "--scale" in done.err
+    assert "scale=3" in done.err
     done = arcset_command(*words, "--out", "b", "--hold-out", "none", "--augment", "none")
     assert done.code == 0
     assert "held out" in done.err

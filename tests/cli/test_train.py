@@ -82,7 +82,7 @@ def test_settings_and_ignored_options(arcset_command, tmp_path):
         *["--set", "bias=false", "--set", "snapshot=7", "--set", "weight_decay=0"],
     )
     assert done.code == 0
-    assert "--scale" in done.err
+    assert "scale=3" in done.err
     config = Run.open(tmp_path / "run").config
     assert config.options == {"bias": False}
     assert (config.snapshot, config.weight_decay, config.scale) == (7, 0.0, None)

@@ -18,9 +18,11 @@ from arcset.runs.settings import (
 from support.small_data import images, vectors
 
 
-def resolve(options, *, dataset=None, **sources):
-    """The settings of a run: options, and further layers as `list_layers` takes them."""
-    settings = resolve_settings(list_layers({"data": "mnist", **options}, **sources))
+def resolve(options, *, changes=(), dataset=None, **sources):
+    """The settings of a run: options, texts of --set, and further layers as `list_layers` takes
+    them."""
+    given = {"data": "mnist", **options, **parse_changes(changes)}
+    settings = resolve_settings(list_layers(given, **sources))
     return settings if dataset is None else settings.suited_to(dataset)
 
 
@@ -120,11 +122,11 @@ def test_then_options_and_last_what_is_set(file):
     settings = resolve(options, recipe="omniglot", file=path, changes=["epochs=88"])
     config, origin = settings.config, settings.origin
     assert (config.network, config.dim, config.batch, config.epochs) == ("glyph", 33, 66, 88)
-    assert (origin["batch"], origin["epochs"]) == ("options", "--set")
+    assert (origin["batch"], origin["epochs"]) == ("options", "options")
 
 
 def test_further_layers_count_most():
-    layers = list_layers({"data": "mnist", "scale": 8.0}, changes=["margin=0.1"])
+    layers = list_layers({"data": "mnist", "scale": 8.0, "margin": 0.1})
     variant = Layer("variant", {"loss": "cosface:margin=0.3:learning_rate=0.2"}, explicit=True)
     config = resolve_settings([*layers, variant]).config
     assert (config.loss, config.scale, config.margin) == ("cosface", 8.0, 0.3)
@@ -248,7 +250,7 @@ def test_set_wins_over_what_the_loss_carries():
     settings = resolve(options, changes=changes)
     assert settings.config.margin == 0.2
     assert settings.config.options == {"fallback": "linear", "subcenters": 2}
-    assert settings.origin["options.subcenters"] == "--set"
+    assert settings.origin["options.subcenters"] == "options"
     assert resolve(options).config.margin == 0.1
     assert resolve({**options, "margin": 0.3}).config.margin == 0.3
 
@@ -268,7 +270,7 @@ def test_a_scale_or_margin_that_the_loss_does_not_have_is_ignored_with_a_note():
     assert settings.config.scale is None
     assert len(settings.notes) == 1
     assert "softmax" in settings.notes[0]
-    assert "--scale" in settings.notes[0]
+    assert "scale=3" in settings.notes[0]
     assert "scale" not in settings.origin
 
 
@@ -343,9 +345,9 @@ def test_changes_from_text():
         (["loss=arcfase"], "'arcfase'.*'arcface'"),
         (["loss=arcface:easy"], "'arcface:easy'"),
         (["epochs=0"], "epochs=0"),
-        (["epocs=3"], "--set epocs.*'epochs'"),
-        (["falback=easy"], "--set falback.*'fallback'"),
-        (["bananas=3"], "--set bananas.*fallback"),
+        (["epocs=3"], "'epocs'.*'epochs'"),
+        (["falback=easy"], "'falback'.*'fallback'"),
+        (["bananas=3"], "'bananas'.*fallback"),
     ],
 )
 def test_text_that_says_nothing_is_refused(changes, message):
@@ -375,4 +377,4 @@ def test_files_that_say_nothing_are_refused(file, text, message):
 )
 def test_so_are_arguments(values, message):
     with pytest.raises(OptionError, match=message):
-        resolve_settings(list_layers({"data": "mnist", **values}, name="arguments"))
+        resolve_settings(list_layers({"data": "mnist", **values}))

@@ -41,12 +41,12 @@ SMALL = {
     "scale": 16.0,
     "hold_out": {"validation": 0.3, "test": 0.3},
 }
-QUICK = ["snapshot=0", "checkpoint_steps=1"]
+QUICK = {"snapshot": 0, "checkpoint_steps": 1}
 GRID = {"margin": [0.1, 0.4]}
 
 
 def side_by_side(losses, out, **changes):
-    layers = list_layers(DIGITS | changes, changes=["snapshot=50"])
+    layers = list_layers({**DIGITS, "snapshot": 50, **changes})
     return compare(layers, out, losses=losses, seeds=2, device="cpu")
 
 
@@ -116,7 +116,7 @@ def test_no_unseen_classes(tmp_path):
 def test_what_a_recipe_tuned_for_its_loss_counts_for_none(tmp_path):
     data = str(images(tmp_path / "a.npz", classes=6))
     options = {"data": data, "classes": "c00,c01,c02", "epochs": 1, "network": "mlp", "dim": 4}
-    layers = list_layers(options, recipe="omniglot", changes=["new_classes=none", "augment=none"])
+    layers = list_layers({**options, "new_classes": "none", "augment": []}, recipe="omniglot")
     found = compare(
         layers,
         tmp_path / "out",
@@ -232,7 +232,7 @@ def search(data):
     """Train a grid of the small settings."""
 
     def run(out, grid=GRID, *, seeds=2, watcher=None, force=False, **changes):
-        layers = list_layers({"data": data, **SMALL, **changes}, changes=QUICK)
+        layers = list_layers({"data": data, **SMALL, **changes, **QUICK})
         options = {"seeds": seeds, "watcher": watcher, "force": force, "device": "cpu"}
         return compare(layers, out, grid=grid, **options)
 
@@ -321,8 +321,7 @@ class Deadly(Watcher):
         if self.left == 0:
             os.kill(os.getpid(), signal.SIGKILL)
 
-settings, changes = json.loads(sys.argv[1])
-layers = list_layers(settings, changes=changes)
+layers = list_layers(json.loads(sys.argv[1]))
 options = {"seeds": 2, "device": "cpu", "watcher": Deadly()}
 outcome = compare(layers, sys.argv[2], grid={"margin": [0.1, 0.4]}, **options)
 print(json.dumps(outcome.json()))
@@ -335,7 +334,7 @@ def test_killed_and_started_again(search, data, tmp_path):
     """A real process, and SIGKILL in the middle of its second run."""
     watcher = Remembers()
     whole, place = search(tmp_path / "whole", watcher=watcher).json(), tmp_path / "out"
-    settings = json.dumps([{"data": data, **SMALL}, QUICK])
+    settings = json.dumps({"data": data, **SMALL, **QUICK})
     command = [sys.executable, "-c", SCRIPT, settings, str(place)]
     killed = subprocess.run([*command, str(watcher.total + 3)], check=False, timeout=120)
     assert killed.returncode == -signal.SIGKILL

@@ -2,7 +2,6 @@
 
 import shlex
 import sys
-from datetime import datetime
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -10,21 +9,17 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from arcset import training
+from arcset import api
 from arcset.cli import options as o
-from arcset.cli.output import print_json, print_table, print_text, say, show_progress, working
-from arcset.cli.settings import OPTIONS, RecipeOption, takes_settings, was_given
+from arcset.cli.output import print_json, print_table, print_text, say, show_progress
+from arcset.cli.settings import OPTIONS, RecipeOption, check_names, takes_settings, was_given
 from arcset.errors import OptionError
-from arcset.evaluation import Difference
-from arcset.evaluation.measures import figure_meanings, meaning
 from arcset.launch import is_main_process
-from arcset.reports import RunView, Story
-from arcset.runs import Run
-from arcset.runs.settings import list_layers, parse_changes
+from arcset.runs.settings import parse_changes
 from arcset.text import plural
 from arcset.training import Comparison
 
-__all__ = ["compare", "comparison_story", "print_comparison", "read_grid"]
+__all__ = ["compare", "print_comparison", "read_grid"]
 
 _WHOLE = ("classes", "split", "hold_out", "mapping")  # a comma stands within one value of these
 
@@ -96,34 +91,30 @@ def compare(
     grid = read_grid(settings or [])
     if grid is not None and was_given(context, "losses"):
         raise OptionError("--losses beside a grid: write the losses as --set loss=arcface,cosface")
-    layers = list_layers(
-        {"data": data, **given},
-        recipe=recipe,
-        changes=() if grid else settings or (),
-        start=None if start is None else Run.open(start),
-    )
-    if seeds is None:
-        seeds = 1 if grid else 3
-    out = out or Path("runs") / f"compare-{datetime.now():%Y%m%d-%H%M%S}"
-    options: dict[str, Any] = {"seeds": seeds, "device": device, "force": force}
-    try:
-        with show_progress() as bars:
-            chosen = {"losses": losses.split(",")} if grid is None else {"grid": grid}
-            outcome = training.compare(layers, out, **chosen, **options, watcher=bars)
-    except KeyboardInterrupt:
-        say(f"stopped; the same command goes on with --out {out}")
-        raise
+    given |= parse_changes(settings or []) if grid is None else {}
+    check_names(api.compare, given)
+    with show_progress() as watcher:
+        outcome = api.compare(
+            given.pop("data", data),
+            losses=losses.split(","),
+            grid=grid,
+            seeds=seeds,
+            out=out,
+            recipe=recipe,
+            start=start,
+            device=device,
+            force=force,
+            report=report,
+            watcher=watcher,
+            command=shlex.join(["arcset", *sys.argv[1:]]),
+            **given,
+        )
     if not is_main_process():
         return
-    config = outcome.variants[0].config
-    if report:
-        with working("drawing the report"):
-            named = losses.replace(",", ", ") if grid is None else " × ".join(grid)
-            title, command = f"{Path(data).name}: {named}", shlex.join(["arcset", *sys.argv[1:]])
-            comparison_story(outcome, title=title, command=command).write(out)
     if json:
         print_json(outcome.json())
         return
+    config = outcome.variants[0].config
     words = {
         "classes": f"classes {config.classes}" if config.classes else "",
         "network": config.network,
@@ -132,7 +123,7 @@ def compare(
     }
     same = [text for key, text in words.items() if text and key not in (grid or ())]
     print_comparison(outcome, ", ".join([Path(data).name, *same]))
-    say(f"the runs{', report.html' if report else ''} and comparison.json are in {out}")
+    say(f"the runs{', report.html' if report else ''} and comparison.json are in {outcome.out}")
 
 
 def read_grid(settings: list[str]) -> dict[str, list[Any]] | None:
@@ -174,38 +165,3 @@ def print_comparison(outcome: Comparison, title: str) -> None:
     if outcome.grid is not None:
         best = outcome.best
         print_text(f"\nThe best is {best['name']}. To train it again:\n  {best['command']}")
-
-
-def comparison_story(outcome: Comparison, **options: Any) -> Story:
-    """The report: of losses, their first runs side by side; of a grid, its table and the best."""
-    ranking, content = outcome.ranking, outcome.json()
-    views = [RunView(outcome.path(one.label, 0), one.label) for one in ranking]
-    if outcome.grid is not None:
-        decides = outcome.measure
-        meanings = {
-            f"validation_{decides.key}": f"{meaning(decides.full_name)}, on validation identities",
-            **figure_meanings(),
-        }
-        return Story(
-            runs=views[:1],
-            comparison={**content, "of": "variant"},
-            measures=meanings,
-            unseen=dict(zip([ranking[0].label], outcome.winner, strict=False)),
-            verdict=" ".join([outcome.note, *outcome.sentences()]),
-            **options,
-        )
-    differences: dict[str, list[Difference]] = {}
-    if verdicts := outcome.verdicts:
-        best = verdicts[0].best
-        for other in verdicts[0].differences:
-            found = [verdict.between(best, other) for verdict in verdicts]
-            differences[f"{best} against {other}"] = found
-    return Story(
-        runs=views,
-        comparison=content,
-        measures=figure_meanings(),
-        unseen={label: found[0] for label, found in outcome.assessments.items()},
-        differences=differences,
-        verdicts=[(verdict.title, verdict.sentence()) for verdict in verdicts],
-        **options,
-    )

@@ -6,8 +6,9 @@ from typing import Annotated, Any
 import typer
 
 from arcset import training
+from arcset.api import comparison_story
 from arcset.cli import options as o
-from arcset.cli.compare import comparison_story, print_comparison
+from arcset.cli.compare import print_comparison
 from arcset.cli.output import print_json, print_text, say, show_progress, working
 from arcset.reports import RunView, write_film
 from arcset.runs import RunConfig

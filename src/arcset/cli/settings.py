@@ -3,7 +3,7 @@
 import functools
 import inspect
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Annotated, Any, Literal, TypeVar, get_args, get_origin
 
 import typer
@@ -12,9 +12,11 @@ from rich.table import Table
 
 from arcset.cli.output import print_json, print_table
 from arcset.data.augment import augmentation_names
+from arcset.errors import OptionError
 from arcset.losses import loss_names
 from arcset.networks import network_names
 from arcset.runs import RunConfig
+from arcset.runs.config import unknown_setting
 from arcset.runs.recipes import recipe_names, suitable_names
 from arcset.runs.settings import (
     Settings,
@@ -25,6 +27,7 @@ __all__ = [
     "OPTIONS",
     "RecipeOption",
     "SetOption",
+    "check_names",
     "print_settings",
     "takes_settings",
     "was_given",
@@ -184,3 +187,9 @@ def was_given(context: typer.Context, name: str) -> bool:
     """Whether an option stands on the command line."""
     source = context.get_parameter_source(name)
     return source is not None and source.name == "COMMANDLINE"
+
+
+def check_names(call: Callable[..., Any], given: Mapping[str, Any]) -> None:
+    """Refuse a name of --set that is no setting but another argument of a function."""
+    for name in given.keys() & inspect.signature(call).parameters.keys() - RunConfig.model_fields:
+        raise OptionError(f"--set {name}: {unknown_setting(name)}")

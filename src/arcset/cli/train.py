@@ -1,7 +1,6 @@
 """`arcset train`: one run."""
 
 import shlex
-from inspect import signature
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -17,16 +16,15 @@ from arcset.cli.settings import (
     OPTIONS,
     RecipeOption,
     SetOption,
+    check_names,
     print_settings,
     takes_settings,
 )
-from arcset.errors import OptionError
 from arcset.evaluation.measures import measures_of
 from arcset.launch import is_main_process
 from arcset.recognition.verification import decide
 from arcset.reports.model_card import headline
-from arcset.runs import Run, RunConfig
-from arcset.runs.config import unknown_setting
+from arcset.runs import Run
 from arcset.runs.data import dataset_of
 from arcset.runs.model import TrainedRun
 from arcset.runs.settings import (
@@ -112,8 +110,7 @@ def train(
     Example: arcset train faces/ --out runs/faces
     """
     given |= parse_changes(settings or [])
-    for name in given.keys() & signature(api.train).parameters.keys() - RunConfig.model_fields:
-        raise OptionError(f"--set {name}: {unknown_setting(name)}")
+    check_names(api.train, given)
     data = given.pop("data", data)
     if show_settings:
         if resume is not None:

@@ -5,8 +5,7 @@
     run                    the run that training starts from, or the one that goes on
     recipe                 settings that were tried on a dataset
     file                   a TOML file, such as another run's config.toml
-    options                of the command line, or arguments in Python
-    --set
+    options                of the command line, --set among them, or arguments in Python
 
 A later layer replaces an earlier one, setting by setting. Three rules go beyond that: see
 `_meant_for_another_loss`, `_chooses_identities` and `Settings.suited_to`.
@@ -31,6 +30,7 @@ from arcset.runs.folder import Run
 from arcset.runs.recipes import recipe_settings, suitable_settings
 
 __all__ = [
+    "SUITED",
     "Layer",
     "Settings",
     "inherited_settings",
@@ -42,7 +42,7 @@ __all__ = [
     "resolve_settings",
 ]
 
-DEFAULTS, SUITED = "defaults", "what suits the data"
+DEFAULTS, SUITED, OPTIONS = "defaults", "what suits the data", "options"
 
 #: Settings of training that may stand among the options of a loss, as each loss has its own best.
 TRAINED = ("learning_rate", "weight_decay", "margin_warm_up", "dropout")
@@ -117,33 +117,29 @@ def list_layers(
     *,
     recipe: str | None = None,
     file: Path | None = None,
-    changes: Sequence[str] = (),
     start: Run | None = None,
     continued: Run | None = None,
-    name: str = "options",
 ) -> list[Layer]:
     """The layers of a run, the first to count least.
 
-    options: settings by name. changes: texts of --set. start: the run to start from. continued:
-    instead of it, a run that has been started and goes on. name: what `options` are called.
+    options: settings by name. start: the run to start from. continued: instead of it, a run that
+    has been started and goes on.
     """
-    changed = Layer("--set", parse_changes(changes), explicit=True)
     saved = None if file is None else _file_layer(file)
-    named = [layer.values.get("data") for layer in (saved, Layer(name, options), changed) if layer]
-    data = _absolute(next((str(one) for one in reversed(named) if one), ""))
+    data = options.get("data") or (saved and saved.values.get("data")) or ""
     layers = []
     if continued is not None:
         values = continued.config.model_dump(exclude_none=True, exclude={"shape", "class_names"})
         layers.append(Layer("run", values, str(continued.path)))
     elif start is not None:
-        values = inherited_settings(start, data)
+        values = inherited_settings(start, _absolute(str(data)))
         options = {**options, "start": values["start"]}
         layers.append(Layer("run", values, str(start.path), tuned=(*_TUNED, "margin_warm_up")))
     if recipe is not None:
-        layers.append(Layer("recipe", recipe_settings(recipe, data), recipe))
+        layers.append(Layer("recipe", recipe_settings(recipe, _absolute(str(data))), recipe))
     if saved is not None:
         layers.append(saved)
-    return [*layers, Layer(name, options, explicit=True), changed]
+    return [*layers, Layer(OPTIONS, options, explicit=True)]
 
 
 def resolve_settings(layers: Sequence[Layer]) -> Settings:
@@ -172,8 +168,7 @@ def resolve_settings(layers: Sequence[Layer]) -> Settings:
     notes = []
     for key in ("scale", "margin"):
         if key in values and key not in known:
-            written = f"--{key}" if origin[key] == "options" else f"{key}={values[key]}"
-            notes.append(f"{loss} has no {key}: {written} is ignored")
+            notes.append(f"{loss} has no {key}: {key}={values[key]} is ignored")
             del values[key], origin[key]
     if isinstance(values.get("data"), str):
         values["data"] = _absolute(values["data"])
@@ -235,8 +230,9 @@ def _unknown(key: str, loss: str, known: Mapping[str, Any], layer: str) -> Optio
     """The error for a name that is neither a setting of a run nor an option of its loss."""
     hint = did_you_mean(key, [*RunConfig.model_fields, *known])
     hint = hint or f"{loss} takes {', '.join(known) or 'no options'}"
+    where = "" if layer == OPTIONS else f"{layer}: "
     return OptionError(
-        f"{layer} {key}: no setting is called {key!r}, and {loss} has no such option; {hint}"
+        f"{where}no setting is called {key!r}, and {loss} has no such option; {hint}"
     )
 
 
