@@ -19,12 +19,7 @@ def test_list_shows_whole_paths(arcset_command, monkeypatch, tmp_path):
     folder = tmp_path / "a rather long name of a folder" / "that nobody wants to see cut off"
     (folder / "orl").mkdir(parents=True)
     monkeypatch.setenv("ARCSET_DATA", str(folder))
-    shown = "".join(
-        cell.split("│")[-2].strip(" ")
-        for cell in arcset_command("data", "list").out.splitlines()
-        if "│" in cell
-    )
-    assert str(folder / "orl").replace(" ", "") in shown.replace(" ", "")
+    assert str(folder / "orl") in arcset_command("data", "list").out
 
 
 def test_a_set_that_cannot_be_downloaded(arcset_command, monkeypatch, tmp_path):
@@ -89,7 +84,7 @@ def test_suspects(arcset_command):
     found = json.loads(arcset_command("data", "suspects", "three", "--degrees", "40", "--json").out)
     assert found["total"] == 1200
     for quoted in (f"{len(found['positions']):,} of 1,200", "40°"):
-        assert quoted in done.err
+        assert quoted in done.out
     assert len(found["positions"]) == len(found["classes"]) > 0
     assert all(angle > 40 for angle in found["degrees"])
     assert set(found["classes"]) <= {"0", "1", "2"}

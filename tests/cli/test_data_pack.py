@@ -28,8 +28,9 @@ def photos(tmp_path: Path) -> Path:
 def test_a_pack(arcset_command, photos):
     done = arcset_command("data", "pack", "photos", "--out", "p")
     assert done.code == 0
-    assert done.out == ""
-    for quoted in ("p: 11 images of 2 identities", "20×30", ".txt", "ben/3.png"):
+    for quoted in ("p: 11 images of 2 identities", "20×30"):
+        assert quoted in done.out
+    for quoted in (".txt", "ben/3.png"):
         assert quoted in done.err
     dataset = load_dataset("p")
     assert (len(dataset.train), dataset.name) == (9, "photos")
@@ -72,7 +73,7 @@ def test_tables_with_splits(arcset_command, photos):
     done = arcset_command("data", "pack", "photos/t.csv", "--out", "p")
     assert done.code == 0
     for part in ("validation: 1", "test: 1"):
-        assert part in done.err
+        assert part in done.out
 
 
 def test_force(arcset_command, photos):
@@ -90,7 +91,7 @@ def test_force(arcset_command, photos):
     [
         (["nowhere"], "nowhere"),
         (["photos/anna"], "'.'"),
-        (["photos", "--size", "big"], "--size big"),
+        (["photos", "--size", "big"], "'big'"),
         (["photos", "--size", "0"], "height"),
         (["photos", "--channels", "2"], "1 or 3"),
         (["photos", "--fit", "zoom"], "'zoom'"),

@@ -1,29 +1,26 @@
 """`arcset data`: list, download, check, split and pack datasets, and find doubtful labels."""
 
 import io
-import re
 from pathlib import Path
 from typing import Annotated, cast
 
 import typer
-from rich.filesize import decimal
-from rich.table import Table
-from rich.text import Text
 
 from arcset.checks import check_choice
 from arcset.cli import options as o
 from arcset.cli.output import (
+    columns,
     print_json,
     print_result,
-    print_table,
+    print_text,
     progress_bar,
     say,
+    tell_notes,
     tell_skipped,
     working,
 )
 from arcset.data import (
     ImageSet,
-    Pack,
     Split,
     dataset_entry,
     dataset_names,
@@ -35,9 +32,9 @@ from arcset.data import (
 )
 from arcset.data import pack as make_pack
 from arcset.data.check import check_data
-from arcset.data.image import FITS, Fit
+from arcset.data.image import FITS, Fit, parse_size
 from arcset.data.sources.pack import MANIFEST
-from arcset.data.split import FRACTIONS
+from arcset.data.split import FRACTIONS, PARTS
 from arcset.errors import OptionError
 from arcset.files import write_bytes
 
@@ -65,16 +62,18 @@ def list_(json: o.Json = False) -> None:
             ]
         )
         return
-    table = Table("name", "what")
-    for heading in ("classes", "train", "test"):
-        table.add_column(heading, justify="right")
-    table.add_column("licence")
-    table.add_column("where", overflow="fold")
-    for entry in entries:
-        counts = (f"{count:,}" for count in (entry.classes, entry.train, entry.test))
-        licence = entry.licence.partition(" (")[0]  # the authors are in --json
-        table.add_row(entry.name, entry.title, *counts, licence, Text(entry.locate()))
-    print_table(table)
+    headings = ["name", "what", "classes", "train", "test", "licence", "where"]
+    rows = [
+        [
+            entry.name,
+            entry.title,
+            *(f"{count:,}" for count in (entry.classes, entry.train, entry.test)),
+            entry.licence.partition(" (")[0],  # the authors are in --json
+            entry.locate(),
+        ]
+        for entry in entries
+    ]
+    print_text(columns(headings, rows, right=(2, 3, 4)))
 
 
 @data.command()
@@ -120,23 +119,16 @@ def split(
     parts = make_split(dataset.class_names, shares, seed=seed, data=dataset.name, by=by)
     selection = select(dataset, None, parts)
     parts.save(out)
-    counts = {
-        "train": _count(parts, "train", selection.train),
-        "validation": _count(parts, "validation", selection.validation),
-        "test": _count(parts, "test", selection.unseen),
-    }
+    images = (selection.train, selection.validation, selection.unseen)
+    counts = {part: _count(parts, part, rows) for part, rows in zip(PARTS, images, strict=True)}
     test_images = 0 if selection.test is None else len(selection.test)
-    if json:
-        how = {"data": parts.data, "seed": parts.seed, "fractions": parts.fractions, "by": parts.by}
-        print_json({"out": str(out), **how, **counts, "known_test_images": test_images})
-        return
-    table = Table("part")
-    for heading in counts["train"]:
-        table.add_column(heading, justify="right")
-    for part, numbers in counts.items():
-        table.add_row(part, *(f"{number:,}" for number in numbers.values()))
-    print_table(table)
-    say(f"wrote {out}; {test_images:,} more images of the train classes are for testing")
+    how = {"data": parts.data, "seed": parts.seed, "fractions": parts.fractions, "by": parts.by}
+    content = {"out": str(out), **how, **counts, "known_test_images": test_images}
+    headings = ["part", *counts["train"]]
+    rows = [[part, *(f"{number:,}" for number in line.values())] for part, line in counts.items()]
+    print_result(json, content, columns(headings, rows, right=(1, 2, 3)))
+    if not json:
+        say(f"wrote {out}; {test_images:,} more images of the train classes are for testing")
 
 
 def _count(parts: Split, part: str, images: ImageSet | None) -> dict[str, int]:
@@ -188,23 +180,7 @@ def suspects(
     if json:
         print_json({**doubtful.json(), "classes": [names[label] for label in doubtful.labels]})
         return
-    share = len(doubtful) / max(doubtful.total, 1)
-    say(
-        f"{len(doubtful):,} of {doubtful.total:,} training images ({share:.1%}) lie more than "
-        f"{degrees:g}° from their class's dominant center"
-    )
-    if not len(doubtful):
-        return
-    table = Table("image", "class", "angle", "nearest sub-center", "dominant")
-    for i in range(min(rows, len(doubtful))):
-        table.add_row(
-            str(doubtful.positions[i]),
-            names[doubtful.labels[i]],
-            f"{doubtful.degrees[i]:.1f}°",
-            str(doubtful.nearest[i]),
-            str(doubtful.dominant[i]),
-        )
-    print_table(table)
+    print_text(doubtful.table(rows, names))
 
 
 @data.command()
@@ -295,38 +271,11 @@ def pack(
             path,
             out,
             fit=cast(Fit, check_choice("fit", fit, FITS)),
-            size=_parse_size(size),
+            size=None if size is None else parse_size(size),
             channels=channels,
             force=force,
             watch=progress,
         )
-    if json:
-        print_json(packed.json())
-    else:
-        _tell_packed(packed)
-
-
-def _parse_size(text: str | None) -> int | tuple[int, int] | None:
-    """112, or 112x96: height, then width."""
-    if text is None:
-        return None
-    sides = re.fullmatch(r"(\d{1,6})(?:[x×](\d{1,6}))?", text.strip().lower())
-    if sides is None:
-        raise OptionError(f"--size {text}: write one number, as 112, or two, as 112x96")
-    return int(sides[1]) if sides[2] is None else (int(sides[1]), int(sides[2]))
-
-
-def _tell_packed(packed: Pack) -> None:
-    manifest = packed.manifest
-    reading = manifest.reading
-    colours = "grey" if reading.channels == 1 else "RGB"
-    say(
-        f"{packed.path}: {manifest.images:,} images of {len(manifest.class_names):,} identities, "
-        f"{reading.height}×{reading.width} {colours}, {decimal(packed.size)}; "
-        f"{manifest.images - manifest.training:,} of the images are for testing"
-    )
-    for part, names in manifest.apart.items():
-        say(f"held out for {part}: {len(names):,} identities")
-    for note in manifest.notes:
-        say(f"note: {note}")
-    tell_skipped(manifest.skipped, more=f"all are in {packed.path / MANIFEST}")
+    print_result(json, packed.json(), str(packed))
+    tell_notes(packed.manifest.notes)
+    tell_skipped(packed.manifest.skipped, more=f"all are in {packed.path / MANIFEST}")

@@ -4,10 +4,9 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.table import Table
 
 from arcset.cli import options as o
-from arcset.cli.output import print_json, print_table, print_text, say
+from arcset.cli.output import columns, print_result, say
 from arcset.errors import OptionError
 from arcset.reports.explain import (
     PARTS,
@@ -65,17 +64,11 @@ def explain(
     explanation = explain_image(view, explained)
     if picture is not None:
         save(explanation_picture(view, explanation), picture)
-    if json:
-        print_json(explanation.json())
-    else:
-        for line in introduction(explanation):
-            print_text(line)
-        has_centers = bool(explanation.steps)
-        print_table(class_table(explanation) if has_centers else neighbour_table(explanation))
-        if len(explanation.ranking) > MOST_ROWS:
-            print_text(f"{len(explanation.ranking) - MOST_ROWS} more classes are in --json")
-        for line in conclusion(explanation):
-            print_text(line)
+    table = _class_table if explanation.steps else _neighbour_table
+    lines = [*introduction(explanation), table(explanation)]
+    if len(explanation.ranking) > MOST_ROWS:
+        lines.append(f"{len(explanation.ranking) - MOST_ROWS} more classes are in --json")
+    print_result(json, explanation.json(), "\n".join([*lines, *conclusion(explanation)]))
     if picture is not None:
         say(f"the picture is in {picture}")
 
@@ -90,44 +83,37 @@ def _find_image(view: RunView, image: str, part: str | None, target: str | None)
     return image_of_file(view, Path(image), target)
 
 
-def class_table(explanation: Explanation) -> Table:
+def _class_table(explanation: Explanation) -> str:
     """One row per class, the most probable first."""
     with_bias = explanation.steps[0].bias is not None
-    cosine = "scale" in explanation.settings
-    logit = ("s·cos θ" if cosine else "x·W") + (" + b" if with_bias else "")
-    columns = ["class", "x·W", "‖W‖", "cos θ", "θ", *(["b"] if with_bias else [])]
-    columns += [f"logit {logit}", "probability"]
+    logit = ("s·cos θ" if "scale" in explanation.settings else "x·W") + (" + b" * with_bias)
+    headings = ["class", "x·W", "‖W‖", "cos θ", "θ", *(["b"] if with_bias else [])]
+    headings += [f"logit {logit}", "probability"]
     if explanation.margin:
-        columns += ["logit with margin", "probability with margin"]
-    table = Table()
-    for place, name in enumerate(columns):
-        table.add_column(name, justify="right" if place else "left")
+        headings += ["logit with margin", "probability with margin"]
+    rows = []
     for number in explanation.most_probable(MOST_ROWS):
         step = explanation.steps[number]
         mark = " ← target" if number == explanation.image.target else ""
-        cells = [f"{step.dot:.4f}", f"{step.center_norm:.4f}", f"{step.cosine:.4f}"]
-        cells.append(f"{step.angle:.2f}°")
+        cells = [step.name + mark, f"{step.dot:.4f}", f"{step.center_norm:.4f}"]
+        cells += [f"{step.cosine:.4f}", f"{step.angle:.2f}°"]
         cells += [f"{step.bias:.4f}"] if step.bias is not None else []
         cells += [f"{step.logit:.4f}", format_probability(step.probability)]
         if step.margined_logit is not None and step.margined_probability is not None:
             cells += [f"{step.margined_logit:.4f}", format_probability(step.margined_probability)]
-        table.add_row(step.name + mark, *cells)
-    return table
+        rows.append(cells)
+    return columns(headings, rows, right=range(1, len(headings)))
 
 
-def neighbour_table(explanation: Explanation) -> Table:
+def _neighbour_table(explanation: Explanation) -> str:
     """One row per class, the most similar first."""
-    table = Table("class", title="no centers: compared with test samples", title_justify="left")
-    for name in ("mean cosine", "nearest sample", "its cosine", "its angle"):
-        table.add_column(name, justify="right")
+    rows = []
     for number in explanation.ranking[:MOST_ROWS]:
         near = explanation.neighbours[number]
         mark = " ← its class" if near.name == explanation.image.truth else ""
-        table.add_row(
-            near.name + mark,
-            f"{near.mean_cosine:.4f}",
-            f"test sample {near.nearest}",
-            f"{near.nearest_cosine:.4f}",
-            f"{near.nearest_angle:.2f}°",
-        )
-    return table
+        cosine, angle = f"{near.nearest_cosine:.4f}", f"{near.nearest_angle:.2f}°"
+        sample = f"test sample {near.nearest}"
+        rows.append([near.name + mark, f"{near.mean_cosine:.4f}", sample, cosine, angle])
+    headings = ["class", "mean cosine", "nearest sample", "its cosine", "its angle"]
+    table = columns(headings, rows, right=range(1, 5))
+    return f"no centers: compared with test samples\n{table}"

@@ -7,6 +7,7 @@ import typer
 
 from arcset.cli import options as o
 from arcset.cli.output import print_result, working
+from arcset.data.image import parse_size
 from arcset.errors import OptionError
 from arcset.recognition import preset_names
 
@@ -88,7 +89,7 @@ def export(
         "preset": preset,
         "mean": _numbers("mean", mean),
         "std": _numbers("std", std),
-        "size": _size(size),
+        "size": None if size is None else parse_size(size),
         "channels": channels,
         "fit": fit,
         "layout": layout,
@@ -123,15 +124,3 @@ def _numbers(name: str, text: str | None) -> tuple[float, ...] | None:
         return tuple(float(part) for part in text.split(","))
     except ValueError:
         raise OptionError(f"--{name} {text!r}: write one number or three, as 127.5") from None
-
-
-def _size(text: str | None) -> tuple[int, int] | None:
-    if text is None:
-        return None
-    try:
-        sides = [int(part) for part in text.split(",")]
-    except ValueError:
-        sides = []
-    if len(sides) not in (1, 2):
-        raise OptionError(f"--size {text!r}: write height and width, as 112,112")
-    return sides[0], sides[-1]

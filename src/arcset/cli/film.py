@@ -4,10 +4,8 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from arcset.cli.output import say
+from arcset.cli.output import progress_bar, say
 
 __all__ = ["film"]
 
@@ -18,7 +16,7 @@ def film(
     parts: Annotated[str, typer.Option(help="test, train, or train,test for both.")] = "test",
     seconds_per_epoch: Annotated[
         float | None,
-        typer.Option(help="Half a second, and at most 8 for all epochs, if left out."),
+        typer.Option(help="Default: half a second, and at most 8 for all epochs."),
     ] = None,
     fps: Annotated[int, typer.Option(help="Frames per second.")] = 10,
     width: Annotated[int, typer.Option(help="Pixels; the height follows.")] = 800,
@@ -34,23 +32,14 @@ def film(
     from arcset.reports.film import write_film
     from arcset.reports.view import RunView
 
-    views = [RunView(run) for run in runs]
-    columns = (
-        TextColumn("drawing"),
-        BarColumn(bar_width=24),
-        MofNCompleteColumn(),
-        TextColumn("frames, left"),
-        TimeRemainingColumn(),
-    )
-    with Progress(*columns, console=Console(stderr=True)) as bar:
-        task = bar.add_task("drawing", total=None)
+    with progress_bar("drawing frames") as progress:
         write_film(
-            views,
+            [RunView(run) for run in runs],
             out,
             parts=[part.strip() for part in parts.split(",")],
             fps=fps,
             seconds_per_epoch=seconds_per_epoch,
             width=width,
-            progress=lambda done, total: bar.update(task, completed=done, total=total),
+            progress=progress,
         )
     say(f"the film is {out}, {out.stat().st_size / 1e6:.1f} MB")

@@ -22,7 +22,7 @@ import hashlib
 import json
 import zipfile
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import compress
 from pathlib import Path
 from typing import Any, Literal
@@ -122,6 +122,14 @@ class EmbeddingSet:
 
     def __len__(self) -> int:
         return len(self.embeddings)
+
+    def as_halves(self) -> "EmbeddingSet":
+        """In float16, of half the size; raises `DataError` for values beyond its range."""
+        with np.errstate(over="ignore"):
+            halves = self.embeddings.astype(np.float16)
+        if not np.isfinite(halves).all():
+            raise DataError("the model gives values beyond ±65,504, which float16 cannot hold")
+        return replace(self, embeddings=halves)
 
     @property
     def names(self) -> npt.NDArray[np.str_]:

@@ -4,6 +4,7 @@ pixels = Reading(channels=3, height=112, width=112).read("photo.jpg")  # uint8 (
 """
 
 import io
+import re
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -30,6 +31,7 @@ __all__ = [
     "image_extensions",
     "is_grey",
     "open_image",
+    "parse_size",
     "read_file",
     "to_channels",
     "turn_upright",
@@ -71,6 +73,18 @@ def image_extensions() -> frozenset[str]:
     ['.jpg', '.png', '.webp']
     """
     return frozenset(_format_of_extension())
+
+
+def parse_size(text: str) -> tuple[int, int]:
+    """Height and width from 112, 112x96 or 112,96; raises `OptionError` for anything else.
+
+    >>> parse_size("112"), parse_size("112x96")
+    ((112, 112), (112, 96))
+    """
+    sides = re.fullmatch(r"(\d{1,6})(?:[x×,](\d{1,6}))?", text.strip().lower(), re.ASCII)
+    if sides is None:
+        raise OptionError(f"size is written 64, or 64x48 for height and width, not {text!r}")
+    return int(sides[1]), int(sides[2] or sides[1])
 
 
 def read_file(path: Path | str, name: str = "") -> bytes:

@@ -1,5 +1,6 @@
 """Which samples are probably mislabelled: far from their class's dominant sub-center."""
 
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -40,23 +41,24 @@ class Suspects:
         mask[list(self.positions)] = False
         return mask
 
-    def table(self, rows: int = 20) -> str:
-        """The farthest few, to read."""
-        share = len(self) / self.total
+    def table(self, rows: int = 20, names: Sequence[str] = ()) -> str:
+        """The farthest few, to read. names: of the classes."""
+        share = len(self) / max(self.total, 1)
         lines = [
-            f"{len(self)} of {self.total} samples ({share:.1%}) lie more than {self.limit:g}° from "
-            "their class's dominant center"
+            f"{len(self):,} of {self.total:,} samples ({share:.1%}) lie more than {self.limit:g}° "
+            "from their class's dominant center"
         ]
         if len(self):
             lines.append(f"{'position':>10} {'label':>8} {'angle':>8}  nearest sub-center")
         for i in range(min(rows, len(self))):
             own = " (dominant)" if self.nearest[i] == self.dominant[i] else ""
+            label = names[self.labels[i]] if names else self.labels[i]
             lines.append(
-                f"{self.positions[i]:>10} {self.labels[i]:>8} {self.degrees[i]:>7.1f}°  "
+                f"{self.positions[i]:>10} {label:>8} {self.degrees[i]:>7.1f}°  "
                 f"{self.nearest[i]}{own}"
             )
         if len(self) > rows:
-            lines.append(f"… and {len(self) - rows} more")
+            lines.append(f"… and {len(self) - rows:,} more")
         return "\n".join(lines)
 
     def json(self) -> dict[str, Any]:

@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from arcset.data import DATASETS, Dataset
+from arcset.data.image import parse_size
 from arcset.errors import OptionError
 from arcset.losses import loss_options
 from arcset.registry import did_you_mean
@@ -318,10 +319,7 @@ def parse_setting(key: str, text: str) -> Any:
     if not text or (text == "none" and key in ("size", "hold_out")):
         return None
     if key == "size":
-        sides = text.lower().replace("×", "x").split("x")
-        if len(sides) > 2 or not all(side.isdigit() for side in sides):
-            raise OptionError(f"size is written 64, or 64x48 for height and width, not {text!r}")
-        return [int(sides[0]), int(sides[-1])]
+        return list(parse_size(text))
     if key == "hold_out":
         shares = [parse_value(part) for part in text.split(",")]
         if len(shares) != 2 or not all(isinstance(share, int | float) for share in shares):

@@ -142,6 +142,18 @@ class Pack:
     size: int
     manifest: PackManifest
 
+    def __str__(self) -> str:
+        manifest, reading = self.manifest, self.manifest.reading
+        lines = [
+            f"{self.path}: {manifest.images:,} images of {len(manifest.class_names):,} identities, "
+            f"{reading.height}×{reading.width} {'grey' if reading.channels == 1 else 'RGB'}, "
+            f"{self.size / 1e6:,.1f} MB; {manifest.images - manifest.training:,} of the images are "
+            "for testing"
+        ]
+        apart = manifest.apart.items()
+        lines += [f"held out for {part}: {len(names):,} identities" for part, names in apart]
+        return "\n".join(lines)
+
     def json(self) -> dict[str, Any]:
         """What `arcset data pack --json` prints."""
         manifest = self.manifest.model_dump(mode="json", exclude={"class_names", "sha256"})

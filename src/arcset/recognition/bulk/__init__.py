@@ -3,7 +3,14 @@
 from arcset.recognition.bulk.crew import Crew, SaidByChiefError, join_crew
 from arcset.recognition.bulk.folder import FolderResult, embed_folder
 from arcset.recognition.bulk.memory import embed_source
-from arcset.recognition.bulk.models import BulkModel, FacesModel, ImagesModel, TrainedModel
+from arcset.recognition.bulk.models import (
+    BulkModel,
+    FacesModel,
+    ImagesModel,
+    TrainedModel,
+    open_inputs,
+    open_model,
+)
 
 __all__ = [
     "BulkModel",
@@ -16,4 +23,6 @@ __all__ = [
     "embed_folder",
     "embed_source",
     "join_crew",
+    "open_inputs",
+    "open_model",
 ]

@@ -30,6 +30,7 @@ from arcset.recognition.bulk.listed import InputList
 from arcset.recognition.bulk.models import BulkModel
 from arcset.recognition.bulk.pipeline import Rows, chunk_size, embedded
 from arcset.recognition.embedder import Progress
+from arcset.text import plural
 
 __all__ = ["FolderResult", "embed_folder"]
 
@@ -52,6 +53,16 @@ class FolderResult:
     made: int
     processes: int
     first_skipped: tuple[tuple[str, str], ...] = ()
+
+    def __str__(self) -> str:
+        manifest = self.manifest
+        count = manifest.identities
+        of = "" if count is None else f" of {plural(count, 'identity', 'identities')}"
+        new = "" if self.made == manifest.shards else f", {self.made:,} of them new"
+        return (
+            f"{self.samples:,} embeddings{of}, {manifest.dim}-D, are in {self.folder}: "
+            f"{plural(manifest.shards, 'file')}{new}"
+        )
 
     def json(self) -> dict[str, Any]:
         """Plain values."""

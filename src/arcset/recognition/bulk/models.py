@@ -2,23 +2,36 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
-from arcset.data import Reading
+from arcset.checks import check_choice
+from arcset.data import DATASETS, Reading, open_source
+from arcset.data.mapping import ClassMapping
+from arcset.data.sources.arrays import ArraySource
 from arcset.data.sources.base import Source
 from arcset.errors import DataError, OptionError
+from arcset.recognition.gallery.open import load_model
 from arcset.recognition.recognizer import Recognizer
 from arcset.recognition.run_model import RunModel
 from arcset.runs import Run
-from arcset.runs.data import reading_of
+from arcset.runs.assess import PARTS
+from arcset.runs.data import reading_of, selection_of
 
 if TYPE_CHECKING:
     from arcset.recognition.faces import FaceRecognizer
 
-__all__ = ["BulkModel", "FacesModel", "ImagesModel", "TrainedModel"]
+__all__ = [
+    "BulkModel",
+    "FacesModel",
+    "ImagesModel",
+    "TrainedModel",
+    "open_inputs",
+    "open_model",
+]
 
 Array = npt.NDArray[Any]
 
@@ -137,6 +150,55 @@ class FacesModel:
     def embed(self, samples: Array) -> npt.NDArray[np.float32]:
         """See `BulkModel`."""
         return self._recognizer.recognizer.embed(samples)
+
+
+def open_model(run: Path, faces: str | None = None, device: str = "auto") -> BulkModel:
+    """The network of a run, that of an ONNX file, or either on the faces in photos."""
+    if not _embeds_images(run, faces):
+        return TrainedModel(Run.open(run), device)
+    recognizer = load_model(run, faces, device=device)
+    return ImagesModel(recognizer) if isinstance(recognizer, Recognizer) else FacesModel(recognizer)
+
+
+def open_inputs(
+    run: Path, data: str | None = None, part: str = "all", faces: str | None = None
+) -> Source:
+    """What is to be embedded: any data, or of the run's own data, which is the default, a part.
+
+    Raises `OptionError` for a part of anything else.
+    """
+    if _embeds_images(run, faces):
+        if data is None:
+            raise OptionError("no data: name a folder with a sub-folder of images per identity")
+        if part != "all":
+            raise OptionError(f"--part {part} is for a run and its own data")
+        return open_source(data)
+    opened = Run.open(run)
+    trained_on = opened.config.data
+    is_path = data is not None and data not in DATASETS
+    if data is not None and trained_on not in (data, str(Path(data).resolve()) if is_path else ""):
+        if part != "all":
+            raise OptionError(
+                f"--part {part} is a part of {trained_on}, the run's data, not {data}"
+            )
+        return open_source(data)
+    if part == "all":
+        has_mapping = opened.config.mapping is not None
+        mapping = ClassMapping.load(opened.mapping_file) if has_mapping else None
+        return open_source(trained_on, mapping)
+    check_choice("part", part, PARTS)
+    images = getattr(selection_of(opened), part)
+    if images is None:
+        raise OptionError(
+            f"the run has no {part} part: no classes were held out for it; see `arcset data split`"
+        )
+    return ArraySource(images, f"{Path(trained_on).name}, {part}", "part of a run's data")
+
+
+def _embeds_images(run: Path, faces: str | None) -> bool:
+    """Whether a recognizer embeds, and not the network of a run as it was trained."""
+    is_onnx = run.suffix.lower() == ".onnx" and not run.is_dir()
+    return is_onnx or faces not in (None, "none")
 
 
 def _check_shape(name: str, shape: Sequence[int], reading: Reading | None, source: Source) -> None:
