@@ -58,7 +58,7 @@ def test_a_network_from_elsewhere(arcset_command, tmp_path):
         (["export", "runs/mine", "--out", "x.onnx", "--images", "none"], "'none'"),
         (["export", "net.onnx", "--out", "x.onnx"], "`arcset export net.onnx --preset NAME"),
         (["export", "net.onnx", "--out", "x.onnx", "--mean", "a"], "--mean 'a'"),
-        (["export", "net.onnx", "--out", "x.onnx", "--size", "1,2,3"], "--size '1,2,3'"),
+        (["export", "net.onnx", "--out", "x.onnx", "--size", "1,2,3"], "'1,2,3'"),
         (["export", "net.onnx", "--out", "x.onnx", "--images", "runs"], "--images"),
         (["verify", "nowhere", "a.png", "b.png"], "nowhere"),
         (["verify", "runs/mine", "a.png", "b.png", "--threshold", "0.5"], "a.png"),

@@ -113,6 +113,15 @@ def test_extrapolation_passes_through_what_was_measured():
     assert found.curve.at(50).rate == pytest.approx(found.curve.at(49).rate, rel=0.05)
 
 
+def test_extrapolation_holds_where_probes_hardly_differ():
+    """There the logarithms of two Beta functions, of 1e9 and more, would cancel out."""
+    alike = BetaBinomial(1e-4, math.inf)
+    for size in (1e6, 1e9, 1e12, 1e16):
+        model = BetaBinomial.through(1e-4, BetaBinomial(1e-4, size).rate(6), 6)
+        for gallery in (1, 6, 10, 1000):
+            assert model.rate(gallery) == pytest.approx(alike.rate(gallery), rel=1e-3)
+
+
 def test_bad_input_is_refused_in_one_sentence():
     points, labels = random_points(0, 40), np.arange(40) // 2
     with pytest.raises(OptionError, match="fpir"):

@@ -64,6 +64,7 @@ Floats = npt.NDArray[np.float64]
 RoundedShare = Annotated[Share, PlainSerializer(lambda value: float(f"{value:.6g}"))]
 
 CERTAIN = 40.0  # exp(−40) is nothing beside 1, and S ≤ exp(−G·Σe/M)
+_SUMMED = 2**16  # identities of a gallery that are counted one by one
 BLOCK = 2**21  # numbers held at once, 16 MB
 OFFSETS = 3  # each probe is put beside so many others of its identity
 MOST_TWIN_ENTRIES = 2**20
@@ -367,7 +368,7 @@ class BetaBinomial:
         if math.isinf(self.size):
             return -math.expm1(gallery * math.log1p(-self.mean))
         a, b = self.mean * self.size, (1 - self.mean) * self.size
-        return -math.expm1(float(betaln(a, b + gallery) - betaln(a, b)))
+        return -math.expm1(_log_ratio(a, b, gallery))
 
     def slope(self, gallery: int) -> float:
         """What the last identity of a gallery adds to the rate: E q(1 − q)^(G − 1), for rates > 0.
@@ -377,7 +378,18 @@ class BetaBinomial:
         if math.isinf(self.size):
             return self.mean * math.exp((gallery - 1) * math.log1p(-self.mean))
         a, b = self.mean * self.size, (1 - self.mean) * self.size
-        return math.exp(float(betaln(a + 1, b + gallery - 1) - betaln(a, b)))
+        return self.mean * math.exp(_log_ratio(a + 1, b, gallery - 1))
+
+
+def _log_ratio(a: float, b: float, count: int) -> float:
+    """log(B(a, b + count) / B(a, b)), as a sum: of large a + b the logarithms of B cancel out.
+
+    >>> round(_log_ratio(1e9, 1e12, 6), 6), round(_log_ratio(2.0, 3.0, 1), 6)  # the latter: log 3/5
+    (-0.005997, -0.510826)
+    """
+    if count > _SUMMED:
+        return float(betaln(a, b + count) - betaln(a, b))
+    return float(np.log1p(-a / (a + b + np.arange(count))).sum())
 
 
 @dataclass(frozen=True)
