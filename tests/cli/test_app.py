@@ -13,49 +13,12 @@ from arcset.cli.app import VERBS as TEXTS
 from arcset.cli.app import app, main
 from support.small_data import images
 
-VERBS = [
-    "demo",
-    "train",
-    "compare",
-    "evaluate",
-    "embed",
-    "explain",
-    "film",
-    "verify",
-    "enroll",
-    "identify",
-    "cluster",
-    "export",
-    "plan",
-    "gallery list",
-    "gallery remove",
-    "gallery rename",
-    "gallery merge",
-    "gallery compact",
-    "gallery info",
-    "gallery calibrate",
-    "gallery export",
-    "gallery import",
-    "gallery migrate",
-    "serve",
-    "keys add",
-    "keys list",
-    "keys remove",
-    "data list",
-    "data download",
-    "data split",
-    "data check",
-    "data pack",
-    "data suspects",
-]
 
-
-def test_every_verb_is_listed_here():
-    group = typer.main.get_command(app)
+def _verbs():
     found = []
-    for name, command in group.commands.items():
+    for name, command in typer.main.get_command(app).commands.items():
         found += [f"{name} {sub}" for sub in getattr(command, "commands", [])] or [name]
-    assert sorted(found) == sorted(VERBS)
+    return found
 
 
 def test_the_list_of_verbs_has_the_first_paragraph_of_their_help():
@@ -106,7 +69,7 @@ def test_help_is_quick(tmp_path):
     assert min(taken) <= 0.5
 
 
-@pytest.mark.parametrize("verb", VERBS)
+@pytest.mark.parametrize("verb", _verbs())
 def test_help_has_an_example(arcset_command, verb):
     done = arcset_command(*verb.split(), "--help")
     assert done.code == 0
@@ -149,7 +112,6 @@ def test_python_m():
             "9.0",
         ),
         (["train", "--resume", "x"], "config.toml"),
-        (["train", "--resume", "x", "--dim", "3"], "--dim"),
         (["train", "mnist-sample", "--bogus"], "--bogus"),
         (["compare", "mnist-sample", "--losses", "arcface,arcface"], "'arcface'"),
         (["compare", "mnist-sample", "--seeds", "0"], "seeds"),
@@ -158,7 +120,6 @@ def test_python_m():
         (["train", "mnist-sample", "--out", "x", "--device", "meta"], "'meta'"),
         (["train", "mnist-sample", "--out", "x", "--loss", "center:base=5"], "called 5"),
         (["train", "mnist-sample", "--out", "/dev/null/x"], "/dev/null/x"),
-        (["train", "--resume", "x", "--set", "a=1"], "--set a"),
     ],
 )
 def test_wrong_use_is_one_line_exit_2_and_writes_nothing(arcset_command, tmp_path, words, message):
