@@ -14,33 +14,8 @@ from arcset.errors import DataError, InputError, OptionError
 from support.image_files import COLOURS, GREY, RGB, saved
 
 
-@pytest.fixture(scope="module")
-def smooth() -> np.ndarray:
-    """A photo of 2000 × 3000 pixels."""
-    noise = np.random.default_rng(3).integers(0, 256, (20, 30, 3), np.uint8)
-    return np.asarray(Image.fromarray(noise).resize((3000, 2000), Image.Resampling.BILINEAR))
-
-
-def averaged(pixels: np.ndarray, height: int, width: int) -> np.ndarray:
-    """Pillow's mean over what each new pixel covers."""
-    return np.asarray(Image.fromarray(pixels).resize((width, height), Image.Resampling.BOX))
-
-
 class TestLarge:
     """Photos far finer than needed are reduced in two steps, and hardly differ from one."""
-
-    def test_jpeg_is_decoded_small(
-        self, monkeypatch: pytest.MonkeyPatch, smooth: np.ndarray
-    ) -> None:
-        content = saved(Image.fromarray(smooth), "JPEG", quality=95)
-        decoded = []
-        load = Image.Image.load
-        monkeypatch.setattr(
-            Image.Image, "load", lambda image: decoded.append(image.size) or load(image)
-        )
-        found = Reading(3, 40, 60).read(content)
-        assert max(size[0] for size in decoded) == 3000 // 8  # the shorter side ≥ 4 times 60
-        assert np.abs(found.astype(int) - averaged(smooth, 40, 60)).mean() < 3
 
     def test_bombs_are_refused_before_they_are_decoded(self) -> None:
         def chunk(name: bytes, content: bytes) -> bytes:

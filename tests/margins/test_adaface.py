@@ -7,11 +7,7 @@ from arcset.margins import Margin
 from arcset.margins.adaface import AdaFace
 from arcset.margins.arcface import ArcFace
 from arcset.margins.cosface import CosFace
-from support.margin_checks import (
-    ANGLES,
-    batch_of,
-    check_saved,
-)
+from support.margin_checks import ANGLES, batch_of, check_saved
 
 POOR, MIDDLING, GOOD = 0.0, 20.0, 1000.0  # beside the starting mean of 20, and h = 100
 

@@ -6,10 +6,7 @@ import torch
 from arcset.errors import InputError
 from arcset.margins.arcface import ArcFace
 from arcset.margins.classwise import Classwise
-from support.margin_checks import (
-    ANGLES,
-    batch_of,
-)
+from support.margin_checks import ANGLES, batch_of
 
 SIZES = torch.tensor([500, 20, 3, 81, 1])
 

@@ -4,10 +4,7 @@ import pytest
 import torch
 
 from arcset.margins.curricularface import CurricularFace
-from support.margin_checks import (
-    batch_of,
-    check_saved,
-)
+from support.margin_checks import batch_of, check_saved
 
 
 def with_t(value: float) -> CurricularFace:

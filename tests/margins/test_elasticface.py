@@ -6,10 +6,7 @@ import torch
 from arcset.margins.arcface import ArcFace
 from arcset.margins.cosface import CosFace
 from arcset.margins.elasticface import ElasticFace
-from support.margin_checks import (
-    ANGLES,
-    batch_of,
-)
+from support.margin_checks import ANGLES, batch_of
 
 KINDS = ("arc", "cos")
 

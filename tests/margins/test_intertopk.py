@@ -4,9 +4,7 @@ import pytest
 import torch
 
 from arcset.margins.intertopk import InterTopK
-from support.margin_checks import (
-    batch_of,
-)
+from support.margin_checks import batch_of
 
 
 def cosines_and_floor(k, size=16, classes=20, seed=0):

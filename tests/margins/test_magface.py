@@ -5,9 +5,7 @@ import torch
 
 from arcset.margins import Sample
 from arcset.margins.magface import MagFace
-from support.margin_checks import (
-    batch_of,
-)
+from support.margin_checks import batch_of
 
 LENGTHS = torch.tensor([0.0, 3.0, 10.0, 42.0, 110.0, 500.0], dtype=torch.float64)
 

@@ -4,9 +4,7 @@ import pytest
 import torch
 
 from arcset.margins.mvsoftmax import MVSoftmax
-from support.margin_checks import (
-    batch_of,
-)
+from support.margin_checks import batch_of
 
 KINDS = ("arc", "cos")
 

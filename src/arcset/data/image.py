@@ -15,7 +15,7 @@ from typing import Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
-from PIL import Image, ImageChops, ImageStat
+from PIL import Image, ImageChops, ImageOps, ImageStat
 
 from arcset.checks import check_choice, check_count
 from arcset.errors import ArcsetError, DataError, InputError, OptionError
@@ -47,7 +47,6 @@ MOST_PIXELS = 178_956_970  # of an image: beyond twice its own limit PIL refuses
 # EPS and PostScript are programs that another program would run; of the others PIL knows the
 # headers and has no decoder.
 _NOT_READ = {"EPS", "WMF", "BUFR", "GRIB", "HDF5", "MPEG", "IPTC"}
-_FIRST = ("JPEG", "PNG", "WEBP", "BMP", "GIF", "TIFF", "PPM")  # the usual ones, tried first
 
 
 @cache
@@ -62,7 +61,8 @@ def _format_of_extension() -> dict[str, str]:
 
 @cache
 def _formats() -> tuple[str, ...]:
-    return (*_FIRST, *sorted(set(_format_of_extension().values()) - set(_FIRST)))
+    usual = ("JPEG", "PNG", "WEBP")  # tried first
+    return tuple(dict.fromkeys((*usual, *_format_of_extension().values())))
 
 
 @cache
@@ -177,18 +177,6 @@ def decode_expected(
         return np.array(image, dtype=np.uint8)
 
 
-# EXIF's number for how the camera was held → what turns the picture upright.
-_UPRIGHT = {
-    2: Image.Transpose.FLIP_LEFT_RIGHT,
-    3: Image.Transpose.ROTATE_180,
-    4: Image.Transpose.FLIP_TOP_BOTTOM,
-    5: Image.Transpose.TRANSPOSE,
-    6: Image.Transpose.ROTATE_270,
-    7: Image.Transpose.TRANSVERSE,
-    8: Image.Transpose.ROTATE_90,
-}
-
-
 def exif_orientation(image: Image.Image) -> int:
     """1 … 8, as EXIF numbers the ways of holding a camera; 1, upright, where nobody says."""
     try:
@@ -201,9 +189,7 @@ def exif_orientation(image: Image.Image) -> int:
 def turn_upright(image: Image.Image) -> Image.Image:
     """The image decoded, and turned as its EXIF says."""
     image.load()
-    # Not ImageOps.exif_transpose, which fails where any other EXIF entry is damaged.
-    turn = _UPRIGHT.get(exif_orientation(image))
-    return image if turn is None else image.transpose(turn)
+    return image if exif_orientation(image) == 1 else ImageOps.exif_transpose(image)
 
 
 _DEEP = ("I", "F")  # 16-bit types are called I;16, I;16B and so on

@@ -1,4 +1,3 @@
-import json
 import re
 from pathlib import Path
 
@@ -122,26 +121,3 @@ def test_nothing_readable(tmp_path: Path) -> None:
     assert re.search(rf"2 images of {tmp_path}.*anna/1\.png", str(caught.value))
     with pytest.raises(DataError, match=str(tmp_path / "none")):
         check_data(tmp_path / "none")
-
-
-def test_plain_data(messy: Path) -> None:
-    found = json.loads(json.dumps(check_data(messy).json()))
-    assert (found["images"], found["readable"], found["identities"]) == (23, 20, 5)
-    assert found["images_per_identity"] == {
-        "min": 0,
-        "median": 2,
-        "max": 9,
-        "histogram": {"1": 1, "2–4": 1, "5–9": 2},
-    }
-    assert found["sizes"][0] == {"width": 12, "height": 16, "images": 19}
-    assert found["unreadable"][2]["path"] == "emma/empty.png"
-    assert found["unreadable"][2]["why"]
-    assert found["across"][0] == {
-        "images": [
-            {"path": "anna/0.png", "identity": "anna"},
-            {"path": "bert/as anna 0.bmp", "identity": "bert"},
-        ],
-        "identical": False,
-    }
-    assert found["serious"] is True
-    assert found["findings"][0]["kind"] == "labels"

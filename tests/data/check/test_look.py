@@ -54,16 +54,11 @@ def page(level: int, ink: int, marks: int, noise: int = 0) -> Image.Image:
         (page(8, 0, 0, noise=7), "black"),
         (page(0, 255, 4), "black"),  # a few hot pixels
         (page(0, 255, 40), ""),  # a thin stroke
-        (page(0, 16, 5000), ""),
-        (page(200, 200, 0), "plain"),
         (page(200, 200, 0, noise=4), "plain"),
         (page(200, 200, 0, noise=5), ""),
-        (page(255, 0, 4), "plain"),
         (page(255, 0, 40), ""),
         (Image.new("RGB", (9, 9), (0, 0, 90)), "plain"),
         (Image.merge("RGB", [page(90, 90, 0), page(90, 90, 0), page(90, 0, 5000)]), ""),
-        (Image.new("1", (9, 9), 1), "plain"),
-        (Image.new("L", (1, 1), 0), "black"),
     ],
 )
 def test_images_that_show_nothing(image: Image.Image, blank: str) -> None:

@@ -1,5 +1,3 @@
-import errno
-import io
 import signal
 import socket
 import struct
@@ -137,26 +135,6 @@ def test_a_server_that_falls_silent(mirror: Any, folder: Path) -> None:
     url = mirror.answer("/file", answer)
     with pytest.raises(DataError, match="timed out"):
         download([url], folder / "file", check=whole, timeout=0.3)
-    assert names(folder) == []
-
-
-class FullDisk(io.BytesIO):
-    """A file that nothing can be written to."""
-
-    def writelines(self, _: Any) -> None:
-        raise OSError(errno.ENOSPC, "No space left on device")
-
-    write = writelines  # type: ignore[assignment]
-
-
-def test_a_full_disk_is_not_blamed_on_the_mirror(
-    mirror: Any, folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    url = mirror.serve("/file", CONTENT)
-    monkeypatch.setattr(Path, "open", lambda *_: FullDisk())
-    with pytest.raises(DataError, match=r"cannot write .*file") as caught:
-        download([url, url], folder / "file", check=whole)
-    assert url not in str(caught.value)
     assert names(folder) == []
 
 

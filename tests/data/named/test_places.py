@@ -2,17 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from arcset.data.named.fetch import cache_folder, data_folders
-
-
-def test_the_cache_is_where_the_user_keeps_caches(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("XDG_CACHE_HOME", "/somewhere")
-    assert cache_folder() == Path("/somewhere/arcset")
-    for unusable in ("", "relative"):
-        monkeypatch.setenv("XDG_CACHE_HOME", unusable)
-        assert cache_folder() == Path.home() / ".cache" / "arcset"
-    monkeypatch.delenv("XDG_CACHE_HOME")
-    assert cache_folder() == Path.home() / ".cache" / "arcset"
+from arcset.data.named.fetch import data_folders
 
 
 def test_arcset_data_comes_first(monkeypatch: pytest.MonkeyPatch) -> None:

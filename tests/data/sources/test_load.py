@@ -41,56 +41,50 @@ def test_a_folder_tree(photos: Path) -> None:
         assert pixels == np.asarray(Image.open(photos / path)).tobytes()
 
 
-class TestShape:
-    def test_one_size_up_to_128_is_kept(self, tmp_path: Path, draw: Draw) -> None:
-        for name in "ab":
-            draw(tmp_path / name / "1.png", (128, 40))
-        assert load_dataset(tmp_path).train.images.shape == (2, 128, 40)
+@pytest.mark.parametrize(
+    ("sizes", "coloured", "shape"),
+    [
+        ([(128, 40), (128, 40)], 0, (2, 128, 40)),  # one size up to 128 is kept
+        ([(129, 40), (129, 40)], 2, (2, 112, 112, 3)),  # a larger one becomes a square
+        ([(20, 31), (24, 9)], 0, (2, 31, 31)),  # different ones a square that enlarges nothing
+        ([(20, 31), (24, 9), (24, 500)], 0, (3, 112, 112)),
+        ([(6, 5), (6, 5)], 1, (2, 6, 5, 3)),  # one in colour makes all coloured
+    ],
+)
+def test_the_shape_that_is_chosen(
+    tmp_path: Path, draw: Draw, sizes: list[tuple[int, int]], coloured: int, shape: tuple[int, ...]
+) -> None:
+    for number, size in enumerate(sizes):
+        draw(tmp_path / "ab"[number % 2] / f"{number}.png", size, number < coloured)
+    assert load_dataset(tmp_path).train.images.shape == shape
+    assert load_dataset(tmp_path, channels=1).train.images.ndim == 3
 
-    def test_larger_ones_become_a_square_of_112(self, tmp_path: Path, draw: Draw) -> None:
-        for name in "ab":
-            draw(tmp_path / name / "1.png", (129, 40), colour=True)
-        assert load_dataset(tmp_path).train.images.shape == (2, 112, 112, 3)
 
-    def test_different_ones_become_a_square_that_enlarges_nothing(
-        self, tmp_path: Path, draw: Draw
-    ) -> None:
-        draw(tmp_path / "a" / "1.png", (20, 31))
-        draw(tmp_path / "b" / "1.png", (24, 9))
-        assert load_dataset(tmp_path).train.images.shape == (2, 31, 31)
-        draw(tmp_path / "b" / "2.png", (24, 500))
-        assert load_dataset(tmp_path).train.images.shape == (3, 112, 112)
+def test_a_photo_held_upright_counts_as_it_is_seen(tmp_path: Path) -> None:
+    exif = Image.Exif()
+    exif[0x0112] = 6
+    for name, image in (("a", Image.new("L", (30, 20))), ("b", Image.new("L", (20, 30)))):
+        (tmp_path / name).mkdir()
+        options = {"exif": exif} if name == "a" else {}
+        image.save(tmp_path / name / "1.jpg", **options)
+    assert load_dataset(tmp_path).train.images.shape == (2, 30, 20)
 
-    def test_one_coloured_image_makes_all_coloured(self, tmp_path: Path, draw: Draw) -> None:
-        draw(tmp_path / "a" / "1.png")
-        draw(tmp_path / "b" / "1.png", colour=True)
-        assert load_dataset(tmp_path).train.images.shape == (2, 6, 5, 3)
-        assert load_dataset(tmp_path, channels=1).train.images.shape == (2, 6, 5)
 
-    def test_a_photo_held_upright_counts_as_it_is_seen(self, tmp_path: Path) -> None:
-        exif = Image.Exif()
-        exif[0x0112] = 6
-        for name, image in (("a", Image.new("L", (30, 20))), ("b", Image.new("L", (20, 30)))):
-            (tmp_path / name).mkdir()
-            options = {"exif": exif} if name == "a" else {}
-            image.save(tmp_path / name / "1.jpg", **options)
-        assert load_dataset(tmp_path).train.images.shape == (2, 30, 20)
-
-    def test_what_is_asked_for(self, photos: Path) -> None:
-        assert load_dataset(photos, size=9).train.images.shape[1:] == (9, 9)
-        assert load_dataset(photos, size=(8, 7), channels=3).train.images.shape[1:] == (8, 7, 3)
-        reading = Reading(1, 3, 4, fit="crop", invert=True)
-        dataset = load_dataset(photos, reading=reading, size=50, channels=3, fit="pad")
-        assert dataset.train.images.shape[1:] == (3, 4)
-        assert (dataset.fit, dataset.invert) == ("crop", True)
-        assert dataset.train.paths is not None
-        np.testing.assert_array_equal(
-            dataset.train.images[0], reading.read(photos / dataset.train.paths[0])
-        )
-        with pytest.raises(OptionError, match="'zoom'"):
-            load_dataset(photos, fit="zoom")
-        with pytest.raises(OptionError, match=r"channels.* 2"):
-            load_dataset(photos, channels=2)
+def test_what_is_asked_for(photos: Path) -> None:
+    assert load_dataset(photos, size=9).train.images.shape[1:] == (9, 9)
+    assert load_dataset(photos, size=(8, 7), channels=3).train.images.shape[1:] == (8, 7, 3)
+    reading = Reading(1, 3, 4, fit="crop", invert=True)
+    dataset = load_dataset(photos, reading=reading, size=50, channels=3, fit="pad")
+    assert dataset.train.images.shape[1:] == (3, 4)
+    assert (dataset.fit, dataset.invert) == ("crop", True)
+    assert dataset.train.paths is not None
+    np.testing.assert_array_equal(
+        dataset.train.images[0], reading.read(photos / dataset.train.paths[0])
+    )
+    with pytest.raises(OptionError, match="'zoom'"):
+        load_dataset(photos, fit="zoom")
+    with pytest.raises(OptionError, match=r"channels.* 2"):
+        load_dataset(photos, channels=2)
 
 
 class TestBroken:
@@ -115,14 +109,6 @@ class TestBroken:
             load_dataset(photos)
         with pytest.raises(DataError, match=r"photos.* 13 .*anna/"):
             load_dataset(photos, size=8, channels=1)
-
-    def test_one_identity_is_not_enough(self, tmp_path: Path, draw: Draw) -> None:
-        draw(tmp_path / "only" / "1.png")
-        with pytest.raises(DataError, match="'only'"):
-            load_dataset(tmp_path)
-        draw(tmp_path / "other" / "1.png").write_bytes(b"broken")
-        with pytest.raises(DataError, match="'only'"):
-            load_dataset(tmp_path)
 
 
 class TestTables:

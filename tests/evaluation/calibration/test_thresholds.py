@@ -5,7 +5,6 @@ import json
 
 import numpy as np
 import pytest
-import torch
 
 from arcset.errors import InputError, OptionError, RunError
 from arcset.evaluation import (
@@ -32,22 +31,6 @@ def made(validation):
         fpirs=(0.5, 0.1, 0.01, 0.001),
         made_from={"dataset": "simulated", "part": "validation"},
     )
-
-
-def test_it_says_what_it_was_made_from(made, validation):
-    assert made.made_from["dataset"] == "simulated"
-    assert (made.made_from["identities"], made.made_from["samples"]) == (200, 800)
-    assert made.made_from["dimension"] == 64
-    points, labels = (part[:80] for part in validation)
-    once, again, other = (
-        make_thresholds(*arrays, fpirs=(), fars=()).made_from["digest"]
-        for arrays in (
-            (points, labels),
-            (torch.tensor(points), torch.tensor(labels)),
-            (points[::-1], labels),
-        )
-    )
-    assert once == again != other
 
 
 def test_what_was_asked_for_is_stored_as_measured(made, validation):

@@ -5,7 +5,6 @@ import math
 
 import numpy as np
 import pytest
-import torch
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
@@ -65,15 +64,6 @@ def test_order_of_rows_and_names_do_not_matter(data, random):
         fpirs=FPIRS,
     )
     assert found.json() == expected.json()
-
-
-def test_takes_torch_and_half_precision():
-    data = random_search(3)
-    tensors = [torch.as_tensor(part) for part in data]
-    assert identification(*tensors).json() == identification(*data).json()
-    narrow = [t.bfloat16() if t.is_floating_point() else t for t in tensors]
-    wide = [t.double() if t.is_floating_point() else t for t in narrow]
-    assert identification(*narrow).json() == identification(*wide).json()
 
 
 # What the probes cannot tell.
