@@ -174,3 +174,34 @@ def test_only_training_updates():
     loss(x, y).backward()
     assert torch.equal(loss.head.weight, before)
     assert loss.head.weight.grad is not None
+
+
+@pytest.mark.parametrize("narrow", [torch.bfloat16, torch.float16])
+def test_half_precision_centers(narrow):
+    loss, wide = build(dtype=narrow), build(dtype=torch.float32)
+    wide.set_centers(loss.head.weight.float())
+    for each in (loss, wide):
+        each.fuse_update("sgd", lr=0.1, momentum=0.9)
+    x, y = next(batches(dtype=torch.float32))
+    loss(x, y).backward()
+    wide(x, y).backward()
+    assert loss.head.weight.dtype == narrow
+    expected = wide.head.weight.to(narrow).float()
+    torch.testing.assert_close(loss.head.weight.float(), expected, rtol=0.01, atol=0.01)
+
+
+def test_very_short_and_very_long_centers():
+    fused, plain = build(dtype=torch.float32), build("plain", dtype=torch.float32)
+    rows = torch.randn(CLASSES, DIM) * 10.0 ** torch.randint(-25, 25, (CLASSES, 1))
+    for loss in (fused, plain):
+        loss.set_centers(rows)
+    fused.fuse_update("sgd", lr=1.0, momentum=0.0, weight_decay=0.5)
+    optimizer = torch.optim.SGD(plain.parameters(), lr=1.0, weight_decay=0.5)
+    x, y = next(batches(dtype=torch.float32))
+    fused(x, y).backward()
+    plain(x, y).backward()
+    optimizer.step()
+    size = plain.head.weight.abs().amax(dim=1, keepdim=True)
+    torch.testing.assert_close(
+        fused.head.weight / size, plain.head.weight / size, rtol=1e-4, atol=1e-5
+    )

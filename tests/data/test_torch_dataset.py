@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 from PIL import Image
-from torch.utils.data import ConcatDataset, Dataset, IterableDataset, Subset
+from torch.utils.data import ConcatDataset, DataLoader, Dataset, IterableDataset, Subset
 from torch.utils.data import TensorDataset as Tensors
 
 from arcset.data import Dataset as ArcsetDataset
@@ -233,3 +233,24 @@ def test_identity_sampler_refuses_too_few_classes() -> None:
         IdentitySampler([0, 0, 1, 1], identities=3, samples=2)
     with pytest.raises(InputError, match="labels"):
         IdentitySampler([[0, 1]], identities=1, samples=1)
+
+
+def test_transforms_see_pixels_and_may_have_the_last_word() -> None:
+    digits = load_dataset("mnist-sample").train
+    plain = TorchImages(digits)[0][0]
+    flipped = TorchImages(digits, transform=lambda image: image.flip(-1))
+    assert torch.equal(flipped[0][0], plain.flip(-1))
+    halves = TorchImages(digits, transform=lambda image: image / 510)
+    assert torch.allclose(halves[0][0], (plain + 1) / 4)
+
+
+def test_identity_sampler_in_loaders() -> None:
+    digits = select(load_dataset("mnist-sample"), "0-4").train
+    sampler = IdentitySampler(digits.labels, identities=4, samples=8)
+    for loader in (
+        to_loader(digits, sampler=sampler),
+        DataLoader(TorchImages(digits), batch_sampler=sampler, num_workers=2),
+    ):
+        images, labels = next(iter(loader))
+        assert images.shape == (32, 1, 28, 28)
+        assert sorted(Counter(labels.tolist()).values()) == [8] * 4

@@ -5,8 +5,9 @@ import numpy.typing as npt
 
 from arcset.data import Reading
 from arcset.data.check import check_data
-from arcset.data.contact_sheet import contact_sheet
+from arcset.data.contact_sheet import contact_sheet, load_font, shorten
 from support.datasets import list_samples
+from support.pictures import picture, save
 
 SIDE, STEP, FIRST = 112, 120, (32 + 216, 32 + 80)  # cells, their distance, the first one
 
@@ -52,3 +53,23 @@ def test_what_is_suspicious_stands_below(messy: Path) -> None:
     below = top + 2 * (SIDE + 52 + 64)
     for column, path in enumerate(("anna/black.png", "bert/black.png", "bert/orange.png")):
         np.testing.assert_array_equal(cell(image, 32 + column * step, below), read(messy / path))
+
+
+def test_more_than_there_is_room_for(tmp_path: Path) -> None:
+    for place in range(12):
+        save(picture(place), tmp_path / "anna" / f"{place}.png")
+        for copy in range(5):
+            save(picture(place), tmp_path / f"bert{copy}" / f"{place}.bmp")
+        (tmp_path / "anna" / f"broken{place}.png").touch()
+    image = sheet(tmp_path)
+    rows = 2 * 32 + 80 + 6 * STEP
+    assert image.shape[0] == rows + (64 + 4 * (SIDE + 52) + 24) + (64 + 8 * 24 + 24)
+
+
+def test_words_that_fit() -> None:
+    assert shorten("short", 100, 14) == "short"
+    for width in range(1, 200, 7):
+        words = shorten("Maximiliane Konstantinopolskaja", width, 14)
+        assert words == "…" or load_font(14).getlength(words) <= width
+        assert words.startswith(("Maxi"[: len(words) // 2], "…"))
+    assert shorten("a\nb\x1b", 100, 14) == "a�b�"

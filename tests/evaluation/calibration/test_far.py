@@ -81,3 +81,15 @@ def test_table_and_bad_input():
         threshold_for_far(points * np.nan, labels, 0.1)
     with pytest.raises(OptionError, match="identities"):
         found.expect(1)
+
+
+def test_few_kept_pairs_give_the_same_threshold():
+    points, labels = np.random.default_rng(5).normal(size=(400, 16)), np.arange(400) // 2
+    everything = ImpostorPairs.of(points, labels)
+    few = ImpostorPairs.of(points, labels, most=5000)
+    kept = len(few.cosines)
+    assert 2000 < kept < 6000 < everything.count == few.count
+    np.testing.assert_array_equal(few.cosines, everything.cosines[:kept])
+    assert few.threshold(1000) == everything.threshold(1000)
+    assert few.threshold(kept) == few.floor <= few.cosines[-1]
+    assert everything.threshold(everything.count) == -1.0

@@ -1,5 +1,7 @@
 """Calibration against scikit-learn and by what it promises; reliability against loops."""
 
+from unittest import mock
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -10,6 +12,7 @@ from sklearn.metrics import brier_score_loss
 
 from arcset.errors import InputError, OptionError
 from arcset.evaluation import calibrate, reliability
+from evaluation.inside import pair_cosines
 
 
 def simulated(count, seed, genuine=0.3):
@@ -125,3 +128,20 @@ def test_bad_input_is_refused_in_one_sentence():
         reliability([0.1, 1.2], [True, False])
     with pytest.raises(OptionError, match="bins"):
         reliability([0.1, 0.2], [True, False], bins=0)
+
+
+def test_pairs_are_all_or_their_distinct_cosines():
+    generator = np.random.default_rng(5)
+    points, labels = generator.normal(size=(90, 4)).round(1), np.repeat(np.arange(30), 3)
+    cosines, same, weights = pair_cosines(points, labels)
+    assert len(cosines) == 90 * 89 // 2
+    assert same.sum() == 30 * 3
+    assert (weights == 1).all()
+    with mock.patch("arcset.evaluation.pairs.MOST_PAIRS", 60):
+        distinct, kinds, stand_for = pair_cosines(points, labels)
+    for kind, each in ((same, kinds), (~same, ~kinds)):
+        np.testing.assert_array_equal(
+            np.repeat(distinct[each], stand_for[each].astype(int)), cosines[kind]
+        )
+    with pytest.raises(InputError, match="genuine"):
+        pair_cosines(points, np.arange(90))

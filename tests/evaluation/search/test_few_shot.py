@@ -138,3 +138,9 @@ def test_refuses(options, error, words):
     given_ = {"embeddings": np.eye(6), "labels": [0, 0, 1, 1, 2, 2], "ways": 2, "episodes": 3}
     with pytest.raises(error, match=words):
         few_shot(**given_ | options)
+
+
+def test_refuses_support_that_cancels_out():
+    embeddings = [[1, 0], [-1, 0], [1, 0], [0, 1], [0, 1], [0, 1]]
+    with pytest.raises(InputError, match="class 8"):
+        few_shot(embeddings, [8, 8, 8, 9, 9, 9], ways=2, shots=2, episodes=50)
