@@ -23,7 +23,7 @@ from arcset.runs import RunConfig
 from arcset.runs.recipes import recipe_settings
 from arcset.runs.settings import inherited_settings
 from arcset.training import train
-from arcset.training.forgetting import forgetting, shown
+from arcset.training.fine_tune import measure_forgetting
 
 RESULTS = Path(__file__).parent / "results"
 POINTS, SHARE = 1.0, 1 / 3  # the bar
@@ -60,11 +60,6 @@ def timed(config, place):
     return run, time.perf_counter() - started
 
 
-def recall(outcome, group="old"):
-    rows = (row for row in outcome.rows if row.group == group and row.measure == "recall@1")
-    return next(rows)
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--epochs", type=int, help="of the runs from nothing; the recipe's")
@@ -96,15 +91,10 @@ def main() -> None:
     anew, whole = timed(base.replace(split=every), options.out / "anew")
     print(f"{len(names)} anew: {whole:.0f} s\n", flush=True)
 
-    kept = forgetting(grown, old, device="cpu")
-    beside = forgetting(anew, old, device="cpu")
-    before, after, fresh = recall(kept).before, recall(kept).after, recall(beside).after
-    for line in shown(kept.json()):
-        print(
-            "  ".join(
-                cell.ljust(width) for cell, width in zip(line, (14, 18, 9, 9, 0), strict=True)
-            )
-        )
+    kept, beside = measure_forgetting(grown, old), measure_forgetting(anew, old)
+    for row in kept:
+        print("  ".join(row.row()))
+    before, after, fresh = kept[0].before, kept[0].after, beside[0].after
     fall, share = 100 * (before - after), growing / whole
     print(f"\nrecall@1 on the first {options.old}: {before:.4f} before, {after:.4f} after growing, "
           f"{fresh:.4f} anew")  # fmt: skip
@@ -124,8 +114,8 @@ def main() -> None:
         "recall": {"before": before, "after": after, "anew": fresh},
         "fall_in_points": fall,
         "time_share": share,
-        "forgetting": kept.json(),
-        "anew_beside_old": beside.json(),
+        "forgetting": [row.json() for row in kept],
+        "anew_beside_old": [row.json() for row in beside],
     }
     options.results.mkdir(parents=True, exist_ok=True)
     (options.results / "grow.json").write_text(json.dumps(content, indent=1) + "\n")

@@ -42,9 +42,9 @@ from arcset.runs.data import selection_for
 from arcset.runs.model import add_data_settings, build_model
 from arcset.runs.recipes import recipe_settings
 from arcset.training import train
-from arcset.training.feeding import Feed
-from arcset.training.loop import build_optimizer
-from arcset.training.progress import Silent
+from arcset.training.batches import TrainingBatches
+from arcset.training.trainer import build_optimizer
+from arcset.training.watchers import Silent
 
 RESULTS = Path(__file__).parent / "results"
 COMMON = {"dim": 128, "seed": 0, "snapshot": 0, "schedule": "constant"}
@@ -248,7 +248,7 @@ def feeding(repeats: int) -> dict:
         recipe_config("mnist-sample"), selection_for(recipe_config("mnist-sample"))
     )
     selection = selection_for(config)
-    feed, draw = Feed(config, selection.train, torch.device("cpu")), torch.Generator()
+    feed, draw = TrainingBatches(config, selection.train, torch.device("cpu")), torch.Generator()
 
     def seconds_of(batches) -> float:
         started = time.perf_counter()

@@ -17,7 +17,7 @@ from arcset.data import open_source
 from arcset.recognition.export import export
 from arcset.runs import Run
 from arcset.runs.config import GIVEN
-from arcset.training.progress import Watcher
+from arcset.training.watchers import Watcher
 from support.small_data import images, vectors
 
 CLASSES, EACH = 24, 5

@@ -14,7 +14,7 @@ from arcset.recognition.export import export
 from arcset.recognition.onnx_adopt import adopt
 from arcset.runs import RunConfig
 from arcset.training import train
-from arcset.training.progress import Silent
+from arcset.training.watchers import Silent
 from support import small_data
 from support.bulk import RefusedError, embed, photo_run
 from support.disks import leave, small_disk

@@ -54,7 +54,7 @@ from arcset.runs.assess import (
     shape_words,
 )
 from arcset.runs.config import GIVEN, unknown_setting
-from arcset.runs.data import Earlier, dataset_of, selection_for, selection_of
+from arcset.runs.data import dataset_of, selection_for, selection_of
 from arcset.runs.model import TrainedRun
 from arcset.runs.settings import (
     SUITED,
@@ -66,14 +66,11 @@ from arcset.runs.settings import (
 )
 from arcset.text import plural, skipped_lines
 from arcset.training import Comparison
-from arcset.training.forgetting import forgetting, read_forgetting, shown
-from arcset.training.loop import alone
-from arcset.training.progress import Lines, Several, Watcher
-from arcset.training.start import earlier_of, has_begun
-from arcset.training.tensorboard import TensorBoardWatcher
+from arcset.training.fine_tune import load_earlier, measure_forgetting
+from arcset.training.trainer import lock_run
+from arcset.training.watchers import Lines, Several, TensorBoardWatcher, Watcher
 
 __all__ = [
-    "FORGETTING",
     "Data",
     "Evaluation",
     "choose_settings",
@@ -89,9 +86,6 @@ logger = logging.getLogger("arcset")
 #: What can be trained on: a name or path as on the command line, any source or dataset, a torch
 #: Dataset of (image, label), or arrays (images, labels).
 Data: TypeAlias = str | Path | Source | Dataset | TorchDataset[Any] | tuple[Any, Any]
-
-#: The title of what is said about the identities of the run before.
-FORGETTING = "Old and new identities, before and after"
 
 _SOME = 1000  # classes that a loss is built for to see whether its options fit
 
@@ -178,7 +172,7 @@ def train(
         )  # fmt: skip
         _check_settings(chosen, device)
         work = partial(_begin, folder, data, network, chosen, begun, force=force, again=again)
-    with alone(folder), _curves(watcher, folder if tensorboard else None) as told:
+    with lock_run(folder), _curves(watcher, folder if tensorboard else None) as told:
         try:
             trained: TrainedRun = work(device=device, watcher=told)
         except KeyboardInterrupt:
@@ -375,10 +369,10 @@ def _begin(
     if begun is not None and goes_on:
         selection = selection_of(begun, dataset=dataset)
     else:
-        earlier = earlier_of(config)
+        earlier = load_earlier(config)
         selection = selection_for(config, dataset=dataset, earlier=earlier)
         if earlier is not None:
-            for note in _start_notes(earlier, selection):
+            for note in earlier.describe(selection):
                 watcher.noted(note)
         if dataset is not None and selection.unseen is None:
             watcher.noted(
@@ -444,7 +438,7 @@ def _begun(folder: Path) -> Run | None:
     if not (folder / "config.toml").exists():
         return None
     run = Run.open(folder)
-    return run if has_begun(run) else None
+    return run if run.has_checkpoint else None
 
 
 def _read_given(
@@ -595,35 +589,22 @@ def _count_identities(images: ImageSet) -> str:
     return plural(len(np.unique(images.labels)), "identity", "identities")
 
 
-def _start_notes(earlier: Earlier, selection: Selection) -> list[str]:
-    """Which identities go on with their centers, and which are new."""
-    names = set(selection.train.class_names)
-    old, gone = len(names & earlier.known), len(earlier.known - names)
-    left = f"; {gone:,} of its identities are not in the data" if gone else ""
-    notes = [
-        f"begins from {earlier.run}: {old:,} identities go on, {len(names) - old:,} are new{left}"
-    ]
-    taken = len(names & (earlier.validation | earlier.test))
-    if taken:
-        notes.append(
-            f"note: {taken:,} identities that {earlier.run} held out are trained on now; they can "
-            "judge neither run any more"
-        )
-    return notes
-
-
 def _complete(run: TrainedRun, watcher: Watcher, *, licence: str, report: bool) -> None:
     """Measure what can be measured, and write it; the report last, as most can go wrong in it."""
     missing = Missing()
     with watcher.working("measuring"):
-        run.forgetting = missing.attempt("forgetting", lambda: _measure_forgetting(run, watcher))
+        if run.config.start is not None:
+            try:
+                run.forgetting = measure_forgetting(run)
+            except RunError as error:
+                missing["forgetting"] = str(error)
         data = None
         if run.selection.unseen is not None and len(run.selection.unseen.class_names) > 1:
             data = evaluation_data(run, part="unseen")
             run.assessment = missing.attempt("unseen classes", data.assess)
         run.write_measures(measure_run(run, run.assessment, missing=missing))
         thresholds = missing.attempt("threshold", lambda: _make_thresholds(run))
-        before = None if run.forgetting is None else _forgetting_section(run.forgetting)
+        before = _forgetting_section(run)
         write_card(run, data, run.assessment, thresholds, licence=licence, before=before)
     if report:
         with watcher.working("drawing the report"):
@@ -647,53 +628,45 @@ def _make_thresholds(run: TrainedRun) -> Thresholds:
 
 def _draw_report(run: TrainedRun, missing: Missing) -> None:
     """Write report.html; the figures and the run are complete without it."""
-    sections = [] if run.forgetting is None else [_forgetting_section(run.forgetting)]
+    section = _forgetting_section(run)
     try:
         Story(
             title=run.path.resolve().name,
             runs=[RunView(run)],
             unseen={} if run.assessment is None else {run.path.name: run.assessment},
             command=shlex.join(["arcset", "train", "--config", "config.toml", "--out", "again"]),
-            more=sections,
+            more=[section] if section else [],
         ).write(run.path)
     except Exception as error:
         logger.info("the report was not drawn", exc_info=True)
         missing["report"] = f"{type(error).__name__}: {error}"
 
 
-def _forgetting_section(content: dict[str, Any]) -> Section:
-    """For the report."""
-    meaning = (
-        f"Before is {content['before']}, the run that training began from; after is this one. "
-        "Every image searches the others of its group, and finds its own identity first or not; "
-        "the old identities show what was forgotten. Intervals are of 95 %, over identities."
-    )
-    misleads = (
+def _forgetting_section(run: TrainedRun) -> Section | None:
+    """For the report and the card."""
+    if not run.forgetting:
+        return None
+    rows = [
+        [
+            f"{row.group} ({row.identities:,})",
+            "recall@1",
+            f"{100 * row.before:.2f} %",
+            f"{100 * row.after:.2f} %",
+            row.change.sentence(),
+        ]
+        for row in run.forgetting
+    ]
+    return Section(
+        "Old and new identities, before and after",
+        [],
+        f"Before is {Path(run.config.start or '').name}, the run that training started from; "
+        "after is this one. Every image searches the others of its group, and finds its own "
+        "identity first or not; the old identities show what was forgotten. Intervals are of "
+        "95 %, over identities.",
         "Each group is searched by itself, so that a smaller one is easier: compare before with "
-        f"after, and not old with new. {content['note']}"
+        "after, and not old with new.",
+        [["identities", "measure", "before", "after", "change"], *rows],
     )
-    return Section(FORGETTING, [], meaning, misleads.strip(), shown(content))
-
-
-def _measure_forgetting(run: TrainedRun, watcher: Watcher) -> dict[str, Any] | None:
-    """What was kept of the run that this one began from, written beside it; None without one."""
-    if run.config.start is None:
-        return None
-    try:
-        old = Run.open(run.config.start)
-        old.load_model()
-    except RunError:
-        known = read_forgetting(run)
-        if known is not None and known["epoch"] == len(run.metrics()):
-            return known
-        watcher.noted(
-            f"note: {run.config.start} is no longer there: what was forgotten is not measured"
-        )
-        (run.path / "forgetting.json").unlink(missing_ok=True)
-        return None
-    result = forgetting(run, old, device=str(run.device), selection=run.selection)
-    result.save(run)
-    return result.json()
 
 
 @contextmanager

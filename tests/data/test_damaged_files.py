@@ -36,7 +36,6 @@ from arcset.recognition import Recognizer
 from arcset.runs import Run
 from arcset.runs.config import read_settings
 from arcset.service.keys import Keys
-from arcset.training.forgetting import read_forgetting
 
 FROZEN = Path(__file__).parents[1] / "contract" / "frozen"
 ROWS = np.random.default_rng(0).normal(size=(12, 4)).astype(np.float32)
@@ -183,7 +182,6 @@ def text_files(tmp_path):
         run / "split.json": Split.load,
         run / "mapping.json": ClassMapping.load,
         run / "metrics.jsonl": lambda path: Run(path.parent, config).metrics(),
-        run / "forgetting.json": lambda path: read_forgetting(Run(path.parent, config)),
         tmp_path / "keys.json": Keys,
         tmp_path / "settings.toml": read_settings,
         tmp_path / "pack" / "pack.json": lambda path: load_dataset(path.parent),

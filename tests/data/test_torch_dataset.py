@@ -30,7 +30,7 @@ from arcset.recognition import Recognizer
 from arcset.runs import RunConfig
 from arcset.runs.data import selection_for
 from arcset.training import train
-from arcset.training.progress import Silent
+from arcset.training.watchers import Silent
 from support.pictures import picture, save
 
 PIXELS = torch.randint(

@@ -12,7 +12,7 @@ from arcset import RunError
 from arcset.runs import Run, RunConfig
 from arcset.runs.folder import locked
 from arcset.training import resume, train
-from arcset.training.progress import Silent
+from arcset.training.watchers import Silent
 
 CONFIG = RunConfig(data="mnist-sample", network="mlp", dim=2, epochs=1)
 

@@ -13,7 +13,7 @@ from arcset.runs import RunConfig
 from arcset.runs.data import selection_for
 from arcset.runs.model import add_data_settings, build_model
 from arcset.runs.recipes import read_recipe, recipe_names, recipe_settings, suitable_settings
-from arcset.training.feeding import Feed
+from arcset.training.batches import TrainingBatches
 from support.datasets import loaded
 
 
@@ -52,7 +52,7 @@ def test_every_recipe_fits_its_data(name: str) -> None:
         assert selection.unseen is not None
     config = add_data_settings(config, selection)
     build_model(config, training=True)
-    Feed(config, selection.train, device="cpu")  # type: ignore[arg-type]
+    TrainingBatches(config, selection.train, device="cpu")  # type: ignore[arg-type]
 
 
 def test_on_other_data_a_recipe_says_nothing_about_whom_to_hold_out() -> None:
@@ -77,7 +77,7 @@ def settled(data: Dataset) -> RunConfig:
     selection = selection_for(config, dataset=data)
     config = add_data_settings(config, selection)
     build_model(config, training=True)
-    Feed(config, selection.train, device="cpu")  # type: ignore[arg-type]
+    TrainingBatches(config, selection.train, device="cpu")  # type: ignore[arg-type]
     return config
 
 

@@ -6,7 +6,7 @@ import numpy as np
 
 from arcset.runs import RunConfig
 from arcset.training import train
-from arcset.training.progress import Watcher
+from arcset.training.watchers import Watcher
 
 
 def images(

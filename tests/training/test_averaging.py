@@ -4,7 +4,7 @@ from torch import nn
 
 from arcset.runs import Run, RunConfig
 from arcset.training import load_model, train
-from arcset.training.averaging import Average
+from arcset.training.schedule import WeightAverage
 from support.small_data import images
 from training.alike import newest, tensors
 
@@ -18,7 +18,7 @@ def network() -> nn.Sequential:
 @pytest.mark.parametrize("decay", [0.5, 0.999])
 def test_weights_and_statistics_follow_as_the_formula_says(decay: float) -> None:
     source = network()
-    average = Average(source, decay)
+    average = WeightAverage(source, decay)
     slow = {name: value.double() for name, value in source.state_dict().items()}
     optimizer = torch.optim.SGD(source.parameters(), lr=0.3)
     for step in range(25):
@@ -40,7 +40,7 @@ def test_weights_and_statistics_follow_as_the_formula_says(decay: float) -> None
 
 def test_the_average_is_apart_from_its_source() -> None:
     source = network().train()
-    average = Average(source, 0.9)
+    average = WeightAverage(source, 0.9)
     assert source.training
     assert not average.network.training
     assert not any(parameter.requires_grad for parameter in average.network.parameters())

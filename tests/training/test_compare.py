@@ -312,7 +312,7 @@ import json, os, signal, sys, torch
 torch.set_num_threads(1)
 from arcset.runs.settings import list_layers
 from arcset.training import compare
-from arcset.training.progress import Watcher
+from arcset.training.watchers import Watcher
 
 class Deadly(Watcher):
     left = int(sys.argv[3])

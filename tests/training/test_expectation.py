@@ -6,7 +6,8 @@ import pytest
 import torch
 
 from arcset.losses import build_loss, loss_names
-from arcset.training.expectation import blind_loss, chance_loss, least_loss
+from arcset.losses.build import lowest_loss
+from arcset.training.doctor import blind_loss, chance_loss
 
 
 @pytest.mark.parametrize(("classes", "dim", "scale"), [(500, 128, 16.0), (2000, 64, 12.0)])
@@ -86,8 +87,8 @@ def test_the_least_is_that_of_a_regular_simplex() -> None:
     loss = build_loss("normface", classes, classes, scale=scale)
     loss.set_centers(simplex)
     best = loss(simplex, torch.arange(classes)).item()
-    assert least_loss(scale, classes) == pytest.approx(best, rel=1e-5)
-    assert least_loss(scale, 1) == 0.0
+    assert lowest_loss(scale, classes) == pytest.approx(best, rel=1e-5)
+    assert lowest_loss(scale, 1) == 0.0
 
 
 def test_too_many_centers_are_not_copied() -> None:

@@ -9,7 +9,7 @@ from arcset.networks import build_network
 from arcset.runs import RunConfig
 from arcset.runs.model import load_model
 from arcset.training import train
-from arcset.training.freezing import freeze
+from arcset.training.fine_tune import freeze
 from support.small_data import images
 from training.alike import tensors
 
@@ -62,7 +62,7 @@ def test_what_lies_between_is_frozen_as_well() -> None:
     frozen = freeze(network, 2)
     network.train()
     assert network[1].training
-    frozen.settle()
+    frozen.to_evaluation_mode()
     assert [layer.training for layer in network] == [False, False, False, True, True]
     assert freeze(network, 0).layers == []
 

@@ -19,7 +19,7 @@ from arcset.training import load_model, resume, train
 from arcset.training.validation import (
     Validator,
     build_validator,
-    validation_epochs,
+    validates_after,
 )
 from support.small_data import Remembers, images
 
@@ -99,7 +99,7 @@ def test_without_pairs_there_is_no_validation(counts) -> None:
 )
 def test_epochs_of_validation(epochs: int, every: int, expected: set[int]) -> None:
     config = RunConfig(data="x", epochs=epochs, validate_every=every)
-    assert validation_epochs(config) == expected
+    assert {epoch for epoch in range(1, epochs + 1) if validates_after(config, epoch)} == expected
 
 
 class Forgetful(nn.Module):

@@ -27,7 +27,7 @@ from arcset.launch import is_main_process
 from arcset.text import duration, one_line, printable, progress_lines, skipped_lines
 
 if TYPE_CHECKING:  # torch, which most verbs need not wait for
-    from arcset.training.progress import Step, Watcher
+    from arcset.training.watchers import Step, Watcher
 
 __all__ = [
     "ProgressBars",
@@ -210,7 +210,7 @@ def progress_bar(what: str) -> Iterator[Callable[[int, int], None]]:
 @contextmanager
 def show_progress() -> "Iterator[Watcher]":
     """Bars on a terminal, plain lines elsewhere."""
-    from arcset.training.progress import Lines
+    from arcset.training.watchers import Lines
 
     if not _console().is_terminal:
         yield Lines(say)

@@ -34,7 +34,6 @@ from arcset.runs.settings import (
     parse_changes,
     resolve_settings,
 )
-from arcset.training.forgetting import shown
 
 __all__ = ["train"]
 
@@ -158,7 +157,7 @@ def _content(run: TrainedRun) -> dict[str, Any]:
     """All that was measured, as one object."""
     used = None if run.thresholds is None else decide(1.0, run.thresholds)
     figures = [] if run.assessment is None else headline(run.assessment)
-    content = {
+    content: dict[str, Any] = {
         "run": str(run.path),
         "config": run.config.model_dump(mode="json"),
         **run.measures,
@@ -173,7 +172,9 @@ def _content(run: TrainedRun) -> dict[str, Any]:
         "report": None if run.report is None else str(run.report),
         "card": str(run.path / "README.md"),
     }
-    return content if run.forgetting is None else {**content, "forgetting": run.forgetting}
+    if run.config.start is not None:
+        content["forgetting"] = [change.json() for change in run.forgetting]
+    return content
 
 
 def _show(run: TrainedRun) -> None:
@@ -188,18 +189,9 @@ def _show(run: TrainedRun) -> None:
     for known in measures_of("known"):
         value = run.measures[known.key]
         table.add_row(known.key, "–" if value is None else f"{value:.4g}", "", known.meaning)
+    for change in run.forgetting:
+        table.add_row(*change.row())
     print_table(table)
-    if run.forgetting is not None:
-        heading, *rows = shown(run.forgetting)
-        table = Table(
-            *heading,
-            title=Text(api.FORGETTING),
-            title_justify="left",
-            caption=run.forgetting["note"] or None,
-        )
-        for row in rows:
-            table.add_row(*(Text(cell) for cell in row))
-        print_table(table)
     if run.report is not None:
         print_text(f"report     {run.report}")
     print_text(f"card       {run.path / 'README.md'}")

@@ -76,6 +76,21 @@ class Earlier:
                     "with --mapping"
                 )
 
+    def describe(self, selection: Selection) -> list[str]:
+        """Sentences: which identities go on with their centers, and which are new."""
+        names = set(selection.train.class_names)
+        old, gone = len(names & self.known), len(self.known - names)
+        left = f"; {gone:,} of its identities are not in the data" if gone else ""
+        sentences = [
+            f"starts from {self.run}: {old:,} identities go on, {len(names) - old:,} are new{left}"
+        ]
+        if taken := len(names & (self.validation | self.test)):
+            sentences.append(
+                f"note: {taken:,} identities that {self.run} held out are trained on now; they can "
+                "judge neither run any more"
+            )
+        return sentences
+
 
 def _names(images: ImageSet) -> list[str]:
     return [images.class_names[label] for label in np.unique(images.labels)]

@@ -45,7 +45,6 @@ class Run:
         metrics.jsonl        one line per epoch
         measures.json        how good it is, at the end of training: figure to value
         threshold.json       where "the same" begins, and for which rates
-        forgetting.json      old and new identities before and after, where it began from a run
         model.safetensors    the network's weights
         loss.safetensors     the loss's own: class centers, biases
         checkpoint/          what a continued run needs
@@ -105,6 +104,11 @@ class Run:
     def mapping_file(self) -> Path:
         """The run's own copy of its mapping: there where `config.mapping` is set."""
         return self.path / "mapping.json"
+
+    @property
+    def has_checkpoint(self) -> bool:
+        """Whether it can be continued, without the run that it started from."""
+        return any((self.path / "checkpoint").glob("step-*"))
 
     def metrics(self) -> list[dict[str, Any]]:
         """The lines of metrics.jsonl, first epoch first."""
@@ -226,7 +230,6 @@ class Run:
             "loss.safetensors",
             "split.json",
             "mapping.json",
-            "forgetting.json",
             "threshold.json",
             "measures.json",
             "README.md",

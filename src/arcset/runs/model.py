@@ -1,6 +1,6 @@
 """Network and loss together: from a configuration, and back from a run folder."""
 
-from contextlib import nullcontext
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,8 @@ from arcset.data.embeddings import EmbeddingSet
 from arcset.data.rotated_classes import class_transforms
 from arcset.devices import choose_device
 from arcset.errors import OptionError, RunError
-from arcset.evaluation import Assessment
+from arcset.evaluation import Assessment, Difference
+from arcset.files import finite
 from arcset.losses import Loss, build_loss, loss_options
 from arcset.networks import build_network
 from arcset.networks.registry import NETWORKS, network_module
@@ -22,12 +23,14 @@ from arcset.runs.config import GIVEN
 from arcset.runs.data import selection_of
 
 __all__ = [
+    "Forgetting",
     "TrainedRun",
     "add_data_settings",
     "add_loss_settings",
     "build_model",
     "embed",
     "load_model",
+    "load_weights",
 ]
 
 # Most images, and most pixels, per forward pass: more fall out of the cache and gain nothing.
@@ -52,54 +55,65 @@ def build_model(
     config: RunConfig,
     *,
     training: bool = False,
+    steps: int = 0,
     shared: bool = False,
-    empty: bool = False,
     network: nn.Module | None = None,
 ) -> tuple[nn.Module, Loss]:
     """A fresh network and loss, by a configuration with data settings; equal seeds, equal weights.
 
     For training, the loss has centers for turned or mirrored images, too, where these are classes
-    of their own; those of the images as they are come first. With `shared`, the processes of
-    torch's default group hold a slice of the centers each. With `empty`, the loss has no weights
-    until some are assigned. `network` is the module of a configuration whose network is given in
-    Python: it is used itself, with the weights that it has. The random state outside is left as it
-    was.
+    of their own; those of the images as they are come first. The margin grows over its share of
+    the `steps` of the whole run, unless the options say otherwise. With `shared`, the processes of
+    torch's default group hold a slice of the centers each. `network` is the module of a
+    configuration whose network is given in Python: it is used itself, with the weights that it
+    has. The random state outside is left as it was.
     """
     if config.shape is None or config.class_names is None:
         raise RunError("the configuration does not say which images and classes it is for")
     if "group" in config.options:
         raise OptionError("group is for those who call build_loss: set share_centers=true")
-    if config.share_centers and "group" not in loss_options(config.loss, **config.options):
+    known = loss_options(config.loss, **config.options)
+    if config.share_centers and "group" not in known:
         raise OptionError(f"share_centers: {config.loss} has no class centers to share out")
-    classes = len(config.class_names)
-    if training:
-        transforms = class_transforms(config.new_classes)
-        if transforms.count > 1:
-            if len(config.shape) != 3:
-                raise OptionError(
-                    f"new_classes={config.new_classes!r} turns or mirrors images, and the data are "
-                    "vectors: leave it out"
-                )
-            transforms.check(config.shape)
-        classes *= transforms.count
+    options = dict(config.options)
+    if "warmup" in known and steps:
+        options = {"warmup": round(config.margin_warm_up * steps), **options}
+    classes = _class_count(config) if training else len(config.class_names)
     with torch.random.fork_rng(devices=[]):
         torch.default_generator.manual_seed(config.seed)  # devices draw nothing here
-        network = _given_network(config, network) or build_network(
-            config.network, config.dim, config.shape, dropout=config.dropout
-        )
-        # Convolutions run about 1.5 times as fast this way on CPUs, and faster on GPUs too.
-        network = network.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
-        with torch.device("meta") if empty else nullcontext():
-            loss = build_loss(
-                config.loss,
-                config.dim,
-                classes,
-                scale=config.scale,
-                margin=config.margin,
-                group=True if shared else None,
-                **dict[str, Any](config.options),
+        network = _build_network(config, network)
+        return network, _build_loss(config, classes, options, shared=shared)
+
+
+def _class_count(config: RunConfig) -> int:
+    """Classes in training, with those of turned and mirrored images."""
+    assert config.shape is not None
+    assert config.class_names is not None
+    transforms = class_transforms(config.new_classes)
+    if transforms.count > 1:
+        if len(config.shape) != 3:
+            raise OptionError(
+                f"new_classes={config.new_classes!r} turns or mirrors images, and the data are "
+                "vectors: leave it out"
             )
-    return network, loss
+        transforms.check(config.shape)
+    return len(config.class_names) * transforms.count
+
+
+def _build_network(config: RunConfig, network: nn.Module | None) -> nn.Module:
+    assert config.shape is not None
+    network = _given_network(config, network) or build_network(
+        config.network, config.dim, config.shape, dropout=config.dropout
+    )
+    # Convolutions run about 1.5 times as fast this way on CPUs, and faster on GPUs too.
+    return network.to(memory_format=torch.channels_last)  # type: ignore[call-overload, no-any-return]
+
+
+def _build_loss(
+    config: RunConfig, classes: int, options: dict[str, Any], *, shared: bool = False
+) -> Loss:
+    given: dict[str, Any] = {"scale": config.scale, "margin": config.margin, **options}
+    return build_loss(config.loss, config.dim, classes, group=True if shared else None, **given)
 
 
 def _given_network(config: RunConfig, network: nn.Module | None) -> nn.Module | None:
@@ -136,13 +150,24 @@ def load_model(run: Run, *, network: nn.Module | None = None) -> tuple[nn.Module
             f"as Recognizer.load({str(run.path)!r}, network=…) or network=… of arcset.evaluate, "
             "arcset.train(resume=…) and arcset.recognition.export"
         )
-    network, loss = build_model(run.config, empty=True, network=network)
+    if run.config.shape is None:
+        raise RunError(f"{run.path} does not say which images and classes it is for")
+    with torch.random.fork_rng(devices=[]):
+        network = _build_network(run.config, network)
+    return network.eval(), load_weights(run, network)
+
+
+def load_weights(run: Run, network: nn.Module) -> Loss:
+    """Load a run's weights into `network`; returns its loss, whose weights stay on the disk until
+    they are used. Raises `RunError` where they are missing or do not fit."""
     network_state, loss_state = run.load_model()
-    own = loss.state_dict()
+    with torch.device("meta"):  # no second copy of the centers in memory
+        loss = _build_loss(run.config, len(run.config.class_names or ()), run.config.options)
+    built = loss.state_dict()
     try:
         network.load_state_dict(network_state)
         fitting = {
-            name: tensor.to(own[name].dtype) if name in own else tensor
+            name: tensor.to(built[name].dtype) if name in built else tensor
             for name, tensor in loss_state.items()
         }
         loss.load_state_dict(fitting, assign=True)
@@ -150,7 +175,42 @@ def load_model(run: Run, *, network: nn.Module | None = None) -> tuple[nn.Module
         lines = str(error).splitlines()  # torch's heading, then one line for each that does not fit
         first = lines[min(1, len(lines) - 1)].strip()
         raise RunError(f"the weights in {run.path} do not fit its configuration: {first}") from None
-    return network.eval(), loss.eval()
+    return loss.eval()
+
+
+@dataclass(frozen=True)
+class Forgetting:
+    """Recall@1 of some identities by the run before and by the one that started from it.
+
+    group: "old" identities, which the run before knew (less than before is forgotten), or "new"
+    ones. change: how much better it is now, with its 95 % interval over identities.
+    """
+
+    group: str
+    identities: int
+    images: int
+    before: float
+    after: float
+    change: Difference
+
+    def json(self) -> dict[str, Any]:
+        """As one object; what is not known is None."""
+        content = {
+            **vars(self),
+            "measure": "recall@1",
+            "change": self.change.gain,
+            "interval": list(self.change.interval),
+        }
+        return dict(finite(content))
+
+    def row(self) -> list[str]:
+        """Measure, value, interval and what it says, as a table of measures has them."""
+        return [
+            f"recall@1 of {self.identities:,} {self.group} identities",
+            f"{100 * self.after:.2f} %",
+            "–",
+            f"{100 * self.before:.2f} % before: {self.change.sentence()}",
+        ]
 
 
 class TrainedRun(Run):
@@ -165,7 +225,6 @@ class TrainedRun(Run):
     """
 
     assessment: Assessment | None = None
-    forgetting: dict[str, Any] | None = None
 
     def __init__(
         self,
@@ -179,6 +238,7 @@ class TrainedRun(Run):
         self.network, self.loss, self.device = network, loss, device
         self._selection = selection
         self.missing: dict[str, str] = {}
+        self.forgetting: list[Forgetting] = []
         self._embeddings: dict[str, EmbeddingSet] = {}
 
     @classmethod

@@ -2,6 +2,6 @@
 
 from arcset.runs.model import load_model
 from arcset.training.compare import Comparison, compare
-from arcset.training.loop import resume, train
+from arcset.training.trainer import resume, train
 
 __all__ = ["Comparison", "compare", "load_model", "resume", "train"]

@@ -4,15 +4,14 @@ Learning rate, shuffling, augmentation and dropout are pure functions of configu
 step, so they need none. A checkpoint is a folder, `checkpoint/step-NNNNNNNNN`: tensors as
 safetensors and a state.json, which names the settings and the data it belongs to, and the size and
 digest of every file beside it. Nothing in it is pickled. Where processes share the centers, all of
-them write it together, and any number of them can read it: see `arcset.training.together`.
+them write it together, and any number of them can read it: see `arcset.losses.saving`.
 """
 
 import hashlib
 import json
 import shutil
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from functools import partial
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -21,16 +20,36 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from arcset.distributed import ProcessGroup, on_main
-from arcset.errors import RunError
+from arcset.errors import OptionError, RunError
 from arcset.files import parse_json, replacing_folder, write_text
 from arcset.losses import Loss
-from arcset.losses.saving import load_sharded, save_sharded
+from arcset.losses.saving import by_class, heads_of, load_sharded, loss_tensors, save_sharded
+from arcset.runs import RunConfig
 from arcset.runs.folder import load_tensors, save_tensors
-from arcset.training.belonging import Belonging
-from arcset.training.together import all_tensors, empty_states
-from arcset.training.together import state_shapes as shapes_of
 
-__all__ = ["Progress", "State", "load_checkpoint", "load_newest", "save_checkpoint"]
+__all__ = [
+    "MAY_CHANGE",
+    "Fingerprint",
+    "Progress",
+    "State",
+    "change_settings",
+    "load_newest",
+    "save_checkpoint",
+]
+
+#: Settings of a run that may change when it is continued: how long, and what is kept on the way.
+MAY_CHANGE = (
+    "epochs",
+    "patience",
+    "validate_every",
+    "frames",
+    "checkpoint_minutes",
+    "checkpoint_steps",
+    "checkpoints",
+)
+_CHANGEABLE = f"only {', '.join(MAY_CHANGE[:-1])} and {MAY_CHANGE[-1]} may change"
+_DEFAULTS = {name: known.default for name, known in RunConfig.model_fields.items()}
+_LONGEST = 60  # characters of a value that a message quotes
 
 _FORMAT = 2
 _STATE = "state.json"
@@ -77,136 +96,187 @@ class State:
 
     def modules(self) -> dict[str, nn.Module]:
         """By the name of the file that holds it."""
-        found: dict[str, nn.Module] = {"network": self.network, "loss": self.loss}
-        return found if self.average is None else {**found, "average": self.average}
+        modules: dict[str, nn.Module] = {"network": self.network, "loss": self.loss}
+        return modules if self.average is None else {**modules, "average": self.average}
+
+
+@dataclass(frozen=True)
+class Fingerprint:
+    """Whose checkpoint it is: what a continued run must have in common with it.
+
+    settings: those that may not change, as JSON has them. samples: how many there are to train on.
+    labels: a digest of their labels, in order, and of the classes' names.
+    """
+
+    settings: dict[str, Any]
+    samples: int
+    labels: str
+
+    @classmethod
+    def of(cls, config: RunConfig, labels: Tensor) -> "Fingerprint":
+        """Of a run with this configuration, trained on samples with these labels (N,)."""
+        settings = config.model_dump(mode="json", exclude={*MAY_CHANGE, "class_names"})
+        digest = hashlib.sha256(labels.cpu().numpy().tobytes())
+        digest.update("\0".join(config.class_names or ()).encode())
+        return cls(settings, len(labels), digest.hexdigest())
+
+    def check(self, stored: dict[str, Any], checkpoint: Path) -> None:
+        """Raise `RunError` where the fingerprint `stored` in a checkpoint is another."""
+        for name in sorted({*self.settings, *stored["settings"]}):
+            # A setting that is younger than the checkpoint had no other value than its default.
+            now = self.settings.get(name, _DEFAULTS.get(name))
+            then = stored["settings"].get(name, _DEFAULTS.get(name))
+            if now != then:
+                raise RunError(
+                    f"{name} is {_shorten(now)} now, and the checkpoint {checkpoint} was written "
+                    f"with {_shorten(then)}: put it back, or train anew; {_CHANGEABLE}"
+                )
+        if (stored["samples"], stored["labels"]) != (self.samples, self.labels):
+            raise RunError(
+                f"the data has changed since the checkpoint {checkpoint} was written: "
+                f"{self.samples:,} samples to train on now, {stored['samples']:,} then"
+                f"{', with other labels' if stored['samples'] == self.samples else ''}; train anew"
+            )
+
+
+def change_settings(config: RunConfig, changes: dict[str, Any]) -> RunConfig:
+    """The configuration with `changes`, if these are such as a continued run may have.
+
+    >>> config = RunConfig(data="mnist-sample", epochs=10)
+    >>> change_settings(config, {"epochs": 20, "seed": 0}).epochs
+    20
+    >>> change_settings(config, {"seed": 1})
+    Traceback (most recent call last):
+    arcset.errors.OptionError: a run goes on with the seed that it began with, 0, not with 1; ...
+    """
+    new = config.replace(**changes)
+    for name in changes:
+        if name not in MAY_CHANGE and getattr(new, name) != getattr(config, name):
+            raise OptionError(
+                f"a run goes on with the {name} that it began with, "
+                f"{_shorten(getattr(config, name))}, not with {_shorten(getattr(new, name))}; "
+                f"{_CHANGEABLE}"
+            )
+    return new
+
+
+def _shorten(value: object) -> str:
+    text = "none" if value is None else str(value)
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
 
 
 def save_checkpoint(
     folder: Path,
     state: State,
-    owner: Belonging,
+    fingerprint: Fingerprint,
     *,
     keep: int = 1,
-    together: ProcessGroup | None = None,
+    group: ProcessGroup | None = None,
 ) -> Path:
     """Write `folder`/step-NNNNNNNNN, complete or not at all; the newest `keep` remain.
 
-    together: the processes that all call this, each with its slice of the centers; else one calls.
+    group: the processes that all call this, each with its slice of the centers; else one calls.
     Raises `RunError` where it cannot be written, as on a full disk; those that are there stay.
     """
     final = folder / f"step-{state.progress.step:09d}"
     tensors, numbers = _flatten(state.optimizer.state_dict()["state"])
-    several = together is not None and together.size > 1
-    is_main = together is None or together.is_main
-    stage = on_main(is_main) if several else None
+    is_main = group is None or group.is_main
+    stage = on_main(is_main) if group is not None and group.size > 1 else None
     with replacing_folder(final, on_main=stage) as part:
-        if together is None:
+        if group is None:
             for name, module in state.modules().items():
                 save_tensors(part / f"{name}.safetensors", module.state_dict())
             save_tensors(part / "optimizer.safetensors", tensors)
         else:
-            save_sharded(part, all_tensors(state, tensors))
-        shapes = None if together is None else shapes_of(state.optimizer)
-        write = partial(_write_state, part, state, owner, numbers, shapes)
-        write() if stage is None else stage(write)
+            save_sharded(part, _all_tensors(state, tensors))
+
+        def write_state() -> None:
+            content = {
+                "format": _FORMAT,
+                "progress": asdict(state.progress),
+                "optimizer": numbers,
+                "scaler": state.scaler.state_dict(),
+                "belongs": asdict(fingerprint),
+                "files": {file.name: _size_and_digest(file) for file in sorted(part.iterdir())},
+            }
+            if group is not None:
+                content["together"] = _optimizer_shapes(state.optimizer)
+            write_text(part / _STATE, json.dumps(content))
+
+        write_state() if stage is None else stage(write_state)
     if is_main:
         _remove_others(final, keep)
     return final
 
 
-def _write_state(
-    part: Path,
-    state: State,
-    owner: Belonging,
-    numbers: dict[str, Any],
-    shapes: dict[str, Any] | None,
-) -> None:
-    """state.json, which lists the files beside it."""
-    content = {
-        "format": _FORMAT,
-        "progress": vars(state.progress),
-        "optimizer": numbers,
-        "scaler": state.scaler.state_dict(),
-        "belongs": owner.json(),
-        "files": {file.name: _described(file) for file in sorted(part.iterdir())},
-    }
-    if shapes is not None:
-        content["together"] = shapes
-    write_text(part / _STATE, json.dumps(content))
-
-
 def _remove_others(final: Path, keep: int) -> None:
     """All but the newest checkpoints, and what was left behind half-written."""
-    folder = final.parent
-    found = _found(folder)
-    own = found.index(final) + 1  # what comes after it was passed over as damaged
-    for other in [*found[: max(0, own - keep)], *found[own:], *folder.glob(".step-*.part")]:
+    checkpoints = _checkpoints(final.parent)
+    number = checkpoints.index(final) + 1  # what comes after it was passed over as damaged
+    too_many = [*checkpoints[: max(0, number - keep)], *checkpoints[number:]]
+    for other in [*too_many, *final.parent.glob(".step-*.part")]:
         shutil.rmtree(other, ignore_errors=True)
 
 
 def load_newest(
     folder: Path,
     state: State,
-    owner: Belonging,
+    fingerprint: Fingerprint,
     warn: Callable[[str], None],
     *,
-    together: ProcessGroup | None = None,
+    group: ProcessGroup | None = None,
 ) -> Path | None:
     """Bring `state` to the newest complete checkpoint: its folder, or None where there is none.
 
     A damaged one is passed over for the one before it, with a warning. Raises `RunError` where all
     are damaged, and for one of other settings or other data.
 
-    together: processes that all call this; the first of them looks for all.
+    group: processes that all call this; the first of them looks for all.
     """
-    if together is None:
-        place, content, problems = _newest(folder, owner)
-    else:
-        place, content, problems = _told(folder, owner, together)
-    if place is None:
-        return None
-    _apply(place, content, state)
-    for problem in problems:
-        warn(f"passed over a damaged checkpoint, {problem}; going on from {place.name}")
-    return place
-
-
-def _told(
-    folder: Path, owner: Belonging, together: ProcessGroup
-) -> tuple[Path | None, dict[str, Any], list[str]]:
-    """As `_newest`, which the first process calls for all."""
-    told: dict[str, Any] = {"error": None}
-    if together.is_main:
+    group = group or ProcessGroup()
+    newest: tuple[str | None, dict[str, Any], list[str]] | str = ""
+    if group.is_main:
         try:
-            place, content, problems = _newest(folder, owner)
-            told |= {"place": place and place.name, "content": content, "problems": problems}
+            newest = _find_newest(folder, fingerprint)
         except (RunError, OSError) as error:
-            told["error"] = str(error)
-    told = together.broadcast(told)
-    if told["error"] is not None:
-        raise RunError(told["error"])
-    place = None if told["place"] is None else folder / told["place"]
-    return place, told["content"], told["problems"]
+            newest = str(error)
+    newest = group.broadcast(newest)
+    if isinstance(newest, str):
+        raise RunError(newest)
+    name, content, problems = newest
+    if name is None:
+        return None
+    checkpoint = folder / name
+    _restore(checkpoint, content, state)
+    for problem in problems:
+        warn(f"passed over a damaged checkpoint, {problem}; going on from {name}")
+    return checkpoint
 
 
-def _newest(folder: Path, owner: Belonging) -> tuple[Path | None, dict[str, Any], list[str]]:
+class _DamagedError(Exception):
+    """A checkpoint is not what was written."""
+
+
+def _find_newest(
+    folder: Path, fingerprint: Fingerprint
+) -> tuple[str | None, dict[str, Any], list[str]]:
     """The newest complete checkpoint, what its state.json says, and what is wrong with newer ones;
-    no folder where there is none."""
+    no name where there is none."""
     problems: list[str] = []
-    for place in reversed(_found(folder)):
+    for checkpoint in reversed(_checkpoints(folder)):
         try:
-            content = _read(place)
+            content = _read_state(checkpoint)
         except _DamagedError as error:
-            problems.append(f"{place.name}: {error}")
+            problems.append(f"{checkpoint.name}: {error}")
             continue
-        owner.check(content["belongs"], place)
-        return place, content, problems
+        fingerprint.check(content["belongs"], checkpoint)
+        return checkpoint.name, content, problems
     if problems:
         raise RunError(
             f"no checkpoint in {folder} can be used: {'; '.join(problems)}. Train the run anew "
             "with --force"
         )
-    if strange := sorted(place.name for place in folder.glob("[!.]*")):
+    if strange := sorted(file.name for file in folder.glob("[!.]*")):
         raise RunError(
             f"{folder} holds {strange[0]}, which is no checkpoint that this version knows: remove "
             "it to begin anew"
@@ -214,29 +284,15 @@ def _newest(folder: Path, owner: Belonging) -> tuple[Path | None, dict[str, Any]
     return None, {}, []
 
 
-def load_checkpoint(place: Path, state: State, owner: Belonging) -> None:
-    """Bring `state` to what it was when the checkpoint `place` was written."""
-    try:
-        content = _read(place)
-    except _DamagedError as error:
-        raise RunError(f"the checkpoint {place} cannot be used: {error}") from None
-    owner.check(content["belongs"], place)
-    _apply(place, content, state)
-
-
-class _DamagedError(Exception):
-    """A checkpoint is not what was written."""
-
-
-def _found(folder: Path) -> list[Path]:
-    """The checkpoints, oldest first."""
+def _checkpoints(folder: Path) -> list[Path]:
+    """Oldest first."""
     return sorted(folder.glob("step-*"))
 
 
-def _read(place: Path) -> dict[str, Any]:
+def _read_state(checkpoint: Path) -> dict[str, Any]:
     """state.json of a checkpoint whose files are all as they were written."""
     try:
-        content = parse_json((place / _STATE).read_text(encoding="utf-8"))
+        content = parse_json((checkpoint / _STATE).read_text(encoding="utf-8"))
         files = content["files"]
         if content["format"] != _FORMAT:
             raise _DamagedError(
@@ -247,25 +303,25 @@ def _read(place: Path) -> dict[str, Any]:
     except (ValueError, KeyError, TypeError):
         raise _DamagedError(f"{_STATE} is torn or no checkpoint's") from None
     for name, (size, digest) in files.items():
-        file = place / name
+        file = checkpoint / name
         if not file.is_file():
             raise _DamagedError(f"{name} is missing")
-        if (found := file.stat().st_size) != size:
-            raise _DamagedError(f"{name} has {found:,} bytes instead of {size:,}")
-        if _digest(file) != digest:
+        if (size_now := file.stat().st_size) != size:
+            raise _DamagedError(f"{name} has {size_now:,} bytes instead of {size:,}")
+        if _size_and_digest(file)[1] != digest:
             raise _DamagedError(f"the content of {name} is not what was written")
     return dict(content)
 
 
-def _apply(place: Path, content: dict[str, Any], state: State) -> None:
+def _restore(checkpoint: Path, content: dict[str, Any], state: State) -> None:
     try:
         if "together" in content:
-            tensors = empty_states(state.optimizer, content["together"])
-            load_sharded(place, all_tensors(state, tensors))
+            tensors = _empty_states(state.optimizer, content["together"])
+            load_sharded(checkpoint, _all_tensors(state, tensors))
         else:
             for name, module in state.modules().items():
-                module.load_state_dict(load_tensors(place / f"{name}.safetensors"))
-            tensors = load_tensors(place / "optimizer.safetensors")
+                module.load_state_dict(load_tensors(checkpoint / f"{name}.safetensors"))
+            tensors = load_tensors(checkpoint / "optimizer.safetensors")
         state.scaler.load_state_dict(content["scaler"])
         whole = state.optimizer.state_dict()
         whole["state"] = _unflatten(tensors, content["optimizer"])
@@ -273,31 +329,23 @@ def _apply(place: Path, content: dict[str, Any], state: State) -> None:
         progress = Progress(**content["progress"])
     except (ValueError, KeyError, TypeError, RuntimeError) as error:
         first = str(error).splitlines()[0]
-        raise RunError(f"the checkpoint {place} does not fit this run: {first}") from None
+        raise RunError(f"the checkpoint {checkpoint} does not fit this run: {first}") from None
     progress.angles = [(target, other) for target, other in progress.angles]
     state.progress = progress
 
 
-def _described(file: Path) -> tuple[int, str]:
-    return file.stat().st_size, _digest(file)
-
-
-def _digest(file: Path) -> str:
+def _size_and_digest(file: Path) -> tuple[int, str]:
     with file.open("rb") as opened:
-        return hashlib.file_digest(opened, "sha256").hexdigest()
+        return file.stat().st_size, hashlib.file_digest(opened, "sha256").hexdigest()
 
 
 def _flatten(state: dict[int, dict[str, Any]]) -> tuple[dict[str, Tensor], dict[str, Any]]:
     """An optimizer's state as tensors for safetensors and the rest for JSON, by "index.name"."""
-    tensors: dict[str, Tensor] = {}
-    numbers: dict[str, Any] = {}
-    for index, entries in state.items():
-        for name, value in entries.items():
-            if isinstance(value, Tensor):
-                tensors[f"{index}.{name}"] = value
-            else:
-                numbers[f"{index}.{name}"] = value
-    return tensors, numbers
+    flat = {
+        f"{index}.{name}": value for index, each in state.items() for name, value in each.items()
+    }
+    tensors = {key: value for key, value in flat.items() if isinstance(value, Tensor)}
+    return tensors, {key: value for key, value in flat.items() if key not in tensors}
 
 
 def _unflatten(tensors: dict[str, Tensor], numbers: dict[str, Any]) -> dict[int, dict[str, Any]]:
@@ -306,3 +354,52 @@ def _unflatten(tensors: dict[str, Tensor], numbers: dict[str, Any]) -> dict[int,
         index, name = key.split(".", 1)
         state.setdefault(int(index), {})[name] = value
     return state
+
+
+def _all_tensors(state: State, optimizer: dict[str, Tensor]) -> dict[str, Tensor]:
+    """Every tensor of `state`, those with rows per class as all processes have them together.
+
+    optimizer: its tensors by "index.name".
+    """
+    tensors = {
+        f"{kind}.{name}": tensor
+        for kind, module in state.modules().items()
+        for name, tensor in (
+            loss_tensors(state.loss) if module is state.loss else module.state_dict()
+        ).items()
+    }
+    heads = heads_of(state.loss).values()
+    owners = {id(parameter): head for head in heads for parameter in head.parameters()}
+    parameters = _parameters(state.optimizer)
+    for key, tensor in optimizer.items():
+        parameter = parameters[int(key.partition(".")[0])]
+        head = owners.get(id(parameter)) if tensor.shape == parameter.shape else None
+        name = f"optimizer.{key}"
+        tensors |= {name: tensor} if head is None else by_class(head, name, tensor)
+    return tensors
+
+
+def _optimizer_shapes(optimizer: Optimizer) -> dict[str, list[int] | None]:
+    """Of its tensors, by "index.name"; None for one that is as large as the parameter."""
+    parameters = _parameters(optimizer)
+    tensors, _ = _flatten(optimizer.state_dict()["state"])
+    return {
+        key: None if tensor.shape == parameters[int(key.split(".")[0])].shape else [*tensor.shape]
+        for key, tensor in tensors.items()
+    }
+
+
+def _empty_states(optimizer: Optimizer, shapes: dict[str, Any]) -> dict[str, Tensor]:
+    """Tensors to be filled with the optimizer's, by what `_optimizer_shapes` gave."""
+    parameters = _parameters(optimizer)
+    tensors = {}
+    for key, shape in shapes.items():
+        parameter = parameters[int(key.partition(".")[0])]
+        like = torch.zeros_like(parameter, memory_format=torch.contiguous_format)
+        tensors[key] = like.detach() if shape is None else torch.zeros(shape)
+    return tensors
+
+
+def _parameters(optimizer: Optimizer) -> list[nn.Parameter]:
+    """In the order of the optimizer's state."""
+    return [parameter for group in optimizer.param_groups for parameter in group["params"]]

@@ -42,12 +42,12 @@ from arcset.runs.data import dataset_of, selection_for
 from arcset.runs.model import TrainedRun, add_data_settings, build_model
 from arcset.runs.settings import Layer, Settings, resolve_settings
 from arcset.text import html_table, plural, skipped_lines
-from arcset.training.feeding import Feed
-from arcset.training.loop import train
-from arcset.training.progress import Lines, Watcher
-from arcset.training.start import check_start, earlier_of
-from arcset.training.stepping import check_stepping
+from arcset.training.batches import TrainingBatches
+from arcset.training.fine_tune import check_start, load_earlier
+from arcset.training.optimize import check_update_settings
+from arcset.training.trainer import train
 from arcset.training.validation import build_validator
+from arcset.training.watchers import Lines, Watcher
 
 __all__ = ["Comparison", "Variant", "Verdict", "compare", "compare_assessments", "run_folder"]
 
@@ -541,7 +541,7 @@ class _Data:
         """The images to train on and to hold out."""
         key = (*self._key(config), config.train_on)
         if key not in self._selections:
-            dataset, earlier = self._read(config), earlier_of(config)
+            dataset, earlier = self._read(config), load_earlier(config)
             self._selections[key] = selection_for(config, dataset=dataset, earlier=earlier)
         return self._selections[key]
 
@@ -578,8 +578,8 @@ def _check(
     config = add_data_settings(variant.config, selection)
     network, loss = build_model(config, training=True)
     check_start(config, network, path)
-    check_stepping(config, loss, place)
-    Feed(config, selection.train, place)
+    check_update_settings(config, loss, place)
+    TrainingBatches(config, selection.train, place)
 
 
 def _validation_figures() -> dict[str, Measure]:

@@ -1,10 +1,17 @@
-"""Learning rates as a pure function of the step, so that a resumed run needs no state for them."""
+"""What changes with the step alone: the learning rate, and the moving average of the weights.
 
+Both are pure functions of the step, so that a continued run needs no state for them.
+"""
+
+import copy
 import math
 
-__all__ = ["learning_rate"]
+import torch
+from torch import Tensor, nn
 
-_WARM_UP = 0.3  # share of all steps in which one-cycle rises
+__all__ = ["WeightAverage", "learning_rate"]
+
+_RISE = 0.3  # share of all steps in which one-cycle rises
 _START, _END = 1 / 25, 1e-5  # of the peak
 
 
@@ -27,7 +34,7 @@ def learning_rate(
     """
     last = max(steps - 1, 1)
     if schedule == "one-cycle":
-        share = _WARM_UP if warm_up is None else warm_up
+        share = _RISE if warm_up is None else warm_up
         warm = share * steps - 1  # the step of the peak, as torch's OneCycleLR counts
         if step < warm:
             return _along_cosine(_START * peak, peak, step / warm)
@@ -42,3 +49,43 @@ def learning_rate(
 
 def _along_cosine(start: float, end: float, share: float) -> float:
     return end + (start - end) * (1 + math.cos(math.pi * share)) / 2
+
+
+class WeightAverage:
+    """A copy of a network whose weights follow it: average ← d·average + (1 − d)·weights.
+
+    The average recognizes better than the weights themselves (Polyak and Juditsky, Acceleration of
+    stochastic approximation by averaging, 1992). d grows from 0.1 to `decay` in the first steps,
+    (1 + t)/(10 + t), so that the random weights at the start are forgotten soon. Running statistics
+    are averaged like weights; whole numbers, as counts of batches, are copied.
+
+        >>> network = nn.Linear(1, 1, bias=False)
+        >>> _ = network.weight.data.fill_(0.0)
+        >>> average = WeightAverage(network, decay=0.9)
+        >>> _ = network.weight.data.fill_(1.0)
+        >>> average.update(network, step=0)
+        >>> round(average.network.weight.item(), 3)
+        0.9
+    """
+
+    def __init__(self, network: nn.Module, decay: float) -> None:
+        self.network = copy.deepcopy(network).eval().requires_grad_(False)
+        self.decay = decay
+
+    @torch.no_grad()
+    def update(self, network: nn.Module, step: int) -> None:
+        """Follow `network` after training step `step` (from 0)."""
+        decay = min(self.decay, (1 + step) / (10 + step))
+        averages: list[Tensor] = []
+        weights: list[Tensor] = []
+        for average, weight in zip(_tensors(self.network), _tensors(network), strict=True):
+            if average.is_floating_point():
+                averages.append(average)
+                weights.append(weight.detach())
+            else:
+                average.copy_(weight)
+        torch._foreach_lerp_(averages, weights, 1 - decay)
+
+
+def _tensors(network: nn.Module) -> list[Tensor]:
+    return [*network.parameters(), *network.buffers()]

@@ -1,15 +1,19 @@
-"""The fixed samples whose embeddings are kept over the epochs."""
+"""What training looks at on its way: embeddings of the same samples, and angles to the centers."""
+
+import math
 
 import torch
 from torch import Tensor, nn
 
 from arcset.data import ImageSet, Samples, Selection
+from arcset.errors import OptionError
 from arcset.losses import Loss
 from arcset.runs.model import embed
 
-__all__ = ["Snapshots"]
+__all__ = ["Snapshots", "measure_angles"]
 
 _MOST_CENTERS = 10_000
+_ANGLE_SAMPLES, _OTHER_CENTERS = 64, 4096
 
 
 class Snapshots:
@@ -34,24 +38,68 @@ class Snapshots:
             self.labels[name] = samples.labels[self.index[name]]
 
     def samples(self) -> dict[str, Tensor]:
-        """PART.index: places in the part; PART.labels: the classes there."""
-        named = {"index": self.index, "labels": self.labels}
+        """PART.index: rows of the part; PART.labels: their classes."""
         return {
-            f"{part}.{what}": tensor
-            for what, parts in named.items()
-            for part, tensor in parts.items()
+            f"{part}.{name}": tensor
+            for name, by_part in (("index", self.index), ("labels", self.labels))
+            for part, tensor in by_part.items()
         }
 
     def take(self, network: nn.Module, loss: Loss, classes: int) -> dict[str, Tensor]:
         """The embeddings of all parts, and centers and biases of the first `classes` classes.
 
-        Those of more than 10,000 classes are not kept: no picture could show them.
+        Those of more than 10,000 classes are left out: no picture could show them.
         """
-        found = {name: embed(network, images) for name, images in self.images.items()}
+        snapshot = {name: embed(network, images) for name, images in self.images.items()}
         if classes > _MOST_CENTERS:
-            return found
+            return snapshot
         if loss.centers is not None:
-            found["centers"] = loss.centers[:classes]
+            snapshot["centers"] = loss.centers[:classes]
         if loss.biases is not None:
-            found["biases"] = loss.biases[:classes]
-        return found
+            snapshot["biases"] = loss.biases[:classes]
+        return snapshot
+
+    def accuracies(
+        self, snapshot: dict[str, Tensor], loss: Loss, classes: int, parts: list[str]
+    ) -> dict[str, float]:
+        """PART_accuracy: the share of a part's samples that the classifier names rightly.
+
+        classes: how many it chooses from, the first ones.
+        """
+        accuracies: dict[str, float] = {}
+        for part in parts if loss.classifies else ():
+            if part in snapshot:
+                labels = loss.classify(snapshot[part], classes)
+                rightly = (labels == self.labels[part]).sum().item()
+                accuracies[f"{part}_accuracy"] = rightly / len(labels)
+        return accuracies
+
+
+@torch.no_grad()
+def measure_angles(
+    loss: Loss, embeddings: Tensor, labels: Tensor, generator: torch.Generator
+) -> tuple[float, float] | None:
+    """Mean angles in degrees: to the target's center, and to the nearest of the others.
+
+    embeddings (B, D) and labels (B,) are a batch as the loss gets it; 64 of it are looked at. Of
+    more than 4,096 classes a random 4,096 stand for the others. None for a loss without one center
+    per class.
+    """
+    try:
+        centers = loss.trained_centers()  # (C, D), not normalized
+    except OptionError:
+        return None
+    embeddings, labels = embeddings[:_ANGLE_SAMPLES].float(), labels[:_ANGLE_SAMPLES]
+    rows = torch.arange(loss.classes, device=centers.device)
+    if loss.classes > _OTHER_CENTERS:
+        drawn = torch.randint(loss.classes, (_OTHER_CENTERS,), generator=generator)
+        rows = torch.unique(torch.cat([drawn.to(labels.device), labels]))
+    unit = nn.functional.normalize(embeddings, dim=1)  # (B, D)
+    cosines = unit @ nn.functional.normalize(centers[rows].float(), dim=1).T  # (B, R)
+    column = torch.searchsorted(rows, labels)[:, None]  # (B, 1)
+    target = cosines.gather(1, column)  # (B, 1)
+    nearest = cosines.scatter(1, column, -2.0).amax(dim=1)  # (B,)
+    target_angle, nearest_angle = (
+        math.degrees(cosine.clamp(-1, 1).arccos().mean().item()) for cosine in (target, nearest)
+    )
+    return target_angle, nearest_angle

@@ -18,7 +18,7 @@ from arcset.runs.model import embed
 if TYPE_CHECKING:
     from arcset.runs import RunConfig
 
-__all__ = ["Validator", "build_validator", "validation_epochs"]
+__all__ = ["Validator", "build_validator", "validates_after"]
 
 _MOST = 4_000  # samples: more would take longer than they tell
 
@@ -30,7 +30,7 @@ class Validator:
     """
 
     def __init__(self, images: ImageSet, device: torch.device) -> None:
-        self._images, self._labels = to_tensors(_judged(images), device)
+        self._images, self._labels = to_tensors(_with_pairs(images), device)
 
     def __len__(self) -> int:
         return len(self._labels)
@@ -58,13 +58,14 @@ def build_validator(images: ImageSet | None, device: torch.device) -> Validator 
     return Validator(images, device)
 
 
-def validation_epochs(config: "RunConfig") -> set[int]:
-    """The epochs after which there is a validation, the last always among them."""
+def validates_after(config: "RunConfig", epoch: int) -> bool:
+    """Whether there is a validation after an epoch (from 1); after the last one always."""
     every = config.validate_every or max(1, config.epochs // 20)
-    return {*range(every, config.epochs + 1, every), config.epochs}
+    return epoch % every == 0 or epoch == config.epochs
 
 
-def _judged(images: ImageSet) -> ImageSet:
+def _with_pairs(images: ImageSet) -> ImageSet:
+    """The images of the first identities that have at least two, up to `_MOST` images."""
     counts = np.bincount(images.labels, minlength=len(images.class_names))
     several = np.flatnonzero(counts >= 2)
     within = np.searchsorted(np.cumsum(counts[several]), _MOST, side="right")

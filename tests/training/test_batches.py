@@ -11,7 +11,7 @@ from arcset.errors import InputError, OptionError
 from arcset.runs import Run, RunConfig
 from arcset.runs.assess import measure_run
 from arcset.training import load_model, train
-from arcset.training.feeding import Feed
+from arcset.training.batches import TrainingBatches
 from support.small_data import images, vectors
 
 CPU = torch.device("cpu")
@@ -26,12 +26,12 @@ def pictures(height: int = 4, width: int = 4) -> ImageSet:
     return ImageSet(pixels.reshape(-1, height, width).astype(np.uint8), labels, ("a", "b", "c"))
 
 
-def feed(data: ImageSet | None = None, **settings: object) -> Feed:
+def feed(data: ImageSet | None = None, **settings: object) -> TrainingBatches:
     config = RunConfig(data="x", dim=4, **{"batch": 4, "epochs": 3, **settings})
-    return Feed(config, pictures() if data is None else data, CPU)
+    return TrainingBatches(config, pictures() if data is None else data, CPU)
 
 
-def fed(one: Feed, epoch: int, first_step: int) -> list[tuple[Tensor, Tensor]]:
+def fed(one: TrainingBatches, epoch: int, first_step: int) -> list[tuple[Tensor, Tensor]]:
     found = []
     for step, index in enumerate(one.epoch(epoch), start=first_step):
         found.append(one.batch(index, torch.Generator().manual_seed(one.step_seed(step))))

@@ -1,4 +1,4 @@
-"""One step of the optimizers: mixed precision, accumulation, clipping, and what was measured."""
+"""The update step: mixed precision, accumulated gradients, clipping, one or several processes."""
 
 import functools
 import math
@@ -18,12 +18,12 @@ from arcset.errors import OptionError
 from arcset.losses import Loss
 from arcset.runs import RunConfig
 
-__all__ = ["Stepper", "build_optimizer", "check_autocast", "check_stepping"]
+__all__ = ["Updater", "build_optimizer", "check_autocast", "check_update_settings"]
 
-_APART = 1_000_003  # between the seeds of processes that draw from slices of their own
+_SEED_STEP = 1_000_003  # between the seeds of processes that draw from slices of their own
 
 
-class Stepper:
+class Updater:
     """Turns batches into changed weights.
 
     The batch goes through the network in `accumulate` parts, of which each counts by its size, so
@@ -39,10 +39,9 @@ class Stepper:
         network: nn.Module,
         loss: Loss,
         device: torch.device,
-        processes: ProcessGroup | None = None,
+        group: ProcessGroup | None = None,
     ):
-        check_stepping(config, loss, device)
-        self.processes = processes or ProcessGroup()
+        self.group = group or ProcessGroup()
         self.network, self.loss, self.device = network, loss, device
         self.optimizer = build_optimizer(config, network, loss)
         self._optimizers = [self.optimizer]
@@ -54,119 +53,109 @@ class Stepper:
         self.dtype = None if config.autocast == "none" else getattr(torch, config.autocast)
         self.scaler = torch.amp.GradScaler(device.type, enabled=config.autocast == "float16")
         # Wrapped and compiled beside, so that names in saved weights stay the network's own.
-        self._wrapped = self.processes.wrap(network)
+        self._wrapped = self.group.wrap(network)
         self._forward = torch.compile(self._wrapped) if config.compile else self._wrapped
 
-    def set_rate(self, rate: float) -> None:
-        """The learning rate from now on."""
+    def set_learning_rate(self, rate: float) -> None:
+        """From now on."""
         for optimizer in self._optimizers:
             for group in optimizer.param_groups:
                 group["lr"] = rate * group["share"]
 
-    def rows(self, batch: int) -> list[list[slice]]:
-        """The rows of a batch that go through the network together, and within that by whom."""
-        return self.processes.split_rows(batch, self.parts)
+    def rows(self, batch: int) -> slice:
+        """The rows of a batch that this process takes through the network."""
+        parts = self.group.split_rows(batch, self.parts)
+        return slice(self.group.own_rows(parts[0]).start, self.group.own_rows(parts[-1]).stop)
 
-    def backward(
-        self, images: Tensor, labels: Tensor, rows: list[list[slice]] | None = None, seed: int = 0
-    ) -> tuple[float, Tensor]:
+    def backward(self, images: Tensor, labels: Tensor, seed: int = 0) -> tuple[float, Tensor]:
         """Take the gradient of a batch: its loss, and its embeddings (B, D), detached.
 
-        Where the centers are shared out, the embeddings are those of this process's rows.
-
-        labels are those of the batch, images those of its rows that are this process's; `rows` are
-        those that `self.rows` gives. What the loss draws follows from `seed`, and is the same in
-        all processes. Raises `FloatingPointError` for a loss that is not finite, before anything
-        is changed.
+        labels (B,) are those of the batch, images those of this process's `rows`. Where the centers
+        are shared out, the embeddings are those of these rows, too. What the loss draws follows
+        from `seed`, and is the same in all processes. Raises `FloatingPointError` for a loss that
+        is not finite, before anything is changed.
         """
         self.optimizer.zero_grad(set_to_none=True)
-        rows = rows or self.rows(len(labels))
-        first = self.processes.own_rows(rows[0]).start
+        parts = self.group.split_rows(len(labels), self.parts)
+        offset = self.group.own_rows(parts[0]).start
         total, embedded = 0.0, []
-        for number, some in enumerate(rows):
-            own = self.processes.own_rows(some)
-            count = sum(one.stop - one.start for one in some)
-            last = number == len(rows) - 1
-            with nullcontext() if last else self.processes.no_sync(self._wrapped):
+        for number, part in enumerate(parts):
+            rows = self.group.own_rows(part)
+            share = sum(each.stop - each.start for each in part) / len(labels)
+            is_last = number == len(parts) - 1
+            with nullcontext() if is_last else self.group.no_sync(self._wrapped):
                 with torch.autocast(self.device.type, self.dtype, enabled=self.dtype is not None):
-                    embeddings = self._forward(images[own.start - first : own.stop - first])
-                embeddings, theirs = self._for_loss(embeddings, labels, some)
-                drawing = self.processes.rank if self.loss.shared else 0  # each from its own slice
-                seed_draws(seed + number + drawing * _APART, self.device)
-                value = self.loss(_widened(embeddings), theirs)
-                measured = value.item()
-                if not math.isfinite(measured):
-                    raise FloatingPointError(f"the loss is {measured}")
-                share = count / len(labels)
-                self.scaler.scale(value if share == 1 else value * share).backward()
-            total += measured * share
+                    embeddings = self._forward(images[rows.start - offset : rows.stop - offset])
+                embeddings, targets = self._for_loss(embeddings, labels, part)
+                rank = self.group.rank if self.loss.shared else 0  # each draws from its own slice
+                seed_draws(seed + number + rank * _SEED_STEP, self.device)
+                wide = torch.promote_types(embeddings.dtype, torch.float32)
+                loss = self.loss(embeddings.to(wide), targets)
+                value = loss.item()
+                if not math.isfinite(value):
+                    raise FloatingPointError(f"the loss is {value}")
+                self.scaler.scale(loss if share == 1 else loss * share).backward()
+            total += value * share
             embedded.append(embeddings.detach())
-        self.processes.average_buffers(self.network)
+        self.group.average_buffers(self.network)
         return total, embedded[0] if len(embedded) == 1 else torch.cat(embedded)
-
-    def _for_loss(
-        self, embeddings: Tensor, labels: Tensor, some: list[slice]
-    ) -> tuple[Tensor, Tensor]:
-        """What the loss is given for `some` rows of a batch, of which `embeddings` are one's own.
-
-        A batch too small to be shared went through every process's network; a loss whose centers
-        are shared out must then get it from the first alone.
-        """
-        if not self.loss.shared:
-            theirs = labels[some[0]] if len(some) == 1 else torch.cat([labels[one] for one in some])
-            return self.processes.gather(embeddings, some), theirs
-        own = labels[self.processes.own_rows(some)]
-        if len(some) == 1 and not self.processes.is_main:
-            return embeddings[:0], own[:0]
-        return embeddings, own
 
     def update(self) -> float | None:
         """Clip and step; the gradient's norm before clipping where there is a limit to it."""
         norm = None
         if self.clip is not None:
             self.scaler.unscale_(self.optimizer)
-            norm = self._clipped(self.clip)
+            norm = self._clip_gradient(self.clip)
         self.scaler.step(self.optimizer)
         self.scaler.update()
         self.loss.advance()
         return norm
 
-    def _clipped(self, most: float) -> float:
-        """Shorten the gradient of network and loss together to `most`; its norm before."""
-        everywhere, here = [*self.network.parameters()], [*self.loss.parameters()]
+    def _for_loss(
+        self, embeddings: Tensor, labels: Tensor, part: list[slice]
+    ) -> tuple[Tensor, Tensor]:
+        """What the loss is given for the rows `part`, of which `embeddings` are this process's.
+
+        A batch too small to be shared went through every process's network; a loss whose centers
+        are shared out must then get it from the first alone.
+        """
         if not self.loss.shared:
-            return float(nn.utils.clip_grad_norm_([*everywhere, *here], most))
-        shared = {id(one) for head in self.loss.modules() for one in _slices(head)}
-        everywhere += [one for one in here if id(one) not in shared]
-        here = [one for one in here if id(one) in shared]
-        squares = _squares(here, self.device)
+            targets = [labels[rows] for rows in part]
+            return self.group.gather(embeddings, part), torch.cat(targets)
+        targets_here = labels[self.group.own_rows(part)]
+        if len(part) == 1 and not self.group.is_main:
+            return embeddings[:0], targets_here[:0]
+        return embeddings, targets_here
+
+    def _clip_gradient(self, limit: float) -> float:
+        """Shorten the gradient of network and loss together to `limit`; its norm before."""
+        parameters = [*self.network.parameters(), *self.loss.parameters()]
+        if not self.loss.shared:
+            return float(nn.utils.clip_grad_norm_(parameters, limit))
+        # Slices of shared centers differ between processes; all else is the same in each.
+        slices = {
+            id(parameter)
+            for module in self.loss.modules()
+            if isinstance(module, Centers) and module.shard.shared
+            for parameter in module.parameters()
+        }
+        squares = self._squares([one for one in parameters if id(one) in slices])
         dist.all_reduce(squares)
-        norm = (squares + _squares(everywhere, self.device)).sqrt()
-        factor = (most / (norm + 1e-6)).clamp(max=1.0)  # as torch has it
-        for one in (*everywhere, *here):
-            if one.grad is not None:
-                one.grad *= factor.to(one.grad.dtype)
+        squares += self._squares([one for one in parameters if id(one) not in slices])
+        norm = squares.sqrt()
+        factor = (limit / (norm + 1e-6)).clamp(max=1.0)  # as torch has it
+        for parameter in parameters:
+            if parameter.grad is not None:
+                parameter.grad *= factor.to(parameter.grad.dtype)
         return float(norm)
 
-
-def _slices(module: nn.Module) -> list[nn.Parameter]:
-    """Its parameters, where these are a slice of something that processes share."""
-    shared = isinstance(module, Centers) and module.shard.shared
-    return list(module.parameters()) if shared else []
-
-
-def _squares(parameters: list[nn.Parameter], device: torch.device) -> Tensor:
-    """The sum of all squared gradients."""
-    total = torch.zeros((), dtype=torch.float64, device=device)
-    for one in parameters:
-        if one.grad is not None:
-            total += one.grad.double().square().sum()
-    return total
-
-
-def _widened(embeddings: Tensor) -> Tensor:
-    """In float32 at least."""
-    return embeddings.to(torch.promote_types(embeddings.dtype, torch.float32))
+    def _squares(self, parameters: list[nn.Parameter]) -> Tensor:
+        """The sum of all squared gradients."""
+        total = torch.zeros((), dtype=torch.float64, device=self.device)
+        for parameter in parameters:
+            if parameter.grad is not None:
+                total += parameter.grad.double().square().sum()
+        return total
 
 
 def build_optimizer(config: RunConfig, network: nn.Module, loss: Loss) -> Optimizer:
@@ -177,30 +166,30 @@ def build_optimizer(config: RunConfig, network: nn.Module, loss: Loss) -> Optimi
     groups = []
     for module, share in sources:
         trained = [one for one in module.parameters() if one.requires_grad]
-        for decay, some in (
+        for decay, parameters in (
             (config.weight_decay, [one for one in trained if one.ndim >= 2]),
             (0.0, [one for one in trained if one.ndim < 2]),
         ):
-            groups.append({"params": some, "weight_decay": decay, "share": share})
+            groups.append({"params": parameters, "weight_decay": decay, "share": share})
     if config.optimizer == "adamw":
         return AdamW(groups, lr=config.learning_rate)
     return SGD(groups, lr=config.learning_rate, momentum=config.momentum)
 
 
-def check_stepping(config: RunConfig, loss: Loss, device: torch.device) -> None:
+def check_update_settings(config: RunConfig, loss: Loss, device: torch.device) -> None:
     """Refuse, with `OptionError`, settings of a step that do not go together or do not work here.
 
     The centers' own update happens in the backward pass, before anything could be added up.
     """
     if loss.update is not None:
-        for name, wanted, refused in (
+        for name, value, is_refused in (
             ("accumulate", config.accumulate, config.accumulate > 1),
             ("clip", config.clip, config.clip is not None),
             ("autocast", config.autocast, config.autocast == "float16"),
         ):
-            if refused:
+            if is_refused:
                 raise OptionError(
-                    f"{name}={wanted} cannot go with update={config.options['update']}: "
+                    f"{name}={value} cannot go with update={config.options['update']}: "
                     "leave one of the two out"
                 )
     if loss.shared and config.autocast == "float16":
@@ -225,7 +214,7 @@ def check_autocast(dtype: str) -> None:
 
 @functools.cache
 def _autocast_problem(dtype: str, mkldnn: bool) -> str:
-    """What is wrong with `dtype` here; nothing where it works."""
+    """What is wrong with `dtype` here; empty where it works."""
     trial = (
         "import torch;"
         f"x=torch.randn(32,8,8,8,requires_grad=True);d=torch.{dtype};"
@@ -242,6 +231,6 @@ def _autocast_problem(dtype: str, mkldnn: bool) -> str:
             "in the environment"
         )
     if done.returncode:
-        said = done.stderr.decode(errors="replace").strip().splitlines()[-1:]
-        return f"autocast {dtype} does not work on this CPU: {' '.join(said)}; leave it out"
+        last_line = done.stderr.decode(errors="replace").strip().splitlines()[-1:]
+        return f"autocast {dtype} does not work on this CPU: {' '.join(last_line)}; leave it out"
     return ""

@@ -10,7 +10,7 @@ from arcset.errors import OptionError
 from arcset.losses import build_loss
 from arcset.runs import RunConfig
 from arcset.training import resume, train
-from arcset.training.stepping import Stepper, build_optimizer, check_autocast
+from arcset.training.optimize import Updater, build_optimizer, check_autocast, check_update_settings
 from support.small_data import Remembers, images
 from training.alike import assert_alike
 
@@ -18,11 +18,13 @@ CPU = torch.device("cpu")
 CONFIG = RunConfig(data="mnist-sample", dim=4)
 
 
-def stepper(network: nn.Module | None = None, loss: str = "arcface", **settings: object) -> Stepper:
+def updater(network: nn.Module | None = None, loss: str = "arcface", **settings: object) -> Updater:
     torch.manual_seed(0)
     config = CONFIG.replace(loss=loss, **settings)
     network = network or nn.Sequential(nn.Linear(6, 16), nn.Tanh(), nn.Linear(16, 4))
-    return Stepper(config, network, build_loss(loss, 4, 5, **config.options), CPU)
+    built = build_loss(loss, 4, 5, **config.options)
+    check_update_settings(config, built, CPU)
+    return Updater(config, network, built, CPU)
 
 
 def batch(count: int) -> tuple[Tensor, Tensor]:
@@ -30,7 +32,7 @@ def batch(count: int) -> tuple[Tensor, Tensor]:
     return torch.randn(count, 6, generator=generator), torch.arange(count) % 5
 
 
-def gradients(one: Stepper) -> list[Tensor]:
+def gradients(one: Updater) -> list[Tensor]:
     parameters = [*one.network.parameters(), *one.loss.parameters()]
     return [parameter.grad.clone() for parameter in parameters if parameter.grad is not None]
 
@@ -39,7 +41,7 @@ def gradients(one: Stepper) -> list[Tensor]:
 @pytest.mark.parametrize("parts", [2, 5])
 @pytest.mark.parametrize("loss", ["softmax", "arcface", "center", "inter"])
 def test_parts_add_up_to_the_batch(loss: str, parts: int, count: int) -> None:
-    whole, accumulated = stepper(loss=loss), stepper(loss=loss, accumulate=parts)
+    whole, accumulated = updater(loss=loss), updater(loss=loss, accumulate=parts)
     value, embeddings = whole.backward(*batch(count))
     other, others = accumulated.backward(*batch(count))
     with torch.no_grad():
@@ -68,7 +70,7 @@ def test_no_part_holds_a_single_sample(count: int) -> None:
             sizes.append(len(rows))
             return self.linear(self.norm(rows))
 
-    stepper(Counting(), accumulate=4).backward(*batch(count))
+    updater(Counting(), accumulate=4).backward(*batch(count))
     assert sum(sizes) == count
     assert min(sizes) >= 2
     assert max(sizes) - min(sizes) <= 1
@@ -76,7 +78,7 @@ def test_no_part_holds_a_single_sample(count: int) -> None:
 
 
 def test_clipping_bounds_the_gradient_and_tells_what_it_was() -> None:
-    free, clipped = stepper(), stepper(clip=0.01)
+    free, clipped = updater(), updater(clip=0.01)
     free.backward(*batch(12))
     assert free.update() is None
     clipped.backward(*batch(12))
@@ -86,7 +88,7 @@ def test_clipping_bounds_the_gradient_and_tells_what_it_was() -> None:
     assert expected > 0.01
     after = torch.cat([each.flatten() for each in gradients(clipped)]).norm().item()
     assert after == pytest.approx(0.01, rel=1e-3)
-    gentle = stepper(clip=1e6)
+    gentle = updater(clip=1e6)
     gentle.backward(*batch(12))
     gentle.update()
     for ours, theirs in zip(gradients(gentle), gradients(free), strict=True):
@@ -94,8 +96,8 @@ def test_clipping_bounds_the_gradient_and_tells_what_it_was() -> None:
 
 
 def test_the_rate_reaches_every_optimizer_and_the_step_is_taken() -> None:
-    one = stepper(options={"update": "sgd"})
-    one.set_rate(0.125)
+    one = updater(options={"update": "sgd"})
+    one.set_learning_rate(0.125)
     centers = one.loss.centers.clone()
     weight = one.network[0].weight.clone()
     one.backward(*batch(10))
@@ -110,7 +112,7 @@ def test_the_rate_reaches_every_optimizer_and_the_step_is_taken() -> None:
 
 
 def test_weight_decay_is_for_matrices() -> None:
-    one = stepper()
+    one = updater()
     matrices, others = build_optimizer(CONFIG, one.network, one.loss).param_groups
     assert {p.ndim for p in matrices["params"]} == {2}
     assert {p.ndim for p in others["params"]} == {1}
@@ -131,7 +133,7 @@ FUSED = {"update": "sgd"}
 def test_a_fused_update_takes_no_sums_over_steps(settings, named, tmp_path) -> None:
     message = f"{named}.*update=sgd"
     with pytest.raises(OptionError, match=message):
-        stepper(options=FUSED, **settings)
+        updater(options=FUSED, **settings)
     config = CONFIG.replace(classes="0-2", options=FUSED, **settings)
     with pytest.raises(OptionError, match=message):
         train(config, tmp_path / "run", device="cpu")
@@ -139,7 +141,7 @@ def test_a_fused_update_takes_no_sums_over_steps(settings, named, tmp_path) -> N
 
 
 def test_a_loss_that_is_not_finite_changes_nothing() -> None:
-    one = stepper(loss="softmax")
+    one = updater(loss="softmax")
     with torch.no_grad():
         one.loss.weight[0, 0] = math.inf
     before = [parameter.clone() for parameter in one.network.parameters()]
@@ -155,7 +157,7 @@ def test_a_type_that_this_processor_dies_of_is_refused_in_a_sentence(tmp_path) -
     except OptionError as error:
         said = str(error)
     if not said:  # it works here, so a step of training must too
-        one = stepper(nn.Sequential(nn.Flatten(), nn.Linear(6, 4)), autocast="bfloat16")
+        one = updater(nn.Sequential(nn.Flatten(), nn.Linear(6, 4)), autocast="bfloat16")
         assert math.isfinite(one.backward(*batch(8))[0])
         return
     assert "bfloat16" in said
@@ -199,7 +201,7 @@ def test_training_in_shorter_types(dtype, tmp_path) -> None:
 def test_a_step_that_overflows_is_left_out() -> None:
     with torch.backends.mkldnn.flags(enabled=False):
         try:
-            one = stepper(autocast="float16")
+            one = updater(autocast="float16")
         except OptionError as error:
             pytest.skip(str(error))
         first = one.scaler.get_scale()

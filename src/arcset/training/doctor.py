@@ -1,5 +1,10 @@
-"""When training breaks or does not move: what went wrong, where, and what to try."""
+"""When training breaks or does not move: what went wrong, where, and what to try.
 
+A loss is judged beside what it costs before anything is learned (`chance_loss`, `blind_loss`) and
+at best (`lowest_loss`).
+"""
+
+import copy
 import math
 from dataclasses import dataclass
 from typing import Any
@@ -8,13 +13,14 @@ import torch
 from torch import Tensor, nn
 
 from arcset.data import as_float
+from arcset.devices import seed_draws
 from arcset.errors import TrainingError
 from arcset.losses import Loss
+from arcset.losses.build import lowest_loss
 from arcset.margins import Margin
 from arcset.runs import RunConfig
-from arcset.training.expectation import blind_loss, chance_loss, least_loss
 
-__all__ = ["Doctor", "first_broken_layer"]
+__all__ = ["Doctor", "blind_loss", "chance_loss", "first_broken_layer"]
 
 _STUCK = 0.98  # of what guessing costs, or of an earlier loss: not less than that is no progress
 _FAR_OFF = 2.0  # times what guessing costs: a first loss above this comes from somewhere else
@@ -24,8 +30,12 @@ _FAST = {"sgd": 1.0, "adamw": 0.02}  # learning rates above which few networks l
 _LEAST_SHARE = 0.1  # of all epochs that training gets before it is called stuck
 _LEAST_STEPS = 20  # that it gets as well
 _WAITED = 2  # epochs without progress
-_REMEMBERED = ("warned", "best", "waited", "done")
-_UNREACHABLE = 0.6  # of what guessing costs: a least loss above this leaves little to learn
+_MEMORY = ("warned", "best", "waited", "done")
+_UNREACHABLE = 0.6  # of what guessing costs: a lowest loss above this leaves little to learn
+
+_TRIALS = 256  # samples whose loss is tried
+_SEED = 982_451_653  # nobody's choice: the same numbers may have made the centers, which then match
+_MOST_CENTERS = 50_000_000  # numbers: beyond, copying the loss costs more than the answer is worth
 
 
 @dataclass
@@ -40,41 +50,41 @@ class Doctor:
     waited: int = 0  # epochs since then that were no better
     done: int = 0  # steps before this epoch
 
-    def remembered(self) -> dict[str, Any]:
-        """What a continued run needs to know, for `recall`."""
-        return {name: getattr(self, name) for name in _REMEMBERED}
+    def state(self) -> dict[str, Any]:
+        """What a continued run needs to know, for `load_state`."""
+        return {name: getattr(self, name) for name in _MEMORY}
 
-    def recall(self, remembered: dict[str, Any]) -> None:
-        """Go on with what was `remembered`; nothing at the start of a run."""
-        for name, value in remembered.items():
+    def load_state(self, state: dict[str, Any]) -> None:
+        """Go on with what `state` gave; empty at the start of a run."""
+        for name, value in state.items():
             setattr(self, name, value)
 
-    def first(self, value: float) -> str | None:
+    def check_first_loss(self, value: float) -> str | None:
         """What is odd about the loss of the very first step, if anything."""
         blind = blind_loss(self.loss, step=0)
-        if blind is not None and (bounded := self._bounded(blind)):
-            self.warned = True  # nothing else can be told before that is mended
+        if blind is not None and (bounded := self._scale_too_small(blind)):
+            self.warned = True  # nothing else can be judged before that is mended
             return bounded
         chance = chance_loss(self.loss, step=0)
         if chance is None or value <= _FAR_OFF * chance + 1:
             return None
         return (
             f"the first loss is {value:.1f}, and guessing would cost {chance:.1f}"
-            f"{self._described()}: the network's outputs are very large or the data is not what it "
+            f"{self._in_words()}: the network's outputs are very large or the data is not what it "
             "should be; look at it with `arcset data check`"
         )
 
-    def epoch(self, epoch: int, mean: float, step: int, embeddings: Tensor) -> str | None:
+    def check_epoch(self, epoch: int, mean: float, step: int, embeddings: Tensor) -> str | None:
         """What is wrong, once, where an epoch's loss tells that nothing is learned.
 
         That is a loss still as high as that of guessing, or higher than that of a network which
         gives the same answer to everything, and no longer falling.
         mean: the epoch's loss. step: steps done. embeddings (B, D): of some of its samples.
         """
-        chance, blind = (of(self.loss, step=step) for of in (chance_loss, blind_loss))
+        chance, blind = chance_loss(self.loss, step=step), blind_loss(self.loss, step=step)
         if self.warned or chance is None or blind is None:
             return None
-        if self.done < self._complete() or mean < _STUCK * self.best:
+        if self.done < self._margin_complete() or mean < _STUCK * self.best:
             self.waited, self.best = 0, mean
         else:
             self.waited += 1
@@ -90,10 +100,10 @@ class Doctor:
         self.warned = True
         return (
             f"the loss is stuck: {mean:.2f} after {epoch} epochs, and {against}"
-            f"{self._described()}: {self._cause(blind, embeddings)}"
+            f"{self._in_words()}: {self._cause(blind, embeddings)}"
         )
 
-    def broken(self, what: str, images: Tensor, epoch: int, rate: float) -> TrainingError:
+    def explain_break(self, what: str, images: Tensor, epoch: int, rate: float) -> TrainingError:
         """The error for a run that cannot go on; `images` are what the network was given."""
         layer = first_broken_layer(self.network, images, self.config.autocast)
         place = f"; the first values that are not finite come out of layer {layer}" if layer else ""
@@ -111,21 +121,21 @@ class Doctor:
     def check_health(self, network: nn.Module, images: Tensor, epoch: int, rate: float) -> None:
         """Refuse to keep an epoch whose weights or embeddings are not finite."""
         if first_broken_layer(network, images) is not None:
-            raise self.broken("the embeddings are not finite", images, epoch, rate)
+            raise self.explain_break("the embeddings are not finite", images, epoch, rate)
 
-    def _complete(self) -> int:
+    def _margin_complete(self) -> int:
         """The step from which on the margin is complete; before it, a loss may well rise."""
         margins = [part for part in self.loss.modules() if isinstance(part, Margin)]
         return max((margin.warmup.steps for margin in margins), default=0)
 
-    def _described(self) -> str:
+    def _in_words(self) -> str:
         settings = self.loss.settings()
-        said = [f"{self.loss.classes:,} classes"]
-        said += [f"{name} {settings[name]:g}" for name in ("scale", "margin") if name in settings]
-        return f" (with {', '.join(said)})"
+        words = [f"{self.loss.classes:,} classes"]
+        words += [f"{name} {settings[name]:g}" for name in ("scale", "margin") if name in settings]
+        return f" (with {', '.join(words)})"
 
     def _cause(self, blind: float, embeddings: Tensor) -> str:
-        if bounded := self._bounded(blind):
+        if bounded := self._scale_too_small(blind):
             return bounded
         rate = self.config.learning_rate
         if rate < _SLOW:
@@ -144,14 +154,14 @@ class Doctor:
             return "the margin stands from the first step on; try --set margin_warm_up=0.3"
         return f"try another learning rate first, --lr {rate / 3:.2g} and {rate * 3:.2g}"
 
-    def _bounded(self, blind: float) -> str | None:
+    def _scale_too_small(self, blind: float) -> str | None:
         """That the scale leaves little to learn, where it does."""
         scale, classes = self.loss.settings().get("scale"), self.loss.classes
-        if not isinstance(scale, float) or least_loss(scale, classes) <= _UNREACHABLE * blind:
+        if not isinstance(scale, float) or lowest_loss(scale, classes) <= _UNREACHABLE * blind:
             return None
         return (
             f"with scale {scale:g} and {classes:,} classes the loss cannot fall below "
-            f"{least_loss(scale, classes):.2f}, and the same answer to everything costs "
+            f"{lowest_loss(scale, classes):.2f}, and the same answer to everything costs "
             f"{blind:.2f}; take a larger --scale, or leave it out"
         )
 
@@ -162,9 +172,9 @@ def first_broken_layer(network: nn.Module, images: Tensor, autocast: str = "none
 
     autocast: the type that the network computes in, as in the configuration.
     """
-    found: list[str] = []
+    broken: list[str] = []
 
-    def look(name: str, layer: nn.Module) -> None:
+    def watch(name: str, layer: nn.Module) -> None:
         def hook(_: nn.Module, __: object, output: object) -> None:
             outputs = output if isinstance(output, tuple | list) else [output]
             tensors = [
@@ -173,13 +183,13 @@ def first_broken_layer(network: nn.Module, images: Tensor, autocast: str = "none
                 *(each for each in outputs if isinstance(each, Tensor)),
             ]
             if not all(bool(tensor.isfinite().all()) for tensor in tensors):
-                found.append(f"{name} ({type(layer).__name__})")
+                broken.append(f"{name} ({type(layer).__name__})")
 
         handles.append(layer.register_forward_hook(hook))
 
     handles: list[torch.utils.hooks.RemovableHandle] = []
-    for name, layer in network.named_modules():  # those with parts inside tell after their parts
-        look(name or "network", layer)
+    for name, layer in network.named_modules():  # a layer with parts is looked at after its parts
+        watch(name or "network", layer)
     training = network.training
     dtype = None if autocast == "none" else getattr(torch, autocast)
     try:
@@ -189,4 +199,55 @@ def first_broken_layer(network: nn.Module, images: Tensor, autocast: str = "none
         network.train(training)
         for handle in handles:
             handle.remove()
-    return found[0] if found else None
+    return broken[0] if broken else None
+
+
+@torch.no_grad()
+def chance_loss(loss: Loss, *, step: int | None = None) -> float | None:
+    """The mean loss of random directions with random labels: what guessing costs.
+
+    step: how far the margin has come in; as far as it is now if left out. For s·cos θ with C
+    classes in D dimensions this is about ln C + s²/2D, and a margin m2 adds s·sin m2.
+    None for losses without centers, and where there are too many to try.
+    """
+    generator = torch.Generator().manual_seed(_SEED)
+    directions = torch.randn(_TRIALS, loss.dim, generator=generator)
+    return _trial_loss(loss, directions, generator, step, centers=None)
+
+
+@torch.no_grad()
+def blind_loss(loss: Loss, *, step: int | None = None) -> float | None:
+    """What one embedding for all samples costs at best: the least that knows nothing of them.
+
+    Reached where all class centers lie together and the embedding on them: ln C for softmax and
+    s·cos θ, to which a margin m2 adds about s·(1 − cos m2). None as for `chance_loss`.
+    """
+    generator = torch.Generator().manual_seed(_SEED)
+    same = torch.zeros(1, loss.dim)
+    same[0, 0] = 1
+    return _trial_loss(
+        loss, same.expand(_TRIALS, -1), generator, step, same.expand(loss.classes, -1)
+    )
+
+
+def _trial_loss(
+    loss: Loss,
+    embeddings: Tensor,
+    generator: torch.Generator,
+    step: int | None,
+    centers: Tensor | None,
+) -> float | None:
+    """The loss of embeddings (B, D) with random labels, of a copy."""
+    if not loss.classifies or loss.classes * loss.dim > _MOST_CENTERS:
+        return None
+    trial = copy.deepcopy(loss).train()  # some losses change when they are asked
+    device = next(trial.parameters()).device
+    if centers is not None:
+        trial.set_centers(centers.to(device))
+    for module in trial.modules():  # a loss, or the one that it is built on
+        if step is not None and isinstance(getattr(module, "step", None), Tensor):
+            module.step.fill_(step)  # type: ignore[operator]
+    labels = torch.randint(loss.classes, (len(embeddings),), generator=generator)
+    with torch.random.fork_rng(devices=[]):  # some margins are drawn
+        seed_draws(_SEED, device)
+        return float(trial(embeddings.to(device), labels.to(device)))

@@ -11,8 +11,7 @@ from arcset.errors import TrainingError
 from arcset.losses import build_loss
 from arcset.runs import RunConfig
 from arcset.training import train
-from arcset.training.diagnosis import Doctor, first_broken_layer
-from arcset.training.expectation import blind_loss, chance_loss
+from arcset.training.doctor import Doctor, blind_loss, chance_loss, first_broken_layer
 from support.small_data import Remembers, images
 
 
@@ -82,7 +81,7 @@ def test_a_scale_far_too_small(data, tmp_path) -> None:
 def test_collapse_names_the_rate() -> None:
     one = doctor(learning_rate=0.5)
     mean = chance_loss(one.loss)
-    said = one.epoch(2, mean, 100, ALIKE)
+    said = one.check_epoch(2, mean, 100, ALIKE)
     assert "same way" in said
     assert said.endswith("--lr 0.05")
 
@@ -93,22 +92,22 @@ def test_stuck_above_what_one_answer_costs() -> None:
     blind, chance = blind_loss(one.loss), chance_loss(one.loss)
     mean = blind + 0.5
     assert mean < 0.9 * chance
-    assert one.epoch(1, mean, 30, SPREAD) is None
-    assert one.epoch(2, mean, 60, SPREAD) is None
-    said = one.epoch(3, mean, 90, SPREAD)
+    assert one.check_epoch(1, mean, 30, SPREAD) is None
+    assert one.check_epoch(2, mean, 60, SPREAD) is None
+    said = one.check_epoch(3, mean, 90, SPREAD)
     assert f"{blind:.2f}" in said
     assert said.endswith("--lr 0.1 and 0.9")
-    assert one.epoch(4, mean, 120, SPREAD) is None  # once is enough
+    assert one.check_epoch(4, mean, 120, SPREAD) is None  # once is enough
 
 
 def test_a_loss_that_falls_or_knows_something_is_not_stuck() -> None:
     one = doctor()
     blind = blind_loss(one.loss)
     for epoch, mean in enumerate((3.0, 2.5, 2.2, 2.0, 1.8, 1.6), start=1):
-        assert one.epoch(epoch, mean * blind, 30 * epoch, SPREAD) is None
+        assert one.check_epoch(epoch, mean * blind, 30 * epoch, SPREAD) is None
     two = doctor()
     for epoch in range(1, 8):
-        assert two.epoch(epoch, 0.9 * blind, 30 * epoch, SPREAD) is None
+        assert two.check_epoch(epoch, 0.9 * blind, 30 * epoch, SPREAD) is None
 
 
 def test_while_the_margin_comes_in_losses_may_rise() -> None:
@@ -117,7 +116,7 @@ def test_while_the_margin_comes_in_losses_may_rise() -> None:
         step = 150 * epoch
         mean = 0.9 * chance_loss(one.loss, step=step)
         assert mean > blind_loss(one.loss, step=step)
-        assert one.epoch(epoch, mean, step, SPREAD) is None
+        assert one.check_epoch(epoch, mean, step, SPREAD) is None
 
 
 @pytest.mark.parametrize(
@@ -133,17 +132,17 @@ def test_while_the_margin_comes_in_losses_may_rise() -> None:
 )
 def test_likely_causes(settings, end: str) -> None:
     one = doctor(**settings)
-    assert end in one.epoch(2, 1.01 * chance_loss(one.loss, step=100), 100, SPREAD)
+    assert end in one.check_epoch(2, 1.01 * chance_loss(one.loss, step=100), 100, SPREAD)
 
 
 def test_a_first_loss_from_somewhere_else() -> None:
     one = doctor("softmax")
     chance = chance_loss(one.loss)
-    assert one.first(1.5 * chance) is None
-    said = one.first(10 * chance)
+    assert one.check_first_loss(1.5 * chance) is None
+    said = one.check_first_loss(10 * chance)
     assert f"{10 * chance:.1f}" in said
     assert f"{chance:.1f} " in said
-    assert doctor("triplet").first(1e9) is None  # nobody knows what triplets cost
+    assert doctor("triplet").check_first_loss(1e9) is None  # nobody knows what triplets cost
 
 
 class Nested(nn.Module):
@@ -187,11 +186,13 @@ def test_a_broken_run_names_layer_rate_and_fix() -> None:
         network[1].weight[0, 0] = math.inf
     config = RunConfig(data="x", dim=8)
     loss = build_loss("softmax", 8, 3)
-    error = Doctor(config, network, loss).broken("the loss is nan", torch.ones(2, 4), 3, 0.25)
+    error = Doctor(config, network, loss).explain_break(
+        "the loss is nan", torch.ones(2, 4), 3, 0.25
+    )
     for quoted in ("epoch 3", "nan", "layer 1 (Linear)", "0.25", "float32", "--set clip=5"):
         assert quoted in str(error)
     clipped = Doctor(config.replace(clip=1.0), network, loss)
-    assert "clip" not in str(clipped.broken("it", torch.ones(2, 4), 1, 0.1))
+    assert "clip" not in str(clipped.explain_break("it", torch.ones(2, 4), 1, 0.1))
 
 
 def test_float16_ends_early() -> None:
@@ -202,6 +203,6 @@ def test_float16_ends_early() -> None:
     config = RunConfig(data="x", dim=8, autocast="float16")
     with torch.backends.mkldnn.flags(enabled=False):
         sick = Doctor(config, network, build_loss("softmax", 8, 3))
-        error = sick.broken("the loss is nan", torch.ones(2, 4), 1, 0.1)
+        error = sick.explain_break("the loss is nan", torch.ones(2, 4), 1, 0.1)
     assert "layer 0 (Linear)" in str(error)
     assert "--set autocast=bfloat16" in str(error)

@@ -3,8 +3,10 @@
 import json
 import shutil
 
+import numpy as np
 import pytest
 import torch
+from sklearn.neighbors import NearestNeighbors
 from torch import Tensor
 
 from arcset import OptionError, RunError
@@ -15,10 +17,10 @@ from arcset.runs.data import selection_for, selection_of
 from arcset.runs.model import embed, load_model
 from arcset.runs.settings import inherited_settings
 from arcset.training import resume, train
-from arcset.training.feeding import Feed
-from arcset.training.first_centers import begin_centers
-from arcset.training.fitting import Fitting
-from arcset.training.progress import Silent
+from arcset.training.batches import TrainingBatches
+from arcset.training.fine_tune import begin_centers, measure_forgetting
+from arcset.training.trainer import Trainer, build_to_train
+from arcset.training.watchers import Silent
 from support.small_data import Remembers, images
 from training.alike import tensors
 
@@ -53,15 +55,16 @@ def growing(old: Run, **changes: object) -> RunConfig:
                         "start": str(old.path), **changes})  # fmt: skip
 
 
-def beginning(config: RunConfig, place) -> tuple[Run, Fitting]:
+def beginning(config: RunConfig, place) -> tuple[Run, Trainer]:
     """A run as it stands before its first step."""
     with pytest.raises(KeyboardInterrupt):
         train(config, place, device="cpu", watcher=Remembers(1))
     run = Run.open(place)
     shutil.rmtree(place / "checkpoint", ignore_errors=True)
     selection = selection_of(run)
-    feed = Feed(run.config, selection.train, CPU)
-    return run, Fitting(run, selection, feed, Silent(), ProcessGroup())
+    batches = TrainingBatches(run.config, selection.train, CPU)
+    network, loss = build_to_train(run.config, batches, ProcessGroup())
+    return run, Trainer(run, selection, batches, network, loss, Silent())
 
 
 def mean_directions(network, run: Run, names: list[str]) -> Tensor:
@@ -76,16 +79,16 @@ def mean_directions(network, run: Run, names: list[str]) -> Tensor:
 
 
 def test_growing_keeps_the_old_centers_and_begins_the_new_at_their_means(old, tmp_path) -> None:
-    run, fitting = beginning(growing(old), tmp_path / "new")
+    run, trainer = beginning(growing(old), tmp_path / "new")
     network, loss = load_model(old)
     for name, tensor in network.state_dict().items():
-        assert torch.equal(fitting.network.state_dict()[name], tensor), name
-    centers, before = fitting.loss.trained_centers(), loss.trained_centers()
+        assert torch.equal(trainer.network.state_dict()[name], tensor), name
+    centers, before = trainer.loss.trained_centers(), loss.trained_centers()
     assert run.config.class_names == tuple(f"c{number:02d}" for number in range(12))
     assert torch.equal(centers[:8], before)
     new = mean_directions(network, run, ["c08", "c09", "c10", "c11"]) * before.norm(dim=1).median()
     torch.testing.assert_close(centers[8:].double(), new, rtol=1e-5, atol=1e-6)
-    state, theirs = fitting.loss.state_dict(), loss.state_dict()
+    state, theirs = trainer.loss.state_dict(), loss.state_dict()
     assert torch.equal(state["margin.norm_mean"], theirs["margin.norm_mean"])
     assert theirs["margin.norm_mean"] != 20.0  # it has counted
     assert int(state["step"]) == 0 < int(theirs["step"])
@@ -94,11 +97,11 @@ def test_growing_keeps_the_old_centers_and_begins_the_new_at_their_means(old, tm
 def test_merged_identities_begin_between_their_old_centers(old, tmp_path) -> None:
     mapping = tmp_path / "mapping.json"
     mapping.write_text(json.dumps({"c01": "c00", "c02": "both", "c03": "both", "c04": None}))
-    run, fitting = beginning(growing(old, mapping=str(mapping)), tmp_path / "new")
+    run, trainer = beginning(growing(old, mapping=str(mapping)), tmp_path / "new")
     names = run.config.class_names
     assert names == ("c00", "both", *(f"c{number:02d}" for number in range(5, 12)))
     before = load_model(old)[1].trained_centers().double()
-    centers, unit = fitting.loss.trained_centers().double(), torch.nn.functional.normalize(before)
+    centers, unit = trainer.loss.trained_centers().double(), torch.nn.functional.normalize(before)
     for place, pair in ((0, (0, 1)), (1, (2, 3))):
         middle = torch.nn.functional.normalize(unit[list(pair)].mean(dim=0), dim=0)
         torch.testing.assert_close(centers[place], middle * before.norm(dim=1).median(),
@@ -109,9 +112,9 @@ def test_merged_identities_begin_between_their_old_centers(old, tmp_path) -> Non
 
 
 def test_turned_classes_begin_at_the_means_of_turned_images(old, tmp_path) -> None:
-    run, fitting = beginning(growing(old, new_classes="reflections"), tmp_path / "new")
+    run, trainer = beginning(growing(old, new_classes="reflections"), tmp_path / "new")
     network, loss = load_model(old)
-    centers = fitting.loss.trained_centers()
+    centers = trainer.loss.trained_centers()
     assert len(centers) == 24
     assert torch.equal(centers[:8], loss.trained_centers())
     part = selection_of(run).train
@@ -186,9 +189,9 @@ def test_a_checkpoint_from_before_there_were_such_settings(old, tmp_path) -> Non
 @pytest.mark.parametrize("loss", ["softmax", "center", "triplet"])
 def test_another_kind_of_loss_begins_at_means(old, tmp_path, loss: str) -> None:
     config = growing(old, loss=loss, scale=None, batch=24, per_class=4)
-    run, fitting = beginning(config, tmp_path / "new")
+    run, trainer = beginning(config, tmp_path / "new")
     if loss == "triplet":
-        assert fitting.loss.centers is None
+        assert trainer.loss.centers is None
         return
     network, _ = load_model(old)
     part = selection_of(run).train
@@ -196,14 +199,14 @@ def test_another_kind_of_loss_begins_at_means(old, tmp_path, loss: str) -> None:
         embed(network, torch.from_numpy(part.images[part.labels == label].copy())[:, None])
         .double().mean(dim=0) for label in range(12)
     ])  # fmt: skip
-    centers = fitting.loss.trained_centers().double()
+    centers = trainer.loss.trained_centers().double()
     cosines = torch.cosine_similarity(centers, means)
     assert cosines.min() > 1 - 1e-6
     lengths = centers.norm(dim=1)
     torch.testing.assert_close(lengths, lengths[:1].expand(12), rtol=1e-5, atol=0)
-    assert not fitting.loss.biases.any()
+    assert not trainer.loss.biases.any()
     if loss == "center":
-        torch.testing.assert_close(fitting.loss.means.double(), means, rtol=1e-5, atol=1e-5)
+        torch.testing.assert_close(trainer.loss.means.double(), means, rtol=1e-5, atol=1e-5)
 
 
 def trained(name: str, classes: int, **options: object):
@@ -218,12 +221,12 @@ def trained(name: str, classes: int, **options: object):
 @pytest.fixture(scope="module")
 def fed(old):
     """The old run's network, and what feeds it: 8 classes."""
-    return load_model(old)[0], Feed(old.config, selection_of(old).train, CPU)
+    return load_model(old)[0], TrainingBatches(old.config, selection_of(old).train, CPU)
 
 
 def test_biases_come_along_and_those_of_the_new_are_nothing(fed) -> None:
     before, loss = trained("softmax", 6), trained("softmax", 8)
-    begin_centers(loss, before, [[0], [5, 4], [3], [], [], [2], [1], []], *fed, same=True)
+    begin_centers(loss, before, [[0], [5, 4], [3], [], [], [2], [1], []], *fed, is_same_loss=True)
     kept, rows = [0, 2, 5, 6], [0, 3, 2, 1]
     assert torch.equal(loss.weight[kept], before.weight[rows])
     assert torch.equal(loss.bias[kept], before.bias[rows])
@@ -235,7 +238,7 @@ def test_sub_centers_part_but_lie_near(fed) -> None:
     before, loss = (trained("arcface", count, subcenters=3) for count in (6, 8))
     before.head.usage[:, 2] = 5
     sources = [[0], [1], [2], [3, 4], [], [5], [], []]
-    begin_centers(loss, before, sources, *fed, same=True)
+    begin_centers(loss, before, sources, *fed, is_same_loss=True)
     mine, theirs = loss.head.weight.view(8, 3, 4), before.head.weight.view(6, 3, 4)
     assert torch.equal(mine[[0, 1, 2, 5]], theirs[[0, 1, 2, 5]])
     assert loss.head.usage[0].tolist() == [0, 0, 5]
@@ -244,7 +247,7 @@ def test_sub_centers_part_but_lie_near(fed) -> None:
         assert (apart > 0.95).all()
         assert (apart < 1 - 1e-4).all()
     single = trained("arcface", 8)
-    begin_centers(single, before, sources, *fed, same=False)
+    begin_centers(single, before, sources, *fed, is_same_loss=False)
     dominant = torch.nn.functional.normalize(theirs[0, 2], dim=0)
     assert torch.cosine_similarity(single.head.weight[0], dominant, dim=0) > 1 - 1e-6
 
@@ -287,3 +290,37 @@ def test_settings_come_from_the_run_before(tmp_path) -> None:
     assert "hold_out" not in inherited_settings(Run(tmp_path, named), "y")
     assert "hold_out" in inherited_settings(Run(tmp_path, named), "x")
     assert inherited_settings(Run(tmp_path, named), "x")["epochs"] == 1
+
+
+def nearest(run: Run, part, names: tuple[str, ...]) -> float:
+    """Share of the images of `names` whose nearest other one of them is of their identity."""
+    chosen = np.isin(np.array(part.class_names)[part.labels], names)
+    pixels, labels = torch.from_numpy(part.images[chosen])[:, None], part.labels[chosen]
+    rows = torch.nn.functional.normalize(embed(load_model(run)[0], pixels).double())
+    search = NearestNeighbors(n_neighbors=2, algorithm="brute").fit(rows)
+    beside = search.kneighbors(return_distance=False, n_neighbors=1)[:, 0]
+    return float((labels[beside] == labels).mean())
+
+
+def test_what_was_forgotten_is_what_a_search_by_others_finds(tmp_path) -> None:
+    data = str(images(tmp_path / "a.npz", classes=20, each=20, noise=90))
+    names = tuple(f"c{number:02d}" for number in range(20))
+    few = RunConfig(**{**SETTINGS, "data": data, "classes": ",".join(names[:14]), "epochs": 3})
+    old = train(few, tmp_path / "old", device="cpu")
+    more = few.replace(classes=",".join(names[:18]), start=str(old.path), learning_rate=1.0)
+    run = train(more, tmp_path / "new", device="cpu")
+    rows = measure_forgetting(run)
+    test = selection_of(run).test
+    assert [(row.group, row.identities) for row in rows] == [("old", 14), ("new", 4)]
+    for row, group in zip(rows, (names[:14], names[14:18]), strict=True):
+        assert row.before == pytest.approx(nearest(old, test, group))
+        assert row.after == pytest.approx(nearest(run, test, group))
+        assert row.change.gain == pytest.approx(row.after - row.before)
+        assert f"{100 * row.before:.2f} %" in row.row()[3]
+    assert any(row.before != row.after for row in rows)
+    nobody_new = train(few.replace(start=str(old.path)), tmp_path / "same", device="cpu")
+    assert [row.group for row in measure_forgetting(nobody_new)] == ["old"]
+    nothing_kept = train(few.replace(start=str(old.path), train_on="all"), tmp_path / "all")
+    assert measure_forgetting(nothing_kept) == []
+    with pytest.raises(OptionError, match=str(old.path)):
+        measure_forgetting(old)

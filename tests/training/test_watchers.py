@@ -7,8 +7,7 @@ import pytest
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from arcset.errors import OptionError
-from arcset.training.progress import Step, Watcher
-from arcset.training.tensorboard import TensorBoardWatcher
+from arcset.training.watchers import Step, TensorBoardWatcher, Watcher
 
 
 def step(number, loss=None, **angles):
