@@ -40,7 +40,7 @@ from arcset.files import finite, one_line, write_text
 from arcset.launch import is_main_process, is_restarted
 from arcset.losses import build_loss
 from arcset.networks.registry import NETWORKS
-from arcset.reports import RunView, Story
+from arcset.reports import RunReport, RunView
 from arcset.reports.evaluation_report import write_evaluation
 from arcset.reports.model_card import write_card
 from arcset.reports.page import Section
@@ -75,7 +75,7 @@ __all__ = [
     "Evaluation",
     "choose_settings",
     "compare",
-    "comparison_story",
+    "comparison_report",
     "evaluate",
     "evaluate_each",
     "train",
@@ -244,7 +244,7 @@ def compare(
     if report and is_main_process():
         title = f"{layers[-1].values.get('data', '')}"
         with watcher.working("drawing the report"):
-            comparison_story(
+            comparison_report(
                 outcome,
                 title=f"{Path(title).name}: {' × '.join(grid) if grid else ', '.join(losses)}",
                 command=command or shlex.join(["arcset", "compare", title]),
@@ -252,7 +252,7 @@ def compare(
     return outcome
 
 
-def comparison_story(outcome: Comparison, **options: Any) -> Story:
+def comparison_report(outcome: Comparison, **options: Any) -> RunReport:
     """The report: of losses, their first runs side by side; of a grid, its table and the best."""
     ranking, content = outcome.ranking, outcome.json()
     views = [RunView(outcome.path(one.label, 0), one.label) for one in ranking]
@@ -262,7 +262,7 @@ def comparison_story(outcome: Comparison, **options: Any) -> Story:
             f"validation_{decides.key}": f"{meaning(decides.full_name)}, on validation identities",
             **figure_meanings(),
         }
-        return Story(
+        return RunReport(
             runs=views[:1],
             comparison={**content, "of": "variant"},
             measures=meanings,
@@ -276,7 +276,7 @@ def comparison_story(outcome: Comparison, **options: Any) -> Story:
         for other in verdicts[0].differences:
             found = [verdict.between(best, other) for verdict in verdicts]
             differences[f"{best} against {other}"] = found
-    return Story(
+    return RunReport(
         runs=views,
         comparison=content,
         measures=figure_meanings(),
@@ -630,7 +630,7 @@ def _draw_report(run: TrainedRun, missing: Missing) -> None:
     """Write report.html; the figures and the run are complete without it."""
     section = _forgetting_section(run)
     try:
-        Story(
+        RunReport(
             title=run.path.resolve().name,
             runs=[RunView(run)],
             unseen={} if run.assessment is None else {run.path.name: run.assessment},

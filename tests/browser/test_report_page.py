@@ -333,3 +333,56 @@ def test_every_control_has_a_name(open_page: Open) -> None:
         " || e.textContent.trim())).map(e => e.outerHTML)"
     )
     assert nameless == []
+
+
+def test_a_picture_is_enlarged_moved_and_reset(open_page: Open) -> None:
+    page = open_page()
+    full = picture(page)
+    canvas = page.locator(".panel canvas").first
+    page.locator(".panel").first.get_by_label("Zoom in").click()
+    near = picture(page)
+    assert near != full
+    canvas.scroll_into_view_if_needed()
+    box = canvas.bounding_box()
+    page.mouse.move(box["x"] + 150, box["y"] + 150)
+    page.mouse.down()
+    page.mouse.move(box["x"] + 190, box["y"] + 170, steps=4)
+    page.mouse.up()
+    page.mouse.move(0, 0)
+    assert picture(page) not in (near, full)
+    canvas.focus()
+    page.keyboard.press("0")
+    assert picture(page) == full
+    page.keyboard.press("ArrowLeft")
+    assert page.locator(".epoch-text").inner_text() == "Epoch 1 of 2"
+
+
+def test_the_viewer_projects_points_of_any_dimension(open_page: Open) -> None:
+    """In 6 dimensions, two classes lie along axes that the first three do not hold."""
+    page = open_page()
+    page.evaluate(
+        """() => {
+        const points = [];
+        for (let i = 0; i < 20; i++) points.push(0, 0, 0, i < 10 ? 1 : 0, i < 10 ? 0 : 1, 0.01 * i);
+        const classes = Array.from({ length: 20 }, (_, i) => Number(i >= 10));
+        const run = { name: "six", epochs: [0], dim: 6, unit: true, radius: 1, known: [0, 1],
+          centers: [[[0, 0, 0, 1, 0, 0], [0, 0, 0, 0, 1, 0]]],
+          parts: [{ name: "test", classes, sheet: null, frames: [{ points }] }] };
+        const data = { classes: ["a", "b"], sheets: [], shown: [0],
+          colours: { light: ["red", "blue"], dark: ["red", "blue"] },
+          runs: [{ name: "six", load: () => Promise.resolve(run) }] };
+        const { constructor } = arcsetViewer;
+        window.six = new constructor(document.getElementById("viewer"), data, {});
+        }"""
+    )
+    until(page, "six.panels.length === 1")
+    assert page.evaluate("[six.panels[0].run.dim, six.panels[0].run.flat]") == [3, True]
+    spots = [
+        page.evaluate(f"(({{x, y, depth}}) => [x, y, depth])(six.position(0, 'test', {i}))")
+        for i in (0, 9, 10)
+    ]
+    apart = [
+        sum((a - b) ** 2 for a, b in zip(spots[0][:2], spot[:2], strict=True)) ** 0.5
+        for spot in spots[1:]
+    ]
+    assert apart[0] < 30 < 90 < apart[1]

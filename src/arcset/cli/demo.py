@@ -6,7 +6,7 @@ from typing import Annotated, Any
 import typer
 
 from arcset import training
-from arcset.api import comparison_story
+from arcset.api import comparison_report
 from arcset.cli import options as o
 from arcset.cli.compare import print_comparison
 from arcset.cli.output import print_json, print_text, say, show_progress, working
@@ -79,7 +79,7 @@ def demo(
 def _draw(out: Path, outcome: training.Comparison, conclusion: str) -> None:
     """The report with its stills, and the two films."""
     solid = [RunView(out / label.replace(", ", "-"), label) for label in SPHERE]
-    story = comparison_story(
+    report = comparison_report(
         outcome,
         title="Eight losses on five digits",
         others=solid,
@@ -88,9 +88,9 @@ def _draw(out: Path, outcome: training.Comparison, conclusion: str) -> None:
         shown=("softmax, no bias", "arcface"),
     )
     with working("drawing the report"):
-        story.write(out, separate=True)
+        report.write(out, separate=True)
     with working("drawing the films"):
-        filmed = [view for view in story.runs if view.title in FILMED]
+        filmed = [view for view in report.runs if view.title in FILMED]
         write_film(filmed, out / "film-2d.gif", parts=("train", "test"))
         write_film(solid, out / "film-3d.gif")
 

@@ -833,7 +833,8 @@ def _boxes(scenes: Sequence[Scene]) -> dict[tuple[str, bool], Box]:
             far = max(float(np.linalg.norm(cloud, axis=1).max()) for cloud in clouds if len(cloud))
             boxes[group] = (-far, far, -far, far)
         else:
-            tips = [scene.centers for scene in alike if scene.centers is not None]
+            # Arrows stay as long as they are in a shadow; their names stand beyond the tips.
+            tips = [1.12 * scene.centers for scene in alike if scene.centers is not None]
             boxes[group] = _box_around([*clouds, *(tips if group[0] == "shadow" else [])])
     return boxes
 
