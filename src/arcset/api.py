@@ -609,12 +609,12 @@ def _complete(run: TrainedRun, watcher: Watcher, *, licence: str, report: bool) 
     if report:
         with watcher.working("drawing the report"):
             _draw_report(run, missing)
+    run.missing = dict(missing)
+    if "report" in missing:
+        watcher.warned(f"report.html was not drawn: {missing.pop('report')}")
     for why in dict.fromkeys(missing.values()):
         names = ", ".join(name for name, reason in missing.items() if reason == why)
         watcher.noted(f"not measured: {names}: {why}")
-    run.missing = dict(missing)
-    if "report" in missing:
-        watcher.warned(f"report.html was not drawn: {missing['report']}")
 
 
 def _make_thresholds(run: TrainedRun) -> Thresholds:
@@ -639,7 +639,7 @@ def _draw_report(run: TrainedRun, missing: Missing) -> None:
         ).write(run.path)
     except Exception as error:
         logger.info("the report was not drawn", exc_info=True)
-        missing["report"] = f"{type(error).__name__}: {error}"
+        missing["report"] = f"{type(error).__name__}: {one_line(error)}"
 
 
 def _forgetting_section(run: TrainedRun) -> Section | None:

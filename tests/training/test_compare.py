@@ -404,6 +404,16 @@ def test_another_folder_in_the_way_is_found_before_the_first_run(search, tmp_pat
     assert not (tmp_path / "margin=0.1-0").exists()
 
 
+@pytest.mark.parametrize(("name", "value"), [("epochs", 3), ("dim", 3), ("validate_every", 2)])
+def test_a_run_of_other_settings_is_found_before_the_first_run(search, tmp_path, name, value):
+    """Also one that is only shorter: trained for longer now, it is not what the others are."""
+    search(tmp_path, {"margin": [0.1, 0.4]}, seeds=1, epochs=1)
+    with pytest.raises(RunError, match=rf"margin=0\.1-0 .*{name}"):
+        search(tmp_path, {"margin": [0.2, 0.1]}, seeds=1, **{"epochs": 1, name: value})
+    assert not (tmp_path / "margin=0.2-0").exists()
+    search(tmp_path, {"margin": [0.2, 0.1]}, seeds=1, epochs=1, checkpoint_steps=7)
+
+
 def test_what_a_loss_does_not_have_is_left_out_and_equal_runs_are_one(search, tmp_path):
     grid = {"loss": ["softmax", "arcface"], "margin": [0.2, 0.3], "fallback": ["easy"]}
     watcher = Remembers()

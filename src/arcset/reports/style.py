@@ -73,6 +73,7 @@ _LOOK: dict[Any, Any] = {
     "font.family": ["DejaVu Sans"],
     "font.size": 10.0,
     "text.color": INK,
+    "text.parse_math": False,  # a dollar in a name is a dollar
     "axes.edgecolor": GREY,
     "axes.labelcolor": INK,
     "axes.facecolor": "white",

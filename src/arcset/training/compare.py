@@ -28,7 +28,7 @@ from arcset.checks import check_count
 from arcset.data import DATASETS, Dataset, Selection
 from arcset.devices import choose_device
 from arcset.distributed import join_group
-from arcset.errors import OptionError, TrainingError
+from arcset.errors import OptionError, RunError, TrainingError
 from arcset.evaluation import Assessment, Difference, Result, paired
 from arcset.evaluation.assessment import FEW
 from arcset.evaluation.measures import Measure, measure_of, run_figures, short_name, weighty
@@ -39,7 +39,7 @@ from arcset.registry import unknown_option
 from arcset.runs import Run, RunConfig
 from arcset.runs.assess import assess_unseen, assessment_figures, evaluation_data, measure_run
 from arcset.runs.data import dataset_of, selection_for
-from arcset.runs.model import TrainedRun, add_data_settings, build_model
+from arcset.runs.model import TrainedRun, add_data_settings, add_loss_settings, build_model
 from arcset.runs.settings import Layer, Settings, resolve_settings
 from arcset.text import html_table, plural, skipped_lines
 from arcset.training.batches import TrainingBatches
@@ -53,6 +53,8 @@ __all__ = ["Comparison", "Variant", "Verdict", "compare", "compare_assessments",
 
 #: Settings that a grid cannot vary: they say which identities the runs are measured on, and how.
 _SHARED = ("seed", "data", "mapping", "classes", "split", "hold_out", "start", "best_by")
+#: Settings that change nothing about the outcome of a run.
+_UNSEEN_IN_RESULTS = ("frames", "checkpoint_minutes", "checkpoint_steps", "checkpoints")
 
 
 @dataclass(frozen=True)
@@ -563,12 +565,6 @@ def _check(
     variant: Variant, outcome: Comparison, selection: Selection, device: str, *, force: bool
 ) -> None:
     """Find what would stop a run before its first step now, and not after hours."""
-    for seed in range(outcome.seeds):
-        path = outcome.path(variant.label, seed)
-        if force or not (path / "config.toml").exists():
-            Run.check_place(path, force=force)
-        else:
-            Run.open(path)
     place = choose_device(device)
     if outcome.grid is not None and build_validator(selection.validation, place) is None:
         raise OptionError(
@@ -577,9 +573,27 @@ def _check(
         )
     config = add_data_settings(variant.config, selection)
     network, loss = build_model(config, training=True)
-    check_start(config, network, path)
+    check_start(config, network, outcome.path(variant.label, 0))
     check_update_settings(config, loss, place)
     TrainingBatches(config, selection.train, place)
+    for seed in range(outcome.seeds):
+        path = outcome.path(variant.label, seed)
+        if force or not (path / "config.toml").exists():
+            Run.check_place(path, force=force)
+        else:
+            _check_run(Run.open(path), add_loss_settings(config.replace(seed=seed), loss))
+
+
+def _check_run(run: Run, config: RunConfig) -> None:
+    """Refuse a run of other settings, also of those that a continued run may change: trained for a
+    while and then for longer, it would not be what the others are."""
+    for name in RunConfig.model_fields:
+        found, asked = getattr(run.config, name), getattr(config, name)
+        if found != asked and name not in _UNSEEN_IN_RESULTS:
+            raise RunError(
+                f"{run.path} holds a run with {name} {found}, and {asked} is asked for: name "
+                "another folder, or replace it with --force"
+            )
 
 
 def _validation_figures() -> dict[str, Measure]:
