@@ -128,22 +128,15 @@ class Measure:
         return f"{value:.{digits}f}" if self.unit == "degrees" else f"{value:.{digits + 2}f}"
 
 
-def _dunn(units: Array, labels: Array) -> float:
-    from arcset.evaluation.geometry import dunn_index
+def _geometry(name: str, **options: Any) -> Callable[[Array, Array], float]:
+    """A function of `evaluation.geometry`, which imports this module."""
 
-    return dunn_index(units, labels, trim=None)
+    def compute(units: Array, labels: Array) -> float:
+        from arcset.evaluation import geometry
 
+        return float(getattr(geometry, name)(units, labels, **options))
 
-def _dunn_trimmed(units: Array, labels: Array) -> float:
-    from arcset.evaluation.geometry import dunn_index
-
-    return dunn_index(units, labels, trim=0.95)
-
-
-def _silhouette(units: Array, labels: Array) -> float:
-    from arcset.evaluation.geometry import silhouette
-
-    return silhouette(units, labels, "cosine")
+    return compute
 
 
 _TABLE = (
@@ -296,7 +289,7 @@ _TABLE = (
         "distance between the closest classes over the size of the largest",
         "one pair of close classes, or one wide class, decides it",
         unit="number",
-        function=_dunn,
+        function=_geometry("dunn_index", trim=None),
     ),
     Measure(
         "dunn_trimmed",
@@ -305,7 +298,7 @@ _TABLE = (
         "the same without each class's most distant samples",
         "the samples left out may be the ones that cause the errors",
         unit="number",
-        function=_dunn_trimmed,
+        function=_geometry("dunn_index", trim=0.95),
     ),
     Measure(
         "silhouette",
@@ -314,7 +307,7 @@ _TABLE = (
         "how much nearer samples are to their own class than to others",
         "large classes count more, and distances of many dimensions are all alike",
         unit="number",
-        function=_silhouette,
+        function=_geometry("silhouette", metric="cosine"),
     ),
     Measure(
         "ece",

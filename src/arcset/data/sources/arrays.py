@@ -5,6 +5,7 @@ Nothing is unpickled.
 
 import hashlib
 from collections.abc import Iterator, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from arcset.data.dataset import Dataset, ImageSet
+from arcset.data.selection import evaluation_images
 from arcset.data.sources.base import Entry, Source, printable
 from arcset.data.sources.samples import apart_identities, check_identities, for_testing
 from arcset.data.sources.table import cell_text, find_columns, part_of
@@ -21,6 +23,7 @@ from arcset.files import reading
 __all__ = [
     "ArraySource",
     "Columns",
+    "DatasetSource",
     "dataset_of_arrays",
     "hold_back_tests",
     "load_arrays",
@@ -179,6 +182,21 @@ class ArraySource(Source):
             part = np.asarray(self.samples.images[start : start + 1024])
             digest.update(np.ascontiguousarray(part).data)
         return digest.hexdigest()
+
+
+class DatasetSource(ArraySource):
+    """A dataset that was read from a file, the samples for testing among all."""
+
+    def __init__(self, dataset: Dataset, name: str, kind: str) -> None:
+        super().__init__(dataset.train, name, kind, dataset.invert)
+        self._dataset = dataset
+
+    @cached_property
+    def samples(self) -> ImageSet:
+        return evaluation_images(self._dataset, everything=True)
+
+    def as_dataset(self) -> Dataset:
+        return self._dataset
 
 
 def read_npz(path: Path, required: Sequence[str], optional: Sequence[str]) -> Columns:

@@ -3,20 +3,24 @@
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from arcset.data.dataset import Dataset, ImageSet
+from arcset.data.dataset import Dataset
 from arcset.data.decode import Watch
 from arcset.data.image import Fit, Pixels, Reading
 from arcset.data.mapping import ClassMapping
 from arcset.data.named.registry import DATASETS, dataset_names, looks_like_path
 from arcset.data.selection import evaluation_images
-from arcset.data.sources.arrays import ArraySource, dataset_of_arrays, load_arrays
+from arcset.data.sources.arrays import (
+    ArraySource,
+    DatasetSource,
+    dataset_of_arrays,
+    load_arrays,
+)
 from arcset.data.sources.base import FORMS, Entry, Listing, Source, kind_of
 from arcset.data.sources.folder import FolderSource
 from arcset.data.sources.insightface import RecordSource
@@ -214,23 +218,8 @@ def _open_path(path: Path, labelled: bool) -> Source:
         case "pack":
             return PackSource(path)
         case "arrays":
-            return _ArrayFile(path)
+            return DatasetSource(load_arrays(path), str(path), "arrays")
     raise DataError(f"{path} cannot be read; name {FORMS}")
-
-
-class _ArrayFile(ArraySource):
-    """The arrays of an npz file, those for testing among them."""
-
-    def __init__(self, path: Path) -> None:
-        self._dataset = load_arrays(path)
-        super().__init__(self._dataset.train, str(path), "arrays", self._dataset.invert)
-
-    @cached_property
-    def samples(self) -> ImageSet:
-        return evaluation_images(self._dataset, everything=True)
-
-    def as_dataset(self) -> Dataset:
-        return self._dataset
 
 
 class _Renamed(Source):

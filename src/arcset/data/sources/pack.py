@@ -23,8 +23,7 @@ from arcset.data.dataset import Dataset
 from arcset.data.decode import Watch
 from arcset.data.image import Fit, Reading
 from arcset.data.lazy_rows import LazyRows
-from arcset.data.selection import evaluation_images
-from arcset.data.sources.arrays import ArraySource
+from arcset.data.sources.arrays import DatasetSource
 from arcset.data.sources.base import PACK_FILE, kind_of
 from arcset.data.sources.samples import SampleTable, choose_reading, decode_samples
 from arcset.errors import DataError, OptionError
@@ -112,18 +111,12 @@ def _complete(path: Path) -> Iterator[None]:
         ) from error
 
 
-class PackSource(ArraySource):
+class PackSource(DatasetSource):
     """A pack as a source; its images stay in their file."""
 
     def __init__(self, path: Path) -> None:
+        super().__init__(load_pack(path), str(path), "pack")
         self._manifest = path / MANIFEST
-        self._dataset = load_pack(path)
-        images = evaluation_images(self._dataset, everything=True)
-        super().__init__(images, str(path), "pack", self._dataset.invert)
-
-    def as_dataset(self) -> Dataset:
-        """With both parts as `LazyRows`."""
-        return self._dataset
 
     def stamp_of_all(self) -> str:
         """What it says of itself, with the checksums of its lists, and some of its pixels."""
