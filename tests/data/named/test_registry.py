@@ -21,10 +21,13 @@ from arcset.data import (
 from arcset.errors import OptionError
 from support.datasets import loaded
 
+LONG = pytest.mark.long  # its 20,000 drawings take seconds
 NAMES = ["lfw-sample", "mnist", "mnist-sample", "omniglot", "orl"]
 
 
-@pytest.mark.parametrize("name", dataset_names())
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=LONG) if name == "omniglot" else name for name in NAMES]
+)
 def test_entries_tell_the_truth(name: str) -> None:
     entry = dataset_entry(name)
     assert (entry.name, entry.locate()) == (name, locate(name))

@@ -5,7 +5,7 @@ from itertools import combinations, product
 
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from arcset.errors import InputError, OptionError
@@ -76,7 +76,6 @@ def test_both_is_the_chance_that_two_probes_meet_the_same_gallery():
     )
 
 
-@settings(max_examples=40)
 @given(st.lists(st.tuples(st.integers(-3, 3), st.integers(-3, 3)), min_size=12, max_size=16))
 def test_the_threshold_is_the_lowest_and_splits_no_ties(rows):
     points = np.array(rows, dtype=float)

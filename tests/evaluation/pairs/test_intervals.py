@@ -9,7 +9,7 @@ from evaluation.pairs.references import DRAWN_FARS as FARS
 from evaluation.pairs.references import all_sides, check_draws, labelled, random_case
 
 
-@settings(max_examples=25)
+@settings(max_examples=10)
 @given(labelled())
 def test_equals_the_definition(data):
     embeddings, labels = data

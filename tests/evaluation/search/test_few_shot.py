@@ -6,7 +6,7 @@ from collections import Counter
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from arcset.errors import InputError, OptionError
@@ -78,7 +78,6 @@ def test_equals_episodes_played_one_by_one(ways, shots, queries):
 
 
 @given(st.data())
-@settings(max_examples=80)
 def test_equals_the_definition_with_ties(data):
     labels = np.repeat([3, 1, 2], [2, 3, 2])
     rows = data.draw(st.lists(EXACT_ROWS, min_size=len(labels), max_size=len(labels)))

@@ -5,7 +5,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from arcset.errors import InputError, OptionError
@@ -24,7 +24,6 @@ from evaluation.search.searches import (
 @pytest.mark.parametrize("scoring", ["max", "mean"])
 def test_equals_the_definitions(scoring):
     @given(searches())
-    @settings(max_examples=40)
     def check(data):
         assume(scoring == "max" or not cancels(*data[:2]))
         found = identification(*data, ranks=RANKS, fpirs=FPIRS, scoring=scoring)
@@ -48,7 +47,6 @@ def test_ties_count_against_the_model():
 
 
 @given(searches(), st.randoms(use_true_random=False))
-@settings(max_examples=40)
 def test_order_of_rows_and_names_do_not_matter(data, random):
     gallery, gallery_labels, probes, probe_labels = data
     expected = identification(*data, ranks=RANKS, fpirs=FPIRS)

@@ -22,7 +22,6 @@ from evaluation.search.searches import (
 
 
 @given(searches(least_mated=1, least_unmated=1))
-@settings(max_examples=40)
 def test_every_point_of_the_curve_is_exact(data):
     found = identification(*data, fpirs=FPIRS)
     mated, unmated = outcomes(*data)
@@ -43,7 +42,7 @@ def test_every_point_of_the_curve_is_exact(data):
 
 
 @given(searches())
-@settings(max_examples=25)
+@settings(max_examples=10)
 def test_replicates_equal_probes_drawn_again(data):
     check_drawn_again(data)
 
