@@ -62,35 +62,15 @@ class FolderSource(FileSource):
 
     def _walk(self, others: Counter[str]) -> Iterator[Entry]:
         """All images, and folders that cannot be listed; `others` counts files by extension."""
-        visited = set[tuple[int, int]]()
         unreadable: list[OSError] = []
         stray: list[str] = []
         empty = True
-        for where, folders, names in os.walk(self.root, True, unreadable.append, followlinks=True):
-            folder = Path(where)
-            status = folder.stat()
-            if (status.st_dev, status.st_ino) in visited:
-                folders.clear()
-                continue
-            visited.add((status.st_dev, status.st_ino))
-            # Links after folders, so that these go by their own names.
-            folders[:] = sorted(
-                (name for name in folders if not name.startswith(".")),
-                key=lambda name: ((folder / name).is_symlink(), name),
-            )
-            label = folder.relative_to(self.root).as_posix()
-            images = []
-            for name in names:
-                extension = _extension(name)
-                if extension in image_extensions() and not name.startswith("."):
-                    images.append(name if label == "." else f"{label}/{name}")
-                elif not name.startswith("."):
-                    others[extension] += 1
+        for label, images in self._folders(others, unreadable):
             if label == ".":
-                stray = sorted(images)
+                stray = images
                 continue
             empty = empty and not images
-            for file in sorted(images):
+            for file in images:
                 yield Entry(printable(file), printable(label), file)
         for error in unreadable:
             folder = Path(error.filename)
@@ -107,6 +87,32 @@ class FolderSource(FileSource):
                 f"{self.name} holds no image; put the images of each identity into a sub-folder "
                 f"of its own{hint}"
             )
+
+    def _folders(
+        self, others: Counter[str], unreadable: list[OSError]
+    ) -> Iterator[tuple[str, list[str]]]:
+        """Every folder once, by its path below the root, with its images, sorted."""
+        visited = set[tuple[int, int]]()
+        for where, folders, names in os.walk(self.root, True, unreadable.append, followlinks=True):
+            folder = Path(where)
+            status = folder.stat()
+            if (status.st_dev, status.st_ino) in visited:
+                folders.clear()
+                continue
+            visited.add((status.st_dev, status.st_ino))
+            # Links after folders, so that these go by their own names.
+            folders[:] = sorted(
+                (name for name in folders if not name.startswith(".")),
+                key=lambda name: ((folder / name).is_symlink(), name),
+            )
+            label = folder.relative_to(self.root).as_posix()
+            images = []
+            for name in sorted(name for name in names if not name.startswith(".")):
+                if (extension := _extension(name)) in image_extensions():
+                    images.append(name if label == "." else f"{label}/{name}")
+                else:
+                    others[extension] += 1
+            yield label, images
 
 
 def image_files(folder: Path | str) -> list[Path]:
