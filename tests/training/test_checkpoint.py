@@ -29,6 +29,8 @@ SETTINGS = {
     "loss": "elasticface",
     "ema": 0.9,
     "accumulate": 2,
+    "clip": 1.0,
+    "warm_up": 0.2,
     "augment": ["affine:rotate=15", "noise"],
     "new_classes": "rotations",
     "hold_out": {"validation": 0.2, "test": 0.2},

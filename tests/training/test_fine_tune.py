@@ -15,7 +15,6 @@ from arcset.losses import build_loss
 from arcset.runs import Run, RunConfig
 from arcset.runs.data import selection_for, selection_of
 from arcset.runs.model import embed, load_model
-from arcset.runs.settings import inherited_settings
 from arcset.training import resume, train
 from arcset.training.batches import TrainingBatches
 from arcset.training.fine_tune import begin_centers, measure_forgetting
@@ -273,23 +272,6 @@ def test_a_run_does_not_begin_from_itself(old) -> None:
     with pytest.raises(OptionError, match=str(old.path)):
         train(growing(old), old.path, device="cpu", force=True)
     assert (old.path / "model.safetensors").exists()
-
-
-def test_settings_come_from_the_run_before(tmp_path) -> None:
-    config = RunConfig(
-        data="x", epochs=80, learning_rate=0.1, margin_warm_up=0.4, options={"warmup": 7},
-        hold_out={"validation": 0.1, "test": 0.1}, shape=(3, 20, 30), seed=5, batch=33,
-    )  # fmt: skip
-    values = inherited_settings(Run(tmp_path, config), "y")
-    assert (values["epochs"], values["margin_warm_up"], values["options"]) == (20, 0.0, {})
-    assert values["learning_rate"] == pytest.approx(0.02)
-    assert (values["size"], values["channels"], values["batch"]) == ((20, 30), 3, 33)
-    assert values["hold_out"] == config.hold_out
-    assert not {"data", "seed", "class_names"} & set(values)
-    named = config.replace(hold_out={"test": ("a*",)}, epochs=1)
-    assert "hold_out" not in inherited_settings(Run(tmp_path, named), "y")
-    assert "hold_out" in inherited_settings(Run(tmp_path, named), "x")
-    assert inherited_settings(Run(tmp_path, named), "x")["epochs"] == 1
 
 
 def nearest(run: Run, part, names: tuple[str, ...]) -> float:

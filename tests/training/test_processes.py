@@ -12,10 +12,9 @@ import torch
 
 from arcset.distributed import ProcessGroup
 from arcset.launch import is_main_process
-from arcset.runs import Run, RunConfig
-from arcset.training import train
+from arcset.runs import Run
 from support.processes import THIS, TORCHRUN, environment, trained
-from support.small_data import Remembers, images
+from support.small_data import images
 
 pytestmark = [
     pytest.mark.skipif(os.name == "nt", reason="processes and signals as on POSIX"),
@@ -185,15 +184,3 @@ def test_who_speaks(monkeypatch) -> None:
     monkeypatch.setenv("WORLD_SIZE", "1")
     monkeypatch.setenv("RANK", "1")
     assert is_main_process()
-
-
-def test_the_seed_of_a_step_decides_what_the_loss_draws(tmp_path) -> None:
-    """Whatever the network draws before it: processes draw different numbers there."""
-    data = str(images(tmp_path / "a.npz"))
-    config = RunConfig(data=data, dim=4, epochs=1, batch=16, loss="elasticface", snapshot=0)
-    found = []
-    for number in range(2):
-        watcher = Remembers()
-        train(config, tmp_path / f"run{number}", device="cpu", watcher=watcher)
-        found.append([now.loss for now in watcher.steps])
-    assert found[0] == found[1]

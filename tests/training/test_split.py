@@ -10,6 +10,7 @@ from arcset.runs.assess import measure_run
 from arcset.runs.data import selection_for, selection_of
 from arcset.runs.model import TrainedRun
 from arcset.training import resume, train
+from support.small_data import Remembers
 
 PARTS = ("train", "test", "unseen", "validation")
 
@@ -33,21 +34,6 @@ def config(split, tmp_path):
     )
 
 
-class StopInSecondEpoch:
-    def started(self, name, done, steps):
-        self.half = steps // 2 + 1
-
-    def stepped(self, now):
-        if now.step == self.half:
-            raise KeyboardInterrupt
-
-    def epoch_ended(self, metrics):
-        pass
-
-    def warned(self, text):
-        raise AssertionError(text)
-
-
 def same(a, b):
     for part in PARTS:
         one, other = getattr(a, part), getattr(b, part)
@@ -57,7 +43,7 @@ def same(a, b):
 
 def test_a_run_keeps_its_split_and_is_resumed_without_the_file(config, split, tmp_path):
     with pytest.raises(KeyboardInterrupt):
-        train(config, tmp_path / "run", device="cpu", watcher=StopInSecondEpoch())
+        train(config, tmp_path / "run", device="cpu", watcher=Remembers(12))
     (tmp_path / "mine.json").unlink()
     run = resume(tmp_path / "run", device="cpu")
     assert [line["epoch"] for line in run.metrics()] == [1, 2]

@@ -86,14 +86,6 @@ def test_a_resumed_run_continues_its_curves(tmp_path):
     assert curve(tmp_path, "step/loss") == [(1, 1.0), (2, 0.5), (3, 0.125), (4, 0.25)]
 
 
-def test_a_new_run_in_the_folder_hides_the_old_one(tmp_path):
-    for loss in (8.0, 0.5):
-        with TensorBoardWatcher(tmp_path) as watcher:
-            watcher.started("arc", 0, 1)
-            watcher.stepped(step(1, loss=loss))
-    assert curve(tmp_path, "step/loss") == [(1, 0.5)]
-
-
 def test_warnings_are_text_those_before_the_start_too(tmp_path):
     with TensorBoardWatcher(tmp_path) as watcher:
         watcher.warned("three files were skipped")
@@ -113,12 +105,6 @@ def test_figures_are_there_before_it_is_closed(tmp_path):
     watcher.close()  # twice is fine
     with pytest.raises(OptionError, match="closed"):
         watcher.stepped(step(2))
-
-
-def test_nothing_is_written_where_nothing_started(tmp_path):
-    with TensorBoardWatcher(tmp_path / "none"):
-        pass
-    assert not (tmp_path / "none").exists()
 
 
 def test_without_tensorboard_one_sentence_says_how_to_get_it(tmp_path, monkeypatch):

@@ -260,11 +260,6 @@ class TrainedRun(Run):
         return cls(run, network.to(chosen), loss.to(chosen), chosen, selection)
 
     @property
-    def run(self) -> Run:
-        """The run folder."""
-        return self
-
-    @property
     def selection(self) -> Selection:
         """The images that the run was trained with, and those kept from it."""
         if self._selection is None:

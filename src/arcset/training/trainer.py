@@ -265,7 +265,6 @@ class Trainer:
         if self.group.is_main:
             self.validator = build_validator(selection.validation, device)
         self.generator = torch.Generator()
-        self.speed = _Speed()
         self.checkpoint_time = time.perf_counter()
         self.history: list[dict[str, Any]] = []
 
@@ -296,11 +295,11 @@ class Trainer:
             self.loss.train()
             end = epoch * batches.per_epoch
             done = progress.step - (end - batches.per_epoch)  # steps of this epoch
-            started = time.perf_counter() - progress.seconds
+            self.epoch_start = time.perf_counter() - progress.seconds
             with torch.random.fork_rng(devices=[]):
                 for index in islice(batches.epoch(epoch), done, None):  # (B,)
                     embeddings, rate = self.train_step(index, epoch)  # (B, D)
-                    progress.seconds = time.perf_counter() - started
+                    progress.seconds = time.perf_counter() - self.epoch_start
                     if progress.step < end:  # at the end of an epoch there is one anyway
                         self.save_checkpoint_if_due(stop)
             self.end_epoch(epoch, embeddings, rate)
@@ -338,7 +337,7 @@ class Trainer:
         progress.total += value * len(index)
         progress.seen += len(index)
         latest = progress.angles[-1] if progress.angles else (None, None)
-        speed = self.speed.after(len(index))
+        speed = progress.seen / (time.perf_counter() - self.epoch_start)
         self.watcher.stepped(Step(progress.step, value, rate, speed, *latest))
         return embeddings, rate
 
@@ -471,20 +470,3 @@ def _snapshot_epochs(config: RunConfig) -> set[int]:
     """The epochs whose embeddings are kept, for films: evenly chosen, the last among them."""
     count = min(config.frames, config.epochs)
     return {round(config.epochs * number / count) for number in range(1, count + 1)}
-
-
-class _Speed:
-    """Images per second over the last second or so."""
-
-    def __init__(self) -> None:
-        self._since, self._seen, self._rate = time.perf_counter(), 0, 0.0
-
-    def after(self, images: int) -> float:
-        """So many more are done."""
-        self._seen += images
-        passed = time.perf_counter() - self._since
-        if passed > 1 or not self._rate:
-            self._rate = self._seen / max(passed, 1e-9)
-            if passed > 1:
-                self._since, self._seen = time.perf_counter(), 0
-        return self._rate

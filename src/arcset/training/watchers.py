@@ -42,7 +42,7 @@ _FLUSH = 10  # seconds that a curve may lag behind training
 class Step:
     """One step of training, just done.
 
-    step: how many are done. loss, rate: of this one. images_per_second: over the last second or so.
+    step: how many are done. loss, rate: of this one. images_per_second: in this epoch so far.
     target_degrees, other_degrees: mean angle of samples to their own class's center and to the
         nearest other center, measured now and then; None for losses without centers.
     """
