@@ -153,7 +153,8 @@ def read_grid(settings: list[str]) -> dict[str, list[Any]] | None:
 def print_comparison(outcome: Comparison, title: str) -> None:
     """The table, and what it comes to."""
     spread = "1 seed" if outcome.seeds == 1 else f"{outcome.seeds} seeds: mean ± half the range"
-    table = Table(title=Text(f"{title}, {spread}"), title_justify="left")
+    print_text(f"{title}, {spread}")
+    table = Table()
     heading, *rows = outcome.rows()
     for text in heading:
         table.add_column(Text(text), justify="left" if text == heading[0] else "right")

@@ -136,8 +136,9 @@ class Verdict:
         text = f"{self.best} has the best mean, {self.means[self.best]:.3f}"
         text += f", and is better than {', '.join(better)}" if better else ""
         if unclear:
+            others = next(iter(unclear)) if len(unclear) == 1 else "the others"
+            text += f"{'; ' if better else ', but '}no difference to {others} is shown"
             reasons = sorted({difference.why for difference in unclear.values() if difference.why})
-            text += f"{'; ' if better else ', but '}no difference to {', '.join(unclear)} is shown"
             text += f" ({'; '.join(reasons)})" if reasons else ""
         return f"{text}."
 
