@@ -147,16 +147,19 @@ def skipped_lines(
     return lines + ([f"  … and {count - _NAMED:,} more; {more}"] if count > _NAMED else [])
 
 
-def html_table(rows: Iterable[Sequence[str]], heading: Sequence[str] = ()) -> str:
+def html_table(
+    rows: Iterable[Sequence[str]], heading: Sequence[str] = (), caption: str = ""
+) -> str:
     """A table for notebooks, the first cell of each row its name.
 
     >>> html_table([["AUC", "0.9 < 1"]])
     '<table><tr><th>AUC</th><td>0.9 &lt; 1</td></tr></table>'
     """
     lines = [[("th", cell) for cell in heading]] if heading else []
-    lines += [[("td" if place else "th", cell) for place, cell in enumerate(row)] for row in rows]
+    lines += [[("td" if number else "th", cell) for number, cell in enumerate(row)] for row in rows]
     cells = ("".join(f"<{tag}>{html.escape(cell)}</{tag}>" for tag, cell in line) for line in lines)
-    return f"<table>{''.join(f'<tr>{line}</tr>' for line in cells)}</table>"
+    title = f"<caption>{html.escape(caption)}</caption>" if caption else ""
+    return f"<table>{title}{''.join(f'<tr>{line}</tr>' for line in cells)}</table>"
 
 
 def without_folders(text: str) -> str:

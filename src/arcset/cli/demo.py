@@ -6,7 +6,7 @@ from typing import Annotated, Any
 import typer
 
 from arcset import training
-from arcset.api import comparison_report
+from arcset.api.compare_runs import comparison_report
 from arcset.cli import options as o
 from arcset.cli.compare import print_comparison
 from arcset.cli.output import print_json, print_text, say, show_progress, working

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from arcset.api import evaluate_each
+from arcset.api.evaluate_run import evaluate_each
 from arcset.cli import options as o
 from arcset.cli.output import (
     print_json,

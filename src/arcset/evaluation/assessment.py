@@ -216,15 +216,18 @@ class Assessment:
 
     def _repr_html_(self) -> str:
         """The main figures with their 95 % intervals, for notebooks."""
-        rows = [[f"{self.samples:,} samples of {self.identities:,} identities", "", ""]]
+        rows = []
         for result in self.results().values():
             for name, value in result.measures().items():
                 measure = measure_of(name)
                 if measure.weight in ("headline", "main") and not math.isnan(value):
-                    known = result.replicates is not None
-                    interval = str(result.interval(name)) if known else ""
-                    rows.append([short_name(name), measure.format(value), interval])
-        return html_table(rows, ["measure", "value", "95 % interval"])
+                    between = ""
+                    if result.replicates is not None:
+                        low, high = result.interval(name)
+                        between = f"{measure.format_bare(low)} to {measure.format(high)}"
+                    rows.append([short_name(name), measure.format(value), between])
+        caption = f"{self.samples:,} samples of {self.identities:,} identities"
+        return html_table(rows, ["measure", "value", "95 % interval"], caption)
 
     def json(self) -> dict[str, Any]:
         """As one object; what is not defined is None."""
