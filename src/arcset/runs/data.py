@@ -18,6 +18,7 @@ from arcset.runs.folder import Run
 
 __all__ = [
     "Earlier",
+    "check_not_given",
     "dataset_of",
     "dataset_of_run",
     "reading_of",
@@ -157,14 +158,19 @@ def dataset_of(config: RunConfig, *, watch: Watch | None = None) -> Dataset:
     return _read(config, mapping, watch)
 
 
-def dataset_of_run(run: Run) -> Dataset:
-    """The data of a run, mapped by the run's own copy of its mapping."""
+def check_not_given(run: Run) -> None:
+    """Raise `OptionError` for a run whose data was given in Python, and is in no file."""
     if run.config.data == GIVEN:
         raise OptionError(
             f"the data of {run.path} was given in Python: pass it again, as data=… of "
             f"arcset.train(resume={str(run.path)!r}) or arcset.evaluate({str(run.path)!r}), or "
             "name other data, as arcset embed RUN DATA and arcset export RUN --images FOLDER"
         )
+
+
+def dataset_of_run(run: Run) -> Dataset:
+    """The data of a run, mapped by the run's own copy of its mapping."""
+    check_not_given(run)
     mapping = None if run.config.mapping is None else ClassMapping.load(run.mapping_file)
     return _read(run.config, mapping)
 

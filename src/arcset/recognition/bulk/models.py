@@ -19,7 +19,7 @@ from arcset.recognition.recognizer import Recognizer
 from arcset.recognition.run_model import RunModel
 from arcset.runs import Run
 from arcset.runs.assess import PARTS
-from arcset.runs.data import reading_of, selection_of
+from arcset.runs.data import check_not_given, reading_of, selection_of
 
 if TYPE_CHECKING:
     from arcset.recognition.faces import FaceRecognizer
@@ -182,6 +182,7 @@ def open_inputs(
                 f"--part {part} is a part of {trained_on}, the run's data, not {data}"
             )
         return open_source(data)
+    check_not_given(opened)
     if part == "all":
         has_mapping = opened.config.mapping is not None
         mapping = ClassMapping.load(opened.mapping_file) if has_mapping else None
