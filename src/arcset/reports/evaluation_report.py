@@ -10,8 +10,9 @@ from arcset.evaluation import Assessment, Difference, Interval, Result, paired
 from arcset.evaluation.assessment import FEW
 from arcset.evaluation.measures import PARTS, Measure, meaning, measure_of, short_name, weighty
 from arcset.files import write_bytes
-from arcset.reports.measure_plots import interval_of, plot_sections
+from arcset.reports.measure_plots import plot_sections
 from arcset.reports.page import encode_figure, write_page
+from arcset.reports.plots import interval_of
 
 __all__ = ["Cell", "cells", "main_measures", "write_evaluation"]
 

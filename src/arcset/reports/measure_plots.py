@@ -1,348 +1,52 @@
-"""Plots of measures, each registered with what to say under it: sections of pages derive from it.
+"""Plots of measures: of assessments by model, of thresholds, and of two models compared."""
 
-A new plot is one entry: a function that draws it, decorated with `plot`.
-"""
-
-import logging
 import math
-from collections.abc import Callable, Container, Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Literal, TypeVar
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
-from matplotlib.ticker import EngFormatter, LogLocator, MaxNLocator, NullLocator
-from matplotlib.transforms import ScaledTranslation, Transform
+from matplotlib.ticker import EngFormatter, LogLocator, NullLocator
 from scipy.special import ndtr, ndtri
 
 from arcset.errors import InputError
-from arcset.evaluation import Assessment, Difference, Interval, Result, Thresholds, Verification
+from arcset.evaluation import Assessment, Difference, Interval, Thresholds, Verification
 from arcset.evaluation.geometry.angles import PAPER
 from arcset.evaluation.measures import MEASURES, short_name
-from arcset.reports.page import Section
-from arcset.reports.style import GREY, INK, PALE, PALETTE, new_figure, styled
+from arcset.reports.plots import (
+    PLOTS,
+    Look,
+    Plot,
+    add_key,
+    aside,
+    draw_angle_histogram,
+    draw_mark,
+    draw_marks,
+    interval_of,
+    log_axis,
+    looks,
+    lowest_share,
+    models_having,
+    percent_axis,
+    plain,
+    plot,
+    plot_figure,
+    plot_sections,
+    say_nothing,
+    share_axis,
+)
+from arcset.reports.style import GREY, INK, PALE, PALETTE
 from arcset.text import percent
 
-__all__ = [
-    "DASHES",
-    "PLOTS",
-    "Look",
-    "Plot",
-    "add_key",
-    "draw_angle_histogram",
-    "draw_roc",
-    "interval_of",
-    "looks",
-    "plain",
-    "plot",
-    "plot_figure",
-    "plot_sections",
-]
+#: With `plot_sections`, which whoever imports it from here finds to know all plots of measures.
+__all__ = ["draw_roc", "plot_sections", "realized_rows", "threshold_rows"]
 
-logger = logging.getLogger("arcset")
-
-Floats = npt.NDArray[np.floating[Any]]
 Assessments = Mapping[str, Assessment]
-Kind = Literal["measures", "thresholds", "differences", "runs"]
 
-DASHES: tuple[Any, ...] = ("-", (0, (5, 1.5)), (0, (5, 1.5, 1, 1.5)), (0, (1.2, 1.2)))
-_MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<")
-_LONGEST = 44  # characters of a model's name in a plot
 _LONG = 20  # ranks beyond which their axis is logarithmic
-_WIDTH = 9.6  # inches
-
-
-# The registry
-
-
-@dataclass(frozen=True)
-class Plot:
-    """A picture, and what to say under it.
-
-    Fields:
-        name: of its section and of its file.
-        title: the heading; or a function that makes it of what is shown.
-        meaning, misleads: what it means, and when it misleads.
-        kind: what it is drawn from: assessments by model (`measures`, `thresholds`), differences
-            by comparison, or a sequence of runs.
-        draw: draws it; raises `InputError` where there is nothing to show.
-            None for a table alone.
-        rows: a table below it, its heading first; nothing where there is nothing to list.
-        each: if not empty, there is one picture per model or comparison {}, described so.
-    """
-
-    name: str
-    title: str | Callable[[Any], str]
-    meaning: str
-    misleads: str
-    kind: Kind
-    draw: Callable[[Any], Figure] | None = None
-    rows: Callable[[Any], Sequence[Sequence[str]]] = lambda _: ()
-    each: str = ""
-
-
-#: Every plot that a page shows, in the order in which they are shown.
-PLOTS: list[Plot] = []
-
-Draw = TypeVar("Draw", bound=Callable[..., Figure])
-
-
-def plot(
-    name: str,
-    title: str | Callable[[Any], str],
-    meaning: str,
-    misleads: str,
-    *,
-    kind: Kind = "measures",
-    **more: Any,
-) -> Callable[[Draw], Draw]:
-    """Decorator: registers a function as a `Plot`, and gives what it draws the common style."""
-
-    def register(draw: Draw) -> Draw:
-        drawn: Any = styled(draw)
-        PLOTS.append(Plot(name, title, meaning, misleads, kind, drawn, **more))
-        return drawn  # type: ignore[no-any-return]
-
-    return register
-
-
-def plot_sections(kind: Kind, data: Any, without: Container[str] = ()) -> dict[str, Section]:
-    """A section for each plot of a kind that has something to show of `data`, by its name."""
-    sections = {}
-    for entry in PLOTS:
-        if entry.kind != kind or entry.name in without:
-            continue
-        parts = {"": data}
-        if entry.each:
-            parts = {entry.each.format(label): {label: part} for label, part in data.items()}
-        figures = {}
-        for description, part in parts.items():
-            try:
-                if entry.draw:
-                    figures[description] = entry.draw(part)
-            except InputError as error:
-                logger.info("left out %s: %s", description or entry.name, error)
-        rows = entry.rows(data) if figures or entry.each or not entry.draw else ()
-        if figures or rows:
-            title = entry.title if isinstance(entry.title, str) else entry.title(data)
-            alts = [*figures] if entry.each else []  # otherwise a picture is called as its section
-            texts = (entry.meaning, entry.misleads)
-            sections[entry.name] = Section(title, [*figures.values()], *texts, rows, alts)
-    return sections
-
-
-# What plots share
-
-
-@dataclass(frozen=True)
-class Look:
-    """A model's colour, line and mark, the same in every plot; `side` sets marks side by side."""
-
-    colour: str
-    dash: Any
-    marker: str
-    side: float = 0.0
-
-    @property
-    def line(self) -> dict[str, Any]:
-        return {"color": self.colour, "ls": self.dash, "lw": 1.6}
-
-    @property
-    def mark(self) -> dict[str, Any]:
-        edge: dict[str, Any] = {"markeredgecolor": "white", "markeredgewidth": 0.7}
-        return {"color": self.colour, "marker": self.marker, "ms": 5.5, **edge}
-
-
-def looks(labels: Iterable[str], among: Iterable[str] = ()) -> dict[str, Look]:
-    """A look for every model by its place `among` all; from the eleventh on colours come again."""
-    shown = list(labels)
-    places = {label: number for number, label in enumerate(dict.fromkeys([*among, *shown]))}
-    step = min(1.0, 7 / max(len(shown) - 1, 1))
-    return {
-        label: Look(
-            PALETTE[places[label] % len(PALETTE)],
-            DASHES[places[label] % len(DASHES)],
-            _MARKERS[places[label] % len(_MARKERS)],
-            (number - (len(shown) - 1) / 2) * step,
-        )
-        for number, label in enumerate(shown)
-    }
-
-
-def _having(assessments: Assessments, part: str) -> list[tuple[str, Any, Look]]:
-    """The models that have a part: label, the part, and the model's look."""
-    parts = {label: getattr(found, part) for label, found in assessments.items()}
-    parts = {label: value for label, value in parts.items() if value is not None}
-    if not parts:
-        raise InputError(f"no model has {part}")
-    models = looks(parts, assessments)
-    return [(label, value, models[label]) for label, value in parts.items()]
-
-
-def plain(label: str, longest: int = _LONGEST) -> str:
-    """A name in one line, cut in its middle if long.
-
-    >>> plain("cost\\n in $", 30), plain("runs/digits/arcface", 12)
-    ('cost in $', 'runs…arcface')
-    """
-    text = " ".join(label.split())
-    if len(text) > longest:
-        head = (longest - 1) * 2 // 5
-        text = f"{text[:head]}…{text[-(longest - 1 - head) :]}"
-    return text
-
-
-def interval_of(result: Result, name: str, at: float | None = None) -> Interval | None:
-    """The interval of a measure, None where there is none to draw."""
-    full = result.name_of(name, at)
-    if result.replicates is None or full not in result.replicates.values:
-        return None
-    found = result.interval(full)
-    return found if math.isfinite(found.low) and math.isfinite(found.high) else None
-
-
-def plot_figure(height: float, width: float = _WIDTH) -> Figure:
-    """A figure that makes room for whatever stands beside its axes."""
-    figure = new_figure(width, height)
-    figure.set_layout_engine("constrained", w_pad=0.1, h_pad=0.08, wspace=0.03)
-    return figure
-
-
-def _top_line(figure: Figure, text: str) -> None:
-    figure.suptitle(text, color=GREY, fontsize=10)
-
-
-def add_key(figure: Figure, entries: Mapping[str, Look]) -> None:
-    """The key below the axes, in as few lines as hold it; the figure grows by its height."""
-    handles = [Line2D([], [], **{**look.line, **look.mark, "lw": 1.8}) for look in entries.values()]
-    # A blank goes first: matplotlib leaves names out that begin with an underscore.
-    names = [f" {name}" for name in entries]
-    for columns in range(len(names), 0, -1):
-        legend = figure.legend(
-            handles, names, loc="outside lower center", ncols=columns, columnspacing=1.8
-        )
-        if columns == 1 or legend.get_window_extent().width < 0.98 * figure.bbox.width:
-            break
-        legend.remove()
-    width, height = figure.get_size_inches()
-    figure.set_size_inches(width, height + legend.get_window_extent().height / figure.dpi)
-
-
-def _aside(axes: Axes, right: float, up: float = 0.0, base: Transform | None = None) -> Transform:
-    """The transform of the data, or `base`, moved by so many points."""
-    moved = ScaledTranslation(right / 72, up / 72, axes.figure.dpi_scale_trans)
-    return (base or axes.transData) + moved
-
-
-def _mark(
-    axes: Axes,
-    x: float,
-    y: float,
-    interval: tuple[float, float] | None,
-    look: Look,
-    *,
-    step: float = 0.0,
-    lying: bool = False,
-    **style: Any,
-) -> None:
-    """A mark at (x, y) with its interval as a bar; nothing where y is not defined.
-
-    step: points between the marks of two models. lying: x and y exchanged.
-    The interval is drawn as it is: that of a skewed measure need not hold the value itself.
-    """
-    if not math.isfinite(y):
-        return
-    common = {"transform": _aside(axes, look.side * step), "color": look.colour}
-    for xs, ys, drawn in (
-        ([x, x], interval, {"lw": 1.4, "zorder": 3}),
-        ([x], [y], {**look.mark, "zorder": 4, "clip_on": False, **style}),
-    ):
-        if ys is not None:
-            axes.add_artist(Line2D(*((ys, xs) if lying else (xs, ys)), **{**common, **drawn}))
-
-
-def _marks(
-    axes: Axes,
-    result: Result,
-    name: str,
-    look: Look,
-    *,
-    step: float = 2.0,
-    errors: bool = False,
-    place: Callable[[float], float] = float,
-    **style: Any,
-) -> list[float]:
-    """Marks of a measure at all its rates, ranks or numbers; gives how far all of it reaches.
-
-    errors: draws 1 − value, on an axis that neither 0 nor 1 is on.
-    """
-    reached: list[float] = []
-    for at, value in getattr(result, name).items():
-        interval: tuple[float, float] | None = interval_of(result, name, at)
-        if errors:
-            if not 0 < value < 1:
-                continue
-            value = 1 - value
-            if interval:
-                interval = (max(1 - interval[1], 1e-12), min(1 - interval[0], 1 - 1e-12))
-        reached += (value, *(interval or ()))
-        _mark(axes, place(at), value, interval, look, step=step, **style)
-    return reached
-
-
-def _percent_axis(axes: Axes, which: str) -> None:
-    axis = axes.xaxis if which == "x" else axes.yaxis
-    axis.set_major_formatter(lambda value, _: f"{100 * value:.6g} %")
-
-
-def _log_axis(axes: Axes, which: str, low: float, high: float) -> None:
-    """A logarithmic axis of shares; below two decades with ticks between the powers of ten."""
-    axes.set(**{f"{which}scale": "log", f"{which}lim": (low, high)})
-    axis = axes.xaxis if which == "x" else axes.yaxis
-    between = (1.0, 2.0, 5.0) if high / low < 100 else (1.0,)
-    axis.set_major_locator(LogLocator(subs=between, numticks=8))
-    axis.set_minor_locator(NullLocator())
-    _percent_axis(axes, which)
-
-
-def _lowest_share(values: Iterable[float]) -> float:
-    """Where an axis of shares that ends at 1 begins: 0, or higher if all of it is near 1.
-
-    >>> _lowest_share([0.4, 0.9]), round(_lowest_share([0.98, math.nan]), 2), _lowest_share([1.0])
-    (0.0, 0.97, 0.9)
-    """
-    low = min((value for value in values if math.isfinite(value)), default=0.0)
-    return 0.0 if low < 0.55 else 0.9 if low >= 1 else max(0.0, 1 - 1.5 * max(1 - low, 1e-3))
-
-
-def _share_axis(axes: Axes, values: Iterable[float]) -> None:
-    """The y axis of shares, up to 1."""
-    start = _lowest_share(values)
-    axes.set_ylim(start, 1 + 0.02 * (1 - start))
-    axes.yaxis.set_major_locator(MaxNLocator(6, steps=[1, 2, 5, 10]))
-    _percent_axis(axes, "y")
-
-
-def _supported(rate: Floats, value: Floats, least: float) -> tuple[Floats, Floats]:
-    """A curve over rising rates, from the `least` rate that the data can show.
-
-    What holds at lower rates, holds at the least one too.
-
-    >>> _supported(np.array([0.0, 0.1, 0.5]), np.array([0.6, 0.7, 0.9]), 0.2)
-    (array([0.2, 0.5]), array([0.7, 0.9]))
-    """
-    first = max(int(np.searchsorted(rate, least, side="right")) - 1, 0)
-    return np.maximum(rate[first:], least), value[first:]
-
-
-def _say_nothing(axes: Axes, why: str) -> None:
-    """Say on an empty panel why it is empty."""
-    axes.text(0.5, 0.5, why, transform=axes.transAxes, ha="center", va="center", color=GREY)
-    axes.set(xticks=[], yticks=[])
 
 
 # Same or different
@@ -361,12 +65,12 @@ def _say_nothing(axes: Axes, why: str) -> None:
 )
 def verification_plot(assessments: Assessments) -> Figure:
     """ROC and DET, from the least FAR that the pairs can show."""
-    models = _having(assessments, "verification")
+    models = models_having(assessments, "verification")
     figure = plot_figure(4.6)
     left, right = figure.subplots(1, 2)
     draw_roc(left, models)
-    left.set_title("ROC: accepted pairs")
-    left.set(xlabel="different pairs accepted, FAR", ylabel="same pairs accepted, TAR")
+    left.set(title="ROC: accepted pairs", ylabel="same pairs accepted, TAR")
+    left.set_xlabel("different pairs accepted, FAR")
     _draw_det(right, models)
     names = (
         f"{plain(label)}: AUC {result.auc:.4f}, EER {percent(result.eer, 2)}"
@@ -379,39 +83,36 @@ def verification_plot(assessments: Assessments) -> Figure:
 def draw_roc(axes: Axes, models: Sequence[tuple[str, Verification, Look]]) -> None:
     """TAR over FAR of several models, with marks at the rates asked for."""
     least = min(1 / result.impostor for _, result, _ in models)
-    _log_axis(axes, "x", least**1.03, 1)
+    log_axis(axes, "x", least**1.03, 1)
     lowest: list[float] = []
     for _, result, look in models:
-        far, tar = _supported(result.curve.far, result.curve.tar, 1 / result.impostor)
-        axes.step(far, tar, where="post", **look.line)
-        lowest += [*tar, *_marks(axes, result, "tar_at_far", look)]
+        shown = result.curve[result.curve.far > 0]
+        axes.step(shown.far, shown.tar, where="post", **look.line)
+        lowest += [*shown.tar, *draw_marks(axes, result, "tar_at_far", look)]
     guess = np.geomspace(least, 1, 200)
     axes.plot(guess, guess, color=GREY, lw=1, ls=":")
-    _share_axis(axes, lowest)
+    share_axis(axes, lowest)
     axes.grid(True)
 
 
 def _draw_det(axes: Axes, models: Sequence[tuple[str, Verification, Look]]) -> None:
     most = 0.5 if all(result.eer < 0.3 for _, result, _ in models) else 0.99
     drawn, highest = 0, most
-    axes.set_title("DET: both errors; ★ where they are equal")
+    axes.set(title="DET: both errors; ★ where they are equal", xlim=(0.1, most), ylim=(0.1, most))
     axes.set(xlabel="different pairs accepted, FAR", ylabel="same pairs rejected, FRR")
-    axes.set(xlim=(0.1, most), ylim=(0.1, most))
     axes.set_xscale("function", functions=(ndtri, ndtr))
     axes.set_yscale("function", functions=(ndtri, ndtr))
     for _, result, look in models:
-        far, tar = _supported(result.curve.far, result.curve.tar, 1 / result.impostor)
-        inside = (far < 1) & (tar > 0) & (tar < 1)
+        far, frr = result.curve.far, 1 - result.curve.tar
+        inside = (far > 0) & (far < 1) & (frr > 0) & (frr < 1)
         drawn += int(inside.sum())
-        highest = min(max([highest, *(1 - tar[inside])]), 0.995)
-        axes.step(far[inside], 1 - tar[inside], where="post", **look.line)
-        inner = [at for at in result.tar_at_far if 0 < at < 1]
-        if inner:
-            _marks(axes, result, "tar_at_far", look, errors=True, clip_on=True)
+        highest = min(max([highest, *frr[inside]]), 0.995)
+        axes.step(far[inside], frr[inside], where="post", **look.line)
+        draw_marks(axes, result, "tar_at_far", look, errors=True, clip_on=True)
         _draw_equal_error(axes, result, look)
     if not drawn and not any(0 < result.eer < 1 for _, result, _ in models):
         axes.set(xscale="linear", yscale="linear")
-        _say_nothing(axes, "no errors at any rate\nthat these pairs can show")
+        say_nothing(axes, "no errors at any rate\nthat these pairs can show")
         return
     _probit_axis(axes, "x", min(1 / result.impostor for _, result, _ in models), most)
     _probit_axis(axes, "y", min(1 / result.genuine for _, result, _ in models), highest)
@@ -424,10 +125,10 @@ def _draw_equal_error(axes: Axes, result: Verification, look: Look) -> None:
     """A star on the diagonal, and its interval along it, set aside."""
     if not 0 < result.eer < 1:
         return
-    aside = _aside(axes, look.side * 2.4, look.side * -2.4)
+    moved = aside(axes, look.side * 2.4, look.side * -2.4)
     if interval := interval_of(result, "eer"):
         ends = np.clip(interval, 1e-12, 1 - 1e-12)
-        bar = Line2D(ends, ends, color=look.colour, lw=2.2, alpha=0.8, zorder=3, transform=aside)
+        bar = Line2D(ends, ends, color=look.colour, lw=2.2, alpha=0.8, zorder=3, transform=moved)
         axes.add_artist(bar)
     star = {**look.mark, "marker": "*", "ms": 10, "ls": "none", "zorder": 5}
     axes.plot(result.eer, result.eer, **star)
@@ -463,7 +164,7 @@ def _probit_axis(axes: Axes, which: str, low: float, high: float) -> None:
 )
 def identification_plot(assessments: Assessments) -> Figure:
     """CMC, and FNIR over FPIR."""
-    models = _having(assessments, "identification")
+    models = models_having(assessments, "identification")
     galleries = [
         f"gallery: {r.subjects:,} subjects, {r.samples:,} samples; "
         f"probes: {r.mated:,} of these subjects, {r.unmated:,} of unknown ones"
@@ -475,7 +176,7 @@ def identification_plot(assessments: Assessments) -> Figure:
     _draw_open_set(right, models)
     entries = {plain(label): look for label, _, look in models}
     if len(set(galleries)) == 1:
-        _top_line(figure, galleries[0])
+        figure.suptitle(galleries[0], color=GREY, fontsize=10)
     else:
         names = (f"{name}: {gallery}" for name, gallery in zip(entries, galleries, strict=True))
         entries = dict(zip(names, entries.values(), strict=True))
@@ -484,10 +185,10 @@ def identification_plot(assessments: Assessments) -> Figure:
 
 
 def _draw_cmc(axes: Axes, models: Sequence[tuple[str, Any, Look]]) -> None:
-    axes.set_title("CMC: the right subject comes among the first …")
-    axes.set(xlabel="rank", ylabel="probes of enrolled subjects")
+    title = "CMC: the right subject comes among the first …"
+    axes.set(title=title, xlabel="rank", ylabel="probes of enrolled subjects")
     if not any(result.mated for _, result, _ in models):
-        _say_nothing(axes, "needs probes of\nenrolled subjects")
+        say_nothing(axes, "needs probes of\nenrolled subjects")
         return
     most = max(max(1, len(result.cmc), *result.rank) for _, result, _ in models)
     if most > _LONG:
@@ -500,29 +201,29 @@ def _draw_cmc(axes: Axes, models: Sequence[tuple[str, Any, Look]]) -> None:
     lowest: list[float] = []
     for _, result, look in models:
         axes.plot(np.arange(1, len(result.cmc) + 1), result.cmc, **look.line)
-        lowest += [*result.cmc, *_marks(axes, result, "rank", look)]
-    _share_axis(axes, lowest)
+        lowest += [*result.cmc, *draw_marks(axes, result, "rank", look)]
+    share_axis(axes, lowest)
     axes.grid(True)
 
 
 def _draw_open_set(axes: Axes, models: Sequence[tuple[str, Any, Look]]) -> None:
-    axes.set_title("open set: both errors")
-    axes.set_xlabel("unknown probes that are given a name, FPIR")
-    axes.set_ylabel("enrolled probes missed or misnamed, FNIR")
+    x, y = "unknown probes that are given a name, FPIR", "enrolled probes missed or misnamed, FNIR"
+    axes.set(title="open set: both errors", xlabel=x, ylabel=y)
     answered = [model for model in models if model[1].unmated and model[1].mated]
     if not answered:
-        _say_nothing(axes, "needs probes of enrolled\nand of unknown subjects")
+        say_nothing(axes, "needs probes of enrolled\nand of unknown subjects")
         return
-    curves = [_supported(r.curve.fpir, r.curve.fnir, 1 / r.unmated) for _, r, _ in answered]
-    lowest = [float(fnir[fnir > 0].min(initial=1.0)) for _, fnir in curves]
-    if not any((fnir > 0).any() for _, fnir in curves):
-        _say_nothing(axes, "no enrolled probe is missed at any\nrate that these probes can show")
+    curves = [(r.curve.fpir, r.curve.fnir) for _, r, _ in answered]
+    curves = [(x[(x > 0) & (y > 0)], y[(x > 0) & (y > 0)]) for x, y in curves]
+    lowest = [float(fnir.min(initial=1.0)) for _, fnir in curves]
+    if not any(len(fnir) for _, fnir in curves):
+        say_nothing(axes, "no enrolled probe is missed at any\nrate that these probes can show")
         return
-    _log_axis(axes, "x", min(1 / r.unmated for _, r, _ in answered) ** 1.03, 1)
-    _log_axis(axes, "y", 0.8 * min([0.5, *lowest]), 1.06)
+    log_axis(axes, "x", min(1 / r.unmated for _, r, _ in answered) ** 1.03, 1)
+    log_axis(axes, "y", 0.8 * min([0.5, *lowest]), 1.06)
     for (fpir, fnir), (_, result, look) in zip(curves, answered, strict=True):
-        axes.step(fpir[fnir > 0], fnir[fnir > 0], where="post", **look.line)
-        _marks(axes, result, "dir_at_fpir", look, errors=True)
+        axes.step(fpir, fnir, where="post", **look.line)
+        draw_marks(axes, result, "dir_at_fpir", look, errors=True)
     axes.grid(True)
 
 
@@ -540,7 +241,7 @@ def _draw_open_set(axes: Axes, models: Sequence[tuple[str, Any, Look]]) -> None:
 )
 def retrieval_plot(assessments: Assessments) -> Figure:
     """Recall@k, precision@k, MAP@R and R-precision."""
-    models = _having(assessments, "retrieval")
+    models = models_having(assessments, "retrieval")
     figure = plot_figure(4.2)
     panels = figure.subplots(1, 3, width_ratios=(1.25, 1.25, 1))
     for axes, name in zip(panels, ("recall_at", "precision_at"), strict=False):
@@ -551,23 +252,22 @@ def retrieval_plot(assessments: Assessments) -> Figure:
         for _, result, look in models:
             value, interval = getattr(result, name), interval_of(result, name)
             lowest += [value, *(interval or ())]
-            _mark(whole, number, value, interval, look, step=5)
-    _share_axis(whole, lowest)
+            draw_mark(whole, number, value, interval, look, step=5)
+    share_axis(whole, lowest)
     whole.set_xticks(range(len(names)), [short_name(name) for name in names])
     whole.set_xlim(-0.5, len(names) - 0.5)
-    panels[0].set_title("recall: one of the first k is right")
+    panels[0].set(title="recall: one of the first k is right", ylabel="mean over queries")
     panels[1].set_title("precision: share of the first k")
     whole.set_title("over the whole class")
     for axes in panels:
         axes.grid(True, axis="y")
-    panels[0].set_ylabel("mean over queries")
     queries = {
         f"{r.queries:,} queries"
         + (f"; {r.left_out:,} more are alone in their class" if r.left_out else "")
         for _, r, _ in models
     }
     if len(queries) == 1:
-        _top_line(figure, queries.pop())
+        figure.suptitle(queries.pop(), color=GREY, fontsize=10)
     add_key(figure, {plain(label): look for label, _, look in models})
     return figure
 
@@ -581,11 +281,11 @@ def _draw_by_count(axes: Axes, name: str, models: Sequence[tuple[str, Any, Look]
         line = Line2D(
             [counts.index(count) for count in values],
             list(values.values()),
-            **{**look.line, "lw": 1, "alpha": 0.6, "transform": _aside(axes, look.side * 5)},
+            **{**look.line, "lw": 1, "alpha": 0.6, "transform": aside(axes, look.side * 5)},
         )
         axes.add_artist(line)
-        lowest += _marks(axes, result, name, look, step=5, place=counts.index)
-    _share_axis(axes, lowest)
+        lowest += draw_marks(axes, result, name, look, step=5, place=counts.index)
+    share_axis(axes, lowest)
     axes.set_xticks(range(len(counts)), [f"{count:g}" for count in counts])
     axes.set(xlim=(-0.5, len(counts) - 0.5), xlabel="k")
 
@@ -603,7 +303,7 @@ def _draw_by_count(axes: Axes, name: str, models: Sequence[tuple[str, Any, Look]
 )
 def few_shot_plot(assessments: Assessments) -> Figure:
     """A mark per model with its interval, the figures beside it, and what guessing reaches."""
-    models = _having(assessments, "few_shot")
+    models = models_having(assessments, "few_shot")
     figure = plot_figure(1.25 + 0.36 * len(models))
     axes = figure.subplots()
     kinds = [f"{r.ways}-way {r.shots}-shot" for _, r, _ in models]
@@ -612,12 +312,12 @@ def few_shot_plot(assessments: Assessments) -> Figure:
     for number, (_, result, look) in enumerate(models):
         interval = interval_of(result, "accuracy")
         reached += [result.accuracy, *(interval or ())]
-        _mark(axes, number, result.accuracy, interval, look, lying=True, ms=7)
+        draw_mark(axes, number, result.accuracy, interval, look, lying=True, ms=7)
         said = percent(result.accuracy, 1) if math.isfinite(result.accuracy) else "–"
         if interval:
             said += f" [{100 * interval.low:.1f}, {100 * interval.high:.1f}]"
         _beside(axes, number, said)
-    start, chances = _lowest_share(reached), {1 / r.ways for _, r, _ in models}
+    start, chances = lowest_share(reached), {1 / r.ways for _, r, _ in models}
     if len(chances) == 1 and start == 0:
         chance = chances.pop()
         axes.axvline(chance, color=GREY, lw=1, ls=":")
@@ -632,7 +332,7 @@ def few_shot_plot(assessments: Assessments) -> Figure:
     axes.set(xlim=(start, 1), ylim=(len(models) - 0.4, -0.6), xlabel="accuracy")
     axes.set_yticks(range(len(models)), names, color=INK)
     axes.tick_params(axis="y", length=0)
-    _percent_axis(axes, "x")
+    percent_axis(axes, "x")
     axes.grid(True, axis="x")
     episodes = models[0][1].episodes
     axes.set_title(f"{kinds[0]}, {episodes:,} episodes" if alike else "few-shot", pad=16)
@@ -654,24 +354,6 @@ _ANGLES = {
     "intra": "sample to\nclass mean",
     "inter": "class mean to\nnext mean",
 }
-
-
-def draw_angle_histogram(
-    axes: Axes, own: Floats, other: Floats, bins: Floats, *, filled: str, outline: str
-) -> None:
-    """Angles (N,) in degrees to the own class, filled, and to the nearest other, outlined.
-
-    In percent of the samples; NaN are left out.
-    """
-    outlined: dict[str, Any] = {"color": outline, "histtype": "step", "lw": 1.4}
-    for angles, style in ((own, {"color": filled, "alpha": 0.75}), (other, outlined)):
-        angles = angles[np.isfinite(angles)]
-        axes.hist(
-            angles, bins.tolist(), weights=np.full(angles.shape, 100 / max(len(angles), 1)), **style
-        )
-    axes.set_xlim(bins[0], bins[-1])
-    axes.grid(True)
-    axes.set_axisbelow(True)
 
 
 @plot(
@@ -712,7 +394,7 @@ def angles_plot(assessments: Assessments) -> Figure:
         names = ["to the own class", "to the nearest other class"]
         left.legend(handles, names, loc="outside upper left", ncols=2)
     else:
-        _say_nothing(panels[0], "no angles of samples")
+        say_nothing(panels[0], "no angles of samples")
     _draw_averages(right.subplots(), found, models)
     return figure
 
@@ -725,7 +407,7 @@ def _draw_samples(axes: Axes, assessment: Assessment, look: Look, title: str, en
     bins = np.linspace(0, end, 61)
     draw_angle_histogram(axes, own, other, bins, filled=look.colour, outline=INK)
     axes.set_title(title, fontsize=9.5, loc="left", pad=3, color=INK, x=0.035)
-    above = _aside(axes, 5, 7, axes.transAxes)
+    above = aside(axes, 5, 7, axes.transAxes)
     axes.add_artist(Line2D([0], [1], transform=above, clip_on=False, **look.mark))
     both = np.isfinite(own) & np.isfinite(other)
     if both.any():
@@ -737,14 +419,14 @@ def _draw_samples(axes: Axes, assessment: Assessment, look: Look, title: str, en
 def _draw_averages(axes: Axes, found: Assessments, models: Mapping[str, Look]) -> None:
     results = {label: a.angles for label, a in found.items() if a.angles is not None}
     if not results:
-        _say_nothing(axes, "no averages")
+        say_nothing(axes, "no averages")
         return
     highest = [90.0]
     for number, name in enumerate(_ANGLES):
         values = [getattr(result, name) for result in results.values()]
         for (label, result), value in zip(results.items(), values, strict=True):
             interval = interval_of(result, name)
-            _mark(axes, number, value, interval, models[label], step=6, ms=6)
+            draw_mark(axes, number, value, interval, models[label], step=6, ms=6)
             highest += [v for v in (value, *(interval or ())) if math.isfinite(v)]
         if not any(map(math.isfinite, values)):
             said = "no centers" if name.startswith("w_") else "not defined"
@@ -761,8 +443,8 @@ def _draw_averages(axes: Axes, found: Assessments, models: Mapping[str, Look]) -
         title="for orientation, the ArcFace paper's",
         title_fontproperties={"size": 8.5},
     )
-    titles = [f"{MEASURES[name].short}\n{words}" for name, words in _ANGLES.items()]
-    axes.set_xticks(places, titles, fontsize=8.5)
+    ticks = [f"{MEASURES[name].short}\n{words}" for name, words in _ANGLES.items()]
+    axes.set_xticks(places, ticks, fontsize=8.5)
     axes.set(xlim=(-0.55, len(_ANGLES) - 0.45), ylim=(0, max(highest) * 1.03))
     axes.yaxis.set_major_formatter("{x:.0f}°")
     axes.grid(True, axis="y")
@@ -888,6 +570,7 @@ def threshold_plot(assessments: Assessments) -> Figure:
         said = f"too few identities for FPIR {', '.join(beyond)}"
         axes.text(0.985, 0.08, said, transform=axes.transAxes, ha="right", **grey)
     axes.set(xscale="log", xlim=(sizes[0], largest))
+    axes.minorticks_off()
     axes.xaxis.set_major_formatter("{x:,.0f}")
     axes.set(xlabel="subjects in the gallery", ylabel="least cosine of a match")
     axes.set_title(plain(label), loc="left")
@@ -925,8 +608,8 @@ def _fpir_thresholds(
 )
 def reliability_plot(assessments: Assessments) -> Figure:
     """How often pairs are the same, over the probability that they were given; and the latter."""
-    tried = _having(assessments, "reliability")
-    made = _having(assessments, "thresholds")
+    tried = models_having(assessments, "reliability")
+    made = models_having(assessments, "thresholds")
     figure = plot_figure(4.7)
     panels = figure.subplot_mosaic([["upper", "right"], ["lower", "right"]], height_ratios=(3.4, 1))
     upper, lower = panels["upper"], panels["lower"]
@@ -937,15 +620,15 @@ def reliability_plot(assessments: Assessments) -> Figure:
         upper.plot(x, y, clip_on=False, **{**look.mark, **look.line, "lw": 1.2})
         counts = np.where(full, result.counts, np.nan)  # an empty bin has no place on a log axis
         lower.stairs(counts, result.edges, baseline=0.5, fill=len(tried) == 1, **look.line)
-    upper.set(xlim=(0, 1), ylim=(0, 1.02), ylabel="of these, the same")
-    upper.set_title("reliability: what was said, what was so")
+    upper.set(title="reliability: what was said, what was so", ylabel="of these, the same")
+    upper.set(xlim=(0, 1), ylim=(0, 1.02))
     upper.tick_params(labelbottom=False)
     lower.set(yscale="log", ylim=(0.5, 3 * max(int(r.counts.max()) for _, r, _ in tried)))
     lower.set(xlim=(0, 1), ylabel="pairs", xlabel="probability of being the same")
     lower.yaxis.set_major_formatter(EngFormatter(sep=""))  # 1M: a million is too wide
     lower.minorticks_off()
-    _percent_axis(upper, "y")
-    _percent_axis(lower, "x")
+    percent_axis(upper, "y")
+    percent_axis(lower, "x")
     upper.grid(True)
     lower.grid(True)
     _draw_probability(panels["right"], made)
@@ -967,7 +650,7 @@ def probability_plot(assessments: Assessments) -> Figure:
     """The same where no probability was tried."""
     if any(a.reliability for a in assessments.values()):
         raise InputError("shown beside how reliable it is")
-    made = _having(assessments, "thresholds")
+    made = models_having(assessments, "thresholds")
     figure = plot_figure(4.7)
     _draw_probability(figure.subplots(), made)
     add_key(figure, {plain(label): look for label, _, look in made})
@@ -987,17 +670,17 @@ def _draw_probability(axes: Axes, models: Sequence[tuple[str, Thresholds, Look]]
         for rate in shared if alone else shared[:1]:
             cosine = found[rate]
             chance = float(thresholds.probability(np.array([cosine]))[0])
-            _mark(axes, cosine, chance, None, look, ms=7)
+            draw_mark(axes, cosine, chance, None, look, ms=7)
             if alone:
                 axes.axvline(cosine, color=GREY, lw=0.9, ls=":", zorder=1)
-                where = _aside(axes, 3, 0, axes.get_xaxis_transform())
+                where = aside(axes, 3, 0, axes.get_xaxis_transform())
                 style: dict[str, Any] = {"rotation": 90, "color": GREY, "fontsize": 8.5}
                 axes.text(cosine, 0.03, f" FAR {percent(rate)}", transform=where, **style)
     axes.set(xlim=(max(lowest - 0.1, -1), 1), ylim=(0, 1.02))
     said = f"; marks: FAR {percent(shared[0])}" if not alone and shared else ""
     axes.set_title(f"probability over the cosine{said}")
     axes.set(xlabel="cosine of two samples", ylabel="probability of being the same")
-    _percent_axis(axes, "y")
+    percent_axis(axes, "y")
     axes.grid(True)
 
 
@@ -1060,7 +743,7 @@ def _draw_differences(axes: Axes, rows: Sequence[Difference], degrees: bool) -> 
         gain, (low, high) = factor * item.gain, (factor * end for end in item.interval)
         ends = None if math.isnan(low + high) else (low, high)
         colour = GREY if not item.shown else PALETTE[0] if item.gain > 0 else PALETTE[5]
-        _mark(axes, number, gain, ends, Look(colour, "-", "o"), lying=True, ms=6)
+        draw_mark(axes, number, gain, ends, Look(colour, "-", "o"), lying=True, ms=6)
         reached += [value for value in (gain, low, high) if math.isfinite(value)]
         said = f"[{_signed(low)}, {_signed(high)}]" if ends else "(too few to tell)"
         text = f"{_signed(gain)} {said}" if math.isfinite(gain) else "not defined here"

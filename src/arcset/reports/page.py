@@ -9,6 +9,7 @@ import base64
 import hashlib
 import io
 import math
+import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -26,7 +27,7 @@ from PIL import Image, UnidentifiedImageError
 from arcset.errors import InputError
 from arcset.files import write_text
 from arcset.reports.style import pixels
-from arcset.text import percent
+from arcset.text import percent, without_folders
 
 __all__ = [
     "Picture",
@@ -103,6 +104,7 @@ def _environment() -> Environment:
     )
     environment.policies["json.dumps_kwargs"] = {"separators": (",", ":"), "allow_nan": False}
     environment.filters["digest"] = _digest
+    environment.filters["portable"] = _portable
     environment.filters["percent"] = percent
     environment.globals["read"] = _read
     return environment
@@ -111,6 +113,11 @@ def _environment() -> Environment:
 def _read(*names: str) -> Markup:
     folder = files("arcset.reports")
     return Markup("".join(folder.joinpath(name).read_text(encoding="utf-8") for name in names))
+
+
+def _portable(command: str) -> str:
+    """A command line without the folders of this machine."""
+    return shlex.join(without_folders(word) for word in shlex.split(command))
 
 
 def _digest(text: str) -> Markup:

@@ -22,11 +22,11 @@ from arcset.margins import MARGINS, Margin, Sample
 from arcset.margins.angular import FALLBACKS
 from arcset.margins.arcface import ArcFace
 from arcset.reports.embedding_plot import Projection, draw_cloud, draw_image, embedding_picture
-from arcset.reports.measure_plots import (
+from arcset.reports.measure_plots import draw_roc
+from arcset.reports.plots import (
     DASHES,
     add_key,
     draw_angle_histogram,
-    draw_roc,
     looks,
     plain,
     plot,

@@ -14,12 +14,10 @@ from arcset.errors import InputError
 from arcset.evaluation import Assessment, Difference, identification, retrieval, verification
 from arcset.evaluation.results import Interval
 from arcset.reports.measure_plots import (
-    PLOTS,
     angles_plot,
     difference_plot,
     few_shot_plot,
     identification_plot,
-    looks,
     plot_sections,
     probability_plot,
     realized_rows,
@@ -29,6 +27,7 @@ from arcset.reports.measure_plots import (
     threshold_rows,
     verification_plot,
 )
+from arcset.reports.plots import PLOTS, looks
 from arcset.reports.style import png
 
 from .conftest import KEPT, MISSED, NAMES, Measured, assessment, embeddings, judged, made, only
