@@ -118,7 +118,7 @@ def test_a_fold_accepts_a_cosine_at_its_threshold():
     """The first fold has cosines of 1 and 0, which puts the threshold of the second at 0.5."""
     rows = [[1, 1, 1, 1], [1, 1, 1, 1], [1, 1, -1, -1], [1, 1, 1, -1]]
     pairs, same = [[0, 1], [0, 2], [0, 3], [1, 2]], [True, False, True, False]
-    found = ev.fold_accuracy(rows, pairs, same, folds=[0, 0, 1, 1])
+    found = ev.fold_accuracy(rows, pairs, same, folds=2)
     assert found.thresholds[1] == 0.5
     assert found.accuracies[1] == 1.0
 

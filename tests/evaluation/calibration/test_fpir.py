@@ -104,6 +104,8 @@ def test_extrapolation_passes_through_what_was_measured():
     assert model.slope(300) == pytest.approx(model.rate(300) - model.rate(299), rel=1e-6)
     assert BetaBinomial(0.01, math.inf).rate(2) == pytest.approx(1 - 0.99**2)
     assert BetaBinomial.through(0.0, 0.0, 10).rate(100) == 0.0
+    nearly_alike = BetaBinomial.through(1e-4, 0.000599714, 6)  # of a size beyond 1/rounding
+    assert nearly_alike.rate(10) == pytest.approx(1e-3, rel=0.01)
     points = np.random.default_rng(5).normal(size=(100, 6))
     found = threshold_for_fpir(points, np.arange(100) // 2, 0.3, 100)
     assert found.extrapolated
