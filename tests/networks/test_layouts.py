@@ -29,7 +29,7 @@ def sizes(network, shape, kind):
 
 
 @pytest.mark.parametrize(
-    ("name", "depths"), [("iresnet18", (2, 2, 2, 2)), ("iresnet100", (3, 13, 30, 3))]
+    ("name", "depths"), [("iresnet18", (2, 2, 2, 2)), ("iresnet34", (3, 4, 6, 3))]
 )
 def test_iresnet_stages_begin_by_halving(name, depths):
     stages = zip((64, 128, 256, 512), (56, 28, 14, 7), depths, strict=True)
