@@ -97,7 +97,8 @@ def embed(
             raise OptionError(
                 f"--check, --force and --shard-size are for folders, and {out} is a file"
             )
-        source, network = open_inputs(run, data, part, faces), open_model(run, faces, device)
+        network = open_model(run, faces, device)
+        source = open_inputs(run, data, part, faces)
         with progress_bar("embedding") as progress:
             embedded, skipped = embed_source(source, network, progress=progress)
         write_embeddings(Path(out), embedded if dtype == "float32" else embedded.as_halves())
