@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ from torch.utils.data import Dataset
 
 import arcset
 from arcset import DataError, InputError, OptionError, RunError
+from arcset.api import choose_settings
 from arcset.cli import main
 from arcset.data import open_source
 from arcset.recognition.export import export
@@ -284,3 +286,18 @@ def test_losses_are_compared(place, tmp_path):
     assert "arcface" in comparison._repr_html_()
     with pytest.raises(OptionError, match=r"'epocs'.*'epochs'"):
         arcset.compare("mnist-sample", epocs=3, out=tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("name", "written", "value"),
+    [
+        ("size", 8, (8, 8)),
+        ("size", "8x6", (8, 6)),
+        ("hold_out", "0.2,0.2", {"validation": 0.2, "test": 0.2}),
+        ("augment", "flip", ("flip",)),
+        ("split", Path("split.json"), "split.json"),
+    ],
+)
+def test_settings_may_be_written_as_in_the_shell(name, written, value):
+    settings = choose_settings("mnist-sample", **{name: written})
+    assert getattr(settings.config, name) == value

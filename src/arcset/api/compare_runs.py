@@ -13,9 +13,7 @@ from arcset.evaluation.measures import figure_meanings, meaning
 from arcset.launch import is_main_process
 from arcset.reports import RunReport, RunView
 from arcset.runs import Run
-from arcset.runs.settings import (
-    resolve_settings,
-)
+from arcset.runs.settings import resolve_settings
 from arcset.training import Comparison
 from arcset.training.watchers import Lines, Watcher
 

@@ -16,15 +16,9 @@ from arcset.data.torch_dataset import from_torch, is_repeatable
 from arcset.errors import InputError, OptionError
 from arcset.files import one_line
 from arcset.runs import Run, RunConfig
-from arcset.runs.assess import (
-    shape_words,
-)
+from arcset.runs.assess import shape_words
 from arcset.runs.config import GIVEN
-from arcset.runs.settings import (
-    Layer,
-    Settings,
-    list_layers,
-)
+from arcset.runs.settings import Layer, Settings, list_layers, parse_setting
 from arcset.training.watchers import Watcher
 
 __all__ = ["Data", "embedding_size", "layers_of", "path_of", "read_given"]
@@ -43,8 +37,8 @@ def layers_of(
     start: Run | Path | str | None,
     begun: Run | None = None,
 ) -> list[Layer]:
-    """The layers of settings that arguments come to."""
-    given = dict(given)
+    """The layers of settings that arguments come to: values, or texts as on the command line."""
+    given = {key: _value_of(key, value) for key, value in given.items()}
     if data is not None:
         path = str(data.resolve()) if isinstance(data, Path) else data
         given["data"] = path if isinstance(path, str) else GIVEN
@@ -58,6 +52,15 @@ def layers_of(
         start=None if start is None or goes_on else Run.open(path_of(start)),
         continued=begun if goes_on else None,
     )
+
+
+def _value_of(key: str, value: Any) -> Any:
+    """A setting as `RunConfig` has it: `size` may be one number, and paths are text there."""
+    if key == "size" and isinstance(value, int):
+        return [value, value]
+    if key in ("size", "hold_out", "augment") and isinstance(value, str):
+        return parse_setting(key, value)
+    return str(value) if isinstance(value, Path) else value
 
 
 def read_given(

@@ -30,21 +30,11 @@ from arcset.reports import RunReport, RunView
 from arcset.reports.model_card import write_card
 from arcset.reports.page import Section
 from arcset.runs import Run, RunConfig
-from arcset.runs.assess import (
-    evaluation_data,
-    make_run_thresholds,
-    measure_run,
-    shape_words,
-)
+from arcset.runs.assess import evaluation_data, make_run_thresholds, measure_run, shape_words
 from arcset.runs.config import GIVEN, unknown_setting
 from arcset.runs.data import dataset_of, selection_for, selection_of
 from arcset.runs.model import TrainedRun
-from arcset.runs.settings import (
-    SUITED,
-    Settings,
-    is_user_data,
-    resolve_settings,
-)
+from arcset.runs.settings import SUITED, Settings, is_user_data, resolve_settings
 from arcset.text import plural, skipped_lines
 from arcset.training.fine_tune import load_earlier, measure_forgetting
 from arcset.training.trainer import lock_run

@@ -18,10 +18,7 @@ from arcset.networks import network_names
 from arcset.runs import RunConfig
 from arcset.runs.config import unknown_setting
 from arcset.runs.recipes import recipe_names, suitable_names
-from arcset.runs.settings import (
-    Settings,
-    parse_setting,
-)
+from arcset.runs.settings import Settings, parse_setting
 
 __all__ = [
     "OPTIONS",
