@@ -2,13 +2,18 @@
 
 import html
 import re
+import shutil
+import sys
 import time
 import unicodedata
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import PurePosixPath, PureWindowsPath
 from typing import Any
 
+from rich.cells import cell_len, chop_cells
+
 __all__ = [
+    "columns",
     "duration",
     "html_table",
     "one_line",
@@ -28,6 +33,7 @@ _HALF_MINUTE = 30.0  # seconds that a log stays silent, at most
 _ROOTED = re.compile(
     r"""(?<![^\s=:,;'"(\[])(?:~[^\s/,;]*)?/(?!/)(?:[^\s/,;'")\]]+/)*([^\s/,;'")\]]+)"""
 )
+_NARROWEST = 8  # cells that a column keeps, whatever else there is
 _TURNING = ("LRE", "RLE", "LRO", "RLO", "PDF", "LRI", "RLI", "FSI", "PDI")
 
 
@@ -175,3 +181,43 @@ def without_folders(text: str) -> str:
         if path.drive or path.is_absolute() or text.startswith("~"):
             return path.name
     return _ROOTED.sub(r"\1", text)
+
+
+def columns(
+    heading: Sequence[str], rows: Sequence[Sequence[str]], *, right: Sequence[int] = ()
+) -> str:
+    """Aligned lines, as wide as the terminal at most: the widest column gives way, the first one at
+    its left end, others at their right ends. Elsewhere they are as wide as they need be.
+
+    right: the columns whose text is aligned at the right, as numbers are.
+    """
+    table = [[one_line(cell) for cell in row] for row in (heading, *rows)]
+    widths = [max(map(cell_len, column)) for column in zip(*table, strict=True)]
+    if sys.stdout.isatty():
+        room = shutil.get_terminal_size().columns - 2 * (len(widths) - 1)
+        while sum(widths) > room and max(widths) > _NARROWEST:
+            widths[widths.index(max(widths))] -= 1
+    lines = []
+    for row in table:
+        cells = []
+        for number, (cell, width) in enumerate(zip(row, widths, strict=True)):
+            text = _shorten(cell, width, keep_end=number == 0)
+            space = " " * (width - cell_len(text))
+            cells.append(space + text if number in right else text + space)
+        lines.append("  ".join(cells).rstrip())
+    return "\n".join(lines)
+
+
+def _shorten(text: str, width: int, *, keep_end: bool) -> str:
+    """`text` in at most so many cells, with an ellipsis for what is left out.
+
+    >>> _shorten("photos/anna/1.jpg", 10, keep_end=True)
+    '…nna/1.jpg'
+    >>> _shorten("anna karenina", 8, keep_end=False)
+    'anna ka…'
+    """
+    if cell_len(text) <= width:
+        return text
+    if not keep_end:
+        return chop_cells(text, width - 1)[0] + "…"
+    return "…" + chop_cells(text[::-1], width - 1)[0][::-1]

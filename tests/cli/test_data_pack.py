@@ -58,15 +58,6 @@ def test_shapes(arcset_command, photos, options, shape):
     assert dataset.fit == found["reading"]["fit"] == ("crop" if "--fit" in options else "pad")
 
 
-def test_many_skipped_files_are_counted(arcset_command, photos):
-    for number in range(100):
-        (photos / "anna" / f"b{number:02}.jpg").write_bytes(b"broken")
-    done = arcset_command("data", "pack", "photos", "--out", "p")
-    for quoted in ("101", "anna/b00.jpg", "p/pack.json"):
-        assert quoted in done.err
-    assert len(done.err.splitlines()) < 12
-
-
 def test_tables_with_splits(arcset_command, photos):
     lines = ["path;label;split", "anna/0.png;anna;train", "ben/0.png;ben;val", "ben/1.png;x;test"]
     (photos / "t.csv").write_text("\n".join(lines))
@@ -103,9 +94,3 @@ def test_mistakes(arcset_command, photos, tmp_path, words, message):
     assert message in done.err.splitlines()[-1]
     assert "Traceback" not in done.err
     assert {file.name for file in tmp_path.iterdir()} == {"photos"}
-
-
-def test_help_has_an_example(arcset_command):
-    done = arcset_command("data", "pack", "--help")
-    assert done.code == 0
-    assert "Example: arcset data pack photos --out faces.pack --size 112" in done.out

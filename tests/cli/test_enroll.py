@@ -89,11 +89,6 @@ def test_images_of_one_subject(enroll, tmp_path):
     assert subjects(tmp_path) == {"Anna K.": 7}
 
 
-def test_a_folder_without_sub_folders_is_a_subject(enroll, tmp_path):
-    assert enroll("photos/anna", "--model", "run").code == 0
-    assert subjects(tmp_path) == {"anna": 3}
-
-
 def test_what_cannot_be_read_is_named_and_the_rest_enrolled(enroll, tmp_path):
     (tmp_path / "photos/anna/cut.png").write_bytes(
         (tmp_path / "photos/anna/00.png").read_bytes()[:60]
@@ -176,11 +171,3 @@ def test_another_model_is_refused_and_nothing_changes(enroll, tmp_path):
     assert done.code == 2
     assert re.search(r"people\.db.*'run'", done.err)
     assert subjects(tmp_path) == {"anna": 3}
-
-
-def test_what_is_no_gallery_is_left_alone(enroll, tmp_path):
-    (tmp_path / "people.db").write_text("somebody's notes")
-    done = enroll("photos", "--model", "run")
-    assert done.code == 2
-    assert "people.db" in done.err
-    assert (tmp_path / "people.db").read_text() == "somebody's notes"

@@ -39,16 +39,3 @@ def test_mistakes_are_one_line(arcset_command, run, tmp_path, words, message):
     assert message in done.err
     assert "Traceback" not in done.err
     assert not list(tmp_path.glob("film*"))
-
-
-def test_a_folder_without_a_run_is_named(arcset_command, tmp_path):
-    done = arcset_command("film", tmp_path, "--out", "film.gif")
-    assert done.code == 2
-    assert f"{tmp_path} " in done.err
-    assert "config.toml" in done.err
-
-
-def test_help_shows_an_example(arcset_command):
-    assert (
-        "arcset film runs/softmax runs/arcface --out film.gif" in arcset_command("film", "-h").out
-    )

@@ -59,7 +59,7 @@ def test_list_the_samples_of_one(gallery, made):
     done = gallery("list", "ben")
     lines = done.out.splitlines()
     assert lines[1].split()[-3:][0] == "3"
-    assert lines[1].endswith("kept")
+    assert lines[1].endswith(" stored")
     content = json.loads(gallery("list", "ben", "--json").out)
     assert content[0]["source"] == str(made / "photos/ben/00.png")
     assert [one["id"] for one in content] == [3, 4]

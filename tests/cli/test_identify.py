@@ -66,18 +66,6 @@ def test_one_image_of_nobody_known_exits_with_1(identify):
     assert done.out.splitlines()[0] == f"{UNKNOWN}: unknown"
 
 
-def test_of_several_images_one_known_is_enough_for_0(identify):
-    assert identify(UNKNOWN, "probes/stranger too/10.png").code == 1
-    done = identify("probes")
-    assert done.code == 0
-    lines = done.out.splitlines()
-    assert lines[0].split() == ["image", "subject", "cosine", "probability"]
-    assert lines[1].startswith(f"{UNKNOWN}  ")
-    assert "  unknown (subject " in lines[1]
-    assert "  subject 0  " in lines[3]
-    assert "2 known, 2 unknown" in done.out
-
-
 def test_as_json_lines(identify):
     done = identify("probes", "--format", "jsonl", "--candidates", "2")
     rows = [json.loads(line) for line in done.out.splitlines()]
@@ -90,13 +78,6 @@ def test_as_json_lines(identify):
     assert [row["subject"] for row in rows] == [None, None, "subject 0", "subject 1"]
     assert {len(row["candidates"]) for row in rows} == {2}
     assert {row["fpir"] for row in rows} == {0.01}
-
-
-def test_as_one_json_object(identify):
-    content = json.loads(identify("probes", "--json").out)
-    assert [row["subject"] for row in content["probes"]][2:] == ["subject 0", "subject 1"]
-    assert content["point"]["gallery"] == 12
-    assert content["skipped"] == {}
 
 
 def test_as_csv(identify):
@@ -115,19 +96,6 @@ def test_a_stricter_rate_is_another_threshold(identify):
     by_hand = json.loads(identify("probes", "--threshold", "0.5", "--json").out)["point"]
     assert by_hand["threshold"] == 0.5
     assert by_hand["fpir"] is None
-
-
-def test_the_threshold_goes_with_the_gallery(identify, arcset_command, tmp_path):
-    before = json.loads(identify("probes", "--json").out)["point"]
-    for name in NAMES[2:]:
-        assert arcset_command("gallery", "remove", "people.db", name).code == 0
-    after = json.loads(identify("probes", "--json").out)["point"]
-    assert after["gallery"] == 4
-    assert after["threshold"] < before["threshold"]
-    pictures(tmp_path / "more", [f"more {number}" for number in range(20)], 1)
-    done = arcset_command("enroll", "people.db", "more", "--model", "run", "--device", "cpu")
-    assert done.code == 0
-    assert json.loads(identify("probes", "--json").out)["point"]["threshold"] > before["threshold"]
 
 
 def test_a_rate_out_of_reach_says_what_it_takes(identify):
@@ -167,16 +135,6 @@ def test_the_model_is_remembered_or_asked_for(identify, arcset_command):
     words = ["enroll", "people.db", "photos", "--model", "run", "--device", "cpu"]
     assert arcset_command(*words).code == 0
     assert identify("probes", model=None).code == 0
-
-
-def test_an_export_of_the_run_is_the_same_model(identify, arcset_command):
-    run = json.loads(identify("probes", "--json").out)
-    assert arcset_command("export", "run", "--out", "run.onnx").code == 0
-    exported = json.loads(identify("probes", "--json", model="run.onnx").out)
-    assert exported["point"] == run["point"]
-    for one, other in zip(run["probes"], exported["probes"], strict=True):
-        assert one["subject"] == other["subject"]
-        assert one["cosine"] == pytest.approx(other["cosine"], abs=1e-4)
 
 
 def test_unreadable_images_are_named(identify, tmp_path):

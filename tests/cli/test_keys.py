@@ -40,12 +40,6 @@ def test_keys_as_json_and_their_end(arcset_command, gallery):
     assert "no keys" in arcset_command("keys", "list", gallery).out
 
 
-def test_another_file_of_keys(arcset_command, gallery, tmp_path):
-    arcset_command("keys", "add", gallery, "--keys", "elsewhere.json")
-    assert (tmp_path / "elsewhere.json").exists()
-    assert "no keys" in arcset_command("keys", "list", gallery).out
-
-
 def test_a_name_takes_a_key_away_if_it_is_the_only_one(arcset_command, gallery):
     for name in ("twice", "twice", "once"):
         arcset_command("keys", "add", gallery, "--name", name)

@@ -5,19 +5,11 @@ import signal
 import subprocess
 import sys
 import urllib.request
-from collections import Counter
 
 import numpy as np
 import pytest
 
 from arcset.data.embeddings import EmbeddingSet, write_embeddings
-from arcset.recognition import Recognizer
-from arcset.recognition.gallery import Gallery
-from arcset.recognition.gallery.milvus.connection import Connection
-from arcset.service.keys import Keys
-from arcset.service.service import Ask, Service
-from arcset.service.settings import ServiceSettings
-from arcset.service.subject_routes import _page
 from support.patterns import calibrated_run, pictures
 
 
@@ -64,21 +56,6 @@ def test_from_enrolling_to_a_copy_in_a_file(arcset_command, made):
     assert "4 embeddings" in done.out
 
 
-@pytest.mark.long
-def test_embeddings_of_any_tool_and_a_calibration(arcset_command, tmp_path):
-    rng = np.random.default_rng(0)
-    rows = np.repeat(rng.normal(size=(40, 8)), 2, axis=0) + 0.1 * rng.normal(size=(80, 8))
-    names = [f"bird {number // 2}" for number in range(80)]
-    write_embeddings(tmp_path / "birds.npz", EmbeddingSet.of(rows, names))
-    place = "milvus:birds.db/birds"
-    assert arcset_command("gallery", "import", place, "birds.npz").code == 0
-    done = arcset_command("gallery", "calibrate", place, "--json")
-    assert done.code == 0
-    assert json.loads(done.out)["made_from"]["gallery"] == "birds"
-    done = arcset_command("identify", place, "birds.npz", "--format", "csv", "--fpir", "0.45")
-    assert [line.split(",")[1] for line in done.out.splitlines()[1:]] == names
-
-
 def test_a_file_that_cannot_be_taken_in_leaves_no_gallery(arcset_command, tmp_path):
     place = "milvus:birds.db/birds"
     rows = np.random.default_rng(0).normal(size=(3, 8))
@@ -116,30 +93,6 @@ def test_wrong_use_is_one_line_and_leaves_nothing(arcset_command, tmp_path, made
     assert "secret" not in done.err
     assert done.err.count("\n") == 1
     assert list(tmp_path.iterdir()) == []
-
-
-@pytest.mark.long
-def test_a_service_asks_milvus_as_little_as_it_can(made, tmp_path, monkeypatch):
-    """Goes with the way in which subjects lie in Milvus."""
-    recognizer = Recognizer.load(made / "run", device="cpu")
-    gallery = Gallery.open(f"milvus:{tmp_path}/people.db/faces", recognizer)
-    rows = np.eye(gallery.dim)[:3]
-    gallery.enroll_many(["anna", "ben", "carl"], embeddings=rows)
-    service = Service(gallery, ServiceSettings(), Keys(tmp_path / "keys.json"))
-    asked, call = Counter(), Connection.call
-
-    def counted(self, method, *args, **options):
-        asked[method] += 1
-        return call(self, method, *args, **options)
-
-    monkeypatch.setattr(Connection, "call", counted)
-    found = service._identified(rows, Ask(0.1, None, 5))
-    assert [match.subject for match in found.matches] == ["anna", "ben", "carl"]
-    assert asked == {"query": 4, "search": 1}  # settings, two sizes and names; who is near
-    asked.clear()
-    assert _page(service, 10, None, "")["total"] == 3
-    assert asked == {"query_iterator": 2}  # and nothing for each of them
-    service.close()
 
 
 @pytest.mark.long

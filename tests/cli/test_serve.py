@@ -68,9 +68,3 @@ def test_an_address_that_cannot_be_is_said(arcset_command, people, tmp_path):
     found = arcset_command("serve", people, *words)
     assert found.code == 2
     assert "no.such.host.invalid" in found.err
-
-
-def test_there_is_a_gallery_or_one_line(arcset_command):
-    found = arcset_command("serve", "nobody.db")
-    assert found.code == 2
-    assert "nobody.db" in found.err

@@ -21,7 +21,7 @@ from arcset.errors import ArcsetError, OptionError
 __all__ = ["VERBS", "app", "main"]
 
 #: Verb NAME is the function, or the group of verbs, NAME in `arcset.cli.NAME`. It is imported when
-#: somebody calls it or asks for its help; the list of all shows these texts, the first paragraph
+#: it is called or its help is asked for; the list of all shows these texts, the first paragraph
 #: of each verb's help.
 VERBS = {
     "demo": "Compare eight losses on the shipped digits: five known, five never seen.",
@@ -33,7 +33,7 @@ VERBS = {
     "film": "Film the embeddings of one or several runs over the epochs, side by side.",
     "verify": "Tell whether two images show the same identity.",
     "enroll": "Add subjects to a gallery, or further images of them; a new gallery is created.",
-    "identify": "Say who is in an image, or that nobody known is.",
+    "identify": "Say who is in an image, or that it is nobody enrolled.",
     "cluster": "Group the images that show the same identity, without knowing any of them.",
     "export": "Write a trained run as one ONNX file that gives the same answers.",
     "plan": "Say what a training step will take: memory, traffic, time; and what fits.",

@@ -9,7 +9,6 @@ import typer
 from arcset.checks import check_choice
 from arcset.cli import options as o
 from arcset.cli.output import (
-    columns,
     print_json,
     print_result,
     print_text,
@@ -37,6 +36,7 @@ from arcset.data.sources.pack import MANIFEST
 from arcset.data.split import FRACTIONS, PARTS
 from arcset.errors import OptionError
 from arcset.files import write_bytes
+from arcset.text import columns
 
 __all__ = ["data"]
 

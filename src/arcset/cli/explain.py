@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from arcset.cli import options as o
-from arcset.cli.output import columns, print_result, say
+from arcset.cli.output import print_result, say
 from arcset.errors import OptionError
 from arcset.reports.explain import (
     PARTS,
@@ -22,6 +22,7 @@ from arcset.reports.explain import (
 from arcset.reports.explain import explain as explain_image
 from arcset.reports.style import save
 from arcset.reports.view import RunView
+from arcset.text import columns
 
 __all__ = ["explain"]
 

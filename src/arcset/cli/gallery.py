@@ -1,6 +1,5 @@
 """`arcset gallery`: what is in a gallery, and changing it."""
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -8,7 +7,6 @@ import typer
 
 from arcset.cli import options as o
 from arcset.cli.output import (
-    columns,
     one_line,
     print_result,
     print_text,
@@ -17,7 +15,6 @@ from arcset.cli.output import (
     tell_skipped,
 )
 from arcset.errors import InputError, OptionError
-from arcset.recognition.gallery import Sample
 from arcset.recognition.gallery.calibrate import CalibratedGallery, calibrate_gallery
 from arcset.recognition.gallery.open import (
     RememberedModel,
@@ -28,10 +25,11 @@ from arcset.recognition.gallery.open import (
     remember_model,
 )
 from arcset.recognition.working_point import WorkingPoint
-from arcset.text import plural
+from arcset.text import columns, plural
 
 __all__ = ["gallery"]
 
+_STORED = {True: "stored", False: "not stored"}
 _NAMED_PAIRS = 5  # of subjects that may be one person
 _RATES = (0.3, 0.1, 0.03, 0.01, 0.003, 0.001)
 
@@ -53,26 +51,18 @@ def list_subjects(
     with open_existing(file, read_only=True) as opened:
         if name is not None:
             samples = opened.samples(name)
-            print_result(json, [sample.json() for sample in samples], _sample_table(samples))
+            lines = [
+                [one.source or "–", str(one.id), f"{one.added:%Y-%m-%d}", _STORED[one.has_image]]
+                for one in samples
+            ]
+            table = columns(["source", "id", "added", "image"], lines, right=(1,))
+            print_result(json, [one.json() for one in samples], table)
             return
         subjects = opened.subjects()
     rows = [[one.name, f"{one.samples:,}", f"{one.added:%Y-%m-%d}"] for one in subjects]
     table = columns(["subject", "samples", "added"], rows, right=(1,))
     text = f"{table}\n\n{plural(len(subjects), 'subject')}"
-    print_result(json, [subject.json() for subject in subjects], text)
-
-
-def _sample_table(samples: Sequence[Sample]) -> str:
-    rows = [
-        [
-            sample.source or "–",
-            str(sample.id),
-            f"{sample.added:%Y-%m-%d}",
-            "kept" if sample.has_image else "not kept",
-        ]
-        for sample in samples
-    ]
-    return columns(["source", "id", "added", "image"], rows, right=(1,))
+    print_result(json, [one.json() for one in subjects], text)
 
 
 @gallery.command("remove")
@@ -89,8 +79,8 @@ def remove(
 ) -> None:
     """Remove subjects, or single samples: names, embeddings and images are overwritten.
 
-    Copies, exports and backups of the file are yours to delete. In Milvus nobody
-    is found any more, but bytes stay on its disks until it has compacted them.
+    Copies, exports and backups of the file are yours to delete. Milvus finds them
+    no more, but keeps the bytes on its disks until it compacts them.
 
     Example: arcset gallery remove people.db anna
     """
@@ -99,7 +89,7 @@ def remove(
     with open_existing(file) as opened:
         for name in names or []:
             if name not in opened:
-                raise OptionError(f"nobody called {name!r} is enrolled in {file}")
+                raise OptionError(f"{file} has no subject {name!r}")
         for number in sample or []:
             opened.image(number)  # raises before anything is removed, should one be missing
         removed = {name: opened.remove(name) for name in dict.fromkeys(names or [])}
@@ -116,8 +106,8 @@ def remove(
 @gallery.command("rename")
 def rename(
     file: o.GalleryArgument,
-    old: Annotated[str, typer.Argument(help="What the subject is called.")],
-    new: Annotated[str, typer.Argument(help="What it is to be called; a name that nobody has.")],
+    old: Annotated[str, typer.Argument(help="The present name.")],
+    new: Annotated[str, typer.Argument(help="The new name, which must not be taken.")],
 ) -> None:
     """Give a subject another name.
 
@@ -131,10 +121,10 @@ def rename(
 @gallery.command("merge")
 def merge(
     file: o.GalleryArgument,
-    source: Annotated[str, typer.Argument(help="The subject that goes.")],
-    into: Annotated[str, typer.Argument(help="The subject that its samples go to.")],
+    source: Annotated[str, typer.Argument(help="The subject that disappears.")],
+    into: Annotated[str, typer.Argument(help="The subject that gets its samples.")],
 ) -> None:
-    """Make one subject of two: all samples of the first go to the second.
+    """Merge two subjects: all samples of the first go to the second.
 
     Example: arcset gallery merge people.db ann anna
     """
@@ -146,10 +136,10 @@ def merge(
 
 @gallery.command("compact")
 def compact(file: o.GalleryArgument) -> None:
-    """Give back the room of removed samples, and overwrite what is left of their bytes.
+    """Free the space of removed samples, and overwrite what is left of their bytes.
 
     A gallery does so by itself when it needs to. Run it after a full disk or
-    another process kept `remove` from overwriting bytes. For so long, it needs
+    another process prevented `remove` from overwriting bytes. Meanwhile it needs
     room for a second copy of the file.
 
     Example: arcset gallery compact people.db
@@ -164,7 +154,7 @@ def compact(file: o.GalleryArgument) -> None:
 
 @gallery.command("info")
 def info(file: o.GalleryArgument, json: o.Json = False) -> None:
-    """Show what a gallery holds, its model, and the threshold from which someone is known.
+    """Show what a gallery holds, its model, its calibration and its threshold.
 
     Example: arcset gallery info people.db
     """
@@ -187,7 +177,7 @@ def _info_text(content: dict[str, Any]) -> str:
     rows = {
         "subjects": f"{content['subjects']:,}",
         "samples": f"{content['samples']:,}, scored by {content['scoring']}",
-        "images": "kept" if content["keeps_images"] else "not kept",
+        "images": _STORED[content["keeps_images"]],
         "size": f"{size / 2**20:,.1f} MB" if size is not None else "unknown: Milvus does not say",
         "model": f"{model}, {content['dim']}-D{faces}",
         "at": content["model_path"] or "not remembered: name it with --model",
@@ -205,14 +195,14 @@ def export(
     file: o.GalleryArgument,
     out: Annotated[Path, typer.Option(metavar="FILE.parquet", help="The file to write.")],
     images: Annotated[
-        bool, typer.Option("--images/--no-images", help="Whether kept images are in it.")
+        bool, typer.Option("--images/--no-images", help="Whether to include stored images.")
     ] = True,
     json: o.Json = False,
 ) -> None:
     """Write all names and embeddings into a Parquet file that other tools can read.
 
-    Kept images are in it too, unless you say --no-images: a gallery in Milvus
-    takes none. Subjects that are removed from the gallery later stay in the
+    Stored images are included unless you say --no-images; a gallery in Milvus
+    stores none. Subjects that are removed from the gallery later stay in the
     file.
 
     Example: arcset gallery export people.db --out people.parquet
@@ -257,7 +247,7 @@ def migrate(
 ) -> None:
     """Move a gallery to another model: embed all its images again.
 
-    The gallery must have kept its images (`arcset enroll --keep-images`). All
+    The gallery must have stored its images (`arcset enroll --keep-images`). All
     samples move, or none does. Afterwards it has the calibration of the new
     model.
 

@@ -1,4 +1,4 @@
-"""`arcset identify`: who is in an image, or nobody known?"""
+"""`arcset identify`: who is in an image, or unknown?"""
 
 import json as jsons
 from collections import Counter
@@ -10,7 +10,6 @@ import typer
 from arcset.checks import check_choice, check_count
 from arcset.cli import options as o
 from arcset.cli.output import (
-    columns,
     one_line,
     print_json,
     print_text,
@@ -20,6 +19,7 @@ from arcset.cli.output import (
 )
 from arcset.files import finite
 from arcset.recognition.gallery.identify import Identified, Probe, identify_files
+from arcset.text import columns
 
 __all__ = ["identify"]
 
@@ -56,7 +56,7 @@ def identify(
     device: o.Device = "auto",
     json: o.Json = False,
 ) -> None:
-    """Say who is in an image, or that nobody known is.
+    """Say who is in an image, or that it is nobody enrolled.
 
     The threshold rises as the gallery grows, so that the share of unknown people
     who are accepted as an enrolled one stays the same.

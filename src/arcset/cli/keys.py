@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from arcset.cli import options as o
-from arcset.cli.output import columns, print_json, print_result, print_text, say
+from arcset.cli.output import print_json, print_result, print_text, say
 from arcset.errors import DataError
 from arcset.service.keys import Keys, keys_file
+from arcset.text import columns
 
 if TYPE_CHECKING:
     from arcset.recognition.gallery.open import GalleryPath

@@ -1,7 +1,6 @@
 """What people see: tables on stdout, notes and progress on stderr."""
 
 import json
-import shutil
 import sys
 import threading
 import time
@@ -9,7 +8,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, cast
 
-from rich.cells import cell_len, chop_cells
 from rich.console import Console, ConsoleOptions, RenderResult
 from rich.progress import (
     BarColumn,
@@ -31,7 +29,6 @@ if TYPE_CHECKING:  # torch, which most verbs need not wait for
 
 __all__ = [
     "ProgressBars",
-    "columns",
     "one_line",
     "print_json",
     "print_result",
@@ -48,7 +45,6 @@ __all__ = [
 _NAMED = 5  # skipped files that are named
 _A_MOMENT = 2.0  # seconds
 _HALF_MINUTE = 30.0  # seconds that a log stays silent, at most
-_NARROWEST = 8  # cells that a column keeps, whatever else there is
 
 
 def say(text: str) -> None:
@@ -105,46 +101,6 @@ def print_table(table: Table) -> None:
     """A table on stdout, as wide as it needs where nobody looks at a terminal."""
     console = Console()
     Console(width=console.width if console.is_terminal else 120).print(_Harmless(table))
-
-
-def columns(
-    heading: Sequence[str], rows: Sequence[Sequence[str]], *, right: Sequence[int] = ()
-) -> str:
-    """Aligned lines, as wide as the terminal at most: the widest column gives way, the first one at
-    its left end, others at their right ends. Elsewhere they are as wide as they need be.
-
-    right: the columns whose text is aligned at the right, as numbers are.
-    """
-    table = [[one_line(cell) for cell in row] for row in (heading, *rows)]
-    widths = [max(map(cell_len, column)) for column in zip(*table, strict=True)]
-    if sys.stdout.isatty():
-        room = shutil.get_terminal_size().columns - 2 * (len(widths) - 1)
-        while sum(widths) > room and max(widths) > _NARROWEST:
-            widths[widths.index(max(widths))] -= 1
-    lines = []
-    for row in table:
-        cells = []
-        for number, (cell, width) in enumerate(zip(row, widths, strict=True)):
-            text = _shorten(cell, width, keep_end=number == 0)
-            space = " " * (width - cell_len(text))
-            cells.append(space + text if number in right else text + space)
-        lines.append("  ".join(cells).rstrip())
-    return "\n".join(lines)
-
-
-def _shorten(text: str, width: int, *, keep_end: bool) -> str:
-    """`text` in at most so many cells, with an ellipsis for what is left out.
-
-    >>> _shorten("photos/anna/1.jpg", 10, keep_end=True)
-    '…nna/1.jpg'
-    >>> _shorten("anna karenina", 8, keep_end=False)
-    'anna ka…'
-    """
-    if cell_len(text) <= width:
-        return text
-    if not keep_end:
-        return chop_cells(text, width - 1)[0] + "…"
-    return "…" + chop_cells(text[::-1], width - 1)[0][::-1]
 
 
 class _Harmless:

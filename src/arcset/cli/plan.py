@@ -7,11 +7,11 @@ import torch
 import typer
 
 from arcset.cli import options as o
-from arcset.cli.output import columns, print_result, working
+from arcset.cli.output import print_result, working
 from arcset.devices import free_memory
 from arcset.errors import OptionError
 from arcset.plan import Plan, Setting, can_measure, plan_training
-from arcset.text import duration, plural
+from arcset.text import columns, duration, plural
 
 __all__ = ["plan"]
 
