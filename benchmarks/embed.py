@@ -27,7 +27,8 @@ from head import machine
 from PIL import Image
 
 from arcset.data import open_source
-from arcset.data.sources.pack import open_pack, pack
+from arcset.data.selection import evaluation_images
+from arcset.data.sources.pack import load_pack, pack
 from arcset.recognition.bulk import TrainedModel, embed_folder, join_crew
 from arcset.recognition.bulk.pipeline import chunk_size
 from arcset.runs import Run, RunConfig
@@ -72,7 +73,8 @@ def work(folder, repeats):
     """What each process does; the chief prints the seconds of each way, turn by turn."""
     crew = join_crew()
     model = TrainedModel(Run.open(folder / "run"), "cpu")
-    images = np.array(open_pack(folder / "pack")[1])
+    every = evaluation_images(load_pack(folder / "pack"), everything=True)
+    images = np.asarray(every.images)
     embed_folder(folder / "warm", open_source(str(folder / "pack")), model, crew)  # imports, too
     if crew.chief:
         shutil.rmtree(folder / "warm")

@@ -43,7 +43,7 @@ from arcset.runs.model import add_data_settings, build_model
 from arcset.runs.recipes import recipe_settings
 from arcset.training import train
 from arcset.training.batches import TrainingBatches
-from arcset.training.trainer import build_optimizer
+from arcset.training.optimize import build_optimizer
 from arcset.training.watchers import Silent
 
 RESULTS = Path(__file__).parent / "results"
