@@ -10,6 +10,7 @@ import torch
 from PIL import Image
 from torch import nn
 from torch.utils.data import Dataset
+from torch.utils.data import Dataset as TorchDataset
 
 import arcset
 from arcset import DataError, InputError, OptionError, RunError
@@ -236,6 +237,19 @@ def test_a_run_is_evaluated_by_its_folder_and_on_other_data(whole, place):
         arcset.evaluate(whole, place / "faces", part="all", report=False)
 
 
+class ListDataset(TorchDataset):
+    """Samples of whatever form."""
+
+    def __init__(self, samples):
+        self.samples = samples
+
+    def __len__(self):
+        return len(self.samples)
+
+    def __getitem__(self, row):
+        return self.samples[row]
+
+
 @pytest.mark.parametrize(
     ("arguments", "error", "words"),
     [
@@ -244,6 +258,9 @@ def test_a_run_is_evaluated_by_its_folder_and_on_other_data(whole, place):
         ({"subcenters": 0}, OptionError, "subcenters"),
         ({"network": "simpel"}, OptionError, "'simpel'.*'simple'"),
         ({"data": 3}, InputError, "int"),
+        ({"data": ListDataset([])}, InputError, "no samples"),
+        ({"data": ListDataset([{"image": torch.rand(1, 8, 8)}] * 9)}, InputError, "dict"),
+        ({"data": ListDataset([torch.rand(1, 8, 8)] * 9)}, InputError, "Tensor"),
         ({"data": "nowhere/"}, OptionError, "nowhere"),
         ({"data": "mnist-sample", "size": 20}, OptionError, "size"),
         ({"network": nn.Flatten(), "dim": 7}, OptionError, "dim=7.*100"),

@@ -28,7 +28,7 @@ def test_arrays_are_read_as_an_npz_file_of_them(tmp_path):
     same(dataset, load_dataset(path))
 
 
-@pytest.mark.parametrize("labels", [[1.5, 2.5], [1], [[1], [2]]], ids=str)
+@pytest.mark.parametrize("labels", [[1.5, 2.5], [1], [[1], [2]], [None, "a"]], ids=str)
 def test_labels_that_are_none_are_refused(labels):
     with pytest.raises(DataError, match="labels"):
         dataset_of_arrays(np.zeros((2, 4, 4), np.uint8), labels)

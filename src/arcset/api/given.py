@@ -80,13 +80,13 @@ def read_given(
     elif isinstance(data, tuple) and len(data) == 2:
         dataset = dataset_of_arrays(*data)
     elif isinstance(data, TorchDataset):
+        dataset = hold_back_tests(from_torch(data, **reading))
         if not is_repeatable(data):
             watcher.noted(
                 "note: dataset[i] is another image each time it is read. It is read once, so every "
                 "epoch sees the same images (augment=… changes them), and a continued run, which "
                 "reads them again, is not the same to the last bit"
             )
-        dataset = hold_back_tests(from_torch(data, **reading))
     else:
         raise InputError(
             "data must be a name, a path, a Source, a torch Dataset of (image, label) or arrays "

@@ -114,7 +114,7 @@ def train(
         )
         folder = Run.open(path_of(resume)).path
         work = partial(_resume, folder, data, network, settings)
-    elif out is None or not (data or config or settings.get("data")):
+    elif out is None or (data in (None, "") and not (config or settings.get("data"))):
         raise OptionError(
             "name data and a folder: arcset train mnist-sample --out runs/first, or "
             'arcset.train("mnist-sample", out="runs/first")'

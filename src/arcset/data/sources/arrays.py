@@ -75,7 +75,8 @@ def dataset_of_arrays(images: Any, labels: Any, *, name: str = "arrays") -> Data
         (('9', '10'), 10, 2)
     """
     samples, keys = _samples(np.asarray(images), Path(name)), np.asarray(labels)
-    if keys.shape != (len(samples),) or keys.dtype.kind not in "iuUSOT":
+    is_named = keys.dtype.kind != "O" or {type(key) for key in keys.flat} == {str}
+    if keys.shape != (len(samples),) or keys.dtype.kind not in "iuUSOT" or not is_named:
         raise DataError(
             f"{name}: labels must be ({len(samples)},) whole numbers or names, one per sample, not "
             f"{keys.dtype} {keys.shape}"
