@@ -110,12 +110,6 @@ def test_a_film_that_is_stopped_leaves_nothing(views, tmp_path):
     assert not list(tmp_path.iterdir())
 
 
-@needs_ffmpeg
-def test_mp4(views, tmp_path):
-    write_film([views["arcface"]], tmp_path / "film.mp4", fps=5, width=300)
-    assert (tmp_path / "film.mp4").read_bytes()[4:8] == b"ftyp"
-
-
 def test_mp4_pipes_whole_frames(views, tmp_path, monkeypatch):
     """With a stand-in for ffmpeg, which keeps what it is given."""
     program = tmp_path / "bin" / "ffmpeg"

@@ -11,8 +11,11 @@ from matplotlib.figure import Figure
 from PIL import Image
 
 from arcset.reports.page import Section
-from arcset.reports.run_report import write_report
+from arcset.reports.run_report import RunReport, write_report
 from arcset.reports.view import RunView
+from arcset.training import train
+
+from .conftest import CONFIG
 
 HOSTILE = "</script><script>alert('x')</script><img src=x onerror=alert(1)> & \"quoted\""
 MEASURES = {"accuracy": "share named rightly", "unseen_eer": "errors on <unseen> classes"}
@@ -53,7 +56,7 @@ def sections() -> list[Section]:
 
 
 @pytest.fixture(scope="module")
-def views(views: dict[str, RunView]) -> list[RunView]:
+def four(views: dict[str, RunView]) -> list[RunView]:
     """Both kinds of space, with and without centers, 2, 3 and 5 dimensions."""
     return [views[name] for name in ("softmax", "sphere", "triplet", "wide")]
 
@@ -73,8 +76,8 @@ def written(path: Path, views: list[RunView], **options: Any) -> str:
 
 
 @pytest.fixture(scope="module")
-def page(views: list[RunView], tmp_path_factory: pytest.TempPathFactory) -> str:
-    return written(tmp_path_factory.mktemp("page") / "report.html", views)
+def page(four: list[RunView], tmp_path_factory: pytest.TempPathFactory) -> str:
+    return written(tmp_path_factory.mktemp("page") / "report.html", four)
 
 
 def payload(page: str) -> dict[str, Any]:
@@ -97,9 +100,9 @@ def test_it_is_one_small_file_that_asks_for_nothing(page: str) -> None:
 
 
 def test_the_same_input_gives_the_same_bytes(
-    page: str, views: list[RunView], tmp_path: Path
+    page: str, four: list[RunView], tmp_path: Path
 ) -> None:
-    again = [RunView(view.run.path) for view in views]
+    again = [RunView(view.run.path) for view in four]
     assert written(tmp_path / "again.html", again) == page
 
 
@@ -131,8 +134,8 @@ def test_every_section_says_what_it_means_and_when_it_misleads(page: str) -> Non
     assert re.findall(r'height="\d+" alt="([^"]*)"', page) == ["A", "Curves"]
 
 
-def test_hostile_names_stay_text(views: list[RunView], tmp_path: Path) -> None:
-    view = RunView(views[0].run.path, HOSTILE)
+def test_hostile_names_stay_text(four: list[RunView], tmp_path: Path) -> None:
+    view = RunView(four[0].run.path, HOSTILE)
     page = written(
         tmp_path / "r.html",
         [view],
@@ -165,3 +168,26 @@ def test_a_report_without_runs_still_has_its_sections(tmp_path: Path) -> None:
     page = written(tmp_path / "r.html", [], comparison=None)
     assert '<section id="view" hidden>' in page
     assert "<h2>Curves</h2>" in page
+
+
+def test_two_classifiers_have_pictures_that_one_has_not(views, tmp_path):
+    """All others have their names in tests/contract."""
+    RunReport("two losses", [views["slim"], views["softmax"]]).write(tmp_path, separate=True)
+    drawn = {path.stem for path in (tmp_path / "pictures").iterdir()}
+    assert {"no-threshold", "no-threshold-last", "bias"} <= drawn
+
+
+def test_a_single_run_without_classifier(views, tmp_path):
+    RunReport("triplet", [views["triplet"]]).write(tmp_path, separate=True)
+    drawn = {path.stem for path in (tmp_path / "pictures").iterdir()}
+    assert drawn == {"history", "embedding", "roc", "no-threshold", "margins", "data"}
+
+
+@pytest.mark.long  # with one unseen class: tests/cli/test_train.py
+def test_one_unseen_class_or_none(tmp_path):
+    for classes in ("0-8", None):
+        config = CONFIG.replace(classes=classes, batch=512, snapshot=20)
+        run = train(config, tmp_path / str(classes), device="cpu")
+        page = RunReport("few", [RunView(run.path)]).write(run.path).read_text(encoding="utf-8")
+        assert "Same or different, never seen" not in page
+        assert ("How sure a classifier is" in page) == (classes is not None)

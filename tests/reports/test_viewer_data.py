@@ -17,9 +17,9 @@ from PIL import Image
 
 from arcset.errors import InputError
 from arcset.reports import RunView
-from arcset.reports.page import embed_figure, sprite_sheet
+from arcset.reports.page import embed_figure
 from arcset.reports.run_report import write_report
-from arcset.reports.viewer import NO_ANGLE, quantize, sample_angles
+from arcset.reports.viewer import NO_ANGLE, quantize
 
 
 @pytest.fixture(scope="module")
@@ -49,14 +49,6 @@ def points(frame: dict[str, Any], dim: int) -> np.ndarray:
 
 def angles(frame: dict[str, Any]) -> np.ndarray:
     return np.frombuffer(base64.b64decode(frame["angles"]), "<u2").reshape(-1, 3)
-
-
-@pytest.mark.long
-def test_eight_long_runs_stay_below_four_megabytes() -> None:
-    rows = np.random.default_rng(0).normal(size=(1500, 3))
-    _, drawn = quantize(rows)
-    found = base64.b64encode(sample_angles(rows, np.eye(3), None).tobytes())
-    assert 8 * 13 * (len(drawn) + len(found)) < 3e6  # runs, epochs; the thumbnails are shared
 
 
 def test_decoded_points_are_the_frames(data: dict[str, Any], views: list[RunView]) -> None:
@@ -116,12 +108,6 @@ def test_angles_are_those_of_a_plain_computation(
 
 
 @pytest.mark.long
-def test_a_single_center_has_no_other() -> None:
-    found = sample_angles(np.eye(2), np.array([[2.0, 0.0]]), np.array([0, 0]))
-    assert found.tolist() == [[0, NO_ANGLE, NO_ANGLE], [9000, NO_ANGLE, NO_ANGLE]]
-
-
-@pytest.mark.long
 def test_classes_are_numbered_across_parts(data: dict[str, Any], views: list[RunView]) -> None:
     assert data["classes"] == [str(digit) for digit in range(10)]
     unseen = data["runs"][0]["parts"][-1]
@@ -144,31 +130,9 @@ def test_thumbnails_are_shared_and_hold_the_images(
     assert np.abs(tile - views[1].sampled("test").images[17]).max() <= 32  # 16 shades of grey
 
 
-@pytest.mark.long
-def test_points_limits_the_samples(views: list[RunView], tmp_path: Path) -> None:
-    run = payload(tmp_path / "r.html", views[:1], points=10)["runs"][0]
-    assert [len(part["classes"]) for part in run["parts"]] == [10, 10, 10]
-    whole = views[0].sampled("test")
-    first, last = points(run["parts"][1]["frames"][-1], 2)[[0, -1]]
-    assert first == pytest.approx(whole.embeddings[0], abs=1e-3)
-    assert last == pytest.approx(whole.embeddings[-1], abs=1e-3)
-
-
 def test_values_that_are_not_finite_are_refused() -> None:
     with pytest.raises(InputError):
         quantize(np.array([[1.0, math.nan]]))
-
-
-@pytest.mark.long
-def test_zeros_are_kept_as_zeros() -> None:
-    scale, text = quantize(np.zeros((2, 2)))
-    assert scale > 0
-    assert base64.b64decode(text) == bytes(8)
-
-
-def test_large_and_coloured_images_become_thumbnails() -> None:
-    sheet = sprite_sheet(np.zeros((5, 100, 50, 3), np.uint8))
-    assert (sheet["width"], sheet["height"], sheet["columns"]) == (20, 40, 3)
 
 
 def test_bytes_that_are_no_image_are_refused() -> None:

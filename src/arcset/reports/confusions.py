@@ -25,8 +25,8 @@ Candidates = tuple[npt.NDArray[np.float64], npt.NDArray[np.int64]]
 CAPTION = (
     "Left, images of different identities that the network finds most alike; right, images of one "
     "identity that it finds least alike: what it confuses first. Under each pair stand the cosine "
-    "and what the run's threshold says to it. Two identities, and each identity on the right, "
-    "appear once.",
+    "and, where the run has a threshold, what that says to it. Two identities, "
+    "and each identity on the right, appear once.",
     "These are the extremes, chosen for being the worst: how common they are is what "
     "the rates below say. A wrong label in the data looks like a confusion, too; look at the "
     "pictures.",

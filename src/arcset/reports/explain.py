@@ -32,7 +32,7 @@ from arcset.numerics import angle, unit_rows, widen
 from arcset.registry import unknown_name
 from arcset.reports.embedding_plot import Projection, draw_cloud, draw_image
 from arcset.reports.style import GREY, INK, PALE, PALETTE, class_colour, new_figure, styled
-from arcset.reports.view import Floats, RunView
+from arcset.reports.view import Floats, RunView, unit_float64
 from arcset.runs.data import reading_of
 from arcset.runs.model import embed
 
@@ -478,13 +478,13 @@ def _draw_embedding(axes: Axes, view: RunView, explanation: Explanation) -> None
     cloud: Floats = test.embeddings.astype(np.float64)
     flat = len(x) == 2
     if not flat or view.loss.normalized:
-        cloud, x = _unit(cloud), _unit(x[None])[0]
+        cloud, x = unit_float64(cloud), unit_float64(x[None])[0]
     plane = Projection.fit(cloud)
     points, star = plane(cloud), plane(x[None])[0]
     draw_cloud(axes, points, test.labels)
     reach = float(np.linalg.norm(points, axis=1).max())
     if view.loss.centers is not None:
-        centers = _unit(view.loss.centers.double().numpy())
+        centers = unit_float64(view.loss.centers.double().numpy())
         tips = centers * reach * 1.12 if flat else plane(centers)
         _draw_centers(axes, explanation, tips, star, rays=flat)
         if flat:
@@ -581,9 +581,3 @@ def _bars(axes: Axes, kinds: list[tuple[str, list[float], str]]) -> None:
     axes.invert_yaxis()
     if len(kinds) > 1:
         axes.legend(loc="lower right", bbox_to_anchor=(1.0, 1.0), ncols=2, borderaxespad=0.2)
-
-
-def _unit(rows: Floats) -> Floats:
-    lengths = np.linalg.norm(rows, axis=1, keepdims=True)
-    unit: Floats = rows / np.where(lengths > 0, lengths, 1.0)
-    return unit

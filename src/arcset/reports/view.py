@@ -19,7 +19,17 @@ from arcset.numerics import unit_rows
 from arcset.runs import Run
 from arcset.runs.model import TrainedRun
 
-__all__ = ["Embedded", "Floats", "Frame", "Labels", "RunView", "check_alike", "pictured", "titles"]
+__all__ = [
+    "Embedded",
+    "Floats",
+    "Frame",
+    "Labels",
+    "RunView",
+    "check_alike",
+    "pictured",
+    "titles",
+    "unit_float64",
+]
 
 Floats: TypeAlias = npt.NDArray[np.floating]
 Labels: TypeAlias = npt.NDArray[np.int64]
@@ -197,3 +207,11 @@ def pictured(samples: Any) -> Any:
     if shades.ndim == 4 and shades.shape[-1] != 3:
         shades = shades.mean(axis=-1)
     return np.rint(shades).astype(np.uint8)
+
+
+def unit_float64(rows: Floats) -> npt.NDArray[np.float64]:
+    """Rows of length 1; a zero row stays zero."""
+    wide = np.asarray(rows, np.float64)
+    length = np.linalg.norm(wide, axis=1, keepdims=True)
+    unit: npt.NDArray[np.float64] = wide / np.where(length > 0, length, 1.0)
+    return unit

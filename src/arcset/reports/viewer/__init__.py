@@ -17,7 +17,7 @@ from arcset.errors import InputError
 from arcset.reports.embedding_plot import Projection
 from arcset.reports.page import sprite_sheet
 from arcset.reports.style import DARK_PALETTE, PALETTE
-from arcset.reports.view import Embedded, Floats, Frame, RunView
+from arcset.reports.view import Embedded, Floats, Frame, RunView, unit_float64
 
 __all__ = ["NO_ANGLE", "quantize", "sample_angles", "viewer_data"]
 
@@ -181,14 +181,6 @@ def sample_angles(
         angles[:, 2] = steps.argmin(1)
         angles[:, 1] = np.round(steps.min(1))
     return angles
-
-
-def unit_float64(rows: Floats) -> npt.NDArray[np.float64]:
-    """Rows of length 1; a zero row stays zero."""
-    wide = np.asarray(rows, np.float64)
-    length = np.linalg.norm(wide, axis=1, keepdims=True)
-    unit: npt.NDArray[np.float64] = wide / np.where(length > 0, length, 1.0)
-    return unit
 
 
 def _base64(values: npt.NDArray[Any], dtype: str) -> str:
