@@ -1,5 +1,6 @@
 """The report: one file, complete, safe and the same every time."""
 
+import html
 import io
 import json
 import re
@@ -14,6 +15,7 @@ from arcset.reports.page import Section
 from arcset.reports.run_report import RunReport, write_report
 from arcset.reports.view import RunView
 from arcset.training import train
+from support.patterns import pictures
 
 from .conftest import CONFIG
 
@@ -191,3 +193,18 @@ def test_one_unseen_class_or_none(tmp_path):
         page = RunReport("few", [RunView(run.path)]).write(run.path).read_text(encoding="utf-8")
         assert "Same or different, never seen" not in page
         assert ("How sure a classifier is" in page) == (classes is not None)
+
+
+def test_names_of_identities_are_only_names(tmp_path):
+    """Neither formulas of matplotlib's nor tags nor Jinja2's."""
+    names = ["$x^$", "$5 and $6", "<img src=x onerror=alert(1)>", "{{7*7}}", "\\frac{", "a_b"]
+    pictures(tmp_path / "data", names, 6)
+    config = CONFIG.replace(
+        data=str(tmp_path / "data"), classes=None, hold_out={"test": 0.4}, size=(8, 8)
+    )
+    run = train(config, tmp_path / "run", device="cpu")
+    RunReport("names", [RunView(run.path)]).write(tmp_path, separate=True)
+    assert len([*(tmp_path / "pictures").iterdir()]) >= 6
+    page = (tmp_path / "report.html").read_text(encoding="utf-8")
+    assert "<img src=x" not in page
+    assert all(html.escape(name) in page for name in names)
