@@ -213,7 +213,7 @@ def add_key(figure: Figure, entries: Mapping[str, Look]) -> None:
     handles = [Line2D([], [], **{**look.line, **look.mark, "lw": 1.8}) for look in entries.values()]
     # A blank goes first: matplotlib leaves names out that begin with an underscore.
     names = [f" {name}" for name in entries]
-    for columns in range(len(names), 0, -1):
+    for columns in range(min(len(names), 8), 0, -1):
         legend = figure.legend(
             handles, names, loc="outside lower center", ncols=columns, columnspacing=1.8
         )

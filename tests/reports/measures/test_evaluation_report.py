@@ -76,7 +76,7 @@ def folder(
         place,
         two,
         title="Two models",
-        command="arcset evaluate runs/a runs/b",
+        command="arcset evaluate /home/anna/a runs/b",
         note="12 identities were in training.",
         differences=differences(measured),
         verdict="The first is better.",
@@ -138,7 +138,7 @@ def test_everything_is_there_in_order(page: str) -> None:
         "Not measured",
         "no validation identities were given",
         "Make it again",
-        "arcset evaluate runs/a runs/b",
+        "arcset evaluate a runs/b",
     ]
     places = [page.find(part) for part in parts]
     assert -1 not in places
