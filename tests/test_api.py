@@ -161,6 +161,15 @@ def test_a_module_on_a_torch_dataset_goes_on_to_the_same_bits(given, tmp_path):
             assert torch.equal(ours.state_dict()[name], weight), name
 
 
+def test_a_run_that_keeps_no_embeddings_has_no_report(place, tmp_path):
+    heard = Heard()
+    options = {**FAST, "snapshot": 0, "watcher": heard}
+    run = arcset.train(place / "faces", out=tmp_path / "run", network="mlp", dim=4, **options)
+    assert run.report is None
+    assert "report" not in run.missing
+    assert "snapshot=0" in heard
+
+
 def test_a_dataset_that_draws_is_said_not_to_go_on_to_the_same_bits(place, tmp_path):
     drawing = Pictures(place / "images.npz", torch.Generator())
     heard = Heard()

@@ -377,7 +377,9 @@ def _complete(run: TrainedRun, watcher: Watcher, *, licence: str, report: bool) 
         thresholds = missing.attempt("threshold", lambda: _make_thresholds(run))
         before = _forgetting_section(run)
         write_card(run, data, run.assessment, thresholds, licence=licence, before=before)
-    if report:
+    if report and not run.config.snapshot:
+        watcher.noted("note: snapshot=0 keeps no embeddings, so there is no report")
+    elif report:
         with watcher.working("drawing the report"):
             _draw_report(run, missing)
     run.missing = dict(missing)
