@@ -77,8 +77,10 @@ class _Reader(HTMLParser):
         self._within = [""]  # the innermost of the silent elements comes last
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        if tag in self._SILENT:
-            self._within.append(tag)
+        if tag in self._SILENT or (tag == "ul" and "confusions" in list(self.found)[-1]):
+            self._within.append(tag)  # which samples are confused is not the same everywhere
+        if self._within[-1] == "ul":
+            return
         if tag == "img":
             # Which model is compared with the others depends on which comes out best.
             shown = re.sub(r".+ against .+", "… against …", dict(attrs)["alt"] or "")

@@ -194,6 +194,15 @@ def test_margin_picture_shows_every_margin_and_fallback():
     assert values == pytest.approx(np.cos(np.radians(degrees)))
 
 
+def test_margins_of_runs_are_drawn_as_they_were_trained(views):
+    left, _ = margin_picture([views["softmax"], views["arcface"]]).axes
+    degrees, values = left.lines[-1].get_data()
+    margin = views["arcface"].loss.margin
+    assert len(left.lines) == 2, "softmax has none, normface stands beside"
+    assert values[degrees == 90] == pytest.approx(math.cos(math.pi / 2 + margin.margin))
+    assert f"arcface {margin.margin:g}" in left.lines[-1].get_label()
+
+
 def test_angles_to_own_and_other_centers(views):
     view = views["softmax"]
     x, W = view.test.embeddings, view.loss.centers.numpy()

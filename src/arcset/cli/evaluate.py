@@ -18,12 +18,12 @@ from arcset.cli.output import (
     working,
 )
 from arcset.evaluation import Assessment, Thresholds
-from arcset.recognition.verification import decide
+from arcset.recognition.verification import threshold_words
 from arcset.reports.model_card import headline
 from arcset.runs.assess import PARTS, measure_pairs
 from arcset.runs.model import TrainedRun
 
-__all__ = ["evaluate", "threshold_words"]
+__all__ = ["evaluate"]
 
 
 def evaluate(
@@ -129,11 +129,3 @@ def _summary(title: str, assessment: Assessment, thresholds: Thresholds | None) 
     elif "thresholds" in assessment.missing:
         lines.append(f"  {'threshold':<20}none: {assessment.missing['thresholds']}")
     return "\n".join([title, *lines])
-
-
-def threshold_words(thresholds: Thresholds) -> str:
-    """The threshold that `arcset verify` takes where none is asked for, and where it comes from."""
-    used = decide(1.0, thresholds)
-    if used.rough or used.far is None:
-        return f"{used.threshold:.4f}, rough: the equal-error threshold of {thresholds.origin}"
-    return f"{used.threshold:.4f} for a FAR of {used.far:.3g}, from {thresholds.origin}"

@@ -10,7 +10,6 @@ from rich.text import Text
 
 from arcset import api
 from arcset.cli import options as o
-from arcset.cli.evaluate import threshold_words
 from arcset.cli.output import print_json, print_table, print_text, show_progress
 from arcset.cli.settings import (
     OPTIONS,
@@ -22,7 +21,7 @@ from arcset.cli.settings import (
 )
 from arcset.evaluation.measures import measures_of
 from arcset.launch import is_main_process
-from arcset.recognition.verification import decide
+from arcset.recognition.verification import decide, threshold_words
 from arcset.reports.model_card import headline
 from arcset.runs import Run
 from arcset.runs.data import dataset_of

@@ -17,6 +17,7 @@ __all__ = [
     "Verification",
     "decide",
     "rough_note",
+    "threshold_words",
     "uncalibrated_note",
 ]
 
@@ -154,3 +155,11 @@ def _lowest(thresholds: Thresholds) -> FarThreshold:
     known = [found.far for found in thresholds.fars if found.far >= FAR]
     supported = [*known, FAR if lowest is None else max(FAR, lowest)]
     return thresholds.for_far(min(supported))
+
+
+def threshold_words(thresholds: Thresholds) -> str:
+    """The threshold that `arcset verify` takes where none is asked for, and where it comes from."""
+    used = decide(1.0, thresholds)
+    if used.rough or used.far is None:
+        return f"{used.threshold:.4f}, rough: the equal-error threshold of {thresholds.origin}"
+    return f"{used.threshold:.4f} for a FAR of {used.far:.3g}, from {thresholds.origin}"

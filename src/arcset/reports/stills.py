@@ -3,6 +3,7 @@
 What accuracy hides is among them: pairs that no threshold tells apart, certainty about the unknown.
 """
 
+import copy
 import math
 import textwrap
 from collections.abc import Mapping, Sequence
@@ -487,16 +488,19 @@ def bias_picture(views: Sequence[RunView]) -> Figure:
     kind="runs",
 )
 def margin_picture(views: Sequence[RunView] = ()) -> Figure:
-    """The margined cosine over the angle: every margin, and ArcFace's ways past θ = π − m."""
+    """The margined cosine over the angle, and ArcFace's ways past θ = π − m.
+
+    Of runs, their margins as they are, beside normface, which has none; without runs every margin
+    there is, at its default.
+    """
     figure = plot_figure(4.2, 9.0)
     left, right = figure.subplots(1, 2, sharex=True, sharey=True)
-    margins = {}
-    for name in MARGINS.names():
-        margin = MARGINS[name]().eval()
-        shift = margin.settings().get("margin")
-        margins[name if shift is None else f"{name} {shift:g}"] = margin
-    _draw_margins(left, margins)
-    left.set_title("every margin, at its default")
+    if views:
+        margins = [MARGINS["normface"](), *filter(None, map(_margin_of, views))]
+    else:
+        margins = [MARGINS[name]() for name in MARGINS.names()]
+    _draw_margins(left, {_margin_name(margin): margin.eval() for margin in margins})
+    left.set_title("as trained, beside none" if views else "every margin, at its default")
     _draw_margins(right, {kind: ArcFace(fallback=kind) for kind in FALLBACKS})
     turn = 180 - math.degrees(ArcFace().m2)
     right.axvline(turn, color=GREY, lw=0.8, ls=":")
@@ -504,6 +508,18 @@ def margin_picture(views: Sequence[RunView] = ()) -> Figure:
     right.set_title("arcface past π − m, by fallback")
     left.set_ylabel("target logit before the scale")
     return figure
+
+
+def _margin_of(view: RunView) -> Margin | None:
+    """A copy of the margin that a run was trained with; None for a loss that has none."""
+    margin = getattr(getattr(view.loss, "base", view.loss), "margin", None)
+    return copy.deepcopy(margin) if isinstance(margin, Margin) else None
+
+
+def _margin_name(margin: Margin) -> str:
+    name = next(name for name in MARGINS.names() if MARGINS[name] is type(margin))
+    shift = margin.settings().get("margin")
+    return name if shift is None else f"{name} {shift:g}"
 
 
 def _draw_margins(axes: Axes, margins: Mapping[str, Margin]) -> None:

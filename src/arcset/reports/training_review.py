@@ -164,9 +164,10 @@ def verdict_on(view: RunView, assessment: Assessment | None) -> str:
         text += " That cannot be told from guessing."
     found = assessment.identification
     if found is not None and found.mated and math.isfinite(rank := found.measures()["rank[1]"]):
+        enrolled = plural(found.subjects, "enrolled identity", "enrolled identities")
         text += (
-            f" Searched for among {found.subjects:,} enrolled identities"
-            f", {percent(rank, 1)} of the images find their own identity first."
+            f" Searched for among {enrolled},"
+            f" {percent(rank, 1)} of the images find their own identity first."
         )
     if assessment.identities < FEW:
         text += f" From fewer than {FEW} identities even the intervals are guesses."
@@ -256,7 +257,8 @@ def _advise_on_length(view: RunView) -> Iterator[str]:
         span = max(1, len(losses) // 10)
         before, after = losses[-1 - span], losses[-1]
         if after < 0.95 * before and 0.5 <= lines[-1].get("train_accuracy", 0.5) < 0.99:
+            last = "epoch" if span == 1 else f"{span} epochs"
             yield (
                 "Train for more epochs: the loss was still falling at the end, from "
-                f"{before:.3g} to {after:.3g} over the last {plural(span, 'epoch')}."
+                f"{before:.3g} to {after:.3g} over the last {last}."
             )
