@@ -107,7 +107,7 @@ def test_a_file_with_a_second_one_of_another_width(tmp_path):
 
 
 def test_each_image_is_embedded_once_for_all_that_is_measured(run):
-    fresh = TrainedRun.load(run.run, device="cpu", selection=run.selection)
+    fresh = TrainedRun.load(run.path, device="cpu", selection=run.selection)
     counts = []
     fresh.network.register_forward_hook(lambda _, inputs, __: counts.append(len(inputs[0])))
     assessment = assess_unseen(fresh, intervals=False)

@@ -67,7 +67,7 @@ def compare(
             folder,
             losses=() if grid else losses,
             grid=grid,
-            seeds=seeds or (1 if grid else 3),
+            seeds=(1 if grid else 3) if seeds is None else seeds,
             device=device,
             force=force,
             watcher=watcher,
