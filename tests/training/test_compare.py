@@ -305,6 +305,14 @@ def test_stopped_in_a_run_it_goes_on_in_its_step(search, searched, tmp_path):
     again = search(tmp_path / "out", watcher=watcher)
     assert len(watcher.steps) == 4 * watcher.total - 3  # the fourth step was not kept yet
     assert figures(again.json())[2:] == figures(searched[1].json())[2:]
+    with pytest.raises(KeyboardInterrupt):  # in the new run: the figures of the others stay
+        search(tmp_path / "out", {"margin": [0.1, 0.2, 0.4]}, watcher=Remembers(stop=4))
+    saved = json.loads((tmp_path / "out" / "comparison.json").read_text())
+    now, before = (
+        [(run["name"], run["seed"], run["validation_map"]) for run in content["runs"]]
+        for content in (saved, again.json())
+    )
+    assert now == before
 
 
 SCRIPT = """

@@ -10,7 +10,12 @@ from arcset.errors import OptionError
 from arcset.losses import build_loss
 from arcset.runs import RunConfig
 from arcset.training import resume, train
-from arcset.training.optimize import Updater, build_optimizer, check_autocast, check_update_settings
+from arcset.training.optimize import (
+    Updater,
+    autocast_problem,
+    build_optimizer,
+    check_update_settings,
+)
 from support.small_data import Remembers, images
 from training.alike import assert_alike
 
@@ -77,17 +82,14 @@ def test_no_part_holds_a_single_sample(count: int) -> None:
     assert len(sizes) == min(4, count // 2)
 
 
-def test_clipping_bounds_the_gradient_and_tells_what_it_was() -> None:
+def test_clipping_bounds_the_gradient() -> None:
     free, clipped = updater(), updater(clip=0.01)
     free.backward(*batch(12))
-    assert free.update() is None
     clipped.backward(*batch(12))
-    norm = clipped.update()
-    expected = torch.cat([each.flatten() for each in gradients(free)]).norm().item()
-    assert norm == pytest.approx(expected, rel=1e-5)
-    assert expected > 0.01
-    after = torch.cat([each.flatten() for each in gradients(clipped)]).norm().item()
-    assert after == pytest.approx(0.01, rel=1e-3)
+    clipped.update()
+    whole, limited = (torch.cat([g.flatten() for g in gradients(one)]) for one in (free, clipped))
+    assert whole.norm() > 0.01
+    torch.testing.assert_close(limited, 0.01 * whole / whole.norm(), rtol=1e-3, atol=0)
     gentle = updater(clip=1e6)
     gentle.backward(*batch(12))
     gentle.update()
@@ -151,11 +153,7 @@ def test_a_loss_that_is_not_finite_changes_nothing() -> None:
 
 
 def test_a_type_that_this_processor_dies_of_is_refused_in_a_sentence(tmp_path) -> None:
-    said = ""
-    try:
-        check_autocast("bfloat16")
-    except OptionError as error:
-        said = str(error)
+    said = autocast_problem("bfloat16", torch.backends.mkldnn.enabled)
     if not said:  # it works here, so a step of training must too
         one = updater(nn.Sequential(nn.Flatten(), nn.Linear(6, 4)), autocast="bfloat16")
         assert math.isfinite(one.backward(*batch(8))[0])

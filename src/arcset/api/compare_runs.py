@@ -74,10 +74,11 @@ def compare(
             dataset=dataset,
         )
     except KeyboardInterrupt:
-        watcher.noted(f"stopped; the same command or call goes on with out={folder}")
+        again = f"command goes on with --out {folder}" if command else f"call with out={folder}"
+        watcher.noted(f"stopped; the same {again}")
         raise
     if report and is_main_process():
-        title = f"{layers[-1].values.get('data', '')}"
+        title = outcome.variants[0].config.data
         with watcher.working("drawing the report"):
             comparison_report(
                 outcome,

@@ -193,7 +193,8 @@ def evaluate_each(
                 folder,
                 assessments,
                 title=f"{names}: {contents[0].description}",
-                command=command or shlex.join(["arcset", "evaluate", *map(str, sources)]),
+                command=command
+                or shlex.join(["arcset", "evaluate", *map(str, map(path_of, sources))]),
                 note=result.note,
                 differences={names: result.differences} if result.differences else None,
             )

@@ -10,7 +10,7 @@ them write it together, and any number of them can read it: see `arcset.losses.s
 import hashlib
 import json
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -24,7 +24,7 @@ from arcset.errors import OptionError, RunError
 from arcset.files import parse_json, replacing_folder, write_text
 from arcset.losses import Loss
 from arcset.losses.saving import by_class, heads_of, load_sharded, loss_tensors, save_sharded
-from arcset.runs import RunConfig
+from arcset.runs import Run, RunConfig
 from arcset.runs.folder import load_tensors, save_tensors
 
 __all__ = [
@@ -33,6 +33,7 @@ __all__ = [
     "Progress",
     "State",
     "change_settings",
+    "check_same_settings",
     "load_newest",
     "save_checkpoint",
 ]
@@ -160,8 +161,26 @@ def change_settings(config: RunConfig, changes: dict[str, Any]) -> RunConfig:
     return new
 
 
+def check_same_settings(
+    run: Run, config: RunConfig, *, may_change: Sequence[str] = MAY_CHANGE
+) -> None:
+    """Raise `RunError` where a run that is there has other settings than `config`.
+
+    may_change: settings that need not be the same.
+    """
+    for name in RunConfig.model_fields:
+        stored, wanted = getattr(run.config, name), getattr(config, name)
+        if stored != wanted and name not in may_change:
+            raise RunError(
+                f"{run.path} holds a run with {name} {_shorten(stored)}, and {_shorten(wanted)} is "
+                "asked for: name another folder, or replace it with --force"
+            )
+
+
 def _shorten(value: object) -> str:
-    text = "none" if value is None else str(value)
+    if value is None or isinstance(value, str):  # two paths may differ at their ends alone
+        return value or "none"
+    text = str(value)
     return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
 
 

@@ -15,6 +15,7 @@ import math
 import re
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import product
@@ -28,11 +29,11 @@ from arcset.checks import check_count
 from arcset.data import DATASETS, Dataset, Selection
 from arcset.devices import choose_device
 from arcset.distributed import join_group
-from arcset.errors import OptionError, RunError, TrainingError
+from arcset.errors import DataError, OptionError, TrainingError
 from arcset.evaluation import Assessment, Difference, Result, paired
 from arcset.evaluation.assessment import FEW
 from arcset.evaluation.measures import Measure, measure_of, run_figures, short_name, weighty
-from arcset.files import finite, write_text
+from arcset.files import finite, read_json, write_text
 from arcset.launch import is_main_process
 from arcset.losses import loss_options
 from arcset.registry import unknown_option
@@ -43,6 +44,7 @@ from arcset.runs.model import TrainedRun, add_data_settings, add_loss_settings, 
 from arcset.runs.settings import Layer, Settings, resolve_settings
 from arcset.text import html_table, plural, skipped_lines
 from arcset.training.batches import TrainingBatches
+from arcset.training.checkpoint import check_same_settings
 from arcset.training.fine_tune import check_start, load_earlier
 from arcset.training.optimize import check_update_settings
 from arcset.training.trainer import train
@@ -351,7 +353,7 @@ class Comparison:
                 self.assessments.setdefault(variant.label, []).append(assessment)
             entry["epochs"] = len(lines)
             entry["seconds"] = round(math.fsum(line["seconds"] for line in lines), 2)
-        self.save({"grid": self.grid, "runs": finite(self.runs)})
+        self.save({"grid": self.grid, "runs": finite([*self.runs, *self._runs_of_before()])})
 
     def measure_winner(self, selection: Selection, device: str) -> None:
         """Measure the best of a grid on the images that took no part in choosing it."""
@@ -364,8 +366,19 @@ class Comparison:
 
     def save(self, content: dict[str, Any]) -> None:
         """Write comparison.json."""
-        text = json.dumps(content, indent=2, allow_nan=False) + "\n"
-        write_text(self.out / "comparison.json", text)
+        write_text(self._file, json.dumps(content, indent=2, allow_nan=False) + "\n")
+
+    @property
+    def _file(self) -> Path:
+        return self.out / "comparison.json"
+
+    def _runs_of_before(self) -> list[dict[str, Any]]:
+        """Entries of an earlier call that this one has not come to yet: a kill keeps them."""
+        measured = {run["run"] for run in self.runs}
+        with suppress(DataError, KeyError):  # none yet, or no file of ours
+            content = read_json(self._file, "comparison", dict[str, Any])
+            return [run for run in content["runs"] if run["run"] not in measured]
+        return []
 
     def _finished(self, label: str) -> list[dict[str, Any]]:
         return [run for run in self.runs if run["name"] == label and "failed" not in run]
@@ -582,19 +595,9 @@ def _check(
         if force or not (path / "config.toml").exists():
             Run.check_place(path, force=force)
         else:
-            _check_run(Run.open(path), add_loss_settings(config.replace(seed=seed), loss))
-
-
-def _check_run(run: Run, config: RunConfig) -> None:
-    """Refuse a run of other settings, also of those that a continued run may change: trained for a
-    while and then for longer, it would not be what the others are."""
-    for name in RunConfig.model_fields:
-        found, asked = getattr(run.config, name), getattr(config, name)
-        if found != asked and name not in _UNSEEN_IN_RESULTS:
-            raise RunError(
-                f"{run.path} holds a run with {name} {found}, and {asked} is asked for: name "
-                "another folder, or replace it with --force"
-            )
+            # Trained for a while and then for longer, it would not be what the others are.
+            wanted = add_loss_settings(config.replace(seed=seed), loss)
+            check_same_settings(Run.open(path), wanted, may_change=_UNSEEN_IN_RESULTS)
 
 
 def _validation_figures() -> dict[str, Measure]:

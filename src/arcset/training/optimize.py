@@ -18,7 +18,7 @@ from arcset.errors import OptionError
 from arcset.losses import Loss
 from arcset.runs import RunConfig
 
-__all__ = ["Updater", "build_optimizer", "check_autocast", "check_update_settings"]
+__all__ = ["Updater", "autocast_problem", "build_optimizer", "check_update_settings"]
 
 _SEED_STEP = 1_000_003  # between the seeds of processes that draw from slices of their own
 
@@ -100,16 +100,14 @@ class Updater:
         self.group.average_buffers(self.network)
         return total, embedded[0] if len(embedded) == 1 else torch.cat(embedded)
 
-    def update(self) -> float | None:
-        """Clip and step; the gradient's norm before clipping where there is a limit to it."""
-        norm = None
+    def update(self) -> None:
+        """Clip and step."""
         if self.clip is not None:
             self.scaler.unscale_(self.optimizer)
-            norm = self._clip_gradient(self.clip)
+            self._clip_gradient(self.clip)
         self.scaler.step(self.optimizer)
         self.scaler.update()
         self.loss.advance()
-        return norm
 
     def _for_loss(
         self, embeddings: Tensor, labels: Tensor, part: list[slice]
@@ -127,11 +125,12 @@ class Updater:
             return embeddings[:0], targets_here[:0]
         return embeddings, targets_here
 
-    def _clip_gradient(self, limit: float) -> float:
-        """Shorten the gradient of network and loss together to `limit`; its norm before."""
+    def _clip_gradient(self, limit: float) -> None:
+        """Shorten the gradient of network and loss together to `limit`."""
         parameters = [*self.network.parameters(), *self.loss.parameters()]
         if not self.loss.shared:
-            return float(nn.utils.clip_grad_norm_(parameters, limit))
+            nn.utils.clip_grad_norm_(parameters, limit)
+            return
         # Slices of shared centers differ between processes; all else is the same in each.
         slices = {
             id(parameter)
@@ -142,12 +141,10 @@ class Updater:
         squares = self._squares([one for one in parameters if id(one) in slices])
         dist.all_reduce(squares)
         squares += self._squares([one for one in parameters if id(one) not in slices])
-        norm = squares.sqrt()
-        factor = (limit / (norm + 1e-6)).clamp(max=1.0)  # as torch has it
+        factor = (limit / (squares.sqrt() + 1e-6)).clamp(max=1.0)  # as torch has it
         for parameter in parameters:
             if parameter.grad is not None:
                 parameter.grad *= factor.to(parameter.grad.dtype)
-        return float(norm)
 
     def _squares(self, parameters: list[nn.Parameter]) -> Tensor:
         """The sum of all squared gradients."""
@@ -198,23 +195,18 @@ def check_update_settings(config: RunConfig, loss: Loss, device: torch.device) -
             "own centers whether a step overflows; use bfloat16"
         )
     if config.autocast != "none" and device.type == "cpu":
-        check_autocast(config.autocast)
-
-
-def check_autocast(dtype: str) -> None:
-    """Refuse, with `OptionError`, a type whose convolutions kill the process on this CPU.
-
-    Some virtual machines announce instructions that they do not let programs use, and the library
-    that convolves believes them. Tried in a process of its own, which takes two seconds.
-    """
-    problem = _autocast_problem(dtype, torch.backends.mkldnn.enabled)
-    if problem:
-        raise OptionError(problem)
+        problem = autocast_problem(config.autocast, torch.backends.mkldnn.enabled)
+        if problem:
+            raise OptionError(problem)
 
 
 @functools.cache
-def _autocast_problem(dtype: str, mkldnn: bool) -> str:
-    """What is wrong with `dtype` here; empty where it works."""
+def autocast_problem(dtype: str, mkldnn: bool) -> str:
+    """What is wrong with computing in `dtype` on this CPU; empty where it works.
+
+    Some virtual machines announce instructions that they do not let programs use, and the library
+    that convolves, `mkldnn`, believes them. Tried in a process of its own, which takes two seconds.
+    """
     trial = (
         "import torch;"
         f"x=torch.randn(32,8,8,8,requires_grad=True);d=torch.{dtype};"

@@ -37,10 +37,10 @@ from arcset.runs.model import (
 )
 from arcset.training.batches import TrainingBatches
 from arcset.training.checkpoint import (
-    MAY_CHANGE,
     Fingerprint,
     State,
     change_settings,
+    check_same_settings,
     load_newest,
     save_checkpoint,
 )
@@ -119,7 +119,8 @@ def train(
         if run is None:
             run = Run.create(out, config, force=force) if group.is_main else Run(Path(out), config)
         else:
-            run = _continue_same(run, config, group)
+            check_same_settings(run, config)
+            run = _with_settings(run, config, group)
         if not goes_on and group.is_main:
             _copy_split_and_mapping(run, selection)
         group.barrier()
@@ -197,18 +198,6 @@ def _copy_split_and_mapping(run: Run, selection: Selection) -> None:
         selection.split.save(run.split_file)
     if run.config.mapping is not None:
         ClassMapping.load(run.config.mapping).save(run.mapping_file)
-
-
-def _continue_same(run: Run, config: RunConfig, group: ProcessGroup) -> Run:
-    """A run that is there, if it has the settings asked for, up to those that may change."""
-    for name in RunConfig.model_fields:
-        stored, wanted = getattr(run.config, name), getattr(config, name)
-        if stored != wanted and name not in MAY_CHANGE:
-            raise RunError(
-                f"{run.path} holds a run with {name} {stored}, and {wanted} is asked for: name "
-                "another folder, or replace it with --force"
-            )
-    return _with_settings(run, config, group)
 
 
 def _with_settings(run: Run, config: RunConfig, group: ProcessGroup) -> Run:

@@ -11,16 +11,12 @@ from dataclasses import dataclass
 from numbers import Real
 from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from arcset.errors import OptionError
 from arcset.text import duration, progress_lines
 
-if TYPE_CHECKING:
-    pass
-
 __all__ = [
-    "HALF_MINUTE",
     "Lines",
     "Several",
     "Silent",
@@ -32,7 +28,7 @@ __all__ = [
     "stop_on_signals",
 ]
 
-HALF_MINUTE = 30.0  # seconds without a word, at most
+_HALF_MINUTE = 30.0  # seconds without a word, at most
 _SHORT = 1.0  # seconds: shorter epochs do not get a line each …
 _APART = 5.0  # … but one so many seconds after the last
 _FLUSH = 10  # seconds that a curve may lag behind training
@@ -141,7 +137,7 @@ class Lines(Watcher):
 
     def stepped(self, now: Step) -> None:
         self._step, self._speed = now.step, now.images_per_second
-        if time.monotonic() - self._written >= HALF_MINUTE:
+        if time.monotonic() - self._written >= _HALF_MINUTE:
             self._write_line(f"step {now.step:,}/{self._steps:,}", f"loss {now.loss:.3f}")
 
     def epoch_ended(self, metrics: dict[str, Any]) -> None:
