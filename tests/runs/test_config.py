@@ -1,37 +1,10 @@
 import numpy as np
 import pytest
 import torch
-from hypothesis import given
-from hypothesis import strategies as st
 
 from arcset import OptionError, RunError
 from arcset.runs import Run, RunConfig
 from arcset.runs.config import read_settings
-
-
-@given(
-    dim=st.integers(2, 4096),
-    scale=st.none() | st.floats(1e-3, 1e3),
-    seed=st.integers(0, 2**31),
-    classes=st.none() | st.text("0123456789-,", min_size=1),
-    split=st.none() | st.sampled_from(["split.json", "C:\\mine\\split.json"]),
-    bias=st.booleans(),
-)
-def test_toml_round_trip(tmp_path_factory, dim, scale, seed, classes, split, bias):
-    path = tmp_path_factory.mktemp("config") / "config.toml"
-    config = RunConfig(
-        data="mnist",
-        dim=dim,
-        scale=scale,
-        seed=seed,
-        classes=classes,
-        split=split,
-        options={"bias": bias, "weight": 0.5, "base": "arcface"},
-        shape=(1, 28, 28),
-        class_names=("a", "b"),
-    )
-    config.save(path)
-    assert RunConfig.load(path) == config
 
 
 @pytest.mark.parametrize(
@@ -55,21 +28,9 @@ def test_refused(values, message):
         RunConfig(**values)
 
 
-@pytest.mark.parametrize(
-    "value",
-    [np.zeros((500, 500)), torch.zeros(5000), "x" * 5000, list(range(5000)), 10**5000],
-    ids=["array", "tensor", "text", "list", "number"],
-)
-def test_a_refused_value_is_shown_in_few_words(value):
-    with pytest.raises(OptionError, match="epochs=") as refused:
-        RunConfig(data="mnist", epochs=value)
-    assert len(str(refused.value)) < 120
-    assert "\n" not in str(refused.value)
-    assert "Input should" not in str(refused.value)
-
-
 VALUES = [None, True, -1, 5, 1.5, "x", "", b"\xff", [], [5], [[1]], {}, {"a": [{}]}, {5: 5}]
-VALUES += [np.zeros(900), object(), 10**5000, "a\nb\x1b[2J", float("inf")]
+VALUES += [np.zeros(900), torch.zeros(5000), object(), 10**5000, "x" * 5000, list(range(5000))]
+VALUES += ["a\nb\x1b[2J", float("inf")]
 
 
 @pytest.mark.parametrize("name", RunConfig.model_fields)
@@ -132,6 +93,8 @@ def test_damaged_file(tmp_path, content):
 
 
 CONFIGS = [
+    {"scale": 0.1, "seed": 2**62, "classes": "0-4,7", "split": "C:\\mine\\split.json"},
+    {"options": {"bias": True, "weight": 0.5, "base": "arcface"}, "class_names": ("a", "b")},
     {"hold_out": {"validation": 0.1, "test": 0.25}, "size": (64, 48)},
     {"hold_out": {"validation": ("Latin/*", 'a"b\\c'), "test": ("Gr?ek/*",)}, "channels": 3},
     {"hold_out": {"test": 0.5}, "augment": ("affine:rotate=10", "flip"), "size": (1, 2)},

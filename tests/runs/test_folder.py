@@ -10,7 +10,6 @@ import torch
 from arcset import DataError, RunError
 from arcset.evaluation import make_thresholds
 from arcset.runs import Run, RunConfig
-from arcset.runs.folder import load_tensors, save_tensors
 
 CONFIG = RunConfig(data="mnist-sample")
 
@@ -125,16 +124,6 @@ def test_a_run_shows_itself_in_a_notebook(tmp_path):
         assert text in shown
     assert "dunn" not in shown
     assert str(run.path) in repr(run)
-
-
-def test_there_and_back(tmp_path):
-    tensors = {"a": torch.randn(3, 4), "b": torch.arange(5)}
-    save_tensors(tmp_path / "t.safetensors", tensors)
-    found = load_tensors(tmp_path / "t.safetensors")
-    assert all(torch.equal(found[name], value) for name, value in tensors.items())
-    (tmp_path / "t.safetensors").write_bytes(b"torn")
-    with pytest.raises(RunError, match=r"t\.safetensors"):
-        load_tensors(tmp_path / "t.safetensors")
 
 
 @contextmanager

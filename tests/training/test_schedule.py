@@ -4,16 +4,17 @@ import torch
 from arcset.training.schedule import learning_rate
 
 
-@pytest.mark.parametrize("steps", [2, 10, 137])
-def test_one_cycle_is_torchs(steps):
+@pytest.mark.parametrize(
+    ("steps", "share"), [(2, None), (10, None), (137, None), (40, 0.1), (40, 0.5)]
+)
+def test_one_cycle_is_torchs(steps, share):
     optimizer = torch.optim.SGD([torch.nn.Parameter(torch.ones(1))], lr=1.0)
     peer = torch.optim.lr_scheduler.OneCycleLR(
-        optimizer, 0.3, total_steps=steps, final_div_factor=1e5 / 25, cycle_momentum=False
+        *(optimizer, 0.3), total_steps=steps, pct_start=share or 0.3, final_div_factor=1e5 / 25
     )
-    ours = []
-    theirs = []
+    ours, theirs = [], []
     for step in range(steps):
-        ours.append(learning_rate(step, steps, 0.3, "one-cycle"))
+        ours.append(learning_rate(step, steps, 0.3, "one-cycle", share))
         theirs.append(peer.get_last_lr()[0])
         optimizer.step()
         if step + 1 < steps:
@@ -22,46 +23,19 @@ def test_one_cycle_is_torchs(steps):
     assert ours[-1] == pytest.approx(0.3e-5)
 
 
-def test_cosine_and_constant():
-    assert learning_rate(0, 100, 0.5, "cosine") == 0.5
-    assert learning_rate(99, 100, 0.5, "cosine") == pytest.approx(0.5e-5)
-    falling = [learning_rate(step, 100, 0.5, "cosine") for step in range(100)]
-    assert falling == sorted(falling, reverse=True)
-    assert {learning_rate(step, 100, 0.5, "constant") for step in range(100)} == {0.5}
-
-
-def test_a_single_step():
-    for schedule in ("one-cycle", "cosine", "constant"):
-        assert 0 < learning_rate(0, 1, 0.5, schedule) <= 0.5
-
-
-@pytest.mark.parametrize("share", [0.1, 0.5])
-def test_one_cycle_with_another_warm_up_is_torchs(share):
-    steps = 40
-    optimizer = torch.optim.SGD([torch.nn.Parameter(torch.ones(1))], lr=1.0)
-    peer = torch.optim.lr_scheduler.OneCycleLR(
-        *(optimizer, 0.3), total_steps=steps, pct_start=share, final_div_factor=1e5 / 25
-    )
-    for step in range(steps):
-        assert learning_rate(step, steps, 0.3, "one-cycle", share) == pytest.approx(
-            peer.get_last_lr()[0], rel=1e-9
-        )
-        optimizer.step()
-        if step + 1 < steps:
-            peer.step()
-
-
 @pytest.mark.parametrize("schedule", ["cosine", "constant"])
 @pytest.mark.parametrize("steps", [1, 7, 100])
-@pytest.mark.parametrize("share", [0.0, 0.25, 0.99])
+@pytest.mark.parametrize("share", [None, 0.0, 0.25, 0.99])
 def test_the_rise_is_a_line_to_the_peak(schedule, steps, share):
     rates = [learning_rate(step, steps, 0.5, schedule, share) for step in range(steps)]
-    rising = round(share * steps)
+    rising = round((share or 0) * steps)
     assert rates[:rising] == pytest.approx([0.5 * (i + 1) / rising for i in range(rising)])
     assert rates[max(rising - 1, 0)] == pytest.approx(0.5)  # the peak is reached
     assert rates[rising:] == sorted(rates[rising:], reverse=True)
     if schedule == "constant":
         assert set(rates[rising:]) <= {0.5}
+    elif not rising and steps > 1:
+        assert rates[-1] == pytest.approx(0.5e-5)
     assert all(0 < rate <= 0.5 for rate in rates)
 
 

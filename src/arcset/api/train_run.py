@@ -381,7 +381,7 @@ def _complete(run: TrainedRun, watcher: Watcher, *, licence: str, report: bool) 
         watcher.noted("note: snapshot=0 keeps no embeddings, so there is no report")
     elif report:
         with watcher.working("drawing the report"):
-            _draw_report(run, missing)
+            _draw_report(run, before, missing)
     run.missing = dict(missing)
     if "report" in missing:
         watcher.warned(f"report.html was not drawn: {missing.pop('report')}")
@@ -399,16 +399,15 @@ def _make_thresholds(run: TrainedRun) -> Thresholds:
     return thresholds
 
 
-def _draw_report(run: TrainedRun, missing: Missing) -> None:
+def _draw_report(run: TrainedRun, before: Section | None, missing: Missing) -> None:
     """Write report.html; the figures and the run are complete without it."""
-    section = _forgetting_section(run)
     try:
         RunReport(
             title=run.path.resolve().name,
             runs=[RunView(run)],
             unseen={} if run.assessment is None else {run.path.name: run.assessment},
             command=shlex.join(["arcset", "train", "--config", "config.toml", "--out", "again"]),
-            more=[section] if section else [],
+            more=[] if before is None else [before],
         ).write(run.path)
     except Exception as error:
         logger.info("the report was not drawn", exc_info=True)

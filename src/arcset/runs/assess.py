@@ -145,23 +145,23 @@ def evaluation_data(
     test, else train. Of another dataset all identities are taken, with the images that held-out
     classes have in it. Thresholds come from the split's validation part.
     """
-    run, known = trained, trained.config.class_names or ()
+    config, known = trained.config, trained.config.class_names or ()
     skipped: tuple[tuple[str, str], ...] = ()
     validation: EmbeddingSet | None = None
-    name = data.name if isinstance(data, Dataset) else data or run.config.data
-    if isinstance(data, Dataset) or not _is_same_data(name, run.config.data):
+    name = data.name if isinstance(data, Dataset) else data or config.data
+    if isinstance(data, Dataset) or not _is_same_data(name, config.data):
         if part not in (None, "all"):
             raise OptionError(
-                f"{part} is a part of {run.config.data}, the run's own data, and not of {name}"
+                f"{part} is a part of {config.data}, the run's own data, and not of {name}"
             )
         other = data
         if not isinstance(other, Dataset):
-            other = load_dataset(name, reading=reading_of(run.config), single=True)
+            other = load_dataset(name, reading=reading_of(config), single=True)
         images = evaluation_images(other, everything=part == "all")
         _check_shape(trained, images)
         part, skipped, embeddings = "all", other.skipped, trained.embed_images(images)
     elif part == "all":
-        images = evaluation_images(dataset_of_run(run), everything=True)
+        images = evaluation_images(dataset_of_run(trained), everything=True)
         _check_shape(trained, images)
         embeddings = trained.embed_images(images)
     else:
@@ -172,7 +172,7 @@ def evaluation_data(
             validation = trained.embed_part("validation")
     centers = trained.loss.centers
     return EvaluationData(
-        title=run.path.name,
+        title=trained.path.name,
         embeddings=embeddings,
         validation=validation,
         overlap=overlap(known, embeddings.class_names),
