@@ -23,16 +23,15 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-import numpy as np
-
 from arcset.checks import check_count
 from arcset.data import DATASETS, Dataset, Selection
 from arcset.devices import choose_device
 from arcset.distributed import join_group
 from arcset.errors import DataError, OptionError, TrainingError
-from arcset.evaluation import Assessment, Difference, Result, paired
+from arcset.evaluation import Assessment
 from arcset.evaluation.assessment import FEW
-from arcset.evaluation.measures import Measure, measure_of, run_figures, short_name, weighty
+from arcset.evaluation.measures import Measure, run_figures, short_name
+from arcset.evaluation.verdicts import Verdict, compare_assessments
 from arcset.files import finite, read_json, write_text
 from arcset.launch import is_main_process
 from arcset.losses import loss_options
@@ -51,7 +50,7 @@ from arcset.training.trainer import train
 from arcset.training.validation import build_validator
 from arcset.training.watchers import Lines, Watcher
 
-__all__ = ["Comparison", "Variant", "Verdict", "compare", "compare_assessments", "run_folder"]
+__all__ = ["Comparison", "Variant", "compare", "run_folder"]
 
 #: Settings that a grid cannot vary: they say which identities the runs are measured on, and how.
 _SHARED = ("seed", "data", "mapping", "classes", "split", "hold_out", "start", "best_by")
@@ -70,101 +69,6 @@ class Variant:
     label: str
     values: dict[str, Any]
     config: RunConfig
-
-
-@dataclass(frozen=True)
-class Verdict:
-    """One measure: which variant is ahead, and how sure that is.
-
-    part, name: of the measure, as results have it. results: by variant, one per seed.
-    """
-
-    part: str
-    name: str
-    results: dict[str, list[Result]] = field(repr=False)
-
-    @property
-    def title(self) -> str:
-        """The measure as people call it."""
-        return short_name(self.name)
-
-    @cached_property
-    def values(self) -> dict[str, list[float]]:
-        """By variant, the measure of each seed."""
-        return {
-            label: [r.measures()[self.name] for r in ours] for label, ours in self.results.items()
-        }
-
-    @property
-    def means(self) -> dict[str, float]:
-        """By variant, the mean over its seeds."""
-        return {label: fmean(values) for label, values in self.values.items()}
-
-    @property
-    def best(self) -> str:
-        """The variant with the best mean."""
-        sign = -1 if measure_of(self.name).lower_is_better else 1
-        return max(self.means, key=lambda label: sign * self.means[label])
-
-    @cached_property
-    def differences(self) -> dict[str, Difference]:
-        """By other variant, how much better the best one is."""
-        return {other: self.between(self.best, other) for other in self.means if other != self.best}
-
-    def between(self, first: str, second: str) -> Difference:
-        """How much better one variant is than another, over draws of identities and seeds.
-
-        The interval is wide enough for all pairs of variants, as the reader picks one of them. With
-        several seeds it covers the luck of training, too: variants are taken to depend on the seed
-        equally much, so that all of them tell how much. Two seeds of one say next to nothing.
-        """
-        values = np.array(list(self.values.values()))  # (V, S)
-        count, seeds = values.shape
-        luck = None
-        if seeds > 1:
-            error = (2 * values.var(axis=1, ddof=1).mean() / seeds) ** 0.5  # of a mean difference
-            luck = float(error), count * (seeds - 1)
-        ours, theirs = self.results[first], self.results[second]
-        return paired(ours, theirs, self.name, comparisons=count * (count - 1) // 2, luck=luck)
-
-    def sentence(self) -> str:
-        """In words: than which others the best is shown to be better, and by how much."""
-        better = [
-            f"{label} ({difference.sentence().removeprefix('better ')})"
-            for label, difference in self.differences.items()
-            if difference.shown
-        ]
-        unclear = {label: one for label, one in self.differences.items() if not one.shown}
-        text = f"{self.best} has the best mean, {self.means[self.best]:.3f}"
-        text += f", and is better than {', '.join(better)}" if better else ""
-        if unclear:
-            others = next(iter(unclear)) if len(unclear) == 1 else "the others"
-            text += f"{'; ' if better else ', but '}no difference to {others} is shown"
-            reasons = sorted({difference.why for difference in unclear.values() if difference.why})
-            text += f" ({'; '.join(reasons)})" if reasons else ""
-        return f"{text}."
-
-    def json(self) -> dict[str, Any]:
-        """As one object."""
-        return {
-            "measure": f"{self.part}.{self.name}",
-            "means": self.means,
-            "best": self.best,
-            "differences": {label: found.json() for label, found in self.differences.items()},
-            "sentence": self.sentence(),
-        }
-
-
-def compare_assessments(assessments: Mapping[str, Sequence[Assessment]]) -> list[Verdict]:
-    """One verdict for each important measure that all runs of two or more variants have."""
-    verdicts = []
-    for entry in weighty("headline", "main") if len(assessments) > 1 else []:
-        part, name = entry.part, entry.full_name
-        every = [one.results().get(part) for ours in assessments.values() for one in ours]
-        if all(r is not None and not math.isnan(r.measures().get(name, math.nan)) for r in every):
-            results = {k: [one.results()[part] for one in v] for k, v in assessments.items()}
-            verdicts.append(Verdict(part, name, results))
-    return verdicts
 
 
 @dataclass
@@ -579,8 +483,8 @@ def _check(
     variant: Variant, outcome: Comparison, selection: Selection, device: str, *, force: bool
 ) -> None:
     """Find what would stop a run before its first step now, and not after hours."""
-    place = choose_device(device)
-    if outcome.grid is not None and build_validator(selection.validation, place) is None:
+    chosen = choose_device(device)
+    if outcome.grid is not None and build_validator(selection.validation, chosen) is None:
         raise OptionError(
             "a grid is ranked on validation identities, and two with two images each are needed: "
             "hold some out, as with --hold-out 0.1,0.1"
@@ -588,8 +492,8 @@ def _check(
     config = add_data_settings(variant.config, selection)
     network, loss = build_model(config, training=True)
     check_start(config, network, outcome.path(variant.label, 0))
-    check_update_settings(config, loss, place)
-    TrainingBatches(config, selection.train, place)
+    check_update_settings(config, loss, chosen)
+    TrainingBatches(config, selection.train, chosen)
     for seed in range(outcome.seeds):
         path = outcome.path(variant.label, seed)
         if force or not (path / "config.toml").exists():
