@@ -68,11 +68,6 @@ def test_a_learning_rate_far_too_high(data, tmp_path) -> None:
         )
 
 
-def test_a_learning_rate_far_too_low(data, tmp_path) -> None:
-    (said,) = warnings_of(tmp_path, data=data, learning_rate=1e-7)
-    assert said.endswith("--lr 1e-06")
-
-
 def test_a_scale_far_too_small(data, tmp_path) -> None:
     (said,) = warnings_of(tmp_path, data=data, scale=0.2)
     assert re.search(r"scale 0\.2 .*12 classes .*2\.29.*--scale", said)

@@ -60,28 +60,6 @@ def test_parts_add_up_to_the_batch(loss: str, parts: int, count: int) -> None:
         torch.testing.assert_close(ours, theirs, rtol=1e-4, atol=1e-6)
 
 
-@pytest.mark.parametrize("count", range(2, 14))
-def test_no_part_holds_a_single_sample(count: int) -> None:
-    """On which batch normalization fails."""
-    sizes = []
-
-    class Counting(nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.norm = nn.BatchNorm1d(6)
-            self.linear = nn.Linear(6, 4)
-
-        def forward(self, rows: Tensor) -> Tensor:
-            sizes.append(len(rows))
-            return self.linear(self.norm(rows))
-
-    updater(Counting(), accumulate=4).backward(*batch(count))
-    assert sum(sizes) == count
-    assert min(sizes) >= 2
-    assert max(sizes) - min(sizes) <= 1
-    assert len(sizes) == min(4, count // 2)
-
-
 def test_clipping_bounds_the_gradient() -> None:
     free, clipped = updater(), updater(clip=0.01)
     free.backward(*batch(12))

@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import time
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -167,12 +168,13 @@ def test_how_a_batch_is_shared() -> None:
     assert group.own_rows(group.split_rows(8, 1)[0]) == slice(3, 6)
     assert group.split_rows(5, 1) == [[slice(0, 5)]]  # too few to share: all take all
     assert group.own_rows(group.split_rows(5, 1)[0]) == slice(0, 5)
-    for count in range(6, 40):
-        for parts in (1, 2, 3):
-            rows = group.split_rows(count, parts)
-            covered = sorted(row for some in rows for one in some for row in range(count)[one])
-            assert covered == list(range(count))
-            assert min(one.stop - one.start for some in rows for one in some) >= 2
+    for members, count, parts in product((alone, group), range(6, 40), (1, 2, 3, 4)):
+        split = members.split_rows(count, parts)
+        rows = [slice_ for part in split for slice_ in part]
+        assert sorted(row for slice_ in rows for row in range(count)[slice_]) == list(range(count))
+        assert min(slice_.stop - slice_.start for slice_ in rows) >= 2  # for batch normalization
+        sizes = [sum(slice_.stop - slice_.start for slice_ in part) for part in split]
+        assert max(sizes) - min(sizes) <= members.size
 
 
 def test_who_speaks(monkeypatch) -> None:

@@ -210,14 +210,13 @@ def _begin(
             )
     if module is not None:
         config = config.replace(dim=embedding_size(module, selection, settings))
-    announcer = _Announcer(folder, _origin(settings), watcher, selection)
     return training.train(
         config,
         folder,
         device=device,
         force=force,
         again=again,
-        watcher=Several([announcer, watcher]),
+        watcher=_Announcer(watcher, folder, _origin(settings), selection),
         selection=selection,
         network=module,
     )
@@ -248,7 +247,7 @@ def _resume(
     return training.resume(
         folder,
         device=device,
-        watcher=Several([_Announcer(folder, "settings of the run", watcher), watcher]),
+        watcher=_Announcer(watcher, folder, "settings of the run"),
         changes=changes,
         selection=selection,
         network=network if isinstance(network, nn.Module) else None,
@@ -301,20 +300,21 @@ def _check_settings(settings: Settings, device: str) -> None:
         logger.setLevel(level)
 
 
-class _Announcer(Watcher):
+class _Announcer(Several):
     """Says what is trained, and on what, when training begins and all settings are known."""
 
     def __init__(
-        self, folder: Path, origin: str, watcher: Watcher, selection: Selection | None = None
+        self, watcher: Watcher, folder: Path, origin: str, selection: Selection | None = None
     ) -> None:
-        self._folder, self._origin, self._watcher = folder, origin, watcher
-        self._selection = selection
+        super().__init__([watcher])
+        self._folder, self._origin, self._selection = folder, origin, selection
 
     def started(self, name: str, done: int, steps: int) -> None:
         """The settings, as the run has them, and whom it holds out."""
-        self._watcher.noted(f"{self._origin}: {_settings_words(Run.open(self._folder).config)}")
+        self.noted(f"{self._origin}: {_settings_words(Run.open(self._folder).config)}")
         if self._selection is not None:
-            self._watcher.noted(_held_out_words(self._selection))
+            self.noted(_held_out_words(self._selection))
+        super().started(name, done, steps)
 
 
 def _origin(settings: Settings) -> str:

@@ -14,6 +14,7 @@ from types import FrameType
 from typing import Any
 
 from arcset.errors import OptionError
+from arcset.launch import is_main_process
 from arcset.text import duration, progress_lines
 
 __all__ = [
@@ -122,7 +123,7 @@ class Lines(Watcher):
     """Prints plain lines, for logs and for Python: one per epoch, and at least one every half
     minute. Epochs of less than a second share a line.
 
-    write: takes each line; to stderr if left out.
+    write: takes each line; if left out, they go to stderr, of several processes the first one's.
     """
 
     def __init__(self, write: Callable[[str], None] | None = None) -> None:
@@ -179,8 +180,9 @@ class Lines(Watcher):
 
 
 def _to_stderr(text: str) -> None:
-    sys.stderr.write(f"{text}\n")
-    sys.stderr.flush()
+    if is_main_process():
+        sys.stderr.write(f"{text}\n")
+        sys.stderr.flush()
 
 
 class TensorBoardWatcher(Watcher):
