@@ -179,7 +179,7 @@ def _begin(
 ) -> TrainedRun:
     """Train a new run, or go on with the one that is there."""
     if not again:
-        Run.check_place(folder, force=force)
+        Run.check_path(folder, force=force)
     module = network if isinstance(network, nn.Module) else None
     goes_on = begun is not None and settings.config.start is not None
     dataset = None

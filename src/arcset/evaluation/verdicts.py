@@ -84,7 +84,9 @@ class Verdict:
             for label, difference in self.differences.items()
             if difference.shown
         ]
-        unclear = {label: one for label, one in self.differences.items() if not one.shown}
+        unclear = {
+            k: difference for k, difference in self.differences.items() if not difference.shown
+        }
         text = f"{self.best} has the best mean, {self.means[self.best]:.3f}"
         text += f", and is better than {', '.join(better)}" if better else ""
         if unclear:
@@ -110,8 +112,10 @@ def compare_assessments(assessments: Mapping[str, Sequence[Assessment]]) -> list
     verdicts = []
     for entry in weighty("headline", "main") if len(assessments) > 1 else []:
         part, name = entry.part, entry.full_name
-        every = [one.results().get(part) for ours in assessments.values() for one in ours]
+        every = [run.results().get(part) for runs in assessments.values() for run in runs]
         if all(r is not None and not math.isnan(r.measures().get(name, math.nan)) for r in every):
-            results = {k: [one.results()[part] for one in v] for k, v in assessments.items()}
+            results = {
+                label: [run.results()[part] for run in runs] for label, runs in assessments.items()
+            }
             verdicts.append(Verdict(part, name, results))
     return verdicts

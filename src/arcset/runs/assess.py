@@ -132,7 +132,7 @@ class EvaluationData:
         """Labels as the evaluation has them, so that a shared identity is seen to be one; names
         that are not evaluated get further numbers."""
         known = {name: number for number, name in enumerate(self.embeddings.class_names)}
-        numbers = [known.get(name, len(known) + place) for place, name in enumerate(names)]
+        numbers = [known.get(name, len(known) + row) for row, name in enumerate(names)]
         return np.array(numbers, dtype=np.int64)
 
 

@@ -64,7 +64,7 @@ class Run:
     def create(cls, path: Path | str, config: RunConfig, *, force: bool = False) -> "Run":
         """Make the folder; one that already holds a run is refused unless `force` clears it."""
         path = Path(path)
-        cls.check_place(path, force=force)
+        cls.check_path(path, force=force)
         if (path / "config.toml").exists():
             cls(path, config)._clear()
         path.mkdir(parents=True, exist_ok=True)
@@ -74,7 +74,7 @@ class Run:
         return cls(path, config)
 
     @staticmethod
-    def check_place(path: Path, *, force: bool = False) -> None:
+    def check_path(path: Path, *, force: bool = False) -> None:
         """Refuse a path where no run can be made: a file, another folder, a run in the way."""
         if path.exists() and not path.is_dir():
             raise RunError(f"{path} is a file; name a folder for the run")

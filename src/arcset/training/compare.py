@@ -97,7 +97,7 @@ class Comparison:
     @property
     def complete(self) -> list[Variant]:
         """The variants all of whose runs came to their end."""
-        return [one for one in self.variants if len(self._finished(one.label)) == self.seeds]
+        return [each for each in self.variants if len(self._finished(each.label)) == self.seeds]
 
     @property
     def measure(self) -> Measure:
@@ -497,7 +497,7 @@ def _check(
     for seed in range(outcome.seeds):
         path = outcome.path(variant.label, seed)
         if force or not (path / "config.toml").exists():
-            Run.check_place(path, force=force)
+            Run.check_path(path, force=force)
         else:
             # Trained for a while and then for longer, it would not be what the others are.
             wanted = add_loss_settings(config.replace(seed=seed), loss)

@@ -106,14 +106,14 @@ class Doctor:
     def explain_break(self, what: str, images: Tensor, epoch: int, rate: float) -> TrainingError:
         """The error for a run that cannot go on; `images` are what the network was given."""
         layer = first_broken_layer(self.network, images, self.config.autocast)
-        place = f"; the first values that are not finite come out of layer {layer}" if layer else ""
+        where = f"; the first values that are not finite come out of layer {layer}" if layer else ""
         dtype = next(self.network.parameters()).dtype
         advice = f"try a tenth of that rate{'' if self.config.clip else ', or --set clip=5'}"
         if self.config.autocast == "float16":
             dtype = torch.float16
             advice = "float16 ends at 65,504: try --set autocast=bfloat16 first"
         return TrainingError(
-            f"training stopped in epoch {epoch}: {what}{place}; the learning rate was {rate:.3g} "
+            f"training stopped in epoch {epoch}: {what}{where}; the learning rate was {rate:.3g} "
             f"and the weights are {dtype}: {advice}"
             f"{' (the epochs before are kept)' if epoch > 1 else ''}"
         )

@@ -138,9 +138,9 @@ class Updater:
             if isinstance(module, Centers) and module.shard.shared
             for parameter in module.parameters()
         }
-        squares = self._squares([one for one in parameters if id(one) in slices])
+        squares = self._squares([each for each in parameters if id(each) in slices])
         dist.all_reduce(squares)
-        squares += self._squares([one for one in parameters if id(one) not in slices])
+        squares += self._squares([each for each in parameters if id(each) not in slices])
         factor = (limit / (squares.sqrt() + 1e-6)).clamp(max=1.0)  # as torch has it
         for parameter in parameters:
             if parameter.grad is not None:
@@ -162,10 +162,10 @@ def build_optimizer(config: RunConfig, network: nn.Module, loss: Loss) -> Optimi
         sources = [(nn.ModuleList([network, loss]), 1.0)]
     groups = []
     for module, share in sources:
-        trained = [one for one in module.parameters() if one.requires_grad]
+        trained = [each for each in module.parameters() if each.requires_grad]
         for decay, parameters in (
-            (config.weight_decay, [one for one in trained if one.ndim >= 2]),
-            (0.0, [one for one in trained if one.ndim < 2]),
+            (config.weight_decay, [each for each in trained if each.ndim >= 2]),
+            (0.0, [each for each in trained if each.ndim < 2]),
         ):
             groups.append({"params": parameters, "weight_decay": decay, "share": share})
     if config.optimizer == "adamw":

@@ -95,7 +95,7 @@ def train(
         if (Path(out) / "config.toml").exists() and (is_restarted() or (again and not force)):
             run = Run.open(out)
         else:
-            Run.check_place(Path(out), force=force)
+            Run.check_path(Path(out), force=force)
         goes_on = run is not None and run.has_checkpoint
         earlier = None if goes_on else load_earlier(config)
         if selection is not None:
@@ -168,7 +168,7 @@ def lock_run(out: Path | str) -> Iterator[None]:
     """
     out = Path(out)
     if not (out / "config.toml").exists():
-        Run.check_place(out)  # before anything is written
+        Run.check_path(out)  # before anything is written
     with locked(out) if is_main_process() else nullcontext():
         yield
 
