@@ -42,8 +42,8 @@ def unknown_option(owner: str, option: str, known: Iterable[str]) -> OptionError
     """The error for an option that a loss, or anything else with options, does not have."""
     names = list(known)
     hint = did_you_mean(option, names)
-    takes = f"{hint} It takes" if hint else "it takes"
-    return OptionError(f"{owner} has no option {option!r}; {takes} {', '.join(names) or 'none'}")
+    takes = hint or f"it takes {', '.join(names) or 'none'}"
+    return OptionError(f"{owner} has no option {option!r}; {takes}")
 
 
 class Registry(Generic[T]):

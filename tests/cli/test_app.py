@@ -88,30 +88,21 @@ def test_python_m():
         (["train", "nosuch", "--out", "x"], "'nosuch'"),
         (["train", "mnist-sample"], "--out"),
         (["train", "mnist-sample", "--out", "x", "--loss", "acface"], "'arcface'"),
-        (["train", "mnist-sample", "--out", "x", "--network", "big"], "'big'"),
         (["train", "mnist-sample", "--out", "x", "--classes", "0-12"], "'10'"),
         (["train", "mnist-sample", "--out", "x", "--dim", "1"], "dim=1"),
         (["train", "mnist-sample", "--out", "x", "--dim", "1e12"], "--dim"),
-        (["train", "mnist-sample", "--out", "x", "--dim", "1000000000000"], "dim=1000000000000"),
         (
             ["train", "mnist-sample", "--out", "x", "--set", "subcenters=99999999999999999999"],
             "999",
         ),
         (["train", "mnist-sample", "--out", "x", "--set", "nonsense"], "--set nonsense"),
         (["train", "mnist-sample", "--out", "x", "--set", "foo=1"], "'foo'"),
-        (
-            ["train", "mnist-sample", "--out", "x", "--device", "abacus"],
-            "'abacus'",
-        ),
-        (
-            ["train", "mnist-sample", "--out", "x", "--margin", "9"],
-            "9.0",
-        ),
+        (["train", "mnist-sample", "--out", "x", "--margin", "9"], "9.0"),
         (["train", "--resume", "x"], "config.toml"),
         (["train", "mnist-sample", "--bogus"], "--bogus"),
         (["compare", "mnist-sample", "--losses", "arcface,arcface"], "'arcface'"),
         (["compare", "mnist-sample", "--seeds", "0"], "seeds"),
-        (["data", "download", "nosuch"], "'nosuch'"),
+        (["evaluate", "nowhere"], "nowhere"),
         (["nosuch"], "'nosuch'"),
         (["train", "mnist-sample", "--out", "x", "--device", "meta"], "'meta'"),
         (["train", "mnist-sample", "--out", "x", "--loss", "center:base=5"], "called 5"),
@@ -123,7 +114,7 @@ def test_wrong_use_is_one_line_exit_2_and_writes_nothing(arcset_command, tmp_pat
     assert done.code == 2
     assert message in done.err
     assert "Traceback" not in done.err
-    if done.err.startswith("arcset: "):
+    if "Usage:" not in done.err:
         assert done.err.count("\n") == 1
     assert list(tmp_path.iterdir()) == []
 
@@ -174,4 +165,5 @@ def test_a_module_that_cannot_be_imported_is_named_with_the_reason(
 
 def test_a_misspelled_verb_is_answered_with_the_closest(arcset_command):
     assert "'train'" in arcset_command("trian").err
+    assert "mean" not in arcset_command("sweep").err  # nothing is close
     assert "'list'" in arcset_command("gallery", "lst", "people.db").err

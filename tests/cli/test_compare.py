@@ -8,7 +8,6 @@ import pytest
 from arcset.cli import demo
 from arcset.cli.compare import read_grid
 from arcset.errors import OptionError
-from arcset.networks import NETWORKS
 from arcset.runs import Run
 from support.small_data import images
 
@@ -147,43 +146,6 @@ def test_commas_and_plus_signs_within_a_value():
 
 
 # The demo
-
-
-@pytest.fixture
-def small_demo(monkeypatch):
-    """The demo with the losses that its film shows, and networks that train in no time."""
-    few = {label: loss for label, loss in demo.LOSSES.items() if label in demo.FILMED}
-    monkeypatch.setattr(demo, "LOSSES", few)
-    monkeypatch.setattr(demo, "SPHERE", {"arcface, 3-D": "arcface"})
-    before = {name: NETWORKS[name] for name in ("simple", "vgg8")}
-    for name in before:
-        NETWORKS.remove(name)
-        NETWORKS.add(name, NETWORKS["mlp"])
-    yield few
-    for name, network in before.items():
-        NETWORKS.remove(name)
-        NETWORKS.add(name, network)
-
-
-def test_a_small_demo(arcset_command, tmp_path, small_demo):
-    """One epoch long, over an earlier one that was stopped, as people do.
-
-    The whole demo is run in tests/contract.
-    """
-    assert len(small_demo) > 2
-    (tmp_path / "runs" / "demo" / "arcface-0").mkdir(parents=True)
-    (tmp_path / "runs" / "demo" / "arcface-0" / "config.toml").write_text("")
-    done = arcset_command("demo", "--epochs", "1", "--seeds", "1", "--device", "cpu")
-    assert done.code == 0
-    for label in small_demo:
-        assert any(label in line for line in done.out.splitlines())
-    saved = json.loads((tmp_path / "runs" / "demo" / "comparison.json").read_text())
-    assert demo.conclude(saved["summary"]) in done.out
-    made = {path.name for path in (tmp_path / "runs" / "demo").iterdir()}
-    assert {"report.html", "film-2d.gif", "film-3d.gif", "pictures"} <= made
-    assert [run["loss"] for run in saved["runs"]] == list(small_demo)
-    scales = {run["scale"] for run in saved["runs"] if run["scale"] is not None}
-    assert len(scales) == 1, "the demo compares at a matched scale"
 
 
 def summary(**measures):

@@ -69,12 +69,6 @@ def test_splits_that_cannot_be_made(arcset_command, tmp_path, options, message):
     assert not (tmp_path / "split.json").exists()
 
 
-def test_a_shipped_set_needs_no_download(arcset_command):
-    done = arcset_command("data", "download", "mnist-sample")
-    assert done.code == 0
-    assert "shipped" in done.err
-
-
 def test_suspects(arcset_command):
     words = "train mnist-sample --classes 0-2 --dim 8 --epochs 2 --out three --no-report"
     words += " --network mlp --set snapshot=10"

@@ -163,11 +163,3 @@ def test_wrong_use_is_one_line_exit_2_and_leaves_no_gallery(enroll, tmp_path, wo
     assert quoted in done.err
     assert done.err.count("arcset: ") == 1
     assert sorted(tmp_path.iterdir()) == before
-
-
-def test_another_model_is_refused_and_nothing_changes(enroll, tmp_path):
-    assert enroll("photos/anna", "--model", "run").code == 0
-    done = enroll("photos", "--model", "other")
-    assert done.code == 2
-    assert re.search(r"people\.db.*'run'", done.err)
-    assert subjects(tmp_path) == {"anna": 3}

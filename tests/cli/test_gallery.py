@@ -242,15 +242,6 @@ def test_wrong_use_is_one_line_exit_2_and_changes_nothing(gallery, tmp_path, wor
     assert sorted(tmp_path.iterdir()) == files
 
 
-@pytest.mark.parametrize("verb", ["list", "info", "remove x", "rename x y", "merge x y"])
-def test_no_gallery_is_made_by_looking(arcset_command, tmp_path, verb):
-    first, *rest = verb.split()
-    done = arcset_command("gallery", first, "none.db", *rest)
-    assert done.code == 2
-    assert "none.db" in done.err
-    assert list(tmp_path.iterdir()) == []
-
-
 def test_a_failed_import_leaves_no_gallery(arcset_command, tmp_path):
     (tmp_path / "cut.parquet").write_bytes(b"PAR1 and then nothing")
     done = arcset_command("gallery", "import", "new.db", "cut.parquet")

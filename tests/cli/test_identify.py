@@ -11,7 +11,6 @@ import sys
 
 import pytest
 
-from arcset.data.embeddings import EmbeddingSet, write_embeddings
 from arcset.recognition import Recognizer
 from arcset.recognition.gallery import Gallery
 from support.patterns import calibrated_run, pictures
@@ -89,22 +88,6 @@ def test_as_csv(identify):
     assert "box" not in rows[0]
 
 
-def test_a_stricter_rate_is_another_threshold(identify):
-    usual = json.loads(identify("probes", "--json").out)["point"]["threshold"]
-    loose = json.loads(identify("probes", "--fpir", "0.2", "--json").out)["point"]["threshold"]
-    assert usual > loose
-    by_hand = json.loads(identify("probes", "--threshold", "0.5", "--json").out)["point"]
-    assert by_hand["threshold"] == 0.5
-    assert by_hand["fpir"] is None
-
-
-def test_a_rate_out_of_reach_says_what_it_takes(identify):
-    done = identify("probes", "--fpir", "0.0001")
-    assert done.code == 2
-    assert re.search(r"0\.0001.* 12 ", done.err)
-    assert done.out == ""
-
-
 def test_without_a_calibration_it_says_how_to_get_one(identify, tmp_path):
     (tmp_path / "run" / "threshold.json").unlink()
     done = identify("probes")
@@ -147,18 +130,6 @@ def test_unreadable_images_are_named(identify, tmp_path):
     assert "probes/broken.png" in done.err
 
 
-def test_embeddings_instead_of_images(identify, tmp_path):
-    recognizer = Recognizer.load(tmp_path / "run", device="cpu")
-    paths = sorted((tmp_path / "probes").rglob("*.png"))
-    rows = recognizer.embed(paths)
-    write_embeddings(tmp_path / "probes.npz", EmbeddingSet.of(rows, ["?"] * len(rows)))
-    done = identify("probes.npz", "--format", "jsonl")
-    assert done.code == 0, done.err
-    found = [json.loads(line) for line in done.out.splitlines()]
-    assert [row["subject"] for row in found] == [None, None, "subject 0", "subject 1"]
-    assert found[0]["path"] == "probes.npz:0"
-
-
 @pytest.mark.parametrize(
     ("words", "quoted"),
     [
@@ -185,14 +156,6 @@ def test_no_gallery(arcset_command, tmp_path):
     assert done.code == 2
     assert "`arcset enroll none.db FOLDER --model RUN`" in done.err
     assert list(tmp_path.iterdir()) == []
-
-
-def test_an_empty_gallery_knows_nobody(identify, arcset_command):
-    for name in NAMES:
-        arcset_command("gallery", "remove", "people.db", name)
-    done = identify("probes")
-    assert done.code == 1
-    assert "0 known, 4 unknown" in done.out
 
 
 def test_a_terminal_of_80_columns(identify, tmp_path, monkeypatch):

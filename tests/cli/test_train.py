@@ -76,18 +76,6 @@ def test_a_continued_run_may_be_longer_and_nothing_else(arcset_command, tmp_path
     assert re.search(r"seed.*\b0\b.*\b5\b", asked.err)
 
 
-def test_settings_and_ignored_options(arcset_command, tmp_path):
-    done = arcset_command(
-        *["train", *SMALL, "--epochs", "1", "--out", "run", "--loss", "softmax", "--scale", "3"],
-        *["--set", "bias=false", "--set", "snapshot=7", "--set", "weight_decay=0"],
-    )
-    assert done.code == 0
-    assert "scale=3" in done.err
-    config = Run.open(tmp_path / "run").config
-    assert config.options == {"bias": False}
-    assert (config.snapshot, config.weight_decay, config.scale) == (7, 0.0, None)
-
-
 def test_configuration_file(arcset_command, tmp_path):
     first = ["--loss", "arcface:fallback=easy", "--scale", "7", "--epochs", "1", "--out", "a"]
     arcset_command("train", *SMALL, *first)
@@ -102,14 +90,6 @@ def test_configuration_file(arcset_command, tmp_path):
     )
     c = Run.open(tmp_path / "c").config
     assert (c.loss, c.options, c.dim) == ("cosface", {}, 2)
-
-
-def test_part_of_a_configuration_file(arcset_command, tmp_path):
-    (tmp_path / "some.toml").write_text('epochs = 1\nloss = "cosface"\n')
-    done = arcset_command("train", *SMALL, "--config", "some.toml", "--out", "run")
-    assert done.code == 0
-    config = Run.open(tmp_path / "run").config
-    assert (config.epochs, config.loss, config.batch) == (1, "cosface", 100)
 
 
 def test_one_unseen_class_and_the_report(arcset_command, tmp_path):

@@ -1,7 +1,9 @@
 """`arcset train` on folders too small to measure everything: it ends, and says what is missing."""
 
 import json
+import re
 
+import numpy as np
 import pytest
 
 from arcset.evaluation import Thresholds
@@ -93,3 +95,11 @@ def test_a_report_that_cannot_be_written_loses_nothing_else(arcset_command, tmp_
     assert (result["run"], result["report"]) == ("run", None)
     assert (tmp_path / "run" / "README.md").exists()
     assert (tmp_path / "run" / "threshold.json").exists()
+
+
+def test_an_infinite_index_is_told_from_one_that_was_not_measured(arcset_command, tmp_path):
+    pictures = np.random.default_rng(0).integers(0, 256, (3, 8, 8), np.uint8)
+    np.savez(tmp_path / "same.npz", images=pictures.repeat(20, 0), labels=np.arange(3).repeat(20))
+    done = arcset_command("train", "same.npz", "--out", "run", *FAST, "--hold-out", "none")
+    assert done.code == 0, done.err
+    assert re.search(r"dunn .* ∞ ", done.out)

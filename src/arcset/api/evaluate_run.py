@@ -143,23 +143,24 @@ def evaluate_each(
     first: TrainedRun | None = None
     contents: list[EvaluationData] = []
     for number, source in enumerate(sources):
-        with watcher.working(f"embedding {path_of(source)}"):
-            if isinstance(source, Run) or not holds_embeddings(source):
-                if split is not None or validation is not None:
-                    raise OptionError("split and validation are for files; a run has its own split")
-                trained, other = _open_run(source, data, network, device, watcher)
+        if isinstance(source, Run) or not holds_embeddings(source):
+            if split is not None or validation is not None:
+                raise OptionError("split and validation are for files; a run has its own split")
+            run = source if isinstance(source, Run) else Run.open(source)
+            with watcher.working(f"embedding {run.path}"):
+                trained, other = _open_run(run, data, network, device, watcher)
                 first = trained if number == 0 else first
                 contents.append(evaluation_data(trained, other, part=part))
-            elif data is not None or part is not None:
-                raise OptionError(f"{source} holds embeddings: a dataset or part is for runs")
-            else:
-                contents.append(
-                    read_evaluation_data(
-                        Path(source),
-                        split=None if split is None else Split.load(Path(split)),
-                        validation=None if validation is None else Path(validation),
-                    )
+        elif data is not None or part is not None:
+            raise OptionError(f"{source} holds embeddings: a dataset or part is for runs")
+        else:
+            contents.append(
+                read_evaluation_data(
+                    Path(source),
+                    split=None if split is None else Split.load(Path(split)),
+                    validation=None if validation is None else Path(validation),
                 )
+            )
         for line in skipped_lines(contents[-1].skipped):
             watcher.noted(line)
         if not allow_overlap:
@@ -205,21 +206,21 @@ def evaluate_each(
 
 
 def _open_run(
-    source: Run | Path | str,
+    run: Run,
     data: Data | None,
     network: nn.Module | None,
     device: str,
     watcher: Watcher,
 ) -> tuple[TrainedRun, str | Dataset | None]:
     """The run in memory, and the data to judge it on if that is not its own."""
-    if isinstance(source, TrainedRun):
-        trained = source
+    if isinstance(run, TrainedRun):
+        trained = run
     else:
-        trained = TrainedRun.load(source, device=device, network=network)
+        trained = TrainedRun.load(run, device=device, network=network)
     if data is None or isinstance(data, str | Path):
         return trained, None if data is None else str(data)
     dataset = read_given(data, trained.config, watcher, trained)
-    if trained.config.data == GIVEN and trained is not source:
+    if trained.config.data == GIVEN and trained is not run:
         try:  # its own data, if the identities are the same
             selection = selection_of(trained, dataset=dataset)
         except (DataError, OptionError):

@@ -1,5 +1,6 @@
 """The command `arcset`: its verbs, exit codes, and errors as one line."""
 
+import difflib
 import errno
 import importlib
 import inspect
@@ -108,8 +109,13 @@ class _Group(TyperGroup):
         return TyperCommand(cmd_name, help=VERBS[cmd_name]) if cmd_name in VERBS else None
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        name, listed, rest = super().resolve_command(ctx, args)
-        return name, listed and self.commands[str(name)], rest
+        name, *rest = args
+        if name not in VERBS:
+            near = difflib.get_close_matches(name, VERBS, n=1, cutoff=0.65)
+            ctx.fail(
+                f"No such command {name!r}." + "".join(f" Did you mean {verb!r}?" for verb in near)
+            )
+        return name, self.commands[name], rest
 
 
 app = typer.Typer(

@@ -11,7 +11,8 @@ from rich.text import Text
 
 from arcset import api
 from arcset.cli import options as o
-from arcset.cli.output import print_json, print_table, print_text, say, show_progress
+from arcset.cli.output import print_json, print_table, print_text, say
+from arcset.cli.progress import show_progress
 from arcset.cli.settings import OPTIONS, RecipeOption, check_names, takes_settings, was_given
 from arcset.errors import OptionError
 from arcset.launch import is_main_process

@@ -9,7 +9,8 @@ from arcset import training
 from arcset.api.compare_runs import comparison_report
 from arcset.cli import options as o
 from arcset.cli.compare import print_comparison
-from arcset.cli.output import print_json, print_text, say, show_progress, working
+from arcset.cli.output import print_json, print_text, say, working
+from arcset.cli.progress import show_progress
 from arcset.reports import RunView, write_film
 from arcset.runs import RunConfig
 from arcset.runs.settings import list_layers

@@ -6,29 +6,18 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any
 
 from rich.console import Console, ConsoleOptions, RenderResult
-from rich.progress import (
-    BarColumn,
-    MofNCompleteColumn,
-    Progress,
-    TaskID,
-    TextColumn,
-    TimeRemainingColumn,
-)
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.segment import Segment
-from rich.table import Column, Table
+from rich.table import Table
 
 from arcset.files import finite
 from arcset.launch import is_main_process
 from arcset.text import duration, one_line, printable, progress_lines, skipped_lines
 
-if TYPE_CHECKING:  # torch, which most verbs need not wait for
-    from arcset.training.watchers import Step, Watcher
-
 __all__ = [
-    "ProgressBars",
     "one_line",
     "print_json",
     "print_result",
@@ -36,7 +25,7 @@ __all__ = [
     "print_text",
     "progress_bar",
     "say",
-    "show_progress",
+    "stderr_console",
     "tell_notes",
     "tell_skipped",
     "working",
@@ -47,27 +36,21 @@ _A_MOMENT = 2.0  # seconds
 _HALF_MINUTE = 30.0  # seconds that a log stays silent, at most
 
 
-def say(text: str) -> None:
-    """One line on stderr, wrapped by nobody and coloured by nobody."""
-    _console(soft_wrap=True, emoji=False).print(printable(text), markup=False, highlight=False)
+def stderr_console() -> Console:
+    """Of several processes that train together the first speaks for all."""
+    return Console(stderr=True, quiet=not is_main_process())
 
 
-def _console(**options: Any) -> Console:
-    """On stderr; of several processes that train together the first speaks for all."""
-    return Console(stderr=True, quiet=not is_main_process(), **options)
+def say(text: str, console: Console | None = None) -> None:
+    """One line on stderr, as it is: neither wrapped nor coloured."""
+    (console or stderr_console()).print(
+        printable(text), markup=False, highlight=False, emoji=False, soft_wrap=True
+    )
 
 
-def tell_skipped(
-    skipped: Mapping[Any, str] | Sequence[tuple[str, str]],
-    *,
-    count: int | None = None,
-    more: str = "see `arcset data check`",
-) -> None:
-    """Which files could not be read, and why; the first few by name.
-
-    count: of all of them, where `skipped` has the first only. more: where the others are named.
-    """
-    for line in skipped_lines(skipped, count=count, more=more):
+def tell_skipped(skipped: Mapping[Any, str] | Sequence[tuple[str, str]], **options: Any) -> None:
+    """Which files could not be read, and why, as `skipped_lines` says it."""
+    for line in skipped_lines(skipped, **options):
         say(line)
 
 
@@ -120,7 +103,7 @@ def working(text: str) -> Iterator[None]:
 
     What is done within two seconds leaves no line in a log.
     """
-    console = _console()
+    console = stderr_console()
     if console.is_terminal:
         with console.status(text):
             yield
@@ -146,7 +129,7 @@ def working(text: str) -> Iterator[None]:
 @contextmanager
 def progress_bar(what: str) -> Iterator[Callable[[int, int], None]]:
     """A function that takes how many are done of how many; shows a bar, or in a log plain lines."""
-    console = _console()
+    console = stderr_console()
     if not console.is_terminal:
         yield progress_lines(what, say)
         return
@@ -161,86 +144,3 @@ def progress_bar(what: str) -> Iterator[Callable[[int, int], None]]:
     with bar:
         task = bar.add_task(what, total=None)
         yield lambda done, total: bar.update(task, completed=done, total=total)
-
-
-@contextmanager
-def show_progress() -> "Iterator[Watcher]":
-    """Bars on a terminal, plain lines elsewhere."""
-    from arcset.training.watchers import Lines
-
-    if not _console().is_terminal:
-        yield Lines(say)
-        return
-    with ProgressBars() as bars:
-        yield cast(Any, bars)  # a Watcher in all but its base, which would import torch
-
-
-class ProgressBars:
-    """Watches runs with one bar each on stderr: loss, angles, images per second, time left."""
-
-    def __init__(self) -> None:
-        self._progress = Progress(
-            TextColumn("{task.description}", markup=False),
-            # Whatever room the figures leave: they tell more than the bar.
-            BarColumn(bar_width=None, table_column=Column(ratio=1)),
-            TextColumn("{task.percentage:3.0f}%"),
-            TextColumn("{task.fields[note]}"),
-            TimeRemainingColumn(compact=True, elapsed_when_finished=True),
-            console=_console(),
-            expand=True,
-        )
-        self._note: list[str] = []
-        self._validated = False
-        self._read: TaskID | None = None
-
-    def __enter__(self) -> "ProgressBars":
-        self._progress.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._progress.stop()
-
-    def started(self, name: str, done: int, steps: int) -> None:
-        """A new bar for a new run."""
-        self._note, self._validated = [], False
-        self._task = self._progress.add_task(name, completed=done, total=steps, note="")
-
-    def reading(self, done: int, total: int) -> None:
-        """A bar for the images that are read before training begins."""
-        if self._read is None:
-            self._read = self._progress.add_task("reading images", total=total, note="")
-        self._progress.update(self._read, completed=done, total=total)
-
-    def stepped(self, now: "Step") -> None:
-        """Move the bar."""
-        parts = [f"loss {now.loss:.3f}"]
-        if now.target_degrees is not None and now.other_degrees is not None:
-            parts.append(f"own {now.target_degrees:.0f}° other {now.other_degrees:.0f}°")
-        parts.append(f"{now.images_per_second:,.0f}/s")
-        note = "  ".join([*parts, *self._note])
-        self._progress.update(self._task, completed=now.step, note=note)
-
-    def epoch_ended(self, metrics: dict[str, Any]) -> None:
-        """Show from now on how well held-out identities, or test images, are recognized."""
-        if "validation" in metrics:
-            self._note = [f"recall {metrics['validation']['recall']:.3f}"]
-            self._validated = True
-        elif "test_accuracy" in metrics and not self._validated:
-            self._note = [f"test {metrics['test_accuracy']:.3f}"]
-
-    def warned(self, text: str) -> None:
-        self.noted(f"warning: {text}")
-
-    def noted(self, text: str) -> None:
-        """Above the bars, where it stays."""
-        console = self._progress.console
-        console.print(printable(text), markup=False, highlight=False, emoji=False, soft_wrap=True)
-
-    @contextmanager
-    def working(self, text: str) -> Iterator[None]:
-        """A bar that moves without saying how far it is."""
-        task = self._progress.add_task(text, total=None, note="")
-        try:
-            yield
-        finally:
-            self._progress.remove_task(task)

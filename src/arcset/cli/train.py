@@ -10,7 +10,8 @@ from rich.text import Text
 
 from arcset import api
 from arcset.cli import options as o
-from arcset.cli.output import print_json, print_table, print_text, show_progress
+from arcset.cli.output import print_json, print_table, print_text
+from arcset.cli.progress import show_progress
 from arcset.cli.settings import (
     OPTIONS,
     RecipeOption,
@@ -19,7 +20,7 @@ from arcset.cli.settings import (
     print_settings,
     takes_settings,
 )
-from arcset.evaluation.measures import measures_of
+from arcset.evaluation.measures import Measure, measures_of
 from arcset.launch import is_main_process
 from arcset.recognition.verification import decide, threshold_words
 from arcset.reports.model_card import headline
@@ -186,8 +187,7 @@ def _show(run: TrainedRun) -> None:
     for figure in [] if run.assessment is None else headline(run.assessment):
         table.add_row(f"unseen {figure.label}", *figure.format(), figure.meaning)
     for known in measures_of("known"):
-        value = run.measures[known.key]
-        table.add_row(known.key, "–" if value is None else f"{value:.4g}", "", known.meaning)
+        table.add_row(known.key, _format(run, known), "", known.meaning)
     for change in run.forgetting:
         table.add_row(*change.row())
     print_table(table)
@@ -199,6 +199,15 @@ def _show(run: TrainedRun) -> None:
         print_text(f"threshold  {run.path / 'threshold.json'}: {words}")
     for number, command in enumerate(_next_commands(run)):
         print_text(f"{'' if number else 'next':<10} {command}")
+
+
+def _format(run: TrainedRun, measure: Measure) -> str:
+    """A figure of the run; a number that is null in JSON although nothing prevented it is ∞."""
+    value = run.measures[measure.key]
+    if value is not None:
+        return f"{value:.4g}"
+    is_measured = not {measure.key, "known classes"} & run.missing.keys()
+    return "∞" if is_measured and measure.unit == "number" else "–"
 
 
 def _next_commands(run: Run) -> list[str]:

@@ -299,7 +299,10 @@ def _known_figures(trained: TrainedRun, missing: Missing) -> dict[str, float | N
 def _dunn(rows: Tensor, labels: Tensor, trim: float | None) -> float:
     if len(labels.unique()) < 2:
         raise InputError("the images kept back show a single identity, and two are needed")
-    return dunn_index(rows, labels, trim=trim)
+    index = dunn_index(rows, labels, trim=trim)
+    if isnan(index):
+        raise InputError("each class is a single point, and two of these are the same")
+    return index
 
 
 def make_run_thresholds(
