@@ -13,7 +13,7 @@ from arcset import api
 from arcset.cli import options as o
 from arcset.cli.output import print_json, print_table, print_text, say
 from arcset.cli.progress import show_progress
-from arcset.cli.settings import OPTIONS, RecipeOption, check_names, takes_settings, was_given
+from arcset.cli.settings import OPTIONS, RecipeOption, check_names, takes_settings
 from arcset.errors import OptionError
 from arcset.launch import is_main_process
 from arcset.runs.settings import parse_changes
@@ -90,13 +90,15 @@ def compare(
     Example: arcset compare mnist-sample --hold-out 0.3,0.3 --set margin=0.2,0.5 --set scale=16,32
     """
     grid = read_grid(settings or [])
-    if grid is not None and was_given(context, "losses"):
+    source = context.get_parameter_source("losses")
+    if grid is not None and source is not None and source.name == "COMMANDLINE":
         raise OptionError("--losses beside a grid: write the losses as --set loss=arcface,cosface")
     given |= parse_changes(settings or []) if grid is None else {}
     check_names(api.compare, given)
+    data = given.pop("data", data)
     with show_progress() as watcher:
         outcome = api.compare(
-            given.pop("data", data),
+            data,
             losses=losses.split(","),
             grid=grid,
             seeds=seeds,

@@ -88,6 +88,10 @@ def embed(
     check_choice("--dtype", dtype, ("float32", "float16"))
     if shard_size is not None:
         check_count("--shard-size", shard_size)
+
+    def open_both() -> tuple[Source, BulkModel]:
+        return open_inputs(run, data, part, faces), open_model(run, faces, device)
+
     if not _is_folder(out):
         if crew.count > 1:
             raise OptionError(
@@ -97,8 +101,7 @@ def embed(
             raise OptionError(
                 f"--check, --force and --shard-size are for folders, and {out} is a file"
             )
-        network = open_model(run, faces, device)
-        source = open_inputs(run, data, part, faces)
+        source, network = open_both()
         with progress_bar("embedding") as progress:
             embedded, skipped = embed_source(source, network, progress=progress)
         write_embeddings(Path(out), embedded if dtype == "float32" else embedded.as_halves())
@@ -108,23 +111,19 @@ def embed(
     try:
         opened: list[tuple[Source, BulkModel]] = []
         # By one first, which may have to download the data, and which says what is wrong for all.
-        crew.shared(
-            lambda: opened.append(
-                (open_inputs(run, data, part, faces), open_model(run, faces, device))
-            )
-        )
-        if not opened:
-            opened = [(open_inputs(run, data, part, faces), open_model(run, faces, device))]
-        with progress_bar("embedding") if crew.chief else nullcontext() as progress:
+        crew.shared(lambda: opened.append(open_both()))
+        source, network = opened[0] if opened else open_both()
+        with progress_bar("embedding") if crew.chief else nullcontext() as watch:
             result = embed_folder(
                 Path(out),
-                *opened[0],
+                source,
+                network,
                 crew,
                 shard_size=shard_size,
                 dtype=dtype,
                 check=check,
                 force=force,
-                progress=progress,
+                progress=watch,
             )
     except (ArcsetError, OSError) as error:
         if not crew.chief and not isinstance(error, SaidByChiefError):

@@ -27,7 +27,6 @@ __all__ = [
     "check_names",
     "print_settings",
     "takes_settings",
-    "was_given",
 ]
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -178,12 +177,6 @@ def print_settings(settings: Settings, *, as_json: bool) -> None:
     for name, value, layer in settings.rows():
         table.add_row(name, _value_text(name, value), layer)
     print_table(table)
-
-
-def was_given(context: typer.Context, name: str) -> bool:
-    """Whether an option stands on the command line."""
-    source = context.get_parameter_source(name)
-    return source is not None and source.name == "COMMANDLINE"
 
 
 def check_names(call: Callable[..., Any], given: Mapping[str, Any]) -> None:

@@ -29,7 +29,6 @@ from arcset.runs.data import dataset_of
 from arcset.runs.model import TrainedRun
 from arcset.runs.settings import (
     Layer,
-    Settings,
     is_user_data,
     parse_changes,
     resolve_settings,
@@ -113,7 +112,9 @@ def train(
     data = given.pop("data", data)
     if show_settings:
         if resume is not None:
-            print_settings(_settings_of_run(resume, given), as_json=json)
+            stored = Layer("run", Run.open(resume).config.model_dump(), str(resume))
+            changed = resolve_settings([stored, Layer("options", given, explicit=True)])
+            print_settings(changed, as_json=json)
             return
         chosen = api.choose_settings(data, recipe=recipe, config=config, start=start, **given)
         if is_user_data(chosen.config.data):
@@ -145,12 +146,6 @@ def train(
         _show(run)
     if "report" in run.missing:
         raise typer.Exit(2)
-
-
-def _settings_of_run(path: Path, changes: dict[str, Any]) -> Settings:
-    """What a run that is continued goes on with."""
-    layer = Layer("run", Run.open(path).config.model_dump(), str(path))
-    return resolve_settings([layer, Layer("options", changes, explicit=True)])
 
 
 def _content(run: TrainedRun) -> dict[str, Any]:
