@@ -164,8 +164,8 @@ def print_comparison(outcome: Comparison, title: str) -> None:
     for row in rows:
         table.add_row(*map(Text, row))
     print_table(table)
-    said = [sentence for sentence in (outcome.note, *outcome.sentences()) if sentence]
-    print_text("\n".join(["", *said]))
+    sentences = [sentence for sentence in (outcome.note, *outcome.sentences()) if sentence]
+    print_text("\n".join(["", *sentences]))
     if outcome.grid is not None:
         best = outcome.best
         print_text(f"\nThe best is {best['name']}. To train it again:\n  {best['command']}")

@@ -101,7 +101,9 @@ def conclude(summary: dict[str, dict[str, dict[str, float]]]) -> str:
 
     def means(measure: str) -> dict[str, float]:
         return {
-            label: found[measure]["mean"] for label, found in summary.items() if measure in found
+            label: figures[measure]["mean"]
+            for label, figures in summary.items()
+            if measure in figures
         }
 
     accuracy, dunn, unseen = means("accuracy"), means("dunn_trimmed"), means("unseen_auc")

@@ -52,17 +52,17 @@ def list_subjects(
         if name is not None:
             samples = opened.samples(name)
             lines = [
-                [one.source or "–", str(one.id), f"{one.added:%Y-%m-%d}", _STORED[one.has_image]]
-                for one in samples
+                [each.source or "–", str(each.id), f"{each.added.date()}", _STORED[each.has_image]]
+                for each in samples
             ]
             table = columns(["source", "id", "added", "image"], lines, right=(1,))
-            print_result(json, [one.json() for one in samples], table)
+            print_result(json, [each.json() for each in samples], table)
             return
         subjects = opened.subjects()
-    rows = [[one.name, f"{one.samples:,}", f"{one.added:%Y-%m-%d}"] for one in subjects]
+    rows = [[each.name, f"{each.samples:,}", f"{each.added.date()}"] for each in subjects]
     table = columns(["subject", "samples", "added"], rows, right=(1,))
     text = f"{table}\n\n{plural(len(subjects), 'subject')}"
-    print_result(json, [one.json() for one in subjects], text)
+    print_result(json, [each.json() for each in subjects], text)
 
 
 @gallery.command("remove")
@@ -301,30 +301,30 @@ def calibrate(
         print_text(f"{file} has no calibration of its own any more")
         return
     with progress_bar("embedding") as progress:
-        made = calibrate_gallery(
+        calibrated = calibrate_gallery(
             file, data, model=model, faces=faces, device=device, progress=progress
         )
-    tell_skipped(made.skipped)
-    for twins in made.alike[:_NAMED_PAIRS]:
+    tell_skipped(calibrated.skipped)
+    for twins in calibrated.alike[:_NAMED_PAIRS]:
         say(f"note: are these one person? {twins}; if so, use `arcset gallery merge`")
-    print_result(json, made.json(), f"{_calibration_table(made)}\n\n{made.point}")
-    if made.point.note and not json:
-        say(f"note: {made.point.note}")
+    print_result(json, calibrated.json(), f"{_calibration_table(calibrated)}\n\n{calibrated.point}")
+    if calibrated.point.note and not json:
+        say(f"note: {calibrated.point.note}")
 
 
-def _calibration_table(made: CalibratedGallery) -> str:
+def _calibration_table(calibrated: CalibratedGallery) -> str:
     """What the calibration does for the gallery at its present size."""
-    origin, rows = made.thresholds.made_from, []
+    origin, rows = calibrated.thresholds.made_from, []
     for fpir in _RATES:
         try:
-            point = made.point_for(fpir)
-            low, high = made.thresholds.for_fpir(fpir, point.gallery or 1).expect(1000)
+            point = calibrated.point_for(fpir)
+            low, high = calibrated.thresholds.for_fpir(fpir, point.gallery or 1).expect(1000)
             rows.append([f"{fpir:g}", f"{point.threshold:.4f}", f"{low:.2g} to {high:.2g}"])
         except InputError:
             rows.append([f"{fpir:g}", "–", "needs more identities"])
     title = (
         f"from {plural(origin['identities'], 'identity', 'identities')}, "
-        f"{plural(origin['samples'], 'sample')}; {made.path} has "
-        f"{plural(made.subjects, 'subject')}"
+        f"{plural(origin['samples'], 'sample')}; {calibrated.path} has "
+        f"{plural(calibrated.subjects, 'subject')}"
     )
     return f"{title}\n\n{columns(['FPIR', 'threshold', 'of 1,000 unknown (95 %)'], rows)}"

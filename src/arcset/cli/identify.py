@@ -126,7 +126,9 @@ def _single(probe: Probe) -> str:
     title = f"{one_line(probe.path)}{where}: {one_line(match.subject or match.state)}"
     if not match.candidates:
         return f"{title} ({probe.note})" if probe.note else title
-    rows = [[one.subject, f"{one.cosine:.4f}", _share(one.probability)] for one in match.candidates]
+    rows = [
+        [each.subject, f"{each.cosine:.4f}", _share(each.probability)] for each in match.candidates
+    ]
     return f"{title}\n\n{columns(['nearest', 'cosine', 'probability'], rows, right=(1, 2))}"
 
 

@@ -84,18 +84,18 @@ def plan(
     setting = Setting(**{**given, "classes": _parse(classes, "--classes")})
     limit = _free(setting.device) if memory is None else _parse(memory, "--memory")
     with working("trying a few steps"):
-        found = plan_training(setting, limit=limit, measured=measure and can_measure(device))
-    print_result(json, found.json(), _text(found))
-    if not found.fits:
+        estimate = plan_training(setting, limit=limit, measured=measure and can_measure(device))
+    print_result(json, estimate.json(), _text(estimate))
+    if not estimate.fits:
         raise typer.Exit(1)
 
 
 def _parse(text: str, option: str) -> int:
     """500k, 100M, 1.5G; by 1,024 as 24Gi or 24GiB."""
-    found = _NUMBER.fullmatch(text.strip())
-    if found is None:
+    match = _NUMBER.fullmatch(text.strip())
+    if match is None:
         raise OptionError(f"{option}: {text!r} is not a number such as 500k, 100M, 1.5G or 24GiB")
-    digits, prefix, binary = found.groups()
+    digits, prefix, binary = match.groups()
     power = " kmgt".index(prefix.lower()) if prefix else 0
     return round(float(re.sub("[,_]", "", digits)) * (1024.0 if binary else 1000.0) ** power)
 

@@ -133,7 +133,7 @@ def _kinds(annotation: Any) -> tuple[Any, ...]:
 def _limits(field: FieldInfo) -> str:
     words = []
     for key, word in (("ge", "at least"), ("gt", "above"), ("le", "at most"), ("lt", "below")):
-        limit = next((getattr(one, key) for one in field.metadata if hasattr(one, key)), None)
+        limit = next((getattr(bound, key) for bound in field.metadata if hasattr(bound, key)), None)
         if limit is not None and limit < _HIGHEST:
             words.append(f"{word} {limit:,}")
     return f" ({', '.join(words)})" if words else ""
@@ -161,7 +161,7 @@ def _value_text(name: str, value: Any) -> str:
         extra = RunConfig.model_fields[name].json_schema_extra
         return str(extra["unset"]) if isinstance(extra, dict) else "none"
     if isinstance(value, dict):
-        return ", ".join(f"{key} {_value_text(name, one)}" for key, one in value.items())
+        return ", ".join(f"{key} {_value_text(name, item)}" for key, item in value.items())
     if isinstance(value, tuple):
         return ", ".join(map(str, value)) or "none"
     return str(value).lower() if isinstance(value, bool) else str(value)

@@ -204,7 +204,9 @@ def _labels(images: Sequence[ImageFile], known: dict[ImageFile, str]) -> tuple[s
 
 def group_items(items: Items, method: str = "average") -> Grouped:
     """Put together what looks the same, as `cluster` does."""
-    found = cluster(items.embedded.embeddings, threshold=items.point.threshold, method=method)
+    clustering = cluster(items.embedded.embeddings, threshold=items.point.threshold, method=method)
     known = [row for row, label in enumerate(items.labels) if label is not None]
     labels = [str(items.labels[row]) for row in known]
-    return Grouped(items, found, score_clusters(found.groups[known], labels) if known else None)
+    return Grouped(
+        items, clustering, score_clusters(clustering.groups[known], labels) if known else None
+    )

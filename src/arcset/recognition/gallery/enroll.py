@@ -107,7 +107,7 @@ def enroll_images(
             result.skipped |= {str(image): why for image, why in embedded.skipped.items()}
             result.notes |= {str(image): note for image, note in embedded.notes.items()}
             rows = {image: row for row, image in enumerate(embedded.paths)}
-            fresh = [one for one in fresh if one[2] in rows]
+            fresh = [item for item in fresh if item[2] in rows]
             if fresh and gallery is None and model is not None:
                 gallery = Gallery.open(path, recognizer, scoring=scoring, keep_images=keep_images)
                 remember_model(stack.enter_context(gallery), model, faces)

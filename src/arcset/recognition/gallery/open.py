@@ -182,8 +182,8 @@ def import_embeddings(path: GalleryPath, source: Path) -> tuple[int, int]:
 def _import(path: GalleryPath, source: Path, is_new: bool) -> tuple[int, int]:
     if is_export(source):
         exported = GalleryFile(source)
-        made = {"dim": exported.dim, "scoring": exported.scoring} if is_new else {}
-        with Gallery.open(path, **made) as gallery:  # type: ignore[arg-type]
+        options = {"dim": exported.dim, "scoring": exported.scoring} if is_new else {}
+        with Gallery.open(path, **options) as gallery:  # type: ignore[arg-type]
             return len(gallery.import_file(source)), len(gallery)
     embedded = read_embeddings(source)
     with Gallery.open(path, dim=embedded.embeddings.shape[1] if is_new else None) as gallery:
@@ -217,12 +217,12 @@ def read_settings(path: GalleryPath) -> Settings:
 
     Raises `DataError` where there is none.
     """
-    found = find_settings(path)
-    if found is None:
+    settings = find_settings(path)
+    if settings is None:
         raise DataError(
             f"there is no gallery {path}; `arcset enroll {path} FOLDER --model RUN` makes one"
         )
-    return found
+    return settings
 
 
 def find_settings(path: GalleryPath) -> Settings | None:
