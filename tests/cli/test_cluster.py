@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 
 from support.patterns import calibrated_run, pictures
-from support.same_images import FORMS, in_form
 
 NAMES = ["anna", "ben", "team/carl", "team/dora"]
 
@@ -62,17 +61,6 @@ def test_groups_as_a_table_as_json_and_as_a_page(cluster, tmp_path):
     page = (tmp_path / "found/groups.html").read_text()
     assert "photos" in page
     assert page.count("<img ") == 21
-
-
-@pytest.mark.parametrize("form", FORMS[:1])
-def test_images_of_any_source(cluster, tmp_path, form):
-    data = in_form(tmp_path / "photos", form)
-    done = cluster(data.name, "--model", "run", "--out", "found")
-    assert done.code == 0, done.err
-    assert "20 in 4 groups, 1 alone" in done.out
-    assert "F 1.000" in done.out  # by the labels of the source
-    assert len(table(tmp_path / "found/groups.csv")) == 21
-    assert (tmp_path / "found/groups.html").is_file()
 
 
 def test_an_unsorted_folder_has_no_scores(cluster, tmp_path):

@@ -6,8 +6,6 @@ import shlex
 import pytest
 
 from arcset.cli import demo
-from arcset.cli.compare import read_grid
-from arcset.errors import OptionError
 from arcset.runs import Run
 from support.small_data import images
 
@@ -131,18 +129,6 @@ def test_losses_beside_a_grid_are_values_of_it(arcset_command, words):
     done = arcset_command(*words, "--set", "margin=0.2,0.3", "--losses", "arcface,cosface")
     assert done.code == 2
     assert "--set loss=" in done.err
-
-
-def test_commas_and_plus_signs_within_a_value():
-    found = read_grid(["augment=none,affine:rotate=10+flip", "size=32,64x48", "hold_out=0.1,0.2"])
-    assert found == {
-        "augment": [[], ["affine:rotate=10", "flip"]],
-        "size": [[32, 32], [64, 48]],
-        "hold_out": [{"validation": 0.1, "test": 0.2}],
-    }
-    assert read_grid(["classes=0,2,5", "margin=0.2"]) is None
-    with pytest.raises(OptionError, match=r"margin=0\.2,"):
-        read_grid(["margin=0.2,"])
 
 
 # The demo

@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from support.same_images import FORMS, in_form
 from support.small_data import vectors
 
 
@@ -18,19 +17,6 @@ def people(tmp_path):
             pixels = rng.integers(0, 256, (16, 12), np.uint8)
             Image.fromarray(pixels).save(tmp_path / "people" / name / f"{place}.png")
     return tmp_path / "people"
-
-
-@pytest.mark.parametrize("form", FORMS[:1])
-def test_images_of_any_source(arcset_command, people, form):
-    Image.open(people / "anna" / "1.png").save(people / "bert" / "x.png")
-    data = in_form(people, form)
-    done = arcset_command("data", "check", data.name, "--json", "--sheet", "sheet.png")
-    assert done.code == 1, done.err
-    found = json.loads(done.out)
-    assert (found["images"], found["readable"], found["identities"]) == (11, 11, 2)
-    assert found["sizes"] == [{"width": 12, "height": 16, "images": 11}]
-    assert len(found["across"]) == 1  # one picture under two identities
-    assert (people.parent / "sheet.png").is_file()
 
 
 def test_features_are_no_images(arcset_command, tmp_path):

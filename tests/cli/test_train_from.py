@@ -68,33 +68,6 @@ def test_it_grows_tells_and_goes_on_without_the_old(arcset_command, old, tmp_pat
     assert judged.code == 0, judged.err
 
 
-def test_the_same_command_goes_on_without_the_old(arcset_command, old, tmp_path) -> None:
-    shutil.copytree(old.path, tmp_path / "old")
-    words = ["train", old.path.parent / "more.npz", "--from", "old", "--out", "new", "--continue"]
-    words += ["--device", "cpu", "--no-report", "--set", "snapshot=0"]
-    done = arcset_command(*words)
-    assert done.code == 0, done.err
-    before = Run.open("new").config
-    (tmp_path / "old").rename(tmp_path / "moved")
-    again = arcset_command(*words)
-    assert again.code == 0, again.err
-    longer = arcset_command(*words, "--epochs", "2")
-    assert longer.code == 0, longer.err
-    assert str(tmp_path / "old") in longer.err
-    run = Run.open("new")
-    assert run.config == before.replace(epochs=2)
-    assert len(run.metrics()) == 2
-    other = arcset_command(*words, "--loss", "cosface")
-    assert other.code == 2
-    for quoted in ("new", "arcface", "cosface"):
-        assert quoted in other.err
-    shutil.rmtree(run.path / "checkpoint")
-    none = arcset_command(*words)
-    assert none.code == 2
-    assert "old " in none.err
-    assert "config.toml" in none.err
-
-
 def test_losses_are_compared_from_a_run_on(arcset_command, old, tmp_path) -> None:
     words = ["compare", old.path.parent / "more.npz", "--from", old.path, "--losses"]
     words += ["normface,arcface", "--device", "cpu", "--no-report", "--set", "snapshot=0"]

@@ -57,8 +57,12 @@ def test_every_folder_ends_in_a_card_a_report_and_a_threshold(arcset_command, tm
 
 def test_what_matters_most_is_printed_first_and_then_what_to_do_next(arcset_command, tmp_path):
     photos(tmp_path / "photos", [6] * 25)
-    done = arcset_command("train", "photos", "--out", "run", *FAST)
+    (tmp_path / "photos/person 000/broken.png").write_bytes(b"no picture")
+    done = arcset_command("train", "photos", "--out", "run", *FAST, "--licence", "CC0")
     assert done.code == 0, done.err
+    for quoted in ("skipped 1 file", "person 000/broken.png"):
+        assert quoted in done.err
+    assert "CC0" in (tmp_path / "run/README.md").read_text(encoding="utf-8")
     rows = ["unseen TAR", "unseen EER", "unseen AUC", "unseen recall@1", "accuracy", "dunn"]
     places = [done.out.index(row) for row in rows]
     assert places == sorted(places)
