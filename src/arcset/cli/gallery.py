@@ -325,6 +325,6 @@ def _calibration_table(calibrated: CalibratedGallery) -> str:
     title = (
         f"from {plural(origin['identities'], 'identity', 'identities')}, "
         f"{plural(origin['samples'], 'sample')}; {calibrated.path} has "
-        f"{plural(calibrated.subjects, 'subject')}"
+        f"{plural(calibrated.size['subjects'], 'subject')}"
     )
     return f"{title}\n\n{columns(['FPIR', 'threshold', 'of 1,000 unknown (95 %)'], rows)}"

@@ -28,7 +28,8 @@ class CalibratedGallery:
     """A gallery with a calibration of its own.
 
     Fields:
-        subjects, samples, scoring: of the gallery. point: its default threshold now.
+        size: subjects, samples and scoring of the gallery, as `working_point` takes them.
+        point: its default threshold now.
         alike: subjects that look like one as much as one subject's samples do, the likest first.
         skipped: images that could not be read, and why.
     """
@@ -36,21 +37,13 @@ class CalibratedGallery:
     path: GalleryPath
     thresholds: Thresholds
     point: WorkingPoint
-    subjects: int
-    samples: int
-    scoring: str
+    size: dict[str, Any]
     alike: tuple[Alike, ...]
     skipped: dict[str, str]
 
     def point_for(self, fpir: float) -> WorkingPoint:
         """The threshold for a rate at the gallery's size."""
-        return working_point(
-            self.thresholds,
-            subjects=self.subjects,
-            samples=self.samples,
-            scoring=self.scoring,
-            fpir=fpir,
-        )
+        return working_point(self.thresholds, **self.size, fpir=fpir)
 
     def json(self) -> dict[str, Any]:
         """Plain values."""
@@ -102,7 +95,7 @@ def calibrate_gallery(
             raise InputError(f"{point.note.partition(':')[0]}; nothing was changed")
         gallery.set_thresholds(thresholds)
     alike = _find_alike(embeddings, names) if data is None else ()
-    return CalibratedGallery(path, thresholds, point, **size, alike=alike, skipped=skipped)
+    return CalibratedGallery(path, thresholds, point, size, alike, skipped)
 
 
 def _embed(
