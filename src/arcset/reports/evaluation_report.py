@@ -11,7 +11,7 @@ from arcset.evaluation.assessment import FEW
 from arcset.evaluation.measures import PARTS, Measure, meaning, measure_of, short_name, weighty
 from arcset.files import write_bytes
 from arcset.reports.measure_plots import plot_sections
-from arcset.reports.page import encode_figure, write_page
+from arcset.reports.page import encode_figure, mark_best, write_page
 from arcset.reports.plots import interval_of
 
 __all__ = ["Cell", "cells", "main_measures", "write_evaluation"]
@@ -115,24 +115,19 @@ def cells(assessments: Mapping[str, Assessment]) -> dict[str, dict[str, Cell]]:
 
 
 def _with_marks(name: str, row: dict[str, Cell]) -> dict[str, Cell]:
-    """With `best`, and `near` where no difference to the best is shown, draw by draw.
+    """With `best`, and `near` where no difference to the best is shown, draw by draw."""
 
-    Nothing is marked where there is nothing to compare.
-    """
-    defined = {label: cell for label, cell in row.items() if cell.is_defined}
-    if len({cell.value for cell in defined.values()}) < 2:
-        return row
-    pick = min if measure_of(name).lower_is_better else max
-    best = pick(defined.values(), key=lambda cell: cell.value)
-    marks = {}
-    for label, cell in defined.items():
-        if cell.value == best.value:
-            marks[label] = "best"
-        elif best.result and cell.result:
-            try:
-                marks[label] = "" if paired(best.result, cell.result, name).shown else "near"
-            except ArcsetError:  # without intervals, or on other identities: nothing can be said
-                continue
+    def is_near(label: str, best: str) -> bool:
+        first, second = row[best].result, row[label].result
+        if first is None or second is None:
+            return False
+        try:
+            return not paired(first, second, name).shown
+        except ArcsetError:  # without intervals, or on other identities: nothing can be said
+            return False
+
+    values = {label: cell.value for label, cell in row.items()}
+    marks = mark_best(values, is_near, lower=measure_of(name).lower_is_better)
     return {label: replace(cell, mark=marks.get(label, "")) for label, cell in row.items()}
 
 

@@ -10,7 +10,7 @@ import hashlib
 import io
 import math
 import shlex
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
@@ -35,6 +35,7 @@ __all__ = [
     "embed_figure",
     "embed_image",
     "encode_figure",
+    "mark_best",
     "render",
     "sprite_sheet",
     "write_page",
@@ -76,6 +77,24 @@ class Section:
         """The figures, ready for a page."""
         alts = [*self.alts, *[self.title] * (len(self.figures) - len(self.alts))]
         return [embed_figure(figure, alt) for figure, alt in zip(self.figures, alts, strict=True)]
+
+
+def mark_best(
+    values: Mapping[str, float], is_near: Callable[[str, str], bool], *, lower: bool = False
+) -> dict[str, str]:
+    """By label: best, near (`is_near(label, best)`) or empty; nothing where none differ.
+
+    >>> mark_best({"a": 0.9, "b": 0.89, "c": 0.1}, lambda label, best: label == "b")
+    {'a': 'best', 'b': 'near', 'c': ''}
+    """
+    defined = {label: value for label, value in values.items() if math.isfinite(value)}
+    if len(set(defined.values())) < 2:
+        return {}
+    best = (min if lower else max)(defined, key=lambda label: defined[label])
+    return {
+        label: "best" if value == defined[best] else "near" if is_near(label, best) else ""
+        for label, value in defined.items()
+    }
 
 
 def render(template: str, **context: Any) -> str:

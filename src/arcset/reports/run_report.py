@@ -10,10 +10,10 @@ import tomli_w
 from matplotlib.figure import Figure
 
 from arcset.evaluation import Assessment, Difference
-from arcset.evaluation.measures import run_figures
+from arcset.evaluation.measures import figure_meanings, run_figures
 from arcset.reports import confusions
 from arcset.reports.measure_plots import plot_sections
-from arcset.reports.page import Section, write_page
+from arcset.reports.page import Section, mark_best, write_page
 from arcset.reports.stills import embedding_picture
 from arcset.reports.style import save
 from arcset.reports.training_review import advise, verdict_on
@@ -27,7 +27,7 @@ MOST_CONFUSED = 3  # runs whose confusions are shown
 _LETTERS = 150  # that the names of all classes may have together, to be listed
 _EXAMPLES = 3  # that are listed otherwise
 
-Cell = Mapping[str, float | None]
+Spread = Mapping[str, float]  # mean, low and high, over the seeds
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class RunReport:
     runs: Sequence[RunView]
     others: Sequence[RunView] = ()
     comparison: Mapping[str, Any] | None = None
-    measures: Mapping[str, str] = field(default_factory=dict)
+    measures: Mapping[str, str] = field(default_factory=figure_meanings)
     verdict: str = ""
     command: str = ""
     unseen: Mapping[str, Assessment] = field(default_factory=dict)
@@ -184,7 +184,7 @@ def write_report(
         trained=_trained(views),
         verdict=verdict,
         advice=advice,
-        table=None if comparison is None else summary_table(comparison, measures),
+        table=comparison and summary_table(comparison, measures or figure_meanings()),
         data=data,
         sections=sections,
         confused=confused,
@@ -246,65 +246,52 @@ def _timings(views: Sequence[RunView]) -> list[tuple[str, ...]]:
 # The table of what is compared
 
 
-def summary_table(
-    comparison: Mapping[str, Any], measures: Mapping[str, str] | None = None
-) -> dict[str, Any]:
+def summary_table(comparison: Mapping[str, Any], measures: Mapping[str, str]) -> dict[str, Any]:
     """Mean and spread over seeds by what is compared, for the page.
 
     Columns are the measures that have a value, in the order of `measures`, which says what they
     mean. The best mean is marked "best"; every other whose seeds reach into its range "near".
     """
-    summary: Mapping[str, Mapping[str, Cell]] = comparison["summary"]
-    present = dict.fromkeys(name for found in summary.values() for name in found)
-    meanings = measures or dict.fromkeys(present, "")
-    lower = {key for key, measure in run_figures().items() if measure.lower_is_better}
-    columns = [name for name in meanings if name in present]
-    marks = {name: _marks(summary, name, name in lower) for name in columns}
+    summary: Mapping[str, Mapping[str, Spread]] = comparison["summary"]
+    rows: dict[str, list[dict[str, str] | None]] = {label: [] for label in summary}
+    columns = []
+    for name, meaning in measures.items():
+        spreads = {
+            label: found[name]
+            for label, found in summary.items()
+            if found.get(name, {}).get("mean") is not None
+        }
+        if not spreads:
+            continue
+        figure = run_figures().get(name)
+        lower = figure is not None and figure.lower_is_better
+        columns.append((name.replace("_", " "), meaning, lower))
+        for label, cell in _column(spreads, lower).items():
+            rows[label].append(cell)
+        for label in summary.keys() - spreads.keys():
+            rows[label].append(None)
     return {
         "of": comparison.get("of", "loss"),
         "seeds": len({run["seed"] for run in comparison.get("runs", [])}),
-        "columns": [(name.replace("_", " "), meanings[name], name in lower) for name in columns],
-        "rows": [
-            (label, [_cell(found.get(name), marks[name].get(label, "")) for name in columns])
-            for label, found in summary.items()
-        ],
+        "columns": columns,
+        "rows": rows,
     }
 
 
-def _marks(summary: Mapping[str, Mapping[str, Cell]], measure: str, lower: bool) -> dict[str, str]:
-    """LABEL → best or near; nothing where they do not differ, and none for seconds."""
-    cells = {
-        label: found[measure]
-        for label, found in summary.items()
-        if found.get(measure, {}).get("mean") is not None
-    }
-    means = {label: _number(cell, "mean") for label, cell in cells.items()}
-    if measure == "seconds" or len(set(means.values())) < 2:
-        return {}
-    best = (min if lower else max)(means.values())
-    marks = {label: "best" for label, mean in means.items() if mean == best}
-    leader = cells[next(iter(marks))]
-    for label, cell in cells.items():
-        if not (
-            _number(cell, "high") < _number(leader, "low")
-            or _number(cell, "low") > _number(leader, "high")
-        ):
-            marks.setdefault(label, "near")
-    return marks
+def _column(spreads: Mapping[str, Spread], lower: bool) -> dict[str, dict[str, str]]:
+    """The cells of one measure, all with as many digits."""
 
+    def overlap(label: str, best: str) -> bool:
+        one, other = spreads[label], spreads[best]
+        return one["low"] <= other["high"] and other["low"] <= one["high"]
 
-def _cell(cell: Cell | None, mark: str) -> dict[str, str] | None:
-    if cell is None or cell.get("mean") is None:
-        return None
-    low, high = _number(cell, "low"), _number(cell, "high")
-    spread = f"{_format(low)}…{_format(high)}" if low != high else ""
-    return {"mean": _format(_number(cell, "mean")), "spread": spread, "mark": mark}
-
-
-def _number(cell: Cell, name: str) -> float:
-    value = cell.get(name)
-    return math.nan if value is None else value
-
-
-def _format(value: float) -> str:
-    return f"{value:.3f}" if abs(value) < 2 else f"{value:.1f}"
+    marks = mark_best(
+        {label: each["mean"] for label, each in spreads.items()}, overlap, lower=lower
+    )
+    digits = 3 if all(abs(each["high"]) < 10 for each in spreads.values()) else 1
+    cells = {}
+    for label, each in spreads.items():
+        mean, low, high = (f"{each[key]:.{digits}f}" for key in ("mean", "low", "high"))
+        spread = f"{low}…{high}" if low != high else ""
+        cells[label] = {"text": mean, "spread": spread, "mark": marks.get(label, "")}
+    return cells

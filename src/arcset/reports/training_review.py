@@ -18,7 +18,8 @@ from arcset.evaluation.assessment import FEW
 from arcset.evaluation.measures import validated
 from arcset.evaluation.results import Interval
 from arcset.losses.build import lowest_loss
-from arcset.reports.style import GREY, PALETTE, new_figure, styled
+from arcset.reports.plots import Look, add_key, looks, plain, plot_figure
+from arcset.reports.style import GREY, styled
 from arcset.reports.view import RunView, titles
 from arcset.text import percent, plural
 
@@ -53,12 +54,11 @@ def history_picture(views: Sequence[RunView]) -> Figure:
     histories = {name: lines for name, lines in histories.items() if lines}
     if not histories:
         raise InputError("no epoch was recorded")
-    figure = new_figure(9.0, 3.4)
+    figure = plot_figure(3.4, 9.0)
     left, right = figure.subplots(1, 2)
-    figure.subplots_adjust(left=0.075, right=0.985, bottom=0.15, top=0.9, wspace=0.2)
-    for number, (name, lines) in enumerate(histories.items()):
-        colour = PALETTE[number % len(PALETTE)]
-        _draw_line(left, lines, [line.get("loss") for line in lines], colour, name)
+    models = looks(histories)
+    for name, lines in histories.items():
+        _draw_line(left, lines, [line.get("loss") for line in lines], name, models[name])
     losses = [line["loss"] for lines in histories.values() for line in lines if line.get("loss")]
     if losses and min(losses) > 0 and max(losses) > 30 * min(losses):
         left.set_yscale("log")
@@ -67,8 +67,8 @@ def history_picture(views: Sequence[RunView]) -> Figure:
     if len(histories) == 1:
         _draw_shares(right, next(iter(histories.values())), views[0].config.best_by)
     else:
-        _draw_compared(right, histories, {view.config.best_by for view in views})
-        left.legend(loc="best")
+        _draw_compared(right, histories, {view.config.best_by for view in views}, models)
+        add_key(figure, {plain(name): look for name, look in models.items()})
     for axes in (left, right):
         axes.set_xlabel("epoch")
         axes.xaxis.set_major_locator(MaxNLocator(8, integer=True, min_n_ticks=1))
@@ -86,8 +86,8 @@ def _draw_shares(axes: Axes, lines: History, best_by: str) -> None:
             (line.get("validation") or {}).get(best_by) for line in lines
         ],
     }
-    for number, (name, values) in enumerate(columns.items()):
-        _draw_line(axes, lines, values, PALETTE[number], name)
+    for name, look in looks(columns).items():
+        _draw_line(axes, lines, columns[name], name, look)
     axes.set_title("named rightly, and validation")
     axes.set_ylim(-0.02, 1.02)
     kept = [line["epoch"] for line in lines if line.get("kept")]
@@ -109,7 +109,12 @@ def _draw_shares(axes: Axes, lines: History, best_by: str) -> None:
         axes.legend(loc="best")
 
 
-def _draw_compared(axes: Axes, histories: Mapping[str, History], best_by: set[str]) -> None:
+def _draw_compared(
+    axes: Axes,
+    histories: Mapping[str, History],
+    best_by: set[str],
+    models: Mapping[str, Look],
+) -> None:
     """Several runs: the validation measure, or accuracy on the known where there is none."""
     measure = next(iter(best_by)) if len(best_by) == 1 else ""
     validation = {
@@ -117,23 +122,23 @@ def _draw_compared(axes: Axes, histories: Mapping[str, History], best_by: set[st
         for name, lines in histories.items()
     }
     is_validated = any(value is not None for values in validation.values() for value in values)
-    for number, (name, lines) in enumerate(histories.items()):
+    for name, lines in histories.items():
         values = validation[name] if is_validated else [line.get("test_accuracy") for line in lines]
-        _draw_line(axes, lines, values, PALETTE[number % len(PALETTE)], name)
+        _draw_line(axes, lines, values, name, models[name])
     if is_validated:
         axes.set_title(f"validation: {validated()[measure].title}")
     else:
-        axes.set_title("other images of the known classes, named rightly")
+        axes.set_title("other images of known classes, named rightly")
     axes.set_ylim(-0.02, 1.02)
 
 
 def _draw_line(
-    axes: Axes, lines: History, values: Sequence[float | None], colour: str, name: str
+    axes: Axes, lines: History, values: Sequence[float | None], name: str, look: Look
 ) -> None:
     points = [(line["epoch"], y) for line, y in zip(lines, values, strict=True) if y is not None]
     if points:
-        marker = "o" if len(points) <= 20 else None
-        axes.plot(*zip(*points, strict=True), color=colour, marker=marker, ms=4, label=name)
+        mark = look.mark if len(points) <= 20 else {}
+        axes.plot(*zip(*points, strict=True), label=name, **{**mark, **look.line})
 
 
 # The verdict
