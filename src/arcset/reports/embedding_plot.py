@@ -17,8 +17,8 @@ import numpy as np
 import numpy.typing as npt
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
-from matplotlib.collections import LineCollection, PathCollection, PolyCollection
-from matplotlib.colors import to_rgb, to_rgba_array
+from matplotlib.collections import Collection, LineCollection, PathCollection, PolyCollection
+from matplotlib.colors import to_rgba_array
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Circle
@@ -255,15 +255,11 @@ def border_lines(centers: Floats, biases: Floats | None, reach: float) -> Floats
             continue
         # On the line at foot + t·along, class k stays below where rise·t ≤ lead.
         half = math.sqrt(reach**2 - float(foot @ foot))
-        low, high = -half, half
         rise, lead = (W - W[i]) @ along, (W[i] - W) @ foot + b[i] - b
-        rise, lead = np.delete(rise, [i, j]), np.delete(lead, [i, j])
-        flat = np.abs(rise) < _SLACK
-        if np.any(lead[flat] < -_SLACK):
-            continue
-        high = min([high, *(lead / np.where(flat, 1, rise))[~flat & (rise > 0)]])
-        low = max([low, *(lead / np.where(flat, 1, rise))[~flat & (rise < 0)]])
-        if high - low > _SLACK:
+        up, down = rise > _SLACK, rise < -_SLACK
+        high = (lead[up] / rise[up]).min(initial=half)
+        low = (lead[down] / rise[down]).max(initial=-half)
+        if high - low > _SLACK and (lead[~up & ~down] > -_SLACK).all():
             segments.append((foot + low * along, foot + high * along))
     return np.array(segments).reshape(-1, 2, 2)
 
@@ -329,6 +325,7 @@ class Panel(ABC):
     those.
     """
 
+    BOX: Box  # of unit vectors
     under: list[Artist]  # the moving artists below the samples
 
     def __init__(self, axes: Axes, scene: Scene, box: Box, detail: float = 1.0) -> None:
@@ -434,7 +431,7 @@ class Panel(ABC):
             return
         middles = self.axes.transData.transform(labels)  # (C, 2), pixels
         order = np.arange(len(labels)) if behind is None else np.argsort(behind, kind="stable")
-        fits = dict.fromkeys(without_overlaps(middles, self._name_sizes, order))
+        fits = set(without_overlaps(middles, self._name_sizes, order))
         for number, (text, (x, y)) in enumerate(zip(self.names, labels.tolist(), strict=True)):
             text.set_position((x, y))
             text.set_visible(number in fits)
@@ -576,7 +573,7 @@ class SpacePanel(Panel):
     def _set_up(self, scene: Scene, box: Box) -> None:
         self.axes.set_axis_off()
         self._half = box[1] / math.sqrt(3)
-        self.wires = LineCollection([], linewidths=0.7, zorder=1)
+        self.wires = LineCollection([], colors=GREY, linewidths=0.7, zorder=1)
         self.under = [self.wires]
         self.axes.add_collection(self.wires, autolim=False)
         corners = np.array(list(itertools.product((-1.0, 1.0), repeat=3)))
@@ -599,17 +596,11 @@ class SpacePanel(Panel):
         positions, depth = _seen(scene.known, turn)
         hidden, hidden_depth = _seen(scene.unseen, turn)
         self._place(positions, hidden)
-        for points, order, near in (
-            (self.points, self._order, depth),
-            (self.hollow, self._unseen_order, hidden_depth),
-        ):
-            hollow = points is self.hollow
-            colours: Any = np.array(points.get_edgecolor() if hollow else points.get_facecolor())
-            colours[:, 3] = self._strength(near[order])
-            (points.set_edgecolor if hollow else points.set_facecolor)(colours)
+        _set_opacity(self.points, self._strength(depth[self._order]))
+        _set_opacity(self.hollow, self._strength(hidden_depth[self._unseen_order]))
         lines, depth = _seen(self._grid, turn)
         self.wires.set_segments(list(lines))
-        self.wires.set_color(_tinted(GREY, 0.35 * self._strength(depth.mean(axis=1))))
+        _set_opacity(self.wires, 0.35 * self._strength(depth.mean(axis=1)))
         if scene.centers is not None and self.arrows is not None:
             self._show_centers(scene, self.arrows, turn)
 
@@ -636,7 +627,7 @@ class SpherePanel(SpacePanel):
         self._half = 1.0
         self._grid = _globe()
         self.axes.add_patch(Circle((0, 0), 1, fill=False, color="#BBBBBB", lw=0.8, zorder=1))
-        self.borders = LineCollection([], linewidths=1.1, zorder=2)
+        self.borders = LineCollection([], colors=GREY, linewidths=1.1, zorder=2)
         self.under = [self.wires, self.borders]
         self.axes.add_collection(self.borders, autolim=False)
 
@@ -652,7 +643,7 @@ class SpherePanel(SpacePanel):
         if scene.centers is not None:
             lines, depth = _seen(border_arcs(scene.centers, scene.biases), turn)
             self.borders.set_segments(list(lines))
-            self.borders.set_color(_tinted(GREY, self._strength(depth.mean(axis=1))))
+            _set_opacity(self.borders, self._strength(depth.mean(axis=1)))
 
 
 _TILT = math.radians(20)  # the eye looks down by this much
@@ -668,23 +659,24 @@ def _seen(points: Floats, turn: float) -> tuple[Floats, Floats]:
     return np.stack((right, up), axis=-1), depth
 
 
+def _set_opacity(artists: Collection, opacities: Floats) -> None:
+    """One opacity for each; matplotlib refuses none at all."""
+    if len(opacities):
+        artists.set_alpha(opacities.tolist())
+
+
 def _globe() -> Floats:
     """Meridians and parallels every 30° as short segments (M, 2, 3)."""
     around = np.radians(np.arange(0, 361, 7.5))
-    lines = []
-    for degrees in range(0, 180, 30):
-        side = np.array([math.cos(math.radians(degrees)), math.sin(math.radians(degrees)), 0.0])
-        lines.append(np.cos(around)[:, None] * side + np.sin(around)[:, None] * np.eye(3)[2])
-    for degrees in range(-60, 61, 30):
-        flat, high = math.cos(math.radians(degrees)), math.sin(math.radians(degrees))
-        rim = (flat * np.cos(around), flat * np.sin(around), np.full_like(around, high))
-        lines.append(np.stack(rim, axis=1))
+    lines = [
+        np.cos(around)[:, None] * [math.cos(angle), math.sin(angle), 0]
+        + np.sin(around)[:, None] * [0, 0, 1]
+        for angle in np.radians(range(0, 180, 30))
+    ]
+    for height in np.radians(range(-60, 61, 30)):
+        rim = math.cos(height) * _direction(around)
+        lines.append(np.column_stack([rim, np.full_like(around, math.sin(height))]))
     return np.concatenate([np.stack((line[:-1], line[1:]), axis=1) for line in lines])
-
-
-def _tinted(colour: str, strength: Floats) -> Any:
-    """One colour at many opacities: (M, 4)."""
-    return np.concatenate((np.tile(to_rgb(colour), (len(strength), 1)), strength[:, None]), axis=1)
 
 
 # Boards
@@ -731,8 +723,7 @@ class Board:
         foot = 0.2 + _ROW * len(legend) + 0.155 * len(notes)
         height = header + rows * (side + _GAP) + foot
         self.figure: Figure = new_figure(width, height, dpi)
-        boxes = _boxes([*scenes, *history])
-        stretches = _stretches(scenes, boxes)
+        ever = [*scenes, *history]
         self.panels: list[Panel] = []
         for number, (scene, title) in enumerate(zip(scenes, titles, strict=True)):
             row, column = divmod(number, columns)
@@ -747,9 +738,11 @@ class Board:
                 )
             )
             axes.set_title(title)
-            panel = _PANELS[scene.kind](axes, scene, boxes[_group(scene)], min(1.0, side / 3.4))
-            if isinstance(panel, PlanePanel) and _group(scene) in stretches:
-                panel.stretch_arrows(stretches[_group(scene)])
+            box = _box([each for each in ever if _group(each) == _group(scene)])
+            panel = _PANELS[scene.kind](axes, scene, box, min(1.0, side / 3.4))
+            stretch = _stretch([each for each in scenes if _group(each) == _group(scene)], box)
+            if isinstance(panel, PlanePanel) and stretch is not None:
+                panel.stretch_arrows(stretch)
             self.panels.append(panel)
         for number, swatches in enumerate(legend):
             self._draw_swatches(swatches, (foot - 0.05 - _ROW * number) / height)
@@ -820,51 +813,31 @@ def _group(scene: Scene) -> tuple[str, bool]:
     return scene.kind, scene.normalized
 
 
-def _boxes(scenes: Sequence[Scene]) -> dict[tuple[str, bool], Box]:
-    boxes: dict[tuple[str, bool], Box] = {}
-    for group in dict.fromkeys(map(_group, scenes)):
-        alike = [scene for scene in scenes if _group(scene) == group]
-        clouds = [cloud for scene in alike for cloud in (scene.known, scene.unseen)]
-        if group[0] == "circle":
-            boxes[group] = CirclePanel.BOX
-        elif group[0] == "sphere":
-            boxes[group] = SpherePanel.BOX
-        elif group[0] == "space":
-            far = max(float(np.linalg.norm(cloud, axis=1).max()) for cloud in clouds if len(cloud))
-            boxes[group] = (-far, far, -far, far)
-        else:
-            # Arrows stay as long as they are in a shadow; their names stand beyond the tips.
-            tips = [1.12 * scene.centers for scene in alike if scene.centers is not None]
-            boxes[group] = _box_around([*clouds, *(tips if group[0] == "shadow" else [])])
-    return boxes
-
-
-def _box_around(clouds: Iterable[Floats]) -> Box:
-    """The smallest square, with some air, that holds all clouds (N, 2) and the origin."""
-    corners = [np.zeros((1, 2))]
-    for cloud in clouds:
-        if len(cloud):
-            corners += [cloud.min(axis=0, keepdims=True), cloud.max(axis=0, keepdims=True)]
-    points = np.concatenate(corners)
+def _box(scenes: Sequence[Scene]) -> Box:
+    """A square that holds all scenes of a group, and the origin."""
+    kind = scenes[0].kind
+    if kind in ("circle", "sphere"):
+        return _PANELS[kind].BOX
+    clouds = [cloud for scene in scenes for cloud in (scene.known, scene.unseen) if len(cloud)]
+    if kind == "space":
+        far = max(float(np.linalg.norm(cloud, axis=1).max()) for cloud in clouds)
+        return (-far, far, -far, far)
+    if kind == "shadow":  # arrows stay as long as they are; their names stand beyond the tips
+        clouds += [1.12 * scene.centers for scene in scenes if scene.centers is not None]
+    points = np.concatenate([np.zeros((1, 2)), *clouds])
     low, high = points.min(axis=0), points.max(axis=0)
     x, y = ((low + high) / 2).tolist()
-    half = 0.54 * float((high - low).max()) or 1.0
+    half = 0.54 * float((high - low).max()) or 1.0  # with some air
     return (x - half, x + half, y - half, y + half)
 
 
-def _stretches(
-    scenes: Sequence[Scene], boxes: dict[tuple[str, bool], Box]
-) -> dict[tuple[str, bool], float]:
-    """Per group one factor that makes the longest center vector a third of the axes."""
-    longest: dict[tuple[str, bool], float] = {}
-    for scene in scenes:
-        if scene.centers is not None and scene.kind == "plane":
-            length = float(np.linalg.norm(scene.centers, axis=1).max())
-            longest[_group(scene)] = max(length, longest.get(_group(scene), 1e-9))
-    return {
-        group: max(1.0, float(f"{(boxes[group][1] - boxes[group][0]) / 3 / length:.1g}"))
-        for group, length in longest.items()
-    }
+def _stretch(scenes: Sequence[Scene], box: Box) -> float | None:
+    """The factor that makes the longest center vector a third of the axes, in the plane."""
+    centers = [scene.centers for scene in scenes if scene.centers is not None]
+    if scenes[0].kind != "plane" or not centers:
+        return None
+    longest = max(1e-9, *(float(np.linalg.norm(rows, axis=1).max()) for rows in centers))
+    return max(1.0, float(f"{(box[1] - box[0]) / 3 / longest:.1g}"))
 
 
 # Samples as a background, and single images, for other pictures
