@@ -112,46 +112,6 @@ def test_it_opens_at_the_last_epoch_with_test_and_unseen(open_page: Open) -> Non
     assert (hollow, page.locator(".legend button").count()) == (7, 10)
 
 
-def test_the_slider_moves_both_pictures_by_mouse_and_by_keys(open_page: Open) -> None:
-    page = open_page()
-    before = picture(page, 0), picture(page, 1)
-    page.locator(".epoch").focus()
-    page.keyboard.press("ArrowLeft")
-    assert page.locator(".epoch-text").inner_text() == "Epoch 1 of 2"
-    settle(page)
-    assert "after epoch 1" in page.locator(".stats").first.inner_text()
-    after = picture(page, 0), picture(page, 1)
-    assert before[0] != after[0]
-    assert before[1] != after[1]
-    page.keyboard.press("Home")
-    assert page.evaluate("arcsetViewer.time") == 0
-    said = page.locator(".epoch").get_attribute("aria-valuetext")
-    assert said == "Epoch 0 of 2, before training"
-    page.keyboard.press("End")
-    assert picture(page, 0) == before[0]
-    page.locator(".epoch").fill("1")
-    assert picture(page, 0) == after[0]
-
-
-def test_play_runs_from_the_start_to_the_end_and_stops(open_page: Open) -> None:
-    page = open_page()
-    play = page.locator(".play")
-    play.click()
-    assert "Pause" in play.inner_text()
-    until(page, "arcsetViewer.time > 0.1 && arcsetViewer.time < 1.9")
-    assert page.evaluate("arcsetViewer.time % 1") != 0  # between epochs: it moves smoothly
-    play.click()
-    assert "Play" in play.inner_text()
-    stopped = page.evaluate("arcsetViewer.time")
-    settle(page)
-    assert page.evaluate("arcsetViewer.time") == stopped
-    play.press("Enter")
-    until(page, "!arcsetViewer.playing")
-    assert page.evaluate("arcsetViewer.time") == 2
-    assert "Play" in play.inner_text()
-    assert page.locator(".epoch").input_value() == "2"
-
-
 def test_reduced_motion_plays_in_steps_and_does_not_turn(open_page: Open) -> None:
     page = open_page(reduced_motion="reduce")
     yaw = page.evaluate("arcsetViewer.yaw")
@@ -176,21 +136,6 @@ def test_toggles_show_and_hide_samples_and_runs(open_page: Open) -> None:
     assert page.locator(".empty").is_visible()
     page.get_by_label("softmax", exact=True).check()
     assert picture(page)
-
-
-def test_a_class_is_picked_out_on_hover_and_by_click(open_page: Open) -> None:
-    page = open_page()
-    full = picture(page)
-    button = page.locator(".legend button").nth(1)
-    button.hover()
-    assert picture(page) != full
-    page.mouse.move(0, 0)
-    assert picture(page) == full
-    button.press("Enter")
-    assert button.get_attribute("aria-pressed") == "true"
-    assert picture(page) != full
-    button.press("Enter")
-    assert picture(page) == full
 
 
 @pytest.mark.parametrize("panel", [0, 1])
@@ -227,25 +172,6 @@ def test_an_unseen_sample_names_the_nearest_center(open_page: Open) -> None:
         r"^[3-9] · unseen\s+nearest center: [0-2], [\d.]+° away$",
         page.locator(".tip").inner_text(),
     )
-
-
-def test_keys_step_through_the_points_and_turn_the_sphere(open_page: Open) -> None:
-    page = open_page()
-    sphere = page.locator(".panel canvas").nth(1)
-    sphere.focus()
-    page.keyboard.press("n")
-    settle(page)
-    first = page.locator(".tip").inner_text()
-    assert "· test" in first
-    page.keyboard.press("n")
-    page.keyboard.press("p")
-    settle(page)
-    assert page.locator(".tip").inner_text() == first
-    page.keyboard.press("Escape")
-    assert page.locator(".tip").is_hidden()
-    before = picture(page, 1)
-    page.keyboard.press("ArrowRight")
-    assert picture(page, 1) != before
 
 
 def test_dragging_turns_the_sphere(open_page: Open) -> None:

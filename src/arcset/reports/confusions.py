@@ -105,7 +105,9 @@ def _extremes(embeddings: Floats, labels: npt.NDArray[np.int64]) -> tuple[Candid
     """Per image the nearest of another class, and the farthest of its own."""
     unit = np.asarray(embeddings, np.float32)
     unit = unit / np.maximum(np.linalg.norm(unit, axis=1, keepdims=True), 1e-12)
-    nearest, farthest = _no_candidates(len(unit)), _no_candidates(len(unit))
+    nearest, farthest = (
+        (np.empty(len(unit)), np.empty(len(unit), np.int64)) for _ in ("nearest", "farthest")
+    )
     for start in range(0, len(unit), _BLOCK):
         block = np.arange(start, min(start + _BLOCK, len(unit)))
         cosines = (unit[block] @ unit.T).astype(np.float64)  # (B, N)
@@ -119,10 +121,6 @@ def _extremes(embeddings: Floats, labels: npt.NDArray[np.int64]) -> tuple[Candid
         ):
             values[block], partners[block] = scores[np.arange(len(block)), best], best
     return nearest, farthest
-
-
-def _no_candidates(count: int) -> Candidates:
-    return np.empty(count), np.empty(count, np.int64)
 
 
 def _pair(

@@ -156,7 +156,7 @@ class Scene:
 def still_scene(view: RunView, part: str = "test") -> Scene:
     """The trained run: all test samples and all unseen ones, or the kept training samples."""
     check_choice("part", part, PARTS)
-    known = view.test if part == "test" else view.sampled(part) if view.frames else None
+    known = view.test if part == "test" else view.sampled(part)
     if known is None:
         raise _nothing_kept(view)
     samples = {part: known}

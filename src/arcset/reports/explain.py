@@ -351,8 +351,7 @@ def _margin_step(loss: Loss, x: Tensor, label: Tensor) -> MarginStep | None:
 
 def _neighbours(view: RunView, x: Tensor, image: ExplainedImage) -> tuple[Neighbours, ...]:
     test = view.test
-    others = unit_rows(torch.from_numpy(test.embeddings))[0]
-    cosines = (others @ unit_rows(x)[0].T)[:, 0]  # (N,)
+    cosines = (unit_rows(torch.from_numpy(test.embeddings))[0] @ unit_rows(x)[0].T)[:, 0]  # (N,)
     neighbours = []
     for number, name in enumerate(test.class_names):
         members = np.flatnonzero(test.labels == number)
@@ -532,9 +531,7 @@ def _draw_angle(
     """The angle between the image and its target, or else the nearest center."""
     shown = explanation.image.target
     if shown is None:
-        shown = min(
-            range(len(explanation.steps)), key=lambda number: explanation.steps[number].angle
-        )
+        shown = int(np.argmin([step.angle for step in explanation.steps]))
     axes.plot([0, star[0]], [0, star[1]], color=INK, lw=1.6, zorder=5)
     start, stop = (math.degrees(math.atan2(v[1], v[0])) for v in (centers[shown], star))
     turn = math.remainder(stop - start, 360)

@@ -59,7 +59,10 @@ def write_film(
     range, and a format that cannot be written; `RunError` for a run that kept no epochs.
     """
     out = Path(out)
-    _check_format(out)
+    if out.suffix.lower() not in FORMATS:
+        raise OptionError(f"{out}: a film ends in {' or '.join(FORMATS)}")
+    if out.suffix.lower() == ".mp4" and shutil.which("ffmpeg") is None:
+        raise OptionError(f"{out}: .mp4 needs the program ffmpeg, which is not found; write a .gif")
     check_alike(views, dim=True)
     _check_options(parts, fps, seconds_per_epoch, width)
     timelines = [Timeline(epoch_scenes(view, part)) for part in parts for view in views]
@@ -187,14 +190,6 @@ def _times(last: float, fps: int, seconds_per_epoch: float | None) -> list[float
     pace = seconds_per_epoch or min(0.5, _LONGEST / max(1.0, last))
     steps = max(1, round(last * pace * fps))
     return [last * step / steps for step in range(steps + 1)] if last else [0.0]
-
-
-def _check_format(out: Path) -> None:
-    """Raise `OptionError` for an ending other than .gif and .mp4, or .mp4 without ffmpeg."""
-    if out.suffix.lower() not in FORMATS:
-        raise OptionError(f"{out}: a film ends in {' or '.join(FORMATS)}")
-    if out.suffix.lower() == ".mp4" and shutil.which("ffmpeg") is None:
-        raise OptionError(f"{out}: .mp4 needs the program ffmpeg, which is not found; write a .gif")
 
 
 def _check_options(

@@ -11,6 +11,7 @@ import matplotlib
 import numpy as np
 import numpy.typing as npt
 from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.markers import MarkerStyle
@@ -156,13 +157,8 @@ def film_colours(classes: int) -> npt.NDArray[np.uint8]:
     """The colours (K, 3) that a film needs, at most 62: class colours and greys, down to white."""
     levels = [(colour, share) for colour in PALETTE[:classes] for share in np.linspace(0.25, 1, 5)]
     greys = [("#000000", share) for share in np.linspace(0, 0.87, 12)]
-    mixed = [255 + share * (_numbers(colour) - 255) for colour, share in greys + levels]
+    mixed = [255 - share * (255 - 255 * np.array(to_rgb(code))) for code, share in greys + levels]
     return np.array(mixed).round().astype(np.uint8)
-
-
-def _numbers(colour: str) -> npt.NDArray[np.float64]:
-    """`#RRGGBB` as three numbers from 0 to 255."""
-    return np.array([int(colour[place : place + 2], 16) for place in (1, 3, 5)], dtype=np.float64)
 
 
 def class_marker(number: int) -> str:

@@ -112,9 +112,9 @@ class RunView:
         return [self._frame(epoch) for epoch in self.run.epochs()]
 
     def sampled(self, part: str) -> Embedded | None:
-        """The kept samples of `train`, `test` or `unseen`, as the last frame has them."""
+        """The kept samples of `train`, `test` or `unseen`, as the last frame has them, if any."""
         source: ImageSet | None = getattr(self.selection, "known" if part == "test" else part)
-        if source is None or part not in self.frames[-1].parts:
+        if source is None or not self.frames or part not in self.frames[-1].parts:
             return None
         samples = self.run.samples()
         index = samples[f"{part}.index"].numpy()

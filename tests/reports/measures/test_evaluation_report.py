@@ -15,14 +15,12 @@ from arcset.evaluation.assessment import Assessment
 from arcset.evaluation.bootstrap import Difference, paired
 from arcset.evaluation.few_shot import few_shot
 from arcset.evaluation.measures import MEASURES
-from arcset.evaluation.results import Interval
 from arcset.reports.evaluation_report import cells, main_measures, write_evaluation
 
 from .conftest import KEPT, MISSED, Measured, assessment, embeddings, made, small
 
 pytestmark = pytest.mark.filterwarnings("error")
 
-HOSTILE = "</style><script>alert('x')</script><img src=x onerror=alert(1)> & \"quoted\""
 EMPTY = {"br", "img", "meta", "link", "input"}
 
 
@@ -101,6 +99,8 @@ def test_it_is_one_small_file_that_asks_for_nothing(page: str) -> None:
     assert len(found.ids) == len(set(found.ids))
     assert found.tags.count("h1") == found.tags.count("main") == 1
     assert len(page.encode()) < 1_000_000
+    assert "12 identities were in training." in page
+    assert "arcset evaluate a runs/b" in page  # without folders of the machine
     assert "http://" not in page
     assert "https://" not in page
     assert "<script" not in page
@@ -121,61 +121,11 @@ def test_only_its_own_style_is_allowed(page: str) -> None:
     assert "prefers-color-scheme: dark" in style[1]
 
 
-def test_everything_is_there_in_order(page: str) -> None:
-    parts = [
-        "<h1>Two models</h1>",
-        "200 samples of 40 identities",
-        "12 identities were in training.",
-        "The first is better.",
-        "The main figures",
-        "Which is better?",
-        "Every measure",
-        "Same or different?",
-        "Who is it, if anyone?",
-        "Search by example</h2>",
-        "Named after a few examples",
-        "How tight classes are",
-        "Not measured",
-        "no validation identities were given",
-        "Make it again",
-        "arcset evaluate a runs/b",
-    ]
-    places = [page.find(part) for part in parts]
-    assert -1 not in places
-    assert places == sorted(places)
-    assert page.count("<strong>What it means</strong>") == 6
-    assert page.count("<strong>When it misleads</strong>") == 6
-
-
-def test_the_pictures_are_files_too(folder: Path) -> None:
-    names = ["angles", "difference", "few_shot", "identification", "retrieval", "verification"]
-    found = sorted((folder / "pictures").iterdir())
-    assert [path.name for path in found] == [f"{name}.png" for name in names]
-    assert all(path.read_bytes().startswith(b"\x89PNG") for path in found)
-
-
 def test_the_same_input_gives_the_same_bytes(measured: dict[str, Measured], tmp_path: Path) -> None:
     found = {"few": small(measured["arcface"])}
     assert written(tmp_path / "a", found) == written(tmp_path / "b", found)
     first, second = ((tmp_path / copy / "pictures" / "few_shot.png").read_bytes() for copy in "ab")
     assert first == second
-
-
-def test_hostile_names_stay_text(measured: dict[str, Measured], tmp_path: Path) -> None:
-    found = {HOSTILE: small(measured["arcface"], missing={HOSTILE: HOSTILE})}
-    page = written(
-        tmp_path,
-        found,
-        title=HOSTILE,
-        command=HOSTILE,
-        note=HOSTILE,
-        verdict=HOSTILE,
-        differences={HOSTILE: [Difference("eer", 0.0, Interval(0.0, 0.0))]},
-    )
-    assert "<script" not in page
-    assert "<img src=x" not in page
-    assert '"quoted"' not in page
-    assert Page(page).open == []
 
 
 def test_one_model_has_cards_and_meanings(measured: dict[str, Measured], tmp_path: Path) -> None:
