@@ -37,6 +37,7 @@ _HUB_LICENCES = """
 """
 _FRESH = 1000  # identities that a prediction is stated for
 _LONGEST = 60  # characters of a list among the settings that is shown in full
+_NONE_APART = "no identities were set apart to make them from"
 _ELSEWHERE = ("data", "class_names", "shape")  # settings that other places of the card name
 
 Rows = list[list[str]]
@@ -90,7 +91,7 @@ def write_card(
         promised=thresholds and _promised(thresholds),
         unsupported=thresholds and _unsupported(thresholds),
         realized=assessment and _realized(assessment),
-        no_thresholds=assessment and _why_no_thresholds(assessment),
+        no_thresholds=assessment and sentence(assessment.missing.get("thresholds", _NONE_APART)),
         before=before,
         course=_course(config, lines),
         settings=_settings(config),
@@ -369,11 +370,6 @@ def _realized(assessment: Assessment) -> Rows:
         wanted, expected = f"{item.kind} {percent(item.wanted)}", f"{_range(item.expected)}{mark}"
         rows.append([wanted, size, percent(item.seen), expected, percent(item.accepted, 2)])
     return rows
-
-
-def _why_no_thresholds(assessment: Assessment) -> str:
-    why = assessment.missing.get("thresholds", "no identities were set apart to make them from")
-    return sentence(why)
 
 
 def _range(interval: Interval) -> str:
