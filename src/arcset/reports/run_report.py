@@ -265,7 +265,10 @@ def summary_table(comparison: Mapping[str, Any], measures: Mapping[str, str]) ->
             continue
         figure = run_figures().get(name)
         lower = figure is not None and figure.lower_is_better
-        columns.append((name.replace("_", " "), meaning, lower))
+        heading = name.replace("_", " ")
+        if figure is not None:
+            heading = figure.short if figure.part == "known" else f"unseen {figure.title}"
+        columns.append((heading, meaning, lower))
         for label, cell in _column(spreads, lower).items():
             rows[label].append(cell)
         for label in summary.keys() - spreads.keys():
