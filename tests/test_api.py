@@ -183,7 +183,8 @@ def test_a_dataset_that_draws_is_said_not_to_go_on_to_the_same_bits(place, tmp_p
     ("words", "argument"),
     [
         (["train", "--resume", "RUN"], "data="),
-        (["embed", "RUN", "--out", "a.npz"], "network="),
+        (["embed", "RUN", "--out", "a.npz"], "data="),
+        (["embed", "RUN", "faces", "--out", "a.npz"], "network="),
         (["export", "RUN", "--out", "a.onnx"], "network="),
         (["verify", "RUN", "a.png", "a.png"], "network="),
         (["enroll", "people.db", "faces", "--model", "RUN"], "network="),
