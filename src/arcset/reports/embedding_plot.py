@@ -55,7 +55,7 @@ __all__ = [
     "draw_image",
     "embedding_picture",
     "epoch_scenes",
-    "flattened",
+    "flatten_scene",
     "still_scene",
 ]
 
@@ -75,7 +75,7 @@ def embedding_picture(views: Sequence[RunView], part: str = "test") -> Figure:
     Raises `OptionError` for runs with different data or classes, and for an unknown part.
     """
     check_alike(views)
-    scenes = [flattened(still_scene(view, part)) for view in views]
+    scenes = [flatten_scene(still_scene(view, part)) for view in views]
     columns = len(scenes) if len(scenes) <= 3 else 2 if len(scenes) == 4 else 3
     board = Board(scenes, titles(views), columns, width=5.6 if columns == 1 else 9.0)
     board.show(scenes, _TURN)
@@ -136,7 +136,7 @@ class Scene:
     """Embeddings of known and unseen classes with the classifier that goes with them.
 
     kind: where they live: `circle` and `sphere` (unit vectors), `plane` and `space` (raw), or
-        `shadow` (more than three dimensions, to be seen through `flattened`).
+        `shadow` (more than three dimensions, to be seen through `flatten_scene`).
     """
 
     kind: str
@@ -182,7 +182,7 @@ def epoch_scenes(view: RunView, part: str = "test") -> dict[int, Scene]:
     return {frame.epoch: _scene(view, part, frame, labels) for frame in view.frames}
 
 
-def flattened(scene: Scene, plane: Projection | None = None) -> Scene:
+def flatten_scene(scene: Scene, plane: Projection | None = None) -> Scene:
     """A scene of more than three dimensions as its PCA shadow; others come back as they are.
 
     Where no `plane` is given, the known embeddings decide it.

@@ -17,7 +17,7 @@ from PIL import Image
 from arcset.checks import check_count, check_number
 from arcset.errors import OptionError
 from arcset.files import replacing
-from arcset.reports.embedding_plot import Board, Projection, Scene, epoch_scenes, flattened
+from arcset.reports.embedding_plot import Board, Projection, Scene, epoch_scenes, flatten_scene
 from arcset.reports.style import GREY, PALE, film_colours, styled
 from arcset.reports.view import Floats, RunView, check_alike, titles
 
@@ -98,7 +98,7 @@ class Timeline:
         last = scenes[max(scenes)]
         plane = Projection.fit(last.known) if last.kind == "shadow" else None
         self.epochs = sorted(scenes)
-        self.scenes = [flattened(scenes[epoch], plane) for epoch in self.epochs]
+        self.scenes = [flatten_scene(scenes[epoch], plane) for epoch in self.epochs]
 
     def at(self, time: float) -> Scene:
         """The scene at `time`; before the first kept epoch and after the last it stands still."""
@@ -113,7 +113,7 @@ def _between(a: Scene, b: Scene, share: float) -> Scene:
     """A scene `share` of the way from `a` to `b`; unit vectors stay unit vectors."""
     unit = a.kind in ("circle", "sphere")
 
-    def mixed(x: Floats, y: Floats) -> Floats:
+    def mix(x: Floats, y: Floats) -> Floats:
         rows = (1 - share) * x + share * y
         if not unit:
             return rows
@@ -122,9 +122,9 @@ def _between(a: Scene, b: Scene, share: float) -> Scene:
 
     return replace(
         b,
-        known=mixed(a.known, b.known),
-        unseen=mixed(a.unseen, b.unseen),
-        centers=None if a.centers is None or b.centers is None else mixed(a.centers, b.centers),
+        known=mix(a.known, b.known),
+        unseen=mix(a.unseen, b.unseen),
+        centers=None if a.centers is None or b.centers is None else mix(a.centers, b.centers),
         biases=None
         if a.biases is None or b.biases is None
         else (1 - share) * a.biases + share * b.biases,

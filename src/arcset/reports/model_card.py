@@ -89,7 +89,7 @@ def write_card(
         few=FEW,
         thresholds=thresholds,
         promised=thresholds and _promised(thresholds),
-        unsupported=thresholds and _unsupported(thresholds),
+        unsupported=thresholds and _list_unsupported(thresholds),
         realized=assessment and _realized(assessment),
         no_thresholds=assessment and sentence(assessment.missing.get("thresholds", _NONE_APART)),
         before=before,
@@ -347,7 +347,7 @@ def _promised(thresholds: Thresholds) -> Rows:
     return rows
 
 
-def _unsupported(thresholds: Thresholds) -> str:
+def _list_unsupported(thresholds: Thresholds) -> str:
     galleries: dict[str, list[str]] = {}
     for what in thresholds.unsupported:  # "FAR 0.001", "FPIR 0.01, gallery 100"
         rate, _, size = what.partition(", gallery ")

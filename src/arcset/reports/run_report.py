@@ -66,7 +66,9 @@ class RunReport:
             views=[*self.runs, *self.others],
             comparison=self.comparison,
             sections=[*sections.values(), *self.more],
-            verdict=" ".join(filter(None, (self.verdict, self._answer(), self._untested()))),
+            verdict=" ".join(
+                filter(None, (self.verdict, self._answer(), self._warn_of_untested()))
+            ),
             advice=advise(self.runs[0]) if len(self.runs) == 1 else (),
             measures=self.measures,
             confused=self._confused(),
@@ -90,7 +92,7 @@ class RunReport:
             return ""
         return verdict_on(self.runs[0], next(iter(self.unseen.values()), None))
 
-    def _untested(self) -> str:
+    def _warn_of_untested(self) -> str:
         """What a reader must know where training left no image of the known classes over."""
         if all(view.selection.test is not None for view in self.runs):
             return ""

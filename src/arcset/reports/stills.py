@@ -35,7 +35,7 @@ from arcset.reports.plots import (
 )
 from arcset.reports.style import GREY, INK, PALE, PALETTE, known_swatches, new_figure, save, styled
 from arcset.reports.training_review import HISTORY_CAPTION, history_picture
-from arcset.reports.view import Embedded, Floats, Labels, RunView, check_alike, pictured, titles
+from arcset.reports.view import Embedded, Floats, Labels, RunView, as_pictures, check_alike, titles
 
 __all__ = [
     "angle_picture",
@@ -570,7 +570,7 @@ def sheet_picture(images: ImageSet, per_class: int = 8) -> Figure:
     chosen = np.unique(np.linspace(0, len(names) - 1, min(len(names), _MOST_ROWS)).astype(int))
     columns = 2 if len(chosen) > _TALL else 1
     rows = -(-len(chosen) // columns)
-    pixels = pictured(images.images)
+    pixels = as_pictures(images.images)
     tile, gap = np.array(pixels.shape[1:3]), 2
     height, width = (tile + gap) * (rows, per_class) - gap
     longest = max(len(names[number]) for number in chosen.tolist())

@@ -25,8 +25,8 @@ __all__ = [
     "Frame",
     "Labels",
     "RunView",
+    "as_pictures",
     "check_alike",
-    "pictured",
     "titles",
     "unit_float64",
 ]
@@ -122,7 +122,7 @@ class RunView:
             self.frames[-1].parts[part],
             samples[f"{part}.labels"].numpy(),
             source.class_names,
-            pictured(source.images[index]),
+            as_pictures(source.images[index]),
             index,
         )
 
@@ -133,7 +133,7 @@ class RunView:
             self._as_the_loss_sees(embeddings),
             np.asarray(part.labels, np.int64),
             part.class_names,
-            pictured(part.images),
+            as_pictures(part.images),
             np.arange(len(part), dtype=np.int64),
         )
 
@@ -183,14 +183,14 @@ def titles(views: Sequence[RunView]) -> list[str]:
     return names
 
 
-def pictured(samples: Any) -> Any:
+def as_pictures(samples: Any) -> Any:
     """Samples of an `ImageSet` as uint8 (N, H, W) or (N, H, W, 3), to look at.
 
     uint8 pictures are given back as they are. Features are scaled together so that the least is
     black and the greatest white; a vector fills rows of about equal length, channels other than
     three are averaged.
 
-        >>> pictured(np.array([[0.0, 1.0, 0.5]], np.float32))[0].tolist()
+        >>> as_pictures(np.array([[0.0, 1.0, 0.5]], np.float32))[0].tolist()
         [[0, 255], [128, 0]]
     """
     if samples.dtype == np.uint8:
