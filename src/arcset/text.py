@@ -13,6 +13,7 @@ from typing import Any
 from rich.cells import cell_len, chop_cells
 
 __all__ = [
+    "HALF_MINUTE",
     "columns",
     "duration",
     "html_table",
@@ -27,7 +28,7 @@ __all__ = [
 ]
 
 _NAMED = 5  # skipped files that are named
-_HALF_MINUTE = 30.0  # seconds that a log stays silent, at most
+HALF_MINUTE = 30.0  # seconds that a log stays silent, at most
 
 # A path from the root, or from somebody's home, within other text such as `weights=/a/b/c`.
 _ROOTED = re.compile(
@@ -115,7 +116,7 @@ def progress_lines(what: str, write: Callable[[str], None]) -> Callable[[int, in
     def count(done: int, total: int) -> None:
         nonlocal said
         now = time.monotonic()
-        if (done >= total and not said) or (said and now - said < _HALF_MINUTE):
+        if (done >= total and not said) or (said and now - said < HALF_MINUTE):
             return
         left = (now - began) / done * (total - done) if said and done else 0
         more = f", about {duration(left, about=True)} left" if left else ""

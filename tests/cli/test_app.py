@@ -102,6 +102,7 @@ def test_python_m():
         (["train", "mnist-sample", "--bogus"], "--bogus"),
         (["compare", "mnist-sample", "--losses", "arcface,arcface"], "'arcface'"),
         (["compare", "mnist-sample", "--seeds", "0"], "seeds"),
+        (["evaluate", "run", "pairs.bin", "--against", "other"], "--against"),
         (["evaluate", "nowhere"], "nowhere"),
         (["nosuch"], "'nosuch'"),
         (["train", "mnist-sample", "--out", "x", "--device", "meta"], "'meta'"),

@@ -17,6 +17,7 @@ from arcset.cli.output import (
     working,
 )
 from arcset.cli.progress import show_progress
+from arcset.errors import OptionError
 from arcset.evaluation import Assessment, Thresholds
 from arcset.recognition.verification import threshold_words
 from arcset.reports.model_card import headline
@@ -82,6 +83,12 @@ def evaluate(
     Example: arcset evaluate runs/orl --against runs/orl-softmax
     """
     if data is not None and data.endswith(".bin"):
+        others = {"against": against, "part": part, "split": split, "validation": validation}
+        for name, value in {**others, "out": out}.items():
+            if value is not None:
+                raise OptionError(
+                    f"{data} holds pairs, which --{name} does not go with: leave it out"
+                )
         with working(f"embedding {data}"):
             pairs = measure_pairs(TrainedRun.load(source, device=device), Path(data))
         print_result(json, pairs.json(), pairs.table())

@@ -15,7 +15,7 @@ from rich.table import Table
 
 from arcset.files import finite
 from arcset.launch import is_main_process
-from arcset.text import duration, one_line, printable, progress_lines, skipped_lines
+from arcset.text import HALF_MINUTE, duration, one_line, printable, progress_lines, skipped_lines
 
 __all__ = [
     "one_line",
@@ -33,7 +33,6 @@ __all__ = [
 
 _NAMED = 5  # skipped files that are named
 _A_MOMENT = 2.0  # seconds
-_HALF_MINUTE = 30.0  # seconds that a log stays silent, at most
 
 
 def stderr_console() -> Console:
@@ -114,7 +113,7 @@ def working(text: str) -> Iterator[None]:
         if done.wait(_A_MOMENT):
             return
         say(f"{text} …")
-        while not done.wait(_HALF_MINUTE):
+        while not done.wait(HALF_MINUTE):
             say(f"{text}: {duration(time.monotonic() - began, about=True)} so far")
 
     teller = threading.Thread(target=tell, daemon=True)

@@ -15,7 +15,7 @@ from typing import Any
 
 from arcset.errors import OptionError
 from arcset.launch import is_main_process
-from arcset.text import duration, progress_lines
+from arcset.text import HALF_MINUTE, duration, progress_lines
 
 __all__ = [
     "Lines",
@@ -29,7 +29,6 @@ __all__ = [
     "stop_on_signals",
 ]
 
-_HALF_MINUTE = 30.0  # seconds without a word, at most
 _SHORT = 1.0  # seconds: shorter epochs do not get a line each …
 _APART = 5.0  # … but one so many seconds after the last
 _FLUSH = 10  # seconds that a curve may lag behind training
@@ -138,7 +137,7 @@ class Lines(Watcher):
 
     def stepped(self, now: Step) -> None:
         self._step, self._speed = now.step, now.images_per_second
-        if time.monotonic() - self._written >= _HALF_MINUTE:
+        if time.monotonic() - self._written >= HALF_MINUTE:
             self._write_line(f"step {now.step:,}/{self._steps:,}", f"loss {now.loss:.3f}")
 
     def epoch_ended(self, metrics: dict[str, Any]) -> None:
