@@ -8,7 +8,7 @@ import pytest
 from PIL import Image
 
 from arcset.data import load_dataset
-from arcset.data.lazy_rows import LazyRows
+from arcset.data.dataset import LazyRows
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ from arcset.data import (
     shuffled_batches,
     to_tensors,
 )
-from arcset.data.lazy_rows import LazyRows
+from arcset.data.dataset import LazyRows
 from arcset.errors import InputError
 
 COUNTS = st.integers(1, 300)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from arcset.data.lazy_rows import LazyRows, join_rows, take_rows
+from arcset.data.dataset import LazyRows, join_rows, take_rows
 
 BASE = np.arange(60, dtype=np.uint8).reshape(10, 3, 2)
 ROWS = np.array([7, 0, 3, 3])

@@ -8,8 +8,7 @@ import pytest
 from arcset.errors import InputError
 from arcset.evaluation import assess
 from arcset.reports import RunView
-from arcset.reports.confusions import worst_confusions
-from arcset.reports.training_review import advise, history_picture, verdict_on
+from arcset.reports.training_review import advise, history_picture, verdict_on, worst_confusions
 from arcset.reports.view import Embedded
 
 

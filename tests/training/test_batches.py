@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from arcset.data import ImageSet, as_float, load_dataset
-from arcset.data.lazy_rows import LazyRows
+from arcset.data.dataset import LazyRows
 from arcset.errors import InputError, OptionError
 from arcset.runs import Run, RunConfig
 from arcset.runs.assess import measure_run

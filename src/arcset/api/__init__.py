@@ -8,7 +8,6 @@ recognizer = arcset.Recognizer.load(run)
 
 from arcset.api.compare_runs import compare
 from arcset.api.evaluate_run import evaluate
-from arcset.api.given import Data
-from arcset.api.train_run import choose_settings, train
+from arcset.api.train_run import Data, choose_settings, train
 
 __all__ = ["Data", "choose_settings", "compare", "evaluate", "train"]

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from arcset import training
-from arcset.api.given import Data, layers_of, read_given
+from arcset.api.train_run import Data, layers_of, read_given
 from arcset.evaluation import Difference
 from arcset.evaluation.measures import figure_meanings, meaning
 from arcset.launch import is_main_process

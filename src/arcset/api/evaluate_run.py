@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from torch import nn
 
-from arcset.api.given import Data, path_of, read_given
+from arcset.api.train_run import Data, path_of, read_given
 from arcset.data import Dataset, Split
 from arcset.data.embeddings import holds_embeddings
 from arcset.errors import DataError, InputError, OptionError

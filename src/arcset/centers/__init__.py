@@ -5,9 +5,8 @@ reference, `fused_losses` computes the same by chunks of classes, fast and in li
 take all classes, or those that `sample_classes` found.
 """
 
-from arcset.centers.batch import MarginBatch
 from arcset.centers.fused import MODES, choose_mode, fused_losses
-from arcset.centers.plain import margined_logits, plain_logits, plain_losses
+from arcset.centers.plain import MarginBatch, margined_logits, plain_logits, plain_losses
 from arcset.centers.sampled import SampledClasses, sample_classes
 from arcset.centers.sharded import Shard, SharedShard
 from arcset.centers.storage import Centers

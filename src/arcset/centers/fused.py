@@ -77,7 +77,7 @@ from torch import Tensor
 from torch._compile import _disable_dynamo
 from torch.nn import functional as F
 
-from arcset.centers.batch import MarginBatch
+from arcset.centers.plain import MarginBatch
 from arcset.centers.sampled import SampledClasses
 from arcset.centers.storage import Centers, class_rows
 from arcset.centers.update import CenterUpdate, pieces

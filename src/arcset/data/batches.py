@@ -20,8 +20,7 @@ import torch
 from torch import Tensor
 
 from arcset.checks import check_count
-from arcset.data.dataset import ImageSet
-from arcset.data.lazy_rows import LazyRows
+from arcset.data.dataset import ImageSet, LazyRows
 from arcset.errors import InputError, OptionError
 
 __all__ = [

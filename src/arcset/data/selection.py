@@ -7,8 +7,7 @@ from typing import Literal
 
 import numpy as np
 
-from arcset.data.dataset import Dataset, ImageSet
-from arcset.data.lazy_rows import join_rows
+from arcset.data.dataset import Dataset, ImageSet, join_rows
 from arcset.data.split import Split
 from arcset.errors import OptionError
 from arcset.registry import unknown_name

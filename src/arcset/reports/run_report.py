@@ -11,12 +11,17 @@ from matplotlib.figure import Figure
 
 from arcset.evaluation import Assessment, Difference
 from arcset.evaluation.measures import figure_meanings, run_figures
-from arcset.reports import confusions
 from arcset.reports.measure_plots import plot_sections
 from arcset.reports.page import Section, mark_best, write_page
 from arcset.reports.stills import embedding_picture
 from arcset.reports.style import save
-from arcset.reports.training_review import advise, verdict_on
+from arcset.reports.training_review import (
+    CONFUSIONS_CAPTION,
+    advise,
+    decision_threshold,
+    verdict_on,
+    worst_confusions,
+)
 from arcset.reports.view import RunView
 from arcset.reports.viewer import viewer_data
 from arcset.text import without_folders
@@ -107,8 +112,8 @@ class RunReport:
         for view in self.runs[:MOST_CONFUSED]:
             if view.title not in self.unseen or view.unseen is None:
                 continue
-            decided = confusions.decision_threshold(view.run.thresholds)
-            different, same = confusions.worst_confusions(view.unseen, decided and decided[0])
+            decided = decision_threshold(view.run.thresholds)
+            different, same = worst_confusions(view.unseen, decided and decided[0])
             found.append(
                 {
                     "run": view.title if len(self.runs) > 1 else "",
@@ -190,7 +195,7 @@ def write_report(
         data=data,
         sections=sections,
         confused=confused,
-        confused_caption=confusions.CAPTION,
+        confused_caption=CONFUSIONS_CAPTION,
         timings=_timings(views),
         configurations=[(view.title, _configuration(view)) for view in views],
         command=command,

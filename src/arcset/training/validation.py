@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from arcset.data import ImageSet, to_tensors
-from arcset.data.lazy_rows import take_rows
+from arcset.data.dataset import take_rows
 from arcset.evaluation import retrieval, verification
 from arcset.evaluation.assessment import measure_shape
 from arcset.evaluation.measures import validated

@@ -10,7 +10,7 @@ import pytest
 from PIL import Image
 
 from arcset.data import Dataset, ImageSet, Pack, Reading, load_dataset, load_pack, pack
-from arcset.data.lazy_rows import LazyRows
+from arcset.data.dataset import LazyRows
 from arcset.errors import DataError, OptionError
 
 Draw = Callable[..., Path]

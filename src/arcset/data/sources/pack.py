@@ -19,10 +19,9 @@ import numpy as np
 from numpy.lib import format as npy
 from pydantic import BaseModel, ConfigDict
 
-from arcset.data.dataset import Dataset
+from arcset.data.dataset import Dataset, LazyRows
 from arcset.data.decode import Watch
 from arcset.data.image import Fit, Reading
-from arcset.data.lazy_rows import LazyRows
 from arcset.data.sources.arrays import DatasetSource
 from arcset.data.sources.base import PACK_FILE, kind_of
 from arcset.data.sources.samples import SampleTable, choose_reading, decode_samples

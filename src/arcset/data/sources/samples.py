@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from arcset.data.dataset import Dataset, ImageSet
+from arcset.data.dataset import Dataset, ImageSet, LazyRows, take_rows
 from arcset.data.decode import Watch, decode_listing
 from arcset.data.image import (
     Fit,
@@ -26,7 +26,6 @@ from arcset.data.image import (
     is_grey,
     open_image,
 )
-from arcset.data.lazy_rows import LazyRows, take_rows
 from arcset.data.sources.base import Listing
 from arcset.errors import DataError
 

@@ -19,7 +19,7 @@ from arcset.evaluation.arrays import (
     refuse_zero_rows,
 )
 from arcset.evaluation.bootstrap import DRAWS, SEED, draw_key, draw_means, identity_weights
-from arcset.evaluation.geometry.groups import BLOCK_DISTANCES, Floats, Groups
+from arcset.evaluation.geometry.shape import BLOCK_DISTANCES, Floats, Groups
 from arcset.evaluation.pairs import Rows, product_blocks
 from arcset.evaluation.results import Replicates, Result
 

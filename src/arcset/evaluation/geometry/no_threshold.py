@@ -9,7 +9,7 @@ import numpy as np
 from arcset.checks import check_choice
 from arcset.errors import InputError
 from arcset.evaluation.arrays import Array
-from arcset.evaluation.geometry.groups import Groups, squared_blocks
+from arcset.evaluation.geometry.shape import Groups, squared_blocks
 from arcset.evaluation.pairs import Scores, cosine_blocks
 
 __all__ = ["NoThreshold", "no_threshold"]
