@@ -14,7 +14,7 @@ LIGHT = (
     "arcset.evaluation.pairs",
     "arcset.recognition.clustering",
     "arcset.recognition.cluster_scores",
-    "arcset.recognition.working_point",
+    "arcset.recognition.decisions",
 )
 HEAVY = {"torch", "sklearn", "pyarrow", "matplotlib", "faiss"}
 

@@ -8,7 +8,7 @@ import pytest
 
 from arcset import InputError, OptionError
 from arcset.evaluation import make_thresholds
-from arcset.recognition.working_point import WorkingPoint, effective_size, working_point
+from arcset.recognition.decisions import WorkingPoint, effective_size, working_point
 from evaluation.calibration.simulation import draw_identities
 
 

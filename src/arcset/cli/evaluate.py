@@ -19,7 +19,7 @@ from arcset.cli.output import (
 from arcset.cli.progress import show_progress
 from arcset.errors import OptionError
 from arcset.evaluation import Assessment, Thresholds
-from arcset.recognition.verification import threshold_words
+from arcset.recognition.decisions import threshold_words
 from arcset.reports.model_card import headline
 from arcset.runs.assess import PARTS, measure_pairs
 from arcset.runs.model import TrainedRun

@@ -15,6 +15,7 @@ from arcset.cli.output import (
     tell_skipped,
 )
 from arcset.errors import InputError, OptionError
+from arcset.recognition.decisions import WorkingPoint
 from arcset.recognition.gallery.calibrate import CalibratedGallery, calibrate_gallery
 from arcset.recognition.gallery.open import (
     RememberedModel,
@@ -24,7 +25,6 @@ from arcset.recognition.gallery.open import (
     open_existing,
     remember_model,
 )
-from arcset.recognition.working_point import WorkingPoint
 from arcset.text import columns, plural
 
 __all__ = ["gallery"]

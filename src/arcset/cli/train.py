@@ -22,7 +22,7 @@ from arcset.cli.settings import (
 )
 from arcset.evaluation.measures import Measure, measures_of
 from arcset.launch import is_main_process
-from arcset.recognition.verification import decide, threshold_words
+from arcset.recognition.decisions import decide, threshold_words
 from arcset.reports.model_card import headline
 from arcset.runs import Run
 from arcset.runs.data import dataset_of

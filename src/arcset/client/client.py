@@ -12,10 +12,8 @@ import numpy.typing as npt
 from arcset.client.connection import Connection, ServiceError
 from arcset.client.forms import Field, File, files, path_of, portions, single
 from arcset.errors import OptionError
-from arcset.recognition.answers import Candidate, Match
+from arcset.recognition.decisions import Candidate, Match, Verification, WorkingPoint
 from arcset.recognition.gallery.records import Sample, Subject
-from arcset.recognition.verification import Verification
-from arcset.recognition.working_point import WorkingPoint
 
 __all__ = ["Client"]
 

@@ -13,16 +13,21 @@ from typing import TYPE_CHECKING
 from arcset.lazy import import_later
 
 if TYPE_CHECKING:
-    from arcset.recognition.embedder import Embedded, Embedder, Embeddings, Progress
+    from arcset.recognition.decisions import Verification, decide
     from arcset.recognition.presets import PRESETS, Pixels, preset_names
-    from arcset.recognition.recognizer import Recognizer
-    from arcset.recognition.verification import Verification, decide
+    from arcset.recognition.recognizer import (
+        Embedded,
+        Embeddings,
+        ImageEmbedder,
+        Progress,
+        Recognizer,
+    )
 
 __all__ = [
     "PRESETS",
     "Embedded",
-    "Embedder",
     "Embeddings",
+    "ImageEmbedder",
     "Pixels",
     "Progress",
     "Recognizer",
@@ -34,9 +39,14 @@ __all__ = [
 __getattr__ = import_later(
     __name__,
     {
-        "arcset.recognition.embedder": ["Embedded", "Embedder", "Embeddings", "Progress"],
         "arcset.recognition.presets": ["PRESETS", "Pixels", "preset_names"],
-        "arcset.recognition.recognizer": ["Recognizer"],
-        "arcset.recognition.verification": ["Verification", "decide"],
+        "arcset.recognition.recognizer": [
+            "Embedded",
+            "Embeddings",
+            "ImageEmbedder",
+            "Progress",
+            "Recognizer",
+        ],
+        "arcset.recognition.decisions": ["Verification", "decide"],
     },
 )

@@ -30,7 +30,7 @@ from arcset.errors import InputError, OptionError
 from arcset.evaluation.arrays import Array, embedding_matrix, normalize_rows, refuse_zero_rows
 from arcset.evaluation.calibration import Thresholds
 from arcset.files import finite
-from arcset.recognition.verification import rough_note, uncalibrated_note
+from arcset.recognition.decisions import rough_note, uncalibrated_note
 
 __all__ = ["ClusteringPoint", "check_calibrated", "clustering_point"]
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from arcset.recognition.embedder import Embeddings
+from arcset.recognition.recognizer import Embeddings
 
 __all__ = ["LEAST_COSINE", "Parity", "compare"]
 

@@ -16,10 +16,9 @@ from arcset.errors import DataError, InputError, OptionError
 from arcset.recognition.cluster_scores import ClusterScores, score_clusters
 from arcset.recognition.clustering import Clustering, cluster
 from arcset.recognition.clustering_point import ClusteringPoint, check_calibrated, clustering_point
-from arcset.recognition.embedder import Embedded, Progress
 from arcset.recognition.gallery.open import load_model
 from arcset.recognition.inputs import ImageFile, list_images, read_image
-from arcset.recognition.recognizer import Recognizer
+from arcset.recognition.recognizer import Embedded, Progress, Recognizer
 from arcset.text import plural
 
 __all__ = ["Items", "embed_items", "group_items"]

@@ -12,9 +12,9 @@ import numpy as np
 import numpy.typing as npt
 
 from arcset.evaluation.calibration import Thresholds
+from arcset.recognition.decisions import effective_size
 from arcset.recognition.gallery.gallery import Gallery
 from arcset.recognition.gallery.scoring import Scoring
-from arcset.recognition.working_point import effective_size
 
 __all__ = ["OperatingCurves", "operating_curves", "scores_without_itself"]
 

@@ -1,6 +1,7 @@
 """Images to unit embeddings, and whether two are the same."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -12,19 +13,137 @@ from arcset.data.decode import reason
 from arcset.data.image import Fit
 from arcset.errors import ArcsetError, DataError, InputError, OptionError, RunError
 from arcset.evaluation.calibration import Thresholds
-from arcset.recognition.embedder import Embedded, Embeddings, Progress
+from arcset.recognition.decisions import Verification, decide
 from arcset.recognition.inputs import ImageFile, as_sources, files_of, read_in_chunks
 from arcset.recognition.presets import values_for
-from arcset.recognition.run_model import ModuleModel, RunModel
-from arcset.recognition.verification import Verification, decide
-from arcset.runs import Run
-from arcset.runs.data import reading_of
 from arcset.text import plural
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # torch is imported where a run or a module is loaded, OpenCV where faces are
     from torch import nn
 
-__all__ = ["Model", "Recognizer"]
+    from arcset.recognition.faces import Face
+    from arcset.runs import Run
+
+__all__ = [
+    "Embedded",
+    "EmbeddedImage",
+    "Embeddings",
+    "ImageEmbedder",
+    "Model",
+    "Progress",
+    "Recognizer",
+]
+
+#: (N, D), unit rows.
+Embeddings = npt.NDArray[np.float32]
+
+#: Told how many images are done, of how many.
+Progress = Callable[[int, int], None]
+
+
+@dataclass(frozen=True, eq=False)
+class Embedded:
+    """The embeddings of image files.
+
+    Fields:
+        paths: the files that could be read, (N,); where all faces of photos are embedded, as often
+            as there are faces in them.
+        embeddings: (N, D) float32, unit rows, in the order of `paths`.
+        skipped: the files that could not be, and why, in half a sentence.
+        notes: what people should know of some of the files, in a sentence each.
+        faces: where in its photo each face is, (N,); empty where whole images are embedded.
+        faceless: photos that show no face, or none that is large enough, in words.
+    """
+
+    paths: tuple[ImageFile, ...]
+    embeddings: Embeddings
+    skipped: Mapping[ImageFile, str]
+    notes: Mapping[ImageFile, str] = field(default_factory=dict)
+    faces: "tuple[Face, ...]" = ()
+    faceless: Mapping[ImageFile, str] = field(default_factory=dict)
+
+    def __len__(self) -> int:
+        return len(self.paths)
+
+    def __str__(self) -> str:
+        left = f", {len(self.skipped):,} skipped" if self.skipped else ""
+        return f"{len(self):,} images embedded in {self.embeddings.shape[1]} dimensions{left}"
+
+    def json(self) -> dict[str, Any]:
+        """Plain values."""
+        return {
+            "paths": [str(path) for path in self.paths],
+            "embeddings": self.embeddings.tolist(),
+            "skipped": {str(path): why for path, why in self.skipped.items()},
+        }
+
+
+@dataclass(frozen=True, eq=False)
+class EmbeddedImage:
+    """The embeddings of one image: of the whole, or of the faces in it.
+
+    Fields:
+        embeddings: (K, D) float32, unit rows; K = 1 for a whole image, 0 where there is no face.
+        faces: where they are, the face in the middle first, (K,); empty for a whole image.
+        count: how many faces the photo shows, K or more; None for a whole image.
+        why: why there is no face, in half a sentence; else empty.
+    """
+
+    embeddings: Embeddings
+    faces: "tuple[Face, ...]" = ()
+    count: int | None = None
+    why: str = ""
+
+
+class ImageEmbedder(Protocol):
+    """Images to unit embeddings, always by the same model: a `Recognizer`, a `FaceRecognizer`."""
+
+    @property
+    def name(self) -> str:
+        """What people call it."""
+
+    @property
+    def dim(self) -> int:
+        """D, the length of an embedding."""
+
+    @property
+    def digest(self) -> str:
+        """64 hexadecimal digits: equal for models that give the same embeddings."""
+
+    @property
+    def thresholds(self) -> Thresholds | None:
+        """From cosines to decisions and probabilities; None where nobody calibrated the model."""
+
+    def embed(self, images: Any, *, progress: Progress | None = None) -> Embeddings:
+        """One image or many, as paths, PIL images or arrays, to (N, D) unit rows.
+
+        Raises `DataError` or `InputError` for the first that cannot be read.
+        """
+
+    def embed_each(
+        self, images: Any, *, most: int | None = None, progress: Progress | None = None
+    ) -> list[EmbeddedImage]:
+        """Each of the images by itself, with all its faces where faces are embedded.
+
+        most: how many faces of a photo are embedded, the one in the middle first; all by default.
+        Raises as `embed` does, but not for a photo without a face.
+        """
+
+    def embed_files(
+        self,
+        paths: ImageFile | str | Iterable[ImageFile | str],
+        *,
+        progress: Progress | None = None,
+    ) -> Embedded:
+        """Image files, and all of those below folders; unreadable ones are listed."""
+
+    def embed_all(
+        self,
+        paths: ImageFile | str | Iterable[ImageFile | str],
+        *,
+        progress: Progress | None = None,
+    ) -> Embedded:
+        """The same, with every face of a photo where faces are embedded."""
 
 
 class Model(Protocol):
@@ -74,7 +193,7 @@ class Recognizer:
 
     @classmethod
     def load(
-        cls, run: Run | Path | str, *, device: str = "auto", network: "nn.Module | None" = None
+        cls, run: "Run | Path | str", *, device: str = "auto", network: "nn.Module | None" = None
     ) -> "Recognizer":
         """A run or its folder, with the thresholds in its threshold.json; or an ONNX file.
 
@@ -84,7 +203,7 @@ class Recognizer:
         Raises `RunError` where there is no trained run, `OptionError` for a device that is not
         there; for ONNX files see `from_onnx`.
         """
-        path = run.path if isinstance(run, Run) else Path(run)
+        path = Path(run) if isinstance(run, str | Path) else run.path
         if path.suffix.lower() == ".onnx" and not path.is_dir():
             if network is not None:
                 raise OptionError(f"{path} holds its network itself: leave network=… out")
@@ -92,7 +211,11 @@ class Recognizer:
         if not path.is_dir():
             why = "is neither" if path.exists() else "does not exist"
             raise RunError(f"{path} {why}: name the folder of a trained run, or an .onnx file")
-        opened = run if isinstance(run, Run) else Run.open(path)
+        from arcset.recognition.run_model import RunModel
+        from arcset.runs import Run
+        from arcset.runs.data import reading_of
+
+        opened = Run.open(path) if isinstance(run, str | Path) else run
         file = path / "threshold.json"
         return cls(
             RunModel(opened, device, network),
@@ -190,6 +313,8 @@ class Recognizer:
 
         Raises `InputError` where it does not take such images, or gives no (N, D).
         """
+        from arcset.recognition.run_model import ModuleModel
+
         is_grey = str(channels).lower() in ("grey", "gray")
         pixels = values_for(
             None,
@@ -241,6 +366,13 @@ class Recognizer:
             if progress is not None:
                 progress(chunk.stop, len(sources))
         return rows
+
+    def embed_each(
+        self, images: Any, *, most: int | None = None, progress: Progress | None = None
+    ) -> list[EmbeddedImage]:
+        """Each of the images by itself, as `ImageEmbedder` has it; `most` is for faces."""
+        rows = self.embed(images, progress=progress)
+        return [EmbeddedImage(row[None]) for row in rows]
 
     def embed_files(
         self,

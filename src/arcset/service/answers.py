@@ -8,7 +8,7 @@ from urllib.parse import unquote
 from fastapi import Response
 
 from arcset.files import finite
-from arcset.recognition.answers import Match
+from arcset.recognition.decisions import Match
 from arcset.service.errors import RefusalError
 
 __all__ = ["answer", "decoded", "match_json"]

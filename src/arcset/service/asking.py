@@ -1,9 +1,8 @@
 """Thresholds as clients ask for them, and why there may be none."""
 
 from arcset.errors import InputError, OptionError
+from arcset.recognition.decisions import WorkingPoint, decide
 from arcset.recognition.gallery import Gallery
-from arcset.recognition.verification import decide
-from arcset.recognition.working_point import WorkingPoint
 from arcset.service.errors import RefusalError
 from arcset.text import sentence
 

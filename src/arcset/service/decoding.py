@@ -9,8 +9,7 @@ from PIL import Image
 
 from arcset.data.image import MOST_PIXELS
 from arcset.errors import ArcsetError, DataError, OptionError
-from arcset.recognition.embedder import Embedder
-from arcset.recognition.recognizer import Recognizer
+from arcset.recognition.recognizer import ImageEmbedder, Recognizer
 from arcset.service.errors import RefusalError
 from arcset.text import sentence
 
@@ -34,7 +33,7 @@ class Decoder:
     max_pixels: looked at before anything is decoded.
     """
 
-    def __init__(self, recognizer: Embedder, max_pixels: int) -> None:
+    def __init__(self, recognizer: ImageEmbedder, max_pixels: int) -> None:
         self.max_pixels = max_pixels
         self._faces: Any = getattr(recognizer, "faces", None)
         inner: Any = recognizer if self._faces is None else getattr(recognizer, "recognizer", None)

@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 from fastapi import APIRouter, Request, Response
 
-from arcset.recognition.verification import decide
+from arcset.recognition.decisions import decide
 from arcset.service.answers import answer, match_json
 from arcset.service.asking import check_far
 from arcset.service.documents import described

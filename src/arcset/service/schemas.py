@@ -2,8 +2,7 @@
 
 from typing import Any
 
-from arcset.recognition.answers import EMPTY
-from arcset.recognition.verification import ABOVE, BELOW
+from arcset.recognition.decisions import ABOVE, BELOW, EMPTY
 
 __all__ = ["SCHEMAS", "TEXT", "Schema", "listed", "nullable", "record", "ref"]
 

@@ -16,10 +16,9 @@ from starlette.types import Scope
 
 from arcset import __version__
 from arcset.errors import ArcsetError, OptionError
-from arcset.recognition.answers import Match
-from arcset.recognition.embedder import Embedder
+from arcset.recognition.decisions import Match, WorkingPoint
 from arcset.recognition.gallery import Gallery
-from arcset.recognition.working_point import WorkingPoint
+from arcset.recognition.recognizer import ImageEmbedder
 from arcset.service.asking import working_point_or_refusal
 from arcset.service.batching import Batcher, Job
 from arcset.service.decoding import Decoder
@@ -70,7 +69,7 @@ class Service:
         if gallery.recognizer is None:
             raise OptionError(f"{gallery.path} was opened without a model, so that it sees nothing")
         self.gallery, self.settings, self.keys, self.views = gallery, settings, keys, views
-        self.recognizer: Embedder = gallery.recognizer
+        self.recognizer: ImageEmbedder = gallery.recognizer
         self.read_only = settings.read_only or gallery.read_only
         self.stopping = False
         self.in_flight = self.held = 0

@@ -5,8 +5,8 @@ from typing import Any
 from fastapi import APIRouter, Request, Response
 
 from arcset import __version__
+from arcset.recognition.decisions import DEFAULT_FPIR
 from arcset.recognition.operating_curves import operating_curves
-from arcset.recognition.working_point import DEFAULT_FPIR
 from arcset.service.answers import answer
 from arcset.service.documents import described
 from arcset.service.errors import RefusalError

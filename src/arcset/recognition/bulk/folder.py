@@ -29,7 +29,7 @@ from arcset.recognition.bulk.crew import Crew
 from arcset.recognition.bulk.listed import InputList
 from arcset.recognition.bulk.models import BulkModel
 from arcset.recognition.bulk.pipeline import Rows, chunk_size, embedded
-from arcset.recognition.embedder import Progress
+from arcset.recognition.recognizer import Progress
 from arcset.text import plural
 
 __all__ = ["FolderResult", "embed_folder"]

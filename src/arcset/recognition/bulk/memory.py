@@ -9,7 +9,7 @@ from arcset.data.sources.base import Entry, Source
 from arcset.errors import DataError
 from arcset.recognition.bulk.models import BulkModel
 from arcset.recognition.bulk.pipeline import chunk_size, embedded
-from arcset.recognition.embedder import Progress
+from arcset.recognition.recognizer import Progress
 
 __all__ = ["embed_source"]
 

@@ -1,7 +1,7 @@
 """Photos to embeddings of the faces in them: detect, align, embed."""
 
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -10,13 +10,19 @@ import numpy as np
 from arcset.data.decode import decode_many, in_chunks, reason
 from arcset.errors import ArcsetError
 from arcset.evaluation.calibration import Thresholds
-from arcset.recognition.embedder import Embedded, Embedder, Embeddings, Progress
+from arcset.recognition.decisions import NO_FACE, Verification, decide
 from arcset.recognition.faces.alignment import ALIGNMENT, align
-from arcset.recognition.faces.face import Face, Found
+from arcset.recognition.faces.face import Face, Found, NoFaceError
 from arcset.recognition.faces.faces import Faces
 from arcset.recognition.faces.photo import Pixels, called, read_photo
 from arcset.recognition.inputs import ImageFile, as_sources, files_of
-from arcset.recognition.verification import NO_FACE, Verification, decide
+from arcset.recognition.recognizer import (
+    Embedded,
+    EmbeddedImage,
+    Embeddings,
+    ImageEmbedder,
+    Progress,
+)
 
 __all__ = ["FaceRecognizer"]
 
@@ -37,7 +43,7 @@ class FaceRecognizer:
     """
 
     def __init__(
-        self, recognizer: Embedder, faces: Faces, *, thresholds: Thresholds | None = None
+        self, recognizer: ImageEmbedder, faces: Faces, *, thresholds: Thresholds | None = None
     ) -> None:
         self.recognizer, self.faces = recognizer, faces
         self.name = recognizer.name
@@ -53,20 +59,33 @@ class FaceRecognizer:
         `NoFaceError`, a `DataError`, for the first that shows no face large enough.
         """
         sources = as_sources(images)
-        parts: list[Embeddings] = []
-        done = 0
+        embedded = self.embed_each(sources, most=1, progress=progress)
+        for source, image in zip(sources, embedded, strict=True):
+            if image.why:
+                raise NoFaceError(f"{called(source)} {image.why}")
+        return np.concatenate([image.embeddings for image in embedded])
+
+    def embed_each(
+        self, images: Any, *, most: int | None = None, progress: Progress | None = None
+    ) -> list[EmbeddedImage]:
+        """The faces of each photo: see `ImageEmbedder`."""
+        sources = as_sources(images)
+        embedded: list[EmbeddedImage] = []
         for photos in decode_many(in_chunks(sources, _CHUNK), self._look):
-            crops = []
-            for source, photo in photos:
+            found: list[_Photo] = []
+            for _, photo in photos:
                 if isinstance(photo, ArcsetError):
                     raise photo
-                photo.found.main(called(source))
-                crops.append(photo.crops[0])
-            parts.append(self.recognizer.embed(np.stack(crops)))
-            done += len(photos)
+                found.append(_Photo(photo.found, photo.crops[:most]))
+            rows = self._embed_crops([crop for photo in found for crop in photo.crops])
+            ends = np.cumsum([len(photo.crops) for photo in found])
+            embedded += [
+                EmbeddedImage(part, photo.found.faces[:most], len(photo.found), photo.found.why)
+                for part, photo in zip(np.split(rows, ends[:-1]), found, strict=True)
+            ]
             if progress is not None:
-                progress(done, len(sources))
-        return np.concatenate(parts)
+                progress(len(embedded), len(sources))
+        return embedded
 
     def embed_files(
         self,
@@ -95,9 +114,7 @@ class FaceRecognizer:
     def embed_faces(self, photo: Any, name: str = "") -> tuple[Found, Embeddings]:
         """The faces of one photo and their embeddings (K, D), the main one first; K may be 0."""
         looked = self._look(photo, name)
-        if not looked.crops:
-            return looked.found, np.empty((0, self.dim), np.float32)
-        return looked.found, self.recognizer.embed(np.stack(looked.crops))
+        return looked.found, self._embed_crops(looked.crops)
 
     def verify(
         self, a: Any, b: Any, *, far: float | None = None, threshold: float | None = None
@@ -151,6 +168,11 @@ class FaceRecognizer:
                 progress(done, len(files))
         rows = np.concatenate(parts)
         return Embedded(tuple(kept), rows, skipped, notes, tuple(faces), faceless)
+
+    def _embed_crops(self, crops: Sequence[Pixels]) -> Embeddings:
+        if not crops:
+            return np.empty((0, self.dim), np.float32)
+        return self.recognizer.embed(np.stack(crops))
 
     def _look(self, source: Any, name: str = "") -> "_Photo":
         photo = read_photo(source, name)

@@ -3,17 +3,17 @@
 from contextlib import suppress
 
 from arcset.errors import DataError, OptionError
-from arcset.recognition.embedder import Embedder
 from arcset.recognition.gallery.compacting import compact
 from arcset.recognition.gallery.settings import Settings
 from arcset.recognition.gallery.store import Store
+from arcset.recognition.recognizer import ImageEmbedder
 
 __all__ = ["begin", "changes_at_opening"]
 
 
 def begin(
     store: Store,
-    recognizer: Embedder | None,
+    recognizer: ImageEmbedder | None,
     dim: int | None,
     scoring: str | None,
     keep_images: bool | None,
@@ -44,7 +44,7 @@ def begin(
 
 def changes_at_opening(
     settings: Settings,
-    recognizer: Embedder | None,
+    recognizer: ImageEmbedder | None,
     scoring: str | None,
     keep_images: bool | None,
     *,

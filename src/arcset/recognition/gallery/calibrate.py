@@ -11,11 +11,11 @@ from arcset.data.embeddings import holds_embeddings, read_embeddings
 from arcset.errors import InputError, OptionError
 from arcset.evaluation.calibration import Thresholds, pair_cosines
 from arcset.recognition.calibrating import Alike, calibrate, most_alike
-from arcset.recognition.embedder import Progress
+from arcset.recognition.decisions import WorkingPoint, working_point
 from arcset.recognition.gallery.gallery import Gallery
 from arcset.recognition.gallery.open import GalleryPath, open_existing, open_gallery
 from arcset.recognition.inputs import list_images
-from arcset.recognition.working_point import WorkingPoint, working_point
+from arcset.recognition.recognizer import Progress
 
 __all__ = ["CalibratedGallery", "calibrate_gallery"]
 

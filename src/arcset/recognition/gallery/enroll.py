@@ -8,7 +8,6 @@ from typing import Any
 
 from arcset.data.decode import reason
 from arcset.errors import DataError, InputError, OptionError
-from arcset.recognition.embedder import Progress
 from arcset.recognition.gallery.gallery import Gallery
 from arcset.recognition.gallery.names import check_name
 from arcset.recognition.gallery.open import (
@@ -20,6 +19,7 @@ from arcset.recognition.gallery.open import (
 )
 from arcset.recognition.gallery.originals import original
 from arcset.recognition.inputs import ImageFile, list_images
+from arcset.recognition.recognizer import Progress
 from arcset.text import plural
 
 __all__ = ["Enrolled", "enroll_images"]

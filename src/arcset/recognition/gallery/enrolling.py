@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from arcset.errors import InputError
-from arcset.recognition.embedder import Embeddings
 from arcset.recognition.gallery.changes import Row, add_samples, add_subject
 from arcset.recognition.gallery.originals import original
 from arcset.recognition.gallery.store import Store
+from arcset.recognition.recognizer import Embeddings
 
 __all__ = ["enroll_rows", "make_rows", "now"]
 

@@ -14,7 +14,6 @@ import numpy.typing as npt
 from arcset.checks import check_count
 from arcset.errors import DataError, OptionError
 from arcset.evaluation.calibration import Thresholds
-from arcset.recognition.embedder import Embedder, Embeddings, Progress
 from arcset.recognition.gallery.beginning import begin
 from arcset.recognition.gallery.changes import (
     Row,
@@ -38,6 +37,7 @@ from arcset.recognition.gallery.scoring import nearest_subjects
 from arcset.recognition.gallery.settings import Settings, first_settings
 from arcset.recognition.gallery.store import Store
 from arcset.recognition.gallery.vectors import unit_rows
+from arcset.recognition.recognizer import Embeddings, ImageEmbedder, Progress
 
 __all__ = ["FileGallery"]
 
@@ -52,7 +52,7 @@ class FileGallery(Gallery):
 
     path: Path
 
-    def __init__(self, database: Database, recognizer: Embedder | None) -> None:
+    def __init__(self, database: Database, recognizer: ImageEmbedder | None) -> None:
         self.path = database.path
         self.recognizer = recognizer
         self.read_only = database.read_only
@@ -64,7 +64,7 @@ class FileGallery(Gallery):
     def begin(
         cls,
         path: Path,
-        recognizer: Embedder | None,
+        recognizer: ImageEmbedder | None,
         dim: int | None,
         scoring: str | None,
         keep_images: bool | None,
@@ -277,7 +277,7 @@ class FileGallery(Gallery):
             self._check_open()
             return import_samples(self._store, path)
 
-    def migrate(self, recognizer: Embedder, progress: Progress | None = None) -> None:
+    def migrate(self, recognizer: ImageEmbedder, progress: Progress | None = None) -> None:
         """Move to another model: embed all images anew, all of them or none.
 
         Other processes can read, but not write, for so long; they have to open the gallery again

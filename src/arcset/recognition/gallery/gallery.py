@@ -10,9 +10,17 @@ from arcset.checks import check_count
 from arcset.errors import DataError, InputError, OptionError
 from arcset.evaluation.calibration import Thresholds
 from arcset.files import parse_json
-from arcset.recognition.answers import RIVALS, Match, answer
 from arcset.recognition.calibrating import calibrate
-from arcset.recognition.embedder import Embedder, Embeddings, Progress
+from arcset.recognition.decisions import (
+    RIVALS,
+    Match,
+    Verification,
+    WorkingPoint,
+    answer,
+    decide,
+    uncalibrated_note,
+    working_point,
+)
 from arcset.recognition.gallery.enrolling import make_rows
 from arcset.recognition.gallery.interface import Kept
 from arcset.recognition.gallery.milvus.address import Address, is_address
@@ -20,8 +28,7 @@ from arcset.recognition.gallery.names import check_name
 from arcset.recognition.gallery.scoring import Scoring, exact_cosines
 from arcset.recognition.gallery.vectors import single_vector, unit_rows
 from arcset.recognition.inputs import as_sources
-from arcset.recognition.verification import Verification, decide, uncalibrated_note
-from arcset.recognition.working_point import WorkingPoint, working_point
+from arcset.recognition.recognizer import Embeddings, ImageEmbedder, Progress
 
 __all__ = ["Gallery"]
 
@@ -56,7 +63,7 @@ class Gallery(Kept):
     @staticmethod
     def open(
         path: Path | str | Address,
-        recognizer: Embedder | None = None,
+        recognizer: ImageEmbedder | None = None,
         *,
         dim: int | None = None,
         scoring: str | None = None,

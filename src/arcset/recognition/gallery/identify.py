@@ -12,8 +12,7 @@ import numpy as np
 
 from arcset.data.embeddings import holds_embeddings, read_embeddings
 from arcset.errors import DataError, OptionError
-from arcset.recognition.answers import Match
-from arcset.recognition.embedder import Embedded, Progress
+from arcset.recognition.decisions import NO_FACE, Match, WorkingPoint, uncalibrated_note
 from arcset.recognition.gallery.gallery import Gallery
 from arcset.recognition.gallery.open import (
     GalleryPath,
@@ -22,8 +21,7 @@ from arcset.recognition.gallery.open import (
     read_settings,
 )
 from arcset.recognition.gallery.vectors import unit_rows
-from arcset.recognition.verification import NO_FACE, uncalibrated_note
-from arcset.recognition.working_point import WorkingPoint
+from arcset.recognition.recognizer import Embedded, Progress
 
 __all__ = ["Identified", "Probe", "identify_files"]
 

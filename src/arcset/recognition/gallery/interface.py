@@ -11,12 +11,12 @@ import numpy as np
 import numpy.typing as npt
 
 from arcset.evaluation.calibration import Thresholds
-from arcset.recognition.embedder import Embedder, Embeddings, Progress
 from arcset.recognition.gallery.changes import Row
 from arcset.recognition.gallery.index import Numbers
 from arcset.recognition.gallery.milvus.address import Address
 from arcset.recognition.gallery.records import Sample, Subject
 from arcset.recognition.gallery.settings import Settings
+from arcset.recognition.recognizer import Embeddings, ImageEmbedder, Progress
 
 __all__ = ["Kept"]
 
@@ -26,7 +26,7 @@ class Kept(ABC):
 
     path: Path | Address
     dim: int
-    recognizer: Embedder | None
+    recognizer: ImageEmbedder | None
     read_only: bool
     #: Whether images can be kept with their embeddings at all.
     can_hold_images: ClassVar[bool] = True
@@ -153,7 +153,7 @@ class Kept(ABC):
         """
 
     @abstractmethod
-    def migrate(self, recognizer: Embedder, progress: Progress | None = None) -> None:
+    def migrate(self, recognizer: ImageEmbedder, progress: Progress | None = None) -> None:
         """Move to another model: embed all images anew, all of them or none.
 
         Raises `OptionError` where the images of some samples were not kept, and `DataError` for one

@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from arcset.errors import ArcsetError, DataError, OptionError
-from arcset.recognition.embedder import Embedder, Embeddings, Progress
 from arcset.recognition.gallery.compacting import finish_removal
 from arcset.recognition.gallery.enrolling import enroll_rows
 from arcset.recognition.gallery.listing import find_image
@@ -13,6 +12,7 @@ from arcset.recognition.gallery.schema import NOBODY
 from arcset.recognition.gallery.settings import Settings
 from arcset.recognition.gallery.store import Store
 from arcset.recognition.gallery.vectors import unit_rows
+from arcset.recognition.recognizer import Embeddings, ImageEmbedder, Progress
 
 __all__ = ["HIGHEST", "import_samples", "migrate", "model_of_file"]
 
@@ -74,7 +74,7 @@ def model_of_file(
     raise OptionError(f"the embeddings in {file.path} are {theirs}, and those in {path} {ours}")
 
 
-def migrate(store: Store, recognizer: Embedder, progress: Progress | None = None) -> None:
+def migrate(store: Store, recognizer: ImageEmbedder, progress: Progress | None = None) -> None:
     """Embed all images anew, or change nothing; see `Gallery.migrate`."""
     database = store.database
     with store.changing():
@@ -111,7 +111,7 @@ def migrate(store: Store, recognizer: Embedder, progress: Progress | None = None
     finish_removal(store, f"{database.path} was moved to the model {recognizer.name!r}")
 
 
-def _embed(store: Store, recognizer: Embedder, samples: Sequence[int]) -> Embeddings:
+def _embed(store: Store, recognizer: ImageEmbedder, samples: Sequence[int]) -> Embeddings:
     images = [find_image(store, number) for number in samples]
     try:
         return unit_rows(recognizer.embed(images), recognizer.dim)

@@ -15,7 +15,6 @@ import numpy as np
 
 from arcset.errors import ArcsetError, DataError, InputError, OptionError
 from arcset.files import one_line, parse_json, reading, replacing
-from arcset.recognition.embedder import Embeddings
 from arcset.recognition.gallery.changes import Row
 from arcset.recognition.gallery.listing import list_subjects, moment
 from arcset.recognition.gallery.names import check_name
@@ -24,6 +23,7 @@ from arcset.recognition.gallery.schema import NOBODY
 from arcset.recognition.gallery.settings import Settings
 from arcset.recognition.gallery.store import Store
 from arcset.recognition.gallery.vectors import unit_rows
+from arcset.recognition.recognizer import Embeddings
 
 __all__ = ["Batch", "GalleryFile", "is_export", "write_gallery", "write_rows"]
 

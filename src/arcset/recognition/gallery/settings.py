@@ -7,9 +7,9 @@ from typing import Any
 from arcset.checks import check_count
 from arcset.errors import DataError, OptionError
 from arcset.files import one_line
-from arcset.recognition.embedder import Embedder
 from arcset.recognition.gallery.database import Database
 from arcset.recognition.gallery.scoring import Scoring
+from arcset.recognition.recognizer import ImageEmbedder
 
 __all__ = ["Settings", "first_settings", "write_settings"]
 
@@ -81,7 +81,7 @@ class Settings:
             raise DataError(f"{path} is damaged: it says to have {settings.dim} dimensions")
         return settings
 
-    def check_fits(self, recognizer: Embedder | None, dim: int | None, path: object) -> None:
+    def check_fits(self, recognizer: ImageEmbedder | None, dim: int | None, path: object) -> None:
         """Raise `OptionError` for another model or dimension than the gallery's."""
         if dim is not None and dim != self.dim:
             raise OptionError(f"dim={dim!r}, but the embeddings in {path} have {self.dim} numbers")
@@ -101,7 +101,7 @@ class Settings:
 
 def first_settings(
     path: object,
-    recognizer: Embedder | None,
+    recognizer: ImageEmbedder | None,
     dim: int | None,
     scoring: str | None,
     keep_images: bool | None,

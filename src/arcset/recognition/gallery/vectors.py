@@ -6,7 +6,7 @@ import numpy as np
 
 from arcset.errors import InputError
 from arcset.evaluation.arrays import as_array, embedding_matrix, normalize_rows, refuse_zero_rows
-from arcset.recognition.embedder import Embeddings
+from arcset.recognition.recognizer import Embeddings
 
 __all__ = ["single_vector", "unit_rows"]
 

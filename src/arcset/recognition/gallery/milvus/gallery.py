@@ -15,7 +15,6 @@ import numpy.typing as npt
 from arcset.checks import check_count
 from arcset.errors import DataError, OptionError
 from arcset.evaluation.calibration import Thresholds
-from arcset.recognition.embedder import Embedder, Embeddings, Progress
 from arcset.recognition.gallery.beginning import changes_at_opening
 from arcset.recognition.gallery.changes import Row
 from arcset.recognition.gallery.gallery import Gallery
@@ -32,6 +31,7 @@ from arcset.recognition.gallery.names import check_name
 from arcset.recognition.gallery.records import Sample, Subject, as_time
 from arcset.recognition.gallery.settings import Settings, first_settings
 from arcset.recognition.gallery.vectors import unit_rows
+from arcset.recognition.recognizer import Embeddings, ImageEmbedder, Progress
 
 __all__ = ["MilvusGallery"]
 
@@ -70,7 +70,7 @@ class MilvusGallery(Gallery):
         connection: Connection,
         collections: Collections,
         settings: Settings,
-        recognizer: Embedder | None,
+        recognizer: ImageEmbedder | None,
     ) -> None:
         self.path = connection.address
         self.recognizer, self.read_only = recognizer, False
@@ -87,7 +87,7 @@ class MilvusGallery(Gallery):
     def begin(
         cls,
         address: Address,
-        recognizer: Embedder | None,
+        recognizer: ImageEmbedder | None,
         dim: int | None,
         scoring: str | None,
         keep_images: bool | None,
@@ -296,7 +296,7 @@ class MilvusGallery(Gallery):
             self._refresh(self._newest_about)
         return found
 
-    def migrate(self, recognizer: Embedder, progress: Progress | None = None) -> None:
+    def migrate(self, recognizer: ImageEmbedder, progress: Progress | None = None) -> None:
         """Refused with `OptionError`: there are no images to embed anew."""
         raise OptionError(
             f"{self.path} keeps no images to embed anew: enroll them again, in a gallery for"

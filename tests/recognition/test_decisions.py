@@ -9,8 +9,13 @@ import pytest
 
 from arcset import InputError, OptionError
 from arcset.evaluation import make_thresholds
-from arcset.recognition.answers import RIVALS, Candidate, answer, chances
-from arcset.recognition.working_point import WorkingPoint
+from arcset.recognition.decisions import (
+    RIVALS,
+    Candidate,
+    WorkingPoint,
+    answer,
+    subject_probabilities,
+)
 from evaluation.calibration.simulation import draw_identities
 
 POINT = WorkingPoint(threshold=0.5, fpir=0.01, gallery=3)
@@ -100,19 +105,23 @@ def test_names_and_cosines_belong_together():
 
 
 def test_probabilities_are_shares_of_one(thresholds):
-    found = chances([0.9, 0.8, 0.1], thresholds, subjects=3)
+    found = subject_probabilities([0.9, 0.8, 0.1], thresholds, subjects=3)
     assert found == sorted(found, reverse=True)
     assert sum(found) < 1
-    assert chances([], thresholds, subjects=0) == []
+    assert subject_probabilities([], thresholds, subjects=0) == []
 
 
 def test_one_subject_alone_has_the_probability_of_a_pair(thresholds):
     """Half of the probes show the one subject: that is a pair at the prior ½."""
-    assert chances([0.6], thresholds, 1)[0] == pytest.approx(thresholds.probability(0.6))
+    assert subject_probabilities([0.6], thresholds, 1)[0] == pytest.approx(
+        thresholds.probability(0.6)
+    )
 
 
 def test_the_same_cosine_says_less_in_a_larger_gallery(thresholds):
-    sure = [chances([0.4], thresholds, subjects)[0] for subjects in (1, 10, 100, 1000)]
+    sure = [
+        subject_probabilities([0.4], thresholds, subjects)[0] for subjects in (1, 10, 100, 1000)
+    ]
     assert sure == sorted(sure, reverse=True)
     assert sure[-1] < sure[0] / 2
 
@@ -127,7 +136,7 @@ def test_probabilities_keep_what_they_say(thresholds):
         cosines = probes @ enrolled.T  # (80, 40)
         for truth, row in enumerate(cosines):
             order = np.argsort(-row)[:RIVALS]
-            said.append(chances(row[order].tolist(), thresholds, 40)[0])
+            said.append(subject_probabilities(row[order].tolist(), thresholds, 40)[0])
             pair.append(thresholds.probability(float(row[order[0]])))
             right.append(order[0] == truth)
     said, right, pair = np.array(said), np.array(right), np.array(pair)
