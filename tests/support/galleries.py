@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from arcset import Gallery
 from arcset.data import Reading
+from arcset.recognition.recognizer import EmbeddedImage
 
 #: Whatever a subject may be called.
 NAMES = st.text(
@@ -30,6 +31,9 @@ class Projection:
         pixels = np.stack([self.reading.read(image) for image in several])
         rows = (pixels.reshape(len(pixels), 64) + 1.0) @ self.weights
         return (rows / np.linalg.norm(rows, axis=1, keepdims=True)).astype(np.float32)
+
+    def embed_each(self, images, *, most=None, progress=None):
+        return [EmbeddedImage(row[None]) for row in self.embed(images)]
 
 
 _numbers = itertools.count()

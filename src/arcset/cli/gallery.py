@@ -16,15 +16,10 @@ from arcset.cli.output import (
 )
 from arcset.errors import InputError, OptionError
 from arcset.recognition.decisions import WorkingPoint
+from arcset.recognition.gallery import Gallery
 from arcset.recognition.gallery.calibrate import CalibratedGallery, calibrate_gallery
-from arcset.recognition.gallery.open import (
-    RememberedModel,
-    describe_gallery,
-    import_embeddings,
-    load_model,
-    open_existing,
-    remember_model,
-)
+from arcset.recognition.gallery.enroll import import_embeddings
+from arcset.recognition.gallery.open import load_model
 from arcset.text import columns, plural
 
 __all__ = ["gallery"]
@@ -48,7 +43,7 @@ def list_subjects(
 
     Example: arcset gallery list people.db
     """
-    with open_existing(file, read_only=True) as opened:
+    with Gallery.open(file, read_only=True) as opened:
         if name is not None:
             samples = opened.samples(name)
             lines = [
@@ -86,7 +81,7 @@ def remove(
     """
     if bool(names) == bool(sample):
         raise OptionError("name either subjects to remove, or samples with --sample")
-    with open_existing(file) as opened:
+    with Gallery.open(file, create=False) as opened:
         for name in names or []:
             if name not in opened:
                 raise OptionError(f"{file} has no subject {name!r}")
@@ -113,7 +108,7 @@ def rename(
 
     Example: arcset gallery rename people.db anna "Anna Karenina"
     """
-    with open_existing(file) as opened:
+    with Gallery.open(file, create=False) as opened:
         opened.rename(old, new)
     print_text(f"{old} is now called {new}")
 
@@ -128,7 +123,7 @@ def merge(
 
     Example: arcset gallery merge people.db ann anna
     """
-    with open_existing(file) as opened:
+    with Gallery.open(file, create=False) as opened:
         opened.merge(source, into)
         count = len(opened.samples(into))
     print_text(f"{source} is now part of {into}, who has {plural(count, 'sample')}")
@@ -144,7 +139,7 @@ def compact(file: o.GalleryArgument) -> None:
 
     Example: arcset gallery compact people.db
     """
-    with open_existing(file) as opened:
+    with Gallery.open(file, create=False) as opened:
         before = opened.byte_count
         opened.compact()
         after = opened.byte_count
@@ -158,7 +153,8 @@ def info(file: o.GalleryArgument, json: o.Json = False) -> None:
 
     Example: arcset gallery info people.db
     """
-    content = describe_gallery(file)
+    with Gallery.open(file, device="cpu", read_only=True) as opened:
+        content = opened.describe()
     print_result(json, content, _info_text(content))
 
 
@@ -207,7 +203,7 @@ def export(
 
     Example: arcset gallery export people.db --out people.parquet
     """
-    with open_existing(file, read_only=True) as opened:
+    with Gallery.open(file, read_only=True) as opened:
         samples, subjects = opened.export(out, images=images), len(opened)
     content = {"file": str(out), "subjects": subjects, "samples": samples}
     text = f"{plural(samples, 'embedding')} of {plural(subjects, 'subject')} are in {out}"
@@ -253,14 +249,12 @@ def migrate(
 
     Example: arcset gallery migrate people.db --model runs/better
     """
-    with open_existing(file) as opened:
-        remembered = RememberedModel.read(opened.model_path)
-        if faces is None and remembered is not None:
-            faces = remembered.faces
+    with Gallery.open(file, create=False) as opened:
+        faces = faces or opened.faces
         recognizer = load_model(model, faces, device=device)
         with progress_bar("embedding") as progress:
             opened.migrate(recognizer, progress)
-        remember_model(opened, model, faces)
+        opened.set_model_path(model, faces)
         samples = opened.sample_count
     content = {"gallery": str(file), "model": recognizer.name, "samples": samples}
     text = f"{file} now belongs to {recognizer.name}: {plural(samples, 'sample')} embedded again"
@@ -296,7 +290,7 @@ def calibrate(
     if remove:
         if data is not None:
             raise OptionError(f"--remove takes no data to calibrate from: leave out {data}")
-        with open_existing(file) as opened:
+        with Gallery.open(file, create=False) as opened:
             opened.set_thresholds(None)
         print_text(f"{file} has no calibration of its own any more")
         return

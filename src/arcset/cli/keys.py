@@ -12,7 +12,7 @@ from arcset.service.keys import Keys, keys_file
 from arcset.text import columns
 
 if TYPE_CHECKING:
-    from arcset.recognition.gallery.open import GalleryPath
+    from arcset.recognition.gallery.base import GalleryPath
 
 __all__ = ["KeysOption", "keys", "keys_of"]
 

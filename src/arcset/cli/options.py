@@ -8,7 +8,7 @@ import typer
 from arcset.errors import DataError, OptionError
 
 if TYPE_CHECKING:
-    from arcset.recognition.gallery.open import GalleryPath
+    from arcset.recognition.gallery.base import GalleryPath
 
 __all__ = [
     "Device",

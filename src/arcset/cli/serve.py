@@ -11,7 +11,7 @@ from arcset.cli import options as o
 from arcset.cli.keys import KeysOption, keys_of
 from arcset.cli.output import print_text
 from arcset.errors import DataError, OptionError
-from arcset.recognition.gallery.open import open_gallery
+from arcset.recognition.gallery import Gallery
 
 __all__ = ["serve"]
 
@@ -89,7 +89,9 @@ def serve(
         views = Views.of(runs)
     bound = listen(host, port)  # before the model is loaded
     settings = replace(settings, workers=share_processors(device))
-    opened = open_gallery(gallery, model, faces, device=device, read_only=read_only)
+    opened = Gallery.open(
+        gallery, model, faces=faces, device=device, read_only=read_only, create=False
+    )
     app = make_app(opened, known, settings, views=views)
     address = f"[{host}]" if ":" in host else host
     url = f"http://{address}:{bound.getsockname()[1]}"

@@ -13,7 +13,7 @@ from arcset.client.connection import Connection, ServiceError
 from arcset.client.forms import Field, File, files, path_of, portions, single
 from arcset.errors import OptionError
 from arcset.recognition.decisions import Candidate, Match, Verification, WorkingPoint
-from arcset.recognition.gallery.records import Sample, Subject
+from arcset.recognition.gallery.samples import Sample, Subject
 
 __all__ = ["Client"]
 

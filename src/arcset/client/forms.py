@@ -7,7 +7,7 @@ from typing import Any
 from urllib.parse import quote
 
 from arcset.errors import InputError
-from arcset.recognition.gallery.originals import original
+from arcset.recognition.gallery.samples import original
 from arcset.recognition.inputs import as_sources
 
 __all__ = ["Field", "File", "encoded", "files", "path_of", "portions", "single"]

@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from arcset.evaluation.calibration import Thresholds
 from arcset.recognition.decisions import effective_size
-from arcset.recognition.gallery.gallery import Gallery
+from arcset.recognition.gallery.base import Gallery
 from arcset.recognition.gallery.scoring import Scoring
 
 __all__ = ["OperatingCurves", "operating_curves", "scores_without_itself"]

@@ -7,7 +7,7 @@ from fastapi import APIRouter, Request, Response
 
 from arcset.errors import OptionError
 from arcset.recognition.gallery import Gallery, Sample, Subject
-from arcset.recognition.gallery.names import check_name
+from arcset.recognition.gallery.samples import check_name
 from arcset.service.answers import answer, decoded
 from arcset.service.decoding import thumbnail
 from arcset.service.documents import described

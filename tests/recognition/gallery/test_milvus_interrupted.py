@@ -173,7 +173,7 @@ def test_mergers_of_mergers_that_nobody_finished(milvus, monkeypatch):
 def test_an_import_that_is_interrupted_leaves_nobody(milvus, tmp_path, monkeypatch):
     with filled(milvus("source")) as gallery:
         gallery.export(tmp_path / "g.parquet")
-    monkeypatch.setattr("arcset.recognition.gallery.parquet_files._BATCH", 2)
+    monkeypatch.setattr("arcset.recognition.gallery.parquet._BATCH", 2)
     call = Connection.call
     count = 0
 

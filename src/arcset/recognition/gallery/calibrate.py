@@ -12,8 +12,7 @@ from arcset.errors import InputError, OptionError
 from arcset.evaluation.calibration import Thresholds, pair_cosines
 from arcset.recognition.calibrating import Alike, calibrate, most_alike
 from arcset.recognition.decisions import WorkingPoint, working_point
-from arcset.recognition.gallery.gallery import Gallery
-from arcset.recognition.gallery.open import GalleryPath, open_existing, open_gallery
+from arcset.recognition.gallery.base import Gallery, GalleryPath
 from arcset.recognition.inputs import list_images
 from arcset.recognition.recognizer import Progress
 
@@ -68,15 +67,14 @@ def calibrate_gallery(
     """Calibrate a gallery from its own subjects, or from other identities.
 
     data: images of others, with a folder per identity or a label each; or a file of embeddings.
-    model, faces: as `open_gallery` takes them.
+    model, faces: as `Gallery.open` takes them.
     Raises `InputError` where there are too few, or the default threshold would accept nearly
     everybody; then nothing is changed.
     """
     skipped: dict[str, str] = {}
     needs_model = data is not None and not holds_embeddings(data)
-    with (
-        open_gallery(path, model, faces, device=device) if needs_model else open_existing(path)
-    ) as gallery:
+    used = model if needs_model else None
+    with Gallery.open(path, used, faces=faces, device=device, create=False) as gallery:
         if data is None:
             embeddings, names = gallery.labelled()
         elif not needs_model:
@@ -101,7 +99,8 @@ def calibrate_gallery(
 def _embed(
     gallery: Gallery, data: Path, skipped: dict[str, str], progress: Progress | None
 ) -> tuple[Any, tuple[str, ...]]:
-    assert gallery.recognizer is not None
+    if gallery.recognizer is None:
+        raise OptionError(f"{gallery.path} does not remember its model: name it with --model")
     listed = list_images(data)
     embedded = gallery.recognizer.embed_files(listed.images, progress=progress)
     skipped |= listed.skipped | {str(image): why for image, why in embedded.skipped.items()}

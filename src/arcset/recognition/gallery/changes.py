@@ -1,13 +1,12 @@
 """What is done to a gallery's tables; each inside `Store.changing`."""
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
+from arcset.recognition.gallery.samples import Row
 from arcset.recognition.gallery.schema import NOBODY
 from arcset.recognition.gallery.store import Added, Store
 
 __all__ = [
-    "Row",
     "add_samples",
     "add_subject",
     "move_samples",
@@ -16,15 +15,6 @@ __all__ = [
 ]
 
 _KEPT_JOURNAL = 100_000  # a process that missed more than so many changes reads everything anew
-
-
-class Row(NamedTuple):
-    """A sample to be enrolled: embedding, where it came from, its image. Times in microseconds."""
-
-    embedding: bytes
-    source: str | None = None
-    digest: bytes | None = None
-    image: bytes | None = None
 
 
 def add_subject(store: Store, name: str, added: int) -> int:
@@ -45,11 +35,10 @@ def add_samples(
     """Make samples, with numbers that rise and are higher than `last_sample`."""
     values, images, embeddings = [], [], []
     for number, subject, moment, row in zip(samples, subjects, added, rows, strict=True):
-        embedding, source, digest, image = row
-        values.append((number, subject + NOBODY, moment, embedding, source, digest))
-        embeddings.append(embedding)
-        if image is not None:
-            images.append((number, image))
+        values.append((number, subject + NOBODY, moment, row.embedding, row.source, row.digest))
+        embeddings.append(row.embedding)
+        if row.image is not None:
+            images.append((number, row.image))
     store.database.execute_many(
         "INSERT INTO samples (id, subject, added, embedding, source, digest)"
         " VALUES (?, ?, ?, ?, ?, ?)",

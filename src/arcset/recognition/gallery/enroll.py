@@ -7,22 +7,17 @@ from pathlib import Path
 from typing import Any
 
 from arcset.data.decode import reason
+from arcset.data.embeddings import holds_shards, read_embeddings, read_manifest
 from arcset.errors import DataError, InputError, OptionError
-from arcset.recognition.gallery.gallery import Gallery
-from arcset.recognition.gallery.names import check_name
-from arcset.recognition.gallery.open import (
-    GalleryPath,
-    find_settings,
-    load_model,
-    open_gallery,
-    remember_model,
-)
-from arcset.recognition.gallery.originals import original
+from arcset.recognition.gallery.base import Gallery, GalleryPath
+from arcset.recognition.gallery.open import load_model
+from arcset.recognition.gallery.parquet import GalleryFile, is_export
+from arcset.recognition.gallery.samples import check_name, original
 from arcset.recognition.inputs import ImageFile, list_images
 from arcset.recognition.recognizer import Progress
 from arcset.text import plural
 
-__all__ = ["Enrolled", "enroll_images"]
+__all__ = ["Enrolled", "enroll_images", "import_embeddings"]
 
 _AT_ONCE = 256  # images that are embedded, and then stored
 
@@ -80,8 +75,8 @@ def enroll_images(
 ) -> Enrolled:
     """Enroll the images of folders, tables, records, packs, arrays and files.
 
-    name: whom all of them show; left out, the sources say it. model, faces: as `open_gallery` takes
-    them. scoring, keep_images: as `Gallery.open` does.
+    name: whom all of them show; left out, the sources say it. model, faces: as `Gallery.open`
+    takes them, with scoring and keep_images.
 
     Some images at a time are embedded and stored: should this be interrupted, what is stored stays,
     and is not stored again the next time. Raises `OptionError` where nobody says who is shown, and
@@ -89,13 +84,14 @@ def enroll_images(
     """
     result = Enrolled()
     images = _list_images(sources, name, result)
+    options: dict[str, Any] = {"scoring": scoring, "keep_images": keep_images}
     with ExitStack() as stack:
         gallery: Gallery | None = None
-        if find_settings(path) is not None:
-            gallery = open_gallery(
-                path, model, faces, device=device, scoring=scoring, keep_images=keep_images
-            )
+        if Gallery.exists(path):
+            gallery = Gallery.open(path, model, faces=faces, device=device, **options)
             recognizer: Any = stack.enter_context(gallery).recognizer
+            if recognizer is None:
+                raise OptionError(f"{path} does not remember its model: name it with --model")
         elif model is not None:
             recognizer = load_model(model, faces, device=device)
         else:
@@ -109,8 +105,8 @@ def enroll_images(
             rows = {image: row for row, image in enumerate(embedded.paths)}
             fresh = [item for item in fresh if item[2] in rows]
             if fresh and gallery is None and model is not None:
-                gallery = Gallery.open(path, recognizer, scoring=scoring, keep_images=keep_images)
-                remember_model(stack.enter_context(gallery), model, faces)
+                gallery = Gallery.open(path, recognizer, **options)
+                stack.enter_context(gallery).set_model_path(model, faces)
             if fresh and gallery is not None:
                 names, _, files = zip(*fresh, strict=True)
                 vectors = embedded.embeddings[[rows[image] for image in files]]
@@ -195,3 +191,42 @@ class _Held:
             if not is_known:
                 self._new.add(subject)
         return self._digests[subject]
+
+
+def import_embeddings(path: GalleryPath, source: Path) -> tuple[int, int]:
+    """All embeddings of a file into a gallery, or none; a new one is made where there is none.
+
+    source: what `Gallery.export` wrote; or embeddings of any tool, for a gallery without a model;
+        or a folder of `arcset embed` by the gallery's model.
+    Returns how many were imported, and how many subjects there are then. Raises `OptionError` for
+    embeddings of another model.
+    """
+    is_new = not Gallery.exists(path)
+    try:
+        return _import(path, source, is_new)
+    except BaseException:
+        if is_new and isinstance(path, Path):
+            for end in ("", "-wal", "-shm"):
+                path.with_name(path.name + end).unlink(missing_ok=True)
+        raise
+
+
+def _import(path: GalleryPath, source: Path, is_new: bool) -> tuple[int, int]:
+    if is_export(source):
+        exported = GalleryFile(source)
+        options = {"dim": exported.dim, "scoring": exported.scoring} if is_new else {}
+        with Gallery.open(path, **options) as gallery:  # type: ignore[arg-type]
+            return len(gallery.import_file(source)), len(gallery)
+    embedded = read_embeddings(source)
+    with Gallery.open(path, dim=embedded.embeddings.shape[1] if is_new else None) as gallery:
+        digest = read_manifest(source).digest if holds_shards(source) else None
+        if gallery.model_digest and digest != gallery.model_digest:
+            made_by = "does not say which model made its embeddings"
+            made_by = made_by if digest is None else "was embedded by another model"
+            raise OptionError(
+                f"{source} {made_by}, and {path} belongs to {gallery.model_name}: enroll the "
+                "images instead"
+            )
+        names, rows = embedded.names.tolist(), embedded.embeddings
+        ids = gallery.enroll_many(names, embeddings=rows, sources=embedded.paths)
+        return len(ids), len(gallery)

@@ -1,22 +1,18 @@
 """A gallery in a file: subjects and their samples, enrolled, changed and listed."""
 
-import json
-import secrets
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 import numpy.typing as npt
 
-from arcset.checks import check_count
 from arcset.errors import DataError, OptionError
-from arcset.evaluation.calibration import Thresholds
-from arcset.recognition.gallery.beginning import begin
+from arcset.recognition.gallery.base import Gallery
+from arcset.recognition.gallery.beginning import finish_what_was_interrupted
 from arcset.recognition.gallery.changes import (
-    Row,
     add_subject,
     move_samples,
     overwrite_samples,
@@ -25,18 +21,14 @@ from arcset.recognition.gallery.changes import (
 from arcset.recognition.gallery.compacting import compact, finish_removal
 from arcset.recognition.gallery.database import UNDONE, Database, create_database, discard_new
 from arcset.recognition.gallery.enrolling import enroll_rows
-from arcset.recognition.gallery.gallery import Gallery
 from arcset.recognition.gallery.index import Numbers
-from arcset.recognition.gallery.listing import find_image, list_samples, list_subjects
-from arcset.recognition.gallery.moving import import_samples, migrate
-from arcset.recognition.gallery.names import check_name
-from arcset.recognition.gallery.parquet_files import write_gallery
-from arcset.recognition.gallery.records import Sample, Subject
+from arcset.recognition.gallery.listing import find_image, list_samples, list_subjects, moment
+from arcset.recognition.gallery.moving import migrate
+from arcset.recognition.gallery.samples import Row, Sample, Subject
 from arcset.recognition.gallery.schema import NOBODY
 from arcset.recognition.gallery.scoring import nearest_subjects
-from arcset.recognition.gallery.settings import Settings, first_settings
+from arcset.recognition.gallery.settings import Settings
 from arcset.recognition.gallery.store import Store
-from arcset.recognition.gallery.vectors import unit_rows
 from arcset.recognition.recognizer import Embeddings, ImageEmbedder, Progress
 
 __all__ = ["FileGallery"]
@@ -52,42 +44,37 @@ class FileGallery(Gallery):
 
     path: Path
 
-    def __init__(self, database: Database, recognizer: ImageEmbedder | None) -> None:
+    def __init__(self, database: Database) -> None:
         self.path = database.path
-        self.recognizer = recognizer
         self.read_only = database.read_only
         self._store = Store(database)
         self._lock = threading.RLock()
         self.dim, self._epoch = self._store.settings.dim, self._store.settings.epoch
 
     @classmethod
-    def begin(
-        cls,
-        path: Path,
-        recognizer: ImageEmbedder | None,
-        dim: int | None,
-        scoring: str | None,
-        keep_images: bool | None,
-        read_only: bool,
-    ) -> Self:
-        """Open a file, made if there is none: see `Gallery.open`."""
-        made = not path.exists()
-        if made:
-            if read_only:
-                raise DataError(f"{path} does not exist")
-            create_database(path, first_settings(path, recognizer, dim, scoring, keep_images))
+    def _connect(cls, path: Path, *, read_only: bool) -> Self | None:
+        if not path.exists():
+            return None
+        database = Database(path, read_only=read_only)
         try:
-            database = Database(path, read_only=read_only)
-            try:
-                gallery = cls(database, recognizer)
-                begin(gallery._store, recognizer, dim, scoring, keep_images)
-            except BaseException:
-                database.close()
-                raise
-        except DataError:  # as on a disk that had just enough room for the file itself
-            if made:
-                discard_new(path)
+            gallery = cls(database)
+            gallery._store.follow()
+            if not database.read_only:
+                finish_what_was_interrupted(gallery._store)
+        except BaseException:
+            database.close()
             raise
+        return gallery
+
+    @classmethod
+    def _create(cls, path: Path, settings: dict[str, str]) -> Self:
+        create_database(path, settings)
+        try:
+            gallery = cls._connect(path, read_only=False)
+        except DataError:  # as on a disk that had just enough room for the file itself
+            discard_new(path)
+            raise
+        assert gallery is not None
         return gallery
 
     def close(self) -> None:
@@ -97,23 +84,13 @@ class FileGallery(Gallery):
 
     # Asking
 
-    def search(
-        self, embeddings: Any, k: int = 5
+    def _search(
+        self, probes: Embeddings, k: int
     ) -> tuple[list[tuple[str, ...]], npt.NDArray[np.float64]]:
-        """The nearest subjects of each probe and their scores, falling.
-
-        embeddings: (N, D) or (D,), of any length. Returns N tuples of names, and scores (N, K),
-        where K is k, or the number of subjects if that is less. Scores are exact under the
-        gallery's scoring; equal ones are ordered by the age of the subjects.
-        """
-        check_count("k", k)
-        probes = unit_rows(embeddings, self.dim)
         with self._following():
             store = self._store
             while True:
-                numbers, scores = nearest_subjects(
-                    store.index, probes, int(k), store.settings.scoring
-                )
+                numbers, scores = nearest_subjects(store.index, probes, k, store.settings.scoring)
                 names = store.names(set(numbers.ravel().tolist()))
                 try:
                     return [tuple(names[one] for one in row) for row in numbers.tolist()], scores
@@ -149,11 +126,7 @@ class FileGallery(Gallery):
                     overwrite_subject(self._store, subject)
             finish_removal(self._store, f"sample {sample} was removed from {self.path}")
 
-    def rename(self, old: str, new: str) -> None:
-        """Give a subject another name, which nobody has; the old one is overwritten."""
-        check_name(new)
-        if old == new:
-            return
+    def _rename(self, old: str, new: str) -> None:
         with self._lock:
             with self._changing():
                 subject = self._known(old)
@@ -168,10 +141,7 @@ class FileGallery(Gallery):
                 self._move(subject, add_subject(self._store, new, added))
             finish_removal(self._store, f"{old!r} was renamed to {new!r} in {self.path}")
 
-    def merge(self, source: str, into: str) -> None:
-        """Give all samples of the subject `source` to the subject `into`; `source` goes."""
-        if source == into:
-            raise OptionError(f"{source!r} cannot be merged into itself")
+    def _merge(self, source: str, into: str) -> None:
         with self._lock:
             with self._changing():
                 self._move(self._known(source), self._known(into))
@@ -189,14 +159,9 @@ class FileGallery(Gallery):
                 why = str(error).removesuffix(UNDONE)
                 raise DataError(f"{self.path} could not be compacted: {why}") from None
 
-    def set_thresholds(self, thresholds: Thresholds | None) -> None:
-        """Give the gallery a calibration of its own, or take it away."""
-        text = stamp = None
-        if thresholds is not None:
-            text = json.dumps(thresholds.json(), ensure_ascii=False, allow_nan=False)
-            stamp = secrets.token_hex(8)
+    def _write(self, **values: str | None) -> None:
         with self._changing():
-            self._store.change_settings(thresholds=text, calibrated=stamp)
+            self._store.change_settings(**values)
 
     # Looking
 
@@ -218,11 +183,6 @@ class FileGallery(Gallery):
         """How many samples all subjects have together."""
         with self._following():
             return len(self._store.index)
-
-    def set_model_path(self, path: Path | str) -> None:
-        """Note where the model lies."""
-        with self._changing():
-            self._store.change_settings(model_path=str(path))
 
     def subjects(self) -> tuple[Subject, ...]:
         """All subjects, the first enrolled first."""
@@ -266,16 +226,32 @@ class FileGallery(Gallery):
 
     # Moving
 
-    def export(self, path: Path | str, *, images: bool = True) -> int:
-        """Write all samples to a Parquet file: see `Kept`."""
-        with self._reading():
-            return write_gallery(self._store, Path(path), images)
+    def _rows(self, images: bool) -> Iterator[Sequence[Row]]:
+        with self._store.database.reading():
+            self._store.refresh()
+            list_subjects(self._store)  # raises where names are damaged, missing or double
+            found = self._store.database.execute(
+                "SELECT subjects.name, embedding, source, digest,"
+                f" {'image' if images else 'NULL'}, samples.added, samples.id"
+                " FROM samples JOIN subjects ON subjects.id = subject"
+                f"{' LEFT JOIN images ON images.id = samples.id' if images else ''}"
+                f" WHERE subject <> {NOBODY} ORDER BY samples.id"
+            )
+            while rows := [Row(*values) for values in found.fetchmany(256 if images else 4096)]:
+                for row in rows:
+                    self._check_sound(row)
+                yield rows
 
-    def import_file(self, path: Path | str) -> tuple[int, ...]:
-        """Add all samples of a file that `export` wrote, or none: see `Kept`."""
-        with self._lock:
-            self._check_open()
-            return import_samples(self._store, path)
+    def _check_sound(self, row: Row) -> None:
+        right = (
+            isinstance(row.embedding, bytes)
+            and len(row.embedding) == 4 * self.dim
+            and isinstance(row.source, str | None)
+            and all(isinstance(value, bytes | None) for value in (row.digest, row.image))
+        )
+        if not right:
+            raise self._store.database.damaged(f"sample {row.id} holds values of a wrong type")
+        moment(self._store, row.added)
 
     def migrate(self, recognizer: ImageEmbedder, progress: Progress | None = None) -> None:
         """Move to another model: embed all images anew, all of them or none.
@@ -290,7 +266,7 @@ class FileGallery(Gallery):
                 migrate(self._store, recognizer, progress)
             finally:
                 if self._store.settings.epoch != self._epoch:  # done, even if the disk is full now
-                    self.recognizer = recognizer
+                    self._recognizer = recognizer
                     self.dim, self._epoch = self._store.settings.dim, self._store.settings.epoch
 
     # What `Gallery` is made of
@@ -302,9 +278,6 @@ class FileGallery(Gallery):
     def together(self) -> AbstractContextManager[None]:
         """Around several questions that are to be answered from the newest state."""
         return self._following()
-
-    def _sizes(self) -> tuple[int, int]:
-        return self._store.index.subject_count, len(self._store.index)
 
     def _calibration(self) -> str | None:
         with self._store.database.reading():
@@ -318,14 +291,15 @@ class FileGallery(Gallery):
             index = self._store.index
             return index.matrix[index.rows_of(self._known(name))]
 
-    def _reserve(self, count: int) -> None:
-        with self._lock:  # room for all at once, rather than for twice as many again and again
-            self._store.index.reserve(len(self._store.index) + count)
-
-    def _add(self, names: Sequence[str], rows: Sequence[Row]) -> list[int]:
+    def _add(self, batches: Iterable[Sequence[Row]], **settings: str) -> list[int]:
         with self._lock, self._store.changing():  # as `_changing`, and quicker
             self._check_open()
-            return enroll_rows(self._store, names, rows)
+            if settings:
+                self._store.change_settings(**settings)
+            made: list[int] = []
+            for rows in batches:
+                made += enroll_rows(self._store, rows, self._store.last_sample + 1 + len(made))
+            return made
 
     # Within
 

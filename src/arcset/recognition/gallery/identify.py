@@ -2,7 +2,6 @@
 
 import csv
 import io
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,14 +12,8 @@ import numpy as np
 from arcset.data.embeddings import holds_embeddings, read_embeddings
 from arcset.errors import DataError, OptionError
 from arcset.recognition.decisions import NO_FACE, Match, WorkingPoint, uncalibrated_note
-from arcset.recognition.gallery.gallery import Gallery
-from arcset.recognition.gallery.open import (
-    GalleryPath,
-    open_existing,
-    open_gallery,
-    read_settings,
-)
-from arcset.recognition.gallery.vectors import unit_rows
+from arcset.recognition.gallery.base import Gallery, GalleryPath
+from arcset.recognition.gallery.samples import unit_rows
 from arcset.recognition.recognizer import Embedded, Progress
 
 __all__ = ["Identified", "Probe", "identify_files"]
@@ -108,7 +101,7 @@ def identify_files(
 ) -> Identified:
     """Who each image shows: of files and folders, every face of photos, or files of embeddings.
 
-    model, faces: as `open_gallery` takes them. fpir, threshold, candidates: as of
+    model, faces: as `Gallery.open` takes them. fpir, threshold, candidates: as of
     `Gallery.identify_many`. Raises `DataError` where nothing can be read, and `OptionError` for
     images and embeddings together.
     """
@@ -132,17 +125,10 @@ def identify_files(
         Probe(str(image), match, boxes[row] if boxes else None)
         for row, (image, match) in enumerate(zip(embedded.paths, matches, strict=True))
     ]
-    nobody = Match(
-        subject=None,
-        cosine=math.nan,
-        probability=None,
-        threshold=None if point is None else point.threshold,
-        candidates=(),
-        fpir=None if point is None else point.fpir,
-        reason=NO_FACE,
-        rough=point is not None and point.rough,
-    )
-    probes += [Probe(str(image), nobody, note=why) for image, why in embedded.faceless.items()]
+    probes += [
+        Probe(str(image), Match.without_face(point), note=why)
+        for image, why in embedded.faceless.items()
+    ]
     skipped = {str(image): why for image, why in embedded.skipped.items()}
     return Identified(tuple(probes), point, skipped, note)
 
@@ -150,18 +136,17 @@ def identify_files(
 def _open(
     path: GalleryPath, sources: Sequence[Path], model: Path | None, faces: str | None, device: str
 ) -> Gallery:
-    """With its model; without, where embeddings are asked about and its calibration is known."""
     for source in sources:
         if not source.exists():
             raise DataError(f"{source} does not exist; name images, or a folder of them")
     files = [source for source in sources if holds_embeddings(source)]
     if files and len(files) < len(sources):
         raise OptionError(f"{files[0]} holds embeddings: name embeddings or images, not both")
-    if files and model is None:
-        settings = read_settings(path)
-        if settings.calibrated or settings.model_path is None:
-            return open_existing(path, read_only=True)
-    return open_gallery(path, model, faces, device=device, read_only=True)
+    gallery = Gallery.open(path, model, faces=faces, device=device, read_only=True)
+    if not files and gallery.recognizer is None:
+        gallery.close()
+        raise OptionError(f"{path} does not remember its model: name it with --model")
+    return gallery
 
 
 def _embed(gallery: Gallery, sources: Sequence[Path], progress: Progress | None) -> Embedded:

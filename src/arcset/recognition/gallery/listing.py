@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from arcset.recognition.gallery.records import Sample, Subject, as_time
+from arcset.recognition.gallery.samples import Sample, Subject, as_time
 from arcset.recognition.gallery.schema import NOBODY
 from arcset.recognition.gallery.store import Store
 

@@ -8,6 +8,7 @@ from arcset.checks import check_count
 from arcset.errors import DataError, OptionError
 from arcset.files import one_line
 from arcset.recognition.gallery.database import Database
+from arcset.recognition.gallery.parquet import GalleryFile
 from arcset.recognition.gallery.scoring import Scoring
 from arcset.recognition.recognizer import ImageEmbedder
 
@@ -23,7 +24,8 @@ class Settings:
     Fields:
         dim: length of an embedding.
         model_name, model_digest: what makes the embeddings; empty where nobody said.
-        model_path: where that was last found, in the words of whoever wrote it; None if nobody did.
+        model_path: the run or file of that model, loaded when it is needed; None if unknown.
+        faces: "auto" or a detector's file where faces are found in photos first; "none"; or None.
         scoring, keep_images: as in `Gallery.open`.
         epoch: changes when all embeddings do.
         calibrated: changes with the gallery's own calibration; empty without one.
@@ -36,6 +38,7 @@ class Settings:
     model_name: str
     model_digest: str
     model_path: str | None
+    faces: str | None
     scoring: Scoring
     keep_images: bool
     epoch: int
@@ -62,6 +65,7 @@ class Settings:
                 model_name=found["model"],
                 model_digest=found["digest"],
                 model_path=found.get("model_path"),
+                faces=found.get("faces"),
                 scoring=Scoring.of(found["scoring"]),
                 keep_images=found["keep_images"] == "yes",
                 epoch=int(found["epoch"]),
@@ -97,6 +101,39 @@ class Settings:
             raise OptionError(
                 f"{recognizer.name!r} has {recognizer.dim} dimensions, and {path} {self.dim}"
             )
+
+    def text(self, key: str) -> str | None:
+        """A setting as it is written."""
+        return {
+            "model_path": self.model_path,
+            "faces": self.faces,
+            "scoring": self.scoring.word,
+            "keep_images": "yes" if self.keep_images else "no",
+        }.get(key)
+
+    def model_of(self, file: GalleryFile, path: object, *, empty: bool) -> dict[str, str]:
+        """Settings that a gallery takes from a file: its model, where it has none and is empty.
+
+        Raises `OptionError` unless the file's embeddings are of the gallery's model.
+        """
+        if file.dim != self.dim:
+            raise OptionError(
+                f"{file.path} holds embeddings of {file.dim} numbers, and {path} of {self.dim}"
+            )
+        if file.model_digest == self.model_digest:
+            return {}
+        if not self.model_digest and empty:
+            return {"model": file.model_name, "digest": file.model_digest}
+        of_file, of_gallery = (
+            f"of the model {name!r} ({digest[:12]})" if digest else "of no known model"
+            for name, digest in (
+                (file.model_name, file.model_digest),
+                (self.model_name, self.model_digest),
+            )
+        )
+        raise OptionError(
+            f"the embeddings in {file.path} are {of_file}, and those in {path} {of_gallery}"
+        )
 
 
 def first_settings(

@@ -12,7 +12,7 @@ from arcset.errors import DataError, OptionError
 from arcset.recognition.gallery.database import SQLITE_ERRORS, Database
 from arcset.recognition.gallery.index import Index
 from arcset.recognition.gallery.loading import Loader
-from arcset.recognition.gallery.names import check_name
+from arcset.recognition.gallery.samples import check_name
 from arcset.recognition.gallery.schema import NOBODY
 from arcset.recognition.gallery.settings import Settings, write_settings
 

@@ -3,7 +3,6 @@
 import json
 import secrets
 
-from arcset.evaluation.calibration import Thresholds
 from arcset.recognition.gallery.milvus.collections import LONGEST_TEXT, NOTHING, Collections
 from arcset.recognition.gallery.milvus.connection import Connection
 from arcset.recognition.gallery.settings import Settings
@@ -51,13 +50,13 @@ class About:
         whole = bool(keys) and all(key in found for key in keys)
         return "".join(found[key] for key in keys) if whole else None
 
-    def set_calibration(self, thresholds: Thresholds | None) -> None:
+    def set_calibration(self, text: str | None) -> None:
         """Keep a calibration: its text first, in parts, and then one row that says which it is."""
         settings = self.read()
         before = "" if settings is None else settings.calibrated
         stamp = None
-        if thresholds is not None:
-            text = json.dumps(thresholds.json(), allow_nan=False)  # one byte for each character
+        if text is not None:
+            text = json.dumps(json.loads(text))  # one byte for each character
             parts = [text[start : start + _PART] for start in range(0, len(text), _PART)]
             stamp = f"{secrets.token_hex(8)}-{len(parts)}"
             for key, part in zip(_keys(stamp), parts, strict=True):

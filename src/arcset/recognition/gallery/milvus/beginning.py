@@ -2,39 +2,11 @@
 
 from arcset.errors import DataError
 from arcset.recognition.gallery.milvus.about import About
-from arcset.recognition.gallery.milvus.address import Address
 from arcset.recognition.gallery.milvus.collections import Collections, stored_dim
 from arcset.recognition.gallery.milvus.connection import Connection
 from arcset.recognition.gallery.settings import Settings
 
-__all__ = ["discard_empty", "find_settings", "make_gallery", "read_gallery"]
-
-
-def find_settings(address: Address) -> Settings | None:
-    """What the gallery at an address says of itself; None where there is none.
-
-    Raises `DataError` where Milvus cannot be reached.
-    """
-    if address.file is not None and not address.file.exists():
-        return None
-    connection = Connection(address)
-    try:
-        return read_gallery(connection, Collections(connection))
-    finally:
-        connection.close()
-
-
-def discard_empty(address: Address) -> None:
-    """Take away a gallery that was made for nothing, unless there is anybody in it."""
-    connection = Connection(address).strongly()
-    try:
-        collections = Collections(connection)
-        if read_gallery(connection, collections) is not None and not any(
-            connection.count(name) for name in (collections.samples, collections.subjects)
-        ):
-            collections.drop()
-    finally:
-        connection.close()
+__all__ = ["make_gallery", "read_gallery"]
 
 
 def read_gallery(connection: Connection, collections: Collections) -> Settings | None:

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from contextlib import suppress
 
 from arcset.errors import DataError, OptionError
-from arcset.recognition.gallery.changes import Row
 from arcset.recognition.gallery.enrolling import now
 from arcset.recognition.gallery.milvus.collections import Collections
 from arcset.recognition.gallery.milvus.connection import Connection
@@ -14,6 +13,7 @@ from arcset.recognition.gallery.milvus.numbers import Numbers
 from arcset.recognition.gallery.milvus.rows import Rows
 from arcset.recognition.gallery.milvus.samples import check_sources
 from arcset.recognition.gallery.milvus.subjects import COMING, GONE, HERE, Person
+from arcset.recognition.gallery.samples import Row
 
 __all__ = ["Changes"]
 

@@ -4,34 +4,26 @@ import math
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from pathlib import Path
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 import numpy.typing as npt
 
-from arcset.checks import check_count
-from arcset.errors import DataError, OptionError
-from arcset.evaluation.calibration import Thresholds
-from arcset.recognition.gallery.beginning import changes_at_opening
-from arcset.recognition.gallery.changes import Row
-from arcset.recognition.gallery.gallery import Gallery
+from arcset.errors import DataError
+from arcset.recognition.gallery.base import Gallery
 from arcset.recognition.gallery.milvus.about import About
 from arcset.recognition.gallery.milvus.address import Address
 from arcset.recognition.gallery.milvus.beginning import make_gallery, read_gallery
 from arcset.recognition.gallery.milvus.changing import Changes
 from arcset.recognition.gallery.milvus.collections import Collections
 from arcset.recognition.gallery.milvus.connection import Connection
-from arcset.recognition.gallery.milvus.moving import export_samples, import_samples
 from arcset.recognition.gallery.milvus.rows import Rows
 from arcset.recognition.gallery.milvus.searching import nearest_people
-from arcset.recognition.gallery.names import check_name
-from arcset.recognition.gallery.records import Sample, Subject, as_time
-from arcset.recognition.gallery.settings import Settings, first_settings
-from arcset.recognition.gallery.vectors import unit_rows
-from arcset.recognition.recognizer import Embeddings, ImageEmbedder, Progress
+from arcset.recognition.gallery.samples import Row, Sample, Subject, as_time
+from arcset.recognition.gallery.settings import Settings
+from arcset.recognition.recognizer import Embeddings
 
 __all__ = ["MilvusGallery"]
 
@@ -70,65 +62,30 @@ class MilvusGallery(Gallery):
         connection: Connection,
         collections: Collections,
         settings: Settings,
-        recognizer: ImageEmbedder | None,
     ) -> None:
-        self.path = connection.address
-        self.recognizer, self.read_only = recognizer, False
+        self.path, self.read_only = connection.address, False
         self._connection, self._collections = connection, collections
         self._about, self._known_settings = About(connection, collections), settings
         self._newest_about = About(connection.strongly(), collections)
         self.dim = settings.dim
         self._changes = Changes(connection, collections, self.dim)
-        self._rows = Rows(connection, collections, self.dim)
+        self._people = Rows(connection, collections, self.dim)
         self._moment = _Moment()
         self._asked, self._remembered = -math.inf, None
 
     @classmethod
-    def begin(
-        cls,
-        address: Address,
-        recognizer: ImageEmbedder | None,
-        dim: int | None,
-        scoring: str | None,
-        keep_images: bool | None,
-        read_only: bool,
-    ) -> Self:
-        """Open the gallery at an address, made if there is none: see `Gallery.open`."""
-        if keep_images:
-            raise OptionError(
-                f"{address} cannot keep images, which Milvus has no room for: keep the files, or a"
-                " gallery in a file"
-            )
-        asked = (address, recognizer, dim, scoring, keep_images)
-        if address.file is not None and not address.file.exists():
-            if read_only:
-                raise DataError(f"{address} does not exist")
-            first_settings(*asked)  # or refuses, before there is a folder
-        connection = Connection(address)
+    def _connect(cls, path: Address, *, read_only: bool) -> Self | None:
+        if path.file is not None and not path.file.exists():
+            return None
+        connection = Connection(path)
         try:
             collections = Collections(connection)
             settings = read_gallery(connection, collections)
             if settings is None:
-                if read_only:
-                    raise DataError(f"{address} does not exist")
-                settings = make_gallery(connection, collections, first_settings(*asked))
-            settings.check_fits(recognizer, dim, address)
-            gallery = cls(connection, collections, settings, recognizer)
-            changes = changes_at_opening(
-                settings,
-                recognizer,
-                scoring,
-                keep_images,
-                empty=not gallery._changes.samples.count(),
-                path=address,
-            )
-            if read_only:
-                changes.pop("model", None)
-                changes.pop("digest", None)
+                connection.close()
+                return None
+            gallery = cls(connection, collections, settings)
             gallery.read_only = read_only
-            if changes:
-                gallery._write(**changes)
-                gallery._settings.check_fits(recognizer, dim, address)  # or others were quicker
             if not read_only:
                 gallery._changes.heal()
         except BaseException:
@@ -136,26 +93,35 @@ class MilvusGallery(Gallery):
             raise
         return gallery
 
+    @classmethod
+    def _create(cls, path: Address, settings: dict[str, str]) -> Self:
+        connection = Connection(path)
+        try:
+            collections = Collections(connection)
+            made = make_gallery(connection, collections, settings)
+            return cls(connection, collections, made)
+        except BaseException:
+            connection.close()
+            raise
+
     def close(self) -> None:
         """Let go of the connection; the gallery is of no use afterwards."""
         self._connection.close()
 
     # Asking
 
-    def search(
-        self, embeddings: Any, k: int = 5
+    def _search(
+        self, probes: Embeddings, k: int
     ) -> tuple[list[tuple[str, ...]], npt.NDArray[np.float64]]:
-        """The nearest subjects of each probe and their scores: see `Kept`.
+        """The nearest subjects of each probe and their scores: see `Gallery.search`.
 
         Where an approximate index finds fewer for a probe than for others, it has fewer names, and
         the rest of its scores is NaN.
         """
-        check_count("k", k)
-        probes = unit_rows(embeddings, self.dim)
         with self.together():
             scoring, sizes = self._settings.scoring, self._sizes()
             found = nearest_people(
-                self._rows.samples, self._rows.subjects, probes, int(k), scoring, sizes
+                self._people.samples, self._people.subjects, probes, k, scoring, sizes
             )
         scores = np.full((len(probes), max(len(names) for names, _ in found)), np.nan)
         for row, (names, values) in zip(scores, found, strict=True):
@@ -178,18 +144,11 @@ class MilvusGallery(Gallery):
             owner = self._changes.owner(sample)
             self._changes.remove_sample(int(sample), owner)
 
-    def rename(self, old: str, new: str) -> None:
-        """Give a subject another name, which nobody has."""
-        check_name(new)
-        if old == new:
-            return
+    def _rename(self, old: str, new: str) -> None:
         with self._changing():
             self._changes.rename(self._changes.known(old), new)
 
-    def merge(self, source: str, into: str) -> None:
-        """Give all samples of the subject `source` to the subject `into`; `source` goes."""
-        if source == into:
-            raise OptionError(f"{source!r} cannot be merged into itself")
+    def _merge(self, source: str, into: str) -> None:
         with self._changing():
             self._changes.merge(self._changes.known(source), self._changes.known(into)[0])
 
@@ -201,27 +160,18 @@ class MilvusGallery(Gallery):
                 self._connection.call("flush", name)
                 self._connection.call("compact", name)
 
-    def set_thresholds(self, thresholds: Thresholds | None) -> None:
-        """Give the gallery a calibration of its own, or take it away."""
-        with self._changing():
-            self._newest_about.set_calibration(thresholds)
-
-    def set_model_path(self, path: Path | str) -> None:
-        """Note where the model lies."""
-        self._write(model_path=str(path))
-
     # Looking
 
     def __len__(self) -> int:
-        return self._rows.subjects.count()
+        return self._sizes()[0]
 
     def __contains__(self, name: object) -> bool:
-        return isinstance(name, str) and bool(self._rows.subjects.find([name]))
+        return isinstance(name, str) and bool(self._people.subjects.find([name]))
 
     @property
     def sample_count(self) -> int:
         """How many samples there are, those included that are being enrolled or removed."""
-        return self._rows.samples.count()
+        return self._sizes()[1]
 
     @property
     def byte_count(self) -> None:
@@ -229,8 +179,8 @@ class MilvusGallery(Gallery):
 
     def subjects(self) -> tuple[Subject, ...]:
         """All subjects, the first enrolled first; reads the number of every sample."""
-        owners, counts = self._rows.subjects.all_owners(), Counter[str]()
-        for part in self._rows.samples.parts(("id", "subject")):
+        owners, counts = self._people.subjects.all_owners(), Counter[str]()
+        for part in self._people.samples.parts(("id", "subject")):
             counts.update(owners[row["subject"]].name for row in part if row["subject"] in owners)
         people = {person.name: person for person in sorted(owners.values(), reverse=True)}
         return tuple(
@@ -243,65 +193,57 @@ class MilvusGallery(Gallery):
         """All samples of a subject; raises `OptionError` where nobody is called so."""
         return tuple(
             Sample(int(row["id"]), row["source"], row["digest"], as_time(row["added"]), False)
-            for row in self._rows.samples.told(self._rows.family(name))
+            for row in self._people.samples.told(self._people.family(name))
         )
 
     def image(self, sample: int) -> None:
         """None, as images are not kept; raises `OptionError` for a sample that is not there."""
-        self._rows.owner(sample)
+        self._people.owner(sample)
 
     def labelled(self) -> tuple[npt.NDArray[np.float32], tuple[str, ...]]:
         """A copy of all embeddings, (N, D), in the order of their numbers, and whose they are."""
-        owners = self._rows.subjects.all_owners()
+        owners = self._people.subjects.all_owners()
         rows, names = [np.empty((0, self.dim), np.float32)], []
-        for part in self._rows.samples.parts(("id", "subject", "embedding")):
+        for part in self._people.samples.parts(("id", "subject", "embedding")):
             kept = [row for row in part if row["subject"] in owners]
-            rows.append(self._rows.samples.vectors(kept))
+            rows.append(self._people.samples.vectors(kept))
             names += [owners[row["subject"]].name for row in kept]
         return np.concatenate(rows), tuple(names)
 
     def repeated(self, most: int) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.int64]]:
-        """Embeddings of subjects with two samples or more: see `Kept`."""
-        owners, counts = self._rows.subjects.all_owners(), Counter[int]()
-        for part in self._rows.samples.parts(("id", "subject")):
+        """Embeddings of subjects with two samples or more: see `Gallery`."""
+        owners, counts = self._people.subjects.all_owners(), Counter[int]()
+        for part in self._people.samples.parts(("id", "subject")):
             counts.update(owners[row["subject"]].number for row in part if row["subject"] in owners)
         several = sorted(number for number, count in counts.items() if count > 1)
         if len(several) > most:
             places = np.linspace(0, len(several) - 1, most).round().astype(int)
             several = [several[place] for place in places]
-        families = self._rows.subjects.families(several)
-        whose, vectors = self._rows.samples.embeddings(sorted(families))
+        families = self._people.subjects.families(several)
+        whose, vectors = self._people.samples.embeddings(sorted(families))
         return vectors, np.array([families[number] for number in whose], np.int64)
 
     # Moving
 
-    def export(self, path: Path | str, *, images: bool = True) -> int:
-        """Write all samples to a Parquet file, and return how many: see `Kept`."""
-        with self.together():
-            return export_samples(
-                self._rows.samples, self._rows.subjects, self._settings, Path(path)
-            )
-
-    def import_file(self, path: Path | str) -> tuple[int, ...]:
-        """Add all samples of a file that `export` wrote, and return their numbers: see `Kept`.
-
-        The whole file is read before the first sample is written. New subjects are there when all
-        is; samples for subjects who are enrolled already come as they are written.
-        """
-        with self._changing():
-            self._refresh(self._newest_about)
-            found = import_samples(
-                self._changes, self._newest_about, self._settings, path, self.path
-            )
-            self._refresh(self._newest_about)
-        return found
-
-    def migrate(self, recognizer: ImageEmbedder, progress: Progress | None = None) -> None:
-        """Refused with `OptionError`: there are no images to embed anew."""
-        raise OptionError(
-            f"{self.path} keeps no images to embed anew: enroll them again, in a gallery for"
-            f" {recognizer.name}"
-        )
+    def _rows(self, images: bool) -> Iterator[Sequence[Row]]:
+        owners = self._people.subjects.all_owners()
+        for part in self._people.samples.parts():
+            kept = [row for row in part if row["subject"] in owners]
+            vectors = self._people.samples.vectors(kept).astype("<f4", copy=False)
+            rows = [
+                Row(
+                    owners[row["subject"]].name,
+                    vector.tobytes(),
+                    row["source"],
+                    None if row["digest"] is None else bytes.fromhex(row["digest"]),
+                    None,
+                    int(row["added"]),
+                    int(row["id"]),
+                )
+                for row, vector in zip(kept, vectors, strict=True)
+            ]
+            if rows:
+                yield rows
 
     # What `Gallery` is made of
 
@@ -337,7 +279,7 @@ class MilvusGallery(Gallery):
 
     def _sizes(self) -> tuple[int, int]:
         if self._moment.sizes is None or not self._moment.depth:
-            sizes = self._rows.subjects.count(), self._rows.samples.count()
+            sizes = self._people.subjects.count(), self._people.samples.count()
             self._moment.sizes = self._remembered = sizes
         return self._moment.sizes
 
@@ -350,21 +292,26 @@ class MilvusGallery(Gallery):
         raise DataError(f"{self.path} is damaged: its calibration is not whole")
 
     def _embeddings_of(self, name: str) -> Embeddings:
-        return self._rows.samples.embeddings(self._rows.family(name))[1]
+        return self._people.samples.embeddings(self._people.family(name))[1]
 
-    def _reserve(self, count: int) -> None:
+    def _add(self, batches: Iterable[Sequence[Row]], **settings: str) -> list[int]:
         with self._changing():
-            if count:
-                self._changes.sample_numbers.reserve(count)
-
-    def _add(self, names: Sequence[str], rows: Sequence[Row]) -> list[int]:
-        with self._changing():
-            return self._changes.enroll(names, rows)
+            if settings:
+                self._newest_about.write(**settings)
+                self._refresh(self._newest_about)
+            made: list[int] = []
+            for rows in batches:
+                made += self._changes.enroll([row.name for row in rows], rows)
+            return made
 
     # Within
 
     def _write(self, **values: str | None) -> None:
         with self._changing():
+            if "thresholds" in values:
+                text = values.pop("thresholds")
+                values.pop("calibrated")
+                self._newest_about.set_calibration(text)
             self._newest_about.write(**values)
             self._refresh(self._newest_about)
 

@@ -6,11 +6,11 @@ from typing import NamedTuple
 import numpy as np
 
 from arcset.errors import InputError
-from arcset.recognition.gallery.changes import Row
 from arcset.recognition.gallery.index import Vectors
 from arcset.recognition.gallery.milvus.collections import LONGEST_TEXT, Collections, stored_dim
 from arcset.recognition.gallery.milvus.connection import Connection, Record
 from arcset.recognition.gallery.milvus.subjects import listed
+from arcset.recognition.gallery.samples import Row
 
 __all__ = ["Hit", "Samples"]
 

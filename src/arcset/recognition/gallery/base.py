@@ -1,0 +1,774 @@
+"""What every gallery does, wherever it stores what it knows: enroll, identify, change, list."""
+
+import json
+import secrets
+import threading
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import replace
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from arcset.checks import check_count
+from arcset.errors import ArcsetError, DataError, InputError, OptionError
+from arcset.evaluation.calibration import Thresholds
+from arcset.files import parse_json
+from arcset.recognition.calibrating import calibrate
+from arcset.recognition.decisions import (
+    RIVALS,
+    Match,
+    Verification,
+    WorkingPoint,
+    answer,
+    decide,
+    uncalibrated_note,
+    working_point,
+)
+from arcset.recognition.gallery.open import load_model
+from arcset.recognition.gallery.parquet import GalleryFile, write_rows
+from arcset.recognition.gallery.samples import (
+    Row,
+    Sample,
+    Subject,
+    check_name,
+    make_rows,
+    single_vector,
+    unit_rows,
+)
+from arcset.recognition.gallery.scoring import Scoring, exact_cosines
+from arcset.recognition.gallery.settings import Settings, first_settings
+from arcset.recognition.inputs import as_sources
+from arcset.recognition.recognizer import EmbeddedImage, Embeddings, ImageEmbedder, Progress
+
+if TYPE_CHECKING:
+    from arcset.recognition.gallery.milvus.address import Address
+
+__all__ = ["Gallery", "GalleryPath"]
+
+#: Where a gallery is: its file, or its address in Milvus.
+GalleryPath: TypeAlias = "Path | Address"
+
+_BATCH = 4096  # samples that `enroll_many` adds at a time
+
+
+class Gallery(ABC):
+    """Subjects and their embeddings: in one file, or in Milvus; see `Gallery.open`.
+
+    What a method that changes something has done is there when it returns, and others who have
+    the same gallery open see it at their next call. Threads may share one gallery. What more a
+    file promises is told by `FileGallery`, and what Milvus cannot by `MilvusGallery`.
+
+    Attributes:
+        path: the file, or the address in Milvus. dim: length of an embedding.
+        read_only: whether it was opened for reading, or lies where nothing can be written.
+
+        >>> gallery = Gallery.open(getfixture("tmp_path") / "people.db", dim=2)
+        >>> gallery.enroll("anna", embeddings=[[1.0, 0.1], [1.0, -0.1]])
+        (1, 2)
+        >>> gallery.enroll("ben", embeddings=[0.0, 1.0])
+        (3,)
+        >>> print(gallery.identify(embedding=[0.9, 0.0], threshold=0.5))
+        anna: cosine 0.9950, threshold 0.5000
+        >>> gallery.close()
+    """
+
+    path: "GalleryPath"
+    dim: int
+    read_only: bool
+    #: Whether images can be stored with their embeddings at all.
+    can_hold_images: ClassVar[bool] = True
+
+    _recognizer: ImageEmbedder | None = None
+    _device = "auto"
+    _loading = threading.Lock()
+    _point: tuple[Any, WorkingPoint | None] = (None, None)
+    _parsed: tuple[str, Thresholds | None] = ("", None)
+
+    # Opening
+
+    @staticmethod
+    def open(
+        path: "Path | str | Address",
+        recognizer: "ImageEmbedder | Path | str | None" = None,
+        *,
+        faces: str | None = None,
+        device: str = "auto",
+        dim: int | None = None,
+        scoring: str | None = None,
+        keep_images: bool | None = None,
+        read_only: bool = False,
+        create: bool = True,
+    ) -> "Gallery":
+        """Open a gallery; one that does not exist is made.
+
+        Parameters:
+            path: its file; or where it is in Milvus, as `milvus://host:port/collection`, see
+                `Address`.
+            recognizer: what makes embeddings of images, or the run or ONNX file of one. A gallery
+                belongs to one model. It remembers a file, so that this need not be named again; the
+                model is then loaded when it is first needed.
+            faces: for a recognizer from a file: "auto" or a detector's file to find and align the
+                faces in photos, "none" where images are aligned faces. Remembered, too.
+            device: where a recognizer from a file computes: auto, cpu, cuda or mps.
+            dim: length of embeddings, for a new gallery without a recognizer.
+            scoring: how a subject of several samples is scored: by the best of its cosines (`max`,
+                the default), by their `mean`, or by the mean of the best few, as `top-3`. Stored in
+                the gallery.
+            keep_images: whether images are stored with their embeddings, so that the gallery can
+                move to another model. A setting of the gallery, too; Milvus stores none.
+            read_only: to change nothing.
+            create: whether a gallery that does not exist is made.
+
+        Raises `OptionError` for another model or dimension than the gallery's, and where a new one
+        is to be made of neither; `DataError` for what is damaged, no gallery, or out of reach.
+        """
+        word = None if scoring is None else Scoring.of(scoring).word
+        store, where = _store(path)
+        if keep_images and not store.can_hold_images:
+            raise OptionError(
+                f"{where} cannot keep images, which Milvus has no room for: keep the files, or a"
+                " gallery in a file"
+            )
+        gallery = store._connect(where, read_only=read_only)
+        if gallery is None:
+            if read_only or not create:
+                raise DataError(
+                    f"there is no gallery {where}: it does not exist; `arcset enroll {where} FOLDER"
+                    " --model RUN` makes one"
+                )
+            model = (
+                load_model(recognizer, faces, device=device)
+                if isinstance(recognizer, str | Path)
+                else recognizer
+            )
+            values = first_settings(where, model, dim, word, keep_images)
+            gallery = store._create(where, values)
+            gallery._recognizer = model
+        try:
+            gallery._device = device
+            gallery._adopt(recognizer, faces, dim, word, keep_images)
+        except BaseException:
+            gallery.close()
+            raise
+        return gallery
+
+    @staticmethod
+    def exists(path: "Path | str | Address") -> bool:
+        """Whether there is a gallery; raises `DataError` for what is damaged or out of reach."""
+        store, where = _store(path)
+        gallery = store._connect(where, read_only=True)
+        if gallery is None:
+            return False
+        gallery.close()
+        return True
+
+    def _adopt(
+        self,
+        recognizer: "ImageEmbedder | Path | str | None",
+        faces: str | None,
+        dim: int | None,
+        scoring: str | None,
+        keep_images: bool | None,
+    ) -> None:
+        """Check what `open` was told, and write down what is new."""
+        settings, changes = self._settings, {}
+        if isinstance(recognizer, str | Path):
+            faces = settings.faces if faces is None else faces
+            changes = _model_location(recognizer, faces)
+            if self._recognizer is None:
+                self._recognizer = load_model(recognizer, faces, device=self._device)
+        else:
+            self._recognizer = recognizer
+        settings.check_fits(self._recognizer, dim, self.path)
+        if self._recognizer is not None and not settings.model_digest:
+            if self.sample_count:
+                raise OptionError(
+                    f"{self.path} holds embeddings from elsewhere, and {self._recognizer.name!r}"
+                    " may not be what made them: open it without a model, or make a new one"
+                )
+            changes |= {"model": self._recognizer.name, "digest": self._recognizer.digest}
+        if self.read_only:
+            changes = {}
+        if scoring is not None:
+            changes["scoring"] = scoring
+        if keep_images is not None:
+            changes["keep_images"] = "yes" if keep_images else "no"
+        changes = {key: value for key, value in changes.items() if settings.text(key) != value}
+        if changes:
+            self._write(**changes)
+
+    @property
+    def recognizer(self) -> ImageEmbedder | None:
+        """What makes embeddings of images: as given, or the model that the gallery remembers.
+
+        Raises `OptionError` for a model that is no longer where it was, or another one.
+        """
+        if self._recognizer is None and self._settings.model_path:
+            with self._loading:
+                if self._recognizer is None:
+                    self._recognizer = self._load_model(self._settings)
+        return self._recognizer
+
+    def _load_model(self, settings: Settings) -> ImageEmbedder:
+        model = Path(str(settings.model_path))
+        if not model.exists():
+            raise OptionError(
+                f"{self.path}: its model is no longer at {model}: name it with --model"
+            )
+        loaded: ImageEmbedder = load_model(model, settings.faces, device=self._device)
+        settings.check_fits(loaded, None, self.path)
+        return loaded
+
+    def set_model_path(self, path: Path | str, faces: str | None = None) -> None:
+        """Note where the model lies, and how it finds faces, so that it need not be named again."""
+        self._write(**_model_location(path, faces))
+
+    @abstractmethod
+    def close(self) -> None:
+        """Let go of file or connection; the gallery is of no use afterwards."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    # Enrolling
+
+    def enroll(
+        self, name: str, images: Any = None, *, embeddings: Any = None, sources: Any = None
+    ) -> tuple[int, ...]:
+        """Add samples to a subject, new or known, and return their numbers.
+
+        Parameters:
+            name: 1 to 256 characters.
+            images: one or many, as the recognizer takes them.
+            embeddings: (N, D) or (D,) instead; or those of the images, where they are known.
+            sources: where they come from, a text each; by default the images' paths.
+
+        They are all there when this returns, or none is. Raises `OptionError` for what is no
+        name, and `InputError` or `DataError` for what are no embeddings or images.
+        """
+        check_name(name)
+        given = None if images is None else as_sources(images)
+        vectors = self._embedded(given, embeddings)
+        rows = make_rows([name] * len(vectors), vectors, given, sources, self.keep_images)
+        return tuple(self._add([rows]))
+
+    def enroll_many(
+        self,
+        names: Sequence[str],
+        images: Any = None,
+        *,
+        embeddings: Any = None,
+        sources: Any = None,
+        progress: Progress | None = None,
+    ) -> tuple[int, ...]:
+        """Add one sample for each of the names, as `enroll` does, in batches of some thousands.
+
+        A batch is there whole or not at all. `progress` is told after each.
+        """
+        names = [check_name(name) for name in names]
+        given = None if images is None else as_sources(images)
+        if embeddings is not None and (len(names) or len(embeddings)):
+            embeddings = unit_rows(embeddings, self.dim)  # all are checked before the first is in
+        for what, items in (("images", given), ("embeddings", embeddings), ("sources", sources)):
+            if items is not None and len(items) != len(names):
+                raise InputError(f"there are {len(names):,} names, but {len(items):,} {what}")
+        samples: list[int] = []
+        for start in range(0, len(names), _BATCH):
+            part = slice(start, start + _BATCH)
+            images_here = None if given is None else given[part]
+            sources_here = None if sources is None else sources[part]
+            vectors = self._embedded(images_here, None) if embeddings is None else embeddings[part]
+            rows = make_rows(names[part], vectors, images_here, sources_here, self.keep_images)
+            try:
+                samples += self._add([rows])
+            except DataError as error:
+                if not samples:
+                    raise
+                raise DataError(
+                    f"the first {len(samples):,} of {len(names):,} samples were enrolled, and then:"
+                    f" {error}"
+                ) from None
+            if progress is not None:
+                progress(len(samples), len(names))
+        return tuple(samples)
+
+    # Asking
+
+    def search(
+        self, embeddings: Any, k: int = 5
+    ) -> tuple[list[tuple[str, ...]], npt.NDArray[np.float64]]:
+        """The nearest subjects of each probe and their scores, falling.
+
+        embeddings: (N, D) or (D,), of any length. Returns N tuples of names, and scores (N, K),
+        where K is k, or the number of subjects if that is less. Scores are exact under the
+        gallery's scoring; equal ones are ordered by the age of the subjects.
+        """
+        check_count("k", k)
+        return self._search(unit_rows(embeddings, self.dim), int(k))
+
+    def identify(
+        self,
+        image: Any = None,
+        *,
+        embedding: Any = None,
+        fpir: float | None = None,
+        threshold: float | None = None,
+        candidates: int = 5,
+    ) -> Match:
+        """Who an image, or an embedding (D,), shows: see `identify_many`.
+
+        Where the model finds faces in photos, it is the face in the middle that is asked about:
+        `Match.box` says where it is, and `Match.faces` how many there are.
+        """
+        return self.identify_many(
+            None if image is None else [image],
+            embeddings=None if embedding is None else single_vector(embedding),
+            fpir=fpir,
+            threshold=threshold,
+            candidates=candidates,
+        )[0]
+
+    def identify_all(
+        self,
+        image: Any,
+        *,
+        fpir: float | None = None,
+        threshold: float | None = None,
+        candidates: int = 5,
+    ) -> list[Match]:
+        """Who each face of a photo shows, the one in the middle first; none where there is no face.
+
+        Without faces it is `identify`, as a list of one.
+        """
+        check_count("candidates", candidates)
+        (photo,) = self._model().embed_each([image])
+        _, matches = self._answers(photo.embeddings, fpir, threshold, candidates)
+        return [_with_face(match, photo, row) for row, match in enumerate(matches)]
+
+    def identify_many(
+        self,
+        images: Any = None,
+        *,
+        embeddings: Any = None,
+        fpir: float | None = None,
+        threshold: float | None = None,
+        candidates: int = 5,
+    ) -> list[Match]:
+        """Who each of many images, or embeddings (N, D), shows; or that nobody known is shown.
+
+        Parameters:
+            fpir: the share of unknown probes that may be taken for someone, by default 0.01. The
+                threshold for it depends on the gallery's present size.
+            threshold: a cosine instead.
+            candidates: how many of the nearest subjects are listed.
+
+        Without a calibration, a rate and a threshold the nearest subjects are listed, and who it
+        is stays undecided: `subject` is None and `decided` is False.
+        """
+        check_count("candidates", candidates)
+        if embeddings is not None or images is None:
+            return self._answers(self._embedded(None, embeddings), fpir, threshold, candidates)[1]
+        photos = self._model().embed_each(as_sources(images), most=1)
+        probes = np.concatenate([photo.embeddings for photo in photos])
+        point, matches = self._answers(probes, fpir, threshold, candidates)
+        found = iter(matches)
+        return [
+            _with_face(next(found), photo, 0)
+            if len(photo.embeddings)
+            else Match.without_face(point)
+            for photo in photos
+        ]
+
+    def _answers(
+        self, probes: Embeddings, fpir: float | None, threshold: float | None, candidates: int
+    ) -> tuple[WorkingPoint | None, list[Match]]:
+        """Where "known" begins, and who each of the probes (N, D) shows; N may be 0."""
+        with self.together():
+            point = self.point_for(fpir, threshold)
+            if not len(probes):
+                return point, []
+            names, scores = self._search(unit_rows(probes, self.dim), max(RIVALS, candidates))
+            subjects, thresholds = len(self), self.thresholds
+        return point, [
+            answer(
+                found,
+                row[: len(found)],
+                point=point,
+                thresholds=thresholds,
+                subjects=subjects,
+                candidates=candidates,
+            )
+            for found, row in zip(names, scores.tolist(), strict=True)
+        ]
+
+    def verify(
+        self,
+        name: str,
+        image: Any = None,
+        *,
+        embedding: Any = None,
+        far: float | None = None,
+        threshold: float | None = None,
+    ) -> Verification:
+        """Whether an image, or an embedding (D,), shows the subject of this name.
+
+        far, threshold: as in `Recognizer.verify`. Raises `OptionError` where nobody is called so.
+        """
+        given = None if embedding is None else single_vector(embedding)
+        probe = self._embedded(None if image is None else [image], given)[0]
+        with self.together():
+            cosines = exact_cosines(self._embeddings_of(name), probe)
+            _, scores = self._settings.scoring.score(cosines, np.zeros(len(cosines), np.int64))
+            thresholds = self.thresholds
+        return decide(scores[0], thresholds, far=far, threshold=threshold, model=self.model_name)
+
+    def _embedded(self, images: Sequence[Any] | None, embeddings: Any) -> Embeddings:
+        if embeddings is not None:
+            return unit_rows(embeddings, self.dim)
+        if images is None:
+            raise OptionError("neither images nor embeddings are given")
+        return unit_rows(self._model().embed(images), self.dim)
+
+    def _model(self) -> ImageEmbedder:
+        if self.recognizer is None:
+            raise OptionError(
+                f"{self.path} does not remember its model, which images need: name it with --model,"
+                " or give embeddings"
+            )
+        return self.recognizer
+
+    # Thresholds
+
+    def point_for(self, fpir: float | None, threshold: float | None) -> WorkingPoint | None:
+        """The threshold for an FPIR, or the one named; None with neither and no calibration.
+
+        Raises `OptionError` for both, and for an FPIR without a calibration.
+        """
+        if threshold is not None and fpir is not None:
+            raise OptionError(
+                f"fpir={fpir!r} and threshold={threshold!r} both say where 'known' begins; leave"
+                " one out"
+            )
+        if threshold is not None:
+            return WorkingPoint.by_hand(threshold)
+        if self.thresholds is None and fpir is not None:
+            raise OptionError(f"fpir={fpir:g}: {uncalibrated_note(self.model_name, self.path)}")
+        return None if self.thresholds is None else self.working_point(fpir)
+
+    def working_point(self, fpir: float | None = None) -> WorkingPoint:
+        """The threshold for an FPIR, by default 0.01, at the gallery's present size."""
+        with self.together():
+            thresholds = self.thresholds
+            size = {"subjects": len(self), "samples": self.sample_count}
+            key = (*size.values(), self.scoring, fpir, id(thresholds))
+            known, point = self._point
+            if point is None or known != key:
+                point = working_point(thresholds, **size, scoring=self.scoring, fpir=fpir)
+                self._point = key, point
+            return point
+
+    @property
+    def thresholds(self) -> Thresholds | None:
+        """The gallery's own calibration; the recognizer's where it has none."""
+        with self.together():
+            stamp = self._settings.calibrated
+            if not stamp:
+                return None if self.recognizer is None else self.recognizer.thresholds
+            known, parsed = self._parsed
+            if stamp != known:
+                parsed = self._parse(self._calibration())
+                self._parsed = stamp, parsed
+            return parsed
+
+    def _parse(self, text: str | None) -> Thresholds:
+        try:
+            content = parse_json(text)  # type: ignore[arg-type]
+            return Thresholds.from_json(content, f"the calibration in {self.path}")
+        except (TypeError, ValueError) as error:
+            raise DataError(f"{self.path} is damaged in its calibration: {error}") from None
+
+    def set_thresholds(self, thresholds: Thresholds | None) -> None:
+        """Give the gallery a calibration of its own, or take it away."""
+        text = stamp = None
+        if thresholds is not None:
+            text = json.dumps(thresholds.json(), ensure_ascii=False, allow_nan=False)
+            stamp = secrets.token_hex(8)
+        self._write(thresholds=text, calibrated=stamp)
+
+    def calibrate(self, **options: Any) -> Thresholds:
+        """Calibrate from the subjects enrolled, and keep that; options as in `calibrating`.
+
+        Raises `InputError` where too few subjects have several samples.
+        """
+        embeddings, names = self.labelled()
+        if not names:
+            raise OptionError(f"{self.path} is empty: enroll subjects to calibrate from")
+        made = calibrate(embeddings, names, **options)
+        self.set_thresholds(made)
+        return made
+
+    # Changing
+
+    @abstractmethod
+    def remove(self, name: str) -> int:
+        """Remove a subject, and return how many samples it had.
+
+        Raises `OptionError` where nobody is called so.
+        """
+
+    @abstractmethod
+    def remove_sample(self, sample: int) -> None:
+        """Remove one sample, likewise; with the last one of a subject goes the subject."""
+
+    def rename(self, old: str, new: str) -> None:
+        """Give a subject another name, which nobody has."""
+        check_name(new)
+        if old != new:
+            self._rename(old, new)
+
+    def merge(self, source: str, into: str) -> None:
+        """Give all samples of the subject `source` to the subject `into`; `source` goes."""
+        if source == into:
+            raise OptionError(f"{source!r} cannot be merged into itself")
+        self._merge(source, into)
+
+    @abstractmethod
+    def compact(self) -> None:
+        """Give back the room that removed samples leave."""
+
+    def migrate(self, recognizer: ImageEmbedder, progress: Progress | None = None) -> None:
+        """Move to another model: embed all images anew, all of them or none.
+
+        A calibration of the gallery's own is lost. Raises `OptionError` where the images of some
+        samples were not stored, and `DataError` for one that the model cannot embed.
+        """
+        raise OptionError(
+            f"{self.path} keeps no images to embed anew: enroll them again, in a gallery for"
+            f" {recognizer.name}"
+        )
+
+    # Listing
+
+    @abstractmethod
+    def __len__(self) -> int:
+        """How many subjects there are."""
+
+    @abstractmethod
+    def __contains__(self, name: object) -> bool: ...
+
+    @property
+    @abstractmethod
+    def sample_count(self) -> int:
+        """How many samples all subjects have together."""
+
+    @property
+    @abstractmethod
+    def byte_count(self) -> int | None:
+        """How many bytes the gallery takes on this machine's disk; None where it lies elsewhere."""
+
+    @abstractmethod
+    def subjects(self) -> tuple[Subject, ...]:
+        """All subjects, the first enrolled first."""
+
+    @abstractmethod
+    def samples(self, name: str) -> tuple[Sample, ...]:
+        """All samples of a subject; raises `OptionError` where nobody is called so."""
+
+    @abstractmethod
+    def image(self, sample: int) -> bytes | None:
+        """The image of a sample as a file's bytes; None where it was not stored.
+
+        Raises `OptionError` for a sample that is not there.
+        """
+
+    @abstractmethod
+    def labelled(self) -> tuple[Embeddings, tuple[str, ...]]:
+        """A copy of all embeddings, (N, D), in the order of their numbers, and whose they are."""
+
+    @abstractmethod
+    def repeated(self, most: int) -> tuple[Embeddings, npt.NDArray[np.int64]]:
+        """A copy of the embeddings, (n, D), of subjects with two samples or more, and numbers of
+        these subjects, (n,). Where there are more than `most` of them, so many are drawn evenly.
+        """
+
+    @property
+    def scoring(self) -> str:
+        """How a subject of several samples is scored: `max`, `mean` or `top-K`."""
+        return self._settings.scoring.word
+
+    @property
+    def keep_images(self) -> bool:
+        """Whether images are stored with their embeddings."""
+        return self._settings.keep_images
+
+    @property
+    def model_name(self) -> str:
+        """What people call the model that made the embeddings; empty where that is unknown."""
+        return self._settings.model_name
+
+    @property
+    def model_digest(self) -> str:
+        """What tells that model from all others; empty where that is unknown."""
+        return self._settings.model_digest
+
+    @property
+    def model_path(self) -> str | None:
+        """Where that model lies, if the gallery remembers it."""
+        return self._settings.model_path
+
+    @property
+    def faces(self) -> str | None:
+        """How that model finds faces in photos: "auto", a detector's file, "none" or None."""
+        return self._settings.faces
+
+    def describe(self) -> dict[str, Any]:
+        """What it holds, its model, its calibration and its threshold as plain values.
+
+        Most is known without the model: where that is gone, `note` says so.
+        """
+        settings, thresholds, point, note = self._settings, None, None, ""
+        with self.together():
+            try:
+                thresholds = self.thresholds
+                point = self.working_point()
+                note = point.note
+            except ArcsetError as error:
+                note = str(error)
+            own = bool(settings.calibrated)
+            return {
+                "file": str(self.path),
+                "bytes": self.byte_count,
+                "subjects": len(self),
+                "samples": self.sample_count,
+                "scoring": self.scoring,
+                "keeps_images": self.keep_images,
+                "model": self.model_name,
+                "model_digest": self.model_digest,
+                "dim": self.dim,
+                "model_path": settings.model_path,
+                "faces": settings.faces,
+                "calibration": thresholds and {**thresholds.made_from, "own": own},
+                "point": None if point is None else point.json(),
+                "note": note,
+            }
+
+    # Parquet
+
+    def export(self, path: Path | str, *, images: bool = True) -> int:
+        """Write all samples to a Parquet file, and return how many: see `parquet`.
+
+        Whoever has this file has names, embeddings and, unless `images` says no, stored images;
+        removing somebody from the gallery does not remove them from it.
+        """
+        with self.together():
+            images = images and self.can_hold_images
+            return write_rows(Path(path), self._settings, self._rows(images), images=images)
+
+    def import_file(self, path: Path | str) -> tuple[int, ...]:
+        """Add all samples of a file that `export` wrote, or none, and return their numbers.
+
+        Raises `OptionError` for embeddings of another model, and `DataError` for another file.
+        """
+        file = GalleryFile(path)
+        if file.has_images and not self.can_hold_images:
+            raise OptionError(
+                f"{path} holds images, which {self.path} cannot keep: export it without them"
+            )
+        with self.together():
+            changes = self._settings.model_of(file, self.path, empty=not self.sample_count)
+        return tuple(self._add(file.batches(), **changes))
+
+    # What a store implements beside the abstract methods above: these, and nothing more
+
+    @classmethod
+    @abstractmethod
+    def _connect(cls, path: Any, *, read_only: bool) -> Self | None:
+        """Open the gallery at a path or an address; None where there is none."""
+
+    @classmethod
+    @abstractmethod
+    def _create(cls, path: Any, settings: dict[str, str]) -> Self:
+        """Make an empty gallery, whole or not at all, and open it."""
+
+    @property
+    @abstractmethod
+    def _settings(self) -> Settings:
+        """The settings, as far as they were read: `together` reads them anew."""
+
+    @abstractmethod
+    def _write(self, **values: str | None) -> None:
+        """Write some settings, as `Settings.of` takes them, and `thresholds`; None takes one away.
+
+        Raises `DataError` for a gallery that is opened for reading.
+        """
+
+    @abstractmethod
+    def _calibration(self) -> str | None:
+        """The `thresholds` as they were written; inside `together`."""
+
+    @abstractmethod
+    def together(self) -> AbstractContextManager[None]:
+        """Around several questions that are to be answered from one, the newest, state."""
+
+    @abstractmethod
+    def _add(self, batches: Iterable[Sequence[Row]], **settings: str) -> list[int]:
+        """Enroll all rows and write the settings, or nothing, and return the samples' numbers."""
+
+    @abstractmethod
+    def _rows(self, images: bool) -> Iterator[Sequence[Row]]:
+        """All samples, some at a time, by their numbers; inside `together`."""
+
+    @abstractmethod
+    def _search(
+        self, probes: Embeddings, k: int
+    ) -> tuple[list[tuple[str, ...]], npt.NDArray[np.float64]]:
+        """As `search`, of unit rows (N, D)."""
+
+    @abstractmethod
+    def _embeddings_of(self, name: str) -> Embeddings:
+        """(n, D) of one subject; raises `OptionError` where nobody is called so."""
+
+    @abstractmethod
+    def _rename(self, old: str, new: str) -> None:
+        """As `rename`, of two names that differ; raises `OptionError` where `new` is taken."""
+
+    @abstractmethod
+    def _merge(self, source: str, into: str) -> None:
+        """As `merge`, of two names that differ."""
+
+
+def _store(path: "Path | str | Address") -> "tuple[type[Gallery], GalleryPath]":
+    """The class of a gallery, and its path or address as that takes it."""
+    if not isinstance(path, Path) and str(path).startswith("milvus:"):
+        from arcset.recognition.gallery.milvus.address import Address
+        from arcset.recognition.gallery.milvus.gallery import MilvusGallery
+
+        return MilvusGallery, Address.parse(path)
+    from arcset.recognition.gallery.file_gallery import FileGallery
+
+    return FileGallery, Path(str(path))
+
+
+def _with_face(match: Match, photo: EmbeddedImage, row: int) -> Match:
+    if photo.count is None:
+        return match
+    return replace(match, box=photo.faces[row].box, faces=photo.count)
+
+
+def _model_location(model: Path | str, faces: str | None) -> dict[str, str | None]:
+    is_file = faces not in (None, "auto", "none")
+    detector = str(Path(str(faces)).resolve()) if is_file else faces
+    return {"model_path": str(Path(model).resolve()), "faces": detector}

@@ -1,0 +1,278 @@
+"""What a gallery holds: subjects and samples, as it lists them and as they are brought to it."""
+
+import hashlib
+import io
+import os
+import unicodedata
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from PIL import Image
+
+from arcset.errors import DataError, InputError, OptionError
+from arcset.evaluation.arrays import as_array, embedding_matrix, normalize_rows, refuse_zero_rows
+from arcset.recognition.inputs import SourceImage
+from arcset.recognition.recognizer import Embeddings
+
+__all__ = [
+    "LONGEST_NAME",
+    "Original",
+    "Row",
+    "Sample",
+    "Subject",
+    "as_time",
+    "check_name",
+    "make_rows",
+    "original",
+    "single_vector",
+    "unit_rows",
+]
+
+LONGEST_NAME = 256  # characters
+
+# Control characters, halves of characters that no encoding can hold, and ends of lines.
+_REFUSED = {"Cc", "Cs", "Zl", "Zp"}
+_PNG_MODES = ("1", "L", "LA", "I;16", "P", "RGB", "RGBA")
+_UNIT = 1e-5  # how far the square of a length that is 1 may be from it, by rounding
+_BLOCK = 4096  # rows that are held in float64 at a time
+
+
+# As they are listed
+
+
+def as_time(microseconds: int) -> datetime:
+    """A moment as it is stored, in microseconds since 1970, with the time zone UTC."""
+    return datetime.fromtimestamp(microseconds / 1e6, UTC)
+
+
+@dataclass(frozen=True)
+class Subject:
+    """Somebody or something enrolled.
+
+    Fields:
+        name: what the gallery answers with.
+        samples: how many embeddings it holds of this subject.
+        added: when the first of these was enrolled.
+    """
+
+    name: str
+    samples: int
+    added: datetime
+
+    def __str__(self) -> str:
+        return f"{self.name}: {self.samples:,} samples since {self.added:%Y-%m-%d}"
+
+    def json(self) -> dict[str, Any]:
+        """The fields as JSON knows them."""
+        return {**asdict(self), "added": self.added.isoformat()}
+
+
+@dataclass(frozen=True)
+class Sample:
+    """One embedding of a subject.
+
+    Fields:
+        id: its number, never given to another sample of the gallery.
+        source: the path or name that it came from; None where that is unknown.
+        digest: SHA-256 of the image's bytes, hexadecimal; None without an image.
+        added: when it was enrolled.
+        has_image: whether the gallery holds the image itself.
+    """
+
+    id: int
+    source: str | None
+    digest: str | None
+    added: datetime
+    has_image: bool
+
+    def __str__(self) -> str:
+        stored = ", image stored" if self.has_image else ""
+        return f"{self.id}: {self.source or 'no source'}, {self.added:%Y-%m-%d}{stored}"
+
+    def json(self) -> dict[str, Any]:
+        """The fields as JSON knows them."""
+        return {**asdict(self), "added": self.added.isoformat()}
+
+
+# As they are enrolled
+
+
+class Row(NamedTuple):
+    """A sample as it is written and read: what every kind of gallery stores of it.
+
+    embedding: D little-endian float32, of length 1. digest: SHA-256 of the image. image: the bytes
+    of its file. added: microseconds since 1970; None for now. id: None until the gallery gives one.
+    """
+
+    name: str
+    embedding: bytes
+    source: str | None = None
+    digest: bytes | None = None
+    image: bytes | None = None
+    added: int | None = None
+    id: int | None = None
+
+
+def check_name(name: object) -> str:
+    """`name`, if a subject may be called so: 1 to 256 characters on one line.
+
+    Raises `OptionError` otherwise.
+
+        >>> check_name('Anna "Ann" O\\'Hara')
+        'Anna "Ann" O\\'Hara'
+        >>> check_name("anna\\n")
+        Traceback (most recent call last):
+        arcset.errors.OptionError: the name 'anna\\n' holds '\\n', expected no control characters
+    """
+    if not isinstance(name, str):
+        raise OptionError(f"the name {name!r} is {type(name).__name__}, expected text")
+    if not name:
+        raise OptionError(f"the name is empty, expected 1 to {LONGEST_NAME} characters")
+    if len(name) > LONGEST_NAME:
+        raise OptionError(
+            f"the name {name[:20]!r}… has {len(name):,} characters, expected 1 to {LONGEST_NAME}"
+        )
+    if not name.isprintable():  # quick, and true of nearly all names
+        for character in name:
+            if unicodedata.category(character) in _REFUSED:
+                raise OptionError(
+                    f"the name {name!r} holds {character!r}, expected no control characters"
+                )
+    return str(name)
+
+
+def make_rows(
+    names: Sequence[str],
+    embeddings: Embeddings,
+    images: Sequence[Any] | None,
+    sources: Sequence[Any] | None,
+    keep_images: bool,
+) -> list[Row]:
+    """One row for each of the embeddings (N, D), with what is known about it.
+
+    Raises `InputError` for images or sources that are not N.
+    """
+    content = embeddings.astype("<f4", copy=False).tobytes()
+    size = 4 * embeddings.shape[1]
+    rows = [
+        Row(name, content[start : start + size])
+        for name, start in zip(names, range(0, len(content), size), strict=True)
+    ]
+    if images is None and sources is None:
+        return rows
+    for what, items in (("images", images), ("sources", sources)):
+        if items is not None and len(items) != len(embeddings):
+            raise InputError(f"there are {len(embeddings):,} embeddings, but {len(items):,} {what}")
+    for number, row in enumerate(rows):
+        if images is not None:
+            image = original(images[number])
+            stored = image.content if keep_images else None
+            row = row._replace(source=image.source, digest=image.digest, image=stored)
+        if sources is not None and sources[number] is not None:
+            row = row._replace(source=_text(sources[number]))
+        rows[number] = row
+    return rows
+
+
+def _text(source: Any) -> str:
+    """A path or a name as text that any file can hold."""
+    given = source if isinstance(source, str | os.PathLike) else str(source)
+    return os.fsencode(given).decode("utf-8", "replace")
+
+
+@dataclass(frozen=True)
+class Original:
+    """An image: source, the path it has; digest, SHA-256 of its bytes; content, these bytes."""
+
+    source: str | None
+    digest: bytes
+    content: bytes
+
+
+def original(image: Any) -> Original:
+    """A file or its bytes as they are, an array or a PIL image as PNG.
+
+    Raises `DataError` for a file that cannot be read, and `InputError` for what is no image.
+    """
+    source = None
+    if isinstance(image, SourceImage):
+        image, source = image.content(), str(image)
+    if isinstance(image, str | Path):
+        source = _text(image)
+        try:
+            content = Path(image).read_bytes()
+        except OSError as error:
+            raise DataError(f"{image} cannot be read: {error.strerror}") from None
+    elif isinstance(image, bytes):
+        content = image
+    else:
+        content = _png(image)
+    return Original(source, hashlib.sha256(content).digest(), content)
+
+
+def _png(image: Any) -> bytes:
+    if isinstance(image, np.ndarray):
+        flat = image[:, :, 0] if image.ndim == 3 and image.shape[2] == 1 else image
+        if flat.dtype != np.uint8 or flat.shape[2:] not in ((), (3,), (4,)):
+            raise InputError(
+                "an image as an array is uint8, (H, W) or (H, W, C), and this one is"
+                f" {image.dtype}, {image.shape}: give embeddings instead"
+            )
+        image = Image.fromarray(flat)
+    if not isinstance(image, Image.Image):
+        raise InputError(f"an image is a path, bytes, a PIL image or an array, not {image!r:.50}")
+    if image.mode not in _PNG_MODES:
+        image = image.convert("RGB")
+    out = io.BytesIO()
+    image.save(out, "PNG")
+    return out.getvalue()
+
+
+def unit_rows(embeddings: Any, dim: int) -> Embeddings:
+    """(N, D) of any length as (N, D) float32 of length 1; one embedding (D,) is one row.
+
+    What has length 1 stays as it is, to the last digit, and may be the same memory.
+
+    Raises `InputError` for another dimension, NaN, infinity, and rows that are all zero.
+
+        >>> unit_rows([[3, 4], [0, 2]], dim=2).tolist()
+        [[0.6000000238418579, 0.800000011920929], [0.0, 1.0]]
+    """
+    given = as_array(embeddings, "embeddings")
+    if given.ndim == 1:
+        given = given[None]
+    if given.ndim != 2 or given.shape[1] != dim or given.dtype.kind != "f" or not len(given):
+        given = embedding_matrix(given)
+        if given.shape[1] != dim:
+            raise InputError(
+                f"embeddings have {given.shape[1]} numbers each, and the gallery's have {dim}"
+            )
+    if len(given) == 1 and given.dtype == np.float32:  # often, and quick
+        row = given[0]
+        if abs(float(np.vdot(row, row)) - 1) < _UNIT:
+            return given
+    units = np.empty(given.shape, np.float32)
+    for start in range(0, len(given), _BLOCK):
+        rows = given[start : start + _BLOCK].astype(np.float64)
+        squares = np.einsum("nd,nd->n", rows, rows)
+        if ((squares > 1e-200) & (squares < 1e200)).all():  # false for what is not finite
+            squares[np.abs(squares - 1) < _UNIT] = 1
+            rows /= np.sqrt(squares)[:, None]
+        else:  # find out what is wrong, or scale what is very long or short
+            embedding_matrix(given)
+            refuse_zero_rows(given)
+            normalize_rows(rows)
+        units[start : start + _BLOCK] = rows
+    return units
+
+
+def single_vector(embedding: Any) -> Any:
+    """(D,) or (1, D) as it is; raises `InputError` for several."""
+    given = as_array(embedding, "embedding")
+    if given.ndim != 1 and given.shape[:1] != (1,):
+        raise InputError(f"embedding has shape {given.shape}, expected one of shape (D,)")
+    return given
