@@ -29,8 +29,8 @@ from PIL import Image
 from arcset.data import open_source
 from arcset.data.selection import evaluation_images
 from arcset.data.sources.pack import load_pack, pack
-from arcset.recognition.bulk import TrainedModel, embed_folder, join_crew
-from arcset.recognition.bulk.pipeline import chunk_size
+from arcset.distributed import join_group
+from arcset.recognition.embed_many import Embedder, embed_many
 from arcset.runs import Run, RunConfig
 from arcset.runs.model import build_model
 
@@ -60,37 +60,35 @@ def prepare(name, shape, count, folder):
     run.save_model(network.state_dict(), loss.state_dict())
 
 
-def bare(model, images, crew):
+def bare(embedder, images, group):
     """This process's share of the chunks through the network, and nothing else."""
-    size = chunk_size(model)
-    crew.shared(lambda: None)
-    for number in crew.numbers(-(-len(images) // size)):
-        model.embed(images[number * size : (number + 1) * size])
-    crew.gathered(None, lambda done: None)
+    size = embedder.chunk_size
+    for start in range(group.rank * size, len(images), group.size * size):
+        embedder.embed(images[start : start + size])
 
 
 def work(folder, repeats):
-    """What each process does; the chief prints the seconds of each way, turn by turn."""
-    crew = join_crew()
-    model = TrainedModel(Run.open(folder / "run"), "cpu")
+    """What each process does; the first prints the seconds of each way, turn by turn."""
+    group = join_group(torch.device("cpu"))
+    embedder = Embedder(folder / "run", device="cpu", normalize=False)
     every = evaluation_images(load_pack(folder / "pack"), everything=True)
     images = np.asarray(every.images)
-    embed_folder(folder / "warm", open_source(str(folder / "pack")), model, crew)  # imports, too
-    if crew.chief:
-        shutil.rmtree(folder / "warm")
+    embed_many(folder / "warm", open_source(str(folder / "pack")), embedder)  # imports, too
     seconds = {way: [] for way in WAYS}
     for turn in range(repeats):
         for way in WAYS if turn % 2 else reversed(WAYS):
             out = folder / f"out-{way}-{turn}"
+            group.barrier()
             started = time.perf_counter()
             if way == "bare":
-                bare(model, images, crew)
+                bare(embedder, images, group)
             else:
-                embed_folder(out, open_source(str(folder / way)), model, crew)
+                embed_many(out, open_source(str(folder / way)), embedder)
+            group.barrier()
             seconds[way].append(time.perf_counter() - started)
-            if crew.chief:
+            if group.is_main:
                 shutil.rmtree(out, ignore_errors=True)
-    if crew.chief:
+    if group.is_main:
         print(json.dumps(seconds))
 
 

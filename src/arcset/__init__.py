@@ -24,12 +24,14 @@ if TYPE_CHECKING:
     from arcset.client import Client
     from arcset.losses import build_loss, loss_names, loss_options, suspect_samples
     from arcset.recognition import Recognizer
+    from arcset.recognition.embed_many import Embedder
     from arcset.recognition.gallery import Gallery
 
 __all__ = [
     "ArcsetError",
     "Client",
     "DataError",
+    "Embedder",
     "Gallery",
     "InputError",
     "OptionError",
@@ -56,6 +58,7 @@ __getattr__ = import_later(
         "arcset.evaluation": ["evaluation"],
         "arcset.losses": ["losses", "build_loss", "loss_names", "loss_options", "suspect_samples"],
         "arcset.recognition": ["Recognizer"],
+        "arcset.recognition.embed_many": ["Embedder"],
         "arcset.recognition.gallery": ["Gallery"],
     },
 )

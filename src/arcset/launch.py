@@ -5,13 +5,31 @@ import os
 import sys
 from typing import NoReturn
 
-__all__ = ["is_main_process", "is_restarted", "leave", "world_size"]
+from arcset.errors import OptionError
+
+__all__ = ["is_main_process", "is_restarted", "leave", "rank_and_size", "world_size"]
 
 
 def world_size() -> int:
     """How many processes were started together; 1 for one that was started alone."""
     count = int(os.environ.get("WORLD_SIZE", "1"))
     return count if "MASTER_ADDR" in os.environ else 1
+
+
+def rank_and_size() -> tuple[int, int]:
+    """Which of how many processes this is: (0, 1) for one that was started alone.
+
+    As RANK and WORLD_SIZE say, which torchrun and others set, or Slurm's SLURM_PROCID and
+    SLURM_NTASKS. For work that is shared without any exchange between the processes.
+    """
+    for names in (("RANK", "WORLD_SIZE"), ("SLURM_PROCID", "SLURM_NTASKS")):
+        texts = [os.environ.get(name, "") for name in names]
+        if not all(texts):
+            continue
+        if not (all(map(str.isdecimal, texts)) and int(texts[0]) < int(texts[1])):
+            raise OptionError(f"{names[0]}={texts[0]} is no process of {names[1]}={texts[1]}")
+        return int(texts[0]), int(texts[1])
+    return 0, 1
 
 
 def is_main_process() -> bool:

@@ -63,6 +63,34 @@ def test_into_a_folder_and_on(run, tmp_path):
         np.testing.assert_allclose(ours, theirs, rtol=1e-4, atol=1e-6)
 
 
+@pytest.mark.parametrize("names", [("RANK", "WORLD_SIZE"), ("SLURM_PROCID", "SLURM_NTASKS")])
+def test_a_process_makes_its_share_alone(run, tmp_path, names, monkeypatch):
+    """Nobody is waited for: whoever finds that all shards are there says so."""
+    words = ["embed", "run", "photos", "--shard-size", "4", "--json", "--device", "cpu", "--out"]
+    run(*words, "one")
+    monkeypatch.setenv(names[1], "2")
+    monkeypatch.setenv(names[0], "1")
+    done = run(*words, "two")
+    made = sorted(int(file.stem[-5:]) for file in (tmp_path / "two").glob("shard-*"))
+    assert made == list(range(1, 16, 2))
+    assert done.out == ""
+    assert "8 of 16 files" in done.err
+    monkeypatch.setenv(names[0], "0")
+    done = run(*words, "two")
+    content = json.loads(done.out)
+    assert (content["made"], content["samples"], content["processes"]) == (8, 59, 2)
+    assert "stray.png" in done.err
+    one, two = (rows_of(read_embeddings(tmp_path / name)) for name in ("one", "two"))
+    assert one == two
+
+
+@pytest.mark.parametrize(("rank", "size"), [("2", "2"), ("-1", "2"), ("x", "2")])
+def test_a_rank_that_cannot_be(run, monkeypatch, rank, size):
+    monkeypatch.setenv("RANK", rank)
+    monkeypatch.setenv("WORLD_SIZE", size)
+    assert f"RANK={rank}" in run("embed", "run", "photos", "--out", "out/", code=2).err
+
+
 def test_the_runs_own_data_and_parts_of_it(run, arcset_command, tmp_path):
     random_run(tmp_path / "split", data="mnist-sample", network="mlp", classes="0-6")
     for part, samples in {"unseen": 300, "train": 2800, "test": 700}.items():

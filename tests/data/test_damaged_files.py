@@ -21,7 +21,6 @@ from arcset import ArcsetError, DataError, Gallery
 from arcset.data import Split
 from arcset.data.embeddings import (
     MANIFEST,
-    TRAINED_ON,
     EmbeddingSet,
     Manifest,
     read_embeddings,
@@ -206,9 +205,8 @@ def test_json_and_toml_of_any_depth(tmp_path, content):
 
 def test_a_folder_of_shards_with_lists_of_any_depth(tmp_path):
     folder = shards(tmp_path / "folder")
-    for name in (TRAINED_ON, MANIFEST):
-        (folder / name).write_text(DEEP)
-        refused(read_embeddings, folder, path=folder)
+    (folder / MANIFEST).write_text(DEEP)
+    refused(read_embeddings, folder, path=folder)
 
 
 def test_settings_of_a_gallery_of_any_depth(tmp_path):

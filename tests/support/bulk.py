@@ -1,10 +1,9 @@
-"""Data to embed in bulk, and processes that share the work as torchrun's do, without torchrun."""
+"""Data to embed in bulk, and processes that share the work, without a launcher."""
 
 import contextlib
 import io
 import json
 import os
-import socket
 import time
 from pathlib import Path
 from types import SimpleNamespace
@@ -73,14 +72,12 @@ class Job:
     """`arcset embed` by so many processes, each of which can be killed."""
 
     def __init__(self, count: int, place: Path, *words: object) -> None:
-        port = _free_port()
         self.written = place / "written.txt"
         self.processes = [
             started(
                 _work,
                 rank,
                 count,
-                port,
                 [str(word) for word in words],
                 place=place,
                 written=self.written,
@@ -103,22 +100,10 @@ class Job:
         assert set(self.codes()) == {0}, self.written.read_text()[-3000:]
 
 
-def _work(rank: int, count: int, port: int, words: list[str]) -> None:
+def _work(rank: int, count: int, words: list[str]) -> None:
     if count > 1:
-        os.environ.update(
-            RANK=str(rank),
-            WORLD_SIZE=str(count),
-            LOCAL_WORLD_SIZE=str(count),
-            MASTER_ADDR="127.0.0.1",
-            MASTER_PORT=str(port),
-        )
+        os.environ.update(RANK=str(rank), WORLD_SIZE=str(count), LOCAL_WORLD_SIZE=str(count))
     main(["embed", *words, "--device", "cpu"])
-
-
-def _free_port() -> int:
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return found.getsockname()[1]
 
 
 def check_complete(folder: Path, expected: dict[str, tuple[str, bytes]], found) -> None:

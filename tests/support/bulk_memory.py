@@ -12,7 +12,7 @@ import torch
 
 from arcset.data import Source
 from arcset.data.sources.base import Entry
-from arcset.recognition.bulk import TrainedModel, embed_folder
+from arcset.recognition.embed_many import Embedder, embed_many
 from support.random_runs import random_run
 
 PIXELS = np.zeros((10, 10), np.uint8)
@@ -23,7 +23,6 @@ class Many(Source):
 
     name = kind = "many"
     shape = (1, 10, 10)
-    grouped = True
 
     def __init__(self, count):
         self._count = count
@@ -41,7 +40,7 @@ class Many(Source):
 if __name__ == "__main__":
     torch.set_num_threads(1)
     place, count = Path(sys.argv[1]) / sys.argv[2], int(sys.argv[2])
-    model = TrainedModel(random_run(place / "run", network="mlp"), "cpu")
-    result = embed_folder(place / "out", Many(count), model, shard_size=2000)
+    embedder = Embedder(random_run(place / "run", network="mlp").path, device="cpu")
+    result = embed_many(place / "out", Many(count), embedder, shard_size=2000)
     assert result.samples == count
     print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024)

@@ -21,7 +21,7 @@ _PRELOADED = [
     "arcset.cli.train",
     "arcset.cli.embed",
     "arcset.cli.gallery",
-    "arcset.recognition.bulk",
+    "arcset.recognition.embed_many",
     "pyarrow.parquet",
     "sklearn.isotonic",
 ]

@@ -1,29 +1,26 @@
 """`arcset embed`: images to embeddings, in a file or a folder that any tool can read."""
 
 import sys
-from contextlib import nullcontext
 from pathlib import Path
 from typing import Annotated
 
 import typer
+from rich.console import Console
 
 from arcset.checks import check_choice, check_count
 from arcset.cli import options as o
-from arcset.cli.output import print_result, progress_bar, tell_skipped
-from arcset.data import Source
+from arcset.cli.output import print_result, progress_bar, say, tell_skipped
+from arcset.data import DATASETS, Source, open_source
 from arcset.data.embeddings import SUFFIXES, EmbeddingSet, write_embeddings
+from arcset.data.mapping import ClassMapping
+from arcset.data.sources.arrays import ArraySource
 from arcset.errors import ArcsetError, OptionError
-from arcset.recognition.bulk import (
-    BulkModel,
-    SaidByChiefError,
-    embed_folder,
-    embed_source,
-    join_crew,
-    open_inputs,
-    open_model,
-)
+from arcset.launch import is_main_process, rank_and_size
+from arcset.recognition.embed_many import Embedder, FolderResult, embed_in_memory, embed_many
+from arcset.runs import Run
 from arcset.runs.assess import PARTS
-from arcset.text import plural
+from arcset.runs.data import check_not_given, selection_of
+from arcset.text import plural, skipped_lines
 
 __all__ = ["embed"]
 
@@ -84,55 +81,87 @@ def embed(
 
     Example: torchrun --nproc-per-node 4 -m arcset embed runs/faces photos.csv --out photos/
     """
-    crew = join_crew()
     check_choice("--dtype", dtype, ("float32", "float16"))
     if shard_size is not None:
         check_count("--shard-size", shard_size)
-
-    def open_both() -> tuple[Source, BulkModel]:
-        return open_inputs(run, data, part, faces), open_model(run, faces, device)
-
-    if not _is_folder(out):
-        if crew.count > 1:
-            raise OptionError(
-                f"{crew.count} processes write a folder of many files: end the name {out} with a /"
-            )
-        if check or force or shard_size is not None:
-            raise OptionError(
-                f"--check, --force and --shard-size are for folders, and {out} is a file"
-            )
-        source, network = open_both()
+    rank, processes = rank_and_size()
+    is_folder = _is_folder(out)
+    if not is_folder and processes > 1:
+        raise OptionError(
+            f"{processes} processes write a folder of many files: end the name {out} with a /"
+        )
+    if not is_folder and (check or force or shard_size is not None):
+        raise OptionError(f"--check, --force and --shard-size are for folders, and {out} is a file")
+    is_onnx = run.suffix.lower() == ".onnx" and not run.is_dir()
+    is_run = not is_onnx and faces in (None, "none")  # whose embeddings keep their lengths
+    source = _open_source(run, data, part, is_run)
+    embedder = Embedder(run, faces=faces, device=device, normalize=not is_run)
+    if not is_folder:
         with progress_bar("embedding") as progress:
-            embedded, skipped = embed_source(source, network, progress=progress)
+            embedded, skipped = embed_in_memory(source, embedder, progress=progress)
         write_embeddings(Path(out), embedded if dtype == "float32" else embedded.as_halves())
         tell_skipped(skipped)
         _print_file(out, embedded, json)
         return
     try:
-        opened: list[tuple[Source, BulkModel]] = []
-        # By one first, which may have to download the data, and which says what is wrong for all.
-        crew.shared(lambda: opened.append(open_both()))
-        source, network = opened[0] if opened else open_both()
-        with progress_bar("embedding") if crew.chief else nullcontext() as watch:
-            result = embed_folder(
+        with progress_bar("embedding") as progress:
+            result = embed_many(
                 Path(out),
                 source,
-                network,
-                crew,
+                embedder,
                 shard_size=shard_size,
                 dtype=dtype,
                 check=check,
                 force=force,
-                progress=watch,
+                progress=progress,
             )
     except (ArcsetError, OSError) as error:
-        if not crew.chief and not isinstance(error, SaidByChiefError):
-            sys.stderr.write(f"arcset: process {crew.rank} of {crew.count}: {error}\n")
+        if not is_main_process():  # of which nothing else is heard
+            sys.stderr.write(f"arcset: process {rank} of {processes}: {error}\n")
         raise
-    if result is not None:  # to the chief
-        more = f"see {result.folder}/_arcset/skipped-*.json"
-        tell_skipped(result.first_skipped, count=result.skipped, more=more)
-        print_result(json, result.json(), str(result))
+    _print_folder(result, json)
+
+
+def _print_folder(result: FolderResult, as_json: bool) -> None:
+    """Of several processes, the one that completes the folder speaks for all."""
+    console = Console(stderr=True)
+    if result.samples is None:
+        say(str(result), console)
+        return
+    more = f"see {result.folder}/_arcset/skipped-*.json"
+    for line in skipped_lines(result.first_skipped, count=result.skipped, more=more):
+        say(line, console)
+    print_result(as_json, result.json(), str(result))
+
+
+def _open_source(run: Path, data: str | None, part: str, is_run: bool) -> Source:
+    """What is to be embedded: any data; or the run's own, which is the default, or a part of it."""
+    if not is_run:
+        if data is None:
+            raise OptionError("no data: name a folder with a sub-folder of images per identity")
+        if part != "all":
+            raise OptionError(f"--part {part} is for a run and its own data")
+        return open_source(data)
+    opened = Run.open(run)
+    own = opened.config.data
+    is_own = data in (None, own) or (
+        data not in DATASETS and str(Path(data or "").resolve()) == own
+    )
+    if data is not None and not is_own:
+        if part != "all":
+            raise OptionError(f"--part {part} is a part of {own}, the run's data, not of {data}")
+        return open_source(data)
+    check_not_given(opened)
+    if part == "all":
+        has_mapping = opened.config.mapping is not None
+        return open_source(own, ClassMapping.load(opened.mapping_file) if has_mapping else None)
+    check_choice("part", part, PARTS)
+    images = getattr(selection_of(opened), part)
+    if images is None:
+        raise OptionError(
+            f"the run has no {part} part: no classes were held out for it; see `arcset data split`"
+        )
+    return ArraySource(images, f"{Path(own).name}, {part}", "part of a run's data")
 
 
 def _is_folder(out: str) -> bool:

@@ -10,12 +10,10 @@ A folder of Parquet files, its shards, is what `arcset embed` writes for many sa
 
 FOLDER/  shard-00000.parquet, …      path, label and embedding of the samples, in order
          _arcset/manifest.json       which model, which inputs, how many to a shard: `Manifest`
-         _arcset/inputs.parquet      the list of inputs
          _arcset/skipped-00000.json  what of a shard's inputs could not be read, and why
-         _arcset/trained_on.json     the identities that training knew, where somebody says
 
 Tools that read a folder of Parquet files pass over names that begin with an underscore. Which
-inputs are in a shard follows from the list and the size of a shard alone.
+inputs are in a shard follows from their order and the size of a shard alone.
 """
 
 import hashlib
@@ -37,11 +35,9 @@ from arcset.errors import DataError, InputError, OptionError
 from arcset.files import parse_json, read_json, reading, replacing, write_text
 
 __all__ = [
-    "INPUTS",
     "MANIFEST",
     "OWN",
     "SUFFIXES",
-    "TRAINED_ON",
     "EmbeddingSet",
     "Manifest",
     "check_shard",
@@ -58,11 +54,7 @@ __all__ = [
 SUFFIXES = (".npz", ".parquet")
 _TRAINED_ON_KEY = b"arcset.trained_on"
 OWN = "_arcset"  # the folder within for all that is no shard
-MANIFEST, INPUTS, TRAINED_ON = (
-    f"{OWN}/manifest.json",
-    f"{OWN}/inputs.parquet",
-    f"{OWN}/trained_on.json",
-)
+MANIFEST = f"{OWN}/manifest.json"
 _SHARD_KEY = b"arcset.shard"
 _ROWS = 1 << 14  # in a row group: what the Parquet writer holds at a time
 
@@ -291,6 +283,7 @@ class Manifest(BaseModel):
     inputs, listed: how many there are, and a digest of their list in 64 digits.
     identities: how many these are of; None where there were too many to be counted.
     shard_size: inputs in each shard but the last.
+    trained_on: the identities that training knew, or None where nobody says.
     samples, skipped: how many could be embedded, and how many not; None before the end.
     """
 
@@ -308,6 +301,7 @@ class Manifest(BaseModel):
     identities: int | None
     shard_size: int = Field(ge=1)
     dtype: Literal["float32", "float16"] = "float32"
+    trained_on: tuple[str, ...] | None = None
     samples: int | None = None
     skipped: int | None = None
 
@@ -362,10 +356,12 @@ def write_shard(
     labels: Sequence[str],
     embeddings: npt.NDArray[Any],
     skipped: Skipped,
+    stamp: str = "",
 ) -> None:
     """Write a shard, complete or not at all; the shard is there only after what was skipped.
 
-    embeddings: (N, D), those of `paths` and `labels`. Raises `OSError` where the disk is full.
+    embeddings: (N, D), those of `paths` and `labels`. stamp: changes with the content of the
+    shard's inputs. Raises `OSError` where the disk is full.
     """
     from pyarrow import parquet
 
@@ -375,7 +371,7 @@ def write_shard(
     else:
         note.unlink(missing_ok=True)  # of a shard that was damaged
     table = _as_table(paths, labels, embeddings.astype(manifest.dtype))
-    about = {"of": manifest.identity, "number": number, "skipped": len(skipped)}
+    about = {"of": manifest.identity, "number": number, "skipped": len(skipped), "stamp": stamp}
     table = table.replace_schema_metadata({_SHARD_KEY: json.dumps(about).encode()})
     path = shard_path(folder, number)
     with replacing(path) as part:
@@ -390,12 +386,12 @@ def write_shard(
 
 
 def check_shard(
-    folder: Path, manifest: Manifest, number: int, *, full: bool = False
+    folder: Path, manifest: Manifest, number: int, *, full: bool = False, stamp: str | None = None
 ) -> tuple[int, Skipped]:
     """How many samples a complete shard holds, and what was skipped; `DataError` for any other.
 
     Its footer is read, which stands at the end, and says how many rows there are. full: read all,
-    with the checksum of every page.
+    with the checksum of every page. stamp: what `write_shard` was given for the same inputs.
     """
     from pyarrow import parquet
 
@@ -408,6 +404,8 @@ def check_shard(
         about = parse_json((file.metadata.metadata or {}).get(_SHARD_KEY, b"{}"))
         if about.get("of") != manifest.identity or about.get("number") != number:
             raise DataError(f"{path} belongs to other embeddings")
+        if stamp is not None and about.get("stamp") != stamp:
+            raise DataError(f"{path} was made of files that have changed since")
         for batch in file.iter_batches(columns=["embedding"]) if full else ():
             if not np.isfinite(batch["embedding"].flatten().to_numpy(zero_copy_only=False)).all():
                 raise DataError(f"{path} holds values that are not finite")
@@ -456,10 +454,9 @@ def _read_shards(folder: Path, manifest: Manifest, counts: Sequence[int]) -> Emb
         names += table["label"].to_pylist()
         paths += table["path"].to_pylist()
     known = [path for path in paths if path is not None]
-    trained_on = folder / TRAINED_ON
     return EmbeddingSet.of(
         rows,
         names,
         known if len(known) == len(paths) else None,
-        read_json(trained_on, "list of identities", list[str]) if trained_on.exists() else None,
+        manifest.trained_on,
     )
