@@ -11,6 +11,7 @@ SCRIPT = Path(__file__).parents[2] / "benchmarks" / "scale.py"
 
 pytestmark = [
     pytest.mark.long,
+    pytest.mark.timeout(1200),  # a minute and a half of work, each part in a process of its own
     pytest.mark.skipif(sys.platform != "linux", reason="memory is read from /proc"),
 ]
 

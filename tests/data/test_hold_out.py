@@ -28,6 +28,11 @@ def test_identities_with_one_image_are_trained_on() -> None:
     assert {*split.validation, *split.test} == set(NAMES[14:])
 
 
+def test_identities_with_one_image_leave_too_few_to_hold_out() -> None:
+    with pytest.raises(OptionError, match="1 of 20 identities, of which 1 have two images"):
+        hold_out_split(dataset([1] * 19 + [2]), {"test": 0.34})
+
+
 def test_patterns_name_whom_to_hold_out() -> None:
     split = hold_out_split(dataset(), {"validation": ["A/a", "A/b"], "test": ["B/[a-c]", "B/j"]})
     assert split.validation == ("A/a", "A/b")
@@ -48,7 +53,8 @@ def test_what_the_dataset_sets_apart_is_held_out_too() -> None:
 @pytest.mark.parametrize(
     ("rule", "message"),
     [
-        ({"test": 0.01}, "20 .*0 for test"),
+        ({"test": 0.01}, "test = 0.01: .* 0 of 20 "),
+        ({"validation": 0.05, "test": 0.2}, "validation = 0.05: .* 1 of 20 "),
         ({"test": 1.5}, r"test .*1\.5"),
         ({"tests": 0.1}, "'tests'"),
         ({"test": ["C/*"]}, r"'C/\*'"),

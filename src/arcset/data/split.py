@@ -172,6 +172,12 @@ def hold_out_split(dataset: Dataset, rule: HoldOut) -> Split:
         count = round(share * len(free))
         held[part].update(order[:count])
         order = order[count:]
+        if share > 0 and len(held[part]) < 2 and (held[part] or part == "test"):
+            raise OptionError(
+                f"hold_out {part} = {share:g}: that holds out {len(held[part])} of {len(free)} "
+                f"identities, of which {len(several)} have two images or more, and 2 are needed; "
+                "take a larger share, or --hold-out none"
+            )
     train = set(dataset.class_names) - held["validation"] - held["test"]
     try:
         return split_of_parts(dataset.name, train, **held)
