@@ -108,7 +108,7 @@ def test_it_opens_at_the_last_epoch_with_test_and_unseen(open_page: Open) -> Non
     assert page.locator(".epoch-text").inner_text() == "Epoch 2 of 2"
     assert page.locator(".panel h3").all_inner_texts() == ["softmax", "arcface"]
     assert page.evaluate("arcsetViewer.parts") == {"train": False, "test": True, "unseen": True}
-    hollow = page.locator(".legend .mark.unseen").count()
+    hollow = page.locator(".legend .mark.hollow").count()
     assert (hollow, page.locator(".legend button").count()) == (7, 10)
 
 
@@ -294,15 +294,17 @@ def test_the_viewer_projects_points_of_any_dimension(open_page: Open) -> None:
         const run = { name: "six", epochs: [0], dim: 6, unit: true, radius: 1, known: [0, 1],
           centers: [[[0, 0, 0, 1, 0, 0], [0, 0, 0, 0, 1, 0]]],
           parts: [{ name: "test", classes, sheet: null, frames: [{ points }] }] };
-        const data = { classes: ["a", "b"], sheets: [], shown: [0],
+        const later = { classes: ["a", "b"], sheets: [], runs: [run] };
+        const data = { classes: ["b"], shown: [0],
           colours: { light: ["red", "blue"], dark: ["red", "blue"] },
-          runs: [{ name: "six", load: () => Promise.resolve(run) }] };
+          runs: [{ name: "six", load: () => Promise.resolve(later) }] };
         const { constructor } = arcsetViewer;
         window.six = new constructor(document.getElementById("viewer"), data, {});
         }"""
     )
     until(page, "six.panels.length === 1")
     assert page.evaluate("[six.panels[0].run.dim, six.panels[0].run.flat]") == [3, True]
+    assert page.evaluate("[six.classes, six.panels[0].run.known]") == [["b", "a"], [1, 0]]
     spots = [
         page.evaluate(f"(({{x, y, depth}}) => [x, y, depth])(six.position(0, 'test', {i}))")
         for i in (0, 9, 10)

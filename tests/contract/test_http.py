@@ -243,7 +243,6 @@ def test_answers(service):
         "GET /v1/samples/{}/image": service.ask("GET", "/v1/samples/1/image?size=32"),
         "GET /v1/views": service.ask("GET", "/v1/views"),
         "GET /v1/views/{}": service.ask("GET", "/v1/views/plane"),
-        "GET /v1/views/{}/sprite.png": service.ask("GET", "/v1/views/plane/sprite.png"),
         "POST /v1/subjects": service.form("POST", "/v1/subjects", ("name", "new"), image),
         "POST /v1/subjects/{}/samples": service.form("POST", "/v1/subjects/new/samples", other),
     }

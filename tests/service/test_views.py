@@ -1,14 +1,10 @@
-"""Runs to look at: found, read, sampled evenly, and sent as small JSON and one sheet of images."""
+"""Runs to look at: found, read, sampled evenly, and sent as small JSON for the page's viewer."""
 
-import io
 import shutil
 
 import numpy as np
 import pytest
-from PIL import Image
-from safetensors.numpy import load_file
 
-from arcset.data import load_dataset
 from support.servers import forked, typed
 
 
@@ -31,10 +27,9 @@ def runs(tmp_path_factory):
     for epoch in range(3, 71):
         shutil.copy(kept / "epoch-0002.safetensors", kept / f"epoch-{epoch:04d}.safetensors")
     shutil.copytree(place / "runs" / "softmax", place / "more" / "softmax")
-    text = (place / "runs" / "arcface" / "config.toml").read_text()
-    for name, dim in (("wide", 128), ("empty", 3)):
-        (place / "more" / name).mkdir()
-        (place / "more" / name / "config.toml").write_text(text.replace("dim = 3", f"dim = {dim}"))
+    trained(place / "more" / "wide", "arcface", 64, 30)
+    (place / "more" / "empty").mkdir()
+    shutil.copy(place / "runs" / "arcface" / "config.toml", place / "more" / "empty")
     return place
 
 
@@ -57,10 +52,6 @@ def view(server, name):
     return found.json()
 
 
-def rows(numbers, dim):
-    return np.reshape(numbers, (-1, dim))
-
-
 def test_a_folder_means_all_its_runs_and_each_is_named_once(server):
     listed = {entry.pop("id"): entry for entry in server.get("/v1/views").json()["runs"]}
     assert list(listed) == ["arcface", "runs-softmax", "empty", "more-softmax", "wide", "long"]
@@ -71,68 +62,39 @@ def test_a_folder_means_all_its_runs_and_each_is_named_once(server):
         "epochs": [0, 1, 2],
         "pictured": True,
     }
-    assert [name for name, entry in listed.items() if not entry["pictured"]] == ["empty", "wide"]
+    assert [name for name, entry in listed.items() if not entry["pictured"]] == ["empty"]
 
 
-def test_points_are_those_that_the_run_kept(server, runs):
-    content, kept = view(server, "arcface"), runs / "runs" / "arcface" / "embeddings"
-    assert content["unit"] is True
-    assert content["known"] == [0, 1, 2]
-    assert content["classes"][:3] == ["0", "1", "2"]
-    assert sorted(content["classes"]) == [str(digit) for digit in range(10)]
-    assert [frame["epoch"] for frame in content["frames"]] == [0, 1, 2]
-    for frame in content["frames"]:
-        file = load_file(kept / f"epoch-{frame['epoch']:04d}.safetensors")
-        parts = [part for part in ("train", "test", "unseen") for _ in file[part]]
-        assert content["parts"] == parts
-        there = np.concatenate([file[part] for part in ("train", "test", "unseen")])
-        there /= np.linalg.norm(there, axis=1, keepdims=True)
-        np.testing.assert_allclose(rows(frame["points"], 3), there, atol=6e-5)
-        lengths = np.linalg.norm(rows(frame["centers"], 3), axis=1)
-        np.testing.assert_allclose(lengths, 1, atol=2e-4)
-
-
-def test_every_point_has_its_image_on_the_sheet(server):
-    content = view(server, "arcface")
-    sent = server.get("/v1/views/arcface/sprite.png")
-    assert sent.headers["content-type"] == "image/png"
-    sheet = np.asarray(Image.open(io.BytesIO(sent.body)).convert("L"), np.int16)
-    size, columns = content["sprite"]["size"], content["sprite"]["columns"]
-    data = load_dataset("mnist-sample")
-    for place in (0, 17, len(content["labels"]) - 1):
-        images = data.train if content["parts"][place] == "train" else data.test
-        name = content["classes"][content["labels"][place]]
-        own = images.images[images.labels == images.class_names.index(name)].astype(np.int16)
-        left, top = place % columns * size, place // columns * size
-        tile = sheet[top : top + size, left : left + size]
-        assert np.abs(own - tile).max(axis=(1, 2)).min() <= 24  # 16 greys
-
-
-def test_embeddings_of_any_length_stay_as_they_are(server):
-    content = view(server, "runs-softmax")
-    assert content["unit"] is False
-    assert np.linalg.norm(rows(content["frames"][-1]["points"], 2), axis=1).max() > 1.5
+@pytest.mark.parametrize(("name", "dim"), [("runs-softmax", 2), ("arcface", 3), ("wide", 3)])
+def test_a_run_of_any_dimension_is_what_its_viewer_draws(server, runs, name, dim):
+    content = view(server, name)
+    (run,) = content["runs"]
+    assert (run["dim"], run["flat"]) == (dim, name == "wide")
+    assert content["classes"] == [str(digit) for digit in range(10)]
+    assert run["epochs"] == [0, 1, 2]
+    assert [part["name"] for part in run["parts"]] == ["train", "test", "unseen"]
+    for part in run["parts"]:
+        assert len(part["frames"]) == 3
+        assert 0 < len(part["classes"]) <= 30
+    assert all(sheet["url"].startswith("data:image/png;base64,") for sheet in content["sheets"])
 
 
 def test_many_points_and_epochs_are_sampled_evenly(server):
-    content = view(server, "long")
-    assert len(server.get("/v1/views/long").body) < 2_000_000
-    epochs = [frame["epoch"] for frame in content["frames"]]
-    assert (epochs[0], epochs[-1]) == (0, 70)
-    assert set(np.diff(epochs)) == {1, 2}
-    kept = {"train": 1200, "test": 300, "unseen": 700}
-    shares = {part: content["parts"].count(part) / count for part, count in kept.items()}
-    assert 0.1 < min(shares.values()) <= max(shares.values()) < 1.1 * min(shares.values())
-    assert len(content["frames"][0]["points"]) == 3 * len(content["labels"])
+    found = server.get("/v1/views/long")
+    assert len(found.body) < 2_000_000
+    (run,) = found.json()["runs"]
+    assert (run["epochs"][0], run["epochs"][-1]) == (0, 70)
+    assert set(np.diff(run["epochs"])) == {1, 2}
+    assert [len(part["classes"]) for part in run["parts"]] == [500, 300, 500]
 
 
-@pytest.mark.parametrize("path", ["none", "wide", "empty", "..%2Fwide", "wide/sprite.png"])
+@pytest.mark.parametrize("path", ["none", "empty", "..%2Fwide", "wide/sprite.png"])
 def test_what_cannot_be_pictured_is_not_given(server, path):
     assert server.get(f"/v1/views/{path}").code == "not_found"
 
 
 def test_a_run_that_trains_on_is_read_anew(server, runs):
-    assert len(view(server, "more-softmax")["frames"]) == 3
+    assert view(server, "more-softmax")["runs"][0]["epochs"] == [0, 1, 2]
     kept = runs / "more" / "softmax" / "embeddings"
     shutil.copy(kept / "epoch-0002.safetensors", kept / "epoch-0003.safetensors")
-    assert [frame["epoch"] for frame in view(server, "more-softmax")["frames"]] == [0, 1, 2, 3]
+    assert view(server, "more-softmax")["runs"][0]["epochs"] == [0, 1, 2, 3]

@@ -24,7 +24,6 @@ _READ = [
     "GET /v1/samples/{sample}/image",
     "GET /v1/views",
     "GET /v1/views/{id}",
-    "GET /v1/views/{id}/sprite.png",
 ]
 _WRITE = [
     "POST /v1/subjects",

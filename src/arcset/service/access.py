@@ -28,7 +28,6 @@ ACCESS = {
     ("GET", "/v1/samples/{sample}/image"): "read",
     ("GET", "/v1/views"): "read",
     ("GET", "/v1/views/{id}"): "read",
-    ("GET", "/v1/views/{id}/sprite.png"): "read",
 }
 
 

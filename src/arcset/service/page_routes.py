@@ -24,10 +24,11 @@ KINDS = {
 
 
 def page_files() -> dict[str, bytes]:
-    """All files of the page by name; nothing else of the disk can be asked for."""
-    folder = files("arcset.service") / "page"
+    """All files of the page and of its viewer by name; nothing else of the disk is served."""
+    package = files("arcset")
     return {
         file.name: file.read_bytes()
+        for folder in (package / "service" / "page", package / "reports" / "viewer")
         for file in folder.iterdir()
         if file.name.rpartition(".")[2] in KINDS
     }

@@ -8,7 +8,7 @@ from fastapi import APIRouter, Request, Response
 
 from arcset.errors import ArcsetError
 from arcset.service.errors import RefusalError
-from arcset.service.views import Made, Views
+from arcset.service.views import Views
 
 __all__ = ["router"]
 
@@ -28,35 +28,22 @@ async def list_views(request: Request) -> Response:
 
 @router.get("/{id}", summary="The points of a run, epoch by epoch")
 async def get_view(request: Request, id: str) -> Response:
-    """Classes, labels and parts of the samples, and for every kept epoch where they lie."""
-    made = await _made(request, id)
-    return Response(made.content, media_type="application/json")
-
-
-@router.get("/{id}/sprite.png", summary="The images of a run's points, on one sheet")
-async def get_sprite(request: Request, id: str) -> Response:
-    """In square tiles, row by row, in the order of the points."""
-    made = await _made(request, id)
-    return Response(made.sprite, media_type="image/png")
+    """What the page's viewer draws: classes, points, angles, and the samples' images."""
+    views = _views(request)
+    content = None
+    if views is not None:
+        try:
+            # Seconds at the first time: not in a thread that the gallery's answers wait for.
+            content = await asyncio.to_thread(views.get, id)
+        except ArcsetError:
+            raise RefusalError(
+                "not_found", "This run, or its data, cannot be read any more."
+            ) from None
+    if content is None:
+        raise RefusalError("not_found", "There is no such run, or it kept no epochs to look at.")
+    return Response(content, media_type="application/json")
 
 
 def _views(request: Request) -> Views | None:
     views: Views | None = request.app.state.service.views
     return views
-
-
-async def _made(request: Request, id: str) -> Made:
-    views = _views(request)
-    made = None
-    if views is not None:
-        try:
-            # Seconds at the first time: not in a thread that the gallery's answers wait for.
-            made = await asyncio.to_thread(views.get, id)
-        except ArcsetError:
-            raise RefusalError(
-                "not_found", "This run, or its data, cannot be read any more."
-            ) from None
-    if made is None:
-        raise RefusalError("not_found", "There is no such run, or none that can be pictured.")
-    found: Made = made
-    return found

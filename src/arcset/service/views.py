@@ -1,44 +1,24 @@
-"""Trained runs to look at on the page: points over the epochs, and a sheet of their images.
+"""Trained runs to look at on the page: what its viewer draws of them.
 
 A run is read when it is first asked for, and what was made of it is kept as bytes: the page asks
 for the same few again and again. A run that trains on is read anew.
 """
 
-import io
 import json
-import math
 import threading
 from collections import OrderedDict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
-from PIL import Image
-
-from arcset.errors import InputError, RunError
+from arcset.errors import RunError
 from arcset.runs import Run
 
-__all__ = ["Made", "Views"]
+__all__ = ["Views"]
 
-PARTS = ("train", "test", "unseen")
-MOST_POINTS = 1500
-MOST_FRAMES = 60
-MOST_NUMBERS = 200_000  # in the JSON of a run: about 1.6 MB
+MOST_POINTS = 500  # of each part, and
+MOST_EPOCHS = 60  # together about 1 MB
 MOST_KEPT = 16  # runs whose bytes stay in memory
-TILE = 28  # pixels of an image on the sheet; larger ones are made smaller, up to twice this
-
-Whole = npt.NDArray[np.int64]
-
-
-@dataclass(frozen=True)
-class Made:
-    """A run as the page takes it: JSON and a PNG, ready to be sent."""
-
-    content: bytes
-    sprite: bytes
 
 
 class Views:
@@ -49,7 +29,7 @@ class Views:
 
     def __init__(self, runs: dict[str, Path]) -> None:
         self._runs = runs
-        self._made: OrderedDict[tuple[str, tuple[int, ...], float], Made] = OrderedDict()
+        self._made: OrderedDict[tuple[str, tuple[int, ...], float], bytes] = OrderedDict()
         self._lock = threading.Lock()
 
     @classmethod
@@ -79,8 +59,8 @@ class Views:
         """What there is: id, title, loss, dim, kept epochs, and whether it can be pictured."""
         return [self._entry(name, path) for name, path in self._runs.items()]
 
-    def get(self, name: str) -> Made | None:
-        """The run of this id; None where there is none, or none that can be pictured.
+    def get(self, name: str) -> bytes | None:
+        """The run of this id as JSON for viewer.js; None where there is none that kept epochs.
 
         Takes seconds at the first time. Raises `RunError` or `DataError` for a run that cannot be
         read, or whose data are gone.
@@ -96,7 +76,7 @@ class Views:
             if key not in self._made:
                 for other in [other for other in self._made if other[0] == name]:
                     del self._made[other]
-                self._made[key] = _make(entry, path)
+                self._made[key] = _read(path)
             self._made.move_to_end(key)
             while len(self._made) > MOST_KEPT:
                 self._made.popitem(last=False)
@@ -112,7 +92,7 @@ class Views:
             "loss": run.config.loss,
             "dim": run.config.dim,
             "epochs": epochs,
-            "pictured": run.config.dim in (2, 3) and bool(epochs),
+            "pictured": bool(epochs),
         }
 
 
@@ -131,93 +111,9 @@ def _named(paths: Sequence[Path]) -> dict[str, Path]:
     return found
 
 
-def _make(entry: dict[str, Any], path: Path) -> Made:
+def _read(path: Path) -> bytes:
     from arcset.reports.view import RunView  # brings torch and matplotlib
+    from arcset.reports.viewer import viewer_data
 
-    view = RunView(path)
-    dim = view.config.dim
-    frames = [view.frames[place] for place in _evenly(len(view.frames), MOST_FRAMES)]
-    room = min(MOST_POINTS, MOST_NUMBERS // (dim * len(frames)))
-    parts = {part: view.sampled(part) for part in PARTS}
-    there = {part: sample for part, sample in parts.items() if sample is not None}
-    total = sum(len(sample.labels) for sample in there.values())
-    classes: dict[str, int] = {}
-    for sample in there.values():
-        for class_name in sample.class_names:
-            classes.setdefault(class_name, len(classes))
-    chosen: dict[str, Whole] = {}
-    labels: list[int] = []
-    belongs: list[str] = []
-    images: list[npt.NDArray[np.uint8]] = []
-    for part, sample in there.items():
-        count = len(sample.labels)
-        chosen[part] = _evenly(count, max(1, min(count, room * count // total)))
-        rows = chosen[part]
-        labels += [classes[sample.class_names[label]] for label in sample.labels[rows].tolist()]
-        belongs += [part] * len(rows)
-        images += list(sample.images[rows])
-    if not images:
-        raise InputError(f"{path} has kept no samples to show")
-    sheet, size, columns = _sheet(images)
-    known = there.get("test") or next(iter(there.values()))
-    content = {
-        **{name: entry[name] for name in ("id", "title", "loss", "dim")},
-        "unit": bool(view.loss.normalized),  # only directions count: all points on the sphere
-        "classes": list(classes),
-        "known": [classes[name] for name in known.class_names],
-        "labels": labels,
-        "parts": belongs,
-        "frames": [
-            {
-                "epoch": frame.epoch,
-                "points": _numbers(
-                    np.concatenate([frame.parts[part][rows] for part, rows in chosen.items()])
-                ),
-                "centers": None if frame.centers is None else _numbers(_unit(frame.centers)),
-            }
-            for frame in frames
-        ],
-        "sprite": {"size": size, "columns": columns},
-    }
-    return Made(json.dumps(content, separators=(",", ":"), ensure_ascii=False).encode(), sheet)
-
-
-def _numbers(values: npt.NDArray[Any]) -> list[float]:
-    """All values, row by row, with four digits after the point."""
-    wide = np.asarray(values, np.float64).ravel()
-    if not np.isfinite(wide).all():
-        raise InputError("the kept embeddings hold values that are not finite")
-    found: list[float] = (np.round(wide, 4) + 0.0).tolist()  # + 0: no −0
-    return found
-
-
-def _unit(rows: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
-    wide: npt.NDArray[np.float64] = np.asarray(rows, np.float64)
-    lengths: npt.NDArray[np.float64] = np.linalg.norm(wide, axis=1, keepdims=True)
-    return wide / np.maximum(lengths, 1e-12)
-
-
-def _sheet(images: Sequence[npt.NDArray[np.uint8]]) -> tuple[bytes, int, int]:
-    """All images on one PNG, row by row, in square tiles; its tile size and columns."""
-    size = min(2 * TILE, max(TILE, *images[0].shape[:2]))
-    columns = math.ceil(math.sqrt(len(images)))
-    grey = all(image.ndim == 2 for image in images)
-    sheet = Image.new(
-        "L" if grey else "RGB", (columns * size, math.ceil(len(images) / columns) * size)
-    )
-    for place, image in enumerate(images):
-        tile = Image.fromarray(image)
-        scale = size / max(tile.size)
-        if scale != 1:
-            sides = (max(1, round(side * scale)) for side in tile.size)
-            tile = tile.resize(tuple(sides), Image.Resampling.LANCZOS)
-        left, top = place % columns * size, place // columns * size
-        sheet.paste(tile, (left + (size - tile.width) // 2, top + (size - tile.height) // 2))
-    small = sheet.quantize(16 if grey else 256, dither=Image.Dither.NONE)
-    file = io.BytesIO()
-    small.save(file, format="PNG", compress_level=8)
-    return file.getvalue(), size, columns
-
-
-def _evenly(count: int, most: int) -> Whole:
-    return np.linspace(0, count - 1, min(count, most)).round().astype(np.int64)
+    data = viewer_data([RunView(path)], points=MOST_POINTS, epochs=MOST_EPOCHS)
+    return json.dumps(data, separators=(",", ":"), ensure_ascii=False).encode()

@@ -15,19 +15,18 @@ ROLES = ("read", "write")
 
 @pytest.fixture(scope="session")
 def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder of five runs to look at, two of them trained, and one that cannot be pictured."""
+    """A folder of five runs to look at, two of them trained, and one that kept no epochs."""
     place = tmp_path_factory.mktemp("runs")
-    for loss, dim in (("softmax", 2), ("arcface", 3)):
+    for loss, dim in (("softmax", 2), ("arcface", 64)):
         typed(
             *("train", "mnist-sample", "--classes", "0-2", "--loss", loss, "--network", "mlp"),
             *("--dim", dim, "--epochs", 2, "--batch", 256, "--set", "snapshot=40"),
             *("--device", "cpu", "--no-report", "--out", place / f"{loss}-{dim}"),
         )
     for number in range(3):
-        shutil.copytree(place / "arcface-3", place / f"again-{number}")
-    (place / "wide").mkdir()
-    text = (place / "arcface-3" / "config.toml").read_text().replace("dim = 3", "dim = 64")
-    (place / "wide" / "config.toml").write_text(text)
+        shutil.copytree(place / "arcface-64", place / f"again-{number}")
+    (place / "empty").mkdir()
+    shutil.copy(place / "arcface-64" / "config.toml", place / "empty")
     return place
 
 

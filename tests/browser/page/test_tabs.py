@@ -174,15 +174,13 @@ def test_embeddings_are_drawn_over_the_epochs_and_turn_and_show_their_images(
 ) -> None:
     page = open_page(site, "embedding", size=(1280, 1500))  # all of it in view
     choice = panel(page).get_by_role("group", name="Runs")
-    choice.get_by_label("wide").wait_for()
-    assert choice.get_by_label("wide").is_disabled()  # of 64 dimensions
-    for run in ("softmax-2", "arcface-3"):
-        choice.get_by_label(run).check()
-    flat, sphere = (panel(page).get_by_role("img", name=run) for run in ("softmax-2", "arcface-3"))
+    flat, sphere = (panel(page).get_by_role("img", name=run) for run in ("softmax-2", "arcface-64"))
     flat.wait_for()
+    choice.get_by_label("arcface-64").check()  # is projected
     sphere.wait_for()
     assert is_sound(page)
     assert min(coloured(flat), coloured(sphere)) > 100
+    panel(page).get_by_text("kept: empty").wait_for()
 
     slider = panel(page).get_by_role("slider", name="Epoch")
     assert slider.input_value() == "2"
@@ -193,17 +191,43 @@ def test_embeddings_are_drawn_over_the_epochs_and_turn_and_show_their_images(
     panel(page).get_by_role("button", name="Pause").wait_for()
     panel(page).get_by_role("button", name="Play").wait_for()
     assert slider.input_value() == "2"
+    panel(page).get_by_role("button", name="Play").click()
+    page.get_by_role("tab", name="People").click()
+    page.get_by_role("tab", name="Embedding").click()
+    panel(page).get_by_role("button", name="Play").wait_for()  # it stopped when one looked away
+    slider.fill("2")
 
     before = pixels(sphere)
     sphere.press("ArrowLeft")
     assert (pixels(sphere) != before).any()
     everything = coloured(flat)
-    panel(page).get_by_role("group", name="Samples").get_by_role("checkbox").first.uncheck()
+    panel(page).get_by_role("group", name="Samples").get_by_label("test").uncheck()
     assert coloured(flat) < everything
+    flat.press("n")  # the next point: its class, beside its image
+    told = panel(page).get_by_role("status")
+    assert re.match(r"\d · never seen\s+nearest center: [0-2]", told.inner_text())
+    assert pixels(told.locator("canvas")).max() > 150  # strokes of a digit
 
-    around = page.get_by_role("img", name="softmax-2")
-    figure = panel(page).get_by_role("figure").filter(has=around)
-    told = figure.inner_text()
-    flat.press("n")  # the next point
-    shown = figure.inner_text().removeprefix(told)
-    assert shown.strip()[0] in "0123456789"  # its class, beside its image
+
+def test_four_runs_are_open_at_most_and_one_that_is_gone_is_said(
+    open_page: Any, site: Server, runs: Path
+) -> None:
+    page = open_page(site, "embedding", refused=True)
+    choice = panel(page).get_by_role("group", name="Runs")
+    kept = runs / "again-1" / "embeddings" / "samples.safetensors"
+    choice.get_by_label("softmax-2").wait_for()
+    content = kept.read_bytes()
+    kept.unlink()
+    try:
+        choice.get_by_label("again-1").check()
+        panel(page).get_by_text("cannot be read any more").wait_for()
+    finally:
+        kept.write_bytes(content)
+    choice.get_by_label("again-1").uncheck()
+    for run in ("again-0", "again-1", "again-2"):  # the second is asked for again
+        choice.get_by_label(run).check()
+    panel(page).get_by_role("img", name="again-1").wait_for()
+    panel(page).get_by_role("img").nth(3).wait_for()
+    assert choice.get_by_label("arcface-64").is_disabled()
+    choice.get_by_label("again-0").uncheck()
+    assert choice.get_by_label("arcface-64").is_enabled()

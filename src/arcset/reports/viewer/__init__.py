@@ -8,7 +8,7 @@ where it can only draw a projection.
 
 import base64
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -23,15 +23,21 @@ __all__ = ["NO_ANGLE", "quantize", "sample_angles", "viewer_data"]
 
 NO_ANGLE = 65535  # where there is none: an unseen class has no center of its own
 PARTS = ("train", "test", "unseen")
+T = TypeVar("T")
 
 
 def viewer_data(
-    views: Sequence[RunView], *, groups: Mapping[str, str] | None = None, points: int = 500
+    views: Sequence[RunView],
+    *,
+    groups: Mapping[str, str] | None = None,
+    points: int = 500,
+    epochs: int | None = None,
 ) -> dict[str, Any]:
     """Everything that viewer.js reads; runs that kept no epochs are left out.
 
     groups: the heading over the choice of runs, by the run's title.
     points: most samples per part; 500 keep eight runs below 3 MB.
+    epochs: most epochs per run, evenly spread from the first to the last; by default all.
     """
     views = [view for view in views if view.frames]
     classes = _class_names(views)
@@ -40,7 +46,7 @@ def viewer_data(
         {
             "name": view.title,
             "group": (groups or {}).get(view.title, ""),
-            **_run(view, classes, sheets, points),
+            **_run(view, classes, sheets, points, _evenly(view.frames, epochs)),
         }
         for view in views
     ]
@@ -60,51 +66,66 @@ def _class_names(views: Sequence[RunView]) -> list[str]:
 
 
 def _run(
-    view: RunView, classes: list[str], sheets: dict[bytes, dict[str, Any]], points: int
+    view: RunView,
+    classes: list[str],
+    sheets: dict[bytes, dict[str, Any]],
+    points: int,
+    frames: Sequence[Frame],
 ) -> dict[str, Any]:
     number = {name: position for position, name in enumerate(classes)}
     samples = {part: view.sampled(part) for part in PARTS}
-    directions = [_centers(frame, samples) for frame in view.frames]  # each (C, D)
-    normalized, last = view.loss.normalized, view.frames[-1]
+    directions = [_centers(frame, samples) for frame in frames]  # each (C, D)
+    normalized, last = view.loss.normalized, frames[-1]
     # About the origin: it stays where it is, from where angles are measured.
-    axes = Projection.fit(np.asarray(last.parts["test"], np.float64), 3, centered=False)
+    axes = Projection.fit(_finite(last.parts["test"]), 3, centered=False)
     parts = []
     for name, sample in samples.items():
         if sample is None:
             continue
-        chosen = np.linspace(0, len(sample.labels) - 1, min(len(sample.labels), points))
-        chosen = chosen.round().astype(np.int64)
+        chosen = np.asarray(_evenly(range(len(sample.labels)), points))
         images = sample.images[chosen]
         key = repr(images.shape).encode() + images.tobytes()
         if key not in sheets:  # runs on the same data share their thumbnails
             sheets[key] = sprite_sheet(images)
         labels = sample.labels[chosen]
-        frames = []
-        for frame, centers in zip(view.frames, directions, strict=True):
-            rows = frame.parts[name][chosen]
-            scale, drawn = quantize(axes(rows))
-            angles = sample_angles(rows, centers, None if name == "unseen" else labels)
-            frames.append({"scale": scale, "points": drawn, "angles": _base64(angles, "<u2")})
+        drawn = [
+            _drawn(frame.parts[name][chosen], axes, centers, None if name == "unseen" else labels)
+            for frame, centers in zip(frames, directions, strict=True)
+        ]
         parts.append(
             {
                 "name": name,
                 "sheet": list(sheets).index(key),
                 "classes": [number[sample.class_names[label]] for label in labels],
-                "frames": frames,
+                "frames": drawn,
             }
         )
     return {
-        "epochs": [frame.epoch for frame in view.frames],
+        "epochs": [frame.epoch for frame in frames],
         "known": [number[name] for name in view.selection.train.class_names],
         "dim": axes.basis.shape[1],
         "unit": normalized,
         "flat": view.config.dim > 3,
-        "radius": 1.0 if normalized else round(_radius(view, axes), 6),
+        "radius": 1.0 if normalized else round(_radius(frames, axes), 6),
         "means": last.centers is None,
         "notes": _notes(view, axes),
         "centers": [axes(unit_float64(rows)).round(4).tolist() for rows in directions],
         "parts": parts,
     }
+
+
+def _drawn(
+    rows: Floats, axes: Projection, centers: Floats, labels: npt.NDArray[np.int64] | None
+) -> dict[str, Any]:
+    scale, points = quantize(axes(rows))
+    angles = _base64(sample_angles(rows, centers, labels), "<u2")
+    return {"scale": scale, "points": points, "angles": angles}
+
+
+def _evenly(values: Sequence[T], most: int | None) -> list[T]:
+    """At most `most` of the values, from the first to the last."""
+    chosen = np.linspace(0, len(values) - 1, min(len(values), most or len(values)))
+    return [values[position] for position in chosen.round().astype(int)]
 
 
 def _centers(frame: Frame, samples: Mapping[str, Embedded | None]) -> Floats:
@@ -118,11 +139,11 @@ def _centers(frame: Frame, samples: Mapping[str, Embedded | None]) -> Floats:
     return np.stack([rows[sample.labels == label].sum(0) for label in range(count)])
 
 
-def _radius(view: RunView, axes: Projection) -> float:
+def _radius(frames: Sequence[Frame], axes: Projection) -> float:
     """Of what is drawn; the few farthest out may leave the picture."""
     lengths = [
         np.quantile(np.linalg.norm(axes(part), axis=1), 0.995)
-        for frame in view.frames
+        for frame in frames
         for part in frame.parts.values()
     ]
     return float(max(lengths)) or 1.0
@@ -157,10 +178,15 @@ def _notes(view: RunView, axes: Projection) -> list[str]:
 
 def quantize(values: Floats) -> tuple[float, str]:
     """`values` as base64 of little-endian int16, and the factor that turns those back."""
-    peak = float(np.abs(values).max(initial=0.0)) or 1.0
-    if not np.isfinite(peak):
+    wide = _finite(values)
+    peak = float(np.abs(wide).max(initial=0.0)) or 1.0
+    return peak / 32767, _base64(np.round(wide / peak * 32767), "<i2")
+
+
+def _finite(values: Floats) -> npt.NDArray[np.float64]:
+    if not np.isfinite(values).all():
         raise InputError("the kept embeddings hold values that are not finite")
-    return peak / 32767, _base64(np.round(np.asarray(values, np.float64) / peak * 32767), "<i2")
+    return np.asarray(values, np.float64)
 
 
 def sample_angles(

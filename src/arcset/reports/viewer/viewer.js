@@ -7,8 +7,9 @@
    data.colours   { light: [CSS colours], dark: [...] }
    data.sheets    [{ url, columns, width, height }]: thumbnails in tiles, row by row
    data.shown     numbers of the runs that are open at first
-   data.runs      [{ name, group, load?, ...run }]; group is a heading over the choice of runs, or ""; load() is asked
-                  for the rest, a promise of it, when the run is first opened. The rest is
+   data.runs      [{ name, group, load?, ...run }]; group is a heading over the choice of runs, or ""; load() is called
+                  when the run is first opened, and gives a promise of data like this, with this one run; where all
+                  runs have one, there need not be more than runs and shown. Of a run there is
      dim          of the points: 2 on a plane, 3 in space; more are projected onto their three main axes
      unit         whether only the direction counts: points belong on the circle or sphere
      flat         whether the points are a projection, which leaves the sphere
@@ -50,6 +51,8 @@ function make(tag, properties = {}, ...children) {
   made.append(...children);
   return made;
 }
+
+const withImage = (sheet) => ({ ...sheet, image: Object.assign(new Image(), { src: sheet.url }) });
 
 /* Always the same offset for the same point: a low-discrepancy sequence in -0.5 ... 0.5. */
 const spread = (i) => ((i * 0.6180339887) % 1) - 0.5;
@@ -447,14 +450,14 @@ class Panel {
 /* The controls, the clock and the tip. */
 class Viewer {
   constructor(element, data, { most = Infinity, partNames = {} }) {
-    Object.assign(this, { classes: data.classes, colours: data.colours, most, partNames, entries: data.runs });
-    this.sheets = data.sheets.map((sheet) => ({ ...sheet, image: Object.assign(new Image(), { src: sheet.url }) }));
-    this.loaded = new Map(); // number of a run to its RunData, or to a promise of it
+    Object.assign(this, { classes: [...(data.classes ?? [])], colours: data.colours, most, partNames, entries: data.runs });
+    this.sheets = (data.sheets ?? []).map(withImage);
+    this.loaded = new Map(); // number of a run to its RunData, to a promise of it, or to why there is none
     this.chosen = new Set(data.shown);
     Object.assign(this, { parts: {}, panels: [], last: 0, time: Infinity, pinned: null, hovered: null, playing: false, yaw: 0.6, pitch: 0.35 });
     const group = (className, label) => make("div", { className, role: "group", label });
     this.choice = group("choice", "Runs to show");
-    this.playButton = make("button", { type: "button", className: "play primary", onclick: () => this.toggle() });
+    this.playButton = make("button", { type: "button", className: "play", onclick: () => this.toggle() });
     this.epochText = make("span", { className: "epoch-text", textContent: "Epoch" });
     this.slider = make("input", { type: "range", className: "epoch", min: 0, max: 1, step: 1, value: 0, label: "Epoch" });
     this.slider.addEventListener("input", () => { this.stop(); this.setTime(Number(this.slider.value)); });
@@ -465,10 +468,9 @@ class Viewer {
     this.tipText = make("div");
     this.tip = make("div", { className: "tip", role: "status", hidden: true }, this.tipImage, this.tipText);
     this.buildChoice();
-    this.buildLegend();
     element.classList.add("viewer");
     element.replaceChildren(this.choice,
-      make("div", { className: "bar" }, this.playButton, make("label", { className: "slider" }, this.epochText, this.slider), this.partBox),
+      make("div", { className: "controls" }, this.playButton, make("label", { className: "slider" }, this.epochText, this.slider), this.partBox),
       this.legend, this.grid, this.tip);
     this.stop();
     this.repaint();
@@ -485,19 +487,22 @@ class Viewer {
   repaint() {
     const style = getComputedStyle(document.documentElement);
     [this.ink, this.card] = ["--ink", "--card"].map((name) => style.getPropertyValue(name).trim());
-    this.palette = this.colours[isDark() ? "dark" : "light"];
-    this.legend.querySelectorAll(".mark").forEach((mark, kind) => { mark.style.color = this.colour(kind); });
+    this.palette = this.colours?.[isDark() ? "dark" : "light"];
+    for (const button of this.legend.querySelectorAll("button")) button.style.setProperty("--mark", this.colour(button.value));
     this.redraw();
   }
 
   buildChoice() {
-    const groups = new Map();
-    this.entries.forEach(({ name, group = "" }, number) => {
-      if (!groups.has(group)) groups.set(group, make("fieldset", {}, make("legend", { textContent: group || "Runs" })));
-      groups.get(group).append(this.chip(name, this.chosen.has(number), (on) => {
+    const groups = new Map(), title = this.most < this.entries.length ? `Runs (${this.most} at once)` : "Runs";
+    this.chips = this.entries.map(({ name, group = "" }, number) => {
+      if (!groups.has(group)) groups.set(group, make("fieldset", {}, make("legend", { textContent: group || title })));
+      const chip = this.chip(name, this.chosen.has(number), (on) => {
         this.chosen[on ? "add" : "delete"](number);
+        if (this.loaded.get(number) instanceof Error) this.loaded.delete(number); // tried again when it is next opened
         this.showPanels();
-      }));
+      });
+      groups.get(group).append(chip);
+      return chip;
     });
     this.choice.append(...groups.values());
     this.choice.hidden = this.entries.length < 2;
@@ -513,47 +518,59 @@ class Viewer {
     this.partBox.replaceChildren(...present.map((name) => {
       this.parts[name] ??= name !== "train" || !present.includes("test");
       const chip = this.chip(this.partNames[name] ?? name, this.parts[name], (on) => { this.parts[name] = on; this.setFocus(null); },
-        make("span", { className: `mark ${name}` }));
+        make("span", { className: `mark ${{ train: "small", unseen: "hollow" }[name] ?? ""}` }));
       chip.dataset.part = name;
       return chip;
     }));
   }
 
+  /* The classes of the open runs, hollow where none of those runs knows them. */
   buildLegend() {
-    this.classes.slice(0, MOST_LEGEND).forEach((name, kind) => {
-      const button = make("button", { type: "button", ariaPressed: "false" }, make("span", { className: "mark" }), name);
-      const hover = (to) => { this.hovered = to; this.redraw(); };
-      button.addEventListener("pointerenter", (event) => event.pointerType === "mouse" && hover(kind));
-      button.addEventListener("pointerleave", () => hover(null));
-      button.addEventListener("click", () => {
-        this.pinned = this.pinned === kind ? null : kind;
-        this.legend.querySelectorAll("button").forEach((other, number) => { other.ariaPressed = String(number === this.pinned); });
-        this.setFocus(null);
-      });
-      this.legend.append(button);
-    });
-    if (this.classes.length > MOST_LEGEND) this.legend.append(`and ${this.classes.length - MOST_LEGEND} more`);
+    const runs = this.panels.map((panel) => panel.run), known = new Set(runs.flatMap((run) => run.known));
+    const present = new Set([...known, ...runs.flatMap((run) => run.parts.flatMap((part) => part.classes))]);
+    if (!present.has(this.pinned)) this.pinned = null;
+    const kinds = [...present].sort((a, b) => a - b), more = kinds.length - MOST_LEGEND;
+    this.legend.replaceChildren(...kinds.slice(0, MOST_LEGEND).map((kind) => this.legendButton(kind, known.has(kind))));
+    if (more > 0) this.legend.append(make("span", { className: "note", textContent: `and ${more} more` }));
   }
 
-  /* Only the classes that the open runs have, hollow where none of those runs knows them. */
-  fitLegend() {
-    const runs = this.panels.map((panel) => panel.run), known = new Set(runs.flatMap((run) => run.known));
-    const present = new Set(runs.flatMap((run) => run.parts.flatMap((part) => part.classes)));
-    this.legend.querySelectorAll("button").forEach((button, kind) => {
-      button.hidden = runs.length > 0 && !present.has(kind) && !known.has(kind);
-      button.firstChild.className = known.has(kind) ? "mark" : "mark unseen";
+  legendButton(kind, isKnown) {
+    const name = this.classes[kind], label = isKnown ? name : `${name}, ${this.partNames.unseen ?? "unseen"}`;
+    const button = make("button", { type: "button", value: kind, label, ariaPressed: String(this.pinned === kind) },
+      make("span", { className: isKnown ? "mark" : "mark hollow" }), name);
+    button.style.setProperty("--mark", this.colour(kind));
+    const hover = (to) => { this.hovered = to; this.redraw(); };
+    button.addEventListener("pointerenter", (event) => event.pointerType === "mouse" && hover(kind));
+    button.addEventListener("pointerleave", () => hover(null));
+    button.addEventListener("click", () => {
+      this.pinned = this.pinned === kind ? null : kind;
+      for (const other of this.legend.querySelectorAll("button")) other.ariaPressed = String(other.value === String(this.pinned));
+      this.setFocus(null);
     });
+    return button;
+  }
+
+  /* The run of data that came later; its classes and sheets get numbers that follow those of the others. */
+  adopt({ classes, colours, sheets, runs: [run] }) {
+    const before = new Map(this.classes.map((name, kind) => [name, kind])), firstSheet = this.sheets.length;
+    const kinds = classes.map((name) => before.get(name) ?? this.classes.push(name) - 1), renumber = (numbers) => numbers.map((number) => kinds[number]);
+    this.sheets.push(...sheets.map(withImage));
+    if (!this.colours) {
+      this.colours = colours;
+      this.repaint();
+    }
+    const parts = run.parts.map((part) => ({ ...part, classes: renumber(part.classes), sheet: part.sheet === null ? null : firstSheet + part.sheet }));
+    return { ...run, known: renumber(run.known), parts };
   }
 
   showPanels() {
     const numbers = [...this.chosen].sort((a, b) => a - b);
     for (const number of numbers.filter((each) => !this.loaded.has(each))) {
-      const entry = this.entries[number];
-      const ready = (run) => this.loaded.set(number, new RunData({ ...entry, ...run }));
-      if (!entry.load) ready();
-      else this.loaded.set(number, entry.load().then(ready, (error) => this.loaded.set(number, error)).then(() => this.showPanels()));
+      const entry = this.entries[number], keep = (run) => this.loaded.set(number, run);
+      if (!entry.load) keep(new RunData(entry));
+      else keep(entry.load().then((later) => keep(new RunData({ ...this.adopt(later), ...entry }))).catch(keep).then(() => this.showPanels()));
     }
-    this.choice.querySelectorAll("input").forEach((box, number) => { box.disabled = !this.chosen.has(number) && this.chosen.size >= this.most; });
+    this.chips.forEach((chip, number) => { chip.control.disabled = !this.chosen.has(number) && this.chosen.size >= this.most; });
     const found = numbers.map((number) => this.loaded.get(number));
     const panels = found.filter((run) => run instanceof RunData).map((run) => this.panels.find((panel) => panel.run === run) ?? new Panel(run, this));
     this.setFocus(null);
@@ -562,7 +579,7 @@ class Viewer {
     if (!numbers.length) said.push("Choose a run above.");
     this.grid.replaceChildren(...panels.map((panel) => panel.root), ...said.map((textContent) => make("p", { className: "empty", textContent })));
     this.buildParts();
-    this.fitLegend();
+    this.buildLegend();
     const ended = this.time >= this.last; // who looks at the end stays there
     this.last = Math.max(1, ...panels.map((panel) => panel.run.last));
     this.slider.max = this.last;
