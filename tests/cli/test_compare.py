@@ -10,47 +10,6 @@ from arcset.runs import Run
 from support.small_data import images
 
 SMALL = ["--epochs", "1", "--network", "mlp", "--device", "cpu"]
-DIGITS = shlex.split("mnist-sample --classes 0-1 --dim 2 --set snapshot=10 --no-report") + SMALL
-
-
-def test_json_has_the_promised_shape(arcset_command):
-    done = arcset_command(
-        *["compare", *DIGITS, "--losses", "softmax,arcface", "--scale", "2", "--margin", "0.3"],
-        *["--seeds", "2", "--json"],
-    )
-    assert done.code == 0
-    assert "margin=0.3" in done.err
-    content = json.loads(done.out)
-    promised = {"loss", "seed", "dim", "scale", "margin", "accuracy", "dunn", "dunn_trimmed"}
-    assert all(promised <= run.keys() for run in content["runs"])
-    assert [run["seed"] for run in content["runs"]] == [0, 1, 0, 1]
-    assert set(content["summary"]) == {"softmax", "arcface"}
-    for measure in ("accuracy", "dunn", "dunn_trimmed", "unseen_auc"):
-        found = content["summary"]["arcface"][measure]
-        assert found["low"] <= found["mean"] <= found["high"]
-
-
-def test_table(arcset_command, tmp_path):
-    done = arcset_command(
-        "compare", *DIGITS, "--losses", "normface,triplet", "--seeds", "1", "--out", "runs/x"
-    )
-    assert done.code == 0
-    row = next(line for line in done.out.splitlines() if "triplet" in line)
-    assert "–" in row  # no classifier, no accuracy
-    assert sorted(path.name for path in (tmp_path / "runs" / "x").iterdir()) == [
-        "comparison.json",
-        "normface-0",
-        "triplet-0",
-    ]
-
-
-def test_a_folder_in_the_way_is_found_before_the_first_run(arcset_command, tmp_path):
-    (tmp_path / "out" / "arcface-0").mkdir(parents=True)
-    (tmp_path / "out" / "arcface-0" / "config.toml").write_text("")
-    done = arcset_command("compare", *DIGITS, "--losses", "softmax,arcface", "--out", "out")
-    assert done.code == 2
-    assert "arcface-0" in done.err
-    assert not (tmp_path / "out" / "softmax-0").exists()
 
 
 # Grids

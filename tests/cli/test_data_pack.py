@@ -58,25 +58,6 @@ def test_shapes(arcset_command, photos, options, shape):
     assert dataset.fit == found["reading"]["fit"] == ("crop" if "--fit" in options else "pad")
 
 
-def test_tables_with_splits(arcset_command, photos):
-    lines = ["path;label;split", "anna/0.png;anna;train", "ben/0.png;ben;val", "ben/1.png;x;test"]
-    (photos / "t.csv").write_text("\n".join(lines))
-    done = arcset_command("data", "pack", "photos/t.csv", "--out", "p")
-    assert done.code == 0
-    for part in ("validation: 1", "test: 1"):
-        assert part in done.out
-
-
-def test_force(arcset_command, photos):
-    words = ["data", "pack", "photos", "--out", "p"]
-    assert arcset_command(*words).code == 0
-    again = arcset_command(*words, "--size", "8")
-    assert again.code == 2
-    assert "--force" in again.err
-    assert arcset_command(*words, "--size", "8", "--force").code == 0
-    assert load_dataset("p").train.images.shape[1:] == (8, 8, 3)
-
-
 @pytest.mark.parametrize(
     ("words", "message"),
     [

@@ -102,14 +102,6 @@ def test_a_model_against_itself(arcset_command, tmp_path):
     assert list(content["models"]) == ["good", "good (2)"]
 
 
-def test_identities_of_training_are_noticed_in_a_file(arcset_command):
-    assert arcset_command(*TRAIN, "--classes", "0-4", "--out", "runs/c").code == 0
-    assert arcset_command("embed", "runs/c", "--out", "all.npz", "--device", "cpu").code == 0
-    done = arcset_command("evaluate", "all.npz", "--no-report")
-    assert done.code == 2
-    assert "5 of 10" in done.err
-
-
 @pytest.mark.parametrize(
     ("words", "message"),
     [

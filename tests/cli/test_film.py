@@ -23,19 +23,3 @@ def test_film_is_written_where_asked(arcset_command, run, tmp_path):
     assert "film.gif" in done.err
     with Image.open(tmp_path / "film.gif") as film:
         assert (film.n_frames, film.width) == (5, 300)
-
-
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        (["--out", "film.avi"], ".mp4"),
-        (["--out", "film.gif", "--parts", "tset"], "'tset'"),
-        (["--out", "film.gif", "--fps", "0"], "fps must"),
-    ],
-)
-def test_mistakes_are_one_line(arcset_command, run, tmp_path, words, message):
-    done = arcset_command("film", run, *words)
-    assert done.code == 2
-    assert message in done.err
-    assert "Traceback" not in done.err
-    assert not list(tmp_path.glob("film*"))

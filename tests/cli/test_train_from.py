@@ -10,8 +10,6 @@ from arcset.runs import Run, RunConfig
 from arcset.training import train
 from support.small_data import images
 
-KNOWN = [f"c{number:02d}" for number in range(24)]
-
 
 @pytest.fixture(scope="module")
 def old(tmp_path_factory):
@@ -66,39 +64,3 @@ def test_it_grows_tells_and_goes_on_without_the_old(arcset_command, old, tmp_pat
     assert str(tmp_path / "old") in longer.err
     judged = arcset_command("evaluate", "new", "--device", "cpu", "--no-report")
     assert judged.code == 0, judged.err
-
-
-def test_losses_are_compared_from_a_run_on(arcset_command, old, tmp_path) -> None:
-    words = ["compare", old.path.parent / "more.npz", "--from", old.path, "--losses"]
-    words += ["normface,arcface", "--device", "cpu", "--no-report", "--set", "snapshot=0"]
-    done = arcset_command(*words, "--out", "both", "--json", "--seeds", "1")
-    assert done.code == 0, done.err
-    for name in ("normface", "arcface"):
-        run = Run.open(f"both/{name}-0")
-        assert (run.config.start, run.config.dim) == (str(old.path.resolve()), 4)
-        split, earlier = Split.load(run.split_file), Split.load(old.split_file)
-        assert set(old.config.class_names) <= set(split.train)
-        assert set(earlier.test) <= set(split.test)
-    wrong = arcset_command(*words, "--out", "no", "--classes", "c00,c01")
-    assert wrong.code == 2
-    assert str(old.path) in wrong.err
-    assert not (tmp_path / "no").exists()
-
-
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        (["--from", "nothing"], "nothing"),
-        (["--from", "OLD", "--dim", "8"], "dim 4"),
-        (["--from", "OLD", "--set", "freeze=99"], "freeze=99"),
-        (["--set", "start=OLD"], "--from"),
-        (["--from", "OLD", "--mapping", "gone.json"], "gone.json"),
-        (["--from", "OLD", "--classes", "c00,c01"], "'c02'"),
-    ],
-)
-def test_wrong_use_is_one_line_and_writes_nothing(arcset_command, old, tmp_path, words, said):
-    words = [word.replace("OLD", str(old.path)) for word in words]
-    done = arcset_command("train", old.config.data, "--out", "new", *words)
-    assert done.code == 2
-    assert said.replace("OLD", str(old.path)) in done.err
-    assert not (tmp_path / "new").exists()

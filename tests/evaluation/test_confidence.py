@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from sklearn.metrics import roc_auc_score
 
-from arcset.errors import InputError
 from arcset.evaluation import confidence
 
 
@@ -76,19 +75,3 @@ def test_takes_tensors_and_says_what_it_found(batches):
     assert content["examples"][0]["index"] == found.examples[0].index
     assert f"{found.unseen.mean:.4f}" in found.table()
     assert "share above 0.99" in found.table()
-
-
-@pytest.mark.parametrize(
-    ("known", "labels", "unseen", "words"),
-    [
-        ([[1.0, 2.0]], [0], [[1.0]], "2.*unseen_logits.*1"),
-        ([[1.0]], [0], [[1.0]], "known_logits.*1"),
-        ([[1.0, 2.0]], [2], [[1.0, 2.0]], "known_labels.*2"),
-        ([[1.0, 2.0]], [-1], [[1.0, 2.0]], "known_labels.*-1"),
-        ([[1.0, np.inf]], [0], [[1.0, 2.0]], "known_logits.*inf"),
-        ([[1.0, 2.0]], [0], np.ones((0, 2)), "unseen_logits"),
-    ],
-)
-def test_refuses_bad_input(known, labels, unseen, words):
-    with pytest.raises(InputError, match=words):
-        confidence(known, labels, unseen)

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from arcset import evaluation
+from arcset.evaluation.assessment import compare_assessments
 from arcset.evaluation.measures import short_name, weighty
-from arcset.evaluation.verdicts import compare_assessments
 
 
 def assessed(noise, seed, identities=40):

@@ -15,7 +15,6 @@ from support.margin_checks import (
     check_falls,
     check_finite_at_the_ends,
     check_loss,
-    check_rebuilt_loss,
     check_refused,
     check_settings_rebuild,
     check_shift_is_reference,
@@ -92,7 +91,6 @@ def test_settings_build_it_again(name, options):
 )
 def test_as_a_loss(name, options, adapts):
     check_loss(name, adapts=adapts, **options)
-    check_rebuilt_loss(name, **options)
 
 
 @pytest.mark.parametrize(

@@ -39,7 +39,7 @@ from arcset.reports.stills import (
     sheet_picture,
     view_confidence,
 )
-from arcset.reports.style import PALETTE, class_colour, film_colours, png, styled
+from arcset.reports.style import class_colour, png, styled
 from arcset.reports.view import RunView
 
 
@@ -261,12 +261,6 @@ def test_runs_of_the_same_name_are_told_apart(views, tmp_path):
     assert len(angle_picture(twice).axes) == 2
     again = [axes.get_title() for axes in embedding_picture([twice[1]] * 2).axes]
     assert again == ["more/softmax (1)", "more/softmax (2)"]
-
-
-def test_colours_are_ten_and_different():
-    assert len(set(PALETTE)) == 10
-    assert len(film_colours(10)) <= 63
-    assert png(margin_picture()) == png(margin_picture())
 
 
 RUNS = ("slim", "softmax", "wide", "triplet")

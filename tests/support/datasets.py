@@ -11,7 +11,7 @@ from arcset.data.named.fetch import download
 from arcset.data.named.mnist import FILES, MNIST, SAMPLE_CHECKSUMS, IdxFiles, read_idx
 from arcset.data.named.omniglot import OMNIGLOT, Archive, Omniglot
 from arcset.data.sources.base import Entry
-from arcset.data.sources.insightface_bin import read_verification_bin
+from arcset.data.sources.insightface import read_verification_bin
 
 __all__ = [
     "FILES",

@@ -136,24 +136,6 @@ def check_loss(name: str, *, adapts: bool = False, **options) -> None:
     torch.testing.assert_close(modes["recompute"], modes["plain"], rtol=1e-9, atol=1e-11)
 
 
-def check_rebuilt_loss(name: str, **options) -> None:
-    """`settings()` and a state dict make the same loss again."""
-    loss = arcset.build_loss(name, 6, 7, mode="plain", **options)
-    generator = torch.Generator().manual_seed(1)
-    embeddings = 20 * torch.randn(9, 6, generator=generator)
-    labels = torch.randint(7, (9,), generator=generator)
-    for _ in range(3):
-        loss(embeddings, labels)
-        loss.advance()
-    again = arcset.build_loss(name, 6, 7, mode="plain", **loss.settings())
-    assert again.settings() == loss.settings()
-    again.load_state_dict(loss.state_dict())
-    for training in (True, False):
-        loss.train(training)
-        again.train(training)
-        assert torch.equal(again(embeddings, labels), loss(embeddings, labels))
-
-
 def check_refused(make: Callable[..., object], options: dict[str, object]) -> None:
     """One of these options has a value that makes no sense; the error names it."""
     with pytest.raises(OptionError) as caught:

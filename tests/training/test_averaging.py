@@ -4,7 +4,7 @@ from torch import nn
 
 from arcset.runs import Run, RunConfig
 from arcset.training import load_model, train
-from arcset.training.schedule import WeightAverage
+from arcset.training.optimize import WeightAverage
 from support.small_data import images
 from training.alike import newest, tensors
 

@@ -174,17 +174,6 @@ def test_whom_the_old_run_knew_judges_nobody_by_a_selection_either(old, tmp_path
     assert not (tmp_path / "new").exists()
 
 
-def test_a_checkpoint_from_before_there_were_such_settings(old, tmp_path) -> None:
-    config = old.config.replace(epochs=1)
-    run = train(config, tmp_path / "run", device="cpu")
-    state = max((run.path / "checkpoint").iterdir()) / "state.json"
-    content = json.loads(state.read_text())
-    for name in ("start", "freeze", "mapping"):
-        del content["belongs"]["settings"][name]
-    state.write_text(json.dumps(content))
-    assert len(resume(run.path, device="cpu", changes={"epochs": 2}).metrics()) == 2
-
-
 @pytest.mark.parametrize("loss", ["softmax", "center", "triplet"])
 def test_another_kind_of_loss_begins_at_means(old, tmp_path, loss: str) -> None:
     config = growing(old, loss=loss, scale=None, batch=24, per_class=4)

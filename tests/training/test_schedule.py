@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from arcset.training.schedule import learning_rate
+from arcset.training.optimize import learning_rate
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from arcset.losses import build_loss
-from arcset.training.snapshots import measure_angles
+from arcset.training.monitor import measure_angles
 
 
 def plain(embeddings: Tensor, labels: Tensor, centers: Tensor) -> tuple[float, float]:

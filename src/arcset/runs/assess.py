@@ -17,7 +17,7 @@ from arcset.data import DATASETS, Dataset, ImageSet, Selection, Split, load_data
 from arcset.data.batches import as_tensor
 from arcset.data.embeddings import EmbeddingSet, read_embeddings
 from arcset.data.selection import evaluation_images
-from arcset.data.sources.insightface_bin import read_verification_bin
+from arcset.data.sources.insightface import read_verification_bin
 from arcset.errors import DataError, InputError, OptionError
 from arcset.evaluation import (
     Assessment,

@@ -49,7 +49,6 @@ MAY_CHANGE = (
     "checkpoints",
 )
 _CHANGEABLE = f"only {', '.join(MAY_CHANGE[:-1])} and {MAY_CHANGE[-1]} may change"
-_DEFAULTS = {name: known.default for name, known in RunConfig.model_fields.items()}
 _LONGEST = 60  # characters of a value that a message quotes
 
 _FORMAT = 2
@@ -124,9 +123,7 @@ class Fingerprint:
     def check(self, stored: dict[str, Any], checkpoint: Path) -> None:
         """Raise `RunError` where the fingerprint `stored` in a checkpoint is another."""
         for name in sorted({*self.settings, *stored["settings"]}):
-            # A setting that is younger than the checkpoint had no other value than its default.
-            now = self.settings.get(name, _DEFAULTS.get(name))
-            then = stored["settings"].get(name, _DEFAULTS.get(name))
+            now, then = self.settings.get(name), stored["settings"].get(name)
             if now != then:
                 raise RunError(
                     f"{name} is {_shorten(now)} now, and the checkpoint {checkpoint} was written "

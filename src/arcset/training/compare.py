@@ -29,9 +29,8 @@ from arcset.devices import choose_device
 from arcset.distributed import join_group
 from arcset.errors import DataError, OptionError, TrainingError
 from arcset.evaluation import Assessment
-from arcset.evaluation.assessment import FEW
+from arcset.evaluation.assessment import FEW, Verdict, compare_assessments
 from arcset.evaluation.measures import Measure, run_figures, short_name
-from arcset.evaluation.verdicts import Verdict, compare_assessments
 from arcset.files import finite, read_json, write_text
 from arcset.launch import is_main_process
 from arcset.losses import loss_options
@@ -45,9 +44,9 @@ from arcset.text import html_table, plural, skipped_lines
 from arcset.training.batches import TrainingBatches
 from arcset.training.checkpoint import check_same_settings
 from arcset.training.fine_tune import check_start, load_earlier
+from arcset.training.monitor import build_validator
 from arcset.training.optimize import check_update_settings
 from arcset.training.trainer import train
-from arcset.training.validation import build_validator
 from arcset.training.watchers import Lines, Watcher
 
 __all__ = ["Comparison", "Variant", "compare", "run_folder"]

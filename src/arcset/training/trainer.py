@@ -46,10 +46,8 @@ from arcset.training.checkpoint import (
 )
 from arcset.training.doctor import Doctor
 from arcset.training.fine_tune import check_start, freeze, load_earlier, start_from_earlier
-from arcset.training.optimize import Updater, check_update_settings
-from arcset.training.schedule import WeightAverage, learning_rate
-from arcset.training.snapshots import Snapshots, measure_angles
-from arcset.training.validation import build_validator, validates_after
+from arcset.training.monitor import Snapshots, build_validator, measure_angles, validates_after
+from arcset.training.optimize import Updater, WeightAverage, check_update_settings, learning_rate
 from arcset.training.watchers import Lines, Silent, Step, StopRequest, Watcher, stop_on_signals
 
 __all__ = ["Trainer", "build_to_train", "lock_run", "resume", "train"]

@@ -5,7 +5,7 @@ import numpy.typing as npt
 
 from arcset.data import Reading
 from arcset.data.check import check_data
-from arcset.data.contact_sheet import contact_sheet, load_font, shorten
+from arcset.data.contact_sheet import contact_sheet
 from support.datasets import list_samples
 from support.pictures import picture, save
 
@@ -64,12 +64,3 @@ def test_more_than_there_is_room_for(tmp_path: Path) -> None:
     image = sheet(tmp_path)
     rows = 2 * 32 + 80 + 6 * STEP
     assert image.shape[0] == rows + (64 + 4 * (SIDE + 52) + 24) + (64 + 8 * 24 + 24)
-
-
-def test_words_that_fit() -> None:
-    assert shorten("short", 100, 14) == "short"
-    for width in range(1, 200, 7):
-        words = shorten("Maximiliane Konstantinopolskaja", width, 14)
-        assert words == "…" or load_font(14).getlength(words) <= width
-        assert words.startswith(("Maxi"[: len(words) // 2], "…"))
-    assert shorten("a\nb\x1b", 100, 14) == "a�b�"

@@ -6,7 +6,6 @@ import pytest
 from PIL import Image
 
 from arcset.data.check import look_at
-from arcset.errors import DataError
 
 RNG = np.random.default_rng(0)
 GREY = Image.fromarray(RNG.integers(0, 256, (20, 30), np.uint8))
@@ -21,14 +20,6 @@ def saved(image: Image.Image, kind: str = "PNG", **options: Any) -> bytes:
 
 def pixels(image: Image.Image, kind: str = "PNG", **options: Any) -> bytes:
     return look_at(saved(image, kind, **options), "x").pixels
-
-
-def test_what_is_seen() -> None:
-    seen = look_at(saved(COLOUR, "BMP"), "x")
-    assert (seen.width, seen.height, seen.mode, seen.format, seen.blank) == (
-        (30, 20, "RGB", "BMP", "")
-    )
-    assert (len(seen.content), len(seen.pixels)) == (16, 16)
 
 
 def test_the_same_picture_in_any_lossless_form() -> None:
@@ -63,16 +54,3 @@ def page(level: int, ink: int, marks: int, noise: int = 0) -> Image.Image:
 )
 def test_images_that_show_nothing(image: Image.Image, blank: str) -> None:
     assert look_at(saved(image), "x").blank == blank
-
-
-@pytest.mark.parametrize(
-    ("content", "why"),
-    [
-        (b"no image", "x "),
-        (saved(COLOUR, "BMP")[:-40], "x .*truncated"),
-        (saved(COLOUR, "JPEG")[:-100], "x .*truncated"),
-    ],
-)
-def test_what_cannot_be_read(content: bytes, why: str) -> None:
-    with pytest.raises(DataError, match=why):
-        look_at(content, "x")

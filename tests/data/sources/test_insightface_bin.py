@@ -113,31 +113,6 @@ def test_a_shell_command_is_not_run(tmp_path: Path) -> None:
     assert not mark.exists()
 
 
-def touching(mark: Path) -> str:
-    return f"open({str(mark)!r}, 'w')"
-
-
-EVIL: dict[str, Callable[[Path], Any]] = {
-    "eval": lambda mark: Calls(eval, touching(mark)),
-    "nested": lambda mark: Calls(bytes, Calls(eval, touching(mark))),
-    "open": lambda mark: Calls(open, str(mark), "w"),
-    "within an array": lambda mark: np.array([Calls(eval, touching(mark))], object),
-}
-
-
-@pytest.mark.parametrize("name", EVIL)
-@pytest.mark.parametrize("protocol", [4, *(pytest.param(p, marks=LONG) for p in (0, 1, 2, 3, 5))])
-def test_no_other_call_is_run(tmp_path: Path, name: str, protocol: int) -> None:
-    mark = tmp_path / "ran"
-    content = pickle.dumps(([EVIL[name](mark)] * 2, [True]), protocol)
-    with contextlib.suppress(Exception):
-        pickle.loads(content)
-    assert mark.exists()
-    mark.unlink()
-    refused(written(tmp_path, content))
-    assert not mark.exists()
-
-
 #: What pickles hold that are no images and answers.
 OTHER = [
     [],

@@ -8,7 +8,6 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from arcset.errors import InputError
 from arcset.evaluation import angle_samples, angles
 from evaluation.inside import identity_weights
 
@@ -171,24 +170,3 @@ def test_angles_of_samples_for_histograms(seed, classes):
         nearest = min(degrees(unit(x), mean) for label, mean in means.items() if label != y)
         assert other[i] == pytest.approx(nearest, abs=1e-9)
     assert np.nanmean(own) == pytest.approx(angles(rows, labels).intra, abs=1e-10)
-
-
-@pytest.mark.parametrize(
-    ("arguments", "options", "message"),
-    [
-        (([[1.0, np.inf]], [0]), {}, "embeddings.*inf.*row 0"),
-        (([[1.0, 0.0], [0.0, 0.0]], [0, 0]), {}, "embeddings.*row 1"),
-        (([[1.0, 0.0], [-1.0, 0.0]], [7, 7]), {}, "class 7"),
-        (([[1.0, 0.0]], [0], [[1.0]]), {}, "centers.*1.*embeddings.*2"),
-        (([[1.0, 0.0]], [0]), {"center_labels": [0]}, "center_labels.*centers"),
-        (
-            ([[1.0, 0.0]], [0], np.eye(2)),
-            {"center_labels": [3, 3]},
-            "center_labels.*3",
-        ),
-    ],
-)
-def test_bad_input_gets_one_sentence(arguments, options, message):
-    with pytest.raises(InputError, match=message) as caught:
-        angles(*arguments, **options)
-    assert "\n" not in str(caught.value)

@@ -10,7 +10,6 @@ import torch
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from arcset.errors import InputError, OptionError
 from arcset.evaluation import no_threshold
 from evaluation.pairs.references import EXACT_ROWS
 
@@ -110,19 +109,3 @@ def test_takes_tensors_and_says_what_it_found():
     }
     assert "50.0000%" in found.table()
     assert "2, 3, 1" in found.table()
-
-
-@pytest.mark.parametrize(
-    ("rows", "labels", "metric", "kind", "words"),
-    [
-        ([[1.0], [2.0]], [4, 4], "euclidean", InputError, "class 4"),
-        ([[1.0], [2.0]], [0, 1], "euclidean", InputError, "one sample"),
-        ([[1.0], [2.0]], [0], "euclidean", InputError, "label"),
-        ([[1.0], [np.nan]], [0, 1], "euclidean", InputError, "row 1"),
-        ([[1.0], [0.0], [2.0]], [0, 0, 1], "cosine", InputError, "row 1"),
-        ([[1.0], [2.0]], [0, 1], "manhattan", OptionError, "euclidean, cosine"),
-    ],
-)
-def test_refuses_bad_input(rows, labels, metric, kind, words):
-    with pytest.raises(kind, match=words):
-        no_threshold(rows, labels, metric)

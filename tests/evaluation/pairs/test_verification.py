@@ -10,7 +10,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.metrics import roc_auc_score, roc_curve
 
-from arcset.errors import InputError, OptionError
 from arcset.evaluation import Verification, verification
 from evaluation.inside import Roc
 from evaluation.pairs.references import (
@@ -131,44 +130,3 @@ def test_table_and_json():
     assert list(result.measures()) == ["auc", "eer", "tar_at_far[0.1]", "tar_at_far[0.0001]"]
     with pytest.raises(AttributeError):
         result.auc = 1.0
-
-
-GOOD = np.eye(4)
-LABELS = [0, 0, 1, 1]
-PAIRS = [[0, 1], [1, 2]]
-SAME = [True, False]
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ({"labels": [0, 1]}, r"labels.*\(2,\).*\(4,\)"),
-        ({"labels": [0] * 4}, "6 genuine and 0 impostor"),
-        ({}, "labels.*pairs"),
-        ({"pairs": PAIRS}, "pairs.*same"),
-        ({"labels": LABELS, "pairs": PAIRS}, "labels.*pairs.*same"),
-        ({"labels": LABELS, "pairs": PAIRS, "same": [True, True]}, "pair 1.*0 and 1.*True"),
-        ({"pairs": PAIRS, "same": SAME, "intervals": True}, "labels"),
-        ({"pairs": np.zeros((0, 2), int), "same": []}, r"pairs.*\(0, 2\)"),
-        ({"pairs": [[0, 1], [3, 4]], "same": SAME}, "pairs.*4.*0 to 3"),
-        ({"pairs": PAIRS, "same": [True]}, r"same.*\(1,\).*\(2,\)"),
-        ({"pairs": PAIRS, "same": [1, 0]}, "same.*int64"),
-        ({"embeddings": np.zeros(4), "labels": LABELS}, r"embeddings.*\(4,\)"),
-        ({"embeddings": GOOD + np.nan, "labels": LABELS}, "embeddings.*nan.*row 0"),
-    ],
-)
-def test_bad_input(arguments, message):
-    with pytest.raises(InputError, match=message):
-        verification(**{"embeddings": GOOD, **arguments})
-
-
-@pytest.mark.parametrize("fars", [[0.0], [0.1, 1.5], [math.nan], ["0.1"], -0.1])
-def test_bad_rates(fars):
-    with pytest.raises(OptionError, match="fars"):
-        verification(GOOD, LABELS, fars)
-
-
-@pytest.mark.parametrize("draws", [0, -3, 1.5, "many"])
-def test_bad_draws(draws):
-    with pytest.raises(OptionError, match="draws"):
-        verification(GOOD, LABELS, intervals=True, draws=draws)

@@ -8,7 +8,6 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from arcset.errors import InputError, OptionError
 from arcset.evaluation import Identification, identification
 from evaluation.search.searches import (
     FPIRS,
@@ -115,35 +114,6 @@ def test_rates_are_counted_in_whole_probes(fpir):
 
 
 # Sanity, input, output.
-
-
-@pytest.mark.parametrize(
-    ("change", "error", "words"),
-    [
-        ({"probes": np.empty((0, 2))}, InputError, r"probes.*\(0, 2\)"),
-        ({"probes": np.ones((3, 5))}, InputError, "probes.*5.*2"),
-        ({"gallery": [[1, 0], [0, 0]]}, InputError, "gallery.*row 1"),
-        ({"gallery_labels": [1]}, InputError, r"gallery_labels.*\(1,\)"),
-        ({"probe_labels": [0.5, 1, 2]}, InputError, "probe_labels.*float64"),
-        ({"ranks": [0]}, OptionError, "ranks.*0"),
-        ({"fpirs": [0.1, 0]}, OptionError, "fpirs.*0"),
-        ({"scoring": "min"}, OptionError, "scoring"),
-        (
-            {"gallery": [[1, 0], [-1, 0]], "gallery_labels": [7, 7], "scoring": "mean"},
-            InputError,
-            "subject 7",
-        ),
-    ],
-)
-def test_refuses(change, error, words):
-    given_ = {
-        "gallery": [[1, 0], [0, 1]],
-        "gallery_labels": [0, 1],
-        "probes": [[1, 0], [0, 1], [1, 1]],
-        "probe_labels": [0, 1, 2],
-    }
-    with pytest.raises(error, match=words):
-        identification(**given_ | change)
 
 
 def test_table_and_json():

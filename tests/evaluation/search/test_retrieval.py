@@ -13,7 +13,6 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from pytorch_metric_learning.utils.accuracy_calculator import AccuracyCalculator
 
-from arcset.errors import InputError, OptionError
 from arcset.evaluation import retrieval
 from evaluation.inside import identity_weights
 
@@ -182,43 +181,6 @@ def test_intervals_draw_the_identities_of_the_queries():
     low, high = result.interval("map_at_r")
     assert low < result.map_at_r < high
     assert f"[{low:.4f}, {high:.4f}]" in result.table()
-
-
-@pytest.mark.parametrize(
-    ("arguments", "options", "message"),
-    [
-        (([[1.0, np.nan]], [0]), {}, "embeddings.*nan.*row 0"),
-        (([[1.0], [0.0]], [0, 0]), {}, "embeddings.*row 1"),
-        (([[1.0], [2.0]], [0, 1]), {}, "2 queries"),
-        (([[1.0]], [0]), {"references": [[1.0]]}, "reference_labels"),
-        (([[1.0]], [0]), {"reference_labels": [0]}, "references"),
-        (
-            ([[1.0]], [0]),
-            {"references": [[1.0, 2.0]], "reference_labels": [0]},
-            "references.*2.*1",
-        ),
-        (
-            ([[1.0]], [0]),
-            {"references": [[0.0]], "reference_labels": [0]},
-            "references.*row 0",
-        ),
-        (
-            ([[1.0]], [0]),
-            {"references": [[1.0]], "reference_labels": [5]},
-            "1 queries",
-        ),
-    ],
-)
-def test_bad_input_gets_one_sentence(arguments, options, message):
-    with pytest.raises(InputError, match=message) as caught:
-        retrieval(*arguments, **options)
-    assert "\n" not in str(caught.value)
-
-
-@pytest.mark.parametrize("ks", [[0], [1.5], [True], ["1"], 0])
-def test_a_k_is_a_whole_number_of_at_least_1(ks):
-    with pytest.raises(OptionError, match="ks"):
-        retrieval([[1.0], [2.0]], [0, 0], ks=ks)
 
 
 MEMORY = """

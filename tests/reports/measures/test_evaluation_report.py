@@ -121,13 +121,6 @@ def test_only_its_own_style_is_allowed(page: str) -> None:
     assert "prefers-color-scheme: dark" in style[1]
 
 
-def test_the_same_input_gives_the_same_bytes(measured: dict[str, Measured], tmp_path: Path) -> None:
-    found = {"few": small(measured["arcface"])}
-    assert written(tmp_path / "a", found) == written(tmp_path / "b", found)
-    first, second = ((tmp_path / copy / "pictures" / "few_shot.png").read_bytes() for copy in "ab")
-    assert first == second
-
-
 def test_one_model_has_cards_and_meanings(measured: dict[str, Measured], tmp_path: Path) -> None:
     found = measured["arcface"]
     page = written(tmp_path, {"arcface": assessment(found)})

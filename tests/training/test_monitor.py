@@ -16,7 +16,7 @@ from arcset.runs import Run, RunConfig
 from arcset.runs.data import selection_of
 from arcset.runs.model import embed
 from arcset.training import load_model, resume, train
-from arcset.training.validation import (
+from arcset.training.monitor import (
     Validator,
     build_validator,
     validates_after,
