@@ -16,7 +16,7 @@ LIGHT = (
     "arcset.recognition.cluster_scores",
     "arcset.recognition.decisions",
 )
-HEAVY = {"torch", "sklearn", "pyarrow", "matplotlib", "faiss"}
+HEAVY = {"torch", "sklearn", "pyarrow", "matplotlib"}
 
 
 def test_measuring_and_deciding_import_numpy_and_scipy_only():

@@ -91,14 +91,9 @@ def brute_force(samples, probe, scoring):
     return sorted(found, key=lambda pair: -pair[1])
 
 
-def connection_of(gallery):
-    """The connection to SQLite of a gallery in a file: the only look behind its methods."""
-    return gallery._store.database
-
-
 def impatient(monkeypatch):
     """Galleries in files that are opened from now on wait for others for a moment only."""
-    monkeypatch.setattr("arcset.recognition.gallery.database.PATIENCE", 0.05)
+    monkeypatch.setattr("arcset.recognition.gallery.sqlite.PATIENCE", 0.05)
 
 
 def check_kept(gallery):

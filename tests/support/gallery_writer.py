@@ -101,6 +101,13 @@ def change_on(path, seed, first, state):
             key += len(change.get("keys", ()))
 
 
+def change_once(path, change):
+    """Make one change."""
+    with Gallery.open(path) as gallery:
+        perform(gallery, change)
+    print("done", flush=True)
+
+
 def enroll_on(path, seed, merging):
     """Until it is killed: enroll somebody with three samples, remove some, and tell each name."""
     rng = np.random.default_rng(seed)
@@ -126,7 +133,7 @@ def enroll_one(path, name, row, closing):
 
 
 def main():
-    import arcset.recognition.gallery.file_gallery  # noqa: F401  once, for all writers
+    import arcset.recognition.gallery.sqlite  # noqa: F401  once, for all writers
 
     print("ready", flush=True)
     for line in sys.stdin:

@@ -72,10 +72,11 @@ def remove(
     ] = None,
     json: o.Json = False,
 ) -> None:
-    """Remove subjects, or single samples: names, embeddings and images are overwritten.
+    """Remove subjects, or single samples: names, embeddings and images are erased.
 
-    Copies, exports and backups of the file are yours to delete. Milvus finds them
-    no more, but keeps the bytes on its disks until it compacts them.
+    Copies, exports and backups of the file are yours to delete. A gallery above 100 MB
+    has to be compacted afterwards. Milvus finds them no more, but keeps the bytes on its
+    disks until it compacts them.
 
     Example: arcset gallery remove people.db anna
     """
@@ -131,11 +132,11 @@ def merge(
 
 @gallery.command("compact")
 def compact(file: o.GalleryArgument) -> None:
-    """Free the space of removed samples, and overwrite what is left of their bytes.
+    """Write a gallery anew, so that nothing is left in it of what was removed.
 
-    A gallery does so by itself when it needs to. Run it after a full disk or
-    another process prevented `remove` from overwriting bytes. Meanwhile it needs
-    room for a second copy of the file.
+    Below 100 MB `remove` does so by itself. Run it for larger galleries, and where a
+    full disk or another process was in the way. Meanwhile it needs room for a second
+    copy of the file.
 
     Example: arcset gallery compact people.db
     """

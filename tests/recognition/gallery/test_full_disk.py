@@ -1,6 +1,8 @@
-"""A disk that is full after a change was committed: the message says what is true."""
+"""A full disk: nothing is half done, and the message says what is true."""
 
 import io
+import resource
+from contextlib import contextmanager
 
 import numpy as np
 import pytest
@@ -9,7 +11,7 @@ from PIL import Image
 from arcset import DataError, Gallery
 from arcset.cli import main
 from support.disks import leave, small_disk
-from support.galleries import Projection, bytes_of, unit
+from support.galleries import Projection, bytes_of, check_kept, unit
 
 NAMES = [f"subject {number}" for number in range(400)]
 
@@ -66,7 +68,7 @@ def test_the_command_in_the_message_overwrites_the_bytes(full, capsys):
 
 def test_a_change_that_was_not_made_is_said_not_to_be_made(full):
     leave(full.path.parent, 0)
-    with pytest.raises(DataError, match=r"people\.db.*not made"):
+    with pytest.raises(DataError, match=r"people\.db.*nothing was changed"):
         full.remove("subject 7")
     assert "subject 7" in full
 
@@ -105,3 +107,80 @@ def picture(number):
     pixels = np.random.default_rng(number).integers(0, 255, (8, 8), dtype=np.uint8)
     Image.fromarray(pixels).save(out, "PNG")
     return out.getvalue()
+
+
+def fill_up(gallery, rows):
+    """Enroll until that fails; how many were acknowledged, and the message."""
+    for number, row in enumerate(rows):
+        try:
+            gallery.enroll(f"new {number}", embeddings=row)
+        except DataError as error:
+            return number, str(error)
+    raise AssertionError("the disk was never full")
+
+
+def check_full(gallery, path, count, message):
+    assert "\n" not in message
+    assert str(path) in message
+    assert (len(gallery), gallery.sample_count) == (40 + count, 40 + count)
+    check_kept(gallery)
+
+
+def small_gallery(path):
+    """A closed gallery of 40 subjects."""
+    with Gallery.open(path, dim=64) as gallery:
+        gallery.enroll_many(NAMES[:40], embeddings=unit(40, 64))
+    return path
+
+
+def test_a_disk_that_becomes_full(tmp_path):
+    rows = unit(3000, 64)
+    with small_disk(tmp_path / "disk", "900k") as disk:
+        path = small_gallery(disk / "g.db")
+        (disk / "other").write_bytes(bytes(500_000))
+        with Gallery.open(path) as gallery:
+            count, message = fill_up(gallery, rows)
+            check_full(gallery, path, count, message)
+            with pytest.raises(DataError, match=r"g\.db"):
+                gallery.enroll_many(["many"] * 3000, embeddings=rows)
+            check_full(gallery, path, count, message)
+        with Gallery.open(path) as gallery:
+            check_full(gallery, path, count, message)
+        leave(disk, 0)
+        with pytest.raises(DataError, match=r"new\.db"):
+            Gallery.open(disk / "new.db", dim=3)
+        (disk / "others").unlink()
+        assert {file.name for file in disk.iterdir()} <= {"g.db", "g.db-wal", "g.db-shm", "other"}
+        (disk / "other").unlink()
+        with Gallery.open(path) as gallery:
+            check_full(gallery, path, count, message)
+            gallery.enroll("room again", embeddings=rows[0])
+            gallery.remove("new 0")
+            assert len(gallery) == 40 + count
+
+
+@contextmanager
+def files_of_at_most(size):
+    """The same without a file system of its own: a limit on the size of files."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+def test_files_that_may_not_grow(tmp_path):
+    path = small_gallery(tmp_path / "g.db")
+    with Gallery.open(path) as gallery:
+        with files_of_at_most(path.stat().st_size + 65536):
+            count, message = fill_up(gallery, unit(3000, 64))
+            check_full(gallery, path, count, message)
+        gallery.enroll("room again", embeddings=unit(1, 64))
+        check_kept(gallery)
+
+
+def test_making_one_is_all_or_nothing(tmp_path):
+    with files_of_at_most(20_000), pytest.raises(DataError):
+        Gallery.open(tmp_path / "g.db", dim=3)
+    assert list(tmp_path.iterdir()) == []

@@ -10,7 +10,7 @@ from contextlib import closing
 import pytest
 
 from arcset import Gallery
-from support.galleries import bytes_of, connection_of
+from support.galleries import bytes_of
 from support.gallery_watching import as_sets, held, left_of
 from support.gallery_writer import DIM, applied, change_on, vector
 
@@ -73,12 +73,20 @@ def test_every_acknowledged_change_survives(tmp_path, writers, kills):
         assert not left_of(list(keys.keys() - kept), bytes_of(path))
 
 
-def test_settings_that_make_it_so(tmp_path):
+def test_settings_that_make_it_so(tmp_path, monkeypatch):
     """No test can cut the power: what SQLite is told is all that can be looked at."""
+    made, connect = [], sqlite3.connect
+    monkeypatch.setattr(
+        sqlite3,
+        "connect",
+        lambda *words, **options: made.append(connect(*words, **options)) or made[-1],
+    )
     wanted = {"journal_mode": "wal", "synchronous": 2, "secure_delete": 1, "foreign_keys": 1}
-    with Gallery.open(tmp_path / "g.db", dim=3) as gallery:
-        ask = connection_of(gallery).execute
-        assert {name: ask(f"PRAGMA {name}").fetchone()[0] for name in wanted} == wanted
+    Gallery.open(tmp_path / "g.db", dim=3).close()
+    made.clear()
+    with Gallery.open(tmp_path / "g.db"):
+        asked = {name: made[0].execute(f"PRAGMA {name}").fetchone()[0] for name in wanted}
+    assert asked == wanted
 
 
 def test_a_reader_sees_whole_changes_only(tmp_path, writers):

@@ -110,38 +110,20 @@ def test_room_is_given_back_and_no_number_twice(path):
         check_kept(gallery)
 
 
-def test_where_more_was_removed_than_is_left_the_file_is_written_anew(path):
-    names = [*["gone"] * 1100, *(f"{number}" for number in range(1000))]
-    with Gallery.open(path, dim=64) as gallery:
-        gallery.enroll_many(names, embeddings=unit(2100, 64))
-    full = path.stat().st_size
-    with Gallery.open(path) as gallery:
-        gallery.remove("gone")
-        assert path.stat().st_size < 0.8 * full
-        assert [one.name for one in gallery.subjects()] == names[1100:]
-
-
-@pytest.mark.long
-def test_writing_anew_that_was_interrupted_is_done_when_opened(path, monkeypatch):
-    """Goes with the mechanism: `test_killed` interrupts writing anew at any moment, too."""
-    names = [*["gone"] * 20, *(f"{number}" for number in range(10))]
-    gallery = Gallery.open(path, dim=512)
-    gallery.enroll_many(names, embeddings=unit(30, 512))
-    gallery.remove("gone")
-    full = path.stat().st_size
-
-    def interrupted(self):
-        raise KeyboardInterrupt
-
-    with monkeypatch.context() as patch:
-        patch.setattr("arcset.recognition.gallery.database.Database.vacuum", interrupted)
-        with pytest.raises(KeyboardInterrupt):
-            gallery.compact()
-    assert len(gallery) == 10
-    gallery.close()
-    with Gallery.open(path) as gallery:
-        assert path.stat().st_size < 0.7 * full
-        assert [one.name for one in gallery.subjects()] == names[20:]
+def test_a_large_gallery_says_that_it_is_to_be_compacted(path):
+    """Writing more than 100 MB anew takes too long for every removal."""
+    person, others = Person(1), [random.Random(0).randbytes(1 << 20)] * 100
+    with Gallery.open(path, dim=64, keep_images=True) as gallery:
+        person.enroll(gallery)
+        gallery.enroll_many(["others"] * 100, others, embeddings=unit(100, 64, seed=2))
+        with pytest.warns(
+            UserWarning, match=rf"{person.name}.*arcset gallery compact .*people\.db"
+        ):
+            gallery.remove(person.name)
+        assert len(gallery) == 1
+        gallery.compact()
+        assert person.found_in(bytes_of(path)) == []
+        assert gallery.sample_count == 100
 
 
 def test_a_reader_in_the_way_is_told_of(path, monkeypatch):

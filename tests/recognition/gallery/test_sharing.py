@@ -2,6 +2,7 @@
 
 import json
 import os
+import random
 import sqlite3
 import threading
 import time
@@ -12,7 +13,7 @@ import pytest
 
 from arcset import DataError, Gallery
 from support.galleries import Projection, check_kept, impatient, unit
-from support.gallery_writer import enroll_one
+from support.gallery_writer import DIM, applied, change_once, draw, enroll_one, perform
 
 
 @pytest.fixture
@@ -60,17 +61,36 @@ def test_settings_and_calibration_of_the_other(tmp_path):
         assert one.scoring == "mean"
 
 
-@pytest.mark.long
-def test_more_changes_than_the_journal_keeps(both, monkeypatch):
-    """Goes with the journal."""
-    monkeypatch.setattr("arcset.recognition.gallery.changes._KEPT_JOURNAL", 5)
-    one, other = both
-    one.enroll_many([f"{number}" for number in range(20)], embeddings=unit(20, 4))
-    assert len(other) == 20
-    for number in range(12):
-        one.remove(f"{number}")
-    assert names_of(other) == names_of(one) == sorted(f"{number}" for number in range(12, 20))
-    check_kept(other)
+def answers(gallery, probes):
+    """All that a gallery says of its samples."""
+    rows, names = gallery.labelled()
+    ids = {
+        one.name: [sample.id for sample in gallery.samples(one.name)] for one in gallery.subjects()
+    }
+    found, scores = gallery.search(probes, 5)
+    return gallery.subjects(), ids, rows.tolist(), names, found, scores.tolist()
+
+
+@pytest.mark.parametrize("scoring", ["max", "mean"])
+@pytest.mark.parametrize("seed", [0, *(pytest.param(n, marks=pytest.mark.long) for n in (1, 2, 3))])
+def test_answers_are_those_of_a_gallery_that_is_opened_anew(tmp_path, writers, seed, scoring):
+    """After every random change, by this process or another one."""
+    rng, state, key = random.Random(seed), {}, 1
+    path, probes = tmp_path / "g.db", unit(4, DIM, seed)
+    with Gallery.open(path, dim=DIM, scoring=scoring) as one, Gallery.open(path) as other:
+        for step in range(40):
+            change = draw(state, rng, key)
+            state, key = applied(state, change), key + len(change.get("keys", ()))
+            if step % 2:
+                writers.done(change_once, path=str(path), change=change)
+            else:
+                perform(one, change)
+            with Gallery.open(path, read_only=True) as anew:
+                expected = answers(anew, probes)
+            assert answers(one, probes) == answers(other, probes) == expected
+            assert {name: len(ids) for name, ids in expected[1].items()} == {
+                name: len(keys) for name, keys in state.items()
+            }
 
 
 def writing(path):

@@ -198,7 +198,9 @@ class Gallery(ABC):
             changes["scoring"] = scoring
         if keep_images is not None:
             changes["keep_images"] = "yes" if keep_images else "no"
-        changes = {key: value for key, value in changes.items() if settings.text(key) != value}
+        changes = {
+            key: value for key, value in changes.items() if settings.written.get(key) != value
+        }
         if changes:
             self._write(**changes)
 
@@ -757,7 +759,7 @@ def _store(path: "Path | str | Address") -> "tuple[type[Gallery], GalleryPath]":
         from arcset.recognition.gallery.milvus.gallery import MilvusGallery
 
         return MilvusGallery, Address.parse(path)
-    from arcset.recognition.gallery.file_gallery import FileGallery
+    from arcset.recognition.gallery.sqlite import FileGallery
 
     return FileGallery, Path(str(path))
 

@@ -3,6 +3,7 @@
 import hashlib
 import io
 import os
+import time
 import unicodedata
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -27,6 +28,7 @@ __all__ = [
     "as_time",
     "check_name",
     "make_rows",
+    "now",
     "original",
     "single_vector",
     "unit_rows",
@@ -41,7 +43,9 @@ _UNIT = 1e-5  # how far the square of a length that is 1 may be from it, by roun
 _BLOCK = 4096  # rows that are held in float64 at a time
 
 
-# As they are listed
+def now() -> int:
+    """Microseconds since 1970."""
+    return time.time_ns() // 1000
 
 
 def as_time(microseconds: int) -> datetime:
@@ -115,6 +119,23 @@ class Row(NamedTuple):
     image: bytes | None = None
     added: int | None = None
     id: int | None = None
+
+    def check(self, dim: int) -> None:
+        """Raise `InputError` or `OptionError` unless it is as `make_rows` makes them.
+
+        For rows of files, which may come from anybody.
+        """
+        check_name(self.name)
+        as_time(self.added or 0)
+        if not (
+            isinstance(self.embedding, bytes)
+            and len(self.embedding) == 4 * dim
+            and isinstance(self.source, str | None)
+            and isinstance(self.image, bytes | None)
+            and isinstance(self.digest, bytes | None)
+            and (self.digest is None or len(self.digest) == 32)
+        ):
+            raise InputError(f"a sample of {self.name!r} holds values of a wrong type")
 
 
 def check_name(name: object) -> str:

@@ -1,13 +1,12 @@
-"""Who is nearest: from the cosines of samples to those of subjects.
+"""Who is nearest: from the cosines of samples to the scores of subjects.
 
 A subject of several samples scores, by the gallery's choice, its best cosine (`max`), the mean of
 all (`mean`), or the mean of its best K (`top-K`; of all, where it has fewer).
 
-Cosines of all samples are computed in float32, by BLAS or FAISS. Those that may matter are computed
-once more in float64 and rounded as everywhere, so that the answer does not depend on how many
-probes came together, or on the order of samples in memory. A float32 inner product of unit vectors
-is off by at most D · 2⁻²⁴, a bit more where it is summed carelessly, so that twice as much decides
-what may matter. Equal scores are ordered by the age of the subjects.
+Cosines with all samples are one product of matrices in float32. It tells which subjects can be
+among the best; their cosines are computed once more in float64 and rounded as everywhere, so that
+an answer depends neither on how many probes came together nor on the order of samples in memory.
+Equal scores are ordered by the age of the subjects.
 """
 
 import re
@@ -18,15 +17,14 @@ import numpy.typing as npt
 
 from arcset.errors import OptionError
 from arcset.evaluation.pairs import HALF_STEP, round_cosines
-from arcset.recognition.gallery.index import Index, Numbers, Vectors
+from arcset.recognition.gallery.index import Index, Numbers, Rows, Vectors
 
 __all__ = ["Scores", "Scoring", "exact_cosines", "nearest_subjects", "slack"]
 
 Scores = npt.NDArray[np.float64]
-Rows = npt.NDArray[np.intp]
 
-_AT_ONCE = 4096  # rows that are computed once more at a time
-_SINGLY = 8  # so many probes and more go to FAISS together
+_COSINES = 1 << 24  # computed at once: 64 MB
+_ROWS = 4096  # taken up in float64 at once
 
 
 @dataclass(frozen=True)
@@ -59,7 +57,11 @@ class Scoring:
         return cls(str(word), int(found[1]))
 
     def score(self, cosines: Scores, subjects: Numbers) -> tuple[Numbers, Scores]:
-        """The subjects among rows, rising, and the score of each from these rows' cosines (n,)."""
+        """The subjects among rows, rising, and the score of each from these rows' cosines (n,).
+
+        >>> Scoring.of("top-2").score(np.array([0.5, 0.1, 0.9, 0.7]), np.array([8, 3, 8, 8]))
+        (array([3, 8]), array([0.1, 0.8]))
+        """
         order = np.lexsort((-cosines, subjects))  # by subject, falling within each
         sorted_subjects, values = subjects[order], cosines[order]
         starts = np.flatnonzero(np.r_[True, sorted_subjects[1:] != sorted_subjects[:-1]])
@@ -68,8 +70,8 @@ class Scoring:
             return found, values[starts]
         lengths = np.diff(np.r_[starts, len(values)])
         if self.best is not None:
-            place = np.arange(len(values)) - np.repeat(starts, lengths)
-            values = np.where(place < self.best, values, 0.0)
+            rank = np.arange(len(values)) - np.repeat(starts, lengths)
+            values = np.where(rank < self.best, values, 0.0)
             lengths = np.minimum(lengths, self.best)
         return found, np.add.reduceat(values, starts) / lengths
 
@@ -82,114 +84,70 @@ def nearest_subjects(
     probes: (n, D) unit rows. k is `wanted`, or as many subjects as there are.
     """
     wanted = min(wanted, index.subject_count)
-    subjects = np.empty((len(probes), wanted), np.int64)
-    scores = np.empty((len(probes), wanted))
+    subjects, scores = np.empty((len(probes), wanted), np.int64), np.empty((len(probes), wanted))
     if not wanted:
         return subjects, scores
-    first = _first_guess(index, wanted)
-    together = len(probes) >= _SINGLY and scoring.best is not None and first < len(index)
-    if together:
-        cosines, rows = index.search(probes, first)  # (n, first), falling
-    for number, probe in enumerate(probes):
-        found = None
-        if together:
-            found = _best_of(
-                index, probe, rows[number], cosines[number], wanted, scoring, len(index)
-            )
-        if found is None:
-            found = _best(index, probe, wanted, scoring)
-        subjects[number], scores[number] = found
+    candidates = _candidates_by_mean if scoring.best is None else _candidates_by_best
+    step = max(1, _COSINES // len(index))
+    for start in range(0, len(probes), step):
+        block = probes[start : start + step] @ index.matrix.T  # (step, N)
+        for number, cosines in enumerate(block, start):
+            rows = index.rows_of(candidates(index, cosines, wanted, scoring))
+            exact = _exact_cosines_of(index, rows, probes[number])
+            found, values = scoring.score(exact, index.subjects[rows])
+            order = np.lexsort((found, -values))[:wanted]
+            subjects[number], scores[number] = found[order], values[order]
     return subjects, scores
 
 
-def _first_guess(index: Index, wanted: int) -> int:
-    """So many of the nearest rows will most likely hold as many subjects as are wanted."""
-    each = -(-len(index) // max(1, index.subject_count))
-    return min(len(index), max(32, 4 * wanted * each))
+def _candidates_by_best(index: Index, cosines: Vectors, wanted: int, scoring: Scoring) -> Numbers:
+    """Those who can be among the best, looked for among the nearest samples, few at first.
 
-
-def _best(index: Index, probe: Vectors, wanted: int, scoring: Scoring) -> tuple[Numbers, Scores]:
-    cosines = index.matrix @ probe  # (N,)
-    if scoring.best is None:
-        return _best_mean(index, probe, cosines, wanted)
-    count = _first_guess(index, wanted)
-    while True:
-        if count < len(index):
-            rows = np.argpartition(cosines, len(index) - count)[len(index) - count :]
-        else:
-            rows = np.arange(len(index))
-        found = _best_of(index, probe, rows, cosines[rows], wanted, scoring, len(index))
-        if found is not None:
-            return found
-        count = min(len(index), 8 * count)
-
-
-def _best_of(
-    index: Index,
-    probe: Vectors,
-    rows: Rows,
-    cosines: Vectors,
-    wanted: int,
-    scoring: Scoring,
-    total: int,
-) -> tuple[Numbers, Scores] | None:
-    """The best subjects, looked for among the nearest rows; None where these are too few to tell.
-
-    No subject scores more than its best sample. So if enough of these reach more than all other
-    rows can, those are the best.
+    No subject scores more than its best sample. So if enough subjects score more than the last of
+    the nearest samples, nobody else can be among the best.
     """
     most_off = slack(index.dim)
-    owners = index.subjects[rows]
-    limit = float(cosines.min()) + most_off if len(rows) < total else -np.inf
-    if scoring.best != 1:
-        among = np.zeros(len(index.counts), bool)
-        among[owners] = True
-        rows = np.flatnonzero(among[index.subjects])  # all samples of these subjects
-        owners = index.subjects[rows]
-        found, scores = scoring.score(_exact(index, rows, probe), owners)
-    else:
-        if len(rows) > 4 * wanted:  # leave out what cannot be among the best
-            found, rough = scoring.score(cosines.astype(np.float64), owners)
-            if len(found) < wanted:
-                return None
-            least = np.partition(rough, len(rough) - wanted)[len(rough) - wanted]
-            near = cosines >= least - 2 * most_off
-            rows, owners = rows[near], owners[near]
-        found, scores = scoring.score(_exact(index, rows, probe), owners)
-    if len(found) < wanted:
-        return None
-    order = np.lexsort((found, -scores))[:wanted]
-    if scores[order[-1]] <= limit:
-        return None
-    return found[order], scores[order]
+    count = max(32, 4 * wanted * -(-len(index) // index.subject_count))
+    while True:
+        is_all = count >= len(index)
+        rows = np.arange(len(index)) if is_all else np.argpartition(cosines, -count)[-count:]
+        limit = -np.inf if is_all else float(cosines[rows].min()) + 2 * most_off
+        if scoring.best != 1 and not is_all:
+            rows = index.rows_of(index.subjects[rows])
+        found, rough = scoring.score(cosines[rows].astype(np.float64), index.subjects[rows])
+        if len(found) >= wanted:
+            least = np.partition(rough, -wanted)[-wanted]
+            if least > limit:
+                candidates: Numbers = found[rough >= least - 2 * most_off]
+                return candidates
+        count *= 8
 
 
-def _best_mean(
-    index: Index, probe: Vectors, cosines: Vectors, wanted: int
-) -> tuple[Numbers, Scores]:
+def _candidates_by_mean(index: Index, cosines: Vectors, wanted: int, _: Scoring) -> Numbers:
+    """Those who can be among the best, from the means of all."""
     present = np.flatnonzero(index.counts)
     sums = np.bincount(index.subjects, weights=cosines, minlength=len(index.counts))
     rough = sums[present] / index.counts[present]
-    least = np.partition(rough, len(rough) - wanted)[len(rough) - wanted]
-    among = np.zeros(len(index.counts), bool)
-    among[present[rough >= least - 2 * slack(index.dim)]] = True
-    rows = np.flatnonzero(among[index.subjects])
-    found, scores = Scoring("mean", None).score(_exact(index, rows, probe), index.subjects[rows])
-    order = np.lexsort((found, -scores))[:wanted]
-    return found[order], scores[order]
+    least = np.partition(rough, -wanted)[-wanted]
+    candidates: Numbers = present[rough >= least - 2 * slack(index.dim)]
+    return candidates
 
 
 def slack(dim: int) -> float:
-    """More than a cosine computed in float32 is off from a rounded one."""
+    """More than a cosine computed in float32 is off from a rounded one.
+
+    The inner product of two unit vectors is off by at most D · 2⁻²⁴, a bit more where it is summed
+    carelessly, so that twice as much is allowed for.
+    """
     return 2 * (dim + 8) * 2.0**-24 + 2 * HALF_STEP
 
 
-def _exact(index: Index, rows: Rows, probe: Vectors) -> Scores:
+def _exact_cosines_of(index: Index, rows: Rows, probe: Vectors) -> Scores:
     parts = [
-        exact_cosines(index.matrix[rows[start : start + _AT_ONCE]], probe)
-        for start in range(0, len(rows), _AT_ONCE)
+        exact_cosines(index.matrix[rows[start : start + _ROWS]], probe)
+        for start in range(0, len(rows), _ROWS)
     ]
-    return np.concatenate(parts) if len(parts) != 1 else parts[0]
+    return np.concatenate(parts)
 
 
 def exact_cosines(vectors: Vectors, probe: Vectors) -> Scores:

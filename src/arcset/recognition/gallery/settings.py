@@ -7,12 +7,11 @@ from typing import Any
 from arcset.checks import check_count
 from arcset.errors import DataError, OptionError
 from arcset.files import one_line
-from arcset.recognition.gallery.database import Database
 from arcset.recognition.gallery.parquet import GalleryFile
 from arcset.recognition.gallery.scoring import Scoring
 from arcset.recognition.recognizer import ImageEmbedder
 
-__all__ = ["Settings", "first_settings", "write_settings"]
+__all__ = ["Settings", "first_settings"]
 
 _LARGEST_DIM = 65536
 
@@ -27,11 +26,10 @@ class Settings:
         model_path: the run or file of that model, loaded when it is needed; None if unknown.
         faces: "auto" or a detector's file where faces are found in photos first; "none"; or None.
         scoring, keep_images: as in `Gallery.open`.
-        epoch: changes when all embeddings do.
         calibrated: changes with the gallery's own calibration; empty without one.
-        gone: how many of the numbers up to the highest are of no sample any more, or never were.
-        overwritten: samples whose room is not used any more.
-        vacuum_due: whether the file is to be written anew, because rows were moved in it.
+        changes: of a file, how often samples were removed, merged or moved to another model.
+        erase_due: of a file, whether bytes of what was removed may be left in it.
+        written: all of them by key, as they are written.
     """
 
     dim: int
@@ -41,17 +39,10 @@ class Settings:
     faces: str | None
     scoring: Scoring
     keep_images: bool
-    epoch: int
     calibrated: str
-    gone: int
-    overwritten: int
-    vacuum_due: bool
-
-    @classmethod
-    def read(cls, database: Database) -> "Settings":
-        """From the file, in a transaction or `reading`; raises `DataError` if they do not fit."""
-        found = dict(database.execute("SELECT key, value FROM meta WHERE key <> 'thresholds'"))
-        return cls.of(found, database.path)
+    changes: int
+    erase_due: bool
+    written: Mapping[str, Any]
 
     @classmethod
     def of(cls, found: Mapping[str, Any], path: object) -> "Settings":
@@ -68,11 +59,10 @@ class Settings:
                 faces=found.get("faces"),
                 scoring=Scoring.of(found["scoring"]),
                 keep_images=found["keep_images"] == "yes",
-                epoch=int(found["epoch"]),
                 calibrated=found.get("calibrated", ""),
-                gone=int(found["gone"]),
-                overwritten=int(found["overwritten"]),
-                vacuum_due=found["vacuum_due"] == "yes",
+                changes=int(found.get("changes", "0")),
+                erase_due=found.get("erase_due") == "yes",
+                written=found,
             )
         except KeyError as error:
             raise DataError(f"{path} is damaged: it does not say its {error}") from None
@@ -101,15 +91,6 @@ class Settings:
             raise OptionError(
                 f"{recognizer.name!r} has {recognizer.dim} dimensions, and {path} {self.dim}"
             )
-
-    def text(self, key: str) -> str | None:
-        """A setting as it is written."""
-        return {
-            "model_path": self.model_path,
-            "faces": self.faces,
-            "scoring": self.scoring.word,
-            "keep_images": "yes" if self.keep_images else "no",
-        }.get(key)
 
     def model_of(self, file: GalleryFile, path: object, *, empty: bool) -> dict[str, str]:
         """Settings that a gallery takes from a file: its model, where it has none and is empty.
@@ -159,17 +140,4 @@ def first_settings(
         "digest": "" if recognizer is None else recognizer.digest,
         "scoring": Scoring.of(scoring or "max").word,
         "keep_images": "yes" if keep_images else "no",
-        "epoch": "0",
-        "gone": "0",
-        "overwritten": "0",
-        "vacuum_due": "no",
     }
-
-
-def write_settings(database: Database, **values: str | None) -> None:
-    """Write some of the `meta` table, inside a transaction; None takes one away."""
-    for key, value in values.items():
-        if value is None:
-            database.execute("DELETE FROM meta WHERE key = ?", (key,))
-        else:
-            database.execute("INSERT OR REPLACE INTO meta (key, value) VALUES (?, ?)", (key, value))

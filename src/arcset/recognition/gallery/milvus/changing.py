@@ -6,14 +6,13 @@ from collections.abc import Sequence
 from contextlib import suppress
 
 from arcset.errors import DataError, OptionError
-from arcset.recognition.gallery.enrolling import now
 from arcset.recognition.gallery.milvus.collections import Collections
 from arcset.recognition.gallery.milvus.connection import Connection
 from arcset.recognition.gallery.milvus.numbers import Numbers
 from arcset.recognition.gallery.milvus.rows import Rows
 from arcset.recognition.gallery.milvus.samples import check_sources
 from arcset.recognition.gallery.milvus.subjects import COMING, GONE, HERE, Person
-from arcset.recognition.gallery.samples import Row
+from arcset.recognition.gallery.samples import Row, now
 
 __all__ = ["Changes"]
 
