@@ -11,7 +11,7 @@ from arcset.data import pack
 from arcset.data.embeddings import EmbeddingSet, write_embeddings
 from arcset.losses import export_loss, save_loss
 from arcset.recognition.export import export
-from arcset.recognition.onnx_adopt import adopt
+from arcset.recognition.onnx_model import adopt
 from arcset.runs import RunConfig
 from arcset.training import train
 from arcset.training.watchers import Silent

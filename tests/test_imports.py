@@ -13,7 +13,6 @@ LIGHT = (
     "arcset.evaluation.calibration",
     "arcset.evaluation.pairs",
     "arcset.recognition.clustering",
-    "arcset.recognition.cluster_scores",
     "arcset.recognition.decisions",
 )
 HEAVY = {"torch", "sklearn", "pyarrow", "matplotlib"}

@@ -6,7 +6,7 @@ from sklearn.metrics import normalized_mutual_info_score
 from sklearn.metrics.cluster import pair_confusion_matrix
 
 from arcset import InputError
-from arcset.recognition.cluster_scores import score_clusters
+from arcset.recognition.clustering import score_clusters
 
 
 @pytest.mark.parametrize("seed", range(8))

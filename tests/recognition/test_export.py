@@ -7,13 +7,13 @@ import shutil
 import numpy as np
 import onnx
 import pytest
+import torch
 from PIL import Image
+from torch import nn
 
 from arcset import DataError, OptionError, Recognizer, RunError
-from arcset.networks import network_names
-from arcset.recognition import export_graph
-from arcset.recognition.export import export
-from arcset.recognition.export_parity import LEAST_COSINE, compare
+from arcset.networks.registry import NETWORKS, network_names
+from arcset.recognition.export import LEAST_COSINE, compare, export
 from support import small_data
 from support.random_runs import random_run, with_thresholds
 
@@ -144,32 +144,50 @@ def test_a_run_with_negatives_and_another_fit(tmp_path):
     np.testing.assert_allclose(second.embed(picture), first.embed(picture), atol=1e-5)
 
 
-def test_other_pixels_in_the_graph_are_found_and_no_file_is_left(run, tmp_path, monkeypatch):
-    monkeypatch.setattr(export_graph, "as_float", lambda images: images.float() / 255)
+@pytest.fixture
+def otherwise(run, tmp_path):
+    """A function that gives the run a network which, exported, sees images changed by `change`."""
+
+    class Otherwise(nn.Sequential):
+        change = None
+
+        def forward(self, images):
+            return super().forward(self.change(images) if torch.jit.is_tracing() else images)
+
+    @NETWORKS.register("otherwise")
+    def _(shape, dim):
+        return Otherwise(*NETWORKS["simple"](shape, dim))
+
+    def make(change):
+        Otherwise.change = staticmethod(change)
+        place = shutil.copytree(run.path, tmp_path / "changed")
+        run.config.replace(network="otherwise").save(place / "config.toml")
+        return place
+
+    yield make
+    NETWORKS.remove("otherwise")
+
+
+def test_other_pixels_in_the_graph_are_found_and_no_file_is_left(otherwise, tmp_path):
+    run, out = otherwise(lambda images: images / 2 + 1), tmp_path / "model.onnx"
     with pytest.raises(RunError, match=r" -?0\.\d+"):
-        export(run.path, tmp_path / "model.onnx")
-    assert list(tmp_path.iterdir()) == []
-    (tmp_path / "model.onnx").write_bytes(b"what stood here before")
+        export(run, out)
+    assert [path.name for path in tmp_path.iterdir()] == ["changed"]
+    out.write_bytes(b"what stood here before")
     with pytest.raises(RunError):
-        export(run.path, tmp_path / "model.onnx")
-    assert [file.read_bytes() for file in tmp_path.iterdir()] == [b"what stood here before"]
+        export(run, out)
+    assert out.read_bytes() == b"what stood here before"
+    assert len(list(tmp_path.iterdir())) == 2
 
 
-def test_an_answer_that_flips_is_found_and_no_file_is_left(run, tmp_path, monkeypatch):
+def test_an_answer_that_flips_is_found_and_no_file_is_left(otherwise, tmp_path):
     """Embeddings that are alike enough, with a threshold between a pair's two cosines."""
-    original = export_graph.as_float
-    noise = np.random.default_rng(0).normal(0, 4e-4, (1, 1, 10, 10)).astype(np.float32)
-    monkeypatch.setattr(
-        export_graph, "as_float", lambda images: original(images) + export_graph.torch.tensor(noise)
-    )
-    untouched = tmp_path / "untouched"
-    shutil.copytree(run.path, untouched)
-    (untouched / "threshold.json").unlink()
+    noise = torch.randn(1, 1, 10, 10, generator=torch.Generator().manual_seed(0)) * 4e-4
+    run = otherwise(lambda images: images + noise)
+    (run / "threshold.json").unlink()
     with pytest.raises(RunError, match=r"[1-9]\d* of [\d,]+"):
-        export(untouched, tmp_path / "model.onnx")
+        export(run, tmp_path / "model.onnx")
     assert not (tmp_path / "model.onnx").exists()
-    monkeypatch.setattr(export_graph, "as_float", original)
-    assert export(untouched, tmp_path / "model.onnx").flips == 0
 
 
 def test_parity_against_a_slow_reference():

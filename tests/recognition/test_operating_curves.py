@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from arcset.recognition.calibrating import calibrate
+from arcset.recognition.calibration import calibrate
 from arcset.recognition.gallery import Gallery
 from arcset.recognition.gallery.scoring import Scoring
 from arcset.recognition.operating_curves import (

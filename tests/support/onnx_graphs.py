@@ -6,7 +6,7 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
-from arcset.recognition.onnx_adopt import adopt
+from arcset.recognition.onnx_model import adopt
 
 __all__ = ["FLOAT", "UINT8", "adopt", "changed", "expected", "linear", "weights"]
 

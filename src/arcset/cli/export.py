@@ -85,7 +85,7 @@ def export(
 
     Example: arcset export runs/orl --out orl.onnx
     """
-    options = {
+    options: dict[str, Any] = {
         "preset": preset,
         "mean": _numbers("mean", mean),
         "std": _numbers("std", std),
@@ -99,7 +99,7 @@ def export(
     given = {name: value for name, value in options.items() if value is not None}
     # ONNX takes a second to import: not for --help.
     from arcset.recognition.export import export as export_run
-    from arcset.recognition.onnx_adopt import adopt
+    from arcset.recognition.onnx_model import adopt
 
     result: Any
     if model.suffix.lower() == ".onnx" and not model.is_dir():

@@ -1,26 +1,42 @@
-"""Groups of images that show the same, without anybody saying who is who."""
+"""Groups of images that show the same, without anybody saying who is who.
+
+cluster(embeddings, threshold=…)          → Clustering, the group of each row
+clustering_point(thresholds, embeddings)  → ClusteringPoint, the threshold for it
+score_clusters(groups, labels)            → ClusterScores, where it is known who is who
+"""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from arcset.checks import check_choice, check_number
-from arcset.evaluation.arrays import Array, embedding_matrix, normalize_rows, refuse_zero_rows
-from arcset.recognition.average_linkage import average_linkage
-from arcset.recognition.connected import connected
+from arcset.errors import InputError, OptionError
+from arcset.evaluation.arrays import Array, embedding_matrix, refuse_zero_rows
+from arcset.evaluation.calibration import Thresholds
+from arcset.evaluation.pairs import product_blocks, unit_rows
+from arcset.files import finite
+from arcset.recognition.decisions import rough_note, uncalibrated_note
+from arcset.text import plural
 
-__all__ = ["METHODS", "Clustering", "cluster"]
+__all__ = [
+    "METHODS",
+    "ClusterScores",
+    "Clustering",
+    "ClusteringPoint",
+    "check_calibrated",
+    "cluster",
+    "clustering_point",
+    "score_clusters",
+]
 
+Floats = npt.NDArray[np.float64]
+Units = npt.NDArray[np.float32]
 Numbers = npt.NDArray[np.int64]
 
-#: From unit embeddings and a threshold to the group of each row.
-METHODS: dict[str, Callable[[npt.NDArray[np.float32], float], Numbers]] = {
-    "average": average_linkage,
-    "connected": connected,
-}
+_BLOCK = 1 << 23  # cosines at once, 32 MB
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,21 +68,19 @@ class Clustering:
 
     def by_typicality(self, embeddings: Array) -> list[Numbers]:
         """The rows of each group, the one nearest to the group's mean embedding first."""
-        matrix = embedding_matrix(embeddings).astype(np.float64)
-        normalize_rows(matrix)
+        units = unit_rows(embedding_matrix(embeddings)).astype(np.float64)
         order = np.argsort(self.groups, kind="stable")
-        found = []
+        falling = []
         for rows in np.split(order, np.cumsum(self.sizes)[:-1]):
-            likeness = matrix[rows] @ matrix[rows].mean(0)
-            found.append(rows[np.argsort(-likeness, kind="stable")])
-        return found
+            likeness = units[rows] @ units[rows].mean(0)
+            falling.append(rows[np.argsort(-likeness, kind="stable")])
+        return falling
 
     def __str__(self) -> str:
-        sizes = self.sizes
-        several, alone = int((sizes > 1).sum()), int((sizes == 1).sum())
+        several, alone = int((self.sizes > 1).sum()), int((self.sizes == 1).sum())
         return (
-            f"{len(self.groups):,} images: {several:,} {'group' if several == 1 else 'groups'} of "
-            f"several, {alone:,} alone; threshold {self.threshold:.4f}"
+            f"{len(self.groups):,} images: {plural(several, 'group')} of several, {alone:,} alone; "
+            f"threshold {self.threshold:.4f}"
         )
 
     def json(self) -> dict[str, Any]:
@@ -83,7 +97,7 @@ def cluster(embeddings: Array, *, threshold: float, method: str = "average") -> 
 
     Parameters:
         embeddings: (N, D), numpy or torch, of any length but no row all zero.
-        threshold: a cosine in [−1, 1]; `clustering_threshold` finds one from a calibration.
+        threshold: a cosine in [−1, 1]; `clustering_point` finds one from a calibration.
         method: "average" joins two groups while the mean cosine over all pairs between them is at
             least the threshold. "connected" puts together whatever a chain of cosines of at least
             the threshold connects: good for finding copies, too eager for anything else.
@@ -94,27 +108,454 @@ def cluster(embeddings: Array, *, threshold: float, method: str = "average") -> 
     Raises `InputError` for embeddings that are none, `OptionError` for options out of range.
 
         >>> points = np.array([[1, 0.0], [1, 0.1], [0, 1], [0.1, 1], [0, 1.1], [-1, -1]])
-        >>> found = cluster(points, threshold=0.9)
-        >>> found.groups.tolist()
+        >>> grouped = cluster(points, threshold=0.9)
+        >>> grouped.groups.tolist()
         [1, 1, 0, 0, 0, 2]
-        >>> print(found)
+        >>> print(grouped)
         6 images: 2 groups of several, 1 alone; threshold 0.9000
     """
     check_choice("method", method, METHODS)
     threshold = check_number("threshold", threshold, -1, 1, closed="both")
-    matrix = embedding_matrix(embeddings)
-    refuse_zero_rows(matrix)
-    unit = matrix.astype(np.float64)
-    normalize_rows(unit)
-    found = METHODS[method](unit.astype(np.float32), threshold)
-    return Clustering(_numbered(found), threshold, method)
-
-
-def _numbered(groups: Numbers) -> Numbers:
-    """Numbers from 0, the largest group first; of equally large ones, the one that begins first."""
+    groups = METHODS[method](_units(embeddings), threshold)
+    # Numbers from 0, the largest group first; of equally large ones, the one that begins first.
     _, first, places, sizes = np.unique(
         groups, return_index=True, return_inverse=True, return_counts=True
     )
     rank = np.empty(len(first), np.int64)
     rank[np.lexsort((first, -sizes))] = np.arange(len(first))
-    return rank[places]
+    return Clustering(rank[places], threshold, method)
+
+
+def _units(embeddings: Array) -> Units:
+    matrix = embedding_matrix(embeddings)
+    refuse_zero_rows(matrix)
+    return unit_rows(matrix)
+
+
+def _parts(start: Numbers, end: Numbers, count: int) -> Numbers:
+    """Of points 0 … count − 1 and links between them, the number of each one's connected part."""
+    from scipy.sparse import coo_matrix
+    from scipy.sparse.csgraph import connected_components
+
+    links = coo_matrix((np.ones(len(start), bool), (start, end)), shape=(count, count))
+    return np.asarray(connected_components(links, directed=False)[1], np.int64)
+
+
+def _connected(units: Units, threshold: float) -> Numbers:
+    """Whatever a chain of cosines ≥ threshold connects.
+
+    >>> turned = np.radians([0, 20, 40, 90], dtype=np.float32)
+    >>> _connected(np.stack([np.cos(turned), np.sin(turned)], 1), 0.9).tolist()
+    [0, 0, 0, 1]
+    """
+    part = np.arange(len(units))
+    for block, cosines in product_blocks(units, units, _BLOCK):
+        rows, columns = np.nonzero(cosines >= threshold)
+        # After each block the parts stand for all links so far, so that memory stays bounded.
+        part = _parts(part[block.start + rows], part[columns], len(units))[part]
+    return part
+
+
+#: Cosines from here on are of copies of one sample: whole stars of them are joined in one round,
+#: where joining pair by pair would take as many rounds as there are copies.
+_COPY = 1 - 1e-6
+
+
+def _average_linkage(units: Units, threshold: float) -> Numbers:
+    """Average linkage on cosines, exact, without ever holding all pairs.
+
+    It joins the two groups whose mean cosine over all pairs between them is highest, again and
+    again, while it is at least the threshold. For unit embeddings that mean is a product of two
+    vectors: with m_A and m_B the mean embeddings of the groups,
+
+        mean over a in A, b in B of cos(a, b)  =  m_A · m_B,
+
+    so that a group is one row and no table of pairs is needed. And a joined group is never closer
+    to a third than the closer of its parts was ("reducible"), so that all pairs of groups that are
+    each other's nearest can be joined at once without changing the result, and a group that has no
+    neighbour at the threshold will never have one and can be set aside.
+
+    Müllner: Modern hierarchical, agglomerative clustering algorithms (2011); Murtagh: A survey of
+    recent advances in hierarchical clustering algorithms (1983), on reciprocal nearest neighbours.
+    Time grows with N²·D, memory with N·D.
+
+        >>> turned = np.radians([0, 10, 20, 90], dtype=np.float32)
+        >>> _average_linkage(np.stack([np.cos(turned), np.sin(turned)], 1), 0.9).tolist()
+        [0, 0, 0, 3]
+    """
+    owner = np.arange(len(units))  # the group of each row, by its first row
+    groups = _Groups(units)
+    while len(groups.rows):
+        groups.find_nearest()
+        groups.keep(groups.cosine >= threshold)
+        groups.join(owner)
+    while not np.array_equal(owner, owner[owner]):  # follow the joins to the end
+        owner = owner[owner]
+    return owner
+
+
+class _Groups:
+    """The groups that may still be joined.
+
+    rows: the first row of each (n,). sums: of the embeddings of each (n, D), and their number.
+    near, cosine: the nearest other group, by place, and the mean cosine to it; −1 where unknown.
+    """
+
+    def __init__(self, units: Units) -> None:
+        count = len(units)
+        self.rows = np.arange(count)
+        self.sums = units.astype(np.float64)
+        self.sizes = np.ones(count)
+        self.means = units
+        self.near = np.full(count, -1)
+        self.cosine = np.full(count, -np.inf, np.float32)
+
+    def find_nearest(self) -> None:
+        """Of those whose nearest group is not known."""
+        stale = np.flatnonzero(self.near < 0)
+        for part, cosines in product_blocks(self.means[stale], self.means, _BLOCK):
+            groups, places = stale[part], np.arange(part.stop - part.start)
+            cosines[places, groups] = -np.inf
+            self.near[groups] = cosines.argmax(1)
+            self.cosine[groups] = cosines[places, self.near[groups]]
+
+    def join(self, owner: Numbers) -> None:
+        """Join all pairs that are each other's nearest, and write down who joined whom."""
+        count = len(self.rows)
+        places, known = np.arange(count), self.near >= 0
+        if not known.any():
+            return
+        joined = known & ((self.near[self.near] == places) | (self.cosine >= _COPY))
+        if not joined.any():  # cosines that are equal but for rounding, in a ring
+            joined[np.where(known, self.cosine, -np.inf).argmax()] = True
+        part = _parts(places[joined], self.near[joined], count)
+        first = np.full(part.max() + 1, count)
+        np.minimum.at(first, part, places)
+        target = first[part]  # the place that each is joined to: the first of its part
+        moved = np.flatnonzero(target != places)
+        owner[self.rows[moved]] = self.rows[target[moved]]
+        np.add.at(self.sums, target[moved], self.sums[moved])
+        np.add.at(self.sizes, target[moved], self.sizes[moved])
+        grown = np.unique(target[moved])
+        self.means = self.means.copy()
+        self.means[grown] = self.sums[grown] / self.sizes[grown, None]
+        changed = np.zeros(count, bool)
+        changed[moved] = changed[grown] = True
+        self.near[changed | changed[self.near]] = -1  # where it was −1 it stays so, or becomes so
+        self.keep(target == places)
+
+    def keep(self, kept: npt.NDArray[np.bool_]) -> None:
+        """Drop the groups that have no neighbour at the threshold, or were joined to another."""
+        if kept.all():
+            return
+        place = np.cumsum(kept) - 1
+        known = self.near >= 0
+        self.near[known] = np.where(kept[self.near[known]], place[self.near[known]], -1)
+        for name in ("rows", "sums", "sizes", "means", "near", "cosine"):
+            setattr(self, name, getattr(self, name)[kept])
+
+
+#: From unit embeddings and a threshold to the group of each row, by any numbers.
+METHODS: dict[str, Callable[[Units, float], Numbers]] = {
+    "average": _average_linkage,
+    "connected": _connected,
+}
+
+
+# The threshold
+
+#: A higher share of pairs that are the same is not believed: what looks all alike is more often
+#: unlike anything that the model was made for than all of one identity.
+MOST = 0.2
+#: For calibrations that know little of high cosines: of those who are on one image only, as many
+#: may look like another.
+FPIR = 0.05
+
+_BINS = 8192  # of cosines from −1 to 1
+_PAIRS = 1 << 26  # that are looked at
+_ROUNDS = 1000
+
+
+@dataclass(frozen=True)
+class ClusteringPoint:
+    """Where "the same" begins among these images.
+
+    Fields:
+        threshold: a cosine.
+        others: how many others of its own identity an image seems to have, on average; None where
+            the threshold was not found that way.
+        note: a sentence for people where something is not as they may expect; else empty.
+    """
+
+    threshold: float
+    others: float | None = None
+    note: str = ""
+
+    def __str__(self) -> str:
+        if self.others is None:
+            return f"threshold {self.threshold:.4f}"
+        return f"threshold {self.threshold:.4f}: about {self.others:.2g} further images per person"
+
+    def json(self) -> dict[str, Any]:
+        """The fields as JSON knows them."""
+        return dict(finite(asdict(self)))
+
+
+def check_calibrated(thresholds: Thresholds | None) -> Thresholds:
+    """The thresholds, if there are any; else raises `OptionError` with how to get some."""
+    if thresholds is None:
+        raise OptionError(uncalibrated_note())
+    return thresholds
+
+
+def clustering_point(
+    thresholds: Thresholds | None,
+    embeddings: Array,
+    *,
+    far: float | None = None,
+    threshold: float | None = None,
+) -> ClusteringPoint:
+    """The threshold for `cluster`, from a model's calibration and the images to be grouped.
+
+    A cosine that convinces between two images does not between thousands: nearly all pairs are of
+    different identities, and some of them look alike. How many pairs are the same is not known, but
+    can be told from all their cosines: with LR the likelihood ratio of a cosine, from the
+    calibration,
+
+        share  =  mean over pairs of  share · LR / (share · LR + 1 − share),
+
+    which is solved by putting the share in on the right until it stays (Saerens, Latinne,
+    Decaestecker: Adjusting the outputs of a classifier to new a priori probabilities, 2002). What
+    stands within the mean is then the chance that a pair is the same. The threshold is the one at
+    which "the same" for all pairs from there on would agree best with the truth, that is, with the
+    highest expected
+
+        F  =  2 · sum of chances from the threshold on / (pairs from there on + sum of all chances);
+
+    it lies where the chance is F / 2 (Lipton, Elkan, Naryanaswamy: Optimal thresholding of
+    classifiers to maximize F1 measure, 2014).
+
+    Parameters:
+        thresholds: the calibration; None is refused with how to get one.
+        embeddings: (N, D) of the images, of any length but no row all zero.
+        far: take the calibration's threshold for this rate instead. threshold: take this cosine.
+
+    A logistic calibration, which is made where there are few genuine pairs, follows the bulk of the
+    cosines and says little about high ones. With it the threshold is at most the one at which one
+    in twenty images of a stranger would look like one of the N.
+
+    Of more than some ten thousand images, some are drawn and compared with all.
+    Raises `OptionError` without thresholds, and `InputError` for embeddings that are none.
+    """
+    if threshold is not None:
+        return ClusteringPoint(check_number("threshold", threshold, -1, 1, closed="both"))
+    thresholds = check_calibrated(thresholds)
+    if far is not None:
+        return ClusteringPoint(thresholds.for_far(far).threshold)
+    units = _units(embeddings)
+    counts = _histogram(units)
+    odds = _odds(thresholds, (np.arange(_BINS) + 0.5) * 2 / _BINS - 1)
+    share = _share_of_same(odds, counts)
+    chances = share * odds / (share * odds + 1 - share)
+    threshold = _best(chances, counts) if share else _edge(int(np.argmax(odds == odds[-1])))
+    if thresholds.calibration.method == "logistic":
+        bound = _for_strangers(thresholds, len(units))
+        if bound < threshold:
+            return ClusteringPoint(bound, note=rough_note(thresholds) * thresholds.rough)
+    note = _note(thresholds, share, chances[-1])
+    return ClusteringPoint(threshold, share * (len(units) - 1), note)
+
+
+def _note(thresholds: Thresholds, share: float, highest: float) -> str:
+    if thresholds.rough:
+        return rough_note(thresholds)
+    if share == MOST:
+        return (
+            "a fifth of all pairs look the same: they show few identities, or are unlike what the "
+            "model was calibrated on; look at the groups, or name a higher threshold"
+        )
+    if share and highest < 0.5:
+        return (
+            f"so many images take more than a calibration on {thresholds.rates.identities:,} "
+            "identities can tell: the groups may be less pure than others"
+        )
+    return ""
+
+
+def _odds(thresholds: Thresholds, cosines: Floats) -> Floats:
+    """The likelihood ratio of cosines: how much likelier they are for the same than for others."""
+    chance = thresholds.probability(cosines)
+    prior = thresholds.calibration.prior
+    return chance / (1 - chance) * (1 - prior) / prior
+
+
+def _share_of_same(odds: Floats, counts: Floats) -> float:
+    """The share of pairs that are the same, as `clustering_point` explains it."""
+    total = counts.sum()
+    if not total:
+        return 0.0
+    share = 0.01
+    for _ in range(_ROUNDS):
+        before = share
+        share = float((counts * (share * odds / (share * odds + 1 - share))).sum() / total)
+        if abs(share - before) <= 1e-7 * before:
+            break
+    # Less than half a pair is none.
+    return min(share, MOST) if share * total >= 0.5 else 0.0
+
+
+def _best(chances: Floats, counts: Floats) -> float:
+    """The threshold of the highest expected F; unlike F, chances rise where there are no pairs."""
+    same = np.cumsum((chances * counts)[::-1])[::-1]  # from each bin on
+    taken = np.cumsum(counts[::-1])[::-1]
+    highest = float((2 * same / (taken + same[0])).max())
+    return _edge(int(np.argmax(chances >= min(highest / 2, chances[-1]))))
+
+
+def _edge(bin_: int) -> float:
+    """Where a bin begins."""
+    return bin_ * 2 / _BINS - 1
+
+
+def _histogram(units: Units) -> Floats:
+    """How many pairs have which cosine; each image with itself left out."""
+    count = len(units)
+    rows = np.arange(count)
+    if count * count > _PAIRS:
+        rows = np.sort(np.random.default_rng(0).permutation(count)[: max(1, _PAIRS // count)])
+    counts = np.zeros(_BINS)
+    for part, cosines in product_blocks(units[rows], units, _BLOCK // 2):
+        bins = np.clip((cosines + 1) * (_BINS / 2), 0, _BINS - 1).astype(np.int32)
+        counts += np.bincount(bins.ravel(), minlength=_BINS)
+        itself = bins[np.arange(len(bins)), rows[part]]
+        counts -= np.bincount(itself, minlength=_BINS)
+    return counts
+
+
+def _for_strangers(thresholds: Thresholds, images: int) -> float:
+    """Where one in twenty strangers would look like one of the images, or the strictest known."""
+    if thresholds.rough and thresholds.equal_error is not None:
+        return thresholds.equal_error.threshold
+    try:
+        return thresholds.for_fpir(FPIR, images).threshold
+    except InputError:
+        return thresholds.rates.thresholds[-1]
+
+
+# How well groups agree with who is really shown
+
+
+@dataclass(frozen=True)
+class ClusterScores:
+    """Agreement between groups and identities; all of it in 0 … 1, more is better.
+
+    Fields:
+        samples, identities, groups: how many there are.
+        precision, recall, f: over pairs of samples. Of the pairs in one group, the share that is of
+            one identity; of the pairs of one identity, the share that is in one group; and their
+            harmonic mean. Large groups and identities decide: they have the most pairs.
+        bcubed_precision, bcubed_recall, bcubed_f: the same seen from each sample, itself included,
+            then averaged, so that every sample counts the same.
+        nmi: mutual information of groups and identities over the mean of their entropies. It
+            favours many small groups; do not read it alone.
+        pure: the share of groups of several samples that hold one identity only.
+
+    A share of nothing, as the precision where every group is a single sample, is NaN.
+    """
+
+    samples: int
+    identities: int
+    groups: int
+    precision: float
+    recall: float
+    f: float
+    bcubed_precision: float
+    bcubed_recall: float
+    bcubed_f: float
+    nmi: float
+    pure: float
+
+    def __str__(self) -> str:
+        f, precision, recall = (
+            "–" if np.isnan(value) else f"{value:.3f}"
+            for value in (self.f, self.precision, self.recall)
+        )
+        return (
+            f"pairs F {f} (precision {precision}, recall {recall}), B³ F {self.bcubed_f:.3f}, "
+            f"NMI {self.nmi:.3f}\n{self.groups:,} groups for {self.identities:,} identities"
+        )
+
+    def json(self) -> dict[str, Any]:
+        """The fields as JSON knows them, NaN as None."""
+        return dict(finite(asdict(self)))
+
+
+def score_clusters(groups: npt.ArrayLike, labels: npt.ArrayLike) -> ClusterScores:
+    """Compare the group of each sample (N,) with its identity (N,); numbers or names.
+
+    Raises `InputError` unless there are equally many of both, at least one.
+
+        >>> print(score_clusters([0, 0, 0, 1, 2], ["a", "a", "b", "b", "c"]))
+        pairs F 0.400 (precision 0.333, recall 0.500), B³ F 0.765, NMI 0.671
+        3 groups for 3 identities
+    """
+    first, second = np.asarray(groups), np.asarray(labels)
+    if first.ndim != 1 or first.shape != second.shape or not first.size:
+        raise InputError(
+            f"groups have shape {first.shape} and labels {second.shape}, expected one of each per "
+            "sample"
+        )
+    _, group = np.unique(first, return_inverse=True)
+    _, identity = np.unique(second, return_inverse=True)
+    in_group, of_identity = np.bincount(group), np.bincount(identity)
+    # Whoever is in group g and of identity i, for those that occur.
+    cells, counts = np.unique(
+        group.astype(np.int64) * len(of_identity) + identity, return_counts=True
+    )
+    row, column = np.divmod(cells, len(of_identity))
+    together, samples = _pairs(counts), len(group)
+    precision, recall = _share(together, _pairs(in_group)), _share(together, _pairs(of_identity))
+    squares = counts.astype(np.float64) ** 2
+    b_precision = float((squares / in_group[row]).sum() / samples)
+    b_recall = float((squares / of_identity[column]).sum() / samples)
+    several = in_group > 1
+    identities = np.bincount(row, minlength=len(in_group))  # in each group
+    return ClusterScores(
+        samples=samples,
+        identities=len(of_identity),
+        groups=len(in_group),
+        precision=precision,
+        recall=recall,
+        f=_harmonic(precision, recall),
+        bcubed_precision=b_precision,
+        bcubed_recall=b_recall,
+        bcubed_f=_harmonic(b_precision, b_recall),
+        nmi=_mutual_information(counts / samples, in_group / samples, of_identity / samples),
+        pure=_share(int((identities[several] == 1).sum()), int(several.sum())),
+    )
+
+
+def _pairs(counts: npt.NDArray[np.integer[Any]]) -> int:
+    """How many pairs there are within parts of these sizes."""
+    wide = counts.astype(np.int64)
+    return int((wide * (wide - 1) // 2).sum())
+
+
+def _mutual_information(joint: Floats, groups: Floats, identities: Floats) -> float:
+    """Normalized by the mean of the two entropies, from shares of the samples; 1 where both are 0.
+
+    With their entropies H(g) and H(i), and H of both together: 2 (H(g) + H(i) − H) / (H(g) + H(i)).
+    """
+    both, first, second = (-float((p * np.log(p)).sum()) for p in (joint, groups, identities))
+    if not first + second:
+        return 1.0
+    return min(1.0, max(0.0, 2 * (first + second - both) / (first + second)))
+
+
+def _share(part: int, whole: int) -> float:
+    return part / whole if whole else float("nan")
+
+
+def _harmonic(one: float, other: float) -> float:
+    """The harmonic mean; 0 where both are, NaN where one is not known."""
+    return 2 * one * other / (one + other) if one + other else one + other

@@ -1,49 +1,87 @@
 """A trained run as one ONNX file that gives the same answers, or no file."""
 
+import copy
+import tempfile
+import warnings
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
+import onnx
 import torch
-from torch import nn
+from torch import Tensor, nn
+from torch.nn import functional as F
 
-from arcset.errors import OptionError, RunError
+from arcset.data import ImageSet, as_float, load_dataset
+from arcset.data.selection import evaluation_images
+from arcset.data.sources.folder import image_files
+from arcset.errors import ArcsetError, DataError, OptionError, RunError
 from arcset.files import replacing
-from arcset.recognition.export_graph import onnx_model
-from arcset.recognition.export_parity import LEAST_COSINE, Parity, compare
-from arcset.recognition.export_samples import samples_for
-from arcset.recognition.onnx_label import Label
+from arcset.recognition.inputs import read_in_chunks
+from arcset.recognition.onnx_file import Label
+from arcset.recognition.onnx_model import check_out
 from arcset.recognition.onnx_trial import remember
 from arcset.recognition.presets import Pixels
-from arcset.recognition.recognizer import Recognizer
-from arcset.recognition.run_model import RunModel
+from arcset.recognition.recognizer import Embeddings, Recognizer
+from arcset.recognition.torch_models import RunModel
 from arcset.runs import Run
+from arcset.runs.data import reading_of, selection_of
+from arcset.runs.model import TrainedRun
 
-__all__ = ["Exported", "export"]
+__all__ = ["LEAST_COSINE", "Exported", "Parity", "compare", "export"]
+
+LEAST_COSINE = 0.99999  # between an image's two embeddings
+# Cosines of float32 embeddings are rounded by about this much: a pair so near to a threshold is
+# decided by the rounding, by either of the two.
+_ROUNDING = 1e-6
+# Where the run has no thresholds: cosines at which somebody might draw the line.
+_CUTS = tuple(np.linspace(0.0, 0.9, 10).tolist())
+
+_OPSET = 17  # from ONNX Runtime 1.12 on
+_INPUT, _OUTPUT = "images", "embeddings"
+_IDENTITIES, _EACH = 32, 4
+_MOST = _IDENTITIES * _EACH  # 128 samples, 8,128 pairs
 
 
 @dataclass(frozen=True)
-class Exported:
+class Parity:
+    """How alike two models' embeddings of the same images are.
+
+    Fields:
+        images: how many were compared.
+        min_cosine: the least cosine between the two embeddings of an image.
+        decisions: "same or different" of pairs of images, times thresholds, by both models.
+        flips: decisions in which they differ.
+    """
+
+    images: int
+    min_cosine: float
+    decisions: int
+    flips: int
+
+    @property
+    def holds(self) -> bool:
+        """Whether the two may stand for each other."""
+        return self.min_cosine >= LEAST_COSINE and self.flips == 0
+
+
+@dataclass(frozen=True)
+class Exported(Parity):
     """An ONNX file, and how it compares with the run.
 
     Fields:
         file: where it lies. bytes: its size.
         digest: of the model, the run's own.
         calibrated: whether the run's thresholds are in it.
-        images: how many real ones it was compared on.
-        min_cosine: the least cosine between the embeddings of an image by the run and by the file.
-        decisions: "same or different" on pairs of these images. flips: on which the two differ.
     """
 
     file: Path
     bytes: int
     digest: str
     calibrated: bool
-    images: int
-    min_cosine: float
-    decisions: int
-    flips: int
 
     def __str__(self) -> str:
         kept = "with" if self.calibrated else "without"
@@ -78,50 +116,158 @@ def export(
     given. `network` is the module of a run whose network was given in Python.
     """
     out = Path(out)
-    if out.suffix.lower() != ".onnx" or out.is_dir():
-        raise OptionError(f"{out} is no name for an ONNX file: write FILE.onnx")
+    check_out(out)
     opened = run if isinstance(run, Run) else Run.open(run)
     original = Recognizer.load(opened, device="cpu", network=network)
-    samples = samples_for(opened, images)
-    pictures = samples.dtype == np.uint8
-    computing = original.model
-    assert isinstance(computing, RunModel)  # for the type checker
-    model = onnx_model(
-        computing.network, computing.shape, torch.uint8 if pictures else torch.float32
-    )
+    samples = _samples(opened, images)
+    is_images = samples.dtype == np.uint8
+    trained = original.model
+    assert isinstance(trained, RunModel)  # for the type checker
+    model = _graph(trained.network, trained.shape, torch.uint8 if is_images else torch.float32)
     Label(
         name=original.name,
         digest=original.digest,
-        shape=original.model.shape,
-        pixels=Pixels(fit=opened.config.fit, invert=opened.config.invert) if pictures else None,
-        layout="NHWC" if len(original.model.shape) == 3 else None,
+        shape=trained.shape,
+        pixels=Pixels(fit=opened.config.fit, invert=opened.config.invert) if is_images else None,
+        layout="NHWC" if len(trained.shape) == 3 else None,
         thresholds=original.thresholds,
     ).write(model)
     with replacing(out) as part:
         content = model.SerializeToString()
         part.write_bytes(content)
         remember(content)
-        parity = _parity(original, Recognizer.from_onnx(part, device="cpu"), samples)
+        parity = _compare_models(original, Recognizer.from_onnx(part, device="cpu"), samples)
         if not parity.holds:
-            raise RunError(_differ(parity))
+            raise RunError(_difference(parity))
     return Exported(
+        **vars(parity),
         file=out,
-        bytes=out.stat().st_size,
+        bytes=len(content),
         digest=original.digest,
         calibrated=original.thresholds is not None,
-        **vars(parity),
     )
 
 
-def _parity(original: Recognizer, exported: Recognizer, samples: Any) -> Parity:
+# The graph: bytes of images in, unit embeddings out
+
+
+class _Deployed(nn.Module):
+    """(N, H, W, C) or (N, F), as a dataset has them, to unit rows (N, D)."""
+
+    def __init__(self, network: nn.Module) -> None:
+        super().__init__()
+        self.network = network
+
+    def forward(self, samples: Tensor) -> Tensor:
+        """Everything that lies between an array and its embedding."""
+        if samples.ndim == 4:
+            samples = samples.permute(0, 3, 1, 2)  # (N, C, H, W)
+        return F.normalize(self.network(as_float(samples)), dim=1)
+
+
+class _Sloped(nn.Module):
+    """PReLU as a·x + (1 − a)·relu(x), which is the same for every slope a.
+
+    ONNX Runtime computes its PRelu one number after the other, which takes half of the time of a
+    mobilefacenet; multiplications and sums it merges with its neighbours.
+    """
+
+    def __init__(self, slopes: Tensor) -> None:
+        super().__init__()
+        self.slopes = nn.Parameter(slopes.detach().clone(), requires_grad=False)  # (C,) or (1,)
+
+    def forward(self, values: Tensor) -> Tensor:
+        """(N, C, …), which it keeps."""
+        slopes = self.slopes.reshape(1, -1, *[1] * (values.ndim - 2))
+        return slopes * values + (1 - slopes) * F.relu(values)
+
+
+def _for_export(network: nn.Module) -> nn.Module:
+    """A copy with the layers that ONNX Runtime is quick at."""
+    copied = copy.deepcopy(network).cpu().eval()
+    for module in list(copied.modules()):
+        for name, inner in module.named_children():
+            if isinstance(inner, nn.PReLU):
+                setattr(module, name, _Sloped(inner.weight))
+    return copied
+
+
+def _graph(network: nn.Module, shape: tuple[int, ...], dtype: torch.dtype) -> Any:
+    """An `onnx.ModelProto` of a network as it is in evaluation mode.
+
+    shape: (C, H, W) or (F,). dtype: uint8 for images, float32 for features.
+    Raises `RunError` where the network cannot be written as ONNX.
+    """
+    inner = (*shape[1:], shape[0]) if len(shape) == 3 else shape
+    samples = torch.ones((2, *inner), dtype=dtype)
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder, "model.onnx")
+        _trace(network, samples, file)
+        model = onnx.load_model(file)
+    model.producer_name = "arcset"
+    return model
+
+
+def _trace(network: nn.Module, samples: Tensor, file: Path) -> None:
+    try:
+        with warnings.catch_warnings(), torch.no_grad():
+            warnings.simplefilter("ignore")  # the exporter talks to those who write exporters
+            torch.onnx.export(
+                _Deployed(_for_export(network)).eval(),
+                (samples,),
+                file,
+                input_names=[_INPUT],
+                output_names=[_OUTPUT],
+                dynamic_axes={_INPUT: {0: "N"}, _OUTPUT: {0: "N"}},
+                opset_version=_OPSET,
+                # By tracing: a quarter of a second, where the other way takes ten and needs
+                # another package; our networks have no branches that a trace would lose.
+                dynamo=False,
+            )
+    except (RuntimeError, torch.onnx.errors.OnnxExporterError) as error:
+        first = str(error).strip().splitlines()[0]
+        raise RunError(f"the network cannot be written as ONNX: {first}") from None
+
+
+# Whether run and file give the same answers
+
+
+def compare(first: Embeddings, second: Embeddings, thresholds: Sequence[float] = ()) -> Parity:
+    """Compare unit embeddings (N, D) of the same images by two models.
+
+    Every pair of images is decided at each threshold; where there is none, at ten cosines from 0 to
+    0.9. Pairs that lie nearer to a threshold than float32 can tell are left out.
+
+        >>> rows = np.float32([[1, 0], [0.6, 0.8]])
+        >>> compare(rows, rows, [0.5])
+        Parity(images=2, min_cosine=1.0, decisions=1, flips=0)
+    """
+    pairs = np.triu_indices(len(first), k=1)
+    one, other = _double(first), _double(second)
+    cosines, others = (one @ one.T)[pairs], (other @ other.T)[pairs]
+    decisions = flips = 0
+    for threshold in thresholds or _CUTS:
+        clear = np.abs(cosines - threshold) > _ROUNDING
+        decisions += int(clear.sum())
+        flips += int(((cosines >= threshold) != (others >= threshold))[clear].sum())
+    return Parity(len(first), float(min(1.0, (one * other).sum(axis=1).min())), decisions, flips)
+
+
+def _double(rows: Embeddings) -> npt.NDArray[np.float64]:
+    wide = rows.astype(np.float64)
+    unit: npt.NDArray[np.float64] = wide / np.linalg.norm(wide, axis=1, keepdims=True)
+    return unit
+
+
+def _compare_models(original: Recognizer, exported: Recognizer, samples: Any) -> Parity:
     wanted = original.embed_arrays(samples)
-    found = exported.embed_arrays(samples)
-    found[-1:] = exported.embed_arrays(samples[-1:])  # a batch of one must do as well
+    rows = exported.embed_arrays(samples)
+    rows[-1:] = exported.embed_arrays(samples[-1:])  # a batch of one must do as well
     known = original.thresholds
-    return compare(wanted, found, [] if known is None else [far.threshold for far in known.fars])
+    return compare(wanted, rows, [] if known is None else [far.threshold for far in known.fars])
 
 
-def _differ(parity: Parity) -> str:
+def _difference(parity: Parity) -> str:
     if parity.min_cosine < LEAST_COSINE:
         what = f"an image's embeddings by the two have a cosine of {parity.min_cosine:.6f} only"
     else:
@@ -130,3 +276,76 @@ def _differ(parity: Parity) -> str:
         f"the exported network does not do what the run does, and was not written: {what}, on "
         f"{parity.images:,} images"
     )
+
+
+# The images that they are compared on
+
+
+def _samples(run: Run, images: Path | str | None) -> npt.NDArray[Any]:
+    """Samples (n, H, W[, C]) or (n, F) as the run's network takes them, at most 128.
+
+    They come from the run's own data: validation identities first, then unseen ones, test images,
+    and training images, until there are enough. images: a folder of images, or any data that
+    `load_dataset` reads, instead. Raises `OptionError` where the data is gone, `DataError` where it
+    is too little.
+    """
+    reading = reading_of(run.config)
+    if images is None:
+        samples = _samples_of(run)
+    elif Path(images).is_dir() and reading is not None:
+        files = image_files(images)
+        files = [files[place] for place in _even(len(files), _MOST)]
+        outcomes = [each for chunk in read_in_chunks(files, reading) for _, each in chunk]
+        readable = [each for each in outcomes if not isinstance(each, ArcsetError)]
+        if not readable:
+            raise DataError(f"{images} holds no readable image: {outcomes[0]}")
+        samples = np.stack(readable)
+    else:
+        dataset = load_dataset(images, reading=reading, single=True)
+        samples = _spread(evaluation_images(dataset, everything=True))
+    name, shape = images or run.config.data, _shape(samples)
+    if len(samples) < 2:
+        raise DataError(f"{name} holds one sample, and two are needed")
+    if run.config.shape is None or shape != tuple(run.config.shape):
+        raise DataError(f"{name} holds samples of {shape}, and the run takes {run.config.shape}")
+    return samples
+
+
+def _samples_of(run: Run) -> npt.NDArray[Any]:
+    try:
+        selection = run.selection if isinstance(run, TrainedRun) else selection_of(run)
+    except (DataError, OptionError, RunError, OSError) as error:
+        raise OptionError(
+            f"the export is compared with the run on real images, and the run's own cannot be "
+            f"read ({str(error).rstrip('.')}): name others with --images FOLDER"
+        ) from None
+    parts = (selection.validation, selection.unseen, selection.test, selection.train)
+    return np.concatenate([_spread(part) for part in parts if part is not None])[:_MOST]
+
+
+def _spread(images: ImageSet) -> npt.NDArray[Any]:
+    """Up to four samples of each of up to 32 identities, evenly chosen; more where these are few.
+
+    Same identity and different ones: both answers must stay what they are.
+    """
+    order = np.argsort(images.labels, kind="stable")
+    starts = np.unique(images.labels[order], return_index=True)[1]
+    chosen = starts[_even(len(starts), _IDENTITIES)]
+    rows = [place for start in chosen for place in range(start, start + _EACH)]
+    kept = sorted({order[place] for place in rows if place < len(order)})
+    if len(kept) < min(len(order), _MOST):
+        kept = sorted({*kept, *_even(len(order), _MOST - len(kept)).tolist()})
+    return np.stack([np.asarray(images.images[int(row)]) for row in kept])
+
+
+def _even(count: int, most: int) -> npt.NDArray[np.int64]:
+    """Up to `most` of the numbers below `count`, evenly spread."""
+    return np.unique(np.linspace(0, count - 1, min(count, most)).round().astype(np.int64))
+
+
+def _shape(samples: npt.NDArray[Any]) -> tuple[int, ...]:
+    """Of one sample as a network takes it."""
+    inner = samples.shape[1:]
+    if len(inner) == 1:
+        return inner
+    return (inner[2] if len(inner) == 3 else 1, *inner[:2])

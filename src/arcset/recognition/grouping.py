@@ -13,15 +13,21 @@ import numpy.typing as npt
 from arcset.data import Reading
 from arcset.data.embeddings import holds_embeddings, read_embeddings
 from arcset.errors import DataError, InputError, OptionError
-from arcset.recognition.cluster_scores import ClusterScores, score_clusters
-from arcset.recognition.clustering import Clustering, cluster
-from arcset.recognition.clustering_point import ClusteringPoint, check_calibrated, clustering_point
+from arcset.recognition.clustering import (
+    Clustering,
+    ClusteringPoint,
+    ClusterScores,
+    check_calibrated,
+    cluster,
+    clustering_point,
+    score_clusters,
+)
 from arcset.recognition.gallery.open import load_model
 from arcset.recognition.inputs import ImageFile, list_images, read_image
 from arcset.recognition.recognizer import Embedded, Progress, Recognizer
 from arcset.text import plural
 
-__all__ = ["Items", "embed_items", "group_items"]
+__all__ = ["Grouped", "Items", "embed_items", "group_items"]
 
 _SIDE = 112  # pixels of a picture for people to look at
 

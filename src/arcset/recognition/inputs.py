@@ -161,20 +161,13 @@ def files_of(paths: ImageFile | str | Iterable[ImageFile | str]) -> list[ImageFi
     return list(files)
 
 
-def read_in_chunks(
-    sources: Sequence[Any], reading: Reading
-) -> Iterator[tuple[slice, list[Outcome]]]:
+def read_in_chunks(sources: Sequence[Any], reading: Reading) -> Iterator[list[tuple[Any, Outcome]]]:
     """The images in order, some at a time, read by several threads.
 
-    Yields which of the sources these are, and the array of each, or why there is none.
+    Each with its array, or why there is none.
     """
     size = max(1, min(_CHUNK_IMAGES, _CHUNK_BYTES // math.prod(reading.shape)))
-    start = 0
-    for outcomes in decode_many(
-        in_chunks(sources, size), lambda source: read_image(source, reading)
-    ):
-        yield slice(start, start + len(outcomes)), [outcome for _, outcome in outcomes]
-        start += len(outcomes)
+    return decode_many(in_chunks(sources, size), lambda source: read_image(source, reading))
 
 
 def read_image(source: Any, reading: Reading) -> npt.NDArray[np.uint8]:

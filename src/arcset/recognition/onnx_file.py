@@ -1,39 +1,44 @@
-"""An ONNX file as data: read, looked through, and refused where it wants more than to compute."""
+"""An ONNX file as data: read, looked through, and refused where it wants more than to compute.
+
+`Label` is what arcset writes into such a file, so that it needs no further word to be used.
+"""
 
 import hashlib
+import json
 import stat
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal
 
 import onnx
 from google.protobuf.message import DecodeError, EncodeError
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    Json,
+    StringConstraints,
+    ValidationError,
+)
 
-from arcset.errors import DataError
+from arcset.data.image import Fit
+from arcset.errors import ArcsetError, DataError
+from arcset.evaluation.calibration import Thresholds
+from arcset.files import one_line
+from arcset.recognition.presets import Pixels
 
-__all__ = ["Argument", "OnnxFile", "graph_digest", "read_onnx"]
+__all__ = ["Label", "OnnxFile", "graph_digest", "read_onnx"]
 
 MOST_BYTES = (1 << 31) - 1  # that a protocol buffer can hold
 # Operators of the standard, and those that ONNX Runtime brings along.
 DOMAINS = ("", "ai.onnx", "ai.onnx.ml", "com.microsoft")
 
 
-@dataclass(frozen=True)
-class Argument:
-    """An input of a graph: its type as ONNX Runtime writes it, "tensor(float)", and its shape.
-
-    A side that the graph leaves open is a name or None.
-    """
-
-    name: str
-    type: str
-    shape: tuple[int | str | None, ...]
-
-
 @dataclass(frozen=True, eq=False)
 class OnnxFile:
-    """What `read_onnx` found.
+    """An ONNX file, and what was found in it.
 
     Fields:
         path: where it lies; weights kept apart lie in the same folder.
@@ -52,7 +57,7 @@ class OnnxFile:
     external: bool
     digest: str
     size: int
-    inputs: tuple[Argument, ...]
+    inputs: tuple[onnx.ValueInfoProto, ...]
     outputs: tuple[str, ...]
 
 
@@ -73,19 +78,22 @@ def read_onnx(path: Path | str) -> OnnxFile:
     if not (model.ir_version and len(model.graph.node) and len(model.opset_import)):
         raise DataError(f"{path} is no ONNX model, or is damaged")
     _check_operators(path, model)
-    outside = {_external(path, tensor) for tensor in _tensors(model) if tensor.data_location}
-    whole = hashlib.sha256(content)
-    for file in sorted(outside):
-        whole.update(_file_digest(file))
+    outside = sorted({_external(path, each) for each in _tensors(model) if each.data_location})
+    digest = hashlib.sha256(content)
+    for file in outside:
+        digest.update(_file_digest(file))
+    # Weights may be listed among the inputs, as values that could be replaced.
+    given = {each.name for each in model.graph.initializer}
+    given |= {each.values.name for each in model.graph.sparse_initializer}
     return OnnxFile(
         path,
         content,
         metadata={each.key: each.value for each in model.metadata_props},
         graph=graph_digest(model, outside, path=path),
         external=bool(outside),
-        digest=whole.hexdigest(),
+        digest=digest.hexdigest(),
         size=len(content) + sum(file.stat().st_size for file in outside),
-        inputs=_inputs(model.graph),
+        inputs=tuple(each for each in model.graph.input if each.name not in given),
         outputs=tuple(each.name for each in model.graph.output),
     )
 
@@ -97,39 +105,16 @@ def graph_digest(
 
     outside: the files that weights are kept in. path: what messages call the model.
     """
-    found = hashlib.sha256()
+    digest = hashlib.sha256()
     parts: list[Any] = [*model.opset_import, *model.functions, model.graph]
     for part in parts:
         try:
-            found.update(part.SerializeToString(deterministic=True))
+            digest.update(part.SerializeToString(deterministic=True))
         except (EncodeError, ValueError) as error:
-            said = " ".join(str(error).split())
-            raise DataError(f"{path} is damaged: {said}") from None
+            raise DataError(f"{path} is damaged: {one_line(error)}") from None
     for file in sorted(outside):
-        found.update(_file_digest(file))
-    return found.hexdigest()
-
-
-def _file_digest(file: Path) -> bytes:
-    try:
-        with file.open("rb") as opened:
-            return hashlib.file_digest(opened, "sha256").digest()
-    except OSError as error:
-        raise DataError(f"{file} cannot be read: {error.strerror or error}") from None
-
-
-def _inputs(graph: onnx.GraphProto) -> tuple[Argument, ...]:
-    """Those without a value of their own."""
-    given = {each.name for each in graph.initializer}
-    given |= {each.values.name for each in graph.sparse_initializer}
-    found = []
-    for each in graph.input:
-        if each.name not in given:
-            tensor = each.type.tensor_type
-            kind = onnx.TensorProto.DataType.Name(tensor.elem_type).lower()
-            sides = tuple(side.dim_value or side.dim_param or None for side in tensor.shape.dim)
-            found.append(Argument(each.name, f"tensor({kind})", sides))
-    return tuple(found)
+        digest.update(_file_digest(file))
+    return digest.hexdigest()
 
 
 def _content(path: Path) -> bytes:
@@ -148,10 +133,18 @@ def _content(path: Path) -> bytes:
         raise DataError(f"{path} cannot be read: {why}") from None
 
 
+def _file_digest(file: Path) -> bytes:
+    try:
+        with file.open("rb") as opened:
+            return hashlib.file_digest(opened, "sha256").digest()
+    except OSError as error:
+        raise DataError(f"{file} cannot be read: {error.strerror or error}") from None
+
+
 def _check_operators(path: Path, model: onnx.ModelProto) -> None:
-    own = {(function.domain, function.name) for function in model.functions}
+    functions = {(function.domain, function.name) for function in model.functions}
     for node in _nodes(model):
-        if node.domain not in DOMAINS and (node.domain, node.op_type) not in own:
+        if node.domain not in DOMAINS and (node.domain, node.op_type) not in functions:
             raise DataError(
                 f"{path} needs the operator {f'{node.domain}::{node.op_type}'!r}, which is neither "
                 "ONNX's nor ONNX Runtime's: models with operators of their own are not run"
@@ -186,19 +179,177 @@ def _tensors(model: onnx.ModelProto) -> Iterator[onnx.TensorProto]:
 
 def _external(path: Path, tensor: onnx.TensorProto) -> Path:
     """The file that a tensor is kept in, which must lie in the model's folder."""
-    said = {each.key: each.value for each in tensor.external_data}.get("location", "")
+    location = {each.key: each.value for each in tensor.external_data}.get("location", "")
     folder = path.parent.resolve()
     try:
-        file: Path = (folder / said).resolve()
-        if not said or not file.is_relative_to(folder):
+        file: Path = (folder / location).resolve()
+        if not location or not file.is_relative_to(folder):
             raise DataError(
-                f"{path} keeps weights in {said!r}, outside of its own folder: nothing is read "
-                "from there"
+                f"{path} keeps weights in {location!r}, outside of its own folder: nothing is "
+                "read from there"
             )
         if not file.is_file():
-            raise DataError(f"{path} keeps weights in {said!r}, and there is no such file")
+            raise DataError(f"{path} keeps weights in {location!r}, and there is no such file")
     except (OSError, ValueError, RuntimeError) as error:  # zero bytes, links in a circle
         raise DataError(
-            f"{path} keeps weights in {said!r}, which cannot be read: {error}"
+            f"{path} keeps weights in {location!r}, which cannot be read: {error}"
         ) from None
     return file
+
+
+# What arcset writes into a file
+
+FORMAT = 1
+_PREFIX = "arcset."
+_LONGEST_NAME = 255
+
+
+@dataclass(frozen=True)
+class Label:
+    """A model's name, digest and thresholds, and how images become its input.
+
+    Kept in the file's `metadata_props`: arcset.format, arcset.name, arcset.digest, arcset.graph
+    (SHA-256 of the graph, by which a file that somebody changed is found), arcset.shape (C, H, W),
+    arcset.fit, arcset.invert, arcset.pixels (mean, std, channels; null for features),
+    arcset.layout, arcset.output, arcset.thresholds and arcset.faces (true where the network takes
+    aligned faces); all but name and digests as JSON.
+    """
+
+    name: str
+    digest: str
+    shape: tuple[int, ...]
+    pixels: Pixels | None
+    layout: str | None = None
+    output: str | None = None
+    thresholds: Thresholds | None = None
+    takes_faces: bool = False
+
+    def write(self, model: onnx.ModelProto) -> None:
+        """Into a model, in place of an earlier one."""
+        content: dict[str, Any] = {
+            "format": FORMAT,
+            "shape": list(self.shape),
+            "pixels": None,
+            "layout": self.layout,
+            "output": self.output,
+        }
+        if self.pixels is not None:
+            pixels = self.pixels
+            content |= {"fit": pixels.fit, "invert": pixels.invert}
+            content["pixels"] = {key: getattr(pixels, key) for key in _Scale.model_fields}
+        if self.thresholds is not None:
+            content["thresholds"] = self.thresholds.json()
+        if self.takes_faces:
+            content["faces"] = True
+        texts = {key: json.dumps(value, allow_nan=False) for key, value in content.items()}
+        name = "".join(letter if letter.isprintable() else "?" for letter in self.name)
+        texts["name"] = name[:_LONGEST_NAME] or "model"
+        texts |= {"digest": self.digest, "graph": graph_digest(model)}
+        props = {each.key: each.value for each in model.metadata_props}
+        others = {key: text for key, text in props.items() if not key.startswith(_PREFIX)}
+        written = {_PREFIX + key: text for key, text in texts.items()}
+        onnx.helper.set_model_props(model, others | written)
+
+    @classmethod
+    def read(cls, file: OnnxFile) -> "Label | None":
+        """From a file; None where it has no metadata of arcset.
+
+        Raises `DataError` where this is of another format, damaged, or not that of the graph.
+        """
+        texts = {
+            key.removeprefix(_PREFIX): text
+            for key, text in file.metadata.items()
+            if key.startswith(_PREFIX)
+        }
+        if not texts:
+            return None
+        if texts.get("format") != str(FORMAT):
+            raise DataError(
+                f"{file.path} is of format {texts.get('format', 'none')!r:.60}, and this arcset "
+                f"reads format {FORMAT}"
+            )
+        if texts.get("graph") != file.graph:
+            raise DataError(f"{file.path} was changed since arcset made it: export the model again")
+        try:
+            entries = _Entries.model_validate(texts)
+        except ValidationError as error:
+            key = str(error.errors()[0]["loc"][0])
+            value = f"{texts[key]!r:.60}" if key in texts else "missing"
+            raise DataError(
+                f"{file.path} has damaged metadata: {_PREFIX}{key} is {value}"
+            ) from None
+        return cls(
+            name=entries.name,
+            digest=entries.digest,
+            shape=entries.shape,
+            pixels=entries.as_pixels(file.path),
+            layout=entries.layout,
+            output=entries.output,
+            thresholds=_thresholds(entries.thresholds, file.path),
+            takes_faces=entries.faces or False,
+        )
+
+
+def _thresholds(content: dict[str, Any] | None, path: Path) -> Thresholds | None:
+    try:
+        return None if content is None else Thresholds.from_json(content, "it")
+    except (ArcsetError, ArithmeticError, LookupError, TypeError, ValueError) as error:
+        raise DataError(
+            f"{path} has damaged metadata: {_PREFIX}thresholds: {one_line(error)}"
+        ) from None
+
+
+def _one_or_three(values: tuple[Any, ...]) -> tuple[Any, ...]:
+    if len(values) not in (1, 3):
+        raise ValueError("expected one value or three")
+    return values
+
+
+def _is_printable(name: str) -> str:
+    if not name.isprintable():
+        raise ValueError("expected letters that can be shown")
+    return name
+
+
+_Side = Annotated[int, Field(ge=1, lt=1 << 31)]
+_Mean = Annotated[float, Field(gt=-1e30, lt=1e30)]
+_Std = Annotated[float, Field(gt=0, lt=1e30)]
+
+
+class _Scale(BaseModel):
+    """Entry `pixels`: what becomes of pixels of 0 … 255 before the graph gets them."""
+
+    model_config = ConfigDict(strict=True, allow_inf_nan=False, extra="forbid")
+
+    mean: Annotated[tuple[_Mean, ...], AfterValidator(_one_or_three)] | None
+    std: Annotated[tuple[_Std, ...], AfterValidator(_one_or_three)] | None
+    channels: Literal["RGB", "BGR"]
+
+
+class _Entries(BaseModel):
+    """The entries of a label as they are in a file: texts, most of them in JSON."""
+
+    model_config = ConfigDict(strict=True, allow_inf_nan=False)
+
+    name: Annotated[
+        str,
+        StringConstraints(min_length=1, max_length=_LONGEST_NAME),
+        AfterValidator(_is_printable),
+    ]
+    digest: Annotated[str, StringConstraints(pattern="^[0-9a-f]{64}$")]
+    shape: Json[Annotated[tuple[_Side, ...], AfterValidator(_one_or_three)]]
+    pixels: Json[_Scale | None]
+    layout: Json[Literal["NCHW", "NHWC"] | None]
+    output: Json[str | None]
+    fit: Json[Fit | None] | None = None
+    invert: Json[bool | None] | None = None
+    thresholds: Json[dict[str, Any] | None] | None = None
+    faces: Json[bool | None] | None = None
+
+    def as_pixels(self, path: Path) -> Pixels | None:
+        scale = self.pixels
+        if scale is None:
+            return None
+        if self.fit is None or self.invert is None or (scale.mean is None) != (scale.std is None):
+            raise DataError(f"{path} has damaged metadata: arcset.pixels are not whole")
+        return Pixels(scale.mean, scale.std, scale.channels, fit=self.fit, invert=self.invert)

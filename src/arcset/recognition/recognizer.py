@@ -211,7 +211,7 @@ class Recognizer:
         if not path.is_dir():
             why = "is neither" if path.exists() else "does not exist"
             raise RunError(f"{path} {why}: name the folder of a trained run, or an .onnx file")
-        from arcset.recognition.run_model import RunModel
+        from arcset.recognition.torch_models import RunModel
         from arcset.runs import Run
         from arcset.runs.data import reading_of
 
@@ -262,9 +262,9 @@ class Recognizer:
         something else than images; `OptionError` where an option is missing, wrong or needless.
         No code in the file is ever run: it has operators of ONNX and ONNX Runtime, or is refused.
         """
-        from arcset.recognition.onnx_recognizer import open_onnx  # slow to import, used by few
+        from arcset.recognition.onnx_model import open_onnx  # slow to import, used by few
 
-        pixels = {
+        options = {
             "preset": preset,
             "size": size,
             "mean": mean,
@@ -277,13 +277,13 @@ class Recognizer:
         }
         if isinstance(thresholds, str | Path):
             thresholds = Thresholds.load(thresholds)
-        said = {key: value for key, value in pixels.items() if value is not None}
-        opened = open_onnx(Path(path), said, device)
+        given = {key: value for key, value in options.items() if value is not None}
+        model = open_onnx(Path(path), given, device)
         return cls(
-            opened.model,
-            name=name or opened.name,
-            reading=opened.reading,
-            thresholds=thresholds or opened.thresholds,
+            model,
+            name=name or model.name,
+            reading=model.reading,
+            thresholds=thresholds or model.thresholds,
         )
 
     @classmethod
@@ -313,7 +313,7 @@ class Recognizer:
 
         Raises `InputError` where it does not take such images, or gives no (N, D).
         """
-        from arcset.recognition.run_model import ModuleModel
+        from arcset.recognition.torch_models import ModuleModel
 
         is_grey = str(channels).lower() in ("grey", "gray")
         pixels = values_for(
@@ -355,17 +355,19 @@ class Recognizer:
         if self._reading is None:
             return self.embed_arrays(images)
         sources = as_sources(images)
-        rows = np.empty((len(sources), self.dim), np.float32)
-        for chunk, outcomes in read_in_chunks(sources, self._reading):
+        parts: list[Embeddings] = []
+        done = 0
+        for outcomes in read_in_chunks(sources, self._reading):
             arrays = []
-            for outcome in outcomes:
+            for _, outcome in outcomes:
                 if isinstance(outcome, ArcsetError):
                     raise outcome
                 arrays.append(outcome)
-            rows[chunk] = self._embedded(np.stack(arrays))
+            parts.append(self._embed(np.stack(arrays)))
+            done += len(outcomes)
             if progress is not None:
-                progress(chunk.stop, len(sources))
-        return rows
+                progress(done, len(sources))
+        return np.concatenate(parts)
 
     def embed_each(
         self, images: Any, *, most: int | None = None, progress: Progress | None = None
@@ -389,18 +391,18 @@ class Recognizer:
         kept: list[ImageFile] = []
         parts = [np.empty((0, self.dim), np.float32)]
         skipped: dict[ImageFile, str] = {}
-        for chunk, outcomes in read_in_chunks(files, reading):
+        for outcomes in read_in_chunks(files, reading):
             arrays = []
-            for path, outcome in zip(files[chunk], outcomes, strict=True):
+            for path, outcome in outcomes:
                 if isinstance(outcome, ArcsetError):
                     skipped[path] = reason(outcome, str(path))
                 else:
                     kept.append(path)
                     arrays.append(outcome)
             if arrays:
-                parts.append(self._embedded(np.stack(arrays)))
+                parts.append(self._embed(np.stack(arrays)))
             if progress is not None:
-                progress(chunk.stop, len(files))
+                progress(len(kept) + len(skipped), len(files))
         return Embedded(tuple(kept), np.concatenate(parts), skipped)
 
     embed_all = embed_files
@@ -414,7 +416,10 @@ class Recognizer:
 
         Raises `InputError` for another shape or type, and for values that are not finite.
         """
-        rows = _array(samples)
+        try:
+            rows = np.asarray(samples)
+        except (ValueError, TypeError):  # rows of different lengths
+            raise InputError("the samples are not an array: their shapes differ") from None
         inner = _inner(self.model.shape)
         if rows.shape in inner:
             rows = rows[None]
@@ -429,7 +434,7 @@ class Recognizer:
             rows = rows.astype(np.float32, copy=False)
             if not np.isfinite(rows).all():
                 raise InputError(f"{self.name} takes finite values, and some are NaN or infinite")
-        return self._embedded(rows)
+        return self._embed(rows)
 
     def verify(
         self, a: Any, b: Any, *, far: float | None = None, threshold: float | None = None
@@ -442,32 +447,24 @@ class Recognizer:
         Raises `OptionError` where the model has no calibration and no threshold is given, and what
         `embed` raises.
         """
-        decide(0.0, self.thresholds, far=far, threshold=threshold, model=self.name)  # or refuse
         first, second = (self.embed([image])[0] for image in (a, b))
         cosine = float(first @ second)
         return decide(cosine, self.thresholds, far=far, threshold=threshold, model=self.name)
 
-    def _embedded(self, samples: npt.NDArray[Any]) -> Embeddings:
-        found = self.model.run(samples)
-        peaks = np.abs(found).max(axis=1, keepdims=True)  # (N, 1), NaN where a value is
+    def _embed(self, samples: npt.NDArray[Any]) -> Embeddings:
+        rows = self.model.run(samples)
+        peaks = np.abs(rows).max(axis=1, keepdims=True)  # (N, 1), NaN where a value is
         if not (np.isfinite(peaks).all() and peaks.all()):
             raise DataError(
                 f"{self.name} gives embeddings that are zero or not finite: its weights are "
                 "damaged, or its input is not what it was trained on"
             )
-        scaled = found / peaks  # so that neither 1e-30 nor 1e+30 is lost when squared
+        scaled = rows / peaks  # so that neither 1e-30 nor 1e+30 is lost when squared
         unit: Embeddings = scaled / np.linalg.norm(scaled, axis=1, keepdims=True)
         return unit
 
     def __repr__(self) -> str:
         return f"<Recognizer {self.name}, {self.dim}-D, {self.digest[:12]}>"
-
-
-def _array(samples: Any) -> npt.NDArray[Any]:
-    try:
-        return np.asarray(samples)
-    except (ValueError, TypeError):  # rows of different lengths
-        raise InputError("the samples are not an array: their shapes differ") from None
 
 
 def _inner(shape: tuple[int, ...]) -> tuple[tuple[int, ...], ...]:

@@ -18,7 +18,7 @@ from arcset.checks import check_count
 from arcset.errors import ArcsetError, DataError, InputError, OptionError
 from arcset.evaluation.calibration import Thresholds
 from arcset.files import parse_json
-from arcset.recognition.calibrating import calibrate
+from arcset.recognition.calibration import calibrate
 from arcset.recognition.decisions import (
     RIVALS,
     Match,

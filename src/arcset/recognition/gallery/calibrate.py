@@ -10,7 +10,7 @@ import numpy as np
 from arcset.data.embeddings import holds_embeddings, read_embeddings
 from arcset.errors import InputError, OptionError
 from arcset.evaluation.calibration import Thresholds, pair_cosines
-from arcset.recognition.calibrating import Alike, calibrate, most_alike
+from arcset.recognition.calibration import Alike, calibrate, most_alike
 from arcset.recognition.decisions import WorkingPoint, working_point
 from arcset.recognition.gallery.base import Gallery, GalleryPath
 from arcset.recognition.inputs import list_images

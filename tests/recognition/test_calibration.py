@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 from arcset import InputError
-from arcset.recognition import calibrating
-from arcset.recognition.calibrating import calibrate, most_alike
+from arcset.recognition.calibration import calibrate, most_alike
 from evaluation.calibration.simulation import draw_identities
 
 
@@ -64,13 +63,11 @@ def test_names_and_embeddings_belong_together():
         calibrate(rows, names[1:])
 
 
-def test_of_very_many_some_are_drawn(monkeypatch):
-    """Goes with the limit, which is put low here: at its height this would take minutes."""
-    monkeypatch.setattr(calibrating, "_MOST_SAMPLES", 60)
-    made = calibrate(*gallery(30, 4))
-    assert made.made_from["identities"] == 15
-    assert made.made_from["samples"] == 60
-    assert made.made_from["digest"] == calibrate(*gallery(30, 4)).made_from["digest"]
+@pytest.mark.long
+def test_of_very_many_some_are_drawn():
+    made = calibrate(*gallery(2600, 4))
+    assert (made.made_from["identities"], made.made_from["samples"]) == (2500, 10_000)
+    assert made.made_from["digest"] == calibrate(*gallery(2600, 4)).made_from["digest"]
 
 
 def test_who_is_enrolled_twice_is_found():

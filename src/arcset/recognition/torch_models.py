@@ -1,24 +1,26 @@
 """Torch networks as something that embeds arrays: that of a trained run, or any module."""
 
 import copy
+import hashlib
+import json
+from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from arcset.data.batches import as_tensor
 from arcset.devices import choose_device
 from arcset.errors import InputError, RunError
 from arcset.files import one_line
-from arcset.recognition.digest import model_digest
 from arcset.recognition.presets import Pixels
 from arcset.runs import Run
 from arcset.runs.model import TrainedRun, embed, load_model
 
-__all__ = ["ModuleModel", "RunModel", "settings_of"]
+__all__ = ["ModuleModel", "RunModel", "model_digest"]
 
 
 class RunModel:
@@ -35,18 +37,26 @@ class RunModel:
             network = run.network if chosen == run.device else copy.deepcopy(run.network)
         else:
             network, _ = load_model(run, network=network)
-        if run.config.shape is None:
+        config = run.config
+        if config.shape is None:
             raise RunError(f"{run.path} does not say what images it is for: train it first")
-        self.shape = run.config.shape
-        self.dim = run.config.dim
-        self.digest = model_digest(settings_of(run), network.state_dict())
+        self.shape = config.shape
+        self.dim = config.dim
+        settings = {
+            "network": config.network,
+            "shape": list(config.shape),
+            "fit": config.fit,
+            "invert": config.invert,
+            "dim": config.dim,
+        }
+        self.digest = model_digest(settings, network.state_dict())
         self._device = chosen
         self.network = network.to(chosen)
 
     def run(self, samples: npt.NDArray[Any]) -> npt.NDArray[np.float32]:
         """Samples as a dataset has them, (N, H, W[, C]) or (N, F), to (N, D), of any length."""
-        found = embed(self.network, as_tensor(samples, self._device))
-        return found.to("cpu", torch.float32).numpy()
+        rows = embed(self.network, as_tensor(samples, self._device))
+        return rows.to("cpu", torch.float32).numpy()
 
 
 class ModuleModel:
@@ -92,13 +102,27 @@ class ModuleModel:
         return rows.to("cpu", torch.float32).numpy()
 
 
-def settings_of(run: Run) -> dict[str, Any]:
-    """Whatever decides embeddings besides the weights."""
-    config = run.config
-    return {
-        "network": config.network,
-        "shape": None if config.shape is None else list(config.shape),
-        "fit": config.fit,
-        "invert": config.invert,
-        "dim": config.dim,
-    }
+def model_digest(settings: Mapping[str, Any], weights: Mapping[str, Tensor]) -> str:
+    """SHA-256 over the settings that decide embeddings and all weights by name, in hexadecimal.
+
+    It depends on names, types, shapes and values: not on the device, the order or the memory layout
+    of the weights, nor on the file that they came from. Counters of batches, which batch norms
+    keep, change no embedding and are left out.
+
+    >>> weight = torch.arange(6.0).reshape(2, 3)
+    >>> one = model_digest({"dim": 2}, {"weight": weight})
+    >>> one == model_digest({"dim": 2}, {"weight": weight.t().contiguous().t()})
+    True
+    >>> one == model_digest({"dim": 2}, {"weight": -weight})
+    False
+    """
+    digest = hashlib.sha256(json.dumps(dict(settings), sort_keys=True).encode())
+    for name in sorted(weights):
+        if name.endswith("num_batches_tracked"):
+            continue
+        values = weights[name].detach().cpu().contiguous().numpy()
+        little = np.ascontiguousarray(values, dtype=values.dtype.newbyteorder("<"))
+        head = {"name": name, "type": values.dtype.name, "shape": list(values.shape)}
+        digest.update(json.dumps(head, sort_keys=True).encode())
+        digest.update(little.reshape(-1).view(np.uint8).data)
+    return digest.hexdigest()
