@@ -1,7 +1,8 @@
-/* Enrolling somebody: a name, and one image or more. */
+/* Enrolling a person: a name, and one image or more. */
 import { ask, loadGallery, subjectPath } from "./api.js";
 import { count, make, toast } from "./dom.js";
 import { intake } from "./intake.js";
+import { photoForm, whichFace } from "./photo.js";
 
 /* files: to begin with; name: of a subject that is enrolled already, who gets them as samples. */
 export function openEnroll(changed, files = [], name = null) {
@@ -48,15 +49,14 @@ export function openEnroll(changed, files = [], name = null) {
     const called = input.value.trim();
     if (!called) return complain("Enter a name.");
     if (!chosen.length) return complain("Add at least one image.");
-    const data = new FormData();
     const known = name !== null && called === name;
-    if (!known) data.append("name", called);
-    for (const file of chosen) data.append("image", file, file.name || "image");
     send.disabled = true;
     try {
+      const data = await photoForm(chosen, known ? {} : { name: called });
       const found = await ask(known ? `${subjectPath(name)}/samples` : "v1/subjects", { method: "POST", form: data });
       dialog.close();
-      toast(known ? `${count(found.sample_ids.length, "sample")} of ${called} added.` : `${called} was enrolled with ${count(found.sample_ids.length, "sample")}.`);
+      const samples = count(found.sample_ids.length, "sample");
+      toast((known ? `${samples} of ${called} added.` : `${called} was enrolled with ${samples}.`) + whichFace(found.faces));
       changed();
       loadGallery().catch(() => {});
     } catch (problem) {

@@ -1,7 +1,7 @@
 /* The first tab: images in, answers out. */
 import { ask, session } from "./api.js";
 import { $, make, megabytes, said, state } from "./dom.js";
-import { answered, card, failed } from "./answer.js";
+import { Photo } from "./answer.js";
 import { intake, pasted } from "./intake.js";
 
 const TOGETHER = 8; // images per request, so that the first answers come soon
@@ -9,7 +9,7 @@ const MOST_SHOWN = 60;
 const UNCALIBRATED = "This model has no calibrated threshold yet.";
 const TOO_FEW = "The calibration has too few identities for a threshold that keeps strangers out.";
 
-const shownCards = [];
+const photos = []; // that are on the page, newest first
 
 export function begin({ enroll, show }) {
   const take = (files) => identify(files, enroll, show);
@@ -20,64 +20,56 @@ export function begin({ enroll, show }) {
 }
 
 async function identify(files, enroll, show) {
-  const cards = files.map(card);
+  const asked = files.map((file) => new Photo(file));
   $("answers").querySelector(".state")?.remove();
-  $("answers").prepend(...cards.map((one) => one.root));
+  $("answers").prepend(...asked.map((photo) => photo.root));
   $("identify-drop").classList.add("slim"); // room for the answers
-  shownCards.unshift(...cards);
-  for (const old of shownCards.splice(MOST_SHOWN)) {
+  photos.unshift(...asked);
+  for (const old of photos.splice(MOST_SHOWN)) {
     old.root.remove();
     old.forget();
   }
-  for (const group of groups(cards)) await answer(group, enroll, show);
-}
-
-/* As many as one request may hold. */
-function groups(cards) {
   const limits = session.gallery?.limits ?? {};
   const most = Math.min(TOGETHER, limits.max_images ?? TOGETHER), room = (limits.max_body ?? 32 << 20) * 0.95;
-  const found = [];
-  let bytes = 0;
-  for (const one of cards) {
-    if (one.file.size > room) {
-      tell([failed(one, `This file has ${megabytes(one.file.size)}; the limit is ${megabytes(room)}.`)]);
+  let group = [], bytes = 0;
+  for (const photo of asked) {
+    const { size } = (await photo.prepare()).file;
+    if (size > room) {
+      tell([photo.failed(`This file has ${megabytes(size)}; the limit is ${megabytes(room)}.`)]);
       continue;
     }
-    const last = found.at(-1);
-    if (!last || last.length >= most || bytes + one.file.size > room) {
-      found.push([one]);
-      bytes = one.file.size;
-    } else {
-      last.push(one);
-      bytes += one.file.size;
+    if (group.length >= most || bytes + size > room) {
+      await answer(group, enroll, show);
+      [group, bytes] = [[], 0];
     }
+    group.push(photo);
+    bytes += size;
   }
-  return found;
+  if (group.length) await answer(group, enroll, show);
 }
 
 async function answer(group, enroll, show) {
   const form = new FormData();
-  for (const one of group) form.append("image", one.file, one.file.name || "image");
+  for (const { sent, file } of group) form.append("image", sent.file, file.name || "image");
   try {
     const { results } = await ask("v1/identify", {
       method: "POST", form, query: { candidates: 5, threshold: session.threshold },
     });
-    tell(group.map((one, place) => {
-      const result = results[place];
-      return result.error ? failed(one, result.error.message) : answered(one, result, enroll);
-    }));
+    tell(await Promise.all(group.map((photo, number) => {
+      const result = results[number];
+      return result.error ? photo.failed(result.error.message) : photo.answered(result, enroll);
+    })));
   } catch (error) {
     if (error.code === "no_calibration") return choose(group, show, UNCALIBRATED);
     if (error.code === "unsupported_rate") return choose(group, show, TOO_FEW);
-    tell(group.map((one) => failed(one, error.message)));
+    tell(group.map((photo) => photo.failed(error.message)));
   }
 }
 
 /* Without a threshold for the usual rate: a person can choose where "known" begins. */
 function choose(group, show, why) {
-  for (const one of group) {
-    failed(one, `${why} Choose one for this session and try again.`);
-    one.body.append(make("div", { class: "actions" },
+  for (const photo of group) {
+    photo.failed(`${why} Choose one for this session and try again.`, make("div", { class: "actions" },
       make("button", { type: "button", class: "primary", text: "Choose a threshold", onclick: () => show("threshold") })));
   }
   tell([`No answer: ${why} Choose a threshold.`]);

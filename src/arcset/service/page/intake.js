@@ -53,18 +53,19 @@ export function pasted(tab, take) {
   });
 }
 
-/* A picture of a file, or a note where the browser cannot show its kind. */
-export function preview(file, holder, missing) {
-  const image = new Image(), address = URL.createObjectURL(file);
-  image.alt = "";
-  image.onload = () => {
-    if (Math.max(image.naturalWidth, image.naturalHeight) <= 64) image.classList.add("tiny");
-  };
-  image.onerror = () => {
-    image.remove();
-    holder.prepend(missing());
-  };
-  image.src = address;
-  holder.prepend(image);
-  return () => URL.revokeObjectURL(address);
+/* Show a file in a frame, or a note where the browser cannot show its kind. `image` is a promise of what is shown, or of null. */
+export function preview(file, frame, missing) {
+  const shown = new Image(), address = URL.createObjectURL(file);
+  shown.alt = "";
+  shown.src = address;
+  frame.prepend(shown);
+  const image = shown.decode().then(() => {
+    frame.style.setProperty("--ratio", shown.naturalWidth / shown.naturalHeight);
+    if (Math.max(shown.naturalWidth, shown.naturalHeight) <= 64) shown.classList.add("tiny");
+    return shown;
+  }).catch(() => {
+    shown.replaceWith(missing());
+    return null;
+  });
+  return { image, forget: () => URL.revokeObjectURL(address) };
 }

@@ -3,6 +3,7 @@ import { ask, loadGallery, session, subjectPath } from "./api.js";
 import { confirmed, count, make, skeleton, state, toast } from "./dom.js";
 import { intake } from "./intake.js";
 import { picture } from "./people.js";
+import { photoForm, whichFace } from "./photo.js";
 
 export function openPerson(name, changed) {
   const dialog = make("dialog", { "aria-labelledby": "person-title" });
@@ -84,10 +85,9 @@ class Person {
   }
 
   async add(files) {
-    const form = new FormData();
-    for (const file of files) form.append("image", file, file.name || "image");
-    if (await this.change(() => ask(`${subjectPath(this.name)}/samples`, { method: "POST", form }),
-      (answer) => `${count(answer.sample_ids.length, "sample")} of ${this.name} added.`)) await this.load();
+    const send = async () => ask(`${subjectPath(this.name)}/samples`, { method: "POST", form: await photoForm(files) });
+    const done = (answer) => `${count(answer.sample_ids.length, "sample")} of ${this.name} added.${whichFace(answer.faces)}`;
+    if (await this.change(send, done)) await this.load();
   }
 
   async rename(name) {
