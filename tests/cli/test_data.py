@@ -1,6 +1,13 @@
 import json
+from pathlib import Path
 
-from arcset.data import Split, dataset_names
+import numpy as np
+import pytest
+from PIL import Image
+
+from arcset.data import Split, dataset_names, load_dataset
+from arcset.data.dataset import LazyRows
+from support.small_data import vectors
 
 
 def test_list(arcset_command, monkeypatch):
@@ -56,3 +63,145 @@ def test_suspects(arcset_command):
     assert set(found["classes"]) <= {"0", "1", "2"}
     if len(found["positions"]) >= 5:
         assert str(found["positions"][4]) in done.out
+
+
+@pytest.fixture
+def people(tmp_path):
+    """Two identities with five pictures each."""
+    rng = np.random.default_rng(0)
+    for name in ("anna", "bert"):
+        (tmp_path / "people" / name).mkdir(parents=True)
+        for place in range(5):
+            pixels = rng.integers(0, 256, (16, 12), np.uint8)
+            Image.fromarray(pixels).save(tmp_path / "people" / name / f"{place}.png")
+    return tmp_path / "people"
+
+
+def test_features_are_no_images(arcset_command, tmp_path):
+    vectors(tmp_path / "vectors.npz")
+    done = arcset_command("data", "check", "vectors.npz")
+    assert (done.code, "vectors.npz holds features" in done.err) == (2, True)
+
+
+def test_a_wrong_label_is_a_negative_answer(arcset_command, people):
+    Image.open(people / "anna" / "1.png").save(people / "bert" / "x.bmp")
+    (people / "anna" / "2.png").write_bytes(b"torn")
+    (people / "anna" / "3.png").write_bytes(b"torn")
+    done = arcset_command("data", "check", "people")
+    assert done.code == 1
+    assert "anna/1.png = bert/x.bmp" in done.out
+    assert "anna/2.png" in done.out
+    assert "anna/3.png" in done.out
+    assert "Traceback" not in done.err
+    done = arcset_command("data", "check", "people", "--rows", "1")
+    assert (done.code, "anna/3.png" in done.out) == (1, False)
+    done = arcset_command("data", "check", "people", "--json")
+    assert done.code == 1
+    found = json.loads(done.out)
+    assert (found["serious"], found["images"], found["readable"]) == (True, 11, 9)
+
+
+def test_remarks_alone_are_no_negative_answer(arcset_command, people):
+    for place in range(1, 5):
+        (people / "bert" / f"{place}.png").unlink()
+    done = arcset_command("data", "check", "people")
+    assert done.code == 0
+    assert "bert" in done.out
+
+
+def test_the_contact_sheet(arcset_command, people, tmp_path):
+    done = arcset_command("data", "check", "people", "--sheet", "sheets/people.png")
+    assert done.code == 0
+    assert "sheets/people.png" in done.err
+    with Image.open(tmp_path / "sheets" / "people.png") as sheet:
+        assert (sheet.format, sheet.width) == ("PNG", 1232)
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["nowhere"], "nowhere"),
+        (["people", "--sheet", "people.jpg"], "people.jpg"),
+        (["bare"], "bare"),
+        (["torn"], "anna/1.png"),
+        (["train.rec"], "train.rec"),
+    ],
+)
+def test_what_cannot_be_checked(arcset_command, people, tmp_path, words, message):
+    (tmp_path / "bare").mkdir()
+    (tmp_path / "torn" / "anna").mkdir(parents=True)
+    (tmp_path / "torn" / "anna" / "1.png").write_bytes(b"torn")
+    (tmp_path / "train.rec").touch()
+    done = arcset_command("data", "check", *words)
+    assert (done.code, done.out) == (2, "")
+    assert message in done.err
+    assert not (tmp_path / "people.jpg").exists()
+
+
+# `arcset data pack`, as a user types it.
+
+
+@pytest.fixture
+def photos(tmp_path: Path) -> Path:
+    """Two people with six pictures each, of which one is broken, and a file that is no picture."""
+    random = np.random.default_rng(0)
+    for name in ("anna", "ben"):
+        (tmp_path / "photos" / name).mkdir(parents=True)
+        for number in range(6):
+            pixels = random.integers(0, 256, (20, 30, 3), np.uint8)
+            Image.fromarray(pixels).save(tmp_path / "photos" / name / f"{number}.png")
+    (tmp_path / "photos" / "ben" / "3.png").write_bytes(b"broken")
+    (tmp_path / "photos" / "readme.txt").write_text("my photos")
+    return tmp_path / "photos"
+
+
+def test_a_pack(arcset_command, photos):
+    done = arcset_command("data", "pack", "photos", "--out", "p")
+    assert done.code == 0
+    for quoted in ("p: 11 images of 2 identities", "20×30"):
+        assert quoted in done.out
+    for quoted in (".txt", "ben/3.png"):
+        assert quoted in done.err
+    dataset = load_dataset("p")
+    assert (len(dataset.train), dataset.name) == (9, "photos")
+    assert isinstance(dataset.train.images, LazyRows)
+
+
+@pytest.mark.parametrize(
+    ("options", "shape"),
+    [
+        (["--size", "16"], (16, 16, 3)),
+        (["--size", "16x9"], (16, 9, 3)),
+        (["--size", "16X9", "--channels", "1"], (16, 9)),
+        (["--fit", "crop"], (20, 30, 3)),
+    ],
+)
+def test_shapes(arcset_command, photos, options, shape):
+    done = arcset_command("data", "pack", "photos", "--out", "p", "--json", *options)
+    assert done.code == 0
+    found = json.loads(done.out)
+    assert (found["images"], found["identities"], found["training"]) == (11, 2, 9)
+    assert found["skipped"] == [["ben/3.png", found["skipped"][0][1]]]
+    assert found["bytes"] == sum(file.stat().st_size for file in Path("p").iterdir())
+    dataset = load_dataset("p")
+    assert dataset.train.images.shape[1:] == shape
+    assert dataset.fit == found["reading"]["fit"] == ("crop" if "--fit" in options else "pad")
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["nowhere"], "nowhere"),
+        (["photos/anna"], "'.'"),
+        (["photos", "--size", "big"], "'big'"),
+        (["photos", "--size", "0"], "height"),
+        (["photos", "--channels", "2"], "1 or 3"),
+        (["photos", "--fit", "zoom"], "'zoom'"),
+    ],
+)
+def test_mistakes(arcset_command, photos, tmp_path, words, message):
+    done = arcset_command("data", "pack", *words, "--out", "p")
+    assert done.code == 2
+    assert message in done.err.splitlines()[-1]
+    assert "Traceback" not in done.err
+    assert {file.name for file in tmp_path.iterdir()} == {"photos"}

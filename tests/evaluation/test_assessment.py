@@ -5,8 +5,11 @@ import json
 import numpy as np
 import pytest
 
+from arcset import evaluation
 from arcset import evaluation as ev
 from arcset.errors import InputError
+from arcset.evaluation.assessment import compare_assessments
+from arcset.evaluation.measures import short_name, weighty
 
 
 def people(identities=30, each=4, noise=0.5, seed=0, first=0):
@@ -44,15 +47,6 @@ def pair_rates(rows, labels, threshold):
     i, j = np.triu_indices(len(rows), 1)
     accepted, same = np.einsum("pd,pd->p", rows[i], rows[j]) >= threshold, labels[i] == labels[j]
     return accepted[~same].mean(), accepted[same].mean()
-
-
-def test_text_and_json(found):
-    text = found.table()
-    for part in ("verification", "identification", "retrieval", "few shot", "angles", "FAR 0.01"):
-        assert part in text
-    content = json.loads(json.dumps(found.json(), allow_nan=False))
-    assert content["verification"]["intervals"]["auc"][0] <= content["verification"]["auc"]
-    assert content["realized"][0]["kind"] == "FAR"
 
 
 def test_thresholds_from_validation_are_used_as_they_are(found):
@@ -116,3 +110,50 @@ def test_differences_between_two_models():
     assert back["eer"].gain == -found["eer"].gain
     with pytest.raises(InputError, match="identities"):
         ev.differences(good, ev.assess(*people(31, noise=0.3), draws=300))
+
+
+# Which of several models is said to be better, and when nothing is said.
+
+
+def assessed(noise, seed, identities=40):
+    rng = np.random.default_rng(0)
+    labels = np.repeat(np.arange(identities), 5)
+    means, drawn = rng.normal(size=(identities, 12)), np.random.default_rng(seed)
+    rows = means[labels] + noise * drawn.normal(size=(len(labels), 12))
+    return evaluation.assess(rows, labels, draws=200)
+
+
+@pytest.fixture(scope="module")
+def verdicts():
+    return compare_assessments(
+        {
+            "good": [assessed(0.4, seed) for seed in (1, 2, 3)],
+            "same": [assessed(0.4, seed) for seed in (4, 5, 6)],
+            "poor": [assessed(1.6, seed) for seed in (7, 8, 9)],
+        }
+    )
+
+
+def test_every_measure_has_a_verdict(verdicts):
+    names = [short_name(one.full_name) for one in weighty("headline", "main")]
+    assert [verdict.title for verdict in verdicts] == names
+    for verdict in verdicts:
+        assert verdict.best in ("good", "same")
+        assert verdict.differences["poor"].shown
+        assert verdict.differences["poor"].gain > 0
+        assert "and is better than poor (by " in verdict.sentence()
+
+
+def test_error_rates_are_best_when_low(verdicts):
+    eer = next(verdict for verdict in verdicts if verdict.name == "eer")
+    assert eer.means[eer.best] == min(eer.means.values())
+    assert eer.between("poor", "good").gain < 0
+    assert eer.between(eer.best, "poor") == eer.differences["poor"]
+
+
+def test_of_few_classes_nothing_is_said_to_be_better():
+    few = {"good": [assessed(0.1, 1, identities=3)], "poor": [assessed(9, 2, identities=3)]}
+    for verdict in compare_assessments(few):
+        assert "is better than" not in verdict.sentence()
+        assert verdict.sentence().endswith("is shown (3 identities are too few to tell).")
+    assert compare_assessments({"good": few["good"]}) == []  # with nothing to be compared with

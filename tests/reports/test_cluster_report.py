@@ -2,7 +2,7 @@ from pathlib import Path
 
 import numpy as np
 
-from arcset.reports.cluster_report import PICTURES, Member, choose_evenly, write_cluster_report
+from arcset.reports.cluster_report import PICTURES, Member, write_cluster_report
 
 EVIL = '"><script>alert(1)</script>'
 
@@ -53,9 +53,3 @@ def test_what_is_left_out_is_counted_and_not_read(tmp_path: Path) -> None:
     page = written(tmp_path, *[[member(f"{n}.png"), member(f"{n}.jpg")] for n in range(204)])
     assert "… 4 more groups" in page
     assert "1 picture is like no other." in written(tmp_path, [member("a.png")])
-
-
-def test_choose_evenly() -> None:
-    assert choose_evenly(range(10), 4) == [0, 3, 6, 9]
-    assert choose_evenly("ab", 5) == ["a", "b"]
-    assert choose_evenly([], 3) == []

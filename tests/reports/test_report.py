@@ -108,14 +108,6 @@ def test_the_same_input_gives_the_same_bytes(
     assert written(tmp_path / "again.html", again) == page
 
 
-def test_every_section_says_what_it_means_and_when_it_misleads(page: str) -> None:
-    assert page.count("<strong>What it means</strong>") == 2
-    assert page.count("<strong>When it misleads</strong>") == 2
-    assert "It rises &amp; falls." in page
-    assert "When &lt;it&gt; stands." in page
-    assert re.findall(r'height="\d+" alt="([^"]*)"', page) == ["A", "Curves"]
-
-
 def test_hostile_names_stay_text(four: list[RunView], tmp_path: Path) -> None:
     view = RunView(four[0].run.path, HOSTILE)
     page = written(

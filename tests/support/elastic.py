@@ -2,8 +2,8 @@
 
     torchrun --nproc-per-node=2 -m support.elastic JOBS.json
 
-A job is {"out": folder, "settings": of a new run, or none to continue it}. The losses of its steps
-go to OUT.losses.json.
+A job is {"out": folder, "settings": of a new run, or none to continue it, "grid": of values to
+compare, if any}. The losses of its steps go to OUT.losses.json.
 """
 
 import json
@@ -16,7 +16,8 @@ import torch
 from arcset.launch import leave
 from arcset.networks import NETWORKS
 from arcset.runs import RunConfig
-from arcset.training import resume, train
+from arcset.runs.settings import Layer
+from arcset.training import compare, resume, train
 from support.processes import plain
 from support.small_data import Remembers
 
@@ -26,7 +27,11 @@ def done(jobs: Path) -> None:
     NETWORKS.add("plain", plain)
     for job in json.loads(jobs.read_text()):
         out, watcher = Path(job["out"]), Remembers()
-        if "settings" in job:
+        if "grid" in job:
+            layers = [Layer("options", job["settings"], explicit=True)]
+            outcome = compare(layers, out, grid=job["grid"], seeds=1, device="cpu")
+            assert bool(outcome.runs) == (os.environ.get("RANK", "0") == "0")  # one writer
+        elif "settings" in job:
             train(RunConfig(**job["settings"]), out, device="cpu", watcher=watcher)
         else:
             resume(out, device="cpu", watcher=watcher)

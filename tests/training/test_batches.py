@@ -5,14 +5,13 @@ import pytest
 import torch
 from torch import Tensor
 
-from arcset.data import ImageSet, as_float, load_dataset
-from arcset.data.dataset import LazyRows
+from arcset.data import ImageSet, as_float
 from arcset.errors import InputError, OptionError
 from arcset.runs import Run, RunConfig
 from arcset.runs.assess import measure_run
 from arcset.training import load_model, train
 from arcset.training.batches import TrainingBatches
-from support.small_data import images, vectors
+from support.small_data import vectors
 
 CPU = torch.device("cpu")
 CLASSES = 3
@@ -161,16 +160,3 @@ def test_vectors_are_trained_on(tmp_path) -> None:
         with pytest.raises(OptionError, match=message):
             train(config.replace(**settings), tmp_path / "other", device="cpu")
         assert not (tmp_path / "other").exists()
-
-
-def test_samples_in_a_mapped_file_feed_the_same(tmp_path) -> None:
-    whole = load_dataset(images(tmp_path / "a.npz")).train
-    np.save(tmp_path / "a.npy", np.array(whole.images))
-    rows = LazyRows(np.load(tmp_path / "a.npy", mmap_mode="r"), np.arange(len(whole)))
-    mapped = ImageSet(rows, whole.labels, whole.class_names)
-    settings = {"augment": ["affine"], "new_classes": "rotations"}
-    for ours, theirs in zip(
-        fed(feed(mapped, **settings), 1, 0), fed(feed(whole, **settings), 1, 0), strict=True
-    ):
-        assert torch.equal(ours[0], theirs[0])
-        assert torch.equal(ours[1], theirs[1])

@@ -8,16 +8,18 @@ from torch import Tensor, nn
 
 from arcset.errors import OptionError
 from arcset.losses import build_loss
-from arcset.runs import RunConfig
-from arcset.training import resume, train
+from arcset.runs import Run, RunConfig
+from arcset.training import load_model, resume, train
 from arcset.training.optimize import (
     Updater,
+    WeightAverage,
     autocast_problem,
     build_optimizer,
     check_update_settings,
+    learning_rate,
 )
 from support.small_data import Remembers, images
-from training.alike import assert_alike
+from training.alike import assert_alike, newest, tensors
 
 CPU = torch.device("cpu")
 CONFIG = RunConfig(data="mnist-sample", dim=4)
@@ -191,3 +193,107 @@ def test_a_step_that_overflows_is_left_out() -> None:
             one.backward(*batch(10))
             one.update()
         assert not torch.equal(one.network[0].weight, before)
+
+
+@pytest.mark.parametrize(
+    ("steps", "share"), [(2, None), (10, None), (137, None), (40, 0.1), (40, 0.5)]
+)
+def test_one_cycle_is_torchs(steps, share):
+    optimizer = torch.optim.SGD([torch.nn.Parameter(torch.ones(1))], lr=1.0)
+    peer = torch.optim.lr_scheduler.OneCycleLR(
+        *(optimizer, 0.3), total_steps=steps, pct_start=share or 0.3, final_div_factor=1e5 / 25
+    )
+    ours, theirs = [], []
+    for step in range(steps):
+        ours.append(learning_rate(step, steps, 0.3, "one-cycle", share))
+        theirs.append(peer.get_last_lr()[0])
+        optimizer.step()
+        if step + 1 < steps:
+            peer.step()
+    assert ours == pytest.approx(theirs, rel=1e-9)
+    assert ours[-1] == pytest.approx(0.3e-5)
+
+
+@pytest.mark.parametrize("schedule", ["cosine", "constant"])
+@pytest.mark.parametrize("steps", [1, 7, 100])
+@pytest.mark.parametrize("share", [None, 0.0, 0.25, 0.99])
+def test_the_rise_is_a_line_to_the_peak(schedule, steps, share):
+    rates = [learning_rate(step, steps, 0.5, schedule, share) for step in range(steps)]
+    rising = round((share or 0) * steps)
+    assert rates[:rising] == pytest.approx([0.5 * (i + 1) / rising for i in range(rising)])
+    assert rates[max(rising - 1, 0)] == pytest.approx(0.5)  # the peak is reached
+    assert rates[rising:] == sorted(rates[rising:], reverse=True)
+    if schedule == "constant":
+        assert set(rates[rising:]) <= {0.5}
+    elif not rising and steps > 1:
+        assert rates[-1] == pytest.approx(0.5e-5)
+    assert all(0 < rate <= 0.5 for rate in rates)
+
+
+@pytest.mark.parametrize("share", [0.0, 0.01, 0.3, 0.99])
+@pytest.mark.parametrize("steps", [1, 2, 3, 50])
+def test_one_cycle_stays_between_almost_nothing_and_the_peak(steps, share):
+    rates = [learning_rate(step, steps, 0.5, "one-cycle", share) for step in range(steps)]
+    assert all(0 < rate <= 0.5 for rate in rates)
+    assert max(rates) > 0.3 or steps < 4
+
+
+def network() -> nn.Sequential:
+    torch.manual_seed(0)
+    first = nn.Linear(3, 5, bias=False)
+    return nn.Sequential(first, nn.BatchNorm1d(5), nn.Dropout(0.5), nn.Linear(5, 2))
+
+
+@pytest.mark.parametrize("decay", [0.5, 0.999])
+def test_weights_and_statistics_follow_as_the_formula_says(decay: float) -> None:
+    source = network()
+    average = WeightAverage(source, decay)
+    slow = {name: value.double() for name, value in source.state_dict().items()}
+    optimizer = torch.optim.SGD(source.parameters(), lr=0.3)
+    for step in range(25):
+        optimizer.zero_grad()
+        source(torch.randn(8, 3)).square().mean().backward()
+        optimizer.step()
+        average.update(source, step)
+        d = min(decay, (1 + step) / (10 + step))
+        for name, value in source.state_dict().items():
+            slow[name] = d * slow[name] + (1 - d) * value.double()
+    found = average.network.state_dict()
+    counts = [name for name in found if name.endswith("num_batches_tracked")]
+    assert counts == ["1.num_batches_tracked"]
+    assert int(found.pop(counts[0])) == 25  # copied: a mean of counts is no count
+    for name, value in found.items():
+        torch.testing.assert_close(value.double(), slow[name], rtol=1e-5, atol=1e-6)
+        assert not torch.equal(value, source.state_dict()[name])
+
+
+def test_the_average_is_apart_from_its_source() -> None:
+    source = network().train()
+    average = WeightAverage(source, 0.9)
+    assert source.training
+    assert not average.network.training
+    assert not any(parameter.requires_grad for parameter in average.network.parameters())
+    before = average.network[0].weight.clone()
+    with torch.no_grad():
+        source[0].weight.add_(1)
+    assert torch.equal(average.network[0].weight, before)
+
+
+def test_a_run_keeps_the_average_and_its_checkpoint_both(tmp_path) -> None:
+    config = RunConfig(
+        data=str(images(tmp_path / "a.npz")), dim=4, epochs=2, batch=32, ema=0.9, snapshot=0
+    )
+    run = train(config, tmp_path / "run", device="cpu")
+    held = tensors(newest(run.path))
+    weights, average = (
+        {name.removeprefix(part): held[name] for name in held if name.startswith(part)}
+        for part in ("network.", "average.")
+    )
+    saved, _ = run.load_model()
+    assert all(torch.equal(saved[name], average[name]) for name in saved)
+    assert not torch.equal(saved["0.weight"], weights["0.weight"])
+    loaded, _ = load_model(Run.open(run.path))
+    assert torch.equal(loaded[0].weight, average["0.weight"])
+    plain = train(config.replace(ema=0.0), tmp_path / "plain", device="cpu")
+    trained, _ = plain.load_model()
+    assert all(torch.equal(trained[name], weights[name]) for name in trained)  # trains as without

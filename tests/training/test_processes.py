@@ -1,4 +1,4 @@
-"""Several real processes under torchrun: the same losses, one writer, and a death in the family."""
+"""Several real processes under torchrun: a death in the family, and who does what."""
 
 import json
 import os
@@ -14,7 +14,7 @@ import torch
 from arcset.distributed import ProcessGroup
 from arcset.launch import is_main_process
 from arcset.runs import Run
-from support.processes import THIS, TORCHRUN, environment, trained
+from support.processes import THIS, TORCHRUN, environment
 from support.small_data import images
 
 pytestmark = [
@@ -23,77 +23,6 @@ pytestmark = [
 ]
 
 EPOCHS = 20  # of which three are done when a process dies
-
-
-def losses(count: int, settings: Path, place: Path) -> dict[str, list[float]]:
-    """Of all configurations, trained by so many processes; by this one where it is one."""
-    place.mkdir()
-    if count == 1:
-        trained(settings, place)
-    else:
-        command = [*TORCHRUN, f"--nproc-per-node={count}", *THIS, "alike", settings, place]
-        done = subprocess.run(
-            list(map(str, command)), env=environment(), capture_output=True, text=True, check=False
-        )
-        assert done.returncode == 0, done.stderr[-3000:]
-    return json.loads((place / "losses.json").read_text())
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("count", [2, 3])
-def test_several_processes_train_as_one_does(tmp_path, count) -> None:
-    """The last batch of an epoch is uneven, and too small for three processes to share.
-
-    In make test, test_together.py has two processes train.
-    """
-    base = {
-        "data": str(images(tmp_path / "a.npz", classes=14, each=24)),
-        "network": "plain",
-        "dtype": "float64",
-        "dim": 8,
-        "epochs": 2,
-        "batch": 13,
-        "snapshot": 5,
-        "learning_rate": 0.02,
-        "augment": ["affine:rotate=15", "noise"],
-        "new_classes": "rotations",
-        "ema": 0.9,
-        "hold_out": {"validation": 0.2, "test": 0.2},
-    }
-    settings = {
-        "arcface": base,
-        "adaface": base | {"loss": "adaface", "clip": 1.0},  # statistics of the batch
-        "elasticface": base | {"loss": "elasticface"},  # draws
-        "parts": base | {"accumulate": 2},
-        "triplet": base | {"loss": "triplet", "new_classes": "none"},  # compares samples
-        "fused": base | {"options": {"update": "sgd"}},  # centers move in the backward pass
-    }
-    (tmp_path / "settings.json").write_text(json.dumps(settings))
-    one, several = (
-        losses(number, tmp_path / "settings.json", tmp_path / str(number)) for number in (1, count)
-    )
-    for name, expected in one.items():
-        assert len(expected) >= 25, name
-        assert len(several[name]) == len(expected)
-        gap = max(abs(a - b) for a, b in zip(several[name], expected, strict=True))
-        assert gap < 1e-9, (name, gap)
-    alone, shared = (Run.open(tmp_path / str(number) / "fused") for number in (1, count))
-    assert len(shared.metrics()) == 2
-    for ours, theirs in zip(shared.load_model(), alone.load_model(), strict=True):
-        assert ours.keys() == theirs.keys()
-        for key, value in theirs.items():
-            torch.testing.assert_close(ours[key], value, rtol=0, atol=1e-9)
-    by_one, by_several = (
-        json.loads((tmp_path / str(number) / "outcome.json").read_text()) for number in (1, count)
-    )
-    assert by_several["best"]["name"] == by_one["best"]["name"]
-    for ours, theirs in zip(by_several["runs"], by_one["runs"], strict=True):
-        assert ours["name"] == theirs["name"]
-        assert ours.keys() == theirs.keys()
-        for key in {"validation_map", "validation_auc", "unseen_auc", "unseen_map"} & theirs.keys():
-            assert ours[key] == pytest.approx(theirs[key], abs=1e-9)
-    saved = json.loads((tmp_path / str(count) / "grid" / "comparison.json").read_text())
-    assert saved["runs"] == by_several["runs"]  # one writer
 
 
 def children(name: str) -> dict[str, int]:
@@ -128,7 +57,7 @@ def test_a_killed_process_is_replaced_and_the_run_ends_by_itself(tmp_path, victi
     for key, value in settings.items():
         words += ["--set", f"{key}={value}"]
     place, whole = tmp_path / f"killed-{victim}", tmp_path / "whole"
-    command = [*TORCHRUN, "--nproc-per-node=2", "--max-restarts=3", *THIS, "train"]
+    command = [*TORCHRUN, "--nproc-per-node=2", "--max-restarts=3", *THIS]
     process = subprocess.Popen(
         [*command, f"{place},{whole}", *words],
         env=environment(),

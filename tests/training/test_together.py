@@ -41,8 +41,10 @@ SETTINGS = {
     "parts": {"accumulate": 2, "optimizer": "adamw", "learning_rate": 1e-3, "center_rate": 0.5},
     "subcenters": {"options": {"subcenters": 2, "bias": True, "label_smoothing": 0.1}},
     "fused": {"loss": "adaface", "options": {"update": "adagrad", "subcenters": 2}},
-    # Centers that every process has, and a loss that has none.
+    # Centers that every process has, statistics of the batch, draws, and a loss without centers.
     "copied": {"share_centers": False, "options": {"update": "sgd"}, "augment": ["noise"]},
+    "adaface": {"share_centers": False, "loss": "adaface", "clip": 1.0},
+    "elasticface": {"share_centers": False, "loss": "elasticface"},
     "triplet": {"share_centers": False, "loss": "triplet", "new_classes": "none"},
 }
 #: Of a run that begins from another, which knew six of the identities, two of which are merged.
@@ -151,6 +153,24 @@ def test_shared_by_two_and_gone_on_with_by_one(tmp_path) -> None:
 @pytest.mark.long
 def test_shared_by_four_and_gone_on_with_by_one_to_four(tmp_path) -> None:
     elastic(tmp_path, list(SETTINGS), 4, [0, 1, 2, 3, 4])
+
+
+@pytest.mark.long
+def test_a_comparison_by_two_comes_to_what_one_finds(tmp_path) -> None:
+    data = str(images(tmp_path / "a.npz", classes=14, each=16))
+    found = []
+    for count in (0, 2):
+        out = tmp_path / f"grid-{count}"
+        grid = {"margin": [0.1, 0.4]}
+        job = {"out": str(out), "settings": {"data": data, **BASE}, "grid": grid}
+        run_jobs(count, [job], tmp_path)
+        found.append(json.loads((out / "comparison.json").read_text()))
+    alone, shared = found
+    assert shared["best"]["name"] == alone["best"]["name"]
+    for ours, theirs in zip(shared["runs"], alone["runs"], strict=True):
+        assert (ours["name"], ours.keys()) == (theirs["name"], theirs.keys())
+        for key in {"validation_map", "validation_auc", "unseen_auc", "unseen_map"} & theirs.keys():
+            assert ours[key] == pytest.approx(theirs[key], abs=1e-9)
 
 
 def test_one_process_writes_what_several_could_read(tmp_path) -> None:

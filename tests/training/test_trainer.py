@@ -151,14 +151,6 @@ def test_a_seed_from_a_clock(tmp_path):
     assert train(config, tmp_path / "run", device="cpu").metrics()[0]["epoch"] == 1
 
 
-def test_all_classes_known_and_no_snapshots(tmp_path):
-    config = CONFIG.replace(classes=None, epochs=1, snapshot=0, loss="triplet", batch=512)
-    run = train(config, tmp_path / "run", device="cpu")
-    assert len(run.config.class_names) == 10
-    assert run.embeddings(1) == {}
-    assert "test_accuracy" not in run.metrics()[0]
-
-
 @pytest.mark.parametrize(
     ("loss", "options"),
     [

@@ -19,7 +19,7 @@ from arcset.errors import InputError
 from arcset.evaluation import Assessment, Thresholds
 from arcset.evaluation.assessment import FEW
 from arcset.evaluation.measures import validated
-from arcset.evaluation.pairs import round_cosines
+from arcset.evaluation.pairs import cosine_blocks
 from arcset.evaluation.results import Interval
 from arcset.losses.build import lowest_loss
 from arcset.reports.page import Picture, embed_image
@@ -288,7 +288,6 @@ def _advise_on_length(view: RunView) -> Iterator[str]:
 MOST_PAIRS = 6  # of each kind
 MOST_SAMPLES = 20_000  # of which all pairs are compared; beyond, every second, third, … one
 SIDE = 112  # pixels of a picture
-_BLOCK = 1024  # rows of cosines at a time
 
 #: By image, a cosine and the number of the image that it is to; infinite where there is none.
 Candidates = tuple[npt.NDArray[np.float64], npt.NDArray[np.int64]]
@@ -367,7 +366,7 @@ def _worst(
         classes = tuple(sorted({int(labels[i]), int(labels[j])}))
         if classes not in seen:
             seen.add(classes)
-            cosine = float(round_cosines(cosines[i]))
+            cosine = float(cosines[i])
             pairs.append(_pair(sample, (int(rows[i]), int(rows[j])), cosine, threshold))
     return pairs
 
@@ -379,10 +378,9 @@ def _extremes(embeddings: Floats, labels: npt.NDArray[np.int64]) -> tuple[Candid
     nearest, farthest = (
         (np.empty(len(unit)), np.empty(len(unit), np.int64)) for _ in ("nearest", "farthest")
     )
-    for start in range(0, len(unit), _BLOCK):
-        block = np.arange(start, min(start + _BLOCK, len(unit)))
-        cosines = (unit[block] @ unit.T).astype(np.float64)  # (B, N)
-        is_same = labels[block, None] == labels
+    for part, cosines in cosine_blocks(unit, unit):
+        block = np.arange(part.start, part.stop)
+        is_same = labels[part, None] == labels
         others = np.where(is_same, -np.inf, cosines)
         is_same[np.arange(len(block)), block] = False  # nobody is a pair with itself
         fellows = np.where(is_same, cosines, np.inf)

@@ -1,12 +1,20 @@
 """What every registered augmentation owes its user."""
 
+import math
 from collections.abc import Callable
 
 import pytest
 import torch
 from torch import Tensor
 
-from arcset.data.augment import Draws, augmentation_names, parse_augmentation
+from arcset.data.augment import (
+    Affine,
+    Draws,
+    augmentation_names,
+    build_augmentation,
+    parse_augmentation,
+)
+from arcset.errors import InputError, OptionError
 
 Pictures = Callable[..., Tensor]
 
@@ -111,3 +119,58 @@ def test_tiny_images_pass(spec: str, size: tuple[int, int]) -> None:
     result = parse_augmentation(spec)(images, _generator())
     assert result.shape == images.shape
     assert result.isfinite().all()
+
+
+def test_what_is_not_written_takes_its_default() -> None:
+    assert parse_augmentation("affine") == Affine()
+    assert parse_augmentation(" affine : rotate = 15:fill=low ") == Affine(rotate=15, fill="low")
+    assert isinstance(parse_augmentation("erasing:count=2").count, int)  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("affine:rotate=200", "rotate .*0, 180.*200"),
+        ("affine:rotate=nan", "rotate .*nan"),
+        ("affine:rotate=much", "rotate .*'much'"),
+        ("affine:fill=black", "fill .*edge, zero, low.*'black'"),
+        ("elastic:points=2.5", r"points .*2\.5"),
+        ("crop:area=0", r"area .*0\.01, 1.* 0"),
+        ("affine:turn=5", "'turn'.*rotate, scale, stretch"),
+        ("affine:rotate", "'affine:rotate'.*'rotate'"),
+        ("flip:vertical=1:vertical=0", "'flip:vertical=1:vertical=0' .*vertical"),
+        ("afine", "'afine'.*'affine'.*affine, blur"),
+        ("erasing:smallest=0.5", r"smallest .*0\.15.*0\.5"),
+    ],
+)
+def test_mistakes_are_named(text: str, message: str) -> None:
+    with pytest.raises(OptionError, match=message):
+        parse_augmentation(text)
+
+
+@pytest.mark.parametrize("value", [True, "5", None, math.inf])
+def test_the_constructor_checks_as_well(value: object) -> None:
+    with pytest.raises(OptionError, match=r"rotate .*0, 180"):
+        Affine(rotate=value)  # type: ignore[arg-type]
+
+
+def test_with_nothing_to_do_the_input_itself_comes_back(pictures: Pictures) -> None:
+    images = pictures(2, 1, 8, 8)
+    for specs in ([], ["noise:strength=0", "flip:probability=0"], ["crop:area=1"]):
+        assert build_augmentation(specs, (1, 8, 8))(images, _generator()) is images
+
+
+def test_steps_follow_one_another_from_one_generator(pictures: Pictures) -> None:
+    specs = ["flip", "affine", "noise", "blur", "elastic", "erasing"]
+    images = pictures(5, 3, 9, 14)
+    augment = build_augmentation(specs, (3, 9, 14))
+    generator, expected = _generator(), images
+    for spec in specs:
+        expected = parse_augmentation(spec)(expected, generator)
+    torch.testing.assert_close(augment(images, _generator()), expected)
+
+
+def test_images_of_another_shape_are_refused() -> None:
+    augment = build_augmentation(["flip"], (1, 8, 8))
+    with pytest.raises(InputError, match=r"\(B, 1, 8, 8\).*\(2, 3, 8, 8\)"):
+        augment(torch.zeros(2, 3, 8, 8), _generator())

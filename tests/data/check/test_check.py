@@ -1,10 +1,18 @@
+import io
 import re
 from pathlib import Path
+from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 import pytest
+from PIL import Image
 
-from arcset.data.check import DataCheck, check_data
+from arcset.data import Reading
+from arcset.data.check import DataCheck, check_data, look_at
+from arcset.data.contact_sheet import contact_sheet
 from arcset.errors import DataError
+from support.datasets import list_samples
 from support.pictures import picture, save
 
 
@@ -121,3 +129,109 @@ def test_nothing_readable(tmp_path: Path) -> None:
     assert re.search(rf"2 images of {tmp_path}.*anna/1\.png", str(caught.value))
     with pytest.raises(DataError, match=str(tmp_path / "none")):
         check_data(tmp_path / "none")
+
+
+RNG = np.random.default_rng(0)
+GREY = Image.fromarray(RNG.integers(0, 256, (20, 30), np.uint8))
+COLOUR = Image.fromarray(RNG.integers(0, 256, (20, 30, 3), np.uint8))
+
+
+def saved(image: Image.Image, kind: str = "PNG", **options: Any) -> bytes:
+    stream = io.BytesIO()
+    image.save(stream, kind, **options)
+    return stream.getvalue()
+
+
+def pixels(image: Image.Image, kind: str = "PNG", **options: Any) -> bytes:
+    return look_at(saved(image, kind, **options), "x").pixels
+
+
+def test_the_same_picture_in_any_lossless_form() -> None:
+    for image in (GREY, COLOUR):
+        first = pixels(image)
+        assert pixels(image, "BMP") == pixels(image, "TIFF") == first
+        assert pixels(image.convert("RGB")) == pixels(image.convert("RGBA")) == first
+    assert pixels(GREY.convert("P")) == pixels(GREY)
+    assert look_at(saved(GREY), "x").content != look_at(saved(GREY, "BMP"), "x").content
+
+
+def page(level: int, ink: int, marks: int, noise: int = 0) -> Image.Image:
+    """100×100, of one level, with so many pixels of another, and noise of up to ± so many."""
+    values = np.full((100, 100), level, np.int64) + RNG.integers(-noise, noise + 1, (100, 100))
+    values.flat[:marks] = ink
+    return Image.fromarray(values.clip(0, 255).astype(np.uint8))
+
+
+@pytest.mark.parametrize(
+    ("image", "blank"),
+    [
+        (page(0, 0, 0), "black"),
+        (page(8, 0, 0, noise=7), "black"),
+        (page(0, 255, 4), "black"),  # a few hot pixels
+        (page(0, 255, 40), ""),  # a thin stroke
+        (page(200, 200, 0, noise=4), "plain"),
+        (page(200, 200, 0, noise=5), ""),
+        (page(255, 0, 40), ""),
+        (Image.new("RGB", (9, 9), (0, 0, 90)), "plain"),
+        (Image.merge("RGB", [page(90, 90, 0), page(90, 90, 0), page(90, 0, 5000)]), ""),
+    ],
+)
+def test_images_that_show_nothing(image: Image.Image, blank: str) -> None:
+    assert look_at(saved(image), "x").blank == blank
+
+
+SIDE, STEP, FIRST = 112, 120, (32 + 216, 32 + 80)  # cells, their distance, the first one
+
+
+def sheet(folder: Path) -> npt.NDArray[np.uint8]:
+    listing = list_samples(folder)
+    return np.asarray(contact_sheet(listing, check_data(listing)))
+
+
+def cell(image: npt.NDArray[np.uint8], left: int, top: int) -> npt.NDArray[np.uint8]:
+    return image[top : top + SIDE, left : left + SIDE]
+
+
+def read(file: Path) -> npt.NDArray[np.uint8]:
+    return Reading(3, SIDE, SIDE, "pad").read(file)
+
+
+def test_identities_in_rows(clean: Path) -> None:
+    image = sheet(clean)
+    assert image.shape == (2 * 32 + 80 + 2 * STEP, 1232, 3)
+    for row, name in enumerate(("anna", "bert")):
+        for column in range(6):
+            found = cell(image, FIRST[0] + column * STEP, FIRST[1] + row * STEP)
+            np.testing.assert_array_equal(found, read(clean / name / f"{column}.png"))
+        empty = cell(image, FIRST[0] + 6 * STEP, FIRST[1] + row * STEP)
+        assert (empty == 255).all()
+        label = image[FIRST[1] + row * STEP :, 32 : 32 + 200][:SIDE]
+        assert 20 < (label < 128).sum() < 2000  # there is writing
+    np.testing.assert_array_equal(image, sheet(clean))
+
+
+def test_what_is_suspicious_stands_below(messy: Path) -> None:
+    image = sheet(messy)
+    clean = 2 * 32 + 80 + 5 * STEP
+    assert image.shape[0] == clean + 4 * 64 + 3 * (SIDE + 52) + 3 * 24
+    top = 32 + 80 + 5 * STEP + 64
+    step = SIDE + 36
+    for column, path in enumerate(
+        ("anna/0.png", "bert/as anna 0.bmp", "anna/1.png", "carl/as anna 1.png")
+    ):
+        found = cell(image, 32 + column * step, top)
+        np.testing.assert_array_equal(found, read(messy / path))
+    below = top + 2 * (SIDE + 52 + 64)
+    for column, path in enumerate(("anna/black.png", "bert/black.png", "bert/orange.png")):
+        np.testing.assert_array_equal(cell(image, 32 + column * step, below), read(messy / path))
+
+
+def test_more_than_there_is_room_for(tmp_path: Path) -> None:
+    for place in range(12):
+        save(picture(place), tmp_path / "anna" / f"{place}.png")
+        for copy in range(5):
+            save(picture(place), tmp_path / f"bert{copy}" / f"{place}.bmp")
+        (tmp_path / "anna" / f"broken{place}.png").touch()
+    image = sheet(tmp_path)
+    rows = 2 * 32 + 80 + 6 * STEP
+    assert image.shape[0] == rows + (64 + 4 * (SIDE + 52) + 24) + (64 + 8 * 24 + 24)

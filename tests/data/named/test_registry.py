@@ -2,11 +2,8 @@
 
 from pathlib import Path
 
-import numpy as np
-import pyarrow as arrow
 import pytest
 from PIL import Image
-from pyarrow import parquet
 
 from arcset.data import (
     DATASETS,
@@ -16,7 +13,6 @@ from arcset.data import (
     download_dataset,
     load_dataset,
     locate,
-    pack,
 )
 from arcset.errors import OptionError
 from support.datasets import loaded
@@ -69,30 +65,6 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
             Image.new("L", (6, 4), shade).save(tmp_path / name / person / "1.png")
     monkeypatch.chdir(tmp_path)
     return tmp_path
-
-
-def test_own_data_of_every_form(folder: Path) -> None:
-    (folder / "faces.csv").write_text("path,label\nfaces/anna/1.png,anna\nfaces/ben/1.png,ben\n")
-    table = arrow.table({"path": ["faces/anna/1.png", "faces/ben/1.png"], "label": ["anna", "ben"]})
-    parquet.write_table(table, folder / "faces.parquet")
-    pictures = np.repeat(np.array([10, 200], np.uint8), 24).reshape(2, 4, 6)
-    np.savez(folder / "faces.npz", images=pictures, labels=["anna", "ben"])
-    pack("faces", "faces.pack")
-    whole = str(folder / "faces")
-    for name in (
-        "faces",
-        "faces.csv",
-        "faces.parquet",
-        "faces.npz",
-        "faces.pack",
-        "./faces",
-        whole,
-    ):
-        dataset = load_dataset(name)
-        assert dataset.name == "faces"
-        assert dataset.class_names == ("anna", "ben")
-        np.testing.assert_array_equal(dataset.train.images, pictures)
-    assert load_dataset(Path("faces")).name == "faces"
 
 
 def test_a_name_goes_before_a_folder_that_shares_it(folder: Path) -> None:

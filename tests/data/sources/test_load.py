@@ -5,9 +5,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from PIL import Image
 
 from arcset.data import Dataset, Reading, load_dataset, pack
+from arcset.data.sources.samples import for_testing
 from arcset.errors import DataError, OptionError
 
 Draw = Callable[..., Path]
@@ -169,3 +172,25 @@ def test_pictures_that_are_arrays_take_another_size(folder: Path, kind: str) -> 
     assert load_dataset(place).train.shape == (1, 12, 10)
     negative = load_dataset(place, invert=True)
     assert np.array_equal(negative.train.images, 255 - usual.train.images)
+
+
+# Which images are for testing, and who stays apart.
+
+
+@pytest.mark.parametrize("count", range(1, 23))
+def test_every_fifth_of_an_identity(count: int) -> None:
+    testing = for_testing(["a"] * count, [f"a/{number}.png" for number in range(count)])
+    assert testing.sum() == count // 5
+
+
+@given(counts=st.lists(st.integers(1, 12), min_size=1, max_size=5), seed=st.integers(0, 99))
+def test_neither_order_nor_others_matter(counts: list[int], seed: int) -> None:
+    names = [f"n{i}" for i, count in enumerate(counts) for _ in range(count)]
+    paths = [f"{name}/{i}.png" for i, name in enumerate(names)]
+    testing = dict(zip(paths, for_testing(names, paths), strict=True))
+    order = np.random.default_rng(seed).permutation(len(names))
+    again = for_testing([names[i] for i in order], [paths[i] for i in order])
+    assert dict(zip([paths[i] for i in order], again, strict=True)) == testing
+    first = [i for i, name in enumerate(names) if name == "n0"]
+    alone = for_testing(["n0"] * len(first), [paths[i] for i in first])
+    assert alone.tolist() == [testing[paths[i]] for i in first]

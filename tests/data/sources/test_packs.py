@@ -74,14 +74,6 @@ def test_broken_files(photos: Path, tmp_path: Path, draw: Draw) -> None:
     assert len(dataset.skipped) == 4 + 1  # and carl
 
 
-def test_images_stay_in_their_file(photos: Path, tmp_path: Path) -> None:
-    pack(photos, tmp_path / "p")
-    for dataset in (load_pack(tmp_path / "p"), load_dataset(tmp_path / "p")):
-        assert dataset.test is not None
-        for part in (dataset.train, dataset.test):
-            assert mapped(part)
-
-
 class TestWriting:
     def test_what_is_there_is_not_replaced_unasked(self, photos: Path, tmp_path: Path) -> None:
         pack(photos, tmp_path / "p", size=4)

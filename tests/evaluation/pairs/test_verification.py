@@ -6,16 +6,20 @@ import math
 import numpy as np
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.metrics import roc_auc_score, roc_curve
 
 from arcset.evaluation import Verification, verification
-from evaluation.inside import Roc
+from evaluation.inside import Roc, draw_key
 from evaluation.pairs.references import (
+    DRAWN_FARS,
     FARS,
     all_scores,
+    all_sides,
+    at_cosines,
     check_against_the_definitions,
+    check_draws,
     labelled,
     random_case,
 )
@@ -130,3 +134,93 @@ def test_table_and_json():
     assert list(result.measures()) == ["auc", "eer", "tar_at_far[0.1]", "tar_at_far[0.0001]"]
     with pytest.raises(AttributeError):
         result.auc = 1.0
+
+
+# Rates at their edges, where floating point and ties decide, and the curve through them.
+
+
+HUNDRED = np.arange(100) / 128
+
+
+def judged(genuine, impostor, fars=(0.5,)):
+    """Verification of pairs with these cosines."""
+    rows, pairs = at_cosines([*genuine, *impostor])
+    same = np.arange(len(pairs)) < len(genuine)
+    return verification(rows, pairs=pairs, same=same, fars=fars)
+
+
+def test_every_percent_of_a_hundred():
+    """k of 100 impostors are accepted at FAR k/100, though 0.29 · 100 is not 29 in float64."""
+    fars = [percent / 100 for percent in range(1, 100)]
+    below = [math.nextafter(far, 0.0) for far in fars]
+    found = judged(HUNDRED, HUNDRED, (*fars, *below))
+    for percent, (far, less) in enumerate(zip(fars, below, strict=True), 1):
+        assert found.tar_at_far[far] == far
+        assert (found.threshold_at_far[far] <= HUNDRED).sum() == percent
+        if percent > 1:
+            assert found.tar_at_far[less] == (percent - 1) / 100
+    assert math.isnan(found.tar_at_far[below[0]])
+
+
+def test_ties_are_accepted_or_rejected_together():
+    found = judged([0.25, 0.5, 0.75], [0.0, 0.5, 0.5, 0.5], (0.5, 0.75))
+    assert found.tar_at_far == {0.5: 1 / 3, 0.75: 1.0}
+    assert found.threshold_at_far == pytest.approx({0.5: 0.625, 0.75: 0.125}, abs=1e-6)
+
+
+def test_a_curve_has_few_points_close_together_on_a_logarithmic_axis():
+    found = verification(*random_case(count=1200, dim=32, classes=40, noise=1.5), [1e-3])
+    curve = found.curve
+    assert found.impostor > 500_000
+    assert len(curve.far) <= 500
+    assert (curve.far[0], curve.tar[0], curve.far[-1], curve.tar[-1]) == (0, 0, 1, 1)
+    for rising in (curve.far, curve.tar, -curve.threshold):
+        assert (np.diff(rising) >= 0).all()
+    inside = curve.far[curve.far >= 2e-5]
+    assert np.diff(np.log10(inside)).max() < 1 / 20
+    assert np.diff(curve.tar).max() < 0.02
+    assert np.abs(curve.far - 1e-3).min() < 1e-5
+
+
+# Draws of identities, against pairs weighted and counted one by one.
+
+
+@settings(max_examples=10)
+@given(labelled())
+def test_equals_the_definition(data):
+    embeddings, labels = data
+    found = verification(embeddings, labels, DRAWN_FARS, intervals=True, draws=20, seed=3)
+    identities = np.unique(labels)
+    check_draws(found, all_sides(embeddings, labels), len(identities), 20)
+    assert found.replicates.identities == len(identities)
+    assert found.replicates.key == draw_key(identities, 3, 20)
+
+
+def test_given_pairs():
+    embeddings, labels = random_case(count=30, classes=5)
+    pairs, same, sides = all_sides(embeddings, labels)
+    places = np.stack(np.triu_indices(30, k=1), axis=1)
+    chosen = np.random.default_rng(1).permutation(len(pairs))[:200]
+    found = verification(
+        embeddings,
+        labels,
+        DRAWN_FARS,
+        pairs=places[chosen],
+        same=np.array(same)[chosen],
+        intervals=True,
+        draws=20,
+        seed=3,
+    )
+    picked = ([values[k] for k in chosen] for values in (pairs, same, sides))
+    check_draws(found, tuple(picked), 5, 20)
+
+
+def test_coverage_of_the_interval():
+    """Of sets drawn from one population, about 95 % of the intervals hold its AUC."""
+    population = verification(*random_case(count=1500, dim=8, classes=500, seed=99)).auc
+    held = 0
+    for seed in range(20):
+        case = random_case(count=60, dim=8, classes=20, seed=seed)
+        low, high = verification(*case, intervals=True, draws=200).interval("auc")
+        held += low <= population <= high
+    assert held >= 16

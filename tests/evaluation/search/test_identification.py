@@ -5,18 +5,23 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import assume, given
+import torch
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from arcset.evaluation import Identification, identification
+from arcset.evaluation import Trial, identification, paired, trial
 from evaluation.search.searches import (
     FPIRS,
     RANKS,
     assert_equals_reference,
     cancels,
+    check_drawn_again,
     outcomes,
     random_search,
+    rates,
+    reference_rank,
     searches,
+    supported,
 )
 
 
@@ -116,18 +121,89 @@ def test_rates_are_counted_in_whole_probes(fpir):
 # Sanity, input, output.
 
 
-def test_table_and_json():
-    found = identification(*random_search(), intervals=True, draws=50)
-    assert isinstance(found, Identification)
-    lines = found.table().splitlines()
-    assert lines[0].startswith("gallery           10 subjects, ")
-    assert lines[0].endswith("samples, scored by max")
-    assert any(line.lstrip().startswith("1  0.") and "[" in line for line in lines)
-    assert lines[-1] == "* fewer than 1/FPIR non-mated probes"
-    content = json.loads(json.dumps(found.json(), allow_nan=False))
-    assert content["rank"]["1"] == found.rank[1]
-    assert content["dir_at_fpir"]["0.1"] == found.dir_at_fpir[0.1]
-    assert content["dir_at_fpir"]["0.001"] is None
-    assert content["curve"]["fpir"] == found.curve.fpir.tolist()
-    assert content["cmc"] == found.cmc.tolist()
-    assert len(content["intervals"]["rank[1]"]) == 2
+# Identification at every threshold: its curve, and how sure it is.
+
+
+@given(searches(least_mated=1, least_unmated=1))
+def test_every_point_of_the_curve_is_exact(data):
+    found = identification(*data, fpirs=FPIRS)
+    mated, unmated = outcomes(*data)
+    curve = found.curve
+    for threshold, fpir, fnir in zip(curve.threshold, curve.fpir, curve.fnir, strict=True):
+        false, reached = rates(mated, unmated, threshold)
+        assert (fpir, fnir) == pytest.approx((false, 1 - reached), abs=1e-12)
+    assert (curve.fpir[0], curve.fnir[0]) == (0.0, 1.0)
+    assert curve.fpir[-1] == 1.0 or curve.fnir[-1] == pytest.approx(1 - reference_rank(mated, 1))
+    for fpir in FPIRS:
+        if supported(unmated, fpir):
+            assert 1 - curve.fnir[curve.fpir <= fpir].min() == pytest.approx(
+                found.dir_at_fpir[fpir]
+            )
+
+
+# Intervals.
+
+
+@given(searches())
+@settings(max_examples=10)
+def test_replicates_equal_probes_drawn_again(data):
+    check_drawn_again(data)
+
+
+def test_intervals_hold_the_value_and_pair():
+    data = random_search(6, people=60, probes=600, dim=8)
+    first = identification(*data, intervals=True, draws=300)
+    for name, value in first.measures().items():
+        low, high = first.interval(name)
+        assert math.isnan(value) or low <= value <= high
+    noisy = (data[0], data[1], data[2] + 3 * np.random.default_rng(0).normal(size=data[2].shape))
+    second = identification(*noisy, data[3], intervals=True, draws=300)
+    difference = paired(first, second, "rank", 1)
+    assert difference.gain > 0
+    assert difference.shown
+    same = paired(first, identification(*data, intervals=True, draws=300), "dir_at_fpir[0.1]")
+    assert same.interval == (0.0, 0.0)
+    assert identification(*data).replicates is None
+
+
+# Open-set trials: who is enrolled, and what follows from the seed alone.
+
+
+many_labels = st.lists(st.integers(-3, 6), min_size=2, max_size=40).map(np.array)
+
+
+@given(many_labels, st.floats(0.01, 1.0), st.integers(1, 3), st.integers(0, 5))
+def test_obeys_the_definition(labels, enrolled, samples, seed):
+    sizes = {label: int((labels == label).sum()) for label in set(labels.tolist())}
+    able = [label for label, size in sizes.items() if size >= samples + 1]
+    assume(able and (len(sizes) > 1 or enrolled == 1))
+    made = trial(labels, enrolled=enrolled, samples=samples, seed=seed)
+    assert isinstance(made, Trial)
+    assert sorted([*made.gallery, *made.probes]) == list(range(len(labels)))
+    assert list(made.gallery) == sorted(made.gallery)
+    assert list(made.probes) == sorted(made.probes)
+    known = set(labels[made.gallery].tolist())
+    assert known <= set(able)
+    for label in known:
+        assert (labels[made.gallery] == label).sum() == samples
+        assert (labels[made.probes] == label).sum() == sizes[label] - samples >= 1
+    expected = max(1, int(enrolled * len(able) + 0.5))
+    assert made.subjects == len(known)
+    assert made.unknown == len(sizes) - len(known)
+    assert made.subjects == expected - (enrolled < 1 and expected == len(sizes))
+    assert made.unknown >= 1 or enrolled == 1
+
+
+def test_is_what_it_always_was():
+    """The same rows on every platform and with every release."""
+    labels = np.arange(24) // 3
+    assert trial(labels).gallery.tolist() == [3, 7, 10, 20]
+    assert trial(torch.as_tensor(labels)).gallery.tolist() == [3, 7, 10, 20]
+    assert trial(labels, seed=1).gallery.tolist() != [3, 7, 10, 20]
+
+
+def test_everybody_may_be_enrolled():
+    made = trial([1, 1, 2, 2, 3], enrolled=1)
+    assert (made.subjects, made.unknown) == (2, 1)
+    made = trial([1, 1, 2, 2], enrolled=1.0)
+    assert (made.subjects, made.unknown) == (2, 0)

@@ -121,18 +121,6 @@ def test_only_its_own_style_is_allowed(page: str) -> None:
     assert "prefers-color-scheme: dark" in style[1]
 
 
-def test_one_model_has_cards_and_meanings(measured: dict[str, Measured], tmp_path: Path) -> None:
-    found = measured["arcface"]
-    page = written(tmp_path, {"arcface": assessment(found)})
-    text = "".join(Page(page).text).replace("\xa0", " ")
-    low, high = found.verification.interval("eer")
-    assert f"{100 * found.verification.eer:.1f} %{100 * low:.1f}…{100 * high:.1f}" in text
-    assert "probes of enrolled subjects that find their own first" in text
-    assert 'class="warning"' not in page
-    assert 'class="verdict"' not in page
-    assert 'class="dot' not in page  # nothing to be better than
-
-
 def test_the_best_is_marked_where_models_differ_and_few_identities_are_warned_of(
     page: str, measured: dict[str, Measured], tmp_path: Path
 ) -> None:

@@ -207,14 +207,6 @@ def test_retrieval_beyond_the_references(drawn: Draw) -> None:
     assert len(marks(figure.axes[0])) == 2
 
 
-def test_few_shot_says_its_figures(measured: dict[str, Measured]) -> None:
-    result = measured["softmax"].few_shot
-    figure = few_shot_plot({"softmax": only(few_shot=result)})
-    low, high = result.interval("accuracy")
-    assert f"{100 * result.accuracy:.1f} % [{100 * low:.1f}, {100 * high:.1f}]" in texts(figure)
-    assert "10-way 1-shot, 50 episodes" in texts(figure)
-
-
 def test_angles_with_and_without_centers_or_samples(
     measured: dict[str, Measured], bare: Measured, drawn: Draw
 ) -> None:

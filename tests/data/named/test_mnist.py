@@ -1,6 +1,12 @@
 """The shipped digits, served and stored as if they were a public set, stand in for MNIST here."""
 
 import gzip
+import hashlib
+import os
+import struct
+import subprocess
+import sys
+import zlib
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -10,7 +16,7 @@ import pytest
 
 from arcset.data import load_dataset
 from arcset.errors import DataError
-from support.datasets import FILES, SAMPLE_CHECKSUMS, IdxFiles
+from support.datasets import FILES, SAMPLE_CHECKSUMS, IdxFiles, read_idx
 
 NOWHERE = ("http://127.0.0.1:9/never/",)  # the tests that name it fail if it is asked
 
@@ -82,3 +88,78 @@ def test_a_wrong_file_is_named_and_never_replaced(
         public((mirror.url,)).load()
     assert wrong.read_bytes() == content
     assert mirror.asked == []
+
+
+PIXELS = np.arange(24, dtype=np.uint8).reshape(2, 3, 4)
+PLAIN = struct.pack(">BBBB3I", 0, 0, 8, 3, *PIXELS.shape) + PIXELS.tobytes()
+PACKED = gzip.compress(PLAIN, mtime=0)
+SHA256 = hashlib.sha256(PLAIN).hexdigest()
+
+
+@pytest.mark.parametrize("content", [PLAIN, PACKED], ids=["plain", "gzipped"])
+@pytest.mark.parametrize("name", ["file", "file.gz"])
+def test_content_decides_about_gzip_and_not_the_name(
+    tmp_path: Path, content: bytes, name: str
+) -> None:
+    (tmp_path / name).write_bytes(content)
+    pixels = read_idx(tmp_path / name, SHA256)
+    np.testing.assert_array_equal(pixels, PIXELS)
+    assert pixels.dtype == np.uint8
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        PLAIN[:-1],
+        PLAIN + b"\0",
+        b"\x89PNG" + PLAIN,
+        PACKED[:-9],
+        PACKED[:12] + b"\xff\xff" + PACKED[14:],
+        PACKED + b"rest",
+    ],
+    ids=lambda content: f"{len(content)} bytes",
+)
+def test_damage_is_named_with_its_file(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "digits"
+    path.write_bytes(content)
+    with pytest.raises(DataError, match=str(path)):
+        read_idx(path, SHA256)
+
+
+TOOL = Path(__file__).parents[3] / "tools" / "make_mnist_sample.py"
+
+
+def packaged(name: str) -> bytes:
+    return (resources.files("arcset.data.named") / "mnist_sample" / name).read_bytes()
+
+
+def test_every_digit_has_its_share() -> None:
+    sample = load_dataset("mnist-sample")
+    assert np.bincount(sample.train.labels).tolist() == [400] * 10
+    assert np.bincount(sample.test.labels).tolist() == [100] * 10
+    assert sample.train.images.shape[1:] == sample.test.images.shape[1:] == (28, 28)
+
+
+def test_the_shipped_files_are_small_and_their_licence_stands_beside_them() -> None:
+    assert sum(len(packaged(f"{file}.gz")) for file in FILES) < 1_000_000
+    for note in ("README.md", "LICENSE"):
+        text = packaged(note).decode()
+        for words in ("CC BY-SA 3.0", "Yann LeCun", "Corinna Cortes", "Christopher J. C. Burges"):
+            assert words in text
+
+
+@pytest.mark.long
+def test_the_tool_gives_the_shipped_files_again(full_mnist: Path, tmp_path: Path) -> None:
+    subprocess.run(
+        [sys.executable, str(TOOL), "--out", str(tmp_path)],
+        env={**os.environ, "ARCSET_DATA": str(full_mnist.parent)},
+        check=True,
+        capture_output=True,
+    )
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted(f"{f}.gz" for f in FILES)
+    for file in FILES:
+        made = (tmp_path / f"{file}.gz").read_bytes()
+        assert gzip.decompress(made) == gzip.decompress(packaged(f"{file}.gz"))
+        if "ng" not in zlib.ZLIB_RUNTIME_VERSION:  # zlib-ng packs the same content differently
+            assert made == packaged(f"{file}.gz")
