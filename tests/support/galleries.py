@@ -40,24 +40,27 @@ _numbers = itertools.count()
 
 
 class Place:
-    """Where galleries of one kind are made; `place("people")` is the same one each time."""
+    """Where galleries of one kind are made; `place("people")` is the same one each time.
 
-    def __init__(self, folder, client=None):
+    kind: "file", or "milvus" for Lite and for a server. base: a folder, or what an address begins
+    with. client: of Milvus.
+    """
+
+    def __init__(self, base, client=None):
         self.kind = "milvus" if client else "file"
-        self._folder, self._client, self._names = folder, client, {}
+        self._base, self._client, self._names = base, client, {}
 
     def clear(self):
-        """Drop what was made in Milvus Lite, which is slow to close with many collections."""
-        made = tuple(f"{name}_{number}" for name, number in self._names.items())
-        for collection in self._client.list_collections() if made else ():
-            if collection.startswith(made):
-                self._client.drop_collection(collection)
+        """Drop what was made in Milvus, which gets slower with every collection."""
+        made = {f"{name}_{number}" for name, number in self._names.items()}
+        for collection in made.intersection(self._client.list_collections()) if made else ():
+            self._client.drop_collection(collection)
 
     def __call__(self, name="people"):
         if self.kind == "file":
-            return self._folder / f"{name}.db"
+            return self._base / f"{name}.db"
         number = self._names.setdefault(name, next(_numbers))
-        return f"milvus:{self._folder}/{name}_{number}"
+        return f"{self._base}/{name}_{number}"
 
     def anew(self):
         """A place where there is nothing yet, for one of many examples."""

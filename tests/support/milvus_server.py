@@ -1,41 +1,23 @@
-"""Milvus Lite as a server of its own, which several processes can ask."""
+"""A real Milvus for tests, or a clear line where it cannot be had."""
 
-import socket
-import subprocess
-import sys
-import time
-from contextlib import contextmanager
+import importlib.util
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
 
+import pytest
 
-class Server(str):
-    """The address of a server, as `milvus://127.0.0.1:PORT`; its `process`."""
-
-    process = None
+_PATH = Path(__file__).parents[2] / "tools" / "milvus_server.py"
+_SPEC = importlib.util.spec_from_file_location("milvus_server_tool", _PATH)
+_TOOL = importlib.util.module_from_spec(_SPEC)
+_SPEC.loader.exec_module(_TOOL)
 
 
 @contextmanager
 def milvus_server(folder):
-    """A server, stopped in the end."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    words = ["server", "--data-dir", str(folder), "--host", "127.0.0.1", "--port", str(port)]
-    process = subprocess.Popen(
-        [sys.executable, "-m", "milvus_lite", *words],
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    )
-    try:
-        for _ in range(600):
-            try:
-                socket.create_connection(("127.0.0.1", port), 1).close()
-                break
-            except OSError:
-                assert process.poll() is None, "the server has ended"
-                time.sleep(0.1)
-        server = Server(f"milvus://127.0.0.1:{port}")
-        server.process = process
-        yield server
-    finally:
-        process.terminate()
-        process.wait(30)
+    """The address of a server, as `milvus://127.0.0.1:PORT`, and the number of its process."""
+    with ExitStack() as stack:
+        try:
+            found = stack.enter_context(_TOOL.running_server(folder))
+        except OSError as error:
+            pytest.skip(str(error))
+        yield found

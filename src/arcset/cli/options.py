@@ -23,7 +23,7 @@ __all__ = [
 
 def _gallery_path(text: str) -> "GalleryPath":
     """A file, or an address in Milvus, which shows no password when it is printed."""
-    from arcset.recognition.gallery.milvus.address import Address, is_address
+    from arcset.recognition.gallery.address import Address, is_address
 
     try:
         return Address.parse(text) if is_address(text) else Path(text)

@@ -1,10 +1,13 @@
-"""Places for galleries of both kinds: files, and collections of Milvus Lite."""
+"""Places for galleries of each kind: files, and collections of Milvus Lite and of a real server."""
 
 import pytest
 
 from arcset import Gallery
 from support.galleries import Place
 from support.gallery_watching import Writers
+from support.milvus_server import milvus_server
+
+LONG = pytest.mark.long
 
 
 @pytest.fixture(scope="session")
@@ -15,17 +18,28 @@ def lite(tmp_path_factory):
         from pymilvus import MilvusClient
 
         client = MilvusClient(str(path))
-        yield path, client
+        yield f"milvus:{path}", client
+        client.close()
+
+
+@pytest.fixture(scope="session")
+def server(tmp_path_factory):
+    """A real Milvus, and a client of it."""
+    from pymilvus import MilvusClient
+
+    with milvus_server(tmp_path_factory.mktemp("server")) as (address, _):
+        client = MilvusClient(address.replace("milvus:", "http:"))
+        yield address, client
         client.close()
 
 
 @pytest.fixture
 def make_place(request, tmp_path):
-    """Makes a place of the kind 'file' or 'milvus', which is cleared in the end."""
+    """Makes a place of the kind 'file', 'lite' or 'server', which is cleared in the end."""
     made = []
 
     def make(kind):
-        where = (tmp_path,) if kind == "file" else request.getfixturevalue("lite")
+        where = (tmp_path,) if kind == "file" else request.getfixturevalue(kind)
         made.append(Place(*where))
         return made[-1]
 
@@ -34,16 +48,16 @@ def make_place(request, tmp_path):
         place.clear()
 
 
-@pytest.fixture(params=["file", pytest.param("milvus", marks=pytest.mark.long)])
+@pytest.fixture(params=["file", *(pytest.param(kind, marks=LONG) for kind in ("lite", "server"))])
 def place(request, make_place):
-    """Files in `make test`, Milvus Lite as well in `make test-all`; see `test_gallery`."""
+    """Files in `make test`, Milvus as well in `make test-all`; see `test_gallery`."""
     return make_place(request.param)
 
 
 @pytest.fixture
 def milvus(make_place):
     """Milvus Lite only."""
-    return make_place("milvus")
+    return make_place("lite")
 
 
 @pytest.fixture(scope="session")

@@ -47,7 +47,7 @@ def fill(gallery):
     gallery.remove("gone")
 
 
-@pytest.fixture(params=["file", pytest.param("milvus", marks=pytest.mark.long)])
+@pytest.fixture(params=["file", pytest.param("lite", marks=pytest.mark.long)])
 def target(request, make_place):
     """Where to move to."""
     return make_place(request.param)

@@ -46,7 +46,7 @@ from arcset.recognition.inputs import as_sources
 from arcset.recognition.recognizer import EmbeddedImage, Embeddings, ImageEmbedder, Progress
 
 if TYPE_CHECKING:
-    from arcset.recognition.gallery.milvus.address import Address
+    from arcset.recognition.gallery.address import Address
 
 __all__ = ["Gallery", "GalleryPath"]
 
@@ -755,8 +755,8 @@ class Gallery(ABC):
 def _store(path: "Path | str | Address") -> "tuple[type[Gallery], GalleryPath]":
     """The class of a gallery, and its path or address as that takes it."""
     if not isinstance(path, Path) and str(path).startswith("milvus:"):
-        from arcset.recognition.gallery.milvus.address import Address
-        from arcset.recognition.gallery.milvus.gallery import MilvusGallery
+        from arcset.recognition.gallery.address import Address
+        from arcset.recognition.gallery.milvus import MilvusGallery
 
         return MilvusGallery, Address.parse(path)
     from arcset.recognition.gallery.sqlite import FileGallery

@@ -9,7 +9,9 @@ from typing import Any
 from arcset.data.decode import reason
 from arcset.data.embeddings import holds_shards, read_embeddings, read_manifest
 from arcset.errors import DataError, InputError, OptionError
+from arcset.recognition.gallery.address import Address
 from arcset.recognition.gallery.base import Gallery, GalleryPath
+from arcset.recognition.gallery.milvus_client import drop_collection
 from arcset.recognition.gallery.open import load_model
 from arcset.recognition.gallery.parquet import GalleryFile, is_export
 from arcset.recognition.gallery.samples import check_name, original
@@ -208,6 +210,8 @@ def import_embeddings(path: GalleryPath, source: Path) -> tuple[int, int]:
         if is_new and isinstance(path, Path):
             for end in ("", "-wal", "-shm"):
                 path.with_name(path.name + end).unlink(missing_ok=True)
+        elif isinstance(path, Address) and is_new:
+            drop_collection(path)
         raise
 
 
