@@ -23,7 +23,6 @@ import numpy.typing as npt
 from arcset.errors import DataError, InputError, OptionError
 from arcset.recognition.gallery.address import Address
 from arcset.recognition.gallery.base import Gallery
-from arcset.recognition.gallery.enrolling import now
 from arcset.recognition.gallery.milvus_client import (
     LONGEST_TEXT,
     Client,
@@ -32,7 +31,7 @@ from arcset.recognition.gallery.milvus_client import (
     padded,
     quote,
 )
-from arcset.recognition.gallery.samples import Row, Sample, Subject, as_time
+from arcset.recognition.gallery.samples import Row, Sample, Subject, as_time, now
 from arcset.recognition.gallery.scoring import exact_cosines, slack
 from arcset.recognition.gallery.settings import Settings
 from arcset.recognition.recognizer import Embeddings
