@@ -33,6 +33,7 @@ def test_indexes_of_milvus(tmp_path):
     words = ["--subjects=200", "--dim=16", "--probes=40", f"--server=milvus:{tmp_path}/g.db"]
     command = [sys.executable, str(SCRIPT.with_name("milvus.py")), *words, f"--out={tmp_path}"]
     done = subprocess.run(command, capture_output=True, text=True)
+    assert (tmp_path / "milvus.json").exists(), done.stderr
     shown, content = done.stdout, json.loads((tmp_path / "milvus.json").read_text(encoding="utf-8"))
     assert content["identify, session, ms"] > 0
     assert list(content["indexes"]) == ["file", "flat", "hnsw", "ivf_flat"]
