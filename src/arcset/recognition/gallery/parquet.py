@@ -14,7 +14,7 @@ import numpy as np
 
 from arcset.errors import ArcsetError, DataError, InputError, OptionError
 from arcset.files import one_line, parse_json, reading, replacing
-from arcset.recognition.gallery.samples import Row, as_time, check_name, unit_rows
+from arcset.recognition.gallery.samples import Row, unit_rows
 from arcset.recognition.recognizer import Embeddings
 
 if TYPE_CHECKING:
@@ -163,7 +163,7 @@ class GalleryFile:
         no_images: list[None] = [None] * len(batch)
         rows = [
             Row(
-                check_name(name),
+                name,
                 vector.tobytes(),
                 source,
                 None if digest is None else bytes.fromhex(digest),
@@ -181,13 +181,7 @@ class GalleryFile:
             )
         ]
         for row in rows:
-            as_time(row.added or 0)  # or the gallery could not be listed later
-            if not (
-                isinstance(row.source, str | None)
-                and isinstance(row.image, bytes | None)
-                and (row.digest is None or len(row.digest) == 32)
-            ):
-                raise InputError(f"a sample of {row.name!r} holds values of a wrong type")
+            row.check(self.dim)
         return rows
 
     def _vectors(self, column: Any, count: int) -> Embeddings:

@@ -15,7 +15,8 @@ import numpy as np
 from PIL import Image
 
 from arcset.errors import DataError, InputError, OptionError
-from arcset.evaluation.arrays import as_array, embedding_matrix, normalize_rows, refuse_zero_rows
+from arcset.evaluation import pairs
+from arcset.evaluation.arrays import as_array, embedding_matrix, refuse_zero_rows
 from arcset.recognition.inputs import SourceImage
 from arcset.recognition.recognizer import Embeddings
 
@@ -40,7 +41,6 @@ LONGEST_NAME = 256  # characters
 _REFUSED = {"Cc", "Cs", "Zl", "Zp"}
 _PNG_MODES = ("1", "L", "LA", "I;16", "P", "RGB", "RGBA")
 _UNIT = 1e-5  # how far the square of a length that is 1 may be from it, by rounding
-_BLOCK = 4096  # rows that are held in float64 at a time
 
 
 def now() -> int:
@@ -71,7 +71,7 @@ class Subject:
         return f"{self.name}: {self.samples:,} samples since {self.added:%Y-%m-%d}"
 
     def json(self) -> dict[str, Any]:
-        """The fields as JSON knows them."""
+        """Plain values."""
         return {**asdict(self), "added": self.added.isoformat()}
 
 
@@ -98,7 +98,7 @@ class Sample:
         return f"{self.id}: {self.source or 'no source'}, {self.added:%Y-%m-%d}{stored}"
 
     def json(self) -> dict[str, Any]:
-        """The fields as JSON knows them."""
+        """Plain values."""
         return {**asdict(self), "added": self.added.isoformat()}
 
 
@@ -177,25 +177,21 @@ def make_rows(
 
     Raises `InputError` for images or sources that are not N.
     """
-    content = embeddings.astype("<f4", copy=False).tobytes()
-    size = 4 * embeddings.shape[1]
-    rows = [
-        Row(name, content[start : start + size])
-        for name, start in zip(names, range(0, len(content), size), strict=True)
-    ]
-    if images is None and sources is None:
-        return rows
     for what, items in (("images", images), ("sources", sources)):
         if items is not None and len(items) != len(embeddings):
             raise InputError(f"there are {len(embeddings):,} embeddings, but {len(items):,} {what}")
-    for number, row in enumerate(rows):
-        if images is not None:
-            image = original(images[number])
+    vectors = embeddings.astype("<f4", copy=False)
+    rows = [Row(name, vector.tobytes()) for name, vector in zip(names, vectors, strict=True)]
+    if images is not None:
+        for number, image in enumerate(map(original, images)):
             stored = image.content if keep_images else None
-            row = row._replace(source=image.source, digest=image.digest, image=stored)
-        if sources is not None and sources[number] is not None:
-            row = row._replace(source=_text(sources[number]))
-        rows[number] = row
+            rows[number] = rows[number]._replace(
+                source=image.source, digest=image.digest, image=stored
+            )
+    if sources is not None:
+        for number, source in enumerate(sources):
+            if source is not None:
+                rows[number] = rows[number]._replace(source=_text(source))
     return rows
 
 
@@ -256,7 +252,7 @@ def _png(image: Any) -> bytes:
 def unit_rows(embeddings: Any, dim: int) -> Embeddings:
     """(N, D) of any length as (N, D) float32 of length 1; one embedding (D,) is one row.
 
-    What has length 1 stays as it is, to the last digit, and may be the same memory.
+    float32 rows that have length 1 stay as they are, to the last digit.
 
     Raises `InputError` for another dimension, NaN, infinity, and rows that are all zero.
 
@@ -264,31 +260,18 @@ def unit_rows(embeddings: Any, dim: int) -> Embeddings:
         [[0.6000000238418579, 0.800000011920929], [0.0, 1.0]]
     """
     given = as_array(embeddings, "embeddings")
-    if given.ndim == 1:
-        given = given[None]
-    if given.ndim != 2 or given.shape[1] != dim or given.dtype.kind != "f" or not len(given):
-        given = embedding_matrix(given)
-        if given.shape[1] != dim:
-            raise InputError(
-                f"embeddings have {given.shape[1]} numbers each, and the gallery's have {dim}"
-            )
-    if len(given) == 1 and given.dtype == np.float32:  # often, and quick
-        row = given[0]
-        if abs(float(np.vdot(row, row)) - 1) < _UNIT:
-            return given
-    units = np.empty(given.shape, np.float32)
-    for start in range(0, len(given), _BLOCK):
-        rows = given[start : start + _BLOCK].astype(np.float64)
-        squares = np.einsum("nd,nd->n", rows, rows)
-        if ((squares > 1e-200) & (squares < 1e200)).all():  # false for what is not finite
-            squares[np.abs(squares - 1) < _UNIT] = 1
-            rows /= np.sqrt(squares)[:, None]
-        else:  # find out what is wrong, or scale what is very long or short
-            embedding_matrix(given)
-            refuse_zero_rows(given)
-            normalize_rows(rows)
-        units[start : start + _BLOCK] = rows
-    return units
+    given = embedding_matrix(given[None] if given.ndim == 1 else given)
+    if given.shape[1] != dim:
+        raise InputError(
+            f"embeddings have {given.shape[1]} numbers each, and the gallery's have {dim}"
+        )
+    refuse_zero_rows(given)
+    if given.dtype != np.float32:
+        return pairs.unit_rows(given)
+    is_unit = np.abs(np.einsum("nd,nd->n", given, given) - 1) < _UNIT
+    if is_unit.all():
+        return given
+    return np.where(is_unit[:, None], given, pairs.unit_rows(given))
 
 
 def single_vector(embedding: Any) -> Any:

@@ -146,7 +146,6 @@ class FileGallery(Gallery):
             raise
 
     def close(self) -> None:
-        """Let go of the file; the gallery is of no use afterwards."""
         with self._lock:
             self._is_closed = True
             if os.getpid() == self._process:  # a child that closes would harm its parent's locks
@@ -157,7 +156,6 @@ class FileGallery(Gallery):
 
     @contextmanager
     def together(self) -> Iterator[None]:
-        """One state of the file, the newest, for everything that is asked inside."""
         with self._lock, _explained(self.path):
             self._check_open()
             if self._connection.in_transaction:  # within another question, or a change
@@ -295,12 +293,9 @@ class FileGallery(Gallery):
         return [tuple(names[one] for one in row) for row in numbers.tolist()], scores
 
     def _names(self, numbers: Iterable[int]) -> dict[int, str]:
-        names = {}
-        for number in numbers:
-            found = self._ask("SELECT name FROM subjects WHERE id = ?", number)
-            with self._checking():
-                names[number] = check_name(found and found[0])
-        return names
+        sql = "SELECT max(name) FROM subjects WHERE id = ?"  # max: None where there is none
+        with self._checking():
+            return {number: check_name(*self._ask(sql, number)) for number in numbers}
 
     def _embeddings_of(self, name: str) -> Embeddings:
         with self.together():
@@ -317,25 +312,29 @@ class FileGallery(Gallery):
                 made += self._insert(rows)
         return made
 
-    def _insert(self, rows: Sequence[Row]) -> Sequence[int]:
-        moment = now()
+    def _insert(self, rows: Sequence[Row]) -> list[int]:
+        moment, first_new = now(), self._next_number("subjects")
         subjects = {name: self._number(name) for name in dict.fromkeys(row.name for row in rows)}
+        people: list[tuple[int, str, int]] = []
         samples, images = [], []
-        (last,) = self._ask(
-            "SELECT max(CAST(seq AS INT)) FROM sqlite_sequence WHERE name='samples'"
-        )
-        for id, row in enumerate(rows, (last or 0) + 1):
+        for sample, row in enumerate(rows, self._next_number("samples")):
             added = moment if row.added is None else row.added
-            if subjects[row.name] is None:
-                sql = "INSERT INTO subjects (name, added) VALUES (?, ?)"
-                subjects[row.name] = self._execute(sql, (row.name, added)).lastrowid
             subject = subjects[row.name]
-            samples.append((id, subject, added, row.embedding, row.source, row.digest))
+            if subject is None:
+                subject = subjects[row.name] = first_new + len(people)
+                people.append((subject, row.name, added))
+            samples.append((sample, subject, added, row.embedding, row.source, row.digest))
             if row.image is not None:
-                images.append((id, row.image))
+                images.append((sample, row.image))
+        self._connection.executemany("INSERT INTO subjects VALUES (?, ?, ?)", people)
         self._connection.executemany("INSERT INTO samples VALUES (?, ?, ?, ?, ?, ?)", samples)
         self._connection.executemany("INSERT INTO images VALUES (?, ?)", images)
         return [sample[0] for sample in samples]
+
+    def _next_number(self, table: str) -> int:
+        """Above all that were ever given."""
+        sql = "SELECT coalesce(max(CAST(seq AS INT)), 0) + 1 FROM sqlite_sequence WHERE name = ?"
+        return int(self._ask(sql, table)[0])
 
     def remove(self, name: str) -> int:
         """Remove a subject, and return how many samples it had.
@@ -356,7 +355,6 @@ class FileGallery(Gallery):
         return removed
 
     def remove_sample(self, sample: int) -> None:
-        """Remove one sample, likewise; with the last one of a subject goes the subject."""
         with self._erasing(f"sample {sample} was removed from {self.path}"):
             subject = self._owner(sample)
             self._execute("DELETE FROM images WHERE id = ?", (int(sample),))
@@ -494,17 +492,14 @@ class FileGallery(Gallery):
 
     @property
     def sample_count(self) -> int:
-        """How many samples all subjects have together."""
         with self.together():
             return int(self._ask("SELECT count(*) FROM samples")[0])
 
     @property
     def byte_count(self) -> int:
-        """How many bytes the file takes, log and all."""
         return self.path.stat().st_size + _log_size(self.path)
 
     def subjects(self) -> tuple[Subject, ...]:
-        """All subjects, the first enrolled first."""
         with self.together(), self._checking():
             found = self._execute(
                 "SELECT name, count(samples.id), subjects.added FROM subjects"
@@ -513,7 +508,6 @@ class FileGallery(Gallery):
             return tuple(Subject(check_name(name), n, as_time(added)) for name, n, added in found)
 
     def samples(self, name: str) -> tuple[Sample, ...]:
-        """All samples of a subject; raises `OptionError` where nobody is called so."""
         with self.together():
             found = self._execute(
                 "SELECT samples.id, source, digest, added, images.id IS NOT NULL FROM samples"
@@ -524,7 +518,6 @@ class FileGallery(Gallery):
                 return tuple(_sample(*values) for values in found)
 
     def image(self, sample: int) -> bytes | None:
-        """The image of a sample as a file's bytes; None where it was not stored."""
         with self.together():
             self._owner(sample)
             found = self._ask("SELECT image FROM images WHERE id = ?", int(sample))
@@ -535,7 +528,6 @@ class FileGallery(Gallery):
         return found[0]
 
     def labelled(self) -> tuple[npt.NDArray[np.float32], tuple[str, ...]]:
-        """A copy of all embeddings, (N, D), in the order of their numbers, and whose they are."""
         with self.together():
             index = self._follow_index()
             order = np.argsort(index.ids)
@@ -543,7 +535,6 @@ class FileGallery(Gallery):
             return index.matrix[order], tuple(names[n] for n in index.subjects[order].tolist())
 
     def repeated(self, most: int) -> tuple[npt.NDArray[np.float32], Numbers]:
-        """Embeddings of subjects with two samples or more: see `Gallery`."""
         with self.together():  # a million rows are not copied for the sake of a few thousand
             index = self._follow_index()
             several = np.flatnonzero(index.counts > 1)
