@@ -12,7 +12,7 @@ import pytest
 
 from arcset import ArcsetError, DataError, Gallery, OptionError
 from support.disks import small_disk
-from support.galleries import Projection, unit
+from support.galleries import unit
 
 LONG = pytest.mark.long
 
@@ -200,44 +200,6 @@ def test_values_that_no_gallery_wrote(path, value):
         path.with_name("out.parquet").unlink(missing_ok=True)
     with Gallery.open(path) as gallery:
         assert expected <= refusals(gallery)
-
-
-def test_another_models_gallery(tmp_path):
-    one, other = Projection(seed=1), Projection(seed=2)
-    Gallery.open(tmp_path / "g.db", one).close()
-    with pytest.raises(OptionError, match=r"g\.db.*'projection-1'.*'projection-2'"):
-        Gallery.open(tmp_path / "g.db", other)
-    refused(tmp_path / "g.db", OptionError, "dim=3.*16", dim=3)
-    with Gallery.open(tmp_path / "plain.db", dim=16) as gallery:
-        gallery.enroll("anna", embeddings=unit(1, 16))
-    with pytest.raises(OptionError, match=r"plain\.db"):
-        Gallery.open(tmp_path / "plain.db", one)
-    Gallery.open(tmp_path / "empty.db", dim=16).close()
-    with pytest.raises(OptionError, match=r"'projection-3'.* 5 .*16"):
-        Gallery.open(tmp_path / "empty.db", Projection(seed=3, dim=5))
-    Gallery.open(tmp_path / "empty.db", one).close()  # from now on for this one
-    with pytest.raises(OptionError, match=r"empty\.db.*'projection-1'.*'projection-2'"):
-        Gallery.open(tmp_path / "empty.db", other)
-    for wrong in (0, -1, 1.5, "16", True, 10**9):
-        with pytest.raises(OptionError, match="dim"):
-            Gallery.open(tmp_path / "new.db", dim=wrong)
-    with pytest.raises(OptionError, match=r"dim=3.*projection-1.*16"):
-        Gallery.open(tmp_path / "new.db", one, dim=3)
-    assert not (tmp_path / "new.db").exists()
-
-
-def test_opened_for_reading(path):
-    with Gallery.open(path, read_only=True) as gallery:
-        for change in (
-            lambda: gallery.enroll("new", embeddings=unit(1, 64)),
-            lambda: gallery.remove("subject 1"),
-            lambda: gallery.rename("subject 1", "x"),
-            gallery.compact,
-            lambda: gallery.set_thresholds(None),
-        ):
-            with pytest.raises(DataError, match=r"people\.db"):
-                change()
-        assert len(gallery) == 40
 
 
 def test_a_medium_that_cannot_be_written(tmp_path, path):

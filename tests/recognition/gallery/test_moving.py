@@ -6,13 +6,11 @@ from dataclasses import replace
 import numpy as np
 import pyarrow
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from PIL import Image
 from pyarrow import parquet
 
 from arcset import DataError, Gallery, OptionError
-from support.galleries import NAMES, Projection, bytes_of, check_kept, unit
+from support.galleries import Projection, bytes_of, check_kept, unit
 
 
 def content(gallery):
@@ -62,7 +60,7 @@ def plain(place):
 
 
 def test_there_and_back(tmp_path, plain, target):
-    """From each kind to each."""
+    """From each kind to each, to the last bit."""
     before = content(plain)
     assert plain.export(tmp_path / "g.parquet") == 4
     with Gallery.open(target("copy"), Projection()) as copy:
@@ -128,25 +126,6 @@ def test_what_other_tools_see(tmp_path, filled):
     assert [image is not None for image in table["image"].to_pylist()] == [True] * 3 + [False]
     assert table["digest"].to_pylist()[3] is None
     assert table["added"].to_pylist()[2] == filled.samples("b")[0].added
-
-
-def test_every_name_and_embedding_comes_back(tmp_path_factory, place):
-    @given(
-        names=st.lists(NAMES, min_size=1, max_size=6),
-        seed=st.integers(0, 999),
-        dim=st.sampled_from([1, 3, 33]),
-    )
-    @settings(max_examples=6 if place.kind == "file" else 3)
-    def check_one(names, seed, dim):
-        folder = tmp_path_factory.mktemp("g")
-        with Gallery.open(place.anew(), dim=dim) as gallery:
-            gallery.enroll_many(names, embeddings=unit(len(names), dim, seed))
-            gallery.export(folder / "g.parquet")
-            with Gallery.open(place.anew(), dim=dim) as copy:
-                copy.import_file(folder / "g.parquet")
-                assert content(copy) == content(gallery)
-
-    check_one()
 
 
 def test_another_models_embeddings_are_not_mixed_in(tmp_path, place, plain):
@@ -228,25 +207,25 @@ OTHERS = {
 
 @pytest.mark.parametrize("column", ["name", "embedding", "source", "digest", "added", "image"])
 def test_a_column_of_another_type_is_refused_or_can_be_told(tmp_path, filled, column):
+    before = content(filled)
     filled.export(tmp_path / "g.parquet")
     table = parquet.read_table(tmp_path / "g.parquet")
     refused = set()
     for kind, values in OTHERS.items():
         other = table.set_column(table.column_names.index(column), column, values)
         parquet.write_table(other, tmp_path / "g.parquet")
-        with Gallery.open(tmp_path / f"{kind}.db", Projection()) as gallery:
-            try:
-                gallery.import_file(tmp_path / "g.parquet")
-            except DataError as error:
-                refused.add(kind)
-                said = str(error)
-            else:
-                said = "g.parquet"
-            assert "g.parquet" in said
-            assert said.isprintable()
-            assert gallery.sample_count == (0 if kind in refused else 4)
-            assert len(content(gallery)) == gallery.sample_count
-            gallery.export(tmp_path / "again.parquet")
+        try:
+            filled.import_file(tmp_path / "g.parquet")
+        except DataError as error:
+            refused.add(kind)
+            said = str(error)
+        else:
+            said = "g.parquet"
+        assert "g.parquet" in said
+        assert said.isprintable()
+        assert (content(filled) == before) == (kind in refused)
+        filled.export(tmp_path / "again.parquet")
+        before = content(filled)
     assert {"records", "lists", "not Unicode"} <= refused
 
 

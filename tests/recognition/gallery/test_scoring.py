@@ -62,19 +62,6 @@ def test_equal_to_brute_force(seed, count, subjects, dim, probes, wanted, word, 
 
 
 @pytest.mark.parametrize("word", SCORINGS)
-def test_one_subject_in_front_of_all_others(word):
-    """The nearest 500 samples are of one subject, and five are wanted."""
-    rng = np.random.default_rng(0)
-    rows = np.concatenate(
-        [rng.normal(size=(500, 8)) * 0.01 + np.eye(8)[0], rng.normal(size=(40, 8))]
-    )
-    rows = (rows / np.linalg.norm(rows, axis=1, keepdims=True)).astype(np.float32)
-    owners = np.r_[np.full(500, 7), np.arange(10, 50)]
-    probes = np.eye(8, dtype=np.float32)[[0, 0, 1, 2, 3, 4, 5, 6, 7]]
-    check(filled(rows, owners), rows, owners, probes, 5, word)
-
-
-@pytest.mark.parametrize("word", SCORINGS)
 @pytest.mark.parametrize("count", [1, 12])
 def test_equal_scores_are_ordered_by_age_wherever_they_lie(word, count):
     rows = np.tile(unit(1, 32), (700, 1))

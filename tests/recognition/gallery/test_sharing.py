@@ -1,6 +1,5 @@
 """One gallery, several processes, connections and threads."""
 
-import json
 import os
 import random
 import sqlite3
@@ -13,7 +12,7 @@ import pytest
 
 from arcset import DataError, Gallery
 from support.galleries import Projection, check_kept, impatient, unit
-from support.gallery_writer import DIM, applied, change_once, draw, enroll_one, perform
+from support.gallery_writer import DIM, applied, change_once, draw, perform
 
 
 @pytest.fixture
@@ -25,32 +24,6 @@ def both(tmp_path):
 
 def names_of(gallery):
     return sorted(one.name for one in gallery.subjects())
-
-
-def test_each_sees_what_the_other_did(both):
-    one, other = both
-    one.enroll("anna", embeddings=np.eye(4)[:2])
-    assert other.search(np.eye(4)[:1], 1)[0] == [("anna",)]
-    other.enroll("ben", embeddings=np.eye(4)[2])
-    assert one.identify(embedding=np.eye(4)[2], threshold=0.9).subject == "ben"
-    one.rename("ben", "benjamin")
-    assert other.identify(embedding=np.eye(4)[2], threshold=0.9).subject == "benjamin"
-    other.enroll("ben", embeddings=np.eye(4)[3])  # a name that is free again
-    assert names_of(one) == ["anna", "ben", "benjamin"]
-    one.merge("ben", "anna")
-    assert (len(other), other.sample_count) == (2, 4)
-    assert other.verify("anna", embedding=np.eye(4)[3], threshold=0.9).same
-    other.remove("anna")
-    assert names_of(one) == ["benjamin"]
-    assert one.search(np.eye(4)[:1], 5)[0] == [("benjamin",)]
-    one.enroll("anna", embeddings=np.eye(4)[1])
-    other.remove_sample(one.samples("benjamin")[0].id)
-    other.compact()
-    assert one.search(np.eye(4)[:1], 5)[0] == [("anna",)]
-    one.enroll("last", embeddings=np.eye(4)[1])
-    for gallery in both:
-        assert names_of(gallery) == ["anna", "last"]
-        check_kept(gallery)
 
 
 def test_settings_and_calibration_of_the_other(tmp_path):
@@ -184,29 +157,3 @@ def test_moved_to_another_model_by_another_process(tmp_path):
         ):
             with pytest.raises(DataError, match=r"g\.db.*'projection-1'"):
                 ask()
-
-
-@pytest.mark.parametrize("link", [True, pytest.param(False, marks=pytest.mark.long)])
-def test_opening_it_again_keeps_the_locks_of_the_first(tmp_path, writers, link):
-    """Else another process that closes the gallery takes away the log, and commits are lost."""
-
-    def elsewhere(name, direction):
-        """Another process enrolls somebody and closes the gallery; whom it saw."""
-        row = np.eye(4)[direction].tolist()
-        (said,) = writers.done(enroll_one, path=str(path), name=name, row=row, closing=True)
-        return sorted(json.loads(said))
-
-    path = tmp_path / "g.db"
-    other = path
-    with Gallery.open(path, dim=4) as one:
-        one.enroll("anna", embeddings=np.eye(4)[0])
-        if link:
-            other = tmp_path / "another name.db"
-            other.symlink_to(path)
-        Gallery.open(other).close()
-        elsewhere("ben", 1)
-        one.enroll("carl", embeddings=np.eye(4)[2])
-        assert elsewhere("dora", 3) == ["anna", "ben", "carl", "dora"]
-        assert names_of(one) == ["anna", "ben", "carl", "dora"]
-    with Gallery.open(path) as again:
-        assert names_of(again) == ["anna", "ben", "carl", "dora"]
