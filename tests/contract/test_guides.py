@@ -24,7 +24,7 @@ KEY_ID = "1f0c93ab"  # in serve.md; real ones are random
 
 #: What is left out, by page and beginning, and why.
 LEFT_OUT = {
-    ("embed-at-scale.md", "torchrun --nnodes 4"): "wants four machines",
+    ("embed-at-scale.md", "srun --ntasks 32"): "wants Slurm",
     ("embed-at-scale.md", "python benchmarks/embed.py"): "a benchmark; tests/benchmarks tries it",
     ("milvus.md", "pip install"): "wants an index of packages",
     ("milvus.md", "curl -LO https://github.com"): "a download",

@@ -97,14 +97,12 @@ def export(
         "thresholds": thresholds,
     }
     given = {name: value for name, value in options.items() if value is not None}
-    # ONNX takes a second to import: not for --help.
-    from arcset.recognition.export import export as export_run
-    from arcset.recognition.onnx_model import adopt
-
-    result: Any
+    result: Any  # torch and ONNX take a second to import: not for --help
     if model.suffix.lower() == ".onnx" and not model.is_dir():
         if images is not None:
             raise OptionError(f"--images is for runs, and {model} is an ONNX file: leave it out")
+        from arcset.recognition.onnx_model import adopt
+
         result = adopt(model, out, **given)
     else:
         if given:
@@ -112,6 +110,8 @@ def export(
                 f"--{next(iter(given))} is for networks from elsewhere, and {model} says itself "
                 "how it takes images: leave it out"
             )
+        from arcset.recognition.export import export as export_run
+
         with working("exporting"):
             result = export_run(model, out, images=images)
     print_result(json, result.json(), str(result))

@@ -39,7 +39,6 @@ from arcset.launch import rank_and_size
 from arcset.recognition.gallery.open import load_model
 from arcset.recognition.inputs import SourceImage, read_image
 from arcset.recognition.recognizer import Recognizer
-from arcset.runs import Run
 from arcset.text import plural
 
 if TYPE_CHECKING:
@@ -484,6 +483,8 @@ def _describe(source: Source, embedder: Embedder, dtype: str) -> Manifest:
 def _trained_on(embedder: Embedder) -> tuple[str, ...] | None:
     """The identities that training knew, so that evaluating them is noticed."""
     if embedder.faces in (None, "none") and embedder.model.is_dir():
+        from arcset.runs import Run  # brings torch, which ONNX files do without
+
         return Run.open(embedder.model).config.class_names
     return None
 

@@ -67,8 +67,10 @@ class Decoder:
         return self.recognizer.embed_arrays(arrays)
 
     def _face(self, image: Image.Image) -> npt.NDArray[np.uint8]:
-        from arcset.recognition.faces.alignment import align  # OpenCV is an extra
-        from arcset.recognition.faces.photo import read_photo
+        from arcset.recognition.faces import (
+            align,  # OpenCV is an extra
+            read_photo,
+        )
 
         photo = read_photo(image)
         found = self._faces.find_in(photo)
@@ -124,7 +126,7 @@ def thumbnail(content: bytes, size: int) -> tuple[bytes, str]:
     Nothing of the file but its pixels is kept: neither the place where a photo was taken, nor the
     camera. Raises `RefusalError` for what is no image, or not one from the network.
     """
-    from arcset.recognition.faces.photo import read_photo
+    from arcset.recognition.faces import read_photo
 
     try:
         with opened(content, MOST_PIXELS) as image:

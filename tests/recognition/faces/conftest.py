@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from arcset.data.named.fetch import data_folders
-from arcset.recognition.faces import Faces, read_photo
-from arcset.recognition.faces.photo import Pixels
+from arcset.recognition.faces import Faces, Pixels, read_photo
 from support.face_models import FaceModels, NotToBeHadError, face_models
 
 

@@ -6,8 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from arcset.errors import InputError
-from arcset.recognition.faces import POINTS, Faces, align, read_photo, similarity
-from arcset.recognition.faces.photo import Pixels
+from arcset.recognition.faces import POINTS, Faces, Pixels, align, read_photo, similarity
 from support.face_models import FaceModels
 
 cv2 = pytest.importorskip("cv2", reason="OpenCV is not installed")

@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from arcset import DataError
-from arcset.recognition.faces import SFACE, YUNET, Faces, ModelFile
-from arcset.recognition.faces.models import file_digest
+from arcset.recognition.faces import SFACE, YUNET, Faces, ModelFile, file_digest
 
 CONTENT = b"weights" * 1000
 

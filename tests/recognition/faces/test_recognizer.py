@@ -1,16 +1,28 @@
+import re
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
 import pytest
 from PIL import Image
 
+from arcset import Embedder
 from arcset.errors import DataError, OptionError
 from arcset.recognition import Recognizer
-from arcset.recognition.faces import FaceRecognizer, Faces, NoFaceError, align, read_photo
-from arcset.recognition.faces.photo import Pixels
+from arcset.recognition.faces import (
+    YUNET,
+    FaceRecognizer,
+    Faces,
+    NoFaceError,
+    Pixels,
+    align,
+    read_photo,
+)
 from arcset.recognition.gallery import Gallery
+from arcset.recognition.onnx_model import adopt
 from support.face_models import FaceModels
 
 cv2 = pytest.importorskip("cv2", reason="OpenCV is not installed")
@@ -173,3 +185,54 @@ def test_a_gallery_of_faces_wants_the_same_detector(
 ) -> None:
     with pytest.raises(OptionError):
         Gallery.open(tmp_path / "people.db", plain)
+
+
+def test_the_guide_and_one_match_for_each_face(
+    models: FaceModels, people: list[Path], nothing: Pixels, tmp_path: Path, monkeypatch
+) -> None:
+    """Its program, on a photo with two people in it, the first in the middle."""
+    guide = Path(__file__).parents[3] / "docs/guides/recognize.md"
+    block = re.compile(r"^```python\n# faces\.py\n(.*?)^```", re.M | re.S)
+    (program,) = block.findall(guide.read_text("utf-8"))
+    party = np.full((600, 1000, 3), 100, np.uint8)
+    party[175:425, 375:625] = read_photo(people[0])
+    party[300:550, 700:950] = read_photo(people[1])
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("ARCSET_DATA", str(tmp_path))
+    Path("faces").mkdir()
+    Path("faces", YUNET.name).symlink_to(models.detector)
+    adopt(models.recognizer, "sface.onnx", preset="sface")
+    shutil.copy(people[0], "anna.jpg")
+    Image.fromarray(party).save("party.jpg", quality=95)
+    names: dict[str, Any] = {}
+    exec(compile(program, guide.name, "exec"), names)
+    assert "2 faces" in names["answer"].note
+    with Gallery.open("friends.db") as gallery, pytest.raises(OptionError, match="model"):
+        gallery.identify("party.jpg")  # it was given a recognizer, and no file
+    with Gallery.open("friends.db", names["recognizer"]) as gallery:
+        match = gallery.identify("party.jpg", threshold=0.363)
+        assert (match.subject, match.faces) == ("anna", 2)
+        left, top, width, height = match.box
+        assert 375 < left + width / 2 < 625
+        assert 175 < top + height / 2 < 425
+        matches = gallery.identify_all("party.jpg", threshold=0.363)
+        assert [each.subject for each in matches] == ["anna", None]
+        assert (matches[0].box, matches[1].faces) == (match.box, 2)
+        nobody = gallery.identify(nothing, threshold=0.363)
+        assert (nobody.reason, nobody.faces, nobody.box) == ("no face", 0, None)
+        assert gallery.identify_all(nothing, threshold=0.363) == []
+
+
+def test_a_network_for_faces_asks_whether_images_are_faces(
+    models: FaceModels, tmp_path: Path
+) -> None:
+    adopt(models.recognizer, tmp_path / "sface.onnx", preset="sface")
+    for ask in (
+        lambda: Gallery.open(tmp_path / "people.db", tmp_path / "sface.onnx"),
+        lambda: Embedder(tmp_path / "sface.onnx")(["a.jpg"]),
+    ):
+        with pytest.raises(OptionError, match="--faces auto"):
+            ask()
+    assert not (tmp_path / "people.db").exists()
+    with Gallery.open(tmp_path / "people.db", tmp_path / "sface.onnx", faces="none") as gallery:
+        assert gallery.faces == "none"

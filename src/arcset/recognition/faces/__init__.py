@@ -6,10 +6,18 @@
 """
 
 from arcset.recognition.faces.alignment import POINTS, align, similarity
-from arcset.recognition.faces.face import Face, Found, NoFaceError
-from arcset.recognition.faces.faces import Faces
-from arcset.recognition.faces.models import SFACE, YUNET, ModelFile
-from arcset.recognition.faces.photo import read_photo
+from arcset.recognition.faces.detect import (
+    SFACE,
+    YUNET,
+    Face,
+    Faces,
+    Found,
+    ModelFile,
+    NoFaceError,
+    Pixels,
+    file_digest,
+    read_photo,
+)
 from arcset.recognition.faces.recognizer import FaceRecognizer
 
 __all__ = [
@@ -22,7 +30,9 @@ __all__ = [
     "Found",
     "ModelFile",
     "NoFaceError",
+    "Pixels",
     "align",
+    "file_digest",
     "read_photo",
     "similarity",
 ]

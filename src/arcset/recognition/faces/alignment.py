@@ -11,10 +11,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from arcset.errors import InputError
-from arcset.recognition.faces.opencv import opencv
+from arcset.errors import InputError, OptionError
 
-__all__ = ["ALIGNMENT", "POINTS", "SIDE", "align", "similarity"]
+__all__ = ["ALIGNMENT", "POINTS", "SIDE", "align", "opencv", "similarity"]
 
 Floats = npt.NDArray[np.float64]
 Pixels = npt.NDArray[np.uint8]
@@ -96,3 +95,21 @@ def _reduced(cv2: Any, photo: Pixels, matrix: Floats, finer: int) -> tuple[Pixel
     # The center of block k lies at first + k·finer + (finer − 1)/2 of the photo.
     shifted = matrix[:, 2] + matrix[:, :2] @ (first + (finer - 1) / 2)
     return small, np.column_stack((matrix[:, :2] * finer, shifted))
+
+
+def opencv() -> Any:
+    """The module cv2, an extra, which is imported where it is first needed.
+
+    Raises `OptionError` that says how to install it where it is missing.
+    """
+    try:
+        import cv2
+    except ImportError as error:
+        raise OptionError(
+            f"faces need OpenCV, which cannot be imported ({error}): pip install 'arcset[faces]'"
+        ) from None
+    if not hasattr(cv2, "FaceDetectorYN"):
+        raise OptionError(
+            f"OpenCV {cv2.__version__} has no face detector: pip install 'arcset[faces]'"
+        )
+    return cv2

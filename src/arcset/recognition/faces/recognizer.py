@@ -12,9 +12,15 @@ from arcset.errors import ArcsetError
 from arcset.evaluation.calibration import Thresholds
 from arcset.recognition.decisions import NO_FACE, Verification, decide
 from arcset.recognition.faces.alignment import ALIGNMENT, align
-from arcset.recognition.faces.face import Face, Found, NoFaceError
-from arcset.recognition.faces.faces import Faces
-from arcset.recognition.faces.photo import Pixels, called, read_photo
+from arcset.recognition.faces.detect import (
+    Face,
+    Faces,
+    Found,
+    NoFaceError,
+    Pixels,
+    photo_name,
+    read_photo,
+)
 from arcset.recognition.inputs import ImageFile, as_sources, files_of
 from arcset.recognition.recognizer import (
     Embedded,
@@ -62,7 +68,7 @@ class FaceRecognizer:
         embedded = self.embed_each(sources, most=1, progress=progress)
         for source, image in zip(sources, embedded, strict=True):
             if image.why:
-                raise NoFaceError(f"{called(source)} {image.why}")
+                raise NoFaceError(f"{photo_name(source)} {image.why}")
         return np.concatenate([image.embeddings for image in embedded])
 
     def embed_each(
@@ -125,9 +131,9 @@ class FaceRecognizer:
         notes = []
         for source, photo in zip((a, b), looked, strict=True):
             if not photo.found:
-                why = f"{called(source)} {photo.found.why}"
+                why = f"{photo_name(source)} {photo.found.why}"
                 return Verification(None, None, None, None, None, NO_FACE, note=why)
-            notes.append(photo.found.choice(called(source)))
+            notes.append(photo.found.choice(photo_name(source)))
         first, second = self.recognizer.embed(np.stack([photo.crops[0] for photo in looked]))
         cosine = float(first @ second)
         found = decide(cosine, self.thresholds, far=far, threshold=threshold, model=self.name)

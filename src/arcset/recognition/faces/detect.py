@@ -1,0 +1,407 @@
+"""Where the faces of a photo are: found with YuNet, the main one first."""
+
+import hashlib
+import threading
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from PIL import Image
+
+from arcset.data.image import open_image, read_file, to_channels, turn_upright
+from arcset.data.named.fetch import data_folders, download
+from arcset.errors import DataError, InputError, OptionError
+from arcset.recognition.faces.alignment import align, opencv
+from arcset.recognition.inputs import SourceImage
+
+__all__ = [
+    "LEAST",
+    "SCORE",
+    "SFACE",
+    "YUNET",
+    "Face",
+    "Faces",
+    "Found",
+    "ModelFile",
+    "NoFaceError",
+    "Pixels",
+    "file_digest",
+    "photo_name",
+    "read_photo",
+]
+
+Pixels = npt.NDArray[np.uint8]
+Box = tuple[float, float, float, float]
+
+SCORE = 0.7  # how sure the detector has to be
+LEAST = 24.0  # pixels, the shorter side of the smallest face that is used
+
+_OVERLAP = 0.3  # intersection over union from which on two boxes are of one face
+_MOST = 5000  # boxes that the detector looks through
+_ERRORS = 2  # OpenCV's number for logging nothing but errors
+#: The longest sides at which a photo is looked through. The detector knows faces of some 10 to 300
+#: pixels: a larger photo is looked through a second time, coarsely, for faces that fill it.
+_SIDES = (1280, 320)
+
+
+class NoFaceError(DataError):
+    """A photo shows no face, or none that is large enough."""
+
+
+@dataclass(frozen=True)
+class Face:
+    """One face, in pixels of the upright photo.
+
+    Fields:
+        box: left, top, width and height; it may reach beyond the photo.
+        points: (x, y) of five places: the eye on the left of the picture, that on the right, the
+            nose, the left and the right corner of the mouth.
+        score: how sure the detector is, in 0 … 1.
+    """
+
+    box: Box
+    points: tuple[tuple[float, float], ...]
+    score: float
+
+    @property
+    def size(self) -> float:
+        """The shorter side of the box, in pixels."""
+        return min(self.box[2:])
+
+    def __str__(self) -> str:
+        left, top, width, height = self.box
+        return f"face of {width:.0f}×{height:.0f} pixels at ({left:.0f}, {top:.0f})"
+
+    def json(self) -> dict[str, Any]:
+        """The fields as JSON knows them, in hundredths of pixels."""
+        return {
+            "box": [round(value, 2) for value in self.box],
+            "points": [[round(x, 2), round(y, 2)] for x, y in self.points],
+            "score": round(self.score, 4),
+        }
+
+    @classmethod
+    def of_row(cls, row: npt.NDArray[Any], scale: float) -> "Face":
+        """From a detector's row: box, points, score, in pixels that are `scale` times as large.
+
+        Points are places between the centers of pixels, which lie at whole numbers.
+        """
+        values = np.asarray(row, np.float64)
+        points = (values[4:14].reshape(5, 2) + 0.5) * scale - 0.5
+        left, top, width, height = (float(value) * scale for value in values[:4])
+        return cls(
+            (left, top, width, height),
+            tuple((float(x), float(y)) for x, y in points),
+            min(max(float(values[14]), 0.0), 1.0),
+        )
+
+
+@dataclass(frozen=True)
+class Found:
+    """The faces of a photo.
+
+    Fields:
+        faces: those that are large enough, the main one first: see `Faces`.
+        small: the others.
+        least: from how many pixels on a face is large enough.
+
+    It is true where there is a face: `if found: …`.
+    """
+
+    faces: tuple[Face, ...]
+    small: tuple[Face, ...]
+    least: float
+
+    def __len__(self) -> int:
+        return len(self.faces)
+
+    @property
+    def why(self) -> str:
+        """Why there is no face, in half a sentence; empty where there is one.
+
+        >>> Found((), (), 32).why
+        'shows no face'
+        """
+        if self.faces:
+            return ""
+        if not self.small:
+            return "shows no face"
+        size = f"{max(face.size for face in self.small):.0f}"
+        return f"shows no face large enough: the largest is {size} pixels, less than {self.least:g}"
+
+    def main(self, name: str = "the photo") -> Face:
+        """The face that is meant where there should be one; raises `NoFaceError`, with `name` in
+        front, where there is none."""
+        if not self.faces:
+            raise NoFaceError(f"{name} {self.why}")
+        return self.faces[0]
+
+    def choice(self, name: str = "the photo") -> str:
+        """Which face of several is the main one, as a sentence; empty where there is no choice."""
+        if len(self.faces) < 2:
+            return ""
+        return f"{name} shows {len(self.faces)} faces, and the {self.faces[0]} was taken"
+
+    def __str__(self) -> str:
+        if not self.faces:
+            return f"it {self.why}"
+        count = len(self.faces)
+        left = f", and {len(self.small)} too small" if self.small else ""
+        return f"{count} {'face' if count == 1 else 'faces'}{left}; the main one: {self.faces[0]}"
+
+    def json(self) -> dict[str, Any]:
+        """Plain values."""
+        return {
+            "faces": [face.json() for face in self.faces],
+            "small": [face.json() for face in self.small],
+            "least": self.least,
+            "why": self.why,
+        }
+
+
+class Faces:
+    """Finds faces with YuNet: see `Faces.load`.
+
+    The main face comes first, the one that a photo of a single person is about: the area of a face
+    counts, less twice the squared distance of its center from that of the photo. So a bystander at
+    the edge does not win by being a little nearer to the camera.
+
+    Attributes:
+        least: the shorter side of the smallest face that is used, in pixels.
+        score: how sure the detector has to be, in 0 … 1.
+        digest: SHA-256 of the detector's file, in hexadecimal.
+    """
+
+    def __init__(self, path: Path, *, least: float = LEAST, score: float = SCORE) -> None:
+        if not 0 < score < 1:
+            raise OptionError(f"score={score!r} is out of range, expected a number in (0, 1)")
+        if not 1 <= least <= 4096:
+            raise OptionError(f"least={least!r} is out of range, expected 1 to 4096 pixels")
+        self.path, self.least, self.score = path, float(least), float(score)
+        self.digest = file_digest(path)
+        self._detector = _detector(path, score)
+        self._lock = threading.Lock()  # the detector keeps the size of the photo at hand
+
+    @classmethod
+    def load(
+        cls, path: Path | str | None = None, *, least: float = LEAST, score: float = SCORE
+    ) -> "Faces":
+        """With YuNet from an ONNX file; without `path` it is looked for, and else downloaded.
+
+        It is looked for in `$ARCSET_DATA/faces`, then in the user's cache folder.
+        Raises `OptionError` where OpenCV is missing or an option is out of range, and `DataError`
+        where the file is missing, cannot be had, or is no such detector.
+        """
+        opencv()
+        return cls(YUNET.find() if path is None else Path(path), least=least, score=score)
+
+    def find(self, photo: Any, name: str = "") -> Found:
+        """The faces of one photo: a path, bytes, PIL image, or uint8 array (H, W[, C]).
+
+        Photos are turned upright by their EXIF orientation; faces that lie on their side otherwise
+        may not be found. Raises `DataError` or `InputError` as `read_photo` does.
+        """
+        return self.find_in(read_photo(photo, name))
+
+    def find_in(self, photo: Pixels) -> Found:
+        """As `find`, in a photo that was read: (H, W, 3), RGB."""
+        longest = max(photo.shape[:2])
+        sides = [_SIDES[0], *(side for side in _SIDES[1:] if 2 * side <= longest)]
+        found = _apart(face for side in sides for face in self._look(photo, side))
+        kept = sorted(found, key=lambda face: (-_prominence(face, photo), face.box))
+        large = tuple(face for face in kept if face.size >= self.least)
+        return Found(large, tuple(face for face in kept if face.size < self.least), self.least)
+
+    def crop(self, photo: Any, name: str = "") -> Pixels:
+        """The main face, aligned, (112, 112, 3); raises `NoFaceError` where there is none."""
+        pixels = read_photo(photo, name)
+        return align(pixels, self.find_in(pixels).main(photo_name(photo, name)).points)
+
+    def _look(self, photo: Pixels, side: int) -> Iterator[Face]:
+        """What the detector finds in a photo of which no side is longer than `side`."""
+        cv2 = opencv()
+        height, width = photo.shape[:2]
+        scale = max(1.0, max(height, width) / side)
+        size = (max(1, round(width / scale)), max(1, round(height / scale)))
+        small = photo if scale == 1 else cv2.resize(photo, size, interpolation=cv2.INTER_AREA)
+        with self._lock:
+            self._detector.setInputSize(size)
+            rows: npt.NDArray[np.float32] | None
+            _, rows = self._detector.detect(np.ascontiguousarray(small[:, :, ::-1]))  # as BGR
+        for row in () if rows is None else rows:
+            if np.isfinite(row).all() and row[2] > 0 and row[3] > 0:
+                yield Face.of_row(row, scale)
+
+
+def _detector(path: Path, score: float) -> Any:
+    cv2 = opencv()
+    try:
+        with _quiet(cv2):
+            size = (64, 64)
+            found = cv2.FaceDetectorYN.create(str(path), "", size, score, _OVERLAP, _MOST)
+            found.detect(np.zeros((*size, 3), np.uint8))  # other networks fail only here
+    except cv2.error:
+        raise DataError(
+            f"{path} is no face detector that OpenCV can use, expected YuNet of 2023 or later, as "
+            f"{YUNET.name}"
+        ) from None
+    return found
+
+
+@contextmanager
+def _quiet(cv2: Any) -> Iterator[None]:
+    """Without OpenCV's remarks about its own engines; older ones set the level elsewhere."""
+    logging = getattr(cv2.utils, "logging", cv2)
+    before = logging.getLogLevel()
+    logging.setLogLevel(_ERRORS)
+    try:
+        yield
+    finally:
+        logging.setLogLevel(before)
+
+
+def _apart(faces: Iterable[Face]) -> list[Face]:
+    """Without those found twice: of two that overlap, the surer one stays."""
+    kept: list[Face] = []
+    for face in sorted(faces, key=lambda face: -face.score):
+        if all(_overlap(face, other) < _OVERLAP for other in kept):
+            kept.append(face)
+    return kept
+
+
+def _prominence(face: Face, photo: Pixels) -> float:
+    """How much a photo seems to be about a face, in square pixels."""
+    left, top, width, height = face.box
+    across = left + width / 2 - photo.shape[1] / 2
+    down = top + height / 2 - photo.shape[0] / 2
+    return float(width * height - 2 * (across**2 + down**2))
+
+
+def _overlap(one: Face, other: Face) -> float:
+    """Intersection over union of two boxes."""
+    (left, top, width, height), (x, y, w, h) = one.box, other.box
+    across = min(left + width, x + w) - max(left, x)
+    down = min(top + height, y + h) - max(top, y)
+    if across <= 0 or down <= 0:
+        return 0.0
+    return across * down / (width * height + w * h - across * down)
+
+
+# Photos as they are: upright, in colour, at their full size
+
+
+def read_photo(source: Any, name: str = "") -> Pixels:
+    """One photo as uint8 RGB (H, W, 3), of the size that it has, turned upright by its EXIF.
+
+    source: a file, the content of one, a PIL image, or an array of uint8: (H, W) or (H, W, C) with
+        1, 3 or 4 channels. `to_channels` says what becomes of grey and transparency.
+    name: what messages call it; the path if left out.
+    Raises `DataError` that names a file that is missing, cut off, too large or no image, and
+    `InputError` for anything else.
+
+        >>> read_photo(np.zeros((4, 6), np.uint8)).shape
+        (4, 6, 3)
+    """
+    name = photo_name(source, name)
+    if isinstance(source, SourceImage):
+        source = source.content()
+    if isinstance(source, str | Path):
+        source = read_file(source, name)
+    elif not isinstance(source, bytes | Image.Image | np.ndarray):
+        raise InputError(
+            f"a photo is a path, a PIL image, bytes or a uint8 array, not {type(source).__name__}"
+        )
+    with open_image(source, name) as image:
+        return np.asarray(to_channels(turn_upright(image), 3, name))
+
+
+def photo_name(source: Any, name: str = "") -> str:
+    """What messages call a photo: the name given, its path, or "the photo"."""
+    return name or (str(source) if isinstance(source, str | Path | SourceImage) else "the photo")
+
+
+# Networks for faces that others have published, fetched once and checked
+
+_FOLDER = "faces"  # below $ARCSET_DATA and the cache folder
+_HOMES = (
+    "https://github.com/opencv/opencv_zoo/raw/main/models",
+    "https://media.githubusercontent.com/media/opencv/opencv_zoo/main/models",
+    "https://huggingface.co/opencv",
+)
+
+
+@dataclass(frozen=True)
+class ModelFile:
+    """A file that is the same wherever it comes from.
+
+    name: of the file. title: one line for people. licence: as its publisher states it.
+    sha256: of its content, in hexadecimal. urls: where it can be had, tried in this order.
+    """
+
+    name: str
+    title: str
+    licence: str
+    sha256: str
+    urls: tuple[str, ...]
+
+    def find(self) -> Path:
+        """`$ARCSET_DATA/faces/NAME`, or the same in the cache folder; downloaded if in neither.
+
+        Raises `DataError` where it cannot be had, or what lies there is another file.
+        """
+        places = [folder / self.name for folder in data_folders(_FOLDER)]
+        for place in places:
+            if place.is_file():
+                return self._checked(place)
+        return download(self.urls, places[-1], check=self._checked)
+
+    def _checked(self, place: Path) -> Path:
+        found = file_digest(place)
+        if found != self.sha256:
+            raise DataError(
+                f"{place} is not {self.title}: its sha256 is {found}, and should be {self.sha256}; "
+                "remove it, and it will be downloaded anew"
+            )
+        return place
+
+
+def file_digest(path: Path) -> str:
+    """SHA-256 of a file's content, in hexadecimal; raises `DataError` where it cannot be read."""
+    try:
+        with path.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError as error:
+        raise DataError(f"{path} cannot be read: {error.strerror or error}") from None
+
+
+def _zoo(folder: str, name: str) -> tuple[str, ...]:
+    git, media, hub = _HOMES
+    return (
+        f"{git}/{folder}/{name}",
+        f"{media}/{folder}/{name}",
+        f"{hub}/{folder}/resolve/main/{name}",
+    )
+
+
+#: Finds faces and five points in each. Wu, Peng, Yu: YuNet, a tiny millisecond-level face detector
+#: (2023).
+YUNET = ModelFile(
+    name="face_detection_yunet_2023mar.onnx",
+    title="YuNet, a face detector",
+    licence="MIT",
+    sha256="8f2383e4dd3cfbb4553ea8718107fc0423210dc964f9f4280604804ed2552fa4",
+    urls=_zoo("face_detection_yunet", "face_detection_yunet_2023mar.onnx"),
+)
+#: Tells aligned faces apart, 128-D. Zhong et al.: SFace, sigmoid-constrained hypersphere loss for
+#: robust face recognition (2021).
+SFACE = ModelFile(
+    name="face_recognition_sface_2021dec.onnx",
+    title="SFace, a face recognizer",
+    licence="Apache 2.0",
+    sha256="0ba9fbfa01b5270c96627c4ef784da859931e02f04419c829e83484087c34e79",
+    urls=_zoo("face_recognition_sface", "face_recognition_sface_2021dec.onnx"),
+)
