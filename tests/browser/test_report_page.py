@@ -283,34 +283,30 @@ def test_a_picture_is_enlarged_moved_and_reset(open_page: Open) -> None:
     assert page.locator(".epoch-text").inner_text() == "Epoch 1 of 2"
 
 
-def test_the_viewer_projects_points_of_any_dimension(open_page: Open) -> None:
-    """In 6 dimensions, two classes lie along axes that the first three do not hold."""
+def test_a_run_that_comes_later_gets_the_numbers_of_the_classes_that_are_there(
+    open_page: Open,
+) -> None:
     page = open_page()
     page.evaluate(
         """() => {
-        const points = [];
-        for (let i = 0; i < 20; i++) points.push(0, 0, 0, i < 10 ? 1 : 0, i < 10 ? 0 : 1, 0.01 * i);
-        const classes = Array.from({ length: 20 }, (_, i) => Number(i >= 10));
-        const run = { name: "six", epochs: [0], dim: 6, unit: true, radius: 1, known: [0, 1],
-          centers: [[[0, 0, 0, 1, 0, 0], [0, 0, 0, 0, 1, 0]]],
-          parts: [{ name: "test", classes, sheet: null, frames: [{ points }] }] };
+        const points = [1, 0, 0, 1, 0.9, 0.1], run = { epochs: [0], dim: 2, unit: false, radius: 1,
+          known: [0, 1], centers: [[[1, 0], [0, 1]]],
+          parts: [{ name: "test", classes: [0, 1, 0], sheet: null, frames: [{ points }] }] };
         const later = { classes: ["a", "b"], sheets: [], runs: [run] };
         const data = { classes: ["b"], shown: [0],
           colours: { light: ["red", "blue"], dark: ["red", "blue"] },
-          runs: [{ name: "six", load: () => Promise.resolve(later) }] };
+          runs: [{ name: "late", load: () => Promise.resolve(later) },
+                 { name: "lost", load: () => Promise.reject(new Error("is gone")) }] };
         const { constructor } = arcsetViewer;
-        window.six = new constructor(document.getElementById("viewer"), data, {});
+        window.late = new constructor(document.getElementById("viewer"), data, {});
         }"""
     )
-    until(page, "six.panels.length === 1")
-    assert page.evaluate("[six.panels[0].run.dim, six.panels[0].run.flat]") == [3, True]
-    assert page.evaluate("[six.classes, six.panels[0].run.known]") == [["b", "a"], [1, 0]]
-    spots = [
-        page.evaluate(f"(({{x, y, depth}}) => [x, y, depth])(six.position(0, 'test', {i}))")
-        for i in (0, 9, 10)
-    ]
-    apart = [
-        sum((a - b) ** 2 for a, b in zip(spots[0][:2], spot[:2], strict=True)) ** 0.5
-        for spot in spots[1:]
-    ]
-    assert apart[0] < 30 < 90 < apart[1]
+    until(page, "late.panels.length === 1")
+    assert page.evaluate("[late.classes, late.panels[0].run.known]") == [["b", "a"], [1, 0]]
+    page.get_by_label("lost").check()
+    page.get_by_text("is gone").wait_for()
+    left, up = (
+        page.evaluate(f"(({{x, y}}) => [x, y])(late.position(0, 'test', {i}))") for i in (0, 1)
+    )
+    assert left[0] > up[0]
+    assert left[1] > up[1]

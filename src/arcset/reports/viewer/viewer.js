@@ -10,9 +10,9 @@
    data.runs      [{ name, group, load?, ...run }]; group is a heading over the choice of runs, or ""; load() is called
                   when the run is first opened, and gives a promise of data like this, with this one run; where all
                   runs have one, there need not be more than runs and shown. Of a run there is
-     dim          of the points: 2 on a plane, 3 in space; more are projected onto their three main axes
+     dim          of the points: 2 on a plane, 3 in space
      unit         whether only the direction counts: points belong on the circle or sphere
-     flat         whether the points are a projection, which leaves the sphere
+     flat         whether the points are a projection of more dimensions, which leaves the sphere
      radius       what the picture must hold, 1 for unit
      epochs       [0, 1, ...], one frame each; between them points move on straight lines
      known        the class of each center; centers[frame][center] is a vector (dim), or centers is empty
@@ -64,43 +64,6 @@ function decode(text, Kind) {
   return new Kind(bytes.buffer);
 }
 
-/* The three main axes of points (N x dim) about the origin, by power iteration from a fixed start. */
-function mainAxes(points, dim) {
-  const axes = [];
-  const orthogonal = (axis) => {
-    for (const other of axes) {
-      const share = axis.reduce((sum, value, d) => sum + value * other[d], 0);
-      axis.forEach((value, d) => { axis[d] = value - share * other[d]; });
-    }
-    const length = Math.hypot(...axis) || 1;
-    return axis.map((value) => value / length);
-  };
-  while (axes.length < 3) {
-    let axis = orthogonal(Array.from({ length: dim }, (_, d) => 1 + spread(d * (axes.length + 1))));
-    for (let round = 0; round < 40; round++) {
-      const next = new Array(dim).fill(0);
-      for (let start = 0; start < points.length; start += dim) {
-        let along = 0;
-        for (let d = 0; d < dim; d++) along += points[start + d] * axis[d];
-        for (let d = 0; d < dim; d++) next[d] += along * points[start + d];
-      }
-      axis = orthogonal(next);
-    }
-    axes.push(axis);
-  }
-  return axes;
-}
-
-function projected(points, dim, axes) {
-  const rows = new Float32Array((points.length / dim) * 3);
-  for (let row = 0; row * dim < points.length; row++) {
-    axes.forEach((axis, k) => {
-      for (let d = 0; d < dim; d++) rows[3 * row + k] += points[row * dim + d] * axis[d];
-    });
-  }
-  return rows;
-}
-
 /* A run's points, decoded; and where each of them is at any moment between two epochs. */
 class RunData {
   constructor(raw) {
@@ -114,15 +77,6 @@ class RunData {
         angles: angles ? decode(angles, Uint16Array) : null,
       })),
     }));
-    if (this.dim > 3) this.project();
-  }
-
-  project() {
-    const main = this.parts.find((part) => part.name === "test") ?? this.parts[0];
-    const axes = mainAxes(main.frames.at(-1).points, this.dim);
-    for (const frame of this.parts.flatMap((part) => part.frames)) frame.points = projected(frame.points, this.dim, axes);
-    this.centers = this.centers.map((rows) => rows.map((row) => [...projected(row, this.dim, axes)]));
-    [this.dim, this.flat] = [3, true];
   }
 
   get last() { return this.epochs.at(-1); }
