@@ -16,12 +16,14 @@ from arcset.recognition.gallery.open import load_model
 from arcset.recognition.gallery.parquet import GalleryFile, is_export
 from arcset.recognition.gallery.samples import check_name, original
 from arcset.recognition.inputs import ImageFile, list_images
-from arcset.recognition.recognizer import Progress
+from arcset.recognition.recognizer import Embeddings, ImageEmbedder, Progress
 from arcset.text import plural
 
 __all__ = ["Enrolled", "enroll_images", "import_embeddings"]
 
 _AT_ONCE = 256  # images that are embedded, and then stored
+
+_Fresh = tuple[str, str, ImageFile]  # subject, digest and file of an image to enroll
 
 
 @dataclass
@@ -101,19 +103,14 @@ def enroll_images(
         held = _Held(gallery)
         for start in range(0, len(images), _AT_ONCE):
             fresh = held.leave_out(images[start : start + _AT_ONCE], result)
-            embedded = recognizer.embed_files([image for _, _, image in fresh])
-            result.skipped |= {str(image): why for image, why in embedded.skipped.items()}
-            result.notes |= {str(image): note for image, note in embedded.notes.items()}
-            rows = {image: row for row, image in enumerate(embedded.paths)}
-            fresh = [item for item in fresh if item[2] in rows]
-            if fresh and gallery is None and model is not None:
-                gallery = Gallery.open(path, recognizer, **options)
-                stack.enter_context(gallery).set_model_path(model, faces)
-            if fresh and gallery is not None:
-                names, _, files = zip(*fresh, strict=True)
-                vectors = embedded.embeddings[[rows[image] for image in files]]
+            embedded, vectors = _embed(recognizer, fresh, result)
+            if embedded and gallery is None and model is not None:
+                gallery = stack.enter_context(Gallery.open(path, recognizer, **options))
+                gallery.set_model_path(model, faces)
+            if embedded and gallery is not None:
+                names, _, files = zip(*embedded, strict=True)
                 gallery.enroll_many(names, files, embeddings=vectors)
-                held.add(fresh, result)
+                held.add(embedded, result)
             if progress is not None:
                 progress(min(start + _AT_ONCE, len(images)), len(images))
         if not result.samples and not result.already:
@@ -122,6 +119,18 @@ def enroll_images(
         if gallery is not None:
             result.total_subjects, result.total_samples = len(gallery), gallery.sample_count
     return result
+
+
+def _embed(
+    recognizer: ImageEmbedder, fresh: Sequence[_Fresh], result: Enrolled
+) -> tuple[list[_Fresh], Embeddings]:
+    """Those that could be embedded, and their embeddings (n, D)."""
+    embedded = recognizer.embed_files([image for _, _, image in fresh])
+    result.skipped |= {str(image): why for image, why in embedded.skipped.items()}
+    result.notes |= {str(image): note for image, note in embedded.notes.items()}
+    rows = {image: row for row, image in enumerate(embedded.paths)}
+    found = [item for item in fresh if item[2] in rows]
+    return found, embedded.embeddings[[rows[image] for _, _, image in found]]
 
 
 def _list_images(
@@ -154,9 +163,7 @@ class _Held:
         self._new: set[str] = set()
         self._given: dict[str, dict[str, str]] = {}  # by digest, an image of each subject
 
-    def leave_out(
-        self, images: Sequence[tuple[str, ImageFile]], result: Enrolled
-    ) -> list[tuple[str, str, ImageFile]]:
+    def leave_out(self, images: Sequence[tuple[str, ImageFile]], result: Enrolled) -> list[_Fresh]:
         """Subject, digest and file of those that the gallery does not hold yet."""
         fresh: dict[tuple[str, str], ImageFile] = {}
         for subject, image in images:
@@ -171,7 +178,7 @@ class _Held:
                 fresh[subject, digest] = image
         return [(*key, image) for key, image in fresh.items()]
 
-    def add(self, fresh: Sequence[tuple[str, str, ImageFile]], result: Enrolled) -> None:
+    def add(self, fresh: Sequence[_Fresh], result: Enrolled) -> None:
         """Remember what was stored."""
         subjects = {*result.subjects}
         for subject, digest, image in fresh:

@@ -35,13 +35,26 @@ def write_rows(
 
     `path` is replaced whole or not at all.
     """
-    import pyarrow as arrow
     from pyarrow import parquet
 
     if path.suffix != ".parquet":
         raise OptionError(
             f"{path} does not end in .parquet, the files that galleries are written to"
         )
+    schema, count = _schema(settings, images), 0
+    try:
+        with replacing(path) as part, parquet.ParquetWriter(part, schema) as writer:
+            for rows in batches:
+                writer.write_batch(_as_batch(rows, schema))
+                count += len(rows)
+    except OSError as error:
+        raise DataError(f"{path} cannot be written: {error.strerror or error}") from None
+    return count
+
+
+def _schema(settings: "Settings", images: bool) -> Any:
+    import pyarrow as arrow
+
     about = {
         "version": _VERSION,
         "dim": settings.dim,
@@ -49,39 +62,29 @@ def write_rows(
         "model_digest": settings.model_digest,
         "scoring": settings.scoring.word,
     }
-    schema = arrow.schema(
-        [
-            ("name", arrow.string()),
-            ("id", arrow.int64()),
-            ("embedding", arrow.list_(arrow.float32(), settings.dim)),
-            ("source", arrow.string()),
-            ("digest", arrow.string()),
-            ("added", arrow.timestamp("us", tz="UTC")),
-            *([("image", arrow.binary())] if images else []),
-        ],
-        metadata={_KEY: json.dumps(about, ensure_ascii=False)},
+    columns = {
+        "name": arrow.string(),
+        "id": arrow.int64(),
+        "embedding": arrow.list_(arrow.float32(), settings.dim),
+        "source": arrow.string(),
+        "digest": arrow.string(),
+        "added": arrow.timestamp("us", tz="UTC"),
+        **({"image": arrow.binary()} if images else {}),
+    }
+    return arrow.schema(columns, metadata={_KEY: json.dumps(about, ensure_ascii=False)})
+
+
+def _as_batch(rows: Sequence[Row], schema: Any) -> Any:
+    import pyarrow as arrow
+
+    flat = np.frombuffer(b"".join(row.embedding for row in rows), "<f4")
+    kind = schema.field("embedding").type
+    columns: dict[str, Any] = {name: [getattr(row, name) for row in rows] for name in schema.names}
+    columns["digest"] = [row.digest and row.digest.hex() for row in rows]
+    columns["embedding"] = arrow.FixedSizeListArray.from_arrays(
+        arrow.array(flat.astype(np.float32, copy=False)), type=kind
     )
-    count = 0
-    try:
-        with replacing(path) as part, parquet.ParquetWriter(part, schema) as writer:
-            for rows in batches:
-                flat = np.frombuffer(b"".join(row.embedding for row in rows), "<f4")
-                columns: dict[str, Any] = {
-                    name: [getattr(row, name) for row in rows] for name in schema.names
-                }
-                columns["embedding"] = arrow.FixedSizeListArray.from_arrays(
-                    arrow.array(flat.astype(np.float32, copy=False)), settings.dim
-                )
-                columns["digest"] = [row.digest and row.digest.hex() for row in rows]
-                arrays = [
-                    column if name == "embedding" else arrow.array(column, schema.field(name).type)
-                    for name, column in columns.items()
-                ]
-                writer.write_batch(arrow.record_batch(arrays, schema=schema))
-                count += len(rows)
-    except OSError as error:
-        raise DataError(f"{path} cannot be written: {error.strerror or error}") from None
-    return count
+    return arrow.record_batch(columns, schema=schema)
 
 
 def is_export(path: Path) -> bool:

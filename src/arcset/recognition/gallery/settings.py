@@ -1,12 +1,13 @@
 """What a gallery says about itself as a whole: in a file, its `meta` table."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from arcset.checks import check_count
 from arcset.errors import DataError, OptionError
-from arcset.files import one_line
+from arcset.files import wrong_entry
 from arcset.recognition.gallery.parquet import GalleryFile
 from arcset.recognition.gallery.scoring import Scoring
 from arcset.recognition.recognizer import ImageEmbedder
@@ -16,8 +17,7 @@ __all__ = ["Settings", "first_settings"]
 _LARGEST_DIM = 65536
 
 
-@dataclass(frozen=True)
-class Settings:
+class Settings(BaseModel):
     """The settings of a gallery, all but its calibration, which is large.
 
     Fields:
@@ -32,48 +32,27 @@ class Settings:
         written: all of them by key, as they are written.
     """
 
-    dim: int
-    model_name: str
-    model_digest: str
-    model_path: str | None
-    faces: str | None
-    scoring: Scoring
+    model_config = ConfigDict(frozen=True, protected_namespaces=())
+
+    dim: int = Field(ge=1, le=_LARGEST_DIM)
+    model_name: str = Field(alias="model")
+    model_digest: str = Field(alias="digest", pattern="^[ -~]*$")
+    model_path: str | None = None
+    faces: str | None = None
+    scoring: Annotated[Scoring, BeforeValidator(Scoring.of)]
     keep_images: bool
-    calibrated: str
-    changes: int
-    erase_due: bool
-    written: Mapping[str, Any]
+    calibrated: str = ""
+    changes: int = 0
+    erase_due: bool = False
+    written: dict[str, str]
 
     @classmethod
     def of(cls, found: Mapping[str, Any], path: object) -> "Settings":
         """From keys and values; raises `DataError`, which names the path, if they do not fit."""
-        for key, value in found.items():
-            if not isinstance(value, str):
-                raise DataError(f"{path} is damaged in its settings: {key} is {value!r:.50}")
         try:
-            settings = cls(
-                dim=int(found["dim"]),
-                model_name=found["model"],
-                model_digest=found["digest"],
-                model_path=found.get("model_path"),
-                faces=found.get("faces"),
-                scoring=Scoring.of(found["scoring"]),
-                keep_images=found["keep_images"] == "yes",
-                calibrated=found.get("calibrated", ""),
-                changes=int(found.get("changes", "0")),
-                erase_due=found.get("erase_due") == "yes",
-                written=found,
-            )
-        except KeyError as error:
-            raise DataError(f"{path} is damaged: it does not say its {error}") from None
-        except ValueError as error:
-            raise DataError(f"{path} is damaged in its settings: {one_line(error)}") from None
-        if not settings.model_digest.isprintable():
-            digest = settings.model_digest[:12]
-            raise DataError(f"{path} is damaged in its settings: the model's digest is {digest!r}…")
-        if not 1 <= settings.dim <= _LARGEST_DIM:
-            raise DataError(f"{path} is damaged: it says to have {settings.dim} dimensions")
-        return settings
+            return cls.model_validate({**found, "written": {**found}})
+        except ValidationError as error:
+            raise DataError(f"{path} is damaged in its settings: {wrong_entry(error)}") from None
 
     def check_fits(self, recognizer: ImageEmbedder | None, dim: int | None, path: object) -> None:
         """Raise `OptionError` for another model or dimension than the gallery's."""
