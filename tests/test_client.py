@@ -7,6 +7,9 @@ import math
 import re
 import shutil
 import socket
+import subprocess
+import sys
+import textwrap
 import threading
 from datetime import UTC, datetime
 
@@ -158,7 +161,6 @@ def test_subjects_come_page_by_page(made, tmp_path):
         (lambda client: client.samples("nobody"), "no_such_subject", 404),
         (lambda client: client.rename("subject 0", "subject 1"), "already_exists", 409),
         (lambda client: client.rename("subject 0", "a\nb"), "bad_request", 400),
-        (lambda client: client.rename("subject 0", "\ud800"), "bad_request", 400),
         (lambda client: client.identify(b"nonsense"), "not_an_image", 422),
         (lambda client: client.embed([b"nonsense"]), "not_an_image", 422),
         (lambda client: client.enroll("new", [b"nonsense"]), "not_an_image", 422),
@@ -247,8 +249,14 @@ def test_wrong_use_is_told_before_anything_is_sent(client, tmp_path):
         client.embed([])
     with pytest.raises(InputError):
         client.enroll("a", [1])
-    with pytest.raises(InputError):
-        client.enroll("\ud800", [b"1"])
+    for change in (
+        lambda: client.enroll("\ud800", [b"1"]),
+        lambda: client.rename("subject 0", "\ud800"),
+        lambda: client.remove("\ud800"),
+        lambda: list(client.subjects("\ud800")),
+    ):
+        with pytest.raises(InputError, match="ud800"):
+            change()
 
 
 def test_in_an_empty_gallery_nobody_is_near():
@@ -327,6 +335,38 @@ def test_a_connection_closed_while_idle_is_opened_again():
     assert heard == ["GET", "DELETE", "GET"]
 
 
+def test_after_close_it_opens_another(client):
+    client.gallery()
+    client.close()
+    assert client.gallery()["name"] == "people"
+    client.close()
+    client.close()
+
+
+def test_proxies_of_the_environment_are_not_used(made, monkeypatch):
+    for name in ("http_proxy", "HTTP_PROXY", "all_proxy", "https_proxy"):
+        monkeypatch.setenv(name, f"http://127.0.0.1:{free_port()}")
+    with Client(made[1].url, made[2]["read"]) as client:
+        assert client.gallery()["name"] == "people"
+
+
+def test_without_httpx_one_sentence_says_what_to_install():
+    code = """
+        import sys
+        sys.modules["httpx"] = None
+        import arcset.client
+        assert "torch" not in sys.modules
+        try:
+            arcset.Client()
+        except arcset.OptionError as error:
+            print(error)
+    """
+    command = [sys.executable, "-c", textwrap.dedent(code)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert "pip install 'arcset[client]'" in done.stdout
+    assert done.stdout.startswith("httpx ")
+
+
 def test_only_questions_are_sent_twice():
     with speaking(GOOD, b"", GOOD) as (url, heard), Client(url, timeout=5) as client:
         client.gallery()
@@ -339,8 +379,8 @@ def test_only_questions_are_sent_twice():
         assert caught.value.code == "disconnected"
         assert heard == ["GET", "DELETE"]
         client.gallery()
-    with speaking(b"", GOOD) as (url, heard), Client(url, timeout=5) as client:
-        with pytest.raises(ServiceError) as caught:  # a new connection: the server is at fault
+    with speaking(b"", b"", GOOD) as (url, heard), Client(url, timeout=5) as client:
+        with pytest.raises(ServiceError) as caught:  # twice: the server is at fault
             client.gallery()
         assert caught.value.code == "disconnected"
         client.gallery()
@@ -373,7 +413,10 @@ def test_servers_that_say_nothing_or_something_else():
         with pytest.raises(ServiceError, match=r"^Wait\.$") as caught:
             client.gallery()
         assert (caught.value.code, caught.value.retry_after) == ("busy", 2.0)
-    with speaking(b"SSH-2.0-OpenSSH_9\r\n\r\n") as (url, _), Client(url, timeout=5) as client:
+    with (
+        speaking(*[b"SSH-2.0-OpenSSH_9\r\n\r\n"] * 2) as (url, _),
+        Client(url, timeout=5) as client,
+    ):
         with pytest.raises(ServiceError) as caught:
             client.gallery()
         assert caught.value.code == "disconnected"

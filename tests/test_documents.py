@@ -1,7 +1,8 @@
 """The Python in the docs runs as it stands there, and links lead somewhere.
 
 That of the README and of some guides belongs to what stands around it, and runs with that:
-tests/contract/test_readme.py and test_guides.py, tests/test_python_guides.py.
+tests/contract/test_readme.py and test_guides.py, tests/test_python_guides.py and
+tests/recognition/test_embedder.py.
 """
 
 import itertools
@@ -17,7 +18,7 @@ from support.random_runs import random_run
 
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
-ELSEWHERE = ("README.md", "long-runs.md", "own-loop.md", "python.md")
+ELSEWHERE = ("README.md", "embed-at-scale.md", "long-runs.md", "own-loop.md", "python.md")
 CODE = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
 RUN = re.compile(r"Recognizer\.load\(\"(.+?)\"\)")
 PICTURE = re.compile(r"\"([\w-]+\.(?:jpg|png))\"")
