@@ -4,19 +4,16 @@
 
 The first line says where it is and the number of its process; it runs until its standard input
 ends. The package `milvus` from PyPI, which holds the whole standalone server, is installed once
-into a virtual environment of its own in the user's cache. Data stay in FOLDER, so that a server
-that was killed can be started again on the same; without FOLDER they go in the end.
+into a virtual environment of its own. Data stay in FOLDER, so that a server that was killed can be
+started again on the same; without FOLDER they go in the end.
 """
 
 import argparse
-import fcntl
 import json
-import os
 import socket
 import subprocess
 import sys
 import tempfile
-import venv
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
@@ -44,22 +41,6 @@ PORTS = [
     "query_coord_port", "query_node_port", "index_coord_port", "index_node_port",
     "data_coord_port", "data_node_port",
 ]  # fmt: skip
-
-
-def install():
-    """The Python that has Milvus; raises `subprocess.CalledProcessError` where it cannot be had."""
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    folder = cache / "arcset" / f"milvus-{VERSION}"
-    folder.mkdir(parents=True, exist_ok=True)
-    python, installed = folder / "bin" / "python", folder / "installed"
-    with (folder / "lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if not installed.exists():
-            venv.create(folder, with_pip=True)
-            pip = [python, "-m", "pip", "install", "--quiet", f"milvus=={VERSION}"]
-            subprocess.run(pip, check=True, stdout=sys.stderr)
-            installed.touch()
-    return python
 
 
 def free_ports():
@@ -111,7 +92,9 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--data", type=Path, help="folder of the data; a temporary one if left out")
     options = parser.parse_args()
-    python = install()
+    from environments import python_with  # beside this file, which is run here and not imported
+
+    python = python_with(f"milvus-{VERSION}", f"milvus=={VERSION}")
     with ExitStack() as stack:
         folder = options.data or Path(stack.enter_context(tempfile.TemporaryDirectory()))
         folder = folder.resolve()

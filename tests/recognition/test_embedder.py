@@ -4,6 +4,7 @@ import pickle
 import re
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import numpy as np
@@ -18,6 +19,7 @@ from arcset.recognition.export import export
 from support.photos import photos
 from support.processes import environment
 from support.random_runs import random_run
+from support.ray_python import ray_python
 
 GUIDE = Path(__file__).parents[2] / "docs/guides/embed-at-scale.md"
 BLOCK = re.compile(r"^```python\n# (\S+)\n(.*?)^```", re.M | re.S)
@@ -59,6 +61,16 @@ def data_frame(columns):
     return pytest.importorskip("pandas", reason="pandas is not installed").DataFrame(columns)
 
 
+def test_a_column_of_pixels_or_of_bytes(made, paths, rows):
+    """As Ray Data's `read_images` and `read_binary_files` have them."""
+    pixels = [np.asarray(Image.open(path)) for path in paths]
+    ragged = np.empty(len(pixels), object)
+    ragged[:] = pixels
+    for column in (np.stack(pixels), ragged, [path.read_bytes() for path in paths]):
+        found = arcset.Embedder(made / "model.onnx", column="image")({"image": column})
+        np.testing.assert_allclose(found["embedding"], rows, atol=1e-6)
+
+
 @pytest.mark.parametrize("kind", [dict, data_frame, arrow.table])
 def test_a_table_comes_back_with_a_column_more(made, paths, rows, kind):
     table = kind({"file": [str(path) for path in paths]})
@@ -83,23 +95,29 @@ def test_an_image_that_cannot_be_read(made, paths, rows, tmp_path):
         arcset.Embedder(made / "model.onnx", errors="ignore")
 
 
-def run_program(made, name):
-    """A program of the guide, in a process of its own; what it printed."""
-    (made / name).write_text(PROGRAMS[name], "utf-8")
-    done = subprocess.run(
-        [sys.executable, name],
-        cwd=made,
-        env=environment(),
-        capture_output=True,
+def start_program(folder, name, python=sys.executable, variables=None):
+    """A program of the guide, in a process of its own, where the model and the photos are."""
+    (folder / name).write_text(PROGRAMS[name], "utf-8")
+    return subprocess.Popen(
+        [python, name],
+        cwd=folder,
+        env=variables or environment(),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
         text=True,
-        timeout=550,
     )
-    assert done.returncode == 0, done.stderr[-3000:]
-    return done.stdout
+
+
+def run_program(*words):
+    """The same to its end; what it printed."""
+    process = start_program(*words)
+    out, err = process.communicate(timeout=550)
+    assert process.returncode == 0, err[-3000:]
+    return out
 
 
 def test_every_program_of_the_guide_is_run_here():
-    assert set(PROGRAMS) == {"pool.py", "ray_embed.py", "folder.py"}
+    assert set(PROGRAMS) == {"pool.py", "ray_embed.py", "spark_embed.py", "folder.py"}
 
 
 @pytest.mark.timeout(300)
@@ -112,28 +130,70 @@ def test_the_folder_of_the_guide(made):
     assert "150 0 1" in run_program(made, "folder.py")
 
 
+def test_what_spark_calls(made, paths, rows, monkeypatch):
+    """What `mapInPandas` takes, and a Series, as `pandas_udf` has it; without Spark itself."""
+    pandas = pytest.importorskip("pandas", reason="pandas is not installed")
+    monkeypatch.chdir(made)
+    spark = {"__name__": "spark_embed"}
+    exec(PROGRAMS["spark_embed.py"], spark)
+    names = pandas.Series([*map(str, paths), "lost.png"])
+    tables = [pandas.DataFrame({"path": part}) for part in (names[:100], names[100:])]
+    first, second = spark["embed"](iter(tables))
+    assert list(second.columns) == ["path", "embedding", "error"]
+    found = np.stack([*first["embedding"], *second["embedding"]])
+    np.testing.assert_allclose(found[:-1], rows, atol=1e-6)
+    assert np.isnan(found[-1]).all()
+    assert second["error"].iloc[-1]
+    np.testing.assert_allclose(spark["embedder"](names[:-1]), rows, atol=1e-6)
+
+
+def written_by_ray(folder):
+    """All rows, by their paths; fails where one is there twice."""
+    tables = [parquet.ParquetFile(file).read().to_pylist() for file in folder.glob("*.parquet")]
+    rows = {row["path"]: row for table in tables for row in table}
+    assert len(rows) == sum(map(len, tables))
+    return rows
+
+
+def is_whole(file):
+    try:
+        parquet.ParquetFile(file)
+    except arrow.ArrowInvalid:
+        return False
+    return True
+
+
 @pytest.mark.long
 @pytest.mark.timeout(1200)
-def test_ray_goes_on_through_its_parquet_files(made, paths, rows):
-    """Half of the paths are done before, and a file is cut off; the rest is embedded."""
-    pytest.importorskip("ray", reason="Ray is not installed: pip install 'arcset[ray]'")
-    folder = made / "embedded"
-    folder.mkdir()
-    (made / "photos/bad.png").write_bytes(b"nothing")
-    names = [str(path.relative_to(made)) for path in paths]
-    here = {"path": names[:75], "embedding": rows[:75].tolist(), "error": [""] * 75}
-    parquet.write_table(arrow.table(here), folder / "first.parquet")
-    whole = (folder / "first.parquet").read_bytes()
-    (folder / "cut.parquet").write_bytes(whole[: len(whole) // 2])
-    assert "75 are done, 76 to do" in run_program(made, "ray_embed.py")
-    (made / "photos/bad.png").unlink()
-    written = [parquet.ParquetFile(file).read() for file in folder.glob("*.parquet")]
-    found = {row["path"]: row for table in written for row in table.to_pylist()}
-    assert sum(map(len, written)) == len(found) == 151
+def test_ray_goes_on_where_it_was_stopped(made, tmp_path):
+    """Stopped when the first files are written; what they hold is not embedded again."""
+    python = ray_python()
+    (tmp_path / "model.onnx").symlink_to(made / "model.onnx")
+    photos(tmp_path / "photos", [20] * 150, side=10)
+    (tmp_path / "photos/bad.png").write_bytes(b"nothing")
+    folder = tmp_path / "embedded"
+    process = start_program(tmp_path, "ray_embed.py", *python)
+    until = time.monotonic() + 300
+    while not any(folder.glob("*.parquet")):
+        assert process.poll() is None, process.communicate()[1][-3000:]
+        assert time.monotonic() < until
+        time.sleep(0.001)
+    process.terminate()
+    assert process.communicate()[0].startswith("0 are done, 3001 to do")
+    whole = {file: file.stat().st_mtime_ns for file in folder.glob("*.parquet") if is_whole(file)}
+    count = sum(parquet.ParquetFile(file).metadata.num_rows for file in whole)
+    assert 0 < count < 3001
+    (folder / "cut.parquet").write_bytes(next(iter(whole)).read_bytes()[:-50])
+    out = run_program(tmp_path, "ray_embed.py", *python)
+    assert f"{count} are done, {3001 - count} to do" in out
+    assert {file: file.stat().st_mtime_ns for file in whole} == whole
+    found = written_by_ray(folder)
     bad = found.pop("photos/bad.png")
     assert np.isnan(bad["embedding"]).all()
     assert bad["error"]
-    assert sorted(found) == names
-    embeddings = np.array([found[name]["embedding"] for name in names])
-    np.testing.assert_allclose(embeddings, rows, atol=1e-6)
-    assert "151 are done, 0 to do" in run_program(made, "ray_embed.py")
+    names = sorted(path.relative_to(tmp_path) for path in (tmp_path / "photos").rglob("*/*.png"))
+    embeddings = np.array([found.pop(str(name))["embedding"] for name in names])
+    assert not found
+    expected = Recognizer.load(made / "model.onnx").embed([tmp_path / name for name in names])
+    np.testing.assert_allclose(embeddings, expected, atol=1e-6)
+    assert "3001 are done, 0 to do" in run_program(tmp_path, "ray_embed.py", *python)
