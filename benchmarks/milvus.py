@@ -35,7 +35,7 @@ import numpy as np
 
 from arcset.recognition.gallery import Gallery
 from arcset.recognition.gallery.address import Address
-from arcset.recognition.gallery.milvus_client import drop_collection
+from arcset.recognition.gallery.base import drop_gallery
 
 RESULTS = Path(__file__).parent / "results"
 FPIR = 0.01
@@ -212,7 +212,7 @@ def run(options, data, folder, server):
                     lost, seconds = restart(server, path)
                     results |= {"restart, lost": lost, "restart, seconds": seconds}
         finally:
-            drop_collection(Address.parse(path))
+            drop_gallery(path)
     return results
 
 

@@ -5,7 +5,7 @@ import re
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Self
-from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
+from urllib.parse import parse_qsl, unquote, urlsplit
 
 from arcset.errors import OptionError
 
@@ -18,13 +18,11 @@ TOKEN = "ARCSET_MILVUS_TOKEN"
 INDEXES = {"flat": "FLAT", "hnsw": "HNSW", "ivf_flat": "IVF_FLAT", "diskann": "DISKANN"}
 
 _OPTIONS = {
-    "secure": ("true", "false"),
+    "secure": ("false", "true"),
     "index": tuple(INDEXES),
     "consistency": ("strong", "session", "bounded", "eventually"),
 }
-_PORT = 19530
 _COLLECTION = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,199}")  # as Milvus allows
-_FORM = "milvus://host:port/collection, or milvus:folder/file.db/collection"
 
 
 def is_address(path: object) -> bool:
@@ -75,36 +73,32 @@ class Address:
         if isinstance(text, cls):
             return text
         public = re.sub("//.*@", "//", str(text), flags=re.DOTALL)  # without the password
+        wrong = OptionError(
+            f"{public!r} is no address in Milvus, expected milvus://host:port/collection, or"
+            " milvus:folder/file.db/collection; a collection is named by letters, digits and"
+            " underscores, and in a password / is written %2F, ? is %3F, # is %23 and % is %25"
+        )
         try:
             parts = urlsplit(str(text))
-            host, port = parts.hostname, parts.port or _PORT
+            host, port = parts.hostname or "", parts.port or 19530
         except ValueError:
-            raise OptionError(f"{public!r} is no address in Milvus, expected {_FORM}") from None
-        if parts.netloc and "@" in f"{parts.path}{parts.query}{parts.fragment}":
-            raise OptionError(
-                f"{public!r} is no address in Milvus: in a password, write %2F for /, %3F for ?,"
-                " %23 for # and %25 for %"
-            )
+            raise wrong from None
         *folders, collection = unquote(parts.path).split("/")
         file = None if parts.netloc else Path("/".join(folders))
-        databases = [word for word in folders if word]
-        fits = file.suffix == ".db" if file is not None else bool(host) and len(databases) < 2
-        if parts.scheme != "milvus" or parts.fragment or not fits:
-            raise OptionError(f"{public!r} is no address in Milvus, expected {_FORM}")
-        if not _COLLECTION.fullmatch(collection):
-            raise OptionError(
-                f"{public} ends in {collection!r}, expected the name of a collection: letters,"
-                " digits and underscores"
-            )
-        options = _options(parts, lite=file is not None)
+        database = "/".join(filter(None, folders))
+        fits = file.suffix == ".db" if file is not None else bool(host) and "/" not in database
+        is_torn = parts.fragment or (parts.netloc and "@" in parts.path + parts.query)
+        if parts.scheme != "milvus" or not fits or is_torn or not _COLLECTION.fullmatch(collection):
+            raise wrong
+        options = _read_options(parts.query, lite=file is not None)
         index, consistency = options.get("index"), options.get("consistency", "session")
         if file is not None:
             return cls(collection, str(file), file, index=index, consistency=consistency)
         scheme = "https" if options.get("secure") == "true" else "http"
-        uri = f"{scheme}://[{host}]:{port}" if ":" in str(host) else f"{scheme}://{host}:{port}"
+        uri = f"{scheme}://[{host}]:{port}" if ":" in host else f"{scheme}://{host}:{port}"
         user, _, password = parts.netloc.rpartition("@")[0].partition(":")
         token = f"{unquote(user)}:{unquote(password)}" if user else os.environ.get(TOKEN, "")
-        return cls(collection, uri, None, "".join(databases), token, index, consistency)
+        return cls(collection, uri, None, database, token, index, consistency)
 
     @property
     def name(self) -> str:
@@ -122,15 +116,12 @@ class Address:
         return f"milvus://{self.uri.partition('//')[2]}/{database}{self.collection}"
 
 
-def _options(parts: SplitResult, *, lite: bool) -> dict[str, str]:
-    options = dict(parse_qsl(parts.query, keep_blank_values=True))
+def _read_options(query: str, *, lite: bool) -> dict[str, str]:
+    options = dict(parse_qsl(query, keep_blank_values=True))
     for name, value in options.items():
-        if name not in _OPTIONS:
-            raise OptionError(f"?{name}= is unknown in an address, expected {', '.join(_OPTIONS)}")
-        if value not in _OPTIONS[name]:
-            raise OptionError(
-                f"?{name}={value!r} is unknown in an address, expected {', '.join(_OPTIONS[name])}"
-            )
+        if value not in _OPTIONS.get(name, ()):
+            known = "; ".join(f"{key}: {', '.join(words)}" for key, words in _OPTIONS.items())
+            raise OptionError(f"?{name}={value} is unknown in an address, expected {known}")
         if lite and (name == "secure" or value == "diskann"):
             raise OptionError(f"?{name}={value} is for servers, and Milvus Lite has none of it")
     return options

@@ -1,10 +1,13 @@
-"""What every gallery does, wherever it stores what it knows: enroll, identify, change, list."""
+"""What every gallery does, wherever it stores what it knows: enroll, identify, change, list.
+
+A store, `sqlite` or `milvus`, adds little to it: rows in and out, the nearest subjects, settings,
+and what makes a change whole. See the end of `Gallery`.
+"""
 
 import json
-import secrets
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
@@ -35,20 +38,21 @@ from arcset.recognition.gallery.samples import (
     Row,
     Sample,
     Subject,
+    as_time,
     check_name,
     make_rows,
     single_vector,
     unit_rows,
 )
 from arcset.recognition.gallery.scoring import Scoring, exact_cosines
-from arcset.recognition.gallery.settings import Settings, first_settings
+from arcset.recognition.gallery.settings import LARGEST_DIM, Settings
 from arcset.recognition.inputs import as_sources
 from arcset.recognition.recognizer import EmbeddedImage, Embeddings, ImageEmbedder, Progress
 
 if TYPE_CHECKING:
     from arcset.recognition.gallery.address import Address
 
-__all__ = ["Gallery", "GalleryPath"]
+__all__ = ["Gallery", "GalleryPath", "drop_gallery"]
 
 #: Where a gallery is: its file, or its address in Milvus.
 GalleryPath: TypeAlias = "Path | Address"
@@ -87,7 +91,7 @@ class Gallery(ABC):
     _device = "auto"
     _loading = threading.Lock()
     _point: tuple[Any, WorkingPoint | None] = (None, None)
-    _parsed: tuple[str, Thresholds | None] = ("", None)
+    _parsed: tuple[str | None, Thresholds | None] = (None, None)
 
     # Opening
 
@@ -134,24 +138,24 @@ class Gallery(ABC):
                 f"{where} cannot keep images, which Milvus has no room for: keep the files, or a"
                 " gallery in a file"
             )
-        gallery = store._connect(where, read_only=read_only)
+        gallery, model = store._connect(where, read_only=read_only), recognizer
         if gallery is None:
             if read_only or not create:
                 raise DataError(
                     f"there is no gallery {where}: it does not exist; `arcset enroll {where} FOLDER"
                     " --model RUN` makes one"
                 )
-            model = (
-                load_model(recognizer, faces, device=device)
-                if isinstance(recognizer, str | Path)
-                else recognizer
-            )
-            values = first_settings(where, model, dim, word, keep_images)
-            gallery = store._create(where, values)
-            gallery._recognizer = model
+            if isinstance(model, str | Path):
+                model = load_model(model, faces, device=device)
+            dim = _first_dim(where, model, dim)
+            gallery = store._create(where, _first_settings(model, dim))
         try:
             gallery._device = device
-            gallery._adopt(recognizer, faces, dim, word, keep_images)
+            gallery._recognizer = None if isinstance(model, str | Path) else model
+            values: dict[str, str | None] = {} if word is None else {"scoring": word}
+            if keep_images is not None:
+                values["keep_images"] = "yes" if keep_images else "no"
+            gallery._adopt(recognizer, faces, dim, values)
         except BaseException:
             gallery.close()
             raise
@@ -172,37 +176,33 @@ class Gallery(ABC):
         recognizer: "ImageEmbedder | Path | str | None",
         faces: str | None,
         dim: int | None,
-        scoring: str | None,
-        keep_images: bool | None,
+        values: dict[str, str | None],
     ) -> None:
-        """Check what `open` was told, and write down what is new."""
-        settings, changes = self._settings, {}
+        """Check what `open` was given, and write down what is new."""
+        settings = self._settings
+        if dim not in (None, settings.dim):
+            raise OptionError(
+                f"dim={dim!r}, but the embeddings in {self.path} have {settings.dim} numbers"
+            )
         if isinstance(recognizer, str | Path):
             faces = settings.faces if faces is None else faces
-            changes = _model_location(recognizer, faces)
+            if not self.read_only:
+                values |= _model_location(recognizer, faces)
             if self._recognizer is None:
                 self._recognizer = load_model(recognizer, faces, device=self._device)
-        else:
-            self._recognizer = recognizer
-        settings.check_fits(self._recognizer, dim, self.path)
-        if self._recognizer is not None and not settings.model_digest:
-            if self.sample_count:
-                raise OptionError(
-                    f"{self.path} holds embeddings from elsewhere, and {self._recognizer.name!r}"
-                    " may not be what made them: open it without a model, or make a new one"
-                )
-            changes |= {"model": self._recognizer.name, "digest": self._recognizer.digest}
-        if self.read_only:
-            changes = {}
-        if scoring is not None:
-            changes["scoring"] = scoring
-        if keep_images is not None:
-            changes["keep_images"] = "yes" if keep_images else "no"
-        changes = {
-            key: value for key, value in changes.items() if settings.written.get(key) != value
-        }
-        if changes:
-            self._write(**changes)
+        if (model := self._recognizer) is not None:
+            settings.check_fits(model, self.path)
+            if not settings.model_digest:
+                if self.sample_count:
+                    raise OptionError(
+                        f"{self.path} holds embeddings from elsewhere, and {model.name!r} may not"
+                        " be what made them: open it without a model, or make a new one"
+                    )
+                if not self.read_only:
+                    values |= {"model": model.name, "digest": model.digest}
+        new = {key: value for key, value in values.items() if settings.written.get(key) != value}
+        if new:
+            self._write(**new)
 
     @property
     def recognizer(self) -> ImageEmbedder | None:
@@ -223,7 +223,7 @@ class Gallery(ABC):
                 f"{self.path}: its model is no longer at {model}: name it with --model"
             )
         loaded: ImageEmbedder = load_model(model, settings.faces, device=self._device)
-        settings.check_fits(loaded, None, self.path)
+        settings.check_fits(loaded, self.path)
         return loaded
 
     def set_model_path(self, path: Path | str, faces: str | None = None) -> None:
@@ -432,7 +432,7 @@ class Gallery(ABC):
         given = None if embedding is None else single_vector(embedding)
         probe = self._embedded(None if image is None else [image], given)[0]
         with self.together():
-            cosines = exact_cosines(self._embeddings_of(name), probe)
+            cosines = exact_cosines(self._stacked(self._find(name)), probe)
             _, scores = self._settings.scoring.score(cosines, np.zeros(len(cosines), np.int64))
             thresholds = self.thresholds
         return decide(scores[0], thresholds, far=far, threshold=threshold, model=self.model_name)
@@ -485,30 +485,22 @@ class Gallery(ABC):
     @property
     def thresholds(self) -> Thresholds | None:
         """The gallery's own calibration; the recognizer's where it has none."""
-        with self.together():
-            stamp = self._settings.calibrated
-            if not stamp:
-                return None if self.recognizer is None else self.recognizer.thresholds
-            known, parsed = self._parsed
-            if stamp != known:
-                parsed = self._parse(self._calibration())
-                self._parsed = stamp, parsed
-            return parsed
-
-    def _parse(self, text: str | None) -> Thresholds:
-        try:
-            content = parse_json(text)  # type: ignore[arg-type]
-            return Thresholds.from_json(content, f"the calibration in {self.path}")
-        except (TypeError, ValueError) as error:
-            raise DataError(f"{self.path} is damaged in its calibration: {error}") from None
+        text = self._settings.thresholds
+        if text is None:
+            return None if self.recognizer is None else self.recognizer.thresholds
+        known, parsed = self._parsed
+        if parsed is None or text != known:
+            try:
+                parsed = Thresholds.from_json(parse_json(text), f"the calibration in {self.path}")
+            except (TypeError, ValueError) as error:
+                raise DataError(f"{self.path} is damaged in its calibration: {error}") from None
+            self._parsed = text, parsed
+        return parsed
 
     def set_thresholds(self, thresholds: Thresholds | None) -> None:
         """Give the gallery a calibration of its own, or take it away."""
-        text = stamp = None
-        if thresholds is not None:
-            text = json.dumps(thresholds.json(), ensure_ascii=False, allow_nan=False)
-            stamp = secrets.token_hex(8)
-        self._write(thresholds=text, calibrated=stamp)
+        text = thresholds and json.dumps(thresholds.json(), ensure_ascii=False, allow_nan=False)
+        self._write(thresholds=text or None)
 
     def calibrate(self, **options: Any) -> Thresholds:
         """Calibrate from the subjects enrolled, and keep that; options as in `calibrating`.
@@ -524,28 +516,44 @@ class Gallery(ABC):
 
     # Changing
 
-    @abstractmethod
     def remove(self, name: str) -> int:
         """Remove a subject, and return how many samples it had.
 
-        Raises `OptionError` where nobody is called so.
+        Of a gallery in a file, name, embeddings and images are in none of its files any more when
+        this returns; above 100 MB a warning says that `compact` has to erase the last copies.
+        Raises `OptionError` where nobody is called so, and `DataError` where another process or a
+        full disk keeps the bytes from being erased; it says whether the subject was removed.
         """
+        with self._changing(f"{name!r} was removed from {self.path}"):
+            rows = self._find(name)
+            self._delete(rows)
+        return len(rows)
 
-    @abstractmethod
     def remove_sample(self, sample: int) -> None:
         """Remove one sample, likewise; with the last one of a subject goes the subject."""
+        with self._changing(f"sample {sample} was removed from {self.path}"):
+            self._delete([self._find_sample(sample)])
 
     def rename(self, old: str, new: str) -> None:
         """Give a subject another name, which nobody has."""
         check_name(new)
-        if old != new:
-            self._rename(old, new)
+        if old == new:
+            return
+        with self._changing(f"{old!r} was renamed to {new!r} in {self.path}"):
+            rows = self._find(old)
+            if new in self:
+                raise OptionError(
+                    f"{new!r} is enrolled in {self.path} already: merge {old!r} into that subject"
+                )
+            self._move(rows, new)
 
     def merge(self, source: str, into: str) -> None:
         """Give all samples of the subject `source` to the subject `into`; `source` goes."""
         if source == into:
             raise OptionError(f"{source!r} cannot be merged into itself")
-        self._merge(source, into)
+        with self._changing(f"{source!r} was merged into {into!r} in {self.path}"):
+            rows, _ = self._find(source), self._find(into)
+            self._move(rows, into)
 
     @abstractmethod
     def compact(self) -> None:
@@ -564,17 +572,20 @@ class Gallery(ABC):
 
     # Listing
 
-    @abstractmethod
     def __len__(self) -> int:
         """How many subjects there are."""
+        return self._sizes()[0]
 
-    @abstractmethod
-    def __contains__(self, name: object) -> bool: ...
+    def __contains__(self, name: object) -> bool:
+        if not isinstance(name, str):
+            return False
+        with self.together():
+            return any(self._rows([name]))
 
     @property
-    @abstractmethod
     def sample_count(self) -> int:
         """How many samples all subjects have together."""
+        return self._sizes()[1]
 
     @property
     @abstractmethod
@@ -585,26 +596,63 @@ class Gallery(ABC):
     def subjects(self) -> tuple[Subject, ...]:
         """All subjects, the first enrolled first."""
 
-    @abstractmethod
     def samples(self, name: str) -> tuple[Sample, ...]:
         """All samples of a subject; raises `OptionError` where nobody is called so."""
+        with self.together():
+            rows = self._find(name)
+        return tuple(
+            Sample(
+                row.id,
+                row.source,
+                None if row.digest is None else row.digest.hex(),
+                as_time(row.added),
+                row.image is not None,
+            )
+            for row in rows
+        )
 
-    @abstractmethod
     def image(self, sample: int) -> bytes | None:
         """The image of a sample as a file's bytes; None where it was not stored.
 
         Raises `OptionError` for a sample that is not there.
         """
+        with self.together():
+            return self._find_sample(sample, images=True).image
 
-    @abstractmethod
     def labelled(self) -> tuple[Embeddings, tuple[str, ...]]:
         """A copy of all embeddings, (N, D), in the order of their numbers, and whose they are."""
+        with self.together():
+            rows = [row for part in self._rows() for row in part]
+        return self._stacked(rows), tuple(row.name for row in rows)
 
-    @abstractmethod
     def repeated(self, most: int) -> tuple[Embeddings, npt.NDArray[np.int64]]:
         """A copy of the embeddings, (n, D), of subjects with two samples or more, and numbers of
         these subjects, (n,). Where there are more than `most` of them, so many are drawn evenly.
         """
+        with self.together():
+            names = [subject.name for subject in self.subjects() if subject.samples > 1]
+            if len(names) > most:
+                drawn = np.linspace(0, len(names) - 1, most).round().astype(int)
+                names = [names[number] for number in drawn]
+            numbers = {name: number for number, name in enumerate(names)}
+            rows = [row for part in self._rows(names) for row in part]
+        return self._stacked(rows), np.array([numbers[row.name] for row in rows], np.int64)
+
+    def _find(self, name: str) -> list[Row]:
+        """All samples of a subject; raises `OptionError` where nobody is called so."""
+        rows = [row for part in self._rows([name]) for row in part]
+        if not rows:
+            raise OptionError(f"nobody called {name!r} is enrolled in {self.path}")
+        return rows
+
+    def _find_sample(self, sample: int, *, images: bool = False) -> Row:
+        if isinstance(sample, int | np.integer) and 0 < sample < 2**63:
+            for (row,) in self._rows(sample=int(sample), images=images):
+                return row
+        raise OptionError(f"there is no sample {sample!r} in {self.path}")
+
+    def _stacked(self, rows: Sequence[Row]) -> Embeddings:
+        return np.array([row.embedding for row in rows], np.float32).reshape(-1, self.dim)
 
     @property
     def scoring(self) -> str:
@@ -649,7 +697,7 @@ class Gallery(ABC):
                 note = point.note
             except ArcsetError as error:
                 note = str(error)
-            own = bool(settings.calibrated)
+            own = settings.thresholds is not None
             return {
                 "file": str(self.path),
                 "bytes": self.byte_count,
@@ -677,7 +725,7 @@ class Gallery(ABC):
         """
         with self.together():
             images = images and self.can_hold_images
-            return write_rows(Path(path), self._settings, self._rows(images), images=images)
+            return write_rows(Path(path), self._settings, self._rows(images=images), images=images)
 
     def import_file(self, path: Path | str) -> tuple[int, ...]:
         """Add all samples of a file that `export` wrote, or none, and return their numbers.
@@ -689,11 +737,21 @@ class Gallery(ABC):
             raise OptionError(
                 f"{path} holds images, which {self.path} cannot keep: export it without them"
             )
-        with self.together():
-            changes = self._settings.model_of(file, self.path, empty=not self.sample_count)
+        theirs, ours, changes = file.settings, self._settings, dict[str, str]()
+        if theirs.dim != ours.dim:
+            raise OptionError(
+                f"{path} holds embeddings of {theirs.dim} numbers, and {self.path} of {ours.dim}"
+            )
+        if theirs.model_digest != ours.model_digest:
+            if ours.model_digest or self.sample_count:
+                raise OptionError(
+                    f"the embeddings in {path} are of {theirs.model_words}, and those in"
+                    f" {self.path} of {ours.model_words}"
+                )
+            changes = {"model": theirs.model_name, "digest": theirs.model_digest}
         return tuple(self._add(file.batches(), **changes))
 
-    # What a store implements beside the abstract methods above: these, and nothing more
+    # What a store implements: these, `close`, `compact`, `subjects` and `byte_count`
 
     @classmethod
     @abstractmethod
@@ -705,33 +763,55 @@ class Gallery(ABC):
     def _create(cls, path: Any, settings: dict[str, str]) -> Self:
         """Make an empty gallery, whole or not at all, and open it."""
 
+    @staticmethod
+    @abstractmethod
+    def _drop(path: Any) -> None:
+        """As `drop_gallery`."""
+
     @property
     @abstractmethod
     def _settings(self) -> Settings:
-        """The settings, as far as they were read: `together` reads them anew."""
+        """The settings as they are now."""
 
     @abstractmethod
     def _write(self, **values: str | None) -> None:
-        """Write some settings, as `Settings.of` takes them, and `thresholds`; None takes one away.
+        """Write some settings, as `Settings.of` takes them; None takes one away.
 
         Raises `DataError` for a gallery that is opened for reading.
         """
-
-    @abstractmethod
-    def _calibration(self) -> str | None:
-        """The `thresholds` as they were written; inside `together`."""
 
     @abstractmethod
     def together(self) -> AbstractContextManager[None]:
         """Around several questions that are to be answered from one, the newest, state."""
 
     @abstractmethod
+    def _changing(self, what: str) -> AbstractContextManager[None]:
+        """Around `_delete` or `_move`, and the questions before it; `what` is done at the end.
+
+        Raises `DataError` for a gallery that is opened for reading.
+        """
+
+    @abstractmethod
     def _add(self, batches: Iterable[Sequence[Row]], **settings: str) -> list[int]:
         """Enroll all rows and write the settings, or nothing, and return the samples' numbers."""
 
     @abstractmethod
-    def _rows(self, images: bool) -> Iterator[Sequence[Row]]:
-        """All samples, some at a time, by their numbers; inside `together`."""
+    def _delete(self, rows: Sequence[Row]) -> None:
+        """Remove these samples."""
+
+    @abstractmethod
+    def _move(self, rows: Sequence[Row], name: str) -> None:
+        """Give all samples of one subject to the one of this name, who may be new."""
+
+    @abstractmethod
+    def _rows(
+        self,
+        names: Collection[str] | None = None,
+        *,
+        sample: int | None = None,
+        images: bool = False,
+    ) -> Iterator[Sequence[Row]]:
+        """All samples, those of some subjects, or one; some at a time, by their numbers."""
 
     @abstractmethod
     def _search(
@@ -740,16 +820,14 @@ class Gallery(ABC):
         """As `search`, of unit rows (N, D)."""
 
     @abstractmethod
-    def _embeddings_of(self, name: str) -> Embeddings:
-        """(n, D) of one subject; raises `OptionError` where nobody is called so."""
+    def _sizes(self) -> tuple[int, int]:
+        """How many subjects and samples there are."""
 
-    @abstractmethod
-    def _rename(self, old: str, new: str) -> None:
-        """As `rename`, of two names that differ; raises `OptionError` where `new` is taken."""
 
-    @abstractmethod
-    def _merge(self, source: str, into: str) -> None:
-        """As `merge`, of two names that differ."""
+def drop_gallery(path: "Path | str | Address") -> None:
+    """Take a gallery away that nobody has open, as far as there is one."""
+    store, where = _store(path)
+    store._drop(where)
 
 
 def _store(path: "Path | str | Address") -> "tuple[type[Gallery], GalleryPath]":
@@ -768,6 +846,29 @@ def _with_face(match: Match, photo: EmbeddedImage, row: int) -> Match:
     if photo.count is None:
         return match
     return replace(match, box=photo.faces[row].box, faces=photo.count)
+
+
+def _first_dim(path: object, recognizer: ImageEmbedder | None, dim: int | None) -> int:
+    """The dimension of a new gallery; raises `OptionError` where that cannot be made."""
+    if recognizer is None:
+        if dim is None:
+            raise OptionError(
+                f"{path} does not exist: to make it, name a model or the dimension of embeddings"
+            )
+        return check_count("dim", dim, 1, LARGEST_DIM)
+    if dim not in (None, recognizer.dim):
+        raise OptionError(f"dim={dim!r}, but {recognizer.name} has {recognizer.dim} dimensions")
+    return check_count("dim", recognizer.dim, 1, LARGEST_DIM)
+
+
+def _first_settings(recognizer: ImageEmbedder | None, dim: int) -> dict[str, str]:
+    return {
+        "dim": str(dim),
+        "model": "" if recognizer is None else recognizer.name,
+        "digest": "" if recognizer is None else recognizer.digest,
+        "scoring": "max",
+        "keep_images": "no",
+    }
 
 
 def _model_location(model: Path | str, faces: str | None) -> dict[str, str | None]:

@@ -9,9 +9,7 @@ from typing import Any
 from arcset.data.decode import reason
 from arcset.data.embeddings import holds_shards, read_embeddings, read_manifest
 from arcset.errors import DataError, InputError, OptionError
-from arcset.recognition.gallery.address import Address
-from arcset.recognition.gallery.base import Gallery, GalleryPath
-from arcset.recognition.gallery.milvus_client import drop_collection
+from arcset.recognition.gallery.base import Gallery, GalleryPath, drop_gallery
 from arcset.recognition.gallery.open import load_model
 from arcset.recognition.gallery.parquet import GalleryFile, is_export
 from arcset.recognition.gallery.samples import check_name, original
@@ -214,19 +212,16 @@ def import_embeddings(path: GalleryPath, source: Path) -> tuple[int, int]:
     try:
         return _import(path, source, is_new)
     except BaseException:
-        if is_new and isinstance(path, Path):
-            for end in ("", "-wal", "-shm"):
-                path.with_name(path.name + end).unlink(missing_ok=True)
-        elif isinstance(path, Address) and is_new:
-            drop_collection(path)
+        if is_new:
+            drop_gallery(path)
         raise
 
 
 def _import(path: GalleryPath, source: Path, is_new: bool) -> tuple[int, int]:
     if is_export(source):
-        exported = GalleryFile(source)
-        options = {"dim": exported.dim, "scoring": exported.scoring} if is_new else {}
-        with Gallery.open(path, **options) as gallery:  # type: ignore[arg-type]
+        settings = GalleryFile(source).settings
+        options: Any = {"dim": settings.dim, "scoring": settings.scoring.word} if is_new else {}
+        with Gallery.open(path, **options) as gallery:
             return len(gallery.import_file(source)), len(gallery)
     embedded = read_embeddings(source)
     with Gallery.open(path, dim=embedded.embeddings.shape[1] if is_new else None) as gallery:

@@ -1,12 +1,11 @@
 """A connection to Milvus: the rows of one collection in and out."""
 
-import itertools
 import json
 import logging
 import re
 import threading
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -16,7 +15,7 @@ from arcset.errors import DataError, OptionError
 from arcset.recognition.gallery.address import INDEXES, Address
 from arcset.recognition.recognizer import Embeddings
 
-__all__ = ["LONGEST_TEXT", "Client", "Record", "Records", "drop_collection", "padded", "quote"]
+__all__ = ["LONGEST_TEXT", "Client", "Record", "Records", "padded", "quote_all"]
 
 Record = Mapping[str, Any]
 Records = list[Record]
@@ -38,23 +37,9 @@ _REACHING = 10.0  # seconds until a server answers at all
 _BUILDING = {"HNSW": {"M": 32, "efConstruction": 360}, "IVF_FLAT": {"nlist": 1024}}
 
 
-def drop_collection(address: Address) -> None:
-    """Take a gallery away."""
-    client = Client(address)
-    try:
-        if client.call("has_collection"):
-            client.call("drop_collection")
-    finally:
-        client.close()
-
-
-def quote(name: str) -> str:
-    """A name as a text in a condition."""
-    return json.dumps(name, ensure_ascii=False)
-
-
-def _quote_all(names: Iterable[str]) -> str:
-    return f"[{', '.join(map(quote, names))}]"
+def quote_all(names: Iterable[str]) -> str:
+    """Names as a list in a condition."""
+    return json.dumps([*names], ensure_ascii=False)
 
 
 def padded(vector: Embeddings) -> Embeddings:
@@ -232,39 +217,24 @@ class Client:
         )
         return int(found["count(*)"])
 
-    def query(
-        self,
-        condition: str,
-        fields: Sequence[str],
-        *,
-        most: int | None = None,
-        level: str | None = None,
-    ) -> Records:
-        """The rows for which a condition holds, rising by id; or at most so many of them."""
-        limit = self._rows_at_once(self._size(fields)) if most is None else most
-        rows = self.call(
-            "query",
-            filter=condition,
-            output_fields=["id", *fields],
-            limit=limit,
-            consistency_level=level or self._consistency,
-        )
-        if most is None and len(rows) == limit:
-            rows = itertools.chain.from_iterable(self.walk(fields, condition, level))
-        return sorted(rows, key=lambda row: int(row["id"]))
-
     def walk(
         self, fields: Sequence[str], condition: str = "", level: str | None = None
     ) -> Iterator[Records]:
         """All rows, or those for which a condition holds, rising by id, some at a time."""
-        self.count(level)  # an iterator does not wait for what the session wrote, as this does
-        iterator = self.call(
-            "query_iterator",
-            filter=condition,
-            batch_size=self._rows_at_once(self._size(fields)),
-            output_fields=["id", *fields],
-            consistency_level=level or self._consistency,
-        )
+        limit = self._rows_at_once(4 * self.dim if "embedding" in fields else 0)
+        options: dict[str, Any] = {
+            "filter": condition,
+            "output_fields": ["id", *fields],
+            "consistency_level": level or self._consistency,
+        }
+        rows = self.call("query", limit=limit, **options)
+        if len(rows) < limit:
+            if rows:
+                yield sorted(rows, key=lambda row: int(row["id"]))
+            return
+        # They may be any of them: an iterator gives all in order. It does not wait for what the
+        # session wrote, but the question before did.
+        iterator = self.call("query_iterator", batch_size=limit, **options)
         try:
             while True:
                 with self._errors_as_data_errors():
@@ -275,23 +245,12 @@ class Client:
         finally:
             iterator.close()
 
-    def by_subject(self, names: Collection[str], fields: Sequence[str]) -> dict[str, Records]:
-        """The rows of some subjects, as far as they are there."""
-        found: dict[str, Records] = {}
-        for start in range(0, len(names), _NAMES):
-            some = _quote_all(itertools.islice(names, start, start + _NAMES))
-            for row in self.query(f"subject in {some}", ["subject", *fields]):
-                found.setdefault(row["subject"], []).append(row)
-        return found
-
     @property
     def most_hits(self) -> int:
         """So many samples come in one answer, of all probes together."""
         return min(_MOST_HITS, 3 * _MESSAGE // (4 * self.dim))
 
-    def nearest(
-        self, probes: Embeddings, limit: int, without: Collection[str] = ()
-    ) -> list[Records]:
+    def nearest(self, probes: Embeddings, limit: int, without: Iterable[str] = ()) -> list[Records]:
         """So many samples nearest to each probe, falling, of all subjects or of all but some."""
         parameters = {
             "HNSW": {"ef": max(2 * limit, 256)},
@@ -302,15 +261,12 @@ class Client:
             "search",
             data=[padded(probe) for probe in probes],
             limit=limit,
-            filter=f"subject not in {_quote_all(without)}" if without else "",
+            filter=f"subject not in {quote_all(without)}" if without else "",
             output_fields=["subject", "embedding"],
             search_params={"metric_type": "IP", "params": parameters.get(self._index, {})},
             consistency_level=self._consistency,
         )
         return [[{"distance": hit["distance"], **hit["entity"]} for hit in hits] for hits in found]
-
-    def _size(self, fields: Sequence[str]) -> int:
-        return 4 * self.dim if "embedding" in fields else 0
 
     @staticmethod
     def _rows_at_once(size: int) -> int:

@@ -8,17 +8,14 @@ a file). The schema's metadata names the model, so that embeddings of another ar
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from arcset.errors import ArcsetError, DataError, InputError, OptionError
 from arcset.files import one_line, parse_json, reading, replacing
 from arcset.recognition.gallery.samples import Row, unit_rows
-from arcset.recognition.recognizer import Embeddings
-
-if TYPE_CHECKING:
-    from arcset.recognition.gallery.settings import Settings
+from arcset.recognition.gallery.settings import Settings
 
 __all__ = ["GalleryFile", "is_export", "write_rows"]
 
@@ -29,7 +26,7 @@ _BATCH_WITH_IMAGES = 256
 
 
 def write_rows(
-    path: Path, settings: "Settings", batches: Iterable[Sequence[Row]], *, images: bool = False
+    path: Path, settings: Settings, batches: Iterable[Sequence[Row]], *, images: bool = False
 ) -> int:
     """Write rows, with their images where `images` says so, and return how many.
 
@@ -52,7 +49,7 @@ def write_rows(
     return count
 
 
-def _schema(settings: "Settings", images: bool) -> Any:
+def _schema(settings: Settings, images: bool) -> Any:
     import pyarrow as arrow
 
     about = {
@@ -77,12 +74,10 @@ def _schema(settings: "Settings", images: bool) -> Any:
 def _as_batch(rows: Sequence[Row], schema: Any) -> Any:
     import pyarrow as arrow
 
-    flat = np.frombuffer(b"".join(row.embedding for row in rows), "<f4")
-    kind = schema.field("embedding").type
     columns: dict[str, Any] = {name: [getattr(row, name) for row in rows] for name in schema.names}
     columns["digest"] = [row.digest and row.digest.hex() for row in rows]
     columns["embedding"] = arrow.FixedSizeListArray.from_arrays(
-        arrow.array(flat.astype(np.float32, copy=False)), type=kind
+        arrow.array(np.concatenate(columns["embedding"])), type=schema.field("embedding").type
     )
     return arrow.record_batch(columns, schema=schema)
 
@@ -104,8 +99,7 @@ class GalleryFile:
     """A Parquet file that `Gallery.export` wrote.
 
     Attributes:
-        dim, model_name, model_digest: of its embeddings; the model's are empty where nobody said.
-        scoring: of the gallery that it was written from.
+        settings: dimension, model and scoring of the gallery that it was written from.
         count: how many samples it holds. has_images: whether images of theirs can come along.
 
     Raises `DataError` for a file that is missing, damaged, or of another kind.
@@ -117,78 +111,52 @@ class GalleryFile:
         self.path = Path(path)
         with reading(self.path, "Parquet file"):
             self._file = parquet.ParquetFile(self.path)
-            said = (self._file.schema_arrow.metadata or {}).get(_KEY)
-        if said is None:
-            raise DataError(f"{self.path} was not written by `arcset gallery export`")
-        try:
-            about = parse_json(said)
-            if about["version"] != _VERSION:
-                raise DataError(
-                    f"{self.path} is of version {about['version']!r:.50}, expected {_VERSION}"
-                )
-            self.dim = int(about["dim"])
-            self.model_name, self.model_digest = str(about["model"]), str(about["model_digest"])
-            self.scoring = str(about["scoring"])
-            if not self.model_digest.isprintable():
-                raise ValueError(f"its digest is {self.model_digest[:12]!r}…")
-        except (KeyError, TypeError, ValueError, OverflowError) as error:
-            raise DataError(
-                f"{self.path} is damaged in what it says of its model: {one_line(error)}"
-            ) from None
+            written = (self._file.schema_arrow.metadata or {}).get(_KEY)
+            if written is None:
+                raise DataError(f"{path} was not written by `arcset gallery export`")
+            about = {**parse_json(written)}
+            if (version := about.pop("version", None)) != _VERSION:
+                raise DataError(f"{path} is of version {version!r:.50}, expected {_VERSION}")
+        self.settings = Settings.of({**about, "digest": about.get("model_digest")}, path)
         self.count = int(self._file.metadata.num_rows)
-        self.has_images = "image" in self._file.schema_arrow.names
+        self._names = set(self._file.schema_arrow.names)
+        self.has_images = "image" in self._names
 
     def batches(self) -> Iterator[list[Row]]:
         """All samples, some at a time, each checked as if it was enrolled by hand."""
-        names = set(self._file.schema_arrow.names)
-        lacking = {"name", "embedding", "source", "digest", "added"} - names
-        if lacking:
-            raise DataError(f"{self.path} lacks the column {sorted(lacking)[0]!r}")
-        size, count = _BATCH_WITH_IMAGES if self.has_images else _BATCH, 0
-        with reading(self.path, "Parquet file"):
-            for batch in self._file.iter_batches(size):
-                try:
-                    rows = self._batch(batch)
-                except ArcsetError as error:
-                    raise DataError(f"{self.path}: {error}") from None
-                count += len(rows)
-                yield rows
-        if count != self.count:
-            raise DataError(f"{self.path} is damaged: {count:,} of {self.count:,} samples came")
+        import pyarrow as arrow
 
-    def _batch(self, batch: Any) -> list[Row]:
+        schema = _schema(self.settings, self.has_images)
+        schema = schema.remove(schema.get_field_index("id"))
+        for name in schema.names:
+            if name not in self._names:
+                raise DataError(f"{self.path} lacks the column {name!r}")
+        size = _BATCH_WITH_IMAGES if self.has_images else _BATCH
+        with reading(self.path, "Parquet file"):
+            for batch in self._file.iter_batches(size, columns=schema.names):
+                table = arrow.Table.from_batches([batch]).select(schema.names)
+                try:
+                    yield self._rows(table.cast(schema))
+                except (ArcsetError, arrow.ArrowException) as error:
+                    raise DataError(
+                        f"{self.path} does not hold a gallery's samples, with embeddings of"
+                        f" {self.settings.dim} numbers: {one_line(error)}"
+                    ) from None
+
+    def _rows(self, table: Any) -> list[Row]:
         import pyarrow as arrow
 
         for name in ("name", "embedding", "added"):
-            if batch.column(name).null_count:
+            if table[name].null_count:
                 raise InputError(f"the column {name!r} has gaps")
-        moments = batch.column("added").cast(arrow.timestamp("us", tz="UTC")).cast(arrow.int64())
-        no_images: list[None] = [None] * len(batch)
-        rows = [
-            Row(
-                name,
-                vector.tobytes(),
-                source,
-                None if digest is None else bytes.fromhex(digest),
-                image,
-                added,
-            )
-            for name, vector, source, digest, image, added in zip(
-                batch.column("name").to_pylist(),
-                self._vectors(batch.column("embedding"), len(batch)).astype("<f4", copy=False),
-                batch.column("source").to_pylist(),
-                batch.column("digest").to_pylist(),
-                batch.column("image").to_pylist() if self.has_images else no_images,
-                moments.to_pylist(),
-                strict=True,
-            )
-        ]
+        dim = self.settings.dim
+        flat = table["embedding"].chunk(0).flatten().to_numpy(zero_copy_only=False)
+        vectors = unit_rows(flat.reshape(-1, dim), dim)  # copies stay equal bit for bit
+        images = table["image"].to_pylist() if self.has_images else [None] * len(table)
+        digests = [text and bytes.fromhex(text) for text in table["digest"].to_pylist()]
+        columns = table["name"].to_pylist(), vectors, table["source"].to_pylist(), digests, images
+        moments = table["added"].cast(arrow.int64()).to_pylist()
+        rows = [Row(*values) for values in zip(*columns, moments, strict=True)]
         for row in rows:
-            row.check(self.dim)
+            row.check()
         return rows
-
-    def _vectors(self, column: Any, count: int) -> Embeddings:
-        flat = column.flatten().to_numpy(zero_copy_only=False)
-        if set(column.value_lengths().to_pylist()) - {self.dim} or len(flat) != count * self.dim:
-            raise InputError(f"not all embeddings are {self.dim} numbers")
-        return unit_rows(flat.reshape(count, self.dim), self.dim)  # copies stay equal bit for bit

@@ -2,6 +2,7 @@
 
 import hashlib
 import io
+import itertools
 import os
 import time
 import unicodedata
@@ -108,34 +109,29 @@ class Sample:
 class Row(NamedTuple):
     """A sample as it is written and read: what every kind of gallery stores of it.
 
-    embedding: D little-endian float32, of length 1. digest: SHA-256 of the image. image: the bytes
-    of its file. added: microseconds since 1970; None for now. id: None until the gallery gives one.
+    embedding: (D,) float32, of length 1. digest: SHA-256 of the image. image: the bytes of its
+    file; empty where it is stored and was not asked for. added: microseconds since 1970; 0 for now.
+    id: 0 until the gallery gives one.
     """
 
     name: str
-    embedding: bytes
+    embedding: Embeddings
     source: str | None = None
     digest: bytes | None = None
     image: bytes | None = None
-    added: int | None = None
-    id: int | None = None
+    added: int = 0
+    id: int = 0
 
-    def check(self, dim: int) -> None:
-        """Raise `InputError` or `OptionError` unless it is as `make_rows` makes them.
+    def check(self) -> None:
+        """Raise `ValueError` or `TypeError` unless its values are as `make_rows` makes them.
 
         For rows of files, which may come from anybody.
         """
         check_name(self.name)
-        as_time(self.added or 0)
-        if not (
-            isinstance(self.embedding, bytes)
-            and len(self.embedding) == 4 * dim
-            and isinstance(self.source, str | None)
-            and isinstance(self.image, bytes | None)
-            and isinstance(self.digest, bytes | None)
-            and (self.digest is None or len(self.digest) == 32)
-        ):
-            raise InputError(f"a sample of {self.name!r} holds values of a wrong type")
+        as_time(self.added)
+        for value, kind in ((self.source, str), (self.digest, bytes), (self.image, bytes)):
+            if value is not None and not isinstance(value, kind):
+                raise InputError(f"a sample of {self.name!r} holds {value!r:.40}")
 
 
 def check_name(name: object) -> str:
@@ -180,19 +176,18 @@ def make_rows(
     for what, items in (("images", images), ("sources", sources)):
         if items is not None and len(items) != len(embeddings):
             raise InputError(f"there are {len(embeddings):,} embeddings, but {len(items):,} {what}")
-    vectors = embeddings.astype("<f4", copy=False)
-    rows = [Row(name, vector.tobytes()) for name, vector in zip(names, vectors, strict=True)]
-    if images is not None:
-        for number, image in enumerate(map(original, images)):
-            stored = image.content if keep_images else None
-            rows[number] = rows[number]._replace(
-                source=image.source, digest=image.digest, image=stored
-            )
-    if sources is not None:
-        for number, source in enumerate(sources):
-            if source is not None:
-                rows[number] = rows[number]._replace(source=_text(source))
-    return rows
+    originals = itertools.repeat(None) if images is None else map(original, images)
+    told = itertools.repeat(None) if sources is None else sources
+    return [
+        Row(
+            name,
+            vector,
+            _text(source) if source is not None else image and image.source,
+            image and image.digest,
+            image.content if image and keep_images else None,
+        )
+        for name, vector, image, source in zip(names, embeddings, originals, told, strict=False)
+    ]
 
 
 def _text(source: Any) -> str:
@@ -201,8 +196,7 @@ def _text(source: Any) -> str:
     return os.fsencode(given).decode("utf-8", "replace")
 
 
-@dataclass(frozen=True)
-class Original:
+class Original(NamedTuple):
     """An image: source, the path it has; digest, SHA-256 of its bytes; content, these bytes."""
 
     source: str | None

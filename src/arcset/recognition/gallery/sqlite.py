@@ -7,23 +7,24 @@
 
 SQLite does what it is made for: a write-ahead log that is synced at every commit keeps what was
 acknowledged, whatever happens; many processes read while one writes; numbers are AUTOINCREMENT, so
-that none is given twice.
+that none is given twice; samples go with their subject, and images with their sample.
 
-Memory follows the file. `PRAGMA data_version` changes when somebody else commits. New samples have
-higher numbers than before; where samples were removed, merged or moved to another model, the
-counter `changes` in meta was raised, and all are read again.
+Memory follows the file. New samples have higher numbers than before; where samples were removed,
+merged or moved to another model, the counter `changes` in meta was raised, and it is read anew
+whose each sample is. `PRAGMA data_version` tells when somebody else changed the settings.
 
 Deleted bytes are overwritten (`secure_delete`), but SQLite also leaves copies of rows that it once
 moved between pages. So a removal ends with `VACUUM`, which writes the file anew, and an empty log.
 """
 
+import json
 import os
 import secrets
 import sqlite3
 import threading
 import warnings
 from array import array
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any, Self
@@ -35,15 +36,7 @@ from arcset.errors import ArcsetError, DataError, OptionError
 from arcset.files import one_line, sync
 from arcset.recognition.gallery.base import Gallery
 from arcset.recognition.gallery.index import Index, Numbers, Vectors
-from arcset.recognition.gallery.samples import (
-    Row,
-    Sample,
-    Subject,
-    as_time,
-    check_name,
-    now,
-    unit_rows,
-)
+from arcset.recognition.gallery.samples import Row, Subject, as_time, check_name, now, unit_rows
 from arcset.recognition.gallery.scoring import nearest_subjects
 from arcset.recognition.gallery.settings import Settings
 from arcset.recognition.recognizer import Embeddings, ImageEmbedder, Progress
@@ -51,7 +44,7 @@ from arcset.recognition.recognizer import Embeddings, ImageEmbedder, Progress
 __all__ = ["PATIENCE", "FileGallery"]
 
 _APPLICATION = 0x41724753  # "ArGS"
-_FORMAT = 2
+_FORMAT = 3
 _TABLES = """
 CREATE TABLE meta (key TEXT PRIMARY KEY NOT NULL, value NOT NULL) WITHOUT ROWID;
 CREATE TABLE subjects (
@@ -61,14 +54,17 @@ CREATE TABLE subjects (
 );
 CREATE TABLE samples (
     id INTEGER PRIMARY KEY AUTOINCREMENT,
-    subject INTEGER NOT NULL REFERENCES subjects (id),
+    subject INTEGER NOT NULL REFERENCES subjects (id) ON DELETE CASCADE,
     added INTEGER NOT NULL,
     embedding BLOB NOT NULL,
     source TEXT,
     digest BLOB
 );
 CREATE INDEX samples_of_subject ON samples (subject);
-CREATE TABLE images (id INTEGER PRIMARY KEY REFERENCES samples (id), image BLOB NOT NULL);
+CREATE TABLE images (
+    id INTEGER PRIMARY KEY REFERENCES samples (id) ON DELETE CASCADE,
+    image BLOB NOT NULL
+);
 """
 
 # Per connection. FULL: a commit returns when the log is on the disk; fullfsync: on macOS, too.
@@ -91,6 +87,9 @@ _ROWS = 256  # at a time: few enough for the processor's cache; of images, for m
 _OFF = 1e-3  # how far the square of an embedding's length may be from 1
 _SPARE = 1 << 24  # how far the numbers of subjects may exceed 64 times the number of samples
 
+_LISTED = "(SELECT value FROM json_each(?))"  # of a list as JSON
+_IS_STORED = "CASE WHEN images.id IS NOT NULL THEN x'' END"
+
 # The second is raised where SQLite's own message quotes bytes of a damaged file.
 _SQLITE_ERRORS = (sqlite3.Error, UnicodeDecodeError)
 
@@ -109,9 +108,9 @@ class FileGallery(Gallery):
         is_writable = os.access(path, os.W_OK) and os.access(path.parent, os.W_OK)
         self.path, self.read_only = path, read_only or not is_writable
         self._lock, self._process, self._is_closed = threading.RLock(), os.getpid(), False
-        self._version = -1  # of the file's state that `_known_settings` are from
+        self._version = -1  # of the file's state that `_latest` is from
         self._index: Index | None = None  # read when it is first needed
-        self._index_changes, self._is_index_due = -1, True
+        self._index_changes = -1
         with _explained(path):
             self._connection = _connect(path, is_writable=is_writable)
             try:
@@ -119,18 +118,18 @@ class FileGallery(Gallery):
                 if self.read_only:
                     self._connection.execute("PRAGMA query_only = ON")
                 _check_format(self._connection, path)
-                self._known_settings = self._read_settings()
+                self._latest = self._read_settings()
             except BaseException:
                 self._connection.close()
                 raise
-        self.dim = self._known_settings.dim
+        self.dim = self._latest.dim
 
     @classmethod
     def _connect(cls, path: Path, *, read_only: bool) -> Self | None:
         if not path.exists():
             return None
         gallery = cls(path, read_only=read_only)
-        if gallery._settings.erase_due and not gallery.read_only and not gallery._is_large:
+        if gallery._latest.erase_due and not gallery.read_only and not gallery._is_large:
             with suppress(DataError):  # others are in the way, or the disk is full: next time
                 gallery.compact()
         return gallery
@@ -144,6 +143,11 @@ class FileGallery(Gallery):
             if is_new:
                 path.unlink()
             raise
+
+    @staticmethod
+    def _drop(path: Path) -> None:
+        for end in ("", "-wal", "-shm"):
+            path.with_name(path.name + end).unlink(missing_ok=True)
 
     def close(self) -> None:
         with self._lock:
@@ -169,26 +173,31 @@ class FileGallery(Gallery):
                 self._connection.rollback()
 
     @contextmanager
-    def _changing(self) -> Iterator[None]:
-        """A transaction: all of it is on the disk when the block ends, or nothing."""
+    def _transaction(self) -> Iterator[None]:
+        """All that is changed in the block is on the disk when it ends, or nothing."""
         with self._lock:
             self._check_writable()
-            before = self._known_settings
             try:
                 self._execute("BEGIN IMMEDIATE")
                 self._follow_settings()
-                before = self._known_settings
                 yield
                 self._connection.commit()
             except BaseException as error:
+                self._version = -1  # settings that were written are to be read again
                 with suppress(sqlite3.Error):
                     self._connection.rollback()
-                self._known_settings = before
                 if isinstance(error, _SQLITE_ERRORS):
                     raise DataError(f"{_sentence(error, self.path)}; nothing was changed") from None
                 raise
-            finally:
-                self._version = -1  # to be looked at again; what is in memory is of before
+
+    @contextmanager
+    def _changing(self, what: str) -> Iterator[None]:
+        """A transaction that takes something away, and the end of its bytes."""
+        with self._lock:
+            with self._transaction():
+                yield
+                self._note_removal()
+            self._erase(what)
 
     def _check_open(self) -> None:
         if self._is_closed or os.getpid() != self._process:
@@ -199,69 +208,6 @@ class FileGallery(Gallery):
         self._check_open()
         if self.read_only:
             raise DataError(f"{self.path} is open for reading only; nothing was changed")
-
-    def _follow_settings(self) -> None:
-        """Read the settings where somebody committed since; raise if another model is in use."""
-        (version,) = self._ask("PRAGMA data_version")
-        if version == self._version:
-            return
-        before, settings = self._known_settings, self._read_settings()
-        if settings.dim != self.dim or before.model_digest not in ("", settings.model_digest):
-            raise DataError(
-                f"{self.path} was moved to the model {settings.model_name!r} by another process:"
-                " open it again, with that model"
-            )
-        self._known_settings, self._version, self._is_index_due = settings, version, True
-
-    def _read_settings(self) -> Settings:
-        found = self._execute("SELECT key, value FROM meta WHERE key <> 'thresholds'")
-        return Settings.of(dict(found.fetchall()), self.path)
-
-    def _follow_index(self) -> Index:
-        """All embeddings, inside a transaction."""
-        index, changes = self._index, self._settings.changes
-        if index is not None and not self._is_index_due:
-            return index
-        if index is None:
-            (count,) = self._ask("SELECT count(*) FROM samples")
-            if count * 4 * self.dim > self.byte_count:
-                raise self._damaged(f"it has no room for {count:,} samples")
-            index = Index(self.dim, count)
-        elif changes != self._index_changes:
-            index.keep(*self._read_owners())
-        found = self._execute(
-            "SELECT id, subject, embedding FROM samples WHERE id > ? ORDER BY id", (index.last,)
-        )
-        while rows := found.fetchmany(_ROWS):
-            index.add(*self._check_rows(rows, len(index)))
-        self._index, self._index_changes, self._is_index_due = index, changes, False
-        return index
-
-    def _read_owners(self) -> tuple[Numbers, Numbers]:
-        """The number of each sample, rising, and its subject; from an index of the table alone."""
-        found = self._execute("SELECT id, subject FROM samples INDEXED BY samples_of_subject")
-        with self._checking():
-            pairs = np.array(found.fetchall(), np.int64).reshape(-1, 2)
-        pairs = pairs[np.argsort(pairs[:, 0])]
-        return pairs[:, 0], pairs[:, 1]
-
-    def _check_rows(self, rows: list[Any], count: int) -> tuple[Numbers, Numbers, Vectors]:
-        """Rows of the file as arrays; raise `DataError` for what no gallery wrote."""
-        ids, owners, embeddings = zip(*rows, strict=True)
-        with self._checking():
-            samples, subjects = (np.frombuffer(array("q", one), np.int64) for one in (ids, owners))
-            lengths = {*map(len, embeddings)}
-            content = b"".join(embeddings)
-        if lengths != {4 * self.dim}:
-            raise self._damaged(f"not every embedding in it has {self.dim} numbers")
-        if samples[0] < 1 or subjects.min() < 1 or subjects.max() > _SPARE + 64 * (count + 1):
-            raise self._damaged("a number in it is out of range")
-        vectors = np.frombuffer(content, "<f4").reshape(len(rows), self.dim)
-        is_unit = np.abs(np.einsum("nd,nd->n", vectors, vectors) - 1) < _OFF  # false for NaN
-        if not is_unit.all():
-            wrong = samples[int(np.argmin(is_unit))]
-            raise self._damaged(f"the embedding of sample {wrong} is not of length 1")
-        return samples, subjects, vectors
 
     def _execute(self, sql: str, values: Any = ()) -> sqlite3.Cursor:
         return self._connection.execute(sql, values)
@@ -275,105 +221,210 @@ class FileGallery(Gallery):
         """Values of another type or beyond all range, which no gallery wrote, are damage."""
         try:
             yield
-        except (TypeError, ValueError, OverflowError, OSError) as error:  # arcset's own among them
+        except (TypeError, ValueError, OverflowError, OSError, MemoryError) as error:
             raise self._damaged(one_line(error)) from None
 
     def _damaged(self, why: str) -> DataError:
         return DataError(f"{self.path} is damaged: {why}; restore it from a copy or an export")
 
-    # Asking
+    # Settings
+
+    @property
+    def _settings(self) -> Settings:
+        with self.together():
+            return self._latest
+
+    def _read_settings(self) -> Settings:
+        return Settings.of(dict(self._execute("SELECT key, value FROM meta").fetchall()), self.path)
+
+    def _follow_settings(self) -> None:
+        """Read the settings where somebody committed since; raise if another model is in use."""
+        (version,) = self._ask("PRAGMA data_version")
+        if version == self._version:
+            return
+        settings, digest = self._read_settings(), self._latest.model_digest
+        if settings.dim != self.dim or digest not in ("", settings.model_digest):
+            raise DataError(
+                f"{self.path} was moved to the model {settings.model_name!r} by another process:"
+                " open it again, with that model"
+            )
+        self._latest, self._version = settings, version
+
+    def _write(self, **values: str | None) -> None:
+        with self._transaction():
+            self._set(**values)
+
+    def _set(self, **values: str | None) -> None:
+        for key, value in values.items():
+            if value is None:
+                self._execute("DELETE FROM meta WHERE key = ?", (key,))
+            else:
+                self._execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (key, value))
+        if values:
+            self._latest = self._read_settings()
+
+    # Reading
+
+    def _rows(
+        self,
+        names: Collection[str] | None = None,
+        *,
+        sample: int | None = None,
+        images: bool = False,
+    ) -> Iterator[Sequence[Row]]:
+        where, values = "", list[Any]()
+        if sample is not None:
+            where, values = "WHERE samples.id = ?", [sample]
+        elif names is not None:
+            where = f"WHERE subject IN (SELECT id FROM subjects WHERE name IN {_LISTED})"
+            values = [json.dumps([*names])]
+        found = self._execute(
+            "SELECT name, embedding, source, digest,"
+            f" {'image' if images else _IS_STORED}, samples.added, samples.id FROM samples"
+            " LEFT JOIN subjects ON subjects.id = subject"
+            " LEFT JOIN images ON images.id = samples.id"
+            f" {where} ORDER BY samples.id",
+            values,
+        )
+        while part := found.fetchmany(_ROWS):
+            with self._checking():
+                owners, embeddings, *columns = zip(*part, strict=True)
+                vectors = self._unit_vectors(embeddings)
+                rows = [*map(Row, owners, vectors, *columns)]
+                for row in rows:
+                    row.check()
+            yield rows
+
+    def _unit_vectors(self, embeddings: Sequence[bytes]) -> Vectors:
+        """(n, D) from a column of the file; raises for what no gallery wrote."""
+        if {*map(len, embeddings)} != {4 * self.dim}:
+            raise self._damaged(f"not every embedding in it has {self.dim} numbers")
+        vectors = np.frombuffer(b"".join(embeddings), "<f4").reshape(len(embeddings), self.dim)
+        is_unit = np.abs(np.einsum("nd,nd->n", vectors, vectors) - 1) < _OFF  # false for NaN
+        if not is_unit.all():
+            raise self._damaged("an embedding in it is not of length 1")
+        return vectors
+
+    def subjects(self) -> tuple[Subject, ...]:
+        with self.together(), self._checking():
+            found = self._execute(
+                "SELECT name, count(samples.id), subjects.added FROM subjects"
+                " LEFT JOIN samples ON subject = subjects.id GROUP BY subjects.id"
+            )
+            return tuple(Subject(check_name(name), n, as_time(added)) for name, n, added in found)
+
+    def _sizes(self) -> tuple[int, int]:
+        with self.together():
+            subjects, samples = self._ask(
+                "SELECT (SELECT count(*) FROM subjects), (SELECT count(*) FROM samples)"
+            )
+        return subjects, samples
+
+    @property
+    def byte_count(self) -> int:
+        return self.path.stat().st_size + _log_size(self.path)
+
+    # Searching
 
     def _search(
         self, probes: Embeddings, k: int
     ) -> tuple[list[tuple[str, ...]], npt.NDArray[np.float64]]:
         with self.together():
             index = self._follow_index()
-            numbers, scores = nearest_subjects(index, probes, k, self._settings.scoring)
-            names = self._names(np.unique(numbers).tolist())
+            numbers, scores = nearest_subjects(index, probes, k, self._latest.scoring)
+            sql = "SELECT max(name) FROM subjects WHERE id = ?"  # max: None where there is none
+            with self._checking():
+                names = {n: check_name(*self._ask(sql, n)) for n in np.unique(numbers).tolist()}
         return [tuple(names[one] for one in row) for row in numbers.tolist()], scores
 
-    def _names(self, numbers: Iterable[int]) -> dict[int, str]:
-        sql = "SELECT max(name) FROM subjects WHERE id = ?"  # max: None where there is none
+    def _follow_index(self) -> Index:
+        """All embeddings, inside a transaction."""
+        changes = self._latest.changes
         with self._checking():
-            return {number: check_name(*self._ask(sql, number)) for number in numbers}
+            if self._index is None:
+                (count,) = self._ask("SELECT count(*) FROM samples")
+                self._index = Index(self.dim, count)
+            elif changes != self._index_changes:
+                self._index.keep(*self._read_owners())
+            found = self._execute(
+                "SELECT id, subject, embedding FROM samples WHERE id > ? ORDER BY id",
+                (self._index.last,),
+            )
+            while part := found.fetchmany(_ROWS):
+                ids, owners, embeddings = zip(*part, strict=True)
+                samples, subjects = np.array(array("q", ids)), np.array(array("q", owners))
+                most = _SPARE + 64 * (len(self._index) + 1)
+                if samples[0] < 1 or subjects.min() < 1 or subjects.max() > most:
+                    raise self._damaged("a number in it is out of range")
+                self._index.add(samples, subjects, self._unit_vectors(embeddings))
+        self._index_changes = changes
+        return self._index
 
-    def _embeddings_of(self, name: str) -> Embeddings:
-        with self.together():
-            index = self._follow_index()
-            return index.matrix[index.rows_of(np.array([self._known(name)]))]
+    def _read_owners(self) -> tuple[Numbers, Numbers]:
+        """The number of each sample, rising, and its subject; from an index of the table alone."""
+        found = self._execute("SELECT id, subject FROM samples INDEXED BY samples_of_subject")
+        pairs = np.array(found.fetchall(), np.int64).reshape(-1, 2)
+        pairs = pairs[np.argsort(pairs[:, 0])]
+        return pairs[:, 0], pairs[:, 1]
 
     # Changing
 
     def _add(self, batches: Iterable[Sequence[Row]], **settings: str) -> list[int]:
         made: list[int] = []
-        with self._changing():
+        with self._transaction():
             self._set(**settings)
             for rows in batches:
                 made += self._insert(rows)
         return made
 
-    def _insert(self, rows: Sequence[Row]) -> list[int]:
-        moment, first_new = now(), self._next_number("subjects")
-        subjects = {name: self._number(name) for name in dict.fromkeys(row.name for row in rows)}
-        people: list[tuple[int, str, int]] = []
-        samples, images = [], []
-        for sample, row in enumerate(rows, self._next_number("samples")):
-            added = moment if row.added is None else row.added
-            subject = subjects[row.name]
-            if subject is None:
-                subject = subjects[row.name] = first_new + len(people)
-                people.append((subject, row.name, added))
-            samples.append((sample, subject, added, row.embedding, row.source, row.digest))
-            if row.image is not None:
-                images.append((sample, row.image))
-        self._connection.executemany("INSERT INTO subjects VALUES (?, ?, ?)", people)
-        self._connection.executemany("INSERT INTO samples VALUES (?, ?, ?, ?, ?, ?)", samples)
-        self._connection.executemany("INSERT INTO images VALUES (?, ?)", images)
-        return [sample[0] for sample in samples]
-
-    def _next_number(self, table: str) -> int:
-        """Above all that were ever given."""
-        sql = "SELECT coalesce(max(CAST(seq AS INT)), 0) + 1 FROM sqlite_sequence WHERE name = ?"
-        return int(self._ask(sql, table)[0])
-
-    def remove(self, name: str) -> int:
-        """Remove a subject, and return how many samples it had.
-
-        Name, embeddings and images are in none of the gallery's files any more when this returns;
-        of a gallery above 100 MB, a warning says that `compact` has to erase the last copies.
-        Raises `OptionError` where nobody is called so. Raises `DataError` where another process or
-        a full disk keeps the bytes from being erased; it says whether the subject was removed.
-        """
-        with self._erasing(f"{name!r} was removed from {self.path}"):
-            subject = self._known(name)
-            self._execute(
-                "DELETE FROM images WHERE id IN (SELECT id FROM samples WHERE subject = ?)",
-                (subject,),
+    def _insert(self, rows: Sequence[Row]) -> Iterator[int]:
+        moment, subjects = now(), dict[str, int]()
+        for row in rows:
+            added = row.added or moment
+            if row.name not in subjects:
+                found = self._ask("SELECT id FROM subjects WHERE name = ?", row.name)
+                subjects[row.name] = (
+                    found[0]
+                    if found
+                    else self._insert_row(
+                        "INSERT INTO subjects (name, added) VALUES (?, ?)", row.name, added
+                    )
+                )
+            sample = self._insert_row(
+                "INSERT INTO samples (subject, added, embedding, source, digest)"
+                " VALUES (?, ?, ?, ?, ?)",
+                subjects[row.name],
+                added,
+                row.embedding.astype("<f4", copy=False).tobytes(),
+                row.source,
+                row.digest,
             )
-            removed = self._execute("DELETE FROM samples WHERE subject = ?", (subject,)).rowcount
-            self._execute("DELETE FROM subjects WHERE id = ?", (subject,))
-        return removed
+            if row.image is not None:
+                self._insert_row("INSERT INTO images VALUES (?, ?)", sample, row.image)
+            yield sample
 
-    def remove_sample(self, sample: int) -> None:
-        with self._erasing(f"sample {sample} was removed from {self.path}"):
-            subject = self._owner(sample)
-            self._execute("DELETE FROM images WHERE id = ?", (int(sample),))
-            self._execute("DELETE FROM samples WHERE id = ?", (int(sample),))
-            if self._ask("SELECT 1 FROM samples WHERE subject = ?", subject) is None:
-                self._execute("DELETE FROM subjects WHERE id = ?", (subject,))
+    def _insert_row(self, sql: str, *values: Any) -> int:
+        """Insert a row, and return its number."""
+        return int(self._connection.execute(sql, values).lastrowid or 0)
 
-    def _rename(self, old: str, new: str) -> None:
-        with self._erasing(f"{old!r} was renamed to {new!r} in {self.path}"):
-            subject = self._known(old)
-            if new in self:
-                raise OptionError(f"{new!r} is enrolled already: merge {old!r} into that subject")
-            self._execute("UPDATE subjects SET name = ? WHERE id = ?", (new, subject))
+    def _delete(self, rows: Sequence[Row]) -> None:
+        samples = [(row.id,) for row in rows]
+        self._connection.executemany("DELETE FROM samples WHERE id = ?", samples)
+        self._execute(
+            f"DELETE FROM subjects WHERE name IN {_LISTED}"
+            " AND id NOT IN (SELECT subject FROM samples)",
+            (json.dumps([*{row.name for row in rows}]),),
+        )
 
-    def _merge(self, source: str, into: str) -> None:
-        with self._erasing(f"{source!r} was merged into {into!r} in {self.path}"):
-            subjects = self._known(into), self._known(source)
-            self._execute("UPDATE samples SET subject = ? WHERE subject = ?", subjects)
-            self._execute("DELETE FROM subjects WHERE id = ?", subjects[1:])
+    def _move(self, rows: Sequence[Row], name: str) -> None:
+        names = {"old": rows[0].name, "new": name}
+        self._execute("UPDATE OR IGNORE subjects SET name = :new WHERE name = :old", names)
+        self._execute(  # where the name was taken: nobody has the old one any more otherwise
+            "UPDATE samples SET subject = (SELECT id FROM subjects WHERE name = :new)"
+            " WHERE subject = (SELECT id FROM subjects WHERE name = :old)",
+            names,
+        )
+        self._execute("DELETE FROM subjects WHERE name = :old", names)
 
     def migrate(self, recognizer: ImageEmbedder, progress: Progress | None = None) -> None:
         """Move to another model: embed all images anew, all of them or none.
@@ -383,10 +434,10 @@ class FileGallery(Gallery):
         some samples were not stored, and `DataError` for one that the model cannot embed.
         """
         with self._lock:
-            with self._changing():
+            with self._transaction():
                 self._embed_anew(recognizer, progress)
                 self._set(dim=str(recognizer.dim), model=recognizer.name, digest=recognizer.digest)
-                self._set(model_path=None, faces=None, thresholds=None, calibrated=None)
+                self._set(model_path=None, faces=None, thresholds=None)
                 self._note_removal()
             self._recognizer, self.dim, self._index = recognizer, recognizer.dim, None
             self._erase(f"{self.path} was moved to the model {recognizer.name!r}")
@@ -421,31 +472,10 @@ class FileGallery(Gallery):
             except DataError as error:
                 raise DataError(f"{self.path} could not be compacted: {error}") from None
 
-    def _write(self, **values: str | None) -> None:
-        with self._changing():
-            self._set(**values)
-
-    def _set(self, **values: str | None) -> None:
-        for key, value in values.items():
-            self._execute("DELETE FROM meta WHERE key = ?", (key,))
-            if value is not None:
-                self._execute("INSERT INTO meta VALUES (?, ?)", (key, value))
-        if values:
-            self._known_settings = self._read_settings()
-
     # Erasing
 
-    @contextmanager
-    def _erasing(self, what: str) -> Iterator[None]:
-        """A transaction that takes something away, and the end of its bytes; `what` was done."""
-        with self._lock:
-            with self._changing():
-                yield
-                self._note_removal()
-            self._erase(what)
-
     def _note_removal(self) -> None:
-        self._set(changes=str(self._settings.changes + 1), erase_due="yes")
+        self._set(changes=str(self._latest.changes + 1), erase_due="yes")
 
     def _erase(self, what: str) -> None:
         try:
@@ -479,120 +509,6 @@ class FileGallery(Gallery):
             (is_busy, _, _) = self._ask("PRAGMA wal_checkpoint(TRUNCATE)")
         if is_busy:
             raise DataError(f"another process is still reading an older state of {self.path}")
-
-    # Listing
-
-    def __len__(self) -> int:
-        with self.together():
-            return int(self._ask("SELECT count(*) FROM subjects")[0])
-
-    def __contains__(self, name: object) -> bool:
-        with self.together():
-            return isinstance(name, str) and self._number(name) is not None
-
-    @property
-    def sample_count(self) -> int:
-        with self.together():
-            return int(self._ask("SELECT count(*) FROM samples")[0])
-
-    @property
-    def byte_count(self) -> int:
-        return self.path.stat().st_size + _log_size(self.path)
-
-    def subjects(self) -> tuple[Subject, ...]:
-        with self.together(), self._checking():
-            found = self._execute(
-                "SELECT name, count(samples.id), subjects.added FROM subjects"
-                " LEFT JOIN samples ON subject = subjects.id GROUP BY subjects.id"
-            )
-            return tuple(Subject(check_name(name), n, as_time(added)) for name, n, added in found)
-
-    def samples(self, name: str) -> tuple[Sample, ...]:
-        with self.together():
-            found = self._execute(
-                "SELECT samples.id, source, digest, added, images.id IS NOT NULL FROM samples"
-                " LEFT JOIN images USING (id) WHERE subject = ? ORDER BY samples.id",
-                (self._known(name),),
-            )
-            with self._checking():
-                return tuple(_sample(*values) for values in found)
-
-    def image(self, sample: int) -> bytes | None:
-        with self.together():
-            self._owner(sample)
-            found = self._ask("SELECT image FROM images WHERE id = ?", int(sample))
-        if found is None:
-            return None
-        if not isinstance(found[0], bytes):
-            raise self._damaged(f"the image of sample {sample} is not an image")
-        return found[0]
-
-    def labelled(self) -> tuple[npt.NDArray[np.float32], tuple[str, ...]]:
-        with self.together():
-            index = self._follow_index()
-            order = np.argsort(index.ids)
-            names = self._names(np.unique(index.subjects).tolist())
-            return index.matrix[order], tuple(names[n] for n in index.subjects[order].tolist())
-
-    def repeated(self, most: int) -> tuple[npt.NDArray[np.float32], Numbers]:
-        with self.together():  # a million rows are not copied for the sake of a few thousand
-            index = self._follow_index()
-            several = np.flatnonzero(index.counts > 1)
-            if len(several) > most:
-                several = several[np.linspace(0, len(several) - 1, most).round().astype(int)]
-            rows = index.rows_of(several)
-            return index.matrix[rows], index.subjects[rows]
-
-    def _rows(self, images: bool) -> Iterator[Sequence[Row]]:
-        found = self._execute(
-            f"SELECT name, embedding, source, digest, {'image' if images else 'NULL'},"
-            " samples.added, samples.id FROM samples JOIN subjects ON subjects.id = subject"
-            f" {'LEFT JOIN images ON images.id = samples.id' if images else ''}"
-            " ORDER BY samples.id"
-        )
-        while rows := [Row(*values) for values in found.fetchmany(_ROWS)]:
-            with self._checking():
-                for row in rows:
-                    row.check(self.dim)
-            yield rows
-
-    # Within
-
-    @property
-    def _settings(self) -> Settings:
-        return self._known_settings
-
-    def _calibration(self) -> str | None:
-        found = self._ask("SELECT value FROM meta WHERE key = 'thresholds'")
-        return None if found is None else found[0]
-
-    def _number(self, name: str) -> int | None:
-        """The number of a subject; None where nobody is called so."""
-        found = self._ask("SELECT id FROM subjects WHERE name = ?", name)
-        return None if found is None else int(found[0])
-
-    def _known(self, name: str) -> int:
-        number = self._number(name)
-        if number is None:
-            raise OptionError(f"nobody called {name!r} is enrolled in {self.path}")
-        return number
-
-    def _owner(self, sample: int) -> int:
-        """The number of a sample's subject."""
-        fits = isinstance(sample, int | np.integer) and 0 < sample < 2**63
-        found = self._ask("SELECT subject FROM samples WHERE id = ?", int(sample)) if fits else None
-        if found is None:
-            raise OptionError(f"there is no sample {sample!r} in {self.path}")
-        with self._checking():
-            return int(found[0])
-
-
-def _sample(number: int, source: Any, digest: Any, added: Any, has_image: int) -> Sample:
-    if not isinstance(source, str | None) or not isinstance(digest, bytes | None):
-        raise TypeError(f"sample {number} has a source or digest of a wrong type")
-    return Sample(
-        number, source, None if digest is None else digest.hex(), as_time(added), bool(has_image)
-    )
 
 
 def _embed(recognizer: ImageEmbedder, images: dict[int, Any]) -> Embeddings:
