@@ -63,6 +63,7 @@ def test_it_answers_as_the_gallery_does(made, client, gallery):
         same_match(client.identify(image), gallery.identify(image))
     assert client.identify(probe).subject == "subject 3"
     assert not client.identify(stranger)
+    same_match(*client.identify_all(probe), gallery.identify(probe))
     one = client.identify(probe, fpir=0.1, candidates=2)
     same_match(one, gallery.identify(probe, fpir=0.1, candidates=2))
     assert len(one.candidates) == 2
@@ -259,17 +260,43 @@ def test_wrong_use_is_told_before_anything_is_sent(client, tmp_path):
             change()
 
 
+NOBODY = {"subject": None, "cosine": None, "probability": None, "threshold": 0.5}
+NOBODY |= {"candidates": [], "fpir": 0.01, "reason": "empty gallery", "rough": False}
+
+
+def http(status, content):
+    head = b"HTTP/1.1 %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n"
+    body = json.dumps(content).encode()
+    return head % (status, len(body)) + body
+
+
 def test_in_an_empty_gallery_nobody_is_near():
-    nobody = {"subject": None, "cosine": None, "probability": None, "threshold": 0.5}
-    nobody |= {"candidates": [], "fpir": 0.01, "reason": "empty gallery", "rough": False}
-    answer = {"results": [{**nobody, "decided": True}], "threshold": None}
-    content = json.dumps(answer).encode()
-    head = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n"
-    with speaking(head % len(content) + content) as (url, _), Client(url, timeout=5) as client:
+    answer = {"results": [{**NOBODY, "decided": True}], "threshold": None}
+    with speaking(http(b"200 OK", answer)) as (url, _), Client(url, timeout=5) as client:
         found = client.identify(b"anything")
     assert math.isnan(found.cosine)
     assert not found
     assert found.decided
+    assert (found.box, found.faces) == (None, None)
+
+
+def test_of_a_photo_each_face_has_its_answer():
+    anna = {**NOBODY, "subject": "anna", "cosine": 0.75, "reason": "above threshold"}
+    faces = [{**anna, "box": [4.5, 3, 20, 25]}, {**NOBODY, "box": [50, 3, 18, 22]}]
+    answer = {"results": [{**anna, "faces": faces}], "threshold": None}
+    no_face = {"error": {"code": "no_face", "message": "The photo shows no face."}}
+    sent = [http(b"200 OK", answer)] * 3 + [http(b"422 Unprocessable Content", no_face)] * 2
+    with speaking(*sent) as (url, _), Client(url, timeout=5) as client:
+        for found in (client.identify(b"photo"), client.identify_many([b"photo"])[0]):
+            assert (found.subject, found.box, found.faces) == ("anna", (4.5, 3, 20, 25), 2)
+        matches = client.identify_all(b"photo")
+        assert [(one.subject, one.box[0], one.faces) for one in matches] == [
+            ("anna", 4.5, 2),
+            (None, 50, 2),
+        ]
+        assert client.identify_all(b"photo") == []
+        with pytest.raises(ServiceError, match="no face"):
+            client.identify(b"photo")
 
 
 class Heard(list):
@@ -278,6 +305,20 @@ class Heard(list):
     def __init__(self):
         super().__init__()
         self.closed = threading.Semaphore(0)
+
+
+def receive(link):
+    """A whole request, or nothing where the client has left."""
+    content, whole = b"", 1
+    while len(content) < whole:
+        more = link.recv(1 << 16)
+        if not more:
+            return b""
+        content += more
+        head, mark, _ = content.partition(b"\r\n\r\n")
+        length = re.search(rb"(?i)content-length: (\d+)", head)
+        whole = len(head + mark) + int(length[1]) if mark and length else len(content) + (not mark)
+    return content
 
 
 @contextlib.contextmanager
@@ -295,12 +336,7 @@ def speaking(*answers, close=()):
             link, _ = listening.accept()
             with link:
                 while left:
-                    content = b""
-                    while b"\r\n\r\n" not in content:
-                        some = link.recv(1 << 16)
-                        if not some:
-                            break
-                        content += some
+                    content = receive(link)
                     if not content:
                         break
                     heard.append(content.split(b" ")[0].decode())

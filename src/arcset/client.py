@@ -177,12 +177,34 @@ class Client:
         threshold: float | None = None,
         candidates: int = 5,
     ) -> Match:
-        """Who an image shows, or that nobody known is shown: see `identify_many`."""
+        """Who an image shows, or that nobody known is shown: see `identify_many`.
+
+        Of a photo in which faces are found, the one in the middle counts.
+        """
         options = {"fpir": fpir, "threshold": threshold, "candidates": candidates}
-        match = self._identify([_read_file(image)], options)[0]
-        if isinstance(match, ServiceError):
-            raise match
+        match: Match = self._identify([_read_file(image)], options)[0][0]
         return match
+
+    def identify_all(
+        self,
+        image: Any,
+        *,
+        fpir: float | None = None,
+        threshold: float | None = None,
+        candidates: int = 5,
+    ) -> list[Match]:
+        """Who each face of a photo shows, the one in the middle first; none where there is no face.
+
+        Where the service takes whole images it is `identify`, as a list of one.
+        """
+        options = {"fpir": fpir, "threshold": threshold, "candidates": candidates}
+        try:
+            matches: list[Match] = self._identify([_read_file(image)], options)[0]
+            return matches
+        except ServiceError as error:
+            if error.code != "no_face":
+                raise
+            return []
 
     def identify_many(
         self,
@@ -198,19 +220,22 @@ class Client:
             gallery's present size. threshold: a cosine instead. candidates: how many are listed.
         """
         options = {"fpir": fpir, "threshold": threshold, "candidates": candidates}
-        matches: list[Match | ServiceError] = []
+        answers: list[Match | ServiceError] = []
         for files in _portions(images):
             try:
-                matches += self._identify(files, options)
+                found = self._identify(files, options)
             except ServiceError as error:
                 if len(files) > 1 or error.code not in _ABOUT_ONE_IMAGE:
                     raise
-                matches.append(error)  # one image alone is refused as a whole
-        return matches
+                answers.append(error)  # one image alone is refused as a whole
+                continue
+            answers += [one if isinstance(one, ServiceError) else one[0] for one in found]
+        return answers
 
-    def _identify(self, files: Sequence[File], options: Fields) -> list[Match | ServiceError]:
+    def _identify(self, files: Sequence[File], options: Fields) -> list[Any]:
+        """Of each image the matches of its faces, or its one match; or a `ServiceError`."""
         answer = self._ask("POST", "identify", form=options, files=_as_images(files))
-        return [_match(fields) for fields in answer["results"]]
+        return [_matches(result) for result in answer["results"]]
 
     def threshold(self, fpir: float | None = None) -> WorkingPoint:
         """Where "known" begins at the gallery's present size, for an FPIR, by default 0.01."""
@@ -400,9 +425,20 @@ def _refusal(response: "httpx.Response", url: str) -> ServiceError:
     )
 
 
-def _match(fields: dict[str, Any]) -> Match | ServiceError:
-    if "error" in fields:
-        return ServiceError(fields["error"]["code"], fields["error"]["message"])
+def _matches(result: dict[str, Any]) -> list[Match] | ServiceError:
+    if "error" in result:
+        return ServiceError(result["error"]["code"], result["error"]["message"])
+    faces = result.get("faces")
+    if faces is None:
+        return [_match(result)]
+    return [_match(face, tuple(face["box"]), len(faces)) for face in faces]
+
+
+def _match(
+    fields: dict[str, Any],
+    box: tuple[float, float, float, float] | None = None,
+    faces: int | None = None,
+) -> Match:
     cosine = fields["cosine"]
     return Match(
         subject=fields["subject"],
@@ -416,6 +452,8 @@ def _match(fields: dict[str, Any]) -> Match | ServiceError:
         fpir=fields["fpir"],
         reason=fields["reason"],
         rough=fields["rough"],
+        box=box,
+        faces=faces,
     )
 
 

@@ -32,6 +32,7 @@ def test_methods_return_what_they_did(made):
         "verify, a subject": object_shape(client.verify(photo, subject=NAMES[0], threshold=0.5)),
         "identify": object_shape(client.identify(photo)),
         "identify, unknown": object_shape(client.identify(stranger, threshold=0.99999)),
+        "identify_all": object_shape(client.identify_all(photo)),
         "identify_many": object_shape(client.identify_many([photo, b"no image", photo])),
         "threshold": object_shape(client.threshold(0.1)),
         "subjects": object_shape(list(client.subjects(search="subject"))),
