@@ -63,6 +63,27 @@ def test_links_lead_somewhere(page):
         assert (page.parent / target).exists(), f"{page.name} links to {target}"
 
 
+def test_contributing_names_what_is_there():
+    """Every path, NAME aside, and every function or class that stands behind one in its row."""
+    page = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    table = page.partition("## Where is what")[2].partition("\n## ")[0]
+    rows = [re.findall(r"`([^`]+)`", line) for line in table.splitlines() if line.startswith("|")]
+    files: list[Path] = []
+    for words in rows:
+        for word in words:
+            if "/" in word:
+                files.append(ROOT / (word if "NAME" not in word else Path(word).parent))
+                assert files[-1].exists(), word
+            elif word.endswith(".py"):
+                assert (ROOT / files[-1].parent / word).exists() or any(
+                    (folder / word).exists() for folder in files
+                ), word
+            elif word.isidentifier() and files[-1].is_file():
+                source = files[-1].read_text(encoding="utf-8")
+                assert re.search(rf"^ *(?:def|class) {word}\b|^{word}\b", source, re.M), word
+    assert len(files) > 20
+
+
 def test_the_picture_of_the_layers_is_what_import_linter_enforces():
     settings = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
     (contract,) = settings["tool"]["importlinter"]["contracts"]

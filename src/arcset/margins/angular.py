@@ -28,9 +28,10 @@ _LIMITS = {"arc": math.pi, "cos": 2.0}
 def shifted_cosine(cosine: Tensor, shift: float | Tensor) -> Tensor:
     """cos(θ + φ) for cosines cos θ (B,), one φ in (−π, π) for all or one each; no arccos.
 
-    Where θ + φ leaves [0, π], the cosine would rise again. There a chord takes over, parallel to
-    cos θ: cos θ − (1 − cos φ) past π and cos θ + (1 − cos φ) below 0. It meets cos(θ + φ) at the
-    junction, so the result is continuous, and falls everywhere with a finite slope in cos θ.
+    Where θ + φ leaves [0, π], as past θ = π − m with a margin m, the cosine would rise again. There
+    a chord takes over, parallel to cos θ: cos θ − (1 − cos φ) past π and cos θ + (1 − cos φ) below
+    0. It meets cos(θ + φ) at the junction, so the result is continuous, and falls everywhere with a
+    finite slope in cos θ.
 
         >>> shifted_cosine(torch.tensor([1.0, 0.5, -1.0]), 0.5)
         tensor([ 0.8776,  0.0236, -1.1224])

@@ -1,4 +1,5 @@
-"""A threshold for a wanted FAR: how many pairs of different identities are taken for the same.
+"""A threshold for a wanted FAR, also called false-positive or false match rate: how many pairs of
+different identities are taken for the same.
 
 From a rate on validation identities to the rates that fresh identities will show.
 """

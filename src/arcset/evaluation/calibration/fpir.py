@@ -1,4 +1,5 @@
-"""A threshold for a wanted FPIR: how many unknown probes a gallery may take for its subjects.
+"""A threshold for a wanted FPIR, the false-positive rate of identification: how many unknown probes
+a gallery may take for its subjects.
 
 **The rate.** A gallery holds G identities other than the probe's, with s samples each. Identity j
 has n samples of which c are accepted with the probe; a random choice of s of them holds an accepted
