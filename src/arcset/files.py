@@ -1,6 +1,7 @@
 """Files: written whole or not at all; read so that a damaged one is one clear error."""
 
 import errno
+import hashlib
 import json
 import math
 import os
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 from arcset.errors import ArcsetError, DataError
 
 __all__ = [
+    "file_digest",
     "finite",
     "naming",
     "one_line",
@@ -162,6 +164,15 @@ def write_bytes(path: Path, content: bytes) -> None:
 def write_text(path: Path, content: str) -> None:
     """Write `content` to `path` as UTF-8, or leave `path` as it was."""
     write_bytes(path, content.encode())
+
+
+def file_digest(path: Path) -> str:
+    """SHA-256 of a file's content, in hexadecimal; raises `DataError` where it cannot be read."""
+    try:
+        with path.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError as error:
+        raise DataError(f"{path} cannot be read: {error.strerror or error}") from None
 
 
 def parse_json(text: str | bytes, **hooks: Any) -> Any:

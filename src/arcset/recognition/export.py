@@ -15,18 +15,16 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from arcset.data import ImageSet, as_float, load_dataset
+from arcset.data import ImageSet, Reading, as_float, load_dataset
+from arcset.data.decode import decode_many
 from arcset.data.selection import evaluation_images
 from arcset.data.sources.folder import image_files
 from arcset.errors import ArcsetError, DataError, OptionError, RunError
 from arcset.files import replacing
-from arcset.recognition.inputs import read_in_chunks
-from arcset.recognition.onnx_file import Label
-from arcset.recognition.onnx_model import check_out
-from arcset.recognition.onnx_trial import remember
-from arcset.recognition.presets import Pixels
+from arcset.recognition.inputs import Pixels, read_image
+from arcset.recognition.onnx_model import check_out, remember, write_label
 from arcset.recognition.recognizer import Embeddings, Recognizer
-from arcset.recognition.torch_models import RunModel
+from arcset.recognition.torch_models import TorchModel
 from arcset.runs import Run
 from arcset.runs.data import reading_of, selection_of
 from arcset.runs.model import TrainedRun
@@ -42,8 +40,7 @@ _CUTS = tuple(np.linspace(0.0, 0.9, 10).tolist())
 
 _OPSET = 17  # from ONNX Runtime 1.12 on
 _INPUT, _OUTPUT = "images", "embeddings"
-_IDENTITIES, _EACH = 32, 4
-_MOST = _IDENTITIES * _EACH  # 128 samples, 8,128 pairs
+_MOST, _EACH = 128, 4  # samples, which make 8,128 pairs; and of one identity
 
 
 @dataclass(frozen=True)
@@ -122,16 +119,17 @@ def export(
     samples = _samples(opened, images)
     is_images = samples.dtype == np.uint8
     trained = original.model
-    assert isinstance(trained, RunModel)  # for the type checker
+    assert isinstance(trained, TorchModel)  # for the type checker
     model = _graph(trained.network, trained.shape, torch.uint8 if is_images else torch.float32)
-    Label(
+    write_label(
+        model,
         name=original.name,
         digest=original.digest,
         shape=trained.shape,
         pixels=Pixels(fit=opened.config.fit, invert=opened.config.invert) if is_images else None,
         layout="NHWC" if len(trained.shape) == 3 else None,
         thresholds=original.thresholds,
-    ).write(model)
+    )
     with replacing(out) as part:
         content = model.SerializeToString()
         part.write_bytes(content)
@@ -293,17 +291,12 @@ def _samples(run: Run, images: Path | str | None) -> npt.NDArray[Any]:
     if images is None:
         samples = _samples_of(run)
     elif Path(images).is_dir() and reading is not None:
-        files = image_files(images)
-        files = [files[place] for place in _even(len(files), _MOST)]
-        outcomes = [each for chunk in read_in_chunks(files, reading) for _, each in chunk]
-        readable = [each for each in outcomes if not isinstance(each, ArcsetError)]
-        if not readable:
-            raise DataError(f"{images} holds no readable image: {outcomes[0]}")
-        samples = np.stack(readable)
+        samples = _samples_below(Path(images), reading)
     else:
         dataset = load_dataset(images, reading=reading, single=True)
         samples = _spread(evaluation_images(dataset, everything=True))
-    name, shape = images or run.config.data, _shape(samples)
+    name, inner = images or run.config.data, samples.shape[1:]
+    shape = inner if len(inner) == 1 else (inner[2] if len(inner) == 3 else 1, *inner[:2])
     if len(samples) < 2:
         raise DataError(f"{name} holds one sample, and two are needed")
     if run.config.shape is None or shape != tuple(run.config.shape):
@@ -323,29 +316,34 @@ def _samples_of(run: Run) -> npt.NDArray[Any]:
     return np.concatenate([_spread(part) for part in parts if part is not None])[:_MOST]
 
 
+def _samples_below(folder: Path, reading: Reading) -> npt.NDArray[Any]:
+    files = image_files(folder)
+    chosen = [files[number] for number in _even(len(files), _MOST)]
+    outcomes = [
+        outcome
+        for chunk in decode_many([chosen], lambda file: read_image(file, reading))
+        for _, outcome in chunk
+    ]
+    readable = [each for each in outcomes if not isinstance(each, ArcsetError)]
+    if not readable:
+        raise DataError(f"{folder} holds no readable image: {outcomes[0]}")
+    return np.stack(readable)
+
+
 def _spread(images: ImageSet) -> npt.NDArray[Any]:
-    """Up to four samples of each of up to 32 identities, evenly chosen; more where these are few.
+    """Up to 128 samples, of up to four of each identity, evenly chosen; more where these are few.
 
     Same identity and different ones: both answers must stay what they are.
     """
     order = np.argsort(images.labels, kind="stable")
     starts = np.unique(images.labels[order], return_index=True)[1]
-    chosen = starts[_even(len(starts), _IDENTITIES)]
-    rows = [place for start in chosen for place in range(start, start + _EACH)]
-    kept = sorted({order[place] for place in rows if place < len(order)})
-    if len(kept) < min(len(order), _MOST):
-        kept = sorted({*kept, *_even(len(order), _MOST - len(kept)).tolist()})
+    chosen = starts[_even(len(starts), _MOST // _EACH)]
+    rows = np.concatenate([order[start : start + _EACH] for start in chosen])
+    further = _even(len(order), max(0, _MOST - len(rows)))
+    kept = np.unique([*rows, *further])
     return np.stack([np.asarray(images.images[int(row)]) for row in kept])
 
 
 def _even(count: int, most: int) -> npt.NDArray[np.int64]:
     """Up to `most` of the numbers below `count`, evenly spread."""
     return np.unique(np.linspace(0, count - 1, min(count, most)).round().astype(np.int64))
-
-
-def _shape(samples: npt.NDArray[Any]) -> tuple[int, ...]:
-    """Of one sample as a network takes it."""
-    inner = samples.shape[1:]
-    if len(inner) == 1:
-        return inner
-    return (inner[2] if len(inner) == 3 else 1, *inner[:2])

@@ -22,9 +22,8 @@ from arcset.recognition.clustering import (
     clustering_point,
     score_clusters,
 )
-from arcset.recognition.gallery.open import load_model
 from arcset.recognition.inputs import ImageFile, list_images, read_image
-from arcset.recognition.recognizer import Embedded, Progress, Recognizer
+from arcset.recognition.recognizer import Embedded, Progress, Recognizer, load_model
 from arcset.text import plural
 
 __all__ = ["Grouped", "Items", "embed_items", "group_items"]

@@ -1,8 +1,11 @@
-"""What people hand in as images, brought to arrays of one shape, some at a time."""
+"""What people hand in as images, and what becomes of them before a network gets them.
 
-import math
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+Files, folders, PIL images and arrays are brought to arrays of one shape by a `Reading`; `Pixels`
+says how their values are scaled, and `PRESETS` how families of networks want that.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -11,26 +14,28 @@ import numpy.typing as npt
 from PIL import Image
 
 from arcset.data import Reading, open_source
-from arcset.data.decode import decode_many, in_chunks
 from arcset.data.embeddings import holds_embeddings
+from arcset.data.image import Fit
 from arcset.data.sources.base import Entry, Source, kind_of
 from arcset.data.sources.folder import FileSource, image_files
-from arcset.errors import DataError, InputError, OptionError
+from arcset.errors import InputError, OptionError
+from arcset.registry import unknown_name
 
 __all__ = [
+    "FACE_PRESETS",
+    "PRESETS",
     "ImageFile",
     "ImageList",
-    "Outcome",
+    "Pixels",
     "SourceImage",
     "as_sources",
     "files_of",
+    "image_name",
     "list_images",
+    "pixels_for",
+    "preset_names",
     "read_image",
-    "read_in_chunks",
 ]
-
-#: An image that was read, (H, W) or (H, W, 3), or why it could not be.
-Outcome = npt.NDArray[np.uint8] | DataError | InputError
 
 
 @dataclass(frozen=True)
@@ -98,7 +103,6 @@ def list_images(path: Path, *, labelled: bool = True) -> ImageList:
 
 
 _KINDS = (str, Path, bytes, Image.Image, np.ndarray, SourceImage)  # of one image
-_CHUNK_BYTES, _CHUNK_IMAGES = 1 << 24, 512  # that are read before they are embedded
 
 
 def as_sources(images: Any) -> Sequence[Any]:
@@ -113,7 +117,7 @@ def as_sources(images: Any) -> Sequence[Any]:
     if isinstance(images, str | Path) and Path(images).is_dir():
         return image_files(images)
     if isinstance(images, np.ndarray):
-        return _rows(images)
+        return _single_arrays(images)
     if isinstance(images, _KINDS):
         return [images]
     if not isinstance(images, Iterable):
@@ -124,7 +128,7 @@ def as_sources(images: Any) -> Sequence[Any]:
     return sources
 
 
-def _rows(array: npt.NDArray[Any]) -> Sequence[Any]:
+def _single_arrays(array: npt.NDArray[Any]) -> Sequence[Any]:
     if array.ndim not in (2, 3, 4):
         raise InputError(
             "images as an array are uint8, (H, W), (H, W, C), (N, H, W) or (N, H, W, C), and this "
@@ -132,14 +136,14 @@ def _rows(array: npt.NDArray[Any]) -> Sequence[Any]:
         )
     if not array.size:
         raise InputError(f"there is no image to embed: the array is {array.shape}")
-    single = array.ndim == 2 or (array.ndim == 3 and array.shape[2] in (1, 3, 4))
-    return [array] if single else list(array)
+    is_single = array.ndim == 2 or (array.ndim == 3 and array.shape[2] in (1, 3, 4))
+    return [array] if is_single else list(array)
 
 
-def _no_image(thing: Any) -> InputError:
+def _no_image(value: Any) -> InputError:
     return InputError(
         "an image is a path, the bytes of a file, a PIL image or a uint8 array, not "
-        f"{type(thing).__name__}"
+        f"{type(value).__name__}"
     )
 
 
@@ -148,26 +152,21 @@ def files_of(paths: ImageFile | str | Iterable[ImageFile | str]) -> list[ImageFi
 
     Raises `DataError` for a folder without images and `InputError` for what is no path.
     """
-    given = [paths] if isinstance(paths, str | ImageFile) else list(paths)
     files: dict[ImageFile, None] = {}
-    for path in given:
+    for path in [paths] if isinstance(paths, str | ImageFile) else paths:
         if isinstance(path, SourceImage):
             files[path] = None
         elif isinstance(path, str | Path):
-            folder = Path(path).is_dir()
-            files |= dict.fromkeys(image_files(path) if folder else [Path(path)])
+            is_folder = Path(path).is_dir()
+            files |= dict.fromkeys(image_files(path) if is_folder else [Path(path)])
         else:
             raise InputError(f"files are named by paths, not by {type(path).__name__}")
     return list(files)
 
 
-def read_in_chunks(sources: Sequence[Any], reading: Reading) -> Iterator[list[tuple[Any, Outcome]]]:
-    """The images in order, some at a time, read by several threads.
-
-    Each with its array, or why there is none.
-    """
-    size = max(1, min(_CHUNK_IMAGES, _CHUNK_BYTES // math.prod(reading.shape)))
-    return decode_many(in_chunks(sources, size), lambda source: read_image(source, reading))
+def image_name(source: Any, otherwise: str = "the image") -> str:
+    """What messages call an image: its path, where it has one."""
+    return str(source) if isinstance(source, str | Path | SourceImage) else otherwise
 
 
 def read_image(source: Any, reading: Reading) -> npt.NDArray[np.uint8]:
@@ -178,7 +177,131 @@ def read_image(source: Any, reading: Reading) -> npt.NDArray[np.uint8]:
     if isinstance(source, SourceImage):
         source, name = source.content(), str(source)
     if isinstance(source, np.ndarray) and source.dtype == np.uint8:
-        fitting = source[..., 0] if reading.channels == 1 and source.ndim == 3 else source
-        if source.shape[2:] in ((), (reading.channels,)) and fitting.shape == reading.shape:
-            return 255 - fitting if reading.invert else fitting  # nothing to resize
+        pixels = source[..., 0] if reading.channels == 1 and source.ndim == 3 else source
+        if source.shape[2:] in ((), (reading.channels,)) and pixels.shape == reading.shape:
+            return 255 - pixels if reading.invert else pixels  # nothing to resize
     return reading.read(source, name)
+
+
+# From pixels to what a network takes
+
+
+@dataclass(frozen=True)
+class Pixels:
+    """What becomes of an image (H, W, C) of 0 … 255 before a network gets it.
+
+    Fields:
+        mean, std: (x − mean) / std, in units of 0 … 255; one value, or one per channel in the
+            order of `channels`. None for networks that take the bytes.
+        channels: "RGB" or "BGR", the order that the network was trained with; grey images have no
+            order.
+        size: height and width where neither the network nor anybody says them.
+        fit: how images of other proportions come to that size, see `Reading`.
+        invert: whether images are read as negatives.
+    """
+
+    mean: tuple[float, ...] | None = None
+    std: tuple[float, ...] | None = None
+    channels: str = "RGB"
+    size: tuple[int, int] | None = None
+    fit: Fit = "pad"
+    invert: bool = False
+
+    def apply(self, images: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """uint8 (N, H, W, C) as a network takes it, still with the channels last.
+
+        >>> Pixels((127.5,), (127.5,)).apply(np.full((1, 1, 1, 1), 255, np.uint8)).tolist()
+        [[[[1.0]]]]
+        """
+        if self.channels == "BGR":
+            images = images[..., ::-1]
+        if self.mean is None or self.std is None:
+            return images
+        scaled = images.astype(np.float32)
+        scaled -= np.asarray(self.mean, np.float32)
+        scaled /= np.asarray(self.std, np.float32)
+        return scaled
+
+
+def _of_unit(*values: float) -> tuple[float, ...]:
+    """From 0 … 1, as most papers print them, to 0 … 255."""
+    return tuple(255 * value for value in values)
+
+
+PRESETS: dict[str, Pixels] = {
+    # InsightFace and most of ArcFace's kin; aligned faces.
+    "arcface": Pixels((127.5,), (127.5,), size=(112, 112)),
+    "arcface-128": Pixels((127.5,), (128.0,), size=(112, 112)),
+    # OpenCV's zoo: the network scales by itself; OpenCV reads BGR, and swaps before the network.
+    "sface": Pixels((0.0,), (1.0,), size=(112, 112)),
+    "imagenet": Pixels(
+        _of_unit(0.485, 0.456, 0.406), _of_unit(0.229, 0.224, 0.225), size=(224, 224), fit="crop"
+    ),
+    "clip": Pixels(
+        _of_unit(0.48145466, 0.4578275, 0.40821073),
+        _of_unit(0.26862954, 0.26130258, 0.27577711),
+        size=(224, 224),
+        fit="crop",
+    ),
+    "unit": Pixels((0.0,), (255.0,)),  # 0 … 1
+    "symmetric": Pixels((127.5,), (127.5,)),  # −1 … 1
+}
+
+#: Those of networks whose images are aligned faces: see `arcset.recognition.faces`.
+FACE_PRESETS = ("arcface", "arcface-128", "sface")
+
+
+def preset_names() -> list[str]:
+    """Every preset, sorted."""
+    return sorted(PRESETS)
+
+
+def pixels_for(
+    preset: str | None,
+    *,
+    mean: float | Sequence[float] | None = None,
+    std: float | Sequence[float] | None = None,
+    channels: str | None = None,
+    fit: Fit | None = None,
+    invert: bool = False,
+) -> Pixels:
+    """A preset with what is said beside it, or what is said alone.
+
+    Raises `OptionError` for an unknown preset, channels that are neither RGB nor BGR, and for a
+    mean or std that cannot be meant.
+
+        >>> pixels_for("arcface", std=128).std
+        (128.0,)
+        >>> pixels_for(None, mean=0.5, std=0.5)
+        Traceback (most recent call last):
+        arcset.errors.OptionError: std=0.5 is below 1: mean and std are in units of 0 … 255, so
+            multiply them by 255
+    """
+    if preset is not None and preset not in PRESETS:
+        raise unknown_name("preset", preset, PRESETS)
+    if preset is None and (mean is None) != (std is None):
+        raise OptionError("mean and std belong together: give both, or a preset")
+    changes: dict[str, Any] = {"invert": invert}
+    if mean is not None:
+        changes["mean"] = _per_channel("mean", mean)
+    if std is not None:
+        changes["std"] = _per_channel("std", std)
+        if min(changes["std"]) < 1:
+            raise OptionError(
+                f"std={std!r} is below 1: mean and std are in units of 0 … 255, so multiply them "
+                "by 255"
+            )
+    if channels is not None:
+        if str(channels).upper() not in ("RGB", "BGR"):
+            raise OptionError(f"channels={channels!r}, expected RGB or BGR")
+        changes["channels"] = channels.upper()
+    if fit is not None:
+        changes["fit"] = fit
+    return replace(PRESETS[preset] if preset is not None else Pixels(), **changes)
+
+
+def _per_channel(name: str, value: float | Sequence[float]) -> tuple[float, ...]:
+    values = tuple(float(each) for each in np.atleast_1d(np.asarray(value, dtype=np.float64)))
+    if len(values) not in (1, 3) or not np.isfinite(values).all():
+        raise OptionError(f"{name}={value!r}, expected one number or three, one per channel")
+    return values

@@ -1,35 +1,338 @@
 """An ONNX file as something that embeds arrays, computed by ONNX Runtime.
 
-`open_onnx` makes an `OnnxModel`: of a file that arcset wrote, by its label; of another one, by what
-the caller says about its images. `adopt` writes what was said into such a file. Before a graph runs
-in this process it has run in another one: see `onnx_trial`.
+`open_onnx` makes an `OnnxModel`: of a file that arcset wrote, by its `Label`; of another one, by
+what the caller says about its images. `adopt` writes what was said into such a file.
+
+A file may come from anywhere. It has operators of ONNX and ONNX Runtime, or ONNX Runtime refuses
+it; weights outside of its folder are not read; and before it runs in this process it has run in
+another one, see `run_apart`.
 """
 
+import contextlib
 import hashlib
 import json
 import math
 import os
+import re
+import stat
+import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 import onnx
 import onnxruntime
+from google.protobuf.message import DecodeError, EncodeError, Message
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    Json,
+    StringConstraints,
+    ValidationError,
+)
 
 from arcset.checks import check_choice
 from arcset.data import Reading
-from arcset.errors import DataError, InputError, OptionError
+from arcset.data.image import Fit
+from arcset.data.named.fetch import cache_folder
+from arcset.errors import ArcsetError, DataError, InputError, OptionError
 from arcset.evaluation.calibration import Thresholds
-from arcset.files import replacing
-from arcset.recognition.onnx_file import Label, OnnxFile, read_onnx
-from arcset.recognition.onnx_trial import first_line, remember, run_apart
-from arcset.recognition.presets import FACE_PRESETS, Pixels, preset_names, values_for
+from arcset.files import file_digest, one_line, replacing, write_text
+from arcset.recognition.inputs import FACE_PRESETS, Pixels, pixels_for, preset_names
+from arcset.recognition.recognizer import read_thresholds
 
-__all__ = ["Adopted", "OnnxModel", "adopt", "check_out", "open_onnx"]
+__all__ = [
+    "Adopted",
+    "OnnxModel",
+    "adopt",
+    "check_out",
+    "graph_digest",
+    "open_onnx",
+    "remember",
+    "write_label",
+]
+
+MOST_BYTES = (1 << 31) - 1  # that a protocol buffer can hold
+
+
+@dataclass(frozen=True, eq=False)
+class OnnxFile:
+    """An ONNX file, and what was found in it.
+
+    Fields:
+        path: where it lies; weights kept apart lie in the same folder.
+        content: its bytes.
+        metadata: what its maker wrote into it, by name.
+        graph: SHA-256 over graph, functions, operator versions and weights, in hexadecimal.
+        external: whether weights are kept in other files.
+        digest: SHA-256 over all bytes, of the other files, too. size: how many they are.
+        inputs: what must be given to the graph. outputs: the names of what it computes.
+    """
+
+    path: Path
+    content: bytes
+    metadata: dict[str, str]
+    graph: str
+    external: bool
+    digest: str
+    size: int
+    inputs: tuple[onnx.ValueInfoProto, ...]
+    outputs: tuple[str, ...]
+
+
+def read_onnx(path: Path) -> OnnxFile:
+    """Read and look through an ONNX file; nothing in it is run.
+
+    Raises `DataError` for a file that is missing, damaged, larger than 2 GiB or no ONNX model, and
+    for one whose weights lie outside of its folder.
+    """
+    content = _read_content(path)
+    try:
+        model = onnx.load_model_from_string(content)
+    except (DecodeError, UnicodeDecodeError, ValueError, RuntimeError):
+        model = onnx.ModelProto()
+    # Of other files the parser takes some for a model with nothing in it that it knows.
+    if not (model.ir_version and len(model.graph.node) and len(model.opset_import)):
+        raise DataError(f"{path} is no ONNX model, or is damaged")
+    apart = sorted({_weights_file(path, each) for each in _tensors(model) if each.data_location})
+    digests = [bytes.fromhex(file_digest(file)) for file in apart]
+    whole = hashlib.sha256(content)
+    for digest in digests:
+        whole.update(digest)
+    # Weights may be listed among the inputs, as values that could be replaced.
+    weights = {each.name for each in model.graph.initializer}
+    weights |= {each.values.name for each in model.graph.sparse_initializer}
+    try:
+        graph = graph_digest(model, digests)
+    except (EncodeError, ValueError) as error:
+        raise DataError(f"{path} is damaged: {one_line(error)}") from None
+    return OnnxFile(
+        path,
+        content,
+        metadata={each.key: each.value for each in model.metadata_props},
+        graph=graph,
+        external=bool(apart),
+        digest=whole.hexdigest(),
+        size=len(content) + sum(file.stat().st_size for file in apart),
+        inputs=tuple(each for each in model.graph.input if each.name not in weights),
+        outputs=tuple(each.name for each in model.graph.output),
+    )
+
+
+def graph_digest(model: onnx.ModelProto, apart: Iterable[bytes] = ()) -> str:
+    """SHA-256 over all of a model that decides what it computes; not over names, dates and notes.
+
+    apart: the digests of the files that weights are kept in.
+    """
+    digest = hashlib.sha256()
+    parts: list[Any] = [*model.opset_import, *model.functions, model.graph]
+    for part in parts:
+        digest.update(part.SerializeToString(deterministic=True))
+    for other in apart:
+        digest.update(other)
+    return digest.hexdigest()
+
+
+def _read_content(path: Path) -> bytes:
+    try:
+        status = path.stat()
+        if not stat.S_ISREG(status.st_mode):  # a pipe would be waited for without end
+            raise DataError(f"{path} is no file")
+        if status.st_size > MOST_BYTES:
+            raise DataError(
+                f"{path} holds {status.st_size:,} bytes, and an ONNX file has at most "
+                f"{MOST_BYTES:,}: keep its weights in a file beside it"
+            )
+        return path.read_bytes()
+    except (OSError, ValueError) as error:  # ValueError: a path with a zero byte
+        why = getattr(error, "strerror", None) or error
+        raise DataError(f"{path} cannot be read: {why}") from None
+
+
+def _tensors(message: Message) -> Iterator[onnx.TensorProto]:
+    """Every constant anywhere in a model: weights, and values within nodes and functions."""
+    for field, value in message.ListFields():
+        if field.message_type is None:
+            continue
+        for part in [value] if isinstance(value, Message) else value:
+            if isinstance(part, onnx.TensorProto):
+                yield part
+            else:
+                yield from _tensors(part)
+
+
+def _weights_file(path: Path, tensor: onnx.TensorProto) -> Path:
+    """The file that a tensor is kept in, which must lie in the model's folder."""
+    location = {each.key: each.value for each in tensor.external_data}.get("location", "")
+    folder = path.parent.resolve()
+    try:
+        file: Path = (folder / location).resolve()
+        if not location or not file.is_relative_to(folder):
+            raise DataError(
+                f"{path} keeps weights in {location!r}, outside of its own folder: nothing is "
+                "read from there"
+            )
+        if not file.is_file():
+            raise DataError(f"{path} keeps weights in {location!r}, and there is no such file")
+    except (OSError, ValueError, RuntimeError) as error:  # zero bytes, links in a circle
+        raise DataError(
+            f"{path} keeps weights in {location!r}, which cannot be read: {error}"
+        ) from None
+    return file
+
+
+# What arcset writes into a file, so that it needs no further word to be used
+
+FORMAT = 1
+_PREFIX = "arcset."
+_LONGEST_NAME = 255
+
+
+def _one_or_three(values: tuple[Any, ...]) -> tuple[Any, ...]:
+    if len(values) not in (1, 3):
+        raise ValueError("expected one value or three")
+    return values
+
+
+def _is_printable(name: str) -> str:
+    if not name.isprintable():
+        raise ValueError("expected letters that can be shown")
+    return name
+
+
+_Side = Annotated[int, Field(ge=1, lt=1 << 31)]
+_Mean = Annotated[float, Field(gt=-1e30, lt=1e30)]
+_Std = Annotated[float, Field(gt=0, lt=1e30)]
+
+
+class _Scale(BaseModel):
+    """Entry `pixels`: what becomes of pixels of 0 … 255 before the graph gets them."""
+
+    model_config = ConfigDict(strict=True, allow_inf_nan=False, extra="forbid")
+
+    mean: Annotated[tuple[_Mean, ...], AfterValidator(_one_or_three)] | None
+    std: Annotated[tuple[_Std, ...], AfterValidator(_one_or_three)] | None
+    channels: Literal["RGB", "BGR"]
+
+
+class Label(BaseModel):
+    """A model's name, digest and thresholds, and how images become its input.
+
+    Kept in the file's `metadata_props` as arcset.name and so on, all but name and digest as JSON:
+    shape (C, H, W); pixels, null for features; fit and invert, how images are read; layout and
+    output; thresholds; faces, true where the network takes aligned faces. Beside them are
+    arcset.format, and arcset.graph: the SHA-256 of the graph, by which a file that somebody changed
+    is found.
+    """
+
+    model_config = ConfigDict(strict=True, allow_inf_nan=False)
+
+    name: Annotated[
+        str,
+        StringConstraints(min_length=1, max_length=_LONGEST_NAME),
+        AfterValidator(_is_printable),
+    ]
+    digest: Annotated[str, StringConstraints(pattern="^[0-9a-f]{64}$")]
+    shape: Json[Annotated[tuple[_Side, ...], AfterValidator(_one_or_three)]]
+    pixels: Json[_Scale | None]
+    layout: Json[Literal["NCHW", "NHWC"] | None]
+    output: Json[str | None]
+    fit: Json[Fit | None] = None
+    invert: Json[bool | None] = None
+    thresholds: Json[dict[str, Any] | None] = None
+    faces: Json[bool | None] = None
+
+    @classmethod
+    def read(cls, file: OnnxFile) -> "Label | None":
+        """From a file; None where it has no metadata of arcset.
+
+        Raises `DataError` where this is of another format, damaged, or not that of the graph.
+        """
+        texts = {
+            key.removeprefix(_PREFIX): text
+            for key, text in file.metadata.items()
+            if key.startswith(_PREFIX)
+        }
+        if not texts:
+            return None
+        if texts.get("format") != str(FORMAT):
+            raise DataError(
+                f"{file.path} is of format {texts.get('format', 'none')!r:.60}, and this arcset "
+                f"reads format {FORMAT}"
+            )
+        if texts.get("graph") != file.graph:
+            raise DataError(f"{file.path} was changed since arcset made it: export the model again")
+        try:
+            return cls.model_validate(texts)
+        except ValidationError as error:
+            key = str(error.errors()[0]["loc"][0])
+            value = f"{texts[key]!r:.60}" if key in texts else "missing"
+            raise DataError(
+                f"{file.path} has damaged metadata: {_PREFIX}{key} is {value}"
+            ) from None
+
+    def pixels_of(self, file: OnnxFile) -> Pixels | None:
+        """How images become the graph's input; None for features."""
+        scale = self.pixels
+        if scale is None:
+            return None
+        if self.fit is None or self.invert is None or (scale.mean is None) != (scale.std is None):
+            raise DataError(f"{file.path} has damaged metadata: arcset.pixels are not whole")
+        return Pixels(scale.mean, scale.std, scale.channels, fit=self.fit, invert=self.invert)
+
+    def thresholds_of(self, file: OnnxFile) -> Thresholds | None:
+        """The model's calibration."""
+        if self.thresholds is None:
+            return None
+        try:
+            return Thresholds.from_json(self.thresholds, "it")
+        except (ArcsetError, ArithmeticError, LookupError, TypeError, ValueError) as error:
+            raise DataError(
+                f"{file.path} has damaged metadata: {_PREFIX}thresholds: {one_line(error)}"
+            ) from None
+
+
+def write_label(
+    model: onnx.ModelProto,
+    *,
+    name: str,
+    digest: str,
+    shape: tuple[int, ...],
+    pixels: Pixels | None,
+    layout: str | None = None,
+    output: str | None = None,
+    thresholds: Thresholds | None = None,
+    takes_faces: bool = False,
+) -> None:
+    """Write a `Label` into a model, in place of an earlier one."""
+    content: dict[str, Any] = {
+        "format": FORMAT,
+        "shape": shape,
+        "pixels": pixels and {key: getattr(pixels, key) for key in _Scale.model_fields},
+        "fit": pixels and pixels.fit,
+        "invert": pixels and pixels.invert,
+        "layout": layout,
+        "output": output,
+        "thresholds": thresholds and thresholds.json(),
+        "faces": takes_faces,
+    }
+    texts = {key: json.dumps(value, allow_nan=False) for key, value in content.items()}
+    printable = "".join(letter if letter.isprintable() else "?" for letter in name)
+    texts["name"] = printable[:_LONGEST_NAME] or "model"
+    texts |= {"digest": digest, "graph": graph_digest(model)}
+    props = {each.key: each.value for each in model.metadata_props}
+    others = {key: text for key, text in props.items() if not key.startswith(_PREFIX)}
+    written = {_PREFIX + key: text for key, text in texts.items()}
+    onnx.helper.set_model_props(model, others | written)
+
+
+# The model
 
 _TYPES: dict[int, type[Any]] = {
     onnx.TensorProto.UINT8: np.uint8,
@@ -63,7 +366,7 @@ def open_onnx(path: Path, options: Mapping[str, Any], device: str = "auto") -> "
     )
     return OnnxModel(
         file,
-        values_for(preset, **pixels),
+        pixels_for(preset, **pixels),
         size=(size, size) if isinstance(size, int) else size,
         layout=layout,
         output=output,
@@ -79,24 +382,20 @@ def _labelled(file: OnnxFile, label: Label, device: str) -> "OnnxModel":
     try:
         model = OnnxModel(
             file,
-            label.pixels,
+            label.pixels_of(file),
             size=label.shape[1:] if len(label.shape) == 3 else None,
             layout=label.layout,
             output=label.output,
             device=device,
             digest=label.digest,
-            takes_faces=label.takes_faces,
+            takes_faces=label.faces or False,
         )
     except OptionError as error:
         raise DataError(f"{misfit} {str(error).removeprefix(f'{file.path} ')}") from None
-    if model.shape != label.shape:
-        raise DataError(f"{misfit} it takes {model.shape}, and arcset.shape is {label.shape}")
-    model.name, model.thresholds = label.name, label.thresholds
-    dimension = model.dim if label.thresholds is None else label.thresholds.made_from["dimension"]
-    if dimension != model.dim:
-        raise DataError(
-            f"{misfit} it embeds in {model.dim} dimensions, and its thresholds are for {dimension}"
-        )
+    model.name, model.thresholds = label.name, label.thresholds_of(file)
+    dim = model.dim if model.thresholds is None else model.thresholds.made_from["dimension"]
+    if (model.shape, model.dim) != (label.shape, dim):
+        raise DataError(f"{misfit} it takes {model.shape} and embeds in {model.dim} dimensions")
     return model
 
 
@@ -191,7 +490,7 @@ class OnnxModel:
         try:
             (rows,) = self._session.run([self.output], {self.input.name: batch})
         except Exception as error:  # each operator raises what it likes
-            raise DataError(f"{self._path} cannot be computed: {first_line(error)}") from None
+            raise DataError(f"{self._path} cannot be computed: {_first_line(error)}") from None
         if not isinstance(rows, np.ndarray) or rows.dtype.kind != "f" or rows.ndim < 2:
             raise DataError(f"{self._path} gives no embedding: its output is no matrix of floats")
         if len(rows) != len(batch):
@@ -216,11 +515,8 @@ class OnnxModel:
                 f"and std, or a preset, one of: {', '.join(preset_names())}; or write them into "
                 f"the file for good, with `arcset export {self._path} --preset NAME --out NEW.onnx`"
             )
-        values = {len(each) for each in (pixels.mean, pixels.std) if each is not None}
-        if self.input.shape[0] == 1 and 3 in values:
+        if self.input.shape[0] == 1 and 3 in {len(pixels.mean or ()), len(pixels.std or ())}:
             raise OptionError(f"{self._path} takes grey images: give one mean and one std")
-        if self.input.shape[0] == 1 and pixels.channels == "BGR":
-            raise OptionError(f"{self._path} takes grey images, which are not BGR")
         return pixels
 
     def _shape(self, size: tuple[int, ...] | None) -> tuple[int, ...]:
@@ -355,7 +651,7 @@ def _session(file: OnnxFile, providers: list[str]) -> onnxruntime.InferenceSessi
         # From the bytes that were looked through, and not from a file that may have changed.
         return onnxruntime.InferenceSession(file.content, options, providers=providers)
     except Exception as error:  # the classes are not public
-        raise DataError(f"{file.path} cannot be loaded: {first_line(error)}") from None
+        raise DataError(f"{file.path} cannot be loaded: {_first_line(error)}") from None
 
 
 def _thread_count() -> int:
@@ -380,6 +676,102 @@ def _providers_for(device: str) -> list[str]:
         return [cuda, cpu]
     usable = "auto, cpu or cuda" if cuda in available else "auto or cpu"
     raise OptionError(f"device {device!r} is not available here for ONNX files; use {usable}")
+
+
+# The first run, in a process of its own
+
+RECORDS = "ARCSET_ONNX_RECORDS"  # the folder of records; in the cache folder if not set
+SECONDS, USUAL_SECONDS = "ARCSET_ONNX_SECONDS", 60.0
+GIGABYTES = "ARCSET_ONNX_GIGABYTES"
+# ONNX Runtime took 0.2 GB besides 3.2 times the size of the file, of files of 39 and 617 MB.
+_CONSTANT, _TIMES = 2.0, 6  # GB, and times the size
+
+
+def run_apart(file: OnnxFile, **task: Any) -> None:
+    """Load and run a model once in another process, unless its file is remembered.
+
+    A graph may loop without end, or make a tensor that fills all memory: nothing in the file tells
+    before. What passes is remembered by the SHA-256 of the file, so that it is tried once.
+
+    task: name, dtype and shape of a sample as the graph takes it, batches and output, for
+        `onnx_trial`.
+
+    Raises `DataError` where the model cannot be loaded or computed within the limits, and
+    `OptionError` where a limit is set to something else than a number.
+    """
+    seconds = _limit_of(SECONDS, USUAL_SECONDS)
+    gigabytes = _limit_of(GIGABYTES, _CONSTANT + _TIMES * file.size / 2**30)
+    # Where records cannot be read, a file is tried each time. RuntimeError: no home folder.
+    with contextlib.suppress(OSError, RuntimeError):
+        if _record(file.digest).is_file():
+            return
+    task |= {"seconds": seconds, "memory": int(gigabytes * 2**30)}
+    task["folder"] = str(file.path.parent.resolve()) if file.external else None
+    # By its path, and without its folder among those that modules are imported from.
+    program = str(Path(__file__).with_name("onnx_trial.py"))
+    command = [sys.executable, "-P", program, json.dumps(task)]
+    stopped = f"{file.path} was stopped: its first run"
+    try:
+        ended = subprocess.run(command, input=file.content, capture_output=True, timeout=seconds)
+        outcome = json.loads(ended.stdout)
+    except subprocess.TimeoutExpired:
+        raise DataError(
+            f"{stopped} took more than {seconds:g} seconds; allow more in the environment variable "
+            f"{SECONDS} if you trust it"
+        ) from None
+    except OSError as error:
+        raise DataError(f"{file.path} cannot be tried in a process of its own: {error}") from None
+    except ValueError:
+        raise DataError(f"{stopped} crashed, with exit code {ended.returncode}") from None
+    if outcome.get("memory"):
+        raise DataError(
+            f"{stopped} needs more than {gigabytes:.3g} GB of memory; allow more in the "
+            f"environment variable {GIGABYTES} if you trust it"
+        )
+    # A model may call its batch free and take one sample only: then the first one has passed.
+    if "error" in outcome and not outcome["passed"]:
+        what = "computed" if outcome["loaded"] else "loaded"
+        raise DataError(f"{file.path} cannot be {what}: {_first_line(outcome['error'])}")
+    _keep_record(file.digest)
+
+
+def remember(content: bytes) -> None:
+    """Spare a file of these bytes the trial: one that this program has just made itself."""
+    _keep_record(hashlib.sha256(content).hexdigest())
+
+
+def _keep_record(digest: str) -> None:
+    with contextlib.suppress(OSError, RuntimeError):
+        write_text(_record(digest), "This ONNX file has run within the limits.\n")
+
+
+def _record(digest: str) -> Path:
+    folder = os.environ.get(RECORDS)
+    return (Path(folder) if folder else cache_folder() / "onnx") / digest
+
+
+def _limit_of(name: str, usual: float) -> float:
+    text = os.environ.get(name, "")
+    try:
+        value = float(text) if text else usual
+    except ValueError:
+        value = math.nan
+    if not 0 < value <= 1_000_000:
+        raise OptionError(
+            f"the environment variable {name} is {text!r}, expected a number above 0 and at most "
+            "1,000,000"
+        )
+    return value
+
+
+def _first_line(error: object) -> str:
+    """What ONNX Runtime says, in one line without its codes, and not all of a long one."""
+    text = str(error).strip()
+    if (failed := re.search(r"while running (\w+) node", text)) is not None:
+        return f"its operator {failed[1]} fails"
+    first = text.splitlines()[0] if text else "it gives no reason"
+    short = first.rsplit(" : ", 1)[-1].strip() or first
+    return "".join(letter if letter.isprintable() else "?" for letter in short[:200])
 
 
 # A network from elsewhere, with what must be known about it written into its file
@@ -429,8 +821,6 @@ def adopt(
     """
     path, out = Path(path), Path(out)
     check_out(out)
-    if isinstance(thresholds, str | Path):
-        thresholds = Thresholds.load(thresholds)
     file = read_onnx(path)
     if file.external:
         raise DataError(
@@ -438,16 +828,17 @@ def adopt(
         )
     given = open_onnx(path, options, "cpu")
     model = onnx.load_model_from_string(file.content)
-    Label(
+    write_label(
+        model,
         name=name or given.name,
         digest=given.digest,
         shape=given.shape,
-        pixels=None if given.pixels is None else replace(given.pixels, size=None),
+        pixels=given.pixels,
         layout=None if given.input.layout == "NF" else given.input.layout,
         output=given.output,
-        thresholds=thresholds or given.thresholds,
+        thresholds=read_thresholds(thresholds) or given.thresholds,
         takes_faces=given.takes_faces,
-    ).write(model)
+    )
     with replacing(out) as part:
         content = model.SerializeToString()
         part.write_bytes(content)

@@ -1,7 +1,9 @@
 """Images to unit embeddings, and whether two are the same."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -9,19 +11,25 @@ import numpy as np
 import numpy.typing as npt
 
 from arcset.data import Reading
-from arcset.data.decode import reason
+from arcset.data.decode import decode_many, in_chunks, reason
 from arcset.data.image import Fit
 from arcset.errors import ArcsetError, DataError, InputError, OptionError, RunError
 from arcset.evaluation.calibration import Thresholds
-from arcset.recognition.decisions import Verification, decide
-from arcset.recognition.inputs import ImageFile, as_sources, files_of, read_in_chunks
-from arcset.recognition.presets import values_for
+from arcset.recognition.decisions import NO_FACE, Verification, decide
+from arcset.recognition.inputs import (
+    ImageFile,
+    as_sources,
+    files_of,
+    image_name,
+    pixels_for,
+    read_image,
+)
 from arcset.text import plural
 
 if TYPE_CHECKING:  # torch is imported where a run or a module is loaded, OpenCV where faces are
     from torch import nn
 
-    from arcset.recognition.faces import Face
+    from arcset.recognition.faces import Face, FaceRecognizer
     from arcset.runs import Run
 
 __all__ = [
@@ -30,8 +38,13 @@ __all__ = [
     "Embeddings",
     "ImageEmbedder",
     "Model",
+    "NoFaceError",
+    "Prepared",
     "Progress",
     "Recognizer",
+    "load_model",
+    "read_thresholds",
+    "with_faces",
 ]
 
 #: (N, D), unit rows.
@@ -39,6 +52,10 @@ Embeddings = npt.NDArray[np.float32]
 
 #: Told how many images are done, of how many.
 Progress = Callable[[int, int], None]
+
+
+class NoFaceError(DataError):
+    """A photo shows no face, or none that is large enough."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,38 +104,86 @@ class EmbeddedImage:
         faces: where they are, the face in the middle first, (K,); empty for a whole image.
         count: how many faces the photo shows, K or more; None for a whole image.
         why: why there is no face, in half a sentence; else empty.
+        name: what messages call the image.
     """
 
     embeddings: Embeddings
     faces: "tuple[Face, ...]" = ()
     count: int | None = None
     why: str = ""
-
-
-class ImageEmbedder(Protocol):
-    """Images to unit embeddings, always by the same model: a `Recognizer`, a `FaceRecognizer`."""
+    name: str = "the image"
 
     @property
-    def name(self) -> str:
-        """What people call it."""
+    def note(self) -> str:
+        """Which face of several was taken, as a sentence; empty where all were."""
+        if self.count is None or self.count <= len(self.faces):
+            return ""
+        return f"{self.name} shows {self.count} faces, and the {self.faces[0]} was taken"
+
+
+@dataclass(frozen=True, eq=False)
+class Prepared:
+    """What a network gets of one image.
+
+    samples: (K,) arrays of one shape; K = 1 for a whole image. faces: where they are in a photo,
+    the main one first. why: why there is none. whole: whether faces were not looked for.
+    """
+
+    samples: Sequence[npt.NDArray[Any]]
+    faces: "tuple[Face, ...]" = ()
+    why: str = ""
+    whole: bool = False
+
+
+class ImageEmbedder(ABC):
+    """Images to unit embeddings, always by the same model: a `Recognizer`, a `FaceRecognizer`.
+
+    What a network gets of an image, and what it makes of that, is each one's own; reading many
+    images by several threads, and what becomes of those that cannot be read, is told here.
+
+    Attributes:
+        name: what people call it.
+        dim: D, the length of an embedding.
+        digest: 64 hexadecimal digits: equal for models that give the same embeddings.
+        thresholds: from cosines to decisions and probabilities; None where nobody made any.
+    """
+
+    def __init__(self, name: str, dim: int, digest: str, thresholds: Thresholds | None) -> None:
+        self.name, self.dim, self.digest, self.thresholds = name, dim, digest, thresholds
 
     @property
-    def dim(self) -> int:
-        """D, the length of an embedding."""
+    @abstractmethod
+    def _chunk(self) -> int:
+        """How many images are read, and then embedded, at a time.
 
-    @property
-    def digest(self) -> str:
-        """64 hexadecimal digits: equal for models that give the same embeddings."""
+        Raises `OptionError` where the model takes no images.
+        """
 
-    @property
-    def thresholds(self) -> Thresholds | None:
-        """From cosines to decisions and probabilities; None where nobody calibrated the model."""
+    @abstractmethod
+    def _prepare(self, source: Any) -> Prepared:
+        """Read one image; called by several threads."""
+
+    @abstractmethod
+    def _embed(self, samples: npt.NDArray[Any]) -> Embeddings:
+        """Prepared samples (K, …), stacked, to (K, D)."""
 
     def embed(self, images: Any, *, progress: Progress | None = None) -> Embeddings:
-        """One image or many, as paths, PIL images or arrays, to (N, D) unit rows.
+        """Embeddings of one image or many: (N, D) float32, unit rows.
 
-        Raises `DataError` or `InputError` for the first that cannot be read.
+        images: a file, a PIL image, the bytes of a file, a uint8 array (H, W) or (H, W, C); a list
+            of these; arrays (N, H, W) or (N, H, W, C); or a folder: all images below it, sorted by
+            path. A model of vectors takes arrays (F,) or (N, F).
+        progress: told now and then how many are done, of how many.
+
+        Where faces are embedded it is the main face of each photo. Raises `DataError` for the first
+        that cannot be read, `NoFaceError` for the first photo without a face that is large enough,
+        and `InputError` for what is no image; `embed_files` goes on instead.
         """
+        found = self.embed_each(images, most=1, progress=progress)
+        for image in found:
+            if image.why:
+                raise NoFaceError(f"{image.name} {image.why}")
+        return np.concatenate([image.embeddings for image in found])
 
     def embed_each(
         self, images: Any, *, most: int | None = None, progress: Progress | None = None
@@ -128,6 +193,12 @@ class ImageEmbedder(Protocol):
         most: how many faces of a photo are embedded, the one in the middle first; all by default.
         Raises as `embed` does, but not for a photo without a face.
         """
+        found = []
+        for _, image in self._embed_chunks(as_sources(images), self._chunk, most, progress):
+            if isinstance(image, ArcsetError):
+                raise image
+            found.append(image)
+        return found
 
     def embed_files(
         self,
@@ -135,7 +206,15 @@ class ImageEmbedder(Protocol):
         *,
         progress: Progress | None = None,
     ) -> Embedded:
-        """Image files, and all of those below folders; unreadable ones are listed."""
+        """Embeddings of image files, and of all images below folders; each file once.
+
+        Files that cannot be read are listed in `skipped`, and the others embedded: of photos the
+        main face, where faces are embedded; those without one are skipped, and `notes` say which of
+        several was taken. Raises `DataError` for a folder without images.
+        """
+        found = self._embed_paths(paths, 1, progress)
+        skipped = {**found.skipped, **found.faceless}
+        return Embedded(found.paths, found.embeddings, skipped, found.notes)
 
     def embed_all(
         self,
@@ -143,7 +222,90 @@ class ImageEmbedder(Protocol):
         *,
         progress: Progress | None = None,
     ) -> Embedded:
-        """The same, with every face of a photo where faces are embedded."""
+        """The same with every face of each photo, the main one first."""
+        return self._embed_paths(paths, None, progress)
+
+    def verify(
+        self, a: Any, b: Any, *, far: float | None = None, threshold: float | None = None
+    ) -> Verification:
+        """Whether two images show the same identity; a photo without a face leaves it undecided.
+
+        far: the rate of false "same" among different pairs that the threshold is for; 1e-3 if left
+            out, or the lowest that the calibration supports. threshold: a cosine instead.
+
+        Raises `OptionError` where the model has no calibration and a FAR is asked for, and what
+        `embed` raises.
+        """
+        images = [self.embed_each([image], most=1)[0] for image in (a, b)]
+        for image in images:
+            if image.why:
+                why = f"{image.name} {image.why}"
+                return Verification(None, None, None, None, None, NO_FACE, note=why)
+        first, second = (image.embeddings[0] for image in images)
+        cosine = float(first @ second)
+        answer = decide(cosine, self.thresholds, far=far, threshold=threshold, model=self.name)
+        notes = [*(image.note for image in images), answer.note]
+        return replace(answer, note="; ".join(note for note in notes if note))
+
+    def _embed_chunks(
+        self, sources: Sequence[Any], size: int, most: int | None, progress: Progress | None
+    ) -> Iterator[tuple[Any, EmbeddedImage | DataError | InputError]]:
+        """Every image in its turn, with its embeddings or with why it cannot be read."""
+        done = 0
+        for chunk in decode_many(in_chunks(sources, size), self._prepare):
+            counts = [
+                len(image.samples[:most]) if isinstance(image, Prepared) else 0
+                for _, image in chunk
+            ]
+            samples = [
+                sample
+                for (_, image), count in zip(chunk, counts, strict=True)
+                if isinstance(image, Prepared)
+                for sample in image.samples[:count]
+            ]
+            rows = self._embed(np.stack(samples)) if samples else np.empty((0, self.dim), "f4")
+            done += len(chunk)
+            if progress is not None:
+                progress(done, len(sources))
+            parts = np.split(rows, np.cumsum(counts)[:-1])
+            for (source, image), part in zip(chunk, parts, strict=True):
+                if isinstance(image, Prepared):
+                    yield source, _embedded(source, image, part)
+                else:
+                    yield source, image
+
+    def _embed_paths(
+        self,
+        paths: ImageFile | str | Iterable[ImageFile | str],
+        most: int | None,
+        progress: Progress | None,
+    ) -> Embedded:
+        size, files = self._chunk, files_of(paths)
+        kept: list[ImageFile] = []
+        faces: list[Face] = []
+        parts = [np.empty((0, self.dim), np.float32)]
+        skipped: dict[ImageFile, str] = {}
+        faceless: dict[ImageFile, str] = {}
+        notes: dict[ImageFile, str] = {}
+        for path, image in self._embed_chunks(files, size, most, progress):
+            if isinstance(image, ArcsetError):
+                skipped[path] = reason(image, str(path))
+            elif image.why:
+                faceless[path] = image.why
+            else:
+                kept += [path] * len(image.embeddings)
+                faces += image.faces
+                parts.append(image.embeddings)
+                if image.note:
+                    notes[path] = image.note
+        return Embedded(tuple(kept), np.concatenate(parts), skipped, notes, tuple(faces), faceless)
+
+
+def _embedded(source: Any, image: Prepared, rows: Embeddings) -> EmbeddedImage:
+    if image.whole:
+        return EmbeddedImage(rows, name=image_name(source))
+    name = image_name(source, "the photo")
+    return EmbeddedImage(rows, image.faces[: len(rows)], len(image.faces), image.why, name)
 
 
 class Model(Protocol):
@@ -152,23 +314,18 @@ class Model(Protocol):
     shape: tuple[int, ...]  # of one sample: (C, H, W) of images, (F,) of vectors
     dim: int
     digest: str
+    takes_faces: bool  # whether its images are to be aligned faces
 
     def run(self, samples: npt.NDArray[Any]) -> npt.NDArray[np.float32]:
         """(N, H, W), (N, H, W, C) or (N, F) to (N, D)."""
 
 
-class Recognizer:
+class Recognizer(ImageEmbedder):
     """A trained embedding, ready for images.
 
-    Made by `Recognizer.load` of a run, `Recognizer.from_onnx` or `Recognizer.from_module`.
-
-    Attributes:
-        name: what people call it.
-        dim: D, the length of an embedding.
-        digest: 64 hexadecimal digits, equal for models that give the same embeddings: for a run
-            and its own export.
-        thresholds: from cosines to decisions and probabilities; None where nobody made any.
-        model: what computes.
+    Made by `Recognizer.load` of a run, `Recognizer.from_onnx` or `Recognizer.from_module`. Its
+    attributes are those of `ImageEmbedder`, and `model`: what computes. The digest of a run is
+    that of its own export.
     """
 
     def __init__(
@@ -184,11 +341,8 @@ class Recognizer:
                 f"the thresholds of {name} are for {thresholds.made_from['dimension']} dimensions, "
                 f"and it embeds in {model.dim}: make them anew with `arcset evaluate`"
             )
+        super().__init__(name, model.dim, model.digest, thresholds)
         self.model = model
-        self.name = name
-        self.dim = model.dim
-        self.digest = model.digest
-        self.thresholds = thresholds
         self._reading = reading
 
     @classmethod
@@ -211,14 +365,14 @@ class Recognizer:
         if not path.is_dir():
             why = "is neither" if path.exists() else "does not exist"
             raise RunError(f"{path} {why}: name the folder of a trained run, or an .onnx file")
-        from arcset.recognition.torch_models import RunModel
+        from arcset.recognition.torch_models import TorchModel
         from arcset.runs import Run
         from arcset.runs.data import reading_of
 
         opened = Run.open(path) if isinstance(run, str | Path) else run
         file = path / "threshold.json"
         return cls(
-            RunModel(opened, device, network),
+            TorchModel.of_run(opened, device, network),
             name=path.resolve().name,
             reading=reading_of(opened.config),
             thresholds=Thresholds.load(file) if file.exists() else None,
@@ -275,15 +429,13 @@ class Recognizer:
             "layout": layout,
             "output": output,
         }
-        if isinstance(thresholds, str | Path):
-            thresholds = Thresholds.load(thresholds)
         given = {key: value for key, value in options.items() if value is not None}
         model = open_onnx(Path(path), given, device)
         return cls(
             model,
             name=name or model.name,
             reading=model.reading,
-            thresholds=thresholds or model.thresholds,
+            thresholds=read_thresholds(thresholds) or model.thresholds,
         )
 
     @classmethod
@@ -313,24 +465,15 @@ class Recognizer:
 
         Raises `InputError` where it does not take such images, or gives no (N, D).
         """
-        from arcset.recognition.torch_models import ModuleModel
+        from arcset.recognition.torch_models import TorchModel
 
         is_grey = str(channels).lower() in ("grey", "gray")
-        pixels = values_for(
-            None,
-            mean=mean,
-            std=std,
-            channels="RGB" if is_grey else channels,
-            fit=fit,
-            invert=invert,
-        )
+        order = "RGB" if is_grey else channels
+        pixels = pixels_for(None, mean=mean, std=std, channels=order, fit=fit, invert=invert)
         height, width = (size, size) if isinstance(size, int) else size
         reading = Reading(1 if is_grey else 3, height, width, fit=pixels.fit, invert=invert)
-        if isinstance(thresholds, str | Path):
-            thresholds = Thresholds.load(thresholds)
-        shape = (reading.channels, height, width)
-        model = ModuleModel(network, shape, pixels, device)
-        return cls(model, name=name, reading=reading, thresholds=thresholds)
+        model = TorchModel.of_module(network, (reading.channels, height, width), pixels, device)
+        return cls(model, name=name, reading=reading, thresholds=read_thresholds(thresholds))
 
     @property
     def reading(self) -> Reading:
@@ -341,71 +484,13 @@ class Recognizer:
             )
         return self._reading
 
-    def embed(self, images: Any, *, progress: Progress | None = None) -> Embeddings:
-        """Embeddings of one image or many: (N, D) float32, unit rows.
-
-        images: a file, a PIL image, the bytes of a file, a uint8 array (H, W) or (H, W, C); a list
-            of these; arrays (N, H, W) or (N, H, W, C); or a folder: all images below it, sorted by
-            path. A model of vectors takes arrays (F,) or (N, F).
-        progress: told now and then how many are done, of how many.
-
-        Raises `DataError` for the first that cannot be read, and `InputError` for what is no image;
-        `embed_files` goes on instead.
-        """
-        if self._reading is None:
-            return self.embed_arrays(images)
-        sources = as_sources(images)
-        parts: list[Embeddings] = []
-        done = 0
-        for outcomes in read_in_chunks(sources, self._reading):
-            arrays = []
-            for _, outcome in outcomes:
-                if isinstance(outcome, ArcsetError):
-                    raise outcome
-                arrays.append(outcome)
-            parts.append(self._embed(np.stack(arrays)))
-            done += len(outcomes)
-            if progress is not None:
-                progress(done, len(sources))
-        return np.concatenate(parts)
-
     def embed_each(
         self, images: Any, *, most: int | None = None, progress: Progress | None = None
     ) -> list[EmbeddedImage]:
-        """Each of the images by itself, as `ImageEmbedder` has it; `most` is for faces."""
-        rows = self.embed(images, progress=progress)
-        return [EmbeddedImage(row[None]) for row in rows]
-
-    def embed_files(
-        self,
-        paths: ImageFile | str | Iterable[ImageFile | str],
-        *,
-        progress: Progress | None = None,
-    ) -> Embedded:
-        """Embeddings of image files, and of all images below folders; each file once.
-
-        Files that cannot be read are listed in `skipped`, and the others embedded. Raises
-        `DataError` for a folder without images.
-        """
-        reading, files = self.reading, files_of(paths)
-        kept: list[ImageFile] = []
-        parts = [np.empty((0, self.dim), np.float32)]
-        skipped: dict[ImageFile, str] = {}
-        for outcomes in read_in_chunks(files, reading):
-            arrays = []
-            for path, outcome in outcomes:
-                if isinstance(outcome, ArcsetError):
-                    skipped[path] = reason(outcome, str(path))
-                else:
-                    kept.append(path)
-                    arrays.append(outcome)
-            if arrays:
-                parts.append(self._embed(np.stack(arrays)))
-            if progress is not None:
-                progress(len(kept) + len(skipped), len(files))
-        return Embedded(tuple(kept), np.concatenate(parts), skipped)
-
-    embed_all = embed_files
+        """Each of the images by itself, as `ImageEmbedder` has it; of a model of vectors, each."""
+        if self._reading is None:
+            return [EmbeddedImage(row[None]) for row in self.embed_arrays(images)]
+        return super().embed_each(images, most=most, progress=progress)
 
     def embed_arrays(self, samples: Any) -> Embeddings:
         """Embeddings of samples as the network was trained on them: (N, D), unit rows.
@@ -423,33 +508,25 @@ class Recognizer:
         inner = _inner(self.model.shape)
         if rows.shape in inner:
             rows = rows[None]
-        pictures = rows.dtype == np.uint8 and self._reading is not None
-        numbers = rows.dtype.kind == "f" or (rows.dtype.kind in "iu" and self._reading is None)
-        if rows.shape[1:] not in inner or not (pictures or numbers) or not len(rows):
+        is_pictures = rows.dtype == np.uint8 and self._reading is not None
+        is_numbers = rows.dtype.kind == "f" or (rows.dtype.kind in "iu" and self._reading is None)
+        if rows.shape[1:] not in inner or not (is_pictures or is_numbers) or not len(rows):
             raise InputError(
                 f"{self.name} takes {_described(self.model.shape)}, and this is an array of "
                 f"{rows.dtype}, {rows.shape}"
             )
-        if not pictures:
+        if is_numbers:
             rows = rows.astype(np.float32, copy=False)
             if not np.isfinite(rows).all():
                 raise InputError(f"{self.name} takes finite values, and some are NaN or infinite")
         return self._embed(rows)
 
-    def verify(
-        self, a: Any, b: Any, *, far: float | None = None, threshold: float | None = None
-    ) -> Verification:
-        """Whether two images show the same identity.
+    @property
+    def _chunk(self) -> int:
+        return max(1, min(_CHUNK_IMAGES, _CHUNK_BYTES // math.prod(self.reading.shape)))
 
-        far: the rate of false "same" among different pairs that the threshold is for; 1e-3 if left
-            out, or the lowest that the calibration supports. threshold: a cosine instead.
-
-        Raises `OptionError` where the model has no calibration and no threshold is given, and what
-        `embed` raises.
-        """
-        first, second = (self.embed([image])[0] for image in (a, b))
-        cosine = float(first @ second)
-        return decide(cosine, self.thresholds, far=far, threshold=threshold, model=self.name)
+    def _prepare(self, source: Any) -> Prepared:
+        return Prepared([read_image(source, self.reading)], whole=True)
 
     def _embed(self, samples: npt.NDArray[Any]) -> Embeddings:
         rows = self.model.run(samples)
@@ -467,6 +544,14 @@ class Recognizer:
         return f"<Recognizer {self.name}, {self.dim}-D, {self.digest[:12]}>"
 
 
+def read_thresholds(given: Thresholds | Path | str | None) -> Thresholds | None:
+    """A calibration that is handed over, or its file."""
+    return Thresholds.load(given) if isinstance(given, str | Path) else given
+
+
+_CHUNK_BYTES, _CHUNK_IMAGES = 1 << 24, 512  # that are read before they are embedded
+
+
 def _inner(shape: tuple[int, ...]) -> tuple[tuple[int, ...], ...]:
     """How one sample of a network's shape may look as an array: channels last, or left out."""
     if len(shape) == 1:
@@ -481,3 +566,28 @@ def _described(shape: tuple[int, ...]) -> str:
         return f"vectors of {shape[0]} values"
     channels, height, width = shape
     return f"arrays of {height}×{width} with {plural(channels, 'channel')}"
+
+
+def load_model(
+    model: Path | str, faces: str | None = None, *, device: str = "auto"
+) -> "Recognizer | FaceRecognizer":
+    """A recognizer; of the faces in photos, where `faces` says so."""
+    return with_faces(Recognizer.load(model, device=device), faces)
+
+
+def with_faces(recognizer: Recognizer, faces: str | None) -> "Recognizer | FaceRecognizer":
+    """The recognizer, applied to the faces in photos where `faces` is "auto" or a detector's file.
+
+    Raises `OptionError` where nothing is said, and the network takes aligned faces.
+    """
+    if faces is None and recognizer.model.takes_faces:
+        raise OptionError(
+            f"the model {recognizer.name!r} takes aligned faces: add --faces auto to find them in "
+            "photos, or --faces none if the images are aligned faces already"
+        )
+    if faces in (None, "none"):
+        return recognizer
+    # OpenCV is an extra, and slow to import.
+    from arcset.recognition.faces import FaceRecognizer, Faces
+
+    return FaceRecognizer(recognizer, Faces.load(None if faces == "auto" else faces))

@@ -16,66 +16,77 @@ from arcset.data.batches import as_tensor
 from arcset.devices import choose_device
 from arcset.errors import InputError, RunError
 from arcset.files import one_line
-from arcset.recognition.presets import Pixels
+from arcset.recognition.inputs import Pixels
 from arcset.runs import Run
-from arcset.runs.model import TrainedRun, embed, load_model
+from arcset.runs.model import TrainedRun, embed, load_network
 
-__all__ = ["ModuleModel", "RunModel", "model_digest"]
+__all__ = ["TorchModel", "model_digest"]
 
 
-class RunModel:
-    """The network of a run, on a device: that of a `TrainedRun` is used as it is.
+class TorchModel:
+    """A network on a device, in evaluation mode.
 
     shape: of one sample as the network takes it, (C, H, W) of images or (F,) of vectors.
-    Raises `RunError` where there is no run, or its weights are missing or do not fit.
+    dim: the length of an embedding.
+    pixels: what becomes of images of 0 … 255 first, where the network does not scale them itself.
+    settings: what decides embeddings beside the weights.
     """
 
-    def __init__(self, run: Run, device: str = "auto", network: nn.Module | None = None) -> None:
+    takes_faces = False
+
+    def __init__(
+        self,
+        network: nn.Module,
+        shape: tuple[int, ...],
+        dim: int,
+        device: torch.device,
+        *,
+        pixels: Pixels | None = None,
+        settings: Mapping[str, Any],
+    ) -> None:
+        self.network, self.shape, self.dim = network.to(device).eval(), shape, dim
+        self._device, self._pixels = device, pixels
+        self.digest = model_digest(
+            {**settings, "shape": list(shape), "dim": dim}, network.state_dict()
+        )
+
+    @classmethod
+    def of_run(
+        cls, run: Run, device: str = "auto", network: nn.Module | None = None
+    ) -> "TorchModel":
+        """The network of a run: that of a `TrainedRun` is used as it is.
+
+        Raises `RunError` where there is no run, or its weights are missing or do not fit.
+        """
         chosen = choose_device(device)
         if isinstance(run, TrainedRun) and network is None:
             chosen = run.device if device == "auto" else chosen
             network = run.network if chosen == run.device else copy.deepcopy(run.network)
         else:
-            network, _ = load_model(run, network=network)
+            network = load_network(run, network=network)
         config = run.config
         if config.shape is None:
             raise RunError(f"{run.path} does not say what images it is for: train it first")
-        self.shape = config.shape
-        self.dim = config.dim
-        settings = {
-            "network": config.network,
-            "shape": list(config.shape),
-            "fit": config.fit,
-            "invert": config.invert,
-            "dim": config.dim,
-        }
-        self.digest = model_digest(settings, network.state_dict())
-        self._device = chosen
-        self.network = network.to(chosen)
+        settings = {"network": config.network, "fit": config.fit, "invert": config.invert}
+        return cls(network, config.shape, config.dim, chosen, settings=settings)
 
-    def run(self, samples: npt.NDArray[Any]) -> npt.NDArray[np.float32]:
-        """Samples as a dataset has them, (N, H, W[, C]) or (N, F), to (N, D), of any length."""
-        rows = embed(self.network, as_tensor(samples, self._device))
-        return rows.to("cpu", torch.float32).numpy()
+    @classmethod
+    def of_module(
+        cls,
+        network: nn.Module,
+        shape: tuple[int, int, int],
+        pixels: Pixels,
+        device: str = "auto",
+    ) -> "TorchModel":
+        """Any module that turns images (N, C, H, W) into (N, D).
 
-
-class ModuleModel:
-    """Any module that turns images (N, C, H, W) into (N, D), on a device, in evaluation mode.
-
-    pixels: what becomes of an image of 0 … 255 first.
-    Raises `InputError` where the module does not take such images, or gives something else.
-    """
-
-    def __init__(
-        self, network: nn.Module, shape: tuple[int, int, int], pixels: Pixels, device: str = "auto"
-    ) -> None:
-        self.shape: tuple[int, ...] = shape
-        self._pixels = pixels
-        self._device = choose_device(device)
-        self.network = network.to(self._device).eval()
+        Raises `InputError` where it does not take such images, or gives something else.
+        """
+        chosen = choose_device(device)
         channels, height, width = shape
+        black = pixels.apply(np.zeros((1, height, width, channels), np.uint8))
         try:
-            rows = self.run(np.zeros((1, height, width, channels), np.uint8))
+            rows = embed(network.to(chosen).eval(), as_tensor(black, chosen))
         except (RuntimeError, ValueError, TypeError, IndexError) as error:
             raise InputError(
                 f"the network does not take images of {channels}×{height}×{width}: "
@@ -83,22 +94,18 @@ class ModuleModel:
             ) from error
         if rows.ndim != 2 or len(rows) != 1:
             raise InputError(
-                f"the network gives {rows.shape} for one image, and an embedding is (1, D)"
+                f"the network gives {tuple(rows.shape)} for one image, and an embedding is (1, D)"
             )
-        self.dim = rows.shape[1]
-        kind = type(self.network)
-        settings = {
-            "network": f"{kind.__module__}.{kind.__qualname__}",
-            "shape": list(shape),
-            "dim": self.dim,
-            **asdict(pixels),
-        }
-        self.digest = model_digest(settings, self.network.state_dict())
+        kind = type(network)
+        settings = {"network": f"{kind.__module__}.{kind.__qualname__}", **asdict(pixels)}
+        return cls(network, shape, rows.shape[1], chosen, pixels=pixels, settings=settings)
 
     def run(self, samples: npt.NDArray[Any]) -> npt.NDArray[np.float32]:
-        """Images as they are read, uint8 (N, H, W[, C]), to (N, D), of any length."""
-        images = samples if samples.ndim == 4 else samples[..., None]  # (N, H, W, C)
-        rows = embed(self.network, as_tensor(self._pixels.apply(images), self._device))
+        """Samples as a dataset has them, (N, H, W[, C]) or (N, F), to (N, D), of any length."""
+        if self._pixels is not None:
+            images = samples if samples.ndim == 4 else samples[..., None]  # (N, H, W, C)
+            samples = self._pixels.apply(images)
+        rows = embed(self.network, as_tensor(samples, self._device))
         return rows.to("cpu", torch.float32).numpy()
 
 

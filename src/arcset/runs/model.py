@@ -1,5 +1,7 @@
 """Network and loss together: from a configuration, and back from a run folder."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -30,6 +32,7 @@ __all__ = [
     "build_model",
     "embed",
     "load_model",
+    "load_network",
     "load_weights",
 ]
 
@@ -138,12 +141,24 @@ def add_loss_settings(config: RunConfig, loss: Loss) -> RunConfig:
 
 
 def load_model(run: Run, *, network: nn.Module | None = None) -> tuple[nn.Module, Loss]:
-    """The trained network, in evaluation mode, and its loss.
+    """The trained network, in evaluation mode, and its loss, whose weights stay on the disk until
+    they are used. `network` is as of `load_network`."""
+    network = _empty_network(run, network)
+    return network.eval(), load_weights(run, network)
+
+
+def load_network(run: Run, *, network: nn.Module | None = None) -> nn.Module:
+    """The trained network, in evaluation mode, without the loss.
 
     `network` is the module of a run whose network was given in Python; it gets the run's weights.
-    The loss's weights stay on the disk until they are used: of millions of class centers, those who
-    want the network alone read none.
     """
+    network = _empty_network(run, network)
+    with _explaining_misfits(run):
+        network.load_state_dict(run.load_model()[0])
+    return network.eval()
+
+
+def _empty_network(run: Run, network: nn.Module | None) -> nn.Module:
     if run.config.network == GIVEN and network is None:
         raise OptionError(
             f"the network of {run.path} was given in Python: open the run there with the module, "
@@ -153,8 +168,7 @@ def load_model(run: Run, *, network: nn.Module | None = None) -> tuple[nn.Module
     if run.config.shape is None:
         raise RunError(f"{run.path} does not say which images and classes it is for")
     with torch.random.fork_rng(devices=[]):
-        network = _build_network(run.config, network)
-    return network.eval(), load_weights(run, network)
+        return _build_network(run.config, network)
 
 
 def load_weights(run: Run, network: nn.Module) -> Loss:
@@ -164,18 +178,24 @@ def load_weights(run: Run, network: nn.Module) -> Loss:
     with torch.device("meta"):  # no second copy of the centers in memory
         loss = _build_loss(run.config, len(run.config.class_names or ()), run.config.options)
     built = loss.state_dict()
-    try:
+    with _explaining_misfits(run):
         network.load_state_dict(network_state)
         fitting = {
             name: tensor.to(built[name].dtype) if name in built else tensor
             for name, tensor in loss_state.items()
         }
         loss.load_state_dict(fitting, assign=True)
+    return loss.eval()
+
+
+@contextmanager
+def _explaining_misfits(run: Run) -> Iterator[None]:
+    try:
+        yield
     except RuntimeError as error:
         lines = str(error).splitlines()  # torch's heading, then one line for each that does not fit
         first = lines[min(1, len(lines) - 1)].strip()
         raise RunError(f"the weights in {run.path} do not fit its configuration: {first}") from None
-    return loss.eval()
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from arcset import DataError
-from arcset.recognition.faces import SFACE, YUNET, Faces, ModelFile, file_digest
+from arcset.files import file_digest
+from arcset.recognition.faces import SFACE, YUNET, Faces, ModelFile
 
 CONTENT = b"weights" * 1000
 

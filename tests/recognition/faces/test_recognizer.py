@@ -60,7 +60,7 @@ def test_as_opencv_embeds(
     assert found.dtype == np.float32
     for path, row in zip(people, found, strict=False):
         photo = np.ascontiguousarray(read_photo(path)[:, :, ::-1])
-        face = recognizer.faces.find(path).main()
+        face = recognizer.faces.find(path).faces[0]
         given = np.array([*face.box, *np.ravel(face.points), face.score], np.float32)
         expected = own.feature(own.alignCrop(photo, given[None]))[0]
         assert float(row @ expected) / np.linalg.norm(expected) > 0.9995
@@ -69,13 +69,13 @@ def test_as_opencv_embeds(
 def test_the_main_face_of_a_photo(recognizer: FaceRecognizer, scene: Path, people: list) -> None:
     alone = recognizer.embed([people[0], people[1]])
     assert (recognizer.embed(scene) @ alone.T)[0].tolist() == pytest.approx([0, 1], abs=0.3)
-    found, embeddings = recognizer.embed_faces(scene)
-    assert len(found) == len(embeddings) == 2
-    assert np.argmax(embeddings @ alone.T, axis=1).tolist() == [1, 0]
+    (found,) = recognizer.embed_each(scene)
+    assert found.count == len(found.faces) == len(found.embeddings) == 2
+    assert np.argmax(found.embeddings @ alone.T, axis=1).tolist() == [1, 0]
     everybody = recognizer.embed_all([scene, people[0]])
     assert everybody.paths == (scene, scene, people[0])
     assert everybody.faces[:2] == found.faces
-    assert np.allclose(everybody.embeddings[:2], embeddings, atol=1e-5)
+    assert np.allclose(everybody.embeddings[:2], found.embeddings, atol=1e-5)
 
 
 def test_photos_without_a_face_are_listed(
@@ -98,8 +98,8 @@ def test_photos_without_a_face_are_listed(
             recognizer.embed([tmp_path / "good.jpg", tmp_path / name])
     with pytest.raises(DataError, match=r"cut\.jpg"):
         recognizer.embed(tmp_path / "cut.jpg")
-    empty, none = recognizer.embed_faces(nothing)
-    assert (len(empty), none.shape) == (0, (0, 128))
+    (empty,) = recognizer.embed_each(nothing)
+    assert (empty.count, empty.embeddings.shape) == (0, (0, 128))
 
 
 def test_the_digest_names_recognizer_detector_and_alignment(
@@ -121,7 +121,7 @@ def test_the_digest_names_recognizer_detector_and_alignment(
 def test_whoever_was_aligned_before_needs_no_detector(
     plain: Recognizer, recognizer: FaceRecognizer, photo: Pixels
 ) -> None:
-    face = recognizer.faces.find(photo).main()
+    face = recognizer.faces.find(photo).faces[0]
     expected = recognizer.embed(photo)
     assert np.allclose(plain.embed(align(photo, face.points)), expected, atol=1e-5)
 
@@ -140,11 +140,11 @@ def test_a_face_at_the_edge_loses_against_a_smaller_one_in_the_middle(
     photo = np.full((600, 1000, 3), 100, np.uint8)
     photo[175:425, 375:625] = read_photo(people[0])
     photo[300:600, 700:1000] = np.asarray(Image.fromarray(read_photo(people[1])).resize((300, 300)))
-    found, embeddings = recognizer.embed_faces(photo)
-    assert len(found) == 2
+    (found,) = recognizer.embed_each(photo)
+    assert found.count == 2
     assert found.faces[0].size < found.faces[1].size
     alone = recognizer.embed([people[0], people[1]])
-    assert np.argmax(embeddings @ alone.T, axis=1).tolist() == [0, 1]
+    assert np.argmax(found.embeddings @ alone.T, axis=1).tolist() == [0, 1]
     answer = recognizer.verify(photo, people[0], threshold=0.37)
     assert answer.same
     assert f"2 faces, and the {found.faces[0]} was taken" in answer.note

@@ -13,12 +13,11 @@ from arcset.recognition.faces.detect import (
     Faces,
     Found,
     ModelFile,
-    NoFaceError,
     Pixels,
-    file_digest,
     read_photo,
 )
 from arcset.recognition.faces.recognizer import FaceRecognizer
+from arcset.recognition.recognizer import NoFaceError
 
 __all__ = [
     "POINTS",
@@ -32,7 +31,6 @@ __all__ = [
     "NoFaceError",
     "Pixels",
     "align",
-    "file_digest",
     "read_photo",
     "similarity",
 ]

@@ -1,6 +1,5 @@
 """Where the faces of a photo are: found with YuNet, the main one first."""
 
-import hashlib
 import threading
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -15,8 +14,10 @@ from PIL import Image
 from arcset.data.image import open_image, read_file, to_channels, turn_upright
 from arcset.data.named.fetch import data_folders, download
 from arcset.errors import DataError, InputError, OptionError
+from arcset.files import file_digest
 from arcset.recognition.faces.alignment import align, opencv
-from arcset.recognition.inputs import SourceImage
+from arcset.recognition.inputs import SourceImage, image_name
+from arcset.recognition.recognizer import NoFaceError
 
 __all__ = [
     "LEAST",
@@ -27,10 +28,7 @@ __all__ = [
     "Faces",
     "Found",
     "ModelFile",
-    "NoFaceError",
     "Pixels",
-    "file_digest",
-    "photo_name",
     "read_photo",
 ]
 
@@ -46,10 +44,6 @@ _ERRORS = 2  # OpenCV's number for logging nothing but errors
 #: The longest sides at which a photo is looked through. The detector knows faces of some 10 to 300
 #: pixels: a larger photo is looked through a second time, coarsely, for faces that fill it.
 _SIDES = (1280, 320)
-
-
-class NoFaceError(DataError):
-    """A photo shows no face, or none that is large enough."""
 
 
 @dataclass(frozen=True)
@@ -133,35 +127,6 @@ class Found:
         size = f"{max(face.size for face in self.small):.0f}"
         return f"shows no face large enough: the largest is {size} pixels, less than {self.least:g}"
 
-    def main(self, name: str = "the photo") -> Face:
-        """The face that is meant where there should be one; raises `NoFaceError`, with `name` in
-        front, where there is none."""
-        if not self.faces:
-            raise NoFaceError(f"{name} {self.why}")
-        return self.faces[0]
-
-    def choice(self, name: str = "the photo") -> str:
-        """Which face of several is the main one, as a sentence; empty where there is no choice."""
-        if len(self.faces) < 2:
-            return ""
-        return f"{name} shows {len(self.faces)} faces, and the {self.faces[0]} was taken"
-
-    def __str__(self) -> str:
-        if not self.faces:
-            return f"it {self.why}"
-        count = len(self.faces)
-        left = f", and {len(self.small)} too small" if self.small else ""
-        return f"{count} {'face' if count == 1 else 'faces'}{left}; the main one: {self.faces[0]}"
-
-    def json(self) -> dict[str, Any]:
-        """Plain values."""
-        return {
-            "faces": [face.json() for face in self.faces],
-            "small": [face.json() for face in self.small],
-            "least": self.least,
-            "why": self.why,
-        }
-
 
 class Faces:
     """Finds faces with YuNet: see `Faces.load`.
@@ -199,13 +164,13 @@ class Faces:
         opencv()
         return cls(YUNET.find() if path is None else Path(path), least=least, score=score)
 
-    def find(self, photo: Any, name: str = "") -> Found:
+    def find(self, photo: Any) -> Found:
         """The faces of one photo: a path, bytes, PIL image, or uint8 array (H, W[, C]).
 
         Photos are turned upright by their EXIF orientation; faces that lie on their side otherwise
         may not be found. Raises `DataError` or `InputError` as `read_photo` does.
         """
-        return self.find_in(read_photo(photo, name))
+        return self.find_in(read_photo(photo))
 
     def find_in(self, photo: Pixels) -> Found:
         """As `find`, in a photo that was read: (H, W, 3), RGB."""
@@ -216,10 +181,13 @@ class Faces:
         large = tuple(face for face in kept if face.size >= self.least)
         return Found(large, tuple(face for face in kept if face.size < self.least), self.least)
 
-    def crop(self, photo: Any, name: str = "") -> Pixels:
+    def crop(self, photo: Any) -> Pixels:
         """The main face, aligned, (112, 112, 3); raises `NoFaceError` where there is none."""
-        pixels = read_photo(photo, name)
-        return align(pixels, self.find_in(pixels).main(photo_name(photo, name)).points)
+        pixels = read_photo(photo)
+        found = self.find_in(pixels)
+        if not found:
+            raise NoFaceError(f"{image_name(photo, 'the photo')} {found.why}")
+        return align(pixels, found.faces[0].points)
 
     def _look(self, photo: Pixels, side: int) -> Iterator[Face]:
         """What the detector finds in a photo of which no side is longer than `side`."""
@@ -294,19 +262,18 @@ def _overlap(one: Face, other: Face) -> float:
 # Photos as they are: upright, in colour, at their full size
 
 
-def read_photo(source: Any, name: str = "") -> Pixels:
+def read_photo(source: Any) -> Pixels:
     """One photo as uint8 RGB (H, W, 3), of the size that it has, turned upright by its EXIF.
 
     source: a file, the content of one, a PIL image, or an array of uint8: (H, W) or (H, W, C) with
         1, 3 or 4 channels. `to_channels` says what becomes of grey and transparency.
-    name: what messages call it; the path if left out.
     Raises `DataError` that names a file that is missing, cut off, too large or no image, and
     `InputError` for anything else.
 
         >>> read_photo(np.zeros((4, 6), np.uint8)).shape
         (4, 6, 3)
     """
-    name = photo_name(source, name)
+    name = image_name(source, "the photo")
     if isinstance(source, SourceImage):
         source = source.content()
     if isinstance(source, str | Path):
@@ -317,11 +284,6 @@ def read_photo(source: Any, name: str = "") -> Pixels:
         )
     with open_image(source, name) as image:
         return np.asarray(to_channels(turn_upright(image), 3, name))
-
-
-def photo_name(source: Any, name: str = "") -> str:
-    """What messages call a photo: the name given, its path, or "the photo"."""
-    return name or (str(source) if isinstance(source, str | Path | SourceImage) else "the photo")
 
 
 # Networks for faces that others have published, fetched once and checked
@@ -367,15 +329,6 @@ class ModelFile:
                 "remove it, and it will be downloaded anew"
             )
         return place
-
-
-def file_digest(path: Path) -> str:
-    """SHA-256 of a file's content, in hexadecimal; raises `DataError` where it cannot be read."""
-    try:
-        with path.open("rb") as file:
-            return hashlib.file_digest(file, "sha256").hexdigest()
-    except OSError as error:
-        raise DataError(f"{path} cannot be read: {error.strerror or error}") from None
 
 
 def _zoo(folder: str, name: str) -> tuple[str, ...]:

@@ -32,7 +32,6 @@ from arcset.recognition.decisions import (
     uncalibrated_note,
     working_point,
 )
-from arcset.recognition.gallery.open import load_model
 from arcset.recognition.gallery.parquet import GalleryFile, write_rows
 from arcset.recognition.gallery.samples import (
     Row,
@@ -47,7 +46,13 @@ from arcset.recognition.gallery.samples import (
 from arcset.recognition.gallery.scoring import Scoring, exact_cosines
 from arcset.recognition.gallery.settings import LARGEST_DIM, Settings
 from arcset.recognition.inputs import as_sources
-from arcset.recognition.recognizer import EmbeddedImage, Embeddings, ImageEmbedder, Progress
+from arcset.recognition.recognizer import (
+    EmbeddedImage,
+    Embeddings,
+    ImageEmbedder,
+    Progress,
+    load_model,
+)
 
 if TYPE_CHECKING:
     from arcset.recognition.gallery.address import Address

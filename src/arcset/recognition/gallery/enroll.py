@@ -10,11 +10,10 @@ from arcset.data.decode import reason
 from arcset.data.embeddings import holds_shards, read_embeddings, read_manifest
 from arcset.errors import DataError, InputError, OptionError
 from arcset.recognition.gallery.base import Gallery, GalleryPath, drop_gallery
-from arcset.recognition.gallery.open import load_model
 from arcset.recognition.gallery.parquet import GalleryFile, is_export
 from arcset.recognition.gallery.samples import check_name, original
 from arcset.recognition.inputs import ImageFile, list_images
-from arcset.recognition.recognizer import Embeddings, ImageEmbedder, Progress
+from arcset.recognition.recognizer import Embeddings, ImageEmbedder, Progress, load_model
 from arcset.text import plural
 
 __all__ = ["Enrolled", "enroll_images", "import_embeddings"]
