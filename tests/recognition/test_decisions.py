@@ -7,7 +7,6 @@ import re
 import numpy as np
 import pytest
 
-from arcset import InputError, OptionError
 from arcset.evaluation import make_thresholds
 from arcset.recognition.decisions import (
     RIVALS,
@@ -91,17 +90,6 @@ def test_only_those_wanted_are_listed_and_the_rest_still_counts(thresholds):
     assert len(many.candidates) == RIVALS
     assert len(one.candidates) == 1
     assert many.probability == one.probability
-
-
-@pytest.mark.parametrize("wrong", [0, -1, 2.5, True])
-def test_at_least_one_candidate(wrong):
-    with pytest.raises(OptionError, match="candidates"):
-        ask([0.5], candidates=wrong)
-
-
-def test_names_and_cosines_belong_together():
-    with pytest.raises(InputError, match=r"2 .*1 "):
-        answer(["a", "b"], [0.5], point=POINT, thresholds=None, subjects=2)
 
 
 def test_probabilities_are_shares_of_one(thresholds):

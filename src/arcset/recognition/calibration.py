@@ -52,13 +52,20 @@ def calibrate(
         >>> made.made_from["identities"], made.rates.samples_per_subject
         (40, 3)
     """
-    matrix = embedding_matrix(np.asarray(embeddings))
+    matrix, names = embedding_matrix(np.asarray(embeddings)), np.asarray(labels)
     refuse_zero_rows(matrix)
-    names = _checked(labels, len(matrix))
-    if len(names) > _MOST_SAMPLES:
-        kept = _drawn(names)
-        matrix, names = matrix[kept], names[kept]
+    if names.shape != (len(matrix),):
+        raise InputError(
+            f"labels have shape {names.shape}, expected ({len(matrix)},): one identity per "
+            "embedding"
+        )
     _, numbers, sizes = np.unique(names, return_inverse=True, return_counts=True)
+    if len(numbers) > _MOST_SAMPLES:  # identities in a random order, which is always the same
+        order = np.random.default_rng(0).permutation(len(sizes))
+        few = max(2, int(np.searchsorted(np.cumsum(sizes[order]), _MOST_SAMPLES, side="right")))
+        kept = np.isin(numbers, order[:few])
+        matrix, sizes = matrix[kept], sizes[np.sort(order[:few])]
+        numbers = np.unique(numbers[kept], return_inverse=True)[1]
     several = int((sizes > 1).sum())
     if several < FEWEST_SUBJECTS:
         raise InputError(
@@ -112,20 +119,3 @@ def most_alike(
         first, second = sorted((str(names[i]), str(names[j])))
         found.setdefault((first, second), float(cosine))
     return tuple(Alike(*pair, cosine) for pair, cosine in found.items())
-
-
-def _checked(labels: Sequence[str] | npt.ArrayLike, count: int) -> npt.NDArray[Any]:
-    names = np.asarray(labels)
-    if names.shape != (count,):
-        raise InputError(
-            f"labels have shape {names.shape}, expected ({count},): one identity per embedding"
-        )
-    return names
-
-
-def _drawn(names: npt.NDArray[Any]) -> npt.NDArray[np.intp]:
-    """The rows of identities drawn at random, always the same, up to about as many as wanted."""
-    _, numbers, sizes = np.unique(names, return_inverse=True, return_counts=True)
-    order = np.random.default_rng(0).permutation(len(sizes))
-    few = max(2, int(np.searchsorted(np.cumsum(sizes[order]), _MOST_SAMPLES, side="right")))
-    return np.flatnonzero(np.isin(numbers, order[:few]))

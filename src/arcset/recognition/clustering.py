@@ -18,15 +18,13 @@ from arcset.evaluation.arrays import Array, embedding_matrix, refuse_zero_rows
 from arcset.evaluation.calibration import Thresholds
 from arcset.evaluation.pairs import product_blocks, unit_rows
 from arcset.files import finite
-from arcset.recognition.decisions import rough_note, uncalibrated_note
-from arcset.text import plural
+from arcset.recognition.decisions import likelihood_ratios, rough_note, uncalibrated_note
 
 __all__ = [
     "METHODS",
     "ClusterScores",
     "Clustering",
     "ClusteringPoint",
-    "check_calibrated",
     "cluster",
     "clustering_point",
     "score_clusters",
@@ -62,10 +60,6 @@ class Clustering:
     def __len__(self) -> int:
         return len(self.sizes)
 
-    def members(self, group: int) -> Numbers:
-        """The rows of a group, rising."""
-        return np.flatnonzero(self.groups == group)
-
     def by_typicality(self, embeddings: Array) -> list[Numbers]:
         """The rows of each group, the one nearest to the group's mean embedding first."""
         units = unit_rows(embedding_matrix(embeddings)).astype(np.float64)
@@ -75,21 +69,6 @@ class Clustering:
             likeness = units[rows] @ units[rows].mean(0)
             falling.append(rows[np.argsort(-likeness, kind="stable")])
         return falling
-
-    def __str__(self) -> str:
-        several, alone = int((self.sizes > 1).sum()), int((self.sizes == 1).sum())
-        return (
-            f"{len(self.groups):,} images: {plural(several, 'group')} of several, {alone:,} alone; "
-            f"threshold {self.threshold:.4f}"
-        )
-
-    def json(self) -> dict[str, Any]:
-        """Plain values."""
-        return {
-            "groups": self.groups.tolist(),
-            "threshold": self.threshold,
-            "method": self.method,
-        }
 
 
 def cluster(embeddings: Array, *, threshold: float, method: str = "average") -> Clustering:
@@ -108,11 +87,8 @@ def cluster(embeddings: Array, *, threshold: float, method: str = "average") -> 
     Raises `InputError` for embeddings that are none, `OptionError` for options out of range.
 
         >>> points = np.array([[1, 0.0], [1, 0.1], [0, 1], [0.1, 1], [0, 1.1], [-1, -1]])
-        >>> grouped = cluster(points, threshold=0.9)
-        >>> grouped.groups.tolist()
+        >>> cluster(points, threshold=0.9).groups.tolist()
         [1, 1, 0, 0, 0, 2]
-        >>> print(grouped)
-        6 images: 2 groups of several, 1 alone; threshold 0.9000
     """
     check_choice("method", method, METHODS)
     threshold = check_number("threshold", threshold, -1, 1, closed="both")
@@ -142,12 +118,7 @@ def _parts(start: Numbers, end: Numbers, count: int) -> Numbers:
 
 
 def _connected(units: Units, threshold: float) -> Numbers:
-    """Whatever a chain of cosines ≥ threshold connects.
-
-    >>> turned = np.radians([0, 20, 40, 90], dtype=np.float32)
-    >>> _connected(np.stack([np.cos(turned), np.sin(turned)], 1), 0.9).tolist()
-    [0, 0, 0, 1]
-    """
+    """Whatever a chain of cosines ≥ threshold connects."""
     part = np.arange(len(units))
     for block, cosines in product_blocks(units, units, _BLOCK):
         rows, columns = np.nonzero(cosines >= threshold)
@@ -183,76 +154,48 @@ def _average_linkage(units: Units, threshold: float) -> Numbers:
         >>> _average_linkage(np.stack([np.cos(turned), np.sin(turned)], 1), 0.9).tolist()
         [0, 0, 0, 3]
     """
-    owner = np.arange(len(units))  # the group of each row, by its first row
-    groups = _Groups(units)
-    while len(groups.rows):
-        groups.find_nearest()
-        groups.keep(groups.cosine >= threshold)
-        groups.join(owner)
-    while not np.array_equal(owner, owner[owner]):  # follow the joins to the end
-        owner = owner[owner]
-    return owner
-
-
-class _Groups:
-    """The groups that may still be joined.
-
-    rows: the first row of each (n,). sums: of the embeddings of each (n, D), and their number.
-    near, cosine: the nearest other group, by place, and the mean cosine to it; −1 where unknown.
-    """
-
-    def __init__(self, units: Units) -> None:
-        count = len(units)
-        self.rows = np.arange(count)
-        self.sums = units.astype(np.float64)
-        self.sizes = np.ones(count)
-        self.means = units
-        self.near = np.full(count, -1)
-        self.cosine = np.full(count, -np.inf, np.float32)
-
-    def find_nearest(self) -> None:
-        """Of those whose nearest group is not known."""
-        stale = np.flatnonzero(self.near < 0)
-        for part, cosines in product_blocks(self.means[stale], self.means, _BLOCK):
-            groups, places = stale[part], np.arange(part.stop - part.start)
-            cosines[places, groups] = -np.inf
-            self.near[groups] = cosines.argmax(1)
-            self.cosine[groups] = cosines[places, self.near[groups]]
-
-    def join(self, owner: Numbers) -> None:
-        """Join all pairs that are each other's nearest, and write down who joined whom."""
-        count = len(self.rows)
-        places, known = np.arange(count), self.near >= 0
-        if not known.any():
-            return
-        joined = known & ((self.near[self.near] == places) | (self.cosine >= _COPY))
+    group = np.arange(len(units))  # of each row, by its first row
+    # Those that may still be joined: their first rows, the sums of their embeddings, their sizes.
+    rows, sums = group.copy(), units.astype(np.float64)
+    sizes: Floats = np.ones(len(units))
+    nearest, cosine = np.full(len(units), -1), np.full(len(units), -np.inf, np.float32)
+    while len(rows):
+        means = (sums / sizes[:, None]).astype(np.float32)
+        _find_nearest(means, nearest, cosine)
+        near = cosine >= threshold
+        if not near.any():
+            break
+        places = np.arange(len(rows))
+        joined = near & ((nearest[nearest] == places) | (cosine >= _COPY))
         if not joined.any():  # cosines that are equal but for rounding, in a ring
-            joined[np.where(known, self.cosine, -np.inf).argmax()] = True
-        part = _parts(places[joined], self.near[joined], count)
-        first = np.full(part.max() + 1, count)
-        np.minimum.at(first, part, places)
-        target = first[part]  # the place that each is joined to: the first of its part
-        moved = np.flatnonzero(target != places)
-        owner[self.rows[moved]] = self.rows[target[moved]]
-        np.add.at(self.sums, target[moved], self.sums[moved])
-        np.add.at(self.sizes, target[moved], self.sizes[moved])
-        grown = np.unique(target[moved])
-        self.means = self.means.copy()
-        self.means[grown] = self.sums[grown] / self.sizes[grown, None]
-        changed = np.zeros(count, bool)
-        changed[moved] = changed[grown] = True
-        self.near[changed | changed[self.near]] = -1  # where it was −1 it stays so, or becomes so
-        self.keep(target == places)
+            joined[cosine.argmax()] = True
+        part = _parts(places[joined], nearest[joined], len(rows))
+        first = np.unique(part, return_index=True)[1]
+        group[rows] = rows[first][part]
+        changed = np.bincount(part)[part] > 1
+        # What stays: one place for each part, unless it has no neighbour at the threshold.
+        kept = np.unique(part[near])
+        total = np.zeros((len(first), units.shape[1]))
+        np.add.at(total, part, sums)
+        number = np.full(len(first), -1)
+        number[kept] = np.arange(len(kept))
+        nearest = np.where(changed | changed[nearest], -1, number[part[nearest]])[first][kept]
+        rows, cosine = rows[first][kept], cosine[first][kept]
+        sums = total[kept]
+        sizes = np.bincount(part, weights=sizes)[kept].astype(np.float64)
+    while not np.array_equal(group, group[group]):  # follow the joins to the end
+        group = group[group]
+    return group
 
-    def keep(self, kept: npt.NDArray[np.bool_]) -> None:
-        """Drop the groups that have no neighbour at the threshold, or were joined to another."""
-        if kept.all():
-            return
-        place = np.cumsum(kept) - 1
-        known = self.near >= 0
-        self.near[known] = np.where(kept[self.near[known]], place[self.near[known]], -1)
-        for name in ("rows", "sums", "sizes", "means", "near", "cosine"):
-            setattr(self, name, getattr(self, name)[kept])
+
+def _find_nearest(means: Units, nearest: Numbers, cosine: npt.NDArray[np.float32]) -> None:
+    """For each group whose nearest other one is not known, −1, its place and the mean cosine."""
+    unknown = np.flatnonzero(nearest < 0)
+    for part, cosines in product_blocks(means[unknown], means, _BLOCK):
+        groups, places = unknown[part], np.arange(part.stop - part.start)
+        cosines[places, groups] = -np.inf
+        nearest[groups] = cosines.argmax(1)
+        cosine[groups] = cosines[places, nearest[groups]]
 
 
 #: From unit embeddings and a threshold to the group of each row, by any numbers.
@@ -301,13 +244,6 @@ class ClusteringPoint:
         return dict(finite(asdict(self)))
 
 
-def check_calibrated(thresholds: Thresholds | None) -> Thresholds:
-    """The thresholds, if there are any; else raises `OptionError` with how to get some."""
-    if thresholds is None:
-        raise OptionError(uncalibrated_note())
-    return thresholds
-
-
 def clustering_point(
     thresholds: Thresholds | None,
     embeddings: Array,
@@ -349,15 +285,17 @@ def clustering_point(
     """
     if threshold is not None:
         return ClusteringPoint(check_number("threshold", threshold, -1, 1, closed="both"))
-    thresholds = check_calibrated(thresholds)
+    if thresholds is None:
+        raise OptionError(uncalibrated_note())
     if far is not None:
         return ClusteringPoint(thresholds.for_far(far).threshold)
     units = _units(embeddings)
     counts = _histogram(units)
-    odds = _odds(thresholds, (np.arange(_BINS) + 0.5) * 2 / _BINS - 1)
+    odds = likelihood_ratios(thresholds, (np.arange(_BINS) + 0.5) * 2 / _BINS - 1)
     share = _share_of_same(odds, counts)
     chances = share * odds / (share * odds + 1 - share)
-    threshold = _best(chances, counts) if share else _edge(int(np.argmax(odds == odds[-1])))
+    best = _best_bin(chances, counts) if share else int(np.argmax(odds == odds[-1]))
+    threshold = best * 2 / _BINS - 1
     if thresholds.calibration.method == "logistic":
         bound = _for_strangers(thresholds, len(units))
         if bound < threshold:
@@ -382,13 +320,6 @@ def _note(thresholds: Thresholds, share: float, highest: float) -> str:
     return ""
 
 
-def _odds(thresholds: Thresholds, cosines: Floats) -> Floats:
-    """The likelihood ratio of cosines: how much likelier they are for the same than for others."""
-    chance = thresholds.probability(cosines)
-    prior = thresholds.calibration.prior
-    return chance / (1 - chance) * (1 - prior) / prior
-
-
 def _share_of_same(odds: Floats, counts: Floats) -> float:
     """The share of pairs that are the same, as `clustering_point` explains it."""
     total = counts.sum()
@@ -404,17 +335,12 @@ def _share_of_same(odds: Floats, counts: Floats) -> float:
     return min(share, MOST) if share * total >= 0.5 else 0.0
 
 
-def _best(chances: Floats, counts: Floats) -> float:
-    """The threshold of the highest expected F; unlike F, chances rise where there are no pairs."""
+def _best_bin(chances: Floats, counts: Floats) -> int:
+    """Where the expected F is highest; unlike F, chances rise where there are no pairs."""
     same = np.cumsum((chances * counts)[::-1])[::-1]  # from each bin on
     taken = np.cumsum(counts[::-1])[::-1]
     highest = float((2 * same / (taken + same[0])).max())
-    return _edge(int(np.argmax(chances >= min(highest / 2, chances[-1]))))
-
-
-def _edge(bin_: int) -> float:
-    """Where a bin begins."""
-    return bin_ * 2 / _BINS - 1
+    return int(np.argmax(chances >= min(highest / 2, chances[-1])))
 
 
 def _histogram(units: Units) -> Floats:
@@ -505,23 +431,23 @@ def score_clusters(groups: npt.ArrayLike, labels: npt.ArrayLike) -> ClusterScore
             f"groups have shape {first.shape} and labels {second.shape}, expected one of each per "
             "sample"
         )
-    _, group = np.unique(first, return_inverse=True)
-    _, identity = np.unique(second, return_inverse=True)
+    group, identity = (np.unique(each, return_inverse=True)[1] for each in (first, second))
     in_group, of_identity = np.bincount(group), np.bincount(identity)
-    # Whoever is in group g and of identity i, for those that occur.
-    cells, counts = np.unique(
-        group.astype(np.int64) * len(of_identity) + identity, return_counts=True
+    # How many are in group `row` and of identity `column`, for those pairs that occur.
+    (row, column), counts = np.unique([group, identity], axis=1, return_counts=True)
+    together, in_groups, of_identities = (
+        (sizes * (sizes - 1) // 2).sum() for sizes in (counts, in_group, of_identity)
     )
-    row, column = np.divmod(cells, len(of_identity))
-    together, samples = _pairs(counts), len(group)
-    precision, recall = _share(together, _pairs(in_group)), _share(together, _pairs(of_identity))
-    squares = counts.astype(np.float64) ** 2
-    b_precision = float((squares / in_group[row]).sum() / samples)
-    b_recall = float((squares / of_identity[column]).sum() / samples)
-    several = in_group > 1
-    identities = np.bincount(row, minlength=len(in_group))  # in each group
+    precision, recall = _share(together, in_groups), _share(together, of_identities)
+    b_precision = float((counts / in_group[row] * counts).sum() / len(group))
+    b_recall = float((counts / of_identity[column] * counts).sum() / len(group))
+    both, one, other = (
+        -float((sizes / len(group) * np.log(sizes / len(group))).sum())
+        for sizes in (counts, in_group, of_identity)
+    )  # entropies; the mutual information is one + other − both
+    is_pure = np.bincount(row)[in_group > 1] == 1
     return ClusterScores(
-        samples=samples,
+        samples=len(group),
         identities=len(of_identity),
         groups=len(in_group),
         precision=precision,
@@ -530,30 +456,13 @@ def score_clusters(groups: npt.ArrayLike, labels: npt.ArrayLike) -> ClusterScore
         bcubed_precision=b_precision,
         bcubed_recall=b_recall,
         bcubed_f=_harmonic(b_precision, b_recall),
-        nmi=_mutual_information(counts / samples, in_group / samples, of_identity / samples),
-        pure=_share(int((identities[several] == 1).sum()), int(several.sum())),
+        nmi=min(1.0, max(0.0, 2 * (one + other - both) / (one + other))) if one + other else 1.0,
+        pure=_share(is_pure.sum(), len(is_pure)),
     )
 
 
-def _pairs(counts: npt.NDArray[np.integer[Any]]) -> int:
-    """How many pairs there are within parts of these sizes."""
-    wide = counts.astype(np.int64)
-    return int((wide * (wide - 1) // 2).sum())
-
-
-def _mutual_information(joint: Floats, groups: Floats, identities: Floats) -> float:
-    """Normalized by the mean of the two entropies, from shares of the samples; 1 where both are 0.
-
-    With their entropies H(g) and H(i), and H of both together: 2 (H(g) + H(i) − H) / (H(g) + H(i)).
-    """
-    both, first, second = (-float((p * np.log(p)).sum()) for p in (joint, groups, identities))
-    if not first + second:
-        return 1.0
-    return min(1.0, max(0.0, 2 * (first + second - both) / (first + second)))
-
-
 def _share(part: int, whole: int) -> float:
-    return part / whole if whole else float("nan")
+    return float(part / whole) if whole else float("nan")
 
 
 def _harmonic(one: float, other: float) -> float:

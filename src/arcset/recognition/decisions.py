@@ -7,10 +7,13 @@ answer(names, cosines, point=…, …)              → Match of a probe among t
 
 import math
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from arcset.checks import check_count, check_number, check_rate
+import numpy as np
+import numpy.typing as npt
+
+from arcset.checks import check_number, check_rate
 from arcset.errors import InputError, OptionError
 from arcset.evaluation.calibration import FarThreshold, Thresholds
 from arcset.evaluation.calibration.thresholds import rounded_up
@@ -33,6 +36,7 @@ __all__ = [
     "answer",
     "decide",
     "effective_size",
+    "likelihood_ratios",
     "rough_note",
     "subject_probabilities",
     "threshold_words",
@@ -274,11 +278,13 @@ def working_point(
         if lowest is None:
             raise
         missing = _missing(thresholds, wanted, size, lowest)
+        rate = rounded_up(lowest)
         if fpir is not None:
-            raise InputError(f"{missing}: {_way_out(lowest)}") from None
+            offer = f"ask for {rate:g} or more, or " if rate < 1 else ""
+            raise InputError(f"{missing}: {offer}calibrate on more") from None
         # As strict as it can be, so that no threshold falls while the gallery grows.
         found = thresholds.rates.strictest(size)
-        note = f"{missing}: FPIR {rounded_up(lowest):g} is used, the lowest that it supports"
+        note = f"{missing}: FPIR {rate:g} is used, the lowest that it supports"
     if not note and size > thresholds.rates.identities:
         note = (
             f"the threshold is extrapolated from {thresholds.rates.identities:,} identities to a "
@@ -304,8 +310,6 @@ def effective_size(subjects: int, samples: int, scoring: str, samples_per_subjec
         >>> effective_size(10, 35, "mean", 1), effective_size(10, 10, "max", 5)
         (10, 10)
     """
-    subjects = check_count("subjects", subjects, least=0)
-    samples = check_count("samples", samples, least=0)
     if scoring == "mean":
         return max(1, subjects)
     return max(1, subjects, math.ceil(samples / samples_per_subject))
@@ -323,11 +327,6 @@ def _missing(thresholds: Thresholds, wanted: float, size: int, lowest: float) ->
         f"FPIR {wanted:g} with a gallery of {size:,} takes a calibration on about {needed:,} "
         f"identities, and this one is on {identities:,}"
     )
-
-
-def _way_out(lowest: float) -> str:
-    rate = rounded_up(lowest)
-    return f"ask for {rate:g} or more, or calibrate on more" if rate < 1 else "calibrate on more"
 
 
 @dataclass(frozen=True)
@@ -389,17 +388,8 @@ class Match:
     @classmethod
     def without_face(cls, point: WorkingPoint | None) -> "Match":
         """The answer to a photo that shows no face."""
-        return cls(
-            subject=None,
-            cosine=math.nan,
-            probability=None,
-            threshold=None if point is None else point.threshold,
-            candidates=(),
-            fpir=None if point is None else point.fpir,
-            reason=NO_FACE,
-            rough=point is not None and point.rough,
-            faces=0,
-        )
+        nobody = answer([], [], point=point, thresholds=None, subjects=0)
+        return replace(nobody, reason=NO_FACE, faces=0)
 
     @property
     def decided(self) -> bool:
@@ -447,8 +437,6 @@ def answer(
     thresholds: Thresholds | None,
     subjects: int,
     candidates: int | None = None,
-    box: tuple[float, float, float, float] | None = None,
-    faces: int | None = None,
 ) -> Match:
     """The answer for one probe.
 
@@ -459,10 +447,6 @@ def answer(
         thresholds: from a cosine to a probability; None for none.
         subjects: how many the gallery holds.
         candidates: how many to list; by default all that are given.
-        box, faces: as of `Match`.
-
-    Raises `InputError` where names and cosines are not equally many, and `OptionError` where no
-    candidate is wanted.
 
         >>> point = WorkingPoint.by_hand(0.5)
         >>> print(answer(["anna", "ben"], [0.8, 0.2], point=point, thresholds=None, subjects=2))
@@ -470,21 +454,18 @@ def answer(
         >>> print(answer(["ben"], [0.2], point=point, thresholds=None, subjects=2))
         unknown: nearest is ben (cosine 0.2000), threshold 0.5000
     """
-    if len(names) != len(cosines):
-        raise InputError(f"{len(names)} names and {len(cosines)} cosines, expected equally many")
-    most = len(names) if candidates is None else check_count("candidates", candidates)
     values = [min(1.0, max(-1.0, float(cosine))) for cosine in cosines]  # but for rounding
     probabilities: Sequence[float | None] = [None] * len(values)
     if thresholds is not None:
         probabilities = subject_probabilities(values, thresholds, subjects)
-    listed = tuple(map(Candidate, names, values, probabilities))[:most]
-    best = listed[0] if listed else Candidate("", math.nan)
+    listed = tuple(map(Candidate, names, values, probabilities))[:candidates]
     if not listed:
         reason = EMPTY
     elif point is None:
         reason = NO_CALIBRATION
     else:
-        reason = ABOVE if best.cosine >= point.threshold else BELOW
+        reason = ABOVE if listed[0].cosine >= point.threshold else BELOW
+    best = listed[0] if listed else Candidate("", math.nan)
     return Match(
         subject=best.subject if reason == ABOVE else None,
         cosine=best.cosine,
@@ -494,8 +475,6 @@ def answer(
         fpir=None if point is None else point.fpir,
         reason=reason,
         rough=point is not None and point.rough,
-        box=box,
-        faces=faces,
     )
 
 
@@ -511,21 +490,25 @@ def subject_probabilities(
 
         p_i = (LR_i / N) / (1 + Σ_j LR_j / N).
 
-    Parameters:
-        cosines: falling; those of further subjects are taken to be as the last, at most as a
-            stranger's on average (LR = 1).
-        subjects: N.
-
-    The sum of all is the probability that the probe shows anybody enrolled.
+    cosines: falling; those of further subjects are taken to be as the last, at most as a
+    stranger's on average (LR = 1). subjects: N. The sum of all is the probability that the probe
+    shows anybody enrolled.
     """
     if not cosines:
         return []
-    prior = thresholds.calibration.prior
-    pairs = [thresholds.probability(cosine) for cosine in cosines]
-    ratios = [pair / (1 - pair) * (1 - prior) / prior for pair in pairs]
-    others = max(0, subjects - len(ratios)) * min(1.0, ratios[-1])
-    total = subjects + sum(ratios) + others
-    return [ratio / total for ratio in ratios]
+    ratios = likelihood_ratios(thresholds, np.array(cosines))
+    others = max(0, subjects - len(ratios)) * min(1.0, float(ratios[-1]))
+    chances: list[float] = (ratios / (subjects + ratios.sum() + others)).tolist()
+    return chances
+
+
+def likelihood_ratios(
+    thresholds: Thresholds, cosines: npt.NDArray[np.float64]
+) -> npt.NDArray[np.float64]:
+    """How much likelier cosines are between samples of one identity than between those of two."""
+    chance, prior = thresholds.probability(cosines), thresholds.calibration.prior
+    ratios: npt.NDArray[np.float64] = chance / (1 - chance) * (1 - prior) / prior
+    return ratios
 
 
 def _probability(probability: float | None) -> str:

@@ -2,7 +2,6 @@
 
 import csv
 import io
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,11 +16,11 @@ from arcset.recognition.clustering import (
     Clustering,
     ClusteringPoint,
     ClusterScores,
-    check_calibrated,
     cluster,
     clustering_point,
     score_clusters,
 )
+from arcset.recognition.decisions import uncalibrated_note
 from arcset.recognition.inputs import ImageFile, list_images, read_image
 from arcset.recognition.recognizer import Embedded, Progress, Recognizer, load_model
 from arcset.text import plural
@@ -52,10 +51,10 @@ class Items:
     def __len__(self) -> int:
         return len(self.names)
 
-    @property
-    def boxes(self) -> list[list[float]]:
-        """(N,) left, top, width and height of faces; empty where whole images are grouped."""
-        return [[round(value, 1) for value in face.box] for face in self.embedded.faces]
+    def box(self, row: int) -> list[float]:
+        """Left, top, width and height of a face; empty for a whole image."""
+        faces = self.embedded.faces
+        return [round(value, 1) for value in faces[row].box] if faces else []
 
     def picture(self, row: int) -> npt.NDArray[np.uint8] | None:
         """An image, or a face, for people to look at; None where it cannot be read."""
@@ -81,7 +80,7 @@ class Grouped:
     def __str__(self) -> str:
         sizes = self.clustering.sizes
         several = sizes[sizes > 1]
-        what = plural(len(self.items), "face" if self.items.boxes else "image")
+        what = plural(len(self.items), "face" if self.items.embedded.faces else "image")
         groups = plural(len(several), "group")
         lines = [
             f"{what}: {int(several.sum()):,} in {groups}, {len(sizes) - len(several):,} alone",
@@ -94,16 +93,11 @@ class Grouped:
     def json(self) -> dict[str, Any]:
         """Plain values; groups and their members are numbered from 1, the largest group first."""
         members: list[list[dict[str, Any]]] = [[] for _ in range(len(self.clustering))]
-        boxes = self.items.boxes
         for row, group in enumerate(self.clustering.groups.tolist()):
-            label = self.items.labels[row]
-            members[group].append(
-                {
-                    "path": self.items.names[row],
-                    **({} if label is None else {"label": label}),
-                    **({"box": boxes[row]} if boxes else {}),
-                }
-            )
+            label, box = self.items.labels[row], self.items.box(row)
+            member: dict[str, Any] = {"path": self.items.names[row]}
+            member |= {} if label is None else {"label": label}
+            members[group].append(member | ({"box": box} if box else {}))
         return {
             "point": self.items.point.json(),
             "method": self.clustering.method,
@@ -119,10 +113,11 @@ class Grouped:
     def csv(self) -> str:
         """A line for each: path and group, and of faces where they are."""
         text = io.StringIO()
-        lines, boxes = csv.writer(text, lineterminator="\n"), self.items.boxes
-        lines.writerow(["path", "group", *(["left", "top", "width", "height"] if boxes else [])])
+        lines = csv.writer(text, lineterminator="\n")
+        sides = ["left", "top", "width", "height"] if self.items.embedded.faces else []
+        lines.writerow(["path", "group", *sides])
         for row, group in enumerate(self.clustering.groups.tolist()):
-            lines.writerow([self.items.names[row], group + 1, *(boxes[row] if boxes else [])])
+            lines.writerow([self.items.names[row], group + 1, *self.items.box(row)])
         return text.getvalue()
 
 
@@ -152,8 +147,8 @@ def embed_items(
     if model is None:
         raise OptionError("name what embeds the images with --model: a run, or an .onnx file")
     recognizer = load_model(model, faces, device=device)
-    if threshold is None:
-        check_calibrated(recognizer.thresholds)  # before the images are embedded
+    if threshold is None and recognizer.thresholds is None:  # before the images are embedded
+        raise OptionError(uncalibrated_note())
     listed = list_images(data, labelled=False)
     embedded = recognizer.embed_all(listed.images, progress=progress)
     path_of = dict(zip(listed.images, listed.paths, strict=True))
@@ -162,12 +157,20 @@ def embed_items(
     if not len(embedded):
         why = " ".join(next(iter(skipped.items())))
         raise DataError(f"none of the {len(skipped):,} images in {data} can be used: {why}")
-    known = dict(zip(listed.images, listed.names, strict=True)) if labelled else {}
+    name_of = dict(zip(listed.images, listed.names, strict=True)) if labelled else {}
+    # The faces of a photo follow each other, the main one first.
+    paths: tuple[ImageFile | None, ...] = (None, *embedded.paths)
+    labels = [
+        (name_of.get(image) or None) if image != before else None
+        for before, image in zip(paths, embedded.paths, strict=False)
+    ]
+    if len(set(labels) - {None}) < 2:  # one identity only is none
+        labels = [None] * len(labels)
     point = clustering_point(
         recognizer.thresholds, embedded.embeddings, far=far, threshold=threshold
     )
     names = tuple(path_of[image] for image in embedded.paths)
-    return Items(names, _labels(embedded.paths, known), embedded, point, skipped)
+    return Items(names, tuple(labels), embedded, point, skipped)
 
 
 def _stored_items(
@@ -194,23 +197,10 @@ def _stored_items(
     return Items(names, labels, Embedded((), stored.embeddings, {}), point, {})
 
 
-def _labels(images: Sequence[ImageFile], known: dict[ImageFile, str]) -> tuple[str | None, ...]:
-    """None for images that nobody names, and for all where there is one identity only."""
-    names = [known.get(image) or None for image in images]
-    if len(set(names) - {None}) < 2:
-        return (None,) * len(names)
-    # The faces of a photo follow each other, the main one first.
-    return tuple(
-        name if row == 0 or images[row - 1] != images[row] else None
-        for row, name in enumerate(names)
-    )
-
-
 def group_items(items: Items, method: str = "average") -> Grouped:
     """Put together what looks the same, as `cluster` does."""
     clustering = cluster(items.embedded.embeddings, threshold=items.point.threshold, method=method)
     known = [row for row, label in enumerate(items.labels) if label is not None]
     labels = [str(items.labels[row]) for row in known]
-    return Grouped(
-        items, clustering, score_clusters(clustering.groups[known], labels) if known else None
-    )
+    scores = score_clusters(clustering.groups[known], labels) if known else None
+    return Grouped(items, clustering, scores)

@@ -63,22 +63,16 @@ def operating_curves(gallery: Gallery) -> OperatingCurves:
     thresholds = gallery.thresholds
     matrix, owners = gallery.repeated(MOST_SUBJECTS)
     scores = scores_without_itself(matrix, owners, Scoring.of(gallery.scoring))
-    size = 1
-    if thresholds is not None:
-        size = effective_size(
-            len(gallery),
-            gallery.sample_count,
-            gallery.scoring,
-            thresholds.rates.samples_per_subject,
-        )
-    grid = _grid(thresholds)
+    lowest = min([0.0, *(thresholds.rates.thresholds[:1] if thresholds else ())])
+    first = math.floor(lowest * 10) / 10
+    grid = np.round(first + np.arange(round((1 - first) / STEP) + 1) * STEP, 6)
     missed = None
     if len(scores):
         below = np.searchsorted(np.sort(scores), grid, side="left")  # score < threshold
         missed = tuple((below / len(scores)).round(6).tolist())
     return OperatingCurves(
         thresholds=tuple(grid.tolist()),
-        false_accept=_accepted(thresholds, size, grid),
+        false_accept=_accepted(gallery, grid),
         false_reject=missed,
         genuine=len(scores),
         subjects=len(np.unique(owners)),
@@ -98,38 +92,29 @@ def scores_without_itself(
         >>> scores_without_itself(points, np.array([1, 1, 1, 2]), Scoring.of("max")).tolist()
         [1.0, 0.6, 1.0]
     """
-    found: list[float] = []
+    scores: list[float] = []
     order = np.argsort(owners, kind="stable")
     starts = np.flatnonzero(np.diff(owners[order], prepend=-1))
     for rows in np.split(order, starts[1:]):
-        count = len(rows)
+        own, count = matrix[rows].astype(np.float64), len(rows)  # (n, D)
         if count < 2:
             continue
-        own = matrix[rows].astype(np.float64)
-        left_out = np.unique(
-            np.linspace(0, count - 1, min(count, MOST_OF_EACH)).round().astype(int)
-        )
-        cosines = own[left_out] @ own.T  # (probes, n)
-        cosines[np.arange(len(left_out)), left_out] = -np.inf  # itself: last when sorted
+        even = np.linspace(0, count - 1, min(count, MOST_OF_EACH)).round().astype(int)
+        cosines = own[even] @ own.T  # (probes, n)
+        cosines[np.arange(len(even)), even] = -np.inf  # itself: last when sorted
         falling = -np.sort(-cosines, axis=1)[:, : count - 1]
-        found += falling[:, : scoring.best].mean(axis=1).tolist()
-    return np.array(found)
+        scores += falling[:, : scoring.best].mean(axis=1).tolist()
+    return np.array(scores)
 
 
-def _grid(thresholds: Thresholds | None) -> Floats:
-    """From 0, or lower where the calibration begins lower, to 1."""
-    lowest = min([0.0, *thresholds.rates.thresholds[:1]]) if thresholds is not None else 0.0
-    first = math.floor(lowest * 10) / 10
-    count = round((1 - first) / STEP)
-    grid: Floats = np.round(first + np.arange(count + 1) * STEP, 6)
-    return grid
-
-
-def _accepted(thresholds: Thresholds | None, size: int, grid: Floats) -> tuple[float | None, ...]:
+def _accepted(gallery: Gallery, grid: Floats) -> tuple[float | None, ...]:
     """FPIR at each threshold, as `RateTable.for_fpir` reads it the other way round."""
-    if thresholds is None or not thresholds.rates.curves:
+    if gallery.thresholds is None or not gallery.thresholds.rates.curves:
         return (None,) * len(grid)
-    table = thresholds.rates
+    table = gallery.thresholds.rates
+    size = effective_size(
+        len(gallery), gallery.sample_count, gallery.scoring, table.samples_per_subject
+    )
     known = np.array(table.thresholds[-len(table.curves) :])
     rates = np.minimum.accumulate([curve.at(size).rate for curve in table.curves])
     logs = np.interp(grid, known, np.log(np.maximum(rates, 1e-12)), left=np.nan, right=np.nan)

@@ -8,7 +8,7 @@ import pytest
 from PIL import Image
 
 from arcset.errors import DataError, OptionError
-from arcset.recognition.faces import Face, Faces, Found, NoFaceError, Pixels, align, read_photo
+from arcset.recognition.faces import Face, Faces, NoFaceError, Pixels, align, read_photo
 from support.face_models import FaceModels
 
 ORIENTATION = 0x0112
