@@ -106,6 +106,8 @@ def check_kept(gallery):
         (rows, names), (others, owners) = gallery.labelled(), anew.labelled()
         assert names == owners
         assert np.array_equal(rows, others)
+        if names:
+            assert repr(gallery.search(rows, 3)) == repr(anew.search(rows, 3))
 
 
 def bytes_of(path):

@@ -48,13 +48,13 @@ def applied(state, change):
     return state
 
 
-def draw(state, rng, key):
-    """A change that fits, with embeddings from number `key` on."""
-    names = sorted(state)
-    kind = rng.choice(
-        ["enroll"] * 5 + ["many"] * 2 + ["remove"] * 3 + ["rename", "merge", "compact"]
-    )
-    if kind == "enroll" or len(names) < 3:
+KINDS = ["enroll"] * 5 + ["many"] * 2 + ["remove"] * 3 + ["rename", "merge", "compact"]
+
+
+def draw(state, rng, key, kind=None):
+    """A change that fits, of this kind or any, with embeddings from number `key` on."""
+    names, kind = sorted(state), kind or rng.choice(KINDS)
+    if kind == "enroll" or (kind != "many" and len(names) < 3):
         count = rng.randint(1, 4)
         name = rng.choice([*names, f"new {key}"])
         return {"kind": "enroll", "names": [name] * count, "keys": list(range(key, key + count))}

@@ -47,12 +47,14 @@ def answers(gallery, probes):
 @pytest.mark.parametrize("scoring", ["max", "mean"])
 @pytest.mark.parametrize("seed", [0, *(pytest.param(n, marks=pytest.mark.long) for n in (1, 2, 3))])
 def test_answers_are_those_of_a_gallery_that_is_opened_anew(tmp_path, writers, seed, scoring):
-    """After every random change, by this process or another one."""
+    """After each of all kinds of changes, drawn at random, by this process and another in turns."""
     rng, state, key = random.Random(seed), {}, 1
     path, probes = tmp_path / "g.db", unit(4, DIM, seed)
     with Gallery.open(path, dim=DIM, scoring=scoring) as one, Gallery.open(path) as other:
-        for step in range(40):
-            change = draw(state, rng, key)
+        for step in range(45):
+            kind = ("enroll", "remove", "rename", "merge", "many")[step % 5] if step > 4 else "many"
+            change = draw(state, rng, key, kind)
+            assert change["kind"] == ("enroll" if kind == "many" else kind)
             state, key = applied(state, change), key + len(change.get("keys", ()))
             if step % 2:
                 writers.done(change_once, path=str(path), change=change)
