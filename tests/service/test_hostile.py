@@ -125,7 +125,8 @@ def test_images_elsewhere(server, refused, name, path):
     ),
 )
 def test_what_is_no_image_in_json(server, refused, text):
-    refused(lambda: server.json("POST", "/v1/identify", {"images": [text]}), "not_an_image")
+    codes = "not_an_image bad_request"  # half a character is no JSON
+    refused(lambda: server.json("POST", "/v1/identify", {"images": [text]}), codes)
 
 
 @pytest.mark.parametrize(

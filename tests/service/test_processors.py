@@ -4,7 +4,7 @@ import pytest
 import torch
 from threadpoolctl import threadpool_limits
 
-from arcset.service.processors import share_processors
+from arcset.service.batching import share_processors
 
 
 @pytest.fixture(autouse=True)

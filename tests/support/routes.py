@@ -4,6 +4,8 @@ Written down a second time on purpose: a route that is added, or moved to anothe
 moved here as well.
 """
 
+from typing import Any
+
 from arcset.cli import main
 
 __all__ = ["PAGES", "ROLES", "codes", "main_with_a_route"]
@@ -50,7 +52,14 @@ def codes() -> set[str]:
 
 def main_with_a_route(line: list[str]) -> None:
     """`arcset LINE…` whose server has one route more, GET /v1/new, and nobody said for whom."""
-    from arcset.service.page_routes import router
+    from arcset.service import app
 
-    router.add_api_route("/v1/new", lambda: {})
+    make_app = app.make_app
+
+    def make_app_with_a_route(*words: Any, **options: Any) -> Any:
+        made = make_app(*words, **options)
+        made.add_api_route("/v1/new", lambda: {})
+        return made
+
+    app.make_app = make_app_with_a_route
     main(line)

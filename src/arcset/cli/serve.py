@@ -61,7 +61,7 @@ def serve(
     """
     try:
         from arcset.service.app import make_app
-        from arcset.service.processors import share_processors
+        from arcset.service.batching import share_processors
         from arcset.service.server import check_exposure, listen, run
         from arcset.service.settings import ServiceSettings
     except ImportError as error:

@@ -1,41 +1,41 @@
-"""The application: routes, and what stands around them."""
+"""The application: what a request passes on its way to a route."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
-from fastapi import Depends, FastAPI, Request, Response
+from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from starlette.datastructures import Headers
-from starlette.exceptions import HTTPException
 from starlette.middleware.cors import CORSMiddleware
 
 from arcset import __version__
 from arcset.errors import ArcsetError
 from arcset.recognition.gallery import Gallery
-from arcset.service import (
-    page_routes,
-    recognize_routes,
-    state_routes,
-    subject_routes,
-    view_routes,
-)
-from arcset.service.access import ACCESS
-from arcset.service.answers import answer
-from arcset.service.documents import document
-from arcset.service.doorkeeper import authorize
-from arcset.service.errors import RefusalError, error_body, refusal_of
-from arcset.service.gate import Gate
+from arcset.service import routes, subjects  # noqa: F401 (they declare their routes)
+from arcset.service.access_log import AccessLog, log_error, log_line
+from arcset.service.auth import OPEN, READ, WRITE, Access
+from arcset.service.errors import STATUS, ApiError, as_api_error, error_response
 from arcset.service.keys import Keys
+from arcset.service.limits import Limits
+from arcset.service.models import Problem
 from arcset.service.service import Service
 from arcset.service.settings import ServiceSettings
-from arcset.service.telling import Telling, log_line, template_of
+from arcset.service.uploads import describe_errors
 
 __all__ = ["make_app"]
 
 # Variables of the environment would make newer versions of FastAPI tell others about requests,
 # whose paths hold names; older ones tell nobody, and keep this for nothing.
 _NO_TELEMETRY: Any = {"tracing": False, "metrics": False, "logs": False, "auto_configure": False}
+
+_PROBLEMS: dict[int | str, dict[str, Any]] = {
+    status: {
+        "model": Problem,
+        "description": ", ".join(code for code in STATUS if STATUS[code] == status),
+    }
+    for status in sorted(set(STATUS.values()))
+}
 
 
 def make_app(
@@ -68,79 +68,47 @@ def make_app(
         lifespan=lifespan,
         docs_url=None,  # it would load scripts from elsewhere
         redoc_url=None,
-        openapi_url=None,
+        openapi_url=None,  # among the routes, as it takes a role
+        responses=_PROBLEMS,
         telemetry=_NO_TELEMETRY,
-        dependencies=[Depends(authorize)],
         redirect_slashes=False,
     )
     app.state.service = service
-    for module in (recognize_routes, subject_routes, state_routes, view_routes, page_routes):
-        app.include_router(module.router)
-    app.add_api_route("/openapi.json", _document, include_in_schema=False)
-    app.add_exception_handler(ArcsetError, _refused)
-    app.add_exception_handler(HTTPException, _http_error)
-    app.add_exception_handler(RequestValidationError, _not_valid)
-    app.add_middleware(Gate, service=service)
-    if service.settings.cors:
+    for router in (OPEN, READ, WRITE):
+        app.include_router(router)
+    app.add_exception_handler(ArcsetError, _answer_error)
+    app.add_exception_handler(RequestValidationError, _answer_error)
+    origins = service.settings.cors
+    access = Access(keys, origins, read_only=service.read_only)
+    app.add_middleware(Limits, service=service, access=access)
+    if origins:
         app.add_middleware(
             _Cors,
-            allow_origins=service.settings.cors,
+            allow_origins=origins,
             allow_methods=["GET", "POST", "PATCH", "DELETE"],
             allow_headers=["Authorization", "X-API-Key", "Content-Type", "X-Request-ID"],
             expose_headers=["X-Request-ID", "Retry-After"],
         )
-    app.add_middleware(Telling, service=service)
+    app.add_middleware(AccessLog, service=service)
     return app
 
 
 class _Cors(CORSMiddleware):
-    """Refuses in the words of this service."""
+    """Refuses in the shape of this service's errors."""
 
     def preflight_response(self, request_headers: Headers) -> Response:
         """What a browser asks before it lets another page ask."""
-        found = super().preflight_response(request_headers)
-        if found.status_code != 200:
+        response = super().preflight_response(request_headers)
+        if response.status_code != 200:
             message = "This page, method or header is not allowed: see --cors."
-            raise RefusalError("bad_request", message)
-        return found
+            raise ApiError("bad_request", message)
+        return response
 
 
-async def _document(request: Request) -> Response:
-    """What this service understands, as OpenAPI."""
-    return answer(document(request.app))
-
-
-async def _refused(request: Request, error: Exception) -> Response:
-    assert isinstance(error, ArcsetError)
-    refusal = refusal_of(error)
-    if not isinstance(error, RefusalError) and refusal.status >= 500:
-        quotes = "'" in str(error) or '"' in str(error)  # perhaps somebody's name
-        log_line(
-            "error",
-            request_id=request.scope["request_id"],
-            kind=type(error).__name__,
-            why=None if quotes else str(error),
-        )
-    return _response(request, refusal)
-
-
-async def _http_error(request: Request, error: Exception) -> Response:
-    assert isinstance(error, HTTPException)
-    if error.status_code == 404:
-        return _response(request, RefusalError("not_found", "There is nothing at this address."))
-    if error.status_code == 405:
-        path = template_of(request.scope)
-        allow = ", ".join(sorted(method for method, template in ACCESS if template == path))
-        message = "This address does not take this method."
-        return _response(request, RefusalError("method_not_allowed", message, Allow=allow))
-    return _response(request, RefusalError("bad_request", "The request cannot be read."))
-
-
-async def _not_valid(request: Request, error: Exception) -> Response:
-    return _response(request, RefusalError("bad_request", "A value of the request is not valid."))
-
-
-def _response(request: Request, refusal: RefusalError) -> Response:
-    request.scope["error_code"] = refusal.code
-    body = error_body(refusal.code, refusal.message, request.scope["request_id"])
-    return Response(body, refusal.status, refusal.headers, media_type="application/json")
+async def _answer_error(request: Request, error: Exception) -> Response:
+    if isinstance(error, RequestValidationError):
+        error = describe_errors(error.errors())
+    answer = as_api_error(error)
+    if answer.status >= 500 and not isinstance(error, ApiError):
+        log_error(request.scope, error)
+    return error_response(answer, request.scope)

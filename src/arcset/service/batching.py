@@ -10,24 +10,16 @@ import math
 import threading
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["Batcher", "Job"]
+__all__ = ["Batcher", "Job", "settle", "share_processors"]
 
 Array = npt.NDArray[Any]
 
-
-class Finish(Protocol):
-    """What is done with the embeddings of a batch, in the same thread.
-
-    Gets the jobs and, for each, its rows; returns a result or an error for each.
-    """
-
-    def __call__(self, jobs: Sequence["Job"], rows: Sequence[Array]) -> Sequence[Any]:
-        """One result, or an exception, for each of the jobs."""
+_MOST_WORKERS = 4
 
 
 class Job:
@@ -46,14 +38,15 @@ class Job:
 class Batcher:
     """Threads that embed what waits.
 
-    embed: (N, …) to (N, D). finish: see `Finish`. most: images per batch. workers: threads.
-    observe: told the size of each batch.
+    embed: (N, …) to (N, D). finish: what is done with a batch's embeddings in the same thread: gets
+    the jobs and each one's rows, and returns a result or an error for each. most: images per batch.
+    workers: threads. observe: told the size of each batch.
     """
 
     def __init__(
         self,
         embed: Callable[[Array], Array],
-        finish: Finish,
+        finish: Callable[[Sequence[Job], Sequence[Array]], Sequence[Any]],
         *,
         most: int = 32,
         workers: int = 1,
@@ -62,7 +55,7 @@ class Batcher:
         self._embed, self._finish, self._most, self._observe = embed, finish, most, observe
         self._waiting: deque[Job] = deque()
         self._changed = threading.Condition()
-        self._stopped = False
+        self._closed = False
         self._free = 0  # threads that wait for work
         self._threads = [
             threading.Thread(target=self._work, name=f"batches {number}", daemon=True)
@@ -78,7 +71,7 @@ class Batcher:
     def submit(self, job: Job) -> None:
         """Let a job wait for its turn; from any thread. Raises `RuntimeError` once closed."""
         with self._changed:
-            if self._stopped:
+            if self._closed:
                 raise RuntimeError("the batcher is closed")
             self._waiting.append(job)
             self._changed.notify()
@@ -86,26 +79,25 @@ class Batcher:
     def close(self) -> None:
         """Do what waits, and end the threads."""
         with self._changed:
-            self._stopped = True
+            self._closed = True
             self._changed.notify_all()
         for thread in self._threads:
             thread.join()
 
     def _work(self) -> None:
-        while (jobs := self._taken()) is not None:
-            if jobs:
-                results = self._done(jobs)
-                loop = jobs[0].future.get_loop()
+        while (jobs := self._next_batch()) is not None:
+            results = self._run(jobs)
+            for job, result in zip(jobs, results, strict=True):
                 try:
-                    loop.call_soon_threadsafe(_settle, jobs, results)
+                    job.future.get_loop().call_soon_threadsafe(settle, job.future, result)
                 except RuntimeError:  # the loop is closed: nobody waits any more
                     return
 
-    def _taken(self) -> list[Job] | None:
-        """The next batch; None at the end."""
+    def _next_batch(self) -> list[Job] | None:
+        """What is to be done together; None at the end."""
         with self._changed:
             while not self._waiting:
-                if self._stopped:
+                if self._closed:
                     return None
                 self._free += 1
                 self._changed.wait()
@@ -125,39 +117,55 @@ class Batcher:
                 count += len(job.arrays)
             return jobs
 
-    def _done(self, jobs: list[Job]) -> Sequence[Any]:
-        """A result for each; where all together fail, each by itself."""
+    def _run(self, jobs: list[Job]) -> Sequence[Any]:
+        """A result or an error for each; where all together fail, each is tried by itself."""
+        if not jobs:
+            return []
         try:
-            return self._together(jobs)
+            arrays = [array for job in jobs for array in job.arrays]
+            self._observe(len(arrays))
+            parts = [
+                self._embed(np.stack(arrays[start : start + self._most]))
+                for start in range(0, len(arrays), self._most)
+            ]
+            rows = parts[0] if len(parts) == 1 else np.concatenate(parts)  # (N, D)
+            ends = np.cumsum([len(job.arrays) for job in jobs])
+            return self._finish(jobs, np.split(rows, ends[:-1]))
         except Exception as error:
             if len(jobs) == 1:
                 return [error]
-        found: list[Any] = []
-        for job in jobs:
-            try:
-                found += self._together([job])
-            except Exception as error:
-                found.append(error)
-        return found
-
-    def _together(self, jobs: list[Job]) -> Sequence[Any]:
-        arrays = [array for job in jobs for array in job.arrays]
-        self._observe(len(arrays))
-        parts = [
-            self._embed(np.stack(arrays[start : start + self._most]))
-            for start in range(0, len(arrays), self._most)
-        ]
-        rows = parts[0] if len(parts) == 1 else np.concatenate(parts)  # (N, D)
-        ends = np.cumsum([len(job.arrays) for job in jobs])
-        return self._finish(jobs, np.split(rows, ends[:-1]))
+        return [result for job in jobs for result in self._run([job])]
 
 
-def _settle(jobs: Sequence[Job], results: Sequence[Any]) -> None:
-    """Hand over the results, in the loop's thread."""
-    for job, result in zip(jobs, results, strict=True):
-        if job.future.done():
-            continue
-        if isinstance(result, Exception):
-            job.future.set_exception(result)
-        else:
-            job.future.set_result(result)
+def settle(future: "asyncio.Future[Any]", outcome: Any) -> None:
+    """Hand over a result or an error, in the loop's thread, unless nobody waits any more."""
+    if future.done():
+        return
+    if isinstance(outcome, Exception):
+        future.set_exception(outcome)
+    else:
+        future.set_result(outcome)
+
+
+def share_processors(device: str) -> int:
+    """Divide the processors among batches that are computed side by side; returns how many are.
+
+    Several threads that compute one batch together wait for each other at every layer, all the
+    more where decoding and clients take a processor away from one of them. Batches side by side
+    wait for nobody. On a graphics card one batch at a time has all of it.
+
+    To be called before a model is loaded, which keeps the number of its threads.
+    """
+    import torch
+    from threadpoolctl import threadpool_limits
+
+    from arcset.devices import choose_device
+
+    if choose_device(device).type != "cpu":
+        return 1
+    threads = torch.get_num_threads()
+    workers = min(threads, _MOST_WORKERS)
+    each = max(1, threads // workers)
+    torch.set_num_threads(each)
+    threadpool_limits(each, user_api="blas")  # whose threads keep a processor busy while they wait
+    return workers

@@ -1,7 +1,9 @@
-"""The bytes of an image that somebody sent, to the array that the network takes."""
+"""The bytes of an image that somebody sent, to the arrays that the network takes."""
 
 import io
-from typing import Any
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -9,21 +11,39 @@ from PIL import Image
 
 from arcset.data.image import MOST_PIXELS
 from arcset.errors import ArcsetError, DataError, OptionError
+from arcset.recognition.decisions import Match
 from arcset.recognition.recognizer import ImageEmbedder, Recognizer
-from arcset.service.errors import RefusalError
+from arcset.service.errors import ApiError
 from arcset.text import sentence
 
-__all__ = ["FORMATS", "LARGE", "Decoder", "thumbnail"]
+__all__ = ["Decoded", "Decoder", "is_large", "thumbnail"]
 
 #: The kinds of files that are taken from the network; PIL knows rarer ones, and their weaknesses.
 FORMATS = ("JPEG", "PNG", "WEBP", "GIF", "BMP", "TIFF", "PPM")
 
 _BINARY_PPM = (b"P4", b"P5", b"P6")  # pixels written as text take seconds to read
-
 _SCANS, _PASSES = 100, 16  # of a JPEG file; and of a file with as many pixels as there may be
+_LARGE = 2_000_000  # pixels
 
-#: Pixels from which on images are decoded one at a time, as each takes megabytes and a while.
-LARGE = 2_000_000
+
+class Decoded(NamedTuple):
+    """What the network is to see of one image: the whole, or the faces in it.
+
+    arrays: (H, W) or (H, W, 3) each. faces: where they are; empty for a whole image.
+    face_count: how many faces the photo shows; None for a whole image.
+    """
+
+    arrays: list[npt.NDArray[np.uint8]]
+    faces: tuple[Any, ...] = ()
+    face_count: int | None = None
+
+    def with_boxes(self, matches: Iterator[Match]) -> list[Match]:
+        """As many of the matches as there are arrays, each with the box of its face."""
+        found = [next(matches) for _ in self.arrays]
+        if self.face_count is None:
+            return found
+        pairs = zip(found, self.faces, strict=True)
+        return [replace(match, box=face.box, faces=self.face_count) for match, face in pairs]
 
 
 class Decoder:
@@ -39,63 +59,69 @@ class Decoder:
         inner: Any = recognizer if self._faces is None else getattr(recognizer, "recognizer", None)
         if not isinstance(inner, Recognizer):
             raise OptionError(f"{recognizer.name} takes no images, so that it cannot be served")
-        self.recognizer = inner
         self._reading = inner.reading  # or refuses: vectors
+        self.embed = inner.embed_arrays
+
+    @property
+    def finds_faces(self) -> bool:
+        """Whether images are photos in which faces are found first."""
+        return self._faces is not None
 
     def open(self, content: bytes) -> Image.Image:
         """An image whose header was read and checked, for `decode`.
 
-        Raises `RefusalError`: not_an_image or image_too_large.
+        Raises `ApiError`: not_an_image or image_too_large.
         """
-        return opened(content, self.max_pixels)
+        return open_bounded(content, self.max_pixels)
 
-    def decode(self, image: Image.Image) -> npt.NDArray[np.uint8]:
-        """(H, W) or (H, W, 3); of a photo its main face, aligned.
+    def decode(self, image: Image.Image, *, every_face: bool) -> Decoded:
+        """The whole image; or of a photo its faces, aligned, the main one first, or that alone.
 
-        Raises `RefusalError`: not_an_image, or no_face.
+        Raises `ApiError`: not_an_image, or no_face.
         """
         try:
             with image:
-                return self._reading.read(image) if self._faces is None else self._face(image)
-        except RefusalError:
+                if self._faces is None:
+                    return Decoded([self._reading.read(image)])
+                return self._find_faces(image, None if every_face else 1)
+        except ApiError:
             raise
         except ArcsetError as error:
-            raise RefusalError("not_an_image", sentence(error)) from None
+            raise ApiError("not_an_image", sentence(error)) from None
 
-    def embed(self, arrays: npt.NDArray[np.uint8]) -> npt.NDArray[np.float32]:
-        """What `read` gave, stacked, to (N, D) unit rows."""
-        return self.recognizer.embed_arrays(arrays)
-
-    def _face(self, image: Image.Image) -> npt.NDArray[np.uint8]:
-        from arcset.recognition.faces import (
-            align,  # OpenCV is an extra
-            read_photo,
-        )
+    def _find_faces(self, image: Image.Image, most: int | None) -> Decoded:
+        from arcset.recognition.faces import align, read_photo  # OpenCV is an extra
 
         photo = read_photo(image)
         found = self._faces.find_in(photo)
         if not found.faces:
-            raise RefusalError("no_face", sentence(DataError(f"the photo {found.why}")))
-        crop: npt.NDArray[np.uint8] = align(photo, found.faces[0].points)
-        return crop
+            raise ApiError("no_face", sentence(f"the photo {found.why}"))
+        faces = found.faces[:most]
+        return Decoded([align(photo, face.points) for face in faces], faces, len(found))
 
 
-def opened(content: bytes, max_pixels: int) -> Image.Image:
+def is_large(image: Image.Image) -> bool:
+    """Whether an image takes megabytes and a while to decode, and so is decoded alone."""
+    return image.width * image.height > _LARGE
+
+
+def open_bounded(content: bytes, max_pixels: int) -> Image.Image:
     """An image whose header was read and nothing else.
 
-    Raises `RefusalError`: not_an_image or image_too_large.
+    Raises `ApiError`: not_an_image or image_too_large.
     """
+    too_large = ApiError("image_too_large", f"The image has more than {max_pixels:,} pixels.")
     try:
         image = Image.open(io.BytesIO(content), formats=FORMATS)
         if image.format == "PPM" and content[:2] not in _BINARY_PPM:
             raise ValueError
     except Image.DecompressionBombError:
-        raise _too_large(max_pixels) from None
+        raise too_large from None
     except Exception:  # each format is a plug-in, which raises what it likes
         message = f"This is no image that can be read; expected one of: {', '.join(FORMATS)}."
-        raise RefusalError("not_an_image", message) from None
+        raise ApiError("not_an_image", message) from None
     if image.width * image.height > max_pixels:
-        raise _too_large(max_pixels)
+        raise too_large
     _check_effort(image, content, max_pixels)
     return image
 
@@ -107,29 +133,25 @@ def _check_effort(image: Image.Image, content: bytes, max_pixels: int) -> None:
     hold JPEG as well, in as many pieces as it likes.
     """
     if image.format == "TIFF" and "jpeg" in str(image.info.get("compression")):
-        raise RefusalError("not_an_image", "TIFF files with JPEG inside are not read.")
+        raise ApiError("not_an_image", "TIFF files with JPEG inside are not read.")
     if image.format in ("JPEG", "MPO"):
         scans = content.count(b"\xff\xda")
         most = min(_SCANS, _PASSES * max_pixels // (image.width * image.height or 1))
         if scans > most:
             message = f"The JPEG file has {scans:,} scans; at most {most} are read."
-            raise RefusalError("not_an_image", message)
-
-
-def _too_large(max_pixels: int) -> RefusalError:
-    return RefusalError("image_too_large", f"The image has more than {max_pixels:,} pixels.")
+            raise ApiError("not_an_image", message)
 
 
 def thumbnail(content: bytes, size: int) -> tuple[bytes, str]:
     """An image made small, at most `size` pixels a side: bytes and media type.
 
     Nothing of the file but its pixels is kept: neither the place where a photo was taken, nor the
-    camera. Raises `RefusalError` for what is no image, or not one from the network.
+    camera. Raises `ApiError` for what is no image, or not one from the network.
     """
     from arcset.recognition.faces import read_photo
 
     try:
-        with opened(content, MOST_PIXELS) as image:
+        with open_bounded(content, MOST_PIXELS) as image:
             grey = image.mode in ("1", "L", "I;16")
             if image.format in ("JPEG", "MPO"):
                 image.draft(None, (2 * size, 2 * size))

@@ -1,12 +1,13 @@
-"""What the service answers where it cannot do what was asked: one shape, with stable codes."""
+"""What the service answers when it cannot do what was asked: one shape, with stable codes."""
 
-import json
-from typing import Any
+from fastapi import Response
+from starlette.types import Scope
 
 from arcset.errors import ArcsetError, DataError, InputError, OptionError
+from arcset.service.models import Problem, ProblemDetail
 from arcset.text import sentence
 
-__all__ = ["STATUS", "RefusalError", "error_body", "refusal_of"]
+__all__ = ["STATUS", "ApiError", "as_api_error", "error_response"]
 
 #: Every code and its HTTP status. Codes never change their meaning.
 STATUS = {
@@ -36,32 +37,32 @@ STATUS = {
 }
 
 
-class RefusalError(ArcsetError):
-    """A request that is not done: a code of `STATUS`, one sentence, and headers to go with it."""
+class ApiError(ArcsetError):
+    """A request that is refused: a code of `STATUS`, one sentence, and headers to go with it."""
 
     def __init__(self, code: str, message: str, **headers: str) -> None:
         super().__init__(message)
-        self.code, self.message = code, message
-        self.status = STATUS[code]
+        self.code, self.message, self.status = code, message, STATUS[code]
         self.headers = {name.replace("_", "-"): value for name, value in headers.items()}
 
-    def json(self) -> dict[str, str]:
-        """Code and message."""
-        return {"code": self.code, "message": self.message}
 
-
-def refusal_of(error: ArcsetError) -> RefusalError:
-    """What the project raises on purpose, as an answer."""
-    if isinstance(error, RefusalError):
+def as_api_error(error: Exception) -> ApiError:
+    """Any error as an answer: nothing that was not meant for the client is in it."""
+    if isinstance(error, ApiError):
         return error
     if isinstance(error, OptionError | InputError):
-        return RefusalError("bad_request", sentence(error))
+        return ApiError("bad_request", sentence(error))
     if isinstance(error, DataError):
-        return RefusalError("gallery_unavailable", "The gallery cannot be used at the moment.")
-    return RefusalError("internal", "Something went wrong within the service.")
+        return ApiError("gallery_unavailable", "The gallery cannot be used at the moment.")
+    return ApiError("internal", "Something went wrong within the service.")
 
 
-def error_body(code: str, message: str, request_id: str) -> bytes:
-    """The body of every answer that is none."""
-    content: dict[str, Any] = {"code": code, "message": message, "request_id": request_id}
-    return json.dumps({"error": content}, ensure_ascii=False).encode("utf-8", "replace")
+def error_response(error: ApiError, scope: Scope) -> Response:
+    """The answer of an error; the log and the figures find its code in the scope."""
+    scope["error_code"] = error.code
+    detail = ProblemDetail(
+        code=error.code, message=error.message, request_id=scope.get("request_id", "")
+    )
+    response = Problem(error=detail).response(error.status)
+    response.headers.update(error.headers)
+    return response

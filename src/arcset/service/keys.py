@@ -15,11 +15,13 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Literal
+
+from pydantic import BaseModel
 
 from arcset.checks import check_choice
 from arcset.errors import DataError, OptionError
-from arcset.files import naming, parse_json, replacing
+from arcset.files import naming, read_json, replacing
 
 __all__ = ["PREFIX", "ROLES", "Key", "Keys", "keys_file"]
 
@@ -42,15 +44,18 @@ class Key:
 
     id: str
     name: str
-    role: str
+    role: Literal["read", "write"]
     created: str
     digest: str
 
     def json(self) -> dict[str, str]:
         """All that may be shown: everything but the digest."""
-        shown = asdict(self)
-        del shown["digest"]
-        return shown
+        return {name: value for name, value in asdict(self).items() if name != "digest"}
+
+
+class _File(BaseModel):
+    version: Literal[1]
+    keys: tuple[Key, ...]
 
 
 def keys_file(gallery: Path) -> Path:
@@ -101,15 +106,11 @@ class Keys:
     def find(self, key: str) -> Key | None:
         """The key that this is; None for none. Takes as long for a wrong one as for a right one."""
         digest = _digest(key)
-        found = None
         try:
-            known = self.all()
+            matching = [one for one in self.all() if hmac.compare_digest(one.digest, digest)]
         except DataError:
             return None
-        for one in known:
-            if hmac.compare_digest(one.digest, digest):
-                found = one
-        return found
+        return matching[0] if matching else None
 
     def add(self, role: str = "read", name: str = "") -> tuple[Key, str]:
         """Make a key, and return what is kept of it, and the key, which nobody can tell later.
@@ -120,14 +121,14 @@ class Keys:
         if len(name) > _LONGEST_NAME or not name.isprintable():
             raise OptionError(f"a key's name has at most {_LONGEST_NAME} printable characters")
         secret = PREFIX + secrets.token_urlsafe(32)
+        created = datetime.now(UTC).isoformat(timespec="seconds")
         with self._changing() as keys:
             taken = {one.id for one in keys}
             while (identity := secrets.token_hex(4)) in taken:
                 pass
-            created = datetime.now(UTC).isoformat(timespec="seconds")
-            made = Key(identity, name, role, created, _digest(secret))
-            keys.append(made)
-        return made, secret
+            key = Key(identity, name, role, created, _digest(secret))  # type: ignore[arg-type]
+            keys.append(key)
+        return key, secret
 
     def remove(self, identity: str) -> Key:
         """Take away the key of this id, or of this name if only one has it.
@@ -187,20 +188,7 @@ def _stamp(path: Path) -> tuple[int, ...]:
 
 
 def _read(path: Path) -> tuple[Key, ...]:
-    try:
-        content: Any = parse_json(path.read_text(encoding="utf-8"))
-        keys = tuple(Key(**one) for one in content["keys"])
-        if content["version"] != 1 or not all(_sound(key) for key in keys):
-            raise ValueError
-    except FileNotFoundError:
+    if not path.exists():
         return ()
-    except OSError as error:
-        raise DataError(f"{path} cannot be read: {error.strerror}") from None
-    except (ValueError, KeyError, TypeError):
-        raise DataError(f"{path} is damaged, or no file of keys") from None
+    keys: tuple[Key, ...] = read_json(path, "file of keys", _File).keys
     return keys
-
-
-def _sound(key: Key) -> bool:
-    texts = (key.id, key.name, key.role, key.created, key.digest)
-    return all(isinstance(text, str) for text in texts) and key.role in ROLES

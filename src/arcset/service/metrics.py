@@ -25,23 +25,16 @@ _SIZES = (1, 2, 4, 8, 16, 32, 64)
 class Metrics:
     """Counters of one service, in a registry of their own.
 
-    waiting, subjects, samples: asked whenever somebody reads the figures.
+    model: its name, digest, and the version of arcset. asked: gauges by name, each with its meaning
+    and what is called whenever somebody reads the figures.
     """
 
     def __init__(
-        self,
-        *,
-        model: str,
-        digest: str,
-        version: str,
-        waiting: Callable[[], int],
-        subjects: Callable[[], int],
-        samples: Callable[[], int],
+        self, model: dict[str, str], asked: dict[str, tuple[str, Callable[[], int]]]
     ) -> None:
         registry = self._registry = CollectorRegistry()
-        ProcessCollector(registry=registry)
-        PlatformCollector(registry=registry)
-        GCCollector(registry=registry)
+        for collector in (ProcessCollector, PlatformCollector, GCCollector):
+            collector(registry=registry)
         self.requests = Counter(
             "arcset_requests",
             "Requests by route and status.",
@@ -67,15 +60,9 @@ class Metrics:
         self.refused = Counter(
             "arcset_refused", "Requests that were not done, by code.", ["code"], registry=registry
         )
-        for name, text, ask in (
-            ("arcset_queue_requests", "Requests that wait for the network.", waiting),
-            ("arcset_gallery_subjects", "Subjects that are enrolled.", subjects),
-            ("arcset_gallery_samples", "Samples that are enrolled.", samples),
-        ):
-            Gauge(name, text, registry=registry).set_function(ask)
-        Info("arcset_model", "What makes the embeddings.", registry=registry).info(
-            {"name": model, "digest": digest, "version": version}
-        )
+        for name, (meaning, function) in asked.items():
+            Gauge(name, meaning, registry=registry).set_function(function)
+        Info("arcset_model", "What makes the embeddings.", registry=registry).info(model)
 
     def text(self) -> bytes:
         """All figures, as Prometheus reads them."""

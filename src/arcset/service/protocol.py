@@ -1,9 +1,7 @@
-"""HTTP as it comes in: headers have a size and a time limit, and nobody sends without end.
+"""HTTP as it comes in: headers have a size and a time limit, connections a number.
 
-uvicorn leaves both to a proxy in front of it. Whoever does not read the answer is cut off, too.
-What cannot be read as HTTP is answered in the shape of all other errors. After an answer that came
-before the whole request was here, the rest is thrown away for a moment, so that the client, which
-still sends, gets to read the answer.
+uvicorn leaves these to a proxy in front of it. What is refused here is answered in the shape of all
+other errors. Whoever does not read an answer is cut off.
 """
 
 import asyncio
@@ -12,15 +10,13 @@ from typing import Any
 
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
-from arcset.service.errors import STATUS, error_body
-from arcset.service.telling import HEADERS, log_line
+from arcset.service.access_log import HEADERS, log_line
+from arcset.service.errors import ApiError, error_response
 
-__all__ = ["guarded_protocol"]
+__all__ = ["limited_protocol"]
 
 MOST_HEADERS, HEADER_BYTES, URL_BYTES = 100, 32 << 10, 16 << 10
 MOST_CONNECTIONS = 512
-_LINGER_SECONDS = 2.0
-_LINGER_BYTES = 256 << 20
 
 _MESSAGES = {
     "bad_request": "This is no HTTP request that can be read.",
@@ -30,32 +26,27 @@ _MESSAGES = {
 }
 
 
-class _TooLargeError(Exception):
-    """Headers, or a URL, beyond the limit."""
+class _Limited(HttpToolsProtocol):
+    seconds = 30.0  # that a request may take to begin or to end, and a client to read its answer
 
-
-class _Guarded(HttpToolsProtocol):
-    seconds = 30.0  # that headers may take, and a client to read what was written
-
-    _head = 0  # bytes of headers so far, while these come
-    _in_head, _in_message, _close_then = True, False, False
-    _timer: asyncio.TimerHandle | None = None
-    _unread: asyncio.TimerHandle | None = None  # until an answer has to be taken
-    _lingering: int | None = None  # bytes that may still be thrown away
+    _head = 0  # bytes of headers so far
+    _in_head = True
+    _timers: dict[str, asyncio.TimerHandle]
 
     def connection_made(self, transport: Any) -> None:
         super().connection_made(transport)
+        self._timers = {}
         if len(self.connections) > MOST_CONNECTIONS:
             self._refuse("busy")
-            return
-        self._arm(self.seconds, self._late)
+        else:
+            self._arm("head", self._end_slow_head)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._disarm()
-        self._read()
+        for name in list(self._timers):
+            self._disarm(name)
         super().connection_lost(exc)
-        if self.cycle is not None and callable(gone := self.cycle.scope.get("gone")):
-            gone()  # so that nobody works for a client who left
+        if self.cycle is not None and callable(leave := self.cycle.scope.get("on_disconnect")):
+            leave()  # so that nobody works for a client who left
 
     def data_received(self, data: bytes) -> None:
         if self.transport.is_closing():
@@ -67,71 +58,45 @@ class _Guarded(HttpToolsProtocol):
 
     def on_message_begin(self) -> None:
         super().on_message_begin()
-        self._in_message = self._in_head = True
-        self._head = 0
-        if self._timer is None:
-            self._arm(self.seconds, self._late)
+        self._arm("head", self._end_slow_head)
 
     def on_headers_complete(self) -> None:
-        self._disarm()
-        self._in_head, self._head = False, 0
-        size = sum(len(name) + len(value) + 4 for name, value in self.headers)
-        if len(self.headers) > MOST_HEADERS or size > HEADER_BYTES or len(self.url) > URL_BYTES:
-            raise _TooLargeError
+        self._disarm("head")
+        self._in_head = False
+        if self._has_large_head():
+            raise ValueError  # for the parser, which calls `send_400_response`
         super().on_headers_complete()
-        # Closed by `on_response_complete`, where the whole request may have to be waited for.
-        self._close_then = not self.cycle.keep_alive and self.scope["method"] not in ("GET", "HEAD")
-        self.cycle.keep_alive = self.cycle.keep_alive or self._close_then
-
-    def on_body(self, body: bytes) -> None:
-        if self._lingering is not None:
-            self._lingering -= len(body)
-            if self._lingering < 0:
-                self.transport.close()
-            return
-        super().on_body(body)
 
     def on_message_complete(self) -> None:
-        self._in_message = False
+        self._disarm("rest")
+        self._in_head, self._head = True, 0  # of what may follow on this connection
         super().on_message_complete()
-        if self._lingering is not None:
-            self._lingering = None
-            self._disarm()
-            if self._close_then:
-                self.transport.close()
 
     def on_response_complete(self) -> None:
         super().on_response_complete()
-        if self._in_message and not self.transport.is_closing() and not self.pipeline:
-            self._lingering = _LINGER_BYTES
-            self._arm(_LINGER_SECONDS, self.transport.close)
-        elif self._close_then:
-            self.transport.close()
+        if self.cycle.more_body:  # answered early: the rest is passed over, for a while
+            self._arm("rest", self.transport.close)
 
     def pause_writing(self) -> None:
         super().pause_writing()
-        if self._unread is None:
-            self._unread = self.loop.call_later(self.seconds, self.transport.abort)
+        self._arm("unread", self.transport.abort)
 
     def resume_writing(self) -> None:
-        self._read()
+        self._disarm("unread")
         super().resume_writing()
 
-    def _read(self) -> None:
-        if self._unread is not None:
-            self._unread.cancel()
-            self._unread = None
-
     def send_400_response(self, msg: str) -> None:
-        # What callbacks raise arrives here as an error of the parser.
-        large = self._head > HEADER_BYTES or len(self.headers or ()) > MOST_HEADERS
-        large = large or len(getattr(self, "url", b"")) > URL_BYTES
-        size = sum(len(name) + len(value) + 4 for name, value in self.headers or ())
-        self._refuse("headers_too_large" if large or size > HEADER_BYTES else "bad_request")
+        self._refuse("headers_too_large" if self._has_large_head() else "bad_request")
 
-    def _late(self) -> None:
-        self._timer = None
-        if self._in_message:
+    def _has_large_head(self) -> bool:
+        headers = self.headers or []
+        size = sum(len(name) + len(value) + 4 for name, value in headers)
+        is_long = self._in_head and self._head > HEADER_BYTES
+        is_long = is_long or len(getattr(self, "url", b"")) > URL_BYTES
+        return is_long or size > HEADER_BYTES or len(headers) > MOST_HEADERS
+
+    def _end_slow_head(self) -> None:
+        if self._head:
             self._refuse("too_slow")
         else:
             self.transport.close()
@@ -139,33 +104,27 @@ class _Guarded(HttpToolsProtocol):
     def _refuse(self, code: str) -> None:
         if self.transport.is_closing():
             return
-        identity = secrets.token_hex(8)
-        body = error_body(code, _MESSAGES[code], identity)
-        headers = {
-            "content-type": "application/json",
-            "content-length": str(len(body)),
-            "x-request-id": identity,
-            "cache-control": "no-store",
-            "connection": "close",
-            **HEADERS,
-        }
+        scope = {"request_id": secrets.token_hex(8)}
+        response = error_response(ApiError(code, _MESSAGES[code]), scope)
+        response.headers.update({**HEADERS, "cache-control": "no-store", "connection": "close"})
+        response.headers["x-request-id"] = scope["request_id"]
         if code == "busy":
-            headers["retry-after"] = "1"
-        lines = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
-        log_line("refused", request_id=identity, code=code, status=STATUS[code])
-        self.transport.write(STATUS_LINE[STATUS[code]] + f"{lines}\r\n".encode() + body)
+            response.headers["retry-after"] = "1"
+        log_line("refused", **scope, status=response.status_code)
+        lines = b"".join(b"%s: %s\r\n" % pair for pair in response.raw_headers)
+        content = STATUS_LINE[response.status_code] + lines + b"\r\n" + bytes(response.body)
+        self.transport.write(content)
         self.transport.close()
 
-    def _arm(self, seconds: float, then: Any) -> None:
-        self._disarm()
-        self._timer = self.loop.call_later(seconds, then)
+    def _arm(self, name: str, then: Any) -> None:
+        if name not in self._timers:
+            self._timers[name] = self.loop.call_later(self.seconds, then)
 
-    def _disarm(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
+    def _disarm(self, name: str) -> None:
+        if name in self._timers:
+            self._timers.pop(name).cancel()
 
 
-def guarded_protocol(seconds: float) -> type[asyncio.Protocol]:
+def limited_protocol(seconds: float) -> type[asyncio.Protocol]:
     """The protocol for uvicorn, with so many seconds for headers to come and answers to go."""
-    return type("Guarded", (_Guarded,), {"seconds": seconds})
+    return type("Limited", (_Limited,), {"seconds": seconds})

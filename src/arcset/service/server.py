@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-import ctypes
 import logging
 import signal
 import socket
@@ -15,18 +14,16 @@ import uvicorn
 from fastapi import FastAPI
 
 from arcset.errors import OptionError
-from arcset.service.doorkeeper import is_loopback
+from arcset.service.access_log import log_line
+from arcset.service.auth import is_loopback
 from arcset.service.keys import Keys
-from arcset.service.protocol import guarded_protocol
+from arcset.service.protocol import limited_protocol
 from arcset.service.service import Service
-from arcset.service.settings import ServiceSettings
-from arcset.service.telling import log_line
 
 __all__ = ["check_exposure", "listen", "run"]
 
 _KEEP_ALIVE = 75  # seconds: longer than a proxy's, so that it is the proxy who closes
 _SIGNALS = (signal.SIGTERM, signal.SIGINT)
-_M_MMAP_THRESHOLD, _LARGE_BLOCK = -3, 1 << 20
 
 
 def check_exposure(host: str, keys: Keys) -> None:
@@ -56,14 +53,13 @@ def run(app: FastAPI, bound: socket.socket, started: Callable[[], None] = lambda
     """Serve until SIGTERM or SIGINT, then answer what is there, and return."""
     service: Service = app.state.service
     _keep_quiet()
-    _return_memory()
     config = uvicorn.Config(
         app,
-        http=guarded_protocol(service.settings.body_seconds),
+        http=limited_protocol(service.settings.body_seconds),
         ws="none",
         lifespan="on",
         log_config=None,
-        log_level="critical",  # `telling` tells what there is to tell, in its own shape
+        log_level="critical",  # access_log.py says what there is to say
         access_log=False,
         server_header=False,
         proxy_headers=False,
@@ -71,7 +67,7 @@ def run(app: FastAPI, bound: socket.socket, started: Callable[[], None] = lambda
         timeout_graceful_shutdown=1,  # `_end` has waited for all that matters
         backlog=512,
     )
-    _Server(config, service, service.settings, started).run(sockets=[bound])
+    _Server(config, service, started).run(sockets=[bound])
 
 
 def _keep_quiet() -> None:
@@ -83,30 +79,20 @@ def _keep_quiet() -> None:
     )
 
 
-def _return_memory() -> None:
-    """Let glibc hand large blocks back at once: it would keep what a few large images took."""
-    with contextlib.suppress(OSError, AttributeError):  # another C library
-        ctypes.CDLL(None).mallopt(_M_MMAP_THRESHOLD, _LARGE_BLOCK)
-
-
 class _Server(uvicorn.Server):
     """Ends in two steps: nothing new is taken, and then, when all is answered, nobody listens."""
 
     def __init__(
-        self,
-        config: uvicorn.Config,
-        service: Service,
-        settings: ServiceSettings,
-        started: Callable[[], None],
+        self, config: uvicorn.Config, service: Service, started: Callable[[], None]
     ) -> None:
         super().__init__(config)
-        self.service, self.settings, self.tell_started = service, settings, started
+        self.service, self.announce = service, started
         self._ending: asyncio.Task[None] | None = None
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Listen, and say so."""
         await super().startup(sockets)
-        self.tell_started()
+        self.announce()
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -132,7 +118,7 @@ class _Server(uvicorn.Server):
 
     async def _end(self) -> None:
         loop: Any = asyncio.get_running_loop()
-        deadline = loop.time() + self.settings.stop_seconds
+        deadline = loop.time() + self.service.settings.stop_seconds
         while self.service.in_flight and loop.time() < deadline:
             await asyncio.sleep(0.02)
         self.should_exit = True

@@ -1,11 +1,11 @@
 """What all routes share: the gallery, the model, the limits, and threads that do the work."""
 
 import asyncio
+import contextlib
+import sqlite3
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
-from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
@@ -15,21 +15,19 @@ from starlette.requests import ClientDisconnect
 from starlette.types import Scope
 
 from arcset import __version__
-from arcset.errors import ArcsetError, OptionError
+from arcset.errors import ArcsetError, InputError, OptionError
 from arcset.recognition.decisions import Match, WorkingPoint
-from arcset.recognition.gallery import Gallery
-from arcset.recognition.recognizer import ImageEmbedder
-from arcset.service.asking import working_point_or_refusal
-from arcset.service.batching import Batcher, Job
-from arcset.service.decoding import Decoder
-from arcset.service.errors import RefusalError
-from arcset.service.followed import Followed
+from arcset.recognition.gallery import Gallery, Subject
+from arcset.recognition.recognizer import EmbeddedImage, ImageEmbedder
+from arcset.service.batching import Batcher, Job, settle
+from arcset.service.decoding import Decoded, Decoder, is_large
+from arcset.service.errors import ApiError
 from arcset.service.keys import Keys
 from arcset.service.metrics import Metrics
-from arcset.service.preparing import Preparing
 from arcset.service.settings import ServiceSettings
+from arcset.text import sentence
 
-__all__ = ["Ask", "Identified", "Service"]
+__all__ = ["Ask", "Service", "no_such_subject"]
 
 T = TypeVar("T")
 
@@ -45,20 +43,12 @@ class Ask(NamedTuple):
     candidates: int
 
 
-class Identified(NamedTuple):
-    """Answers to the images of one request, and where "known" began."""
-
-    matches: Sequence[Match | RefusalError]
-    point: WorkingPoint
-
-
 class Service:
     """One gallery, served.
 
     Attributes:
         gallery, recognizer, settings, keys: as given.
         views: what shows runs, or None.
-        followed: what takes long to work out, kept until the gallery changes.
         stopping: whether it was told to end, and takes nothing new.
         in_flight, held: requests that are being answered, and bytes of theirs in memory.
     """
@@ -73,110 +63,169 @@ class Service:
         self.read_only = settings.read_only or gallery.read_only
         self.stopping = False
         self.in_flight = self.held = 0
-        self.writing = threading.Lock()  # around "is it there?" and "then change it"
-        self._file = _identity(gallery)
         self.decoder = Decoder(self.recognizer, settings.max_pixels)  # or refuses, before threads
-        self.followed = Followed(gallery)
+        self.subjects = SubjectList(gallery)
+        self._changing = threading.Lock()  # around "is it there?" and "then change it"
+        self._file = _file_identity(gallery)
         self._workers = ThreadPoolExecutor(_WORKERS, "gallery")
         self._decoders = ThreadPoolExecutor(_DECODERS, "decode")
-        self._slowly = ThreadPoolExecutor(1, "decode large")
+        self._large_decoder = ThreadPoolExecutor(1, "decode large")
         self._batcher = Batcher(
             self.decoder.embed,
             self._finish,
             most=settings.max_batch,
             workers=settings.workers,
-            observe=self._observe,
+            observe=lambda size: self.metrics.batches.observe(size),
         )
         self.metrics = Metrics(
-            model=self.recognizer.name,
-            digest=self.recognizer.digest,
-            version=__version__,
-            waiting=lambda: len(self._batcher),
-            subjects=lambda: len(gallery),
-            samples=lambda: gallery.sample_count,
+            {
+                "name": self.recognizer.name,
+                "digest": self.recognizer.digest,
+                "version": __version__,
+            },
+            {
+                "arcset_queue_requests": (
+                    "Requests that wait for the network.",
+                    lambda: len(self._batcher),
+                ),
+                "arcset_gallery_subjects": ("Subjects that are enrolled.", lambda: len(gallery)),
+                "arcset_gallery_samples": (
+                    "Samples that are enrolled.",
+                    lambda: gallery.sample_count,
+                ),
+            },
         )
-
-    @contextmanager
-    def changing(self) -> Iterator[None]:
-        """One change at a time, and only to the file that is there; see `check_file`."""
-        with self.writing:
-            self.check_file()
-            yield
-
-    def check_file(self) -> None:
-        """Raises `RefusalError` where the gallery's file is gone, or another is in its place.
-
-        Whatever is written then would go to a file that nobody finds again.
-        """
-        if _identity(self.gallery) != self._file:
-            message = "The gallery's file was replaced while it is served: start the service anew."
-            raise RefusalError("gallery_unavailable", message)
 
     async def run(self, function: Callable[..., T], *args: Any) -> T:
         """Call a function in a worker thread, so that the loop goes on."""
         return await asyncio.get_running_loop().run_in_executor(self._workers, function, *args)
 
-    async def embed(self, images: Sequence[bytes], scope: Scope) -> npt.NDArray[np.float32]:
-        """(N, D) unit rows; raises the `RefusalError` of the first image that cannot be read.
+    @contextlib.contextmanager
+    def changing(self) -> Iterator[None]:
+        """One change at a time, and only to the file that is there; see `check_file`."""
+        with self._changing:
+            self.check_file()
+            yield
 
-        scope: of the request, which is not worked on once its client has left.
+    def check_file(self) -> None:
+        """Raises `ApiError` where the gallery's file is gone, or another is in its place.
+
+        Whatever is written then would go to a file that nobody finds again.
         """
-        rows: npt.NDArray[np.float32] = await self._batched(images, scope)
-        return rows
+        if _file_identity(self.gallery) != self._file:
+            message = "The gallery's file was replaced while it is served: start the service anew."
+            raise ApiError("gallery_unavailable", message)
 
-    async def identify(self, images: Sequence[bytes], scope: Scope, ask: Ask) -> Identified:
-        """Who each image shows, or why it cannot be read.
+    def point(self, fpir: float | None, threshold: float | None = None) -> WorkingPoint:
+        """Where "known" begins now; raises `ApiError`: no_calibration or unsupported_rate."""
+        if threshold is not None:
+            return WorkingPoint.by_hand(threshold)
+        self.check_calibrated()
+        try:
+            return self.gallery.working_point(fpir)
+        except InputError as error:
+            raise ApiError("unsupported_rate", sentence(error)) from None
 
-        Raises that `RefusalError` where there is only one image, and where there is no threshold.
+    def check_calibrated(self) -> None:
+        """Raises `ApiError`: no_calibration, where nobody can say what a cosine means."""
+        if self.gallery.thresholds is None:
+            message = "The model has no calibrated threshold yet: "
+            raise ApiError(
+                "no_calibration", f"{message}calibrate the gallery, or name a threshold."
+            )
+
+    def is_enrolled(self, name: str) -> bool:
+        """Whether there is a subject of this name."""
+        return name in self.gallery
+
+    # Images
+
+    async def embed(self, images: Sequence[bytes], scope: Scope) -> list[EmbeddedImage]:
+        """Each image, or the main face of each photo.
+
+        Raises the `ApiError` of the first that cannot be read. Nothing is done any more for a
+        request, whose scope is given, once its client has left.
         """
-        errors: dict[int, RefusalError] = {}
-        found: Identified | None = await self._batched(images, scope, ask, errors)
+        photos, rows = await self._embed(images, scope, None)
+        return [
+            EmbeddedImage(part, photo.faces, photo.face_count)
+            for photo, part in zip(photos, np.split(rows, len(photos)), strict=True)
+        ]
+
+    async def identify(
+        self, images: Sequence[bytes], scope: Scope, ask: Ask
+    ) -> tuple[list[list[Match] | ApiError], WorkingPoint]:
+        """Who each image, or each face of a photo, shows, or why it cannot be read.
+
+        Raises that `ApiError` where there is only one image, and where there is no threshold.
+        """
+        photos, found = await self._embed(images, scope, ask)
         if found is None:
-            if len(images) == 1:
-                raise errors[0]
-            found = Identified([], await self.run(self.point, ask.fpir, ask.threshold))
-        if not errors:
-            return found
-        rest = iter(found.matches)
-        matches = [errors[place] if place in errors else next(rest) for place in range(len(images))]
-        return Identified(matches, found.point)
+            if len(photos) == 1:
+                raise photos[0]
+            return photos, await self.run(self.point, ask.fpir, ask.threshold)
+        matches, point = iter(found[0]), found[1]
+        return [
+            photo if isinstance(photo, ApiError) else photo.with_boxes(matches) for photo in photos
+        ], point
 
-    async def _batched(
-        self,
-        images: Sequence[bytes],
-        scope: Scope,
-        ask: Ask | None = None,
-        errors: dict[int, RefusalError] | None = None,
-    ) -> Any:
-        """Decoded in a thread, which hands them to the batcher without the loop in between.
+    async def _embed(
+        self, images: Sequence[bytes], scope: Scope, ask: Ask | None
+    ) -> tuple[list[Any], Any]:
+        """What was decoded, and what `_finish` makes of all of it; None where that is nothing.
 
-        errors: gets what is wrong with single images, instead of the caller; where nothing is left,
-        the result is None.
+        Decoded in a thread, which hands them to the batcher without the loop in between. Where
+        somebody is to be identified, an error stands in the place of an image, and all faces of a
+        photo are looked at.
         """
         loop = asyncio.get_running_loop()
         future: asyncio.Future[Any] = loop.create_future()
-        scope["gone"] = partial(_settle, future, ClientDisconnect())
+        scope["on_disconnect"] = lambda: settle(future, ClientDisconnect())
 
-        preparing = Preparing(self.decoder, images, errors)
-
-        def prepare(slowly: bool = False) -> None:
+        def step(function: Callable[..., Any], *args: Any) -> None:
             try:
-                if future.done():
-                    return
-                if not preparing.go_on(slowly=slowly):
-                    self._slowly.submit(prepare, True)  # so that small images need not wait
-                elif preparing.arrays:
-                    self._batcher.submit(Job(preparing.arrays, ask, future))
-                else:
-                    loop.call_soon_threadsafe(_settle, future, None)
+                if not future.done():
+                    function(*args)
             except Exception as error:
-                loop.call_soon_threadsafe(_settle, future, error)
+                loop.call_soon_threadsafe(settle, future, error)
 
-        self._decoders.submit(prepare)
-        return await future
+        photos: list[Decoded | ApiError] = []
+
+        def open_images() -> None:
+            opened = [self._attempt(ask, self.decoder.open, image) for image in images]
+            if any(not isinstance(one, ApiError) and is_large(one) for one in opened):
+                self._large_decoder.submit(step, decode, opened)  # so that small ones need not wait
+            else:
+                decode(opened)
+
+        def decode(opened: Sequence[Any]) -> None:
+            for image in opened:
+                decoded = self._attempt(ask, self.decoder.decode, image, every_face=bool(ask))
+                photos.append(decoded)
+            arrays = [array for photo in photos for array in getattr(photo, "arrays", ())]
+            if arrays:
+                self._batcher.submit(Job(arrays, ask, future))
+            else:
+                loop.call_soon_threadsafe(settle, future, None)
+
+        self._decoders.submit(step, open_images)
+        outcome = await future
+        return photos, outcome
+
+    @staticmethod
+    def _attempt(ask: Ask | None, function: Callable[..., Any], image: Any, **options: Any) -> Any:
+        """What a function makes of an image, or the error where that is an answer, too."""
+        if isinstance(image, ApiError):
+            return image
+        try:
+            return function(image, **options)
+        except ApiError as error:
+            if ask is None:
+                raise
+            return error
 
     def _finish(self, jobs: Sequence[Job], rows: Sequence[npt.NDArray[Any]]) -> list[Any]:
-        """Embeddings as they are; for those who asked for it, who they show."""
+        """Embeddings as they are; for those who asked for it, who they show, and the threshold."""
         results: list[Any] = list(rows)
         groups: dict[Ask, list[int]] = {}
         for place, job in enumerate(jobs):
@@ -184,44 +233,72 @@ class Service:
                 groups.setdefault(job.ask, []).append(place)
         for ask, places in groups.items():
             try:
-                found = self._identified(np.concatenate([rows[place] for place in places]), ask)
+                found, point = self._identify(np.concatenate([rows[k] for k in places]), ask)
+                matches = iter(found)
+                for place in places:
+                    results[place] = [next(matches) for _ in rows[place]], point
             except ArcsetError as error:
                 for place in places:
                     results[place] = error
-                continue
-            start = 0
-            for place in places:
-                end = start + len(rows[place])
-                results[place] = Identified(found.matches[start:end], found.point)
-                start = end
         return results
 
-    def _identified(self, rows: npt.NDArray[Any], ask: Ask) -> Identified:
+    def _identify(self, rows: npt.NDArray[Any], ask: Ask) -> tuple[list[Match], WorkingPoint]:
         with self.gallery.together():  # so that a gallery elsewhere is asked for its size once
             point = self.point(ask.fpir, ask.threshold)
             matches = self.gallery.identify_many(
                 embeddings=rows, fpir=ask.fpir, threshold=ask.threshold, candidates=ask.candidates
             )
-        return Identified(matches, point)
-
-    def point(self, fpir: float | None, threshold: float | None = None) -> WorkingPoint:
-        """Where "known" begins now; raises `RefusalError`: no_calibration, unsupported_rate, …"""
-        return working_point_or_refusal(self.gallery, fpir, threshold)
-
-    def _observe(self, size: int) -> None:
-        self.metrics.batches.observe(size)
+        return matches, point
 
     def close(self) -> None:
         """Do what waits, and let go of everything."""
-        self._decoders.shutdown()
-        self._slowly.shutdown()
+        for pool in (self._decoders, self._large_decoder):
+            pool.shutdown()
         self._batcher.close()
         self._workers.shutdown()
-        self.followed.close()
+        self.subjects.close()
         self.gallery.close()
 
 
-def _identity(gallery: Gallery) -> tuple[int, int] | None:
+class SubjectList:
+    """All subjects, read anew when anybody has changed the gallery: 100,000 take half a second.
+
+    A connection of its own tells whether anybody committed, this process or another one. Where it
+    cannot be asked, as in Milvus, nothing is remembered. Threads may share it.
+    """
+
+    def __init__(self, gallery: Gallery) -> None:
+        self._gallery, self._lock = gallery, threading.Lock()
+        self._version, self._subjects = -1, tuple[Subject, ...]()
+        self._connection: sqlite3.Connection | None = None
+        if isinstance(gallery.path, Path):
+            # By SQLite, as closing a file that was opened otherwise would drop SQLite's locks.
+            address = f"{gallery.path.absolute().as_uri()}?mode=ro"
+            self._connection = sqlite3.connect(address, uri=True, check_same_thread=False)
+
+    def read(self) -> Sequence[Subject]:
+        """All subjects as they are now, the first enrolled first."""
+        if self._connection is None:
+            return self._gallery.subjects()
+        with self._lock:
+            # Asked before: what is committed meanwhile is seen the next time.
+            (version,) = self._connection.execute("PRAGMA data_version").fetchone()
+            if version != self._version:
+                self._subjects, self._version = self._gallery.subjects(), version
+            return self._subjects
+
+    def close(self) -> None:
+        """Let go of the file."""
+        if self._connection is not None:
+            self._connection.close()
+
+
+def no_such_subject() -> ApiError:
+    """What is said where nobody is called so."""
+    return ApiError("no_such_subject", "Nobody of this name is enrolled.")
+
+
+def _file_identity(gallery: Gallery) -> tuple[int, int] | None:
     if not isinstance(gallery.path, Path):
         return None
     try:
@@ -229,12 +306,3 @@ def _identity(gallery: Gallery) -> tuple[int, int] | None:
     except OSError:
         return None
     return status.st_dev, status.st_ino
-
-
-def _settle(future: "asyncio.Future[Any]", outcome: Exception | None) -> None:
-    if future.done():
-        return
-    if outcome is None:
-        future.set_result(None)
-    else:
-        future.set_exception(outcome)

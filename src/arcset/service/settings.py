@@ -1,7 +1,6 @@
 """What a service allows, decided once when it starts."""
 
 from dataclasses import dataclass
-from typing import Any
 
 from arcset.errors import OptionError
 
@@ -69,11 +68,8 @@ class ServiceSettings:
         """Bytes of all bodies together that are held in memory."""
         return max(4 * self.max_body, 64 << 20)
 
-    def json(self) -> dict[str, Any]:
+    @property
+    def limits(self) -> dict[str, int]:
         """The limits that a client has to know."""
-        return {
-            "max_body": self.max_body,
-            "max_pixels": self.max_pixels,
-            "max_images": self.max_images,
-            "max_requests": self.max_requests,
-        }
+        names = ("max_body", "max_pixels", "max_images", "max_requests")
+        return {name: getattr(self, name) for name in names}

@@ -2,25 +2,26 @@
 
 import itertools
 import json
-import logging
 import re
 import secrets
 import sys
 import time
+from contextlib import suppress
 from typing import Any
 from urllib.parse import quote
 
+from starlette.datastructures import Headers, MutableHeaders
 from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from arcset.service.errors import RefusalError
-from arcset.service.gate import send_refusal
+from arcset.service.errors import as_api_error, error_response
 from arcset.service.service import Service
 
-__all__ = ["HEADERS", "Telling", "log_line", "template_of"]
+__all__ = ["HEADERS", "AccessLog", "log_line"]
 
 _PROCESS, _COUNTER = secrets.token_hex(4), itertools.count()  # ids of requests, all different
-_SANE = re.compile(r"[A-Za-z0-9._:-]{1,64}")
+_SANE_ID = re.compile(r"[A-Za-z0-9._:-]{1,64}")
+_METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 
 #: Sent with every answer. The page needs nothing from elsewhere, and is framed by nobody.
 HEADERS = {
@@ -33,11 +34,10 @@ HEADERS = {
     "cross-origin-resource-policy": "same-origin",
     "permissions-policy": "geolocation=(), microphone=()",
 }
-_RAW_HEADERS = [(name.encode(), value.encode()) for name, value in HEADERS.items()]
 
 
-class Telling:
-    """Pure ASGI: gives each request an id, and tells log and metrics how it ended.
+class AccessLog:
+    """The outermost middleware: gives each request an id, and notes how it ended.
 
     What nobody expected is answered as `internal`, without details; these are in the log.
     """
@@ -50,24 +50,22 @@ class Telling:
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
-        scope["path"], scope["root_path"] = _path(scope), ""
+        scope["path"], scope["root_path"] = _path_as_sent(scope), ""
         if scope["method"] == "HEAD":
             scope = {**scope, "method": "GET"}  # uvicorn, which has its own, leaves out the body
         began = time.perf_counter()
-        request_id = scope["request_id"] = _request_id(scope)
+        scope["request_id"] = _request_id(scope)
         status, sent = 0, 0
 
-        async def tell(message: Message) -> None:
+        async def send_noted(message: Message) -> None:
             nonlocal status, sent
             if message["type"] == "http.response.start":
                 status = message["status"]
-                headers = message.setdefault("headers", [])
-                headers += _RAW_HEADERS
-                headers.append((b"x-request-id", request_id.encode()))
+                headers = MutableHeaders(scope=message)
+                headers.update({**HEADERS, "x-request-id": scope["request_id"]})
                 if scope["path"].startswith("/v1/"):
-                    headers.append((b"cache-control", b"no-store"))
-            else:
-                sent += len(message.get("body", b""))
+                    headers["cache-control"] = "no-store"
+            sent += len(message.get("body", b""))
             try:
                 await send(message)
             except RuntimeError as error:
@@ -76,26 +74,22 @@ class Telling:
                 raise
 
         try:
-            await self.app(scope, receive, tell)
+            await self.app(scope, receive, send_noted)
         except ClientDisconnect:
             pass  # nobody is there to be answered: noted as 499
-        except RefusalError as refusal:
-            await send_refusal(refusal, scope, tell)
         except Exception as error:
-            scope["error_code"] = "internal"
-            log_line("error", request_id=request_id, kind=type(error).__name__, trace=_trace(error))
+            log_error(scope, error)
             if not status:
-                message = "Something went wrong within the service."
-                await send_refusal(RefusalError("internal", message), scope, tell)
+                await error_response(as_api_error(error), scope)(scope, receive, send_noted)
         finally:
             self._note(scope, status or 499, sent, time.perf_counter() - began)
 
     def _note(self, scope: Scope, status: int, sent: int, seconds: float) -> None:
-        route, metrics = template_of(scope), self.service.metrics
+        route, metrics = scope.get("route_path", "none"), self.service.metrics
         method = scope["method"] if scope["method"] in _METHODS else "OTHER"
         metrics.requests.labels(method, route, str(status)).inc()
         metrics.seconds.labels(route).observe(seconds)
-        code = scope.get("error_code")
+        caller, code = scope.get("caller"), scope.get("error_code")
         if code:
             metrics.refused.labels(code).inc()
         if self.service.settings.log or status >= 500:
@@ -108,21 +102,13 @@ class Telling:
                 ms=round(1000 * seconds, 2),
                 received=scope.get("received", 0),
                 sent=sent,
-                **({"key": scope["key_id"]} if scope.get("key_id") else {}),
+                **({"key": caller.key_id} if caller and caller.key_id else {}),
                 **({"code": code} if code else {}),
             )
 
 
-_METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
-
-
-def template_of(scope: Scope) -> str:
-    """The route as it is written down, without names or ids; `none` for what is no route."""
-    return str(getattr(scope.get("route"), "path", "none"))
-
-
-def _path(scope: Scope) -> str:
-    """The path as it was sent, below the one where the service is mounted.
+def _path_as_sent(scope: Scope) -> str:
+    """The path below the one where the service is mounted.
 
     Limits, routes, roles, metrics and headers all go by this one. It is not decoded: a name in it
     may hold an encoded slash, and another spelling of a route is not that route.
@@ -132,22 +118,19 @@ def _path(scope: Scope) -> str:
 
 
 def _request_id(scope: Scope) -> str:
-    for name, value in scope["headers"]:
-        if name == b"x-request-id":
-            said = value.decode("latin-1")
-            if _SANE.fullmatch(said):
-                return str(said)
-    return f"{_PROCESS}{next(_COUNTER):08x}"
+    given = Headers(scope=scope).get("x-request-id", "")
+    return given if _SANE_ID.fullmatch(given) else f"{_PROCESS}{next(_COUNTER):08x}"
 
 
-def _trace(error: Exception) -> list[str]:
-    """Where in the code it happened; never with values, which may be names or images."""
-    found, trace = [], error.__traceback__
+def log_error(scope: Scope, error: Exception) -> None:
+    """Where in the code it happened; never with values or messages, which may hold names."""
+    places, trace = [], error.__traceback__
     while trace is not None:
         code = trace.tb_frame.f_code
-        found.append(f"{code.co_filename.rsplit('/', 1)[-1]}:{trace.tb_lineno} {code.co_name}")
+        places.append(f"{code.co_filename.rsplit('/', 1)[-1]}:{trace.tb_lineno} {code.co_name}")
         trace = trace.tb_next
-    return found[-12:]
+    kind = type(error).__name__
+    log_line("error", request_id=scope["request_id"], kind=kind, trace=places[-12:])
 
 
 def log_line(event: str, **values: Any) -> None:
@@ -155,8 +138,6 @@ def log_line(event: str, **values: Any) -> None:
     now = time.time()
     stamp = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(now)) + f".{int(now % 1 * 1000):03d}Z"
     line = json.dumps({"time": stamp, "event": event, **values}, ensure_ascii=False)
-    try:
+    with suppress(OSError, ValueError):  # nobody reads it any more
         sys.stderr.write(line + "\n")
         sys.stderr.flush()
-    except (OSError, ValueError):  # nobody reads it any more
-        logging.getLogger(__name__).debug("stderr is closed")

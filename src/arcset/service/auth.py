@@ -1,0 +1,166 @@
+"""Who may do what, decided from the headers of a request alone.
+
+Each route is declared on the router of the role that it takes. What is on none of them does not
+exist: the middleware asks here first.
+"""
+
+from collections.abc import Sequence
+from functools import lru_cache
+from ipaddress import ip_address
+from typing import NamedTuple
+from urllib.parse import urlsplit
+
+from fastapi import APIRouter, Request, Security
+from fastapi.routing import APIRoute
+from fastapi.security import HTTPBearer
+from starlette.datastructures import Headers
+from starlette.types import Scope
+
+from arcset.service.errors import ApiError
+from arcset.service.keys import Keys
+
+__all__ = ["OPEN", "READ", "WRITE", "Access", "Caller", "is_loopback"]
+
+_FORWARDED = ("x-forwarded-for", "x-forwarded-host", "x-real-ip", "forwarded", "via")
+
+
+class Caller(NamedTuple):
+    """Who asks: read or write, and the id of the key if there was one."""
+
+    role: str
+    key_id: str | None = None
+
+
+class _Bearer(HTTPBearer):
+    """Documents the key; hands over what the middleware decided."""
+
+    async def __call__(self, request: Request) -> Caller:  # type: ignore[override]
+        caller: Caller = request.scope["caller"]
+        return caller
+
+
+_BEARER = _Bearer(scheme_name="bearer", description="A key, where there are any.")
+
+OPEN = APIRouter(tags=["open"])
+READ = APIRouter(tags=["read"], dependencies=[Security(_BEARER)])
+WRITE = APIRouter(tags=["write"], dependencies=[Security(_BEARER)])
+
+
+class Access:
+    """Lets requests in.
+
+    keys: one is needed where there are any; without, everybody on this machine may do everything.
+    origins: other pages that may ask. read_only: whether nobody may change anything.
+    """
+
+    def __init__(self, keys: Keys, origins: Sequence[str], *, read_only: bool) -> None:
+        self.keys, self.origins, self.read_only = keys, origins, read_only
+        self._routes = [
+            (route.path_regex, route.path, route.methods or set(), role)
+            for role, router in (("open", OPEN), ("read", READ), ("write", WRITE))
+            for route in router.routes
+            if isinstance(route, APIRoute)
+        ]
+
+    def admit(self, scope: Scope) -> Caller:
+        """Who asks, if they may; notes the route's path in the scope, for log and figures.
+
+        Raises `ApiError`: not_found, method_not_allowed, unauthorized or forbidden.
+        """
+        needed = self._role_needed(scope)
+        headers = Headers(scope=scope)
+        self._check_page(scope["path"], headers)
+        if needed == "open":
+            return Caller("read")
+        caller = self._caller(headers)
+        if needed == "write" and caller.role != "write":
+            raise ApiError("forbidden", "This key may read, and not change anything.")
+        if needed == "write" and self.read_only:
+            message = "The service was started read-only: nothing can be changed."
+            raise ApiError("forbidden", message)
+        return Caller("read", caller.key_id) if self.read_only else caller
+
+    def _role_needed(self, scope: Scope) -> str:
+        allowed: set[str] = set()
+        for pattern, path, methods, role in self._routes:
+            if pattern.match(scope["path"]):
+                scope["route_path"] = path
+                if scope["method"] in methods:
+                    return role
+                allowed |= methods
+        if not allowed:
+            raise ApiError("not_found", "There is nothing at this address.")
+        message = "This address does not take this method."
+        raise ApiError("method_not_allowed", message, Allow=", ".join(sorted(allowed)))
+
+    def _caller(self, headers: Headers) -> Caller:
+        if not self.keys.required:
+            self._check_local(headers)
+            return Caller("write")
+        scheme, _, given = headers.get("authorization", "").partition(" ")
+        if scheme.lower() != "bearer" or not given:
+            given = headers.get("x-api-key", "")
+        key = self.keys.find(given.strip())
+        if key is None:
+            message = "A key is needed: send it as `Authorization: Bearer KEY`."
+            raise ApiError("unauthorized", message, WWW_Authenticate='Bearer realm="arcset"')
+        return Caller(key.role, key.id)
+
+    def _check_page(self, path: str, headers: Headers) -> None:
+        """No other page asks, as for an image to show or count; a link may open the page itself.
+
+        Browsers send these headers to https addresses and to this machine, and no script can set
+        them.
+        """
+        if headers.get("sec-fetch-site") not in ("cross-site", "same-site"):
+            return
+        if headers.get("origin") in self.origins:
+            return
+        asked = path, headers.get("sec-fetch-mode"), headers.get("sec-fetch-dest")
+        if asked != ("/", "navigate", "document"):
+            raise _other_page()
+
+    def _check_local(self, headers: Headers) -> None:
+        """Whoever asks without a key is on this machine, and no page from elsewhere.
+
+        Such a page could ask with the browser's help, or give this machine its name; and a proxy on
+        this machine would make everybody local.
+        """
+        if any(name in headers for name in _FORWARDED):
+            message = "This came through a proxy, which needs keys: make one with arcset keys."
+            raise ApiError("forbidden", message)
+        host = headers.get("host", "")
+        if not is_loopback(_host_of(f"//{host}")):
+            message = "Without keys only this machine is answered, under its own name: add keys."
+            raise ApiError("forbidden", message)
+        origin = headers.get("origin")
+        if origin is None or origin in self.origins:
+            return
+        if urlsplit(origin).netloc.lower() != host.lower():
+            raise _other_page()
+
+
+def _other_page() -> ApiError:
+    return ApiError("forbidden", "Pages from elsewhere may not use this service: see --cors.")
+
+
+def _host_of(url: str) -> str:
+    try:
+        return urlsplit(url).hostname or ""
+    except ValueError:
+        return ""
+
+
+@lru_cache(maxsize=256)
+def is_loopback(host: str) -> bool:
+    """Whether a name or an address means this machine alone.
+
+    >>> [is_loopback(host) for host in ("127.0.0.1", "localhost", "::1", "0.0.0.0", "a.org")]
+    [True, True, True, False, False]
+    """
+    if host.lower() == "localhost":
+        return True
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return False

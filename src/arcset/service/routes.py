@@ -1,0 +1,267 @@
+"""Embed, verify, identify; how the service is; runs to look at; and the page itself."""
+
+import asyncio
+import hashlib
+from importlib.resources import files
+from typing import Annotated, Any
+
+import numpy as np
+from fastapi import Depends, Query, Request, Response
+
+from arcset import __version__
+from arcset.errors import ArcsetError, InputError
+from arcset.recognition import decisions
+from arcset.recognition.decisions import DEFAULT_FPIR, WorkingPoint
+from arcset.recognition.operating_curves import operating_curves
+from arcset.service import models
+from arcset.service.auth import OPEN, READ, Caller
+from arcset.service.errors import ApiError
+from arcset.service.metrics import CONTENT_TYPE
+from arcset.service.models import request_body
+from arcset.service.service import Ask, Service, no_such_subject
+from arcset.service.uploads import read_body
+from arcset.text import sentence
+
+__all__ = ["SERVICE"]
+
+
+async def _service(request: Request) -> Service:
+    service: Service = request.app.state.service
+    return service
+
+
+#: What a route gets of what all of them share.
+SERVICE = Annotated[Service, Depends(_service)]
+
+
+# Recognition
+
+
+@READ.post(
+    "/v1/embed",
+    response_model=models.Embeddings,
+    operation_id="embed",
+    **request_body(models.ImagesRequest),
+)
+async def embed(request: Request, service: SERVICE) -> Response:
+    """Embeddings of images: unit vectors, whose inner products are cosines."""
+    body = await read_body(request, models.ImagesRequest)
+    images = await service.embed([image.content for image in body.all_images], request.scope)
+    rows = [row for image in images for row in image.embeddings.tolist()]
+    recognizer = service.recognizer
+    return models.Embeddings(
+        model=recognizer.name,
+        digest=recognizer.digest,
+        dim=recognizer.dim,
+        # With the nine digits that tell each float32 from all others.
+        embeddings=[[float(f"{value:.9g}") for value in row] for row in rows],
+    ).response()
+
+
+@READ.post(
+    "/v1/verify",
+    response_model=models.Verification,
+    operation_id="verify",
+    **request_body(models.VerifyRequest),
+)
+async def verify(
+    request: Request, service: SERVICE, query: Annotated[models.VerifyOptions, Query()]
+) -> Response:
+    """Whether two images show the same, or one image an enrolled subject."""
+    body = await read_body(request, models.VerifyRequest, query)
+    if body.subject is not None and not await service.run(service.is_enrolled, body.subject):
+        raise no_such_subject()
+    images = [image.content for image in (body.a, body.b, body.image) if image is not None]
+    rows = np.concatenate([one.embeddings for one in await service.embed(images, request.scope)])
+    found = await service.run(_decide, service, body, rows)
+    return models.Verification(**found.json()).response()
+
+
+def _decide(service: Service, body: models.VerifyRequest, rows: Any) -> decisions.Verification:
+    gallery = service.gallery
+    if body.threshold is None:
+        service.check_calibrated()
+    try:
+        if body.subject is None:
+            cosine = float(rows[0] @ rows[1])
+            return decisions.decide(
+                cosine, gallery.thresholds, far=body.far, threshold=body.threshold
+            )
+        with gallery.together():
+            if body.subject not in gallery:
+                raise no_such_subject()
+            return gallery.verify(
+                body.subject, embedding=rows[0], far=body.far, threshold=body.threshold
+            )
+    except InputError as error:
+        raise ApiError("unsupported_rate", sentence(error)) from None
+
+
+@READ.post(
+    "/v1/identify",
+    response_model=models.Identified,
+    operation_id="identify",
+    **request_body(models.IdentifyRequest),
+)
+async def identify(
+    request: Request, service: SERVICE, query: Annotated[models.IdentifyOptions, Query()]
+) -> Response:
+    """Who each image shows, or that nobody known is shown; of a photo, each of its faces."""
+    body = await read_body(request, models.IdentifyRequest, query)
+    ask = Ask(body.fpir, body.threshold, body.candidates)
+    contents = [image.content for image in body.all_images]
+    found, point = await service.identify(contents, request.scope, ask)
+    results = [_result(one, service.decoder.finds_faces) for one in found]
+    return models.Identified(results=results, threshold=point).response()
+
+
+def _result(found: Any, has_faces: bool) -> models.Match | models.Unreadable:
+    if isinstance(found, ApiError):
+        return models.Unreadable(error=models.ErrorDetail(code=found.code, message=found.message))
+    if not has_faces:
+        return models.Match.of(found[0])
+    faces = [models.FaceMatch.of(match, box=match.box) for match in found]
+    return models.PhotoMatch.of(found[0], faces=faces)
+
+
+@READ.get("/v1/threshold", response_model=models.ThresholdState, operation_id="threshold")
+async def threshold(
+    service: SERVICE, query: Annotated[models.ThresholdOptions, Query()]
+) -> Response:
+    """Where "known" begins at the gallery's present size, and what other limits would do."""
+    return (await service.run(_threshold_state, service, query.fpir)).response()
+
+
+def _threshold_state(service: Service, fpir: float | None) -> models.ThresholdState:
+    gallery = service.gallery
+    point: WorkingPoint | None = None
+    error: ApiError | None = None
+    try:
+        point = service.point(fpir)
+    except ApiError as refused:
+        error = refused
+    return models.ThresholdState(
+        working_point=point,
+        why=None if error is None else error.message,
+        code=None if error is None else error.code,
+        fpir=DEFAULT_FPIR if fpir is None else fpir,
+        subjects=len(gallery),
+        samples=gallery.sample_count,
+        scoring=gallery.scoring,
+        curves=operating_curves(gallery),
+    )
+
+
+# State
+
+
+@OPEN.get("/healthz", response_model=models.Status, operation_id="health")
+async def health() -> Response:
+    """The process runs."""
+    return models.Status(status="ok").response()
+
+
+@OPEN.get("/readyz", response_model=models.Status, operation_id="ready")
+async def ready(service: SERVICE) -> Response:
+    """The service answers; not any more, once it was told to stop."""
+    if service.stopping:
+        raise ApiError("shutting_down", "The service is about to stop.", Connection="close")
+    await service.run(len, service.gallery)  # or the file cannot be read
+    service.check_file()
+    return models.Status(status="ready").response()
+
+
+@READ.get("/metrics", response_class=Response, operation_id="metrics")
+async def metrics(service: SERVICE) -> Response:
+    """Figures for Prometheus."""
+    return Response(await service.run(service.metrics.text), headers={"content-type": CONTENT_TYPE})
+
+
+@READ.get("/v1/gallery", response_model=models.GalleryInfo, operation_id="gallery")
+async def gallery(request: Request, service: SERVICE) -> Response:
+    """What is served, and what the caller may do."""
+    caller: Caller = request.scope["caller"]
+    return (await service.run(_gallery_info, service, caller.role)).response()
+
+
+def _gallery_info(service: Service, role: Any) -> models.GalleryInfo:
+    gallery, recognizer = service.gallery, service.recognizer
+    return models.GalleryInfo(
+        name=gallery.path.stem,
+        model=recognizer.name,
+        digest=recognizer.digest,
+        dim=recognizer.dim,
+        subjects=len(gallery),
+        samples=gallery.sample_count,
+        scoring=gallery.scoring,
+        keep_images=gallery.keep_images,
+        version=__version__,
+        read_only=service.read_only,
+        limits=service.settings.limits,
+        role=role,
+    )
+
+
+@READ.get("/openapi.json", include_in_schema=False)
+async def document(request: Request) -> dict[str, Any]:
+    """What this service understands, as OpenAPI."""
+    content: dict[str, Any] = request.app.openapi()
+    return content
+
+
+# Runs
+
+
+@READ.get("/v1/views", response_model=models.Runs, operation_id="list_views")
+async def list_views(service: SERVICE) -> Response:
+    """The trained runs that can be looked at."""
+    views = service.views
+    runs = [] if views is None else await asyncio.to_thread(views.listing)
+    return models.Runs(runs=runs).response()
+
+
+@READ.get("/v1/views/{id}", response_model=dict[str, Any], operation_id="get_view")
+async def get_view(service: SERVICE, id: str) -> Response:
+    """What the page's viewer draws of a run: classes, points, angles, and the samples' images."""
+    content = None
+    try:
+        # Seconds at the first time: not in a thread that the gallery's answers wait for.
+        if service.views is not None:
+            content = await asyncio.to_thread(service.views.get, id)
+    except ArcsetError:
+        raise ApiError("not_found", "This run, or its data, cannot be read any more.") from None
+    if content is None:
+        raise ApiError("not_found", "There is no such run, or it kept no epochs to look at.")
+    return Response(content, media_type="application/json")
+
+
+# The page: it holds no data and needs no key; what it shows it asks for with its visitor's
+
+_KINDS = {
+    "html": "text/html; charset=utf-8",
+    "css": "text/css; charset=utf-8",
+    "js": "text/javascript; charset=utf-8",
+    "svg": "image/svg+xml",
+}
+#: All files of the page and of its viewer by name; nothing else of the disk is served.
+_FILES = {
+    file.name: file.read_bytes()
+    for folder in ("service/page", "reports/viewer")
+    for file in files("arcset").joinpath(folder).iterdir()
+    if file.name.rpartition(".")[2] in _KINDS
+}
+
+
+@OPEN.get("/", include_in_schema=False)
+@OPEN.get("/page/{name}", include_in_schema=False)
+async def page(request: Request, name: str = "index.html") -> Response:
+    """The page, or a style sheet, a script or the icon of it."""
+    content = _FILES.get(name)
+    if content is None:
+        raise ApiError("not_found", "The page has no such part.")
+    tag = f'"{hashlib.sha256(content).hexdigest()[:20]}"'
+    # Asked for again each time, and sent only if it changed: a new version is seen at once.
+    headers = {"ETag": tag, "Cache-Control": "no-cache"}
+    if request.headers.get("if-none-match") == tag:
+        return Response(status_code=304, headers=headers)
+    return Response(content, media_type=_KINDS[name.rpartition(".")[2]], headers=headers)
