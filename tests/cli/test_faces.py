@@ -160,4 +160,21 @@ def test_served(run, photos, tmp_path):
             found = server.form("/v1/identify?threshold=0.363", ("image", photo)).json()
             assert found["results"][0]["subject"] == name
         refused = server.form("/v1/identify?threshold=0.363", ("image", blank.getvalue()))
-    assert (refused.status, refused.code) == (422, "no_face")
+        assert (refused.status, refused.code) == (422, "no_face")
+
+        wide = Image.new("RGB", (800, 250), "grey")
+        for left, name in ((0, "Juanes"), (500, "Barbra_Streisand")):
+            wide.paste(Image.open(next((photos / "first" / name).iterdir())), (left, 0))
+        both = io.BytesIO()
+        wide.save(both, "PNG")
+        (found,) = server.form("/v1/identify?threshold=0.5", ("image", both.getvalue())).json()[
+            "results"
+        ]
+        assert {face["subject"] for face in found["faces"]} >= {"Juanes", "Barbra_Streisand"}
+        left = {face["subject"]: face["box"][0] for face in found["faces"]}
+        assert left["Juanes"] < 250 < 500 < left["Barbra_Streisand"]
+        first = {**found, "box": found["faces"][0]["box"]}
+        del first["faces"]
+        assert first == found["faces"][0]  # the photo as a whole is answered by its main face
+        made = server.form("/v1/subjects", ("name", "both"), ("image", both.getvalue())).json()
+        assert made["faces"] == [{"box": found["faces"][0]["box"], "count": len(found["faces"])}]

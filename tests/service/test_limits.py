@@ -1,8 +1,10 @@
 """What is too much is refused, early and in one shape, and others are answered meanwhile."""
 
+import base64
 import http.client
 import io
 import json
+import shutil
 import socket
 import time
 
@@ -10,7 +12,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from support.servers import NAMES, served
+from support.routes import main_that_tells_what_it_opens
+from support.servers import NAMES, forked, served
 
 BODY, PIXELS, IMAGES, REQUESTS, SECONDS = 200_000, 10_000, 3, 2, 1.5
 
@@ -225,3 +228,20 @@ def test_read_only_means_nobody(server, image):
     assert (refused.status, refused.code) == (403, "forbidden")
     found = server.get("/v1/gallery").json()
     assert (found["role"], found["read_only"]) == ("read", True)
+
+
+def test_uploads_never_become_files(a_gallery, model, tmp_path, photos):
+    """Neither as forms nor in JSON, however large."""
+    gallery = shutil.copy(a_gallery, tmp_path / "people.db")
+    large = (photos / NAMES[0] / "00.png").read_bytes() + bytes(6 << 20)  # what follows is not read
+    text = base64.b64encode(large).decode()
+    server = forked(gallery, "--model", model, command=main_that_tells_what_it_opens).wait()
+    several = [("image", large)] * 2
+    assert server.form("/v1/embed", *several).status == 200
+    assert server.form("/v1/identify?threshold=0", *several).status == 200
+    assert server.json("POST", "/v1/embed", {"images": [text]}).status == 200
+    assert server.form("/v1/subjects", ("name", "large"), ("image", large)).status == 201
+    assert server.stop() == 0
+    ready, _, requests = server.written().partition('"route": "/readyz"')
+    assert "opened to write: " in ready  # it is told
+    assert "opened to write: " not in requests

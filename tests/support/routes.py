@@ -4,11 +4,14 @@ Written down a second time on purpose: a route that is added, or moved to anothe
 moved here as well.
 """
 
+import os
+import sys
+import tempfile
 from typing import Any
 
 from arcset.cli import main
 
-__all__ = ["PAGES", "ROLES", "codes", "main_with_a_route"]
+__all__ = ["PAGES", "ROLES", "codes", "main_that_tells_what_it_opens", "main_with_a_route"]
 
 PAGES = ["GET /", "GET /page/{name}", "GET /openapi.json"]  # which the OpenAPI document leaves out
 _OPEN = ["GET /", "GET /page/{name}", "GET /healthz", "GET /readyz"]
@@ -62,4 +65,16 @@ def main_with_a_route(line: list[str]) -> None:
         return made
 
     app.make_app = make_app_with_a_route
+    main(line)
+
+
+def main_that_tells_what_it_opens(line: list[str]) -> None:
+    """`arcset LINE…` that writes on stderr which files Python opens to write, one to begin with."""
+
+    def tell(event: str, words: tuple[Any, ...]) -> None:
+        if event == "open" and words[2] & (os.O_WRONLY | os.O_RDWR):
+            sys.stderr.write(f"opened to write: {words[0]}\n")
+
+    sys.addaudithook(tell)
+    tempfile.TemporaryFile().close()
     main(line)
