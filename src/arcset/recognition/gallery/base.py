@@ -11,7 +11,6 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeAlias
 
 import numpy as np
@@ -152,8 +151,7 @@ class Gallery(ABC):
                 )
             if isinstance(model, str | Path):
                 model = load_model(model, faces, device=device)
-            dim = _first_dim(where, model, dim)
-            gallery = store._create(where, _first_settings(model, dim))
+            gallery = store._create(where, _first_settings(where, model, dim))
         try:
             gallery._device = device
             gallery._recognizer = None if isinstance(model, str | Path) else model
@@ -242,12 +240,7 @@ class Gallery(ABC):
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.close()
 
     # Enrolling
@@ -853,27 +846,23 @@ def _with_face(match: Match, photo: EmbeddedImage, row: int) -> Match:
     return replace(match, box=photo.faces[row].box, faces=photo.count)
 
 
-def _first_dim(path: object, recognizer: ImageEmbedder | None, dim: int | None) -> int:
-    """The dimension of a new gallery; raises `OptionError` where that cannot be made."""
-    if recognizer is None:
-        if dim is None:
-            raise OptionError(
-                f"{path} does not exist: to make it, name a model or the dimension of embeddings"
-            )
-        return check_count("dim", dim, 1, LARGEST_DIM)
-    if dim not in (None, recognizer.dim):
-        raise OptionError(f"dim={dim!r}, but {recognizer.name} has {recognizer.dim} dimensions")
-    return check_count("dim", recognizer.dim, 1, LARGEST_DIM)
-
-
-def _first_settings(recognizer: ImageEmbedder | None, dim: int) -> dict[str, str]:
-    return {
-        "dim": str(dim),
-        "model": "" if recognizer is None else recognizer.name,
-        "digest": "" if recognizer is None else recognizer.digest,
-        "scoring": "max",
-        "keep_images": "no",
-    }
+def _first_settings(
+    path: object, recognizer: ImageEmbedder | None, dim: int | None
+) -> dict[str, str]:
+    """Those of a new gallery; raises `OptionError` where that cannot be made."""
+    name = digest = ""
+    if recognizer is not None:
+        name, digest = recognizer.name, recognizer.digest
+        if dim not in (None, recognizer.dim):
+            raise OptionError(f"dim={dim!r}, but {name} has {recognizer.dim} dimensions")
+        dim = recognizer.dim
+    if dim is None:
+        raise OptionError(
+            f"{path} does not exist: to make it, name a model or the dimension of embeddings"
+        )
+    dim = check_count("dim", dim, 1, LARGEST_DIM)
+    first = {"dim": str(dim), "model": name, "digest": digest}
+    return {**first, "scoring": "max", "keep_images": "no"}
 
 
 def _model_location(model: Path | str, faces: str | None) -> dict[str, str | None]:

@@ -9,26 +9,22 @@ Milvus has no transactions. What a method inserts is there in one message of up 
 """
 
 import itertools
+import json
+import logging
+import re
+import threading
 import time
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
 
-from arcset.errors import DataError, InputError
-from arcset.recognition.gallery.address import Address
+from arcset.errors import DataError, InputError, OptionError
+from arcset.recognition.gallery.address import INDEXES, Address
 from arcset.recognition.gallery.base import Gallery
-from arcset.recognition.gallery.milvus_client import (
-    LONGEST_TEXT,
-    Client,
-    Record,
-    Records,
-    padded,
-    quote_all,
-)
 from arcset.recognition.gallery.samples import Row, Subject, as_time, now
 from arcset.recognition.gallery.scoring import exact_cosines, slack
 from arcset.recognition.gallery.settings import Settings
@@ -37,12 +33,27 @@ from arcset.recognition.recognizer import Embeddings
 __all__ = ["MilvusGallery"]
 
 _YOUNG = 1.0  # seconds for which settings and sizes are used again, unless asked to be strong
-_NAMES = 1_000  # of subjects that one question is about
 
 _PREFIX = "arcset."  # of the collection's properties that are settings
 _MAY_BE_EMPTY = ("model", "digest")  # the other settings are absent if empty
 
 _FIELDS = ("subject", "embedding", "added", "source", "digest")
+_Record = Mapping[str, Any]
+_Records = list[_Record]
+
+_OLDEST = (2, 3)  # version of Milvus
+_LONGEST_TEXT = 65_535  # bytes
+_LARGEST_DIM = 32_768
+_LONGEST_NAME = 1_024  # bytes
+_MOST_HITS = 16_384  # samples that Milvus finds for one probe
+_MESSAGE = 16 << 20  # bytes of rows in one message, for which Milvus has 64 MB
+_ROWS = 4_096  # in one message, if they are small
+_NAMES = 1_000  # in one condition
+
+_PATIENCE = 60.0  # seconds for one question
+_REACHING = 10.0  # seconds until a server answers at all
+
+_BUILDING = {"HNSW": {"M": 32, "efConstruction": 360}, "IVF_FLAT": {"nlist": 1024}}
 
 
 class MilvusGallery(Gallery):
@@ -69,7 +80,7 @@ class MilvusGallery(Gallery):
     _named_at: float
     _names_hold_until: float
 
-    def __init__(self, client: Client, *, read_only: bool = False) -> None:
+    def __init__(self, client: "Client", *, read_only: bool = False) -> None:
         self.path, self.read_only, self._client = client.address, read_only, client
         self._is_strong = client.address.consistency == "strong"
         self._read_settings()
@@ -207,7 +218,7 @@ class MilvusGallery(Gallery):
     def _best_subjects(
         self,
         probe: Embeddings,
-        hits: Records,
+        hits: _Records,
         limit: int,
         k: int,
         read: dict[str, list[Embeddings]],
@@ -238,7 +249,7 @@ class MilvusGallery(Gallery):
         return {name: contenders[name] for name in names[:k]}
 
     def _samples_of(
-        self, hits: Iterable[Record], read: dict[str, list[Embeddings]]
+        self, hits: Iterable[_Record], read: dict[str, list[Embeddings]]
     ) -> dict[str, list[Embeddings]]:
         """All samples of the subjects that were hit, or those hit if these suffice for the score.
 
@@ -263,7 +274,7 @@ class MilvusGallery(Gallery):
         _, scores = self._latest.scoring.score(exact_cosines(vectors, probe), subjects)
         return dict(zip(samples, scores.tolist(), strict=True))
 
-    def _vector(self, record: Record) -> Embeddings:
+    def _vector(self, record: _Record) -> Embeddings:
         return np.array(record["embedding"], np.float32)[: self.dim]
 
     # Changing
@@ -289,15 +300,15 @@ class MilvusGallery(Gallery):
     def _insert(self, rows: Sequence[Row]) -> Iterator[list[int]]:
         moment = now()
         for row in rows:
-            if row.source is not None and len(row.source.encode()) > LONGEST_TEXT:
+            if row.source is not None and len(row.source.encode()) > _LONGEST_TEXT:
                 raise InputError(
-                    f"the source {row.source[:20]!r}… is longer than the {LONGEST_TEXT:,} bytes"
+                    f"the source {row.source[:20]!r}… is longer than the {_LONGEST_TEXT:,} bytes"
                     " that Milvus keeps of a text"
                 )
-        records: Records = [
+        records: _Records = [
             {
                 "subject": row.name,
-                "embedding": padded(row.embedding),
+                "embedding": _padded(row.embedding),
                 "added": row.added or moment,
                 "source": row.source or "",  # nothing is null before Milvus 2.5
                 "digest": "" if row.digest is None else row.digest.hex(),
@@ -344,7 +355,7 @@ class MilvusGallery(Gallery):
             conditions = [f"id == {sample}"]
         elif names is not None:
             parts = [[*names][start : start + _NAMES] for start in range(0, len(names), _NAMES)]
-            conditions = [f"subject in {quote_all(part)}" for part in parts]
+            conditions = [f"subject in {_quote_all(part)}" for part in parts]
         for condition in conditions:
             for part in self._client.walk(_FIELDS, condition):
                 yield [
@@ -369,3 +380,242 @@ class MilvusGallery(Gallery):
             since[name] = min(age, since.get(name, age))
         names = sorted(since, key=since.__getitem__)
         return tuple(Subject(name, counts[name], as_time(since[name][0])) for name in names)
+
+
+class Client:
+    """A connection to Milvus: rows of one collection in and out. Threads may share one.
+
+    Raises `OptionError` where pymilvus is not installed, and `DataError` where Milvus cannot be
+    reached or is too old; later, `DataError` for whatever Milvus refuses.
+    """
+
+    _users = Counter[str]()  # how many clients use each folder of Milvus Lite
+    _connecting = threading.Lock()
+    dim: int  # of the embeddings, once it is known
+
+    def __init__(self, address: Address) -> None:
+        self.address, self._is_closed = address, False
+        self._consistency = address.consistency.capitalize()
+        try:
+            import grpc
+            import pymilvus
+
+            if address.file is not None:
+                import milvus_lite  # noqa: F401
+        except ImportError as error:
+            raise OptionError(
+                f"{error.name} is missing, which {address} needs: pip install 'arcset[milvus]'"
+            ) from None
+        # What pymilvus raises, and what it lets through, such as that time is up.
+        self._errors: tuple[type[Exception], ...] = (pymilvus.MilvusException, grpc.RpcError)
+        for name in ("pymilvus", "milvus_lite", "grpc._server"):  # errors are raised as well
+            logging.getLogger(name).setLevel(logging.CRITICAL)
+        self._client = self._connect(pymilvus.MilvusClient)
+
+    def _connect(self, make: Any) -> Any:
+        address = self.address
+        options: dict[str, Any] = {"db_name": address.database, "token": address.token}
+        if address.file is not None:
+            # pymilvus pings every 10 s, and Lite hangs up on whoever pings more than every 300 s.
+            options = {"grpc_options": {"grpc.keepalive_time_ms": 2**31 - 1}}
+        with self._connecting:
+            try:
+                if address.file is not None:
+                    address.file.parent.mkdir(parents=True, exist_ok=True)
+                client = make(address.uri, timeout=_REACHING, **options)
+                version = str(client.get_server_version(timeout=_REACHING))
+            except OSError as error:
+                raise DataError(f"{address} cannot be made: {error.strerror}") from None
+            except self._errors as error:
+                why = f"is Milvus there, and may you in? ({_one_line(error)})"
+                if address.file is not None:
+                    why = "does another process have it open, or is it no folder of Milvus Lite?"
+                raise DataError(f"{address} cannot be reached: {why}") from None
+            number = re.search(r"v?(\d+)\.(\d+)", version)
+            if number and (int(number[1]), int(number[2])) < _OLDEST:
+                client.close()
+                raise DataError(f"{address} is Milvus {version}, expected 2.3 or later")
+            if address.file is not None:
+                self._users[str(address.file.resolve())] += 1
+        return client
+
+    def close(self) -> None:
+        """Close the connection; a folder of Milvus Lite is free for other processes then."""
+        if self._is_closed:
+            return
+        self._is_closed = True
+        self._client.close()
+        if self.address.file is not None:
+            with self._connecting:
+                folder = str(self.address.file.resolve())
+                self._users[folder] -= 1
+                if not self._users[folder]:
+                    from milvus_lite.server_manager import server_manager_instance
+
+                    server_manager_instance.release_server(self.address.uri)
+
+    def call(self, method: str, *, timeout: float | None = _PATIENCE, **options: Any) -> Any:
+        """Call a method of pymilvus' client for the collection."""
+        with self._errors_as_data_errors():
+            ask = getattr(self._client, method)
+            return ask(self.address.collection, timeout=timeout, **options)
+
+    @contextmanager
+    def _errors_as_data_errors(self) -> Iterator[None]:
+        if self._is_closed:
+            raise DataError(f"{self.address} was closed: open it again")
+        try:
+            yield
+        except self._errors as error:
+            raise DataError(f"{self.address}: Milvus says: {_one_line(error)}") from None
+
+    # The collection
+
+    def create(self, dim: int, properties: dict[str, str]) -> None:
+        """Make the collection whole, or leave none."""
+        from pymilvus import DataType, MilvusClient
+
+        if dim > _LARGEST_DIM:
+            raise OptionError(f"dim={dim} is out of range: Milvus takes up to {_LARGEST_DIM}")
+        text = DataType.VARCHAR
+        schema = MilvusClient.create_schema(auto_id=True, enable_dynamic_field=False)
+        schema.add_field("id", DataType.INT64, is_primary=True)
+        schema.add_field("subject", text, max_length=_LONGEST_NAME)
+        schema.add_field("embedding", DataType.FLOAT_VECTOR, dim=max(2, dim))
+        schema.add_field("added", DataType.INT64)
+        schema.add_field("source", text, max_length=_LONGEST_TEXT)
+        schema.add_field("digest", text, max_length=64)
+        try:
+            self.call("create_collection", schema=schema, properties=properties)
+        except DataError:
+            if self.call("has_collection"):  # another process was quicker
+                return self.prepare()
+            raise
+        try:
+            self.prepare()
+        except BaseException:
+            self.call("drop_collection")
+            raise
+
+    def prepare(self) -> None:
+        """Have the collection indexed and in memory, with all that was written until now."""
+        from pymilvus import MilvusClient
+
+        if not self.call("list_indexes"):
+            kind = INDEXES[self.address.index or "flat"]
+            options: dict[str, Any] = {"index_type": kind, "metric_type": "IP"}
+            if kind in _BUILDING:  # within one more "params", or Milvus Lite does not see them
+                options["params"] = {"params": _BUILDING[kind]}
+            index = MilvusClient.prepare_index_params()
+            index.add_index("embedding", index_name="embedding", **options)
+            self.call("create_index", index_params=index)
+        self._index = str(self.call("describe_index", index_name="embedding")["index_type"])
+        word = {value: key for key, value in INDEXES.items()}.get(self._index, self._index)
+        if self.address.index not in (None, word):
+            raise OptionError(
+                f"{self.address} has the index {word}, not {self.address.index}: leave that out, or"
+                " make a new gallery and import an export of this one"
+            )
+        self.call("load_collection")
+        self.count("Strong")
+
+    # Rows
+
+    def insert(self, rows: _Records) -> Iterator[list[int]]:
+        """Add rows and yield their ids, message by message.
+
+        No message is sent a second time: if the first arrived after all, its rows would be there
+        twice.
+        """
+        largest = max((len(row["source"]) for row in rows), default=0)
+        step = self._rows_at_once(4 * self.dim + largest)
+        for start in range(0, len(rows), step):
+            part = rows[start : start + step]
+            yield [*self.call("insert", data=part, timeout=None, retry_times=0)["ids"]]
+
+    def delete(self, ids: Sequence[int]) -> None:
+        """Take rows away, and wait until nobody finds them any more."""
+        for start in range(0, len(ids), _ROWS):
+            self.call("delete", ids=ids[start : start + _ROWS])
+        self.count("Strong")  # Milvus 2.3 does not count deleting as writing of the session
+
+    def count(self, level: str | None = None) -> int:
+        """How many rows there are."""
+        level = level or self._consistency
+        (found,) = self.call(
+            "query", filter="", output_fields=["count(*)"], consistency_level=level
+        )
+        return int(found["count(*)"])
+
+    def walk(self, fields: Sequence[str], condition: str = "") -> Iterator[_Records]:
+        """All rows, or those for which a condition holds, rising by id, some at a time."""
+        limit = self._rows_at_once(4 * self.dim if "embedding" in fields else 0)
+        options: dict[str, Any] = {
+            "filter": condition,
+            "output_fields": ["id", *fields],
+            "consistency_level": self._consistency,
+        }
+        rows = self.call("query", limit=limit, **options)
+        if len(rows) < limit:
+            if rows:
+                yield sorted(rows, key=lambda row: int(row["id"]))
+            return
+        # They may be any of them: an iterator gives all in order. It does not wait for what the
+        # session wrote, but the question before did.
+        iterator = self.call("query_iterator", batch_size=limit, **options)
+        try:
+            while True:
+                with self._errors_as_data_errors():
+                    rows = iterator.next()
+                if not rows:
+                    return
+                yield list(rows)
+        finally:
+            iterator.close()
+
+    @property
+    def most_hits(self) -> int:
+        """So many samples come in one answer, of all probes together."""
+        return min(_MOST_HITS, 3 * _MESSAGE // (4 * self.dim))
+
+    def nearest(
+        self, probes: Embeddings, limit: int, without: Iterable[str] = ()
+    ) -> list[_Records]:
+        """So many samples nearest to each probe, falling, of all subjects or of all but some."""
+        parameters = {
+            "HNSW": {"ef": max(2 * limit, 256)},
+            "DISKANN": {"search_list": max(2 * limit, 256)},
+            "IVF_FLAT": {"nprobe": 64},
+        }
+        found = self.call(
+            "search",
+            data=[_padded(probe) for probe in probes],
+            limit=limit,
+            filter=f"subject not in {_quote_all(without)}" if without else "",
+            output_fields=["subject", "embedding"],
+            search_params={"metric_type": "IP", "params": parameters.get(self._index, {})},
+            consistency_level=self._consistency,
+        )
+        return [[{"distance": hit["distance"], **hit["entity"]} for hit in hits] for hits in found]
+
+    @staticmethod
+    def _rows_at_once(size: int) -> int:
+        """How many rows of so many bytes go into one message."""
+        return min(_ROWS, max(1, _MESSAGE // max(1, size)))
+
+
+def _quote_all(names: Iterable[str]) -> str:
+    """Names as a list in a condition."""
+    return json.dumps([*names], ensure_ascii=False)
+
+
+def _padded(vector: Embeddings) -> Embeddings:
+    """As Milvus stores it, which has no vectors of one number."""
+    return vector if len(vector) > 1 else np.append(vector, np.float32(0))
+
+
+def _one_line(error: Exception) -> str:
+    """What Milvus says."""
+    details = getattr(error, "details", None)  # of gRPC; else a field of pymilvus, or neither
+    text = getattr(error, "message", "") or (details() if callable(details) else str(error))
+    return " ".join(str(text).split())[:300]

@@ -35,9 +35,8 @@ import numpy.typing as npt
 from arcset.errors import ArcsetError, DataError, OptionError
 from arcset.files import one_line, sync
 from arcset.recognition.gallery.base import Gallery
-from arcset.recognition.gallery.index import Index, Numbers, Vectors
 from arcset.recognition.gallery.samples import Row, Subject, as_time, check_name, now, unit_rows
-from arcset.recognition.gallery.scoring import nearest_subjects
+from arcset.recognition.gallery.scoring import Index, Numbers, Vectors, nearest_subjects
 from arcset.recognition.gallery.settings import Settings
 from arcset.recognition.recognizer import Embeddings, ImageEmbedder, Progress
 
