@@ -185,4 +185,5 @@ def _print_file(out: str, embedded: EmbeddingSet, as_json: bool) -> None:
     (count, dim), identities = embedded.embeddings.shape, len(embedded.class_names)
     content = {"file": out, "samples": count, "dim": dim, "identities": identities}
     of = plural(identities, "identity", "identities")
-    print_result(as_json, content, f"{count:,} embeddings of {of}, {dim}-D, are in {out}")
+    embeddings, verb = plural(count, "embedding"), "is" if count == 1 else "are"
+    print_result(as_json, content, f"{embeddings} of {of}, {dim}-D, {verb} in {out}")

@@ -240,15 +240,14 @@ class FolderResult:
         manifest = self.manifest
         files = plural(manifest.shards, "file")
         if self.samples is None:
-            return f"{self.made:,} of {files} made; other processes are still writing {self.folder}"
+            return f"{self.made:,} of {files} made; {self.folder} is not complete yet"
         count = manifest.identities
         of = "" if count is None else f" of {plural(count, 'identity', 'identities')}"
         new = "" if self.made == manifest.shards else f", {self.made:,} of them new"
         if self.processes > 1:
             new = f", by {self.processes} processes"
-        return (
-            f"{self.samples:,} embeddings{of}, {manifest.dim}-D, are in {self.folder}: {files}{new}"
-        )
+        embeddings, verb = plural(self.samples, "embedding"), "is" if self.samples == 1 else "are"
+        return f"{embeddings}{of}, {manifest.dim}-D, {verb} in {self.folder}: {files}{new}"
 
     def json(self) -> dict[str, Any]:
         """Plain values."""
