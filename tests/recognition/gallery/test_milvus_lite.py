@@ -6,11 +6,9 @@ import sys
 
 import numpy as np
 import pytest
-from pyarrow import parquet
 
 from arcset import DataError, Gallery, InputError, OptionError
 from arcset.recognition.gallery.address import Address
-from support.galleries import unit
 from support.gallery_writer import enroll_one
 
 
@@ -79,23 +77,6 @@ def test_what_milvus_cannot_hold(milvus):
         assert (len(gallery), gallery.sample_count) == (0, 0)
         gallery.enroll("anna", embeddings=np.eye(4)[0], sources=["é" * 30_000])
         assert gallery.samples("anna")[0].source == "é" * 30_000
-
-
-def test_an_import_that_breaks_off_leaves_nothing(milvus, tmp_path):
-    rows = unit(5000, 4)
-    with Gallery.open(tmp_path / "g.db", dim=4) as gallery:
-        gallery.enroll_many(["anna"] * 5000, embeddings=rows)
-        gallery.export(tmp_path / "g.parquet", images=False)
-    table = parquet.read_table(tmp_path / "g.parquet")
-    names = [*table["name"].to_pylist()[:-1], "two\nlines"]
-    table = table.set_column(0, table.schema.field("name"), [names])
-    parquet.write_table(table, tmp_path / "bad.parquet")
-    with Gallery.open(milvus("g"), dim=4) as gallery:
-        with pytest.raises(DataError, match=r"bad\.parquet"):
-            gallery.import_file(tmp_path / "bad.parquet")
-        assert (len(gallery), gallery.sample_count) == (0, 0)
-        assert len(gallery.import_file(tmp_path / "g.parquet")) == 5000
-        assert (len(gallery), gallery.sample_count) == (1, 5000)
 
 
 def test_secrets_are_not_shown(monkeypatch):

@@ -472,7 +472,7 @@ class Gallery(ABC):
         """The threshold for an FPIR, by default 0.01, at the gallery's present size."""
         with self.together():
             thresholds = self.thresholds
-            size = {"subjects": len(self), "samples": self.sample_count}
+            size = dict(zip(("subjects", "samples"), self._sizes(), strict=True))
             key = (*size.values(), self.scoring, fpir, id(thresholds))
             known, point = self._point
             if point is None or known != key:

@@ -108,6 +108,7 @@ class FileGallery(Gallery):
         self.path, self.read_only = path, read_only or not is_writable
         self._lock, self._process, self._is_closed = threading.RLock(), os.getpid(), False
         self._version = -1  # of the file's state that `_latest` is from
+        self._counted: tuple[Any, tuple[int, int]] = (None, (0, 0))
         self._index: Index | None = None  # read when it is first needed
         self._index_changes = -1
         with _explained(path):
@@ -182,7 +183,7 @@ class FileGallery(Gallery):
                 yield
                 self._connection.commit()
             except BaseException as error:
-                self._version = -1  # settings that were written are to be read again
+                self._version, self._counted = -1, (None, (0, 0))  # what was written is not so
                 with suppress(sqlite3.Error):
                     self._connection.rollback()
                 if isinstance(error, _SQLITE_ERRORS):
@@ -314,10 +315,11 @@ class FileGallery(Gallery):
 
     def _sizes(self) -> tuple[int, int]:
         with self.together():
-            subjects, samples = self._ask(
-                "SELECT (SELECT count(*) FROM subjects), (SELECT count(*) FROM samples)"
-            )
-        return subjects, samples
+            state = self._version, self._connection.total_changes  # of others, of this connection
+            if self._counted[0] != state:
+                sql = "SELECT (SELECT count(*) FROM subjects), (SELECT count(*) FROM samples)"
+                self._counted = state, self._ask(sql)
+            return self._counted[1]
 
     @property
     def byte_count(self) -> int:
@@ -411,7 +413,7 @@ class FileGallery(Gallery):
         self._connection.executemany("DELETE FROM samples WHERE id = ?", samples)
         self._execute(
             f"DELETE FROM subjects WHERE name IN {_LISTED}"
-            " AND id NOT IN (SELECT subject FROM samples)",
+            " AND NOT EXISTS (SELECT 1 FROM samples WHERE subject = subjects.id)",
             (json.dumps([*{row.name for row in rows}]),),
         )
 
