@@ -72,6 +72,7 @@ def make_app(
         responses=_PROBLEMS,
         telemetry=_NO_TELEMETRY,
         redirect_slashes=False,
+        generate_unique_id_function=lambda route: route.name,
     )
     app.state.service = service
     for router in (OPEN, READ, WRITE):

@@ -1,20 +1,20 @@
 """Embed, verify, identify; how the service is; runs to look at; and the page itself."""
 
-import asyncio
 import hashlib
 from importlib.resources import files
 from typing import Annotated, Any
 
 import numpy as np
 from fastapi import Depends, Query, Request, Response
+from fastapi.concurrency import run_in_threadpool as in_thread
 
 from arcset import __version__
 from arcset.errors import ArcsetError, InputError
 from arcset.recognition import decisions
-from arcset.recognition.decisions import DEFAULT_FPIR, WorkingPoint
+from arcset.recognition.decisions import DEFAULT_FPIR
 from arcset.recognition.operating_curves import operating_curves
 from arcset.service import models
-from arcset.service.auth import OPEN, READ, Caller
+from arcset.service.auth import OPEN, READ
 from arcset.service.errors import ApiError
 from arcset.service.metrics import CONTENT_TYPE
 from arcset.service.models import request_body
@@ -37,12 +37,7 @@ SERVICE = Annotated[Service, Depends(_service)]
 # Recognition
 
 
-@READ.post(
-    "/v1/embed",
-    response_model=models.Embeddings,
-    operation_id="embed",
-    **request_body(models.ImagesRequest),
-)
+@READ.post("/v1/embed", response_model=models.Embeddings, **request_body(models.ImagesRequest))
 async def embed(request: Request, service: SERVICE) -> Response:
     """Embeddings of images: unit vectors, whose inner products are cosines."""
     body = await read_body(request, models.ImagesRequest)
@@ -58,51 +53,37 @@ async def embed(request: Request, service: SERVICE) -> Response:
     ).response()
 
 
-@READ.post(
-    "/v1/verify",
-    response_model=models.Verification,
-    operation_id="verify",
-    **request_body(models.VerifyRequest),
-)
+@READ.post("/v1/verify", response_model=models.Verification, **request_body(models.VerifyRequest))
 async def verify(
     request: Request, service: SERVICE, query: Annotated[models.VerifyOptions, Query()]
 ) -> Response:
     """Whether two images show the same, or one image an enrolled subject."""
     body = await read_body(request, models.VerifyRequest, query)
-    if body.subject is not None and not await service.run(service.is_enrolled, body.subject):
+    if body.subject is not None and not await in_thread(service.is_enrolled, body.subject):
         raise no_such_subject()
     images = [image.content for image in (body.a, body.b, body.image) if image is not None]
     rows = np.concatenate([one.embeddings for one in await service.embed(images, request.scope)])
-    found = await service.run(_decide, service, body, rows)
+    found = await in_thread(_decide, service, body, rows)
     return models.Verification(**found.json()).response()
 
 
 def _decide(service: Service, body: models.VerifyRequest, rows: Any) -> decisions.Verification:
-    gallery = service.gallery
-    if body.threshold is None:
+    gallery, far, threshold = service.gallery, body.far, body.threshold
+    if threshold is None:
         service.check_calibrated()
     try:
         if body.subject is None:
             cosine = float(rows[0] @ rows[1])
-            return decisions.decide(
-                cosine, gallery.thresholds, far=body.far, threshold=body.threshold
-            )
+            return decisions.decide(cosine, gallery.thresholds, far=far, threshold=threshold)
         with gallery.together():
-            if body.subject not in gallery:
+            if body.subject not in gallery:  # any more
                 raise no_such_subject()
-            return gallery.verify(
-                body.subject, embedding=rows[0], far=body.far, threshold=body.threshold
-            )
+            return gallery.verify(body.subject, embedding=rows[0], far=far, threshold=threshold)
     except InputError as error:
         raise ApiError("unsupported_rate", sentence(error)) from None
 
 
-@READ.post(
-    "/v1/identify",
-    response_model=models.Identified,
-    operation_id="identify",
-    **request_body(models.IdentifyRequest),
-)
+@READ.post("/v1/identify", response_model=models.Identified, **request_body(models.IdentifyRequest))
 async def identify(
     request: Request, service: SERVICE, query: Annotated[models.IdentifyOptions, Query()]
 ) -> Response:
@@ -124,67 +105,55 @@ def _result(found: Any, has_faces: bool) -> models.Match | models.Unreadable:
     return models.PhotoMatch.of(found[0], faces=faces)
 
 
-@READ.get("/v1/threshold", response_model=models.ThresholdState, operation_id="threshold")
-async def threshold(
-    service: SERVICE, query: Annotated[models.ThresholdOptions, Query()]
-) -> Response:
+@READ.get("/v1/threshold", response_model=models.ThresholdState)
+def threshold(service: SERVICE, query: Annotated[models.ThresholdOptions, Query()]) -> Response:
     """Where "known" begins at the gallery's present size, and what other limits would do."""
-    return (await service.run(_threshold_state, service, query.fpir)).response()
-
-
-def _threshold_state(service: Service, fpir: float | None) -> models.ThresholdState:
     gallery = service.gallery
-    point: WorkingPoint | None = None
-    error: ApiError | None = None
+    point = why = code = None
     try:
-        point = service.point(fpir)
-    except ApiError as refused:
-        error = refused
+        point = service.point(query.fpir)
+    except ApiError as error:
+        why, code = error.message, error.code
     return models.ThresholdState(
         working_point=point,
-        why=None if error is None else error.message,
-        code=None if error is None else error.code,
-        fpir=DEFAULT_FPIR if fpir is None else fpir,
+        why=why,
+        code=code,
+        fpir=query.fpir or DEFAULT_FPIR,
         subjects=len(gallery),
         samples=gallery.sample_count,
         scoring=gallery.scoring,
         curves=operating_curves(gallery),
-    )
+    ).response()
 
 
 # State
 
 
-@OPEN.get("/healthz", response_model=models.Status, operation_id="health")
+@OPEN.get("/healthz", response_model=models.Status)
 async def health() -> Response:
     """The process runs."""
     return models.Status(status="ok").response()
 
 
-@OPEN.get("/readyz", response_model=models.Status, operation_id="ready")
-async def ready(service: SERVICE) -> Response:
+@OPEN.get("/readyz", response_model=models.Status)
+def ready(service: SERVICE) -> Response:
     """The service answers; not any more, once it was told to stop."""
     if service.stopping:
         raise ApiError("shutting_down", "The service is about to stop.", Connection="close")
-    await service.run(len, service.gallery)  # or the file cannot be read
+    len(service.gallery)  # or the file cannot be read
     service.check_file()
     return models.Status(status="ready").response()
 
 
-@READ.get("/metrics", response_class=Response, operation_id="metrics")
-async def metrics(service: SERVICE) -> Response:
+@READ.get("/metrics", response_class=Response, responses={200: {"content": {"text/plain": {}}}})
+def metrics(service: SERVICE) -> Response:
     """Figures for Prometheus."""
-    return Response(await service.run(service.metrics.text), headers={"content-type": CONTENT_TYPE})
+    return Response(service.metrics.text(), headers={"content-type": CONTENT_TYPE})
 
 
-@READ.get("/v1/gallery", response_model=models.GalleryInfo, operation_id="gallery")
-async def gallery(request: Request, service: SERVICE) -> Response:
+@READ.get("/v1/gallery", response_model=models.GalleryInfo)
+def gallery(request: Request, service: SERVICE) -> Response:
     """What is served, and what the caller may do."""
-    caller: Caller = request.scope["caller"]
-    return (await service.run(_gallery_info, service, caller.role)).response()
-
-
-def _gallery_info(service: Service, role: Any) -> models.GalleryInfo:
     gallery, recognizer = service.gallery, service.recognizer
     return models.GalleryInfo(
         name=gallery.path.stem,
@@ -198,12 +167,12 @@ def _gallery_info(service: Service, role: Any) -> models.GalleryInfo:
         version=__version__,
         read_only=service.read_only,
         limits=service.settings.limits,
-        role=role,
-    )
+        role=request.scope["caller"].role,
+    ).response()
 
 
 @READ.get("/openapi.json", include_in_schema=False)
-async def document(request: Request) -> dict[str, Any]:
+def document(request: Request) -> dict[str, Any]:
     """What this service understands, as OpenAPI."""
     content: dict[str, Any] = request.app.openapi()
     return content
@@ -212,22 +181,18 @@ async def document(request: Request) -> dict[str, Any]:
 # Runs
 
 
-@READ.get("/v1/views", response_model=models.Runs, operation_id="list_views")
-async def list_views(service: SERVICE) -> Response:
+@READ.get("/v1/views", response_model=models.Runs)
+def list_views(service: SERVICE) -> Response:
     """The trained runs that can be looked at."""
-    views = service.views
-    runs = [] if views is None else await asyncio.to_thread(views.listing)
+    runs = [] if service.views is None else service.views.listing()
     return models.Runs(runs=runs).response()
 
 
-@READ.get("/v1/views/{id}", response_model=dict[str, Any], operation_id="get_view")
-async def get_view(service: SERVICE, id: str) -> Response:
+@READ.get("/v1/views/{id}", response_model=dict[str, Any])
+def get_view(service: SERVICE, id: str) -> Response:
     """What the page's viewer draws of a run: classes, points, angles, and the samples' images."""
-    content = None
     try:
-        # Seconds at the first time: not in a thread that the gallery's answers wait for.
-        if service.views is not None:
-            content = await asyncio.to_thread(service.views.get, id)
+        content = service.views and service.views.get(id)  # takes seconds at the first time
     except ArcsetError:
         raise ApiError("not_found", "This run, or its data, cannot be read any more.") from None
     if content is None:

@@ -7,10 +7,11 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+from starlette.concurrency import run_in_threadpool
 from starlette.requests import ClientDisconnect
 from starlette.types import Scope
 
@@ -29,10 +30,7 @@ from arcset.text import sentence
 
 __all__ = ["Ask", "Service", "no_such_subject"]
 
-T = TypeVar("T")
-
 _DECODERS = 2  # threads; PIL decodes without holding the interpreter's lock
-_WORKERS = 4  # threads for the gallery, which lets one in at a time
 
 
 class Ask(NamedTuple):
@@ -67,7 +65,6 @@ class Service:
         self.subjects = SubjectList(gallery)
         self._changing = threading.Lock()  # around "is it there?" and "then change it"
         self._file = _file_identity(gallery)
-        self._workers = ThreadPoolExecutor(_WORKERS, "gallery")
         self._decoders = ThreadPoolExecutor(_DECODERS, "decode")
         self._large_decoder = ThreadPoolExecutor(1, "decode large")
         self._batcher = Batcher(
@@ -96,16 +93,12 @@ class Service:
             },
         )
 
-    async def run(self, function: Callable[..., T], *args: Any) -> T:
-        """Call a function in a worker thread, so that the loop goes on."""
-        return await asyncio.get_running_loop().run_in_executor(self._workers, function, *args)
-
     @contextlib.contextmanager
-    def changing(self) -> Iterator[None]:
-        """One change at a time, and only to the file that is there; see `check_file`."""
+    def changing(self) -> Iterator[Gallery]:
+        """The gallery for one change at a time, and only to the file that is there."""
         with self._changing:
             self.check_file()
-            yield
+            yield self.gallery
 
     def check_file(self) -> None:
         """Raises `ApiError` where the gallery's file is gone, or another is in its place.
@@ -163,7 +156,7 @@ class Service:
         if found is None:
             if len(photos) == 1:
                 raise photos[0]
-            return photos, await self.run(self.point, ask.fpir, ask.threshold)
+            return photos, await run_in_threadpool(self.point, ask.fpir, ask.threshold)
         matches, point = iter(found[0]), found[1]
         return [
             photo if isinstance(photo, ApiError) else photo.with_boxes(matches) for photo in photos
@@ -255,7 +248,6 @@ class Service:
         for pool in (self._decoders, self._large_decoder):
             pool.shutdown()
         self._batcher.close()
-        self._workers.shutdown()
         self.subjects.close()
         self.gallery.close()
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
 
 from fastapi import Request
+from fastapi.concurrency import run_in_threadpool
 from pydantic import BaseModel, ValidationError
 from pydantic_core import from_json
 from starlette.datastructures import UploadFile
@@ -51,7 +52,7 @@ async def read_body(
             # Twice: a data: URL has a comma of its own.
             return _validate(model, _parse_json(content, 2 * most + _OTHER_ELEMENTS), options)
 
-        body = parse() if len(content) < _LONG else await service.run(parse)
+        body = parse() if len(content) < _LONG else await run_in_threadpool(parse)
     else:
         expected = "a form (multipart/form-data), or application/json" if has_images else "JSON"
         raise ApiError("unsupported_media_type", f"Send {expected}.")
