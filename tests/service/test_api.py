@@ -125,24 +125,6 @@ def test_where_known_begins_is_asked_for_in_query_or_body(server, photos):
     assert by_hand["threshold"]["gallery"] is None  # it is the same for galleries of any size
 
 
-@pytest.mark.parametrize(
-    ("words", "status", "code"),
-    [
-        ("?fpir=0.01&threshold=0.5", 400, "bad_request"),
-        ("?fpir=2", 400, "bad_request"),
-        ("?fpir=nan", 400, "bad_request"),
-        ("?threshold=1.5", 400, "bad_request"),
-        ("?candidates=0", 400, "bad_request"),
-        ("?candidates=five", 400, "bad_request"),
-        ("?fpir=0.5&fpir=0.4", 400, "bad_request"),
-        ("?fpir=0.0000001", 422, "unsupported_rate"),
-    ],
-)
-def test_what_cannot_be_asked(server, photos, words, status, code):
-    refused = server.form(f"/v1/identify{words}", ("image", photo(photos, NAMES[0])))
-    assert (refused.status, refused.code) == (status, code)
-
-
 def test_one_unreadable_image_spoils_only_its_own_place(server, photos):
     good = photo(photos, NAMES[4])
     several = server.form("/v1/identify", ("image", good), ("image", b"no"), ("image", good))
@@ -210,14 +192,6 @@ def test_names_in_paths_may_hold_anything(server, somebody, tmp_path):
     assert server.form(f"{place}/samples", ("image", pattern(tmp_path, "zoe"))).status == 201
     assert server.get(place).json()["samples"] == 2
     assert server.get("/v1/subjects/%ff").code == "bad_request"
-
-
-@pytest.mark.parametrize("name", ["", "a\nb", "x" * 257])
-def test_what_is_no_name(server, photos, name):
-    refused = server.json(
-        "POST", "/v1/subjects", {"name": name, "images": [as_text(photo(photos, NAMES[0]))]}
-    )
-    assert (refused.status, refused.code) == (400, "bad_request")
 
 
 def test_nobody_is_enrolled_where_one_image_fails(server, photos):
@@ -299,66 +273,71 @@ def test_many_at_once_get_their_own_answers(server, photos):
     assert count < 96  # those that waited went through the network together
 
 
-def test_ids_of_requests_are_kept_where_they_are_sane(server):
-    assert (
-        server.get("/healthz", **{"X-Request-ID": "abc-1.2"}).headers["x-request-id"] == "abc-1.2"
-    )
-    for odd in ("a b", "<x>", "x" * 65):
-        given = server.get("/nowhere", **{"X-Request-ID": odd})
-        assert (given.status, given.code) == (404, "not_found")
-        assert given.headers["x-request-id"] != odd
+@pytest.mark.parametrize(
+    ("query", "code"),
+    [
+        ("fpir=0.01&threshold=0.5", "bad_request"),
+        ("fpir=2", "bad_request"),
+        ("fpir=nan", "bad_request"),
+        ("threshold=1.5", "bad_request"),
+        ("candidates=0", "bad_request"),
+        ("candidates=five", "bad_request"),
+        ("fpir=0.5&fpir=0.4", "bad_request"),
+        ("fpir=0.0000001", "unsupported_rate"),
+    ],
+)
+def test_what_cannot_be_asked(server, photos, query, code):
+    image = photo(photos, NAMES[0])
+    assert server.form(f"/v1/identify?{query}", ("image", image)).code == code
+    body = dict(part.split("=") for part in query.split("&"))
+    if len(body) == query.count("=") and code != "unsupported_rate":
+        assert server.form("/v1/identify", ("image", image), *body.items()).code == code
+        sent = {"images": [as_text(image)], **body}
+        assert server.json("POST", "/v1/identify", sent).code == code
 
 
 @pytest.mark.parametrize(
-    ("method", "path", "kind", "body", "status", "code"),
+    ("body", "code"),
     [
-        ("PUT", "/v1/embed", "application/json", b"{}", 405, "method_not_allowed"),
-        ("POST", "/v1/embed", "text/plain", b"hello", 415, "unsupported_media_type"),
-        ("POST", "/v1/embed", "application/json", b"{", 400, "bad_request"),
-        ("POST", "/v1/embed", "application/json", b"[1]", 400, "bad_request"),
-        ("POST", "/v1/embed", "application/json", b'{"images": []}', 400, "bad_request"),
-        ("POST", "/v1/embed", "application/json", b'{"images": [1]}', 400, "bad_request"),
-        ("POST", "/v1/embed", "application/json", b'{"imgaes": []}', 400, "bad_request"),
-        ("POST", "/v1/embed", "application/json", b"[" * 100_000, 400, "bad_request"),
-        ("POST", "/v1/embed", "multipart/form-data", b"--x", 400, "bad_request"),
-        ("POST", "/v1/embed", "application/json", b'{"images": {"a": 1}}', 400, "bad_request"),
-        (
-            "POST",
-            "/v1/embed",
-            "application/json",
-            b'{"images": [], "images": []}',
-            400,
-            "bad_request",
-        ),
-        ("POST", "/v1/embed", "application/json", b'{"images": ["data:,a"]}', 422, "not_an_image"),
-        ("POST", "/v1/identify", "application/json", b'{"fpir": NaN}', 400, "bad_request"),
-        ("POST", "/v1/embed", "multipart/form-data; boundary=x", b"--y\r\n", 400, "bad_request"),
-        ("POST", "/v1/verify", "application/json", b'{"a": "AAAA"}', 400, "bad_request"),
-        ("PATCH", "/v1/subjects/subject%200", "application/json", b"{}", 400, "bad_request"),
+        (b"{", "bad_request"),
+        (b"[1]", "bad_request"),
+        (b"[" * 100_000, "bad_request"),
+        (b'{"images": []}', "bad_request"),
+        (b'{"images": [1]}', "bad_request"),
+        (b'{"images": {"a": 1}}', "bad_request"),
+        (b'{"images": ["QUJD"], "fpir": NaN}', "bad_request"),
+        (b'{"images": ["data:,a"]}', "not_an_image"),
+        (b"fpir=0.1", "unsupported_media_type"),
     ],
 )
-def test_what_cannot_be_read(server, method, path, kind, body, status, code):
-    refused = server.request(method, path, body, {"Content-Type": kind})
-    assert (refused.status, refused.code) == (status, code)
+def test_json_that_cannot_be_read(server, body, code):
+    kind = "application/json" if code != "unsupported_media_type" else "text/plain"
+    assert server.request("POST", "/v1/identify", body, {"Content-Type": kind}).code == code
 
 
 @pytest.mark.parametrize(
-    ("fields", "status", "code"),
+    ("fields", "code"),
     [
-        ([("fpir", "0.1"), ("fpir", "0.2"), ("image", b"1")], 400, "bad_request"),
-        ([("url", "http://127.0.0.1/"), ("image", b"1")], 400, "bad_request"),
-        ([("fpir", "1" * (1 << 20)), ("image", b"1")], 400, "bad_request"),
-        (
-            [("fpir", "\udcff".encode("utf-8", "surrogateescape")), ("image", b"1")],
-            400,
-            "bad_request",
-        ),
-        ([("image", b"1")] * 500, 422, "too_many_images"),
+        ([], "bad_request"),
+        ([("fpir", "0.1"), ("fpir", "0.2"), ("image", b"1")], "bad_request"),
+        ([("url", "http://127.0.0.1/"), ("image", b"1")], "bad_request"),
+        ([("fpir", "1" * (1 << 20)), ("image", b"1")], "bad_request"),
+        ([("image", b"1")] * 500, "too_many_images"),
     ],
 )
-def test_forms_that_cannot_be_read(server, fields, status, code):
-    refused = server.form("/v1/identify", *fields)
-    assert (refused.status, refused.code) == (status, code)
+def test_forms_that_cannot_be_read(server, fields, code):
+    assert server.form("/v1/identify", *fields).code == code
+
+
+@pytest.mark.parametrize(
+    ("part", "by"), [(b' name="image";', b""), (b"--\r\n", b""), (b"--", b"++")]
+)
+def test_forms_that_are_damaged(server, part, by):
+    kind, body = multipart([("image", b"1")])
+    refused = server.request("POST", "/v1/embed", body.replace(part, by), {"Content-Type": kind})
+    assert refused.code == "bad_request"
+    no_mark = server.request("POST", "/v1/embed", body, {"Content-Type": "multipart/form-data"})
+    assert no_mark.code == "bad_request"
 
 
 @pytest.mark.parametrize(
@@ -381,15 +360,6 @@ def test_a_file_in_another_field_is_told_which_field_takes_it(server, path, know
         message = refused.json()["error"]["message"]
         assert "'file'" in message
         assert all(f"`{name}`" in message for name in known)
-
-
-def test_a_field_without_a_name_is_said_to_have_none(server):
-    kind, body = multipart([("image", b"1")])
-    refused = server.request(
-        "POST", "/v1/embed", body.replace(b' name="image";', b""), {"Content-Type": kind}
-    )
-    assert (refused.status, refused.code) == (400, "bad_request")
-    assert "`image`" in refused.json()["error"]["message"]
 
 
 def test_what_a_gallery_without_calibration_and_images_lacks(tmp_path):
@@ -433,24 +403,10 @@ def test_answers_by_a_rough_threshold_say_so(rough_server, tmp_path):
     same = rough_server.form("/v1/verify", ("subject", "anna"), ("image", image)).json()
     assert (same["same"], same["decided"], same["rough"], same["far"]) == (True, True, True, None)
     assert "4 identities" in same["note"]
-    refused = rough_server.form("/v1/identify?fpir=0.01", ("image", image))
-    assert (refused.status, refused.code) == (422, "unsupported_rate")
-
-
-def test_a_rough_threshold_is_told_without_a_rate(rough_server):
-    found = rough_server.get("/v1/threshold").json()
-    point = found["working_point"]
-    assert (point["rough"], point["fpir"], point["gallery"]) == (True, None, None)
-    assert "4 identities" in point["note"]
-    assert set(found["curves"]["false_accept"]) == {None}
-
-
-def test_methods_that_fit_are_told_and_head_is_get_without_its_body(server):
-    assert server.request("PUT", "/v1/subjects").headers["allow"] == "GET, POST"
-    assert server.request("POST", "/v1/subjects/x").headers["allow"] == "DELETE, GET, PATCH"
-    head = server.request("HEAD", "/healthz")
-    assert (head.status, head.body) == (200, b"")
-    assert head.headers["content-length"] == str(len(server.get("/healthz").body))
+    assert rough_server.form("/v1/identify?fpir=0.01", ("image", image)).code == "unsupported_rate"
+    told = rough_server.get("/v1/threshold").json()
+    assert told["working_point"] == found["threshold"]
+    assert set(told["curves"]["false_accept"]) == {None}
 
 
 def test_large_images_among_small_ones_keep_their_places(server, photos):
@@ -465,6 +421,12 @@ def test_large_images_among_small_ones_keep_their_places(server, photos):
     alone = server.form("/v1/identify?threshold=-1", ("image", large)).json()["results"][0]
     for place, wanted in ((1, alone), (4, alone), (5, found["results"][0])):
         assert found["results"][place]["cosine"] == pytest.approx(wanted["cosine"], abs=1e-5)
+
+
+def test_head_is_get_without_its_body(server):
+    head = server.request("HEAD", "/healthz")
+    assert (head.status, head.body) == (200, b"")
+    assert head.headers["content-length"] == str(len(server.get("/healthz").body))
 
 
 def test_figures_tell_routes_and_never_names(server, photos):
@@ -493,12 +455,3 @@ def test_the_log_is_json_and_tells_no_names(server, somebody):
     assert (mine["route"], mine["status"]) == ("/v1/subjects/{name}", 200)
     assert "Zo" not in "".join(lines)
     assert NAMES[0] not in "".join(lines)
-
-
-def test_every_answer_carries_the_headers_of_safety(server):
-    for path in ("/healthz", "/v1/gallery", "/nowhere", "/v1/subjects/nobody"):
-        headers = server.get(path).headers
-        assert headers["content-security-policy"].startswith("default-src 'self'")
-        assert headers["x-content-type-options"] == "nosniff"
-        assert headers["referrer-policy"] == "no-referrer"
-        assert "access-control-allow-origin" not in headers

@@ -4,6 +4,7 @@
 """
 
 import base64
+import json
 import socket
 import threading
 import time
@@ -24,6 +25,7 @@ EXTRA = 64 << 20  # bytes of memory that all of them together may cost
 BODY = 16 << 20  # bytes of a request that are allowed
 ARRIVAL = 0.5  # seconds that a body may take
 AT_A_TIME = 70  # requests
+JSON = {"Content-Type": "application/json"}
 
 
 @pytest.fixture(scope="module")
@@ -78,6 +80,9 @@ def refused(server):
     return ask
 
 
+# Images
+
+
 @pytest.mark.parametrize(
     "name",
     some(IMAGES, "png that says it is large", "jpeg of many scans", "svg with an outside entity"),
@@ -87,80 +92,52 @@ def test_images(server, refused, name):
     refused(lambda: server.form("/v1/identify", ("image", content)), "not_an_image image_too_large")
 
 
-@pytest.mark.parametrize("name", some(["png bomb", "jpeg of many scans", "text"], "text"))
-@pytest.mark.parametrize(
-    "path",
-    some(["/v1/embed", "/v1/subjects", "/v1/subjects/subject 0/samples"], "/v1/subjects"),
-)
+@pytest.mark.parametrize("name", some(["png bomb", "text"], "text"))
+@pytest.mark.parametrize("path", ["/v1/embed", "/v1/subjects", "/v1/subjects/subject%200/samples"])
 def test_images_elsewhere(server, refused, name, path):
     fields = [("name", "somebody")] if path.endswith("subjects") else []
-    content = IMAGES[name]()
-    refused(
-        lambda: server.form(path.replace(" ", "%20"), *fields, ("image", content)),
-        "not_an_image image_too_large",
-    )
+    fields.append(("image", IMAGES[name]()))
+    refused(lambda: server.form(path, *fields), "not_an_image image_too_large")
     assert server.get("/v1/subjects/somebody").code == "no_such_subject"
 
 
-@pytest.mark.parametrize(
-    "text",
-    some(
-        [
-            "http://127.0.0.1/image.png",
-            "https://example.org/image.png",
-            "file:///etc/passwd",
-            "/etc/passwd",
-            "../../etc/passwd",
-            "data:image/png,abc",
-            "data:text/html;base64,%%%",
-            "data:;base64",
-            "====",
-            "a\x00b",
-            "\ud800",
-            "é" * 50,
-            "QUJD",
-            "",
-        ],
-        "file:///etc/passwd",
-    ),
-)
+LINKS = ["http://127.0.0.1/image.png", "file:///etc/passwd", "/etc/passwd", "../../etc/passwd"]
+LINKS += ["data:image/png,abc", "data:text/html;base64,%%%", "data:;base64", "====", "a\x00b"]
+
+
+@pytest.mark.parametrize("text", some([*LINKS, "\ud800", "é" * 50, "QUJD", ""], LINKS[1]))
 def test_what_is_no_image_in_json(server, refused, text):
     codes = "not_an_image bad_request"  # half a character is no JSON
     refused(lambda: server.json("POST", "/v1/identify", {"images": [text]}), codes)
 
 
-@pytest.mark.parametrize(
-    "body",
-    some(
-        [
-            b"[" * 200_000,
-            b'{"images":' * 100_000,
-            b'{"images": [' + b"[" * 5_000 + b"]" * 5_000 + b"]}",
-            b'{"images": ' + b"[" * 1_100 + b"]" * 1_100 + b"}",  # few enough to be parsed
-            b'{"images": {"a": 1}}',
-            b'{"images": [1, null, true]}',
-            b'{"images": []}',
-            b'{"images": ["QUJD"], "images": []}',
-            b'{"images": ["QUJD"], "fpir": NaN}',
-            b'{"images": ["QUJD"], "fpir": ' + b"9" * 100_000 + b"}",
-            b'{"images": ["QUJD"], "candidates": 1e400}',
-            b'{"images": ["QUJD"], "path": "/etc/passwd"}',
-            b'{"images": ["QUJD"], "__class__": "os.system"}',
-            b"[]",
-            b"null",
-            b"",
-            b"\x00\xff\xfe",
-            b'{"images": ["QUJD"]',
-            b"\x1f\x8b\x08",
-        ],
-        b"[" * 200_000,
-        b'{"images": ' + b"[" * 1_100 + b"]" * 1_100 + b"}",
-    ),
-    ids=range(19),
-)
+# JSON
+
+BODIES = [
+    b"[" * 200_000,
+    b'{"images":' * 100_000,
+    b'{"images": [' + b"[" * 5_000 + b"]" * 5_000 + b"]}",
+    b'{"images": ' + b"[" * 1_100 + b"]" * 1_100 + b"}",  # few enough to be parsed
+    b'{"images": {"a": 1}}',
+    b'{"images": [1, null, true]}',
+    b'{"images": []}',
+    b'{"images": ["QUJD"], "images": []}',
+    b'{"images": ["QUJD"], "fpir": NaN}',
+    b'{"images": ["QUJD"], "fpir": ' + b"9" * 100_000 + b"}",
+    b'{"images": ["QUJD"], "candidates": 1e400}',
+    b'{"images": ["QUJD"], "__class__": "os.system"}',
+    b"null",
+    b"",
+    b"\x00\xff\xfe",
+    b'{"images": ["QUJD"]',
+    b"\x1f\x8b\x08",
+]
+
+
+@pytest.mark.parametrize("body", some(BODIES, BODIES[0], BODIES[3]), ids=range(len(BODIES)))
 def test_json_that_is_none(server, refused, body):
-    kind = {"Content-Type": "application/json"}
-    refused(lambda: server.request("POST", "/v1/identify", body, kind), "bad_request not_an_image")
+    codes = "bad_request not_an_image"
+    refused(lambda: server.request("POST", "/v1/identify", body, JSON), codes)
 
 
 #: JSON of millions of elements, each within the bytes that are allowed.
@@ -176,98 +153,82 @@ MANY = {
 @pytest.mark.parametrize("path", some(["/v1/identify", "/v1/verify", "/v1/subjects"], "/v1/verify"))
 @pytest.mark.parametrize("name", some(MANY, "lists", "lists in UTF-16"))
 def test_json_of_millions_of_elements_is_refused_unparsed(server, refused, name, path):
-    kind = {"Content-Type": "application/json"}
     body = MANY[name]()
-    refused(lambda: server.request("POST", path, body, kind), "bad_request")
+    refused(lambda: server.request("POST", path, body, JSON), "bad_request")
 
 
 def test_others_are_answered_while_such_a_body_is_refused(server):
-    kind, over = {"Content-Type": "application/json"}, threading.Event()
-    slowest, body = 0.0, MANY["lists"]()
+    over, body = threading.Event(), MANY["lists"]()
 
     def send():
-        for _ in range(3):
-            found = server.request("POST", "/v1/identify", body, kind)
-            assert found.code == "bad_request"
+        codes = [server.request("POST", "/v1/identify", body, JSON).code for _ in range(3)]
+        assert codes == ["bad_request"] * 3
 
-    def watch():
-        nonlocal slowest
+    def slowest():
+        found = [0.0]
         while not over.is_set():
-            slowest = max(slowest, server.get("/healthz").seconds)
+            found.append(server.get("/healthz").seconds)
+        return max(found)
 
     with ThreadPoolExecutor(3) as pool:
-        watching = pool.submit(watch)
+        watching = pool.submit(slowest)
         sending = [pool.submit(send) for _ in range(2)]
         try:
             for one in sending:
                 one.result()
         finally:
             over.set()
-        watching.result()
-    assert slowest < SECONDS
+        assert watching.result() < SECONDS
 
 
 @pytest.mark.parametrize(
     "body", [b'{"name": "' + b"x" * (1 << 20) + b'"}', b" " * (1 << 20) + b"{}"]
 )
 def test_a_new_name_of_a_megabyte_is_not_waited_for(server, refused, body):
-    kind = {"Content-Type": "application/json"}
     path = "/v1/subjects/subject%200"
-    refused(lambda: server.request("PATCH", path, body, kind), "body_too_large")
+    refused(lambda: server.request("PATCH", path, body, JSON), "body_too_large")
 
 
 def test_texts_in_json_are_as_long_as_those_of_a_form(server, refused):
-    image = base64.b64encode(server.good.read_bytes()).decode()
-    content = {"images": [image], "fpir": "0." + "1" * (1 << 20)}
+    content = {"images": [in_base64(server)], "fpir": "0." + "1" * (1 << 20)}
     refused(lambda: server.json("POST", "/v1/identify", content), "bad_request")
 
 
+def in_base64(server):
+    return base64.b64encode(server.good.read_bytes()).decode()
+
+
 def test_as_many_images_as_are_allowed_are_taken_from_json(server):
-    image = "data:image/png;base64," + base64.b64encode(server.good.read_bytes()).decode()
+    image = "data:image/png;base64," + in_base64(server)
     content = {"images": [image] * 64, "name": "[{,:" * 64}
     assert server.json("POST", "/v1/subjects", content).status == 201
     assert server.request("DELETE", "/v1/subjects/" + quote(content["name"])).status == 200
 
 
+# Values, names, paths and methods
+
+QUERIES = ["fpir=-1", "threshold=inf", "threshold=0.5&threshold=0.6", "candidates=1000000000"]
+
+
 @pytest.mark.long  # test_api.py has some
-@pytest.mark.parametrize(
-    ("query", "code"),
-    [
-        ("fpir=nan", "bad_request"),
-        ("fpir=-1", "bad_request"),
-        ("fpir=1e-9", "unsupported_rate"),
-        ("fpir=1e-300", "unsupported_rate"),
-        ("threshold=2", "bad_request"),
-        ("threshold=inf", "bad_request"),
-        ("threshold=0.5&fpir=0.1", "bad_request"),
-        ("threshold=0.5&threshold=0.6", "bad_request"),
-        ("candidates=0", "bad_request"),
-        ("candidates=1000000000", "bad_request"),
-        ("candidates=%00", "bad_request"),
-    ],
-)
-def test_questions_out_of_range(server, refused, query, code):
+@pytest.mark.parametrize("query", [*QUERIES, "candidates=%00", "fpir=1e-9", "fpir=1e-300"])
+def test_questions_out_of_range(server, refused, query):
+    code = "unsupported_rate" if "e-" in query else "bad_request"
     refused(lambda: server.form(f"/v1/identify?{query}", ("image", server.good)), code)
 
 
 @pytest.mark.parametrize(
     "name",
     some(
-        ["", "a\nb", "a\x00b", "a" * 257, "a" * 10_000, "\u2028", "\r\nX-Evil: 1"], "\r\nX-Evil: 1"
+        ["", "x" * 257, "a\nb", "a\x00b", "a" * 10_000, "\u2028", "\ud800", "\r\nX-Evil: 1"],
+        "",
+        "x" * 257,
+        "\r\nX-Evil: 1",
     ),
 )
 def test_names_that_nobody_has(server, refused, name):
-    image = base64.b64encode(server.good.read_bytes()).decode()
-    content = {"name": name, "images": [image]}
-    refused(lambda: server.json("POST", "/v1/subjects", content), "bad_request")
-
-
-@pytest.mark.long
-def test_a_name_of_half_a_character(server, refused):
-    image = base64.b64encode(server.good.read_bytes()).decode()
-    body = b'{"name": "\\ud800", "images": ["' + image.encode() + b'"]}'
-    kind = {"Content-Type": "application/json"}
-    refused(lambda: server.request("POST", "/v1/subjects", body, kind), "bad_request")
+    body = json.dumps({"name": name, "images": [in_base64(server)]}).encode()
+    refused(lambda: server.request("POST", "/v1/subjects", body, JSON), "bad_request")
 
 
 @pytest.mark.long
@@ -280,103 +241,59 @@ def test_names_that_look_like_paths_are_only_names(server):
         assert server.request("DELETE", address).json() == {"removed": 1}
 
 
-@pytest.mark.parametrize(
-    "path",
-    some(
-        [
-            "/../../../../etc/passwd",
-            "/page/../../../../../etc/passwd",
-            "/page/..%2f..%2f..%2fetc%2fpasswd",
-            "/page/%2e%2e/%2e%2e/settings.py",
-            "/page//etc/passwd",
-            "/page/%00",
-            "//etc/passwd",
-            "/v1/subjects/..%2f..%2fetc%2fpasswd",
-            "/v1/subjects/%ff",
-            "/v1/subjects/" + "a" * 5_000,
-            "/v1/samples/-1/image",
-            "/v1/samples/99999999999999999999/image",
-            "/v1/samples/1e3/image",
-            "/v1/samples/%D9%A1/image",
-            "/v1/samples/1/image?size=100000000",
-            "/v1/subjects?limit=1000000000",
-            "/v1/subjects?limit=-1",
-            "/v1/subjects?after=%00",
-            "/v1/views/..%2f..%2f..%2fetc",
-            "/v1/threshold?fpir=nan",
-            "/.env",
-            "/docs",  # what FastAPI has unless it is told otherwise
-            "/redoc",
-            "/v1/openapi.json",
-        ],
-        "/page/..%2f..%2f..%2fetc%2fpasswd",
-        "/docs",
-        "/v1/openapi.json",
-    ),
-)
+PATHS = """/../../../../etc/passwd /page/../../../../../etc/passwd /page/%2e%2e/%2e%2e/settings.py
+/page/..%2f..%2f..%2fetc%2fpasswd /page//etc/passwd /page/%00 //etc/passwd /.env /docs /redoc
+/v1/openapi.json /v1/subjects/..%2f..%2fetc%2fpasswd /v1/subjects/%ff /v1/samples/-1/image
+/v1/samples/99999999999999999999/image /v1/samples/1e3/image /v1/samples/1/image?size=100000000
+/v1/subjects?limit=1000000000 /v1/subjects?limit=-1 /v1/subjects?after=%00 /v1/threshold?fpir=nan
+/v1/views/..%2f..%2f..%2fetc"""
+
+
+@pytest.mark.parametrize("path", some(PATHS.split(), "/page/..%2f..%2f..%2fetc%2fpasswd", "/docs"))
 def test_paths(server, refused, path):
     codes = "not_found no_such_subject no_such_sample bad_request"
     refused(lambda: server.get(path), codes)
 
 
+SPELLINGS = """/%76%31/identify /v1/%69dentify /v1%2Fidentify //v1/identify /v1//identify
+/v1/./identify /v1/../v1/identify /v1/identify/ /V1/identify /v1/identify%20 /v1/identify;x
+/%2576%2531/identify"""
+
+
 @pytest.mark.parametrize(
-    "path",
-    some(
-        [
-            "/%76%31/identify",
-            "/v1/%69dentify",
-            "/v1%2Fidentify",
-            "/v1%2fidentify",
-            "//v1/identify",
-            "/v1//identify",
-            "/v1/./identify",
-            "/v1/../v1/identify",
-            "/v1/identify/",
-            "/V1/identify",
-            "/v1/Identify",
-            "/v1/identify%20",
-            "/v1/identify;x",
-            "/%2576%2531/identify",
-        ],
-        "/%76%31/identify",
-        "/v1/%69dentify",
-        "//v1/identify",
-        "/v1/./identify",
-        "/v1/identify/",
-    ),
+    "path", some(SPELLINGS.split(), "/%76%31/identify", "//v1/identify", "/v1/identify/")
 )
 def test_other_spellings_of_a_path_are_not_that_path(server, refused, path):
     kind, body = multipart([("image", server.good), ("threshold", "0.8")])
     refused(lambda: server.request("POST", path, body, {"Content-Type": kind}), "not_found")
 
 
-@pytest.mark.parametrize("path", ["/v1/identify", "/%76%31/identify"])
-def test_the_bytes_of_a_body_are_counted_only_while_it_is_there(server, path):
-    """However the path is spelled: five bodies together are more than may be held at a time."""
-    kind = {"Content-Type": "application/json"}
-    for _ in range(5):
-        found = server.request("POST", path, b" " * (15 << 20), kind)
-        assert found.code in ("bad_request", "not_found")
-    assert answers(server)
+@pytest.mark.parametrize(
+    "method", some(["TRACE", "PROPFIND", "PUT", "GET", "DELETE", "OPTIONS"], "TRACE")
+)
+def test_methods(server, refused, method):
+    refused(lambda: server.request(method, "/v1/identify"), "method_not_allowed")
 
 
 @pytest.mark.parametrize(
-    ("method", "path"),
+    ("header", "value"),
     some(
         [
-            ("TRACE", "/v1/gallery"),
-            ("PROPFIND", "/"),
-            ("PUT", "/v1/subjects"),
-            ("DELETE", "/v1/subjects"),
-            ("POST", "/v1/gallery"),
-            ("GET", "/v1/identify"),
-            ("OPTIONS", "/v1/identify"),
+            ("Host", "evil.example"),
+            ("Host", "127.0.0.1.evil.example"),
+            ("Host", ""),
+            ("Origin", "https://evil.example"),
+            ("Origin", "null"),
         ],
-        "TRACE",
+        "Origin",
     ),
 )
-def test_methods(server, refused, method, path):
-    refused(lambda: server.request(method, path), "method_not_allowed not_found bad_request")
+def test_pages_from_elsewhere(server, refused, header, value):
+    """Without keys: neither a name that somebody points here, nor a page in a local browser."""
+    refused(lambda: server.get("/v1/gallery", **{header: value}), "forbidden bad_request")
+
+
+# Bodies and heads
 
 
 @pytest.mark.parametrize("name", some(FORMS, "endless headers of a part"))
@@ -386,22 +303,30 @@ def test_forms(server, refused, name):
     refused(lambda: server.request("POST", path, body, {"Content-Type": kind}), answered)
 
 
-def test_a_body_that_says_it_is_huge(server, refused):
-    line = f"Content-Length: {10 << 30}"
-    refused(lambda: Raw(server).say(head("POST", "/v1/identify", line)).answer(), "body_too_large")
-    line = f"Content-Length: {'9' * 30}"
-    refused(
-        lambda: Raw(server).say(head("POST", "/v1/identify", line)).answer(),
-        "body_too_large bad_request",
-    )
+@pytest.mark.parametrize("name", some(HEADS, "a length and chunks"))
+def test_heads(server, refused, name):
+    refused(lambda: Raw(server).say(HEADS[name]).answer())
 
 
-@pytest.mark.long
-def test_one_that_waits_for_leave_to_send_it(server, refused):
-    lines = f"Content-Length: {10 << 30}", "Expect: 100-continue"
-    refused(
-        lambda: Raw(server).say(head("POST", "/v1/identify", *lines)).answer(), "body_too_large"
-    )
+@pytest.mark.parametrize("path", ["/v1/identify", "/%76%31/identify"])
+def test_the_bytes_of_a_body_are_counted_only_while_it_is_there(server, path):
+    """However the path is spelled: five bodies together are more than may be held at a time."""
+    for _ in range(5):
+        found = server.request("POST", path, b" " * (15 << 20), JSON)
+        assert found.code in ("bad_request", "not_found")
+    assert answers(server)
+
+
+def post(server, *lines, body=()):
+    """What is answered to a head with these lines, and whatever of the body is sent."""
+    return Raw(server).say(head("POST", "/v1/identify", *lines), *body).answer()
+
+
+@pytest.mark.parametrize("length", [10 << 30, "9" * 30])
+@pytest.mark.parametrize("more", some(["A: b", "Expect: 100-continue"], "A: b"))
+def test_a_body_that_says_it_is_huge(server, refused, length, more):
+    codes = "body_too_large bad_request"
+    refused(lambda: post(server, f"Content-Length: {length}", more), codes)
 
 
 def test_a_body_that_turns_out_to_be_huge(server, refused):
@@ -409,29 +334,20 @@ def test_a_body_that_turns_out_to_be_huge(server, refused):
     block = b"%x\r\n" % (1 << 20) + bytes(1 << 20) + b"\r\n"
     blocks = [block] * ((BODY >> 20) + 8)
     line = "Transfer-Encoding: chunked"
-    refused(
-        lambda: Raw(server).say(head("POST", "/v1/identify", line), *blocks).answer(),
-        "body_too_large",
-        seconds=3 * SECONDS,  # to take in so much
-    )
+    work = 3 * SECONDS  # to take in so much
+    refused(lambda: post(server, line, body=blocks), "body_too_large", seconds=work)
 
 
 def test_a_body_that_never_comes(server, refused):
-    lines = ("Content-Length: 1000",)
-    refused(
-        lambda: Raw(server).say(head("POST", "/v1/identify", *lines), b"{").answer(),
-        "too_slow",
-    )
+    refused(lambda: post(server, "Content-Length: 1000", body=[b"{"]), "too_slow")
 
 
 @pytest.mark.long
 def test_many_bodies_that_never_come(server):
     """Others are answered meanwhile, and nothing stays open."""
     began = time.perf_counter()
-    lines = ("Content-Length: 1000",)
-    held = [
-        Raw(server).say(head("POST", "/v1/identify", *lines), b"{") for _ in range(AT_A_TIME - 10)
-    ]
+    sent = head("POST", "/v1/identify", "Content-Length: 1000"), b"{"
+    held = [Raw(server).say(*sent) for _ in range(AT_A_TIME - 10)]
     assert answers(server)
     assert {one.answer().code for one in held} == {"too_slow"}
     assert time.perf_counter() - began < len(held) * ARRIVAL / 2  # they were not waited for in turn
@@ -442,15 +358,7 @@ def test_headers_that_never_end(server):
     """A connection that never comes to the point is closed."""
     held = [Raw(server).say(b"POST /v1/identify HTTP/1.1\r\nHost: a\r\nA: ") for _ in range(20)]
     assert answers(server)
-    end = time.monotonic() + 10 * ARRIVAL + 3
-    for one in held:
-        one.socket.settimeout(max(0.1, end - time.monotonic()))
-        try:
-            one.socket.recv(1 << 16)
-        except ConnectionError:
-            pass
-        finally:
-            one.socket.close()
+    assert {one.answer().code for one in held} == {"too_slow"}
 
 
 @pytest.mark.long
@@ -473,33 +381,8 @@ def test_answers_that_nobody_reads(server):
         one.close()
 
 
-@pytest.mark.parametrize("name", some(HEADS, "a length and chunks"))
-def test_heads(server, refused, name):
-    """Some are answered by the parser itself, in plain text."""
-    refused(lambda: Raw(server).say(HEADS[name]).answer())
-
-
-@pytest.mark.parametrize(
-    "headers",
-    some(
-        [
-            {"Host": "evil.example"},
-            {"Host": "127.0.0.1.evil.example"},
-            {"Host": ""},
-            {"Origin": "https://evil.example"},
-            {"Origin": "null"},
-        ],
-        {"Host": "evil.example"},
-    ),
-)
-def test_pages_from_elsewhere(server, refused, headers):
-    """Without keys: neither a name that somebody points here, nor a page in a local browser."""
-    refused(lambda: server.request("GET", "/v1/gallery", headers=headers), "forbidden bad_request")
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("said", ["a b", "x" * 65, "é", '"; rm', "%0d%0a"])
-def test_ids_of_requests_that_are_no_ids(server, said):
+@pytest.mark.parametrize("said", some(["a b", "x" * 65, "é", '"; rm', "%0d%0a"], "a b"))
+def test_ids_of_requests_are_kept_where_they_are_sane(server, said):
     found = server.get("/healthz", **{"X-Request-ID": said.encode().decode("latin-1")})
     assert found.status == 200
     assert found.headers["x-request-id"].isalnum()

@@ -137,27 +137,6 @@ def test_headers_have_a_number_a_size_and_a_time(server):
         assert time.monotonic() - began > SECONDS / 2
 
 
-def test_what_is_no_http_is_answered_in_the_same_shape(server):
-    with socket.create_connection((server.host, server.port), timeout=20) as waiting:
-        waiting.sendall(b"hello\r\n\r\n")
-        assert read(waiting) == (400, "bad_request")
-
-
-@pytest.mark.parametrize(
-    "sent", [b"hello\r\n\r\n", b"GET /healthz HTTP/1.1\r\nA: " + b"b" * 400_000]
-)
-def test_what_is_refused_before_it_is_read_has_the_headers_of_every_answer(server, sent):
-    with socket.create_connection((server.host, server.port), timeout=20) as waiting:
-        waiting.sendall(sent)
-        answer = http.client.HTTPResponse(waiting)
-        answer.begin()
-        assert answer.status in (400, 431)
-        found = dict(answer.getheaders())
-    usual = server.get("/v1/gallery").headers
-    passing = {"date", "content-length", "x-request-id", "vary"}
-    assert {name: usual[name] for name in usual.keys() - passing}.items() <= found.items()
-
-
 def test_without_keys_only_this_machine_asks_under_its_own_name(server):
     assert server.get("/v1/gallery", Host="localhost:8321").status == 200
     for host in ("example.org", "example.org:80", "127.0.0.1.example.org", ""):

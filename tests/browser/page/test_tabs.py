@@ -25,7 +25,7 @@ def is_sound(page: Any) -> bool:
 
 def panel(page: Any) -> Any:
     """The tab that is open."""
-    return page.get_by_role("tabpanel")
+    return page.locator("main > section:visible")
 
 
 def exists(site: Server, name: str) -> bool:
@@ -34,7 +34,7 @@ def exists(site: Server, name: str) -> bool:
 
 def ask(page: Any, *files: Path) -> list[Any]:
     """Give images to Identify; the newest answers, in their order."""
-    page.get_by_role("tab", name="Identify").click()
+    page.get_by_role("link", name="Identify").click()
     panel(page).get_by_label("Choose images").set_input_files(list(files))
     answers = panel(page).get_by_role("article")
     newest = [answers.nth(place) for place in range(len(files))]
@@ -192,8 +192,8 @@ def test_embeddings_are_drawn_over_the_epochs_and_turn_and_show_their_images(
     panel(page).get_by_role("button", name="Play").wait_for()
     assert slider.input_value() == "2"
     panel(page).get_by_role("button", name="Play").click()
-    page.get_by_role("tab", name="People").click()
-    page.get_by_role("tab", name="Embedding").click()
+    page.get_by_role("link", name="People").click()
+    page.get_by_role("link", name="Embedding").click()
     panel(page).get_by_role("button", name="Play").wait_for()  # it stopped when one looked away
     slider.fill("2")
 

@@ -48,7 +48,6 @@ export class Photo {
   /* Fill in an answer of the service; gives the sentences that were said. */
   async answered(result, enroll) {
     const faces = result.faces ?? [{ ...result, box: null }], several = faces.length > 1;
-    if (!faces.length) return this.withoutFace();
     this.root.classList.toggle("several", several);
     if (several) this.caption.append(`: ${count(faces.length, "face")}`);
     const made = faces.map((face, number) => {
@@ -60,7 +59,8 @@ export class Photo {
     return made.map((one) => (several ? `Face ${one.number + 1}: ${one.said}` : one.said)).join(" ");
   }
 
-  withoutFace() {
+  refused(error) {
+    if (error.code !== "no_face") return this.failed(error.message);
     const verdict = "No face was found.", text = "Choose a photo in which the face is larger, and seen from the front.";
     this.faces.replaceChildren(card("unknown", make("h2", { class: "verdict", text: verdict }), make("p", { class: "soft", text })));
     return verdict;

@@ -97,7 +97,7 @@ export async function loadGallery() {
   return session.gallery;
 }
 
-/* Thumbnails need the key, so they are fetched and shown from memory; the last few hundred stay. */
+/* Thumbnails need the key, so they are fetched and shown from memory. */
 const thumbnails = new Map();
 
 export function thumbnail(sample, size = 128) {
@@ -106,11 +106,6 @@ export function thumbnail(sample, size = 128) {
     thumbnails.set(name, ask(`v1/samples/${sample}/image`, { query: { size }, blob: true })
       .then((found) => URL.createObjectURL(found))
       .catch(() => { thumbnails.delete(name); return null; }));
-    if (thumbnails.size > 400) {
-      const [oldest, address] = thumbnails.entries().next().value;
-      thumbnails.delete(oldest);
-      address.then((found) => found && URL.revokeObjectURL(found));
-    }
   }
   return thumbnails.get(name);
 }

@@ -9,33 +9,32 @@ import { openPerson } from "./person.js";
 import * as threshold from "./threshold.js";
 
 const parts = { identify, people, threshold, embedding };
-const TABS = Object.keys(parts);
-let current = "identify";
+let current = null;
 
-/* The address says which tab is open; the stroke keeps the browser from scrolling to it. */
-function show(name) {
-  if (location.hash !== `#/${name}`) location.hash = `/${name}`;
-  else select(name);
+const show = (name) => { location.hash = `/${name}`; };
+
+/* A part asks for what it shows whenever it is opened. */
+function open() {
+  reveal();
+  parts[current].show?.();
+  loadGallery().catch(() => {}); // others may have changed it; what fails is told by the part itself
 }
 
-/* A tab asks for what it shows whenever it is opened. */
-function select(name) {
-  if (name !== current) window.scrollTo(0, 0);
-  reveal(name);
-  parts[name].show?.();
-  loadGallery().catch(() => {}); // others may have changed it; what fails is told by the tab
-}
-
-function reveal(name) {
-  if (name !== current) parts[current].hide?.();
-  current = name;
-  for (const tab of TABS) {
-    const chosen = tab === name, button = $(`tab-${tab}`);
-    $(tab).hidden = !chosen;
-    button.setAttribute("aria-selected", chosen);
-    button.tabIndex = chosen ? 0 : -1;
+/* The address says which part is open. */
+function reveal() {
+  if (location.hash === "#main") return; // the link that skips to the content
+  const name = location.hash.slice(2) in parts ? location.hash.slice(2) : "identify";
+  if (current && name !== current) {
+    parts[current].hide?.();
+    window.scrollTo(0, 0);
   }
-  document.title = `${$(`tab-${name}`).textContent} · arcset`;
+  current = name;
+  for (const link of document.querySelectorAll(".tabs a")) {
+    const chosen = link.hash === `#/${name}`;
+    $(link.hash.slice(2)).hidden = !chosen;
+    chosen ? link.setAttribute("aria-current", "page") : link.removeAttribute("aria-current");
+    if (chosen) document.title = `${link.textContent} · arcset`;
+  }
 }
 
 const enroll = (file, name = null) => openEnroll(changed, file ? [file] : [], name);
@@ -53,45 +52,22 @@ function tell() {
   for (const element of document.querySelectorAll("[data-writes]")) element.hidden = !session.writes;
 }
 
-async function start() {
-  const own = (hash) => (TABS.includes(hash.slice(2)) ? hash.slice(2) : "identify");
-  const list = document.querySelector("[role=tablist]");
-  list.addEventListener("click", (event) => {
-    const tab = event.target.closest("[role=tab]");
-    if (tab) show(tab.getAttribute("aria-controls"));
-  });
-  list.addEventListener("keydown", (event) => {
-    const here = TABS.indexOf(current);
-    const to = { ArrowRight: here + 1, ArrowLeft: here - 1, Home: 0, End: TABS.length - 1 }[event.key];
-    if (to === undefined) return;
-    event.preventDefault();
-    const name = TABS[(to + TABS.length) % TABS.length];
-    show(name);
-    $(`tab-${name}`).focus();
-  });
-  window.addEventListener("hashchange", () => {
-    if (location.hash !== "#main") select(own(location.hash));
-  });
-  document.addEventListener("gallery", tell);
-  $("key-button").addEventListener("click", async () => {
-    await newKey(session.key);
-    location.reload();
-  });
-  identify.begin({ enroll, show });
-  people.begin({ person: (name) => openPerson(name, changed), enroll: () => enroll() });
-  const first = own(location.hash);
-  reveal(first);
-  await load(); // asks for a key where one is needed, and tells what the visitor may do
-  if (current === first) parts[first].show?.();
-}
+window.addEventListener("hashchange", open);
+document.addEventListener("gallery", tell);
+$("key-button").addEventListener("click", async () => {
+  await newKey(session.key);
+  location.reload();
+});
+identify.begin({ enroll, show });
+people.begin({ person: (name) => openPerson(name, changed), enroll: () => enroll() });
+reveal();
+load().then(() => parts[current].show?.());
 
 async function load() {
   try {
-    await loadGallery();
+    await loadGallery(); // asks for a key where one is needed
   } catch (error) {
     $("answers").replaceChildren(state("The gallery cannot be reached", error.message,
       make("button", { type: "button", text: "Try again", onclick: () => { $("answers").replaceChildren(); load(); } })));
   }
 }
-
-start();

@@ -44,8 +44,6 @@ export function toast(text, kind = "") {
 export const count = (number, one, many = `${one}s`) =>
   `${number.toLocaleString("en")} ${number === 1 ? one : many}`;
 
-export const megabytes = (bytes) => `${(bytes / 1048576).toFixed(bytes < 10485760 ? 1 : 0)} MB`;
-
 /* “1 in 100”, “3 in 100”, “all”, “none”: a share as one would say it. */
 export function said(share) {
   if (share <= 0) return "none";

@@ -1,6 +1,6 @@
 /* The first tab: images in, answers out. */
 import { ask, session } from "./api.js";
-import { $, make, megabytes, said, state } from "./dom.js";
+import { $, make, said, state } from "./dom.js";
 import { Photo } from "./answer.js";
 import { intake, pasted } from "./intake.js";
 
@@ -34,11 +34,7 @@ async function identify(files, enroll, show) {
   let group = [], bytes = 0;
   for (const photo of asked) {
     const { size } = (await photo.prepare()).file;
-    if (size > room) {
-      tell([photo.failed(`This file has ${megabytes(size)}; the limit is ${megabytes(room)}.`)]);
-      continue;
-    }
-    if (group.length >= most || bytes + size > room) {
+    if (group.length >= most || (group.length && bytes + size > room)) {
       await answer(group, enroll, show);
       [group, bytes] = [[], 0];
     }
@@ -57,12 +53,12 @@ async function answer(group, enroll, show) {
     });
     tell(await Promise.all(group.map((photo, number) => {
       const result = results[number];
-      return result.error ? photo.failed(result.error.message) : photo.answered(result, enroll);
+      return result.error ? photo.refused(result.error) : photo.answered(result, enroll);
     })));
   } catch (error) {
     if (error.code === "no_calibration") return choose(group, show, UNCALIBRATED);
     if (error.code === "unsupported_rate") return choose(group, show, TOO_FEW);
-    tell(group.map((photo) => photo.failed(error.message)));
+    tell(group.map((photo) => photo.refused(error)));
   }
 }
 

@@ -1,43 +1,23 @@
 /* How images come in: dropped, chosen or pasted. */
-import { $, toast } from "./dom.js";
+import { $ } from "./dom.js";
 
-const IMAGE = /\.(jpe?g|png|gif|webp|bmp|tiff?|pgm|ppm|avif|heic)$/i;
-
-const images = (files) => [...files].filter((file) => file.type.startsWith("image/") || IMAGE.test(file.name));
-
-/* Give the files that come to `zone` and its file input to `take`; `lit` shows where they go. What is
- * no image by its name is given, too, where nothing else came: the service says what is wrong. */
+/* Give the files that come to `zone` and its file input to `take`; `lit` shows where they go. What is no image
+ * is given, too: the service says what is wrong. */
 export function intake(zone, input, take, lit = zone) {
-  const given = (files) => {
-    const found = images(files), others = [...files].filter((file) => !found.includes(file));
-    if (found.length && others.length) toast(`Skipped, not an image: ${others.map((file) => file.name).join(", ")}`);
-    const all = found.length ? found : [...files];
-    if (all.length) take(all);
-  };
+  const given = (files) => files.length && take([...files]);
   input.addEventListener("change", () => {
-    given([...input.files]);
+    given(input.files);
     input.value = "";
   });
-  let inside = 0;
-  zone.addEventListener("dragenter", (event) => {
-    event.preventDefault();
-    inside += 1;
-    lit.classList.add("over");
-  });
-  zone.addEventListener("dragover", (event) => event.preventDefault());
-  zone.addEventListener("dragleave", () => {
-    inside -= 1;
-    if (inside <= 0) lit.classList.remove("over");
-  });
+  zone.addEventListener("dragover", () => lit.classList.add("over"));
+  zone.addEventListener("dragleave", (event) => zone.contains(event.relatedTarget) || lit.classList.remove("over"));
   zone.addEventListener("drop", (event) => {
-    event.preventDefault();
-    inside = 0;
     lit.classList.remove("over");
     given(event.dataTransfer.files);
   });
 }
 
-/* A file that misses the zone shall not replace the page. */
+/* A file that is dropped anywhere shall not replace the page. */
 for (const kind of ["dragover", "drop"]) {
   window.addEventListener(kind, (event) => event.preventDefault());
 }
@@ -46,10 +26,8 @@ for (const kind of ["dragover", "drop"]) {
 export function pasted(tab, take) {
   document.addEventListener("paste", (event) => {
     if ($(tab).hidden || document.querySelector("dialog[open]")) return;
-    const files = images(event.clipboardData?.files ?? []);
-    if (!files.length) return;
-    event.preventDefault();
-    take(files);
+    const files = [...(event.clipboardData?.files ?? [])];
+    if (files.length) take(files);
   });
 }
 

@@ -1,6 +1,6 @@
 /* The second tab: who is enrolled, page by page. */
 import { ask, session, thumbnail } from "./api.js";
-import { $, count, later, make, skeleton, state } from "./dom.js";
+import { $, count, later, make, state } from "./dom.js";
 
 const PAGE = 48;
 
@@ -25,10 +25,7 @@ export async function load(after = null) {
   const number = ++asked, search = $("people-search").value.trim(), list = $("people-list"), more = $("people-more");
   more.disabled = true;
   $("people-empty").hidden = true;
-  if (after === null) {
-    more.hidden = true;
-    if (!list.querySelector(".person:not(.waiting)")) list.replaceChildren(...waiting());
-  }
+  if (after === null) more.hidden = true;
   try {
     const found = await ask("v1/subjects", { query: { limit: PAGE, after, search } });
     if (number !== asked) return;
@@ -50,7 +47,7 @@ export async function load(after = null) {
 
 function entry(subject) {
   const face = make("span", { class: "face", "aria-hidden": "true", text: initial(subject.name) });
-  if (subject.image !== null) whenSeen(face, () => picture(face, subject.image, 256));
+  if (subject.image !== null) picture(face, subject.image, 256);
   return make("li", {},
     make("button", { type: "button", class: "person card", onclick: () => openPerson(subject.name) },
       face,
@@ -67,23 +64,7 @@ export async function picture(face, sample, size) {
   face.replaceChildren(image);
 }
 
-export const initial = (name) => [...name.trim()][0]?.toUpperCase() ?? "?";
-
-const seen = new IntersectionObserver((entries) => {
-  for (const { isIntersecting, target } of entries) {
-    if (!isIntersecting) continue;
-    seen.unobserve(target);
-    target.whenSeen();
-  }
-}, { rootMargin: "300px" });
-
-function whenSeen(element, what) {
-  element.whenSeen = what;
-  seen.observe(element);
-}
-
-const waiting = () => Array.from({ length: 8 }, () => make("li", {},
-  make("div", { class: "person card waiting", "aria-hidden": "true" }, make("span", { class: "face" }), skeleton(2))));
+const initial = (name) => [...name.trim()][0]?.toUpperCase() ?? "?";
 
 function empty(search) {
   const box = $("people-empty");
