@@ -22,6 +22,7 @@ ELSEWHERE = ("README.md", "embed-at-scale.md", "long-runs.md", "own-loop.md", "p
 CODE = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
 RUN = re.compile(r"Recognizer\.load\(\"(.+?)\"\)")
 PICTURE = re.compile(r"\"([\w-]+\.(?:jpg|png))\"")
+PATH = re.compile(r"`((?:src|tests|tools)/[\w/.-]+)`")  # of this tree
 LINK = re.compile(r"\]\(([^)#:]+)(?:#[^)]*)?\)")
 
 
@@ -63,6 +64,8 @@ def test_code_runs(block, tmp_path, monkeypatch):
 def test_links_lead_somewhere(page):
     for target in LINK.findall(page.read_text(encoding="utf-8")):
         assert (page.parent / target).exists(), f"{page.name} links to {target}"
+    for path in PATH.findall(page.read_text(encoding="utf-8")):
+        assert "NAME" in path or (ROOT / path).exists(), f"{page.name} names {path}"
 
 
 def test_contributing_names_what_is_there():
