@@ -91,18 +91,14 @@ def test_connected_follows_chains_and_average_does_not() -> None:
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_the_order_of_the_rows_does_not_matter(method: str) -> None:
+def test_neither_order_nor_method_matters_where_identities_are_well_apart(method: str) -> None:
+    points, labels = blobs(50, 6, 64, 0.3)
+    assert adjusted_rand_score(labels, cluster(points, threshold=0.6, method=method).groups) == 1
     points, _ = blobs(30, 4, 16, 0.5)
     order = np.random.default_rng(1).permutation(len(points))
     found = cluster(points, threshold=0.5, method=method).groups
     moved = cluster(points[order], threshold=0.5, method=method).groups
     assert as_sets(found[order]) == as_sets(moved)
-
-
-@pytest.mark.parametrize("method", METHODS)
-def test_identities_that_are_well_apart_are_found(method: str) -> None:
-    points, labels = blobs(50, 6, 64, 0.3)
-    assert adjusted_rand_score(labels, cluster(points, threshold=0.6, method=method).groups) == 1
 
 
 @pytest.mark.timeout(60)
@@ -136,10 +132,6 @@ def test_the_most_typical_comes_first() -> None:
     first, second = found.by_typicality(points)
     assert set(first[:2].tolist()) == {2, 4}
     assert second.tolist() == [3]
-
-
-def test_one_image_is_alone() -> None:
-    assert cluster(np.ones((1, 4)), threshold=0).groups.tolist() == [0]
 
 
 def test_what_cannot_be_grouped() -> None:
@@ -190,14 +182,13 @@ def test_of_many_images_some_are_compared_with_all(calibration: Thresholds) -> N
     assert found == clustering_point(calibration, points)
 
 
-def test_what_looks_all_alike_is_noted(calibration: Thresholds) -> None:
-    found = clustering_point(calibration, blobs(1, 40, 24, 0.3)[0])
+def test_what_looks_all_alike_is_noted_and_one_image_has_no_others(calibration: Thresholds) -> None:
+    alike = blobs(1, 40, 24, 0.3)[0]
+    found = clustering_point(calibration, alike)
     assert found.note
-    assert len(cluster(blobs(1, 40, 24, 0.3)[0], threshold=found.threshold)) == 1
-
-
-def test_one_image_has_no_others(calibration: Thresholds) -> None:
-    assert clustering_point(calibration, np.ones((1, 24))).others == 0
+    assert len(cluster(alike, threshold=found.threshold)) == 1
+    assert clustering_point(calibration, alike[:1]).others == 0
+    assert cluster(alike[:1], threshold=0).groups.tolist() == [0]
 
 
 def test_a_logistic_calibration_is_kept_from_going_too_high() -> None:

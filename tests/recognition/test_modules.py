@@ -66,20 +66,12 @@ def test_a_gallery_belongs_to_the_weights(tmp_path):
         Gallery.open(tmp_path / "people.db", Recognizer.from_module(other, size=8, device="cpu"))
 
 
-@pytest.mark.parametrize(
-    ("module", "options", "quoted"),
-    [
-        (network(), {"size": 9}, "3×9×9"),
-        (network(), {"size": 8, "channels": "grey"}, "1×8×8"),
-        (nn.Conv2d(3, 4, 3), {"size": 8}, r"\(1, 4, 6, 6\)"),
-    ],
-    ids=["another size", "another number of channels", "no embedding"],
-)
-def test_a_module_that_does_not_fit_is_refused(module, options, quoted):
-    with pytest.raises(InputError, match=quoted):
-        Recognizer.from_module(module, device="cpu", **options)
-
-
-def test_values_of_0_to_1_are_asked_for_in_units_of_255():
-    with pytest.raises(OptionError, match="255"):
-        Recognizer.from_module(network(), size=8, mean=0.5, std=0.5, device="cpu")
+def test_a_module_that_does_not_fit_is_refused():
+    for module, options, error, quoted in (
+        (network(), {"size": 9}, InputError, "3×9×9"),
+        (network(), {"size": 8, "channels": "grey"}, InputError, "1×8×8"),
+        (nn.Conv2d(3, 4, 3), {"size": 8}, InputError, r"\(1, 4, 6, 6\)"),
+        (network(), {"size": 8, "mean": 0.5, "std": 0.5}, OptionError, "255"),
+    ):
+        with pytest.raises(error, match=quoted):
+            Recognizer.from_module(module, device="cpu", **options)

@@ -24,7 +24,7 @@ def refused(path, quoted=None, error=DataError, **options):
     """One line, which names the file."""
     with pytest.raises(error, match=quoted) as told:
         Recognizer.from_onnx(path, **(options or {"preset": "unit"}))
-    assert "\n" not in str(told.value)
+    assert str(told.value).replace(str(path), "").isprintable()
     assert str(path) in str(told.value)
 
 
@@ -38,10 +38,12 @@ def test_a_pickle_under_the_name_of_a_model_is_not_unpickled(tmp_path):
     assert not (tmp_path / "model.pt.ran").exists()
 
 
-@pytest.mark.parametrize("content", [b"", b"hello", b"\0" * 100, b"\x08\x07", b"PK\x03\x04" * 9])
-def test_other_bytes(tmp_path, content):
-    (tmp_path / "x.onnx").write_bytes(content)
-    refused(tmp_path / "x.onnx")
+def test_what_is_no_model(tmp_path):
+    for content in (b"", b"hello", b"\0" * 100, b"\x08\x07", b"PK\x03\x04" * 9):
+        (tmp_path / "x.onnx").write_bytes(content)
+        refused(tmp_path / "x.onnx")
+    for path in (tmp_path / "nothing.onnx", tmp_path, "a\0.onnx"):
+        refused(path)
 
 
 def test_a_file_that_is_cut_or_changed_anywhere(tmp_path):
@@ -62,66 +64,54 @@ def test_a_file_that_is_cut_or_changed_anywhere(tmp_path):
             np.testing.assert_allclose(np.linalg.norm(found, axis=1), 1, atol=1e-6)
 
 
-def test_no_file(tmp_path):
-    refused(tmp_path / "nothing.onnx")
-    refused(tmp_path)
-    refused("a\0.onnx")
+def with_function(path, *body):
+    """Add a function to a network, and call it."""
 
-
-def test_operators_of_their_own_are_not_run(tmp_path):
-    nodes = (helper.make_node("Run", ["y"], ["z"], domain="evil.corp", command="rm"),)
-    opsets = (helper.make_opsetid("evil.corp", 1),)
-    linear(tmp_path / "net.onnx", nodes=nodes, opsets=opsets)
-    refused(tmp_path / "net.onnx", r"evil\.corp")
-
-
-def test_operators_of_their_own_are_found_in_branches_and_functions(tmp_path):
-    inner = helper.make_graph(
-        [helper.make_node("Run", ["y"], ["inner"], domain="evil.corp")],
-        "branch",
-        [],
-        [helper.make_tensor_value_info("inner", FLOAT, None)],
-    )
-    nodes = (helper.make_node("If", ["yes"], ["z"], then_branch=inner, else_branch=inner),)
-    linear(tmp_path / "net.onnx", nodes=nodes, opsets=(helper.make_opsetid("evil.corp", 1),))
-    refused(tmp_path / "net.onnx")
-
-    def add_function(model):
-        body = [helper.make_node("Run", ["a"], ["b"], domain="evil.corp")]
-        opsets = [helper.make_opsetid("evil.corp", 1)]
-        function = helper.make_function("own", "Twice", ["a"], ["b"], body, opsets)
-        model.functions.append(function)
+    def add(model):
+        opsets = [helper.make_opsetid("", 17), helper.make_opsetid("evil.corp", 1)]
+        model.functions.append(helper.make_function("own", "Turn", ["a"], ["b"], body, opsets))
         model.opset_import.append(helper.make_opsetid("own", 1))
-        model.graph.node.append(helper.make_node("Twice", ["y"], ["z"], domain="own"))
-
-    linear(tmp_path / "net.onnx")
-    changed(tmp_path / "net.onnx", add_function)
-    refused(tmp_path / "net.onnx")
-
-
-def test_functions_made_of_standard_operators_are_run(tmp_path):
-    def add_function(model):
-        body = [helper.make_node("Neg", ["a"], ["b"])]
-        function = helper.make_function(
-            "own", "Turn", ["a"], ["b"], body, [helper.make_opsetid("", 17)]
-        )
-        model.functions.append(function)
-        model.opset_import.append(helper.make_opsetid("own", 1))
+        model.opset_import.append(helper.make_opsetid("evil.corp", 1))
         model.graph.node.append(helper.make_node("Turn", ["y"], ["z"], domain="own"))
         model.graph.output[0].name = "z"
 
+    changed(path, add)
+
+
+@pytest.mark.parametrize("place", ["graph", "branch", "function", "standard", "number", "letters"])
+def test_operators_of_their_own_are_not_run(tmp_path, place):
+    """Wherever they are called, whatever they are called."""
+    evil = helper.make_node("Run", ["y"], ["z"], domain="evil.corp", command="rm")
+    inner = helper.make_graph([evil], "b", [], [helper.make_tensor_value_info("z", FLOAT, None)])
+    yes = helper.make_tensor("yes", TensorProto.BOOL, [], [True])
+    nodes = {
+        "graph": [evil],
+        "branch": [
+            helper.make_node("Constant", [], ["yes"], value=yes),
+            helper.make_node("If", ["yes"], ["z"], then_branch=inner, else_branch=inner),
+        ],
+        "function": [],
+        "standard": [helper.make_node("Nonsense", ["y"], ["z"])],
+        "number": [helper.make_node("Conv3000", ["y"], ["z"])],
+        "letters": [helper.make_node("Run\x1b[2J\n", ["y"], ["z"], domain="evil\ncorp")],
+    }
+    opsets = (helper.make_opsetid("evil.corp", 1),)
+    linear(tmp_path / "net.onnx", nodes=tuple(nodes[place]), opsets=opsets)
+    if place == "function":
+        linear(tmp_path / "net.onnx")
+        with_function(
+            tmp_path / "net.onnx", helper.make_node("Run", ["a"], ["b"], domain="evil.corp")
+        )
+    refused(tmp_path / "net.onnx", {"graph": r"evil\.corp", "standard": "Nonsense"}.get(place))
+
+
+def test_functions_made_of_standard_operators_are_run(tmp_path):
     linear(tmp_path / "net.onnx")
     images = np.random.default_rng(0).integers(0, 256, (2, 6, 5, 3), np.uint8)
     before = Recognizer.from_onnx(tmp_path / "net.onnx", preset="unit").embed(images)
-    changed(tmp_path / "net.onnx", add_function)
+    with_function(tmp_path / "net.onnx", helper.make_node("Neg", ["a"], ["b"]))
     after = Recognizer.from_onnx(tmp_path / "net.onnx", preset="unit").embed(images)
     np.testing.assert_allclose(after, -before, atol=1e-6)
-
-
-@pytest.mark.parametrize("name", ["Nonsense", "Conv3000"])
-def test_operators_that_nobody_knows(tmp_path, name):
-    linear(tmp_path / "net.onnx", nodes=(helper.make_node(name, ["y"], ["z"]),))
-    refused(tmp_path / "net.onnx")
 
 
 def test_several_inputs(tmp_path):
@@ -162,18 +152,18 @@ def test_outputs_that_are_no_embeddings(tmp_path):
         refused(tmp_path / "net.onnx", quoted, preset="unit", output="z")
 
 
-@pytest.mark.parametrize("sides", [[10**7, 10**7], [2**62, 16], [-5, 1]])
-def test_more_memory_than_there_is(tmp_path, sides):
+def test_more_memory_than_there_is(tmp_path):
     nodes = (
         helper.make_node("ConstantOfShape", ["sides"], ["large"]),
         helper.make_node("ReduceSum", ["large"], ["sum"], keepdims=0),
         helper.make_node("Add", ["y", "sum"], ["z"]),
     )
     outputs = (helper.make_tensor_value_info("z", FLOAT, None),)
-    linear(tmp_path / "net.onnx", nodes=nodes, outputs=outputs)
-    value = helper.make_tensor("sides", TensorProto.INT64, [2], sides)
-    changed(tmp_path / "net.onnx", lambda model: model.graph.initializer.append(value))
-    refused(tmp_path / "net.onnx", preset="unit", output="z")
+    for sides in ([10**7, 10**7], [2**62, 16], [-5, 1]):
+        linear(tmp_path / "net.onnx", nodes=nodes, outputs=outputs)
+        value = helper.make_tensor("sides", TensorProto.INT64, [2], sides)
+        changed(tmp_path / "net.onnx", lambda model, it=value: model.graph.initializer.append(it))
+        refused(tmp_path / "net.onnx", preset="unit", output="z")
 
 
 def external(path, location):
@@ -207,27 +197,17 @@ def test_weights_beside_the_file_are_read(tmp_path, monkeypatch):
     refused(tmp_path / "net.onnx")
 
 
-@pytest.mark.parametrize(
-    "location",
-    [
-        "../weights.bin",
-        "/etc/passwd",
-        "link.bin",
-        "",
-        "nothing.bin",
-        "*/_ORT_MEM_ADDR_/*",
-        "a\0b",
-        ".",
-    ],
-)
-def test_weights_elsewhere_are_not_read(tmp_path, location):
+def test_weights_elsewhere_are_not_read(tmp_path):
     folder = tmp_path / "model"
     folder.mkdir()
-    linear(folder / "net.onnx")
-    external(folder / "net.onnx", location)
-    shutil.move(folder / "weights.bin", tmp_path / "weights.bin")
+    linear(folder / "plain.onnx")
     (folder / "link.bin").symlink_to(tmp_path / "weights.bin")
-    refused(folder / "net.onnx", re.escape(location.partition("\0")[0]) or None)
+    outside = ("../weights.bin", "/etc/passwd", "link.bin", "", "nothing.bin", "a\0b", ".")
+    for location in (*outside, "*/_ORT_MEM_ADDR_/*"):
+        shutil.copy(folder / "plain.onnx", folder / "net.onnx")
+        external(folder / "net.onnx", location)
+        shutil.move(folder / "weights.bin", tmp_path / "weights.bin")
+        refused(folder / "net.onnx", re.escape(location.partition("\0")[0]) or None)
 
 
 def test_weights_elsewhere_are_found_within_nodes(tmp_path):
@@ -295,42 +275,36 @@ def labelled(tmp_path_factory):
 
 KEYS = ("format", "digest", "graph", "shape", "pixels", "layout", "output", "fit", "invert")
 KEYS += ("thresholds", "faces")
-VALUES = {
-    "nothing": "",
-    "no JSON": "{",
-    "null": "null",
-    "a statement": "true",
-    "a number": "7",
-    "a negative number": "-1",
-    "a fraction": "0.5",
-    "not a number": "NaN",
-    "infinity": "-Infinity",
-    "overflowing": "1e999",
-    "a huge number": "9" * 400,
-    "more digits than are read": "9" * 5000,
-    "text": '"text"',
-    "a line break": '"a\\nb"',
-    "bare lines": "a\nb\x1b[2J",
-    "an empty list": "[]",
-    "an empty object": "{}",
-    "a list of text": '["3", "6", "5"]',
-    "a list of three": "[3, 6, 5.5]",
-    "a list of null": "[null]",
-    "a list of NaN": "[NaN, NaN, NaN]",
-    "huge sides": "[3, 1000000000, 1000000000]",
-    "negative sides": "[3, -6, -5]",
-    "nested": "[" * 100_000,
-    "an object": '{"mean": null, "std": null, "channels": null}',
-    "means of text": '{"mean": "abc", "std": "abc", "channels": "RGB"}',
-    "two means": '{"mean": [1, 2], "std": [1, 2], "channels": "RGB"}',
-    "means that are NaN": '{"mean": [NaN], "std": [1], "channels": "RGB"}',
-    "a std of zero": '{"mean": [0], "std": [0], "channels": "RGB"}',
-    "an infinite std": '{"mean": [0], "std": [1e999], "channels": "RGB"}',
-    "a mean alone": '{"mean": [0], "std": null, "channels": "RGB"}',
-    "other channels": '{"mean": [0], "std": [1], "channels": "GRB"}',
-    "further keys": '{"mean": [0], "std": [1], "channels": "RGB", "more": 1}',
-    "thresholds of nothing": '{"kind": "arcset thresholds", "version": 1}',
-}
+#: Texts that may be anywhere: no JSON, JSON of any type, and pixels that are nearly right.
+VALUES = [
+    *(
+        "",
+        "{",
+        "null",
+        "true",
+        "7",
+        "-1",
+        "0.5",
+        "NaN",
+        "-Infinity",
+        "1e999",
+        "9" * 400,
+        "9" * 5000,
+    ),
+    *('"text"', '"a\\nb"', "a\nb\x1b[2J", "[]", "{}", '["3", "6", "5"]', "[3, 6, 5.5]"),
+    "[null]",
+    *("[NaN, NaN, NaN]", "[3, 1000000000, 1000000000]", "[3, -6, -5]", "[" * 100_000),
+    '{"mean": null, "std": null, "channels": null}',
+    '{"mean": "abc", "std": "abc", "channels": "RGB"}',
+    '{"mean": [1, 2], "std": [1, 2], "channels": "RGB"}',
+    '{"mean": [NaN], "std": [1], "channels": "RGB"}',
+    '{"mean": [0], "std": [0], "channels": "RGB"}',
+    '{"mean": [0], "std": [1e999], "channels": "RGB"}',
+    '{"mean": [0], "std": null, "channels": "RGB"}',
+    '{"mean": [0], "std": [1], "channels": "GRB"}',
+    '{"mean": [0], "std": [1], "channels": "RGB", "more": 1}',
+    '{"kind": "arcset thresholds", "version": 1}',
+]
 
 
 def loaded_or_refused(path):
@@ -348,7 +322,7 @@ def loaded_or_refused(path):
 def test_metadata_is_refused_in_one_line_or_fits(labelled, tmp_path, key):
     """Whatever an entry holds: `DataError` that names the file, or a model that works."""
     for name, file in labelled.items():
-        for number, value in enumerate([None, *VALUES.values()]):
+        for number, value in enumerate([None, *VALUES]):
             path = relabelled(file, tmp_path / f"{name}-{number}.onnx", **{key: value})
             found = loaded_or_refused(path)
             if found is None:
@@ -360,45 +334,31 @@ def test_metadata_is_refused_in_one_line_or_fits(labelled, tmp_path, key):
             assert found.name.isprintable()
 
 
-@pytest.mark.parametrize(
-    ("key", "value"),
-    [
-        ("format", "2"),
-        ("format", "{"),
-        ("format", None),
-        ("name", ""),
-        ("name", "a\nb"),
-        ("name", "a\x1b[2J"),
-        ("name", "a" * 100_000),
-        ("name", None),
-        ("digest", "xyz"),
-        ("shape", "[3, 10, 10]"),
-        ("shape", "7"),
-        ("shape", "[true, true, true]"),
-        ("fit", '"bend"'),
-        ("fit", "[]"),
-        ("fit", None),
-        ("invert", "1"),
-        ("invert", None),
-        ("pixels", None),
-        ("layout", None),
-        ("pixels", "[]"),
-        ("pixels", '{"mean": 5, "std": 1, "channels": "RGB"}'),
-        ("pixels", '{"mean": [5], "std": [1], "channels": "RGB"}'),
-        ("thresholds", "{}"),
-        ("thresholds", "[]"),
-        ("layout", '"NCHW"'),
-        ("layout", "{}"),
-        ("output", '"nothing"'),
-        ("output", "5"),
-        ("faces", "1"),
+DAMAGED = {
+    "format": ["2", "{", None],
+    "name": ["", "a\nb", "a\x1b[2J", "a" * 100_000, None],
+    "digest": ["xyz"],
+    "shape": ["[3, 10, 10]", "7", "[true, true, true]"],
+    "fit": ['"bend"', "[]", None],
+    "invert": ["1", None],
+    "pixels": [
+        *(None, "[]", '{"mean": 5, "std": 1, "channels": "RGB"}'),
+        '{"mean": [5], "std": [1], "channels": "RGB"}',
     ],
-)
-def test_damaged_metadata_is_refused(labelled, tmp_path, key, value):
-    path = relabelled(labelled["bytes"], tmp_path / "own.onnx", **{key: value})
-    with pytest.raises(DataError, match=re.escape(str(path))) as told:
-        Recognizer.load(path)
-    assert str(told.value).isprintable()
+    "layout": [None, '"NCHW"', "{}"],
+    "thresholds": ["{}", "[]"],
+    "output": ['"nothing"', "5"],
+    "faces": ["1"],
+}
+
+
+@pytest.mark.parametrize("key", DAMAGED)
+def test_damaged_metadata_is_refused(labelled, tmp_path, key):
+    for value in DAMAGED[key]:
+        path = relabelled(labelled["bytes"], tmp_path / "own.onnx", **{key: value})
+        with pytest.raises(DataError, match=re.escape(str(path))) as told:
+            Recognizer.load(path)
+        assert str(told.value).isprintable()
 
 
 def test_thresholds_of_another_length_are_refused(labelled, tmp_path):
@@ -415,15 +375,3 @@ def test_a_device_that_is_not_there_is_no_damage(labelled):
     if "CUDAExecutionProvider" not in onnxruntime.get_available_providers():
         with pytest.raises(OptionError, match=r"'cuda'.*auto or cpu$"):
             Recognizer.load(labelled["bytes"], device="cuda")
-
-
-def test_names_in_a_file_do_nothing_to_the_terminal(tmp_path):
-    nodes = (helper.make_node("Run\x1b[2J\n", ["y"], ["z"], domain="evil\ncorp"),)
-    linear(tmp_path / "net.onnx", nodes=nodes)
-    with pytest.raises(DataError) as told:
-        Recognizer.from_onnx(tmp_path / "net.onnx", preset="unit")
-    assert str(told.value).isprintable()
-    linear(tmp_path / "net.onnx", nodes=(helper.make_node("Bad\x1b[2J\nOne", ["y"], ["z"]),))
-    with pytest.raises(DataError) as told:
-        Recognizer.from_onnx(tmp_path / "net.onnx", preset="unit")
-    assert str(told.value).isprintable()

@@ -183,28 +183,6 @@ def test_several_samples_stay_on_the_safe_side(characters, recognizer, tmp_path,
             assert rate > 0  # and not for nothing
 
 
-def test_the_threshold_falls_again_as_subjects_are_removed(characters, recognizer, tmp_path):
-    subjects, _ = fresh(characters, 20, 1)
-    with Gallery.open(tmp_path / "g.db", recognizer) as gallery:
-        enroll(gallery, characters, subjects[:10])
-        before = gallery.working_point(0.1)
-        enroll(gallery, characters, subjects[10:])
-        assert gallery.working_point(0.1).threshold > before.threshold
-        for name in subjects[10:]:
-            gallery.remove(name)
-        assert gallery.working_point(0.1) == before
-        assert gallery.working_point(0.05).threshold > before.threshold
-
-
-def test_a_rate_that_the_calibration_cannot_support(characters, recognizer, tmp_path):
-    subjects, _ = fresh(characters, 100, 1)
-    with Gallery.open(tmp_path / "g.db", recognizer) as gallery:
-        rows = recognizer.embed(characters.files(subjects, (0,)))
-        gallery.enroll_many(subjects, embeddings=rows)
-        with pytest.raises(InputError, match=r"1e-06.* 100 .* 200"):
-            gallery.identify(embedding=rows[0], fpir=1e-6)
-
-
 @pytest.mark.long
 def test_whoever_calibrates_is_enrolled_and_asks(characters, tmp_path):
     """Twenty draws of all three from 904 characters, with a better network, up to 400 subjects, and

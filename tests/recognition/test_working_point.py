@@ -43,14 +43,8 @@ def test_it_rises_as_subjects_are_enrolled_and_falls_as_they_are_removed(thresho
     assert rising == sorted(rising)
     assert rising[-1] > rising[0] + 0.1
     assert at(thresholds, 5, fpir=0.2).threshold == rising[2]
-
-
-def test_it_rises_as_the_rate_falls(thresholds):
-    assert at(thresholds, 20, fpir=0.01).threshold > at(thresholds, 20, fpir=0.1).threshold
-
-
-def test_an_empty_gallery_counts_as_one_subject(thresholds):
-    assert at(thresholds, 0, fpir=0.1) == at(thresholds, 1, fpir=0.1)
+    assert at(thresholds, 0, fpir=0.2).threshold == rising[0]  # an empty one counts as one
+    assert at(thresholds, 20, fpir=0.01).threshold > at(thresholds, 20, fpir=0.2).threshold
 
 
 def test_further_samples_are_further_chances(thresholds):
@@ -89,13 +83,10 @@ def test_a_rate_out_of_reach_says_what_it_would_take():
     assert at(thresholds, 20, fpir=lowest).threshold <= 1  # what it offers, it does
     with pytest.raises(InputError):
         at(thresholds, 20, fpir=lowest * 0.8)
+    with pytest.raises(InputError, match="e-324"):
+        at(thresholds, 3, fpir=5e-324)
     # What it says would be needed does do, give or take what a calibration differs by.
     assert at(made(int(1.2 * max(numbers))), 20, fpir=0.02).threshold <= 1
-
-
-def test_the_smallest_rate_of_all_is_only_out_of_reach(thresholds):
-    with pytest.raises(InputError, match="e-324"):
-        working_point(thresholds, subjects=3, samples=3, fpir=5e-324)
 
 
 def test_without_a_wish_the_lowest_rate_is_used_and_told():
@@ -138,16 +129,13 @@ def test_without_a_calibration_it_says_how_to_get_one():
     assert "arcset evaluate RUN" in str(error.value)
 
 
-@pytest.mark.parametrize("fpir", [0, 1, -0.1, math.nan, "0.1", True])
-def test_a_rate_lies_between_0_and_1(thresholds, fpir):
-    with pytest.raises(OptionError, match="fpir"):
-        at(thresholds, 3, fpir=fpir)
-
-
-def test_by_hand():
+def test_by_hand_and_out_of_range(thresholds):
     found = WorkingPoint.by_hand(0.5)
     assert (found.threshold, found.fpir) == (0.5, None)
     assert "0.5000" in str(found)
     for wrong in (1.5, -2, math.nan, "0.5", True):
         with pytest.raises(OptionError, match="threshold"):
             WorkingPoint.by_hand(wrong)
+    for wrong in (0, 1, -0.1, math.nan, "0.1", True):
+        with pytest.raises(OptionError, match="fpir"):
+            at(thresholds, 3, fpir=wrong)

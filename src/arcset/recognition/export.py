@@ -20,9 +20,8 @@ from arcset.data.decode import decode_many
 from arcset.data.selection import evaluation_images
 from arcset.data.sources.folder import image_files
 from arcset.errors import ArcsetError, DataError, OptionError, RunError
-from arcset.files import replacing
 from arcset.recognition.inputs import Pixels, read_image
-from arcset.recognition.onnx_model import check_out, remember, write_label
+from arcset.recognition.onnx_model import OnnxExport, check_out, replacing_model, write_label
 from arcset.recognition.recognizer import Embeddings, Recognizer
 from arcset.recognition.torch_models import TorchModel
 from arcset.runs import Run
@@ -66,31 +65,15 @@ class Parity:
 
 
 @dataclass(frozen=True)
-class Exported(Parity):
-    """An ONNX file, and how it compares with the run.
-
-    Fields:
-        file: where it lies. bytes: its size.
-        digest: of the model, the run's own.
-        calibrated: whether the run's thresholds are in it.
-    """
-
-    file: Path
-    bytes: int
-    digest: str
-    calibrated: bool
+class Exported(OnnxExport, Parity):
+    """A run in an ONNX file, and how it compares with the run."""
 
     def __str__(self) -> str:
-        kept = "with" if self.calibrated else "without"
         return (
-            f"{self.file}: {self.bytes / 1e6:.1f} MB, {kept} thresholds\n"
+            f"{super().__str__()}\n"
             f"compared on {self.images:,} images: least cosine {self.min_cosine:.8f}, "
             f"{self.flips:,} of {self.decisions:,} decisions differ"
         )
-
-    def json(self) -> dict[str, Any]:
-        """The fields as JSON knows them."""
-        return {**vars(self), "file": str(self.file)}
 
 
 def export(
@@ -130,17 +113,14 @@ def export(
         layout="NHWC" if len(trained.shape) == 3 else None,
         thresholds=original.thresholds,
     )
-    with replacing(out) as part:
-        content = model.SerializeToString()
-        part.write_bytes(content)
-        remember(content)
+    with replacing_model(out, model) as (part, size):
         parity = _compare_models(original, Recognizer.from_onnx(part, device="cpu"), samples)
         if not parity.holds:
             raise RunError(_difference(parity))
     return Exported(
         **vars(parity),
         file=out,
-        bytes=len(content),
+        bytes=size,
         digest=original.digest,
         calibrated=original.thresholds is not None,
     )
@@ -241,7 +221,10 @@ def compare(first: Embeddings, second: Embeddings, thresholds: Sequence[float] =
         Parity(images=2, min_cosine=1.0, decisions=1, flips=0)
     """
     pairs = np.triu_indices(len(first), k=1)
-    one, other = _double(first), _double(second)
+    one, other = (
+        rows.astype(np.float64) / np.linalg.norm(rows.astype(np.float64), axis=1, keepdims=True)
+        for rows in (first, second)
+    )
     cosines, others = (one @ one.T)[pairs], (other @ other.T)[pairs]
     decisions = flips = 0
     for threshold in thresholds or _CUTS:
@@ -249,12 +232,6 @@ def compare(first: Embeddings, second: Embeddings, thresholds: Sequence[float] =
         decisions += int(clear.sum())
         flips += int(((cosines >= threshold) != (others >= threshold))[clear].sum())
     return Parity(len(first), float(min(1.0, (one * other).sum(axis=1).min())), decisions, flips)
-
-
-def _double(rows: Embeddings) -> npt.NDArray[np.float64]:
-    wide = rows.astype(np.float64)
-    unit: npt.NDArray[np.float64] = wide / np.linalg.norm(wide, axis=1, keepdims=True)
-    return unit
 
 
 def _compare_models(original: Recognizer, exported: Recognizer, samples: Any) -> Parity:
@@ -339,8 +316,7 @@ def _spread(images: ImageSet) -> npt.NDArray[Any]:
     starts = np.unique(images.labels[order], return_index=True)[1]
     chosen = starts[_even(len(starts), _MOST // _EACH)]
     rows = np.concatenate([order[start : start + _EACH] for start in chosen])
-    further = _even(len(order), max(0, _MOST - len(rows)))
-    kept = np.unique([*rows, *further])
+    kept = np.unique([*rows, *_even(len(order), _MOST - len(rows))])
     return np.stack([np.asarray(images.images[int(row)]) for row in kept])
 
 

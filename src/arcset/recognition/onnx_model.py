@@ -20,7 +20,7 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -30,11 +30,13 @@ from google.protobuf.message import DecodeError, EncodeError, Message
 from pydantic import (
     AfterValidator,
     BaseModel,
+    BeforeValidator,
     ConfigDict,
     Field,
     Json,
     StringConstraints,
     ValidationError,
+    model_validator,
 )
 
 from arcset.checks import check_choice
@@ -49,12 +51,13 @@ from arcset.recognition.recognizer import read_thresholds
 
 __all__ = [
     "Adopted",
+    "OnnxExport",
     "OnnxModel",
     "adopt",
     "check_out",
     "graph_digest",
     "open_onnx",
-    "remember",
+    "replacing_model",
     "write_label",
 ]
 
@@ -65,14 +68,10 @@ MOST_BYTES = (1 << 31) - 1  # that a protocol buffer can hold
 class OnnxFile:
     """An ONNX file, and what was found in it.
 
-    Fields:
-        path: where it lies; weights kept apart lie in the same folder.
-        content: its bytes.
-        metadata: what its maker wrote into it, by name.
-        graph: SHA-256 over graph, functions, operator versions and weights, in hexadecimal.
-        external: whether weights are kept in other files.
-        digest: SHA-256 over all bytes, of the other files, too. size: how many they are.
-        inputs: what must be given to the graph. outputs: the names of what it computes.
+    content: its bytes. metadata: what its maker wrote into it. graph: SHA-256 over graph,
+    functions, operator versions and weights. external: whether weights are kept in other files.
+    digest: SHA-256 over all bytes, of the other files, too. size: how many they are.
+    inputs: what must be given to the graph. outputs: the names of what it computes.
     """
 
     path: Path
@@ -206,6 +205,13 @@ def _is_printable(name: str) -> str:
     return name
 
 
+def _as_thresholds(content: Any) -> Thresholds:
+    try:
+        return Thresholds.from_json(content)
+    except (ArcsetError, ArithmeticError, LookupError, TypeError) as error:
+        raise ValueError(str(error)) from None
+
+
 _Side = Annotated[int, Field(ge=1, lt=1 << 31)]
 _Mean = Annotated[float, Field(gt=-1e30, lt=1e30)]
 _Std = Annotated[float, Field(gt=0, lt=1e30)]
@@ -245,8 +251,17 @@ class Label(BaseModel):
     output: Json[str | None]
     fit: Json[Fit | None] = None
     invert: Json[bool | None] = None
-    thresholds: Json[dict[str, Any] | None] = None
+    thresholds: Json[Annotated[Thresholds, BeforeValidator(_as_thresholds)] | None] = None
     faces: Json[bool | None] = None
+
+    @model_validator(mode="after")
+    def _check_pixels(self) -> Self:
+        scale = self.pixels
+        if scale is not None and (
+            self.fit is None or self.invert is None or (scale.mean is None) != (scale.std is None)
+        ):
+            raise ValueError("expected fit, invert, and mean with std")
+        return self
 
     @classmethod
     def read(cls, file: OnnxFile) -> "Label | None":
@@ -271,31 +286,19 @@ class Label(BaseModel):
         try:
             return cls.model_validate(texts)
         except ValidationError as error:
-            key = str(error.errors()[0]["loc"][0])
+            key = str((*error.errors()[0]["loc"], "pixels")[0])
             value = f"{texts[key]!r:.60}" if key in texts else "missing"
             raise DataError(
                 f"{file.path} has damaged metadata: {_PREFIX}{key} is {value}"
             ) from None
 
-    def pixels_of(self, file: OnnxFile) -> Pixels | None:
+    def as_pixels(self) -> Pixels | None:
         """How images become the graph's input; None for features."""
         scale = self.pixels
-        if scale is None:
+        if scale is None or self.fit is None:
             return None
-        if self.fit is None or self.invert is None or (scale.mean is None) != (scale.std is None):
-            raise DataError(f"{file.path} has damaged metadata: arcset.pixels are not whole")
-        return Pixels(scale.mean, scale.std, scale.channels, fit=self.fit, invert=self.invert)
-
-    def thresholds_of(self, file: OnnxFile) -> Thresholds | None:
-        """The model's calibration."""
-        if self.thresholds is None:
-            return None
-        try:
-            return Thresholds.from_json(self.thresholds, "it")
-        except (ArcsetError, ArithmeticError, LookupError, TypeError, ValueError) as error:
-            raise DataError(
-                f"{file.path} has damaged metadata: {_PREFIX}thresholds: {one_line(error)}"
-            ) from None
+        invert = self.invert or False
+        return Pixels(scale.mean, scale.std, scale.channels, fit=self.fit, invert=invert)
 
 
 def write_label(
@@ -334,14 +337,7 @@ def write_label(
 
 # The model
 
-_TYPES: dict[int, type[Any]] = {
-    onnx.TensorProto.UINT8: np.uint8,
-    onnx.TensorProto.FLOAT: np.float32,
-    onnx.TensorProto.FLOAT16: np.float16,
-    onnx.TensorProto.DOUBLE: np.float64,
-}
-_TYPE_NAMES = {number: name.lower() for name, number in onnx.TensorProto.DataType.items()}
-_LAYOUTS = ("NCHW", "NHWC")
+_TYPES = ("uint8", "float16", "float32", "float64")
 # Most samples, and most pixels, per call: of more, ONNX Runtime's layers fall out of the cache.
 _SAMPLES, _PIXELS = 64, 2**16
 
@@ -382,7 +378,7 @@ def _labelled(file: OnnxFile, label: Label, device: str) -> "OnnxModel":
     try:
         model = OnnxModel(
             file,
-            label.pixels_of(file),
+            label.as_pixels(),
             size=label.shape[1:] if len(label.shape) == 3 else None,
             layout=label.layout,
             output=label.output,
@@ -392,7 +388,7 @@ def _labelled(file: OnnxFile, label: Label, device: str) -> "OnnxModel":
         )
     except OptionError as error:
         raise DataError(f"{misfit} {str(error).removeprefix(f'{file.path} ')}") from None
-    model.name, model.thresholds = label.name, label.thresholds_of(file)
+    model.name, model.thresholds = label.name, label.thresholds
     dim = model.dim if model.thresholds is None else model.thresholds.made_from["dimension"]
     if (model.shape, model.dim) != (label.shape, dim):
         raise DataError(f"{misfit} it takes {model.shape} and embeds in {model.dim} dimensions")
@@ -405,9 +401,7 @@ class OnnxModel:
     Parameters:
         pixels: what becomes of images of 0 … 255 before the graph gets them; None for graphs that
             take features, which are left as they are.
-        size: height and width, if the graph leaves them open.
-        layout: where the channels are, "NCHW" or "NHWC", if the graph leaves it open.
-        output: the name of the embedding, if the graph has several outputs.
+        size, layout, output: as of `Recognizer.from_onnx`.
         digest: where the file's own is known; else one is made of graph, weights and pixels.
         takes_faces: whether its images are to be aligned faces.
 
@@ -416,7 +410,6 @@ class OnnxModel:
         shape: of one sample, (C, H, W) or (F,). dim: the length of an embedding.
         reading: how images are read; None for models of vectors.
 
-    No operator but ONNX's and ONNX Runtime's own is known to it, and no library is loaded.
     Raises `DataError` where ONNX Runtime refuses the graph or it gives no embedding, `OptionError`
     where something must be said about it.
     """
@@ -443,7 +436,7 @@ class OnnxModel:
         run_apart(
             file,
             name=self.input.name,
-            dtype=self.input.dtype.__name__,
+            dtype=self.input.dtype.name,
             shape=_channels_last(self.shape) if self.input.layout == "NHWC" else self.shape,
             batches=(1, 2) if self.input.batch is None else (self.input.batch,),
             output=self.output,
@@ -560,16 +553,12 @@ class OnnxModel:
 class _GraphInput:
     """The only input of a graph.
 
-    Fields:
-        name: the graph's word for it.
-        dtype: uint8, float16, float32 or float64.
-        batch: how many samples at a time; None for any number.
-        layout: "NCHW" or "NHWC" of images, "NF" of vectors.
-        shape: (C, H, W) of images, (F,) of vectors; 0 where the graph leaves it open.
+    batch: how many samples at a time; None for any number. layout: "NCHW" or "NHWC" of images, "NF"
+    of vectors. shape: (C, H, W) of images, (F,) of vectors; 0 where the graph leaves it open.
     """
 
     name: str
-    dtype: type[Any]
+    dtype: np.dtype[Any]
     batch: int | None
     layout: str
     shape: tuple[int, ...]
@@ -578,7 +567,7 @@ class _GraphInput:
 def _graph_input(file: OnnxFile, layout: str | None) -> _GraphInput:
     """What a graph takes; `layout` where it leaves that open."""
     if layout is not None:
-        check_choice("layout", layout, _LAYOUTS)
+        check_choice("layout", layout, ("NCHW", "NHWC"))
     if len(file.inputs) != 1:
         names = ", ".join(repr(each.name) for each in file.inputs[:5])
         raise DataError(
@@ -586,21 +575,28 @@ def _graph_input(file: OnnxFile, layout: str | None) -> _GraphInput:
             "network that takes images and nothing else"
         )
     name, tensor = file.inputs[0].name, file.inputs[0].type.tensor_type
-    dtype = _TYPES.get(tensor.elem_type)
-    if dtype is None:
-        kind = _TYPE_NAMES.get(tensor.elem_type, "unknown")
-        raise DataError(f"{file.path} takes numbers of type {kind}, and images are uint8 or floats")
-    sides = [max(0, side.dim_value) for side in tensor.shape.dim]
-    if len(sides) == 2 and sides[1]:
-        return _GraphInput(name, dtype, sides[0] or None, "NF", (sides[1],))
-    if len(sides) != 4:
+    try:
+        dtype = onnx.helper.tensor_dtype_to_np_dtype(tensor.elem_type)
+    except KeyError:
+        dtype = np.dtype(object)
+    if dtype.name not in _TYPES:
+        raise DataError(f"{file.path} takes {dtype.name}, and images are uint8 or floats")
+    batch, *sides = [max(0, side.dim_value) for side in tensor.shape.dim] or [0]
+    if len(sides) == 1 and sides[0]:
+        return _GraphInput(name, dtype, batch or None, "NF", (sides[0],))
+    if len(sides) != 3:
         raise DataError(
-            f"{file.path} takes an array of shape {tuple(sides)} (0: left open), and images come "
-            "as (N, C, H, W) or (N, H, W, C), vectors as (N, F)"
+            f"{file.path} takes an array of shape {(batch, *sides)} (0: left open), and images "
+            "come as (N, C, H, W) or (N, H, W, C), vectors as (N, F)"
         )
-    layout = layout or _layout(file.path, sides)
-    batch, *inner = sides
-    channels, height, width = inner if layout == "NCHW" else (inner[2], inner[0], inner[1])
+    is_first, is_last = sides[0] in (1, 3), sides[2] in (1, 3)
+    if layout is None and is_first == is_last:
+        raise OptionError(
+            f"{file.path} does not say where its channels are, in {(batch, *sides)} (0: left "
+            "open): give layout='NCHW' or layout='NHWC'"
+        )
+    layout = layout or ("NCHW" if is_first else "NHWC")
+    channels, height, width = sides if layout == "NCHW" else (sides[2], *sides[:2])
     if channels not in (0, 1, 3):
         raise DataError(
             f"{file.path} takes images of {channels} channels as {layout}, and images have 1 or 3"
@@ -608,19 +604,7 @@ def _graph_input(file: OnnxFile, layout: str | None) -> _GraphInput:
     return _GraphInput(name, dtype, batch or None, layout, (channels or 3, height, width))
 
 
-def _layout(path: Path, sides: list[int]) -> str:
-    first, last = sides[1] in (1, 3), sides[3] in (1, 3)
-    if first != last:
-        return "NCHW" if first else "NHWC"
-    raise OptionError(
-        f"{path} does not say where its channels are, in {tuple(sides)} (0: left open): give "
-        "layout='NCHW' or layout='NHWC'"
-    )
-
-
 def _choose_output(file: OnnxFile, output: str | None) -> str:
-    if not file.outputs:
-        raise DataError(f"{file.path} has no output")
     if output is None and len(file.outputs) == 1:
         return file.outputs[0]
     if output is not None and output in file.outputs:
@@ -735,11 +719,6 @@ def run_apart(file: OnnxFile, **task: Any) -> None:
     _keep_record(file.digest)
 
 
-def remember(content: bytes) -> None:
-    """Spare a file of these bytes the trial: one that this program has just made itself."""
-    _keep_record(hashlib.sha256(content).hexdigest())
-
-
 def _keep_record(digest: str) -> None:
     with contextlib.suppress(OSError, RuntimeError):
         write_text(_record(digest), "This ONNX file has run within the limits.\n")
@@ -778,29 +757,50 @@ def _first_line(error: object) -> str:
 
 
 @dataclass(frozen=True)
-class Adopted:
+class OnnxExport:
     """An ONNX file that says itself how it takes images.
 
     Fields:
         file: where it lies. bytes: its size.
-        digest: of the model, as `Recognizer.from_onnx` gives it for the file as it was.
-        dim: the length of an embedding.
+        digest: of the model, as `Recognizer` gives it for what the file was made of.
         calibrated: whether thresholds are in it.
     """
 
     file: Path
     bytes: int
     digest: str
-    dim: int
     calibrated: bool
 
     def __str__(self) -> str:
         kept = "with" if self.calibrated else "without"
-        return f"{self.file}: {self.bytes / 1e6:.1f} MB, {self.dim}-D, {kept} thresholds"
+        return f"{self.file}: {self.bytes / 1e6:.1f} MB, {kept} thresholds"
 
     def json(self) -> dict[str, Any]:
         """The fields as JSON knows them."""
         return {**vars(self), "file": str(self.file)}
+
+
+@dataclass(frozen=True)
+class Adopted(OnnxExport):
+    """A network from elsewhere in such a file. dim: the length of an embedding."""
+
+    dim: int
+
+    def __str__(self) -> str:
+        return super().__str__().replace(" MB,", f" MB, {self.dim}-D,")
+
+
+@contextlib.contextmanager
+def replacing_model(out: Path, model: onnx.ModelProto) -> Iterator[tuple[Path, int]]:
+    """Write a model that has just run in this process to `out`, once the block has tried the file.
+
+    Yields a temporary path where it lies, and how many bytes it has.
+    """
+    with replacing(out) as part:
+        content = model.SerializeToString()
+        part.write_bytes(content)
+        _keep_record(hashlib.sha256(content).hexdigest())
+        yield part, len(content)
 
 
 def adopt(
@@ -839,13 +839,9 @@ def adopt(
         thresholds=read_thresholds(thresholds) or given.thresholds,
         takes_faces=given.takes_faces,
     )
-    with replacing(out) as part:
-        content = model.SerializeToString()
-        part.write_bytes(content)
-        remember(content)  # its graph has just run
+    with replacing_model(out, model) as (part, size):
         written = open_onnx(part, {}, "cpu")  # or nothing is written
-    calibrated = written.thresholds is not None
-    return Adopted(out, len(content), written.digest, written.dim, calibrated)
+    return Adopted(out, size, written.digest, written.thresholds is not None, written.dim)
 
 
 def check_out(out: Path) -> None:

@@ -2,8 +2,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from arcset.errors import InputError
 from arcset.recognition.faces import POINTS, Faces, Pixels, align, read_photo, similarity
@@ -25,33 +23,19 @@ def umeyama(source: np.ndarray, target: np.ndarray) -> np.ndarray:
     return np.column_stack((scale * turn, goal - scale * turn @ middle))
 
 
-@pytest.mark.parametrize("seed", range(20))
-def test_the_best_similarity_as_the_paper_finds_it(seed: int) -> None:
-    rng = np.random.default_rng(seed)
-    source, target = rng.normal(size=(2, int(rng.integers(2, 9)), 2)) * 50
-    if seed % 2:  # a mirrored face is not mirrored back
-        target = source * [-1, 1] + rng.normal(size=source.shape)
-    assert np.allclose(similarity(source, target), umeyama(source, target), atol=1e-9)
+def test_the_best_similarity_as_the_paper_finds_it() -> None:
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        source, target = rng.normal(size=(2, int(rng.integers(2, 9)), 2)) * 50
+        if seed % 2:  # a mirrored face is not mirrored back
+            target = source * [-1, 1] + rng.normal(size=source.shape)
+        assert np.allclose(similarity(source, target), umeyama(source, target), atol=1e-9)
 
 
-@given(st.floats(-3.1, 3.1), st.floats(0.05, 20), st.floats(-500, 500), st.floats(-500, 500))
-def test_a_turned_scaled_and_moved_face_is_brought_back(
-    angle: float, scale: float, right: float, down: float
-) -> None:
-    turn = scale * np.array([[np.cos(angle), -np.sin(angle)], [np.sin(angle), np.cos(angle)]])
-    matrix = similarity(POINTS @ turn.T + [right, down], POINTS)
-    moved = (POINTS @ turn.T + [right, down]) @ matrix[:, :2].T + matrix[:, 2]
-    assert np.allclose(moved, POINTS, atol=1e-6)
-
-
-@pytest.mark.parametrize(
-    "points",
-    [np.zeros((5, 2)), np.full((5, 2), np.nan), np.ones((4, 2)), np.ones(10)],
-    ids=["one place", "nan", "four", "flat"],
-)
-def test_points_that_no_face_has(points: np.ndarray) -> None:
-    with pytest.raises(InputError, match="points"):
-        align(np.zeros((50, 50, 3), np.uint8), points)
+def test_points_that_no_face_has() -> None:
+    for points in (np.zeros((5, 2)), np.full((5, 2), np.nan), np.ones((4, 2)), np.ones(10)):
+        with pytest.raises(InputError, match="points"):
+            align(np.zeros((50, 50, 3), np.uint8), points)
 
 
 def test_as_opencv_aligns(models: FaceModels, faces: Faces, people: list[Path]) -> None:
@@ -73,14 +57,6 @@ def test_the_points_of_an_aligned_face_are_where_they_belong(faces: Faces, photo
     assert np.abs(np.array(again.points) - 60 - POINTS).max() < 6
 
 
-@pytest.mark.parametrize("finer", [2, 3, 5, 8])
-def test_a_finer_photo_gives_the_same_face(faces: Faces, photo: Pixels, finer: int) -> None:
-    points = np.array(faces.find_in(photo).faces[0].points)
-    large = np.kron(photo, np.ones((finer, finer, 1), np.uint8))
-    found = align(large, (points + 0.5) * finer - 0.5)
-    assert np.abs(found.astype(int) - align(photo, points)).mean() < 1.5
-
-
 def test_all_pixels_of_a_large_face_count(faces: Faces, photo: Pixels) -> None:
     """Noise in a photo eight times as fine is averaged away, where picking pixels would keep it."""
     points = np.array(faces.find_in(photo).faces[0].points)
@@ -99,9 +75,5 @@ def test_beyond_the_photo_it_is_black(finer: int) -> None:
     found = align(white, (POINTS + 0.5) * finer - 0.5)
     assert (found[:, :55] == 255).all()
     assert (found[:, 57:] == 0).all()
-
-
-def test_a_face_outside_of_the_photo_is_all_black() -> None:
-    white = np.full((64, 64, 3), 255, np.uint8)
-    assert not align(white, POINTS * 4 + 5000).any()
-    assert not align(white, POINTS * 4 - 5000).any()
+    for away in (5000, -5000):
+        assert not align(white, POINTS * 4 + away).any()

@@ -63,15 +63,12 @@ def test_no_face(faces: Faces, nothing: Pixels) -> None:
         faces.crop(nothing)
 
 
-def test_too_small_and_how_small(faces: Faces, photo: Pixels) -> None:
+def test_too_small_and_how_small(faces: Faces, models: FaceModels, photo: Pixels) -> None:
     found = faces.find(scaled(photo, 50))
     assert (len(found), len(found.small)) == (0, 1)
     size = found.small[0].size
     assert 12 < size < 24
     assert re.search(rf"\b{size:.0f}\b.*\b24\b", found.why)
-
-
-def test_how_large_a_face_must_be_can_be_said(models: FaceModels, photo: Pixels) -> None:
     assert Faces.load(models.detector, least=10).find(scaled(photo, 50))
     strict = Faces.load(models.detector, least=200).find(photo)
     assert (len(strict), len(strict.small), strict.least) == (0, 1, 200)
@@ -113,13 +110,6 @@ def test_a_face_that_fills_a_large_photo(faces: Faces, photo: Pixels) -> None:
     found = faces.find(close)
     assert len(found) == 1
     assert found.faces[0].size > 1000
-
-
-def test_a_photo_that_is_cut_off(faces: Faces, people: list[Path], tmp_path: Path) -> None:
-    content = people[0].read_bytes()
-    (tmp_path / "cut.jpg").write_bytes(content[: len(content) // 2])
-    with pytest.raises(DataError, match=r"cut\.jpg"):
-        faces.find(tmp_path / "cut.jpg")
 
 
 def test_what_is_no_detector_is_refused(models: FaceModels, tmp_path: Path) -> None:
