@@ -72,29 +72,15 @@ def align(photo: Pixels, points: npt.ArrayLike) -> Pixels:
     matrix = similarity(points, POINTS)
     finer = int(1 / np.hypot(matrix[0, 0], matrix[1, 0]) + 1e-6)  # photo pixels per new pixel
     if finer >= 2:
-        photo, matrix = _reduced(cv2, photo, matrix, finer)
+        down, right = (-length % finer for length in photo.shape[:2])
+        whole = np.pad(photo, ((0, down), (0, right), (0, 0)), mode="edge")
+        size = (whole.shape[1] // finer, whole.shape[0] // finer)
+        photo = cv2.resize(whole, size, interpolation=cv2.INTER_AREA)
+        # The center of block k lies at k·finer + (finer − 1)/2 of the photo.
+        shift = matrix[:, 2] + matrix[:, :2] @ np.full(2, (finer - 1) / 2)
+        matrix = np.column_stack((matrix[:, :2] * finer, shift))
     aligned: Pixels = cv2.warpAffine(photo, matrix, (SIDE, SIDE), flags=cv2.INTER_LINEAR)
     return aligned
-
-
-def _reduced(cv2: Any, photo: Pixels, matrix: Floats, finer: int) -> tuple[Pixels, Floats]:
-    """The part of the photo that is needed, averaged by blocks, and the matrix that fits it."""
-    corners = np.array([[0, 0], [SIDE, 0], [0, SIDE], [SIDE, SIDE]], np.float64)
-    needed = (corners - matrix[:, 2]) @ np.linalg.inv(matrix[:, :2]).T  # (4, 2)
-    most = np.array(photo.shape[1::-1])
-    # Whole blocks, one more all around, within the photo; the last ones may be cut at its border.
-    first = np.clip((needed.min(0) // finer - 1) * finer, 0, most - 1).astype(int)
-    first -= first % finer
-    last = np.clip((needed.max(0) // finer + 2) * finer, first + finer, None).astype(int)
-    part = photo[first[1] : last[1], first[0] : last[0]]
-    down, right = (-length % finer for length in part.shape[:2])
-    if down or right:
-        part = np.pad(part, ((0, down), (0, right), (0, 0)), mode="edge")
-    size = (part.shape[1] // finer, part.shape[0] // finer)
-    small: Pixels = cv2.resize(part, size, interpolation=cv2.INTER_AREA)
-    # The center of block k lies at first + k·finer + (finer − 1)/2 of the photo.
-    shifted = matrix[:, 2] + matrix[:, :2] @ (first + (finer - 1) / 2)
-    return small, np.column_stack((matrix[:, :2] * finer, shifted))
 
 
 def opencv() -> Any:

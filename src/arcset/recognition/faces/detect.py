@@ -289,10 +289,11 @@ def read_photo(source: Any) -> Pixels:
 # Networks for faces that others have published, fetched once and checked
 
 _FOLDER = "faces"  # below $ARCSET_DATA and the cache folder
+#: Where OpenCV publishes its zoo: the folder of a network and its file go behind.
 _HOMES = (
-    "https://github.com/opencv/opencv_zoo/raw/main/models",
-    "https://media.githubusercontent.com/media/opencv/opencv_zoo/main/models",
-    "https://huggingface.co/opencv",
+    "https://github.com/opencv/opencv_zoo/raw/main/models/{}/{}",
+    "https://media.githubusercontent.com/media/opencv/opencv_zoo/main/models/{}/{}",
+    "https://huggingface.co/opencv/{}/resolve/main/{}",
 )
 
 
@@ -315,29 +316,20 @@ class ModelFile:
 
         Raises `DataError` where it cannot be had, or what lies there is another file.
         """
-        places = [folder / self.name for folder in data_folders(_FOLDER)]
-        for place in places:
-            if place.is_file():
-                return self._checked(place)
-        return download(self.urls, places[-1], check=self._checked)
+        paths = [folder / self.name for folder in data_folders(_FOLDER)]
+        for path in paths:
+            if path.is_file():
+                return self._check(path)
+        return download(self.urls, paths[-1], check=self._check)
 
-    def _checked(self, place: Path) -> Path:
-        found = file_digest(place)
-        if found != self.sha256:
+    def _check(self, path: Path) -> Path:
+        digest = file_digest(path)
+        if digest != self.sha256:
             raise DataError(
-                f"{place} is not {self.title}: its sha256 is {found}, and should be {self.sha256}; "
+                f"{path} is not {self.title}: its sha256 is {digest}, and should be {self.sha256}; "
                 "remove it, and it will be downloaded anew"
             )
-        return place
-
-
-def _zoo(folder: str, name: str) -> tuple[str, ...]:
-    git, media, hub = _HOMES
-    return (
-        f"{git}/{folder}/{name}",
-        f"{media}/{folder}/{name}",
-        f"{hub}/{folder}/resolve/main/{name}",
-    )
+        return path
 
 
 #: Finds faces and five points in each. Wu, Peng, Yu: YuNet, a tiny millisecond-level face detector
@@ -347,7 +339,9 @@ YUNET = ModelFile(
     title="YuNet, a face detector",
     licence="MIT",
     sha256="8f2383e4dd3cfbb4553ea8718107fc0423210dc964f9f4280604804ed2552fa4",
-    urls=_zoo("face_detection_yunet", "face_detection_yunet_2023mar.onnx"),
+    urls=tuple(
+        home.format("face_detection_yunet", "face_detection_yunet_2023mar.onnx") for home in _HOMES
+    ),
 )
 #: Tells aligned faces apart, 128-D. Zhong et al.: SFace, sigmoid-constrained hypersphere loss for
 #: robust face recognition (2021).
@@ -356,5 +350,8 @@ SFACE = ModelFile(
     title="SFace, a face recognizer",
     licence="Apache 2.0",
     sha256="0ba9fbfa01b5270c96627c4ef784da859931e02f04419c829e83484087c34e79",
-    urls=_zoo("face_recognition_sface", "face_recognition_sface_2021dec.onnx"),
+    urls=tuple(
+        home.format("face_recognition_sface", "face_recognition_sface_2021dec.onnx")
+        for home in _HOMES
+    ),
 )
