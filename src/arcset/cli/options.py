@@ -23,10 +23,12 @@ __all__ = [
 
 def _gallery_path(text: str) -> "GalleryPath":
     """A file, or an address in Milvus, which shows no password when it is printed."""
-    from arcset.recognition.gallery.address import Address, is_address
+    if not text.startswith("milvus:"):
+        return Path(text)
+    from arcset.recognition.gallery.address import Address
 
     try:
-        return Address.parse(text) if is_address(text) else Path(text)
+        return Address.parse(text)
     except OptionError as error:  # which typer would take for its own, and not print
         raise DataError(str(error)) from None
 

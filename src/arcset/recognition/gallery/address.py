@@ -9,7 +9,7 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 
 from arcset.errors import OptionError
 
-__all__ = ["INDEXES", "TOKEN", "Address", "is_address"]
+__all__ = ["INDEXES", "TOKEN", "Address"]
 
 #: The environment variable with user and password, or an API key.
 TOKEN = "ARCSET_MILVUS_TOKEN"
@@ -23,15 +23,6 @@ _OPTIONS = {
     "consistency": ("strong", "session", "bounded", "eventually"),
 }
 _COLLECTION = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,199}")  # as Milvus allows
-
-
-def is_address(path: object) -> bool:
-    """Whether that is an address, or meant as one, and not as a file.
-
-    >>> is_address("milvus://localhost/people"), is_address("people.db")
-    (True, False)
-    """
-    return isinstance(path, Address) or (isinstance(path, str) and path.startswith("milvus:"))
 
 
 @dataclass(frozen=True)

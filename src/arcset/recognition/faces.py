@@ -1,5 +1,11 @@
-"""Where the faces of a photo are: found with YuNet, the main one first."""
+"""Faces in photos: found, aligned, embedded. Needs OpenCV: `pip install 'arcset[faces]'`.
 
+- `Faces`: where the faces of a photo are, with YuNet.
+- `align`: a face as the 112×112 pixels that recognizers expect.
+- `FaceRecognizer`: an embedder of photos, to be used like any other.
+"""
+
+import hashlib
 import threading
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -14,26 +20,59 @@ from PIL import Image
 from arcset.data.image import open_image, read_file, to_channels, turn_upright
 from arcset.data.named.fetch import data_folders, download
 from arcset.errors import DataError, InputError, OptionError
+from arcset.evaluation.calibration import Thresholds
 from arcset.files import file_digest
-from arcset.recognition.faces.alignment import align, opencv
 from arcset.recognition.inputs import SourceImage, image_name
-from arcset.recognition.recognizer import NoFaceError
+from arcset.recognition.recognizer import Embeddings, ImageEmbedder, NoFaceError, Prepared
 
 __all__ = [
-    "LEAST",
-    "SCORE",
+    "POINTS",
     "SFACE",
     "YUNET",
     "Face",
+    "FaceRecognizer",
     "Faces",
     "Found",
     "ModelFile",
+    "NoFaceError",
     "Pixels",
+    "align",
     "read_photo",
+    "similarity",
 ]
 
+Floats = npt.NDArray[np.float64]
 Pixels = npt.NDArray[np.uint8]
 Box = tuple[float, float, float, float]
+
+# Photos as they are: upright, in colour, at their full size
+
+
+def read_photo(source: Any) -> Pixels:
+    """One photo as uint8 RGB (H, W, 3), of the size that it has, turned upright by its EXIF.
+
+    source: a file, the content of one, a PIL image, or an array of uint8: (H, W) or (H, W, C) with
+        1, 3 or 4 channels. `to_channels` says what becomes of grey and transparency.
+    Raises `DataError` that names a file that is missing, cut off, too large or no image, and
+    `InputError` for anything else.
+
+        >>> read_photo(np.zeros((4, 6), np.uint8)).shape
+        (4, 6, 3)
+    """
+    name = image_name(source, "the photo")
+    if isinstance(source, SourceImage):
+        source = source.content()
+    if isinstance(source, str | Path):
+        source = read_file(source, name)
+    elif not isinstance(source, bytes | Image.Image | np.ndarray):
+        raise InputError(
+            f"a photo is a path, a PIL image, bytes or a uint8 array, not {type(source).__name__}"
+        )
+    with open_image(source, name) as image:
+        return np.asarray(to_channels(turn_upright(image), 3, name))
+
+
+# Where the faces are
 
 SCORE = 0.7  # how sure the detector has to be
 LEAST = 24.0  # pixels, the shorter side of the smallest face that is used
@@ -259,31 +298,132 @@ def _overlap(one: Face, other: Face) -> float:
     return across * down / (width * height + w * h - across * down)
 
 
-# Photos as they are: upright, in colour, at their full size
+# Faces turned, scaled and moved so that eyes, nose and mouth lie where recognizers expect them: the
+# five places that ArcFace's published code aligns to, and with it nearly every network for faces
+# since. Umeyama: Least-squares estimation of transformation parameters between two point patterns
+# (1991).
+
+ALIGNMENT = "arcface-112/1"  # part of a face recognizer's digest: to be counted up on any change
+SIDE = 112
+#: (x, y) of the eye on the left of the picture, that on the right, nose, and corners of the mouth.
+POINTS: Floats = np.array(
+    [
+        [38.2946, 51.6963],
+        [73.5318, 51.5014],
+        [56.0252, 71.7366],
+        [41.5493, 92.3655],
+        [70.7299, 92.2041],
+    ]
+)
 
 
-def read_photo(source: Any) -> Pixels:
-    """One photo as uint8 RGB (H, W, 3), of the size that it has, turned upright by its EXIF.
+def similarity(source: npt.ArrayLike, target: npt.ArrayLike) -> Floats:
+    """The turn, scale and shift (2, 3) that bring points (K, 2) nearest to others, not mirrored.
 
-    source: a file, the content of one, a PIL image, or an array of uint8: (H, W) or (H, W, C) with
-        1, 3 or 4 channels. `to_channels` says what becomes of grey and transparency.
-    Raises `DataError` that names a file that is missing, cut off, too large or no image, and
-    `InputError` for anything else.
+    It minimizes the sum over k of ‖A·(x_k, y_k, 1) − target_k‖². Raises `InputError` unless both
+    are equally many finite points, at least two of them apart.
 
-        >>> read_photo(np.zeros((4, 6), np.uint8)).shape
-        (4, 6, 3)
+        >>> moved = similarity([[0, 0], [1, 0], [0, 1]], [[5, 5], [5, 7], [3, 5]])
+        >>> moved.round(6) + 0  # a quarter turn, twice as large, shifted by (5, 5)
+        array([[ 0., -2.,  5.],
+               [ 2.,  0.,  5.]])
     """
-    name = image_name(source, "the photo")
-    if isinstance(source, SourceImage):
-        source = source.content()
-    if isinstance(source, str | Path):
-        source = read_file(source, name)
-    elif not isinstance(source, bytes | Image.Image | np.ndarray):
+    start, end = np.asarray(source, np.float64), np.asarray(target, np.float64)
+    if start.shape != end.shape or start.ndim != 2 or start.shape[1] != 2 or len(start) < 2:
         raise InputError(
-            f"a photo is a path, a PIL image, bytes or a uint8 array, not {type(source).__name__}"
+            f"points have shapes {start.shape} and {end.shape}, expected (K, 2) for both, K ≥ 2"
         )
-    with open_image(source, name) as image:
-        return np.asarray(to_channels(turn_upright(image), 3, name))
+    middle, goal = start.mean(0), end.mean(0)
+    centered, wanted = start - middle, end - goal
+    spread = float((centered**2).sum())
+    if not np.isfinite(start).all() or not np.isfinite(end).all() or not spread:
+        raise InputError("points of a face must be finite and must not all be the same")
+    # In the plane the best turn has a closed form: with points as complex numbers, the similarity
+    # is z → c·z, and c = Σ conj(z)·w / Σ |z|². It cannot mirror.
+    along = float((centered * wanted).sum()) / spread
+    across = float((centered[:, 0] * wanted[:, 1] - centered[:, 1] * wanted[:, 0]).sum()) / spread
+    turn = np.array([[along, -across], [across, along]])
+    return np.column_stack((turn, goal - turn @ middle))
+
+
+def align(photo: Pixels, points: npt.ArrayLike) -> Pixels:
+    """The face with these five points (5, 2) of a photo (H, W, 3), as (112, 112, 3).
+
+    Interpolation is bilinear, and what lies outside the photo is black. A face that shrinks to a
+    half or less is first averaged over whole blocks of pixels, so that nothing in it is left out.
+    Raises `InputError` for points that no face can have, as all in one place.
+    """
+    cv2 = opencv()
+    matrix = similarity(points, POINTS)
+    finer = int(1 / np.hypot(matrix[0, 0], matrix[1, 0]) + 1e-6)  # photo pixels per new pixel
+    if finer >= 2:
+        down, right = (-length % finer for length in photo.shape[:2])
+        whole = np.pad(photo, ((0, down), (0, right), (0, 0)), mode="edge")
+        size = (whole.shape[1] // finer, whole.shape[0] // finer)
+        photo = cv2.resize(whole, size, interpolation=cv2.INTER_AREA)
+        # The center of block k lies at k·finer + (finer − 1)/2 of the photo.
+        shift = matrix[:, 2] + matrix[:, :2] @ np.full(2, (finer - 1) / 2)
+        matrix = np.column_stack((matrix[:, :2] * finer, shift))
+    aligned: Pixels = cv2.warpAffine(photo, matrix, (SIDE, SIDE), flags=cv2.INTER_LINEAR)
+    return aligned
+
+
+def opencv() -> Any:
+    """The module cv2, an extra, which is imported where it is first needed.
+
+    Raises `OptionError` that says how to install it where it is missing.
+    """
+    try:
+        import cv2
+    except ImportError as error:
+        raise OptionError(
+            f"faces need OpenCV, which cannot be imported ({error}): pip install 'arcset[faces]'"
+        ) from None
+    if not hasattr(cv2, "FaceDetectorYN"):
+        raise OptionError(
+            f"OpenCV {cv2.__version__} has no face detector: pip install 'arcset[faces]'"
+        )
+    return cv2
+
+
+# Embedded
+
+
+class FaceRecognizer(ImageEmbedder):
+    """An embedder of photos: finds the faces, aligns them, and lets another embedder embed them.
+
+    recognizer: whatever embeds aligned faces, uint8 RGB (N, 112, 112, 3): a network for faces from
+        an ONNX file, or a run that was trained on aligned faces.
+    faces: the detector.
+    thresholds: of cosines between faces; those of the recognizer if left out.
+
+    Where one row per photo is wanted it is that of the main face (see `Faces`); `embed_each` and
+    `embed_all` give all of them. The digest covers the recognizer, the detector's file, and the
+    alignment.
+    """
+
+    _chunk = 32  # photos, which may be large
+
+    def __init__(
+        self, recognizer: ImageEmbedder, faces: Faces, *, thresholds: Thresholds | None = None
+    ) -> None:
+        parts = ("arcset faces", recognizer.digest, faces.digest, ALIGNMENT)
+        super().__init__(
+            recognizer.name,
+            recognizer.dim,
+            hashlib.sha256("\n".join(parts).encode()).hexdigest(),
+            recognizer.thresholds if thresholds is None else thresholds,
+        )
+        self.recognizer, self.faces = recognizer, faces
+
+    def _prepare(self, source: Any) -> Prepared:
+        photo = read_photo(source)
+        found = self.faces.find_in(photo)
+        crops = [align(photo, face.points) for face in found.faces]
+        return Prepared(crops, found.faces, found.why)
+
+    def _embed(self, samples: npt.NDArray[Any]) -> Embeddings:
+        return self.recognizer.embed(samples)
 
 
 # Networks for faces that others have published, fetched once and checked
