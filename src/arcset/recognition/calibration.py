@@ -11,6 +11,7 @@ from arcset.errors import InputError
 from arcset.evaluation.arrays import embedding_matrix, refuse_zero_rows
 from arcset.evaluation.calibration import Thresholds, make_thresholds
 from arcset.evaluation.pairs import ImpostorPairs
+from arcset.recognition.decisions import Plain
 
 __all__ = ["FEWEST_SUBJECTS", "Alike", "calibrate", "most_alike"]
 
@@ -83,7 +84,7 @@ def calibrate(
 
 
 @dataclass(frozen=True)
-class Alike:
+class Alike(Plain):
     """Two identities with a pair of samples that look like one."""
 
     first: str
@@ -92,10 +93,6 @@ class Alike:
 
     def __str__(self) -> str:
         return f"{self.first} and {self.second}: cosine {self.cosine:.4f}"
-
-    def json(self) -> dict[str, Any]:
-        """The fields as JSON knows them."""
-        return dict(vars(self))
 
 
 def most_alike(

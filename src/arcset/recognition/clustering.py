@@ -6,8 +6,7 @@ score_clusters(groups, labels)            → ClusterScores, where it is known w
 """
 
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -17,8 +16,12 @@ from arcset.errors import InputError, OptionError
 from arcset.evaluation.arrays import Array, embedding_matrix, refuse_zero_rows
 from arcset.evaluation.calibration import Thresholds
 from arcset.evaluation.pairs import product_blocks, unit_rows
-from arcset.files import finite
-from arcset.recognition.decisions import likelihood_ratios, rough_note, uncalibrated_note
+from arcset.recognition.decisions import (
+    Plain,
+    likelihood_ratios,
+    rough_note,
+    uncalibrated_note,
+)
 
 __all__ = [
     "METHODS",
@@ -220,7 +223,7 @@ _ROUNDS = 1000
 
 
 @dataclass(frozen=True)
-class ClusteringPoint:
+class ClusteringPoint(Plain):
     """Where "the same" begins among these images.
 
     Fields:
@@ -238,10 +241,6 @@ class ClusteringPoint:
         if self.others is None:
             return f"threshold {self.threshold:.4f}"
         return f"threshold {self.threshold:.4f}: about {self.others:.2g} further images per person"
-
-    def json(self) -> dict[str, Any]:
-        """The fields as JSON knows them."""
-        return dict(finite(asdict(self)))
 
 
 def clustering_point(
@@ -372,7 +371,7 @@ def _for_strangers(thresholds: Thresholds, images: int) -> float:
 
 
 @dataclass(frozen=True)
-class ClusterScores:
+class ClusterScores(Plain):
     """Agreement between groups and identities; all of it in 0 … 1, more is better.
 
     Fields:
@@ -410,10 +409,6 @@ class ClusterScores:
             f"pairs F {f} (precision {precision}, recall {recall}), B³ F {self.bcubed_f:.3f}, "
             f"NMI {self.nmi:.3f}\n{self.groups:,} groups for {self.identities:,} identities"
         )
-
-    def json(self) -> dict[str, Any]:
-        """The fields as JSON knows them, NaN as None."""
-        return dict(finite(asdict(self)))
 
 
 def score_clusters(groups: npt.ArrayLike, labels: npt.ArrayLike) -> ClusterScores:

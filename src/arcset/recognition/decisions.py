@@ -31,6 +31,7 @@ __all__ = [
     "RIVALS",
     "Candidate",
     "Match",
+    "Plain",
     "Verification",
     "WorkingPoint",
     "answer",
@@ -61,8 +62,16 @@ NO_FACE = "no face"
 _RAREST = 1e-30  # a rate that no calibration will ever support
 
 
+class Plain:
+    """A dataclass whose fields are plain values, or such dataclasses."""
+
+    def json(self) -> dict[str, Any]:
+        """The fields as JSON knows them, NaN as None."""
+        return dict(finite(asdict(self)))  # type: ignore[call-overload]
+
+
 @dataclass(frozen=True)
-class Verification:
+class Verification(Plain):
     """The answer to "the same or different?".
 
     Fields:
@@ -106,8 +115,8 @@ class Verification:
         return f"{answer}: cosine {self.cosine:.4f}{sure}{limit}{rate}{' (rough)' * self.rough}"
 
     def json(self) -> dict[str, Any]:
-        """The fields as JSON knows them."""
-        return {**vars(self), "decided": self.decided}
+        """The fields as JSON knows them, and whether it is decided."""
+        return {**super().json(), "decided": self.decided}
 
 
 def decide(
@@ -196,7 +205,7 @@ def threshold_words(thresholds: Thresholds) -> str:
 
 
 @dataclass(frozen=True, kw_only=True)
-class WorkingPoint:
+class WorkingPoint(Plain):
     """Where "known" begins in a gallery as it is now: it moves as subjects come and go.
 
     Fields:
@@ -222,10 +231,6 @@ class WorkingPoint:
         """A threshold that the user chose; raises `OptionError` unless it lies in [−1, 1]."""
         checked = check_number("threshold", threshold, -1, 1, closed="both")
         return cls(threshold=checked, fpir=None)
-
-    def json(self) -> dict[str, Any]:
-        """The fields as JSON knows them."""
-        return dict(finite(asdict(self)))
 
     def __str__(self) -> str:
         if self.fpir is None:
@@ -330,7 +335,7 @@ def _missing(thresholds: Thresholds, wanted: float, size: int, lowest: float) ->
 
 
 @dataclass(frozen=True)
-class Candidate:
+class Candidate(Plain):
     """A subject that a probe was compared with.
 
     Fields:
@@ -347,13 +352,9 @@ class Candidate:
     def __str__(self) -> str:
         return f"{self.subject} (cosine {self.cosine:.4f}{_probability(self.probability)})"
 
-    def json(self) -> dict[str, Any]:
-        """The fields as JSON knows them."""
-        return dict(finite(asdict(self)))
-
 
 @dataclass(frozen=True, kw_only=True)
-class Match:
+class Match(Plain):
     """Who a probe shows, or nobody known.
 
     Fields:
@@ -423,10 +424,10 @@ class Match:
 
     def json(self) -> dict[str, Any]:
         """The fields as JSON knows them; `box` and `faces` only where faces were looked for."""
-        content = {**asdict(self), "decided": self.decided}
+        content = {**super().json(), "decided": self.decided}
         if self.faces is None:
             del content["box"], content["faces"]
-        return dict(finite(content))
+        return content
 
 
 def answer(

@@ -114,9 +114,7 @@ def export(
         thresholds=original.thresholds,
     )
     with replacing_model(out, model) as (part, size):
-        parity = _compare_models(original, Recognizer.from_onnx(part, device="cpu"), samples)
-        if not parity.holds:
-            raise RunError(_difference(parity))
+        parity = _check_parity(original, Recognizer.from_onnx(part, device="cpu"), samples)
     return Exported(
         **vars(parity),
         file=out,
@@ -134,7 +132,11 @@ class _Deployed(nn.Module):
 
     def __init__(self, network: nn.Module) -> None:
         super().__init__()
-        self.network = network
+        self.network = copy.deepcopy(network).cpu()
+        for module in list(self.network.modules()):
+            for name, inner in module.named_children():
+                if isinstance(inner, nn.PReLU):
+                    setattr(module, name, _Sloped(inner.weight))
 
     def forward(self, samples: Tensor) -> Tensor:
         """Everything that lies between an array and its embedding."""
@@ -160,16 +162,6 @@ class _Sloped(nn.Module):
         return slopes * values + (1 - slopes) * F.relu(values)
 
 
-def _for_export(network: nn.Module) -> nn.Module:
-    """A copy with the layers that ONNX Runtime is quick at."""
-    copied = copy.deepcopy(network).cpu().eval()
-    for module in list(copied.modules()):
-        for name, inner in module.named_children():
-            if isinstance(inner, nn.PReLU):
-                setattr(module, name, _Sloped(inner.weight))
-    return copied
-
-
 def _graph(network: nn.Module, shape: tuple[int, ...], dtype: torch.dtype) -> Any:
     """An `onnx.ModelProto` of a network as it is in evaluation mode.
 
@@ -177,23 +169,13 @@ def _graph(network: nn.Module, shape: tuple[int, ...], dtype: torch.dtype) -> An
     Raises `RunError` where the network cannot be written as ONNX.
     """
     inner = (*shape[1:], shape[0]) if len(shape) == 3 else shape
-    samples = torch.ones((2, *inner), dtype=dtype)
-    with tempfile.TemporaryDirectory() as folder:
-        file = Path(folder, "model.onnx")
-        _trace(network, samples, file)
-        model = onnx.load_model(file)
-    model.producer_name = "arcset"
-    return model
-
-
-def _trace(network: nn.Module, samples: Tensor, file: Path) -> None:
     try:
-        with warnings.catch_warnings(), torch.no_grad():
+        with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings(), torch.no_grad():
             warnings.simplefilter("ignore")  # the exporter talks to those who write exporters
             torch.onnx.export(
-                _Deployed(_for_export(network)).eval(),
-                (samples,),
-                file,
+                _Deployed(network).eval(),
+                (torch.ones((2, *inner), dtype=dtype),),
+                file := Path(folder, "model.onnx"),
                 input_names=[_INPUT],
                 output_names=[_OUTPUT],
                 dynamic_axes={_INPUT: {0: "N"}, _OUTPUT: {0: "N"}},
@@ -202,9 +184,12 @@ def _trace(network: nn.Module, samples: Tensor, file: Path) -> None:
                 # another package; our networks have no branches that a trace would lose.
                 dynamo=False,
             )
+            model = onnx.load_model(file)
     except (RuntimeError, torch.onnx.errors.OnnxExporterError) as error:
         first = str(error).strip().splitlines()[0]
         raise RunError(f"the network cannot be written as ONNX: {first}") from None
+    model.producer_name = "arcset"
+    return model
 
 
 # Whether run and file give the same answers
@@ -234,20 +219,18 @@ def compare(first: Embeddings, second: Embeddings, thresholds: Sequence[float] =
     return Parity(len(first), float(min(1.0, (one * other).sum(axis=1).min())), decisions, flips)
 
 
-def _compare_models(original: Recognizer, exported: Recognizer, samples: Any) -> Parity:
-    wanted = original.embed_arrays(samples)
+def _check_parity(original: Recognizer, exported: Recognizer, samples: Any) -> Parity:
+    """Raises `RunError` where the two do not give the same answers."""
     rows = exported.embed_arrays(samples)
     rows[-1:] = exported.embed_arrays(samples[-1:])  # a batch of one must do as well
-    known = original.thresholds
-    return compare(wanted, rows, [] if known is None else [far.threshold for far in known.fars])
-
-
-def _difference(parity: Parity) -> str:
+    fars = () if original.thresholds is None else original.thresholds.fars
+    parity = compare(original.embed_arrays(samples), rows, [far.threshold for far in fars])
+    if parity.holds:
+        return parity
+    what = f"{parity.flips:,} of {parity.decisions:,} pairs are decided otherwise"
     if parity.min_cosine < LEAST_COSINE:
         what = f"an image's embeddings by the two have a cosine of {parity.min_cosine:.6f} only"
-    else:
-        what = f"{parity.flips:,} of {parity.decisions:,} pairs are decided otherwise"
-    return (
+    raise RunError(
         f"the exported network does not do what the run does, and was not written: {what}, on "
         f"{parity.images:,} images"
     )

@@ -5,14 +5,14 @@ mean, so that a person can see what is gained and what it costs before choosing 
 """
 
 import math
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from arcset.evaluation.calibration import Thresholds
-from arcset.recognition.decisions import effective_size
+from arcset.recognition.decisions import Plain, effective_size
 from arcset.recognition.gallery.base import Gallery
 from arcset.recognition.gallery.scoring import Scoring
 
@@ -27,7 +27,7 @@ Floats = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, kw_only=True)
-class OperatingCurves:
+class OperatingCurves(Plain):
     """Two rates at rising thresholds.
 
     Fields:
@@ -48,10 +48,6 @@ class OperatingCurves:
     genuine: int
     subjects: int
     note: str
-
-    def json(self) -> dict[str, Any]:
-        """The fields as JSON knows them."""
-        return asdict(self)
 
 
 def operating_curves(gallery: Gallery) -> OperatingCurves:
