@@ -61,17 +61,9 @@ def test_embeddings_are_those_of_the_package(server, recognizer, photos):
     rows = np.array(found["embeddings"], np.float32)
     np.testing.assert_allclose(rows, recognizer.embed(files), atol=1e-6)
 
-    by_text = server.json("POST", "/v1/embed", {"images": [as_text(file) for file in files]})
-    assert by_text.json() == found
-
-
-def test_data_urls_are_images_and_other_urls_are_not(server, photos):
-    text = as_text(photo(photos, NAMES[0]))
-    found = server.json("POST", "/v1/embed", {"images": [f"data:image/png;base64,{text}"]})
-    assert found.status == 200
-    for url in ("http://127.0.0.1/a.png", "file:///etc/passwd", "/etc/passwd", "data:,abc"):
-        refused = server.json("POST", "/v1/embed", {"images": [url]})
-        assert (refused.status, refused.code) == (422, "not_an_image")
+    for head in ("", "data:image/png;base64,"):
+        texts = [head + as_text(file) for file in files]
+        assert server.json("POST", "/v1/embed", {"images": texts}).json() == found
 
 
 def test_two_images_are_compared_as_the_package_does(server, recognizer, photos):

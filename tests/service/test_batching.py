@@ -5,8 +5,10 @@ import threading
 
 import numpy as np
 import pytest
+import torch
+from threadpoolctl import threadpool_limits
 
-from arcset.service.batching import Batcher, Job
+from arcset.service.batching import Batcher, Job, share_processors
 from support.apart import apart
 
 
@@ -103,3 +105,20 @@ def test_several_threads_answer_everybody():
         return found
 
     assert apart(asyncio.run, ask()) == [[2 * (100 + number)] for number in range(200)]
+
+
+@pytest.fixture
+def threads_afterwards():
+    before = torch.get_num_threads()
+    with threadpool_limits():  # puts back what it found
+        yield
+    torch.set_num_threads(before)
+
+
+@pytest.mark.parametrize(
+    ("threads", "workers", "each"), [(1, 1, 1), (2, 2, 1), (3, 3, 1), (4, 4, 1), (16, 4, 4)]
+)
+def test_processors_are_divided_among_batches(threads_afterwards, threads, workers, each):
+    torch.set_num_threads(threads)
+    assert share_processors("cpu") == workers
+    assert torch.get_num_threads() == each

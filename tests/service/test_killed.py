@@ -8,7 +8,7 @@ import pytest
 
 from arcset import Client, Gallery
 from arcset.client import ServiceError
-from support.servers import forked, pattern, small_gallery, started
+from support.servers import forked, pattern, small_gallery
 
 CLIENTS = 4
 IMAGES = 2  # of every subject
@@ -108,33 +108,3 @@ def test_a_kill_and_another_one(tmp_path):
 @pytest.mark.long
 def test_fifty_kills(tmp_path):
     assert survive(tmp_path, 50) > 500
-
-
-@pytest.mark.long  # test_shutdown.py has one, of a server that was forked
-def test_a_stop_loses_nothing(tmp_path):
-    """SIGTERM in the middle: those under way are answered, and the rest refused."""
-    path = small_gallery(tmp_path, ["subject 0"])
-    image = pattern(tmp_path / "probes", "somebody").read_bytes()
-    server = started(path, "--no-log").wait()
-    told, done = [], []
-
-    def enroll(first):
-        with Client(server.url) as client:
-            for number in range(10_000):
-                try:
-                    client.enroll(f"{first}/{number}", [image])
-                    done.append(f"{first}/{number}")
-                except ServiceError as error:
-                    told.append(error.code)
-                    return
-
-    writers = [threading.Thread(target=enroll, args=(number,)) for number in range(CLIENTS)]
-    for writer in writers:
-        writer.start()
-    time.sleep(0.5)
-    assert server.stop() == 0
-    for writer in writers:
-        writer.join()
-    assert set(told) <= {"shutting_down", "unreachable"}, told
-    with Gallery.open(path, read_only=True) as gallery:
-        assert {one.name for one in gallery.subjects()} == {"subject 0", *done}

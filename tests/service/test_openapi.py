@@ -54,17 +54,11 @@ def check(document, method, path, key, mode, examples):
         assert mode == GenerationMode.NEGATIVE
 
 
+@pytest.mark.parametrize("examples", [USUAL, pytest.param(MANY, marks=pytest.mark.long)])
 @pytest.mark.parametrize("mode", list(GenerationMode))
 @pytest.mark.parametrize(("method", "path"), OPERATIONS)
-def test_every_operation_keeps_to_the_document(opened, key, method, path, mode):
-    apart(check, opened, method, path, key, mode, USUAL)
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("mode", list(GenerationMode))
-@pytest.mark.parametrize(("method", "path"), OPERATIONS)
-def test_every_operation_keeps_to_the_document_for_long(opened, key, method, path, mode):
-    apart(check, opened, method, path, key, mode, MANY)
+def test_every_operation_keeps_to_the_document(opened, key, method, path, mode, examples):
+    apart(check, opened, method, path, key, mode, examples)
 
 
 def test_the_document_names_every_code_and_the_roles(keyed_server, key):
