@@ -24,7 +24,10 @@ KEY_ID = "1f0c93ab"  # in serve.md; real ones are random
 
 #: What is left out, by page and beginning, and why.
 LEFT_OUT = {
-    ("embed-at-scale.md", "srun --ntasks 32"): "wants Slurm",
+    ("embed-at-scale.md", "# pool.py"): "tests/recognition/test_embedder.py runs it",
+    ("embed-at-scale.md", "# ray_embed.py"): "tests/recognition/test_embedder.py runs it",
+    ("embed-at-scale.md", "# spark_embed.py"): "tests/recognition/test_embedder.py runs it",
+    ("embed-at-scale.md", "# folder.py"): "tests/recognition/test_embedder.py runs it",
     ("embed-at-scale.md", "python benchmarks/embed.py"): "a benchmark; tests/benchmarks tries it",
     ("milvus.md", "pip install"): "wants an index of packages",
     ("milvus.md", "curl -LO https://github.com"): "a download",
@@ -35,6 +38,7 @@ LEFT_OUT = {
     ("recognize.md", "arcset enroll people.db photos/ --model sface.onnx"): "wants that model",
     ("recognize.md", "arcset gallery calibrate people.db others/"): "wants that model",
     ("recognize.md", "arcset identify people.db party.jpg"): "wants that model, and real faces",
+    ("recognize.md", "# faces.py"): "tests/recognition/faces/test_recognizer.py runs it",
     ("serve.md", "pip install"): "wants an index of packages",
     ("serve.md", "arcset serve people.db --host 0.0.0.0"): "opens this machine to others",
 }
@@ -63,14 +67,6 @@ GAPS = {
     ("embed-at-scale.md", "torchrun --nproc-per-node 8 --max-restarts"): (
         "another list of inputs than that which the folder was begun with",
         "not the same",
-    ),
-    ("embed-at-scale.md", "arcset cluster embedded/"): (
-        "of embeddings alone nobody knows the threshold, though the folder knows its model",
-        "--threshold",
-    ),
-    ("embed-at-scale.md", "from pathlib"): (
-        "embedded/ holds the photos by now, and no digits",
-        "another folder",
     ),
     ("serve.md", 'curl -H "Authorization: Bearer $KEY" -F image=@visitor.png -F image=@stranger'): (
         "the calibration of a small run supports no FPIR, and the guide asks for one",
