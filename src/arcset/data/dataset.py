@@ -69,7 +69,7 @@ def join_rows(parts: Sequence[Any], order: npt.NDArray[np.int64]) -> Any:
     return np.concatenate([np.asarray(part) for part in parts])[order]
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class ImageSet:
     """Labelled images of one size, or other samples of one shape.
 
@@ -85,8 +85,8 @@ class ImageSet:
     the set. Raises `InputError` where the parts do not fit together.
 
         >>> digits = ImageSet(np.zeros((3, 28, 28), np.uint8), np.array([0, 1, 1]), ("zero", "one"))
-        >>> len(digits), digits.images.shape
-        (3, (3, 28, 28))
+        >>> digits
+        ImageSet(3 samples of 2 classes, (1, 28, 28))
     """
 
     images: Any
@@ -121,6 +121,10 @@ class ImageSet:
     def __len__(self) -> int:
         return len(self.images)
 
+    def __repr__(self) -> str:
+        count, classes = len(self), len(self.class_names)
+        return f"ImageSet({count:,} samples of {classes:,} classes, {self.shape})"
+
     @property
     def shape(self) -> tuple[int, ...]:
         """Of one sample as a network takes it: (C, H, W), or (D,) for vectors."""
@@ -137,7 +141,7 @@ class ImageSet:
         return ImageSet(take_rows(self.images, rows), self.labels[rows], self.class_names, paths)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Dataset:
     """A named set with its two parts, which share their class names and their image size.
 
@@ -168,6 +172,9 @@ class Dataset:
                 f"the images of dataset {self.name!r} have the shape {self.train.shape} for "
                 f"training and {self.test.shape} for testing"
             )
+
+    def __repr__(self) -> str:
+        return f"Dataset({self.name!r}, train={self.train!r}, test={self.test!r})"
 
     @property
     def class_names(self) -> tuple[str, ...]:
