@@ -1,6 +1,7 @@
 """`arcset plan`, as typed."""
 
 import json
+import re
 
 import pytest
 import torch
@@ -13,8 +14,10 @@ def test_tells_in_words(arcset_command):
     assert done.code == 0
     for words in ("100,000,000", "512", "arcface", "64 processes", "1,562,500", "3.0 GiB"):
         assert words in done.out
-    for words in ("29.8 GiB", "47.6 MiB", "27 processes"):
+    for words in ("29.8 GiB", "47.6 MiB"):
         assert words in done.out
+    enough = re.search(r"(\d+) processes are enough", done.out)
+    assert 24 <= int(enough[1]) <= 40  # each needs what this process takes beside the centers
 
 
 def test_what_does_not_fit_ends_with_one_and_with_advice(arcset_command):

@@ -196,7 +196,7 @@ def test_other_calibrations(name):
     cosines = np.einsum("pd,pd->p", units[pairs[:, 0]], units[pairs[:, 1]]).round(9)
     curves = {
         f"{method} {prior}": ev.calibrate(cosines, same, method, prior=prior)
-        for method in ("isotonic", "logistic")
+        for method in ("smooth", "isotonic", "logistic")
         for prior in (0.5, 0.1, None)
     }
     kept = curves["isotonic None"].probability(cosines)

@@ -127,7 +127,7 @@ def test_a_tenth_of_those_that_can_be_judged(several: int, single: int) -> None:
 
 
 def test_a_share_that_leaves_a_single_identity_is_refused_with_the_fix() -> None:
-    message = "hold_out.*20 .*1 for validation"
+    message = "hold_out.*1 of 20 identities.*hold-out none"
     with pytest.raises(OptionError, match=message):
         hold_out_split(dataset((8, 8), [2] * 20), {"validation": 0.05, "test": 0.1})
     assert hold_out_split(dataset((8, 8), [2] * 20), {"test": 0.1}).validation == ()

@@ -6,12 +6,16 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy.special import logit
+from scipy.stats import binomtest
 from sklearn.isotonic import IsotonicRegression
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import brier_score_loss
 
 from arcset.errors import InputError, OptionError
 from arcset.evaluation import calibrate, reliability
+from arcset.evaluation.calibration.probability import calibrate_identities
+from arcset.evaluation.calibration.smooth import STRAIGHT, choose_stiffness
 from evaluation.inside import pair_cosines
 
 
@@ -29,7 +33,7 @@ def truth(cosines, prior=0.5):
     return odds / (1 + odds)
 
 
-@pytest.mark.parametrize("method", ["isotonic", "logistic"])
+@pytest.mark.parametrize("method", ["smooth", "isotonic", "logistic"])
 @pytest.mark.parametrize("prior", [0.5, 0.1])
 def test_the_probability_is_the_true_one_at_the_prior(method, prior):
     cosines, same = simulated(20_000, 0, genuine=0.02)
@@ -43,7 +47,7 @@ def test_the_probability_is_the_true_one_at_the_prior(method, prior):
 def test_isotonic_is_scikit_learns_within_its_bounds():
     cosines, same = simulated(300, 1)
     plain = IsotonicRegression(out_of_bounds="clip").fit(cosines, same)
-    found = calibrate(cosines, same, prior=None)
+    found = calibrate(cosines, same, "isotonic", prior=None)
     inside = plain.predict(cosines)
     clear = (inside > 0.05) & (inside < 0.95)
     np.testing.assert_allclose(found.probability(cosines)[clear], inside[clear], atol=1e-12)
@@ -70,9 +74,70 @@ def test_logistic_is_scikit_learns_on_platts_targets():
     )
 
 
+def world(generator, identities, spread, families=0.5):
+    """Embeddings of identities with samples that scatter unequally, half of them in families."""
+    centers = generator.normal(size=(identities, 24))
+    members = int(families * identities)
+    heads = np.random.default_rng(7).normal(size=(10, 24))
+    centers[:members] = heads[generator.integers(10, size=members)] + 0.5 * centers[:members]
+    centers /= np.linalg.norm(centers, axis=1, keepdims=True)
+    scatter = 0.55 * np.exp(spread * generator.normal(size=identities)) / 24**0.5
+    points = centers[:, None] + scatter[:, None, None] * generator.normal(size=(identities, 5, 24))
+    return points.reshape(-1, 24).astype(np.float32), np.repeat(np.arange(identities), 5)
+
+
+def log_loss(chances, same):
+    """At prior 1/2."""
+    return -(np.log(chances[same]).mean() + np.log(1 - chances[~same]).mean()) / 2
+
+
+@pytest.mark.parametrize(("spread", "identities"), [(0.0, 20), (0.35, 20), (0.35, 60)])
+def test_the_smooth_curve_is_true_to_what_it_was_made_from(spread, identities):
+    points, labels = world(np.random.default_rng(identities), identities, spread)
+    found = calibrate_identities(points, labels, prior=None)  # at the set's own share
+    cosines, same, _ = pair_cosines(points, labels)
+    chances = found.probability(cosines)
+    for part in np.array_split(np.argsort(cosines), 15):  # each with as many pairs
+        seen = binomtest(int(same[part].sum()), len(part)).proportion_ci(0.99, "wilson")
+        assert seen.low <= chances[part].mean() <= seen.high
+
+
+def test_the_smooth_curve_has_no_steps():
+    points, labels = world(np.random.default_rng(3), 30, 0.35)
+    cosines, same, _ = pair_cosines(points, labels)
+    inside = np.linspace(cosines[same].min(), cosines[~same].max(), 200)
+    odds = np.diff(logit(calibrate_identities(points, labels).probability(inside)))
+    assert odds.min() > 0
+    assert odds.max() < 12 * np.median(odds)
+    isotonic = calibrate_identities(points, labels, "isotonic").probability(inside)
+    assert np.diff(isotonic).min() == 0  # which is what steps are
+
+
+def test_the_smooth_curve_bends_where_the_truth_does_and_there_is_enough_to_tell():
+    generator = np.random.default_rng(4)
+    bent = world(generator, 150, 0.9)
+    assert choose_stiffness(*bent) < STRAIGHT
+    assert choose_stiffness(*world(generator, 2, 0.9)) == STRAIGHT
+    fresh, labels = world(generator, 150, 0.9)
+    cosines, same, _ = pair_cosines(fresh, labels)
+
+    def losses(points):
+        return [
+            log_loss(calibrate_identities(*points, method).probability(cosines), same)
+            for method in ("smooth", "isotonic", "logistic")
+        ]
+
+    smooth, isotonic, logistic = losses(bent)
+    assert smooth < logistic
+    assert smooth < isotonic + 0.003
+    smooth, isotonic, logistic = losses(world(generator, 20, 0.9))
+    assert smooth < isotonic
+    assert smooth < logistic + 0.003
+
+
 @given(
     st.lists(st.tuples(st.integers(-8, 8), st.booleans()), min_size=2, max_size=40),
-    st.sampled_from(["isotonic", "logistic"]),
+    st.sampled_from(["smooth", "isotonic", "logistic"]),
 )
 def test_probabilities_rise_and_are_never_certain(pairs, method):
     cosines = np.array([value / 8 for value, _ in pairs])
@@ -91,6 +156,7 @@ def test_probabilities_rise_and_are_never_certain(pairs, method):
 def test_reliability_against_loops_and_scikit_learn():
     generator = np.random.default_rng(6)
     values = np.concatenate((generator.random(200), [0.0, 1.0, 0.5, 0.1]))
+    assert reliability([0.0, 1.0], [True, False]).cllr == np.inf  # certain, and wrong
     same = np.concatenate((generator.random(200) < values[:200] ** 2, [False, True, True, False]))
     found = reliability(values, same, bins=5)
     error = 0.0
@@ -102,8 +168,18 @@ def test_reliability_against_loops_and_scikit_learn():
         error += inside.sum() * abs(values[inside].mean() - same[inside].mean())
     assert found.ece == pytest.approx(error / len(values))
     assert found.brier == pytest.approx(brier_score_loss(same, values))
-    assert found.measures() == {"ece": found.ece, "brier": found.brier}
+    assert found.measures().keys() == {"ece", "brier", "cllr", "min_dcf"}
     assert "Brier" in found.table()
+    share = same.mean()
+    for_prior = (1 - share) / share  # the prior taken out of the odds
+    bits = np.mean(np.log2(1 + (1 / values[same] - 1) / for_prior))
+    bits += np.mean(np.log2(1 + for_prior / (1 / np.maximum(values[~same], 1e-300) - 1)))
+    assert found.cllr == pytest.approx(bits / 2)
+    costs = [
+        0.01 * np.mean(values[same] < limit) + 0.99 * np.mean(values[~same] >= limit)
+        for limit in (*values, 2.0)
+    ]
+    assert found.min_dcf == pytest.approx(min(costs) / 0.01)
     empty = reliability([0.05, 0.95], [False, True], bins=10)
     assert empty.json()["frequency"][5] is None
     assert "–" in empty.table()

@@ -6,6 +6,7 @@
   never seen.
 """
 
+import math
 from dataclasses import asdict, dataclass
 from typing import Any, ClassVar, Self, overload
 
@@ -13,12 +14,21 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import TypeAdapter, model_validator
 from scipy.optimize import isotonic_regression, minimize
-from scipy.special import expit, logsumexp
+from scipy.special import expit, logit, logsumexp
 
 from arcset.checks import check_choice, check_count, check_rate
 from arcset.errors import InputError
 from arcset.evaluation.arrays import Array, as_array, class_numbers, embedding_matrix
 from arcset.evaluation.calibration.far import Rate
+from arcset.evaluation.calibration.smooth import (
+    SEGMENTS,
+    STRAIGHT,
+    Curve,
+    choose_stiffness,
+    gather_cells,
+    platt_targets,
+)
+from arcset.evaluation.pairs import pair_cosines
 from arcset.evaluation.results import Result
 
 __all__ = [
@@ -28,14 +38,16 @@ __all__ = [
     "Reliability",
     "Spread",
     "calibrate",
+    "calibrate_identities",
     "confidence",
     "reliability",
 ]
 
-METHODS = ("isotonic", "logistic")
+METHODS = ("smooth", "isotonic", "logistic")
 MOST_KNOTS = 256
 QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
 LEVELS = (0.9, 0.99)
+TARGET_PRIOR = 0.01
 Floats = npt.NDArray[np.float64]
 
 
@@ -47,16 +59,22 @@ class Reliability(Result):
         ece: expected calibration error, the mean over pairs of the difference between the mean
             probability and the frequency of their bin.
         brier: mean squared difference of probability and outcome (0 or 1).
+        cllr: cost of the likelihood ratios that the probabilities stand for, in bits, the mean of
+            genuine and impostor pairs (Brümmer and du Preez, 2006): 0 is perfect, 1 says nothing.
+        min_dcf: the lowest cost of decisions, as NIST's speaker evaluations have it, for genuine
+            pairs of prior 0.01: 1 is that of accepting nobody.
         edges: (bins + 1,) from 0 to 1; a bin holds its lower edge, the last one both.
         counts: (bins,) numbers of pairs.
         mean_probability, frequency: (bins,) the mean probability of the pairs in a bin, and the
             share of them that is genuine; NaN in an empty bin.
     """
 
-    named: ClassVar[tuple[str, ...]] = ("ece", "brier")
+    named: ClassVar[tuple[str, ...]] = ("ece", "brier", "cllr", "min_dcf")
 
     ece: float
     brier: float
+    cllr: float
+    min_dcf: float
     edges: npt.NDArray[np.float64]
     counts: npt.NDArray[np.intp]
     mean_probability: npt.NDArray[np.float64]
@@ -67,6 +85,8 @@ class Reliability(Result):
         lines = [
             f"expected calibration error  {self.shown('ece')}",
             f"Brier score                 {self.shown('brier')}",
+            f"Cllr, in bits               {self.shown('cllr')}",
+            f"minDCF at prior {TARGET_PRIOR:g}        {self.shown('min_dcf')}",
             "",
             f"{'probability':>13}  {'pairs':>11}  {'mean':>6}  {'genuine':>7}",
         ]
@@ -117,6 +137,8 @@ def reliability(
     return Reliability(
         ece=float(np.nansum(total * np.abs(mean - frequency)) / total.sum()),
         brier=float((weight * (values - genuine) ** 2).sum() / total.sum()),
+        cllr=_cllr(values, genuine, weight),
+        min_dcf=_min_dcf(values, genuine, weight),
         edges=np.linspace(0, 1, bins + 1),
         counts=np.bincount(which, minlength=bins),
         mean_probability=mean,
@@ -124,15 +146,36 @@ def reliability(
     )
 
 
+def _cllr(values: Floats, genuine: npt.NDArray[np.bool_], weight: Floats) -> float:
+    """The prior, which is taken out of the probabilities, is the genuine pairs' share of weight."""
+    shares = weight[genuine].sum() / weight.sum()
+    with np.errstate(divide="ignore"):  # who is certain and wrong pays without end
+        log_ratios = logit(values) - logit(shares)
+    bits = np.logaddexp(0, np.where(genuine, -log_ratios, log_ratios)) / math.log(2)
+    kinds = (np.average(bits[kind], weights=weight[kind]) for kind in (genuine, ~genuine))
+    return float(sum(kinds) / 2)
+
+
+def _min_dcf(values: Floats, genuine: npt.NDArray[np.bool_], weight: Floats) -> float:
+    levels, which = np.unique(values, return_inverse=True)
+    below = []  # of each kind, the share below each level
+    for kind in (genuine, ~genuine):
+        mass = np.bincount(which[kind], weights=weight[kind], minlength=len(levels))
+        below.append((np.cumsum(mass) - mass) / mass.sum())
+    costs = TARGET_PRIOR * below[0] + (1 - TARGET_PRIOR) * (1 - below[1])
+    return min(float(costs.min()) / TARGET_PRIOR, 1.0)
+
+
 @dataclass(frozen=True)
 class Calibration:
     """A rising function from cosines to probabilities.
 
     Fields:
-        method: `isotonic`, straight lines between knots; or `logistic`, 1/(1 + e^−(a + b·cosine)).
+        method: `smooth`, whose log odds run straight between many knots; `isotonic`, whose
+            probabilities do; or `logistic`, 1/(1 + e^−(a + b·cosine)).
         prior: the share of genuine pairs at which the probability holds. A pair that was equally
             likely to be genuine or not before its cosine was seen has prior 0.5.
-        knots: for isotonic, rising cosines and their probabilities; for logistic (a, b).
+        knots: rising cosines and their probabilities; for logistic (a, b).
     """
 
     method: str
@@ -149,7 +192,10 @@ class Calibration:
         Takes a number or an array; the result lies in (0, 1) and never falls as cosines rise.
         """
         values = np.asarray(cosine, dtype=np.float64)
-        if self.method == "isotonic":
+        if self.method == "smooth":
+            cosines, heights = (np.asarray(part) for part in self.knots)
+            chances = expit(np.interp(values, cosines, logit(heights)))
+        elif self.method == "isotonic":
             chances = np.interp(values, *self.knots)
         else:
             intercept, slope = np.asarray(self.knots)
@@ -167,7 +213,7 @@ class Calibration:
         rises = False
         if self.method == "logistic" and first.shape == second.shape == (1,):
             rises = bool(np.isfinite(self.knots).all() and (second >= 0).all())
-        elif self.method == "isotonic" and first.shape == second.shape != (0,):
+        elif self.method in METHODS[:2] and first.shape == second.shape != (0,):
             rises = bool((np.diff(first) > 0).all() and (np.diff(second) >= 0).all())
             rises = rises and bool(second[0] > 0 and second[-1] < 1)
         if not rises:
@@ -178,31 +224,36 @@ class Calibration:
 def calibrate(
     cosines: Array,
     same: Array,
-    method: str = "isotonic",
+    method: str = "smooth",
     weights: Array | None = None,
     *,
     prior: float | None = 0.5,
+    stiffness: float = STRAIGHT,
 ) -> Calibration:
     """Fit the probability that a pair is genuine to the cosines of validation pairs.
 
     Parameters:
         cosines: (P,), as from `pair_cosines`.
         same: (P,) booleans, whether a pair is genuine; both kinds must occur.
-        method: `isotonic`, any rising function, which wants some hundreds of genuine pairs; or
-            `logistic` (Platt), two numbers, with Platt's targets (n + 1)/(n + 2) instead of 1.
+        method: `smooth`, a rising spline of the log odds that pays for bending; `isotonic`, any
+            rising function, which wants some hundreds of genuine pairs and has steps; or `logistic`
+            (Platt), a straight line of the log odds. The smooth and the straight one have Platt's
+            targets (n + 1)/(n + 2) instead of 1, so that no number of pairs is proof.
         weights: (P,), how many pairs each stands for, by default one.
+        stiffness: what bending costs a smooth curve. With the default it is nearly straight, which
+            suits few identities; `choose_stiffness` asks the data.
         prior: nearly all pairs of a set are impostors, so at the set's own share of genuine pairs
             hardly any cosine is convincing. By default both kinds are weighted to be equally
             likely; another prior likewise; None keeps the share of genuine pairs, with `weights`.
 
-    Isotonic probabilities stay away from 0 and 1 by as much as one further pair of the other kind
-    would tell: with m impostor pairs the odds never exceed m + 1 times those of the prior, with n
-    genuine pairs they never fall below the (n + 1)th part.
+    Smooth and isotonic probabilities stay away from 0 and 1 by as much as one further pair of the
+    other kind would tell: with m impostor pairs the odds never exceed m + 1 times those of the
+    prior, with n genuine pairs they never fall below the (n + 1)th part.
 
     Raises `InputError` for other shapes, and `OptionError` for an unknown method or a bad prior.
 
         >>> found = calibrate([0.1, 0.2, 0.7, 0.8], [False, False, True, True])
-        >>> found.probability(0.15), found.probability(0.9)
+        >>> round(found.probability(0.15), 2), round(found.probability(0.75), 2)
         (0.25, 0.75)
     """
     check_choice("method", method, METHODS)
@@ -217,45 +268,61 @@ def calibrate(
     # Each kind sums to its share of the prior, in a total of as many as there are pairs.
     share = np.array([1 - prior, prior]) * len(scores)
     weight = weight * np.where(genuine, share[1] / totals[1], share[0] / totals[0])
+    if method == "logistic":
+        return Calibration(method, float(prior), _logistic(scores, genuine, weight, totals))
+    odds = prior / (1 - prior)
+    ends = odds / (totals[1] + 1), odds * (totals[0] + 1)
+    lowest, highest = (end / (1 + end) for end in ends)
     if method == "isotonic":
-        return Calibration(method, float(prior), _isotonic(scores, genuine, weight, prior, totals))
-    return Calibration(method, float(prior), _logistic(scores, genuine, weight, totals))
+        knots, chances = _isotonic(scores, genuine, weight)
+    else:
+        curve = Curve.fit(gather_cells(scores, genuine, weight, totals), stiffness)
+        low, high = curve.ends
+        parts = ((-1.0, low, 10), (low, high, 4 * SEGMENTS + 1), (high, 1.0, 10))
+        knots = np.unique(np.concatenate([np.linspace(*part) for part in parts]))
+        chances = expit(curve.log_odds(knots))
+    chances = np.maximum.accumulate(np.clip(chances, lowest, highest))
+    return Calibration(method, float(prior), (tuple(knots.tolist()), tuple(chances.tolist())))
+
+
+def calibrate_identities(
+    embeddings: Array, labels: Array, method: str = "smooth", *, prior: float | None = 0.5
+) -> Calibration:
+    """As `calibrate`, from all pairs of validation embeddings, with the stiffness that suits them.
+
+    Parameters:
+        embeddings: (N, D), no row all zero.
+        labels: (N,) integers, with genuine and impostor pairs.
+    """
+    cosines, same, weights = pair_cosines(embeddings, labels)
+    stiffness = choose_stiffness(embeddings, labels) if method == "smooth" else STRAIGHT
+    return calibrate(cosines, same, method, weights, prior=prior, stiffness=stiffness)
 
 
 def _isotonic(
-    scores: Floats,
-    genuine: npt.NDArray[np.bool_],
-    weight: Floats,
-    prior: float,
-    numbers: tuple[float, float],
-) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    odds = prior / (1 - prior)
-    lowest, highest = odds / (numbers[1] + 1), odds * (numbers[0] + 1)
+    scores: Floats, genuine: npt.NDArray[np.bool_], weight: Floats
+) -> tuple[Floats, Floats]:
     cosines, which = np.unique(scores, return_inverse=True)
     totals = np.bincount(which, weights=weight)
     shares = np.bincount(which, weights=weight * genuine) / totals
     chances = isotonic_regression(shares, weights=totals).x
-    chances = np.clip(chances, lowest / (1 + lowest), highest / (1 + highest))
     bends = np.ones(len(chances), dtype=np.bool_)  # between others of its value a knot says nothing
     bends[1:-1] = (chances[1:-1] != chances[:-2]) | (chances[1:-1] != chances[2:])
     cosines, chances = cosines[bends], chances[bends]
     if len(cosines) > MOST_KNOTS:
         chosen = np.unique(np.linspace(0, len(cosines) - 1, MOST_KNOTS).round().astype(int))
         cosines, chances = cosines[chosen], chances[chosen]
-    return tuple(cosines.tolist()), tuple(np.maximum.accumulate(chances).tolist())
+    return cosines, chances
 
 
 def _logistic(
     scores: Floats, genuine: npt.NDArray[np.bool_], weight: Floats, numbers: tuple[float, float]
 ) -> tuple[float, float]:
-    # Platt's targets: each pair counts a little for the other kind, so that even kinds which a
-    # threshold tells apart without error get a finite slope.
-    alike = np.where(genuine, numbers[1], numbers[0])  # pairs of the same kind
-    certain = (alike + 1) / (alike + 2)
+    targets = platt_targets(genuine, numbers)
     center, scale = float(scores.mean()), float(scores.std()) or 1.0
     values = (scores - center) / scale
     weight = weight / weight.sum()
-    genuine_weight = weight * np.where(genuine, certain, 1 - certain)
+    genuine_weight = weight * targets
 
     def loss(parameters: Floats) -> tuple[float, Floats]:
         """−Σ genuine·log p + (weight − genuine)·log(1 − p) with p = 1/(1 + e^−(a + b·value))."""

@@ -40,8 +40,8 @@ from arcset.evaluation.calibration.fpir import (
     gallery_limit,
     gallery_sizes,
 )
-from arcset.evaluation.calibration.probability import Calibration, calibrate
-from arcset.evaluation.pairs import FEWEST_IDENTITY_PAIRS, ImpostorPairs, pair_cosines
+from arcset.evaluation.calibration.probability import Calibration, calibrate_identities
+from arcset.evaluation.pairs import FEWEST_IDENTITY_PAIRS, ImpostorPairs
 from arcset.evaluation.results import Missing
 from arcset.evaluation.verification import verification
 from arcset.files import parse_json, write_text, wrong_entry
@@ -406,7 +406,7 @@ def make_thresholds(
     fpirs: Iterable[float] = (0.1, 0.01, 0.001),
     galleries: Iterable[int] | None = None,
     samples: int = 1,
-    method: str | None = None,
+    method: str = "smooth",
     prior: float | None = 0.5,
     made_from: Mapping[str, Any] | None = None,
 ) -> Thresholds:
@@ -422,7 +422,7 @@ def make_thresholds(
             number of validation identities, and the largest gallery of these. Others can be asked
             for later.
         samples: how many samples a gallery holds of each subject.
-        method, prior: as in `calibrate`; the method is isotonic unless the result is rough.
+        method, prior: as in `calibrate`.
         made_from: names of dataset, split and part, or whatever else tells where this comes from;
             plain values that JSON can hold.
 
@@ -468,16 +468,15 @@ def make_thresholds(
     rates = RateTable.of(pairs, samples)
     if rates.lowest_far is None:
         rough = make_rough_thresholds(
-            embeddings, labels, method=method or "logistic", prior=prior, made_from=made_from
+            embeddings, labels, method=method, prior=prior, made_from=made_from
         )
         return replace(rough, unsupported=unsupported)
-    cosines, same, weights = pair_cosines(embeddings, labels)
     return Thresholds(
         made_from=_described(embeddings, labels, made_from),
         fars=tuple(item for item in found_fars if item is not None),
         fpirs=tuple(item for item in found_fpirs if item is not None),
         unsupported=unsupported,
-        calibration=calibrate(cosines, same, method or "isotonic", weights, prior=prior),
+        calibration=calibrate_identities(embeddings, labels, method, prior=prior),
         rates=rates,
         equal_error=None if rates.curves else _equal_error(embeddings, labels),
     )
@@ -487,7 +486,7 @@ def make_rough_thresholds(
     embeddings: Array,
     labels: Array,
     *,
-    method: str = "logistic",
+    method: str = "smooth",
     prior: float | None = 0.5,
     made_from: Mapping[str, Any] | None = None,
 ) -> Thresholds:
@@ -501,14 +500,13 @@ def make_rough_thresholds(
         >>> made.rough, round(made.equal_error.threshold, 2), made.equal_error.rate
         (True, 0.61, 0.0)
     """
-    cosines, same, weights = pair_cosines(embeddings, labels)
     described = _described(embeddings, labels, made_from)
     return Thresholds(
         made_from=described,
         fars=(),
         fpirs=(),
         unsupported={},
-        calibration=calibrate(cosines, same, method, weights, prior=prior),
+        calibration=calibrate_identities(embeddings, labels, method, prior=prior),
         rates=RateTable.empty(described["identities"], described["samples"]),
         equal_error=_equal_error(embeddings, labels),
     )
