@@ -72,6 +72,19 @@ def test_intervals_hold_the_truth_in_nine_of_ten_sets(run):
 
 
 @LONG
+@pytest.mark.timeout(1200)
+def test_probabilities_keep_what_they_say_to_fresh_identities(run):
+    content, shown = run("probabilities", "--worlds=60", "--identities=20,200")
+    assert "calibration error" in shown
+    for cell in content["cells"]:
+        assert cell["pairs"] >= 50_000
+        if cell["population"] != "chosen-hard":
+            assert cell["error"]["smooth"] <= 0.025, cell  # 0.02, and the chance of 60 worlds
+        if cell["identities"] == 200:
+            assert cell["behind_isotonic"][0] <= 0, cell
+
+
+@LONG
 def test_embedding_is_compared_with_the_bare_network(run):
     content, shown = run("embed", "--only=conv4", "--repeats=2", "--count=600")
     found = [(cell["network"], cell["processes"]) for cell in content["cells"]]
