@@ -13,40 +13,17 @@ from typing import TYPE_CHECKING
 from arcset.lazy import import_later
 
 if TYPE_CHECKING:
-    from arcset.recognition.decisions import Verification, decide
-    from arcset.recognition.inputs import PRESETS, Pixels, preset_names
-    from arcset.recognition.recognizer import (
-        Embedded,
-        Embeddings,
-        ImageEmbedder,
-        Progress,
-        Recognizer,
-    )
+    from arcset.recognition.decisions import decide
+    from arcset.recognition.inputs import PRESETS, preset_names
+    from arcset.recognition.recognizer import ImageEmbedder, Recognizer
 
-__all__ = [
-    "PRESETS",
-    "Embedded",
-    "Embeddings",
-    "ImageEmbedder",
-    "Pixels",
-    "Progress",
-    "Recognizer",
-    "Verification",
-    "decide",
-    "preset_names",
-]
+__all__ = ["PRESETS", "ImageEmbedder", "Recognizer", "decide", "preset_names"]
 
 __getattr__ = import_later(
     __name__,
     {
-        "arcset.recognition.inputs": ["PRESETS", "Pixels", "preset_names"],
-        "arcset.recognition.recognizer": [
-            "Embedded",
-            "Embeddings",
-            "ImageEmbedder",
-            "Progress",
-            "Recognizer",
-        ],
-        "arcset.recognition.decisions": ["Verification", "decide"],
+        "arcset.recognition.decisions": ["decide"],
+        "arcset.recognition.inputs": ["PRESETS", "preset_names"],
+        "arcset.recognition.recognizer": ["ImageEmbedder", "Recognizer"],
     },
 )

@@ -61,12 +61,10 @@ def calibrate(
             "embedding"
         )
     _, numbers, sizes = np.unique(names, return_inverse=True, return_counts=True)
-    if len(numbers) > _MOST_SAMPLES:  # identities in a random order, which is always the same
-        order = np.random.default_rng(0).permutation(len(sizes))
-        few = max(2, int(np.searchsorted(np.cumsum(sizes[order]), _MOST_SAMPLES, side="right")))
-        kept = np.isin(numbers, order[:few])
-        matrix, sizes = matrix[kept], sizes[np.sort(order[:few])]
-        numbers = np.unique(numbers[kept], return_inverse=True)[1]
+    if len(numbers) > _MOST_SAMPLES:
+        kept = _draw_identities(numbers, sizes)
+        matrix, names = matrix[kept], names[kept]
+        _, numbers, sizes = np.unique(names, return_inverse=True, return_counts=True)
     several = int((sizes > 1).sum())
     if several < FEWEST_SUBJECTS:
         raise InputError(
@@ -81,6 +79,15 @@ def calibrate(
         method="isotonic" if genuine >= _FEWEST_FOR_ISOTONIC else "logistic",
         made_from=made_from,
     )
+
+
+def _draw_identities(
+    numbers: npt.NDArray[np.intp], sizes: npt.NDArray[np.intp]
+) -> npt.NDArray[np.bool_]:
+    """Which rows are of identities drawn at random, always the same, as many as are looked at."""
+    order = np.random.default_rng(0).permutation(len(sizes))
+    few = max(2, int(np.searchsorted(np.cumsum(sizes[order]), _MOST_SAMPLES, side="right")))
+    return np.isin(numbers, order[:few])
 
 
 @dataclass(frozen=True)

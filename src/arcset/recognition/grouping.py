@@ -2,6 +2,7 @@
 
 import csv
 import io
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -158,19 +159,24 @@ def embed_items(
         why = " ".join(next(iter(skipped.items())))
         raise DataError(f"none of the {len(skipped):,} images in {data} can be used: {why}")
     name_of = dict(zip(listed.images, listed.names, strict=True)) if labelled else {}
-    # The faces of a photo follow each other, the main one first.
-    paths: tuple[ImageFile | None, ...] = (None, *embedded.paths)
-    labels = [
-        (name_of.get(image) or None) if image != before else None
-        for before, image in zip(paths, embedded.paths, strict=False)
-    ]
-    if len(set(labels) - {None}) < 2:  # one identity only is none
-        labels = [None] * len(labels)
     point = clustering_point(
         recognizer.thresholds, embedded.embeddings, far=far, threshold=threshold
     )
     names = tuple(path_of[image] for image in embedded.paths)
-    return Items(names, tuple(labels), embedded, point, skipped)
+    return Items(names, _labels(embedded.paths, name_of), embedded, point, skipped)
+
+
+def _labels(
+    images: Sequence[ImageFile], name_of: Mapping[ImageFile, str]
+) -> tuple[str | None, ...]:
+    """None for images that nobody names, and for all where there is one identity only."""
+    # The faces of a photo follow each other, the main one first.
+    before: Sequence[ImageFile | None] = [None, *images]
+    labels = [
+        None if image == last else name_of.get(image) or None
+        for last, image in zip(before, images, strict=False)
+    ]
+    return tuple(labels if len(set(labels) - {None}) > 1 else [None] * len(labels))
 
 
 def _stored_items(

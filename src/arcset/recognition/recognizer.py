@@ -82,10 +82,6 @@ class Embedded:
     def __len__(self) -> int:
         return len(self.paths)
 
-    def __str__(self) -> str:
-        left = f", {len(self.skipped):,} skipped" if self.skipped else ""
-        return f"{len(self):,} images embedded in {self.embeddings.shape[1]} dimensions{left}"
-
     def json(self) -> dict[str, Any]:
         """Plain values."""
         return {

@@ -84,14 +84,6 @@ def test_sideways_photos_are_turned_upright(faces: Faces, photo: Pixels) -> None
         assert faces.find(stream.getvalue()).faces[0] == upright
 
 
-def test_grey_and_transparent_photos(faces: Faces, photo: Pixels) -> None:
-    coloured = middle(faces.find(photo).faces[0])
-    grey = np.asarray(Image.fromarray(photo).convert("L"))
-    opaque = np.dstack((photo, np.full(photo.shape[:2], 255, np.uint8)))
-    for changed in (grey, opaque):
-        assert np.abs(np.subtract(middle(faces.find(changed).faces[0]), coloured)).max() < 3
-
-
 def test_a_huge_photo_is_aligned_from_its_own_pixels(faces: Faces, photo: Pixels) -> None:
     """A face of 200 pixels in 24 megapixels: looked for in small, cut out in full."""
     scene = np.full((4000, 6000, 3), 120, np.uint8)
