@@ -86,7 +86,7 @@ def serve(
     if runs:
         from arcset.service.views import Views
 
-        views = Views.of(runs)
+        views = Views(runs)
     bound = listen(host, port)  # before the model is loaded
     settings = replace(settings, workers=share_processors(device))
     opened = Gallery.open(

@@ -14,6 +14,7 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from arcset.errors import ArcsetError
 from arcset.service.errors import as_api_error, error_response
 from arcset.service.service import Service
 
@@ -123,14 +124,17 @@ def _request_id(scope: Scope) -> str:
 
 
 def log_error(scope: Scope, error: Exception) -> None:
-    """Where in the code it happened; never with values or messages, which may hold names."""
+    """Where in the code it happened, and what arcset says of it unless that may quote a name."""
     places, trace = [], error.__traceback__
     while trace is not None:
         code = trace.tb_frame.f_code
         places.append(f"{code.co_filename.rsplit('/', 1)[-1]}:{trace.tb_lineno} {code.co_name}")
         trace = trace.tb_next
+    why = (
+        str(error) if isinstance(error, ArcsetError) and not set("'\"") & set(str(error)) else None
+    )
     kind = type(error).__name__
-    log_line("error", request_id=scope["request_id"], kind=kind, trace=places[-12:])
+    log_line("error", request_id=scope["request_id"], kind=kind, why=why, trace=places[-12:])
 
 
 def log_line(event: str, **values: Any) -> None:

@@ -10,7 +10,7 @@ import math
 import threading
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -22,17 +22,16 @@ Array = npt.NDArray[Any]
 _MOST_WORKERS = 4
 
 
-class Job:
+class Job(NamedTuple):
     """Some arrays of one request.
 
     arrays: what `embed` takes, stacked. ask: whatever `finish` has to know.
     future: gets the result; one that has ended already is not worked on.
     """
 
-    __slots__ = ("arrays", "ask", "future")
-
-    def __init__(self, arrays: Sequence[Array], ask: Any, future: "asyncio.Future[Any]") -> None:
-        self.arrays, self.ask, self.future = arrays, ask, future
+    arrays: Sequence[Array]
+    ask: Any
+    future: "asyncio.Future[Any]"
 
 
 class Batcher:

@@ -38,7 +38,10 @@ Moment = Annotated[
 
 
 def _decode_path(text: object) -> str:
-    return unquote(str(text), errors="strict")
+    try:
+        return unquote(str(text), errors="strict")
+    except UnicodeDecodeError:
+        raise ValueError("a name in a path is UTF-8, percent-encoded") from None
 
 
 #: A percent-encoded name; paths are matched as they were sent, so that a name may hold a slash.

@@ -184,7 +184,7 @@ def document(request: Request) -> dict[str, Any]:
 @READ.get("/v1/views", response_model=models.Runs)
 def list_views(service: SERVICE) -> Response:
     """The trained runs that can be looked at."""
-    runs = [] if service.views is None else service.views.listing()
+    runs = [] if service.views is None else service.views.entries()
     return models.Runs(runs=runs).response()
 
 
@@ -192,7 +192,7 @@ def list_views(service: SERVICE) -> Response:
 def get_view(service: SERVICE, id: str) -> Response:
     """What the page's viewer draws of a run: classes, points, angles, and the samples' images."""
     try:
-        content = service.views and service.views.get(id)  # takes seconds at the first time
+        content = service.views and service.views.read(id)  # takes seconds at the first time
     except ArcsetError:
         raise ApiError("not_found", "This run, or its data, cannot be read any more.") from None
     if content is None:
