@@ -73,7 +73,7 @@ def _read_image(value: object) -> Image:
         return Image(b64decode(text, validate=True))
     except (binascii.Error, ValueError):
         raise PydanticCustomError(
-            "not_an_image", "an image in JSON is base64; URLs and paths are not followed"
+            "not_an_image", "an image is a file, or base64; URLs and paths are not followed"
         ) from None
 
 

@@ -2,7 +2,7 @@
 import { session, subjectPath, ask, thumbnail } from "./api.js";
 import { count, make, skeleton, toast } from "./dom.js";
 import { preview } from "./intake.js";
-import { cutOut, prepared } from "./photo.js";
+import { cutOut, shrink } from "./photo.js";
 
 const COLOURS = 6; // of faces, in parts.css
 
@@ -33,20 +33,20 @@ export class Photo {
 
   /* What is sent: { file, width, height }, smaller than the photo where that is large. */
   async prepare() {
-    this.sent = await prepared(this.file);
+    this.sent = await shrink(this.file);
     return this.sent;
   }
 
   forget() { this.preview.forget(); }
 
-  failed(message, ...actions) {
+  showFailure(message, ...actions) {
     this.faces.replaceChildren(card("failed", make("p", { class: "verdict", text: "No answer for this image." }),
       make("p", { class: "soft", text: message }), ...actions));
     return `No answer: ${message}`;
   }
 
   /* Fill in an answer of the service; gives the sentences that were said. */
-  async answered(result, enroll) {
+  async showAnswer(result, enroll) {
     const faces = result.faces ?? [{ ...result, box: null }], several = faces.length > 1;
     this.root.classList.toggle("several", several);
     if (several) this.caption.append(`: ${count(faces.length, "face")}`);
@@ -59,8 +59,8 @@ export class Photo {
     return made.map((one) => (several ? `Face ${one.number + 1}: ${one.said}` : one.said)).join(" ");
   }
 
-  refused(error) {
-    if (error.code !== "no_face") return this.failed(error.message);
+  showError(error) {
+    if (error.code !== "no_face") return this.showFailure(error.message);
     const verdict = "No face was found.", text = "Choose a photo in which the face is larger, and seen from the front.";
     this.faces.replaceChildren(card("unknown", make("h2", { class: "verdict", text: verdict }), make("p", { class: "soft", text })));
     return verdict;

@@ -19,7 +19,7 @@ export const session = {
   get writes() { return this.gallery?.role === "write" && !this.gallery.read_only; },
 };
 
-export class Refused extends Error {
+export class ServiceError extends Error {
   constructor(status, code, message) {
     super(message);
     this.status = status;
@@ -41,10 +41,10 @@ export async function ask(path, { method = "GET", query = {}, json, form, blob =
       answer = await fetch(address, { method, headers, body, signal, cache: method === "GET" ? "no-cache" : "no-store" });
     } catch (error) {
       if (error.name === "AbortError") throw error;
-      throw new Refused(0, "unreachable", "The server cannot be reached. Is it still running?");
+      throw new ServiceError(0, "unreachable", "The server cannot be reached. Is it still running?");
     }
     if (answer.ok) return blob ? answer.blob() : answer.json();
-    const refused = await refusal(answer);
+    const refused = await readError(answer);
     if (answer.status === 401) {
       await newKey(used);
     } else if (refused.code === "busy" && busy < 5) {
@@ -54,12 +54,12 @@ export async function ask(path, { method = "GET", query = {}, json, form, blob =
   }
 }
 
-async function refusal(answer) {
+async function readError(answer) {
   try {
     const { error } = await answer.json();
-    return new Refused(answer.status, error.code, error.message);
+    return new ServiceError(answer.status, error.code, error.message);
   } catch {
-    return new Refused(answer.status, "unknown", `The server answered ${answer.status}.`);
+    return new ServiceError(answer.status, "unknown", `The server answered ${answer.status}.`);
   }
 }
 

@@ -1,6 +1,6 @@
 /* The page's frame: tabs, the line about the gallery, the key. */
 import { loadGallery, newKey, session } from "./api.js";
-import { $, count, make, state } from "./dom.js";
+import { $, count, failure } from "./dom.js";
 import * as embedding from "./embedding.js";
 import { openEnroll } from "./enroll.js";
 import * as identify from "./identify.js";
@@ -67,7 +67,9 @@ async function load() {
   try {
     await loadGallery(); // asks for a key where one is needed
   } catch (error) {
-    $("answers").replaceChildren(state("The gallery cannot be reached", error.message,
-      make("button", { type: "button", text: "Try again", onclick: () => { $("answers").replaceChildren(); load(); } })));
+    $("answers").replaceChildren(failure("The gallery cannot be reached", error, () => {
+      $("answers").replaceChildren();
+      load();
+    }));
   }
 }

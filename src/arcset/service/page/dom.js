@@ -45,7 +45,7 @@ export const count = (number, one, many = `${one}s`) =>
   `${number.toLocaleString("en")} ${number === 1 ? one : many}`;
 
 /* “1 in 100”, “3 in 100”, “all”, “none”: a share as one would say it. */
-export function said(share) {
+export function shareInWords(share) {
   if (share <= 0) return "none";
   if (share >= 0.995) return "all";
   if (share >= 0.095) return `${Math.round(share * 10) === 10 ? 9 : Math.round(share * 10)} in 10`;
@@ -64,7 +64,7 @@ export function later(wait, what) {
 }
 
 /* A question before what cannot be undone; resolves to true or false. */
-export function confirmed(title, text, yes) {
+export function confirmChange(title, text, yes) {
   return new Promise((resolve) => {
     const dialog = make("dialog", { class: "small-dialog", "aria-labelledby": "confirm-title" },
       make("form", { method: "dialog" },
@@ -86,6 +86,9 @@ export function skeleton(lines = 3) {
   return make("div", { class: "skeleton", "aria-hidden": "true" },
     ...Array.from({ length: lines }, () => make("span")));
 }
+
+/* What is shown where something could not be loaded. */
+export const failure = (title, error, again) => state(title, error.message, make("button", { type: "button", text: "Try again", onclick: again }));
 
 /* What is shown where something is missing or went wrong: a heading, a sentence, something to do. */
 export function state(title, text, ...actions) {

@@ -1,6 +1,6 @@
 /* The fourth tab: runs side by side in the viewer, at the same epoch, turned the same way. */
 import { ask } from "./api.js";
-import { $, make, skeleton, state } from "./dom.js";
+import { $, failure, make, skeleton, state } from "./dom.js";
 import { createViewer } from "./viewer.js";
 
 const MOST = 4;
@@ -30,8 +30,7 @@ export async function show() {
     $("embedding-keys").hidden = false;
   } catch (error) {
     viewer = null;
-    body.replaceChildren(state("The runs could not be loaded", error.message,
-      make("button", { type: "button", text: "Try again", onclick: show })));
+    body.replaceChildren(failure("The runs could not be loaded", error, show));
   }
 }
 

@@ -1,8 +1,8 @@
 /* The first tab: images in, answers out. */
 import { ask, session } from "./api.js";
-import { $, make, said, state } from "./dom.js";
+import { $, make, shareInWords, state } from "./dom.js";
 import { Photo } from "./answer.js";
-import { intake, pasted } from "./intake.js";
+import { intake, onPaste } from "./intake.js";
 
 const TOGETHER = 8; // images per request, so that the first answers come soon
 const MOST_SHOWN = 60;
@@ -14,7 +14,7 @@ const photos = []; // that are on the page, newest first
 export function begin({ enroll, show }) {
   const take = (files) => identify(files, enroll, show);
   intake($("identify"), $("identify-files"), take, $("identify-drop"));
-  pasted("identify", take);
+  onPaste("identify", take);
   document.addEventListener("gallery", learnPoint);
   document.addEventListener("threshold", tellPoint);
 }
@@ -53,19 +53,19 @@ async function answer(group, enroll, show) {
     });
     tell(await Promise.all(group.map((photo, number) => {
       const result = results[number];
-      return result.error ? photo.refused(result.error) : photo.answered(result, enroll);
+      return result.error ? photo.showError(result.error) : photo.showAnswer(result, enroll);
     })));
   } catch (error) {
     if (error.code === "no_calibration") return choose(group, show, UNCALIBRATED);
     if (error.code === "unsupported_rate") return choose(group, show, TOO_FEW);
-    tell(group.map((photo) => photo.refused(error)));
+    tell(group.map((photo) => photo.showError(error)));
   }
 }
 
 /* Without a threshold for the usual rate: a person can choose where "known" begins. */
 function choose(group, show, why) {
   for (const photo of group) {
-    photo.failed(`${why} Choose one for this session and try again.`, make("div", { class: "actions" },
+    photo.showFailure(`${why} Choose one for this session and try again.`, make("div", { class: "actions" },
       make("button", { type: "button", class: "primary", text: "Choose a threshold", onclick: () => show("threshold") })));
   }
   tell([`No answer: ${why} Choose a threshold.`]);
@@ -99,7 +99,7 @@ function tellPoint() {
   } else if (point) {
     const rate = point.fpir === null
       ? ": a rough estimate, from too few identities to say how many strangers would be mistaken for an enrolled person."
-      : `: ${said(point.fpir)} strangers would be mistaken for an enrolled person.`;
+      : `: ${shareInWords(point.fpir)} strangers would be mistaken for an enrolled person.`;
     line.replaceChildren(make("span", {}, "Threshold ", make("strong", { text: point.threshold.toFixed(3) }), rate));
   }
 }

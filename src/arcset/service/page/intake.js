@@ -23,7 +23,7 @@ for (const kind of ["dragover", "drop"]) {
 }
 
 /* Pasted images go to whom the visible tab names. */
-export function pasted(tab, take) {
+export function onPaste(tab, take) {
   document.addEventListener("paste", (event) => {
     if ($(tab).hidden || document.querySelector("dialog[open]")) return;
     const files = [...(event.clipboardData?.files ?? [])];

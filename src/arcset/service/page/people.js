@@ -1,6 +1,6 @@
 /* The second tab: who is enrolled, page by page. */
 import { ask, session, thumbnail } from "./api.js";
-import { $, count, later, make, state } from "./dom.js";
+import { $, count, failure, later, make, state } from "./dom.js";
 
 const PAGE = 48;
 
@@ -79,8 +79,7 @@ function empty(search) {
 
 function failed(error, after) {
   const box = $("people-empty");
-  box.replaceChildren(state("The list could not be loaded", error.message,
-    make("button", { type: "button", text: "Try again", onclick: () => load(after) })));
+  box.replaceChildren(failure("The list could not be loaded", error, () => load(after)));
   box.hidden = false;
 }
 

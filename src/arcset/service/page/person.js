@@ -1,6 +1,6 @@
 /* One subject in a dialog: the samples, and for those who may write, changes. */
 import { ask, loadGallery, session, subjectPath } from "./api.js";
-import { confirmed, count, make, skeleton, state, toast } from "./dom.js";
+import { confirmChange, count, failure, make, skeleton, toast } from "./dom.js";
 import { intake } from "./intake.js";
 import { picture } from "./people.js";
 import { photoForm, whichFace } from "./photo.js";
@@ -30,15 +30,14 @@ class Person {
     try {
       const { samples } = await ask(`${subjectPath(this.name)}/samples`);
       this.samples.replaceChildren(
-        make("p", { class: "soft", text: this.told(samples) }),
+        make("p", { class: "soft", text: this.describe(samples) }),
         make("ul", { class: "samples" }, ...samples.map((sample) => this.entry(sample, samples.length))));
     } catch (error) {
-      this.samples.replaceChildren(state("The samples could not be loaded", error.message,
-        make("button", { type: "button", text: "Try again", onclick: () => this.load() })));
+      this.samples.replaceChildren(failure("The samples could not be loaded", error, () => this.load()));
     }
   }
 
-  told(samples) {
+  describe(samples) {
     const kept = samples.filter((sample) => sample.has_image).length;
     const first = new Date(samples[0].added).toLocaleDateString("en-GB", { day: "numeric", month: "long", year: "numeric" });
     const images = kept === samples.length ? "" : kept ? ` Images of ${kept} of them are stored.` : " Only their embeddings are stored, not the images.";
@@ -104,14 +103,14 @@ class Person {
     const text = last
       ? `It is the only sample, so ${this.name} will be removed too. This cannot be undone.`
       : "Its embedding, and its image if stored, will be overwritten. This cannot be undone.";
-    if (!await confirmed(last ? `Remove ${this.name}?` : "Remove this sample?", text, "Remove")) return;
+    if (!await confirmChange(last ? `Remove ${this.name}?` : "Remove this sample?", text, "Remove")) return;
     if (!await this.change(() => ask(`v1/samples/${sample.id}`, { method: "DELETE" }), () => "The sample was removed.")) return;
     last ? this.dialog.close() : await this.load();
   }
 
   async remove() {
     const text = "The name, images and embeddings will be overwritten. This cannot be undone.";
-    if (!await confirmed(`Remove ${this.name}?`, text, "Remove")) return;
+    if (!await confirmChange(`Remove ${this.name}?`, text, "Remove")) return;
     if (await this.change(() => ask(subjectPath(this.name), { method: "DELETE" }), () => `${this.name} was removed.`)) this.dialog.close();
   }
 }

@@ -1,7 +1,7 @@
 /* The third tab: what every threshold would do, and one of them for this session. */
 import { ask, session } from "./api.js";
 import { at, Chart } from "./chart.js";
-import { $, count, later, make, said, skeleton, state } from "./dom.js";
+import { $, count, failure, later, make, shareInWords, skeleton } from "./dom.js";
 
 const STEP = 0.005;
 let shown = null;
@@ -17,8 +17,7 @@ export async function show() {
     shown.chart.fit();
   } catch (error) {
     shown = null;
-    body.replaceChildren(state("The curves could not be loaded", error.message,
-      make("button", { type: "button", text: "Try again", onclick: show })));
+    body.replaceChildren(failure("The curves could not be loaded", error, show));
   }
 }
 
@@ -75,24 +74,24 @@ class Explorer {
   follow() {
     const chosen = session.threshold, value = chosen ?? this.usual;
     if (Number(this.slider.value) !== value) this.slider.value = value;
-    this.slider.setAttribute("aria-valuetext", this.tell(value).textContent);
+    this.slider.setAttribute("aria-valuetext", this.describe(value).textContent);
     this.back.hidden = chosen === null || this.calibrated === null;
     this.fact.textContent = chosen === null
       ? this.calibrated === null ? "Not in use yet: move the slider to choose a threshold for this session." : `This is the calibrated threshold${this.found.working_point.rough ? ", a rough one" : ""}, which is in use.`
       : "In use under Identify, in this session only. Nothing changes for others.";
     this.chart.mark(value);
-    this.sentence.replaceChildren(this.tell(value));
+    this.sentence.replaceChildren(this.describe(value));
     this.speak(this.sentence.textContent);
   }
 
-  tell(value) {
+  describe(value) {
     const { thresholds, false_accept: accepts, false_reject: rejects } = this.curves;
     const bold = (kind, text) => make("b", { class: kind, text });
     const made = document.createDocumentFragment();
-    made.append("At ", bold("", value.toFixed(3).replace(/(\.\d\d)0$/, "$1")), ": ", ...this.accepted(at(thresholds, accepts, value), value, bold));
+    made.append("At ", bold("", value.toFixed(3).replace(/(\.\d\d)0$/, "$1")), ": ", ...this.describeAccepts(at(thresholds, accepts, value), value, bold));
     if (rejects === null) made.append("; how many enrolled people are missed is not known yet.");
     else {
-      const text = said(at(thresholds, rejects, value));
+      const text = shareInWords(at(thresholds, rejects, value));
       if (text === "none") made.append("; ", bold("rejects", "every"), " enrolled sample is recognized.");
       else if (text === "all") made.append("; ", bold("rejects", "no"), " enrolled sample is recognized.");
       else made.append("; ", bold("rejects", text), ` enrolled samples ${text.startsWith("1 in") ? "is" : "are"} not recognized.`);
@@ -100,14 +99,14 @@ class Explorer {
     return made;
   }
 
-  accepted(share, value, bold) {
+  describeAccepts(share, value, bold) {
     const { thresholds, false_accept: all } = this.curves;
     const ending = (text) => (text.startsWith("1 in ") ? " strangers is mistaken for an enrolled person" : " strangers are mistaken for an enrolled person");
-    if (share !== null) return [bold("accepts", said(share)), ending(said(share))];
+    if (share !== null) return [bold("accepts", shareInWords(share)), ending(shareInWords(share))];
     const first = all.findIndex((one) => one !== null), last = all.findLastIndex((one) => one !== null);
     if (first < 0) return ["how many strangers are mistaken for an enrolled person is not known"];
-    if (value > thresholds[last]) return ["fewer than ", bold("accepts", said(all[last])), " strangers are mistaken for an enrolled person"];
-    return ["more than ", bold("accepts", said(all[first])), " strangers are mistaken for an enrolled person"];
+    if (value > thresholds[last]) return ["fewer than ", bold("accepts", shareInWords(all[last])), " strangers are mistaken for an enrolled person"];
+    return ["more than ", bold("accepts", shareInWords(all[first])), " strangers are mistaken for an enrolled person"];
   }
 }
 
