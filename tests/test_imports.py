@@ -41,6 +41,7 @@ LIGHT_VERBS = (
     "cluster photos --model model.onnx --threshold 0.9 --no-sheet",
     "keys add people.db --name phone",
     "export model.onnx --out again.onnx",
+    "serve people.db --port 0",
 )
 
 

@@ -15,8 +15,9 @@ def people(tmp_path_factory):
 
 
 @pytest.fixture(autouse=True)
-def _threads():
+def _threads(monkeypatch):
     """As many as before, for the tests that follow in this process."""
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
     before = torch.get_num_threads()
     with threadpool_limits():  # puts back what it found
         yield

@@ -1,6 +1,7 @@
 """Requests that wait share a batch; a failure is nobody else's."""
 
 import asyncio
+import os
 import threading
 
 import numpy as np
@@ -108,7 +109,8 @@ def test_several_threads_answer_everybody():
 
 
 @pytest.fixture
-def threads_afterwards():
+def threads_afterwards(monkeypatch):
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
     before = torch.get_num_threads()
     with threadpool_limits():  # puts back what it found
         yield
@@ -118,7 +120,11 @@ def threads_afterwards():
 @pytest.mark.parametrize(
     ("threads", "workers", "each"), [(1, 1, 1), (2, 2, 1), (3, 3, 1), (4, 4, 1), (16, 4, 4)]
 )
-def test_processors_are_divided_among_batches(threads_afterwards, threads, workers, each):
+@pytest.mark.parametrize("needs_torch", [True, False])
+def test_processors_are_divided_among_batches(
+    threads_afterwards, threads, workers, each, needs_torch
+):
     torch.set_num_threads(threads)
-    assert share_processors("cpu") == workers
+    assert share_processors("cpu", needs_torch=needs_torch) == workers
+    assert os.environ["OMP_NUM_THREADS"] == str(each)
     assert torch.get_num_threads() == each

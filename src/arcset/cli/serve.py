@@ -88,7 +88,12 @@ def serve(
 
         views = Views(runs)
     bound = listen(host, port)  # before the model is loaded
-    settings = replace(settings, workers=share_processors(device))
+    remembered = None
+    if model is None:
+        with Gallery.open(gallery, read_only=True, create=False) as found:
+            remembered = found.model_path
+    needs_torch = Path(model or remembered or "").suffix.lower() != ".onnx"
+    settings = replace(settings, workers=share_processors(device, needs_torch=needs_torch))
     opened = Gallery.open(
         gallery, model, faces=faces, device=device, read_only=read_only, create=False
     )

@@ -58,6 +58,7 @@ __all__ = [
     "graph_digest",
     "open_onnx",
     "replacing_model",
+    "thread_count",
     "write_label",
 ]
 
@@ -625,7 +626,7 @@ def _channels_last(shape: Sequence[int]) -> tuple[int, ...]:
 def _session(file: OnnxFile, providers: list[str]) -> onnxruntime.InferenceSession:
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 4  # errors are raised as well, and said there
-    options.intra_op_num_threads = _thread_count()
+    options.intra_op_num_threads = thread_count()
     if file.external:
         folder = str(file.path.parent.resolve())
         options.add_session_config_entry(
@@ -638,7 +639,7 @@ def _session(file: OnnxFile, providers: list[str]) -> onnxruntime.InferenceSessi
         raise DataError(f"{file.path} cannot be loaded: {_first_line(error)}") from None
 
 
-def _thread_count() -> int:
+def thread_count() -> int:
     """As many as torch takes, whose setting holds for both where a program has imported it; else
     `OMP_NUM_THREADS`, which launchers set; else one for each core of this process."""
     if (torch := sys.modules.get("torch")) is not None:

@@ -7,6 +7,8 @@ several threads, those that are free share what waits.
 
 import asyncio
 import math
+import os
+import sys
 import threading
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -14,6 +16,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+from onnxruntime import get_available_providers
+from threadpoolctl import threadpool_limits
+
+from arcset.recognition.onnx_model import thread_count
 
 __all__ = ["Batcher", "Job", "settle", "share_processors"]
 
@@ -146,25 +152,31 @@ def settle(future: "asyncio.Future[Any]", outcome: Any) -> None:
         future.set_result(outcome)
 
 
-def share_processors(device: str) -> int:
+def share_processors(device: str, *, needs_torch: bool) -> int:
     """Divide the processors among batches that are computed side by side; returns how many are.
 
     Several threads that compute one batch together wait for each other at every layer, all the
     more where decoding and clients take a processor away from one of them. Batches side by side
     wait for nobody. On a graphics card one batch at a time has all of it.
 
-    To be called before a model is loaded, which keeps the number of its threads.
+    To be called before a model is loaded, which keeps the number of its threads. needs_torch: as a
+    run does; an ONNX file does not, and torch is not imported.
     """
-    import torch
-    from threadpoolctl import threadpool_limits
+    if needs_torch:
+        import torch
 
-    from arcset.devices import choose_device
+        from arcset.devices import choose_device
 
-    if choose_device(device).type != "cpu":
+        on_cpu, threads = choose_device(device).type == "cpu", torch.get_num_threads()
+    else:
+        on_cpu = device == "cpu" or "CUDAExecutionProvider" not in get_available_providers()
+        threads = thread_count()
+    if not on_cpu:
         return 1
-    threads = torch.get_num_threads()
     workers = min(threads, _MOST_WORKERS)
     each = max(1, threads // workers)
-    torch.set_num_threads(each)
+    if "torch" in sys.modules:  # then ONNX Runtime goes by its number, too
+        sys.modules["torch"].set_num_threads(each)
+    os.environ["OMP_NUM_THREADS"] = str(each)
     threadpool_limits(each, user_api="blas")  # whose threads keep a processor busy while they wait
     return workers

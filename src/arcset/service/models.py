@@ -108,8 +108,8 @@ class ImagesRequest(Request):
     model_config = ConfigDict(
         json_schema_extra={"anyOf": [{"required": ["image"]}, {"required": ["images"]}]}
     )
-    image: ImageFields = []
-    images: ImageFields = []
+    image: ImageFields = Field(default_factory=list)
+    images: ImageFields = Field(default_factory=list)
 
     @model_validator(mode="after")
     def _check_images(self) -> Self:
