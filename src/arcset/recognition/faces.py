@@ -416,11 +416,12 @@ class FaceRecognizer(ImageEmbedder):
         )
         self.recognizer, self.faces = recognizer, faces
 
-    def _prepare(self, source: Any) -> Prepared:
+    def _prepare(self, source: Any, most: int | None) -> Prepared:
         photo = read_photo(source)
         found = self.faces.find_in(photo)
-        crops = [align(photo, face.points) for face in found.faces]
-        return Prepared(crops, found.faces, found.why)
+        faces = found.faces[:most]
+        crops = [align(photo, face.points) for face in faces]
+        return Prepared(crops, faces, len(found), found.why)
 
     def _embed(self, samples: npt.NDArray[Any]) -> Embeddings:
         return self.recognizer.embed(samples)

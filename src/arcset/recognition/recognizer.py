@@ -4,6 +4,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -119,16 +120,13 @@ class EmbeddedImage:
 
 @dataclass(frozen=True, eq=False)
 class Prepared:
-    """What a network gets of one image.
-
-    samples: (K,) arrays of one shape; K = 1 for a whole image. faces: where they are in a photo,
-    the main one first. why: why there is none. whole: whether faces were not looked for.
-    """
+    """What a network gets of one image: samples (K,), arrays of one shape; the rest is as of
+    `EmbeddedImage`."""
 
     samples: Sequence[npt.NDArray[Any]]
     faces: "tuple[Face, ...]" = ()
+    count: int | None = None
     why: str = ""
-    whole: bool = False
 
 
 class ImageEmbedder(ABC):
@@ -156,8 +154,8 @@ class ImageEmbedder(ABC):
         """
 
     @abstractmethod
-    def _prepare(self, source: Any) -> Prepared:
-        """Read one image; called by several threads."""
+    def _prepare(self, source: Any, most: int | None) -> Prepared:
+        """Read one image, and find up to `most` faces in it; called by several threads."""
 
     @abstractmethod
     def _embed(self, samples: npt.NDArray[Any]) -> Embeddings:
@@ -248,27 +246,22 @@ class ImageEmbedder(ABC):
     ) -> Iterator[tuple[Any, EmbeddedImage | DataError | InputError]]:
         """Every image in its turn, with its embeddings or with why it cannot be read."""
         done = 0
-        for chunk in decode_many(in_chunks(sources, size), self._prepare):
-            counts = [
-                len(image.samples[:most]) if isinstance(image, Prepared) else 0
-                for _, image in chunk
-            ]
-            samples = [
-                sample
-                for (_, image), count in zip(chunk, counts, strict=True)
-                if isinstance(image, Prepared)
-                for sample in image.samples[:count]
-            ]
+        for chunk in decode_many(in_chunks(sources, size), partial(self._prepare, most=most)):
+            prepared = [image for _, image in chunk if isinstance(image, Prepared)]
+            samples = [sample for image in prepared for sample in image.samples]
             rows = self._embed(np.stack(samples)) if samples else np.empty((0, self.dim), "f4")
             done += len(chunk)
             if progress is not None:
                 progress(done, len(sources))
-            parts = np.split(rows, np.cumsum(counts)[:-1])
-            for (source, image), part in zip(chunk, parts, strict=True):
-                if isinstance(image, Prepared):
-                    yield source, _embedded(source, image, part)
-                else:
+            start = 0
+            for source, image in chunk:
+                if not isinstance(image, Prepared):
                     yield source, image
+                    continue
+                own = rows[start : start + len(image.samples)]
+                start += len(own)
+                name = image_name(source, "the image" if image.count is None else "the photo")
+                yield source, EmbeddedImage(own, image.faces, image.count, image.why, name)
 
     def _embed_paths(
         self,
@@ -295,13 +288,6 @@ class ImageEmbedder(ABC):
                 if image.note:
                     notes[path] = image.note
         return Embedded(tuple(kept), np.concatenate(parts), skipped, notes, tuple(faces), faceless)
-
-
-def _embedded(source: Any, image: Prepared, rows: Embeddings) -> EmbeddedImage:
-    if image.whole:
-        return EmbeddedImage(rows, name=image_name(source))
-    name = image_name(source, "the photo")
-    return EmbeddedImage(rows, image.faces[: len(rows)], len(image.faces), image.why, name)
 
 
 class Model(Protocol):
@@ -521,8 +507,8 @@ class Recognizer(ImageEmbedder):
     def _chunk(self) -> int:
         return max(1, min(_CHUNK_IMAGES, _CHUNK_BYTES // math.prod(self.reading.shape)))
 
-    def _prepare(self, source: Any) -> Prepared:
-        return Prepared([read_image(source, self.reading)], whole=True)
+    def _prepare(self, source: Any, most: int | None) -> Prepared:
+        return Prepared([read_image(source, self.reading)])
 
     def _embed(self, samples: npt.NDArray[Any]) -> Embeddings:
         rows = self.model.run(samples)
