@@ -8,14 +8,13 @@ import re
 import shutil
 
 import numpy as np
-import onnx
 import onnxruntime
 import pytest
 from onnx import TensorProto, helper
 
 from arcset import DataError, OptionError, Recognizer
 from arcset.recognition.export import export
-from support.onnx_graphs import FLOAT, adopt, changed, linear
+from support.onnx_graphs import FLOAT, adopt, changed, external, linear
 from support.pickled_trap import pickled_trap
 from support.random_runs import random_run, with_thresholds
 
@@ -164,17 +163,6 @@ def test_more_memory_than_there_is(tmp_path):
         value = helper.make_tensor("sides", TensorProto.INT64, [2], sides)
         changed(tmp_path / "net.onnx", lambda model, it=value: model.graph.initializer.append(it))
         refused(tmp_path / "net.onnx", preset="unit", output="z")
-
-
-def external(path, location):
-    """Keep the matrix of a model in another file, beside it, and call that file so."""
-    model = onnx.load(path)
-    weights = model.graph.initializer[0]
-    (path.parent / "weights.bin").write_bytes(weights.raw_data)
-    weights.ClearField("raw_data")
-    weights.data_location = TensorProto.EXTERNAL
-    weights.external_data.add(key="location", value=location)
-    path.write_bytes(model.SerializeToString())
 
 
 def test_weights_beside_the_file_are_read(tmp_path, monkeypatch):

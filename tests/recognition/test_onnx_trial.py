@@ -15,7 +15,7 @@ from onnx import TensorProto, helper, numpy_helper
 from arcset import DataError, OptionError, Recognizer
 from arcset.recognition.export import export
 from arcset.recognition.onnx_model import graph_digest
-from support.onnx_graphs import FLOAT, adopt, linear
+from support.onnx_graphs import FLOAT, adopt, external, linear
 from support.random_runs import random_run
 
 LINUX = sys.platform == "linux"
@@ -125,15 +125,9 @@ def test_a_file_is_tried_once(tmp_path, records, monkeypatch):
 
 def test_weights_beside_the_file_count(tmp_path, records):
     linear(tmp_path / "net.onnx")
-    model = onnx.load(tmp_path / "net.onnx")
-    weights = model.graph.initializer[0]
-    content = bytearray(weights.raw_data)
-    (tmp_path / "weights.bin").write_bytes(content)
-    weights.ClearField("raw_data")
-    weights.data_location = TensorProto.EXTERNAL
-    weights.external_data.add(key="location", value="weights.bin")
-    (tmp_path / "net.onnx").write_bytes(model.SerializeToString())
+    external(tmp_path / "net.onnx")
     load(tmp_path / "net.onnx", "y")
+    content = bytearray((tmp_path / "weights.bin").read_bytes())
     content[5] ^= 1
     (tmp_path / "weights.bin").write_bytes(content)
     load(tmp_path / "net.onnx", "y")

@@ -8,7 +8,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 from arcset.recognition.onnx_model import adopt
 
-__all__ = ["FLOAT", "UINT8", "adopt", "changed", "expected", "linear", "weights"]
+__all__ = ["FLOAT", "UINT8", "adopt", "changed", "expected", "external", "linear", "weights"]
 
 FLOAT, UINT8 = TensorProto.FLOAT, TensorProto.UINT8
 
@@ -62,4 +62,15 @@ def changed(path: Path, change) -> None:
     """Apply `change` to the model in a file."""
     model = onnx.load_model(path, load_external_data=False)
     change(model)
+    path.write_bytes(model.SerializeToString())
+
+
+def external(path: Path, location: str = "weights.bin") -> None:
+    """Keep the matrix of a model in another file, beside it, and call that file so."""
+    model = onnx.load(path)
+    matrix = model.graph.initializer[0]
+    (path.parent / "weights.bin").write_bytes(matrix.raw_data)
+    matrix.ClearField("raw_data")
+    matrix.data_location = TensorProto.EXTERNAL
+    matrix.external_data.add(key="location", value=location)
     path.write_bytes(model.SerializeToString())
