@@ -109,15 +109,13 @@ def change_once(path, change):
     print("done", flush=True)
 
 
-def enroll_on(path, seed, merging):
+def enroll_on(path, seed):
     """Until it is killed: enroll somebody with three samples, remove some, and tell each name."""
     rng = np.random.default_rng(seed)
     with Gallery.open(path) as gallery:
         for number in itertools.count():
             name = f"{seed}-{number}"
             gallery.enroll(name, embeddings=rng.normal(size=(3, gallery.dim)))
-            if merging and number % 3 == 2:
-                gallery.merge(f"{seed}-{number - 1}", f"{seed}-{number - 2}")
             if number % 6 == 2:
                 gallery.remove(name)
                 name = f"{name} is gone"

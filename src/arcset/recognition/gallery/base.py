@@ -722,7 +722,7 @@ class Gallery(ABC):
         removing somebody from the gallery does not remove them from it.
         """
         with self.together():
-            images = images and self.can_hold_images
+            images = images and self._holds_images()
             return write_rows(Path(path), self._settings, self._rows(images=images), images=images)
 
     def import_file(self, path: Path | str) -> tuple[int, ...]:
@@ -816,6 +816,10 @@ class Gallery(ABC):
         self, probes: Embeddings, k: int
     ) -> tuple[list[tuple[str, ...]], npt.NDArray[np.float64]]:
         """As `search`, of unit rows (N, D)."""
+
+    def _holds_images(self) -> bool:
+        """Whether any image is stored."""
+        return False
 
     @abstractmethod
     def _sizes(self) -> tuple[int, int]:

@@ -74,9 +74,10 @@ class MilvusGallery(Gallery):
     path: Address
     can_hold_images = False
 
-    _names: set[str]  # of the subjects; read at `_named_at`
-    _samples: int  # how many there are; counted at `_counted_at`
+    _samples: int  # how many there were at `_counted_at`
     _counted_at: float
+    _names: set[str]  # of the subjects at `_named_at`, when there were so many samples:
+    _named_samples: int
     _named_at: float
     _names_hold_until: float
 
@@ -167,20 +168,21 @@ class MilvusGallery(Gallery):
         They are read again when the number of rows is another one or a minute has passed; but not
         so often that it takes more than a twentieth of the time, unless the consistency is strong.
         """
-        started = time.monotonic()
-        if self._is_strong or started > self._counted_at + _YOUNG:
-            samples = self._client.count()
-            is_changed = samples != self._samples or started > self._named_at + 60
-            if self._is_strong or (is_changed and started > self._names_hold_until):
+        moment = time.monotonic()
+        if self._is_strong or moment > self._counted_at + _YOUNG:
+            self._samples = self._client.count()
+            is_changed = self._samples != self._named_samples or moment > self._named_at + 60
+            if self._is_strong or (is_changed and moment > self._names_hold_until):
+                started = time.monotonic()
                 parts = self._client.walk(["subject"])
                 self._names = {row["subject"] for part in parts for row in part}
-                self._named_at = time.monotonic()
+                self._named_samples, self._named_at = self._samples, time.monotonic()
                 self._names_hold_until = self._named_at + 20 * (self._named_at - started)
-            self._samples, self._counted_at = samples, time.monotonic()
+            self._counted_at = moment
         return len(self._names), self._samples
 
     def _forget_sizes(self) -> None:
-        self._names, self._samples = set[str](), -1
+        self._names, self._samples, self._named_samples = set[str](), -1, -1
         self._counted_at = self._named_at = self._names_hold_until = float("-inf")
 
     @property
@@ -289,6 +291,7 @@ class MilvusGallery(Gallery):
                 if self._samples >= 0:
                     self._names.update(row.name for row in rows)
                     self._samples += len(rows)
+                    self._named_samples += len(rows)
             if settings:
                 self._write(**settings)
         except BaseException:

@@ -86,6 +86,8 @@ _ROWS = 256  # at a time: few enough for the processor's cache; of images, for m
 _OFF = 1e-3  # how far the square of an embedding's length may be from 1
 _SPARE = 1 << 24  # how far the numbers of subjects may exceed 64 times the number of samples
 
+_SUBJECT = "INSERT INTO subjects (name, added) VALUES (?, ?)"
+_SAMPLE = "INSERT INTO samples (subject, added, embedding, source, digest) VALUES (?, ?, ?, ?, ?)"
 _LISTED = "(SELECT value FROM json_each(?))"  # of a list as JSON
 _IS_STORED = "CASE WHEN images.id IS NOT NULL THEN x'' END"
 
@@ -321,6 +323,9 @@ class FileGallery(Gallery):
                 self._counted = state, self._ask(sql)
             return self._counted[1]
 
+    def _holds_images(self) -> bool:
+        return bool(self._ask("SELECT EXISTS (SELECT 1 FROM images)")[0])
+
     @property
     def byte_count(self) -> int:
         return self.path.stat().st_size + _log_size(self.path)
@@ -381,25 +386,13 @@ class FileGallery(Gallery):
     def _insert(self, rows: Sequence[Row]) -> Iterator[int]:
         moment, subjects = now(), dict[str, int]()
         for row in rows:
-            added = row.added or moment
-            if row.name not in subjects:
-                found = self._ask("SELECT id FROM subjects WHERE name = ?", row.name)
-                subjects[row.name] = (
-                    found[0]
-                    if found
-                    else self._insert_row(
-                        "INSERT INTO subjects (name, added) VALUES (?, ?)", row.name, added
-                    )
-                )
-            sample = self._insert_row(
-                "INSERT INTO samples (subject, added, embedding, source, digest)"
-                " VALUES (?, ?, ?, ?, ?)",
-                subjects[row.name],
-                added,
-                row.embedding.astype("<f4", copy=False).tobytes(),
-                row.source,
-                row.digest,
-            )
+            name, added = row.name, row.added or moment
+            if name not in subjects:
+                found = self._ask("SELECT id FROM subjects WHERE name = ?", name)
+                subjects[name] = found[0] if found else self._insert_row(_SUBJECT, name, added)
+            embedding = row.embedding.astype("<f4", copy=False).tobytes()
+            columns = subjects[name], added, embedding, row.source, row.digest
+            sample = self._insert_row(_SAMPLE, *columns)
             if row.image is not None:
                 self._insert_row("INSERT INTO images VALUES (?, ?)", sample, row.image)
             yield sample
@@ -420,7 +413,8 @@ class FileGallery(Gallery):
     def _move(self, rows: Sequence[Row], name: str) -> None:
         names = {"old": rows[0].name, "new": name}
         self._execute("UPDATE OR IGNORE subjects SET name = :new WHERE name = :old", names)
-        self._execute(  # where the name was taken: nobody has the old one any more otherwise
+        # Where the name was free, nobody has the old one any more, and the rest changes nothing.
+        self._execute(
             "UPDATE samples SET subject = (SELECT id FROM subjects WHERE name = :new)"
             " WHERE subject = (SELECT id FROM subjects WHERE name = :old)",
             names,
