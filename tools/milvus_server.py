@@ -21,8 +21,10 @@ VERSION = "2.3.5"
 
 #: What runs in the server's own environment.
 RUN = """
-import json, os, sys
+import json, os, socket, sys
 from milvus import MilvusServer, MilvusServerConfig
+# Its own trial refuses, for a minute, ports that a killed server had; this takes them.
+MilvusServerConfig.try_bind_port = lambda _, port: socket.create_server(("127.0.0.1", port))
 folder, etcd = sys.argv[1], sys.argv[2]
 ports = json.loads(sys.argv[3])
 os.environ["ETCD_CONFIG_PATH"] = etcd

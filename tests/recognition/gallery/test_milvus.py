@@ -7,7 +7,6 @@ import os
 import random
 import signal
 import socket
-import threading
 import time
 from collections import Counter
 from concurrent.futures import ProcessPoolExecutor
@@ -234,13 +233,9 @@ def test_a_server_that_is_killed_and_comes_back(tmp_path):
         os.kill(process, signal.SIGKILL)
         with pytest.raises(DataError, match="people"):
             gallery.enroll("late", embeddings=rows[:1])
-    answers = []
-    waiting = threading.Thread(target=lambda: answers.append(gallery.search(rows[:1], 1)[0]))
-    waiting.start()  # while nobody is there
     with milvus_server(tmp_path) as (again, _), gallery:
         assert again == address
-        waiting.join()
-        assert answers == [[("0",)]]
+        assert answered(lambda: gallery.search(rows[:1], 1))[0] == [("0",)]
         assert listed(gallery) == {f"{number}": 2 for number in range(250)}
         assert np.array_equal(gallery.labelled()[0], rows)
         gallery.enroll("late", embeddings=rows[:1])
@@ -261,7 +256,6 @@ def test_no_answer_in_time(tmp_path):
         finally:
             os.kill(process, signal.SIGCONT)
         assert "\n" not in str(caught.value)
-        assert answered(gallery.subjects)[0].name == "anna"
 
 
 def answered(ask, seconds=120):

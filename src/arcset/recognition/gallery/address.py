@@ -112,7 +112,7 @@ def _read_options(query: str, *, lite: bool) -> dict[str, str]:
     for name, value in options.items():
         if value not in _OPTIONS.get(name, ()):
             known = "; ".join(f"{key}: {', '.join(words)}" for key, words in _OPTIONS.items())
-            raise OptionError(f"?{name}={value} is unknown in an address, expected {known}")
+            raise OptionError(f"?{name}={value!r} is unknown in an address, expected {known}")
         if lite and (name == "secure" or value == "diskann"):
             raise OptionError(f"?{name}={value} is for servers, and Milvus Lite has none of it")
     return options
