@@ -78,6 +78,12 @@ def test_two_images_are_compared_as_the_package_does(server, recognizer, photos)
     assert (by_hand["same"], by_hand["threshold"], by_hand["far"]) == (False, 0.999999, None)
 
 
+@pytest.mark.parametrize("fields", [("a", "b"), ("image", "subject"), ("a", "subject"), ("a",)])
+def test_nothing_is_compared_with_nothing(server, fields):
+    refused = server.json("POST", "/v1/verify", dict.fromkeys(fields))
+    assert (refused.status, refused.code) == (400, "bad_request")
+
+
 def test_an_image_is_compared_with_a_subject(server, photos):
     image = photo(photos, NAMES[2])
     assert server.form("/v1/verify", ("subject", NAMES[2]), ("image", image)).json()["same"]
@@ -275,7 +281,9 @@ def test_many_at_once_get_their_own_answers(server, photos):
         ("candidates=0", "bad_request"),
         ("candidates=five", "bad_request"),
         ("fpir=0.5&fpir=0.4", "bad_request"),
+        ("candidates=1000000000", "bad_request"),
         ("fpir=0.0000001", "unsupported_rate"),
+        ("fpir=1e-300", "unsupported_rate"),
     ],
 )
 def test_what_cannot_be_asked(server, photos, query, code):
@@ -298,6 +306,7 @@ def test_what_cannot_be_asked(server, photos, query, code):
         (b'{"images": [1]}', "bad_request"),
         (b'{"images": {"a": 1}}', "bad_request"),
         (b'{"images": ["QUJD"], "fpir": NaN}', "bad_request"),
+        (b'{"images": ["QUJD"], "fpir": "0.%s"}' % (b"1" * 5000), "bad_request"),
         (b'{"images": ["data:,a"]}', "not_an_image"),
         (b"fpir=0.1", "unsupported_media_type"),
     ],

@@ -189,11 +189,6 @@ def test_a_new_name_of_a_megabyte_is_not_waited_for(server, refused, body):
     refused(lambda: server.request("PATCH", path, body, JSON), "body_too_large")
 
 
-def test_texts_in_json_are_as_long_as_those_of_a_form(server, refused):
-    content = {"images": [in_base64(server)], "fpir": "0." + "1" * (1 << 20)}
-    refused(lambda: server.json("POST", "/v1/identify", content), "bad_request")
-
-
 def in_base64(server):
     return base64.b64encode(server.good.read_bytes()).decode()
 
@@ -205,16 +200,7 @@ def test_as_many_images_as_are_allowed_are_taken_from_json(server):
     assert server.request("DELETE", "/v1/subjects/" + quote(content["name"])).status == 200
 
 
-# Values, names, paths and methods
-
-QUERIES = ["fpir=-1", "threshold=inf", "threshold=0.5&threshold=0.6", "candidates=1000000000"]
-
-
-@pytest.mark.long  # test_api.py has some
-@pytest.mark.parametrize("query", [*QUERIES, "candidates=%00", "fpir=1e-9", "fpir=1e-300"])
-def test_questions_out_of_range(server, refused, query):
-    code = "unsupported_rate" if "e-" in query else "bad_request"
-    refused(lambda: server.form(f"/v1/identify?{query}", ("image", server.good)), code)
+# Names and paths
 
 
 @pytest.mark.parametrize(
@@ -266,13 +252,6 @@ SPELLINGS = """/%76%31/identify /v1/%69dentify /v1%2Fidentify //v1/identify /v1/
 def test_other_spellings_of_a_path_are_not_that_path(server, refused, path):
     kind, body = multipart([("image", server.good), ("threshold", "0.8")])
     refused(lambda: server.request("POST", path, body, {"Content-Type": kind}), "not_found")
-
-
-@pytest.mark.parametrize(
-    "method", some(["TRACE", "PROPFIND", "PUT", "GET", "DELETE", "OPTIONS"], "TRACE")
-)
-def test_methods(server, refused, method):
-    refused(lambda: server.request(method, "/v1/identify"), "method_not_allowed")
 
 
 @pytest.mark.parametrize(

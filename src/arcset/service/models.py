@@ -86,6 +86,7 @@ _TEXT = {
 _FILE = {"type": "string", "format": "binary", "description": "An image file."}
 
 ImageField = Annotated[Image, PlainValidator(_read_image), WithJsonSchema(_TEXT)]
+OneImage = Annotated[Image | None, PlainValidator(_read_image), WithJsonSchema(_TEXT)]
 ImageFields = Annotated[
     list[ImageField],
     BeforeValidator(lambda value: value if isinstance(value, list) else [value]),
@@ -103,11 +104,8 @@ class Request(BaseModel):
 
 
 class ImagesRequest(Request):
-    """Images, as `image` or `images`."""
+    """Images, at least one, as `image` or `images`."""
 
-    model_config = ConfigDict(
-        json_schema_extra={"anyOf": [{"required": ["image"]}, {"required": ["images"]}]}
-    )
     image: ImageFields = Field(default_factory=list)
     images: ImageFields = Field(default_factory=list)
 
@@ -166,14 +164,15 @@ class VerifyRequest(VerifyOptions):
     model_config = ConfigDict(
         json_schema_extra={"oneOf": [{"required": ["a", "b"]}, {"required": ["image", "subject"]}]}
     )
-    a: ImageField | None = None
-    b: ImageField | None = None
-    image: ImageField | None = None
+    a: OneImage = None
+    b: OneImage = None
+    image: OneImage = None
     subject: str | None = Field(default=None, min_length=1, max_length=LONGEST_NAME)
 
     @model_validator(mode="after")
     def _check_images(self) -> Self:
-        given = self.model_fields_set & {"a", "b", "image", "subject"}
+        images = {"a": self.a, "b": self.b, "image": self.image, "subject": self.subject}
+        given = {name for name, value in images.items() if value is not None}
         if given not in ({"a", "b"}, {"image", "subject"}):
             raise PydanticCustomError(
                 "bad_request", "two images are sent as `a` and `b`, or one as `image` and `subject`"

@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import sqlite3
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -165,57 +165,43 @@ class Service:
     async def _embed(
         self, images: Sequence[bytes], scope: Scope, ask: Ask | None
     ) -> tuple[list[Any], Any]:
-        """What was decoded, and what `_finish` makes of all of it; None where that is nothing.
-
-        Decoded in a thread, which hands them to the batcher without the loop in between. Where
-        somebody is to be identified, an error stands in the place of an image, and all faces of a
-        photo are looked at.
-        """
+        """What was decoded, and what `_finish` makes of all of it; None where that is nothing."""
         loop = asyncio.get_running_loop()
         future: asyncio.Future[Any] = loop.create_future()
+        future.add_done_callback(lambda done: done.exception())  # may come when nobody waits for it
         scope["on_disconnect"] = lambda: settle(future, ClientDisconnect())
+        photos = await loop.run_in_executor(self._decoders, self._decode, images, ask, False)
+        if photos is None:  # alone, so that small ones need not wait
+            photos = await loop.run_in_executor(
+                self._large_decoder, self._decode, images, ask, True
+            )
+        assert photos is not None
+        arrays = [array for photo in photos for array in getattr(photo, "arrays", ())]
+        if not arrays:
+            return photos, None
+        self._batcher.submit(Job(arrays, ask, future))
+        return photos, await future
 
-        def step(function: Callable[..., Any], *args: Any) -> None:
-            try:
-                if not future.done():
-                    function(*args)
-            except Exception as error:
-                loop.call_soon_threadsafe(settle, future, error)
+    def _decode(
+        self, images: Sequence[bytes], ask: Ask | None, may_be_large: bool
+    ) -> list[Decoded | ApiError] | None:
+        """All images; None where one is large, and none may be.
 
+        Where somebody is to be identified, all faces of a photo are looked at, and an error stands
+        in the place of its image; otherwise the first is raised.
+        """
         photos: list[Decoded | ApiError] = []
-
-        def open_images() -> None:
-            opened = [self._attempt(ask, self.decoder.open, image) for image in images]
-            if any(not isinstance(one, ApiError) and is_large(one) for one in opened):
-                self._large_decoder.submit(step, decode, opened)  # so that small ones need not wait
-            else:
-                decode(opened)
-
-        def decode(opened: Sequence[Any]) -> None:
-            for image in opened:
-                decoded = self._attempt(ask, self.decoder.decode, image, every_face=bool(ask))
-                photos.append(decoded)
-            arrays = [array for photo in photos for array in getattr(photo, "arrays", ())]
-            if arrays:
-                self._batcher.submit(Job(arrays, ask, future))
-            else:
-                loop.call_soon_threadsafe(settle, future, None)
-
-        self._decoders.submit(step, open_images)
-        outcome = await future
-        return photos, outcome
-
-    @staticmethod
-    def _attempt(ask: Ask | None, function: Callable[..., Any], image: Any, **options: Any) -> Any:
-        """What a function makes of an image, or the error where that is an answer, too."""
-        if isinstance(image, ApiError):
-            return image
-        try:
-            return function(image, **options)
-        except ApiError as error:
-            if ask is None:
-                raise
-            return error
+        for content in images:
+            try:
+                image = self.decoder.open(content)
+                if is_large(image) and not may_be_large:
+                    return None
+                photos.append(self.decoder.decode(image, every_face=ask is not None))
+            except ApiError as error:
+                if ask is None:
+                    raise
+                photos.append(error)
+        return photos
 
     def _finish(self, jobs: Sequence[Job], rows: Sequence[npt.NDArray[Any]]) -> list[Any]:
         """Embeddings as they are; for those who asked for it, who they show, and the threshold."""
