@@ -23,10 +23,8 @@ WORLD = {"decay": 3.0, "spread": 0.8}
 
 @pytest.fixture(scope="module")
 def thresholds():
-    """Isotonic: against many subjects high cosines count, of which a smooth curve says less."""
     points = draw_identities(np.random.default_rng(5), 150, 3, **WORLD)
-    labels = np.repeat(np.arange(150), 3)
-    return make_thresholds(points.reshape(450, -1), labels, method="isotonic")
+    return make_thresholds(points.reshape(450, -1), np.repeat(np.arange(150), 3))
 
 
 def ask(cosines, thresholds=None, subjects=None, **options):

@@ -19,7 +19,6 @@ __all__ = ["FEWEST_SUBJECTS", "Alike", "calibrate", "most_alike"]
 FEWEST_SUBJECTS = 10
 
 _MOST_SAMPLES = 10_000  # all pairs of so many are looked at in seconds
-_FEWEST_FOR_ISOTONIC = 500  # genuine pairs; a rising function of any form would follow fewer
 
 
 def calibrate(
@@ -41,8 +40,7 @@ def calibrate(
             these identities have.
         made_from: plain values that tell where this comes from.
 
-    Of more than 10,000 samples, identities are drawn until there are so many. Probabilities are
-    isotonic from 500 genuine pairs on, logistic below.
+    Of more than 10,000 samples, identities are drawn until there are so many.
 
     Raises `InputError` where fewer than ten identities have two samples or more, where their
     cosines support no rate at all, and for embeddings or labels that are none.
@@ -71,12 +69,10 @@ def calibrate(
             f"{several} of {len(sizes)} identities have two samples or more, expected at least "
             f"{FEWEST_SUBJECTS} to calibrate from, and some hundred for low rates"
         )
-    genuine = int((sizes * (sizes - 1) // 2).sum())
     return make_thresholds(
         matrix,
         numbers,
         samples=int(np.median(sizes)) if samples is None else samples,
-        method="isotonic" if genuine >= _FEWEST_FOR_ISOTONIC else "logistic",
         made_from=made_from,
     )
 

@@ -213,7 +213,7 @@ METHODS: dict[str, Callable[[Units, float], Numbers]] = {
 #: A higher share of pairs that are the same is not believed: what looks all alike is more often
 #: unlike anything that the model was made for than all of one identity.
 MOST = 0.2
-#: For calibrations that say little about high cosines: of those who are on one image only, as many
+#: For calibrations that know little of high cosines: of those who are on one image only, as many
 #: may look like another.
 FPIR = 0.05
 
@@ -275,9 +275,9 @@ def clustering_point(
         embeddings: (N, D) of the images, of any length but no row all zero.
         far: take the calibration's threshold for this rate instead. threshold: take this cosine.
 
-    A smooth or logistic calibration follows the bulk of the cosines and says little about high
-    ones. With it the threshold is at most the one at which one in twenty images of a stranger would
-    look like one of the N.
+    A calibration from few identities, or a logistic one, follows the bulk of the cosines and says
+    little about high ones. With it the threshold is at most the one at which one in twenty images
+    of a stranger would look like one of the N.
 
     Of more than some ten thousand images, some are drawn and compared with all.
     Raises `OptionError` without thresholds, and `InputError` for embeddings that are none.
@@ -295,7 +295,7 @@ def clustering_point(
     chances = share * odds / (share * odds + 1 - share)
     best = _best_bin(chances, counts) if share else int(np.argmax(odds == odds[-1]))
     threshold = best * 2 / _BINS - 1
-    if thresholds.calibration.method != "isotonic":
+    if thresholds.rough or thresholds.calibration.method == "logistic":
         bound = _for_strangers(thresholds, len(units))
         if bound < threshold:
             return ClusteringPoint(bound, note=rough_note(thresholds) * thresholds.rough)

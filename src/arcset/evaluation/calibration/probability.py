@@ -26,7 +26,6 @@ from arcset.evaluation.calibration.smooth import (
     Curve,
     choose_stiffness,
     gather_cells,
-    platt_targets,
 )
 from arcset.evaluation.pairs import pair_cosines
 from arcset.evaluation.results import Result
@@ -237,8 +236,8 @@ def calibrate(
         same: (P,) booleans, whether a pair is genuine; both kinds must occur.
         method: `smooth`, a rising spline of the log odds that pays for bending; `isotonic`, any
             rising function, which wants some hundreds of genuine pairs and has steps; or `logistic`
-            (Platt), a straight line of the log odds. The smooth and the straight one have Platt's
-            targets (n + 1)/(n + 2) instead of 1, so that no number of pairs is proof.
+            (Platt), a straight line of the log odds, with Platt's targets (n + 1)/(n + 2) instead
+            of 1, so that no number of pairs is proof.
         weights: (P,), how many pairs each stands for, by default one.
         stiffness: what bending costs a smooth curve. With the default it is nearly straight, which
             suits few identities; `choose_stiffness` asks the data.
@@ -267,20 +266,20 @@ def calibrate(
     prior = totals[1] / sum(totals) if prior is None else check_rate("prior", prior)
     # Each kind sums to its share of the prior, in a total of as many as there are pairs.
     share = np.array([1 - prior, prior]) * len(scores)
-    weight = weight * np.where(genuine, share[1] / totals[1], share[0] / totals[0])
+    even = weight * np.where(genuine, share[1] / totals[1], share[0] / totals[0])
     if method == "logistic":
-        return Calibration(method, float(prior), _logistic(scores, genuine, weight, totals))
+        return Calibration(method, float(prior), _logistic(scores, genuine, even, totals))
     odds = prior / (1 - prior)
     ends = odds / (totals[1] + 1), odds * (totals[0] + 1)
     lowest, highest = (end / (1 + end) for end in ends)
     if method == "isotonic":
-        knots, chances = _isotonic(scores, genuine, weight)
+        knots, chances = _isotonic(scores, genuine, even)
     else:
-        curve = Curve.fit(gather_cells(scores, genuine, weight, totals), stiffness)
+        curve = Curve.fit(gather_cells(scores, genuine, weight), stiffness)
         low, high = curve.ends
         parts = ((-1.0, low, 10), (low, high, 4 * SEGMENTS + 1), (high, 1.0, 10))
         knots = np.unique(np.concatenate([np.linspace(*part) for part in parts]))
-        chances = expit(curve.log_odds(knots))
+        chances = expit(curve.log_ratios(knots) + logit(prior))
     chances = np.maximum.accumulate(np.clip(chances, lowest, highest))
     return Calibration(method, float(prior), (tuple(knots.tolist()), tuple(chances.tolist())))
 
@@ -318,7 +317,11 @@ def _isotonic(
 def _logistic(
     scores: Floats, genuine: npt.NDArray[np.bool_], weight: Floats, numbers: tuple[float, float]
 ) -> tuple[float, float]:
-    targets = platt_targets(genuine, numbers)
+    # Platt's targets: each pair counts a little for the other kind, so that even kinds which a
+    # threshold tells apart without error get a finite slope.
+    alike = np.where(genuine, numbers[1], numbers[0])  # pairs of the same kind
+    certain = (alike + 1) / (alike + 2)
+    targets = np.where(genuine, certain, 1 - certain)
     center, scale = float(scores.mean()), float(scores.std()) or 1.0
     values = (scores - center) / scale
     weight = weight / weight.sum()
