@@ -33,6 +33,7 @@ from pathlib import Path
 
 import numpy as np
 
+from arcset.errors import DataError
 from arcset.recognition.gallery import Gallery
 from arcset.recognition.gallery.address import Address
 from arcset.recognition.gallery.base import drop_gallery
@@ -139,11 +140,23 @@ def restart(server, path):
         rows, names = gallery.labelled()
         os.kill(server.process, signal.SIGKILL)
         server.start()
-        seconds = timed(lambda: gallery.search(rows[:1], 1))
+        seconds = timed(lambda: answer_again(gallery, rows[:1]))
         found, owners = gallery.labelled()
         kept = {(name, row.tobytes()) for name, row in zip(owners, found, strict=True)}
         lost = sum((name, row.tobytes()) not in kept for name, row in zip(names, rows, strict=True))
     return lost, seconds
+
+
+def answer_again(gallery, probe, patience=120):
+    """Ask until there is an answer: a server that started needs a while to load its collections."""
+    started = time.perf_counter()
+    while True:
+        try:
+            return gallery.search(probe, 1)
+        except DataError:
+            if time.perf_counter() - started > patience:
+                raise
+            time.sleep(0.2)
 
 
 class Server:
