@@ -12,10 +12,11 @@ import torch
 from PIL import Image
 
 import arcset
-from arcset import DataError, InputError, OptionError, Recognizer, RunError
+from arcset import DataError, Gallery, InputError, OptionError, Recognizer, RunError
 from arcset.data import to_tensors
 from arcset.evaluation import Thresholds
 from arcset.recognition import decide
+from arcset.recognition.export import export
 from arcset.runs.data import selection_of
 from arcset.runs.model import embed, load_model
 from support import small_data
@@ -356,3 +357,25 @@ def test_import_arcset_is_fast_and_the_names_are_there():
 def test_thresholds_are_loaded_with_the_run(run, recognizer):
     assert recognizer.thresholds == Thresholds.load(run.path / "threshold.json")
     assert "mine" in repr(recognizer)
+
+
+def test_a_gallery_remembers_the_model_that_it_was_opened_with(tmp_path):
+    """A run or a file comes back by itself; what nobody can load again has to be given again."""
+    run = random_run(tmp_path / "run")
+    image = np.random.default_rng(0).integers(0, 256, (10, 10), dtype=np.uint8)
+    exported = tmp_path / "model.onnx"
+    export(run.path, exported)
+    for number, origin in enumerate((run.path, exported)):
+        place = tmp_path / f"{number}.db"
+        with Gallery.open(place, Recognizer.load(origin)) as gallery:
+            gallery.enroll("anna", image)
+        with Gallery.open(place) as gallery:
+            assert gallery.identify(image, threshold=0.9).subject == "anna"
+    module = Recognizer.from_module(load_model(run)[0], size=10, channels="grey")
+    with Gallery.open(tmp_path / "module.db", module) as gallery:
+        gallery.enroll("anna", image)
+    with (
+        Gallery.open(tmp_path / "module.db") as gallery,
+        pytest.raises(OptionError, match=r"module\.db"),
+    ):
+        gallery.identify(image, threshold=0.9)

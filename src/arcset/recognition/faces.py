@@ -415,6 +415,9 @@ class FaceRecognizer(ImageEmbedder):
             recognizer.thresholds if thresholds is None else thresholds,
         )
         self.recognizer, self.faces = recognizer, faces
+        is_usual = (faces.least, faces.score) == (LEAST, SCORE) and thresholds is None
+        if recognizer.origin is not None and is_usual:
+            self.origin = recognizer.origin[0], str(faces.path)
 
     def _prepare(self, source: Any, most: int | None) -> Prepared:
         photo = read_photo(source)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -140,7 +140,11 @@ class ImageEmbedder(ABC):
         dim: D, the length of an embedding.
         digest: 64 hexadecimal digits: equal for models that give the same embeddings.
         thresholds: from cosines to decisions and probabilities; None where nobody made any.
+        origin: the run or ONNX file, and how faces are found, from which `load_model` makes the
+            same; None where it takes more than these.
     """
+
+    origin: "tuple[Path, str | None] | None" = None
 
     def __init__(self, name: str, dim: int, digest: str, thresholds: Thresholds | None) -> None:
         self.name, self.dim, self.digest, self.thresholds = name, dim, digest, thresholds
@@ -327,6 +331,10 @@ class Recognizer(ImageEmbedder):
         self.model = model
         self._reading = reading
 
+    def _from(self, path: Path) -> Self:
+        self.origin = path, "none" if self.model.takes_faces else None
+        return self
+
     @classmethod
     def load(
         cls, run: "Run | Path | str", *, device: str = "auto", network: "nn.Module | None" = None
@@ -349,16 +357,18 @@ class Recognizer(ImageEmbedder):
             raise RunError(f"{path} {why}: name the folder of a trained run, or an .onnx file")
         from arcset.recognition.torch_models import TorchModel
         from arcset.runs import Run
+        from arcset.runs.config import GIVEN
         from arcset.runs.data import reading_of
 
         opened = Run.open(path) if isinstance(run, str | Path) else run
         file = path / "threshold.json"
-        return cls(
+        made = cls(
             TorchModel.of_run(opened, device, network),
             name=path.resolve().name,
             reading=reading_of(opened.config),
             thresholds=Thresholds.load(file) if file.exists() else None,
         )
+        return made if opened.config.network == GIVEN else made._from(path)
 
     @classmethod
     def from_onnx(
@@ -413,12 +423,13 @@ class Recognizer(ImageEmbedder):
         }
         given = {key: value for key, value in options.items() if value is not None}
         model = open_onnx(Path(path), given, device)
-        return cls(
+        made = cls(
             model,
             name=name or model.name,
             reading=model.reading,
             thresholds=read_thresholds(thresholds) or model.thresholds,
         )
+        return made if given or thresholds or name else made._from(Path(path))
 
     @classmethod
     def from_module(

@@ -118,8 +118,9 @@ class Gallery(ABC):
             path: its file; or where it is in Milvus, as `milvus://host:port/collection`, see
                 `Address`.
             recognizer: what makes embeddings of images, or the run or ONNX file of one. A gallery
-                belongs to one model. It remembers a file, so that this need not be named again; the
-                model is then loaded when it is first needed.
+                belongs to one model. It remembers where that lies, so that it need not be named
+                again; the model is then loaded when it is first needed. Of one made by
+                `Recognizer.from_module`, or with options of its own, nothing can be remembered.
             faces: for a recognizer from a file: "auto" or a detector's file to find and align the
                 faces in photos, "none" where images are aligned faces. Remembered, too.
             device: where a recognizer from a file computes: auto, cpu, cuda or mps.
@@ -193,6 +194,8 @@ class Gallery(ABC):
                 values |= _model_location(recognizer, faces)
             if self._recognizer is None:
                 self._recognizer = load_model(recognizer, faces, device=self._device)
+        elif isinstance(recognizer, ImageEmbedder) and recognizer.origin and not self.read_only:
+            values |= _model_location(*recognizer.origin)
         if (model := self._recognizer) is not None:
             settings.check_fits(model, self.path)
             if not settings.model_digest:
@@ -445,7 +448,7 @@ class Gallery(ABC):
     def _model(self) -> ImageEmbedder:
         if self.recognizer is None:
             raise OptionError(
-                f"{self.path} does not remember its model, which images need: name it with --model,"
+                f"{self.path} does not remember its model, which images need: open it with one,"
                 " or give embeddings"
             )
         return self.recognizer
