@@ -15,7 +15,7 @@ from arcset.checks import check_choice, check_number
 from arcset.errors import InputError, OptionError
 from arcset.evaluation.arrays import Array, embedding_matrix, refuse_zero_rows
 from arcset.evaluation.calibration import Thresholds
-from arcset.evaluation.pairs import product_blocks, unit_rows
+from arcset.evaluation.pairs import product_blocks, round_cosines, unit_rows
 from arcset.recognition.decisions import (
     Plain,
     likelihood_ratios,
@@ -69,7 +69,7 @@ class Clustering:
         order = np.argsort(self.groups, kind="stable")
         falling = []
         for rows in np.split(order, np.cumsum(self.sizes)[:-1]):
-            likeness = units[rows] @ units[rows].mean(0)
+            likeness = round_cosines(units[rows] @ units[rows].mean(0))  # two rows are even
             falling.append(rows[np.argsort(-likeness, kind="stable")])
         return falling
 

@@ -253,7 +253,7 @@ def calibrate(
 
         >>> found = calibrate([0.1, 0.2, 0.7, 0.8], [False, False, True, True])
         >>> round(found.probability(0.15), 2), round(found.probability(0.75), 2)
-        (0.25, 0.75)
+        (0.34, 0.66)
     """
     check_choice("method", method, METHODS)
     scores, genuine, weight = _checked_pairs(cosines, same, weights, "cosines")
