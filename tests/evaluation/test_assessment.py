@@ -71,7 +71,7 @@ def test_probabilities_are_judged_at_their_prior(found):
     weight = np.where(same, 0.5 / same.sum(), 0.5 / (~same).sum())
     right = (weight * (probability - same) ** 2).sum()
     assert found.reliability.brier == pytest.approx(right, abs=1e-4)
-    assert "probabilities, used here" in found.table()
+    assert "Probabilities" in found.table()
     assert found.json()["reliability"]["brier"] == found.reliability.brier
 
 
@@ -82,7 +82,7 @@ def test_what_the_data_cannot_tell_is_said():
     assert "genuine" in found.missing["verification"]
     assert {"identification", "retrieval", "few_shot"} <= found.missing.keys()
     assert found.angles is not None
-    assert "not measured" in found.table()
+    assert "Not measured" in found.table()
     alone = ev.assess(np.eye(3), [0, 0, 0], intervals=False)
     assert alone.verification is None
     json.dumps(alone.json(), allow_nan=False)

@@ -9,7 +9,8 @@ from scipy import stats
 
 from arcset.errors import InputError, OptionError
 from arcset.evaluation import Difference, Interval, Result, paired
-from evaluation.inside import FEWEST, Replicates, share_interval
+from arcset.evaluation.bootstrap import FEWEST
+from arcset.evaluation.results import Replicates, share_interval
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -19,8 +20,11 @@ class Score(Result):
     tar_at_far: dict[float, float]
     intra: float = 0.0
 
-    def table(self):
-        return self.shown("eer")
+    def _size(self):
+        return "two models"
+
+    def _notes(self):
+        return {"eer": "of few"}
 
 
 def score(error, rate, *, key="k", draws=1000, noise=0.01, seed=0, identities=50):
@@ -79,8 +83,15 @@ def test_names_of_measures():
     bare = dataclasses.replace(found, replicates=None)
     with pytest.raises(OptionError, match="intervals=True"):
         bare.interval("eer")
-    assert bare.shown("eer") == "0.1000"
-    assert found.shown("eer").startswith("0.1000 [")
+    assert bare.table().splitlines() == [
+        "two models",
+        "",
+        "measure           value",
+        "EER               0.1000  of few",
+        "TAR at FAR 0.1 %  0.9000",
+        "Intra             0.00",
+    ]
+    assert "0.1000 [" in found.table()
 
 
 def test_json_has_text_keys_no_nan_and_the_intervals():

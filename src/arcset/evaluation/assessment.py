@@ -36,14 +36,14 @@ from arcset.evaluation.calibration import (
 from arcset.evaluation.few_shot import FewShot, few_shot
 from arcset.evaluation.geometry import Angles, angle_samples, angles
 from arcset.evaluation.identification import Identification, identification, trial
-from arcset.evaluation.measures import measure_of, measures_of, short_name, weighty
+from arcset.evaluation.measures import PARTS, measure_of, measures_of, short_name, weighty
 from arcset.evaluation.pairs import SortedRows, count_all_pairs
 from arcset.evaluation.rates import Roc
 from arcset.evaluation.results import Interval, Missing, Result
 from arcset.evaluation.retrieval import Retrieval, retrieval
 from arcset.evaluation.verification import Verification, verification
 from arcset.files import finite
-from arcset.text import html_table
+from arcset.text import columns, html_table
 
 __all__ = [
     "FEW",
@@ -84,15 +84,18 @@ class Realized:
         """Whether the rate seen lies in the interval."""
         return self.expected.low <= self.seen <= self.expected.high
 
-    def line(self) -> str:
-        """In one line of text, below `HEADING`."""
-        expected = f"[{self.expected.low:.2g}, {self.expected.high:.2g}]"
-        mark = "" if self.kept else "  outside"
-        mark += "  extrapolated" if self.extrapolated else ""
-        return (
-            f"{f'{self.kind} {self.wanted:g}':<14}{self.threshold:>9.4f}  {self.seen:>9.2g}  "
-            f"{expected:<24}{self.accepted:>9.4f}{mark}"
-        )
+    def _cells(self) -> list[str]:
+        """The cells of a table under `HEADING`."""
+        low, high = self.expected
+        remarks = ["" if self.kept else "outside", "extrapolated" if self.extrapolated else ""]
+        return [
+            f"{self.kind} {self.wanted:g}",
+            f"{self.threshold:.4f}",
+            f"{self.seen:.2g}",
+            f"[{low:.2g}, {high:.2g}]",
+            f"{self.accepted:.4f}",
+            ", ".join(filter(None, remarks)),
+        ]
 
     def json(self) -> dict[str, Any]:
         """The fields as JSON knows them."""
@@ -100,7 +103,7 @@ class Realized:
         return dict(finite(content))
 
 
-HEADING = f"{'wanted':<14}{'threshold':>9}  {'seen':>9}  {'expected':<24}{'accepted':>9}"
+HEADING = ("wanted", "threshold", "seen", "expected", "accepted", "")
 
 
 def _realized_far(
@@ -210,21 +213,23 @@ class Assessment:
         head = f"{self.samples:,} samples of {self.identities:,} identities, {self.dim}-D"
         if self.identities < FEW:
             head += f"\nfewer than {FEW} identities: intervals are rough"
-        blocks = {name.replace("_", " "): part.table() for name, part in self.results().items()}
-        blocks["shape of the classes"] = "\n".join(
-            f"{short_name(name):<20}{value:>13.4f}"
+        blocks = {PARTS[name]: part.table() for name, part in self.results().items()}
+        shape = [
+            [short_name(name), f"{value:.4f}"]
             for name, value in self.shape.items()
             if not math.isnan(value)
-        )
+        ]
+        if shape:
+            blocks[PARTS["shape"]] = columns(["measure", "value"], shape)
         if self.realized:
-            lines = [HEADING, *(item.line() for item in self.realized)]
-            blocks["thresholds from validation, used here"] = "\n".join(lines)
+            rows = [item._cells() for item in self.realized]
+            blocks["Thresholds from validation, used here"] = columns(HEADING, rows)
         if self.reliability is not None:
-            blocks["probabilities, used here"] = self.reliability.table()
-        blocks["not measured"] = "\n".join(
-            f"{name.replace('_', ' ')}: {why}" for name, why in self.missing.items()
-        )
-        texts = [f"{name}\n{indent(text, '  ')}" for name, text in blocks.items() if text]
+            blocks[PARTS["reliability"]] = self.reliability.table()
+        if self.missing:
+            reasons = [f"{name.replace('_', ' ')}: {why}" for name, why in self.missing.items()]
+            blocks["Not measured"] = "\n".join(reasons)
+        texts = [f"{name}\n{indent(text, '  ')}" for name, text in blocks.items()]
         return "\n\n".join([head, *texts])
 
     def _repr_html_(self) -> str:

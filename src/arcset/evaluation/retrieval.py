@@ -148,24 +148,14 @@ class Retrieval(Result):
     left_out: int
     references: int
 
-    def table(self) -> str:
-        """The measures as aligned plain text; a k beyond the references carries a mark."""
-        lines = [f"{'queries':<12}{self.queries:>11,}"]
-        if self.left_out:
-            lines.append(f"{'  left out':<12}{self.left_out:>11,}  no reference of their class")
-        lines += [
-            f"{'references':<12}{self.references:>11,}",
-            f"{'MAP@R':<12}{'':5}{self.shown('map_at_r')}",
-            f"{'R-precision':<12}{'':5}{self.shown('r_precision')}",
-        ]
-        if self.recall_at:
-            lines += ["", f"{'k':>8}  {'recall@k':<24}  precision@k"]
-        for k, recall in self.recall_at.items():
-            precision, mark = self.shown(f"precision_at[{k}]"), " *" if math.isnan(recall) else ""
-            lines.append(f"{k:>8}  {self.shown(f'recall_at[{k}]'):<24}  {precision}{mark}")
-        if any(math.isnan(recall) for recall in self.recall_at.values()):
-            lines.append("* fewer than k references")
-        return "\n".join(lines)
+    def _size(self) -> str:
+        left_out = f" ({self.left_out:,} left out: no reference of their class)"
+        queries = f"{self.queries:,} queries{left_out if self.left_out else ''}"
+        return f"{queries} among {self.references:,} references"
+
+    def _notes(self) -> dict[str, str]:
+        undefined = [name for name, value in self.measures().items() if math.isnan(value)]
+        return dict.fromkeys(undefined, "fewer references than that")
 
 
 def retrieval(

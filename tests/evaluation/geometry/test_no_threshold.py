@@ -1,7 +1,6 @@
 """The no-threshold finder against all triples, compared one by one in exact arithmetic."""
 
 import json
-from fractions import Fraction
 from itertools import product
 
 import numpy as np
@@ -11,7 +10,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from arcset.evaluation import no_threshold
-from evaluation.pairs.references import EXACT_ROWS
+from evaluation.pairs.references import WHOLE_ROWS, exact_cosine
 
 METRICS = ("euclidean", "cosine")
 
@@ -23,17 +22,11 @@ def squared(x, y):
     return sum((p - q) ** 2 for p, q in zip(x, y, strict=True))
 
 
-def signed_square_of_cosine(x, y):
-    """cos²θ with the sign of cos θ: it orders pairs as cos θ does, and is a fraction."""
-    dot = sum(p * q for p, q in zip(x, y, strict=True))
-    return Fraction(dot * abs(dot), squared(x, [0] * len(x)) * squared(y, [0] * len(y)))
-
-
 def nearer(metric, a, c, b):
     """Whether a is nearer to c than to b."""
     if metric == "euclidean":
         return squared(a, c) < squared(a, b)
-    return signed_square_of_cosine(a, c) > signed_square_of_cosine(a, b)
+    return exact_cosine(a, c) > exact_cosine(a, b)
 
 
 def distance(metric, x, y):
@@ -65,7 +58,7 @@ def labelled_rows(draw, metric):
     """So that many distances and angles are equal, the latter exactly; some rows repeat."""
     row = st.tuples(*[st.integers(-3, 3)] * draw(st.integers(1, 4)))
     if metric == "cosine":
-        row = EXACT_ROWS.map(lambda row: tuple(int(x) for x in row))
+        row = WHOLE_ROWS
     rows = draw(st.lists(row, min_size=3, max_size=12))
     labels = draw(st.lists(st.integers(0, 2), min_size=len(rows), max_size=len(rows)))
     sizes = np.bincount(labels)

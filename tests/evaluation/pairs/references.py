@@ -9,7 +9,7 @@ import pytest
 from hypothesis import assume
 from hypothesis import strategies as st
 
-from evaluation.inside import identity_weights
+from arcset.evaluation.bootstrap import identity_weights
 
 FARS = (1.0, 0.5, 0.29, 0.1, 0.01)
 DRAWN_FARS = (1.0, 0.3, 0.1, 0.01)
@@ -18,7 +18,15 @@ EXACT_ROWS = st.one_of(
     st.builds(lambda axis, length: np.eye(4)[axis] * length, st.integers(0, 3), st.just(-2.0)),
     st.lists(st.sampled_from((-1.0, 1.0)), min_size=4, max_size=4),
 )
+#: The same as tuples of whole numbers, for `exact_cosine`.
+WHOLE_ROWS = EXACT_ROWS.map(lambda row: tuple(int(value) for value in row))
 DRAWN = ("auc", "eer", *(f"tar_at_far[{far:g}]" for far in DRAWN_FARS))
+
+
+def exact_cosine(x, y):
+    """cos²θ with the sign of cos θ: it orders pairs as cos θ does, and is a fraction."""
+    dot = sum(p * q for p, q in zip(x, y, strict=True))
+    return Fraction(dot * abs(dot), sum(p * p for p in x) * sum(q * q for q in y))
 
 
 def all_scores(embeddings, labels):
@@ -173,15 +181,14 @@ def all_sides(embeddings, labels):
     return found, same, sides
 
 
-def check_draws(found, pairs, identities, count, tolerance=1e-12):
-    weights = identity_weights(identities, count, 3)
+def check_draws(found, pairs, identities, count):
     """Every draw of verification at `DRAWN_FARS`, against the same pairs weighted one by one."""
     point = found.measures()
-    for number, row in enumerate(weights):
+    for number, row in enumerate(identity_weights(identities, count, 3)):
         expected = reference_draw(*weighted_pairs(*pairs, row), DRAWN_FARS)
         for name, value in zip(DRAWN, expected, strict=True):
             drawn = found.replicates.values[name][number]
             if np.isnan(point[name]):
                 assert np.isnan(drawn)
             else:
-                assert drawn == pytest.approx(value, abs=tolerance, nan_ok=True)
+                assert drawn == pytest.approx(value, abs=1e-12, nan_ok=True)

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 import arcset
 from arcset.evaluation import bootstrap, pairs, verification
+from arcset.recognition.recognizer import EmbeddedImage
 from arcset.runs.data import selection_of
 from evaluation.pairs.references import (
     DRAWN_FARS,
@@ -84,7 +85,9 @@ def test_a_cosine_at_the_threshold_is_accepted_everywhere(recognizer, monkeypatc
     judged = verification([enrolled, probe], pairs=[[0, 1], [0, 1]], same=[True, False], fars=[1.0])
     assert judged.curve.far[judged.curve.threshold <= 0.5].tolist() == [1.0]
     embedded = iter((enrolled, probe))
-    monkeypatch.setattr(recognizer, "embed", lambda images: np.float32([next(embedded)]))
+    monkeypatch.setattr(
+        recognizer, "embed_each", lambda *_, **__: [EmbeddedImage(np.float32([next(embedded)]))]
+    )
     assert recognizer.verify("ann.png", "probe.png", threshold=0.5).same
     with arcset.Gallery.open(tmp_path / "people.db", dim=4) as gallery:
         gallery.enroll("ann", embeddings=enrolled)

@@ -8,7 +8,7 @@ from hypothesis import assume
 from hypothesis import strategies as st
 
 from arcset.evaluation import identification
-from evaluation.inside import identity_weights
+from arcset.evaluation.bootstrap import identity_weights
 from evaluation.pairs.references import EXACT_ROWS
 
 FPIRS = (1.0, 0.5, 0.29, 0.1, 0.01)

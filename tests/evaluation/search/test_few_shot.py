@@ -5,13 +5,11 @@ from collections import Counter
 
 import numpy as np
 import pytest
-import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from arcset.errors import InputError
 from arcset.evaluation import few_shot
-from evaluation.inside import identity_weights
+from arcset.evaluation.bootstrap import identity_weights
 from evaluation.pairs.references import EXACT_ROWS
 
 # References: one shuffle step, one query, one prototype at a time.
@@ -104,24 +102,4 @@ def test_replicates_weigh_each_query_by_its_identity():
     assert low <= found.accuracy <= high
 
 
-def test_mixing_identities_and_renaming_in_order_change_nothing():
-    embeddings, labels = random_set(4)
-    order = np.argsort(labels, kind="stable")
-    expected = few_shot(embeddings, labels, ways=6, queries=2, intervals=True, draws=50)
-    sorted_rows = few_shot(
-        embeddings[order], labels[order], ways=6, queries=2, intervals=True, draws=50
-    )
-    renamed = few_shot(embeddings, 3 * labels + 100, ways=6, queries=2, intervals=True, draws=50)
-    assert expected.json() == sorted_rows.json() == renamed.json()
-    assert expected == sorted_rows == renamed
-    tensor = few_shot(torch.as_tensor(embeddings), torch.as_tensor(labels), ways=6, queries=2)
-    assert tensor.accuracy == expected.accuracy
-
-
 # Input and output.
-
-
-def test_refuses_support_that_cancels_out():
-    embeddings = [[1, 0], [-1, 0], [1, 0], [0, 1], [0, 1], [0, 1]]
-    with pytest.raises(InputError, match="class 8"):
-        few_shot(embeddings, [8, 8, 8, 9, 9, 9], ways=2, shots=2, episodes=50)

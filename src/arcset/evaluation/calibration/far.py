@@ -18,6 +18,7 @@ from arcset.errors import InputError
 from arcset.evaluation.arrays import Array
 from arcset.evaluation.pairs import FEWEST_IDENTITY_PAIRS, ImpostorPairs
 from arcset.evaluation.results import LEVEL, Interval
+from arcset.text import columns
 
 __all__ = [
     "Cosine",
@@ -168,15 +169,13 @@ class FarThreshold:
     def table(self) -> str:
         """The threshold and what to expect, as aligned plain text."""
         low, high = self.expect(1000)
-        return "\n".join(
-            [
-                f"threshold         {self.threshold:>9.4f}",
-                f"FAR wanted        {self.far:>9.4g}",
-                f"FAR seen          {self.seen:>9.4g}",
-                f"fresh identities  [{low:.3g}, {high:.3g}]  (1000 identities, 95 %)",
-                f"made from         {self.identities:>9,} identities, {self.samples:,} samples",
-            ]
-        )
+        rows = [
+            ["FAR wanted", f"{self.far:.4g}"],
+            ["FAR seen", f"{self.seen:.4g}"],
+            ["fresh identities", f"{low:.3g} to {high:.3g}  (1000 identities, 95 %)"],
+            ["made from", f"{self.identities:,} identities, {self.samples:,} samples"],
+        ]
+        return columns(["threshold", f"{self.threshold:.4f}"], rows)
 
     def json(self) -> dict[str, Any]:
         """The fields as JSON knows them."""

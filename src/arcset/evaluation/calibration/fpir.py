@@ -47,6 +47,7 @@ from arcset.evaluation.calibration.far import (
 )
 from arcset.evaluation.pairs import ImpostorPairs, Rows
 from arcset.evaluation.results import Interval
+from arcset.text import columns
 
 __all__ = [
     "BetaBinomial",
@@ -541,17 +542,14 @@ class FpirThreshold:
 
     def table(self) -> str:
         """The threshold and what to expect, as aligned plain text."""
-        mark = "  (extrapolated)" if self.extrapolated else ""
-        return "\n".join(
-            [
-                f"threshold           {self.threshold:>9.4f}",
-                f"gallery             {self.gallery:>9,}{mark}",
-                f"FPIR wanted         {self.fpir:>9.4g}",
-                f"FPIR seen           {self.seen:>9.4g}",
-                f"fresh identities    {self.expect(1000)}  (1000 unknown, 95 %)",
-                f"made from           {self.identities:>9,} identities, {self.samples:,} samples",
-            ]
-        )
+        rows = [
+            ["gallery", f"{self.gallery:,}{'  (extrapolated)' if self.extrapolated else ''}"],
+            ["FPIR wanted", f"{self.fpir:.4g}"],
+            ["FPIR seen", f"{self.seen:.4g}"],
+            ["fresh identities", f"{self.expect(1000)}  (1000 unknown, 95 %)"],
+            ["made from", f"{self.identities:,} identities, {self.samples:,} samples"],
+        ]
+        return columns(["threshold", f"{self.threshold:.4f}"], rows)
 
     def json(self) -> dict[str, Any]:
         """The fields as JSON knows them."""
