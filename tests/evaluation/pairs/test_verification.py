@@ -15,8 +15,8 @@ from arcset.evaluation.rates import Roc
 from evaluation.pairs.references import (
     DRAWN_FARS,
     FARS,
+    all_pairs,
     all_scores,
-    all_sides,
     at_cosines,
     check_against_the_definitions,
     check_draws,
@@ -145,29 +145,20 @@ def test_a_curve_has_few_points_close_together_on_a_logarithmic_axis():
 def test_equals_the_definition(data):
     embeddings, labels = data
     found = verification(embeddings, labels, DRAWN_FARS, intervals=True, draws=20, seed=3)
-    identities = np.unique(labels)
-    check_draws(found, all_sides(embeddings, labels), len(identities), 20)
+    identities, numbers = np.unique(labels, return_inverse=True)
+    check_draws(found, all_pairs(embeddings, labels), numbers, 20)
     assert found.replicates.identities == len(identities)
     assert found.replicates.key == draw_key(identities, 3, 20)
 
 
 def test_given_pairs():
     embeddings, labels = random_case(count=30, classes=5)
-    pairs, same, sides = all_sides(embeddings, labels)
-    places = np.stack(np.triu_indices(30, k=1), axis=1)
-    chosen = np.random.default_rng(1).permutation(len(pairs))[:200]
-    found = verification(
-        embeddings,
-        labels,
-        DRAWN_FARS,
-        pairs=places[chosen],
-        same=np.array(same)[chosen],
-        intervals=True,
-        draws=20,
-        seed=3,
-    )
-    picked = ([values[k] for k in chosen] for values in (pairs, same, sides))
-    check_draws(found, tuple(picked), 5, 20)
+    pairs = all_pairs(embeddings, labels)
+    chosen = [pairs[k] for k in np.random.default_rng(1).permutation(len(pairs))[:200]]
+    _, same, rows = zip(*chosen, strict=True)
+    options = {"intervals": True, "draws": 20, "seed": 3}
+    found = verification(embeddings, labels, DRAWN_FARS, pairs=rows, same=same, **options)
+    check_draws(found, chosen, labels, 20)
 
 
 def test_coverage_of_the_interval():
