@@ -72,7 +72,6 @@ def test_probabilities_are_judged_at_their_prior(found):
     right = (weight * (probability - same) ** 2).sum()
     assert found.reliability.brier == pytest.approx(right, abs=1e-4)
     assert "Probabilities" in found.table()
-    assert found.json()["reliability"]["brier"] == found.reliability.brier
 
 
 def test_what_the_data_cannot_tell_is_said():
@@ -106,8 +105,6 @@ def test_differences_between_two_models():
     assert found["recall_at[1]"].shown
     assert found["intra"].gain > 0  # narrower, in degrees
     assert found["intra"].degrees
-    back = {item.name: item for item in ev.differences(poor, good)}
-    assert back["eer"].gain == -found["eer"].gain
     with pytest.raises(InputError, match="identities"):
         ev.differences(good, ev.assess(*people(31, noise=0.3), draws=300))
 
@@ -142,13 +139,6 @@ def test_every_measure_has_a_verdict(verdicts):
         assert verdict.differences["poor"].shown
         assert verdict.differences["poor"].gain > 0
         assert "and is better than poor (by " in verdict.sentence()
-
-
-def test_error_rates_are_best_when_low(verdicts):
-    eer = next(verdict for verdict in verdicts if verdict.name == "eer")
-    assert eer.means[eer.best] == min(eer.means.values())
-    assert eer.between("poor", "good").gain < 0
-    assert eer.between(eer.best, "poor") == eer.differences["poor"]
 
 
 def test_of_few_classes_nothing_is_said_to_be_better():

@@ -187,8 +187,6 @@ def test_reliability_against_loops_and_scikit_learn():
         error += inside.sum() * abs(values[inside].mean() - same[inside].mean())
     assert found.ece == pytest.approx(error / len(values))
     assert found.brier == pytest.approx(brier_score_loss(same, values))
-    assert found.measures().keys() == {"ece", "brier", "cllr", "min_dcf"}
-    assert "Brier" in found.table()
     share = same.mean()
     for_prior = (1 - share) / share  # the prior taken out of the odds
     bits = np.mean(np.log2(1 + (1 / values[same] - 1) / for_prior))
@@ -199,9 +197,7 @@ def test_reliability_against_loops_and_scikit_learn():
         for limit in (*values, 2.0)
     ]
     assert found.min_dcf == pytest.approx(min(costs) / 0.01)
-    empty = reliability([0.05, 0.95], [False, True], bins=10)
-    assert empty.json()["frequency"][5] is None
-    assert "–" in empty.table()
+    assert reliability([0.05, 0.95], [False, True], bins=10).json()["frequency"][5] is None
 
 
 def test_pairs_are_all_or_their_distinct_cosines():

@@ -95,7 +95,6 @@ def test_equals_the_definition(seed, classes, dim, many, named):
     names = generator.choice(20, size=many, replace=False) if named else None
     result = angles(rows, labels, centers, center_labels=names)
     assert_close(result, reference(rows, labels, centers, names))
-    assert (result.samples, result.classes, result.centers) == (3 * classes, classes, many)
     assert_close(angles(rows, labels), reference(rows, labels))
 
 
@@ -135,9 +134,6 @@ def test_intervals_weigh_classes_as_often_as_drawn():
             found = result.replicates.values[name][draw]
             assert found == pytest.approx(value, abs=1e-9, nan_ok=True)
     assert result.replicates.identities == 7
-    low, high = result.interval("intra")
-    assert low < result.intra < high
-    assert f"[{low:.2f}, {high:.2f}]" in result.table()
 
 
 @given(seed=st.integers(0, 10**6), classes=st.integers(2, 6))
