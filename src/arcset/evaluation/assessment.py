@@ -20,10 +20,11 @@ import numpy.typing as npt
 from arcset.errors import ArcsetError, InputError
 from arcset.evaluation.arrays import (
     Array,
+    as_array,
     class_numbers,
     embedding_matrix,
     normalize_rows,
-    refuse_zero_rows,
+    read_labelled,
 )
 from arcset.evaluation.bootstrap import DRAWS, SEED, Difference, paired
 from arcset.evaluation.calibration import (
@@ -291,30 +292,24 @@ def assess(
     Raises `InputError` for arrays that cannot be measured at all, and where validation and
     evaluation share identities.
     """
-    matrix = embedding_matrix(embeddings)
-    refuse_zero_rows(matrix)
-    distinct, numbers = class_numbers(labels, len(matrix))
+    matrix, distinct, numbers = read_labelled(embeddings, labels)
     missing = Missing()
-    chance: dict[str, Any] = {"intervals": intervals, "draws": draws, "seed": seed}
+    options: dict[str, Any] = {"intervals": intervals, "draws": draws, "seed": seed}
 
     def search() -> Identification:
         chosen = trial(numbers, enrolled=enrolled, seed=seed)
         gallery, probes = chosen.gallery, chosen.probes
         return identification(
-            matrix[gallery], numbers[gallery], matrix[probes], numbers[probes], **chance
+            matrix[gallery], numbers[gallery], matrix[probes], numbers[probes], **options
         )
 
     def play_episodes() -> FewShot:
         eligible = int((np.bincount(numbers) > shots).sum())
-        if eligible < 2:
-            raise InputError(
-                f"{eligible} of {len(distinct)} identities have {shots + 1} samples, expected two"
-            )
-        return few_shot(matrix, numbers, ways=min(ways, eligible), shots=shots, **chance)
+        most = max(2, min(ways, eligible))
+        return few_shot(matrix, numbers, ways=most, shots=shots, **options)
 
     def measure_angles() -> Angles:
-        names = distinct[numbers]
-        return angles(matrix, names, centers, center_labels=center_labels, **chance)
+        return angles(matrix, distinct[numbers], centers, center_labels=center_labels, **options)
 
     spread = missing.attempt("angle_samples", lambda: angle_samples(matrix, numbers))
     own_angles, other_angles = (None, None) if spread is None else spread
@@ -329,10 +324,10 @@ def assess(
         identities=len(distinct),
         dim=matrix.shape[1],
         verification=missing.attempt(
-            "verification", lambda: verification(matrix, numbers, **chance)
+            "verification", lambda: verification(matrix, numbers, **options)
         ),
         identification=searched,
-        retrieval=missing.attempt("retrieval", lambda: retrieval(matrix, numbers, **chance)),
+        retrieval=missing.attempt("retrieval", lambda: retrieval(matrix, numbers, **options)),
         few_shot=missing.attempt("few_shot", play_episodes),
         angles=missing.attempt("angles", measure_angles),
         shape=measure_shape(matrix, numbers, missing),
@@ -400,8 +395,7 @@ def differences(first: Assessment, second: Assessment) -> list[Difference]:
 def _thresholds(
     validation: tuple[Array, Array], distinct: npt.NDArray[Any], made_from: dict[str, Any]
 ) -> Thresholds:
-    names = np.unique(np.asarray(validation[1]))
-    shared = np.intersect1d(names, distinct)
+    shared = np.intersect1d(as_array(validation[1], "validation labels"), distinct)
     if len(shared):
         raise InputError(
             f"{len(shared)} identities are in validation and evaluation alike, the first "

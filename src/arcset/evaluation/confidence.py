@@ -98,8 +98,8 @@ def confidence(
     Raises `InputError` for logits that are not finite matrices of equally many columns, and for
     labels that do not fit them. Raises `OptionError` for a negative number of examples.
 
-        >>> found = confidence([[2.0, 0.0], [0.0, 2.0]], [0, 1], [[0.0, 1.0]])
-        >>> found.accuracy, found.auc, found.examples[0].label, round(found.unseen.mean, 3)
+        >>> result = confidence([[2.0, 0.0], [0.0, 2.0]], [0, 1], [[0.0, 1.0]])
+        >>> result.accuracy, result.auc, result.examples[0].label, round(result.unseen.mean, 3)
         (1.0, 1.0, 1, 0.731)
     """
     examples = check_count("examples", examples, least=0)

@@ -340,8 +340,8 @@ def identification(
     cancel out.
 
         >>> gallery, probes = [[1, 0], [0, 1]], [[1, 0.2], [0.9, 1], [-1, 0.5]]
-        >>> found = identification(gallery, [7, 8], probes, [7, 7, 9], ranks=[1, 2], fpirs=[1.0])
-        >>> found.rank, found.dir_at_fpir
+        >>> result = identification(gallery, [7, 8], probes, [7, 7, 9], ranks=[1, 2], fpirs=[1.0])
+        >>> result.rank, result.dir_at_fpir
         ({1: 0.5, 2: 1.0}, {1.0: 0.5})
     """
     asked_ranks = check_counts("ranks", ranks)

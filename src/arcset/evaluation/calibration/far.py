@@ -201,10 +201,10 @@ def threshold_for_far(embeddings: Array, labels: Array, far: float) -> FarThresh
     identities. Raises `OptionError` for a rate out of range.
 
         >>> points = np.random.default_rng(0).normal(size=(120, 16))
-        >>> found = threshold_for_far(points, np.arange(120) // 2, far=0.01)
-        >>> round(found.threshold, 2), found.seen <= 0.01
+        >>> result = threshold_for_far(points, np.arange(120) // 2, far=0.01)
+        >>> round(result.threshold, 2), result.seen <= 0.01
         (0.56, True)
-        >>> low, high = found.expect(identities=500)
+        >>> low, high = result.expect(identities=500)
         >>> low < 0.01 < high
         True
     """

@@ -587,10 +587,10 @@ def threshold_for_fpir(
 
         >>> import numpy as np
         >>> points = np.random.default_rng(0).normal(size=(120, 16))
-        >>> found = threshold_for_fpir(points, np.arange(120) // 2, fpir=0.1, gallery=20)
-        >>> round(found.threshold, 2), found.extrapolated
+        >>> result = threshold_for_fpir(points, np.arange(120) // 2, fpir=0.1, gallery=20)
+        >>> round(result.threshold, 2), result.extrapolated
         (0.61, False)
-        >>> print(found.expect(unknown=200))
+        >>> print(result.expect(unknown=200))
         [0.0500, 0.1600]
     """
     fpir = check_rate("fpir", fpir)

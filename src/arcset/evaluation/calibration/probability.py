@@ -240,8 +240,8 @@ def calibrate(
 
     Raises `InputError` for other shapes, and `OptionError` for an unknown method or a bad prior.
 
-        >>> found = calibrate([0.1, 0.2, 0.7, 0.8], [False, False, True, True])
-        >>> round(found.probability(0.15), 2), round(found.probability(0.75), 2)
+        >>> result = calibrate([0.1, 0.2, 0.7, 0.8], [False, False, True, True])
+        >>> round(result.probability(0.15), 2), round(result.probability(0.75), 2)
         (0.34, 0.66)
     """
     check_choice("method", method, METHODS)

@@ -142,8 +142,8 @@ def angles(
     Raises `InputError` for centers of another width, center labels that are not distinct, and for a
     class whose directions cancel out.
 
-        >>> found = angles([[1, 0], [1, 1], [-1, 1]], [0, 0, 1], centers=[[1, 0], [0, 1]])
-        >>> [round(found.measures()[name], 1) for name in found.named]
+        >>> result = angles([[1, 0], [1, 1], [-1, 1]], [0, 0, 1], centers=[[1, 0], [0, 1]])
+        >>> [round(result.measures()[name], 1) for name in result.named]
         [33.8, 90.0, 22.5, 112.5]
     """
     groups = Groups.build(embeddings, labels, angular=True, classes=1)
