@@ -99,7 +99,6 @@ class Realized:
         ]
 
     def json(self) -> dict[str, Any]:
-        """The fields as JSON knows them."""
         content = {**self.__dict__, "expected": list(self.expected), "kept": self.kept}
         return dict(finite(content))
 
@@ -210,7 +209,6 @@ class Assessment:
         return {name: part for name, part in parts.items() if part is not None}
 
     def table(self) -> str:
-        """All parts as plain text."""
         head = f"{self.samples:,} samples of {self.identities:,} identities, {self.dim}-D"
         if self.identities < FEW:
             head += f"\nfewer than {FEW} identities: intervals are rough"
@@ -417,7 +415,6 @@ class Verdict:
 
     @property
     def title(self) -> str:
-        """The measure as people call it."""
         return short_name(self.name)
 
     @cached_property
@@ -481,7 +478,6 @@ class Verdict:
         return f"{text}."
 
     def json(self) -> dict[str, Any]:
-        """As one object."""
         return {
             "measure": f"{self.part}.{self.name}",
             "means": self.means,

@@ -326,7 +326,6 @@ class Difference:
         return f"{'worse' if sign < 0 else 'better'} by {amount}"
 
     def json(self) -> dict[str, Any]:
-        """The fields as JSON knows them."""
         return {
             "name": self.name,
             "gain": self.gain,

@@ -11,6 +11,8 @@ from scipy.special import expit, logsumexp
 from arcset.checks import check_count
 from arcset.errors import InputError
 from arcset.evaluation.arrays import Array, class_numbers, embedding_matrix
+from arcset.evaluation.pairs import ScoreCounts
+from arcset.evaluation.rates import Roc, area
 from arcset.text import columns
 
 __all__ = ["Confidence", "Mistake", "Spread", "confidence"]
@@ -64,7 +66,6 @@ class Confidence:
     examples: tuple[Mistake, ...]
 
     def table(self) -> str:
-        """The measures as aligned plain text."""
         known, unseen = self.known, self.unseen
         rows = [["samples", f"{known.count:,}", f"{unseen.count:,}"]]
         values = {"mean": (known.mean, unseen.mean)}
@@ -118,12 +119,13 @@ def confidence(
 
     known_odds, unseen_odds = _log_odds(known), _log_odds(unseen)
     probabilities = expit(unseen_odds)
+    roc = Roc.of(ScoreCounts.of(known_odds, unseen_odds))
     taken_for = unseen.argmax(axis=1)
     surest = np.argsort(-unseen_odds, kind="stable")[:examples]
     return Confidence(
         known=_spread(expit(known_odds)),
         unseen=_spread(probabilities),
-        auc=_auc(known_odds, unseen_odds),
+        auc=float(area(roc.far, roc.tar)),
         accuracy=float((known.argmax(axis=1) == distinct[numbers]).mean()),
         examples=tuple(Mistake(int(i), int(taken_for[i]), float(probabilities[i])) for i in surest),
     )
@@ -134,13 +136,6 @@ def _log_odds(logits: Floats) -> Floats:
     ascending = np.sort(logits, axis=1)
     lead: Floats = ascending[:, :-1] - ascending[:, -1:]  # (N, C − 1), all ≤ 0
     return -np.asarray(logsumexp(lead, axis=1))
-
-
-def _auc(high: Floats, low: Floats) -> float:
-    """Chance that one of `high` exceeds one of `low`; ties count half."""
-    low = np.sort(low)
-    below, up_to = (np.searchsorted(low, high, side=side) for side in ("left", "right"))
-    return (int(below.sum()) + int(up_to.sum())) / (2 * len(high) * len(low))
 
 
 def _spread(probabilities: Floats) -> Spread:

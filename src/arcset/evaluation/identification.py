@@ -92,7 +92,6 @@ class Outcomes:
         return Roc.of(ScoreCounts.of(hits, self.best), missed=len(self.own) - len(hits))
 
     def curve(self) -> IdentificationCurve:
-        """FPIR and FNIR over thresholds."""
         if not len(self.best) or not len(self.own):
             return IdentificationCurve(np.empty(0), np.empty(0), np.empty(0))
         roc = self.roc.thin(len(self.own), len(self.best))
@@ -293,12 +292,8 @@ class Identification(Result):
     def _notes(self) -> dict[str, str]:
         if not self.mated:
             return dict.fromkeys(self.measures(), "no mated probes")
-        notes = {}
-        for fpir, threshold in self.threshold_at_fpir.items():
-            text = f"threshold {threshold:.4f}"
-            rare = "fewer than 1/FPIR non-mated probes"
-            notes[self.name_of("dir_at_fpir", fpir)] = rare if math.isnan(threshold) else text
-        return notes
+        rare = "fewer than 1/FPIR non-mated probes"
+        return self._thresholds("dir_at_fpir", self.threshold_at_fpir, rare)
 
 
 def identification(

@@ -168,6 +168,15 @@ class Result(ABC):
         """By the name of a measure: its threshold, say, or why it is not defined."""
         return {}
 
+    def _thresholds(self, name: str, by_rate: Mapping[float, float], rare: str) -> dict[str, str]:
+        """Notes on a measure at each rate: its threshold, or that such a rate is too `rare`."""
+        return {
+            self.name_of(name, rate): rare
+            if math.isnan(threshold)
+            else f"threshold {threshold:.4f}"
+            for rate, threshold in by_rate.items()
+        }
+
     def table(self) -> str:
         """What was measured, and every measure with its interval, as aligned plain text."""
         notes = self._notes()

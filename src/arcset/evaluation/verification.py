@@ -7,7 +7,6 @@ Which pairs are judged: all of a labelled set, or those that the caller names. `
 the protocol of Labeled Faces in the Wild for the latter.
 """
 
-import math
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
@@ -160,12 +159,9 @@ class Verification(Result):
         return f"{self.genuine:,} genuine and {self.impostor:,} impostor pairs"
 
     def _notes(self) -> dict[str, str]:
-        notes = {"eer": f"threshold {self.eer_threshold:.4f}"}
-        for far, threshold in self.threshold_at_far.items():
-            text = f"threshold {threshold:.4f}"
-            rare = "fewer than 1/FAR impostor pairs"
-            notes[self.name_of("tar_at_far", far)] = rare if math.isnan(threshold) else text
-        return notes
+        rare = "fewer than 1/FAR impostor pairs"
+        notes = self._thresholds("tar_at_far", self.threshold_at_far, rare)
+        return {"eer": f"threshold {self.eer_threshold:.4f}", **notes}
 
 
 def verification(

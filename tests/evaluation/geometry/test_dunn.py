@@ -1,7 +1,6 @@
 """The Dunn index against slow, obvious references, torchmetrics and a k-d tree."""
 
 import math
-from collections.abc import Callable
 from fractions import Fraction
 from itertools import combinations
 
@@ -23,19 +22,18 @@ TRIMS = (None, 0.95, 0.75, 0.5, 1.0)
 
 # References: one class, one member, one pair at a time.
 
-Point = list
-Distance = Callable[[Point, Point], float]
-Centroid = Callable[[list[Point]], Point]
 
+def reference(points, labels, trim, between, within, distance, centroid, nearness=None):
+    """Numerator and denominator by the definition, with whatever points and distance are given.
 
-def reference(points, labels, trim, between, within, distance: Distance, centroid: Centroid):
-    """Numerator and denominator by the definition, with whatever points and distance are given."""
+    nearness: the distance that members are trimmed by, if it is another one.
+    """
     classes = [
         [p for p, label in zip(points, labels, strict=True) if label == wanted]
         for wanted in sorted(set(labels))
     ]
     if trim is not None:
-        classes = [trimmed(members, trim, distance, centroid) for members in classes]
+        classes = [trimmed(members, trim, nearness or distance, centroid) for members in classes]
 
     def apart(a, b):
         if between == "centroid":
@@ -121,15 +119,9 @@ def test_angular_metrics_equal_the_definition(between, within):
         if trim is not None:  # trimming measures from the centroid whatever the variant
             for label in set(labels):
                 direction(units[np.array(labels) == label])
-        # Trim by angle for both: the order is the same, and angles do not lose small ones.
-        kept_units, kept_labels = [], []
-        for label in sorted(set(labels)):
-            members = list(units[np.array(labels) == label])
-            if trim is not None:
-                members = trimmed(members, trim, angle, direction)
-            kept_units += members
-            kept_labels += [label] * len(members)
-        apart, size = reference(kept_units, kept_labels, None, between, within, distance, direction)
+        # By angle the order is the same, and small ones are not lost.
+        parts = (list(units), labels, trim, between, within, distance, direction)
+        apart, size = reference(*parts, nearness=angle)
         assume(size > 1e-6)
         found = dunn_index(points, np.array(labels), trim, between, within, metric)
         assert found == pytest.approx(apart / size, rel=1e-7, abs=1e-7)

@@ -178,7 +178,6 @@ class FarThreshold:
         return columns(["threshold", f"{self.threshold:.4f}"], rows)
 
     def json(self) -> dict[str, Any]:
-        """The fields as JSON knows them."""
         return asdict(self)
 
 

@@ -552,7 +552,6 @@ class FpirThreshold:
         return columns(["threshold", f"{self.threshold:.4f}"], rows)
 
     def json(self) -> dict[str, Any]:
-        """The fields as JSON knows them."""
         return dict(TypeAdapter(FpirThreshold).dump_python(self, mode="json"))
 
 

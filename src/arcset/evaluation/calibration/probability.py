@@ -191,7 +191,6 @@ class Calibration:
         return float(chances) if chances.ndim == 0 else chances
 
     def json(self) -> dict[str, Any]:
-        """The fields as JSON knows them."""
         return asdict(self)
 
     @model_validator(mode="after")

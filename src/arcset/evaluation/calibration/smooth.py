@@ -171,7 +171,6 @@ class Curve:
         return np.asarray(within + slopes[0] * beyond[0] + slopes[1] * beyond[1])
 
     def loss(self, cells: Cells) -> float:
-        """On other pairs."""
         return _loss(self.log_ratios(cells.cosines), cells)
 
 

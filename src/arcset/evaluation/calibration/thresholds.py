@@ -333,7 +333,6 @@ class Thresholds:
         return "\n".join([made_from, "", columns(heading, cells), *reasons])
 
     def json(self) -> dict[str, Any]:
-        """Everything as JSON knows it."""
         content = TypeAdapter(Thresholds).dump_python(self, mode="json", by_alias=True)
         return {"kind": KIND, "version": VERSION, **content}
 

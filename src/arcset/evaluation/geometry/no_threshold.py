@@ -53,7 +53,6 @@ class NoThreshold:
         return self.other_distance < self.same_distance
 
     def table(self) -> str:
-        """The measures as aligned plain text."""
         a, b, c = self.worst
         rows = [
             ["anchors", f"{self.anchors:,}"],
@@ -67,7 +66,6 @@ class NoThreshold:
         return columns(["distance", self.metric], rows, right=(1,))
 
     def json(self) -> dict[str, Any]:
-        """The fields as JSON knows them."""
         return {**asdict(self), "worst": list(self.worst)}
 
 
