@@ -314,7 +314,7 @@ def fold_accuracy(embeddings: Array, pairs: Array, same: Array, *, folds: int = 
     Huang, Ramesh, Berg, Learned-Miller, "Labeled Faces in the Wild" (2007).
 
     Parameters:
-        embeddings: (N, D), numpy or torch, any float type, no row of a pair all zero.
+        embeddings: (N, D), numpy or torch, any float type, no row all zero.
         pairs: (P, 2) row numbers.
         same: (P,) booleans, whether a pair is genuine.
         folds: a number K ≥ 2 of consecutive parts, as LFW's file has them, which differ by one

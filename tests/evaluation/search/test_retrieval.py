@@ -60,39 +60,23 @@ def reference_measures(found, ks=KS):
     return {name: sum(values[name] for values in each) / len(each) for name in each[0]}
 
 
-def assert_close(result, expected, tolerance=1e-12):
-    assert result.measures() == pytest.approx(expected, abs=tolerance, rel=0, nan_ok=True)
-
-
-@st.composite
-def labelled_rows(draw, least=2):
-    """Exact cosines, many of which are equal; some rows repeat."""
-    rows = draw(st.lists(WHOLE_ROWS, min_size=least, max_size=14))
-    labels = draw(st.lists(st.integers(0, 3), min_size=len(rows), max_size=len(rows)))
-    return rows, labels
-
-
-@given(data=labelled_rows())
-def test_equals_rankings_in_exact_arithmetic(data):
-    rows, labels = data
-    found = rankings(rows, labels, similarity=exact_cosine)
-    assume(found)
-    result = retrieval(np.array(rows), labels, ks=KS)
-    assert_close(result, reference_measures(found))
-    assert (result.queries, result.left_out) == (len(found), len(rows) - len(found))
-    assert result.references == len(rows)
-
-
-@given(data=st.data(), cut=st.integers(1, 3), shift=st.integers(-1, 1))
-def test_equals_rankings_among_references(data, cut, shift):
-    rows, labels = data.draw(labelled_rows(least=4))
-    sides = (rows[:cut], labels[:cut], rows[cut:], [label + shift for label in labels[cut:]])
-    found = rankings(*sides, similarity=exact_cosine)
-    assume(found)
-    queries, numbers, references, known = sides
-    result = retrieval(queries, numbers, ks=KS, references=references, reference_labels=known)
-    assert_close(result, reference_measures(found))
-    assert (result.queries, result.left_out) == (len(found), cut - len(found))
+@given(data=st.data(), cut=st.integers(0, 3), shift=st.integers(-1, 1))
+def test_equals_rankings_in_exact_arithmetic(data, cut, shift):
+    """Among all others, or with a cut among given references; many cosines are equal."""
+    rows = data.draw(st.lists(WHOLE_ROWS, min_size=cut + 2, max_size=14))
+    labels = data.draw(st.lists(st.integers(0, 3), min_size=len(rows), max_size=len(rows)))
+    queries, references = (rows, labels), (None, None)
+    if cut:
+        queries = rows[:cut], labels[:cut]
+        references = rows[cut:], [label + shift for label in labels[cut:]]
+    expected = rankings(*queries, *references, similarity=exact_cosine)
+    assume(expected)
+    options = {"references": references[0], "reference_labels": references[1]}
+    result = retrieval(*queries, ks=KS, **options)
+    measures = reference_measures(expected)
+    assert result.measures() == pytest.approx(measures, abs=1e-12, rel=0, nan_ok=True)
+    left_out = len(queries[0]) - len(expected)
+    assert (result.queries, result.left_out) == (len(expected), left_out)
     assert result.references == len(rows) - cut
 
 
