@@ -110,7 +110,7 @@ class World:
 def cover(world, identities, sets, seed, draws):
     """For each measure how the intervals of so many sets do."""
     rng = np.random.default_rng((seed, identities))
-    truth = world.truth(rng, identities, max(200, min(2 * sets, 200_000 // identities)))
+    truth = world.truth(rng, identities, max(200, min(2000, 200_000 // identities)))
     estimates, ends = [], []
     for number in range(sets):
         rows, labels = world.draw(rng, identities)

@@ -5,7 +5,6 @@ import json
 import numpy as np
 import pytest
 
-from arcset import evaluation
 from arcset import evaluation as ev
 from arcset.errors import InputError
 from arcset.evaluation.assessment import compare_assessments
@@ -25,36 +24,20 @@ def found():
     return ev.assess(rows, labels, validation=people(60, seed=1, first=1000), draws=200)
 
 
-def test_parts_are_what_the_functions_say(found):
-    rows, labels = people()
-    assert found.verification.auc == ev.verification(rows, labels).auc
-    assert found.retrieval.map_at_r == ev.retrieval(rows, labels).map_at_r
-    assert found.few_shot.accuracy == ev.few_shot(rows, labels, ways=20).accuracy
-    assert found.angles.intra == ev.angles(rows, labels).intra
-    assert found.shape["silhouette"] == ev.silhouette(rows, labels, "cosine")
-    chosen = ev.trial(labels)
-    alone = ev.identification(
-        rows[chosen.gallery], labels[chosen.gallery], rows[chosen.probes], labels[chosen.probes]
-    )
-    assert found.identification.rank == alone.rank
-    assert found.missing == {}
-    assert (found.samples, found.identities, found.dim) == (120, 30, 12)
-
-
-def pair_rates(rows, labels, threshold):
-    """FAR and TAR of all pairs at a threshold."""
+def all_pairs(rows, labels):
+    """Cosines of all pairs, and which are genuine."""
     rows = rows / np.linalg.norm(rows, axis=1, keepdims=True)
     i, j = np.triu_indices(len(rows), 1)
-    accepted, same = np.einsum("pd,pd->p", rows[i], rows[j]) >= threshold, labels[i] == labels[j]
-    return accepted[~same].mean(), accepted[same].mean()
+    return np.einsum("pd,pd->p", rows[i], rows[j]), labels[i] == labels[j]
 
 
 def test_thresholds_from_validation_are_used_as_they_are(found):
-    rows, labels = people()
+    cosines, same = all_pairs(*people())
     for item in found.realized:
         if item.kind == "FAR":
             assert item.threshold == found.thresholds.for_far(item.wanted).threshold
-            assert (item.seen, item.accepted) == pair_rates(rows, labels, item.threshold)
+            accepted = cosines >= item.threshold
+            assert (item.seen, item.accepted) == (accepted[~same].mean(), accepted[same].mean())
         else:
             assert item.gallery == found.identification.subjects
             rates = found.identification.rates_at(item.threshold)
@@ -63,16 +46,11 @@ def test_thresholds_from_validation_are_used_as_they_are(found):
 
 
 def test_probabilities_are_judged_at_their_prior(found):
-    rows, labels = people()
-    rows = rows / np.linalg.norm(rows, axis=1, keepdims=True)
-    i, j = np.triu_indices(len(rows), 1)
-    same = labels[i] == labels[j]
-    probability = found.thresholds.probability(np.einsum("pd,pd->p", rows[i], rows[j]))
+    cosines, same = all_pairs(*people())
     weight = np.where(same, 0.5 / same.sum(), 0.5 / (~same).sum())
-    right = (weight * (probability - same) ** 2).sum()
+    right = (weight * (found.thresholds.probability(cosines) - same) ** 2).sum()
     assert found.reliability.brier == pytest.approx(right, abs=1e-4)
-    assert "probabilities, used here" in found.table()
-    assert found.json()["reliability"]["brier"] == found.reliability.brier
+    assert "Probabilities" in found.table()
 
 
 def test_what_the_data_cannot_tell_is_said():
@@ -82,7 +60,7 @@ def test_what_the_data_cannot_tell_is_said():
     assert "genuine" in found.missing["verification"]
     assert {"identification", "retrieval", "few_shot"} <= found.missing.keys()
     assert found.angles is not None
-    assert "not measured" in found.table()
+    assert "Not measured" in found.table()
     alone = ev.assess(np.eye(3), [0, 0, 0], intervals=False)
     assert alone.verification is None
     json.dumps(alone.json(), allow_nan=False)
@@ -106,8 +84,6 @@ def test_differences_between_two_models():
     assert found["recall_at[1]"].shown
     assert found["intra"].gain > 0  # narrower, in degrees
     assert found["intra"].degrees
-    back = {item.name: item for item in ev.differences(poor, good)}
-    assert back["eer"].gain == -found["eer"].gain
     with pytest.raises(InputError, match="identities"):
         ev.differences(good, ev.assess(*people(31, noise=0.3), draws=300))
 
@@ -120,7 +96,7 @@ def assessed(noise, seed, identities=40):
     labels = np.repeat(np.arange(identities), 5)
     means, drawn = rng.normal(size=(identities, 12)), np.random.default_rng(seed)
     rows = means[labels] + noise * drawn.normal(size=(len(labels), 12))
-    return evaluation.assess(rows, labels, draws=200)
+    return ev.assess(rows, labels, draws=200)
 
 
 @pytest.fixture(scope="module")
@@ -142,13 +118,6 @@ def test_every_measure_has_a_verdict(verdicts):
         assert verdict.differences["poor"].shown
         assert verdict.differences["poor"].gain > 0
         assert "and is better than poor (by " in verdict.sentence()
-
-
-def test_error_rates_are_best_when_low(verdicts):
-    eer = next(verdict for verdict in verdicts if verdict.name == "eer")
-    assert eer.means[eer.best] == min(eer.means.values())
-    assert eer.between("poor", "good").gain < 0
-    assert eer.between(eer.best, "poor") == eer.differences["poor"]
 
 
 def test_of_few_classes_nothing_is_said_to_be_better():

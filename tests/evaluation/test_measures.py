@@ -63,7 +63,7 @@ def test_a_toy_is_in_an_evaluation_its_table_its_page_and_the_card(found, tmp_pa
     units = rows / np.linalg.norm(rows, axis=1, keepdims=True)
     value = f"{mean_length(units, None):.4f}"
     assert assessment.shape["mean_length"] == pytest.approx(mean_length(units, None))
-    assert f"mean length{value:>22}" in assessment.table()
+    assert f"mean length          {value}" in assessment.table()
     assert "mean_length" in assessment.json()["shape"]
     assert [one.label for one in headline(assessment)][-1] == "mean length"
     write_evaluation(tmp_path, {"a": assessment}, title="toy", command="arcset evaluate")

@@ -31,17 +31,16 @@ from arcset.evaluation.assessment import Assessment, Realized, assess, differenc
 from arcset.evaluation.bootstrap import Difference, paired
 from arcset.evaluation.calibration import (
     Calibration,
-    Confidence,
     FarThreshold,
     FpirThreshold,
     Thresholds,
     calibrate,
-    confidence,
     make_thresholds,
     reliability,
     threshold_for_far,
     threshold_for_fpir,
 )
+from arcset.evaluation.confidence import Confidence, confidence
 from arcset.evaluation.few_shot import FewShot, few_shot
 from arcset.evaluation.geometry import (
     Angles,

@@ -20,10 +20,11 @@ import numpy.typing as npt
 from arcset.errors import ArcsetError, InputError
 from arcset.evaluation.arrays import (
     Array,
+    as_array,
     class_numbers,
     embedding_matrix,
     normalize_rows,
-    refuse_zero_rows,
+    read_labelled,
 )
 from arcset.evaluation.bootstrap import DRAWS, SEED, Difference, paired
 from arcset.evaluation.calibration import (
@@ -36,14 +37,14 @@ from arcset.evaluation.calibration import (
 from arcset.evaluation.few_shot import FewShot, few_shot
 from arcset.evaluation.geometry import Angles, angle_samples, angles
 from arcset.evaluation.identification import Identification, identification, trial
-from arcset.evaluation.measures import measure_of, measures_of, short_name, weighty
+from arcset.evaluation.measures import PARTS, measure_of, measures_of, short_name, weighty
 from arcset.evaluation.pairs import SortedRows, count_all_pairs
 from arcset.evaluation.rates import Roc
 from arcset.evaluation.results import Interval, Missing, Result
 from arcset.evaluation.retrieval import Retrieval, retrieval
 from arcset.evaluation.verification import Verification, verification
 from arcset.files import finite
-from arcset.text import html_table
+from arcset.text import columns, html_table
 
 __all__ = [
     "FEW",
@@ -84,23 +85,25 @@ class Realized:
         """Whether the rate seen lies in the interval."""
         return self.expected.low <= self.seen <= self.expected.high
 
-    def line(self) -> str:
-        """In one line of text, below `HEADING`."""
-        expected = f"[{self.expected.low:.2g}, {self.expected.high:.2g}]"
-        mark = "" if self.kept else "  outside"
-        mark += "  extrapolated" if self.extrapolated else ""
-        return (
-            f"{f'{self.kind} {self.wanted:g}':<14}{self.threshold:>9.4f}  {self.seen:>9.2g}  "
-            f"{expected:<24}{self.accepted:>9.4f}{mark}"
-        )
+    def _cells(self) -> list[str]:
+        """The cells of a table under `HEADING`."""
+        low, high = self.expected
+        remarks = ["" if self.kept else "outside", "extrapolated" if self.extrapolated else ""]
+        return [
+            f"{self.kind} {self.wanted:g}",
+            f"{self.threshold:.4f}",
+            f"{self.seen:.2g}",
+            f"[{low:.2g}, {high:.2g}]",
+            f"{self.accepted:.4f}",
+            ", ".join(filter(None, remarks)),
+        ]
 
     def json(self) -> dict[str, Any]:
-        """The fields as JSON knows them."""
         content = {**self.__dict__, "expected": list(self.expected), "kept": self.kept}
         return dict(finite(content))
 
 
-HEADING = f"{'wanted':<14}{'threshold':>9}  {'seen':>9}  {'expected':<24}{'accepted':>9}"
+HEADING = ("wanted", "threshold", "seen", "expected", "accepted", "")
 
 
 def _realized_far(
@@ -206,25 +209,26 @@ class Assessment:
         return {name: part for name, part in parts.items() if part is not None}
 
     def table(self) -> str:
-        """All parts as plain text."""
         head = f"{self.samples:,} samples of {self.identities:,} identities, {self.dim}-D"
         if self.identities < FEW:
             head += f"\nfewer than {FEW} identities: intervals are rough"
-        blocks = {name.replace("_", " "): part.table() for name, part in self.results().items()}
-        blocks["shape of the classes"] = "\n".join(
-            f"{short_name(name):<20}{value:>13.4f}"
+        blocks = {PARTS[name]: part.table() for name, part in self.results().items()}
+        shape = [
+            [short_name(name), f"{value:.4f}"]
             for name, value in self.shape.items()
             if not math.isnan(value)
-        )
+        ]
+        if shape:
+            blocks[PARTS["shape"]] = columns(["measure", "value"], shape)
         if self.realized:
-            lines = [HEADING, *(item.line() for item in self.realized)]
-            blocks["thresholds from validation, used here"] = "\n".join(lines)
+            rows = [item._cells() for item in self.realized]
+            blocks["Thresholds from validation, used here"] = columns(HEADING, rows)
         if self.reliability is not None:
-            blocks["probabilities, used here"] = self.reliability.table()
-        blocks["not measured"] = "\n".join(
-            f"{name.replace('_', ' ')}: {why}" for name, why in self.missing.items()
-        )
-        texts = [f"{name}\n{indent(text, '  ')}" for name, text in blocks.items() if text]
+            blocks[PARTS["reliability"]] = self.reliability.table()
+        if self.missing:
+            reasons = [f"{name.replace('_', ' ')}: {why}" for name, why in self.missing.items()]
+            blocks["Not measured"] = "\n".join(reasons)
+        texts = [f"{name}\n{indent(text, '  ')}" for name, text in blocks.items()]
         return "\n\n".join([head, *texts])
 
     def _repr_html_(self) -> str:
@@ -286,30 +290,24 @@ def assess(
     Raises `InputError` for arrays that cannot be measured at all, and where validation and
     evaluation share identities.
     """
-    matrix = embedding_matrix(embeddings)
-    refuse_zero_rows(matrix)
-    distinct, numbers = class_numbers(labels, len(matrix))
+    matrix, distinct, numbers = read_labelled(embeddings, labels)
     missing = Missing()
-    chance: dict[str, Any] = {"intervals": intervals, "draws": draws, "seed": seed}
+    options: dict[str, Any] = {"intervals": intervals, "draws": draws, "seed": seed}
 
     def search() -> Identification:
         chosen = trial(numbers, enrolled=enrolled, seed=seed)
         gallery, probes = chosen.gallery, chosen.probes
         return identification(
-            matrix[gallery], numbers[gallery], matrix[probes], numbers[probes], **chance
+            matrix[gallery], numbers[gallery], matrix[probes], numbers[probes], **options
         )
 
     def play_episodes() -> FewShot:
         eligible = int((np.bincount(numbers) > shots).sum())
-        if eligible < 2:
-            raise InputError(
-                f"{eligible} of {len(distinct)} identities have {shots + 1} samples, expected two"
-            )
-        return few_shot(matrix, numbers, ways=min(ways, eligible), shots=shots, **chance)
+        most = max(2, min(ways, eligible))
+        return few_shot(matrix, numbers, ways=most, shots=shots, **options)
 
     def measure_angles() -> Angles:
-        names = distinct[numbers]
-        return angles(matrix, names, centers, center_labels=center_labels, **chance)
+        return angles(matrix, distinct[numbers], centers, center_labels=center_labels, **options)
 
     spread = missing.attempt("angle_samples", lambda: angle_samples(matrix, numbers))
     own_angles, other_angles = (None, None) if spread is None else spread
@@ -324,10 +322,10 @@ def assess(
         identities=len(distinct),
         dim=matrix.shape[1],
         verification=missing.attempt(
-            "verification", lambda: verification(matrix, numbers, **chance)
+            "verification", lambda: verification(matrix, numbers, **options)
         ),
         identification=searched,
-        retrieval=missing.attempt("retrieval", lambda: retrieval(matrix, numbers, **chance)),
+        retrieval=missing.attempt("retrieval", lambda: retrieval(matrix, numbers, **options)),
         few_shot=missing.attempt("few_shot", play_episodes),
         angles=missing.attempt("angles", measure_angles),
         shape=measure_shape(matrix, numbers, missing),
@@ -395,8 +393,7 @@ def differences(first: Assessment, second: Assessment) -> list[Difference]:
 def _thresholds(
     validation: tuple[Array, Array], distinct: npt.NDArray[Any], made_from: dict[str, Any]
 ) -> Thresholds:
-    names = np.unique(np.asarray(validation[1]))
-    shared = np.intersect1d(names, distinct)
+    shared = np.intersect1d(as_array(validation[1], "validation labels"), distinct)
     if len(shared):
         raise InputError(
             f"{len(shared)} identities are in validation and evaluation alike, the first "
@@ -418,7 +415,6 @@ class Verdict:
 
     @property
     def title(self) -> str:
-        """The measure as people call it."""
         return short_name(self.name)
 
     @cached_property
@@ -482,7 +478,6 @@ class Verdict:
         return f"{text}."
 
     def json(self) -> dict[str, Any]:
-        """As one object."""
         return {
             "measure": f"{self.part}.{self.name}",
             "means": self.means,

@@ -165,7 +165,7 @@ def sample_pairs(rows: SortedRows, roc: Roc) -> tuple[WeightedPairs, WeightedPai
     other over the points, so that there are many at low rates as well. What the curve is in a draw
     is then known within about a hundredth of each rate, far less than draws differ by.
     """
-    table, luck = points_of_cells(roc), np.random.default_rng(0)
+    table, rng = points_of_cells(roc), np.random.default_rng(0)
     counts = [
         np.rint(np.diff(rates, prepend=0) * total)  # (T,)
         for rates, total in zip((roc.tar, roc.far), rows.pair_counts(), strict=True)
@@ -174,7 +174,7 @@ def sample_pairs(rows: SortedRows, roc: Roc) -> tuple[WeightedPairs, WeightedPai
     chosen: list[list[Rows]] = [[], []]
     for block in rows.blocks():
         points = table[cell_numbers(block.cosines)]
-        drawn = luck.random(points.shape, dtype=np.float32)
+        drawn = rng.random(points.shape, dtype=np.float32)
         for kind in (0, 1) if block.mixed else (1,):
             taken = drawn < chances[kind][points]
             if block.mixed:
@@ -326,7 +326,6 @@ class Difference:
         return f"{'worse' if sign < 0 else 'better'} by {amount}"
 
     def json(self) -> dict[str, Any]:
-        """The fields as JSON knows them."""
         return {
             "name": self.name,
             "gain": self.gain,
@@ -375,11 +374,12 @@ def paired(
     drawn = sign * np.mean([_gains(one, two, full) for one, two in both], axis=0)  # (B,)
     gains = sign * np.array([one.measures()[full] - two.measures()[full] for one, two in both])
     degrees = measure.unit == "degrees"
-    if why := _untold(drawn, ours[0]):
+    identities = ours[0].replicates.identities if ours[0].replicates is not None else 0
+    if why := _why_unclear(drawn, identities):
         nothing = Interval(np.nan, np.nan)
         return Difference(full, float(gains.mean()), nothing, degrees, why)
     level = 1 - (1 - LEVEL) / comparisons
-    drawn = gains.mean() + _widening(ours[0], level) * (drawn - gains.mean())
+    drawn = gains.mean() + _widening(identities, level) * (drawn - gains.mean())
     if len(both) > 1:
         error, freedom = luck or (gains.std(ddof=1) / len(both) ** 0.5, len(both) - 1)
         wider = stdtrit(freedom, (1 + level) / 2) / ndtri((1 + level) / 2)
@@ -387,22 +387,20 @@ def paired(
     return Difference(full, float(gains.mean()), central(drawn, level), degrees)
 
 
-def _widening(result: Result, level: float) -> float:
+def _widening(identities: int, level: float) -> float:
     """By how much draws of few identities vary too little, as in the intervals of results."""
-    identities = result.replicates.identities if result.replicates is not None else 0
     few = identities / (identities - 1)
     return float(few**0.5 * student(identities, level) / ndtri((1 + level) / 2))
 
 
-def _untold(drawn: Floats, result: Result) -> str:
+def _why_unclear(drawn: Floats, identities: int) -> str:
     """Why draws (B,) of a difference cannot tell how far it varies; empty where they can."""
-    identities = result.replicates.identities if result.replicates is not None else 0
     defined = drawn[~np.isnan(drawn)]
-    said = f"{identities} {'identity is' if identities == 1 else 'identities are'} too few to tell"
+    few = f"{identities} {'identity is' if identities == 1 else 'identities are'} too few to tell"
     if identities < FEWEST or len(defined) < (1 - _UNDEFINED) * len(drawn):
-        return said
+        return few
     alike = np.ptp(defined) < _NO_WIDTH and abs(defined[0]) > _NO_WIDTH
-    return said if alike and identities < _FEWEST_ALIKE else ""
+    return few if alike and identities < _FEWEST_ALIKE else ""
 
 
 def _gains(first: Result, second: Result, full: str) -> Floats:

@@ -18,6 +18,7 @@ from arcset.evaluation.arrays import Array, read_labelled
 from arcset.evaluation.bootstrap import DRAWS, draw_key, draw_means, identity_weights
 from arcset.evaluation.pairs import Rows, round_cosines, unit_rows
 from arcset.evaluation.results import Replicates, Result
+from arcset.text import plural
 
 __all__ = ["FewShot", "draw_in_order", "few_shot"]
 
@@ -75,19 +76,16 @@ class FewShot(Result):
     episodes: int
     identities: int
 
-    def table(self) -> str:
-        """The measures as aligned plain text."""
-        error = "–" if math.isnan(self.standard_error) else f"{self.standard_error:.4f}"
-        asked = "1 query" if self.queries == 1 else f"{self.queries} queries"
-        lines = [
-            f"few-shot        {self.ways}-way {self.shots}-shot, {asked} of each",
-            f"episodes        {self.episodes:,}, from {self.identities:,} identities",
-            f"accuracy        {self.shown('accuracy')}",
-            f"standard error  {error}{'' if self.episodes > 1 else '  *'}",
-        ]
-        if self.episodes == 1:
-            lines.append("* a single episode")
-        return "\n".join(lines)
+    def _size(self) -> str:
+        queries = plural(self.queries, "query", "queries")
+        return (
+            f"{self.ways}-way {self.shots}-shot, {queries} of each,"
+            f" {plural(self.episodes, 'episode')} from {self.identities:,} identities"
+        )
+
+    def _notes(self) -> dict[str, str]:
+        error = f"standard error over episodes {self.standard_error:.4f}"
+        return {"accuracy": "a single episode" if math.isnan(self.standard_error) else error}
 
 
 def few_shot(

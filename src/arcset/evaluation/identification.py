@@ -92,7 +92,6 @@ class Outcomes:
         return Roc.of(ScoreCounts.of(hits, self.best), missed=len(self.own) - len(hits))
 
     def curve(self) -> IdentificationCurve:
-        """FPIR and FNIR over thresholds."""
         if not len(self.best) or not len(self.own):
             return IdentificationCurve(np.empty(0), np.empty(0), np.empty(0))
         roc = self.roc.thin(len(self.own), len(self.best))
@@ -280,34 +279,21 @@ class Identification(Result):
             float(hit.mean()) if self.mated else math.nan,
         )
 
-    def table(self) -> str:
-        """The measures as aligned plain text; what the probes cannot tell carries a mark."""
+    def _size(self) -> str:
         subjects, samples = plural(self.subjects, "subject"), plural(self.samples, "sample")
         mated = plural(self.mated_identities, "identity", "identities")
         unmated = plural(self.unmated_identities, "identity", "identities")
-        lines = [
-            f"gallery           {subjects}, {samples}, scored by {self.scoring}",
-            f"mated probes      {self.mated:,} of {mated}",
-            f"non-mated probes  {self.unmated:,} of {unmated}",
-        ]
-        if self.rank:
-            mark = "" if self.mated else "  †"
-            lines += ["", f"{'rank':>8}  share found"]
-            lines += [f"{k:>8}  {self.shown(f'rank[{k}]')}{mark}" for k in self.rank]
-        if self.dir_at_fpir:
-            shown = {fpir: self.shown(f"dir_at_fpir[{fpir!r}]") for fpir in self.dir_at_fpir}
-            width = max(len("DIR"), *map(len, shown.values()))
-            lines += ["", f"{'FPIR':>8}  {'DIR':<{width}}  threshold"]
-            for fpir, text in shown.items():
-                threshold = self.threshold_at_fpir[fpir]
-                number = "–" if math.isnan(threshold) else f"{threshold:.4f}"
-                mark = ("" if self.mated else "  †") + ("  *" if math.isnan(threshold) else "")
-                lines.append(f"{fpir:>8g}  {text:<{width}}  {number:>9}{mark}")
+        return (
+            f"gallery of {subjects}, {samples}, scored by {self.scoring}\n"
+            f"{plural(self.mated, 'mated probe')} of {mated},"
+            f" {self.unmated:,} non-mated of {unmated}"
+        )
+
+    def _notes(self) -> dict[str, str]:
         if not self.mated:
-            lines.append("† no mated probes")
-        if any(math.isnan(threshold) for threshold in self.threshold_at_fpir.values()):
-            lines.append("* fewer than 1/FPIR non-mated probes")
-        return "\n".join(lines)
+            return dict.fromkeys(self.measures(), "no mated probes")
+        rare = "fewer than 1/FPIR non-mated probes"
+        return self._thresholds("dir_at_fpir", self.threshold_at_fpir, rare)
 
 
 def identification(
@@ -349,8 +335,8 @@ def identification(
     cancel out.
 
         >>> gallery, probes = [[1, 0], [0, 1]], [[1, 0.2], [0.9, 1], [-1, 0.5]]
-        >>> found = identification(gallery, [7, 8], probes, [7, 7, 9], ranks=[1, 2], fpirs=[1.0])
-        >>> found.rank, found.dir_at_fpir
+        >>> result = identification(gallery, [7, 8], probes, [7, 7, 9], ranks=[1, 2], fpirs=[1.0])
+        >>> result.rank, result.dir_at_fpir
         ({1: 0.5, 2: 1.0}, {1.0: 0.5})
     """
     asked_ranks = check_counts("ranks", ranks)

@@ -67,7 +67,6 @@ class Roc:
         return len(self.threshold)
 
     def __getitem__(self, points: npt.NDArray[Any]) -> "Roc":
-        """Some of the points."""
         return Roc(self.threshold[points], self.far[points], self.tar[points])
 
     def at(self, rate: float, impostor: int) -> OperatingPoint:

@@ -22,8 +22,9 @@ import numpy.typing as npt
 from scipy.special import stdtrit
 
 from arcset.errors import DataError, InputError, OptionError
-from arcset.evaluation.measures import Measure, measure_of
+from arcset.evaluation.measures import Measure, measure_of, short_name
 from arcset.files import finite
+from arcset.text import columns
 
 __all__ = [
     "LEVEL",
@@ -38,7 +39,7 @@ __all__ = [
 
 LEVEL = 0.95
 
-_Found = TypeVar("_Found")
+_Value = TypeVar("_Value")
 
 _KEYED = re.compile(r"(\w+)\[([^\]]+)\]")
 
@@ -53,7 +54,7 @@ class Missing(dict[str, str]):
     ['verification']
     """
 
-    def attempt(self, name: str, work: Callable[[], _Found]) -> _Found | None:
+    def attempt(self, name: str, work: Callable[[], _Value]) -> _Value | None:
         """What `work` returns; None where the data do not allow it, and the reason is noted."""
         try:
             return work()
@@ -160,8 +161,29 @@ class Result(ABC):
     replicates: Replicates | None = field(default=None, repr=False, compare=False)
 
     @abstractmethod
+    def _size(self) -> str:
+        """What was measured, and how much of it, in a line or two."""
+
+    def _notes(self) -> dict[str, str]:
+        """By the name of a measure: its threshold, say, or why it is not defined."""
+        return {}
+
+    def _thresholds(self, name: str, by_rate: Mapping[float, float], rare: str) -> dict[str, str]:
+        """Notes on a measure at each rate: its threshold, or that such a rate is too `rare`."""
+        return {
+            self.name_of(name, rate): rare
+            if math.isnan(threshold)
+            else f"threshold {threshold:.4f}"
+            for rate, threshold in by_rate.items()
+        }
+
     def table(self) -> str:
-        """The measures as aligned plain text."""
+        """What was measured, and every measure with its interval, as aligned plain text."""
+        notes = self._notes()
+        rows = [
+            [short_name(name), self._format(name), notes.get(name, "")] for name in self.measures()
+        ]
+        return "\n".join((self._size(), "", columns(["measure", "value", ""], rows)))
 
     def measures(self) -> dict[str, float]:
         """Every measure by its name in text."""
@@ -205,10 +227,10 @@ class Result(ABC):
             return Interval(max(0.0, value - reach), min(180.0, value + reach))
         return share_interval(value, error, identities, measure.trials)
 
-    def shown(self, name: str, digits: int = 4) -> str:
+    def _format(self, name: str) -> str:
         """A measure with its interval, where there is one, as text: `0.9312 [0.9204, 0.9410]`."""
         full = self.name_of(name)
-        value = self.measures()[full]
+        value, digits = self.measures()[full], 2 if measure_of(full).unit == "degrees" else 4
         if math.isnan(value):
             return "–"
         text = f"{value:.{digits}f}"

@@ -8,7 +8,7 @@ that among equal cosines the wrong references come first.
 
 import math
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -148,24 +148,14 @@ class Retrieval(Result):
     left_out: int
     references: int
 
-    def table(self) -> str:
-        """The measures as aligned plain text; a k beyond the references carries a mark."""
-        lines = [f"{'queries':<12}{self.queries:>11,}"]
-        if self.left_out:
-            lines.append(f"{'  left out':<12}{self.left_out:>11,}  no reference of their class")
-        lines += [
-            f"{'references':<12}{self.references:>11,}",
-            f"{'MAP@R':<12}{'':5}{self.shown('map_at_r')}",
-            f"{'R-precision':<12}{'':5}{self.shown('r_precision')}",
-        ]
-        if self.recall_at:
-            lines += ["", f"{'k':>8}  {'recall@k':<24}  precision@k"]
-        for k, recall in self.recall_at.items():
-            precision, mark = self.shown(f"precision_at[{k}]"), " *" if math.isnan(recall) else ""
-            lines.append(f"{k:>8}  {self.shown(f'recall_at[{k}]'):<24}  {precision}{mark}")
-        if any(math.isnan(recall) for recall in self.recall_at.values()):
-            lines.append("* fewer than k references")
-        return "\n".join(lines)
+    def _size(self) -> str:
+        left_out = f" ({self.left_out:,} left out: no reference of their class)"
+        queries = f"{self.queries:,} queries{left_out if self.left_out else ''}"
+        return f"{queries} among {self.references:,} references"
+
+    def _notes(self) -> dict[str, str]:
+        undefined = [name for name, value in self.measures().items() if math.isnan(value)]
+        return dict.fromkeys(undefined, "fewer references than that")
 
 
 def retrieval(
@@ -199,8 +189,8 @@ def retrieval(
     Raises `InputError` for references that do not fit the queries, and where no query has one of
     its class.
 
-        >>> found = retrieval([[1, 0], [2, 1], [0, 1], [1, 2], [1, 1]], [0, 0, 1, 1, 2], ks=[1])
-        >>> found.recall_at[1], found.map_at_r, found.queries, found.left_out
+        >>> result = retrieval([[1, 0], [2, 1], [0, 1], [1, 2], [1, 1]], [0, 0, 1, 1, 2], ks=[1])
+        >>> result.recall_at[1], result.map_at_r, result.queries, result.left_out
         (0.5, 0.5, 4, 1)
     """
     depths = list(dict.fromkeys(check_counts("ks", ks)))
@@ -226,28 +216,25 @@ def retrieval(
         )
     values = _per_query(search, depths)  # (Q, 2 · len(ks) + 2)
     means = values.mean(axis=0).tolist()
-    result: dict[str, Any] = {
-        "recall_at": dict(zip(depths, means[: len(depths)], strict=True)),
-        "precision_at": dict(zip(depths, means[len(depths) : -2], strict=True)),
-        "r_precision": means[-2],
-        "map_at_r": means[-1],
-        "queries": len(search.queries),
-        "left_out": len(queries) - len(search.queries),
-        "references": len(sought),
-    }
-    found = Retrieval(**result)
+    result = Retrieval(
+        recall_at=dict(zip(depths, means[: len(depths)], strict=True)),
+        precision_at=dict(zip(depths, means[len(depths) : -2], strict=True)),
+        r_precision=means[-2],
+        map_at_r=means[-1],
+        queries=len(search.queries),
+        left_out=len(queries) - len(search.queries),
+        references=len(sought),
+    )
     if not intervals:
-        return found
-    weights = identity_weights(len(distinct), draws, seed)
-    drawn = draw_means(values, search.numbers, weights)
-    names = found.measures()
+        return result
+    drawn = draw_means(values, search.numbers, identity_weights(len(distinct), draws, seed))
     replicates = Replicates(
-        values={name: drawn[:, column] for column, name in enumerate(names)},
+        values=dict(zip(result.measures(), drawn.T, strict=True)),
         identities=len(distinct),
         key=draw_key(distinct, seed, draws),
         errors=_recall_errors(search, depths, values, len(distinct)),
     )
-    return Retrieval(**result, replicates=replicates)
+    return replace(result, replicates=replicates)
 
 
 def _per_query(search: Search, ks: list[int]) -> Floats:
@@ -264,9 +251,9 @@ def _per_query(search: Search, ks: list[int]) -> Floats:
                 values[part, len(ks) + column] = hits / k
         count, ranks = relevant[part], np.arange(1, right.shape[1] + 1)
         right &= ranks <= count[:, None]
-        found = right.cumsum(axis=1, dtype=np.int32)  # up to and with each rank
-        values[part, -2] = found[:, -1] / count
-        values[part, -1] = (found * right) @ (1 / ranks) / count
+        hits = right.cumsum(axis=1, dtype=np.int32)  # up to and with each rank
+        values[part, -2] = hits[:, -1] / count
+        values[part, -1] = (hits * right) @ (1 / ranks) / count
     return values
 
 

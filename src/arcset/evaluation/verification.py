@@ -7,7 +7,6 @@ Which pairs are judged: all of a labelled set, or those that the caller names. `
 the protocol of Labeled Faces in the Wild for the latter.
 """
 
-import math
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
@@ -44,6 +43,7 @@ from arcset.evaluation.pairs import (
 )
 from arcset.evaluation.rates import Floats, Roc, area, best_rate, equal_error
 from arcset.evaluation.results import Replicates, Result
+from arcset.text import columns
 
 __all__ = ["FARS", "FoldAccuracy", "Roc", "Verification", "fold_accuracy", "verification"]
 
@@ -155,27 +155,13 @@ class Verification(Result):
     impostor: int
     curve: Roc
 
-    def table(self) -> str:
-        """The measures as aligned plain text; rates the data cannot support carry a mark."""
-        tars = [self.shown(f"tar_at_far[{far!r}]") for far in self.tar_at_far]
-        width = max(8, *map(len, tars)) if tars else 8
-        lines = [
-            f"genuine pairs   {self.genuine:>13,}",
-            f"impostor pairs  {self.impostor:>13,}",
-            f"AUC                  {self.shown('auc', 6)}",
-            f"EER                  {self.shown('eer', 6)}",
-            "",
-            f"{'FAR':>8}  {'TAR':<{width}}  {'threshold':>9}",
-        ]
-        for far, tar in zip(self.tar_at_far, tars, strict=True):
-            threshold = self.threshold_at_far[far]
-            if math.isnan(threshold):
-                lines.append(f"{far:>8g}  {tar:<{width}}  {'–':>9}  *")
-            else:
-                lines.append(f"{far:>8g}  {tar:<{width}}  {threshold:>9.4f}")
-        if any(map(math.isnan, self.tar_at_far.values())):
-            lines.append("* fewer than 1/FAR impostor pairs")
-        return "\n".join(lines)
+    def _size(self) -> str:
+        return f"{self.genuine:,} genuine and {self.impostor:,} impostor pairs"
+
+    def _notes(self) -> dict[str, str]:
+        rare = "fewer than 1/FAR impostor pairs"
+        notes = self._thresholds("tar_at_far", self.threshold_at_far, rare)
+        return {"eer": f"threshold {self.eer_threshold:.4f}", **notes}
 
 
 def verification(
@@ -303,20 +289,21 @@ class FoldAccuracy(Result):
     thresholds: Floats
     pairs: int
 
+    def _size(self) -> str:
+        return f"{self.pairs:,} pairs in {len(self.accuracies)} folds"
+
     def table(self) -> str:
         """The accuracy with its standard error, and below each fold."""
-        lines = [
-            f"pairs               {self.pairs:>9,}",
-            f"accuracy            {self.shown('accuracy'):>9} ± {self.standard_error:.4f}",
-            f"standard deviation  {self.standard_deviation:>9.4f}",
-            "",
-            f"{'fold':>4}  {'accuracy':>8}  {'threshold':>9}",
+        accuracy = f"accuracy {self.accuracy:.4f} ± {self.standard_error:.4f}"
+        folds = [
+            [str(number), f"{accuracy:.4f}", f"{threshold:.4f}"]
+            for number, (accuracy, threshold) in enumerate(
+                zip(self.accuracies, self.thresholds, strict=True), start=1
+            )
         ]
-        for number, (accuracy, threshold) in enumerate(
-            zip(self.accuracies, self.thresholds, strict=True), start=1
-        ):
-            lines.append(f"{number:>4}  {accuracy:>8.4f}  {threshold:>9.4f}")
-        return "\n".join(lines)
+        return "\n".join(
+            (self._size(), accuracy, "", columns(["fold", "accuracy", "threshold"], folds))
+        )
 
 
 def fold_accuracy(embeddings: Array, pairs: Array, same: Array, *, folds: int = 10) -> FoldAccuracy:
@@ -327,7 +314,7 @@ def fold_accuracy(embeddings: Array, pairs: Array, same: Array, *, folds: int = 
     Huang, Ramesh, Berg, Learned-Miller, "Labeled Faces in the Wild" (2007).
 
     Parameters:
-        embeddings: (N, D), numpy or torch, any float type, no row of a pair all zero.
+        embeddings: (N, D), numpy or torch, any float type, no row all zero.
         pairs: (P, 2) row numbers.
         same: (P,) booleans, whether a pair is genuine.
         folds: a number K ≥ 2 of consecutive parts, as LFW's file has them, which differ by one

@@ -7,9 +7,10 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from arcset.errors import InputError, OptionError
+from arcset.errors import InputError
 from arcset.evaluation import threshold_for_far
-from evaluation.inside import ImpostorPairs, pair_spread
+from arcset.evaluation.calibration.far import pair_spread
+from arcset.evaluation.pairs import ImpostorPairs
 
 
 def impostor_cosines(points, labels):
@@ -64,23 +65,6 @@ def test_covariances_are_means_over_pairs_of_pairs():
         total += len(found) * covariance
     assert spread.rate == rate
     assert spread.validation == pytest.approx(total / len(accepted) ** 2, abs=1e-12)
-
-
-def test_table_and_bad_input():
-    points, labels = np.random.default_rng(4).normal(size=(80, 8)), np.arange(80) // 2
-    found = threshold_for_far(points, labels, 0.05)
-    assert "FAR wanted" in found.table()
-    for far in (0, 1, -0.1, float("nan"), "0.1", True):
-        with pytest.raises(OptionError, match="far"):
-            threshold_for_far(points, labels, far)
-    with pytest.raises(InputError, match=r"40.*0\.0001"):
-        threshold_for_far(points, labels, 1e-4)
-    with pytest.raises(InputError, match="one identity"):
-        threshold_for_far(points, np.ones(80, int), 0.1)
-    with pytest.raises(InputError, match="nan"):
-        threshold_for_far(points * np.nan, labels, 0.1)
-    with pytest.raises(OptionError, match="identities"):
-        found.expect(1)
 
 
 def test_few_kept_pairs_give_the_same_threshold():

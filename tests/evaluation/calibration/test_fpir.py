@@ -8,9 +8,10 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from arcset.errors import InputError, OptionError
+from arcset.errors import InputError
 from arcset.evaluation import threshold_for_fpir
-from evaluation.inside import BetaBinomial, ImpostorPairs, OpenSet
+from arcset.evaluation.calibration.fpir import BetaBinomial, OpenSet
+from arcset.evaluation.pairs import ImpostorPairs
 
 LABELS = np.array([0, 0, 0, 1, 1, 2, 3, 3, 4, 4])
 
@@ -121,23 +122,3 @@ def test_extrapolation_holds_where_probes_hardly_differ():
         model = BetaBinomial.through(1e-4, BetaBinomial(1e-4, size).rate(6), 6)
         for gallery in (1, 6, 10, 1000):
             assert model.rate(gallery) == pytest.approx(alike.rate(gallery), rel=1e-3)
-
-
-def test_bad_input_is_refused_in_one_sentence():
-    points, labels = random_points(0, 40), np.arange(40) // 2
-    with pytest.raises(OptionError, match="fpir"):
-        threshold_for_fpir(points, labels, 0, 10)
-    with pytest.raises(OptionError, match="gallery"):
-        threshold_for_fpir(points, labels, 0.1, 0)
-    with pytest.raises(OptionError, match="samples"):
-        threshold_for_fpir(points, labels, 0.1, 10, samples=1.5)
-    with pytest.raises(InputError, match="one identity"):
-        threshold_for_fpir(points, np.zeros(40, int), 0.1, 10)
-    with pytest.raises(InputError, match="3 samples"):
-        threshold_for_fpir(points, labels, 0.1, 10, samples=3)
-    with pytest.raises(InputError, match="row 0"):
-        threshold_for_fpir(points * 0, labels, 0.1, 10)
-    with pytest.raises(InputError, match="at least 10"):
-        threshold_for_fpir(points, labels, 0.001, 10)
-    with pytest.raises(OptionError, match="unknown"):
-        threshold_for_fpir(points, labels, 0.5, 3).expect(0)

@@ -1,6 +1,5 @@
 """threshold.json: what it answers without the embeddings, and what it refuses."""
 
-import copy
 import json
 
 import numpy as np
@@ -39,22 +38,13 @@ def test_what_was_asked_for_is_stored_as_measured(made, validation):
     assert stored == measured
     assert sorted({found.gallery for found in made.fpirs}) == [10, 100, 199, 1000]
     assert [found.far for found in made.fars] == [1e-2, 1e-3]
+    for item in (*made.fars, *made.fpirs):
+        assert f"{item.threshold:.4f}" in item.table()
     assert "expected at least 10" in made.unsupported["FAR 0.0001"]
     assert "expected at least 10" in made.unsupported["FPIR 0.001, gallery 199"]
 
 
-@pytest.mark.parametrize(
-    ("fpir", "gallery"),
-    [
-        (0.1, 23),
-        (0.3, 400),
-        *(
-            pytest.param(fpir, gallery, marks=pytest.mark.long)
-            for fpir in (0.3, 0.1)
-            for gallery in (3, 70, 199)
-        ),
-    ],
-)
+@pytest.mark.parametrize(("fpir", "gallery"), [(0.1, 23), (0.3, 400)])
 def test_other_galleries_are_answered_without_the_embeddings(made, validation, fpir, gallery):
     found = made.for_fpir(fpir, gallery)
     measured = threshold_for_fpir(*validation, fpir, gallery)
@@ -79,10 +69,9 @@ def test_what_it_cannot_support_it_refuses(made):
         made.for_far(1e-7)
     with pytest.raises(InputError, match="100,000"):
         made.for_fpir(0.01, 100_000)
-    with pytest.raises(OptionError, match="fpir"):
-        made.for_fpir(2, 10)
-    with pytest.raises(OptionError, match="gallery"):
-        made.for_fpir(0.1, 0)
+    for rate, gallery in ((2, 10), (0.1, 0)):
+        with pytest.raises(OptionError):
+            made.for_fpir(rate, gallery)
     loose = made.for_far(0.9)  # looser than any row: the first row, which accepts less
     assert loose.threshold == made.rates.thresholds[0]
     assert loose.seen <= 0.25
@@ -92,77 +81,54 @@ def test_the_file_comes_back_as_it_was(made, tmp_path):
     made.save(tmp_path / "threshold.json")
     again = Thresholds.load(tmp_path / "threshold.json")
     assert again.json() == made.json()
-    assert again.for_far(1e-3) == made.for_far(1e-3)
     assert again.for_fpir(0.1, 55).threshold == pytest.approx(
         made.for_fpir(0.1, 55).threshold, abs=1e-6
     )
-    assert again.probability(0.5) == made.probability(0.5)
     assert (tmp_path / "threshold.json").stat().st_size < 100_000
-    assert again.table() == made.table()
-    assert "1,000*" in made.table()
+    assert "1,000 (extrapolated)" in again.table()
 
 
-def damaged(content):
-    """The content, damaged in one place after the other."""
-    for path, value in [
-        (("version",), 99),
-        (("made_from",), None),
-        (("made_from", "identities"), -3),
-        (("far", 0, "threshold"), 7.0),
-        (("far", 0, "spread"), []),
-        (("far", 0, "spread", "sample"), -0.5),
-        (("fpir", 0, "curve", "both", 1), 2.0),
-        (("fpir", 0, "gallery"), 0),
-        (("calibration", "knots"), [[0.0, 1.0], [0.5, 0.2]]),
-        (("calibration", "method"), "guess"),
-        (("calibration",), {"method": "logistic", "prior": 0.5, "knots": [0.0, -1.0]}),
-        (("rates", "thresholds"), []),
-        (("rates", "thresholds", 3), -0.9),
-        (("rates", "far", "rate", 2), 0.9),
-        (("rates", "fpir", 0, "galleries", 2), 1),
-        (("rates", "samples_per_subject"), 0),
-    ]:
-        changed = copy.deepcopy(content)
-        place = changed
+DAMAGES = [
+    (("kind",), "another file"),
+    (("version",), 99),
+    (("made_from", "identities"), -3),
+    (("far", 0, "threshold"), 7.0),
+    (("far", 0, "spread", "sample"), -0.5),
+    (("fpir", 0, "curve", "both", 1), 2.0),
+    (("calibration", "knots"), [[0.0, 1.0], [0.5, 0.2]]),
+    (("calibration",), {"method": "logistic", "prior": 0.5, "knots": [0.0, -1.0]}),
+    (("rates", "thresholds"), []),
+    (("rates", "thresholds", 3), -0.9),
+    (("rates", "fpir", 0, "galleries", 2), 1),
+]
+
+
+def damaged(made):
+    """Contents of the file, each damaged in another way."""
+    text = json.dumps(made.json())
+    yield b"\xff\xfe\x00"
+    yield from (text[:cut].encode() for cut in (0, 1, len(text) // 2, len(text) - 1))
+    for path, value in DAMAGES:
+        content = json.loads(text)
+        entry = content
         for key in path[:-1]:
-            place = place[key]
-        place[path[-1]] = value
-        yield path, changed
-        if len(path) == 1:
-            del changed[path[0]]
-            yield path, changed
+            entry = entry[key]
+        entry[path[-1]] = value
+        yield json.dumps(content).encode()
 
 
 def test_a_damaged_file_is_one_clear_sentence(made, tmp_path):
     file = tmp_path / "threshold.json"
     with pytest.raises(RunError, match=file.name):
         Thresholds.load(file)
-    text = json.dumps(made.json())
-    for cut in (0, 1, 100, len(text) // 2, len(text) - 1):
-        file.write_text(text[:cut])
-        with pytest.raises(RunError, match=file.name):
+    for content in damaged(made):
+        file.write_bytes(content)
+        with pytest.raises(RunError, match=file.name) as caught:
             Thresholds.load(file)
-    file.write_bytes(b"\xff\xfe\x00")
-    with pytest.raises(RunError, match=file.name):
-        Thresholds.load(file)
-    for path, content in damaged(json.loads(text)):
-        file.write_text(json.dumps(content))
-        with pytest.raises(RunError) as caught:
-            Thresholds.load(file)
-        assert "threshold.json" in str(caught.value), path
-        assert "\n" not in str(caught.value), path
+        assert "\n" not in str(caught.value), content[-200:]
 
 
-def test_too_little_is_refused():
-    with pytest.raises(InputError, match="one identity"):
-        make_thresholds(np.eye(3), [1, 1, 1])
-    with pytest.raises(InputError, match="genuine"):
-        make_thresholds(np.random.default_rng(0).normal(size=(50, 3)), np.arange(50))
-    with pytest.raises(OptionError, match="fars"):
-        make_thresholds(np.eye(4), [0, 0, 1, 1], fars=[0])
-
-
-@pytest.mark.parametrize("identities", [2, 3, 4])
+@pytest.mark.parametrize("identities", [2, 4])
 def test_too_few_for_any_rate_give_the_equal_error_threshold(identities, tmp_path):
     labels = np.arange(6 * identities) // 6
     points = np.random.default_rng(0).normal(size=(identities, 8))[labels]
@@ -173,8 +139,7 @@ def test_too_few_for_any_rate_give_the_equal_error_threshold(identities, tmp_pat
     assert found.equal_error.threshold == measured.eer_threshold
     assert found.equal_error.rate == measured.eer
     assert found.origin == f"{identities} validation identities"
-    assert not found.fars
-    assert not found.fpirs
+    assert found.fars == found.fpirs == ()
     assert "FAR 0.01" in found.unsupported
     assert found.probability(0.9) > found.probability(0.1)
     found.save(tmp_path / "threshold.json")

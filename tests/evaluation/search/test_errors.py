@@ -17,11 +17,7 @@ def families(seed, identities=24, samples=4, dim=6, noise=0.5):
 
 def error_of(missed, whose, blocked, identities):
     """The sum over all pairs of misses that share an identity, each pair once."""
-    share = missed.mean()
-    events = [((who,), miss - share) for who, miss in zip(whose, missed, strict=True)]
-    influence = np.zeros(identities)
-    for (who,), amount in events:
-        influence[who] += amount
+    influence = np.bincount(whose, missed - missed.mean(), identities)
     alone = (influence**2).sum()
     for _, by in blocked:
         influence[by] += 1

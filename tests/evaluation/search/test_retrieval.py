@@ -4,7 +4,6 @@ import json
 import math
 import subprocess
 import sys
-from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -14,18 +13,13 @@ from hypothesis import strategies as st
 from pytorch_metric_learning.utils.accuracy_calculator import AccuracyCalculator
 
 from arcset.evaluation import retrieval
-from evaluation.inside import identity_weights
+from arcset.evaluation.bootstrap import identity_weights
+from evaluation.pairs.references import WHOLE_ROWS, exact_cosine
 
 KS = (1, 2, 5)
 
 
 # References: one query, one reference, one rank at a time.
-
-
-def signed_square_of_cosine(x, y):
-    """cos²θ with the sign of cos θ: it orders pairs as cos θ does, and is a fraction."""
-    dot = sum(p * q for p, q in zip(x, y, strict=True))
-    return Fraction(dot * abs(dot), sum(p * p for p in x) * sum(q * q for q in y))
 
 
 def cosine(x, y):
@@ -66,44 +60,23 @@ def reference_measures(found, ks=KS):
     return {name: sum(values[name] for values in each) / len(each) for name in each[0]}
 
 
-def assert_close(result, expected, tolerance=1e-12):
-    assert result.measures() == pytest.approx(expected, abs=tolerance, rel=0, nan_ok=True)
-
-
-# Rows of length 1 or 2: all cosines are halves, so that float32 knows them exactly, ties and all.
-EXACT = [tuple(2 * (i == axis) for i in range(4)) for axis in range(4)]
-EXACT += [(a, b, c, 1) for a in (-1, 1) for b in (-1, 1) for c in (-1, 1)]
-
-
-@st.composite
-def labelled_rows(draw, least=2):
-    """Exact cosines, many of which are equal; some rows repeat."""
-    rows = draw(st.lists(st.sampled_from(EXACT), min_size=least, max_size=14))
-    labels = draw(st.lists(st.integers(0, 3), min_size=len(rows), max_size=len(rows)))
-    return rows, labels
-
-
-@given(data=labelled_rows())
-def test_equals_rankings_in_exact_arithmetic(data):
-    rows, labels = data
-    found = rankings(rows, labels, similarity=signed_square_of_cosine)
-    assume(found)
-    result = retrieval(np.array(rows), labels, ks=KS)
-    assert_close(result, reference_measures(found))
-    assert (result.queries, result.left_out) == (len(found), len(rows) - len(found))
-    assert result.references == len(rows)
-
-
-@given(data=st.data(), cut=st.integers(1, 3), shift=st.integers(-1, 1))
-def test_equals_rankings_among_references(data, cut, shift):
-    rows, labels = data.draw(labelled_rows(least=4))
-    sides = (rows[:cut], labels[:cut], rows[cut:], [label + shift for label in labels[cut:]])
-    found = rankings(*sides, similarity=signed_square_of_cosine)
-    assume(found)
-    queries, numbers, references, known = sides
-    result = retrieval(queries, numbers, ks=KS, references=references, reference_labels=known)
-    assert_close(result, reference_measures(found))
-    assert (result.queries, result.left_out) == (len(found), cut - len(found))
+@given(data=st.data(), cut=st.integers(0, 3), shift=st.integers(-1, 1))
+def test_equals_rankings_in_exact_arithmetic(data, cut, shift):
+    """Among all others, or with a cut among given references; many cosines are equal."""
+    rows = data.draw(st.lists(WHOLE_ROWS, min_size=cut + 2, max_size=14))
+    labels = data.draw(st.lists(st.integers(0, 3), min_size=len(rows), max_size=len(rows)))
+    queries, references = (rows, labels), (None, None)
+    if cut:
+        queries = rows[:cut], labels[:cut]
+        references = rows[cut:], [label + shift for label in labels[cut:]]
+    expected = rankings(*queries, *references, similarity=exact_cosine)
+    assume(expected)
+    options = {"references": references[0], "reference_labels": references[1]}
+    result = retrieval(*queries, ks=KS, **options)
+    measures = reference_measures(expected)
+    assert result.measures() == pytest.approx(measures, abs=1e-12, rel=0, nan_ok=True)
+    left_out = len(queries[0]) - len(expected)
+    assert (result.queries, result.left_out) == (len(expected), left_out)
     assert result.references == len(rows) - cut
 
 
@@ -114,7 +87,9 @@ def sample(count, classes, dim, seed=0, spread=1.0):
     return rows + spread * generator.normal(size=(count, dim)), labels
 
 
-def check_against_the_peer(classes, given_references):
+@pytest.mark.parametrize("classes", [3, 40])
+@pytest.mark.parametrize("given_references", [False, True])
+def test_equals_the_peer(classes, given_references):
     """It searches by Euclidean distance: on unit rows that orders as the cosine does.
 
     In float32, so with more rows some would trade places there.
@@ -134,32 +109,13 @@ def check_against_the_peer(classes, given_references):
     assert ours.map_at_r == pytest.approx(theirs["mean_average_precision_at_r"], abs=1e-12)
 
 
-@pytest.mark.parametrize("classes", [3, 40])
-@pytest.mark.parametrize("given_references", [False, True])
-def test_equals_the_peer(classes, given_references):
-    check_against_the_peer(classes, given_references)
-
-
-@given(data=labelled_rows(), seed=st.integers(0, 100))
-def test_neither_order_nor_names_of_classes_nor_lengths_matter(data, seed):
-    rows, labels = np.array(data[0], float), np.array(data[1])
-    assume(np.bincount(labels).max() > 1)
-    generator = np.random.default_rng(seed)
-    order = generator.permutation(len(rows))
-    names = generator.permutation(4) * 1000 - 7
-    lengths = 2.0 ** generator.integers(-3, 4, size=(len(rows), 1))
-    moved = retrieval((rows * lengths)[order], names[labels][order], ks=KS)
-    assert_close(moved, retrieval(rows, labels, ks=KS).measures())
-
-
 def test_a_k_beyond_the_references_is_not_a_number_and_marked():
     result = retrieval([[1, 0], [1, 1], [0, 1]], [4, 4, 9], ks=[2, 3], intervals=True, draws=20)
     assert result.recall_at[2] == 1.0
     assert math.isnan(result.recall_at[3])
     assert math.isnan(result.precision_at[3])
     assert math.isnan(result.interval("recall_at", 3).low)
-    assert result.table().splitlines()[-2].endswith("*")
-    assert result.table().splitlines()[-1] == "* fewer than k references"
+    assert "fewer references" in result.table()
     assert json.loads(json.dumps(result.json()))["recall_at"] == {"2": 1.0, "3": None}
 
 
@@ -178,9 +134,6 @@ def test_intervals_draw_the_identities_of_the_queries():
             drawn += [entry] * int(weights[draw][distinct.index(entry[0])])
         for name, value in reference_measures(drawn).items():
             assert result.replicates.values[name][draw] == pytest.approx(value, abs=1e-12)
-    low, high = result.interval("map_at_r")
-    assert low < result.map_at_r < high
-    assert f"[{low:.4f}, {high:.4f}]" in result.table()
 
 
 MEMORY = """

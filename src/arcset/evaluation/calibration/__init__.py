@@ -4,8 +4,7 @@ Thresholds are made from *validation identities*, which were neither trained on 
 
 - `threshold_for_far`: a threshold for verification, with the FAR to expect on fresh identities.
 - `threshold_for_fpir`: a threshold for identification with a gallery of a given size, likewise.
-- `calibrate`: from a cosine to a probability; `reliability` checks it; `confidence` is about those
-  of a classifier.
+- `calibrate`: from a cosine to a probability; `reliability` checks it.
 - `make_thresholds`: all of this in one object, saved as threshold.json.
 """
 
@@ -13,10 +12,8 @@ from arcset.evaluation.calibration.far import FarThreshold, threshold_for_far
 from arcset.evaluation.calibration.fpir import FpirThreshold, threshold_for_fpir
 from arcset.evaluation.calibration.probability import (
     Calibration,
-    Confidence,
     Reliability,
     calibrate,
-    confidence,
     reliability,
 )
 from arcset.evaluation.calibration.thresholds import (
@@ -29,14 +26,12 @@ from arcset.evaluation.pairs import pair_cosines
 
 __all__ = [
     "Calibration",
-    "Confidence",
     "EqualError",
     "FarThreshold",
     "FpirThreshold",
     "Reliability",
     "Thresholds",
     "calibrate",
-    "confidence",
     "make_rough_thresholds",
     "make_thresholds",
     "pair_cosines",

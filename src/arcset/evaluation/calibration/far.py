@@ -18,6 +18,7 @@ from arcset.errors import InputError
 from arcset.evaluation.arrays import Array
 from arcset.evaluation.pairs import FEWEST_IDENTITY_PAIRS, ImpostorPairs
 from arcset.evaluation.results import LEVEL, Interval
+from arcset.text import columns
 
 __all__ = [
     "Cosine",
@@ -168,18 +169,15 @@ class FarThreshold:
     def table(self) -> str:
         """The threshold and what to expect, as aligned plain text."""
         low, high = self.expect(1000)
-        return "\n".join(
-            [
-                f"threshold         {self.threshold:>9.4f}",
-                f"FAR wanted        {self.far:>9.4g}",
-                f"FAR seen          {self.seen:>9.4g}",
-                f"fresh identities  [{low:.3g}, {high:.3g}]  (1000 identities, 95 %)",
-                f"made from         {self.identities:>9,} identities, {self.samples:,} samples",
-            ]
-        )
+        rows = [
+            ["FAR wanted", f"{self.far:.4g}"],
+            ["FAR seen", f"{self.seen:.4g}"],
+            ["fresh identities", f"{low:.3g} to {high:.3g}  (1000 identities, 95 %)"],
+            ["made from", f"{self.identities:,} identities, {self.samples:,} samples"],
+        ]
+        return columns(["threshold", f"{self.threshold:.4f}"], rows)
 
     def json(self) -> dict[str, Any]:
-        """The fields as JSON knows them."""
         return asdict(self)
 
 
@@ -202,10 +200,10 @@ def threshold_for_far(embeddings: Array, labels: Array, far: float) -> FarThresh
     identities. Raises `OptionError` for a rate out of range.
 
         >>> points = np.random.default_rng(0).normal(size=(120, 16))
-        >>> found = threshold_for_far(points, np.arange(120) // 2, far=0.01)
-        >>> round(found.threshold, 2), found.seen <= 0.01
+        >>> result = threshold_for_far(points, np.arange(120) // 2, far=0.01)
+        >>> round(result.threshold, 2), result.seen <= 0.01
         (0.56, True)
-        >>> low, high = found.expect(identities=500)
+        >>> low, high = result.expect(identities=500)
         >>> low < 0.01 < high
         True
     """

@@ -47,6 +47,7 @@ from arcset.evaluation.calibration.far import (
 )
 from arcset.evaluation.pairs import ImpostorPairs, Rows
 from arcset.evaluation.results import Interval
+from arcset.text import columns
 
 __all__ = [
     "BetaBinomial",
@@ -541,20 +542,16 @@ class FpirThreshold:
 
     def table(self) -> str:
         """The threshold and what to expect, as aligned plain text."""
-        mark = "  (extrapolated)" if self.extrapolated else ""
-        return "\n".join(
-            [
-                f"threshold           {self.threshold:>9.4f}",
-                f"gallery             {self.gallery:>9,}{mark}",
-                f"FPIR wanted         {self.fpir:>9.4g}",
-                f"FPIR seen           {self.seen:>9.4g}",
-                f"fresh identities    {self.expect(1000)}  (1000 unknown, 95 %)",
-                f"made from           {self.identities:>9,} identities, {self.samples:,} samples",
-            ]
-        )
+        rows = [
+            ["gallery", f"{self.gallery:,}{'  (extrapolated)' if self.extrapolated else ''}"],
+            ["FPIR wanted", f"{self.fpir:.4g}"],
+            ["FPIR seen", f"{self.seen:.4g}"],
+            ["fresh identities", f"{self.expect(1000)}  (1000 unknown, 95 %)"],
+            ["made from", f"{self.identities:,} identities, {self.samples:,} samples"],
+        ]
+        return columns(["threshold", f"{self.threshold:.4f}"], rows)
 
     def json(self) -> dict[str, Any]:
-        """The fields as JSON knows them."""
         return dict(TypeAdapter(FpirThreshold).dump_python(self, mode="json"))
 
 
@@ -589,10 +586,10 @@ def threshold_for_fpir(
 
         >>> import numpy as np
         >>> points = np.random.default_rng(0).normal(size=(120, 16))
-        >>> found = threshold_for_fpir(points, np.arange(120) // 2, fpir=0.1, gallery=20)
-        >>> round(found.threshold, 2), found.extrapolated
+        >>> result = threshold_for_fpir(points, np.arange(120) // 2, fpir=0.1, gallery=20)
+        >>> round(result.threshold, 2), result.extrapolated
         (0.61, False)
-        >>> print(found.expect(unknown=200))
+        >>> print(result.expect(unknown=200))
         [0.0500, 0.1600]
     """
     fpir = check_rate("fpir", fpir)

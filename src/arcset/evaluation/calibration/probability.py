@@ -2,23 +2,22 @@
 
 - `calibrate`: from a cosine to the probability that two embeddings are of the same identity.
 - `reliability`: whether probabilities keep what they say: of the pairs given 0.8, are 80 % genuine?
-- `confidence`: how sure a closed-set classifier is, of the classes it knows and of what it has
-  never seen.
 """
 
 import math
 from dataclasses import asdict, dataclass
+from itertools import pairwise
 from typing import Any, ClassVar, Self, overload
 
 import numpy as np
 import numpy.typing as npt
-from pydantic import TypeAdapter, model_validator
+from pydantic import model_validator
 from scipy.optimize import isotonic_regression, minimize
-from scipy.special import expit, logit, logsumexp
+from scipy.special import expit, logit
 
 from arcset.checks import check_choice, check_count, check_rate
 from arcset.errors import InputError
-from arcset.evaluation.arrays import Array, as_array, class_numbers, embedding_matrix
+from arcset.evaluation.arrays import Array, as_array
 from arcset.evaluation.calibration.far import Rate
 from arcset.evaluation.calibration.smooth import (
     SEGMENTS,
@@ -29,23 +28,18 @@ from arcset.evaluation.calibration.smooth import (
 )
 from arcset.evaluation.pairs import pair_cosines
 from arcset.evaluation.results import Result
+from arcset.text import columns
 
 __all__ = [
     "Calibration",
-    "Confidence",
-    "Mistake",
     "Reliability",
-    "Spread",
     "calibrate",
     "calibrate_identities",
-    "confidence",
     "reliability",
 ]
 
 METHODS = ("smooth", "isotonic", "logistic")
 MOST_KNOTS = 256
-QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
-LEVELS = (0.9, 0.99)
 TARGET_PRIOR = 0.01
 Floats = npt.NDArray[np.float64]
 
@@ -79,27 +73,22 @@ class Reliability(Result):
     mean_probability: npt.NDArray[np.float64]
     frequency: npt.NDArray[np.float64]
 
+    def _size(self) -> str:
+        return f"{int(self.counts.sum()):,} pairs"
+
     def table(self) -> str:
-        """The bins as aligned plain text."""
-        lines = [
-            f"expected calibration error  {self.shown('ece')}",
-            f"Brier score                 {self.shown('brier')}",
-            f"Cllr, in bits               {self.shown('cllr')}",
-            f"minDCF at prior {TARGET_PRIOR:g}        {self.shown('min_dcf')}",
-            "",
-            f"{'probability':>13}  {'pairs':>11}  {'mean':>6}  {'genuine':>7}",
+        """The measures and the bins as aligned plain text."""
+        bins = zip(self.counts, self.mean_probability, self.frequency, strict=True)
+        rows = [
+            [
+                f"{low:.2f} to {high:.2f}",
+                f"{count:,}",
+                *(f"{value:.3f}" if count else "–" for value in (mean, share)),
+            ]
+            for (low, high), (count, mean, share) in zip(pairwise(self.edges), bins, strict=True)
         ]
-        for low, high, count, mean, share in zip(
-            self.edges,
-            self.edges[1:],
-            self.counts,
-            self.mean_probability,
-            self.frequency,
-            strict=False,
-        ):
-            values = f"{mean:>6.3f}  {share:>7.3f}" if count else f"{'–':>6}  {'–':>7}"
-            lines.append(f"{low:>5.2f} to {high:>4.2f}  {count:>11,}  {values}")
-        return "\n".join(lines)
+        heading = ["probability", "pairs", "mean", "genuine"]
+        return f"{super().table()}\n\n{columns(heading, rows, right=(1, 2, 3))}"
 
 
 def reliability(
@@ -202,7 +191,6 @@ class Calibration:
         return float(chances) if chances.ndim == 0 else chances
 
     def json(self) -> dict[str, Any]:
-        """The fields as JSON knows them."""
         return asdict(self)
 
     @model_validator(mode="after")
@@ -251,8 +239,8 @@ def calibrate(
 
     Raises `InputError` for other shapes, and `OptionError` for an unknown method or a bad prior.
 
-        >>> found = calibrate([0.1, 0.2, 0.7, 0.8], [False, False, True, True])
-        >>> round(found.probability(0.15), 2), round(found.probability(0.75), 2)
+        >>> result = calibrate([0.1, 0.2, 0.7, 0.8], [False, False, True, True])
+        >>> round(result.probability(0.15), 2), round(result.probability(0.75), 2)
         (0.34, 0.66)
     """
     check_choice("method", method, METHODS)
@@ -364,140 +352,3 @@ def _checked_pairs(
     if weight.shape != numbers.shape or not (np.isfinite(weight).all() and (weight > 0).all()):
         raise InputError(f"weights are not ({len(numbers)},) positive finite numbers")
     return numbers.astype(np.float64), genuine, weight.astype(np.float64)
-
-
-@dataclass(frozen=True)
-class Spread:
-    """The largest softmax probability of each sample, summed up.
-
-    `quantiles` are interpolated linearly; `above` holds the share of samples whose probability
-    exceeds each level.
-    """
-
-    count: int
-    mean: float
-    median: float
-    quantiles: dict[float, float]
-    above: dict[float, float]
-
-
-@dataclass(frozen=True)
-class Mistake:
-    """An unseen sample by its row, the known class it is taken for, and how surely."""
-
-    index: int
-    label: int
-    probability: float
-
-
-@dataclass(frozen=True)
-class Confidence:
-    """The largest softmax probability on known samples against that on unseen ones.
-
-    Fields:
-        known, unseen: how it is distributed.
-        auc: chance that it is higher for a known sample than for an unseen one; ties count half.
-            With 0.5, being unsure says nothing about being unknown.
-        accuracy: share of the known samples whose most probable class is theirs.
-        examples: the unseen samples with the highest probability, surest first. Whatever they are
-            called, it is wrong: their class is not among the known ones.
-    """
-
-    known: Spread
-    unseen: Spread
-    auc: float
-    accuracy: float
-    examples: tuple[Mistake, ...]
-
-    def table(self) -> str:
-        """The measures as aligned plain text."""
-        lines = [f"{'largest probability':<20}{'known':>10}{'unseen':>10}"]
-
-        def add(name: str, known: float, unseen: float, form: str = ".4f") -> None:
-            lines.append(f"{name:<20}{known:>10{form}}{unseen:>10{form}}")
-
-        add("samples", self.known.count, self.unseen.count, ",")
-        add("mean", self.known.mean, self.unseen.mean)
-        for share, value in self.known.quantiles.items():
-            name = "median" if share == 0.5 else f"{share:.0%} quantile"
-            add(name, value, self.unseen.quantiles[share])
-        for level, value in self.known.above.items():
-            add(f"share above {level:g}", value, self.unseen.above[level])
-        lines += ["", f"{'AUC':<20}{self.auc:>10.4f}", f"{'accuracy':<20}{self.accuracy:>10.4f}"]
-        return "\n".join(lines)
-
-    def json(self) -> dict[str, Any]:
-        """The fields as JSON knows them: levels and quantiles as text where they are keys."""
-        return dict(TypeAdapter(Confidence).dump_python(self, mode="json"))
-
-
-def confidence(
-    known_logits: Array, known_labels: Array, unseen_logits: Array, *, examples: int = 12
-) -> Confidence:
-    """Compare how sure a classifier is of samples of its classes and of samples of others.
-
-    Parameters:
-        known_logits: (N, C), of test samples of the known classes, without a margin; C ≥ 2.
-        known_labels: (N,) integers in 0 … C − 1.
-        unseen_logits: (M, C), of samples of classes that training never saw.
-        examples: how many of the surest mistakes on unseen samples to name.
-
-    Samples are ranked by the odds p/(1 − p), so that probabilities which round to 1 still differ.
-
-    Raises `InputError` for logits that are not finite matrices of equally many columns, and for
-    labels that do not fit them. Raises `OptionError` for a negative number of examples.
-
-        >>> found = confidence([[2.0, 0.0], [0.0, 2.0]], [0, 1], [[0.0, 1.0]])
-        >>> found.accuracy, found.auc, found.examples[0].label, round(found.unseen.mean, 3)
-        (1.0, 1.0, 1, 0.731)
-    """
-    examples = check_count("examples", examples, least=0)
-    known = embedding_matrix(known_logits, "known_logits").astype(np.float64)
-    unseen = embedding_matrix(unseen_logits, "unseen_logits").astype(np.float64)
-    classes = known.shape[1]
-    if classes < 2 or unseen.shape[1] != classes:
-        raise InputError(
-            f"known_logits have {classes} columns and unseen_logits {unseen.shape[1]}, expected"
-            " one column per known class in both, and at least two"
-        )
-    distinct, numbers = class_numbers(known_labels, len(known), "known_labels")
-    if distinct[0] < 0 or distinct[-1] >= classes:
-        outside = distinct[0] if distinct[0] < 0 else distinct[-1]
-        raise InputError(f"known_labels hold {outside}, expected labels from 0 to {classes - 1}")
-
-    known_odds, unseen_odds = _log_odds(known), _log_odds(unseen)
-    probabilities = expit(unseen_odds)
-    taken_for = unseen.argmax(axis=1)
-    surest = np.argsort(-unseen_odds, kind="stable")[:examples]
-    return Confidence(
-        known=_spread(expit(known_odds)),
-        unseen=_spread(probabilities),
-        auc=_auc(known_odds, unseen_odds),
-        accuracy=float((known.argmax(axis=1) == distinct[numbers]).mean()),
-        examples=tuple(Mistake(int(i), int(taken_for[i]), float(probabilities[i])) for i in surest),
-    )
-
-
-def _log_odds(logits: Floats) -> Floats:
-    """log(p/(1 − p)) of the largest softmax probability p of each row: it does not saturate."""
-    ascending = np.sort(logits, axis=1)
-    lead: Floats = ascending[:, :-1] - ascending[:, -1:]  # (N, C − 1), all ≤ 0
-    return -np.asarray(logsumexp(lead, axis=1))
-
-
-def _auc(high: Floats, low: Floats) -> float:
-    """Chance that one of `high` exceeds one of `low`; ties count half."""
-    low = np.sort(low)
-    below, up_to = (np.searchsorted(low, high, side=side) for side in ("left", "right"))
-    return (int(below.sum()) + int(up_to.sum())) / (2 * len(high) * len(low))
-
-
-def _spread(probabilities: Floats) -> Spread:
-    quantiles = np.quantile(probabilities, QUANTILES)
-    return Spread(
-        count=len(probabilities),
-        mean=float(probabilities.mean()),
-        median=float(np.median(probabilities)),
-        quantiles={share: float(value) for share, value in zip(QUANTILES, quantiles, strict=True)},
-        above={level: float((probabilities > level).mean()) for level in LEVELS},
-    )

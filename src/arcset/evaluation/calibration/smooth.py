@@ -15,7 +15,7 @@ from scipy.interpolate import BSpline
 from scipy.special import expit, logit
 
 from arcset.evaluation.arrays import Array, class_numbers, embedding_matrix
-from arcset.evaluation.pairs import score_pairs, unit_rows
+from arcset.evaluation.pairs import Rows, score_pairs, unit_rows
 
 __all__ = ["SEGMENTS", "STRAIGHT", "Curve", "choose_stiffness", "gather_cells"]
 
@@ -26,6 +26,7 @@ FOLDS = 5
 PRIORS = (0.5, 0.01)  # of genuine pairs, at which a curve should be right
 MOST_CELLS = 256  # groups of pairs of nearly one cosine, each of about the same weight
 MOST_TRIED = 1000  # samples that the stiffness is chosen on
+MOST_OF_ONE = 50  # of which so many of one identity
 Floats = npt.NDArray[np.float64]
 
 
@@ -33,26 +34,20 @@ def choose_stiffness(embeddings: Array, labels: Array) -> float:
     """The stiffness of a smooth calibration that suits identities it has not seen.
 
     By five-fold cross-validation over identities: fitted to the pairs that show no identity of a
-    fold, judged by the loss of those that show one or two. The stiffest is taken that the folds do
-    not tell from the best, within a standard error. Of large sets about a thousand samples are
-    tried.
+    fold, judged by the loss of those that show one or two. Taken is the stiffest whose loss is
+    within a standard error of the lowest. Of large sets about a thousand samples are tried, of
+    large identities 50 each.
     """
     matrix = embedding_matrix(embeddings)
     numbers = class_numbers(labels, len(matrix))[1]
-    generator = np.random.default_rng(0)
-    order = generator.permutation(numbers.max() + 1)  # of identities
-    held = np.cumsum(np.bincount(numbers)[order]) - np.bincount(numbers)[order] < MOST_TRIED
-    fold = np.full(len(order), -1)
-    fold[order[held]] = np.arange(held.sum()) % FOLDS
-    rows = np.flatnonzero(fold[numbers] >= 0)
-    units, numbers = unit_rows(matrix, rows), numbers[rows]
+    rows, fold = _draw_folds(numbers)
     first, second = np.triu_indices(len(rows), 1)
-    scores = score_pairs(units, first, second).astype(np.float64)
-    genuine = numbers[first] == numbers[second]
+    scores = score_pairs(unit_rows(matrix, rows), first, second).astype(np.float64)
+    genuine = numbers[rows[first]] == numbers[rows[second]]
     losses = []
     for number in range(FOLDS):
-        apart = (fold[numbers[first]] == number) | (fold[numbers[second]] == number)
-        parts = [(scores[part], genuine[part]) for part in (~apart, apart)]
+        held_out = (fold[first] == number) | (fold[second] == number)
+        parts = [(scores[part], genuine[part]) for part in (~held_out, held_out)]
         if any(kinds.all() or not kinds.any() for _, kinds in parts):
             continue  # too few identities to leave some out
         fitted, judged = (gather_cells(*part, np.ones(len(part[0]))) for part in parts)
@@ -63,6 +58,24 @@ def choose_stiffness(embeddings: Array, labels: Array) -> float:
     behind -= behind[:, [behind.mean(axis=0).argmin()]]  # the best one
     error = behind.std(axis=0, ddof=1) / math.sqrt(len(losses))
     return STIFFNESS[int(np.argmax(behind.mean(axis=0) <= error))]
+
+
+def _draw_folds(numbers: Rows) -> tuple[Rows, Rows]:
+    """Rows (T,) of identities drawn at random, and the fold that each row is held out in (T,)."""
+    generator = np.random.default_rng(0)
+    sizes = np.bincount(numbers)
+    members = np.split(np.argsort(numbers, kind="stable"), np.cumsum(sizes)[:-1])
+    rows, folds, tried = [], [], 0
+    for count, identity in enumerate(generator.permutation(len(sizes))):
+        some = members[identity]
+        if len(some) > MOST_OF_ONE:
+            some = generator.choice(some, MOST_OF_ONE, replace=False)
+        rows.append(some)
+        folds.append(np.full(len(some), count % FOLDS))
+        tried += len(some)
+        if tried >= MOST_TRIED:
+            break
+    return np.concatenate(rows), np.concatenate(folds)
 
 
 class Cells(NamedTuple):
@@ -161,7 +174,6 @@ class Curve:
         return np.asarray(within + slopes[0] * beyond[0] + slopes[1] * beyond[1])
 
     def loss(self, cells: Cells) -> float:
-        """On other pairs."""
         return _loss(self.log_ratios(cells.cosines), cells)
 
 

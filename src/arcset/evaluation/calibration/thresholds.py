@@ -45,6 +45,7 @@ from arcset.evaluation.pairs import FEWEST_IDENTITY_PAIRS, ImpostorPairs
 from arcset.evaluation.results import Missing
 from arcset.evaluation.verification import verification
 from arcset.files import parse_json, write_text, wrong_entry
+from arcset.text import columns
 
 __all__ = [
     "EqualError",
@@ -315,36 +316,23 @@ class Thresholds:
 
     def table(self) -> str:
         """All thresholds as aligned plain text, with what 1000 fresh identities will show."""
-        made, mark = self.made_from, any(item.extrapolated for item in self.fpirs)
-        lines = [
-            f"from {made['identities']:,} validation identities, {made['samples']:,} samples",
-            "",
-            f"{'FAR':>8}  {'threshold':>9}  {'fresh identities (95 %)':<24}",
+        rows = [(f"FAR {item.far:g}", "", item.threshold, item.expect(1000)) for item in self.fars]
+        for item in self.fpirs:
+            gallery = f"{item.gallery:,}{' (extrapolated)' if item.extrapolated else ''}"
+            rows.append((f"FPIR {item.fpir:g}", gallery, item.threshold, item.expect(1000)))
+        cells = [
+            [rate, gallery, f"{threshold:.4f}", f"{expected.low:.3g} to {expected.high:.3g}"]
+            for rate, gallery, threshold, expected in rows
         ]
-        for far in self.fars:
-            low, high = far.expect(1000)
-            lines.append(f"{far.far:>8g}  {far.threshold:>9.4f}  {low:.3g} to {high:.3g}")
-        lines += [
-            "",
-            f"{'FPIR':>8}  {'gallery':>8}  {'threshold':>9}  {'fresh identities (95 %)':<24}",
-        ]
-        for fpir in self.fpirs:
-            low, high = fpir.expect(1000)
-            size = f"{fpir.gallery:,}{'*' if fpir.extrapolated else ''}"
-            lines.append(
-                f"{fpir.fpir:>8g}  {size:>8}  {fpir.threshold:>9.4f}  {low:.3g} to {high:.3g}"
-            )
-        lines += ["* extrapolated: more subjects than validation identities"] if mark else []
         if self.equal_error is not None:
             equal = self.equal_error
-            text = f"rough: threshold {equal.threshold:.4f}, equal error rate {equal.rate:.3g}"
-            lines += ["", text]
-        lines += ["", "unsupported:"] if self.unsupported else []
-        lines += [f"  {what}: {reason}" for what, reason in self.unsupported.items()]
-        return "\n".join(lines)
+            cells.append([f"EER {equal.rate:.3g}", "", f"{equal.threshold:.4f}", "rough"])
+        made_from = f"from {self.origin}, {self.made_from['samples']:,} samples"
+        heading = ["rate", "gallery", "threshold", "fresh identities (95 %)"]
+        reasons = [f"unsupported: {what}: {why}" for what, why in self.unsupported.items()]
+        return "\n".join([made_from, "", columns(heading, cells), *reasons])
 
     def json(self) -> dict[str, Any]:
-        """Everything as JSON knows it."""
         content = TypeAdapter(Thresholds).dump_python(self, mode="json", by_alias=True)
         return {"kind": KIND, "version": VERSION, **content}
 

@@ -90,33 +90,22 @@ class Angles(Result):
     centers: int
     matched: int
 
-    def table(self) -> str:
-        """The angles as aligned plain text, and below them the paper's, for orientation."""
-        what = {
-            "w_ec": "center to class mean",
-            "w_inter": "center to nearest center",
-            "intra": "sample to class mean",
-            "inter": "class mean to nearest",
-        }
-        notes = {
+    def _size(self) -> str:
+        size = f"{self.samples:,} samples of {self.classes:,} classes; angles in degrees"
+        if self.singles:
+            size += f"\n{self.singles:,} classes of one sample, left out of Intra"
+        if 0 < self.matched < self.classes:
+            size += f"\nW-EC over the {self.matched:,} classes that have a center"
+        return size
+
+    def _notes(self) -> dict[str, str]:
+        why = {
             "w_ec": "no class has a center" if self.centers else "no centers given",
             "w_inter": "one center only" if self.centers else "no centers given",
             "intra": "no class has two samples",
             "inter": "one class only",
         }
-        lines = [f"samples {self.samples:,}, classes {self.classes:,}; angles in degrees"]
-        for name, text in what.items():
-            mark = f" * {notes[name]}" if math.isnan(getattr(self, name)) else ""
-            lines.append(f"{text:<26}{name.replace('_', '-'):<9}{self.shown(name, 2)}{mark}")
-        if self.singles:
-            lines.append(f"{self.singles:,} classes of one sample, left out of intra")
-        if 0 < self.matched < self.classes:
-            lines.append(f"w-ec over the {self.matched:,} classes that have a center")
-        lines += ["", f"{'for orientation':<20}" + "".join(f"{name:>9}" for name in what)]
-        for name, values in PAPER.items():
-            figures = "".join(f"{value:>9.2f}" for value in values)
-            lines.append(f"{name:<20}{figures}  ArcFace paper, ResNet-50 on CASIA")
-        return "\n".join(lines).replace("w_", "w-")
+        return {name: text for name, text in why.items() if math.isnan(getattr(self, name))}
 
 
 def angles(
@@ -153,8 +142,8 @@ def angles(
     Raises `InputError` for centers of another width, center labels that are not distinct, and for a
     class whose directions cancel out.
 
-        >>> found = angles([[1, 0], [1, 1], [-1, 1]], [0, 0, 1], centers=[[1, 0], [0, 1]])
-        >>> [round(found.measures()[name], 1) for name in found.named]
+        >>> result = angles([[1, 0], [1, 1], [-1, 1]], [0, 0, 1], centers=[[1, 0], [0, 1]])
+        >>> [round(result.measures()[name], 1) for name in result.named]
         [33.8, 90.0, 22.5, 112.5]
     """
     groups = Groups.build(embeddings, labels, angular=True, classes=1)

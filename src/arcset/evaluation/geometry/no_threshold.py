@@ -11,6 +11,7 @@ from arcset.errors import InputError
 from arcset.evaluation.arrays import Array
 from arcset.evaluation.geometry.shape import Groups, squared_blocks
 from arcset.evaluation.pairs import Scores, cosine_blocks
+from arcset.text import columns
 
 __all__ = ["NoThreshold", "no_threshold"]
 
@@ -52,23 +53,19 @@ class NoThreshold:
         return self.other_distance < self.same_distance
 
     def table(self) -> str:
-        """The measures as aligned plain text."""
         a, b, c = self.worst
-        return "\n".join(
-            (
-                f"distance                    {self.metric:>15}",
-                f"anchors                     {self.anchors:>15,}",
-                f"  no threshold is right     {self.share:>15.4%}",
-                f"triples                     {self.triples:>15,}",
-                f"  no threshold is right     {self.triples_share:>15.4%}",
-                f"{'worst triple' if self.found else 'nearest to one':<28}{f'{a}, {b}, {c}':>15}",
-                f"  to its own class          {self.same_distance:>15.6g}",
-                f"  to the other class        {self.other_distance:>15.6g}",
-            )
-        )
+        rows = [
+            ["anchors", f"{self.anchors:,}"],
+            ["  no threshold is right", f"{self.share:.4%}"],
+            ["triples", f"{self.triples:,}"],
+            ["  no threshold is right", f"{self.triples_share:.4%}"],
+            ["worst triple" if self.found else "nearest to one", f"{a}, {b}, {c}"],
+            ["  to its own class", f"{self.same_distance:.6g}"],
+            ["  to the other class", f"{self.other_distance:.6g}"],
+        ]
+        return columns(["distance", self.metric], rows, right=(1,))
 
     def json(self) -> dict[str, Any]:
-        """The fields as JSON knows them."""
         return {**asdict(self), "worst": list(self.worst)}
 
 
