@@ -123,7 +123,7 @@ def test_features(tmp_path):
     found, whole = (read_embeddings(tmp_path / name) for name in ("out", "whole.npz"))
     np.testing.assert_allclose(found.embeddings, whole.embeddings, rtol=1e-4)
     vectors(tmp_path / "w.npz", dim=5)
-    for other, quoted in (("mnist-sample", "6 .*mnist-sample"), (tmp_path / "w.npz", "6.*5")):
+    for other, quoted in (("mnist-sample", "6.*mnist-sample"), (tmp_path / "w.npz", "6.*5")):
         with pytest.raises(RefusedError, match=quoted):
             embed(run, other, tmp_path / "more")
     assert not (tmp_path / "more").exists()

@@ -48,13 +48,7 @@ def embed(
     part: Annotated[
         str, typer.Option(help=f"Which part of the run's data: {', '.join(PARTS)}.")
     ] = "all",
-    faces: Annotated[
-        str | None,
-        typer.Option(
-            metavar="auto|none|FILE",
-            help="Embed the main face of each photo: auto, or YuNet's file; none: they are faces.",
-        ),
-    ] = None,
+    faces: o.PhotoFaces = None,
     dtype: Annotated[str, typer.Option(help="float32, or float16 for half the size.")] = "float32",
     shard_size: Annotated[
         int | None,
@@ -75,7 +69,8 @@ def embed(
 ) -> None:
     """Embed images with a trained run, into a file, or a folder for millions.
 
-    Run the same command again to continue a folder where it stopped.
+    Run the same command again to continue a folder where it stopped. With
+    --faces, the main face of each photo is embedded.
 
     Example: arcset embed runs/orl orl --part unseen --out unseen.parquet
 

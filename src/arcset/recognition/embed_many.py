@@ -9,7 +9,6 @@ any kill.
 
 import functools
 import hashlib
-import math
 import os
 import secrets
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -36,8 +35,8 @@ from arcset.data.embeddings import (
 from arcset.data.sources.base import Entry, Source, printable
 from arcset.errors import DataError, InputError, OptionError
 from arcset.launch import rank_and_size
-from arcset.recognition.inputs import SourceImage, read_image
-from arcset.recognition.recognizer import Recognizer, load_model
+from arcset.recognition.inputs import SourceImage, image_name
+from arcset.recognition.recognizer import NoFaceError, Recognizer, load_model
 from arcset.text import plural
 
 if TYPE_CHECKING:
@@ -49,8 +48,6 @@ Array = npt.NDArray[Any]
 Rows = npt.NDArray[np.float32]
 Progress = Callable[[int, int], None]  # how many samples are done, of how many
 
-_CHUNK, _CHUNK_BYTES = 512, 1 << 24  # samples that go through the network together
-_FACES_CHUNK = 32
 _COUNTED = 100_000  # identities that are told apart, at most
 _NAMED = 5  # skipped samples that a result names
 
@@ -146,57 +143,33 @@ class Embedder:
 
         Raises `DataError` or `InputError` where it cannot be read, or shows no face.
         """
-        recognizer = self.recognizer
-        if not isinstance(recognizer, Recognizer):
-            return recognizer.faces.crop(image)
-        if len(recognizer.model.shape) == 3:
-            return read_image(image, recognizer.reading)
-        content = image.content() if isinstance(image, SourceImage) else image
-        return np.asarray(content, np.float32)
+        prepared = self.recognizer._prepare(image, 1)
+        if prepared.why:
+            raise NoFaceError(f"{image_name(image, 'the photo')} {prepared.why}")
+        return prepared.samples[0]
 
     def embed(self, samples: Array) -> Rows:
         """What `read` gave of several images (N, …), to (N, D)."""
         recognizer = self.recognizer
-        if not isinstance(recognizer, Recognizer):
-            return recognizer.recognizer.embed(samples)
-        if self.normalize:
-            return recognizer.embed_arrays(samples)
-        rows = recognizer.model.run(samples)
-        if not np.isfinite(rows).all():
-            raise DataError(
-                f"{recognizer.name} gives embeddings that are not finite: its weights are damaged, "
-                "or its input is not what it was trained on"
-            )
-        return rows
+        if self.normalize or not isinstance(recognizer, Recognizer):
+            return recognizer._embed(samples)
+        return recognizer._embed_raw(samples)
 
     @property
     def chunk_size(self) -> int:
         """How many images go through the network together: always as many, so that a shard is the
         same whoever makes it."""
-        recognizer = self.recognizer
-        if not isinstance(recognizer, Recognizer):
-            return _FACES_CHUNK
-        shape = recognizer.model.shape
-        size = math.prod(shape) * (1 if len(shape) == 3 else 4)
-        return max(1, min(_CHUNK, _CHUNK_BYTES // size))
+        return self.recognizer._chunk
 
     def check(self, source: Source) -> None:
         """Raise `OptionError` where the samples of a source are nothing that the model takes."""
         recognizer = self.recognizer
-        if not isinstance(recognizer, Recognizer):
-            if source.features:
-                raise OptionError(f"{source.name} holds features, and faces are found in photos")
-        elif not source.features and len(recognizer.model.shape) != 3:
-            values = recognizer.model.shape[0]
-            raise OptionError(
-                f"{recognizer.name} takes vectors of {values} values, and {source.name} holds "
-                "images"
-            )
-        elif source.features and source.shape != tuple(recognizer.model.shape):
-            raise OptionError(
-                f"{recognizer.name} takes samples of shape {recognizer.model.shape}, and those of "
-                f"{source.name} are {source.shape}"
-            )
+        shape = recognizer.model.shape if isinstance(recognizer, Recognizer) else None
+        takes_images = shape is None or len(shape) == 3
+        if source.shape != shape if source.features else not takes_images:
+            wanted = "photos" if shape is None else f"samples of shape {shape}"
+            given = f"features of shape {source.shape}" if source.features else "images"
+            raise OptionError(f"{recognizer.name} takes {wanted}, and {source.name} holds {given}")
 
 
 @functools.lru_cache(maxsize=8)
@@ -390,7 +363,7 @@ def _embed_shards(
         if entry.why:
             raise DataError(entry.why)
         if is_ready:
-            return np.asarray(source.content(entry))
+            return np.asarray(source.content(entry), np.float32 if source.features else np.uint8)
         return embedder.read(SourceImage(source, entry))
 
     chunks = (
@@ -521,22 +494,23 @@ def _begin(folder: Path, wanted: Manifest, shard_size: int | None, force: bool) 
 
 
 def _difference(known: Manifest, wanted: Manifest) -> str:
-    if (known.digest, known.dim) != (wanted.digest, wanted.dim):
-        return (
-            f"holds embeddings of the model {known.model} ({known.digest[:12]}), and this one is "
-            f"{wanted.model} ({wanted.digest[:12]})"
-        )
-    if known.unit != wanted.unit:
-        lengths = ["as the network gives them", "of length 1"]
-        return f"holds embeddings {lengths[known.unit]}, and not {lengths[wanted.unit]}"
-    if (known.inputs, known.listed) != (wanted.inputs, wanted.listed):
-        return (
-            f"was begun with {known.inputs:,} inputs of {known.source}, and the "
-            f"{wanted.inputs:,} of {wanted.source} are not the same"
-        )
-    if known.shard_size != wanted.shard_size:
-        return f"has shards of {known.shard_size:,}, not of {wanted.shard_size:,}"
-    return f"holds {known.dtype}, not {wanted.dtype}"
+    """What the two were made of and differ in first."""
+
+    def facts(one: Manifest) -> list[tuple[object, str]]:
+        return [
+            (one.digest, f"the model {one.model} ({one.digest[:12]})"),
+            (one.unit, "embeddings of length 1" if one.unit else "embeddings of any length"),
+            (
+                (one.inputs, one.listed),
+                f"{one.inputs:,} inputs of {one.source} ({one.listed[:12]})",
+            ),
+            (one.shard_size, f"shards of {one.shard_size:,}"),
+            (one.dtype, one.dtype),
+        ]
+
+    pairs = zip(facts(known), facts(wanted), strict=True)
+    before, now = next((one[1], other[1]) for one, other in pairs if one[0] != other[0])
+    return f"was begun with {before}, and not with {now}"
 
 
 def _clean(folder: Path, manifest: Manifest, rank: int, processes: int) -> None:

@@ -15,12 +15,11 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from arcset.data import ImageSet, Reading, as_float, load_dataset
+from arcset.data import ImageSet, Reading, as_float, open_source
 from arcset.data.decode import decode_many
-from arcset.data.selection import evaluation_images
-from arcset.data.sources.folder import image_files
+from arcset.data.sources.base import Entry
 from arcset.errors import ArcsetError, DataError, OptionError, RunError
-from arcset.recognition.inputs import Pixels, read_image
+from arcset.recognition.inputs import Pixels, SourceImage, read_image
 from arcset.recognition.onnx_model import OnnxExport, check_out, replacing_model, write_label
 from arcset.recognition.recognizer import Embeddings, Recognizer
 from arcset.recognition.torch_models import TorchModel
@@ -243,18 +242,10 @@ def _samples(run: Run, images: Path | str | None) -> npt.NDArray[Any]:
     """Samples (n, H, W[, C]) or (n, F) as the run's network takes them, at most 128.
 
     They come from the run's own data: validation identities first, then unseen ones, test images,
-    and training images, until there are enough. images: a folder of images, or any data that
-    `load_dataset` reads, instead. Raises `OptionError` where the data is gone, `DataError` where it
-    is too little.
+    and training images, until there are enough. images: any data that `open_source` reads, instead.
+    Raises `OptionError` where the data is gone, `DataError` where it is too little.
     """
-    reading = reading_of(run.config)
-    if images is None:
-        samples = _samples_of(run)
-    elif Path(images).is_dir() and reading is not None:
-        samples = _samples_below(Path(images), reading)
-    else:
-        dataset = load_dataset(images, reading=reading, single=True)
-        samples = _spread(evaluation_images(dataset, everything=True))
+    samples = _samples_of(run) if images is None else _samples_in(images, reading_of(run.config))
     name, inner = images or run.config.data, samples.shape[1:]
     shape = inner if len(inner) == 1 else (inner[2] if len(inner) == 3 else 1, *inner[:2])
     if len(samples) < 2:
@@ -276,17 +267,20 @@ def _samples_of(run: Run) -> npt.NDArray[Any]:
     return np.concatenate([_spread(part) for part in parts if part is not None])[:_MOST]
 
 
-def _samples_below(folder: Path, reading: Reading) -> npt.NDArray[Any]:
-    files = image_files(folder)
-    chosen = [files[number] for number in _even(len(files), _MOST)]
-    outcomes = [
-        outcome
-        for chunk in decode_many([chosen], lambda file: read_image(file, reading))
-        for _, outcome in chunk
-    ]
+def _samples_in(data: Path | str, reading: Reading | None) -> npt.NDArray[Any]:
+    source = open_source(data, labelled=False)
+    entries = source.list_samples().entries
+
+    def read(entry: Entry) -> npt.NDArray[Any]:
+        if source.features or reading is None:
+            return np.asarray(source.content(entry))
+        return read_image(SourceImage(source, entry), reading)
+
+    chosen = [entries[number] for number in _even(len(entries), _MOST)]
+    outcomes = [outcome for chunk in decode_many([chosen], read) for _, outcome in chunk]
     readable = [each for each in outcomes if not isinstance(each, ArcsetError)]
     if not readable:
-        raise DataError(f"{folder} holds no readable image: {outcomes[0]}")
+        raise DataError(f"{data} holds nothing that can be read: {outcomes[0]}")
     return np.stack(readable)
 
 

@@ -8,21 +8,20 @@
 import hashlib
 import threading
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from PIL import Image
 
-from arcset.data.image import open_image, read_file, to_channels, turn_upright
+from arcset.checks import check_number, check_rate
+from arcset.data.image import LARGEST, open_image, read_file, to_channels, turn_upright
 from arcset.data.named.fetch import data_folders, download
 from arcset.errors import DataError, InputError, OptionError
 from arcset.evaluation.calibration import Thresholds
 from arcset.files import file_digest
-from arcset.recognition.inputs import SourceImage, image_name
+from arcset.recognition.inputs import SourceImage, check_kind, image_name
 from arcset.recognition.recognizer import Embeddings, ImageEmbedder, NoFaceError, Prepared
 
 __all__ = [
@@ -60,14 +59,11 @@ def read_photo(source: Any) -> Pixels:
         (4, 6, 3)
     """
     name = image_name(source, "the photo")
+    check_kind(source)
     if isinstance(source, SourceImage):
         source = source.content()
     if isinstance(source, str | Path):
         source = read_file(source, name)
-    elif not isinstance(source, bytes | Image.Image | np.ndarray):
-        raise InputError(
-            f"a photo is a path, a PIL image, bytes or a uint8 array, not {type(source).__name__}"
-        )
     with open_image(source, name) as image:
         return np.asarray(to_channels(turn_upright(image), 3, name))
 
@@ -181,11 +177,8 @@ class Faces:
     """
 
     def __init__(self, path: Path, *, least: float = LEAST, score: float = SCORE) -> None:
-        if not 0 < score < 1:
-            raise OptionError(f"score={score!r} is out of range, expected a number in (0, 1)")
-        if not 1 <= least <= 4096:
-            raise OptionError(f"least={least!r} is out of range, expected 1 to 4096 pixels")
-        self.path, self.least, self.score = path, float(least), float(score)
+        self.path, self.score = path, check_rate("score", score)
+        self.least = check_number("least", least, 1, LARGEST, closed="both")
         self.digest = file_digest(path)
         self._detector = _detector(path, score)
         self._lock = threading.Lock()  # the detector keeps the size of the photo at hand
@@ -220,14 +213,6 @@ class Faces:
         large = tuple(face for face in kept if face.size >= self.least)
         return Found(large, tuple(face for face in kept if face.size < self.least), self.least)
 
-    def crop(self, photo: Any) -> Pixels:
-        """The main face, aligned, (112, 112, 3); raises `NoFaceError` where there is none."""
-        pixels = read_photo(photo)
-        found = self.find_in(pixels)
-        if not found:
-            raise NoFaceError(f"{image_name(photo, 'the photo')} {found.why}")
-        return align(pixels, found.faces[0].points)
-
     def _look(self, photo: Pixels, side: int) -> Iterator[Face]:
         """What the detector finds in a photo of which no side is longer than `side`."""
         cv2 = opencv()
@@ -246,29 +231,21 @@ class Faces:
 
 def _detector(path: Path, score: float) -> Any:
     cv2 = opencv()
+    logging = getattr(cv2.utils, "logging", cv2)  # older ones set the level elsewhere
+    before = logging.getLogLevel()
+    logging.setLogLevel(_ERRORS)  # without remarks about its own engines
     try:
-        with _quiet(cv2):
-            size = (64, 64)
-            found = cv2.FaceDetectorYN.create(str(path), "", size, score, _OVERLAP, _MOST)
-            found.detect(np.zeros((*size, 3), np.uint8))  # other networks fail only here
+        size = (64, 64)
+        detector = cv2.FaceDetectorYN.create(str(path), "", size, score, _OVERLAP, _MOST)
+        detector.detect(np.zeros((*size, 3), np.uint8))  # other networks fail only here
     except cv2.error:
         raise DataError(
             f"{path} is no face detector that OpenCV can use, expected YuNet of 2023 or later, as "
             f"{YUNET.name}"
         ) from None
-    return found
-
-
-@contextmanager
-def _quiet(cv2: Any) -> Iterator[None]:
-    """Without OpenCV's remarks about its own engines; older ones set the level elsewhere."""
-    logging = getattr(cv2.utils, "logging", cv2)
-    before = logging.getLogLevel()
-    logging.setLogLevel(_ERRORS)
-    try:
-        yield
     finally:
         logging.setLogLevel(before)
+    return detector
 
 
 def _apart(faces: Iterable[Face]) -> list[Face]:
@@ -329,15 +306,12 @@ def similarity(source: npt.ArrayLike, target: npt.ArrayLike) -> Floats:
                [ 2.,  0.,  5.]])
     """
     start, end = np.asarray(source, np.float64), np.asarray(target, np.float64)
-    if start.shape != end.shape or start.ndim != 2 or start.shape[1] != 2 or len(start) < 2:
-        raise InputError(
-            f"points have shapes {start.shape} and {end.shape}, expected (K, 2) for both, K ≥ 2"
-        )
+    is_paired = start.shape == end.shape and start.shape[1:] == (2,)
+    if not (is_paired and np.isfinite(start).all() and np.ptp(start, axis=0).any()):
+        raise InputError(f"points of a face are (5, 2) and not all the same, and these are {start}")
     middle, goal = start.mean(0), end.mean(0)
     centered, wanted = start - middle, end - goal
     spread = float((centered**2).sum())
-    if not np.isfinite(start).all() or not np.isfinite(end).all() or not spread:
-        raise InputError("points of a face must be finite and must not all be the same")
     # In the plane the best turn has a closed form: with points as complex numbers, the similarity
     # is z → c·z, and c = Σ conj(z)·w / Σ |z|². It cannot mirror.
     along = float((centered * wanted).sum()) / spread
@@ -476,26 +450,25 @@ class ModelFile:
         return path
 
 
+def _zoo_file(folder: str, *, name: str, **about: str) -> ModelFile:
+    return ModelFile(name=name, urls=tuple(home.format(folder, name) for home in _HOMES), **about)
+
+
 #: Finds faces and five points in each. Wu, Peng, Yu: YuNet, a tiny millisecond-level face detector
 #: (2023).
-YUNET = ModelFile(
+YUNET = _zoo_file(
+    "face_detection_yunet",
     name="face_detection_yunet_2023mar.onnx",
     title="YuNet, a face detector",
     licence="MIT",
     sha256="8f2383e4dd3cfbb4553ea8718107fc0423210dc964f9f4280604804ed2552fa4",
-    urls=tuple(
-        home.format("face_detection_yunet", "face_detection_yunet_2023mar.onnx") for home in _HOMES
-    ),
 )
 #: Tells aligned faces apart, 128-D. Zhong et al.: SFace, sigmoid-constrained hypersphere loss for
 #: robust face recognition (2021).
-SFACE = ModelFile(
+SFACE = _zoo_file(
+    "face_recognition_sface",
     name="face_recognition_sface_2021dec.onnx",
     title="SFace, a face recognizer",
     licence="Apache 2.0",
     sha256="0ba9fbfa01b5270c96627c4ef784da859931e02f04419c829e83484087c34e79",
-    urls=tuple(
-        home.format("face_recognition_sface", "face_recognition_sface_2021dec.onnx")
-        for home in _HOMES
-    ),
 )

@@ -29,6 +29,7 @@ __all__ = [
     "Pixels",
     "SourceImage",
     "as_sources",
+    "check_kind",
     "files_of",
     "image_name",
     "list_images",
@@ -118,10 +119,8 @@ def as_sources(images: Any) -> Sequence[Any]:
         return image_files(images)
     if isinstance(images, np.ndarray):
         return _single_arrays(images)
-    if isinstance(images, _KINDS):
-        return [images]
-    if not isinstance(images, Iterable):
-        raise _no_image(images)
+    if isinstance(images, _KINDS) or not isinstance(images, Iterable):
+        return [check_kind(images)]
     sources = list(images)
     if not sources:
         raise InputError("there is no image to embed: the list is empty")
@@ -140,10 +139,13 @@ def _single_arrays(array: npt.NDArray[Any]) -> Sequence[Any]:
     return [array] if is_single else list(array)
 
 
-def _no_image(value: Any) -> InputError:
-    return InputError(
+def check_kind(image: Any) -> Any:
+    """`image` if it is of a kind that is read; raises `InputError`."""
+    if isinstance(image, _KINDS):
+        return image
+    raise InputError(
         "an image is a path, the bytes of a file, a PIL image or a uint8 array, not "
-        f"{type(value).__name__}"
+        f"{type(image).__name__}"
     )
 
 
@@ -171,8 +173,7 @@ def image_name(source: Any, otherwise: str = "the image") -> str:
 
 def read_image(source: Any, reading: Reading) -> npt.NDArray[np.uint8]:
     """One image as `reading` wants it; raises `DataError` or `InputError` where that fails."""
-    if not isinstance(source, _KINDS):
-        raise _no_image(source)
+    check_kind(source)
     name = ""
     if isinstance(source, SourceImage):
         source, name = source.content(), str(source)

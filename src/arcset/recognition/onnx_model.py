@@ -14,7 +14,6 @@ import json
 import math
 import os
 import re
-import stat
 import subprocess
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -41,7 +40,7 @@ from pydantic import (
 
 from arcset.checks import check_choice
 from arcset.data import Reading
-from arcset.data.image import Fit
+from arcset.data.image import Fit, read_file
 from arcset.data.named.fetch import cache_folder
 from arcset.errors import ArcsetError, DataError, InputError, OptionError
 from arcset.evaluation.calibration import Thresholds
@@ -92,7 +91,7 @@ def read_onnx(path: Path) -> OnnxFile:
     Raises `DataError` for a file that is missing, damaged, larger than 2 GiB or no ONNX model, and
     for one whose weights lie outside of its folder.
     """
-    content = _read_content(path)
+    content = read_file(path, most=MOST_BYTES)
     try:
         model = onnx.load_model_from_string(content)
     except (DecodeError, UnicodeDecodeError, ValueError, RuntimeError):
@@ -139,22 +138,6 @@ def graph_digest(model: onnx.ModelProto, apart: Iterable[bytes] = ()) -> str:
     return digest.hexdigest()
 
 
-def _read_content(path: Path) -> bytes:
-    try:
-        status = path.stat()
-        if not stat.S_ISREG(status.st_mode):  # a pipe would be waited for without end
-            raise DataError(f"{path} is no file")
-        if status.st_size > MOST_BYTES:
-            raise DataError(
-                f"{path} holds {status.st_size:,} bytes, and an ONNX file has at most "
-                f"{MOST_BYTES:,}: keep its weights in a file beside it"
-            )
-        return path.read_bytes()
-    except (OSError, ValueError) as error:  # ValueError: a path with a zero byte
-        why = getattr(error, "strerror", None) or error
-        raise DataError(f"{path} cannot be read: {why}") from None
-
-
 def _tensors(message: Message) -> Iterator[onnx.TensorProto]:
     """Every constant anywhere in a model: weights, and values within nodes and functions."""
     for field, value in message.ListFields():
@@ -171,20 +154,14 @@ def _weights_file(path: Path, tensor: onnx.TensorProto) -> Path:
     """The file that a tensor is kept in, which must lie in the model's folder."""
     location = {each.key: each.value for each in tensor.external_data}.get("location", "")
     folder = path.parent.resolve()
-    try:
+    with contextlib.suppress(OSError, ValueError, RuntimeError):  # zero bytes, links in a circle
         file: Path = (folder / location).resolve()
-        if not location or not file.is_relative_to(folder):
-            raise DataError(
-                f"{path} keeps weights in {location!r}, outside of its own folder: nothing is "
-                "read from there"
-            )
-        if not file.is_file():
-            raise DataError(f"{path} keeps weights in {location!r}, and there is no such file")
-    except (OSError, ValueError, RuntimeError) as error:  # zero bytes, links in a circle
-        raise DataError(
-            f"{path} keeps weights in {location!r}, which cannot be read: {error}"
-        ) from None
-    return file
+        if file.is_relative_to(folder) and file.is_file():
+            return file
+    raise DataError(
+        f"{path} keeps weights in {location!r}, which is no file in its own folder: weights are "
+        "read from nowhere else"
+    )
 
 
 # What arcset writes into a file, so that it needs no further word to be used
@@ -200,9 +177,9 @@ def _one_or_three(values: tuple[Any, ...]) -> tuple[Any, ...]:
     return values
 
 
-def _is_printable(name: str) -> str:
-    if not name.isprintable():
-        raise ValueError("expected letters that can be shown")
+def _is_name(name: str) -> str:
+    if not (name.isprintable() and 0 < len(name) <= _LONGEST_NAME):
+        raise ValueError(f"expected 1 to {_LONGEST_NAME} letters that can be shown")
     return name
 
 
@@ -240,11 +217,7 @@ class Label(BaseModel):
 
     model_config = ConfigDict(strict=True, allow_inf_nan=False)
 
-    name: Annotated[
-        str,
-        StringConstraints(min_length=1, max_length=_LONGEST_NAME),
-        AfterValidator(_is_printable),
-    ]
+    name: Annotated[str, AfterValidator(_is_name)]
     digest: Annotated[str, StringConstraints(pattern="^[0-9a-f]{64}$")]
     shape: Json[Annotated[tuple[_Side, ...], AfterValidator(_one_or_three)]]
     pixels: Json[_Scale | None]
@@ -606,14 +579,11 @@ def _graph_input(file: OnnxFile, layout: str | None) -> _GraphInput:
 
 
 def _choose_output(file: OnnxFile, output: str | None) -> str:
-    if output is None and len(file.outputs) == 1:
-        return file.outputs[0]
-    if output is not None and output in file.outputs:
-        return output
+    chosen = file.outputs[0] if output is None and len(file.outputs) == 1 else output
+    if chosen in file.outputs:
+        return chosen
     listed = ", ".join(repr(name) for name in file.outputs[:8])
-    if output is None:
-        raise OptionError(f"{file.path} has several outputs: give output, one of {listed}")
-    raise OptionError(f"{file.path} has no output called {output!r}; it has {listed}")
+    raise OptionError(f"{file.path} and output={output!r}: give one of its outputs, {listed}")
 
 
 def _channels_last(shape: Sequence[int]) -> tuple[int, ...]:

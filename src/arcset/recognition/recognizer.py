@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol, Self
 
 import numpy as np
 import numpy.typing as npt
+from PIL import Image
 
 from arcset.data import Reading
 from arcset.data.decode import decode_many, in_chunks, reason
@@ -19,6 +20,7 @@ from arcset.evaluation.calibration import Thresholds
 from arcset.recognition.decisions import NO_FACE, Verification, decide
 from arcset.recognition.inputs import (
     ImageFile,
+    SourceImage,
     as_sources,
     files_of,
     image_name,
@@ -152,10 +154,7 @@ class ImageEmbedder(ABC):
     @property
     @abstractmethod
     def _chunk(self) -> int:
-        """How many images are read, and then embedded, at a time.
-
-        Raises `OptionError` where the model takes no images.
-        """
+        """How many images are read, and then embedded, at a time."""
 
     @abstractmethod
     def _prepare(self, source: Any, most: int | None) -> Prepared:
@@ -494,6 +493,10 @@ class Recognizer(ImageEmbedder):
 
         Raises `InputError` for another shape or type, and for values that are not finite.
         """
+        return self._embed(self._check_samples(samples))
+
+    def _check_samples(self, samples: Any) -> npt.NDArray[Any]:
+        """One or several samples as the network takes them, (N, …)."""
         try:
             rows = np.asarray(samples)
         except (ValueError, TypeError):  # rows of different lengths
@@ -512,26 +515,40 @@ class Recognizer(ImageEmbedder):
             rows = rows.astype(np.float32, copy=False)
             if not np.isfinite(rows).all():
                 raise InputError(f"{self.name} takes finite values, and some are NaN or infinite")
-        return self._embed(rows)
+        return rows
 
     @property
     def _chunk(self) -> int:
-        return max(1, min(_CHUNK_IMAGES, _CHUNK_BYTES // math.prod(self.reading.shape)))
+        size = math.prod(self.model.shape) * (1 if len(self.model.shape) == 3 else 4)
+        return max(1, min(_CHUNK_IMAGES, _CHUNK_BYTES // size))
 
     def _prepare(self, source: Any, most: int | None) -> Prepared:
+        if self._reading is None and not isinstance(source, str | Path | bytes | Image.Image):
+            content = source.content() if isinstance(source, SourceImage) else source
+            return Prepared(list(self._check_samples(content)))
         return Prepared([read_image(source, self.reading)])
 
     def _embed(self, samples: npt.NDArray[Any]) -> Embeddings:
-        rows = self.model.run(samples)
-        peaks = np.abs(rows).max(axis=1, keepdims=True)  # (N, 1), NaN where a value is
-        if not (np.isfinite(peaks).all() and peaks.all()):
-            raise DataError(
-                f"{self.name} gives embeddings that are zero or not finite: its weights are "
-                "damaged, or its input is not what it was trained on"
-            )
+        rows = self._embed_raw(samples)
+        peaks = np.abs(rows).max(axis=1, keepdims=True)  # (N, 1)
+        if not peaks.all():
+            raise self._useless("zero")
         scaled = rows / peaks  # so that neither 1e-30 nor 1e+30 is lost when squared
         unit: Embeddings = scaled / np.linalg.norm(scaled, axis=1, keepdims=True)
         return unit
+
+    def _embed_raw(self, samples: npt.NDArray[Any]) -> Embeddings:
+        """Prepared samples to embeddings of the length that the network gives them."""
+        rows = self.model.run(samples)
+        if not np.isfinite(rows).all():
+            raise self._useless("not finite")
+        return rows
+
+    def _useless(self, what: str) -> DataError:
+        return DataError(
+            f"{self.name} gives embeddings that are {what}: its weights are damaged, or its input "
+            "is not what it was trained on"
+        )
 
     def __repr__(self) -> str:
         return f"<Recognizer {self.name}, {self.dim}-D, {self.digest[:12]}>"

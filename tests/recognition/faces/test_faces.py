@@ -8,7 +8,7 @@ import pytest
 from PIL import Image
 
 from arcset.errors import DataError, OptionError
-from arcset.recognition.faces import Face, Faces, NoFaceError, Pixels, align, read_photo
+from arcset.recognition.faces import Face, Faces, Pixels, align, read_photo
 from support.face_models import FaceModels
 
 ORIENTATION = 0x0112
@@ -59,8 +59,6 @@ def test_no_face(faces: Faces, nothing: Pixels) -> None:
     assert "no face" in found.why
     assert not faces.find(np.zeros((1, 1), np.uint8))
     assert not faces.find(np.zeros((3, 900), np.uint8))
-    with pytest.raises(NoFaceError, match="no face"):
-        faces.crop(nothing)
 
 
 def test_too_small_and_how_small(faces: Faces, models: FaceModels, photo: Pixels) -> None:
