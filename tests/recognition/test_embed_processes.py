@@ -81,32 +81,6 @@ def test_killed_at_any_moment_and_started_with_another_number(made, tmp_path, tr
     assert interrupted >= (trials + 1) // 2
 
 
-def test_a_bad_folder_is_refused_by_each(made, tmp_path):
-    run, photos, _ = made
-    (tmp_path / "taken").mkdir()
-    (tmp_path / "taken/letter.txt").write_text("mine")
-    for out, quoted in (("taken", "letter.txt"), ("one.parquet", "one.parquet")):
-        job = Job(2, tmp_path, run, photos, "--out", out)
-        assert job.codes() == [2, 2]
-        lines = job.written.read_text().splitlines()[-2:]
-        assert all(line.startswith("arcset: ") and quoted in line for line in lines)
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["taken", "written.txt"]
-
-
-@pytest.mark.long
-def test_under_torchrun(made, tmp_path):
-    """The real thing, from the outside."""
-    run, photos, one = made
-    words = [run, photos, "--out", "out/", "--shard-size", "4", "--device", "cpu", "--json"]
-    command = [*TORCHRUN, "--nproc-per-node=2", "-m", "arcset", "embed", *map(str, words)]
-    done = subprocess.run(
-        command, env=environment(), cwd=tmp_path, capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stderr[-3000:]
-    assert json.JSONDecoder().raw_decode(done.stdout)[0]["processes"] == 2
-    check_complete(tmp_path / "out", rows_of(one), read_embeddings(tmp_path / "out"))
-
-
 @pytest.mark.long
 @pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="needs /proc")
 def test_a_process_that_dies_under_torchrun_is_replaced(tmp_path):

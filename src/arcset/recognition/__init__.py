@@ -5,7 +5,7 @@
     recognizer.verify("a.png", "b.png")                  # same?, cosine, probability
     export("runs/demo/arcface", "model.onnx")            # one file that gives the same answers
 
-`arcset.recognition.gallery` keeps whom it was told.
+`arcset.recognition.gallery` stores who is enrolled, and finds them again.
 """
 
 from typing import TYPE_CHECKING

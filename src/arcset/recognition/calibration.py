@@ -60,8 +60,8 @@ def calibrate(
         )
     _, numbers, sizes = np.unique(names, return_inverse=True, return_counts=True)
     if len(numbers) > _MOST_SAMPLES:
-        kept = _draw_identities(numbers, sizes)
-        matrix, names = matrix[kept], names[kept]
+        drawn = _draw_identities(numbers, sizes)
+        matrix, names = matrix[drawn], names[drawn]
         _, numbers, sizes = np.unique(names, return_inverse=True, return_counts=True)
     several = int((sizes > 1).sum())
     if several < FEWEST_SUBJECTS:
@@ -112,10 +112,10 @@ def most_alike(
     names = np.asarray(labels)
     pairs = ImpostorPairs.of(np.asarray(embeddings), np.unique(names, return_inverse=True)[1])
     count = int(np.searchsorted(-pairs.cosines, -least, side="right"))
-    found: dict[tuple[str, str], float] = {}
+    highest: dict[tuple[str, str], float] = {}
     for i, j, cosine in zip(
         pairs.first[:count], pairs.second[:count], pairs.cosines[:count], strict=True
     ):
         first, second = sorted((str(names[i]), str(names[j])))
-        found.setdefault((first, second), float(cosine))
-    return tuple(Alike(*pair, cosine) for pair, cosine in found.items())
+        highest.setdefault((first, second), float(cosine))
+    return tuple(Alike(*pair, cosine) for pair, cosine in highest.items())

@@ -97,12 +97,12 @@ def cluster(embeddings: Array, *, threshold: float, method: str = "average") -> 
     threshold = check_number("threshold", threshold, -1, 1, closed="both")
     groups = METHODS[method](_units(embeddings), threshold)
     # Numbers from 0, the largest group first; of equally large ones, the one that begins first.
-    _, first, places, sizes = np.unique(
+    _, first, inverse, sizes = np.unique(
         groups, return_index=True, return_inverse=True, return_counts=True
     )
     rank = np.empty(len(first), np.int64)
     rank[np.lexsort((first, -sizes))] = np.arange(len(first))
-    return Clustering(rank[places], threshold, method)
+    return Clustering(rank[inverse], threshold, method)
 
 
 def _units(embeddings: Array) -> Units:
@@ -168,37 +168,37 @@ def _average_linkage(units: Units, threshold: float) -> Numbers:
         near = cosine >= threshold
         if not near.any():
             break
-        places = np.arange(len(rows))
-        joined = near & ((nearest[nearest] == places) | (cosine >= _COPY))
+        index = np.arange(len(rows))
+        joined = near & ((nearest[nearest] == index) | (cosine >= _COPY))
         if not joined.any():  # cosines that are equal but for rounding, in a ring
             joined[cosine.argmax()] = True
-        part = _parts(places[joined], nearest[joined], len(rows))
+        part = _parts(index[joined], nearest[joined], len(rows))
         first = np.unique(part, return_index=True)[1]
         group[rows] = rows[first][part]
         changed = np.bincount(part)[part] > 1
-        # What stays: one place for each part, unless it has no neighbour at the threshold.
-        kept = np.unique(part[near])
+        # What stays: one group for each part, unless it has no neighbour at the threshold.
+        remaining = np.unique(part[near])
         total = np.zeros((len(first), units.shape[1]))
         np.add.at(total, part, sums)
         number = np.full(len(first), -1)
-        number[kept] = np.arange(len(kept))
-        nearest = np.where(changed | changed[nearest], -1, number[part[nearest]])[first][kept]
-        rows, cosine = rows[first][kept], cosine[first][kept]
-        sums = total[kept]
-        sizes = np.bincount(part, weights=sizes)[kept].astype(np.float64)
+        number[remaining] = np.arange(len(remaining))
+        nearest = np.where(changed | changed[nearest], -1, number[part[nearest]])[first][remaining]
+        rows, cosine = rows[first][remaining], cosine[first][remaining]
+        sums = total[remaining]
+        sizes = np.bincount(part, weights=sizes)[remaining].astype(np.float64)
     while not np.array_equal(group, group[group]):  # follow the joins to the end
         group = group[group]
     return group
 
 
 def _find_nearest(means: Units, nearest: Numbers, cosine: npt.NDArray[np.float32]) -> None:
-    """For each group whose nearest other one is not known, −1, its place and the mean cosine."""
+    """For each group whose nearest other one is not known, −1, its index and the mean cosine."""
     unknown = np.flatnonzero(nearest < 0)
     for part, cosines in product_blocks(means[unknown], means, _BLOCK):
-        groups, places = unknown[part], np.arange(part.stop - part.start)
-        cosines[places, groups] = -np.inf
+        groups, index = unknown[part], np.arange(part.stop - part.start)
+        cosines[index, groups] = -np.inf
         nearest[groups] = cosines.argmax(1)
-        cosine[groups] = cosines[places, nearest[groups]]
+        cosine[groups] = cosines[index, nearest[groups]]
 
 
 #: From unit embeddings and a threshold to the group of each row, by any numbers.

@@ -276,7 +276,7 @@ def embed_many(
     missing = _missing_shards(folder, source, manifest, share, check, count)
     made = 0
     for shard in _embed_shards(missing, source, embedder, count):
-        rows = np.empty((len(shard.kept), manifest.dim), dtype)
+        rows = np.empty((len(shard.embedded), manifest.dim), dtype)
         with np.errstate(over="ignore"):
             np.concatenate([*shard.rows, rows[:0]], out=rows, casting="same_kind")
         if not np.isfinite(rows).all():
@@ -284,7 +284,10 @@ def embed_many(
                 f"{manifest.model} gives values beyond ±65,504, which float16 cannot hold: use "
                 "float32"
             )
-        paths, labels = [entry.path for entry in shard.kept], [entry.label for entry in shard.kept]
+        paths, labels = (
+            [entry.path for entry in shard.embedded],
+            [entry.label for entry in shard.embedded],
+        )
         write_shard(folder, manifest, shard.number, paths, labels, rows, shard.skipped, shard.stamp)
         made += 1
     return _finish(folder, manifest, made, processes)
@@ -301,13 +304,13 @@ def embed_in_memory(
     whole = _Shard(0, list(source.entries()))
     for _ in _embed_shards([whole], source, embedder, _Count(progress, len(whole.entries))):
         pass
-    if not whole.kept:
+    if not whole.embedded:
         raise _none_usable(source.name, len(whole.entries), whole.skipped[0])
-    paths = [entry.path for entry in whole.kept if entry.path is not None]
+    paths = [entry.path for entry in whole.embedded if entry.path is not None]
     return EmbeddingSet.of(
         np.concatenate(whole.rows),
-        [entry.label for entry in whole.kept],
-        paths if len(paths) == len(whole.kept) else None,
+        [entry.label for entry in whole.embedded],
+        paths if len(paths) == len(whole.embedded) else None,
         _trained_on(embedder),
     ), whole.skipped
 
@@ -328,7 +331,7 @@ class _Shard:
     number: int
     entries: Sequence[Entry]
     stamp: str = ""
-    kept: list[Entry] = field(default_factory=list)
+    embedded: list[Entry] = field(default_factory=list)
     rows: list[Rows] = field(default_factory=list)
     skipped: list[tuple[str, str]] = field(default_factory=list)
 
@@ -378,12 +381,12 @@ def _embed_shards(
                 name = entry.path or f"sample {entry.record}"
                 shard.skipped.append((name, reason(outcome, name)))
             else:
-                shard.kept.append(entry)
+                shard.embedded.append(entry)
                 arrays.append(outcome)
         if arrays:
             shard.rows.append(embedder.embed(np.stack(arrays)))
         count.add(len(outcomes))
-        if len(shard.kept) + len(shard.skipped) == len(shard.entries):
+        if len(shard.embedded) + len(shard.skipped) == len(shard.entries):
             yield shard
 
 

@@ -293,8 +293,8 @@ def _spread(images: ImageSet) -> npt.NDArray[Any]:
     starts = np.unique(images.labels[order], return_index=True)[1]
     chosen = starts[_even(len(starts), _MOST // _EACH)]
     rows = np.concatenate([order[start : start + _EACH] for start in chosen])
-    kept = np.unique([*rows, *_even(len(order), _MOST - len(rows))])
-    return np.stack([np.asarray(images.images[int(row)]) for row in kept])
+    rows = np.unique([*rows, *_even(len(order), _MOST - len(rows))])
+    return np.stack([np.asarray(images.images[int(row)]) for row in rows])
 
 
 def _even(count: int, most: int) -> npt.NDArray[np.int64]:

@@ -19,7 +19,6 @@ from arcset.checks import check_number, check_rate
 from arcset.data.image import LARGEST, open_image, read_file, to_channels, turn_upright
 from arcset.data.named.fetch import data_folders, download
 from arcset.errors import DataError, InputError, OptionError
-from arcset.evaluation.calibration import Thresholds
 from arcset.files import file_digest
 from arcset.recognition.inputs import SourceImage, check_kind, image_name
 from arcset.recognition.recognizer import Embeddings, ImageEmbedder, NoFaceError, Prepared
@@ -28,10 +27,10 @@ __all__ = [
     "POINTS",
     "SFACE",
     "YUNET",
+    "DetectedFaces",
     "Face",
     "FaceRecognizer",
     "Faces",
-    "Found",
     "ModelFile",
     "NoFaceError",
     "Pixels",
@@ -87,7 +86,7 @@ class Face:
 
     Fields:
         box: left, top, width and height; it may reach beyond the photo.
-        points: (x, y) of five places: the eye on the left of the picture, that on the right, the
+        points: (x, y) of five landmarks: the eye on the left of the picture, that on the right, the
             nose, the left and the right corner of the mouth.
         score: how sure the detector is, in 0 … 1.
     """
@@ -117,7 +116,7 @@ class Face:
     def of_row(cls, row: npt.NDArray[Any], scale: float) -> "Face":
         """From a detector's row: box, points, score, in pixels that are `scale` times as large.
 
-        Points are places between the centers of pixels, which lie at whole numbers.
+        The centers of pixels lie at whole numbers.
         """
         values = np.asarray(row, np.float64)
         points = (values[4:14].reshape(5, 2) + 0.5) * scale - 0.5
@@ -130,7 +129,7 @@ class Face:
 
 
 @dataclass(frozen=True)
-class Found:
+class DetectedFaces:
     """The faces of a photo.
 
     Fields:
@@ -138,7 +137,7 @@ class Found:
         small: the others.
         least: from how many pixels on a face is large enough.
 
-    It is true where there is a face: `if found: …`.
+    It is true where there is a face: `if detected: …`.
     """
 
     faces: tuple[Face, ...]
@@ -152,7 +151,7 @@ class Found:
     def why(self) -> str:
         """Why there is no face, in half a sentence; empty where there is one.
 
-        >>> Found((), (), 32).why
+        >>> DetectedFaces((), (), 32).why
         'shows no face'
         """
         if self.faces:
@@ -196,7 +195,7 @@ class Faces:
         opencv()
         return cls(YUNET.find() if path is None else Path(path), least=least, score=score)
 
-    def find(self, photo: Any) -> Found:
+    def find(self, photo: Any) -> DetectedFaces:
         """The faces of one photo: a path, bytes, PIL image, or uint8 array (H, W[, C]).
 
         Photos are turned upright by their EXIF orientation; faces that lie on their side otherwise
@@ -204,14 +203,17 @@ class Faces:
         """
         return self.find_in(read_photo(photo))
 
-    def find_in(self, photo: Pixels) -> Found:
+    def find_in(self, photo: Pixels) -> DetectedFaces:
         """As `find`, in a photo that was read: (H, W, 3), RGB."""
         longest = max(photo.shape[:2])
         sides = [_SIDES[0], *(side for side in _SIDES[1:] if 2 * side <= longest)]
-        found = _apart(face for side in sides for face in self._look(photo, side))
-        kept = sorted(found, key=lambda face: (-_prominence(face, photo), face.box))
-        large = tuple(face for face in kept if face.size >= self.least)
-        return Found(large, tuple(face for face in kept if face.size < self.least), self.least)
+        faces = _without_repeats(face for side in sides for face in self._look(photo, side))
+        faces.sort(key=lambda face: (-_prominence(face, photo), face.box))
+        large, small = (
+            tuple(face for face in faces if (face.size >= self.least) == is_large)
+            for is_large in (True, False)
+        )
+        return DetectedFaces(large, small, self.least)
 
     def _look(self, photo: Pixels, side: int) -> Iterator[Face]:
         """What the detector finds in a photo of which no side is longer than `side`."""
@@ -248,13 +250,13 @@ def _detector(path: Path, score: float) -> Any:
     return detector
 
 
-def _apart(faces: Iterable[Face]) -> list[Face]:
-    """Without those found twice: of two that overlap, the surer one stays."""
-    kept: list[Face] = []
+def _without_repeats(faces: Iterable[Face]) -> list[Face]:
+    """Each face once: of two that overlap, the surer one stays."""
+    distinct: list[Face] = []
     for face in sorted(faces, key=lambda face: -face.score):
-        if all(_overlap(face, other) < _OVERLAP for other in kept):
-            kept.append(face)
-    return kept
+        if all(_overlap(face, other) < _OVERLAP for other in distinct):
+            distinct.append(face)
+    return distinct
 
 
 def _prominence(face: Face, photo: Pixels) -> float:
@@ -276,7 +278,7 @@ def _overlap(one: Face, other: Face) -> float:
 
 
 # Faces turned, scaled and moved so that eyes, nose and mouth lie where recognizers expect them: the
-# five places that ArcFace's published code aligns to, and with it nearly every network for faces
+# five landmarks that ArcFace's published code aligns to, and with it nearly every network for faces
 # since. Umeyama: Least-squares estimation of transformation parameters between two point patterns
 # (1991).
 
@@ -369,7 +371,6 @@ class FaceRecognizer(ImageEmbedder):
     recognizer: whatever embeds aligned faces, uint8 RGB (N, 112, 112, 3): a network for faces from
         an ONNX file, or a run that was trained on aligned faces.
     faces: the detector.
-    thresholds: of cosines between faces; those of the recognizer if left out.
 
     Where one row per photo is wanted it is that of the main face (see `Faces`); `embed_each` and
     `embed_all` give all of them. The digest covers the recognizer, the detector's file, and the
@@ -378,27 +379,24 @@ class FaceRecognizer(ImageEmbedder):
 
     _chunk = 32  # photos, which may be large
 
-    def __init__(
-        self, recognizer: ImageEmbedder, faces: Faces, *, thresholds: Thresholds | None = None
-    ) -> None:
+    def __init__(self, recognizer: ImageEmbedder, faces: Faces) -> None:
         parts = ("arcset faces", recognizer.digest, faces.digest, ALIGNMENT)
         super().__init__(
             recognizer.name,
             recognizer.dim,
             hashlib.sha256("\n".join(parts).encode()).hexdigest(),
-            recognizer.thresholds if thresholds is None else thresholds,
+            recognizer.thresholds,
         )
         self.recognizer, self.faces = recognizer, faces
-        is_usual = (faces.least, faces.score) == (LEAST, SCORE) and thresholds is None
-        if recognizer.origin is not None and is_usual:
+        if recognizer.origin is not None and (faces.least, faces.score) == (LEAST, SCORE):
             self.origin = recognizer.origin[0], str(faces.path)
 
     def _prepare(self, source: Any, most: int | None) -> Prepared:
         photo = read_photo(source)
-        found = self.faces.find_in(photo)
-        faces = found.faces[:most]
+        detected = self.faces.find_in(photo)
+        faces = detected.faces[:most]
         crops = [align(photo, face.points) for face in faces]
-        return Prepared(crops, faces, len(found), found.why)
+        return Prepared(crops, faces, len(detected), detected.why)
 
     def _embed(self, samples: npt.NDArray[Any]) -> Embeddings:
         return self.recognizer.embed(samples)

@@ -1,7 +1,7 @@
 """An ONNX file as something that embeds arrays, computed by ONNX Runtime.
 
 `open_onnx` makes an `OnnxModel`: of a file that arcset wrote, by its `Label`; of another one, by
-what the caller says about its images. `adopt` writes what was said into such a file.
+what the caller says about its images. `adopt` writes these options into such a file.
 
 A file may come from anywhere. It has operators of ONNX and ONNX Runtime, or ONNX Runtime refuses
 it; weights outside of its folder are not read; and before it runs in this process it has run in
@@ -211,8 +211,8 @@ class Label(BaseModel):
     Kept in the file's `metadata_props` as arcset.name and so on, all but name and digest as JSON:
     shape (C, H, W); pixels, null for features; fit and invert, how images are read; layout and
     output; thresholds; faces, true where the network takes aligned faces. Beside them are
-    arcset.format, and arcset.graph: the SHA-256 of the graph, by which a file that somebody changed
-    is found.
+    arcset.format, and arcset.graph: the SHA-256 of the graph, by which a file that was changed
+    is recognized.
     """
 
     model_config = ConfigDict(strict=True, allow_inf_nan=False)
@@ -471,6 +471,12 @@ class OnnxModel:
         """What was said about pixels, which must fit what the graph takes."""
         if self.input.layout == "NF":
             return None
+        channels = self.input.shape[0]
+        if channels not in (1, 3):
+            raise DataError(
+                f"{self._path} takes images of {channels} channels as {self.input.layout}, and "
+                "images have 1 or 3"
+            )
         if self.input.dtype == np.uint8 and pixels.mean is not None:
             raise OptionError(
                 f"{self._path} takes the bytes of images and scales them itself: leave out preset, "
@@ -482,7 +488,7 @@ class OnnxModel:
                 f"and std, or a preset, one of: {', '.join(preset_names())}; or write them into "
                 f"the file for good, with `arcset export {self._path} --preset NAME --out NEW.onnx`"
             )
-        if self.input.shape[0] == 1 and 3 in {len(pixels.mean or ()), len(pixels.std or ())}:
+        if channels == 1 and 3 in {len(pixels.mean or ()), len(pixels.std or ())}:
             raise OptionError(f"{self._path} takes grey images: give one mean and one std")
         return pixels
 
@@ -571,10 +577,6 @@ def _graph_input(file: OnnxFile, layout: str | None) -> _GraphInput:
         )
     layout = layout or ("NCHW" if is_first else "NHWC")
     channels, height, width = sides if layout == "NCHW" else (sides[2], *sides[:2])
-    if channels not in (0, 1, 3):
-        raise DataError(
-            f"{file.path} takes images of {channels} channels as {layout}, and images have 1 or 3"
-        )
     return _GraphInput(name, dtype, batch or None, layout, (channels or 3, height, width))
 
 
@@ -743,8 +745,8 @@ class OnnxExport:
     calibrated: bool
 
     def __str__(self) -> str:
-        kept = "with" if self.calibrated else "without"
-        return f"{self.file}: {self.bytes / 1e6:.1f} MB, {kept} thresholds"
+        has = "with" if self.calibrated else "without"
+        return f"{self.file}: {self.bytes / 1e6:.1f} MB, {has} thresholds"
 
     def json(self) -> dict[str, Any]:
         """The fields as JSON knows them."""

@@ -92,11 +92,11 @@ def scores_without_itself(
     order = np.argsort(owners, kind="stable")
     starts = np.flatnonzero(np.diff(owners[order], prepend=-1))
     for rows in np.split(order, starts[1:]):
-        own, count = matrix[rows].astype(np.float64), len(rows)  # (n, D)
+        units, count = matrix[rows].astype(np.float64), len(rows)  # (n, D)
         if count < 2:
             continue
         even = np.linspace(0, count - 1, min(count, MOST_OF_EACH)).round().astype(int)
-        cosines = own[even] @ own.T  # (probes, n)
+        cosines = units[even] @ units.T  # (probes, n)
         cosines[np.arange(len(even)), even] = -np.inf  # itself: last when sorted
         falling = -np.sort(-cosines, axis=1)[:, : count - 1]
         scores += falling[:, : scoring.best].mean(axis=1).tolist()
@@ -120,22 +120,22 @@ def _accepted(gallery: Gallery, grid: Floats) -> tuple[float | None, ...]:
 
 
 def _note(thresholds: Thresholds | None, genuine: int) -> str:
-    said = []
+    sentences = []
     if thresholds is None:
-        said.append(
+        sentences.append(
             "Without a calibration there is no telling how many strangers a threshold lets in: run"
             " `arcset gallery calibrate GALLERY`."
         )
     elif not thresholds.rates.curves:
-        said.append(
+        sentences.append(
             f"{thresholds.rates.identities:,} identities are too few to tell how many strangers a"
             " threshold lets in: run `arcset gallery calibrate GALLERY FOLDER` with more."
         )
     if not genuine:
-        said.append(
+        sentences.append(
             "No subject has two samples yet, so there is no telling how many would be missed:"
             " enroll a second one of some."
         )
     elif genuine < FEW:
-        said.append(f"The share of those missed is rough: it is from {genuine} samples only.")
-    return " ".join(said)
+        sentences.append(f"The share of those missed is rough: it is from {genuine} samples only.")
+    return " ".join(sentences)

@@ -40,36 +40,27 @@ def test_one_face_with_box_points_and_score(faces: Faces, photo: Pixels) -> None
 def test_of_several_the_largest_comes_first(faces: Faces, people: list[Path]) -> None:
     sides = (150, 400, 250)
     scene = np.full((400, 900, 3), 90, np.uint8)
-    left, places = 0, []
+    left = 0
     for path, side in zip(people, sides, strict=False):
         scene[:side, left : left + side] = scaled(read_photo(path), side)
-        places.append(left + side / 2)
         left += side + 20
-    found = faces.find(scene)
-    assert [round(middle(face)[0] / 50) for face in found.faces] == [
-        round(places[number] / 50) for number in (1, 2, 0)
-    ]
-    sizes = [face.size for face in found.faces]
-    assert sizes == sorted(sizes, reverse=True)
+    found = faces.find(scene).faces
+    assert np.argsort([middle(face)[0] for face in found]).tolist() == [2, 0, 1]
+    assert found[0].size > found[1].size > found[2].size
 
 
 def test_no_face(faces: Faces, nothing: Pixels) -> None:
     found = faces.find(nothing)
     assert not found
     assert "no face" in found.why
-    assert not faces.find(np.zeros((1, 1), np.uint8))
-    assert not faces.find(np.zeros((3, 900), np.uint8))
+    assert not faces.find(np.zeros((1, 900), np.uint8))
 
 
 def test_too_small_and_how_small(faces: Faces, models: FaceModels, photo: Pixels) -> None:
     found = faces.find(scaled(photo, 50))
     assert (len(found), len(found.small)) == (0, 1)
-    size = found.small[0].size
-    assert 12 < size < 24
-    assert re.search(rf"\b{size:.0f}\b.*\b24\b", found.why)
+    assert re.search(rf"\b{found.small[0].size:.0f}\b.*\b24\b", found.why)
     assert Faces.load(models.detector, least=10).find(scaled(photo, 50))
-    strict = Faces.load(models.detector, least=200).find(photo)
-    assert (len(strict), len(strict.small), strict.least) == (0, 1, 200)
 
 
 def test_sideways_photos_are_turned_upright(faces: Faces, photo: Pixels) -> None:
@@ -104,23 +95,12 @@ def test_a_face_that_fills_a_large_photo(faces: Faces, photo: Pixels) -> None:
 
 def test_what_is_no_detector_is_refused(models: FaceModels, tmp_path: Path) -> None:
     (tmp_path / "words.onnx").write_text("no network")
-    for path in (tmp_path / "words.onnx", tmp_path / "missing.onnx", tmp_path):
+    for path in (tmp_path / "words.onnx", tmp_path / "missing.onnx", models.recognizer):
         with pytest.raises(DataError, match=path.name):
             Faces.load(path)
-    with pytest.raises(DataError, match=models.recognizer.name):
-        Faces.load(models.recognizer)
-    for wrong in ({"score": 0}, {"score": 1.5}, {"least": 0}, {"least": float("nan")}):
+    for wrong in ({"score": 1.5}, {"least": 0}):
         with pytest.raises(OptionError, match=next(iter(wrong))):
             Faces.load(models.detector, **wrong)
-
-
-def test_several_threads_share_a_detector(faces: Faces, people: list[Path]) -> None:
-    from concurrent.futures import ThreadPoolExecutor
-
-    photos = [scaled(read_photo(path), 120 + 30 * n) for n, path in enumerate(people)] * 3
-    alone = [faces.find(photo) for photo in photos]
-    with ThreadPoolExecutor(4) as pool:
-        assert list(pool.map(faces.find, photos)) == alone
 
 
 def test_without_opencv_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
