@@ -10,7 +10,7 @@ from rich.console import Console
 from arcset.checks import check_choice, check_count
 from arcset.cli import options as o
 from arcset.cli.output import print_result, progress_bar, say, tell_skipped
-from arcset.data import DATASETS, Source, open_source
+from arcset.data import Source, open_source
 from arcset.data.embeddings import SUFFIXES, EmbeddingSet, write_embeddings
 from arcset.data.mapping import ClassMapping
 from arcset.data.sources.arrays import ArraySource
@@ -18,7 +18,7 @@ from arcset.errors import ArcsetError, OptionError
 from arcset.launch import is_main_process, rank_and_size
 from arcset.recognition.embed_many import Embedder, FolderResult, embed_in_memory, embed_many
 from arcset.runs import Run
-from arcset.runs.assess import PARTS
+from arcset.runs.assess import PARTS, is_same_data
 from arcset.runs.data import check_not_given, selection_of
 from arcset.text import plural, skipped_lines
 
@@ -139,10 +139,7 @@ def _open_source(run: Path, data: str | None, part: str, is_run: bool) -> Source
         return open_source(data)
     opened = Run.open(run)
     own = opened.config.data
-    is_own = data in (None, own) or (
-        data not in DATASETS and str(Path(data or "").resolve()) == own
-    )
-    if data is not None and not is_own:
+    if data is not None and not is_same_data(data, own):
         if part != "all":
             raise OptionError(f"--part {part} is a part of {own}, the run's data, not of {data}")
         return open_source(data)

@@ -20,7 +20,7 @@ from arcset.data.decode import decode_many
 from arcset.data.sources.base import Entry
 from arcset.errors import ArcsetError, DataError, OptionError, RunError
 from arcset.recognition.inputs import Pixels, SourceImage, read_image
-from arcset.recognition.onnx_model import OnnxExport, check_out, replacing_model, write_label
+from arcset.recognition.onnx_model import Label, OnnxExport, check_out, replacing_model
 from arcset.recognition.recognizer import Embeddings, Recognizer
 from arcset.recognition.torch_models import TorchModel
 from arcset.runs import Run
@@ -103,15 +103,15 @@ def export(
     trained = original.model
     assert isinstance(trained, TorchModel)  # for the type checker
     model = _graph(trained.network, trained.shape, torch.uint8 if is_images else torch.float32)
-    write_label(
-        model,
-        name=original.name,
+    Label.of(
+        original.name,
+        Pixels(fit=opened.config.fit, invert=opened.config.invert) if is_images else None,
         digest=original.digest,
         shape=trained.shape,
-        pixels=Pixels(fit=opened.config.fit, invert=opened.config.invert) if is_images else None,
         layout="NHWC" if len(trained.shape) == 3 else None,
+        output=None,
         thresholds=original.thresholds,
-    )
+    ).write(model)
     with replacing_model(out, model) as (part, size):
         parity = _check_parity(original, Recognizer.from_onnx(part, device="cpu"), samples)
     return Exported(

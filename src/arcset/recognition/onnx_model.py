@@ -25,7 +25,7 @@ import numpy as np
 import numpy.typing as npt
 import onnx
 import onnxruntime
-from google.protobuf.message import DecodeError, EncodeError, Message
+from google.protobuf.message import Message
 from pydantic import (
     AfterValidator,
     BaseModel,
@@ -33,6 +33,7 @@ from pydantic import (
     ConfigDict,
     Field,
     Json,
+    PlainSerializer,
     StringConstraints,
     ValidationError,
     model_validator,
@@ -44,12 +45,13 @@ from arcset.data.image import Fit, read_file
 from arcset.data.named.fetch import cache_folder
 from arcset.errors import ArcsetError, DataError, InputError, OptionError
 from arcset.evaluation.calibration import Thresholds
-from arcset.files import file_digest, one_line, replacing, write_text
+from arcset.files import file_digest, reading, replacing, write_text
 from arcset.recognition.inputs import FACE_PRESETS, Pixels, pixels_for, preset_names
 from arcset.recognition.recognizer import read_thresholds
 
 __all__ = [
     "Adopted",
+    "Label",
     "OnnxExport",
     "OnnxModel",
     "adopt",
@@ -58,7 +60,6 @@ __all__ = [
     "open_onnx",
     "replacing_model",
     "thread_count",
-    "write_label",
 ]
 
 MOST_BYTES = (1 << 31) - 1  # that a protocol buffer can hold
@@ -92,25 +93,21 @@ def read_onnx(path: Path) -> OnnxFile:
     for one whose weights lie outside of its folder.
     """
     content = read_file(path, most=MOST_BYTES)
-    try:
+    with reading(path, "ONNX model"):
         model = onnx.load_model_from_string(content)
-    except (DecodeError, UnicodeDecodeError, ValueError, RuntimeError):
-        model = onnx.ModelProto()
-    # Of other files the parser takes some for a model with nothing in it that it knows.
-    if not (model.ir_version and len(model.graph.node) and len(model.opset_import)):
-        raise DataError(f"{path} is no ONNX model, or is damaged")
-    apart = sorted({_weights_file(path, each) for each in _tensors(model) if each.data_location})
-    digests = [bytes.fromhex(file_digest(file)) for file in apart]
+        # Of other files the parser takes some for a model with nothing in it that it knows.
+        if not (model.ir_version and len(model.graph.node) and len(model.opset_import)):
+            raise DataError(f"{path} is no ONNX model, or is damaged")
+        external = {_weights_file(path, each) for each in _tensors(model) if each.data_location}
+        apart = sorted(external)
+        digests = [bytes.fromhex(file_digest(file)) for file in apart]
+        graph = graph_digest(model, digests)
     whole = hashlib.sha256(content)
     for digest in digests:
         whole.update(digest)
     # Weights may be listed among the inputs, as values that could be replaced.
     weights = {each.name for each in model.graph.initializer}
     weights |= {each.values.name for each in model.graph.sparse_initializer}
-    try:
-        graph = graph_digest(model, digests)
-    except (EncodeError, ValueError) as error:
-        raise DataError(f"{path} is damaged: {one_line(error)}") from None
     return OnnxFile(
         path,
         content,
@@ -190,6 +187,9 @@ def _as_thresholds(content: Any) -> Thresholds:
         raise ValueError(str(error)) from None
 
 
+_Thresholds = Annotated[
+    Thresholds, BeforeValidator(_as_thresholds), PlainSerializer(Thresholds.json)
+]
 _Side = Annotated[int, Field(ge=1, lt=1 << 31)]
 _Mean = Annotated[float, Field(gt=-1e30, lt=1e30)]
 _Std = Annotated[float, Field(gt=0, lt=1e30)]
@@ -225,7 +225,7 @@ class Label(BaseModel):
     output: Json[str | None]
     fit: Json[Fit | None] = None
     invert: Json[bool | None] = None
-    thresholds: Json[Annotated[Thresholds, BeforeValidator(_as_thresholds)] | None] = None
+    thresholds: Json[_Thresholds | None] = None
     faces: Json[bool | None] = None
 
     @model_validator(mode="after")
@@ -266,6 +266,27 @@ class Label(BaseModel):
                 f"{file.path} has damaged metadata: {_PREFIX}{key} is {value}"
             ) from None
 
+    @classmethod
+    def of(cls, name: str, pixels: Pixels | None, **fields: Any) -> "Label":
+        """What is known of a model, to be written into its file; fields: the others."""
+        printable = "".join(letter if letter.isprintable() else "?" for letter in name)
+        return cls.model_construct(
+            name=printable[:_LONGEST_NAME] or "model",
+            pixels=pixels and _Scale.model_validate(pixels, from_attributes=True),
+            fit=pixels and pixels.fit,
+            invert=pixels and pixels.invert,
+            **fields,
+        )
+
+    def write(self, model: onnx.ModelProto) -> None:
+        """Into a model, in place of an earlier one."""
+        texts = self.model_dump(round_trip=True)
+        texts |= {"format": str(FORMAT), "graph": graph_digest(model)}
+        props = {each.key: each.value for each in model.metadata_props}
+        others = {key: text for key, text in props.items() if not key.startswith(_PREFIX)}
+        written = {_PREFIX + key: text for key, text in texts.items()}
+        onnx.helper.set_model_props(model, others | written)
+
     def as_pixels(self) -> Pixels | None:
         """How images become the graph's input; None for features."""
         scale = self.pixels
@@ -273,40 +294,6 @@ class Label(BaseModel):
             return None
         invert = self.invert or False
         return Pixels(scale.mean, scale.std, scale.channels, fit=self.fit, invert=invert)
-
-
-def write_label(
-    model: onnx.ModelProto,
-    *,
-    name: str,
-    digest: str,
-    shape: tuple[int, ...],
-    pixels: Pixels | None,
-    layout: str | None = None,
-    output: str | None = None,
-    thresholds: Thresholds | None = None,
-    takes_faces: bool = False,
-) -> None:
-    """Write a `Label` into a model, in place of an earlier one."""
-    content: dict[str, Any] = {
-        "format": FORMAT,
-        "shape": shape,
-        "pixels": pixels and {key: getattr(pixels, key) for key in _Scale.model_fields},
-        "fit": pixels and pixels.fit,
-        "invert": pixels and pixels.invert,
-        "layout": layout,
-        "output": output,
-        "thresholds": thresholds and thresholds.json(),
-        "faces": takes_faces,
-    }
-    texts = {key: json.dumps(value, allow_nan=False) for key, value in content.items()}
-    printable = "".join(letter if letter.isprintable() else "?" for letter in name)
-    texts["name"] = printable[:_LONGEST_NAME] or "model"
-    texts |= {"digest": digest, "graph": graph_digest(model)}
-    props = {each.key: each.value for each in model.metadata_props}
-    others = {key: text for key, text in props.items() if not key.startswith(_PREFIX)}
-    written = {_PREFIX + key: text for key, text in texts.items()}
-    onnx.helper.set_model_props(model, others | written)
 
 
 # The model
@@ -334,15 +321,10 @@ def open_onnx(path: Path, options: Mapping[str, Any], device: str = "auto") -> "
     layout, output, size, preset = (
         pixels.pop(key, None) for key in ("layout", "output", "size", "preset")
     )
-    return OnnxModel(
-        file,
-        pixels_for(preset, **pixels),
-        size=(size, size) if isinstance(size, int) else size,
-        layout=layout,
-        output=output,
-        device=device,
-        takes_faces=preset in FACE_PRESETS,
-    )
+    size = (size, size) if isinstance(size, int) else size
+    model = OnnxModel(file, pixels_for(preset, **pixels), size, layout, output, device)
+    model.takes_faces = preset in FACE_PRESETS
+    return model
 
 
 def _labelled(file: OnnxFile, label: Label, device: str) -> "OnnxModel":
@@ -350,19 +332,12 @@ def _labelled(file: OnnxFile, label: Label, device: str) -> "OnnxModel":
     misfit = f"{file.path} has metadata that does not fit its graph:"
     _providers_for(device)  # or it is refused as an option, and not as metadata
     try:
-        model = OnnxModel(
-            file,
-            label.as_pixels(),
-            size=label.shape[1:] if len(label.shape) == 3 else None,
-            layout=label.layout,
-            output=label.output,
-            device=device,
-            digest=label.digest,
-            takes_faces=label.faces or False,
-        )
+        size = label.shape[1:] or None
+        model = OnnxModel(file, label.as_pixels(), size, label.layout, label.output, device)
     except OptionError as error:
         raise DataError(f"{misfit} {str(error).removeprefix(f'{file.path} ')}") from None
-    model.name, model.thresholds = label.name, label.thresholds
+    model.name, model.digest, model.thresholds = label.name, label.digest, label.thresholds
+    model.takes_faces = label.faces or False
     dim = model.dim if model.thresholds is None else model.thresholds.made_from["dimension"]
     if (model.shape, model.dim) != (label.shape, dim):
         raise DataError(f"{misfit} it takes {model.shape} and embeds in {model.dim} dimensions")
@@ -376,11 +351,11 @@ class OnnxModel:
         pixels: what becomes of images of 0 … 255 before the graph gets them; None for graphs that
             take features, which are left as they are.
         size, layout, output: as of `Recognizer.from_onnx`.
-        digest: where the file's own is known; else one is made of graph, weights and pixels.
-        takes_faces: whether its images are to be aligned faces.
 
     Attributes:
         name: the file's, or the one in its label. thresholds: those in its label.
+        digest: of graph, weights and pixels, or the one in its label.
+        takes_faces: whether its images are to be aligned faces.
         shape: of one sample, (C, H, W) or (F,). dim: the length of an embedding.
         reading: how images are read; None for models of vectors.
 
@@ -392,15 +367,12 @@ class OnnxModel:
         self,
         file: OnnxFile,
         pixels: Pixels | None,
-        *,
-        size: tuple[int, ...] | None = None,
-        layout: str | None = None,
-        output: str | None = None,
-        device: str = "auto",
-        digest: str | None = None,
-        takes_faces: bool = False,
+        size: tuple[int, ...] | None,
+        layout: str | None,
+        output: str | None,
+        device: str,
     ) -> None:
-        self._path, self.name, self.takes_faces = file.path, file.path.stem, takes_faces
+        self._path, self.name, self.takes_faces = file.path, file.path.stem, False
         self.thresholds: Thresholds | None = None
         self.input = _graph_input(file, layout)
         self.pixels = None if pixels is None else self._check_pixels(pixels)
@@ -417,7 +389,7 @@ class OnnxModel:
         )
         self._session = _session(file, providers)
         self.dim = self._measure_dim()
-        self.digest = digest or self._make_digest(file.graph)
+        self.digest = self._make_digest(file.graph)
 
     @property
     def reading(self) -> Reading | None:
@@ -458,14 +430,14 @@ class OnnxModel:
             (rows,) = self._session.run([self.output], {self.input.name: batch})
         except Exception as error:  # each operator raises what it likes
             raise DataError(f"{self._path} cannot be computed: {_first_line(error)}") from None
-        if not isinstance(rows, np.ndarray) or rows.dtype.kind != "f" or rows.ndim < 2:
-            raise DataError(f"{self._path} gives no embedding: its output is no matrix of floats")
-        if len(rows) != len(batch):
+        shape = np.shape(rows)
+        if len(shape) < 2 or shape[0] != len(batch) or rows.dtype.kind != "f":
             raise DataError(
-                f"{self._path} gives an array of {rows.shape} for {len(batch)} images, and a "
-                "recognizer needs one embedding per image"
+                f"{self._path} gives {shape} for {len(batch)} images, and a recognizer needs an "
+                "embedding, a row of floats, for each"
             )
-        return rows.reshape(len(batch), -1).astype(np.float32, copy=False)
+        matrix: npt.NDArray[np.float32] = rows.reshape(len(batch), -1).astype("f4", copy=False)
+        return matrix
 
     def _check_pixels(self, pixels: Pixels) -> Pixels | None:
         """What was said about pixels, which must fit what the graph takes."""
@@ -801,17 +773,16 @@ def adopt(
         )
     given = open_onnx(path, options, "cpu")
     model = onnx.load_model_from_string(file.content)
-    write_label(
-        model,
-        name=name or given.name,
+    Label.of(
+        name or given.name,
+        given.pixels,
         digest=given.digest,
         shape=given.shape,
-        pixels=given.pixels,
         layout=None if given.input.layout == "NF" else given.input.layout,
         output=given.output,
         thresholds=read_thresholds(thresholds) or given.thresholds,
-        takes_faces=given.takes_faces,
-    )
+        faces=given.takes_faces,
+    ).write(model)
     with replacing_model(out, model) as (part, size):
         written = open_onnx(part, {}, "cpu")  # or nothing is written
     return Adopted(out, size, written.digest, written.thresholds is not None, written.dim)
