@@ -41,19 +41,8 @@ def test_into_a_folder_and_on(run, tmp_path):
     (tmp_path / "out/shard-00002.parquet").unlink()
     assert re.search(r"4 files.*\b1 ", run(*words, "out").out)
     done = run(*words, "out", "--check", "--json")
-    assert json.loads(done.out) == {
-        "folder": "out",
-        "samples": 59,
-        "skipped": 3,
-        "inputs": 62,
-        "identities": 6,
-        "dim": 8,
-        "dtype": "float32",
-        "model": "run",
-        "shards": 4,
-        "made": 0,
-        "processes": 1,
-    }
+    content = json.loads(done.out)
+    assert [content[key] for key in ("samples", "skipped", "inputs", "made")] == [59, 3, 62, 0]
     for name in ("file.parquet", "half.npz"):
         run(*words, name, *(["--dtype", "float16"] if "half" in name else []))
     whole, half = (read_embeddings(tmp_path / name) for name in ("file.parquet", "half.npz"))

@@ -1,6 +1,5 @@
 """`arcset export` from the outside."""
 
-import json
 import shutil
 
 import numpy as np
@@ -24,10 +23,6 @@ def test_a_run_becomes_a_file_that_verifies(arcset_command, tmp_path):
     assert done.code == 0, done.err
     assert "mine.onnx" in done.out
     assert Recognizer.load(tmp_path / "mine.onnx").digest == Recognizer.load(run.path).digest
-    done = arcset_command("export", "runs/mine", "--out", "mine.onnx", "--json")
-    content = json.loads(done.out)
-    assert content["flips"] == 0
-    assert content["min_cosine"] > 0.99999
 
 
 def test_a_network_from_elsewhere(arcset_command, tmp_path):

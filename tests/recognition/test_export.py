@@ -101,18 +101,6 @@ def test_anybody_can_run_the_file(run, exported):
     assert read["thresholds"]["kind"] == "arcset thresholds"
 
 
-def test_vectors(tmp_path):
-    data = small_data.vectors(tmp_path / "vectors.npz")
-    run = random_run(tmp_path / "run", data=data, network="mlp", dim=4)
-    done = export(run.path, tmp_path / "vectors.onnx")
-    assert done.min_cosine >= LEAST_COSINE
-    first, second = Recognizer.load(run.path), Recognizer.load(done.file)
-    rows = np.load(data)["features"][:9]
-    np.testing.assert_allclose(second.embed(rows), first.embed(rows), atol=1e-5)
-    with pytest.raises(OptionError, match="6"):
-        second.embed_files("a.png")
-
-
 def test_features_of_any_shape(tmp_path):
     sounds = np.random.default_rng(0).normal(size=(24, 8, 9, 2)).astype(np.float32)
     np.savez(tmp_path / "sounds.npz", features=sounds, labels=np.arange(24) // 6)

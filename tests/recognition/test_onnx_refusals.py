@@ -12,6 +12,7 @@ from onnx import TensorProto, helper
 
 from arcset import DataError, OptionError, Recognizer
 from arcset.recognition.export import export
+from arcset.recognition.onnx_model import Label
 from support.onnx_graphs import FLOAT, adopt, changed, external, linear
 from support.pickled_trap import pickled_trap
 from support.random_runs import random_run, with_thresholds
@@ -48,11 +49,10 @@ def test_a_file_that_is_cut_or_changed_anywhere(tmp_path):
     for cut in [*range(0, len(whole), 47), len(whole) - 1]:
         (tmp_path / "cut.onnx").write_bytes(whole[:cut])
         refused(tmp_path / "cut.onnx")
-    head = [*random.integers(0, 200, 30), *random.integers(0, len(whole), 10)]
-    for place in head:
-        changed_bytes = bytearray(whole)
-        changed_bytes[place] ^= 1 << int(random.integers(8))
-        (tmp_path / "other.onnx").write_bytes(changed_bytes)
+    for index in [*random.integers(0, 200, 30), *random.integers(0, len(whole), 10)]:
+        other = bytearray(whole)
+        other[index] ^= 1 << int(random.integers(8))
+        (tmp_path / "other.onnx").write_bytes(other)
         with contextlib.suppress(DataError):
             found = Recognizer.from_onnx(tmp_path / "other.onnx").embed(np.ones((2, 30)))
             np.testing.assert_allclose(np.linalg.norm(found, axis=1), 1, atol=1e-6)
@@ -226,8 +226,7 @@ def labelled(tmp_path_factory):
     return {name: place / f"{name}.onnx" for name in ("bytes", "floats", "vectors")}
 
 
-KEYS = ("format", "digest", "graph", "shape", "pixels", "layout", "output", "fit", "invert")
-KEYS += ("thresholds", "faces")
+KEYS = ("format", "graph", *(key for key in Label.model_fields if key != "name"))
 #: Texts that may be anywhere: no JSON, JSON of any type, and pixels that are nearly right.
 VALUES = [
     *("", "{", "null", "true", "7", "-1", "0.5", "NaN", "1e999", "9" * 5000),

@@ -16,7 +16,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -47,6 +47,7 @@ __all__ = ["Embedder", "FolderResult", "default_shard_size", "embed_in_memory", 
 Array = npt.NDArray[Any]
 Rows = npt.NDArray[np.float32]
 Progress = Callable[[int, int], None]  # how many samples are done, of how many
+Item = TypeVar("Item")
 
 _COUNTED = 100_000  # identities that are told apart, at most
 _NAMED = 5  # skipped samples that a result names
@@ -122,20 +123,14 @@ class Embedder:
         images = list(images)
         rows = np.full((len(images), self.recognizer.dim), np.nan, np.float32)
         why = [""] * len(images)
-        done = 0
-        for outcomes in decode_many(in_chunks(images, self.chunk_size), self.read):
-            arrays = []
-            for number, (image, outcome) in enumerate(outcomes, done):
-                if not isinstance(outcome, Exception):
-                    arrays.append((number, outcome))
-                elif self.errors == "raise":
-                    raise outcome
-                else:
-                    why[number] = reason(outcome, str(image) if isinstance(image, str) else "")
-            if arrays:
-                numbers, samples = zip(*arrays, strict=True)
-                rows[list(numbers)] = self.embed(np.stack(samples))
-            done += len(outcomes)
+        outcomes = _embed_chunks(in_chunks(images, self.chunk_size), self.read, self.embed)
+        for number, (image, outcome) in enumerate(outcomes):
+            if isinstance(outcome, np.ndarray):
+                rows[number] = outcome
+            elif self.errors == "raise":
+                raise outcome
+            else:
+                why[number] = reason(outcome, image if isinstance(image, str) else "")
         return rows, why
 
     def read(self, image: Any) -> Array:
@@ -178,6 +173,22 @@ def _load(
 ) -> "Recognizer | FaceRecognizer":
     """process: a forked one must not use what its parent has loaded."""
     return load_model(model, faces, device=device)
+
+
+def _embed_chunks(
+    chunks: Iterable[Sequence[Item]],
+    read: Callable[[Item], Array],
+    embed: Callable[[Array], Rows],
+) -> Iterator[tuple[Item, Rows | DataError | InputError]]:
+    """Every item with its embedding (D,), or with why it cannot be read.
+
+    A chunk goes through the network together; meanwhile threads read the next one.
+    """
+    for outcomes in decode_many(chunks, read):
+        samples = [sample for _, sample in outcomes if isinstance(sample, np.ndarray)]
+        rows = iter(embed(np.stack(samples)) if samples else ())
+        for item, sample in outcomes:
+            yield item, next(rows) if isinstance(sample, np.ndarray) else sample
 
 
 def _add_columns(batch: Any, name: str, rows: Rows, why: list[str] | None) -> Any:
@@ -276,9 +287,8 @@ def embed_many(
     missing = _missing_shards(folder, source, manifest, share, check, count)
     made = 0
     for shard in _embed_shards(missing, source, embedder, count):
-        rows = np.empty((len(shard.embedded), manifest.dim), dtype)
         with np.errstate(over="ignore"):
-            np.concatenate([*shard.rows, rows[:0]], out=rows, casting="same_kind")
+            rows = np.array(shard.rows, dtype).reshape(-1, manifest.dim)
         if not np.isfinite(rows).all():
             raise DataError(
                 f"{manifest.model} gives values beyond ±65,504, which float16 cannot hold: use "
@@ -308,7 +318,7 @@ def embed_in_memory(
         raise _none_usable(source.name, len(whole.entries), whole.skipped[0])
     paths = [entry.path for entry in whole.embedded if entry.path is not None]
     return EmbeddingSet.of(
-        np.concatenate(whole.rows),
+        np.stack(whole.rows),
         [entry.label for entry in whole.embedded],
         paths if len(paths) == len(whole.embedded) else None,
         _trained_on(embedder),
@@ -353,7 +363,7 @@ class _Count:
 def _embed_shards(
     shards: Iterable[_Shard], source: Source, embedder: Embedder, count: _Count
 ) -> Iterator[_Shard]:
-    """Each shard when its samples are embedded; meanwhile threads read the next chunk of any."""
+    """Each shard when its samples are embedded; a chunk is of one shard."""
     recognizer = embedder.recognizer
     is_ready = source.features or (  # arrays as the network takes them
         source.inverted is None
@@ -374,18 +384,14 @@ def _embed_shards(
         for shard in shards
         for chunk in in_chunks(shard.entries, embedder.chunk_size)
     )
-    for outcomes in decode_many(chunks, read):
-        shard, arrays = outcomes[0][0][0], []
-        for (_, entry), outcome in outcomes:
-            if isinstance(outcome, DataError | InputError):
-                name = entry.path or f"sample {entry.record}"
-                shard.skipped.append((name, reason(outcome, name)))
-            else:
-                shard.embedded.append(entry)
-                arrays.append(outcome)
-        if arrays:
-            shard.rows.append(embedder.embed(np.stack(arrays)))
-        count.add(len(outcomes))
+    for (shard, entry), outcome in _embed_chunks(chunks, read, embedder.embed):
+        if isinstance(outcome, np.ndarray):
+            shard.embedded.append(entry)
+            shard.rows.append(outcome)
+        else:
+            name = entry.path or f"sample {entry.record}"
+            shard.skipped.append((name, reason(outcome, name)))
+        count.add(1)
         if len(shard.embedded) + len(shard.skipped) == len(shard.entries):
             yield shard
 

@@ -1,4 +1,3 @@
-import io
 import re
 import sys
 from pathlib import Path
@@ -10,8 +9,6 @@ from PIL import Image
 from arcset.errors import DataError, OptionError
 from arcset.recognition.faces import Face, Faces, Pixels, align, read_photo
 from support.face_models import FaceModels
-
-ORIENTATION = 0x0112
 
 
 def scaled(photo: Pixels, width: int, height: int | None = None) -> Pixels:
@@ -61,16 +58,6 @@ def test_too_small_and_how_small(faces: Faces, models: FaceModels, photo: Pixels
     assert (len(found), len(found.small)) == (0, 1)
     assert re.search(rf"\b{found.small[0].size:.0f}\b.*\b24\b", found.why)
     assert Faces.load(models.detector, least=10).find(scaled(photo, 50))
-
-
-def test_sideways_photos_are_turned_upright(faces: Faces, photo: Pixels) -> None:
-    upright = faces.find(photo).faces[0]
-    for held, turn in ((6, Image.Transpose.ROTATE_90), (3, Image.Transpose.ROTATE_180)):
-        exif = Image.Exif()
-        exif[ORIENTATION] = held
-        stream = io.BytesIO()
-        Image.fromarray(photo).transpose(turn).save(stream, "PNG", exif=exif)
-        assert faces.find(stream.getvalue()).faces[0] == upright
 
 
 def test_a_huge_photo_is_aligned_from_its_own_pixels(faces: Faces, photo: Pixels) -> None:
