@@ -327,7 +327,7 @@ def _missing(thresholds: Thresholds, wanted: float, size: int, lowest: float) ->
     identities = thresholds.rates.identities
     needed = math.ceil(identities * math.sqrt(lowest / max(wanted, 1e-30)) / 10) * 10
     return (
-        f"FPIR {wanted:g} with a gallery of {size:,} takes a calibration on about {needed:,} "
+        f"FPIR {wanted:g} with a gallery of {size:,} needs a calibration on about {needed:,} "
         f"identities, and this one is on {identities:,}"
     )
 

@@ -42,10 +42,9 @@ from pydantic import (
 from arcset.checks import check_choice
 from arcset.data import Reading
 from arcset.data.image import Fit, read_file
-from arcset.data.named.fetch import cache_folder
 from arcset.errors import ArcsetError, DataError, InputError, OptionError
 from arcset.evaluation.calibration import Thresholds
-from arcset.files import file_digest, reading, replacing, write_text
+from arcset.files import cache_folder, file_digest, reading, replacing, write_text
 from arcset.recognition.inputs import FACE_PRESETS, Pixels, pixels_for, preset_names
 from arcset.recognition.recognizer import read_thresholds
 
