@@ -1,4 +1,4 @@
-"""A trained embedding put to work: the same or different, who is it, nobody I know.
+"""A trained embedding put to work: are two the same, who is it, or is it someone unknown?
 
     recognizer = Recognizer.load("runs/demo/arcface")    # or an .onnx file
     recognizer.embed(images)                             # (N, D), unit rows

@@ -38,12 +38,12 @@ def calibrate(
         labels: (N,) the identity of each, by name or number.
         samples: how many samples a gallery holds of each subject; by default as many as half of
             these identities have.
-        made_from: plain values that tell where this comes from.
+        made_from: plain values that say where this comes from.
 
     Of more than 10,000 samples, identities are drawn until there are so many.
 
     Raises `InputError` where fewer than ten identities have two samples or more, where their
-    cosines support no rate at all, and for embeddings or labels that are none.
+    cosines support no rate at all, and for malformed embeddings or labels.
 
         >>> rng = np.random.default_rng(0)
         >>> names = [f"bird {number:02d}" for number in range(40) for _ in range(3)]

@@ -1,4 +1,4 @@
-"""Groups of images that show the same, without anybody saying who is who.
+"""Groups of images that show the same identity, found without labels.
 
 cluster(embeddings, threshold=…)          → Clustering, the group of each row
 clustering_point(thresholds, embeddings)  → ClusteringPoint, the threshold for it
@@ -45,8 +45,8 @@ class Clustering:
     """Which rows belong together.
 
     Fields:
-        groups: (N,) the group of each row, numbered from 0, the largest first. Whoever is like
-            nobody is a group of one.
+        groups: (N,) the group of each row, numbered from 0, the largest first. A row that is like
+            no other is a group of one.
         threshold: the cosine from which on groups were joined.
         method: how.
     """
@@ -87,7 +87,7 @@ def cluster(embeddings: Array, *, threshold: float, method: str = "average") -> 
     Both compare everything with everything: time grows with N², memory does not. The result does
     not depend on the order of the rows, except where cosines are equal.
 
-    Raises `InputError` for embeddings that are none, `OptionError` for options out of range.
+    Raises `InputError` for malformed embeddings, `OptionError` for options out of range.
 
         >>> points = np.array([[1, 0.0], [1, 0.1], [0, 1], [0.1, 1], [0, 1.1], [-1, -1]])
         >>> cluster(points, threshold=0.9).groups.tolist()
@@ -280,7 +280,7 @@ def clustering_point(
     of a stranger would look like one of the N.
 
     Of more than some ten thousand images, some are drawn and compared with all.
-    Raises `OptionError` without thresholds, and `InputError` for embeddings that are none.
+    Raises `OptionError` without thresholds, and `InputError` for malformed embeddings.
     """
     if threshold is not None:
         return ClusteringPoint(check_number("threshold", threshold, -1, 1, closed="both"))
@@ -330,7 +330,7 @@ def _share_of_same(odds: Floats, counts: Floats) -> float:
         share = float((counts * (share * odds / (share * odds + 1 - share))).sum() / total)
         if abs(share - before) <= 1e-7 * before:
             break
-    # Less than half a pair is none.
+    # Less than half a pair counts as no pair.
     return min(share, MOST) if share * total >= 0.5 else 0.0
 
 

@@ -1,4 +1,4 @@
-"""Decisions on cosines: the same or different, who it is, or nobody known.
+"""Decisions on cosines: the same or different; which subject, or an unknown one.
 
 decide(cosine, thresholds)                      → Verification of two images
 working_point(thresholds, subjects=…, samples=…) → WorkingPoint, where "known" begins
@@ -353,7 +353,7 @@ class Candidate(Plain):
 
 @dataclass(frozen=True, kw_only=True)
 class Match(Plain):
-    """Who a probe shows, or nobody known.
+    """Which subject a probe shows, or that it is unknown.
 
     Fields:
         subject: the name of the subject of highest score if that is ≥ threshold; None: unknown, or
@@ -442,7 +442,7 @@ def answer(
     Parameters:
         names, cosines: the subjects of highest score and their scores, falling: `RIVALS` of them,
             or `candidates` if that is more, or all that there are.
-        point: the threshold; None where there is none, so that the answer is undecided.
+        point: the threshold; None leaves the answer undecided.
         thresholds: from a cosine to a probability; None for none.
         subjects: how many the gallery holds.
         candidates: how many to list; by default all that are given.

@@ -1,10 +1,9 @@
-"""Millions of images: a function that other people's machinery calls, and a folder of shards.
+"""Millions of images: a function for Ray, Spark or process pools, and a folder of shards.
 
-`Embedder` is for Ray, Spark and process pools: it can be pickled, and turns a batch into
-embeddings. `embed_many` is what `arcset embed` does: of several processes, number `rank` makes
-`shards[rank::processes]`. Nothing is exchanged between them. A shard is written beside its final
-name and renamed, and one that is complete is left as it is, so that the same call continues after
-any kill.
+`Embedder` is that function: it can be pickled, and turns a batch into embeddings. `embed_many` is
+what `arcset embed` does: of several processes, number `rank` makes `shards[rank::processes]`.
+Nothing is exchanged between them. A shard is written under a temporary name and renamed, and one
+that is complete is left as it is, so that the same call continues after any kill.
 """
 
 import functools
@@ -153,7 +152,7 @@ class Embedder:
     @property
     def chunk_size(self) -> int:
         """How many images go through the network together: always as many, so that a shard is the
-        same whoever makes it."""
+        same whichever process makes it."""
         return self.recognizer._chunk
 
     def check(self, source: Source) -> None:
@@ -268,7 +267,7 @@ def embed_many(
     check: read all of the shards that are there, and not only their ends. force: replace embeddings
     of another model or of other inputs. rank, processes: which of how many processes this is, each
     of which makes this call with the same arguments; from the environment if left out. progress:
-    told how many samples of this process's share are done.
+    called with how many samples of this process's share are done.
 
     Raises `OptionError` where the folder holds something else, and `DataError` where no sample can
     be embedded; the shards that are complete by then stay.

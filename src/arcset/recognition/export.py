@@ -33,7 +33,7 @@ LEAST_COSINE = 0.99999  # between an image's two embeddings
 # Cosines of float32 embeddings are rounded by about this much: a pair so near to a threshold is
 # decided by the rounding, by either of the two.
 _ROUNDING = 1e-6
-# Where the run has no thresholds: cosines at which somebody might draw the line.
+# Where the run has no thresholds: cosines at which a user might set one.
 _CUTS = tuple(np.linspace(0.0, 0.9, 10).tolist())
 
 _OPSET = 17  # from ONNX Runtime 1.12 on

@@ -1,4 +1,4 @@
-"""What people hand in as images, and what becomes of them before a network gets them.
+"""The kinds of images that are accepted, and how they become what a network takes.
 
 Files, folders, PIL images and arrays are brought to arrays of one shape by a `Reading`; `Pixels`
 says how their values are scaled, and `PRESETS` how families of networks want that.
@@ -66,8 +66,8 @@ class ImageList:
     """The images of a source, not read yet.
 
     Fields:
-        images: (N,). names: the identity of each; "" where nobody says. paths: as the source calls
-            them, below its folder.
+        images: (N,). names: the identity of each; "" where it is unknown.
+        paths: as the source calls them, below its folder.
         skipped: what looks like an image and cannot be one, and why.
         notes: sentences about whatever else was passed over.
     """
@@ -110,7 +110,7 @@ def as_sources(images: Any) -> Sequence[Any]:
     """One image or many as a sequence of single ones; a folder as the files below it.
 
     An array of three axes is one image (H, W, C) if its last axis has 1, 3 or 4 values, and a stack
-    of grey ones (N, H, W) otherwise. Raises `InputError` for what holds no image, or is none.
+    of grey ones (N, H, W) otherwise. Raises `InputError` where there is no image.
 
         >>> len(as_sources(np.zeros((5, 8, 3), np.uint8))), len(as_sources(np.zeros((5, 8, 8))))
         (1, 5)
@@ -196,7 +196,7 @@ class Pixels:
             order of `channels`. None for networks that take the bytes.
         channels: "RGB" or "BGR", the order that the network was trained with; grey images have no
             order.
-        size: height and width where neither the network nor anybody says them.
+        size: height and width where neither the network nor the caller fixes them.
         fit: how images of other proportions come to that size, see `Reading`.
         invert: whether images are read as negatives.
     """
@@ -266,7 +266,7 @@ def pixels_for(
     fit: Fit | None = None,
     invert: bool = False,
 ) -> Pixels:
-    """A preset with what is said beside it, or what is said alone.
+    """A preset with the options given beside it, or these options alone.
 
     Raises `OptionError` for an unknown preset, channels that are neither RGB nor BGR, and for a
     mean or std that cannot be meant.

@@ -359,7 +359,7 @@ class OnnxModel:
         reading: how images are read; None for models of vectors.
 
     Raises `DataError` where ONNX Runtime refuses the graph or it gives no embedding, `OptionError`
-    where something must be said about it.
+    where an option is missing.
     """
 
     def __init__(
@@ -439,7 +439,7 @@ class OnnxModel:
         return matrix
 
     def _check_pixels(self, pixels: Pixels) -> Pixels | None:
-        """What was said about pixels, which must fit what the graph takes."""
+        """The options about pixels, which must fit what the graph takes."""
         if self.input.layout == "NF":
             return None
         channels = self.input.shape[0]
@@ -464,7 +464,7 @@ class OnnxModel:
         return pixels
 
     def _shape(self, size: tuple[int, ...] | None) -> tuple[int, ...]:
-        """(C, H, W) or (F,), with the size that was said where the graph leaves it open."""
+        """(C, H, W) or (F,), with the given size where the graph leaves it open."""
         if self.input.layout == "NF":
             return self.input.shape
         channels, *sides = self.input.shape
@@ -568,7 +568,7 @@ def _channels_last(shape: Sequence[int]) -> tuple[int, ...]:
 
 def _session(file: OnnxFile, providers: list[str]) -> onnxruntime.InferenceSession:
     options = onnxruntime.SessionOptions()
-    options.log_severity_level = 4  # errors are raised as well, and said there
+    options.log_severity_level = 4  # errors are raised as well, with the same words
     options.intra_op_num_threads = thread_count()
     if file.external:
         folder = str(file.path.parent.resolve())

@@ -1,6 +1,6 @@
-"""What a threshold does, for every threshold: strangers taken for somebody, subjects missed.
+"""What every threshold would do: strangers mistaken for a subject, subjects missed.
 
-A gallery's working point is one threshold for one wish. These two curves show what the others would
+A gallery's working point is the threshold for one rate. These two curves show what others would
 mean, so that a person can see what is gained and what it costs before choosing one.
 """
 
@@ -32,11 +32,11 @@ class OperatingCurves(Plain):
 
     Fields:
         thresholds: cosines, rising in equal steps to 1.
-        false_accept: at each, the share of strangers who would be taken for somebody, at the
+        false_accept: at each, the share of strangers who would be mistaken for a subject, at the
             gallery's present size (FPIR); None where the calibration cannot tell, or is missing.
         false_reject: at each, the share of enrolled samples that the rest of their subject does not
-            reach the threshold for, each left out in turn; None where nobody has two samples. Who
-            else might score higher is not looked at.
+            reach the threshold for, each left out in turn; None where no subject has two samples.
+            Who else might score higher is not looked at.
         genuine: how many samples that share is of.
         subjects: of how many subjects these are.
         note: a sentence where something is missing or rough; else empty.

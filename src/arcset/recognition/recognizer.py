@@ -141,7 +141,7 @@ class ImageEmbedder(ABC):
         name: what people call it.
         dim: D, the length of an embedding.
         digest: 64 hexadecimal digits: equal for models that give the same embeddings.
-        thresholds: from cosines to decisions and probabilities; None where nobody made any.
+        thresholds: from cosines to decisions and probabilities; None without a calibration.
         origin: the run or ONNX file, and how faces are found, from which `load_model` makes the
             same; None where it takes more than these.
     """
@@ -589,7 +589,7 @@ def load_model(
 def with_faces(recognizer: Recognizer, faces: str | None) -> "Recognizer | FaceRecognizer":
     """The recognizer, applied to the faces in photos where `faces` is "auto" or a detector's file.
 
-    Raises `OptionError` where nothing is said, and the network takes aligned faces.
+    Raises `OptionError` where `faces` is left out, and the network takes aligned faces.
     """
     if faces is None and recognizer.model.takes_faces:
         raise OptionError(
