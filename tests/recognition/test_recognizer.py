@@ -257,6 +257,8 @@ def test_vectors(tmp_path):
     for ask in (recognizer.embed_files, arcset.Embedder(run.path)):
         with pytest.raises(OptionError, match="6"):
             ask(["a.png"])
+    with pytest.raises(InputError, match=r"1, 5, 6"):
+        arcset.Embedder(run.path)([rows])
     for wrong in (rows[:, :5], rows[:0], [[1, 2], [3]], ["a"], rows * np.nan):
         with pytest.raises(InputError):
             recognizer.embed(wrong)

@@ -293,10 +293,8 @@ def embed_many(
                 f"{manifest.model} gives values beyond ±65,504, which float16 cannot hold: use "
                 "float32"
             )
-        paths, labels = (
-            [entry.path for entry in shard.embedded],
-            [entry.label for entry in shard.embedded],
-        )
+        paths = [entry.path for entry in shard.embedded]
+        labels = [entry.label for entry in shard.embedded]
         write_shard(folder, manifest, shard.number, paths, labels, rows, shard.skipped, shard.stamp)
         made += 1
     return _finish(folder, manifest, made, processes)
@@ -506,7 +504,7 @@ def _difference(known: Manifest, wanted: Manifest) -> str:
 
     def facts(one: Manifest) -> list[tuple[object, str]]:
         return [
-            (one.digest, f"the model {one.model} ({one.digest[:12]})"),
+            ((one.digest, one.dim), f"the model {one.model} ({one.digest[:12]})"),
             (one.unit, "embeddings of length 1" if one.unit else "embeddings of any length"),
             (
                 (one.inputs, one.listed),

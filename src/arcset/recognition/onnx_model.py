@@ -556,7 +556,7 @@ def _choose_output(file: OnnxFile, output: str | None) -> str:
     if chosen in file.outputs:
         return chosen
     listed = ", ".join(repr(name) for name in file.outputs[:8])
-    raise OptionError(f"{file.path} and output={output!r}: give one of its outputs, {listed}")
+    raise OptionError(f"output={output!r} is no output of {file.path}: choose one of {listed}")
 
 
 def _channels_last(shape: Sequence[int]) -> tuple[int, ...]:

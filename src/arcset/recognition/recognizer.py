@@ -526,7 +526,7 @@ class Recognizer(ImageEmbedder):
     def _prepare(self, source: Any, most: int | None) -> Prepared:
         if self._reading is None and not isinstance(source, str | Path | bytes | Image.Image):
             content = source.content() if isinstance(source, SourceImage) else source
-            return Prepared(list(self._check_samples(content)))
+            return Prepared(list(self._check_samples([content])))  # exactly one
         return Prepared([read_image(source, self.reading)])
 
     def _embed(self, samples: npt.NDArray[Any]) -> Embeddings:
