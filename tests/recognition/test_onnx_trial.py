@@ -115,9 +115,9 @@ def test_a_file_is_tried_once(tmp_path, records, monkeypatch):
 
 def test_what_claims_to_be_arcsets_own_is_tried_as_well(tmp_path, monkeypatch):
     """Whoever makes a hostile file can write arcset's metadata into it."""
-    monkeypatch.setenv("ARCSET_ONNX_SECONDS", "1.5")
     endless(tmp_path / "short.onnx", count=2)
     adopt(tmp_path / "short.onnx", tmp_path / "own.onnx", preset="unit", output="z")
+    monkeypatch.setenv("ARCSET_ONNX_SECONDS", "1.5")
     model = onnx.load(tmp_path / "own.onnx")
     count = next(node for node in model.graph.node if node.output[0] == "count")
     count.attribute[0].t.CopyFrom(numpy_helper.from_array(np.int64(2**62)))
