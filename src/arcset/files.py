@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 from arcset.errors import ArcsetError, DataError
 
 __all__ = [
+    "cache_folder",
     "file_digest",
     "finite",
     "naming",
@@ -39,6 +40,14 @@ __all__ = [
 #: Does in one of several processes what it is given, while the others wait; see `on_main` in
 #: `arcset.distributed`.
 OnMain = Callable[[Callable[[], None]], None]
+
+
+def cache_folder() -> Path:
+    """Where downloads are kept: `$XDG_CACHE_HOME/arcset`, or `~/.cache/arcset`."""
+    home = os.environ.get("XDG_CACHE_HOME")
+    # The XDG specification says that a relative path there is to be ignored.
+    base = Path(home) if home and Path(home).is_absolute() else Path.home() / ".cache"
+    return base / "arcset"
 
 
 @contextmanager

@@ -1,6 +1,5 @@
 """`arcset export` from the outside."""
 
-import json
 import shutil
 
 import numpy as np
@@ -22,13 +21,8 @@ def test_a_run_becomes_a_file_that_verifies(arcset_command, tmp_path):
     with_thresholds(run)
     done = arcset_command("export", "runs/mine", "--out", "mine.onnx")
     assert done.code == 0, done.err
-    assert "1.0" in done.out
     assert "mine.onnx" in done.out
     assert Recognizer.load(tmp_path / "mine.onnx").digest == Recognizer.load(run.path).digest
-    done = arcset_command("export", "runs/mine", "--out", "mine.onnx", "--json")
-    content = json.loads(done.out)
-    assert content["flips"] == 0
-    assert content["min_cosine"] > 0.99999
 
 
 def test_a_network_from_elsewhere(arcset_command, tmp_path):
@@ -52,18 +46,14 @@ def test_a_network_from_elsewhere(arcset_command, tmp_path):
     ("words", "quoted"),
     [
         (["export", "nowhere", "--out", "x.onnx"], "nowhere"),
-        (["export", "nowhere.onnx", "--out", "x.onnx"], "nowhere.onnx"),
         (["export", "runs/mine", "--out", "x.pt"], "x.pt"),
         (["export", "runs/mine", "--out", "x.onnx", "--preset", "unit"], "--preset"),
         (["export", "runs/mine", "--out", "x.onnx", "--images", "none"], "'none'"),
         (["export", "net.onnx", "--out", "x.onnx"], "`arcset export net.onnx --preset NAME"),
         (["export", "net.onnx", "--out", "x.onnx", "--mean", "a"], "--mean 'a'"),
-        (["export", "net.onnx", "--out", "x.onnx", "--size", "1,2,3"], "'1,2,3'"),
         (["export", "net.onnx", "--out", "x.onnx", "--images", "runs"], "--images"),
-        (["verify", "nowhere", "a.png", "b.png"], "nowhere"),
         (["verify", "runs/mine", "a.png", "b.png", "--threshold", "0.5"], "a.png"),
         (["verify", "runs/mine", "c.png", "c.png", "--far", "0.1"], "mine"),
-        (["verify", "runs/mine", "c.png", "runs", "--threshold", "0.5"], "runs"),
         (["verify", "net.onnx", "c.png", "c.png"], "preset"),
         (["verify", "runs/mine", "c.png", "c.png", "--preset", "unit"], "runs/mine"),
     ],

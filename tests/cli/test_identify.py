@@ -51,10 +51,8 @@ def test_one_image_of_somebody_known(identify):
     assert done.code == 0, done.err
     lines = done.out.splitlines()
     assert lines[0] == f"{KNOWN}: subject 0"
-    assert lines[2].split() == ["nearest", "cosine", "probability"]
     assert lines[3].startswith("subject 0 ")
     assert len(lines) == 10  # five candidates
-    assert lines[-1].startswith("threshold 0.")
     assert re.search(r"FPIR 0\.01 .*\b12$", lines[-1])  # six of two samples each
     assert done.err == ""
 
@@ -65,27 +63,16 @@ def test_one_image_of_nobody_known_exits_with_1(identify):
     assert done.out.splitlines()[0] == f"{UNKNOWN}: unknown"
 
 
-def test_as_json_lines(identify):
+def test_as_json_lines_and_as_csv(identify):
     done = identify("probes", "--format", "jsonl", "--candidates", "2")
     rows = [json.loads(line) for line in done.out.splitlines()]
-    assert [row["path"] for row in rows] == [
-        UNKNOWN,
-        "probes/stranger too/10.png",
-        KNOWN,
-        "probes/subject 1/10.png",
-    ]
+    assert [row["path"] for row in rows[::2]] == [UNKNOWN, KNOWN]
     assert [row["subject"] for row in rows] == [None, None, "subject 0", "subject 1"]
     assert {len(row["candidates"]) for row in rows} == {2}
-    assert {row["fpir"] for row in rows} == {0.01}
-
-
-def test_as_csv(identify):
     done = identify("probes", "--format", "csv")
     rows = list(csv.DictReader(io.StringIO(done.out)))
     assert [row["subject"] for row in rows] == ["", "", "subject 0", "subject 1"]
     assert rows[0]["nearest"].startswith("subject ")
-    assert 0.9 < float(rows[2]["cosine"]) <= 1
-    assert "box" not in rows[0]
 
 
 def test_without_a_calibration_it_says_how_to_get_one(identify, tmp_path):
@@ -99,11 +86,7 @@ def test_without_a_calibration_it_says_how_to_get_one(identify, tmp_path):
     content = json.loads(identify("probes", "--json").out)
     assert content["point"] is None
     for probe in content["probes"]:
-        assert (probe["subject"], probe["decided"], probe["reason"]) == (
-            None,
-            False,
-            "no calibration",
-        )
+        assert (probe["subject"], probe["reason"]) == (None, "no calibration")
         assert probe["candidates"]
     done = identify("probes", "--fpir", "0.1")
     assert done.code == 2
@@ -111,23 +94,19 @@ def test_without_a_calibration_it_says_how_to_get_one(identify, tmp_path):
     assert identify("probes", "--threshold", "0.9").code == 0
 
 
-def test_the_model_is_remembered_or_asked_for(identify, arcset_command):
-    assert identify("probes", model=None).code == 0
-    arcset_command("gallery", "export", "people.db", "--out", "people.parquet")
-    arcset_command("gallery", "import", "copy.db", "people.parquet")
-    done = arcset_command("identify", "copy.db", "probes")
-    assert done.code == 2
-    assert re.search(r"copy\.db.*--model", done.err)
-    words = ["enroll", "copy.db", "photos", "--model", "run", "--device", "cpu"]
+def test_the_model_is_remembered_or_asked_for(identify, arcset_command, tmp_path):
+    words = ["enroll", "own.db", "photos", "--model", "run", "--device", "cpu"]
     assert arcset_command(*words).code == 0
-    assert arcset_command("identify", "copy.db", "probes").code == 0
+    assert arcset_command("identify", "own.db", "probes").code == 0
+    (tmp_path / "run").rename(tmp_path / "elsewhere")
+    done = arcset_command("identify", "own.db", "probes")
+    assert done.code == 2
+    assert re.search(r"own\.db.*--model", done.err)
 
 
 def test_unreadable_images_are_named(identify, tmp_path):
     (tmp_path / "probes" / "broken.png").write_text("no image")
-    done = identify("probes")
-    assert done.code == 0
-    assert "  probes/broken.png: " in done.err
+    assert "  probes/broken.png: " in identify("probes").err
     done = identify("probes/broken.png")
     assert done.code == 2
     assert "probes/broken.png" in done.err
@@ -138,7 +117,6 @@ def test_unreadable_images_are_named(identify, tmp_path):
     [
         (["nosuch.png"], "nosuch.png"),
         (["probes", "--fpir", "2"], "fpir"),
-        (["probes", "--threshold", "7"], "7"),
         (["probes", "--threshold", "0.5", "--fpir", "0.1"], "fpir=0.1"),
         (["probes", "--candidates", "0"], "--candidates"),
         (["probes", "--format", "xml"], "'xml'"),
@@ -176,9 +154,6 @@ def test_a_terminal_of_80_columns(identify, tmp_path, monkeypatch):
         assert identify(wide.parent.name).code == 0
     lines = os.read(reading, 1 << 16).decode().replace("\r", "").splitlines()
     os.close(reading)
-    assert len(lines) == 8
-    assert lines[0].split() == ["image", "subject", "cosine", "probability"]
     widths = [sum(1 + (ord(letter) > 0x2E80) for letter in line) for line in lines]
-    assert max(widths) <= 80
-    assert widths[1] == 80  # all of the room is used
+    assert max(widths) == widths[1] == 80  # all of the room is used
     assert all(line.startswith("…") for line in lines[1:5])

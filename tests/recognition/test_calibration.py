@@ -49,14 +49,10 @@ def test_uneven_numbers_of_samples():
 
 @pytest.mark.parametrize(("identities", "each", "quoted"), [(9, 5, "9 of 9"), (80, 1, "0 of 80")])
 def test_too_few_are_refused(identities, each, quoted):
-    with pytest.raises(InputError, match=quoted):
-        calibrate(*gallery(identities, each))
-
-
-def test_names_and_embeddings_belong_together():
-    rows, names = gallery(12, 2)
-    with pytest.raises(InputError):
-        calibrate(rows, names[1:])
+    rows, names = gallery(identities, each)
+    for labels, said in ((names, quoted), (names[1:], "labels")):
+        with pytest.raises(InputError, match=said):
+            calibrate(rows, labels)
 
 
 @pytest.mark.long

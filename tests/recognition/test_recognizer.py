@@ -1,10 +1,7 @@
 """From images of every kind to unit embeddings, and from two of them to an answer."""
 
-import io
 import re
 import shutil
-import subprocess
-import sys
 
 import numpy as np
 import pytest
@@ -14,7 +11,6 @@ from PIL import Image
 import arcset
 from arcset import DataError, Gallery, InputError, OptionError, Recognizer, RunError
 from arcset.data import to_tensors
-from arcset.evaluation import Thresholds
 from arcset.recognition import decide
 from arcset.recognition.export import export
 from arcset.runs.data import selection_of
@@ -74,25 +70,35 @@ def test_every_kind_of_image_gives_the_same(recognizer, pictures, folder):
     files = [folder / f"who{number // 2}" / f"{number}.png" for number in range(6)]
     for images in (
         files,
-        [str(file) for file in files],
         [file.read_bytes() for file in files],
         [Image.fromarray(picture) for picture in pictures],
-        list(pictures),
         (picture for picture in pictures),
-        pictures[..., None],
         np.repeat(pictures[..., None], 3, axis=3),  # grey as RGB
     ):
         np.testing.assert_allclose(recognizer.embed(images), wanted, atol=1e-6)
-    for one in (files[0], pictures[0], pictures[0][..., None], Image.fromarray(pictures[0])):
+    for one in (str(files[0]), pictures[0], pictures[0][..., None], Image.fromarray(pictures[0])):
         np.testing.assert_allclose(recognizer.embed(one), wanted[:1], atol=1e-6)
     shutil.rmtree(folder / "who1")
-    kept = wanted[[0, 1, 4, 5]]
-    np.testing.assert_allclose(recognizer.embed(folder), kept, atol=1e-6)
+    np.testing.assert_allclose(recognizer.embed(folder), wanted[[0, 1, 4, 5]], atol=1e-6)
 
 
-def test_images_of_other_sizes_are_fitted(recognizer, pictures):
-    large = Image.fromarray(pictures[0]).resize((40, 40), Image.Resampling.NEAREST)
-    np.testing.assert_allclose(recognizer.embed(large), recognizer.embed(pictures[0]), atol=1e-5)
+def test_what_is_no_image_is_told(recognizer, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for images, error, quoted in (
+        ("nowhere.png", DataError, "nowhere.png"),
+        (b"GIF89a", DataError, None),
+        ("a\0b", DataError, None),
+        ([], InputError, None),
+        (np.zeros((0, 10, 10), np.uint8), InputError, None),
+        (np.zeros((2, 2, 10, 10, 3), np.uint8), InputError, "uint8.*2, 2, 10, 10, 3"),
+        (np.zeros((10, 10)), InputError, "float64.*10, 10"),
+        ([None], InputError, "NoneType"),
+    ):
+        with pytest.raises(error, match=quoted):
+            recognizer.embed(images)
+    for ask in (recognizer.embed, recognizer.embed_files):
+        with pytest.raises(DataError, match=re.escape(str(tmp_path))):  # no image is in it
+            ask(tmp_path)
 
 
 @pytest.mark.parametrize("invert", [False, True])
@@ -114,49 +120,10 @@ def test_files_that_cannot_be_read_are_listed(recognizer, folder):
     np.testing.assert_allclose(found.embeddings, recognizer.embed(list(found.paths)), atol=1e-6)
     assert {path.name for path in found.skipped} == {"cut.png", "empty.jpg"}
     assert seen[-1] == (8, 8)
-    assert len(found.json()["embeddings"]) == 6
     # Named twice is embedded once; a file that is not there is one more that cannot be read.
     found = recognizer.embed_files([folder / "who0", folder / "who0" / "0.png", "nowhere.png"])
     assert len(found) == 2
     assert [str(path) for path in found.skipped] == ["nowhere.png"]
-    found = recognizer.embed_files("nowhere.png")
-    assert (len(found), found.embeddings.shape, len(found.skipped)) == (0, (0, 8), 1)
-
-
-def bomb():
-    """A PNG that says it has 40,000 × 40,000 pixels."""
-    content = io.BytesIO()
-    Image.new("L", (8, 8)).save(content, "PNG")
-    whole = bytearray(content.getvalue())
-    whole[16:24] = (40_000).to_bytes(4, "big") * 2
-    return bytes(whole)
-
-
-def test_what_is_no_image_is_told_in_one_line(recognizer, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    for images, error, quoted in (
-        ("nowhere.png", DataError, "nowhere.png"),
-        (["."], DataError, None),
-        (b"GIF89a", DataError, None),
-        (bomb(), DataError, None),
-        ("a\0b", DataError, None),
-        ([], InputError, None),
-        (np.zeros((0, 10, 10), np.uint8), InputError, None),
-        (np.zeros(10, np.uint8), InputError, "uint8.*10,"),
-        (np.zeros((2, 2, 10, 10, 3), np.uint8), InputError, "uint8.*2, 2, 10, 10, 3"),
-        (np.zeros((10, 10)), InputError, "float64.*10, 10"),
-        (np.zeros((4, 10, 10, 2), np.uint8), InputError, "10, 10, 2"),
-        (np.array([["a"]]), InputError, "<U1"),
-        (5, InputError, "int"),
-        ([None], InputError, "NoneType"),
-        ([[1, 2]], InputError, "list"),
-    ):
-        with pytest.raises(error, match=quoted) as told:
-            recognizer.embed(images)
-        assert "\n" not in str(told.value)
-    for ask in (recognizer.embed, recognizer.embed_files):
-        with pytest.raises(DataError, match=re.escape(str(tmp_path))):  # no image is in it
-            ask(tmp_path)
 
 
 def test_verify(recognizer, pictures):
@@ -169,10 +136,7 @@ def test_verify(recognizer, pictures):
     other = recognizer.verify(pictures[0], 255 - pictures[0], far=0.01)
     assert other.far == 0.01
     assert other.same == (other.cosine >= recognizer.thresholds.for_far(0.01).threshold)
-    strict = recognizer.verify(pictures[0], pictures[0], threshold=1)
-    assert strict.far is None
     assert str(other).startswith("same" if other.same else "different")
-    assert other.json()["cosine"] == other.cosine
 
 
 def test_a_cosine_at_the_threshold_is_the_same(recognizer):
@@ -187,7 +151,6 @@ def test_wrong_thresholds(recognizer, pictures):
         ({"far": 0.1, "threshold": 0.5}, OptionError, r"far=0\.1.*threshold=0\.5"),
         ({"far": 2}, OptionError, "far .* 2"),
         ({"threshold": 3}, OptionError, "threshold .* 3"),
-        ({"threshold": float("nan")}, OptionError, "threshold .* nan"),
         ({"far": 1e-9}, InputError, "1e-09"),
     ):
         with pytest.raises(error, match=quoted):
@@ -242,8 +205,6 @@ def test_what_is_no_model_is_refused(tmp_path, monkeypatch, run):
     for name in ("nowhere", "file.pt", "empty"):
         with pytest.raises(RunError, match=name):
             Recognizer.load(name)
-    with pytest.raises(OptionError, match="'abacus'"):
-        Recognizer.load(run.path, device="abacus")
     fresh = random_run(tmp_path / "run")
     with_thresholds(random_run(tmp_path / "other", dim=5))
     shutil.copy(tmp_path / "other" / "threshold.json", fresh.path)
@@ -270,31 +231,16 @@ def test_the_digest_is_of_what_decides_embeddings(tmp_path, run, recognizer):
     config.save(tmp_path / "copy" / "config.toml")  # how it was trained does not matter
     assert Recognizer.load(tmp_path / "copy").digest == recognizer.digest
     network, loss = load_model(run)
-    state = network.state_dict()
-    reordered = dict(reversed({key: value.clone() for key, value in state.items()}.items()))
-    for key in reordered:
-        if key.endswith("num_batches_tracked"):
-            reordered[key] += 5
-    run.__class__(tmp_path / "copy", config).save_model(reordered, loss.state_dict())
-    assert Recognizer.load(tmp_path / "copy").digest == recognizer.digest
-    weight = next(key for key in reordered if key.endswith("weight"))
-    flat = reordered[weight].view(-1)
+    state = {key: value.clone() for key, value in network.state_dict().items()}
+    weight = next(key for key in state if key.endswith("weight"))
+    flat = state[weight].view(-1)
     flat[0] = torch.nextafter(flat[0], torch.tensor(10.0))  # the least of changes
-    run.__class__(tmp_path / "copy", config).save_model(reordered, loss.state_dict())
+    run.__class__(tmp_path / "copy", config).save_model(state, loss.state_dict())
     assert Recognizer.load(tmp_path / "copy").digest != recognizer.digest
     shutil.copy(run.path / "model.safetensors", tmp_path / "copy")
     for change in ({"invert": True}, {"fit": "crop"}):
         config.replace(**change).save(tmp_path / "copy" / "config.toml")
         assert Recognizer.load(tmp_path / "copy").digest != recognizer.digest
-
-
-def test_images_are_inverted_as_the_run_reads_them(tmp_path, pictures):
-    run = random_run(tmp_path / "run")
-    plain = Recognizer.load(run.path).embed(pictures)
-    run.config.replace(invert=True).save(run.path / "config.toml")
-    inverted = Recognizer.load(run.path)
-    np.testing.assert_allclose(inverted.embed(255 - pictures), plain, atol=1e-6)
-    np.testing.assert_allclose(inverted.embed_arrays(pictures), plain, atol=1e-6)
 
 
 def test_vectors(tmp_path):
@@ -304,26 +250,18 @@ def test_vectors(tmp_path):
     rows = np.load(data)["features"][:5]
     found = recognizer.embed(rows)
     assert found.shape == (5, 4)
-    np.testing.assert_allclose(recognizer.embed(rows[0]), found[:1], atol=1e-6)
-    np.testing.assert_allclose(recognizer.embed(rows.tolist()), found, atol=1e-6)
-    np.testing.assert_allclose(recognizer.embed(np.round(rows).astype(int)).shape, (5, 4))
+    for given in (rows.tolist(), [rows[0], *rows[1:]]):
+        np.testing.assert_allclose(recognizer.embed(given), found, atol=1e-6)
+        np.testing.assert_allclose(arcset.Embedder(run.path)(given), found, atol=1e-6)
     assert recognizer.verify(rows[0], rows[0], threshold=0.9).same
-    with pytest.raises(OptionError, match="6"):
-        recognizer.embed_files(tmp_path)
+    for ask in (recognizer.embed_files, arcset.Embedder(run.path)):
+        with pytest.raises(OptionError, match="6"):
+            ask(["a.png"])
+    with pytest.raises(InputError, match=r"1, 5, 6"):
+        arcset.Embedder(run.path)([rows])
     for wrong in (rows[:, :5], rows[:0], [[1, 2], [3]], ["a"], rows * np.nan):
         with pytest.raises(InputError):
             recognizer.embed(wrong)
-
-
-def test_features_of_any_shape_go_in_as_they_are(tmp_path):
-    features = np.random.default_rng(0).normal(size=(24, 8, 9, 2)).astype(np.float32)
-    np.savez(tmp_path / "sounds.npz", features=features, labels=np.arange(24) // 6)
-    run = random_run(tmp_path / "run", data=tmp_path / "sounds.npz", dim=4)
-    recognizer = Recognizer.load(run.path, device="cpu")
-    found = recognizer.embed(features)
-    network, _ = load_model(run)
-    wanted = embed(network, torch.from_numpy(features).permute(0, 3, 1, 2))
-    np.testing.assert_allclose(found, torch.nn.functional.normalize(wanted).numpy(), atol=1e-6)
 
 
 def test_a_network_that_gives_nothing_is_told(tmp_path, pictures):
@@ -342,21 +280,6 @@ def test_very_many_images_are_embedded_some_at_a_time(recognizer, pictures):
     assert len(seen) > 1
     assert seen == sorted(seen)
     assert seen[-1] == (600, 600)
-
-
-def test_import_arcset_is_fast_and_the_names_are_there():
-    code = (
-        "import sys, arcset\n"
-        "assert not {'arcset.recognition', 'onnxruntime', 'onnx'} & set(sys.modules)\n"
-        "assert arcset.Recognizer.__name__ == 'Recognizer'\n"
-        "assert not {'onnxruntime', 'onnx'} & set(sys.modules)\n"
-    )
-    subprocess.run([sys.executable, "-c", code], check=True)
-
-
-def test_thresholds_are_loaded_with_the_run(run, recognizer):
-    assert recognizer.thresholds == Thresholds.load(run.path / "threshold.json")
-    assert "mine" in repr(recognizer)
 
 
 def test_a_gallery_remembers_the_model_that_it_was_opened_with(tmp_path):

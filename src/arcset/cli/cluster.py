@@ -48,13 +48,7 @@ def cluster(
     method: Annotated[
         str, typer.Option(help=f"{', '.join(METHODS)}: how groups are joined.")
     ] = "average",
-    faces: Annotated[
-        str | None,
-        typer.Option(
-            metavar="auto|none|FILE",
-            help="Group all the faces in photos: auto, or YuNet's file; none: images are faces.",
-        ),
-    ] = None,
+    faces: o.PhotoFaces = None,
     labels: Annotated[
         bool,
         typer.Option(
@@ -74,7 +68,8 @@ def cluster(
     Writes groups.csv (path, group), groups.json, and groups.html to look at.
     Group 1 is the largest. The threshold comes from the model's calibration
     and from the images themselves. Where sub-folders name identities, it
-    says how well the groups agree with them.
+    says how well the groups agree with them. With --faces, all the faces in
+    photos are grouped.
 
     Example: arcset cluster photos/ --model runs/faces --out groups
     """

@@ -10,7 +10,7 @@ from rich.console import Console
 from arcset.checks import check_choice, check_count
 from arcset.cli import options as o
 from arcset.cli.output import print_result, progress_bar, say, tell_skipped
-from arcset.data import DATASETS, Source, open_source
+from arcset.data import Source, open_source
 from arcset.data.embeddings import SUFFIXES, EmbeddingSet, write_embeddings
 from arcset.data.mapping import ClassMapping
 from arcset.data.sources.arrays import ArraySource
@@ -18,7 +18,7 @@ from arcset.errors import ArcsetError, OptionError
 from arcset.launch import is_main_process, rank_and_size
 from arcset.recognition.embed_many import Embedder, FolderResult, embed_in_memory, embed_many
 from arcset.runs import Run
-from arcset.runs.assess import PARTS
+from arcset.runs.assess import PARTS, is_same_data
 from arcset.runs.data import check_not_given, selection_of
 from arcset.text import plural, skipped_lines
 
@@ -48,13 +48,7 @@ def embed(
     part: Annotated[
         str, typer.Option(help=f"Which part of the run's data: {', '.join(PARTS)}.")
     ] = "all",
-    faces: Annotated[
-        str | None,
-        typer.Option(
-            metavar="auto|none|FILE",
-            help="Embed the main face of each photo: auto, or YuNet's file; none: they are faces.",
-        ),
-    ] = None,
+    faces: o.PhotoFaces = None,
     dtype: Annotated[str, typer.Option(help="float32, or float16 for half the size.")] = "float32",
     shard_size: Annotated[
         int | None,
@@ -75,7 +69,8 @@ def embed(
 ) -> None:
     """Embed images with a trained run, into a file, or a folder for millions.
 
-    Run the same command again to continue a folder where it stopped.
+    Run the same command again to continue a folder where it stopped. With
+    --faces, the main face of each photo is embedded.
 
     Example: arcset embed runs/orl orl --part unseen --out unseen.parquet
 
@@ -144,10 +139,7 @@ def _open_source(run: Path, data: str | None, part: str, is_run: bool) -> Source
         return open_source(data)
     opened = Run.open(run)
     own = opened.config.data
-    is_own = data in (None, own) or (
-        data not in DATASETS and str(Path(data or "").resolve()) == own
-    )
-    if data is not None and not is_own:
+    if data is not None and not is_same_data(data, own):
         if part != "all":
             raise OptionError(f"--part {part} is a part of {own}, the run's data, not of {data}")
         return open_source(data)

@@ -1,5 +1,6 @@
 """`arcset export`: a trained run as one ONNX file."""
 
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -13,7 +14,7 @@ from arcset.recognition import preset_names
 
 __all__ = ["export"]
 
-_OTHERS = "networks from elsewhere"
+_foreign = partial(typer.Option, rich_help_panel="networks from elsewhere")
 
 
 def export(
@@ -30,49 +31,27 @@ def export(
     ] = None,
     preset: Annotated[
         str | None,
-        typer.Option(
-            help=f"How the network takes pixels: {', '.join(preset_names())}.",
-            rich_help_panel=_OTHERS,
-        ),
+        _foreign(help=f"How the network takes pixels: {', '.join(preset_names())}."),
     ] = None,
     mean: Annotated[
-        str | None,
-        typer.Option(
-            help="Mean of pixels of 0 to 255, one or three: 127.5", rich_help_panel=_OTHERS
-        ),
+        str | None, _foreign(help="Mean of pixels of 0 to 255, one or three: 127.5")
     ] = None,
-    std: Annotated[
-        str | None,
-        typer.Option(help="Their standard deviation, one or three: 128", rich_help_panel=_OTHERS),
-    ] = None,
+    std: Annotated[str | None, _foreign(help="Their standard deviation, one or three: 128")] = None,
     size: Annotated[
-        str | None,
-        typer.Option(
-            metavar="H,W",
-            help="Size of images, if the file leaves it open.",
-            rich_help_panel=_OTHERS,
-        ),
+        str | None, _foreign(metavar="H,W", help="Size of images, if the file leaves it open.")
     ] = None,
-    channels: Annotated[
-        str | None, typer.Option(help="RGB or BGR.", rich_help_panel=_OTHERS)
-    ] = None,
-    fit: Annotated[
-        str | None, typer.Option(help="pad, crop or stretch.", rich_help_panel=_OTHERS)
-    ] = None,
+    channels: Annotated[str | None, _foreign(help="RGB or BGR.")] = None,
+    fit: Annotated[str | None, _foreign(help="pad, crop or stretch.")] = None,
     layout: Annotated[
-        str | None,
-        typer.Option(help="NCHW or NHWC, if the file leaves it open.", rich_help_panel=_OTHERS),
+        str | None, _foreign(help="NCHW or NHWC, if the file leaves it open.")
     ] = None,
     output: Annotated[
-        str | None,
-        typer.Option(help="Which output to use, if there are several.", rich_help_panel=_OTHERS),
+        str | None, _foreign(help="Which output to use, if there are several.")
     ] = None,
     thresholds: Annotated[
         Path | None,
-        typer.Option(
-            metavar="threshold.json",
-            help="Calibration of the network, from `arcset evaluate`.",
-            rich_help_panel=_OTHERS,
+        _foreign(
+            metavar="threshold.json", help="Calibration of the network, from `arcset evaluate`."
         ),
     ] = None,
     json: o.Json = False,

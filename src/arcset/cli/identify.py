@@ -56,7 +56,7 @@ def identify(
     device: o.Device = "auto",
     json: o.Json = False,
 ) -> None:
-    """Say who is in an image, or that it is nobody enrolled.
+    """Say who is in an image, or that it is unknown.
 
     The threshold rises as the gallery grows, so that the share of unknown people
     who are accepted as an enrolled one stays the same.

@@ -17,6 +17,7 @@ __all__ = [
     "GalleryArgument",
     "Json",
     "ModelOption",
+    "PhotoFaces",
     "Report",
 ]
 
@@ -56,6 +57,15 @@ FacesOption = Annotated[
         metavar="auto|none|FILE",
         help="Find and align the faces in photos first: auto, or YuNet's file; none: images are "
         "aligned faces already. Remembered too.",
+    ),
+]
+PhotoFaces = Annotated[
+    str | None,
+    typer.Option(
+        "--faces",
+        metavar="auto|none|FILE",
+        help="Find and align the faces in photos first: auto, or YuNet's file; none: images are "
+        "aligned faces already.",
     ),
 ]
 Device = Annotated[str, typer.Option(help="auto, cpu, cuda or mps.")]

@@ -34,18 +34,13 @@ def verify(
             help=f"How an ONNX file from elsewhere takes pixels: {', '.join(preset_names())}."
         ),
     ] = None,
-    faces: Annotated[
-        str | None,
-        typer.Option(
-            metavar="auto|none|FILE",
-            help="Compare the faces in two photos: auto, or YuNet's file; none: images are faces. "
-            "Of several faces in a photo, the largest near the middle counts.",
-        ),
-    ] = None,
+    faces: o.PhotoFaces = None,
     device: o.Device = "auto",
     json: o.Json = False,
 ) -> None:
     """Tell whether two images show the same identity.
+
+    With --faces, it compares the largest face near the middle of each photo.
 
     Exit code 0: the same. 1: different, no face, or undecided because the model has no
     calibrated threshold. 2: wrong use.

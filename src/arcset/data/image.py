@@ -87,17 +87,16 @@ def parse_size(text: str) -> tuple[int, int]:
     return int(sides[1]), int(sides[2] or sides[1])
 
 
-def read_file(path: Path | str, name: str = "") -> bytes:
+def read_file(path: Path | str, name: str = "", most: int = MOST_BYTES) -> bytes:
     """The bytes of a file; raises `DataError` where it is missing, empty, too large or no file."""
     path, name = Path(path), name or str(path)
     try:
         status = path.stat()
         if not stat.S_ISREG(status.st_mode):  # a pipe would be waited for without end
             raise DataError(f"{name} is no file")
-        if status.st_size > MOST_BYTES:
+        if status.st_size > most:
             raise DataError(
-                f"{name} holds {status.st_size:,} bytes, and image files of more than "
-                f"{MOST_BYTES:,} are not read"
+                f"{name} holds {status.st_size:,} bytes, more than the {most:,} that are read"
             )
         content = path.read_bytes()
     except (OSError, ValueError) as error:  # ValueError: a path with a zero byte

@@ -1,11 +1,11 @@
-"""A trained embedding put to work: the same or different, who is it, nobody I know.
+"""A trained embedding put to work: are two the same, who is it, or is it someone unknown?
 
     recognizer = Recognizer.load("runs/demo/arcface")    # or an .onnx file
     recognizer.embed(images)                             # (N, D), unit rows
     recognizer.verify("a.png", "b.png")                  # same?, cosine, probability
     export("runs/demo/arcface", "model.onnx")            # one file that gives the same answers
 
-`arcset.recognition.gallery` keeps whom it was told.
+`arcset.recognition.gallery` stores who is enrolled, and finds them again.
 """
 
 from typing import TYPE_CHECKING

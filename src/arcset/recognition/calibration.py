@@ -38,12 +38,12 @@ def calibrate(
         labels: (N,) the identity of each, by name or number.
         samples: how many samples a gallery holds of each subject; by default as many as half of
             these identities have.
-        made_from: plain values that tell where this comes from.
+        made_from: plain values that say where this comes from.
 
     Of more than 10,000 samples, identities are drawn until there are so many.
 
     Raises `InputError` where fewer than ten identities have two samples or more, where their
-    cosines support no rate at all, and for embeddings or labels that are none.
+    cosines support no rate at all, and for malformed embeddings or labels.
 
         >>> rng = np.random.default_rng(0)
         >>> names = [f"bird {number:02d}" for number in range(40) for _ in range(3)]
@@ -60,8 +60,8 @@ def calibrate(
         )
     _, numbers, sizes = np.unique(names, return_inverse=True, return_counts=True)
     if len(numbers) > _MOST_SAMPLES:
-        kept = _draw_identities(numbers, sizes)
-        matrix, names = matrix[kept], names[kept]
+        drawn = _draw_identities(numbers, sizes)
+        matrix, names = matrix[drawn], names[drawn]
         _, numbers, sizes = np.unique(names, return_inverse=True, return_counts=True)
     several = int((sizes > 1).sum())
     if several < FEWEST_SUBJECTS:
@@ -112,10 +112,10 @@ def most_alike(
     names = np.asarray(labels)
     pairs = ImpostorPairs.of(np.asarray(embeddings), np.unique(names, return_inverse=True)[1])
     count = int(np.searchsorted(-pairs.cosines, -least, side="right"))
-    found: dict[tuple[str, str], float] = {}
+    highest: dict[tuple[str, str], float] = {}
     for i, j, cosine in zip(
         pairs.first[:count], pairs.second[:count], pairs.cosines[:count], strict=True
     ):
         first, second = sorted((str(names[i]), str(names[j])))
-        found.setdefault((first, second), float(cosine))
-    return tuple(Alike(*pair, cosine) for pair, cosine in found.items())
+        highest.setdefault((first, second), float(cosine))
+    return tuple(Alike(*pair, cosine) for pair, cosine in highest.items())

@@ -1,4 +1,4 @@
-"""Groups of images that show the same, without anybody saying who is who.
+"""Groups of images that show the same identity, found without labels.
 
 cluster(embeddings, threshold=…)          → Clustering, the group of each row
 clustering_point(thresholds, embeddings)  → ClusteringPoint, the threshold for it
@@ -45,8 +45,8 @@ class Clustering:
     """Which rows belong together.
 
     Fields:
-        groups: (N,) the group of each row, numbered from 0, the largest first. Whoever is like
-            nobody is a group of one.
+        groups: (N,) the group of each row, numbered from 0, the largest first. A row that is like
+            no other is a group of one.
         threshold: the cosine from which on groups were joined.
         method: how.
     """
@@ -87,7 +87,7 @@ def cluster(embeddings: Array, *, threshold: float, method: str = "average") -> 
     Both compare everything with everything: time grows with N², memory does not. The result does
     not depend on the order of the rows, except where cosines are equal.
 
-    Raises `InputError` for embeddings that are none, `OptionError` for options out of range.
+    Raises `InputError` for malformed embeddings, `OptionError` for options out of range.
 
         >>> points = np.array([[1, 0.0], [1, 0.1], [0, 1], [0.1, 1], [0, 1.1], [-1, -1]])
         >>> cluster(points, threshold=0.9).groups.tolist()
@@ -97,12 +97,12 @@ def cluster(embeddings: Array, *, threshold: float, method: str = "average") -> 
     threshold = check_number("threshold", threshold, -1, 1, closed="both")
     groups = METHODS[method](_units(embeddings), threshold)
     # Numbers from 0, the largest group first; of equally large ones, the one that begins first.
-    _, first, places, sizes = np.unique(
+    _, first, inverse, sizes = np.unique(
         groups, return_index=True, return_inverse=True, return_counts=True
     )
     rank = np.empty(len(first), np.int64)
     rank[np.lexsort((first, -sizes))] = np.arange(len(first))
-    return Clustering(rank[places], threshold, method)
+    return Clustering(rank[inverse], threshold, method)
 
 
 def _units(embeddings: Array) -> Units:
@@ -168,37 +168,37 @@ def _average_linkage(units: Units, threshold: float) -> Numbers:
         near = cosine >= threshold
         if not near.any():
             break
-        places = np.arange(len(rows))
-        joined = near & ((nearest[nearest] == places) | (cosine >= _COPY))
+        index = np.arange(len(rows))
+        joined = near & ((nearest[nearest] == index) | (cosine >= _COPY))
         if not joined.any():  # cosines that are equal but for rounding, in a ring
             joined[cosine.argmax()] = True
-        part = _parts(places[joined], nearest[joined], len(rows))
+        part = _parts(index[joined], nearest[joined], len(rows))
         first = np.unique(part, return_index=True)[1]
         group[rows] = rows[first][part]
         changed = np.bincount(part)[part] > 1
-        # What stays: one place for each part, unless it has no neighbour at the threshold.
-        kept = np.unique(part[near])
+        # What stays: one group for each part, unless it has no neighbour at the threshold.
+        remaining = np.unique(part[near])
         total = np.zeros((len(first), units.shape[1]))
         np.add.at(total, part, sums)
         number = np.full(len(first), -1)
-        number[kept] = np.arange(len(kept))
-        nearest = np.where(changed | changed[nearest], -1, number[part[nearest]])[first][kept]
-        rows, cosine = rows[first][kept], cosine[first][kept]
-        sums = total[kept]
-        sizes = np.bincount(part, weights=sizes)[kept].astype(np.float64)
+        number[remaining] = np.arange(len(remaining))
+        nearest = np.where(changed | changed[nearest], -1, number[part[nearest]])[first][remaining]
+        rows, cosine = rows[first][remaining], cosine[first][remaining]
+        sums = total[remaining]
+        sizes = np.bincount(part, weights=sizes)[remaining].astype(np.float64)
     while not np.array_equal(group, group[group]):  # follow the joins to the end
         group = group[group]
     return group
 
 
 def _find_nearest(means: Units, nearest: Numbers, cosine: npt.NDArray[np.float32]) -> None:
-    """For each group whose nearest other one is not known, −1, its place and the mean cosine."""
+    """For each group whose nearest other one is not known, −1, its index and the mean cosine."""
     unknown = np.flatnonzero(nearest < 0)
     for part, cosines in product_blocks(means[unknown], means, _BLOCK):
-        groups, places = unknown[part], np.arange(part.stop - part.start)
-        cosines[places, groups] = -np.inf
+        groups, index = unknown[part], np.arange(part.stop - part.start)
+        cosines[index, groups] = -np.inf
         nearest[groups] = cosines.argmax(1)
-        cosine[groups] = cosines[places, nearest[groups]]
+        cosine[groups] = cosines[index, nearest[groups]]
 
 
 #: From unit embeddings and a threshold to the group of each row, by any numbers.
@@ -280,7 +280,7 @@ def clustering_point(
     of a stranger would look like one of the N.
 
     Of more than some ten thousand images, some are drawn and compared with all.
-    Raises `OptionError` without thresholds, and `InputError` for embeddings that are none.
+    Raises `OptionError` without thresholds, and `InputError` for malformed embeddings.
     """
     if threshold is not None:
         return ClusteringPoint(check_number("threshold", threshold, -1, 1, closed="both"))
@@ -330,7 +330,7 @@ def _share_of_same(odds: Floats, counts: Floats) -> float:
         share = float((counts * (share * odds / (share * odds + 1 - share))).sum() / total)
         if abs(share - before) <= 1e-7 * before:
             break
-    # Less than half a pair is none.
+    # Less than half a pair counts as no pair.
     return min(share, MOST) if share * total >= 0.5 else 0.0
 
 

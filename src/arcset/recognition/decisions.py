@@ -1,4 +1,4 @@
-"""Decisions on cosines: the same or different, who it is, or nobody known.
+"""Decisions on cosines: the same or different; which subject, or an unknown one.
 
 decide(cosine, thresholds)                      → Verification of two images
 working_point(thresholds, subjects=…, samples=…) → WorkingPoint, where "known" begins
@@ -58,8 +58,6 @@ BELOW = "below threshold"
 EMPTY = "empty gallery"
 NO_CALIBRATION = "no calibration"
 NO_FACE = "no face"
-
-_RAREST = 1e-30  # a rate that no calibration will ever support
 
 
 class Plain:
@@ -162,8 +160,8 @@ def decide(
         limit, rough = thresholds.equal_error.threshold, True
         note = rough_note(thresholds)
     else:
-        found = thresholds.for_far(far) if far is not None else _lowest(thresholds)
-        limit, rate = found.threshold, found.far
+        chosen = thresholds.for_far(far) if far is not None else _lowest(thresholds)
+        limit, rate = chosen.threshold, chosen.far
         if far is None and rate > DEFAULT_FAR:
             note = f"{thresholds.origin} support no FAR below {rate:.2g}, which is used"
     same = cosine >= limit
@@ -191,7 +189,7 @@ def rough_note(thresholds: Thresholds) -> str:
 def _lowest(thresholds: Thresholds) -> FarThreshold:
     """For the usual FAR, or the lowest above it that the validation identities support."""
     lowest = thresholds.rates.lowest_far
-    known = [found.far for found in thresholds.fars if found.far >= DEFAULT_FAR]
+    known = [entry.far for entry in thresholds.fars if entry.far >= DEFAULT_FAR]
     supported = [*known, max(DEFAULT_FAR, lowest or 0.0)]
     return thresholds.for_far(min(supported))
 
@@ -278,7 +276,7 @@ def working_point(
             note=rough_note(thresholds),
         )
     try:
-        found = thresholds.for_fpir(wanted, size)
+        chosen = thresholds.for_fpir(wanted, size)
     except InputError:
         if lowest is None:
             raise
@@ -288,7 +286,7 @@ def working_point(
             offer = f"ask for {rate:g} or more, or " if rate < 1 else ""
             raise InputError(f"{missing}: {offer}calibrate on more") from None
         # As strict as it can be, so that no threshold falls while the gallery grows.
-        found = thresholds.rates.strictest(size)
+        chosen = thresholds.rates.strictest(size)
         note = f"{missing}: FPIR {rate:g} is used, the lowest that it supports"
     if not note and size > thresholds.rates.identities:
         note = (
@@ -296,10 +294,10 @@ def working_point(
             f"gallery of {size:,}"
         )
     return WorkingPoint(
-        threshold=found.threshold,
-        fpir=found.fpir,
+        threshold=chosen.threshold,
+        fpir=chosen.fpir,
         gallery=size,
-        extrapolated=found.extrapolated,
+        extrapolated=chosen.extrapolated,
         note=note,
     )
 
@@ -327,9 +325,9 @@ def _missing(thresholds: Thresholds, wanted: float, size: int, lowest: float) ->
     identities, and the share of them that is accepted falls with the rate.
     """
     identities = thresholds.rates.identities
-    needed = math.ceil(identities * math.sqrt(lowest / max(wanted, _RAREST)) / 10) * 10
+    needed = math.ceil(identities * math.sqrt(lowest / max(wanted, 1e-30)) / 10) * 10
     return (
-        f"FPIR {wanted:g} with a gallery of {size:,} takes a calibration on about {needed:,} "
+        f"FPIR {wanted:g} with a gallery of {size:,} needs a calibration on about {needed:,} "
         f"identities, and this one is on {identities:,}"
     )
 
@@ -355,7 +353,7 @@ class Candidate(Plain):
 
 @dataclass(frozen=True, kw_only=True)
 class Match(Plain):
-    """Who a probe shows, or nobody known.
+    """Which subject a probe shows, or that it is unknown.
 
     Fields:
         subject: the name of the subject of highest score if that is ≥ threshold; None: unknown, or
@@ -444,7 +442,7 @@ def answer(
     Parameters:
         names, cosines: the subjects of highest score and their scores, falling: `RIVALS` of them,
             or `candidates` if that is more, or all that there are.
-        point: the threshold; None where there is none, so that the answer is undecided.
+        point: the threshold; None leaves the answer undecided.
         thresholds: from a cosine to a probability; None for none.
         subjects: how many the gallery holds.
         candidates: how many to list; by default all that are given.

@@ -1,15 +1,13 @@
-"""Millions of images: a function that other people's machinery calls, and a folder of shards.
+"""Millions of images: a function for Ray, Spark or process pools, and a folder of shards.
 
-`Embedder` is for Ray, Spark and process pools: it can be pickled, and turns a batch into
-embeddings. `embed_many` is what `arcset embed` does: of several processes, number `rank` makes
-`shards[rank::processes]`. Nothing is exchanged between them. A shard is written beside its final
-name and renamed, and one that is complete is left as it is, so that the same call continues after
-any kill.
+`Embedder` is that function: it can be pickled, and turns a batch into embeddings. `embed_many` is
+what `arcset embed` does: of several processes, number `rank` makes `shards[rank::processes]`.
+Nothing is exchanged between them. A shard is written under a temporary name and renamed, and one
+that is complete is left as it is, so that the same call continues after any kill.
 """
 
 import functools
 import hashlib
-import math
 import os
 import secrets
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -17,7 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -36,8 +34,8 @@ from arcset.data.embeddings import (
 from arcset.data.sources.base import Entry, Source, printable
 from arcset.errors import DataError, InputError, OptionError
 from arcset.launch import rank_and_size
-from arcset.recognition.inputs import SourceImage, read_image
-from arcset.recognition.recognizer import Recognizer, load_model
+from arcset.recognition.inputs import SourceImage, image_name
+from arcset.recognition.recognizer import NoFaceError, Recognizer, load_model
 from arcset.text import plural
 
 if TYPE_CHECKING:
@@ -48,9 +46,8 @@ __all__ = ["Embedder", "FolderResult", "default_shard_size", "embed_in_memory", 
 Array = npt.NDArray[Any]
 Rows = npt.NDArray[np.float32]
 Progress = Callable[[int, int], None]  # how many samples are done, of how many
+Item = TypeVar("Item")
 
-_CHUNK, _CHUNK_BYTES = 512, 1 << 24  # samples that go through the network together
-_FACES_CHUNK = 32
 _COUNTED = 100_000  # identities that are told apart, at most
 _NAMED = 5  # skipped samples that a result names
 
@@ -125,20 +122,14 @@ class Embedder:
         images = list(images)
         rows = np.full((len(images), self.recognizer.dim), np.nan, np.float32)
         why = [""] * len(images)
-        done = 0
-        for outcomes in decode_many(in_chunks(images, self.chunk_size), self.read):
-            arrays = []
-            for number, (image, outcome) in enumerate(outcomes, done):
-                if not isinstance(outcome, Exception):
-                    arrays.append((number, outcome))
-                elif self.errors == "raise":
-                    raise outcome
-                else:
-                    why[number] = reason(outcome, str(image) if isinstance(image, str) else "")
-            if arrays:
-                numbers, samples = zip(*arrays, strict=True)
-                rows[list(numbers)] = self.embed(np.stack(samples))
-            done += len(outcomes)
+        outcomes = _embed_chunks(in_chunks(images, self.chunk_size), self.read, self.embed)
+        for number, (image, outcome) in enumerate(outcomes):
+            if isinstance(outcome, np.ndarray):
+                rows[number] = outcome
+            elif self.errors == "raise":
+                raise outcome
+            else:
+                why[number] = reason(outcome, image if isinstance(image, str) else "")
         return rows, why
 
     def read(self, image: Any) -> Array:
@@ -146,57 +137,33 @@ class Embedder:
 
         Raises `DataError` or `InputError` where it cannot be read, or shows no face.
         """
-        recognizer = self.recognizer
-        if not isinstance(recognizer, Recognizer):
-            return recognizer.faces.crop(image)
-        if len(recognizer.model.shape) == 3:
-            return read_image(image, recognizer.reading)
-        content = image.content() if isinstance(image, SourceImage) else image
-        return np.asarray(content, np.float32)
+        prepared = self.recognizer._prepare(image, 1)
+        if prepared.why:
+            raise NoFaceError(f"{image_name(image, 'the photo')} {prepared.why}")
+        return prepared.samples[0]
 
     def embed(self, samples: Array) -> Rows:
         """What `read` gave of several images (N, …), to (N, D)."""
         recognizer = self.recognizer
-        if not isinstance(recognizer, Recognizer):
-            return recognizer.recognizer.embed(samples)
-        if self.normalize:
-            return recognizer.embed_arrays(samples)
-        rows = recognizer.model.run(samples)
-        if not np.isfinite(rows).all():
-            raise DataError(
-                f"{recognizer.name} gives embeddings that are not finite: its weights are damaged, "
-                "or its input is not what it was trained on"
-            )
-        return rows
+        if self.normalize or not isinstance(recognizer, Recognizer):
+            return recognizer._embed(samples)
+        return recognizer._embed_raw(samples)
 
     @property
     def chunk_size(self) -> int:
         """How many images go through the network together: always as many, so that a shard is the
-        same whoever makes it."""
-        recognizer = self.recognizer
-        if not isinstance(recognizer, Recognizer):
-            return _FACES_CHUNK
-        shape = recognizer.model.shape
-        size = math.prod(shape) * (1 if len(shape) == 3 else 4)
-        return max(1, min(_CHUNK, _CHUNK_BYTES // size))
+        same whichever process makes it."""
+        return self.recognizer._chunk
 
     def check(self, source: Source) -> None:
         """Raise `OptionError` where the samples of a source are nothing that the model takes."""
         recognizer = self.recognizer
-        if not isinstance(recognizer, Recognizer):
-            if source.features:
-                raise OptionError(f"{source.name} holds features, and faces are found in photos")
-        elif not source.features and len(recognizer.model.shape) != 3:
-            values = recognizer.model.shape[0]
-            raise OptionError(
-                f"{recognizer.name} takes vectors of {values} values, and {source.name} holds "
-                "images"
-            )
-        elif source.features and source.shape != tuple(recognizer.model.shape):
-            raise OptionError(
-                f"{recognizer.name} takes samples of shape {recognizer.model.shape}, and those of "
-                f"{source.name} are {source.shape}"
-            )
+        shape = recognizer.model.shape if isinstance(recognizer, Recognizer) else None
+        takes_images = shape is None or len(shape) == 3
+        if source.shape != shape if source.features else not takes_images:
+            wanted = "photos" if shape is None else f"samples of shape {shape}"
+            given = f"features of shape {source.shape}" if source.features else "images"
+            raise OptionError(f"{recognizer.name} takes {wanted}, and {source.name} holds {given}")
 
 
 @functools.lru_cache(maxsize=8)
@@ -205,6 +172,22 @@ def _load(
 ) -> "Recognizer | FaceRecognizer":
     """process: a forked one must not use what its parent has loaded."""
     return load_model(model, faces, device=device)
+
+
+def _embed_chunks(
+    chunks: Iterable[Sequence[Item]],
+    read: Callable[[Item], Array],
+    embed: Callable[[Array], Rows],
+) -> Iterator[tuple[Item, Rows | DataError | InputError]]:
+    """Every item with its embedding (D,), or with why it cannot be read.
+
+    A chunk goes through the network together; meanwhile threads read the next one.
+    """
+    for outcomes in decode_many(chunks, read):
+        samples = [sample for _, sample in outcomes if isinstance(sample, np.ndarray)]
+        rows = iter(embed(np.stack(samples)) if samples else ())
+        for item, sample in outcomes:
+            yield item, next(rows) if isinstance(sample, np.ndarray) else sample
 
 
 def _add_columns(batch: Any, name: str, rows: Rows, why: list[str] | None) -> Any:
@@ -284,7 +267,7 @@ def embed_many(
     check: read all of the shards that are there, and not only their ends. force: replace embeddings
     of another model or of other inputs. rank, processes: which of how many processes this is, each
     of which makes this call with the same arguments; from the environment if left out. progress:
-    told how many samples of this process's share are done.
+    called with how many samples of this process's share are done.
 
     Raises `OptionError` where the folder holds something else, and `DataError` where no sample can
     be embedded; the shards that are complete by then stay.
@@ -303,15 +286,15 @@ def embed_many(
     missing = _missing_shards(folder, source, manifest, share, check, count)
     made = 0
     for shard in _embed_shards(missing, source, embedder, count):
-        rows = np.empty((len(shard.kept), manifest.dim), dtype)
         with np.errstate(over="ignore"):
-            np.concatenate([*shard.rows, rows[:0]], out=rows, casting="same_kind")
+            rows = np.array(shard.rows, dtype).reshape(-1, manifest.dim)
         if not np.isfinite(rows).all():
             raise DataError(
                 f"{manifest.model} gives values beyond ±65,504, which float16 cannot hold: use "
                 "float32"
             )
-        paths, labels = [entry.path for entry in shard.kept], [entry.label for entry in shard.kept]
+        paths = [entry.path for entry in shard.embedded]
+        labels = [entry.label for entry in shard.embedded]
         write_shard(folder, manifest, shard.number, paths, labels, rows, shard.skipped, shard.stamp)
         made += 1
     return _finish(folder, manifest, made, processes)
@@ -328,13 +311,13 @@ def embed_in_memory(
     whole = _Shard(0, list(source.entries()))
     for _ in _embed_shards([whole], source, embedder, _Count(progress, len(whole.entries))):
         pass
-    if not whole.kept:
+    if not whole.embedded:
         raise _none_usable(source.name, len(whole.entries), whole.skipped[0])
-    paths = [entry.path for entry in whole.kept if entry.path is not None]
+    paths = [entry.path for entry in whole.embedded if entry.path is not None]
     return EmbeddingSet.of(
-        np.concatenate(whole.rows),
-        [entry.label for entry in whole.kept],
-        paths if len(paths) == len(whole.kept) else None,
+        np.stack(whole.rows),
+        [entry.label for entry in whole.embedded],
+        paths if len(paths) == len(whole.embedded) else None,
         _trained_on(embedder),
     ), whole.skipped
 
@@ -355,7 +338,7 @@ class _Shard:
     number: int
     entries: Sequence[Entry]
     stamp: str = ""
-    kept: list[Entry] = field(default_factory=list)
+    embedded: list[Entry] = field(default_factory=list)
     rows: list[Rows] = field(default_factory=list)
     skipped: list[tuple[str, str]] = field(default_factory=list)
 
@@ -377,7 +360,7 @@ class _Count:
 def _embed_shards(
     shards: Iterable[_Shard], source: Source, embedder: Embedder, count: _Count
 ) -> Iterator[_Shard]:
-    """Each shard when its samples are embedded; meanwhile threads read the next chunk of any."""
+    """Each shard when its samples are embedded; a chunk is of one shard."""
     recognizer = embedder.recognizer
     is_ready = source.features or (  # arrays as the network takes them
         source.inverted is None
@@ -390,7 +373,7 @@ def _embed_shards(
         if entry.why:
             raise DataError(entry.why)
         if is_ready:
-            return np.asarray(source.content(entry))
+            return np.asarray(source.content(entry), np.float32 if source.features else np.uint8)
         return embedder.read(SourceImage(source, entry))
 
     chunks = (
@@ -398,19 +381,15 @@ def _embed_shards(
         for shard in shards
         for chunk in in_chunks(shard.entries, embedder.chunk_size)
     )
-    for outcomes in decode_many(chunks, read):
-        shard, arrays = outcomes[0][0][0], []
-        for (_, entry), outcome in outcomes:
-            if isinstance(outcome, DataError | InputError):
-                name = entry.path or f"sample {entry.record}"
-                shard.skipped.append((name, reason(outcome, name)))
-            else:
-                shard.kept.append(entry)
-                arrays.append(outcome)
-        if arrays:
-            shard.rows.append(embedder.embed(np.stack(arrays)))
-        count.add(len(outcomes))
-        if len(shard.kept) + len(shard.skipped) == len(shard.entries):
+    for (shard, entry), outcome in _embed_chunks(chunks, read, embedder.embed):
+        if isinstance(outcome, np.ndarray):
+            shard.embedded.append(entry)
+            shard.rows.append(outcome)
+        else:
+            name = entry.path or f"sample {entry.record}"
+            shard.skipped.append((name, reason(outcome, name)))
+        count.add(1)
+        if len(shard.embedded) + len(shard.skipped) == len(shard.entries):
             yield shard
 
 
@@ -521,22 +500,23 @@ def _begin(folder: Path, wanted: Manifest, shard_size: int | None, force: bool) 
 
 
 def _difference(known: Manifest, wanted: Manifest) -> str:
-    if (known.digest, known.dim) != (wanted.digest, wanted.dim):
-        return (
-            f"holds embeddings of the model {known.model} ({known.digest[:12]}), and this one is "
-            f"{wanted.model} ({wanted.digest[:12]})"
-        )
-    if known.unit != wanted.unit:
-        lengths = ["as the network gives them", "of length 1"]
-        return f"holds embeddings {lengths[known.unit]}, and not {lengths[wanted.unit]}"
-    if (known.inputs, known.listed) != (wanted.inputs, wanted.listed):
-        return (
-            f"was begun with {known.inputs:,} inputs of {known.source}, and the "
-            f"{wanted.inputs:,} of {wanted.source} are not the same"
-        )
-    if known.shard_size != wanted.shard_size:
-        return f"has shards of {known.shard_size:,}, not of {wanted.shard_size:,}"
-    return f"holds {known.dtype}, not {wanted.dtype}"
+    """What the two were made of and differ in first."""
+
+    def facts(one: Manifest) -> list[tuple[object, str]]:
+        return [
+            ((one.digest, one.dim), f"the model {one.model} ({one.digest[:12]})"),
+            (one.unit, "embeddings of length 1" if one.unit else "embeddings of any length"),
+            (
+                (one.inputs, one.listed),
+                f"{one.inputs:,} inputs of {one.source} ({one.listed[:12]})",
+            ),
+            (one.shard_size, f"shards of {one.shard_size:,}"),
+            (one.dtype, one.dtype),
+        ]
+
+    pairs = zip(facts(known), facts(wanted), strict=True)
+    before, now = next((one[1], other[1]) for one, other in pairs if one[0] != other[0])
+    return f"was begun with {before}, and not with {now}"
 
 
 def _clean(folder: Path, manifest: Manifest, rank: int, processes: int) -> None:

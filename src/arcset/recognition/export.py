@@ -15,13 +15,12 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from arcset.data import ImageSet, Reading, as_float, load_dataset
+from arcset.data import ImageSet, Reading, as_float, open_source
 from arcset.data.decode import decode_many
-from arcset.data.selection import evaluation_images
-from arcset.data.sources.folder import image_files
+from arcset.data.sources.base import Entry
 from arcset.errors import ArcsetError, DataError, OptionError, RunError
-from arcset.recognition.inputs import Pixels, read_image
-from arcset.recognition.onnx_model import OnnxExport, check_out, replacing_model, write_label
+from arcset.recognition.inputs import Pixels, SourceImage, read_image
+from arcset.recognition.onnx_model import Label, OnnxExport, check_out, replacing_model
 from arcset.recognition.recognizer import Embeddings, Recognizer
 from arcset.recognition.torch_models import TorchModel
 from arcset.runs import Run
@@ -34,7 +33,7 @@ LEAST_COSINE = 0.99999  # between an image's two embeddings
 # Cosines of float32 embeddings are rounded by about this much: a pair so near to a threshold is
 # decided by the rounding, by either of the two.
 _ROUNDING = 1e-6
-# Where the run has no thresholds: cosines at which somebody might draw the line.
+# Where the run has no thresholds: cosines at which a user might set one.
 _CUTS = tuple(np.linspace(0.0, 0.9, 10).tolist())
 
 _OPSET = 17  # from ONNX Runtime 1.12 on
@@ -104,15 +103,15 @@ def export(
     trained = original.model
     assert isinstance(trained, TorchModel)  # for the type checker
     model = _graph(trained.network, trained.shape, torch.uint8 if is_images else torch.float32)
-    write_label(
-        model,
-        name=original.name,
+    Label.of(
+        original.name,
+        Pixels(fit=opened.config.fit, invert=opened.config.invert) if is_images else None,
         digest=original.digest,
         shape=trained.shape,
-        pixels=Pixels(fit=opened.config.fit, invert=opened.config.invert) if is_images else None,
         layout="NHWC" if len(trained.shape) == 3 else None,
+        output=None,
         thresholds=original.thresholds,
-    )
+    ).write(model)
     with replacing_model(out, model) as (part, size):
         parity = _check_parity(original, Recognizer.from_onnx(part, device="cpu"), samples)
     return Exported(
@@ -243,18 +242,10 @@ def _samples(run: Run, images: Path | str | None) -> npt.NDArray[Any]:
     """Samples (n, H, W[, C]) or (n, F) as the run's network takes them, at most 128.
 
     They come from the run's own data: validation identities first, then unseen ones, test images,
-    and training images, until there are enough. images: a folder of images, or any data that
-    `load_dataset` reads, instead. Raises `OptionError` where the data is gone, `DataError` where it
-    is too little.
+    and training images, until there are enough. images: any data that `open_source` reads, instead.
+    Raises `OptionError` where the data is gone, `DataError` where it is too little.
     """
-    reading = reading_of(run.config)
-    if images is None:
-        samples = _samples_of(run)
-    elif Path(images).is_dir() and reading is not None:
-        samples = _samples_below(Path(images), reading)
-    else:
-        dataset = load_dataset(images, reading=reading, single=True)
-        samples = _spread(evaluation_images(dataset, everything=True))
+    samples = _samples_of(run) if images is None else _samples_in(images, reading_of(run.config))
     name, inner = images or run.config.data, samples.shape[1:]
     shape = inner if len(inner) == 1 else (inner[2] if len(inner) == 3 else 1, *inner[:2])
     if len(samples) < 2:
@@ -276,17 +267,20 @@ def _samples_of(run: Run) -> npt.NDArray[Any]:
     return np.concatenate([_spread(part) for part in parts if part is not None])[:_MOST]
 
 
-def _samples_below(folder: Path, reading: Reading) -> npt.NDArray[Any]:
-    files = image_files(folder)
-    chosen = [files[number] for number in _even(len(files), _MOST)]
-    outcomes = [
-        outcome
-        for chunk in decode_many([chosen], lambda file: read_image(file, reading))
-        for _, outcome in chunk
-    ]
+def _samples_in(data: Path | str, reading: Reading | None) -> npt.NDArray[Any]:
+    source = open_source(data, labelled=False)
+    entries = source.list_samples().entries
+
+    def read(entry: Entry) -> npt.NDArray[Any]:
+        if source.features or reading is None:
+            return np.asarray(source.content(entry))
+        return read_image(SourceImage(source, entry), reading)
+
+    chosen = [entries[number] for number in _even(len(entries), _MOST)]
+    outcomes = [outcome for chunk in decode_many([chosen], read) for _, outcome in chunk]
     readable = [each for each in outcomes if not isinstance(each, ArcsetError)]
     if not readable:
-        raise DataError(f"{folder} holds no readable image: {outcomes[0]}")
+        raise DataError(f"{data} holds nothing that can be read: {outcomes[0]}")
     return np.stack(readable)
 
 
@@ -299,8 +293,8 @@ def _spread(images: ImageSet) -> npt.NDArray[Any]:
     starts = np.unique(images.labels[order], return_index=True)[1]
     chosen = starts[_even(len(starts), _MOST // _EACH)]
     rows = np.concatenate([order[start : start + _EACH] for start in chosen])
-    kept = np.unique([*rows, *_even(len(order), _MOST - len(rows))])
-    return np.stack([np.asarray(images.images[int(row)]) for row in kept])
+    rows = np.unique([*rows, *_even(len(order), _MOST - len(rows))])
+    return np.stack([np.asarray(images.images[int(row)]) for row in rows])
 
 
 def _even(count: int, most: int) -> npt.NDArray[np.int64]:

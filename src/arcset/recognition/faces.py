@@ -8,31 +8,29 @@
 import hashlib
 import threading
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from PIL import Image
 
-from arcset.data.image import open_image, read_file, to_channels, turn_upright
+from arcset.checks import check_number, check_rate
+from arcset.data.image import LARGEST, open_image, read_file, to_channels, turn_upright
 from arcset.data.named.fetch import data_folders, download
 from arcset.errors import DataError, InputError, OptionError
-from arcset.evaluation.calibration import Thresholds
 from arcset.files import file_digest
-from arcset.recognition.inputs import SourceImage, image_name
+from arcset.recognition.inputs import SourceImage, check_kind, image_name
 from arcset.recognition.recognizer import Embeddings, ImageEmbedder, NoFaceError, Prepared
 
 __all__ = [
     "POINTS",
     "SFACE",
     "YUNET",
+    "DetectedFaces",
     "Face",
     "FaceRecognizer",
     "Faces",
-    "Found",
     "ModelFile",
     "NoFaceError",
     "Pixels",
@@ -60,14 +58,11 @@ def read_photo(source: Any) -> Pixels:
         (4, 6, 3)
     """
     name = image_name(source, "the photo")
+    check_kind(source)
     if isinstance(source, SourceImage):
         source = source.content()
     if isinstance(source, str | Path):
         source = read_file(source, name)
-    elif not isinstance(source, bytes | Image.Image | np.ndarray):
-        raise InputError(
-            f"a photo is a path, a PIL image, bytes or a uint8 array, not {type(source).__name__}"
-        )
     with open_image(source, name) as image:
         return np.asarray(to_channels(turn_upright(image), 3, name))
 
@@ -91,7 +86,7 @@ class Face:
 
     Fields:
         box: left, top, width and height; it may reach beyond the photo.
-        points: (x, y) of five places: the eye on the left of the picture, that on the right, the
+        points: (x, y) of five landmarks: the eye on the left of the picture, that on the right, the
             nose, the left and the right corner of the mouth.
         score: how sure the detector is, in 0 … 1.
     """
@@ -121,7 +116,7 @@ class Face:
     def of_row(cls, row: npt.NDArray[Any], scale: float) -> "Face":
         """From a detector's row: box, points, score, in pixels that are `scale` times as large.
 
-        Points are places between the centers of pixels, which lie at whole numbers.
+        The centers of pixels lie at whole numbers.
         """
         values = np.asarray(row, np.float64)
         points = (values[4:14].reshape(5, 2) + 0.5) * scale - 0.5
@@ -134,7 +129,7 @@ class Face:
 
 
 @dataclass(frozen=True)
-class Found:
+class DetectedFaces:
     """The faces of a photo.
 
     Fields:
@@ -142,7 +137,7 @@ class Found:
         small: the others.
         least: from how many pixels on a face is large enough.
 
-    It is true where there is a face: `if found: …`.
+    It is true where there is a face: `if detected: …`.
     """
 
     faces: tuple[Face, ...]
@@ -156,7 +151,7 @@ class Found:
     def why(self) -> str:
         """Why there is no face, in half a sentence; empty where there is one.
 
-        >>> Found((), (), 32).why
+        >>> DetectedFaces((), (), 32).why
         'shows no face'
         """
         if self.faces:
@@ -181,11 +176,8 @@ class Faces:
     """
 
     def __init__(self, path: Path, *, least: float = LEAST, score: float = SCORE) -> None:
-        if not 0 < score < 1:
-            raise OptionError(f"score={score!r} is out of range, expected a number in (0, 1)")
-        if not 1 <= least <= 4096:
-            raise OptionError(f"least={least!r} is out of range, expected 1 to 4096 pixels")
-        self.path, self.least, self.score = path, float(least), float(score)
+        self.path, self.score = path, check_rate("score", score)
+        self.least = check_number("least", least, 1, LARGEST, closed="both")
         self.digest = file_digest(path)
         self._detector = _detector(path, score)
         self._lock = threading.Lock()  # the detector keeps the size of the photo at hand
@@ -203,7 +195,7 @@ class Faces:
         opencv()
         return cls(YUNET.find() if path is None else Path(path), least=least, score=score)
 
-    def find(self, photo: Any) -> Found:
+    def find(self, photo: Any) -> DetectedFaces:
         """The faces of one photo: a path, bytes, PIL image, or uint8 array (H, W[, C]).
 
         Photos are turned upright by their EXIF orientation; faces that lie on their side otherwise
@@ -211,22 +203,17 @@ class Faces:
         """
         return self.find_in(read_photo(photo))
 
-    def find_in(self, photo: Pixels) -> Found:
+    def find_in(self, photo: Pixels) -> DetectedFaces:
         """As `find`, in a photo that was read: (H, W, 3), RGB."""
         longest = max(photo.shape[:2])
         sides = [_SIDES[0], *(side for side in _SIDES[1:] if 2 * side <= longest)]
-        found = _apart(face for side in sides for face in self._look(photo, side))
-        kept = sorted(found, key=lambda face: (-_prominence(face, photo), face.box))
-        large = tuple(face for face in kept if face.size >= self.least)
-        return Found(large, tuple(face for face in kept if face.size < self.least), self.least)
-
-    def crop(self, photo: Any) -> Pixels:
-        """The main face, aligned, (112, 112, 3); raises `NoFaceError` where there is none."""
-        pixels = read_photo(photo)
-        found = self.find_in(pixels)
-        if not found:
-            raise NoFaceError(f"{image_name(photo, 'the photo')} {found.why}")
-        return align(pixels, found.faces[0].points)
+        faces = _without_repeats(face for side in sides for face in self._look(photo, side))
+        faces.sort(key=lambda face: (-_prominence(face, photo), face.box))
+        large, small = (
+            tuple(face for face in faces if (face.size >= self.least) == is_large)
+            for is_large in (True, False)
+        )
+        return DetectedFaces(large, small, self.least)
 
     def _look(self, photo: Pixels, side: int) -> Iterator[Face]:
         """What the detector finds in a photo of which no side is longer than `side`."""
@@ -246,38 +233,30 @@ class Faces:
 
 def _detector(path: Path, score: float) -> Any:
     cv2 = opencv()
+    logging = getattr(cv2.utils, "logging", cv2)  # older ones set the level elsewhere
+    before = logging.getLogLevel()
+    logging.setLogLevel(_ERRORS)  # without remarks about its own engines
     try:
-        with _quiet(cv2):
-            size = (64, 64)
-            found = cv2.FaceDetectorYN.create(str(path), "", size, score, _OVERLAP, _MOST)
-            found.detect(np.zeros((*size, 3), np.uint8))  # other networks fail only here
+        size = (64, 64)
+        detector = cv2.FaceDetectorYN.create(str(path), "", size, score, _OVERLAP, _MOST)
+        detector.detect(np.zeros((*size, 3), np.uint8))  # other networks fail only here
     except cv2.error:
         raise DataError(
             f"{path} is no face detector that OpenCV can use, expected YuNet of 2023 or later, as "
             f"{YUNET.name}"
         ) from None
-    return found
-
-
-@contextmanager
-def _quiet(cv2: Any) -> Iterator[None]:
-    """Without OpenCV's remarks about its own engines; older ones set the level elsewhere."""
-    logging = getattr(cv2.utils, "logging", cv2)
-    before = logging.getLogLevel()
-    logging.setLogLevel(_ERRORS)
-    try:
-        yield
     finally:
         logging.setLogLevel(before)
+    return detector
 
 
-def _apart(faces: Iterable[Face]) -> list[Face]:
-    """Without those found twice: of two that overlap, the surer one stays."""
-    kept: list[Face] = []
+def _without_repeats(faces: Iterable[Face]) -> list[Face]:
+    """Each face once: of two that overlap, the surer one stays."""
+    distinct: list[Face] = []
     for face in sorted(faces, key=lambda face: -face.score):
-        if all(_overlap(face, other) < _OVERLAP for other in kept):
-            kept.append(face)
-    return kept
+        if all(_overlap(face, other) < _OVERLAP for other in distinct):
+            distinct.append(face)
+    return distinct
 
 
 def _prominence(face: Face, photo: Pixels) -> float:
@@ -299,7 +278,7 @@ def _overlap(one: Face, other: Face) -> float:
 
 
 # Faces turned, scaled and moved so that eyes, nose and mouth lie where recognizers expect them: the
-# five places that ArcFace's published code aligns to, and with it nearly every network for faces
+# five landmarks that ArcFace's published code aligns to, and with it nearly every network for faces
 # since. Umeyama: Least-squares estimation of transformation parameters between two point patterns
 # (1991).
 
@@ -329,15 +308,12 @@ def similarity(source: npt.ArrayLike, target: npt.ArrayLike) -> Floats:
                [ 2.,  0.,  5.]])
     """
     start, end = np.asarray(source, np.float64), np.asarray(target, np.float64)
-    if start.shape != end.shape or start.ndim != 2 or start.shape[1] != 2 or len(start) < 2:
-        raise InputError(
-            f"points have shapes {start.shape} and {end.shape}, expected (K, 2) for both, K ≥ 2"
-        )
+    is_paired = start.shape == end.shape and start.shape[1:] == (2,)
+    if not (is_paired and np.isfinite(start).all() and np.ptp(start, axis=0).any()):
+        raise InputError(f"points of a face are (5, 2) and not all the same, and these are {start}")
     middle, goal = start.mean(0), end.mean(0)
     centered, wanted = start - middle, end - goal
     spread = float((centered**2).sum())
-    if not np.isfinite(start).all() or not np.isfinite(end).all() or not spread:
-        raise InputError("points of a face must be finite and must not all be the same")
     # In the plane the best turn has a closed form: with points as complex numbers, the similarity
     # is z → c·z, and c = Σ conj(z)·w / Σ |z|². It cannot mirror.
     along = float((centered * wanted).sum()) / spread
@@ -395,7 +371,6 @@ class FaceRecognizer(ImageEmbedder):
     recognizer: whatever embeds aligned faces, uint8 RGB (N, 112, 112, 3): a network for faces from
         an ONNX file, or a run that was trained on aligned faces.
     faces: the detector.
-    thresholds: of cosines between faces; those of the recognizer if left out.
 
     Where one row per photo is wanted it is that of the main face (see `Faces`); `embed_each` and
     `embed_all` give all of them. The digest covers the recognizer, the detector's file, and the
@@ -404,27 +379,24 @@ class FaceRecognizer(ImageEmbedder):
 
     _chunk = 32  # photos, which may be large
 
-    def __init__(
-        self, recognizer: ImageEmbedder, faces: Faces, *, thresholds: Thresholds | None = None
-    ) -> None:
+    def __init__(self, recognizer: ImageEmbedder, faces: Faces) -> None:
         parts = ("arcset faces", recognizer.digest, faces.digest, ALIGNMENT)
         super().__init__(
             recognizer.name,
             recognizer.dim,
             hashlib.sha256("\n".join(parts).encode()).hexdigest(),
-            recognizer.thresholds if thresholds is None else thresholds,
+            recognizer.thresholds,
         )
         self.recognizer, self.faces = recognizer, faces
-        is_usual = (faces.least, faces.score) == (LEAST, SCORE) and thresholds is None
-        if recognizer.origin is not None and is_usual:
+        if recognizer.origin is not None and (faces.least, faces.score) == (LEAST, SCORE):
             self.origin = recognizer.origin[0], str(faces.path)
 
     def _prepare(self, source: Any, most: int | None) -> Prepared:
         photo = read_photo(source)
-        found = self.faces.find_in(photo)
-        faces = found.faces[:most]
+        detected = self.faces.find_in(photo)
+        faces = detected.faces[:most]
         crops = [align(photo, face.points) for face in faces]
-        return Prepared(crops, faces, len(found), found.why)
+        return Prepared(crops, faces, len(detected), detected.why)
 
     def _embed(self, samples: npt.NDArray[Any]) -> Embeddings:
         return self.recognizer.embed(samples)
@@ -476,26 +448,25 @@ class ModelFile:
         return path
 
 
+def _zoo_file(folder: str, *, name: str, **about: str) -> ModelFile:
+    return ModelFile(name=name, urls=tuple(home.format(folder, name) for home in _HOMES), **about)
+
+
 #: Finds faces and five points in each. Wu, Peng, Yu: YuNet, a tiny millisecond-level face detector
 #: (2023).
-YUNET = ModelFile(
+YUNET = _zoo_file(
+    "face_detection_yunet",
     name="face_detection_yunet_2023mar.onnx",
     title="YuNet, a face detector",
     licence="MIT",
     sha256="8f2383e4dd3cfbb4553ea8718107fc0423210dc964f9f4280604804ed2552fa4",
-    urls=tuple(
-        home.format("face_detection_yunet", "face_detection_yunet_2023mar.onnx") for home in _HOMES
-    ),
 )
 #: Tells aligned faces apart, 128-D. Zhong et al.: SFace, sigmoid-constrained hypersphere loss for
 #: robust face recognition (2021).
-SFACE = ModelFile(
+SFACE = _zoo_file(
+    "face_recognition_sface",
     name="face_recognition_sface_2021dec.onnx",
     title="SFace, a face recognizer",
     licence="Apache 2.0",
     sha256="0ba9fbfa01b5270c96627c4ef784da859931e02f04419c829e83484087c34e79",
-    urls=tuple(
-        home.format("face_recognition_sface", "face_recognition_sface_2021dec.onnx")
-        for home in _HOMES
-    ),
 )

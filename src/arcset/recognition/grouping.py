@@ -169,7 +169,7 @@ def embed_items(
 def _labels(
     images: Sequence[ImageFile], name_of: Mapping[ImageFile, str]
 ) -> tuple[str | None, ...]:
-    """None for images that nobody names, and for all where there is one identity only."""
+    """None for images without a label, and for all where there is one identity only."""
     # The faces of a photo follow each other, the main one first.
     before: Sequence[ImageFile | None] = [None, *images]
     labels = [

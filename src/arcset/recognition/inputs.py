@@ -1,4 +1,4 @@
-"""What people hand in as images, and what becomes of them before a network gets them.
+"""The kinds of images that are accepted, and how they become what a network takes.
 
 Files, folders, PIL images and arrays are brought to arrays of one shape by a `Reading`; `Pixels`
 says how their values are scaled, and `PRESETS` how families of networks want that.
@@ -29,6 +29,7 @@ __all__ = [
     "Pixels",
     "SourceImage",
     "as_sources",
+    "check_kind",
     "files_of",
     "image_name",
     "list_images",
@@ -65,8 +66,8 @@ class ImageList:
     """The images of a source, not read yet.
 
     Fields:
-        images: (N,). names: the identity of each; "" where nobody says. paths: as the source calls
-            them, below its folder.
+        images: (N,). names: the identity of each; "" where it is unknown.
+        paths: as the source calls them, below its folder.
         skipped: what looks like an image and cannot be one, and why.
         notes: sentences about whatever else was passed over.
     """
@@ -109,7 +110,7 @@ def as_sources(images: Any) -> Sequence[Any]:
     """One image or many as a sequence of single ones; a folder as the files below it.
 
     An array of three axes is one image (H, W, C) if its last axis has 1, 3 or 4 values, and a stack
-    of grey ones (N, H, W) otherwise. Raises `InputError` for what holds no image, or is none.
+    of grey ones (N, H, W) otherwise. Raises `InputError` where there is no image.
 
         >>> len(as_sources(np.zeros((5, 8, 3), np.uint8))), len(as_sources(np.zeros((5, 8, 8))))
         (1, 5)
@@ -118,10 +119,8 @@ def as_sources(images: Any) -> Sequence[Any]:
         return image_files(images)
     if isinstance(images, np.ndarray):
         return _single_arrays(images)
-    if isinstance(images, _KINDS):
-        return [images]
-    if not isinstance(images, Iterable):
-        raise _no_image(images)
+    if isinstance(images, _KINDS) or not isinstance(images, Iterable):
+        return [check_kind(images)]
     sources = list(images)
     if not sources:
         raise InputError("there is no image to embed: the list is empty")
@@ -140,10 +139,13 @@ def _single_arrays(array: npt.NDArray[Any]) -> Sequence[Any]:
     return [array] if is_single else list(array)
 
 
-def _no_image(value: Any) -> InputError:
-    return InputError(
+def check_kind(image: Any) -> Any:
+    """`image` if it is of a kind that is read; raises `InputError`."""
+    if isinstance(image, _KINDS):
+        return image
+    raise InputError(
         "an image is a path, the bytes of a file, a PIL image or a uint8 array, not "
-        f"{type(value).__name__}"
+        f"{type(image).__name__}"
     )
 
 
@@ -171,8 +173,7 @@ def image_name(source: Any, otherwise: str = "the image") -> str:
 
 def read_image(source: Any, reading: Reading) -> npt.NDArray[np.uint8]:
     """One image as `reading` wants it; raises `DataError` or `InputError` where that fails."""
-    if not isinstance(source, _KINDS):
-        raise _no_image(source)
+    check_kind(source)
     name = ""
     if isinstance(source, SourceImage):
         source, name = source.content(), str(source)
@@ -195,7 +196,7 @@ class Pixels:
             order of `channels`. None for networks that take the bytes.
         channels: "RGB" or "BGR", the order that the network was trained with; grey images have no
             order.
-        size: height and width where neither the network nor anybody says them.
+        size: height and width where neither the network nor the caller fixes them.
         fit: how images of other proportions come to that size, see `Reading`.
         invert: whether images are read as negatives.
     """
@@ -265,7 +266,7 @@ def pixels_for(
     fit: Fit | None = None,
     invert: bool = False,
 ) -> Pixels:
-    """A preset with what is said beside it, or what is said alone.
+    """A preset with the options given beside it, or these options alone.
 
     Raises `OptionError` for an unknown preset, channels that are neither RGB nor BGR, and for a
     mean or std that cannot be meant.

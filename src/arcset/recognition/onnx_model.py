@@ -1,7 +1,7 @@
 """An ONNX file as something that embeds arrays, computed by ONNX Runtime.
 
 `open_onnx` makes an `OnnxModel`: of a file that arcset wrote, by its `Label`; of another one, by
-what the caller says about its images. `adopt` writes what was said into such a file.
+what the caller says about its images. `adopt` writes these options into such a file.
 
 A file may come from anywhere. It has operators of ONNX and ONNX Runtime, or ONNX Runtime refuses
 it; weights outside of its folder are not read; and before it runs in this process it has run in
@@ -14,7 +14,6 @@ import json
 import math
 import os
 import re
-import stat
 import subprocess
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -26,7 +25,7 @@ import numpy as np
 import numpy.typing as npt
 import onnx
 import onnxruntime
-from google.protobuf.message import DecodeError, EncodeError, Message
+from google.protobuf.message import Message
 from pydantic import (
     AfterValidator,
     BaseModel,
@@ -34,6 +33,7 @@ from pydantic import (
     ConfigDict,
     Field,
     Json,
+    PlainSerializer,
     StringConstraints,
     ValidationError,
     model_validator,
@@ -41,16 +41,16 @@ from pydantic import (
 
 from arcset.checks import check_choice
 from arcset.data import Reading
-from arcset.data.image import Fit
-from arcset.data.named.fetch import cache_folder
+from arcset.data.image import Fit, read_file
 from arcset.errors import ArcsetError, DataError, InputError, OptionError
 from arcset.evaluation.calibration import Thresholds
-from arcset.files import file_digest, one_line, replacing, write_text
+from arcset.files import cache_folder, file_digest, reading, replacing, write_text
 from arcset.recognition.inputs import FACE_PRESETS, Pixels, pixels_for, preset_names
 from arcset.recognition.recognizer import read_thresholds
 
 __all__ = [
     "Adopted",
+    "Label",
     "OnnxExport",
     "OnnxModel",
     "adopt",
@@ -59,7 +59,6 @@ __all__ = [
     "open_onnx",
     "replacing_model",
     "thread_count",
-    "write_label",
 ]
 
 MOST_BYTES = (1 << 31) - 1  # that a protocol buffer can hold
@@ -92,26 +91,22 @@ def read_onnx(path: Path) -> OnnxFile:
     Raises `DataError` for a file that is missing, damaged, larger than 2 GiB or no ONNX model, and
     for one whose weights lie outside of its folder.
     """
-    content = _read_content(path)
-    try:
+    content = read_file(path, most=MOST_BYTES)
+    with reading(path, "ONNX model"):
         model = onnx.load_model_from_string(content)
-    except (DecodeError, UnicodeDecodeError, ValueError, RuntimeError):
-        model = onnx.ModelProto()
-    # Of other files the parser takes some for a model with nothing in it that it knows.
-    if not (model.ir_version and len(model.graph.node) and len(model.opset_import)):
-        raise DataError(f"{path} is no ONNX model, or is damaged")
-    apart = sorted({_weights_file(path, each) for each in _tensors(model) if each.data_location})
-    digests = [bytes.fromhex(file_digest(file)) for file in apart]
+        # Of other files the parser takes some for a model with nothing in it that it knows.
+        if not (model.ir_version and len(model.graph.node) and len(model.opset_import)):
+            raise DataError(f"{path} is no ONNX model, or is damaged")
+        external = {_weights_file(path, each) for each in _tensors(model) if each.data_location}
+        apart = sorted(external)
+        digests = [bytes.fromhex(file_digest(file)) for file in apart]
+        graph = graph_digest(model, digests)
     whole = hashlib.sha256(content)
     for digest in digests:
         whole.update(digest)
     # Weights may be listed among the inputs, as values that could be replaced.
     weights = {each.name for each in model.graph.initializer}
     weights |= {each.values.name for each in model.graph.sparse_initializer}
-    try:
-        graph = graph_digest(model, digests)
-    except (EncodeError, ValueError) as error:
-        raise DataError(f"{path} is damaged: {one_line(error)}") from None
     return OnnxFile(
         path,
         content,
@@ -139,22 +134,6 @@ def graph_digest(model: onnx.ModelProto, apart: Iterable[bytes] = ()) -> str:
     return digest.hexdigest()
 
 
-def _read_content(path: Path) -> bytes:
-    try:
-        status = path.stat()
-        if not stat.S_ISREG(status.st_mode):  # a pipe would be waited for without end
-            raise DataError(f"{path} is no file")
-        if status.st_size > MOST_BYTES:
-            raise DataError(
-                f"{path} holds {status.st_size:,} bytes, and an ONNX file has at most "
-                f"{MOST_BYTES:,}: keep its weights in a file beside it"
-            )
-        return path.read_bytes()
-    except (OSError, ValueError) as error:  # ValueError: a path with a zero byte
-        why = getattr(error, "strerror", None) or error
-        raise DataError(f"{path} cannot be read: {why}") from None
-
-
 def _tensors(message: Message) -> Iterator[onnx.TensorProto]:
     """Every constant anywhere in a model: weights, and values within nodes and functions."""
     for field, value in message.ListFields():
@@ -171,20 +150,14 @@ def _weights_file(path: Path, tensor: onnx.TensorProto) -> Path:
     """The file that a tensor is kept in, which must lie in the model's folder."""
     location = {each.key: each.value for each in tensor.external_data}.get("location", "")
     folder = path.parent.resolve()
-    try:
+    with contextlib.suppress(OSError, ValueError, RuntimeError):  # zero bytes, links in a circle
         file: Path = (folder / location).resolve()
-        if not location or not file.is_relative_to(folder):
-            raise DataError(
-                f"{path} keeps weights in {location!r}, outside of its own folder: nothing is "
-                "read from there"
-            )
-        if not file.is_file():
-            raise DataError(f"{path} keeps weights in {location!r}, and there is no such file")
-    except (OSError, ValueError, RuntimeError) as error:  # zero bytes, links in a circle
-        raise DataError(
-            f"{path} keeps weights in {location!r}, which cannot be read: {error}"
-        ) from None
-    return file
+        if file.is_relative_to(folder) and file.is_file():
+            return file
+    raise DataError(
+        f"{path} keeps weights in {location!r}, which is no file in its own folder: weights are "
+        "read from nowhere else"
+    )
 
 
 # What arcset writes into a file, so that it needs no further word to be used
@@ -200,9 +173,9 @@ def _one_or_three(values: tuple[Any, ...]) -> tuple[Any, ...]:
     return values
 
 
-def _is_printable(name: str) -> str:
-    if not name.isprintable():
-        raise ValueError("expected letters that can be shown")
+def _is_name(name: str) -> str:
+    if not (name.isprintable() and 0 < len(name) <= _LONGEST_NAME):
+        raise ValueError(f"expected 1 to {_LONGEST_NAME} letters that can be shown")
     return name
 
 
@@ -213,6 +186,9 @@ def _as_thresholds(content: Any) -> Thresholds:
         raise ValueError(str(error)) from None
 
 
+_Thresholds = Annotated[
+    Thresholds, BeforeValidator(_as_thresholds), PlainSerializer(Thresholds.json)
+]
 _Side = Annotated[int, Field(ge=1, lt=1 << 31)]
 _Mean = Annotated[float, Field(gt=-1e30, lt=1e30)]
 _Std = Annotated[float, Field(gt=0, lt=1e30)]
@@ -234,17 +210,13 @@ class Label(BaseModel):
     Kept in the file's `metadata_props` as arcset.name and so on, all but name and digest as JSON:
     shape (C, H, W); pixels, null for features; fit and invert, how images are read; layout and
     output; thresholds; faces, true where the network takes aligned faces. Beside them are
-    arcset.format, and arcset.graph: the SHA-256 of the graph, by which a file that somebody changed
-    is found.
+    arcset.format, and arcset.graph: the SHA-256 of the graph, by which a file that was changed
+    is recognized.
     """
 
     model_config = ConfigDict(strict=True, allow_inf_nan=False)
 
-    name: Annotated[
-        str,
-        StringConstraints(min_length=1, max_length=_LONGEST_NAME),
-        AfterValidator(_is_printable),
-    ]
+    name: Annotated[str, AfterValidator(_is_name)]
     digest: Annotated[str, StringConstraints(pattern="^[0-9a-f]{64}$")]
     shape: Json[Annotated[tuple[_Side, ...], AfterValidator(_one_or_three)]]
     pixels: Json[_Scale | None]
@@ -252,7 +224,7 @@ class Label(BaseModel):
     output: Json[str | None]
     fit: Json[Fit | None] = None
     invert: Json[bool | None] = None
-    thresholds: Json[Annotated[Thresholds, BeforeValidator(_as_thresholds)] | None] = None
+    thresholds: Json[_Thresholds | None] = None
     faces: Json[bool | None] = None
 
     @model_validator(mode="after")
@@ -293,6 +265,27 @@ class Label(BaseModel):
                 f"{file.path} has damaged metadata: {_PREFIX}{key} is {value}"
             ) from None
 
+    @classmethod
+    def of(cls, name: str, pixels: Pixels | None, **fields: Any) -> "Label":
+        """What is known of a model, to be written into its file; fields: the others."""
+        printable = "".join(letter if letter.isprintable() else "?" for letter in name)
+        return cls.model_construct(
+            name=printable[:_LONGEST_NAME] or "model",
+            pixels=pixels and _Scale.model_validate(pixels, from_attributes=True),
+            fit=pixels and pixels.fit,
+            invert=pixels and pixels.invert,
+            **fields,
+        )
+
+    def write(self, model: onnx.ModelProto) -> None:
+        """Into a model, in place of an earlier one."""
+        texts = self.model_dump(round_trip=True)
+        texts |= {"format": str(FORMAT), "graph": graph_digest(model)}
+        props = {each.key: each.value for each in model.metadata_props}
+        others = {key: text for key, text in props.items() if not key.startswith(_PREFIX)}
+        written = {_PREFIX + key: text for key, text in texts.items()}
+        onnx.helper.set_model_props(model, others | written)
+
     def as_pixels(self) -> Pixels | None:
         """How images become the graph's input; None for features."""
         scale = self.pixels
@@ -300,40 +293,6 @@ class Label(BaseModel):
             return None
         invert = self.invert or False
         return Pixels(scale.mean, scale.std, scale.channels, fit=self.fit, invert=invert)
-
-
-def write_label(
-    model: onnx.ModelProto,
-    *,
-    name: str,
-    digest: str,
-    shape: tuple[int, ...],
-    pixels: Pixels | None,
-    layout: str | None = None,
-    output: str | None = None,
-    thresholds: Thresholds | None = None,
-    takes_faces: bool = False,
-) -> None:
-    """Write a `Label` into a model, in place of an earlier one."""
-    content: dict[str, Any] = {
-        "format": FORMAT,
-        "shape": shape,
-        "pixels": pixels and {key: getattr(pixels, key) for key in _Scale.model_fields},
-        "fit": pixels and pixels.fit,
-        "invert": pixels and pixels.invert,
-        "layout": layout,
-        "output": output,
-        "thresholds": thresholds and thresholds.json(),
-        "faces": takes_faces,
-    }
-    texts = {key: json.dumps(value, allow_nan=False) for key, value in content.items()}
-    printable = "".join(letter if letter.isprintable() else "?" for letter in name)
-    texts["name"] = printable[:_LONGEST_NAME] or "model"
-    texts |= {"digest": digest, "graph": graph_digest(model)}
-    props = {each.key: each.value for each in model.metadata_props}
-    others = {key: text for key, text in props.items() if not key.startswith(_PREFIX)}
-    written = {_PREFIX + key: text for key, text in texts.items()}
-    onnx.helper.set_model_props(model, others | written)
 
 
 # The model
@@ -361,15 +320,10 @@ def open_onnx(path: Path, options: Mapping[str, Any], device: str = "auto") -> "
     layout, output, size, preset = (
         pixels.pop(key, None) for key in ("layout", "output", "size", "preset")
     )
-    return OnnxModel(
-        file,
-        pixels_for(preset, **pixels),
-        size=(size, size) if isinstance(size, int) else size,
-        layout=layout,
-        output=output,
-        device=device,
-        takes_faces=preset in FACE_PRESETS,
-    )
+    size = (size, size) if isinstance(size, int) else size
+    model = OnnxModel(file, pixels_for(preset, **pixels), size, layout, output, device)
+    model.takes_faces = preset in FACE_PRESETS
+    return model
 
 
 def _labelled(file: OnnxFile, label: Label, device: str) -> "OnnxModel":
@@ -377,19 +331,12 @@ def _labelled(file: OnnxFile, label: Label, device: str) -> "OnnxModel":
     misfit = f"{file.path} has metadata that does not fit its graph:"
     _providers_for(device)  # or it is refused as an option, and not as metadata
     try:
-        model = OnnxModel(
-            file,
-            label.as_pixels(),
-            size=label.shape[1:] if len(label.shape) == 3 else None,
-            layout=label.layout,
-            output=label.output,
-            device=device,
-            digest=label.digest,
-            takes_faces=label.faces or False,
-        )
+        size = label.shape[1:] or None
+        model = OnnxModel(file, label.as_pixels(), size, label.layout, label.output, device)
     except OptionError as error:
         raise DataError(f"{misfit} {str(error).removeprefix(f'{file.path} ')}") from None
-    model.name, model.thresholds = label.name, label.thresholds
+    model.name, model.digest, model.thresholds = label.name, label.digest, label.thresholds
+    model.takes_faces = label.faces or False
     dim = model.dim if model.thresholds is None else model.thresholds.made_from["dimension"]
     if (model.shape, model.dim) != (label.shape, dim):
         raise DataError(f"{misfit} it takes {model.shape} and embeds in {model.dim} dimensions")
@@ -403,31 +350,28 @@ class OnnxModel:
         pixels: what becomes of images of 0 … 255 before the graph gets them; None for graphs that
             take features, which are left as they are.
         size, layout, output: as of `Recognizer.from_onnx`.
-        digest: where the file's own is known; else one is made of graph, weights and pixels.
-        takes_faces: whether its images are to be aligned faces.
 
     Attributes:
         name: the file's, or the one in its label. thresholds: those in its label.
+        digest: of graph, weights and pixels, or the one in its label.
+        takes_faces: whether its images are to be aligned faces.
         shape: of one sample, (C, H, W) or (F,). dim: the length of an embedding.
         reading: how images are read; None for models of vectors.
 
     Raises `DataError` where ONNX Runtime refuses the graph or it gives no embedding, `OptionError`
-    where something must be said about it.
+    where an option is missing.
     """
 
     def __init__(
         self,
         file: OnnxFile,
         pixels: Pixels | None,
-        *,
-        size: tuple[int, ...] | None = None,
-        layout: str | None = None,
-        output: str | None = None,
-        device: str = "auto",
-        digest: str | None = None,
-        takes_faces: bool = False,
+        size: tuple[int, ...] | None,
+        layout: str | None,
+        output: str | None,
+        device: str,
     ) -> None:
-        self._path, self.name, self.takes_faces = file.path, file.path.stem, takes_faces
+        self._path, self.name, self.takes_faces = file.path, file.path.stem, False
         self.thresholds: Thresholds | None = None
         self.input = _graph_input(file, layout)
         self.pixels = None if pixels is None else self._check_pixels(pixels)
@@ -444,7 +388,7 @@ class OnnxModel:
         )
         self._session = _session(file, providers)
         self.dim = self._measure_dim()
-        self.digest = digest or self._make_digest(file.graph)
+        self.digest = self._make_digest(file.graph)
 
     @property
     def reading(self) -> Reading | None:
@@ -485,19 +429,25 @@ class OnnxModel:
             (rows,) = self._session.run([self.output], {self.input.name: batch})
         except Exception as error:  # each operator raises what it likes
             raise DataError(f"{self._path} cannot be computed: {_first_line(error)}") from None
-        if not isinstance(rows, np.ndarray) or rows.dtype.kind != "f" or rows.ndim < 2:
-            raise DataError(f"{self._path} gives no embedding: its output is no matrix of floats")
-        if len(rows) != len(batch):
+        shape = np.shape(rows)
+        if len(shape) < 2 or shape[0] != len(batch) or rows.dtype.kind != "f":
             raise DataError(
-                f"{self._path} gives an array of {rows.shape} for {len(batch)} images, and a "
-                "recognizer needs one embedding per image"
+                f"{self._path} gives {shape} for {len(batch)} images, and a recognizer needs an "
+                "embedding, a row of floats, for each"
             )
-        return rows.reshape(len(batch), -1).astype(np.float32, copy=False)
+        matrix: npt.NDArray[np.float32] = rows.reshape(len(batch), -1).astype("f4", copy=False)
+        return matrix
 
     def _check_pixels(self, pixels: Pixels) -> Pixels | None:
-        """What was said about pixels, which must fit what the graph takes."""
+        """The options about pixels, which must fit what the graph takes."""
         if self.input.layout == "NF":
             return None
+        channels = self.input.shape[0]
+        if channels not in (1, 3):
+            raise DataError(
+                f"{self._path} takes images of {channels} channels as {self.input.layout}, and "
+                "images have 1 or 3"
+            )
         if self.input.dtype == np.uint8 and pixels.mean is not None:
             raise OptionError(
                 f"{self._path} takes the bytes of images and scales them itself: leave out preset, "
@@ -509,12 +459,12 @@ class OnnxModel:
                 f"and std, or a preset, one of: {', '.join(preset_names())}; or write them into "
                 f"the file for good, with `arcset export {self._path} --preset NAME --out NEW.onnx`"
             )
-        if self.input.shape[0] == 1 and 3 in {len(pixels.mean or ()), len(pixels.std or ())}:
+        if channels == 1 and 3 in {len(pixels.mean or ()), len(pixels.std or ())}:
             raise OptionError(f"{self._path} takes grey images: give one mean and one std")
         return pixels
 
     def _shape(self, size: tuple[int, ...] | None) -> tuple[int, ...]:
-        """(C, H, W) or (F,), with the size that was said where the graph leaves it open."""
+        """(C, H, W) or (F,), with the given size where the graph leaves it open."""
         if self.input.layout == "NF":
             return self.input.shape
         channels, *sides = self.input.shape
@@ -598,22 +548,15 @@ def _graph_input(file: OnnxFile, layout: str | None) -> _GraphInput:
         )
     layout = layout or ("NCHW" if is_first else "NHWC")
     channels, height, width = sides if layout == "NCHW" else (sides[2], *sides[:2])
-    if channels not in (0, 1, 3):
-        raise DataError(
-            f"{file.path} takes images of {channels} channels as {layout}, and images have 1 or 3"
-        )
     return _GraphInput(name, dtype, batch or None, layout, (channels or 3, height, width))
 
 
 def _choose_output(file: OnnxFile, output: str | None) -> str:
-    if output is None and len(file.outputs) == 1:
-        return file.outputs[0]
-    if output is not None and output in file.outputs:
-        return output
+    chosen = file.outputs[0] if output is None and len(file.outputs) == 1 else output
+    if chosen in file.outputs:
+        return chosen
     listed = ", ".join(repr(name) for name in file.outputs[:8])
-    if output is None:
-        raise OptionError(f"{file.path} has several outputs: give output, one of {listed}")
-    raise OptionError(f"{file.path} has no output called {output!r}; it has {listed}")
+    raise OptionError(f"output={output!r} is no output of {file.path}: choose one of {listed}")
 
 
 def _channels_last(shape: Sequence[int]) -> tuple[int, ...]:
@@ -625,7 +568,7 @@ def _channels_last(shape: Sequence[int]) -> tuple[int, ...]:
 
 def _session(file: OnnxFile, providers: list[str]) -> onnxruntime.InferenceSession:
     options = onnxruntime.SessionOptions()
-    options.log_severity_level = 4  # errors are raised as well, and said there
+    options.log_severity_level = 4  # errors are raised as well, with the same words
     options.intra_op_num_threads = thread_count()
     if file.external:
         folder = str(file.path.parent.resolve())
@@ -773,8 +716,8 @@ class OnnxExport:
     calibrated: bool
 
     def __str__(self) -> str:
-        kept = "with" if self.calibrated else "without"
-        return f"{self.file}: {self.bytes / 1e6:.1f} MB, {kept} thresholds"
+        has = "with" if self.calibrated else "without"
+        return f"{self.file}: {self.bytes / 1e6:.1f} MB, {has} thresholds"
 
     def json(self) -> dict[str, Any]:
         """The fields as JSON knows them."""
@@ -829,17 +772,16 @@ def adopt(
         )
     given = open_onnx(path, options, "cpu")
     model = onnx.load_model_from_string(file.content)
-    write_label(
-        model,
-        name=name or given.name,
+    Label.of(
+        name or given.name,
+        given.pixels,
         digest=given.digest,
         shape=given.shape,
-        pixels=given.pixels,
         layout=None if given.input.layout == "NF" else given.input.layout,
         output=given.output,
         thresholds=read_thresholds(thresholds) or given.thresholds,
-        takes_faces=given.takes_faces,
-    )
+        faces=given.takes_faces,
+    ).write(model)
     with replacing_model(out, model) as (part, size):
         written = open_onnx(part, {}, "cpu")  # or nothing is written
     return Adopted(out, size, written.digest, written.thresholds is not None, written.dim)

@@ -1,6 +1,6 @@
-"""What a threshold does, for every threshold: strangers taken for somebody, subjects missed.
+"""What every threshold would do: strangers mistaken for a subject, subjects missed.
 
-A gallery's working point is one threshold for one wish. These two curves show what the others would
+A gallery's working point is the threshold for one rate. These two curves show what others would
 mean, so that a person can see what is gained and what it costs before choosing one.
 """
 
@@ -32,11 +32,11 @@ class OperatingCurves(Plain):
 
     Fields:
         thresholds: cosines, rising in equal steps to 1.
-        false_accept: at each, the share of strangers who would be taken for somebody, at the
+        false_accept: at each, the share of strangers who would be mistaken for a subject, at the
             gallery's present size (FPIR); None where the calibration cannot tell, or is missing.
         false_reject: at each, the share of enrolled samples that the rest of their subject does not
-            reach the threshold for, each left out in turn; None where nobody has two samples. Who
-            else might score higher is not looked at.
+            reach the threshold for, each left out in turn; None where no subject has two samples.
+            Who else might score higher is not looked at.
         genuine: how many samples that share is of.
         subjects: of how many subjects these are.
         note: a sentence where something is missing or rough; else empty.
@@ -92,11 +92,11 @@ def scores_without_itself(
     order = np.argsort(owners, kind="stable")
     starts = np.flatnonzero(np.diff(owners[order], prepend=-1))
     for rows in np.split(order, starts[1:]):
-        own, count = matrix[rows].astype(np.float64), len(rows)  # (n, D)
+        units, count = matrix[rows].astype(np.float64), len(rows)  # (n, D)
         if count < 2:
             continue
         even = np.linspace(0, count - 1, min(count, MOST_OF_EACH)).round().astype(int)
-        cosines = own[even] @ own.T  # (probes, n)
+        cosines = units[even] @ units.T  # (probes, n)
         cosines[np.arange(len(even)), even] = -np.inf  # itself: last when sorted
         falling = -np.sort(-cosines, axis=1)[:, : count - 1]
         scores += falling[:, : scoring.best].mean(axis=1).tolist()
@@ -120,22 +120,22 @@ def _accepted(gallery: Gallery, grid: Floats) -> tuple[float | None, ...]:
 
 
 def _note(thresholds: Thresholds | None, genuine: int) -> str:
-    said = []
+    sentences = []
     if thresholds is None:
-        said.append(
+        sentences.append(
             "Without a calibration there is no telling how many strangers a threshold lets in: run"
             " `arcset gallery calibrate GALLERY`."
         )
     elif not thresholds.rates.curves:
-        said.append(
+        sentences.append(
             f"{thresholds.rates.identities:,} identities are too few to tell how many strangers a"
             " threshold lets in: run `arcset gallery calibrate GALLERY FOLDER` with more."
         )
     if not genuine:
-        said.append(
+        sentences.append(
             "No subject has two samples yet, so there is no telling how many would be missed:"
             " enroll a second one of some."
         )
     elif genuine < FEW:
-        said.append(f"The share of those missed is rough: it is from {genuine} samples only.")
-    return " ".join(said)
+        sentences.append(f"The share of those missed is rough: it is from {genuine} samples only.")
+    return " ".join(sentences)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol, Self
 
 import numpy as np
 import numpy.typing as npt
+from PIL import Image
 
 from arcset.data import Reading
 from arcset.data.decode import decode_many, in_chunks, reason
@@ -19,6 +20,7 @@ from arcset.evaluation.calibration import Thresholds
 from arcset.recognition.decisions import NO_FACE, Verification, decide
 from arcset.recognition.inputs import (
     ImageFile,
+    SourceImage,
     as_sources,
     files_of,
     image_name,
@@ -51,7 +53,7 @@ __all__ = [
 #: (N, D), unit rows.
 Embeddings = npt.NDArray[np.float32]
 
-#: Told how many images are done, of how many.
+#: Called with how many images are done, of how many.
 Progress = Callable[[int, int], None]
 
 
@@ -132,14 +134,14 @@ class Prepared:
 class ImageEmbedder(ABC):
     """Images to unit embeddings, always by the same model: a `Recognizer`, a `FaceRecognizer`.
 
-    What a network gets of an image, and what it makes of that, is each one's own; reading many
-    images by several threads, and what becomes of those that cannot be read, is told here.
+    A subclass says how one image is prepared and how samples are embedded. Reading many images in
+    several threads, and skipping those that cannot be read, is the same for all.
 
     Attributes:
         name: what people call it.
         dim: D, the length of an embedding.
         digest: 64 hexadecimal digits: equal for models that give the same embeddings.
-        thresholds: from cosines to decisions and probabilities; None where nobody made any.
+        thresholds: from cosines to decisions and probabilities; None without a calibration.
         origin: the run or ONNX file, and how faces are found, from which `load_model` makes the
             same; None where it takes more than these.
     """
@@ -152,10 +154,7 @@ class ImageEmbedder(ABC):
     @property
     @abstractmethod
     def _chunk(self) -> int:
-        """How many images are read, and then embedded, at a time.
-
-        Raises `OptionError` where the model takes no images.
-        """
+        """How many images are read, and then embedded, at a time."""
 
     @abstractmethod
     def _prepare(self, source: Any, most: int | None) -> Prepared:
@@ -171,17 +170,17 @@ class ImageEmbedder(ABC):
         images: a file, a PIL image, the bytes of a file, a uint8 array (H, W) or (H, W, C); a list
             of these; arrays (N, H, W) or (N, H, W, C); or a folder: all images below it, sorted by
             path. A model of vectors takes arrays (F,) or (N, F).
-        progress: told now and then how many are done, of how many.
+        progress: called now and then with how many are done, of how many.
 
         Where faces are embedded it is the main face of each photo. Raises `DataError` for the first
         that cannot be read, `NoFaceError` for the first photo without a face that is large enough,
         and `InputError` for what is no image; `embed_files` goes on instead.
         """
-        found = self.embed_each(images, most=1, progress=progress)
-        for image in found:
+        embedded = self.embed_each(images, most=1, progress=progress)
+        for image in embedded:
             if image.why:
                 raise NoFaceError(f"{image.name} {image.why}")
-        return np.concatenate([image.embeddings for image in found])
+        return np.concatenate([image.embeddings for image in embedded])
 
     def embed_each(
         self, images: Any, *, most: int | None = None, progress: Progress | None = None
@@ -191,12 +190,12 @@ class ImageEmbedder(ABC):
         most: how many faces of a photo are embedded, the one in the middle first; all by default.
         Raises as `embed` does, but not for a photo without a face.
         """
-        found = []
-        for _, image in self._embed_chunks(as_sources(images), self._chunk, most, progress):
+        embedded = []
+        for _, image in self._embed_chunks(as_sources(images), most, progress):
             if isinstance(image, ArcsetError):
                 raise image
-            found.append(image)
-        return found
+            embedded.append(image)
+        return embedded
 
     def embed_files(
         self,
@@ -210,9 +209,9 @@ class ImageEmbedder(ABC):
         main face, where faces are embedded; those without one are skipped, and `notes` say which of
         several was taken. Raises `DataError` for a folder without images.
         """
-        found = self._embed_paths(paths, 1, progress)
-        skipped = {**found.skipped, **found.faceless}
-        return Embedded(found.paths, found.embeddings, skipped, found.notes)
+        main = self._embed_paths(paths, 1, progress)
+        skipped = {**main.skipped, **main.faceless}
+        return Embedded(main.paths, main.embeddings, skipped, main.notes)
 
     def embed_all(
         self,
@@ -246,11 +245,12 @@ class ImageEmbedder(ABC):
         return replace(answer, note="; ".join(note for note in notes if note))
 
     def _embed_chunks(
-        self, sources: Sequence[Any], size: int, most: int | None, progress: Progress | None
+        self, sources: Sequence[Any], most: int | None, progress: Progress | None
     ) -> Iterator[tuple[Any, EmbeddedImage | DataError | InputError]]:
         """Every image in its turn, with its embeddings or with why it cannot be read."""
         done = 0
-        for chunk in decode_many(in_chunks(sources, size), partial(self._prepare, most=most)):
+        chunks = in_chunks(sources, self._chunk)
+        for chunk in decode_many(chunks, partial(self._prepare, most=most)):
             prepared = [image for _, image in chunk if isinstance(image, Prepared)]
             samples = [sample for image in prepared for sample in image.samples]
             rows = self._embed(np.stack(samples)) if samples else np.empty((0, self.dim), "f4")
@@ -262,10 +262,10 @@ class ImageEmbedder(ABC):
                 if not isinstance(image, Prepared):
                     yield source, image
                     continue
-                own = rows[start : start + len(image.samples)]
-                start += len(own)
+                part = rows[start : start + len(image.samples)]
+                start += len(part)
                 name = image_name(source, "the image" if image.count is None else "the photo")
-                yield source, EmbeddedImage(own, image.faces, image.count, image.why, name)
+                yield source, EmbeddedImage(part, image.faces, image.count, image.why, name)
 
     def _embed_paths(
         self,
@@ -273,25 +273,25 @@ class ImageEmbedder(ABC):
         most: int | None,
         progress: Progress | None,
     ) -> Embedded:
-        size, files = self._chunk, files_of(paths)
-        kept: list[ImageFile] = []
+        readable: list[ImageFile] = []
         faces: list[Face] = []
         parts = [np.empty((0, self.dim), np.float32)]
         skipped: dict[ImageFile, str] = {}
         faceless: dict[ImageFile, str] = {}
         notes: dict[ImageFile, str] = {}
-        for path, image in self._embed_chunks(files, size, most, progress):
+        for path, image in self._embed_chunks(files_of(paths), most, progress):
             if isinstance(image, ArcsetError):
                 skipped[path] = reason(image, str(path))
             elif image.why:
                 faceless[path] = image.why
             else:
-                kept += [path] * len(image.embeddings)
+                readable += [path] * len(image.embeddings)
                 faces += image.faces
                 parts.append(image.embeddings)
                 if image.note:
                     notes[path] = image.note
-        return Embedded(tuple(kept), np.concatenate(parts), skipped, notes, tuple(faces), faceless)
+        rows = np.concatenate(parts)
+        return Embedded(tuple(readable), rows, skipped, notes, tuple(faces), faceless)
 
 
 class Model(Protocol):
@@ -494,6 +494,10 @@ class Recognizer(ImageEmbedder):
 
         Raises `InputError` for another shape or type, and for values that are not finite.
         """
+        return self._embed(self._check_samples(samples))
+
+    def _check_samples(self, samples: Any) -> npt.NDArray[Any]:
+        """One or several samples as the network takes them, (N, …)."""
         try:
             rows = np.asarray(samples)
         except (ValueError, TypeError):  # rows of different lengths
@@ -512,26 +516,40 @@ class Recognizer(ImageEmbedder):
             rows = rows.astype(np.float32, copy=False)
             if not np.isfinite(rows).all():
                 raise InputError(f"{self.name} takes finite values, and some are NaN or infinite")
-        return self._embed(rows)
+        return rows
 
     @property
     def _chunk(self) -> int:
-        return max(1, min(_CHUNK_IMAGES, _CHUNK_BYTES // math.prod(self.reading.shape)))
+        size = math.prod(self.model.shape) * (1 if len(self.model.shape) == 3 else 4)
+        return max(1, min(_CHUNK_IMAGES, _CHUNK_BYTES // size))
 
     def _prepare(self, source: Any, most: int | None) -> Prepared:
+        if self._reading is None and not isinstance(source, str | Path | bytes | Image.Image):
+            content = source.content() if isinstance(source, SourceImage) else source
+            return Prepared(list(self._check_samples([content])))  # exactly one
         return Prepared([read_image(source, self.reading)])
 
     def _embed(self, samples: npt.NDArray[Any]) -> Embeddings:
-        rows = self.model.run(samples)
-        peaks = np.abs(rows).max(axis=1, keepdims=True)  # (N, 1), NaN where a value is
-        if not (np.isfinite(peaks).all() and peaks.all()):
-            raise DataError(
-                f"{self.name} gives embeddings that are zero or not finite: its weights are "
-                "damaged, or its input is not what it was trained on"
-            )
+        rows = self._embed_raw(samples)
+        peaks = np.abs(rows).max(axis=1, keepdims=True)  # (N, 1)
+        if not peaks.all():
+            raise self._useless("zero")
         scaled = rows / peaks  # so that neither 1e-30 nor 1e+30 is lost when squared
         unit: Embeddings = scaled / np.linalg.norm(scaled, axis=1, keepdims=True)
         return unit
+
+    def _embed_raw(self, samples: npt.NDArray[Any]) -> Embeddings:
+        """Prepared samples to embeddings of the length that the network gives them."""
+        rows = self.model.run(samples)
+        if not np.isfinite(rows).all():
+            raise self._useless("not finite")
+        return rows
+
+    def _useless(self, what: str) -> DataError:
+        return DataError(
+            f"{self.name} gives embeddings that are {what}: its weights are damaged, or its input "
+            "is not what it was trained on"
+        )
 
     def __repr__(self) -> str:
         return f"<Recognizer {self.name}, {self.dim}-D, {self.digest[:12]}>"
@@ -571,7 +589,7 @@ def load_model(
 def with_faces(recognizer: Recognizer, faces: str | None) -> "Recognizer | FaceRecognizer":
     """The recognizer, applied to the faces in photos where `faces` is "auto" or a detector's file.
 
-    Raises `OptionError` where nothing is said, and the network takes aligned faces.
+    Raises `OptionError` where `faces` is left out, and the network takes aligned faces.
     """
     if faces is None and recognizer.model.takes_faces:
         raise OptionError(

@@ -44,6 +44,7 @@ __all__ = [
     "assess_unseen",
     "assessment_figures",
     "evaluation_data",
+    "is_same_data",
     "make_run_thresholds",
     "measure_pairs",
     "measure_run",
@@ -149,7 +150,7 @@ def evaluation_data(
     skipped: tuple[tuple[str, str], ...] = ()
     validation: EmbeddingSet | None = None
     name = data.name if isinstance(data, Dataset) else data or config.data
-    if isinstance(data, Dataset) or not _is_same_data(name, config.data):
+    if isinstance(data, Dataset) or not is_same_data(name, config.data):
         if part not in (None, "all"):
             raise OptionError(
                 f"{part} is a part of {config.data}, the run's own data, and not of {name}"
@@ -426,7 +427,7 @@ def measure_pairs(trained: TrainedRun, path: Path, *, folds: int = 10) -> PairMe
     )
 
 
-def _is_same_data(data: str, own: str) -> bool:
+def is_same_data(data: str, own: str) -> bool:
     """Whether two names of datasets, or paths, are the same."""
     return data == own or (data not in DATASETS and str(Path(data).resolve()) == own)
 

@@ -51,12 +51,6 @@ def test_as_opencv_aligns(models: FaceModels, faces: Faces, people: list[Path]) 
         assert difference.mean() < 0.01
 
 
-def test_the_points_of_an_aligned_face_are_where_they_belong(faces: Faces, photo: Pixels) -> None:
-    aligned = align(photo, faces.find_in(photo).faces[0].points)
-    again = faces.find_in(np.pad(aligned, ((60, 60), (60, 60), (0, 0)))).faces[0]
-    assert np.abs(np.array(again.points) - 60 - POINTS).max() < 6
-
-
 def test_all_pixels_of_a_large_face_count(faces: Faces, photo: Pixels) -> None:
     """Noise in a photo eight times as fine is averaged away, where picking pixels would keep it."""
     points = np.array(faces.find_in(photo).faces[0].points)

@@ -23,25 +23,17 @@ def test_every_kind_of_photo_comes_upright_in_colour_at_its_full_size(tmp_path: 
     name = tmp_path / "photo.png"
     for source in (name, str(name), content, Image.fromarray(PIXELS), PIXELS):
         assert np.array_equal(read_photo(source), PIXELS)
-    for source in (grey, grey[:, :, None], file(Image.fromarray(grey))):
+    for source in (grey, file(Image.fromarray(grey))):
         assert np.array_equal(read_photo(source), np.repeat(grey[:, :, None], 3, 2))
     exif = Image.Exif()
     exif[0x0112] = 6  # held so that it has to be turned right
     turned = read_photo(file(Image.fromarray(PIXELS), exif=exif))
     assert np.array_equal(turned, np.rot90(PIXELS, -1))
-    assert turned.flags.c_contiguous
-
-
-def test_what_is_no_photo_is_named(tmp_path: Path) -> None:
-    (tmp_path / "words.jpg").write_text("no image")
-    (tmp_path / "empty.jpg").touch()
-    for name in ("words", "empty", "missing"):
-        with pytest.raises(DataError, match=f"{name}.jpg"):
-            read_photo(tmp_path / f"{name}.jpg")
-    with pytest.raises(DataError, match="the photo"):
-        read_photo(b"no image")
-    for wrong in (np.zeros((3, 4)), np.zeros((0, 4), np.uint8), np.zeros((2, 3, 4, 3), np.uint8)):
-        with pytest.raises(InputError, match="uint8"):
-            read_photo(wrong)
-    with pytest.raises(InputError, match="int"):
-        read_photo(7)
+    for source, error, quoted in (
+        (tmp_path / "missing.jpg", DataError, r"missing\.jpg"),
+        (b"no image", DataError, "the photo"),
+        (np.zeros((3, 4)), InputError, "uint8"),
+        (7, InputError, "int"),
+    ):
+        with pytest.raises(error, match=quoted):
+            read_photo(source)

@@ -4,12 +4,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import onnx
 import pytest
 from PIL import Image
 
-from arcset import Embedder
-from arcset.errors import DataError, OptionError
+from arcset.errors import DataError
 from arcset.recognition import Recognizer
 from arcset.recognition.faces import (
     YUNET,
@@ -38,16 +36,6 @@ def recognizer(plain: Recognizer, faces: Faces) -> FaceRecognizer:
     return FaceRecognizer(plain, faces)
 
 
-@pytest.fixture
-def scene(people: list[Path], tmp_path: Path) -> Path:
-    """Two people on one photo, the second of them larger."""
-    photo = np.full((400, 700, 3), 100, np.uint8)
-    photo[:250, :250] = read_photo(people[0])
-    photo[:400, 270:670] = np.asarray(Image.fromarray(read_photo(people[1])).resize((400, 400)))
-    Image.fromarray(photo).save(tmp_path / "scene.png")
-    return tmp_path / "scene.png"
-
-
 def test_as_opencv_embeds(
     models: FaceModels, recognizer: FaceRecognizer, people: list[Path]
 ) -> None:
@@ -64,18 +52,6 @@ def test_as_opencv_embeds(
         assert float(row @ expected) / np.linalg.norm(expected) > 0.9995
 
 
-def test_the_main_face_of_a_photo(recognizer: FaceRecognizer, scene: Path, people: list) -> None:
-    alone = recognizer.embed([people[0], people[1]])
-    assert (recognizer.embed(scene) @ alone.T)[0].tolist() == pytest.approx([0, 1], abs=0.3)
-    (found,) = recognizer.embed_each(scene)
-    assert found.count == len(found.faces) == len(found.embeddings) == 2
-    assert np.argmax(found.embeddings @ alone.T, axis=1).tolist() == [1, 0]
-    everybody = recognizer.embed_all([scene, people[0]])
-    assert everybody.paths == (scene, scene, people[0])
-    assert everybody.faces[:2] == found.faces
-    assert np.allclose(everybody.embeddings[:2], found.embeddings, atol=1e-5)
-
-
 def test_photos_without_a_face_are_listed(
     recognizer: FaceRecognizer, people: list[Path], nothing: Pixels, tmp_path: Path
 ) -> None:
@@ -83,14 +59,12 @@ def test_photos_without_a_face_are_listed(
     Image.fromarray(read_photo(people[0])).resize((50, 50)).save(tmp_path / "small.png")
     (tmp_path / "cut.jpg").write_bytes(people[0].read_bytes()[:3000])
     (tmp_path / "good.jpg").write_bytes(people[0].read_bytes())
-    told: list[tuple[int, int]] = []
-    found = recognizer.embed_files(tmp_path, progress=lambda *now: told.append(now))
+    found = recognizer.embed_files(tmp_path)
     assert found.paths == (tmp_path / "good.jpg",)
     assert found.embeddings.shape == (1, 128)
     said = {path.name: why for path, why in found.skipped.items()}
     assert set(said) == {"none.png", "small.png", "cut.jpg"}
     assert "24" in said["small.png"]
-    assert told == [(4, 4)]
     for name in ("none.png", "small.png"):
         with pytest.raises(NoFaceError, match=name):
             recognizer.embed([tmp_path / "good.jpg", tmp_path / name])
@@ -107,9 +81,7 @@ def test_the_digest_names_recognizer_detector_and_alignment(
     assert recognizer.digest != plain.digest
     again = FaceRecognizer(plain, Faces.load(models.detector, least=50))
     assert again.digest == recognizer.digest  # which faces are used changes no embedding
-    changed = onnx.load(models.detector)
-    changed.producer_name = "somebody else"
-    onnx.save(changed, tmp_path / "other.onnx")
+    (tmp_path / "other.onnx").write_bytes(models.detector.read_bytes() + b"\x12\x00")
     other = FaceRecognizer(plain, Faces.load(tmp_path / "other.onnx"))
     assert other.digest != recognizer.digest
     swapped = Recognizer.from_onnx(models.recognizer, preset="sface", channels="BGR")
@@ -129,36 +101,23 @@ def test_verify(recognizer: FaceRecognizer, lfw: Path, nothing: Pixels, people: 
 
 
 def test_a_face_at_the_edge_loses_against_a_smaller_one_in_the_middle(
-    recognizer: FaceRecognizer, people: list[Path]
+    recognizer: FaceRecognizer, people: list[Path], tmp_path: Path
 ) -> None:
     photo = np.full((600, 1000, 3), 100, np.uint8)
     photo[175:425, 375:625] = read_photo(people[0])
     photo[300:600, 700:1000] = np.asarray(Image.fromarray(read_photo(people[1])).resize((300, 300)))
     (found,) = recognizer.embed_each(photo)
-    assert found.count == 2
+    assert found.count == len(found.faces) == len(found.embeddings) == 2
     assert found.faces[0].size < found.faces[1].size
     alone = recognizer.embed([people[0], people[1]])
     assert np.argmax(found.embeddings @ alone.T, axis=1).tolist() == [0, 1]
+    Image.fromarray(photo).save(tmp_path / "both.png")
+    everybody = recognizer.embed_all([tmp_path / "both.png", people[0]])
+    assert everybody.paths == (tmp_path / "both.png",) * 2 + (people[0],)
+    assert everybody.faces[:2] == found.faces
     answer = recognizer.verify(photo, people[0], threshold=0.37)
     assert answer.same
     assert f"2 faces, and the {found.faces[0]} was taken" in answer.note
-
-
-def test_a_gallery_of_faces(
-    recognizer: FaceRecognizer, plain: Recognizer, lfw: Path, people: list, tmp_path: Path
-) -> None:
-    """Enrolled from one photo and identified on others; it wants the same detector."""
-    with Gallery.open(tmp_path / "people.db", recognizer) as gallery:
-        for name in SEVERAL:
-            gallery.enroll(name, sorted((lfw / name).iterdir())[0])
-        for name in SEVERAL:
-            others = sorted((lfw / name).iterdir())[1:]
-            found = gallery.identify_many(others, threshold=0.37)
-            assert {match.subject for match in found} <= {name}
-        strangers = gallery.identify_many(people[1:5], threshold=0.37)
-        assert [match.subject for match in strangers] == [None] * 4
-    with pytest.raises(OptionError):
-        Gallery.open(tmp_path / "people.db", plain)
 
 
 def test_the_guide_and_one_match_for_each_face(
@@ -193,18 +152,3 @@ def test_the_guide_and_one_match_for_each_face(
         nobody = gallery.identify(nothing, threshold=0.363)
         assert (nobody.reason, nobody.faces, nobody.box) == ("no face", 0, None)
         assert gallery.identify_all(nothing, threshold=0.363) == []
-
-
-def test_a_network_for_faces_asks_whether_images_are_faces(
-    models: FaceModels, tmp_path: Path
-) -> None:
-    adopt(models.recognizer, tmp_path / "sface.onnx", preset="sface")
-    for ask in (
-        lambda: Gallery.open(tmp_path / "people.db", tmp_path / "sface.onnx"),
-        lambda: Embedder(tmp_path / "sface.onnx")(["a.jpg"]),
-    ):
-        with pytest.raises(OptionError, match="--faces auto"):
-            ask()
-    assert not (tmp_path / "people.db").exists()
-    with Gallery.open(tmp_path / "people.db", tmp_path / "sface.onnx", faces="none") as gallery:
-        assert gallery.faces == "none"

@@ -19,17 +19,9 @@ from rich.progress import (
 )
 
 from arcset.errors import DataError
-from arcset.files import replacing
+from arcset.files import cache_folder, replacing
 
-__all__ = ["LocalFolder", "PublicFiles", "cache_folder", "data_folders", "download"]
-
-
-def cache_folder() -> Path:
-    """Where downloads are kept: `$XDG_CACHE_HOME/arcset`, or `~/.cache/arcset`."""
-    home = os.environ.get("XDG_CACHE_HOME")
-    # The XDG specification says that a relative path there is to be ignored.
-    base = Path(home) if home and Path(home).is_absolute() else Path.home() / ".cache"
-    return base / "arcset"
+__all__ = ["LocalFolder", "PublicFiles", "data_folders", "download"]
 
 
 def data_folders(name: str) -> tuple[Path, ...]:
