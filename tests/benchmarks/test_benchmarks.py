@@ -161,8 +161,7 @@ def test_every_part_of_scale(run):
     assert min(sampling["median"].values()) > 0
     assert sampling["faster"] == sampling["median"]["1.0"] / sampling["median"]["0.1"]
     sharing = content["sharing"]
-    assert len(sharing["each"]) == 2
-    assert sharing["ratio"] == max(sharing["each"]) / sharing["one"]
+    assert 0 < sharing["ratio"] == sharing["each"] / sharing["one"]
     assert content["many"]["stored"] == 2 * 64 + 4
     assert content["many"]["losses"][-1] < content["many"]["losses"][0]
     assert len(content["planned"]) == 7

@@ -138,7 +138,7 @@ def typed(step):
     change = entry(SHORTER, step)
     text = step.text if change is None else step.text.replace(*change)
     if re.search(r"arcset (train|compare) faces/", text):
-        size = "--set size=32" if "compare" in text else "--size 32"
+        size = "" if " size=" in text else "--set size=32" if "compare" in text else "--size 32"
         text = re.sub(r"(\s+#.*)?$", f" --epochs 2 {size}", text, count=1)
     return text
 

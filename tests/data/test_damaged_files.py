@@ -342,6 +342,7 @@ def test_whatever_is_changed_in_a_file_there_is_an_answer_or_one_sentence(files,
 
 
 @pytest.mark.long
+@pytest.mark.timeout(1200)
 @settings(max_examples=2000, **CALM)
 @given(draw=st.data())
 def test_whatever_is_changed_in_a_file_many_times(files, draw):
