@@ -8,7 +8,6 @@ import sys
 import time
 from contextlib import suppress
 from typing import Any
-from urllib.parse import quote
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.requests import ClientDisconnect
@@ -51,7 +50,9 @@ class AccessLog:
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
-        scope["path"], scope["root_path"] = _path_as_sent(scope), ""
+        # Limits, routes, roles, metrics and headers all go by the path as it was sent: a name in it
+        # may hold an encoded slash, and another spelling of a route is not that route.
+        scope["path"] = scope["raw_path"].decode("latin-1")
         if scope["method"] == "HEAD":
             scope = {**scope, "method": "GET"}  # uvicorn, which has its own, leaves out the body
         began = time.perf_counter()
@@ -106,16 +107,6 @@ class AccessLog:
                 **({"key": caller.key_id} if caller and caller.key_id else {}),
                 **({"code": code} if code else {}),
             )
-
-
-def _path_as_sent(scope: Scope) -> str:
-    """The path below the one where the service is mounted.
-
-    Limits, routes, roles, metrics and headers all go by this one. It is not decoded: a name in it
-    may hold an encoded slash, and another spelling of a route is not that route.
-    """
-    raw = scope.get("raw_path") or quote(scope["path"]).encode()
-    return str(raw.decode("latin-1").removeprefix(scope.get("root_path", "")))
 
 
 def _request_id(scope: Scope) -> str:

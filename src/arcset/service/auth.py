@@ -5,12 +5,11 @@ exist: the middleware asks here first.
 """
 
 from collections.abc import Sequence
-from functools import lru_cache
 from ipaddress import ip_address
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
-from fastapi import APIRouter, Request, Security
+from fastapi import APIRouter, Security
 from fastapi.routing import APIRoute
 from fastapi.security import HTTPBearer
 from starlette.datastructures import Headers
@@ -31,15 +30,10 @@ class Caller(NamedTuple):
     key_id: str | None = None
 
 
-class _Bearer(HTTPBearer):
-    """Documents the key; hands over what the middleware decided."""
-
-    async def __call__(self, request: Request) -> Caller:  # type: ignore[override]
-        caller: Caller = request.scope["caller"]
-        return caller
-
-
-_BEARER = _Bearer(scheme_name="bearer", description="A key, where there are any.")
+#: For the document only: by now the middleware has decided.
+_BEARER = HTTPBearer(
+    scheme_name="bearer", description="A key, where there are any.", auto_error=False
+)
 
 OPEN = APIRouter(tags=["open"])
 READ = APIRouter(tags=["read"], dependencies=[Security(_BEARER)])
@@ -134,9 +128,8 @@ class Access:
             message = "Without keys only this machine is answered, under its own name: add keys."
             raise ApiError("forbidden", message)
         origin = headers.get("origin")
-        if origin is None or origin in self.origins:
-            return
-        if urlsplit(origin).netloc.lower() != host.lower():
+        is_own = origin is None or origin.partition("://")[2].lower() == host.lower()
+        if not is_own and origin not in self.origins:
             raise _other_page()
 
 
@@ -151,7 +144,6 @@ def _host_of(url: str) -> str:
         return ""
 
 
-@lru_cache(maxsize=256)
 def is_loopback(host: str) -> bool:
     """Whether a name or an address means this machine alone.
 

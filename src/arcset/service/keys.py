@@ -105,11 +105,12 @@ class Keys:
 
     def find(self, key: str) -> Key | None:
         """The key that this is; None for none. Takes as long for a wrong one as for a right one."""
-        digest = _digest(key)
+        digest = _digest(key).encode()
         try:
-            matching = [one for one in self.all() if hmac.compare_digest(one.digest, digest)]
+            keys = self.all()
         except DataError:
             return None
+        matching = [one for one in keys if hmac.compare_digest(one.digest.encode(), digest)]
         return matching[0] if matching else None
 
     def add(self, role: str = "read", name: str = "") -> tuple[Key, str]:
@@ -123,10 +124,7 @@ class Keys:
         secret = PREFIX + secrets.token_urlsafe(32)
         created = datetime.now(UTC).isoformat(timespec="seconds")
         with self._changing() as keys:
-            taken = {one.id for one in keys}
-            while (identity := secrets.token_hex(4)) in taken:
-                pass
-            key = Key(identity, name, role, created, _digest(secret))  # type: ignore[arg-type]
+            key = Key(secrets.token_hex(4), name, role, created, _digest(secret))  # type: ignore[arg-type]
             keys.append(key)
         return key, secret
 

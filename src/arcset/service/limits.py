@@ -55,7 +55,7 @@ class Limits:
         if service.stopping:
             raise ApiError("shutting_down", "The service is about to stop.")
         text = Headers(scope=scope).get("content-length", "")
-        length = int(text) if text.isdigit() else 0
+        length = int(text) if text.isdecimal() else 0
         if length > settings.max_body:
             raise self._too_long()
         if service.in_flight >= settings.max_requests or service.held + length > settings.max_held:

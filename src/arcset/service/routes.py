@@ -17,7 +17,7 @@ from arcset.service import models
 from arcset.service.auth import OPEN, READ
 from arcset.service.errors import ApiError
 from arcset.service.metrics import CONTENT_TYPE
-from arcset.service.models import request_body
+from arcset.service.models import NameInPath, request_body
 from arcset.service.service import Ask, Service, no_such_subject
 from arcset.service.uploads import read_body
 from arcset.text import sentence
@@ -189,7 +189,7 @@ def list_views(service: SERVICE) -> Response:
 
 
 @READ.get("/v1/views/{id}", response_model=dict[str, Any])
-def get_view(service: SERVICE, id: str) -> Response:
+def get_view(service: SERVICE, id: NameInPath) -> Response:
     """What the page's viewer draws of a run: classes, points, angles, and the samples' images."""
     try:
         content = service.views and service.views.read(id)  # takes seconds at the first time

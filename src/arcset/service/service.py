@@ -15,7 +15,6 @@ from starlette.concurrency import run_in_threadpool
 from starlette.requests import ClientDisconnect
 from starlette.types import Scope
 
-from arcset import __version__
 from arcset.errors import ArcsetError, InputError, OptionError
 from arcset.recognition.decisions import Match, WorkingPoint
 from arcset.recognition.gallery import Gallery, Subject
@@ -67,30 +66,13 @@ class Service:
         self._file = _file_identity(gallery)
         self._decoders = ThreadPoolExecutor(_DECODERS, "decode")
         self._large_decoder = ThreadPoolExecutor(1, "decode large")
+        self.metrics = Metrics(gallery, self.recognizer, lambda: len(self._batcher))
         self._batcher = Batcher(
             self.decoder.embed,
             self._finish,
             most=settings.max_batch,
             workers=settings.workers,
-            observe=lambda size: self.metrics.batches.observe(size),
-        )
-        self.metrics = Metrics(
-            {
-                "name": self.recognizer.name,
-                "digest": self.recognizer.digest,
-                "version": __version__,
-            },
-            {
-                "arcset_queue_requests": (
-                    "Requests that wait for the network.",
-                    lambda: len(self._batcher),
-                ),
-                "arcset_gallery_subjects": ("Subjects that are enrolled.", lambda: len(gallery)),
-                "arcset_gallery_samples": (
-                    "Samples that are enrolled.",
-                    lambda: gallery.sample_count,
-                ),
-            },
+            observe=self.metrics.batches.observe,
         )
 
     @contextlib.contextmanager
