@@ -7,8 +7,8 @@ import socket
 
 import pytest
 
-from support.routes import main_with_a_route
 from support.servers import added_key, forked, typed
+from support.watched_servers import main_with_a_route
 
 
 @pytest.fixture

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from support.routes import main_that_tells_what_it_opens
 from support.servers import NAMES, forked, served
+from support.watched_servers import main_that_tells_what_it_opens
 
 BODY, PIXELS, IMAGES, REQUESTS, SECONDS = 200_000, 10_000, 3, 2, 1.5
 
