@@ -147,8 +147,8 @@ def test_others_are_answered_while_such_a_body_is_refused(server):
     over, body = threading.Event(), MANY["lists"]()
 
     def send():
-        codes = [server.request("POST", "/v1/identify", body, JSON).code for _ in range(3)]
-        assert codes == ["bad_request"] * 3
+        codes = {server.request("POST", "/v1/identify", body, JSON).code for _ in range(3)}
+        assert codes <= {"bad_request", "too_slow"}  # the latter beside other work
 
     def slowest():
         found = [0.0]

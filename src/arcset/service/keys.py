@@ -104,7 +104,7 @@ class Keys:
         return self._required
 
     def find(self, key: str) -> Key | None:
-        """The key that this is; None for none. Takes as long for a wrong one as for a right one."""
+        """The stored key that this is, or None; a wrong one takes as long as a right one."""
         digest = _digest(key).encode()
         try:
             keys = self.all()
@@ -114,7 +114,7 @@ class Keys:
         return matching[0] if matching else None
 
     def add(self, role: str = "read", name: str = "") -> tuple[Key, str]:
-        """Make a key, and return what is kept of it, and the key, which nobody can tell later.
+        """Create a key. Returns what is stored of it and the key itself, which is not stored.
 
         Raises `OptionError` for an unknown role or a long name.
         """
@@ -129,7 +129,7 @@ class Keys:
         return key, secret
 
     def remove(self, identity: str) -> Key:
-        """Take away the key of this id, or of this name if only one has it.
+        """Revoke the key with this id, or with this name if only one has it.
 
         Raises `OptionError` where there is none, or several.
         """

@@ -1,4 +1,4 @@
-"""What Prometheus is told."""
+"""Metrics of the service, as Prometheus reads them."""
 
 from collections.abc import Callable
 
@@ -73,5 +73,5 @@ class Metrics:
         Info("arcset_model", "What makes the embeddings.", registry=registry).info(model)
 
     def text(self) -> bytes:
-        """All figures, as Prometheus reads them."""
+        """All metrics in Prometheus' text format."""
         return generate_latest(self._registry)

@@ -25,11 +25,12 @@ from arcset.service.service import Service
 __all__ = ["check_exposure", "listen", "run"]
 
 _KEEP_ALIVE = 75  # seconds: longer than a proxy's, so that it is the proxy who closes
+_STOP_SECONDS = 10  # that requests have to end, once the service is told to stop
 MOST_HEADERS, HEADER_BYTES, URL_BYTES = 100, 32 << 10, 16 << 10
 MOST_CONNECTIONS = 512
 
 _MESSAGES = {
-    "bad_request": "This is no HTTP request that can be read.",
+    "bad_request": "This is not a valid HTTP request.",
     "headers_too_large": f"A request has at most {MOST_HEADERS} headers of {HEADER_BYTES:,} bytes.",
     "too_slow": "The headers of the request did not arrive in time.",
     "busy": "There are too many connections at the moment.",
@@ -111,7 +112,7 @@ class _Server(uvicorn.Server):
         if self.service.stopping:
             self.force_exit = self.should_exit = True
         self.service.stopping = True
-        self._deadline = time.monotonic() + self.service.settings.stop_seconds
+        self._deadline = time.monotonic() + _STOP_SECONDS
 
     async def on_tick(self, counter: int) -> bool:
         """Whether to leave the main loop, which asks ten times a second."""

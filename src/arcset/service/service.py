@@ -18,7 +18,7 @@ from starlette.types import Scope
 from arcset.errors import ArcsetError, InputError, OptionError
 from arcset.recognition.decisions import Match, WorkingPoint
 from arcset.recognition.gallery import Gallery, Subject
-from arcset.recognition.recognizer import EmbeddedImage, ImageEmbedder
+from arcset.recognition.recognizer import ImageEmbedder
 from arcset.service.batching import Batcher, Job, settle
 from arcset.service.decoding import Decoded, Decoder, is_large
 from arcset.service.errors import ApiError
@@ -30,10 +30,13 @@ from arcset.text import sentence
 __all__ = ["Ask", "Service", "no_such_subject"]
 
 _DECODERS = 2  # threads; PIL decodes without holding the interpreter's lock
+# Images that go through the network together. While one batch is computed, the next is read: with
+# fewer to a batch than there are clients, neither side waits.
+_BATCH = 16
 
 
 class Ask(NamedTuple):
-    """What is wanted of an identification; equal ones are answered together."""
+    """The options of an identification; requests with the same are answered together."""
 
     fpir: float | None
     threshold: float | None
@@ -46,7 +49,7 @@ class Service:
     Attributes:
         gallery, recognizer, settings, keys: as given.
         views: what shows runs, or None.
-        stopping: whether it was told to end, and takes nothing new.
+        stopping: whether it was told to stop, and refuses new requests.
         in_flight, held: requests that are being answered, and bytes of theirs in memory.
     """
 
@@ -54,7 +57,7 @@ class Service:
         self, gallery: Gallery, settings: ServiceSettings, keys: Keys, views: Any = None
     ) -> None:
         if gallery.recognizer is None:
-            raise OptionError(f"{gallery.path} was opened without a model, so that it sees nothing")
+            raise OptionError(f"{gallery.path} was opened without a model, and cannot embed images")
         self.gallery, self.settings, self.keys, self.views = gallery, settings, keys, views
         self.recognizer: ImageEmbedder = gallery.recognizer
         self.read_only = settings.read_only or gallery.read_only
@@ -63,14 +66,14 @@ class Service:
         self.decoder = Decoder(self.recognizer, settings.max_pixels)  # or refuses, before threads
         self.subjects = SubjectList(gallery)
         self._changing = threading.Lock()  # around "is it there?" and "then change it"
-        self._file = _file_identity(gallery)
+        self._file = self._file_now()
         self._decoders = ThreadPoolExecutor(_DECODERS, "decode")
         self._large_decoder = ThreadPoolExecutor(1, "decode large")
         self.metrics = Metrics(gallery, self.recognizer, lambda: len(self._batcher))
         self._batcher = Batcher(
             self.decoder.embed,
             self._finish,
-            most=settings.max_batch,
+            most=_BATCH,
             workers=settings.workers,
             observe=self.metrics.batches.observe,
         )
@@ -85,11 +88,18 @@ class Service:
     def check_file(self) -> None:
         """Raises `ApiError` where the gallery's file is gone, or another is in its place.
 
-        Whatever is written then would go to a file that nobody finds again.
+        What is written then would be lost with the old file.
         """
-        if _file_identity(self.gallery) != self._file:
+        if self._file_now() != self._file:
             message = "The gallery's file was replaced while it is served: start the service anew."
             raise ApiError("gallery_unavailable", message)
+
+    def _file_now(self) -> tuple[int, int] | None:
+        path = self.gallery.path
+        if not isinstance(path, Path) or not path.exists():
+            return None
+        status = path.stat()
+        return status.st_dev, status.st_ino
 
     def point(self, fpir: float | None, threshold: float | None = None) -> WorkingPoint:
         """Where "known" begins now; raises `ApiError`: no_calibration or unsupported_rate."""
@@ -102,7 +112,7 @@ class Service:
             raise ApiError("unsupported_rate", sentence(error)) from None
 
     def check_calibrated(self) -> None:
-        """Raises `ApiError`: no_calibration, where nobody can say what a cosine means."""
+        """Raises `ApiError`: no_calibration, for a gallery without a calibrated threshold."""
         if self.gallery.thresholds is None:
             message = "The model has no calibrated threshold yet: "
             raise ApiError(
@@ -115,17 +125,16 @@ class Service:
 
     # Images
 
-    async def embed(self, images: Sequence[bytes], scope: Scope) -> list[EmbeddedImage]:
-        """Each image, or the main face of each photo.
+    async def embed(
+        self, images: Sequence[bytes], scope: Scope
+    ) -> tuple[npt.NDArray[np.float32], list[Decoded]]:
+        """The embedding of each image, or of the main face of each photo: (N, D); and the faces.
 
-        Raises the `ApiError` of the first that cannot be read. Nothing is done any more for a
-        request, whose scope is given, once its client has left.
+        Raises the `ApiError` of the first that cannot be read. Work for a request, whose scope is
+        given, ends when its client leaves.
         """
         photos, rows = await self._embed(images, scope, None)
-        return [
-            EmbeddedImage(part, photo.faces, photo.face_count)
-            for photo, part in zip(photos, np.split(rows, len(photos)), strict=True)
-        ]
+        return rows, photos
 
     async def identify(
         self, images: Sequence[bytes], scope: Scope, ask: Ask
@@ -134,15 +143,14 @@ class Service:
 
         Raises that `ApiError` where there is only one image, and where there is no threshold.
         """
-        photos, found = await self._embed(images, scope, ask)
-        if found is None:
+        photos, answer = await self._embed(images, scope, ask)
+        if answer is None:  # no image can be read
             if len(photos) == 1:
                 raise photos[0]
             return photos, await run_in_threadpool(self.point, ask.fpir, ask.threshold)
-        matches, point = iter(found[0]), found[1]
-        return [
-            photo if isinstance(photo, ApiError) else photo.with_boxes(matches) for photo in photos
-        ], point
+        matches, point = iter(answer[0]), answer[1]
+        answers = [one if isinstance(one, ApiError) else one.with_boxes(matches) for one in photos]
+        return answers, point
 
     async def _embed(
         self, images: Sequence[bytes], scope: Scope, ask: Ask | None
@@ -189,18 +197,18 @@ class Service:
         """Embeddings as they are; for those who asked for it, who they show, and the threshold."""
         results: list[Any] = list(rows)
         groups: dict[Ask, list[int]] = {}
-        for place, job in enumerate(jobs):
+        for number, job in enumerate(jobs):
             if job.ask is not None:
-                groups.setdefault(job.ask, []).append(place)
-        for ask, places in groups.items():
+                groups.setdefault(job.ask, []).append(number)
+        for ask, numbers in groups.items():
             try:
-                found, point = self._identify(np.concatenate([rows[k] for k in places]), ask)
-                matches = iter(found)
-                for place in places:
-                    results[place] = [next(matches) for _ in rows[place]], point
+                matches, point = self._identify(np.concatenate([rows[k] for k in numbers]), ask)
+                rest = iter(matches)
+                for number in numbers:
+                    results[number] = [next(rest) for _ in rows[number]], point
             except ArcsetError as error:
-                for place in places:
-                    results[place] = error
+                for number in numbers:
+                    results[number] = error
         return results
 
     def _identify(self, rows: npt.NDArray[Any], ask: Ask) -> tuple[list[Match], WorkingPoint]:
@@ -212,7 +220,7 @@ class Service:
         return matches, point
 
     def close(self) -> None:
-        """Do what waits, and let go of everything."""
+        """Finish what waits, and close everything."""
         for pool in (self._decoders, self._large_decoder):
             pool.shutdown()
         self._batcher.close()
@@ -254,15 +262,5 @@ class SubjectList:
 
 
 def no_such_subject() -> ApiError:
-    """What is said where nobody is called so."""
-    return ApiError("no_such_subject", "Nobody of this name is enrolled.")
-
-
-def _file_identity(gallery: Gallery) -> tuple[int, int] | None:
-    if not isinstance(gallery.path, Path):
-        return None
-    try:
-        status = gallery.path.stat()
-    except OSError:
-        return None
-    return status.st_dev, status.st_ino
+    """The error for a name that is not enrolled."""
+    return ApiError("no_such_subject", "No subject of this name is enrolled.")

@@ -112,9 +112,9 @@ def _parse_json(body: bytes, most: int) -> dict[str, Any]:
     try:
         content = from_json(body, allow_inf_nan=False)
     except ValueError:
-        raise ApiError("bad_request", "The body is no JSON that can be read.") from None
+        raise ApiError("bad_request", "The body is not valid JSON.") from None
     if not isinstance(content, dict):
-        raise ApiError("bad_request", "The body is no JSON object.")
+        raise ApiError("bad_request", "The body is not a JSON object.")
     return content
 
 
