@@ -1,6 +1,7 @@
 """Requests that mean harm: refused at once, with little memory, and the server goes on."""
 
 import base64
+import io
 import json
 import socket
 import threading
@@ -10,6 +11,7 @@ from urllib.parse import quote
 
 import numpy as np
 import pytest
+from PIL import Image
 
 from arcset import Gallery
 from support.hostile_images import IMAGES
@@ -304,6 +306,25 @@ def test_headers_that_never_end(server):
     held = [Raw(server).say(b"POST /v1/identify HTTP/1.1\r\nHost: a\r\nA: ") for _ in range(20)]
     assert answers(server)
     assert {one.answer().code for one in held} == {"too_slow"}
+
+
+def test_images_of_a_client_that_left_are_not_decoded(server):
+    held = io.BytesIO()
+    Image.fromarray(np.zeros((4000, 4000), np.uint8)).save(held, "PNG")
+    kind, body = multipart([("image", held.getvalue())] * 12 + [("threshold", "0.8")])
+    before, sent = server.processor_seconds(), {"Content-Type": kind}
+    found = server.request("POST", "/v1/identify", body, sent, seconds=120)
+    assert found.status == 200
+    all_of_them = server.processor_seconds() - before
+    length = f"Content-Length: {len(body)}"
+    gone = Raw(server).say(head("POST", "/v1/identify", length, kind=kind), body)
+    for count in (1, 0):
+        while f"arcset_requests_in_flight {count}.0" not in server.get("/metrics").body.decode():
+            time.sleep(0.01)
+        if count:
+            gone.socket.close()
+            before = server.processor_seconds()
+    assert server.processor_seconds() - before < all_of_them / 2
 
 
 @pytest.mark.long

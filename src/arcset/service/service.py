@@ -6,6 +6,7 @@ import sqlite3
 import threading
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -33,6 +34,7 @@ _DECODERS = 2  # threads; PIL decodes without holding the interpreter's lock
 # Images that go through the network together. While one batch is computed, the next is read: with
 # fewer to a batch than there are clients, neither side waits.
 _BATCH = 16
+_MOST_FACES = 4096  # of one request: each is held in memory until the network has seen it
 
 
 class Ask(NamedTuple):
@@ -67,6 +69,9 @@ class Service:
         self.subjects = SubjectList(gallery)
         self._changing = threading.Lock()  # around "is it there?" and "then change it"
         self._file = self._file_now()
+        self.drawing = threading.Semaphore(
+            _DECODERS
+        )  # thumbnails at a time, whose images may be large
         self._decoders = ThreadPoolExecutor(_DECODERS, "decode")
         self._large_decoder = ThreadPoolExecutor(1, "decode large")
         self.metrics = Metrics(gallery, self.recognizer, lambda: len(self._batcher))
@@ -160,11 +165,10 @@ class Service:
         future: asyncio.Future[Any] = loop.create_future()
         future.add_done_callback(lambda done: done.exception())  # may come when nobody waits for it
         scope["on_disconnect"] = lambda: settle(future, ClientDisconnect())
-        photos = await loop.run_in_executor(self._decoders, self._decode, images, ask, False)
+        decode = partial(self._decode, images, future, every_face=ask is not None)
+        photos = await loop.run_in_executor(self._decoders, partial(decode, may_be_large=False))
         if photos is None:  # alone, so that small ones need not wait
-            photos = await loop.run_in_executor(
-                self._large_decoder, self._decode, images, ask, True
-            )
+            photos = await loop.run_in_executor(self._large_decoder, decode)
         assert photos is not None
         arrays = [array for photo in photos for array in getattr(photo, "arrays", ())]
         if not arrays:
@@ -173,24 +177,38 @@ class Service:
         return photos, await future
 
     def _decode(
-        self, images: Sequence[bytes], ask: Ask | None, may_be_large: bool
+        self,
+        images: Sequence[bytes],
+        future: "asyncio.Future[Any]",
+        *,
+        every_face: bool,
+        may_be_large: bool = True,
     ) -> list[Decoded | ApiError] | None:
         """All images; None where one is large, and none may be.
 
-        Where somebody is to be identified, all faces of a photo are looked at, and an error stands
-        in the place of its image; otherwise the first is raised.
+        With `every_face` an error stands in the place of its image; otherwise the first is raised.
+        Ends early where the client has left: its future is settled then.
         """
         photos: list[Decoded | ApiError] = []
+        faces = 0
         for content in images:
+            if future.done():
+                raise ClientDisconnect
             try:
                 image = self.decoder.open(content)
                 if is_large(image) and not may_be_large:
                     return None
-                photos.append(self.decoder.decode(image, every_face=ask is not None))
+                photo = self.decoder.decode(image, every_face=every_face)
             except ApiError as error:
-                if ask is None:
+                if not every_face:
                     raise
                 photos.append(error)
+                continue
+            photos.append(photo)
+            faces += len(photo.faces)
+            if faces > _MOST_FACES:
+                message = f"One request takes at most {_MOST_FACES:,} faces."
+                raise ApiError("too_many_images", message)
         return photos
 
     def _finish(self, jobs: Sequence[Job], rows: Sequence[npt.NDArray[Any]]) -> list[Any]:

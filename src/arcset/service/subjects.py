@@ -182,7 +182,8 @@ def sample_image(
     content = _image(service.gallery, sample)
     if content is None:
         raise ApiError("no_image_kept", "The image of this sample was not kept.")
-    content, kind = thumbnail(content, query.size)
+    with service.drawing:
+        content, kind = thumbnail(content, query.size)
     return Response(content, media_type=kind)
 
 
