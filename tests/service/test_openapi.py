@@ -45,6 +45,7 @@ def check(address, key, mode, examples):
             assert mode == GenerationMode.NEGATIVE
 
 
+@pytest.mark.timeout(1800)  # all operations, one after the other
 @pytest.mark.parametrize("examples", [USUAL, pytest.param(MANY, marks=pytest.mark.long)])
 @pytest.mark.parametrize("mode", list(GenerationMode))
 def test_every_operation_keeps_to_the_document(keyed_server, key, mode, examples):
