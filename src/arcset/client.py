@@ -14,7 +14,6 @@ import ssl
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from pathlib import PurePath
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 from urllib.parse import quote
 
@@ -35,7 +34,7 @@ _PAGE = 200  # subjects asked for at a time
 _PORTION_IMAGES, _PORTION_BYTES = 16, 6 << 20  # in one request, where many images are sent
 _ABOUT_ONE_IMAGE = ("not_an_image", "image_too_large", "no_face")
 
-File = tuple[str, bytes]  # name and content
+File = tuple[str, tuple[str, bytes]]  # a field of a form, its file's name and content
 Fields = Mapping[str, Any]  # of a query or a form; what is None is not sent
 
 
@@ -95,9 +94,9 @@ class Client:
             ) from None
         try:
             address = httpx.URL(url)
+            is_http = address.scheme in ("http", "https") and address.host
         except httpx.InvalidURL:
-            address = httpx.URL()
-        is_http = address.scheme in ("http", "https") and address.host
+            is_http = False
         if not is_http or address.query or address.userinfo:
             raise OptionError(f"{url!r} is not the address of a service, as http://host:port is")
         headers = {"Accept": "application/json"}
@@ -122,12 +121,7 @@ class Client:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.close()
 
     def close(self) -> None:
@@ -144,7 +138,7 @@ class Client:
         """Embeddings of one image or many: (N, D), unit rows."""
         rows: list[Any] = []
         for files in _portions(images):
-            rows += self._ask("POST", "embed", files=_as_images(files))["embeddings"]
+            rows += self._ask("POST", "embed", files=files)["embeddings"]
         return np.asarray(rows, np.float32)
 
     def verify(
@@ -165,7 +159,7 @@ class Client:
             raise OptionError("name two images, or one image and a subject")
         options = {"far": far, "threshold": threshold, "subject": subject}
         images = {"image": a} if b is None else {"a": a, "b": b}
-        files = [(name, _read_file(image)) for name, image in images.items()]
+        files = [_read_file(image, name) for name, image in images.items()]
         answer = self._ask("POST", "verify", form=options, files=files)
         return Verification(**{name: answer[name] for name in Verification.__dataclass_fields__})
 
@@ -182,8 +176,7 @@ class Client:
         Of a photo in which faces are found, the one in the middle counts.
         """
         options = {"fpir": fpir, "threshold": threshold, "candidates": candidates}
-        match: Match = self._identify([_read_file(image)], options)[0][0]
-        return match
+        return self._identify_one(image, options)[0]
 
     def identify_all(
         self,
@@ -199,8 +192,7 @@ class Client:
         """
         options = {"fpir": fpir, "threshold": threshold, "candidates": candidates}
         try:
-            matches: list[Match] = self._identify([_read_file(image)], options)[0]
-            return matches
+            return self._identify_one(image, options)
         except ServiceError as error:
             if error.code != "no_face":
                 raise
@@ -220,21 +212,23 @@ class Client:
             gallery's present size. threshold: a cosine instead. candidates: how many are listed.
         """
         options = {"fpir": fpir, "threshold": threshold, "candidates": candidates}
-        answers: list[Match | ServiceError] = []
-        for files in _portions(images):
-            try:
-                found = self._identify(files, options)
-            except ServiceError as error:
-                if len(files) > 1 or error.code not in _ABOUT_ONE_IMAGE:
-                    raise
-                answers.append(error)  # one image alone is refused as a whole
-                continue
-            answers += [one if isinstance(one, ServiceError) else one[0] for one in found]
-        return answers
+        found = [one for files in _portions(images) for one in self._identify(files, options)]
+        return [one if isinstance(one, ServiceError) else one[0] for one in found]
 
-    def _identify(self, files: Sequence[File], options: Fields) -> list[Any]:
-        """Of each image the matches of its faces, or its one match; or a `ServiceError`."""
-        answer = self._ask("POST", "identify", form=options, files=_as_images(files))
+    def _identify_one(self, image: Any, options: Fields) -> list[Match]:
+        (found,) = self._identify([_read_file(image)], options)
+        if isinstance(found, ServiceError):
+            raise found
+        return found
+
+    def _identify(self, files: Sequence[File], options: Fields) -> list[list[Match] | ServiceError]:
+        """Of each image the matches of its faces, or its one match; or why there is none."""
+        try:
+            answer = self._ask("POST", "identify", form=options, files=files)
+        except ServiceError as error:
+            if len(files) > 1 or error.code not in _ABOUT_ONE_IMAGE:
+                raise
+            return [error]  # one image alone is refused as a whole
         return [_matches(result) for result in answer["results"]]
 
     def threshold(self, fpir: float | None = None) -> WorkingPoint:
@@ -287,7 +281,7 @@ class Client:
 
         Returns the numbers of the samples. All images are enrolled, or none.
         """
-        files = _as_images(map(_read_file, as_sources(images)))
+        files = [_read_file(image) for image in as_sources(images)]
         try:
             answer = self._ask("POST", "subjects", form={"name": name}, files=files)
         except ServiceError as error:
@@ -327,7 +321,7 @@ class Client:
         *,
         query: Fields | None = None,
         form: Fields | None = None,
-        files: Sequence[tuple[str, File]] | None = None,
+        files: Sequence[File] | None = None,
         content: Any = None,
     ) -> bytes:
         """The body of the answer; raises `ServiceError` for everything but success."""
@@ -350,7 +344,7 @@ class Client:
         return response.content
 
     def _send(self, request: "httpx.Request", *, again: bool) -> "httpx.Response":
-        """Once; with `again` a second time if the connection was lost."""
+        """Send once; with `again` a second time if the connection was lost."""
         import httpx
 
         try:
@@ -383,14 +377,10 @@ def _quoted(name: str) -> str:
         raise InputError(f"the name {name!r:.50} cannot be sent as UTF-8") from None
 
 
-def _read_file(image: Any) -> File:
-    """One image as a file to be sent; of a path only the last part is told."""
+def _read_file(image: Any, field: str = "image") -> File:
+    """One image as it is sent; of its path the last part alone."""
     file = original(image)
-    return PurePath(file.source or "").name or "image", file.content
-
-
-def _as_images(files: Any) -> list[tuple[str, File]]:
-    return [("image", file) for file in files]
+    return field, (PurePath(file.source or "").name or "image", file.content)
 
 
 def _portions(images: Any) -> Iterator[list[File]]:
@@ -399,12 +389,11 @@ def _portions(images: Any) -> Iterator[list[File]]:
     size = 0
     for source in as_sources(images):
         file = _read_file(source)
-        is_full = len(portion) == _PORTION_IMAGES or size + len(file[1]) > _PORTION_BYTES
-        if portion and is_full:
+        size += len(file[1][1])
+        if portion and (len(portion) == _PORTION_IMAGES or size > _PORTION_BYTES):
             yield portion
-            portion, size = [], 0
+            portion, size = [], len(file[1][1])
         portion.append(file)
-        size += len(file[1])
     yield portion
 
 
@@ -427,33 +416,20 @@ def _refusal(response: "httpx.Response", url: str) -> ServiceError:
 
 def _matches(result: dict[str, Any]) -> list[Match] | ServiceError:
     if "error" in result:
-        return ServiceError(result["error"]["code"], result["error"]["message"])
-    faces = result.get("faces")
-    if faces is None:
+        return ServiceError(**result["error"])
+    if (faces := result.get("faces")) is None:
         return [_match(result)]
-    return [_match(face, tuple(face["box"]), len(faces)) for face in faces]
+    return [_match(face, box=tuple(face["box"]), faces=len(faces)) for face in faces]
 
 
-def _match(
-    fields: dict[str, Any],
-    box: tuple[float, float, float, float] | None = None,
-    faces: int | None = None,
-) -> Match:
+def _match(fields: dict[str, Any], **face: Any) -> Match:
     cosine = fields["cosine"]
+    names = ("subject", "probability", "threshold", "fpir", "reason", "rough")
     return Match(
-        subject=fields["subject"],
         cosine=math.nan if cosine is None else cosine,
-        probability=fields["probability"],
-        threshold=fields["threshold"],
-        candidates=tuple(
-            Candidate(one["subject"], one["cosine"], one["probability"])
-            for one in fields["candidates"]
-        ),
-        fpir=fields["fpir"],
-        reason=fields["reason"],
-        rough=fields["rough"],
-        box=box,
-        faces=faces,
+        candidates=tuple(Candidate(**one) for one in fields["candidates"]),
+        **{name: fields[name] for name in names},
+        **face,
     )
 
 

@@ -13,7 +13,7 @@ import typer
 
 from arcset import Gallery
 from arcset.cli.app import app
-from support.routes import codes
+from arcset.service.errors import STATUS
 from support.servers import added_key, pattern, served, small_gallery
 
 GUIDE = Path(__file__).parents[2] / "docs" / "guides" / "serve.md"
@@ -107,25 +107,10 @@ def test_the_python(place, monkeypatch, capsys):
     assert lines[3].startswith("no_such_subject ")
 
 
-def test_a_copy_made_while_clients_write_is_whole(place):
-    """As the guide makes it; the plain copy of the file alone is what it warns of."""
-    folder, server = place
-    for number in range(5):
-        made = server.form(
-            "/v1/subjects", ("name", f"late {number}"), ("image", folder / "zoe-1.png")
-        )
-        assert made.status == 201
-    if not shutil.which("sqlite3"):
-        pytest.skip("sqlite3 is not installed")
-    subprocess.run(["sqlite3", "people.db", ".backup late.db"], cwd=folder, check=True)
-    with Gallery.open(folder / "late.db") as gallery:
-        assert {f"late {number}" for number in range(5)} <= {one.name for one in gallery.subjects()}
-
-
 def test_every_code_and_limit_is_explained(place):
     text = GUIDE.read_text(encoding="utf-8")
     rows = re.findall(r"^\| ([\d, ]+) \| (`[`\w, ]+`) \|", text, re.MULTILINE)
-    assert {code for _, told in rows for code in re.findall(r"\w+", told)} == codes()
+    assert {code for _, told in rows for code in re.findall(r"\w+", told)} == STATUS.keys()
     document = place[1].get("/openapi.json").json()
     operations = [one for methods in document["paths"].values() for one in methods.values()]
     answered = {status for one in operations for status in one["responses"] if status >= "400"}

@@ -1,9 +1,7 @@
-"""Requests that mean harm: refused at once, with little memory, and the server goes on.
-
-`make test` sends at least one of each kind; `make test-all` the others as well.
-"""
+"""Requests that mean harm: refused at once, with little memory, and the server goes on."""
 
 import base64
+import io
 import json
 import socket
 import threading
@@ -13,6 +11,7 @@ from urllib.parse import quote
 
 import numpy as np
 import pytest
+from PIL import Image
 
 from arcset import Gallery
 from support.hostile_images import IMAGES
@@ -49,14 +48,6 @@ def server(tmp_path_factory):
         assert word not in said
 
 
-def some(values, *usual):
-    """All of them as parameters; but for the usual ones, for `make test-all`."""
-    return [
-        pytest.param(*one, marks=[] if one[0] in usual else pytest.mark.long)
-        for one in (value if isinstance(value, tuple) else (value,) for value in values)
-    ]
-
-
 def answers(server):
     """Whether it does what it is there for."""
     found = server.form("/v1/identify", ("image", server.good), ("threshold", "0.8"))
@@ -83,16 +74,13 @@ def refused(server):
 # Images
 
 
-@pytest.mark.parametrize(
-    "name",
-    some(IMAGES, "png that says it is large", "jpeg of many scans", "svg with an outside entity"),
-)
+@pytest.mark.parametrize("name", IMAGES)
 def test_images(server, refused, name):
     content = IMAGES[name]()
     refused(lambda: server.form("/v1/identify", ("image", content)), "not_an_image image_too_large")
 
 
-@pytest.mark.parametrize("name", some(["png bomb", "text"], "text"))
+@pytest.mark.parametrize("name", ["png bomb", "text"])
 @pytest.mark.parametrize("path", ["/v1/embed", "/v1/subjects", "/v1/subjects/subject%200/samples"])
 def test_images_elsewhere(server, refused, name, path):
     fields = [("name", "somebody")] if path.endswith("subjects") else []
@@ -105,7 +93,7 @@ LINKS = ["http://127.0.0.1/image.png", "file:///etc/passwd", "/etc/passwd", "../
 LINKS += ["data:image/png,abc", "data:text/html;base64,%%%", "data:;base64", "====", "a\x00b"]
 
 
-@pytest.mark.parametrize("text", some([*LINKS, "\ud800", "é" * 50, "QUJD", ""], LINKS[1]))
+@pytest.mark.parametrize("text", [*LINKS, "\ud800", "é" * 50, "QUJD", ""])
 def test_what_is_no_image_in_json(server, refused, text):
     codes = "not_an_image bad_request"  # half a character is no JSON
     refused(lambda: server.json("POST", "/v1/identify", {"images": [text]}), codes)
@@ -134,7 +122,7 @@ BODIES = [
 ]
 
 
-@pytest.mark.parametrize("body", some(BODIES, BODIES[0], BODIES[3]), ids=range(len(BODIES)))
+@pytest.mark.parametrize("body", BODIES, ids=range(len(BODIES)))
 def test_json_that_is_none(server, refused, body):
     codes = "bad_request not_an_image"
     refused(lambda: server.request("POST", "/v1/identify", body, JSON), codes)
@@ -150,8 +138,8 @@ MANY = {
 }
 
 
-@pytest.mark.parametrize("path", some(["/v1/identify", "/v1/verify", "/v1/subjects"], "/v1/verify"))
-@pytest.mark.parametrize("name", some(MANY, "lists", "lists in UTF-16"))
+@pytest.mark.parametrize("path", ["/v1/identify", "/v1/verify"])
+@pytest.mark.parametrize("name", MANY)
 def test_json_of_millions_of_elements_is_refused_unparsed(server, refused, name, path):
     body = MANY[name]()
     refused(lambda: server.request("POST", path, body, JSON), "bad_request")
@@ -161,8 +149,8 @@ def test_others_are_answered_while_such_a_body_is_refused(server):
     over, body = threading.Event(), MANY["lists"]()
 
     def send():
-        codes = [server.request("POST", "/v1/identify", body, JSON).code for _ in range(3)]
-        assert codes == ["bad_request"] * 3
+        codes = {server.request("POST", "/v1/identify", body, JSON).code for _ in range(3)}
+        assert codes <= {"bad_request", "too_slow"}  # the latter beside other work
 
     def slowest():
         found = [0.0]
@@ -181,14 +169,6 @@ def test_others_are_answered_while_such_a_body_is_refused(server):
         assert watching.result() < SECONDS
 
 
-@pytest.mark.parametrize(
-    "body", [b'{"name": "' + b"x" * (1 << 20) + b'"}', b" " * (1 << 20) + b"{}"]
-)
-def test_a_new_name_of_a_megabyte_is_not_waited_for(server, refused, body):
-    path = "/v1/subjects/subject%200"
-    refused(lambda: server.request("PATCH", path, body, JSON), "body_too_large")
-
-
 def in_base64(server):
     return base64.b64encode(server.good.read_bytes()).decode()
 
@@ -205,19 +185,13 @@ def test_as_many_images_as_are_allowed_are_taken_from_json(server):
 
 @pytest.mark.parametrize(
     "name",
-    some(
-        ["", "x" * 257, "a\nb", "a\x00b", "a" * 10_000, "\u2028", "\ud800", "\r\nX-Evil: 1"],
-        "",
-        "x" * 257,
-        "\r\nX-Evil: 1",
-    ),
+    ["", "x" * 257, "a\nb", "a\x00b", "a" * 10_000, "\u2028", "\ud800", "\r\nX-Evil: 1"],
 )
 def test_names_that_nobody_has(server, refused, name):
     body = json.dumps({"name": name, "images": [in_base64(server)]}).encode()
     refused(lambda: server.request("POST", "/v1/subjects", body, JSON), "bad_request")
 
 
-@pytest.mark.long
 def test_names_that_look_like_paths_are_only_names(server):
     for name in ("../../etc/passwd", "..", "/", "a/samples", "%2e%2e", "<script>", "'; DROP"):
         made = server.form("/v1/subjects", ("name", name), ("image", server.good))
@@ -235,7 +209,7 @@ PATHS = """/../../../../etc/passwd /page/../../../../../etc/passwd /page/%2e%2e/
 /v1/views/..%2f..%2f..%2fetc"""
 
 
-@pytest.mark.parametrize("path", some(PATHS.split(), "/page/..%2f..%2f..%2fetc%2fpasswd", "/docs"))
+@pytest.mark.parametrize("path", PATHS.split())
 def test_paths(server, refused, path):
     codes = "not_found no_such_subject no_such_sample bad_request"
     refused(lambda: server.get(path), codes)
@@ -246,9 +220,7 @@ SPELLINGS = """/%76%31/identify /v1/%69dentify /v1%2Fidentify //v1/identify /v1/
 /%2576%2531/identify"""
 
 
-@pytest.mark.parametrize(
-    "path", some(SPELLINGS.split(), "/%76%31/identify", "//v1/identify", "/v1/identify/")
-)
+@pytest.mark.parametrize("path", SPELLINGS.split())
 def test_other_spellings_of_a_path_are_not_that_path(server, refused, path):
     kind, body = multipart([("image", server.good), ("threshold", "0.8")])
     refused(lambda: server.request("POST", path, body, {"Content-Type": kind}), "not_found")
@@ -256,16 +228,14 @@ def test_other_spellings_of_a_path_are_not_that_path(server, refused, path):
 
 @pytest.mark.parametrize(
     ("header", "value"),
-    some(
-        [
-            ("Host", "evil.example"),
-            ("Host", "127.0.0.1.evil.example"),
-            ("Host", ""),
-            ("Origin", "https://evil.example"),
-            ("Origin", "null"),
-        ],
-        "Origin",
-    ),
+    [
+        ("Host", "evil.example"),
+        ("Host", "127.0.0.1.evil.example"),
+        ("Host", ""),
+        ("Origin", "https://evil.example"),
+        ("Origin", "null"),
+        ("Origin", "http://["),
+    ],
 )
 def test_pages_from_elsewhere(server, refused, header, value):
     """Without keys: neither a name that somebody points here, nor a page in a local browser."""
@@ -275,14 +245,14 @@ def test_pages_from_elsewhere(server, refused, header, value):
 # Bodies and heads
 
 
-@pytest.mark.parametrize("name", some(FORMS, "endless headers of a part"))
+@pytest.mark.parametrize("name", FORMS)
 def test_forms(server, refused, name):
     (body, kind), path = FORMS[name], "/v1/identify"
     answered = "bad_request too_many_images unsupported_media_type not_an_image headers_too_large"
     refused(lambda: server.request("POST", path, body, {"Content-Type": kind}), answered)
 
 
-@pytest.mark.parametrize("name", some(HEADS, "a length and chunks"))
+@pytest.mark.parametrize("name", HEADS)
 def test_heads(server, refused, name):
     refused(lambda: Raw(server).say(HEADS[name]).answer())
 
@@ -302,7 +272,7 @@ def post(server, *lines, body=()):
 
 
 @pytest.mark.parametrize("length", [10 << 30, "9" * 30])
-@pytest.mark.parametrize("more", some(["A: b", "Expect: 100-continue"], "A: b"))
+@pytest.mark.parametrize("more", ["A: b", "Expect: 100-continue"])
 def test_a_body_that_says_it_is_huge(server, refused, length, more):
     codes = "body_too_large bad_request"
     refused(lambda: post(server, f"Content-Length: {length}", more), codes)
@@ -321,7 +291,6 @@ def test_a_body_that_never_comes(server, refused):
     refused(lambda: post(server, "Content-Length: 1000", body=[b"{"]), "too_slow")
 
 
-@pytest.mark.long
 def test_many_bodies_that_never_come(server):
     """Others are answered meanwhile, and nothing stays open."""
     began = time.perf_counter()
@@ -332,12 +301,30 @@ def test_many_bodies_that_never_come(server):
     assert time.perf_counter() - began < len(held) * ARRIVAL / 2  # they were not waited for in turn
 
 
-@pytest.mark.long
 def test_headers_that_never_end(server):
     """A connection that never comes to the point is closed."""
     held = [Raw(server).say(b"POST /v1/identify HTTP/1.1\r\nHost: a\r\nA: ") for _ in range(20)]
     assert answers(server)
     assert {one.answer().code for one in held} == {"too_slow"}
+
+
+def test_images_of_a_client_that_left_are_not_decoded(server):
+    held = io.BytesIO()
+    Image.fromarray(np.zeros((4000, 4000), np.uint8)).save(held, "PNG")
+    kind, body = multipart([("image", held.getvalue())] * 12 + [("threshold", "0.8")])
+    before, sent = server.processor_seconds(), {"Content-Type": kind}
+    found = server.request("POST", "/v1/identify", body, sent, seconds=120)
+    assert found.status == 200
+    all_of_them = server.processor_seconds() - before
+    length = f"Content-Length: {len(body)}"
+    gone = Raw(server).say(head("POST", "/v1/identify", length, kind=kind), body)
+    for count in (1, 0):
+        while f"arcset_requests_in_flight {count}.0" not in server.get("/metrics").body.decode():
+            time.sleep(0.01)
+        if count:
+            gone.socket.close()
+            before = server.processor_seconds()
+    assert server.processor_seconds() - before < all_of_them / 2
 
 
 @pytest.mark.long
@@ -360,7 +347,7 @@ def test_answers_that_nobody_reads(server):
         one.close()
 
 
-@pytest.mark.parametrize("said", some(["a b", "x" * 65, "é", '"; rm', "%0d%0a"], "a b"))
+@pytest.mark.parametrize("said", ["a b", "x" * 65, "é", '"; rm', "%0d%0a"])
 def test_ids_of_requests_are_kept_where_they_are_sane(server, said):
     found = server.get("/healthz", **{"X-Request-ID": said.encode().decode("latin-1")})
     assert found.status == 200

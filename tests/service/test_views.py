@@ -1,6 +1,7 @@
 """Runs to look at: found, read, sampled evenly, and sent as small JSON for the page's viewer."""
 
 import shutil
+from urllib.parse import quote
 
 import numpy as np
 import pytest
@@ -27,7 +28,7 @@ def runs(tmp_path_factory):
     for epoch in range(3, 71):
         shutil.copy(kept / "epoch-0002.safetensors", kept / f"epoch-{epoch:04d}.safetensors")
     shutil.copytree(place / "runs" / "softmax", place / "more" / "softmax")
-    trained(place / "more" / "wide", "arcface", 64, 30)
+    trained(place / "more" / "wide ü", "arcface", 64, 30)
     (place / "more" / "empty").mkdir()
     shutil.copy(place / "runs" / "arcface" / "config.toml", place / "more" / "empty")
     return place
@@ -46,7 +47,7 @@ def server(own_gallery, model, runs):
 
 
 def view(server, name):
-    found = server.get(f"/v1/views/{name}")
+    found = server.get(f"/v1/views/{quote(name)}")
     assert found.status == 200, found
     assert found.headers["content-type"] == "application/json"
     return found.json()
@@ -54,7 +55,7 @@ def view(server, name):
 
 def test_a_folder_means_all_its_runs_and_each_is_named_once(server):
     listed = {entry.pop("id"): entry for entry in server.get("/v1/views").json()["runs"]}
-    assert list(listed) == ["arcface", "runs-softmax", "empty", "more-softmax", "wide", "long"]
+    assert list(listed) == ["arcface", "runs-softmax", "empty", "more-softmax", "wide ü", "long"]
     assert listed["arcface"] == {
         "title": "arcface",
         "loss": "arcface",
@@ -65,11 +66,11 @@ def test_a_folder_means_all_its_runs_and_each_is_named_once(server):
     assert [name for name, entry in listed.items() if not entry["pictured"]] == ["empty"]
 
 
-@pytest.mark.parametrize(("name", "dim"), [("runs-softmax", 2), ("arcface", 3), ("wide", 3)])
+@pytest.mark.parametrize(("name", "dim"), [("runs-softmax", 2), ("arcface", 3), ("wide ü", 3)])
 def test_a_run_of_any_dimension_is_what_its_viewer_draws(server, runs, name, dim):
     content = view(server, name)
     (run,) = content["runs"]
-    assert (run["dim"], run["flat"]) == (dim, name == "wide")
+    assert (run["dim"], run["flat"]) == (dim, name == "wide ü")
     assert content["classes"] == [str(digit) for digit in range(10)]
     assert run["epochs"] == [0, 1, 2]
     assert [part["name"] for part in run["parts"]] == ["train", "test", "unseen"]
@@ -88,7 +89,7 @@ def test_many_points_and_epochs_are_sampled_evenly(server):
     assert [len(part["classes"]) for part in run["parts"]] == [500, 300, 500]
 
 
-@pytest.mark.parametrize("path", ["none", "empty", "..%2Fwide", "wide/sprite.png"])
+@pytest.mark.parametrize("path", ["none", "empty", "..%2Farcface", "arcface/sprite.png"])
 def test_what_cannot_be_pictured_is_not_given(server, path):
     assert server.get(f"/v1/views/{path}").code == "not_found"
 

@@ -72,6 +72,10 @@ FORMS = {
     "a field of a megabyte": form(("fpir", "1" * (1 << 20)), ("image", b"1")),
     "an unknown field": form(("url", "http://127.0.0.1/"), ("image", b"1")),
     "text for an image": form(("image", "/etc/passwd")),
+    "a charset that decodes nothing": (
+        b'--x\r\nContent-Disposition: form-data; name="fpir"\r\n\r\n0.1\r\n--x--\r\n',
+        "multipart/form-data; boundary=x; charset=undefined",
+    ),
     "no UTF-8": (
         b'--x\r\nContent-Disposition: form-data; name="fpir"\r\n\r\n\xff\r\n--x--\r\n',
         "multipart/form-data; boundary=x",

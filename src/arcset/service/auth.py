@@ -5,12 +5,11 @@ exist: the middleware asks here first.
 """
 
 from collections.abc import Sequence
-from functools import lru_cache
 from ipaddress import ip_address
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
-from fastapi import APIRouter, Request, Security
+from fastapi import APIRouter, Security
 from fastapi.routing import APIRoute
 from fastapi.security import HTTPBearer
 from starlette.datastructures import Headers
@@ -31,15 +30,10 @@ class Caller(NamedTuple):
     key_id: str | None = None
 
 
-class _Bearer(HTTPBearer):
-    """Documents the key; hands over what the middleware decided."""
-
-    async def __call__(self, request: Request) -> Caller:  # type: ignore[override]
-        caller: Caller = request.scope["caller"]
-        return caller
-
-
-_BEARER = _Bearer(scheme_name="bearer", description="A key, where there are any.")
+#: For the document only: by now the middleware has decided.
+_BEARER = HTTPBearer(
+    scheme_name="bearer", description="A key, where there are any.", auto_error=False
+)
 
 OPEN = APIRouter(tags=["open"])
 READ = APIRouter(tags=["read"], dependencies=[Security(_BEARER)])
@@ -47,10 +41,10 @@ WRITE = APIRouter(tags=["write"], dependencies=[Security(_BEARER)])
 
 
 class Access:
-    """Lets requests in.
+    """Decides who is let in.
 
-    keys: one is needed where there are any; without, everybody on this machine may do everything.
-    origins: other pages that may ask. read_only: whether nobody may change anything.
+    keys: if there are any, each request needs one; without, everybody on this machine may do
+    everything. origins: of other pages that may ask. read_only: refuse all changes.
     """
 
     def __init__(self, keys: Keys, origins: Sequence[str], *, read_only: bool) -> None:
@@ -74,7 +68,7 @@ class Access:
             return Caller("read")
         caller = self._caller(headers)
         if needed == "write" and caller.role != "write":
-            raise ApiError("forbidden", "This key may read, and not change anything.")
+            raise ApiError("forbidden", "This key may only read.")
         if needed == "write" and self.read_only:
             message = "The service was started read-only: nothing can be changed."
             raise ApiError("forbidden", message)
@@ -89,8 +83,8 @@ class Access:
                     return role
                 allowed |= methods
         if not allowed:
-            raise ApiError("not_found", "There is nothing at this address.")
-        message = "This address does not take this method."
+            raise ApiError("not_found", "There is nothing at this path.")
+        message = "This path does not support this method."
         raise ApiError("method_not_allowed", message, Allow=", ".join(sorted(allowed)))
 
     def _caller(self, headers: Headers) -> Caller:
@@ -127,21 +121,20 @@ class Access:
         this machine would make everybody local.
         """
         if any(name in headers for name in _FORWARDED):
-            message = "This came through a proxy, which needs keys: make one with arcset keys."
+            message = "Requests through a proxy need keys: create one with arcset keys add."
             raise ApiError("forbidden", message)
         host = headers.get("host", "")
         if not is_loopback(_host_of(f"//{host}")):
-            message = "Without keys only this machine is answered, under its own name: add keys."
+            message = "Without keys only this machine may ask, and as localhost or 127.0.0.1."
             raise ApiError("forbidden", message)
         origin = headers.get("origin")
-        if origin is None or origin in self.origins:
-            return
-        if urlsplit(origin).netloc.lower() != host.lower():
+        is_own = origin is None or origin.partition("://")[2].lower() == host.lower()
+        if not is_own and origin not in self.origins:
             raise _other_page()
 
 
 def _other_page() -> ApiError:
-    return ApiError("forbidden", "Pages from elsewhere may not use this service: see --cors.")
+    return ApiError("forbidden", "Pages of other sites may not use this service: see --cors.")
 
 
 def _host_of(url: str) -> str:
@@ -151,7 +144,6 @@ def _host_of(url: str) -> str:
         return ""
 
 
-@lru_cache(maxsize=256)
 def is_loopback(host: str) -> bool:
     """Whether a name or an address means this machine alone.
 

@@ -1,4 +1,4 @@
-"""The bytes of an image that somebody sent, to the arrays that the network takes."""
+"""Turns the bytes of an uploaded image into the arrays that the network takes."""
 
 import io
 from collections.abc import Iterator
@@ -39,10 +39,10 @@ class Decoded(NamedTuple):
 
     def with_boxes(self, matches: Iterator[Match]) -> list[Match]:
         """As many of the matches as there are arrays, each with the box of its face."""
-        found = [next(matches) for _ in self.arrays]
+        own = [next(matches) for _ in self.arrays]
         if self.face_count is None:
-            return found
-        pairs = zip(found, self.faces, strict=True)
+            return own
+        pairs = zip(own, self.faces, strict=True)
         return [replace(match, box=face.box, faces=self.face_count) for match, face in pairs]
 
 
@@ -58,7 +58,9 @@ class Decoder:
         self._faces: Any = getattr(recognizer, "faces", None)
         inner: Any = recognizer if self._faces is None else getattr(recognizer, "recognizer", None)
         if not isinstance(inner, Recognizer):
-            raise OptionError(f"{recognizer.name} takes no images, so that it cannot be served")
+            raise OptionError(
+                f"{recognizer.name} takes vectors instead of images, and cannot be served"
+            )
         self._reading = inner.reading  # or refuses: vectors
         self.embed = inner.embed_arrays
 
@@ -118,7 +120,7 @@ def open_bounded(content: bytes, max_pixels: int) -> Image.Image:
     except Image.DecompressionBombError:
         raise too_large from None
     except Exception:  # each format is a plug-in, which raises what it likes
-        message = f"This is no image that can be read; expected one of: {', '.join(FORMATS)}."
+        message = f"This is not a readable image; the formats are {', '.join(FORMATS)}."
         raise ApiError("not_an_image", message) from None
     if image.width * image.height > max_pixels:
         raise too_large

@@ -104,16 +104,17 @@ class Keys:
         return self._required
 
     def find(self, key: str) -> Key | None:
-        """The key that this is; None for none. Takes as long for a wrong one as for a right one."""
-        digest = _digest(key)
+        """The stored key that this is, or None; a wrong one takes as long as a right one."""
+        digest = _digest(key).encode()
         try:
-            matching = [one for one in self.all() if hmac.compare_digest(one.digest, digest)]
+            keys = self.all()
         except DataError:
             return None
+        matching = [one for one in keys if hmac.compare_digest(one.digest.encode(), digest)]
         return matching[0] if matching else None
 
     def add(self, role: str = "read", name: str = "") -> tuple[Key, str]:
-        """Make a key, and return what is kept of it, and the key, which nobody can tell later.
+        """Create a key. Returns what is stored of it and the key itself, which is not stored.
 
         Raises `OptionError` for an unknown role or a long name.
         """
@@ -123,15 +124,12 @@ class Keys:
         secret = PREFIX + secrets.token_urlsafe(32)
         created = datetime.now(UTC).isoformat(timespec="seconds")
         with self._changing() as keys:
-            taken = {one.id for one in keys}
-            while (identity := secrets.token_hex(4)) in taken:
-                pass
-            key = Key(identity, name, role, created, _digest(secret))  # type: ignore[arg-type]
+            key = Key(secrets.token_hex(4), name, role, created, _digest(secret))  # type: ignore[arg-type]
             keys.append(key)
         return key, secret
 
     def remove(self, identity: str) -> Key:
-        """Take away the key of this id, or of this name if only one has it.
+        """Revoke the key with this id, or with this name if only one has it.
 
         Raises `OptionError` where there is none, or several.
         """

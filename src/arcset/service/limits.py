@@ -53,9 +53,9 @@ class Limits:
     def _check_room(self, scope: Scope) -> None:
         service, settings = self.service, self.service.settings
         if service.stopping:
-            raise ApiError("shutting_down", "The service is about to stop.")
+            raise ApiError("shutting_down", "The service is shutting down.")
         text = Headers(scope=scope).get("content-length", "")
-        length = int(text) if text.isdigit() else 0
+        length = int(text) if text.isdecimal() else 0
         if length > settings.max_body:
             raise self._too_long()
         if service.in_flight >= settings.max_requests or service.held + length > settings.max_held:
@@ -105,4 +105,4 @@ def _check_query(scope: Scope) -> None:
 
 
 def _busy() -> ApiError:
-    return ApiError("busy", "There is too much to do at the moment.", Retry_After="1")
+    return ApiError("busy", "The service is busy at the moment: try again later.", Retry_After="1")

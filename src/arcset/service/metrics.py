@@ -1,4 +1,4 @@
-"""What Prometheus is told."""
+"""Metrics of the service, as Prometheus reads them."""
 
 from collections.abc import Callable
 
@@ -14,6 +14,10 @@ from prometheus_client import (
     generate_latest,
 )
 
+from arcset import __version__
+from arcset.recognition.gallery import Gallery
+from arcset.recognition.recognizer import ImageEmbedder
+
 __all__ = ["CONTENT_TYPE", "Metrics"]
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
@@ -25,12 +29,11 @@ _SIZES = (1, 2, 4, 8, 16, 32, 64)
 class Metrics:
     """Counters of one service, in a registry of their own.
 
-    model: its name, digest, and the version of arcset. asked: gauges by name, each with its meaning
-    and what is called whenever somebody reads the figures.
+    waiting: how many requests wait for the network, asked whenever somebody reads the figures.
     """
 
     def __init__(
-        self, model: dict[str, str], asked: dict[str, tuple[str, Callable[[], int]]]
+        self, gallery: Gallery, recognizer: ImageEmbedder, waiting: Callable[[], int]
     ) -> None:
         registry = self._registry = CollectorRegistry()
         for collector in (ProcessCollector, PlatformCollector, GCCollector):
@@ -60,10 +63,15 @@ class Metrics:
         self.refused = Counter(
             "arcset_refused", "Requests that were not done, by code.", ["code"], registry=registry
         )
-        for name, (meaning, function) in asked.items():
-            Gauge(name, meaning, registry=registry).set_function(function)
+        for name, meaning, ask in (
+            ("arcset_queue_requests", "Requests that wait for the network.", waiting),
+            ("arcset_gallery_subjects", "Subjects that are enrolled.", lambda: len(gallery)),
+            ("arcset_gallery_samples", "Samples that are enrolled.", lambda: gallery.sample_count),
+        ):
+            Gauge(name, meaning, registry=registry).set_function(ask)
+        model = {"name": recognizer.name, "digest": recognizer.digest, "version": __version__}
         Info("arcset_model", "What makes the embeddings.", registry=registry).info(model)
 
     def text(self) -> bytes:
-        """All figures, as Prometheus reads them."""
+        """All metrics in Prometheus' text format."""
         return generate_latest(self._registry)

@@ -124,7 +124,7 @@ class ImagesRequest(Request):
 
 
 class EnrollRequest(ImagesRequest):
-    """Somebody new."""
+    """A new subject and images of it."""
 
     name: Name
 
@@ -151,10 +151,11 @@ class _OneLimit(Request):
 
 
 class VerifyOptions(_OneLimit):
-    """Where "the same" begins."""
+    """The threshold from which two images count as the same."""
 
     far: Rate | None = Field(
-        default=None, description="The share of different pairs that may be taken for the same."
+        default=None,
+        description="The share of different pairs that may be taken for the same identity.",
     )
 
 
@@ -184,7 +185,7 @@ class ThresholdOptions(Request):
     """The rate that a threshold is for."""
 
     fpir: Rate | None = Field(
-        default=None, description="The share of strangers that may be taken for somebody."
+        default=None, description="The share of strangers that may be mistaken for a subject."
     )
 
 
@@ -195,7 +196,7 @@ class IdentifyOptions(ThresholdOptions, _OneLimit):
 
 
 class IdentifyRequest(IdentifyOptions, ImagesRequest):
-    """Images of somebody."""
+    """Images to be identified."""
 
 
 class Page(Request):
@@ -233,7 +234,7 @@ def request_body(model: type[Request]) -> dict[str, Any]:
 
 
 class Answer(BaseModel):
-    """An answer: made once, written once."""
+    """An answer as JSON."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -250,19 +251,19 @@ class ErrorDetail(Answer):
 
 
 class ProblemDetail(ErrorDetail):
-    """The same, with the id of the request that the log knows."""
+    """An error, with the id of the request in the service's log."""
 
     request_id: str
 
 
 class Problem(Answer):
-    """Every answer that is none."""
+    """The answer to a request that failed."""
 
     error: ProblemDetail
 
 
 class Status(Answer):
-    """How the service is."""
+    """The state of the service."""
 
     status: str
 
@@ -291,7 +292,7 @@ class Verification(Answer):
 
 
 class Match(Answer):
-    """Who an image shows, or that nobody known is shown: see `decisions.Match`."""
+    """Who an image shows, or that it shows no enrolled subject: see `decisions.Match`."""
 
     subject: str | None
     cosine: float | None
@@ -316,13 +317,13 @@ class FaceMatch(Match):
 
 
 class PhotoMatch(Match):
-    """Of a photo, where faces are found: what holds for the face in the middle, and each face."""
+    """The answer for a photo: of the face in the middle, and of each face."""
 
     faces: list[FaceMatch]
 
 
 class Unreadable(Answer):
-    """In the place of an image that cannot be read."""
+    """Takes the place of an image that cannot be read."""
 
     error: ErrorDetail
 

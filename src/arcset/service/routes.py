@@ -4,7 +4,6 @@ import hashlib
 from importlib.resources import files
 from typing import Annotated, Any
 
-import numpy as np
 from fastapi import Depends, Query, Request, Response
 from fastapi.concurrency import run_in_threadpool as in_thread
 
@@ -17,7 +16,7 @@ from arcset.service import models
 from arcset.service.auth import OPEN, READ
 from arcset.service.errors import ApiError
 from arcset.service.metrics import CONTENT_TYPE
-from arcset.service.models import request_body
+from arcset.service.models import NameInPath, request_body
 from arcset.service.service import Ask, Service, no_such_subject
 from arcset.service.uploads import read_body
 from arcset.text import sentence
@@ -30,7 +29,7 @@ async def _service(request: Request) -> Service:
     return service
 
 
-#: What a route gets of what all of them share.
+#: Hands a route what all routes share.
 SERVICE = Annotated[Service, Depends(_service)]
 
 
@@ -41,15 +40,14 @@ SERVICE = Annotated[Service, Depends(_service)]
 async def embed(request: Request, service: SERVICE) -> Response:
     """Embeddings of images: unit vectors, whose inner products are cosines."""
     body = await read_body(request, models.ImagesRequest)
-    images = await service.embed([image.content for image in body.all_images], request.scope)
-    rows = [row for image in images for row in image.embeddings.tolist()]
+    rows, _ = await service.embed([image.content for image in body.all_images], request.scope)
     recognizer = service.recognizer
     return models.Embeddings(
         model=recognizer.name,
         digest=recognizer.digest,
         dim=recognizer.dim,
         # With the nine digits that tell each float32 from all others.
-        embeddings=[[float(f"{value:.9g}") for value in row] for row in rows],
+        embeddings=[[float(f"{value:.9g}") for value in row] for row in rows.tolist()],
     ).response()
 
 
@@ -57,14 +55,12 @@ async def embed(request: Request, service: SERVICE) -> Response:
 async def verify(
     request: Request, service: SERVICE, query: Annotated[models.VerifyOptions, Query()]
 ) -> Response:
-    """Whether two images show the same, or one image an enrolled subject."""
+    """Whether two images show the same identity, or one image shows an enrolled subject."""
     body = await read_body(request, models.VerifyRequest, query)
-    if body.subject is not None and not await in_thread(service.is_enrolled, body.subject):
-        raise no_such_subject()
     images = [image.content for image in (body.a, body.b, body.image) if image is not None]
-    rows = np.concatenate([one.embeddings for one in await service.embed(images, request.scope)])
-    found = await in_thread(_decide, service, body, rows)
-    return models.Verification(**found.json()).response()
+    rows, _ = await service.embed(images, request.scope)
+    verification = await in_thread(_decide, service, body, rows)
+    return models.Verification(**verification.json()).response()
 
 
 def _decide(service: Service, body: models.VerifyRequest, rows: Any) -> decisions.Verification:
@@ -76,7 +72,7 @@ def _decide(service: Service, body: models.VerifyRequest, rows: Any) -> decision
             cosine = float(rows[0] @ rows[1])
             return decisions.decide(cosine, gallery.thresholds, far=far, threshold=threshold)
         with gallery.together():
-            if body.subject not in gallery:  # any more
+            if body.subject not in gallery:
                 raise no_such_subject()
             return gallery.verify(body.subject, embedding=rows[0], far=far, threshold=threshold)
     except InputError as error:
@@ -87,22 +83,22 @@ def _decide(service: Service, body: models.VerifyRequest, rows: Any) -> decision
 async def identify(
     request: Request, service: SERVICE, query: Annotated[models.IdentifyOptions, Query()]
 ) -> Response:
-    """Who each image shows, or that nobody known is shown; of a photo, each of its faces."""
+    """Who each image shows, or that it shows no enrolled subject; in a photo, each face."""
     body = await read_body(request, models.IdentifyRequest, query)
     ask = Ask(body.fpir, body.threshold, body.candidates)
     contents = [image.content for image in body.all_images]
-    found, point = await service.identify(contents, request.scope, ask)
-    results = [_result(one, service.decoder.finds_faces) for one in found]
+    answers, point = await service.identify(contents, request.scope, ask)
+    results = [_result(one, service.decoder.finds_faces) for one in answers]
     return models.Identified(results=results, threshold=point).response()
 
 
-def _result(found: Any, has_faces: bool) -> models.Match | models.Unreadable:
-    if isinstance(found, ApiError):
-        return models.Unreadable(error=models.ErrorDetail(code=found.code, message=found.message))
+def _result(answer: Any, has_faces: bool) -> models.Match | models.Unreadable:
+    if isinstance(answer, ApiError):
+        return models.Unreadable(error=models.ErrorDetail(code=answer.code, message=answer.message))
     if not has_faces:
-        return models.Match.of(found[0])
-    faces = [models.FaceMatch.of(match, box=match.box) for match in found]
-    return models.PhotoMatch.of(found[0], faces=faces)
+        return models.Match.of(answer[0])
+    faces = [models.FaceMatch.of(match, box=match.box) for match in answer]
+    return models.PhotoMatch.of(answer[0], faces=faces)
 
 
 @READ.get("/v1/threshold", response_model=models.ThresholdState)
@@ -131,15 +127,15 @@ def threshold(service: SERVICE, query: Annotated[models.ThresholdOptions, Query(
 
 @OPEN.get("/healthz", response_model=models.Status)
 async def health() -> Response:
-    """The process runs."""
+    """The process is alive."""
     return models.Status(status="ok").response()
 
 
 @OPEN.get("/readyz", response_model=models.Status)
 def ready(service: SERVICE) -> Response:
-    """The service answers; not any more, once it was told to stop."""
+    """The service takes requests; 503 once it was told to stop."""
     if service.stopping:
-        raise ApiError("shutting_down", "The service is about to stop.", Connection="close")
+        raise ApiError("shutting_down", "The service is shutting down.", Connection="close")
     len(service.gallery)  # or the file cannot be read
     service.check_file()
     return models.Status(status="ready").response()
@@ -147,7 +143,7 @@ def ready(service: SERVICE) -> Response:
 
 @READ.get("/metrics", response_class=Response, responses={200: {"content": {"text/plain": {}}}})
 def metrics(service: SERVICE) -> Response:
-    """Figures for Prometheus."""
+    """Metrics for Prometheus."""
     return Response(service.metrics.text(), headers={"content-type": CONTENT_TYPE})
 
 
@@ -173,7 +169,7 @@ def gallery(request: Request, service: SERVICE) -> Response:
 
 @READ.get("/openapi.json", include_in_schema=False)
 def document(request: Request) -> dict[str, Any]:
-    """What this service understands, as OpenAPI."""
+    """This API as an OpenAPI document."""
     content: dict[str, Any] = request.app.openapi()
     return content
 
@@ -189,7 +185,7 @@ def list_views(service: SERVICE) -> Response:
 
 
 @READ.get("/v1/views/{id}", response_model=dict[str, Any])
-def get_view(service: SERVICE, id: str) -> Response:
+def get_view(service: SERVICE, id: NameInPath) -> Response:
     """What the page's viewer draws of a run: classes, points, angles, and the samples' images."""
     try:
         content = service.views and service.views.read(id)  # takes seconds at the first time
@@ -223,7 +219,7 @@ async def page(request: Request, name: str = "index.html") -> Response:
     """The page, or a style sheet, a script or the icon of it."""
     content = _FILES.get(name)
     if content is None:
-        raise ApiError("not_found", "The page has no such part.")
+        raise ApiError("not_found", "The page has no such file.")
     tag = f'"{hashlib.sha256(content).hexdigest()[:20]}"'
     # Asked for again each time, and sent only if it changed: a new version is seen at once.
     headers = {"ETag": tag, "Cache-Control": "no-cache"}

@@ -1,13 +1,13 @@
 """One process that listens, bounds what comes in, and stops without losing anything."""
 
 import asyncio
-import contextlib
 import logging
+import math
 import secrets
-import signal
 import socket
+import time
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from types import FrameType
 from typing import Any
 
@@ -25,12 +25,12 @@ from arcset.service.service import Service
 __all__ = ["check_exposure", "listen", "run"]
 
 _KEEP_ALIVE = 75  # seconds: longer than a proxy's, so that it is the proxy who closes
-_SIGNALS = (signal.SIGTERM, signal.SIGINT)
+_STOP_SECONDS = 10  # that requests have to end, once the service is told to stop
 MOST_HEADERS, HEADER_BYTES, URL_BYTES = 100, 32 << 10, 16 << 10
 MOST_CONNECTIONS = 512
 
 _MESSAGES = {
-    "bad_request": "This is no HTTP request that can be read.",
+    "bad_request": "This is not a valid HTTP request.",
     "headers_too_large": f"A request has at most {MOST_HEADERS} headers of {HEADER_BYTES:,} bytes.",
     "too_slow": "The headers of the request did not arrive in time.",
     "busy": "There are too many connections at the moment.",
@@ -75,7 +75,7 @@ def run(app: FastAPI, bound: socket.socket, started: Callable[[], None] = lambda
         server_header=False,
         proxy_headers=False,
         timeout_keep_alive=_KEEP_ALIVE,
-        timeout_graceful_shutdown=1,  # `_end` has waited for all that matters
+        timeout_graceful_shutdown=1,  # `on_tick` has waited for all that matters
         backlog=512,
     )
     _Server(config, service, started).run(sockets=[bound])
@@ -98,41 +98,29 @@ class _Server(uvicorn.Server):
     ) -> None:
         super().__init__(config)
         self.service, self.announce = service, started
-        self._ending: asyncio.Task[None] | None = None
+        self._deadline = math.inf
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Listen, and say so."""
         await super().startup(sockets)
         self.announce()
 
-    @contextlib.contextmanager
-    def capture_signals(self) -> Iterator[None]:
-        """Stopping on a signal is a good end: the process exits with 0."""
-        loop = asyncio.get_running_loop()
-
-        def stop(number: int, frame: FrameType | None) -> None:
-            loop.call_soon_threadsafe(self._stop)
-
-        before = {number: signal.signal(number, stop) for number in _SIGNALS}
-        try:
-            yield
-        finally:
-            for number, handler in before.items():
-                signal.signal(number, handler)
-
-    def _stop(self) -> None:
-        if self.service.stopping:  # told twice
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """Begin to stop at a signal, at the second one at once; uvicorn would then raise it again,
+        but stopping on a signal is a good end: the process exits with 0.
+        """
+        if self.service.stopping:
             self.force_exit = self.should_exit = True
-            return
         self.service.stopping = True
-        self._ending = asyncio.get_running_loop().create_task(self._end())
+        self._deadline = time.monotonic() + _STOP_SECONDS
 
-    async def _end(self) -> None:
-        loop: Any = asyncio.get_running_loop()
-        deadline = loop.time() + self.service.settings.stop_seconds
-        while self.service.in_flight and loop.time() < deadline:
-            await asyncio.sleep(0.02)
-        self.should_exit = True
+    async def on_tick(self, counter: int) -> bool:
+        """Whether to leave the main loop, which asks ten times a second."""
+        if self.service.stopping and (
+            not self.service.in_flight or time.monotonic() > self._deadline
+        ):
+            self.should_exit = True
+        return await super().on_tick(counter)
 
 
 class _LimitedHttp(HttpToolsProtocol):
@@ -150,6 +138,7 @@ class _LimitedHttp(HttpToolsProtocol):
 
     def connection_made(self, transport: Any) -> None:
         super().connection_made(transport)
+        transport.set_write_buffer_limits(high=0)  # whatever is not read at once has its time
         self._timers = {}
         if len(self.connections) > MOST_CONNECTIONS:
             self._refuse("busy")
@@ -170,10 +159,8 @@ class _LimitedHttp(HttpToolsProtocol):
         super().data_received(data)
         if self._in_head and self._head > HEADER_BYTES + URL_BYTES:
             self._refuse("headers_too_large")
-
-    def on_message_begin(self) -> None:
-        super().on_message_begin()
-        self._arm("head", self._end_slow_head)
+        elif self._in_head and self._head:  # even if it is only an empty line
+            self._arm("head", self._end_slow_head)
 
     def on_headers_complete(self) -> None:
         self._disarm("head")

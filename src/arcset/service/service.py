@@ -6,6 +6,7 @@ import sqlite3
 import threading
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -15,11 +16,10 @@ from starlette.concurrency import run_in_threadpool
 from starlette.requests import ClientDisconnect
 from starlette.types import Scope
 
-from arcset import __version__
 from arcset.errors import ArcsetError, InputError, OptionError
 from arcset.recognition.decisions import Match, WorkingPoint
 from arcset.recognition.gallery import Gallery, Subject
-from arcset.recognition.recognizer import EmbeddedImage, ImageEmbedder
+from arcset.recognition.recognizer import ImageEmbedder
 from arcset.service.batching import Batcher, Job, settle
 from arcset.service.decoding import Decoded, Decoder, is_large
 from arcset.service.errors import ApiError
@@ -31,10 +31,14 @@ from arcset.text import sentence
 __all__ = ["Ask", "Service", "no_such_subject"]
 
 _DECODERS = 2  # threads; PIL decodes without holding the interpreter's lock
+# Images that go through the network together. While one batch is computed, the next is read: with
+# fewer to a batch than there are clients, neither side waits.
+_BATCH = 16
+_MOST_FACES = 4096  # of one request: each is held in memory until the network has seen it
 
 
 class Ask(NamedTuple):
-    """What is wanted of an identification; equal ones are answered together."""
+    """The options of an identification; requests with the same are answered together."""
 
     fpir: float | None
     threshold: float | None
@@ -47,7 +51,7 @@ class Service:
     Attributes:
         gallery, recognizer, settings, keys: as given.
         views: what shows runs, or None.
-        stopping: whether it was told to end, and takes nothing new.
+        stopping: whether it was told to stop, and refuses new requests.
         in_flight, held: requests that are being answered, and bytes of theirs in memory.
     """
 
@@ -55,7 +59,7 @@ class Service:
         self, gallery: Gallery, settings: ServiceSettings, keys: Keys, views: Any = None
     ) -> None:
         if gallery.recognizer is None:
-            raise OptionError(f"{gallery.path} was opened without a model, so that it sees nothing")
+            raise OptionError(f"{gallery.path} was opened without a model, and cannot embed images")
         self.gallery, self.settings, self.keys, self.views = gallery, settings, keys, views
         self.recognizer: ImageEmbedder = gallery.recognizer
         self.read_only = settings.read_only or gallery.read_only
@@ -64,33 +68,19 @@ class Service:
         self.decoder = Decoder(self.recognizer, settings.max_pixels)  # or refuses, before threads
         self.subjects = SubjectList(gallery)
         self._changing = threading.Lock()  # around "is it there?" and "then change it"
-        self._file = _file_identity(gallery)
+        self._file = self._file_now()
+        self.drawing = threading.Semaphore(
+            _DECODERS
+        )  # thumbnails at a time, whose images may be large
         self._decoders = ThreadPoolExecutor(_DECODERS, "decode")
         self._large_decoder = ThreadPoolExecutor(1, "decode large")
+        self.metrics = Metrics(gallery, self.recognizer, lambda: len(self._batcher))
         self._batcher = Batcher(
             self.decoder.embed,
             self._finish,
-            most=settings.max_batch,
+            most=_BATCH,
             workers=settings.workers,
-            observe=lambda size: self.metrics.batches.observe(size),
-        )
-        self.metrics = Metrics(
-            {
-                "name": self.recognizer.name,
-                "digest": self.recognizer.digest,
-                "version": __version__,
-            },
-            {
-                "arcset_queue_requests": (
-                    "Requests that wait for the network.",
-                    lambda: len(self._batcher),
-                ),
-                "arcset_gallery_subjects": ("Subjects that are enrolled.", lambda: len(gallery)),
-                "arcset_gallery_samples": (
-                    "Samples that are enrolled.",
-                    lambda: gallery.sample_count,
-                ),
-            },
+            observe=self.metrics.batches.observe,
         )
 
     @contextlib.contextmanager
@@ -103,11 +93,18 @@ class Service:
     def check_file(self) -> None:
         """Raises `ApiError` where the gallery's file is gone, or another is in its place.
 
-        Whatever is written then would go to a file that nobody finds again.
+        What is written then would be lost with the old file.
         """
-        if _file_identity(self.gallery) != self._file:
+        if self._file_now() != self._file:
             message = "The gallery's file was replaced while it is served: start the service anew."
             raise ApiError("gallery_unavailable", message)
+
+    def _file_now(self) -> tuple[int, int] | None:
+        path = self.gallery.path
+        if not isinstance(path, Path) or not path.exists():
+            return None
+        status = path.stat()
+        return status.st_dev, status.st_ino
 
     def point(self, fpir: float | None, threshold: float | None = None) -> WorkingPoint:
         """Where "known" begins now; raises `ApiError`: no_calibration or unsupported_rate."""
@@ -120,7 +117,7 @@ class Service:
             raise ApiError("unsupported_rate", sentence(error)) from None
 
     def check_calibrated(self) -> None:
-        """Raises `ApiError`: no_calibration, where nobody can say what a cosine means."""
+        """Raises `ApiError`: no_calibration, for a gallery without a calibrated threshold."""
         if self.gallery.thresholds is None:
             message = "The model has no calibrated threshold yet: "
             raise ApiError(
@@ -133,17 +130,16 @@ class Service:
 
     # Images
 
-    async def embed(self, images: Sequence[bytes], scope: Scope) -> list[EmbeddedImage]:
-        """Each image, or the main face of each photo.
+    async def embed(
+        self, images: Sequence[bytes], scope: Scope
+    ) -> tuple[npt.NDArray[np.float32], list[Decoded]]:
+        """The embedding of each image, or of the main face of each photo: (N, D); and the faces.
 
-        Raises the `ApiError` of the first that cannot be read. Nothing is done any more for a
-        request, whose scope is given, once its client has left.
+        Raises the `ApiError` of the first that cannot be read. Work for a request, whose scope is
+        given, ends when its client leaves.
         """
         photos, rows = await self._embed(images, scope, None)
-        return [
-            EmbeddedImage(part, photo.faces, photo.face_count)
-            for photo, part in zip(photos, np.split(rows, len(photos)), strict=True)
-        ]
+        return rows, photos
 
     async def identify(
         self, images: Sequence[bytes], scope: Scope, ask: Ask
@@ -152,15 +148,14 @@ class Service:
 
         Raises that `ApiError` where there is only one image, and where there is no threshold.
         """
-        photos, found = await self._embed(images, scope, ask)
-        if found is None:
+        photos, answer = await self._embed(images, scope, ask)
+        if answer is None:  # no image can be read
             if len(photos) == 1:
                 raise photos[0]
             return photos, await run_in_threadpool(self.point, ask.fpir, ask.threshold)
-        matches, point = iter(found[0]), found[1]
-        return [
-            photo if isinstance(photo, ApiError) else photo.with_boxes(matches) for photo in photos
-        ], point
+        matches, point = iter(answer[0]), answer[1]
+        answers = [one if isinstance(one, ApiError) else one.with_boxes(matches) for one in photos]
+        return answers, point
 
     async def _embed(
         self, images: Sequence[bytes], scope: Scope, ask: Ask | None
@@ -170,11 +165,10 @@ class Service:
         future: asyncio.Future[Any] = loop.create_future()
         future.add_done_callback(lambda done: done.exception())  # may come when nobody waits for it
         scope["on_disconnect"] = lambda: settle(future, ClientDisconnect())
-        photos = await loop.run_in_executor(self._decoders, self._decode, images, ask, False)
+        decode = partial(self._decode, images, future, every_face=ask is not None)
+        photos = await loop.run_in_executor(self._decoders, partial(decode, may_be_large=False))
         if photos is None:  # alone, so that small ones need not wait
-            photos = await loop.run_in_executor(
-                self._large_decoder, self._decode, images, ask, True
-            )
+            photos = await loop.run_in_executor(self._large_decoder, decode)
         assert photos is not None
         arrays = [array for photo in photos for array in getattr(photo, "arrays", ())]
         if not arrays:
@@ -183,42 +177,56 @@ class Service:
         return photos, await future
 
     def _decode(
-        self, images: Sequence[bytes], ask: Ask | None, may_be_large: bool
+        self,
+        images: Sequence[bytes],
+        future: "asyncio.Future[Any]",
+        *,
+        every_face: bool,
+        may_be_large: bool = True,
     ) -> list[Decoded | ApiError] | None:
         """All images; None where one is large, and none may be.
 
-        Where somebody is to be identified, all faces of a photo are looked at, and an error stands
-        in the place of its image; otherwise the first is raised.
+        With `every_face` an error stands in the place of its image; otherwise the first is raised.
+        Ends early where the client has left: its future is settled then.
         """
         photos: list[Decoded | ApiError] = []
+        faces = 0
         for content in images:
+            if future.done():
+                raise ClientDisconnect
             try:
                 image = self.decoder.open(content)
                 if is_large(image) and not may_be_large:
                     return None
-                photos.append(self.decoder.decode(image, every_face=ask is not None))
+                photo = self.decoder.decode(image, every_face=every_face)
             except ApiError as error:
-                if ask is None:
+                if not every_face:
                     raise
                 photos.append(error)
+                continue
+            photos.append(photo)
+            faces += len(photo.faces)
+            if faces > _MOST_FACES:
+                message = f"One request takes at most {_MOST_FACES:,} faces."
+                raise ApiError("too_many_images", message)
         return photos
 
     def _finish(self, jobs: Sequence[Job], rows: Sequence[npt.NDArray[Any]]) -> list[Any]:
         """Embeddings as they are; for those who asked for it, who they show, and the threshold."""
         results: list[Any] = list(rows)
         groups: dict[Ask, list[int]] = {}
-        for place, job in enumerate(jobs):
+        for number, job in enumerate(jobs):
             if job.ask is not None:
-                groups.setdefault(job.ask, []).append(place)
-        for ask, places in groups.items():
+                groups.setdefault(job.ask, []).append(number)
+        for ask, numbers in groups.items():
             try:
-                found, point = self._identify(np.concatenate([rows[k] for k in places]), ask)
-                matches = iter(found)
-                for place in places:
-                    results[place] = [next(matches) for _ in rows[place]], point
+                matches, point = self._identify(np.concatenate([rows[k] for k in numbers]), ask)
+                rest = iter(matches)
+                for number in numbers:
+                    results[number] = [next(rest) for _ in rows[number]], point
             except ArcsetError as error:
-                for place in places:
-                    results[place] = error
+                for number in numbers:
+                    results[number] = error
         return results
 
     def _identify(self, rows: npt.NDArray[Any], ask: Ask) -> tuple[list[Match], WorkingPoint]:
@@ -230,7 +238,7 @@ class Service:
         return matches, point
 
     def close(self) -> None:
-        """Do what waits, and let go of everything."""
+        """Finish what waits, and close everything."""
         for pool in (self._decoders, self._large_decoder):
             pool.shutdown()
         self._batcher.close()
@@ -272,15 +280,5 @@ class SubjectList:
 
 
 def no_such_subject() -> ApiError:
-    """What is said where nobody is called so."""
-    return ApiError("no_such_subject", "Nobody of this name is enrolled.")
-
-
-def _file_identity(gallery: Gallery) -> tuple[int, int] | None:
-    if not isinstance(gallery.path, Path):
-        return None
-    try:
-        status = gallery.path.stat()
-    except OSError:
-        return None
-    return status.st_dev, status.st_ino
+    """The error for a name that is not enrolled."""
+    return ApiError("no_such_subject", "No subject of this name is enrolled.")

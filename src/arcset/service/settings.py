@@ -11,10 +11,8 @@ _RANGES: dict[str, tuple[float, float]] = {
     "max_pixels": (1, 178_956_970),
     "max_images": (1, 1024),
     "max_requests": (1, 4096),
-    "max_batch": (1, 1024),
     "workers": (1, 64),
     "body_seconds": (0.05, 3600),
-    "stop_seconds": (0, 3600),
 }
 
 
@@ -26,13 +24,10 @@ class ServiceSettings:
         max_body: bytes of a request.
         max_pixels: width × height of an image, looked at before it is decoded.
         max_images: of one request.
-        max_requests: that are answered or wait at the same time; more are told to come again.
-        max_batch: images that go through the network together. While one batch is computed, the
-            next is read: with fewer to a batch than there are clients, neither side waits.
+        max_requests: that are answered or wait at the same time; further ones are refused as busy.
         workers: batches that are computed side by side.
         body_seconds: how long a request's headers, and then its body, may take to arrive.
-        stop_seconds: how long requests may take to end once the service is told to stop.
-        read_only: whether nobody may change the gallery.
+        read_only: refuse all changes of the gallery.
         cors: origins of other pages that may ask, as https://example.org; none by default.
         log: whether every request is logged, or only what went wrong.
 
@@ -43,10 +38,8 @@ class ServiceSettings:
     max_pixels: int = 20_000_000
     max_images: int = 64
     max_requests: int = 128
-    max_batch: int = 16
     workers: int = 1
     body_seconds: float = 30.0
-    stop_seconds: float = 10.0
     read_only: bool = False
     cors: tuple[str, ...] = ()
     log: bool = True

@@ -7,7 +7,7 @@ from fastapi import Path, Query, Request, Response
 from fastapi.concurrency import run_in_threadpool as in_thread
 
 from arcset.errors import OptionError
-from arcset.recognition.gallery import Gallery, Sample
+from arcset.recognition.gallery import Gallery, Sample, Subject
 from arcset.service import models
 from arcset.service.auth import READ, WRITE
 from arcset.service.decoding import thumbnail
@@ -25,29 +25,26 @@ SampleId = Annotated[int, Path(ge=1, le=2**63 - 1)]
 @READ.get("/v1/subjects", response_model=models.Subjects)
 def list_subjects(service: SERVICE, query: Annotated[models.Page, Query()]) -> Response:
     """Subjects, the first enrolled first, a page at a time."""
-    part, start = query.search.casefold(), 0
-    found = [one for one in service.subjects.read() if part in one.name.casefold()]
+    text, start = query.search.casefold(), 0
+    matching = [one for one in service.subjects.read() if text in one.name.casefold()]
     if query.after is not None:
-        start = next((k for k, one in enumerate(found, 1) if one.name == query.after), 0)
+        start = next((k for k, one in enumerate(matching, 1) if one.name == query.after), 0)
         if not start:
             message = "The subject named by `after` is not in this list."
             raise ApiError("no_such_subject", message)
-    page = found[start : start + query.limit]
-    entries = [
-        models.SubjectEntry(**vars(one), image=_kept_image(service.gallery, one.name))
-        for one in page
-    ]
-    after = page[-1].name if start + query.limit < len(found) else None
-    return models.Subjects(subjects=entries, next=after, total=len(found)).response()
+    page = matching[start : start + query.limit]
+    entries = [_entry(service.gallery, one) for one in page]
+    after = page[-1].name if start + query.limit < len(matching) else None
+    return models.Subjects(subjects=entries, next=after, total=len(matching)).response()
 
 
-def _kept_image(gallery: Gallery, name: str) -> int | None:
-    """A sample of the subject whose image was kept."""
+def _entry(gallery: Gallery, subject: Subject) -> models.SubjectEntry:
     try:
-        samples = gallery.samples(name) if gallery.can_hold_images else ()
+        samples = gallery.samples(subject.name) if gallery.can_hold_images else ()
     except OptionError:  # removed just now
-        return None
-    return next((one.id for one in samples if one.has_image), None)
+        samples = ()
+    image = next((one.id for one in samples if one.has_image), None)
+    return models.SubjectEntry(**vars(subject), image=image)
 
 
 @WRITE.post(
@@ -57,7 +54,7 @@ def _kept_image(gallery: Gallery, name: str) -> int | None:
     **request_body(models.EnrollRequest),
 )
 async def enroll(request: Request, service: SERVICE) -> Response:
-    """Enroll somebody new, with one image or several; done when it is on the disk."""
+    """Enroll a new subject with one or more images; they are on the disk when this returns."""
     body = await read_body(request, models.EnrollRequest)
     if await in_thread(service.is_enrolled, body.name):  # before any work
         raise _already_enrolled()
@@ -68,12 +65,8 @@ async def enroll(request: Request, service: SERVICE) -> Response:
 def show_subject(service: SERVICE, name: NameInPath) -> Response:
     """One subject."""
     samples = _samples_of(service.gallery, name)
-    return models.SubjectEntry(
-        name=name,
-        samples=len(samples),
-        added=min(one.added for one in samples),
-        image=next((one.id for one in samples if one.has_image), None),
-    ).response()
+    subject = Subject(name, len(samples), min(one.added for one in samples))
+    return _entry(service.gallery, subject).response()
 
 
 @WRITE.patch(
@@ -82,7 +75,7 @@ def show_subject(service: SERVICE, name: NameInPath) -> Response:
     **request_body(models.RenameRequest),
 )
 async def rename(request: Request, service: SERVICE, name: NameInPath) -> Response:
-    """Give a subject another name, which nobody has."""
+    """Give a subject another name, one that is not taken."""
     body = await read_body(request, models.RenameRequest)
     await in_thread(_rename, service, name, body.name)
     return models.Renamed(name=body.name).response()
@@ -149,8 +142,7 @@ async def _enroll(
     request: Request, service: Service, name: str, images: Sequence[models.Image], *, is_new: bool
 ) -> Response:
     contents, sources = [one.content for one in images], [one.name for one in images]
-    embedded = await service.embed(contents, request.scope)
-    rows = [row for one in embedded for row in one.embeddings]
+    rows, photos = await service.embed(contents, request.scope)
 
     def write() -> models.Enrolled:
         with service.changing() as gallery:
@@ -162,14 +154,16 @@ async def _enroll(
 
     enrolled = await in_thread(write)
     if service.decoder.finds_faces:
-        faces = [models.TakenFace(box=one.faces[0].box, count=one.count or 1) for one in embedded]
+        faces = [
+            models.TakenFace(box=one.faces[0].box, count=one.face_count or 1) for one in photos
+        ]
         enrolled = models.EnrolledPhotos(**vars(enrolled), faces=faces)
     return enrolled.response(201)
 
 
 @WRITE.delete("/v1/samples/{sample}", response_model=models.Removed)
 def remove_sample(service: SERVICE, sample: SampleId) -> Response:
-    """Remove one sample; with the last one of a subject goes the subject."""
+    """Remove one sample; a subject goes with its last sample."""
     with service.changing() as gallery:
         _image(gallery, sample)  # or it is not there
         gallery.remove_sample(sample)
@@ -188,7 +182,8 @@ def sample_image(
     content = _image(service.gallery, sample)
     if content is None:
         raise ApiError("no_image_kept", "The image of this sample was not kept.")
-    content, kind = thumbnail(content, query.size)
+    with service.drawing:
+        content, kind = thumbnail(content, query.size)
     return Response(content, media_type=kind)
 
 
@@ -196,8 +191,8 @@ def _image(gallery: Gallery, sample: int) -> bytes | None:
     try:
         return gallery.image(sample)
     except OptionError:
-        raise ApiError("no_such_sample", "There is no sample of this number.") from None
+        raise ApiError("no_such_sample", "There is no sample with this number.") from None
 
 
 def _already_enrolled() -> ApiError:
-    return ApiError("already_exists", "Somebody of this name is enrolled already.")
+    return ApiError("already_exists", "A subject of this name is already enrolled.")

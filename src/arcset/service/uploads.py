@@ -22,10 +22,8 @@ __all__ = ["describe_errors", "last_part", "read_body"]
 
 Body = TypeVar("Body", bound=models.Request)
 
-_TEXT_BYTES = 4096  # of a field that is no image
+_TEXT_BYTES = 4096  # of a text in a form
 _OTHER_FIELDS = 16
-_LONG = 1 << 18  # bytes of JSON from which on it is read in a thread
-_OBJECT_BYTES = 16 << 10  # of a body without images
 _OTHER_ELEMENTS = 1 << 10  # of JSON beside its images: names may be full of commas
 _IMAGES = {"image", "images", "a", "b"}
 
@@ -46,13 +44,13 @@ async def read_body(
     if kind == "multipart/form-data" and has_images:
         body = _validate(model, await _read_form(request, most), options)
     elif kind == "application/json":
-        content = await _read_bytes(request, None if has_images else _OBJECT_BYTES)
+        content = await request.body()
 
         def parse() -> Body:
             # Twice: a data: URL has a comma of its own.
             return _validate(model, _parse_json(content, 2 * most + _OTHER_ELEMENTS), options)
 
-        body = parse() if len(content) < _LONG else await run_in_threadpool(parse)
+        body = await run_in_threadpool(parse)
     else:
         expected = "a form (multipart/form-data), or application/json" if has_images else "JSON"
         raise ApiError("unsupported_media_type", f"Send {expected}.")
@@ -83,6 +81,8 @@ async def _read_form(request: Request, most: int) -> dict[str, Any]:
     )
     try:
         form = await parser.parse()
+    except UnicodeError:  # of the charset that the client named, of all that Python has
+        raise ApiError("bad_request", "The texts of the form are not UTF-8.") from None
     except MultiPartException as error:
         if error.message.startswith("Too many files"):
             raise _too_many_images(most) from None
@@ -101,17 +101,6 @@ async def _read_form(request: Request, most: int) -> dict[str, Any]:
     return {name: values[0] if len(values) == 1 else values for name, values in fields.items()}
 
 
-async def _read_bytes(request: Request, most: int | None) -> bytes:
-    if most is None:
-        return await request.body()
-    body = b""
-    async for chunk in request.stream():
-        body += chunk
-        if len(body) > most:
-            raise ApiError("body_too_large", f"This request has at most {most:,} bytes.")
-    return body
-
-
 def _parse_json(body: bytes, most: int) -> dict[str, Any]:
     """A JSON object of at most so many elements.
 
@@ -123,19 +112,15 @@ def _parse_json(body: bytes, most: int) -> dict[str, Any]:
     try:
         content = from_json(body, allow_inf_nan=False)
     except ValueError:
-        raise ApiError("bad_request", "The body is no JSON that can be read.") from None
+        raise ApiError("bad_request", "The body is not valid JSON.") from None
     if not isinstance(content, dict):
-        raise ApiError("bad_request", "The body is no JSON object.")
+        raise ApiError("bad_request", "The body is not a JSON object.")
     return content
 
 
 def _validate(model: type[Body], fields: Mapping[str, Any], options: Mapping[str, Any]) -> Body:
-    for name, value in fields.items():
-        is_text = isinstance(value, str) and name not in _IMAGES and name in model.model_fields
-        if is_text and len(value) > _TEXT_BYTES:
-            raise ApiError("bad_request", f"`{name}` has more than {_TEXT_BYTES:,} characters.")
-        if name in options:
-            raise ApiError("bad_request", f"`{name}` is given twice.")
+    if twice := fields.keys() & options.keys():
+        raise ApiError("bad_request", f"`{min(twice)}` is given twice.")
     try:
         return model.model_validate({**fields, **options})
     except ValidationError as error:

@@ -23,12 +23,6 @@ READY = {
     "threshold": "#threshold-body svg path",
     "embedding": ".panel > canvas",
 }
-LARGEST = """new Promise((done) => new PerformanceObserver(
-    (list) => done(list.getEntries().at(-1).startTime)
-).observe({type: "largest-contentful-paint", buffered: true}))"""
-NAMELESS = """[...document.querySelectorAll("button, input, canvas[tabindex]")].filter((one) =>
-    !(one.textContent.trim() || one.getAttribute("aria-label") || one.labels?.length)
-).map((one) => one.outerHTML)"""
 GIVE = """([where, kind, content, name, type]) => {
     const bytes = Uint8Array.from(atob(content), (one) => one.charCodeAt(0));
     const data = new DataTransfer();
@@ -57,17 +51,6 @@ def exists(site: Server, name: str) -> bool:
 # The frame
 
 
-def test_its_largest_part_is_there_within_a_second(open_page: Any, site: Server) -> None:
-    took = []
-    for _ in range(3):  # other work on the machine may hold up one or two
-        page = open_page(site)
-        page.wait_for_selector(READY["identify"])
-        took.append(page.evaluate(LARGEST) / 1000)
-        if took[-1] <= 1:
-            break
-    assert min(took) <= 1
-
-
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", [1280, 360])
 def test_every_tab_fits_and_says_nothing_wrong(
@@ -80,7 +63,6 @@ def test_every_tab_fits_and_says_nothing_wrong(
         page.wait_for_selector(READY[tab])
         assert page.evaluate("document.documentElement.scrollWidth") <= width
         assert page.evaluate("window.scrollY") == 0
-        assert page.evaluate(NAMELESS) == []
         grounds.add(page.evaluate("getComputedStyle(document.body).backgroundColor"))
         page.screenshot(path=artefacts / f"page-{tab}-{width}-{scheme}.png", full_page=True)
     (ground,) = grounds
@@ -190,16 +172,6 @@ def test_images_are_dropped_and_pasted(
 # People
 
 
-def test_names_are_searched_for(open_page: Any, site: Server) -> None:
-    page = open_page(site, "people")
-    for text, found in (("SUBJECT 1", "10 names with “SUBJECT 1”"), ("no such", "0 names")):
-        page.fill("#people-search", text)
-        page.wait_for_selector(f"#people-count:has-text('{found}')")
-    page.wait_for_selector("#people-empty >> text=No enrolled name contains “no such”.")
-    page.click("text=Show all")
-    page.wait_for_selector("button.person >> nth=20")
-
-
 def test_a_taken_name_changes_nothing_and_the_last_sample_takes_its_subject_with_it(
     open_page: Any, site: Server, people: Path
 ) -> None:
@@ -302,19 +274,17 @@ def enter(page: Any, key: str) -> None:
     page.keyboard.press("Enter")
 
 
-@pytest.mark.parametrize("tab", ["people", "threshold", "embedding"])
 def test_a_key_is_asked_for_until_one_is_right(
-    open_page: Any, locked: Server, keys: dict[str, str], tab: str
+    open_page: Any, locked: Server, keys: dict[str, str]
 ) -> None:
-    page = open_page(locked, tab, refused=True)
+    page = open_page(locked, "people", refused=True)
     page.wait_for_selector("#key-dialog[open]")
     assert page.evaluate("document.activeElement.id") == "key-input"
     page.keyboard.press("Escape")
     enter(page, "arcset_wrong")
     page.wait_for_selector("#key-error:not([hidden])")
     enter(page, keys["read"])
-    ready = {"people": ".person", "threshold": "svg path", "embedding": ".state"}
-    page.wait_for_selector(f"#{tab} {ready[tab]}", state="attached")
+    page.wait_for_selector(READY["people"])
     page.reload()
     page.wait_for_selector("#gallery-line:has-text('1 subject, 1 sample, your key is read-only')")
     assert page.locator("#key-dialog[open]").count() == 0

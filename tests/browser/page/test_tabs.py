@@ -105,6 +105,42 @@ def test_identify_names_those_enrolled_and_takes_in_a_stranger(
     site.request("DELETE", f"/v1/subjects/{quote('Newcomer Ω <b>')}")
 
 
+def test_a_photo_of_more_pixels_than_the_service_reads_is_made_smaller_first(
+    open_page: Any, site: Server, known: Path, tmp_path: Path
+) -> None:
+    pixels = np.asarray(Image.open(known).resize((6000, 6000), Image.Resampling.NEAREST))
+    noise = np.random.default_rng(0).integers(-9, 10, (600, 600))  # or the file would be small
+    noisy = np.clip(pixels + np.tile(noise, (10, 10)), 0, 255).astype(np.uint8)
+    Image.fromarray(noisy).save(tmp_path / "phone.jpg")
+    sent = ("image", tmp_path / "phone.jpg")
+    assert site.form("/v1/identify", sent).code == "image_too_large"
+    (answer,) = ask(open_page(site), tmp_path / "phone.jpg")
+    assert "subject 07" in answer.inner_text()  # it was answered
+
+
+def test_each_face_of_a_photo_has_its_card_and_its_box(
+    open_page: Any, site: Server, known: Path
+) -> None:
+    found = site.form("/v1/identify", ("image", known)).json()
+    (first,) = found["results"]
+    first["faces"] = [
+        {**first, "box": [1, 2, 4, 4]},
+        {**first, "box": [5, 5, 3, 3], "subject": None, "reason": "below threshold"},
+    ]
+    page = open_page(site)
+    page.route("**/v1/identify?*", lambda route: route.fulfill(json=found))
+    (left,) = ask(page, known)
+    right = panel(page).get_by_role("article").nth(1)
+    assert (named(left), named(right)) == ("subject 07", None)
+    box = panel(page).get_by_role("button", name="Face 1")
+    place, shown = box.bounding_box(), panel(page).locator(".frame img").bounding_box()
+    assert place["x"] - shown["x"] == pytest.approx(0.1 * shown["width"], abs=3)
+    assert place["height"] == pytest.approx(0.4 * shown["height"], abs=3)
+    panel(page).get_by_role("button", name="Face 2").click()
+    assert right.evaluate("card => card === document.activeElement")
+    assert is_sound(page)
+
+
 def test_people_are_found_renamed_and_removed(open_page: Any, site: Server, people: Path) -> None:
     old, new = "old/name ?#%", "new <i>name</i>"
     files = [("image", pattern(people / "more", "old", number)) for number in range(2)]
