@@ -50,7 +50,7 @@ def kind_of(path: Path) -> Kind | None:
 class Entry(NamedTuple):
     """One sample that is not read yet.
 
-    path: where it is, as shown to people; None where nobody says. label: its identity.
+    path: where it is, as shown to people; None where not known. label: its identity.
     file: its name for the file system, relative to the folder, or to that of the table.
     record: where it is within a file of many; −1 for a file of its own.
     why: of what looks like a sample and cannot be one, the reason.
@@ -71,7 +71,6 @@ class Source(ABC):
     name: what people call it. kind: in words, as "folder tree".
     shape: (C, H, W) or (D,) of samples that are arrays; None for files that are yet to be decoded.
     features: whether the arrays are features of something else than pictures.
-    grouped: whether the samples of an identity follow each other in the stream.
     inverted: whether pictures were inverted when they became arrays; None: they are what they are.
     """
 
@@ -79,7 +78,6 @@ class Source(ABC):
     kind: str
     shape: tuple[int, ...] | None = None
     features: bool = False
-    grouped: bool = False
     inverted: bool | None = False
 
     @abstractmethod

@@ -43,7 +43,6 @@ class FolderSource(FileSource):
     """
 
     kind = "folder tree"
-    grouped = True
 
     def __init__(self, folder: Path | str, *, labelled: bool = True) -> None:
         self.name = str(folder)
