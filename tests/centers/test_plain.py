@@ -79,7 +79,7 @@ def test_a_circle_is_shared_evenly(classes):
     assert nearest.tolist() == pytest.approx([2 * math.pi / classes] * classes, rel=1e-3)
 
 
-@pytest.mark.parametrize(("classes", "dim"), [(4, 3), (10, 3), (20, 8), (100, 3)])
+@pytest.mark.parametrize(("classes", "dim"), [(4, 3), (20, 8), (100, 3)])
 def test_few_dimensions_are_spread_better_than_by_chance(classes, dim):
     torch.manual_seed(0)
     spread = nearest_angles(initial_directions(classes, dim)).min()
