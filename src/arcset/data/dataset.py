@@ -55,10 +55,9 @@ class LazyRows:
 
 def take_rows(images: Any, chosen: npt.NDArray[Any]) -> Any:
     """The rows `chosen`, numbers or a mask: a copy, or a view where the samples lie in a file."""
-    rows = np.flatnonzero(chosen) if chosen.dtype == np.bool_ else chosen
     if isinstance(images, LazyRows):
-        return LazyRows(images.base, images.rows[rows])
-    return images[rows]
+        return LazyRows(images.base, images.rows[chosen])
+    return images[chosen]
 
 
 def join_rows(parts: Sequence[Any], order: npt.NDArray[np.int64]) -> Any:
@@ -147,7 +146,7 @@ class ImageSet:
 
     def take(self, chosen: npt.NDArray[Any]) -> "ImageSet":
         """Some of the samples, by their numbers or a mask; those that lie in a file stay there."""
-        rows = np.flatnonzero(chosen) if chosen.dtype == np.bool_ else chosen
+        rows = np.arange(len(self))[chosen]
         paths = None if self.paths is None else tuple(self.paths[row] for row in rows)
         return ImageSet(take_rows(self.images, rows), self.labels[rows], self.class_names, paths)
 

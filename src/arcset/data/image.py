@@ -109,12 +109,8 @@ def read_file(path: Path | str, name: str = "") -> bytes:
 
 
 @contextmanager
-def open_image(
-    source: bytes | Image.Image | Pixels, name: str, formats: tuple[str, ...] = ()
-) -> Iterator[Image.Image]:
+def open_image(source: bytes | Image.Image | Pixels, name: str) -> Iterator[Image.Image]:
     """An image that is identified and not decoded yet; animated ones show their first frame.
-
-    formats: the only ones that are tried, by PIL's names; all that are read if left out.
 
     The size is compared with `MOST_PIXELS` before anything is decoded. Whatever PIL raises within
     the block becomes a `DataError` that begins with `name`.
@@ -126,7 +122,7 @@ def open_image(
             _check_size(source, name)
             yield source
         else:
-            with Image.open(io.BytesIO(source), formats=formats or _formats()) as image:
+            with Image.open(io.BytesIO(source), formats=_formats()) as image:
                 _check_size(image, name)
                 yield image
     except ArcsetError:
@@ -159,16 +155,14 @@ def _from_array(array: npt.NDArray[np.uint8]) -> Image.Image:
     return Image.fromarray(array[:, :, 0] if array.ndim == 3 and array.shape[2] == 1 else array)
 
 
-def decode_expected(
-    content: bytes, *, kind: str, mode: str, size: tuple[int, int], source: str
-) -> Pixels:
+def decode_expected(content: bytes, *, mode: str, size: tuple[int, int], source: str) -> Pixels:
     """Pixels (H, W) or (H, W, 3) of an image of a published set, whose form is known beforehand.
 
-    kind: the format, by PIL's name, as PNG. mode: PIL's name of the pixel type; one bit per pixel
-    gives 0 and 1. size: height and width. Raises `DataError` that begins with `source` where the
-    content is anything else, before a pixel is decoded.
+    mode: PIL's name of the pixel type; one bit per pixel gives 0 and 1. size: height and width.
+    Raises `DataError` that begins with `source` where the content is anything else, before a pixel
+    is decoded.
     """
-    with open_image(content, source, (kind,)) as image:
+    with open_image(content, source) as image:
         if (image.height, image.width) != size or image.mode != mode:
             raise DataError(
                 f"{source} is {image.height}×{image.width} pixels of type {image.mode}, "

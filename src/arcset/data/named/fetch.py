@@ -9,14 +9,7 @@ from pathlib import Path
 from urllib.request import Request, urlopen
 
 from rich.console import Console
-from rich.progress import (
-    BarColumn,
-    DownloadColumn,
-    Progress,
-    TextColumn,
-    TimeRemainingColumn,
-    TransferSpeedColumn,
-)
+from rich.progress import wrap_file
 
 from arcset.data.named.registry import DatasetEntry
 from arcset.errors import DataError
@@ -164,15 +157,13 @@ def download(
 
 def _receive(url: str, name: str, timeout: float) -> Iterator[bytes]:
     """What `url` answers with, piece by piece, under a progress bar; raises `DataError`."""
-    columns = (BarColumn(), DownloadColumn(), TransferSpeedColumn(), TimeRemainingColumn())
-    progress = Progress(TextColumn("{task.description}"), *columns, console=Console(stderr=True))
     request = Request(url, headers={"User-Agent": "arcset"})
     try:
-        with urlopen(request, timeout=timeout) as response, progress:
-            task = progress.add_task(name, total=response.length)
-            while chunk := response.read(1 << 17):
-                progress.advance(task, len(chunk))
-                yield chunk
+        with urlopen(request, timeout=timeout) as response:
+            console = Console(stderr=True)
+            with wrap_file(response, response.length, description=name, console=console) as body:
+                while chunk := body.read(1 << 17):
+                    yield chunk
             # http.client takes a connection that closes early for the end of the body.
             if response.length:
                 raise DataError(f"broke off {response.length} bytes before its end")

@@ -39,9 +39,7 @@ class _LfwSample(LocalFolder):
 
 
 def _read(path: Path) -> Pixels:
-    return decode_expected(
-        read_file(path), kind="JPEG", mode="RGB", size=(250, 250), source=str(path)
-    )
+    return decode_expected(read_file(path), mode="RGB", size=(250, 250), source=str(path))
 
 
 def _photos(folder: Path) -> dict[str, list[Path]]:

@@ -67,7 +67,6 @@ class Archive:
                 for drawer, name in enumerate(names):
                     pixels = decode_expected(  # 1 where the paper is blank and 0 where there is ink
                         archive.read(name),
-                        kind="PNG",
                         mode="1",
                         size=(_DRAWN, _DRAWN),
                         source=f"{name} in {path}",

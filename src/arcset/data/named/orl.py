@@ -34,7 +34,7 @@ class _Orl(LocalFolder):
 
 
 def _read(path: Path) -> Pixels:
-    return decode_expected(read_file(path), kind="PPM", mode="L", size=(112, 92), source=str(path))
+    return decode_expected(read_file(path), mode="L", size=(112, 92), source=str(path))
 
 
 ORL = _Orl(

@@ -14,9 +14,9 @@ import numpy.typing as npt
 
 from arcset.data.dataset import Dataset, ImageSet, number_names
 from arcset.data.selection import evaluation_images
-from arcset.data.sources.base import Entry, Source, printable
+from arcset.data.sources.base import Entry, Source, cell_text, part_of, printable
 from arcset.data.sources.samples import apart_identities, check_identities, for_testing
-from arcset.data.sources.table import cell_text, find_columns, part_of
+from arcset.data.sources.table import find_columns
 from arcset.errors import DataError
 from arcset.files import reading
 
