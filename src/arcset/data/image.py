@@ -225,20 +225,14 @@ def _to_8_bits(image: Image.Image, name: str) -> Image.Image:
     values = np.asarray(image)
     low, high = float(values.min()), float(values.max())  # NaN if there is one
     if image.mode == "F":
-        if low >= 0 and high <= 1:
-            return Image.fromarray(np.rint(values * 255).astype(np.uint8))
         if low >= 0 and high <= 255:
-            return Image.fromarray(np.rint(values).astype(np.uint8))
-        raise DataError(
-            f"{name} holds floats from {low:g} to {high:g}, and only 0 to 1 or 0 to 255 has a "
-            f"known meaning; save it with 8 bits per channel"
-        )
-    if low < 0 or high > 0xFFFF:
-        raise DataError(
-            f"{name} holds values from {low:.0f} to {high:.0f}, and only 0 to 255 or 0 to 65,535 "
-            f"has a known meaning; save it with 8 or 16 bits per channel"
-        )
-    return Image.fromarray((values >> 8 if high > 0xFF else values).astype(np.uint8))
+            return Image.fromarray(np.rint(values * 255 if high <= 1 else values).astype(np.uint8))
+    elif low >= 0 and high <= 0xFFFF:
+        return Image.fromarray((values >> 8 if high > 0xFF else values).astype(np.uint8))
+    raise DataError(
+        f"{name} holds values from {low:g} to {high:g}, and only whole numbers of 8 or 16 bits, and "
+        "floats in 0 to 1 or 0 to 255, have a known meaning; save it with 8 bits per channel"
+    )
 
 
 def _without_alpha(image: Image.Image) -> Image.Image:

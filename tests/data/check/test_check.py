@@ -1,5 +1,4 @@
 import io
-import re
 from pathlib import Path
 from typing import Any
 
@@ -124,11 +123,8 @@ def test_nothing_readable(tmp_path: Path) -> None:
     (tmp_path / "anna").mkdir()
     for name in ("1.png", "2.png"):
         (tmp_path / "anna" / name).write_text("no image")
-    with pytest.raises(DataError) as caught:
+    with pytest.raises(DataError, match=rf"2 images of {tmp_path}.*anna/1\.png"):
         check_data(tmp_path)
-    assert re.search(rf"2 images of {tmp_path}.*anna/1\.png", str(caught.value))
-    with pytest.raises(DataError, match=str(tmp_path / "none")):
-        check_data(tmp_path / "none")
 
 
 RNG = np.random.default_rng(0)
