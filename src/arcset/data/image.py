@@ -230,8 +230,8 @@ def _to_8_bits(image: Image.Image, name: str) -> Image.Image:
     elif low >= 0 and high <= 0xFFFF:
         return Image.fromarray((values >> 8 if high > 0xFF else values).astype(np.uint8))
     raise DataError(
-        f"{name} holds values from {low:g} to {high:g}, and only whole numbers of 8 or 16 bits, and "
-        "floats in 0 to 1 or 0 to 255, have a known meaning; save it with 8 bits per channel"
+        f"{name} holds values from {low:g} to {high:g}, and only whole numbers in 0 to 65,535 and "
+        "floats in 0 to 1 or 0 to 255 have a known meaning; save it with 8 bits per channel"
     )
 
 
