@@ -26,7 +26,7 @@ from arcset.text import plural
 
 __all__ = ["DataCheck", "Finding", "Look", "Twins", "check_data", "look_at"]
 
-_FEW = 5  # from so many images on, every fifth of an identity is put aside for testing
+_FEW = 5  # from so many images on, every fifth of an identity is set aside for testing
 _BINS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)  # the lower ends of the histogram's bins
 
 _MODES = {
@@ -225,7 +225,7 @@ def check_data(source: Path | str | Listing, watch: Watch | None = None) -> Data
         ...         Image.radial_gradient("L").rotate(len(path) * ("2" in path)).save(file)
         ...     check = check_data(folder)
         >>> print(check.findings[0].text)
-        1 picture appears under two identities or more: one of its labels is wrong
+        1 picture appears under two or more identities: one of its labels is wrong
         >>> check.findings[0].examples
         ('anna/1.png = bert/1.bmp (other files, same pixels)',)
     """
@@ -357,7 +357,7 @@ def _find_problems(check: DataCheck, listing: Listing, grey: int) -> Iterator[Fi
         yield Finding(
             "alone",
             True,
-            f"there is one identity only, {names[0]}: nothing to tell it from",
+            f"there is only one identity, {names[0]}, and nothing to tell it apart from",
             "put the images of each identity into a folder of its own, named by it",
         )
     for finding in (*_problems(check, listing.parts), *_remarks(check)):
@@ -367,8 +367,8 @@ def _find_problems(check: DataCheck, listing: Listing, grey: int) -> Iterator[Fi
         yield Finding(
             "mixed",
             False,
-            f"grey and coloured images are mixed, {grey:,} and {check.readable - grey:,}: where "
-            "that goes with the identity, the colour is learned, and not who it is",
+            f"grey and coloured images are mixed, {grey:,} and {check.readable - grey:,}: if that "
+            "depends on the identity, training learns the colour instead",
             "train with one channel, so that all become grey",
         )
     for note in listing.notes:
@@ -382,8 +382,8 @@ def _problems(check: DataCheck, parts: Sequence[str] | None) -> Iterator[Finding
     yield Finding(
         "labels",
         True,
-        f"{_pictures(check.across)} under two identities or more: {wrong}",
-        "look whom each shows, and remove it from the others",
+        f"{_pictures(check.across)} under two or more identities: {wrong}",
+        "look who each one shows, and remove it from the other identities",
         tuple(map(str, check.across)),
     )
     leaks = () if parts is None else _find_leaks((*check.across, *check.within), parts)
@@ -414,9 +414,8 @@ def _problems(check: DataCheck, parts: Sequence[str] | None) -> Iterator[Finding
     yield Finding(
         "skipped",
         True,
-        f"{plural(len(check.skipped), 'entry', 'entries')} cannot be an image of an identity, "
-        "and will be left out",
-        "put right what is said of each, or remove it",
+        f"{plural(len(check.skipped), 'entry', 'entries')} cannot be used, and will be left out",
+        "fix what is said about each, or remove it",
         tuple(f"{path}: {why}" for path, why in check.skipped),
     )
     for paths, what in ((check.black, "black, or nearly"), (check.plain, "all of one colour")):
@@ -440,7 +439,7 @@ def _remarks(check: DataCheck) -> Iterator[Finding]:
         "repeated",
         False,
         f"{_pictures(check.within)} more than once under one identity: "
-        f"{plural(spare, 'image')} too many, for pairs that are too easy",
+        f"{plural(spare, 'image')} too many, and pairs of them are too easy",
         "keep one of each",
         tuple(map(str, check.within)),
     )
@@ -449,7 +448,7 @@ def _remarks(check: DataCheck) -> Iterator[Finding]:
     yield Finding(
         "few",
         False,
-        f"{_identities(few)} fewer than {_FEW} images, of which none is put aside for testing",
+        f"{_identities(few)} fewer than {_FEW} images, so none is set aside for testing",
         "add images, if there are any",
         few,
     )

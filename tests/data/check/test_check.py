@@ -68,7 +68,7 @@ def test_what_is_wrong_worst_first(messy: Path) -> None:
     assert (check.images, check.readable) == (23, 20)
     assert dict(check.per_identity) == {"anna": 8, "bert": 9, "carl": 1, "dora": 2, "emma": 0}
     assert finding(check, "labels") == (
-        "2 pictures appear under two identities or more: of each, one of the labels is wrong",
+        "2 pictures appear under two or more identities: of each, one of the labels is wrong",
         (
             "anna/0.png = bert/as anna 0.bmp (other files, same pixels)",
             "anna/1.png = carl/as anna 1.png = dora/as anna 1.png (other files, same pixels)",
@@ -89,7 +89,7 @@ def test_what_is_wrong_worst_first(messy: Path) -> None:
     assert finding(check, "once")[1] == ("carl",)
     assert finding(check, "repeated") == (
         "1 picture appears more than once under one identity: "
-        "1 image too many, for pairs that are too easy",
+        "1 image too many, and pairs of them are too easy",
         ("anna/2 again.png = anna/2.png",),
     )
     assert finding(check, "few")[1] == ("dora: 2",)

@@ -11,7 +11,7 @@ from arcset.errors import DataError
 
 __all__ = ["FileSource", "FolderSource", "image_files"]
 
-_STRAY = "lies in no sub-folder, so that nobody knows whose image it is"
+_STRAY = "lies in no sub-folder, so its identity is unknown"
 
 
 class FileSource(Source):

@@ -182,7 +182,7 @@ def _find_named(data: str | Path) -> Dataset | None:
     if text in DATASETS:
         return DATASETS[text].load()
     raise OptionError(
-        f"{unknown_name('dataset', text, dataset_names())}; nor does such a path exist: {FORMS}"
+        f"{unknown_name('dataset', text, dataset_names())}; and there is no such path ({FORMS})"
     )
 
 
