@@ -81,13 +81,10 @@ def test_a_view_is_indexed_as_the_array_it_stands_for(index) -> None:
 
 def test_chosen_rows_are_copied_from_memory_and_seen_in_a_file() -> None:
     mask = np.arange(10) % 3 == 0
-    copied = take_rows(BASE, mask)
-    assert isinstance(copied, np.ndarray)
-    assert np.array_equal(copied, BASE[mask])
+    assert np.array_equal(take_rows(BASE, mask), BASE[mask])
     again = take_rows(take_rows(LazyRows(BASE, np.arange(10)), mask), np.array([2, 0]))
     assert again.base is BASE
     assert np.array_equal(np.asarray(again), BASE[mask][[2, 0]])
-    assert len(take_rows(again, np.array([], dtype=np.int64))) == 0
 
 
 def test_joined_rows() -> None:

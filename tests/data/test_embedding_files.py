@@ -43,7 +43,6 @@ def test_round_trip(tmp_path, suffix, paths):
         ({"label": ["a", "b"], "embedding": [[1.0], [1.0, 2.0, 3.0]]}, "embedding"),
         ({"label": ["a", None], "embedding": [[1.0], [1.0]]}, "label for sample 1"),
         ({"label": ["a", "b"], "vector": [[1.0], [1.0]]}, "label, vector"),
-        ({"label": ["a", "b"], "embedding": [1.0, 1.0]}, "shape"),
     ],
 )
 def test_parquet_that_does_not_fit(tmp_path, column, text):
@@ -52,17 +51,9 @@ def test_parquet_that_does_not_fit(tmp_path, column, text):
         read_embeddings(tmp_path / "o.parquet")
 
 
-@pytest.mark.parametrize(
-    ("labels", "text"),
-    [
-        (np.array(["a", None], dtype=object), r"o\.npz"),  # a pickle, which is never opened
-        (np.array([0.5, 1.0]), "label"),
-        (np.arange(3), r"label .*\(3,\).* 2 "),
-    ],
-)
-def test_npz_that_does_not_fit(tmp_path, labels, text):
-    np.savez(tmp_path / "o.npz", embeddings=np.eye(2), labels=labels)
-    with pytest.raises(DataError, match=text):
+def test_npz_that_does_not_fit(tmp_path):
+    np.savez(tmp_path / "o.npz", embeddings=np.eye(2), labels=np.arange(3))
+    with pytest.raises(DataError, match=r"label .*\(3,\).* 2 "):
         read_embeddings(tmp_path / "o.npz")
 
 

@@ -12,7 +12,6 @@ from PIL import Image
 from torch.utils.data import ConcatDataset, DataLoader, Dataset, IterableDataset, Subset
 from torch.utils.data import TensorDataset as Tensors
 
-from arcset.data import Dataset as ArcsetDataset
 from arcset.data import (
     IdentitySampler,
     ImageSet,
@@ -28,11 +27,6 @@ from arcset.data import (
 )
 from arcset.data.torch_dataset import is_repeatable
 from arcset.errors import DataError, InputError, OptionError
-from arcset.recognition import Recognizer
-from arcset.runs import RunConfig
-from arcset.runs.data import selection_for
-from arcset.training import train
-from arcset.training.watchers import Silent
 from support.pictures import picture, save
 
 PIXELS = torch.randint(
@@ -159,35 +153,6 @@ GREY = Image.new("L", (4, 5))
 def test_what_is_no_labelled_image(samples: list[Any], message: str) -> None:
     with pytest.raises(InputError, match=message):
         from_torch(Pairs(samples))
-
-
-def test_training_from_a_torch_dataset_is_training_from_its_images(tmp_path: Path) -> None:
-    digits = load_dataset("mnist-sample").train
-    rows = np.flatnonzero(digits.labels < 6)[::8]
-    mine = Pairs(
-        [(Image.fromarray(digits.images[row]), int(digits.labels[row])) for row in rows],
-        list("abcdef"),
-    )
-    images = ImageSet(digits.images[rows], digits.labels[rows], tuple("abcdef"))
-    datasets = from_torch(mine), ArcsetDataset("arrays", images, None, "", held_out="all")
-    weights = []
-    for dataset in datasets:
-        config = RunConfig(
-            data=dataset.name,
-            network="mlp",
-            dim=8,
-            epochs=1,
-            batch=32,
-            snapshot=10,
-            hold_out={"validation": 0.35, "test": 0.35},
-        )
-        selection = selection_for(config, dataset=dataset)
-        run = train(config, tmp_path / dataset.name, selection=selection, watcher=Silent())
-        assert run.config.class_names == selection.train.class_names
-        weights.append((run.path / "model.safetensors").read_bytes())
-        # The run takes pictures like these.
-        assert Recognizer.load(run.path).embed([mine[0][0]]).shape == (1, 8)
-    assert weights[0] == weights[1]
 
 
 def test_a_loader_gives_what_networks_take() -> None:

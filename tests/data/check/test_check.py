@@ -1,4 +1,3 @@
-import io
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +11,7 @@ from arcset.data.check import DataCheck, check_data, look_at
 from arcset.data.contact_sheet import contact_sheet
 from arcset.errors import DataError
 from support.datasets import list_samples
+from support.image_files import saved
 from support.pictures import picture, save
 
 
@@ -132,12 +132,6 @@ GREY = Image.fromarray(RNG.integers(0, 256, (20, 30), np.uint8))
 COLOUR = Image.fromarray(RNG.integers(0, 256, (20, 30, 3), np.uint8))
 
 
-def saved(image: Image.Image, kind: str = "PNG", **options: Any) -> bytes:
-    stream = io.BytesIO()
-    image.save(stream, kind, **options)
-    return stream.getvalue()
-
-
 def pixels(image: Image.Image, kind: str = "PNG", **options: Any) -> bytes:
     return look_at(saved(image, kind, **options), "x").pixels
 
@@ -148,7 +142,7 @@ def test_the_same_picture_in_any_lossless_form() -> None:
         assert pixels(image, "BMP") == pixels(image, "TIFF") == first
         assert pixels(image.convert("RGB")) == pixels(image.convert("RGBA")) == first
     assert pixels(GREY.convert("P")) == pixels(GREY)
-    assert look_at(saved(GREY), "x").content != look_at(saved(GREY, "BMP"), "x").content
+    assert look_at(saved(GREY, "PNG"), "x").content != look_at(saved(GREY, "BMP"), "x").content
 
 
 def page(level: int, ink: int, marks: int, noise: int = 0) -> Image.Image:
@@ -173,7 +167,7 @@ def page(level: int, ink: int, marks: int, noise: int = 0) -> Image.Image:
     ],
 )
 def test_images_that_show_nothing(image: Image.Image, blank: str) -> None:
-    assert look_at(saved(image), "x").blank == blank
+    assert look_at(saved(image, "PNG"), "x").blank == blank
 
 
 SIDE, STEP, FIRST = 112, 120, (32 + 216, 32 + 80)  # cells, their distance, the first one
@@ -220,14 +214,3 @@ def test_what_is_suspicious_stands_below(messy: Path) -> None:
     below = top + 2 * (SIDE + 52 + 64)
     for column, path in enumerate(("anna/black.png", "bert/black.png", "bert/orange.png")):
         np.testing.assert_array_equal(cell(image, 32 + column * step, below), read(messy / path))
-
-
-def test_more_than_there_is_room_for(tmp_path: Path) -> None:
-    for place in range(12):
-        save(picture(place), tmp_path / "anna" / f"{place}.png")
-        for copy in range(5):
-            save(picture(place), tmp_path / f"bert{copy}" / f"{place}.bmp")
-        (tmp_path / "anna" / f"broken{place}.png").touch()
-    image = sheet(tmp_path)
-    rows = 2 * 32 + 80 + 6 * STEP
-    assert image.shape[0] == rows + (64 + 4 * (SIDE + 52) + 24) + (64 + 8 * 24 + 24)

@@ -3,7 +3,6 @@
 import dataclasses
 import gzip
 import hashlib
-import os
 import struct
 import subprocess
 import sys
@@ -15,7 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from arcset.data import load_dataset
+from arcset.data import load_dataset, locate
 from arcset.errors import DataError
 from support.datasets import FILES, MNIST, SAMPLE_CHECKSUMS, IdxFiles, read_idx
 
@@ -138,16 +137,13 @@ def test_the_shipped_files_are_small_and_their_licence_stands_beside_them() -> N
 
 
 @pytest.mark.long
-def test_the_tool_gives_the_shipped_files_again(full_mnist: Path, tmp_path: Path) -> None:
-    subprocess.run(
-        [sys.executable, str(TOOL), "--out", str(tmp_path)],
-        env={**os.environ, "ARCSET_DATA": str(full_mnist.parent)},
-        check=True,
-        capture_output=True,
-    )
+def test_the_tool_gives_the_shipped_files_again(tmp_path: Path) -> None:
+    if locate("mnist").startswith("not here"):
+        pytest.skip(f"mnist is {locate('mnist')}; set ARCSET_DATA to a folder that holds mnist/")
+    subprocess.run([sys.executable, str(TOOL), "--out", str(tmp_path)], check=True)
     assert sorted(path.name for path in tmp_path.iterdir()) == sorted(f"{f}.gz" for f in FILES)
     for file in FILES:
         made = (tmp_path / f"{file}.gz").read_bytes()
-        assert gzip.decompress(made) == gzip.decompress(packaged(f"{file}.gz"))
+        assert gzip.decompress(made) == gzip.decompress(shipped(file))
         if "ng" not in zlib.ZLIB_RUNTIME_VERSION:  # zlib-ng packs the same content differently
-            assert made == packaged(f"{file}.gz")
+            assert made == shipped(file)
