@@ -156,10 +156,10 @@ class Dataset:
     """A named set with its two parts, which share their class names and their image size.
 
     test: further images of the same classes; None where there are none.
-    licence: what the data may be used for, in the words of whoever publishes it.
+    licence: what the data may be used for, in the words of its publisher.
     held_out: which images of a class count when the class is held out of training: those of the
-        test part, where whoever publishes the set drew that line, or all of them.
-    apart: classes that whoever publishes the set keeps out of training, under "validation" and
+        test part, where its publisher drew that line, or all of them.
+    apart: classes that its publisher keeps out of training, under "validation" and
         "test"; they are held out unless the user says otherwise.
     fit, invert: how image files become these images, see `Reading`.
     skipped: (path, why) of each file that could not be read.

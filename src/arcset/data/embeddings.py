@@ -282,7 +282,7 @@ class Manifest(BaseModel):
     inputs, listed: how many there are, and a digest of their list in 64 digits.
     identities: how many these are of; None where there were too many to be counted.
     shard_size: inputs in each shard but the last.
-    trained_on: the identities that training knew, or None where nobody says.
+    trained_on: the identities that training knew, or None where that is not known.
     samples, skipped: how many could be embedded, and how many not; None before the end.
     """
 

@@ -172,7 +172,7 @@ def decode_expected(content: bytes, *, mode: str, size: tuple[int, int], source:
 
 
 def exif_orientation(image: Image.Image) -> int:
-    """1 … 8, as EXIF numbers the ways of holding a camera; 1, upright, where nobody says."""
+    """1 … 8, as EXIF numbers the ways of holding a camera; 1 (upright) without EXIF."""
     try:
         value = image.getexif().get(0x0112, 1)
     except Exception:  # damaged EXIF is no reason to refuse the picture

@@ -2,7 +2,7 @@
 
 Huang, Ramesh, Berg, Learned-Miller: Labeled Faces in the Wild (2007); Huang, Mattar, Lee,
 Learned-Miller: Learning to align from scratch (2012). None of these people is in the set's own
-list of pairs, so that nothing trained on them has seen anybody of the usual test.
+list of pairs, so that a model trained on them can still be judged by the usual test.
 """
 
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Arrays of pictures or of any other features: in npz files, whoever wrote them, and in memory.
+"""Arrays of pictures or of any other features: in npz files of any tool, and in memory.
 
 Nothing is unpickled.
 """

@@ -33,8 +33,8 @@ class FolderSource(FileSource):
 
     The identity is named by its path below the root, with "/", so that `alphabet/character` works.
     Images directly in the root are one identity, ".", where no sub-folder holds any; otherwise
-    they belong to nobody and are skipped, unless `labelled` is false. Files and folders whose names
-    begin with a dot are passed over, as are files without the extension of an image. Links to
+    they belong to no identity and are skipped, unless `labelled` is false. Files and folders whose
+    names begin with a dot are passed over, as are files without the extension of an image. Links to
     folders are followed, and no folder is listed twice.
 
     In the stream, the files of a folder come sorted, and before its sub-folders; the images
@@ -115,7 +115,7 @@ class FolderSource(FileSource):
 
 
 def image_files(folder: Path | str) -> list[Path]:
-    """All images below a folder, sorted, by the rules of `FolderSource`, whoever they show.
+    """All images below a folder, sorted, by the rules of `FolderSource`, without their identities.
 
     Raises `DataError` where there are none, or a folder cannot be listed.
     """

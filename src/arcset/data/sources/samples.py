@@ -269,7 +269,7 @@ def apart_identities(
 ) -> dict[str, tuple[str, ...]]:
     """Identities without a row for training, under "validation" and "test"; sorted.
 
-    One that has rows of both kinds is for the test: whoever tunes on it has seen it.
+    One that has rows of both kinds is for the test.
 
         >>> apart_identities(["a", "a", "b", "c"], ["train", "test", "validation", "test"])
         {'validation': ('b',), 'test': ('c',)}
