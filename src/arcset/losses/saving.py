@@ -162,8 +162,8 @@ def load_sharded(
 ) -> None:
     """Fill named tensors with what `save_sharded` wrote, by however many processes.
 
-    alone: there may be a group, but only this process calls. Raises `RunError` where the folder does
-    not hold them.
+    alone: there may be a group, but only this process calls. Raises `RunError` where the folder
+    does not hold them.
     """
     checkpoint = _library()
     reader = checkpoint.HuggingFaceStorageReader(str(folder))
