@@ -1,30 +1,26 @@
 import json
 from pathlib import Path
 
-import numpy as np
 import pytest
 from PIL import Image
 
 from arcset.data import Split, dataset_names, load_dataset
 from arcset.data.dataset import LazyRows
+from support.pictures import picture, save
 from support.small_data import vectors
 
 
-def test_list(arcset_command, monkeypatch):
-    monkeypatch.delenv("ARCSET_DATA", raising=False)
-    done = arcset_command("data", "list")
-    assert done.code == 0
-    assert all(name in done.out for name in dataset_names())
-    entries = json.loads(arcset_command("data", "list", "--json").out)
-    sample = next(entry for entry in entries if entry["name"] == "mnist-sample")
-    assert (sample["train"], sample["test"], sample["place"]) == (4000, 1000, "shipped")
-
-
-def test_list_shows_whole_paths(arcset_command, monkeypatch, tmp_path):
+def test_list(arcset_command, monkeypatch, tmp_path):
     folder = tmp_path / "a rather long name of a folder" / "that nobody wants to see cut off"
     (folder / "orl").mkdir(parents=True)
     monkeypatch.setenv("ARCSET_DATA", str(folder))
-    assert str(folder / "orl") in arcset_command("data", "list").out
+    done = arcset_command("data", "list")
+    assert done.code == 0
+    assert all(name in done.out for name in dataset_names())
+    assert str(folder / "orl") in done.out
+    entries = json.loads(arcset_command("data", "list", "--json").out)
+    sample = next(entry for entry in entries if entry["name"] == "mnist-sample")
+    assert (sample["train"], sample["test"], sample["place"]) == (4000, 1000, "shipped")
 
 
 SPLIT = ["data", "split", "mnist-sample", "--out", "split.json"]
@@ -68,12 +64,9 @@ def test_suspects(arcset_command):
 @pytest.fixture
 def people(tmp_path):
     """Two identities with five pictures each."""
-    rng = np.random.default_rng(0)
-    for name in ("anna", "bert"):
-        (tmp_path / "people" / name).mkdir(parents=True)
-        for place in range(5):
-            pixels = rng.integers(0, 256, (16, 12), np.uint8)
-            Image.fromarray(pixels).save(tmp_path / "people" / name / f"{place}.png")
+    for seed, name in enumerate(("anna", "bert")):
+        for number in range(5):
+            save(picture(10 * seed + number), tmp_path / "people" / name / f"{number}.png")
     return tmp_path / "people"
 
 
@@ -101,17 +94,14 @@ def test_a_wrong_label_is_a_negative_answer(arcset_command, people):
     assert (found["serious"], found["images"], found["readable"]) == (True, 11, 9)
 
 
-def test_remarks_alone_are_no_negative_answer(arcset_command, people):
-    for place in range(1, 5):
-        (people / "bert" / f"{place}.png").unlink()
-    done = arcset_command("data", "check", "people")
-    assert done.code == 0
-    assert "bert" in done.out
-
-
-def test_the_contact_sheet(arcset_command, people, tmp_path):
+def test_remarks_alone_are_no_negative_answer_and_a_sheet_is_drawn(
+    arcset_command, people, tmp_path
+):
+    for number in range(1, 5):
+        (people / "bert" / f"{number}.png").unlink()
     done = arcset_command("data", "check", "people", "--sheet", "sheets/people.png")
     assert done.code == 0
+    assert "bert" in done.out
     assert "sheets/people.png" in done.err
     with Image.open(tmp_path / "sheets" / "people.png") as sheet:
         assert (sheet.format, sheet.width) == ("PNG", 1232)
@@ -122,13 +112,11 @@ def test_the_contact_sheet(arcset_command, people, tmp_path):
     [
         (["nowhere"], "nowhere"),
         (["people", "--sheet", "people.jpg"], "people.jpg"),
-        (["bare"], "bare"),
         (["torn"], "anna/1.png"),
         (["train.rec"], "train.rec"),
     ],
 )
 def test_what_cannot_be_checked(arcset_command, people, tmp_path, words, message):
-    (tmp_path / "bare").mkdir()
     (tmp_path / "torn" / "anna").mkdir(parents=True)
     (tmp_path / "torn" / "anna" / "1.png").write_bytes(b"torn")
     (tmp_path / "train.rec").touch()
@@ -144,12 +132,10 @@ def test_what_cannot_be_checked(arcset_command, people, tmp_path, words, message
 @pytest.fixture
 def photos(tmp_path: Path) -> Path:
     """Two people with six pictures each, of which one is broken, and a file that is no picture."""
-    random = np.random.default_rng(0)
-    for name in ("anna", "ben"):
-        (tmp_path / "photos" / name).mkdir(parents=True)
+    for seed, name in enumerate(("anna", "ben")):
         for number in range(6):
-            pixels = random.integers(0, 256, (20, 30, 3), np.uint8)
-            Image.fromarray(pixels).save(tmp_path / "photos" / name / f"{number}.png")
+            image = picture(10 * seed + number, (30, 20)).convert("RGB")
+            save(image, tmp_path / "photos" / name / f"{number}.png")
     (tmp_path / "photos" / "ben" / "3.png").write_bytes(b"broken")
     (tmp_path / "photos" / "readme.txt").write_text("my photos")
     return tmp_path / "photos"
@@ -169,19 +155,14 @@ def test_a_pack(arcset_command, photos):
 
 @pytest.mark.parametrize(
     ("options", "shape"),
-    [
-        (["--size", "16"], (16, 16, 3)),
-        (["--size", "16x9"], (16, 9, 3)),
-        (["--size", "16X9", "--channels", "1"], (16, 9)),
-        (["--fit", "crop"], (20, 30, 3)),
-    ],
+    [(["--size", "16X9", "--channels", "1"], (16, 9)), (["--fit", "crop"], (20, 30, 3))],
 )
 def test_shapes(arcset_command, photos, options, shape):
     done = arcset_command("data", "pack", "photos", "--out", "p", "--json", *options)
     assert done.code == 0
     found = json.loads(done.out)
     assert (found["images"], found["identities"], found["training"]) == (11, 2, 9)
-    assert found["skipped"] == [["ben/3.png", found["skipped"][0][1]]]
+    assert [path for path, _ in found["skipped"]] == ["ben/3.png"]
     assert found["bytes"] == sum(file.stat().st_size for file in Path("p").iterdir())
     dataset = load_dataset("p")
     assert dataset.train.images.shape[1:] == shape
@@ -191,10 +172,8 @@ def test_shapes(arcset_command, photos, options, shape):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["nowhere"], "nowhere"),
         (["photos/anna"], "'.'"),
         (["photos", "--size", "big"], "'big'"),
-        (["photos", "--size", "0"], "height"),
         (["photos", "--channels", "2"], "1 or 3"),
         (["photos", "--fit", "zoom"], "'zoom'"),
     ],
@@ -203,5 +182,4 @@ def test_mistakes(arcset_command, photos, tmp_path, words, message):
     done = arcset_command("data", "pack", *words, "--out", "p")
     assert done.code == 2
     assert message in done.err.splitlines()[-1]
-    assert "Traceback" not in done.err
     assert {file.name for file in tmp_path.iterdir()} == {"photos"}

@@ -1,14 +1,11 @@
-"""A real web server on this machine, an empty cache, and real datasets where they are at hand."""
+"""A real web server on this machine, and an empty cache."""
 
-import os
 import threading
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
-
-from support.datasets import FILES
 
 Answer = Callable[[BaseHTTPRequestHandler], None]
 
@@ -74,26 +71,3 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.delenv("ARCSET_DATA", raising=False)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     return tmp_path / "cache" / "arcset"
-
-
-@pytest.fixture
-def full_mnist() -> Path:
-    """The folder of the full MNIST, below $ARCSET_DATA."""
-    folder = Path(os.environ.get("ARCSET_DATA") or "no-such-folder") / "mnist"
-    for name in FILES:
-        if not (folder / name).exists() and not (folder / f"{name}.gz").exists():
-            pytest.skip("the full MNIST is not here: set ARCSET_DATA to a folder that holds mnist/")
-    return folder
-
-
-@pytest.fixture
-def at_hand() -> Callable[[str], Path]:
-    """Call with the name of a dataset: its folder below $ARCSET_DATA, or the test is skipped."""
-
-    def find(name: str) -> Path:
-        folder = Path(os.environ.get("ARCSET_DATA") or "no-such-folder") / name
-        if not folder.is_dir():
-            pytest.skip(f"{name} is not here: set ARCSET_DATA to a folder that holds {name}/")
-        return folder
-
-    return find

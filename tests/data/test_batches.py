@@ -90,13 +90,10 @@ def test_every_sample_comes_exactly_once(count: int, batch: int, seed: int, epoc
         assert min(sizes) > 1  # batch normalization fails on a single sample
 
 
-@pytest.mark.parametrize("name", ["rotations", "both"])
-def test_turns_need_square_images(name: str) -> None:
-    pixels, transforms = torch.zeros(2, 1, 5, 4), class_transforms(name)
-    with pytest.raises(InputError, match=f"{name!r}.*5×4"):
+def test_turns_need_square_images() -> None:
+    pixels, transforms = torch.zeros(2, 1, 5, 4), class_transforms("rotations")
+    with pytest.raises(InputError, match=r"'rotations'.*5×4"):
         transforms.apply(pixels, torch.zeros(2, dtype=torch.int64))
-    with pytest.raises(InputError, match=f"{name!r}.*5×4"):
-        transforms.check((1, 5, 4))
 
 
 @st.composite
@@ -119,7 +116,9 @@ def _cases(draw: st.DrawFn) -> tuple[Tensor, int, int, int, int]:
 
 
 @given(_cases())
-def test_the_guarantees(case: tuple[Tensor, int, int, int, int]) -> None:
+def test_balanced_batches_hold_p_classes_with_k_samples_and_use_all_evenly(
+    case: tuple[Tensor, int, int, int, int],
+) -> None:
     labels, per_batch, samples, seed, epoch = case
     batches = list(balanced_batches(labels, per_batch, samples, seed=seed, epoch=epoch))
     count = math.ceil(len(labels) / (per_batch * samples))
@@ -149,5 +148,3 @@ def test_more_classes_than_there_are_is_refused_at_once() -> None:
     labels = torch.tensor([3, 3, 8, 8])
     with pytest.raises(OptionError, match=r"classes_per_batch=3.* 2 "):
         balanced_batches(labels, 3, 1, seed=0, epoch=0)
-    with pytest.raises(OptionError, match=r"classes_per_batch=3.* 2 "):
-        balanced_batch_count(labels, 3, 1)

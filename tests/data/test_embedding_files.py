@@ -40,11 +40,9 @@ def test_round_trip(tmp_path, suffix, paths):
 @pytest.mark.parametrize(
     ("column", "text"),
     [
-        ({"label": ["a", "b"], "embedding": [[1.0], [1.0, 2.0]]}, "embedding"),
         ({"label": ["a", "b"], "embedding": [[1.0], [1.0, 2.0, 3.0]]}, "embedding"),
         ({"label": ["a", None], "embedding": [[1.0], [1.0]]}, "label for sample 1"),
         ({"label": ["a", "b"], "vector": [[1.0], [1.0]]}, "label, vector"),
-        ({"label": ["a", "b"], "embedding": [1.0, 1.0]}, "shape"),
     ],
 )
 def test_parquet_that_does_not_fit(tmp_path, column, text):
@@ -54,21 +52,14 @@ def test_parquet_that_does_not_fit(tmp_path, column, text):
 
 
 def test_npz_that_does_not_fit(tmp_path):
-    place = tmp_path / "o.npz"
-    with pytest.raises(DataError, match=r"o\.npz"):
-        read_embeddings(place)
-    place.write_bytes(b"PK\x03\x04 torn")
-    with pytest.raises(DataError, match=r"o\.npz"):
-        read_embeddings(place)
-    np.savez(place, embeddings=np.eye(2), labels=np.array(["a", None], dtype=object))
-    with pytest.raises(DataError, match=r"o\.npz"):  # a pickle, which is never opened
-        read_embeddings(place)
-    np.savez(place, embeddings=np.eye(2), labels=np.array([0.5, 1.0]))
-    with pytest.raises(DataError, match="label"):
-        read_embeddings(place)
-    np.savez(place, embeddings=np.eye(2), labels=np.arange(3))
+    np.savez(tmp_path / "o.npz", embeddings=np.eye(2), labels=np.arange(3))
     with pytest.raises(DataError, match=r"label .*\(3,\).* 2 "):
-        read_embeddings(place)
+        read_embeddings(tmp_path / "o.npz")
+
+
+def test_what_is_no_file_of_embeddings(tmp_path):
+    with pytest.raises(DataError, match=r"none\.npz"):
+        read_embeddings(tmp_path / "none.npz")
     (tmp_path / "o.parquet").write_bytes(b"nothing")
     with pytest.raises(DataError, match=r"o\.parquet"):
         read_embeddings(tmp_path / "o.parquet")

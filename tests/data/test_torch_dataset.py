@@ -12,7 +12,6 @@ from PIL import Image
 from torch.utils.data import ConcatDataset, DataLoader, Dataset, IterableDataset, Subset
 from torch.utils.data import TensorDataset as Tensors
 
-from arcset.data import Dataset as ArcsetDataset
 from arcset.data import (
     IdentitySampler,
     ImageSet,
@@ -21,16 +20,13 @@ from arcset.data import (
     as_float,
     from_torch,
     load_dataset,
+    pack,
     select,
     to_loader,
     to_tensors,
 )
+from arcset.data.torch_dataset import is_repeatable
 from arcset.errors import DataError, InputError, OptionError
-from arcset.recognition import Recognizer
-from arcset.runs import RunConfig
-from arcset.runs.data import selection_for
-from arcset.training import train
-from arcset.training.watchers import Silent
 from support.pictures import picture, save
 
 PIXELS = torch.randint(
@@ -108,6 +104,25 @@ def test_pictures_of_all_sizes_are_read_as_files_are() -> None:
     assert grey.train.images.shape == (6, 5, 4)
 
 
+def test_arrays_take_the_shape_that_is_asked_for(tmp_path: Path) -> None:
+    """Also those of a pack, which may be inverted already."""
+    digits = load_dataset("mnist-sample").train
+    reading = Reading(3, 14, 10, invert=True)
+    asked = TorchImages(digits, reading=reading)[0][0]
+    expected = reading.read(digits.images[0])
+    assert torch.equal(asked, as_float(torch.from_numpy(expected).permute(2, 0, 1)))
+    for name in ("anna", "ben"):
+        save(picture(len(name)), tmp_path / "faces" / name / "1.png")
+    pack(tmp_path / "faces", tmp_path / "pack", reading=Reading(1, 16, 12, invert=True))
+    twice, once = (
+        TorchImages(tmp_path / path, reading=Reading(1, 16, 12, invert=True))[0][0]
+        for path in ("pack", "faces")
+    )
+    assert torch.equal(twice, once)
+    features = ImageSet(np.ones((2, 7), np.float32), np.array([0, 1]), ("a", "b"))
+    assert TorchImages(features, reading=reading)[0][0].shape == (7,)
+
+
 def test_features_stay_as_they_are() -> None:
     vectors = torch.randn(6, 10)
     dataset = from_torch(Tensors(vectors, LABELS))
@@ -138,35 +153,6 @@ GREY = Image.new("L", (4, 5))
 def test_what_is_no_labelled_image(samples: list[Any], message: str) -> None:
     with pytest.raises(InputError, match=message):
         from_torch(Pairs(samples))
-
-
-def test_training_from_a_torch_dataset_is_training_from_its_images(tmp_path: Path) -> None:
-    digits = load_dataset("mnist-sample").train
-    rows = np.flatnonzero(digits.labels < 6)[::8]
-    mine = Pairs(
-        [(Image.fromarray(digits.images[row]), int(digits.labels[row])) for row in rows],
-        list("abcdef"),
-    )
-    images = ImageSet(digits.images[rows], digits.labels[rows], tuple("abcdef"))
-    datasets = from_torch(mine), ArcsetDataset("arrays", images, None, "", held_out="all")
-    weights = []
-    for dataset in datasets:
-        config = RunConfig(
-            data=dataset.name,
-            network="mlp",
-            dim=8,
-            epochs=1,
-            batch=32,
-            snapshot=10,
-            hold_out={"validation": 0.35, "test": 0.35},
-        )
-        selection = selection_for(config, dataset=dataset)
-        run = train(config, tmp_path / dataset.name, selection=selection, watcher=Silent())
-        assert run.config.class_names == selection.train.class_names
-        weights.append((run.path / "model.safetensors").read_bytes())
-        # The run takes pictures like these.
-        assert Recognizer.load(run.path).embed([mine[0][0]]).shape == (1, 8)
-    assert weights[0] == weights[1]
 
 
 def test_a_loader_gives_what_networks_take() -> None:
@@ -231,8 +217,6 @@ def test_identity_sampler_draws_p_times_k() -> None:
 def test_identity_sampler_refuses_too_few_classes() -> None:
     with pytest.raises(OptionError, match="3"):
         IdentitySampler([0, 0, 1, 1], identities=3, samples=2)
-    with pytest.raises(InputError, match="labels"):
-        IdentitySampler([[0, 1]], identities=1, samples=1)
 
 
 def test_transforms_see_pixels_and_may_have_the_last_word() -> None:
@@ -254,3 +238,16 @@ def test_identity_sampler_in_loaders() -> None:
         images, labels = next(iter(loader))
         assert images.shape == (32, 1, 28, 28)
         assert sorted(Counter(labels.tolist()).values()) == [8] * 4
+
+
+class Noisy(Tensors):
+    def __getitem__(self, index: int) -> Any:
+        image, label = super().__getitem__(index)
+        return image + torch.rand(()), label
+
+
+def test_a_dataset_that_draws_does_not_repeat_itself() -> None:
+    tensors = torch.zeros(20, 1, 4, 4), torch.arange(20)
+    assert is_repeatable(Tensors(*tensors))
+    assert not is_repeatable(Noisy(*tensors))
+    assert is_repeatable(Stream())

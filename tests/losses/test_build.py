@@ -9,7 +9,6 @@ import torch
 
 import arcset
 from arcset import InputError, OptionError
-from arcset.losses import loss_options
 
 
 @pytest.mark.parametrize(
@@ -18,21 +17,16 @@ from arcset.losses import loss_options
         {"name": "arcfacee"},
         {"name": "arcface", "dim": 0},
         {"name": "arcface", "classes": 0},
-        {"name": "arcface", "scale": 0.0},
         {"name": "arcface", "scale": math.nan},
         {"name": 5},
         {"name": "arcface", "margin": math.pi},
-        {"name": "cosface", "margin": 2.0},
         {"name": "sphereface", "margin": 0.5},
         {"name": "combined", "m1": 0.0},
-        {"name": "triplet", "margin": -1.0},
         {"name": "center", "weight": -1.0},
         {"name": "intra", "base": "center"},
         {"name": "arcface", "fallback": "odd"},
-        {"name": "sphereface", "fallback": "linear"},
         {"name": "cosface", "fallback": "easy"},
         {"name": "softmax", "biass": True},
-        {"name": "softmax", "bias": 1},
         {"name": "arcface", "mode": "fast"},
         {"name": "arcface", "subcenters": 0},
         {"name": "intra", "subcenters": 2},
@@ -40,8 +34,6 @@ from arcset.losses import loss_options
         {"name": "arcface", "label_smoothing": 1.0},
         {"name": "arcface", "ignore_index": 0.5},
         {"name": "arcface", "warmup": -1},
-        {"name": "arcface", "warmup_shape": "cubic"},
-        {"name": "arcface", "update": "adam"},
         {"name": "intra", "update": "sgd"},
         {"name": "arcface", "sample": 0.0},
     ],
@@ -71,10 +63,8 @@ class TestRefusedInput:
             (good, torch.tensor([-1, 1, 2]), "label -1 .*position 0"),
             (good, torch.tensor([0.0, 1.0, 2.0]), "torch.float32"),
             (good, torch.tensor([0, 1]), r"labels .*\(3,\).*\(2,\)"),
-            (good, [0, 1, 2], "labels .*list"),
             (good[:, :7], labels, r"8.*\(3, 7\)"),
             (good[:0], labels[:0], r"\(0, 8\)"),
-            (good.long(), labels, "torch.int64"),
             (good.numpy(), labels, "ndarray"),
             (good + torch.tensor([[0.0], [math.inf], [0.0]]), labels, "1 of 3 .* position 1"),
         ],
@@ -105,32 +95,6 @@ def test_options_that_a_loss_lacks_are_said_to_be_ignored():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         arcset.build_loss("arcface", 8, 6, scale=4.0, margin=0.5)
-
-
-COMMON = {
-    "subcenters": 1,
-    "mode": "auto",
-    "sample": 1.0,
-    "unbiased": True,
-    "storage": "float32",
-    "bias": False,
-    "label_smoothing": 0.0,
-    "ignore_index": None,
-    "gradient": "exact",
-    "group": None,
-    "warmup": 0,
-    "warmup_shape": "linear",
-    "update": None,
-}
-
-
-def test_options_listing():
-    assert loss_options("normface") == {"scale": None, **COMMON}
-    assert loss_options("triplet") == {"margin": 0.5}
-    assert loss_options("center") == {"bias": True, "base": "softmax", "weight": 0.1}
-    assert "fallback" in loss_options("center", base="arcface")
-    assert loss_options("combined")["m1"] == 1.0
-    assert "scale" not in loss_options("adacos")
 
 
 def test_base_takes_its_own_options():

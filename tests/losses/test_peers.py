@@ -29,13 +29,13 @@ def pair(name, peer, **options):
     return ours, peer
 
 
-@pytest.mark.parametrize("margin", [0.1, 0.3, 0.5, 0.8])
+@pytest.mark.parametrize("margin", [0.1, 0.5])
 def test_arcface(margin):
     peer = peers.ArcFaceLoss(CLASSES, DIM, margin=math.degrees(margin), scale=SCALE)
     compare(*pair("arcface", peer, margin=margin))
 
 
-@pytest.mark.parametrize("margin", [0.1, 0.35, 0.8])
+@pytest.mark.parametrize("margin", [0.1, 0.8])
 def test_cosface(margin):
     peer = peers.CosFaceLoss(CLASSES, DIM, margin=margin, scale=SCALE)
     compare(*pair("cosface", peer, margin=margin))

@@ -51,13 +51,9 @@ def test_the_middle_where_nothing_tells_classes_apart():
     ("call", "message"),
     [
         (lambda m: m.set_class_sizes(torch.tensor([1, 2])), r"\(5,\).*\(2,\)"),
-        (lambda m: m.set_class_sizes(torch.ones(5, 1)), r"\(5,\).*\(5, 1\)"),
         (lambda m: m.set_class_sizes(-SIZES), "class sizes"),
-        (lambda m: m.set_class_sizes(SIZES + 0.5), "class sizes"),
         (lambda m: m.set_class_sizes(SIZES * math.nan), "class sizes"),
-        (lambda m: m.set_class_sizes(SIZES * math.inf), "class sizes"),
         (lambda m: m.set_margins(torch.full((5,), 3.2)), "margins"),
-        (lambda m: m.set_margins(torch.full((5,), math.nan)), "margins"),
         (lambda m: m.set_margins(torch.zeros(4)), r"\(5,\)"),
     ],
 )

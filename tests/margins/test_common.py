@@ -3,18 +3,19 @@
 A margin's own file has what is special about it: its published formula, and what it learns.
 """
 
+import copy
 import math
 
 import pytest
 import torch
 
+import arcset
 from arcset.margins import MARGINS, build_margin
 from arcset.margins.base import Law
 from support.margin_checks import (
     ANGLES,
     check_falls,
     check_finite_at_the_ends,
-    check_loss,
     check_refused,
     check_settings_rebuild,
     check_shift_is_reference,
@@ -76,21 +77,18 @@ def test_settings_build_it_again(name, options):
 
 
 @pytest.mark.parametrize(
-    ("name", "options", "adapts"),
-    [
-        ("adacos", {}, True),
-        ("adaface", {"h": 20.0, "rate": 0.5, "fallback": "clamp"}, True),
-        ("classwise", {}, False),
-        ("curricularface", {"margin": 1.0, "rate": 0.5}, True),
-        ("elasticface", {"kind": "cos", "plus": True, "spread": 0.2}, False),
-        ("intertopk", {"k": 3, "penalty": 0.3}, False),
-        ("magface", {"l_a": 30, "u_a": 60, "l_m": 0.1, "u_m": 1.5, "penalty_weight": 3.0}, False),
-        ("mvsoftmax", {"kind": "cos", "adaptive": False, "t": 0.4}, False),
-    ],
-    ids=str,
+    ("name", "options"),
+    [("adacos", {}), ("adaface", {"rate": 0.5}), ("curricularface", {"rate": 0.5})],
 )
-def test_as_a_loss(name, options, adapts):
-    check_loss(name, adapts=adapts, **options)
+@pytest.mark.parametrize("mode", ["plain", "store"])
+def test_what_is_learned_from_batches_changes_in_training_only(name, options, mode):
+    torch.manual_seed(0)
+    loss = arcset.build_loss(name, 6, 7, mode=mode, **options)
+    for training in (False, True):
+        before = copy.deepcopy(loss.margin.state_dict())
+        loss.train(training)(20 * torch.randn(9, 6), torch.arange(9) % 7)
+        after = loss.margin.state_dict()
+        assert any(not torch.equal(after[key], before[key]) for key in before) == training
 
 
 @pytest.mark.parametrize(
@@ -117,17 +115,14 @@ def test_defaults_shrink_where_centers_are_crowded(name, spacing, asked, expecte
     [
         ("adacos", {"dynamic": "no"}),
         ("adaface", {"margin": -0.1}),
-        ("adaface", {"rate": 1.1}),
         ("adaface", {"fallback": "linear"}),
         ("classwise", {"high": math.pi}),
         ("classwise", {"low": 0.6}),
         ("curricularface", {"margin": 4.0}),
-        ("elasticface", {"margin": math.pi}),
         ("elasticface", {"spread": -0.1}),
         ("elasticface", {"seed": -1}),
         ("intertopk", {"k": 0}),
         ("magface", {"l_a": 110.0}),
-        ("magface", {"penalty_weight": -1.0}),
         ("mvsoftmax", {"kind": "am"}),
     ],
 )

@@ -27,15 +27,6 @@ def halfway():
     MARGINS.remove("halfway")
 
 
-@pytest.fixture
-def register(request):
-    def enter(name, margin):
-        MARGINS.register(name)(margin)
-        request.addfinalizer(lambda: MARGINS.remove(name))
-
-    return enter
-
-
 def test_the_example_passes_the_laws(halfway):
     assert "halfway" in arcset.loss_names()
     loss = arcset.build_loss("halfway", 8, 5, margin=0.2, scale=10.0)

@@ -4,17 +4,10 @@ import pytest
 import torch
 
 from arcset import OptionError
-from arcset.networks import NETWORKS, build_network, network_names
+from arcset.networks import build_network, network_names
 
 WITH_DROPOUT = ["glyph", "iresnet100", "iresnet18", "iresnet34", "iresnet50", "mlp", "vit"]
 WITHOUT = sorted(set(network_names()) - set(WITH_DROPOUT))
-
-
-def test_names():
-    documented = ["conv4", "glyph", "mlp", "mobilefacenet", "simple", "vgg8", "vit"]
-    documented += [f"iresnet{depth}" for depth in (18, 34, 50, 100)]
-    assert set(documented) <= set(network_names())
-    assert all(name in NETWORKS for name in network_names())
 
 
 def test_dropout_acts_in_training_only():
@@ -43,12 +36,9 @@ def test_networks_for_images_refuse_vectors(name):
     ("arguments", "sentence"),
     [
         (("simple", 1), "dim .* 1$"),
-        (("simple", 2.0), r"dim .*2\.0"),
         (("simpel", 2), "'simpel'.*'simple'"),
         (("simple", 2, (28, 28)), r"shape .*\(28, 28\)"),
-        (("simple", 2, (0, 28, 28)), r"shape .*\(0, 28, 28\)"),
         (("mlp", 2, (0,)), r"shape .*\(0,\)"),
-        (("mlp", 2, ()), r"shape .*\(\)"),
     ],
 )
 def test_refused(arguments, sentence):

@@ -6,10 +6,8 @@ from collections.abc import Callable
 import pytest
 import torch
 
-import arcset
 from arcset import OptionError
 from arcset.margins import Margin, Sample, Samples
-from support.references import margin_softmax
 
 ANGLES = torch.cat(
     [
@@ -100,40 +98,6 @@ def check_saved(margin: Margin, other: Margin, *names: str) -> None:
     other.load_state_dict(state)
     for name in names:
         assert torch.equal(getattr(other, name), getattr(margin, name))
-
-
-def check_loss(name: str, *, adapts: bool = False, **options) -> None:
-    """The loss in plain mode against its slow reference, training and not; other modes against it.
-
-    `adapts`: whether the margin's buffers change in training. They never do outside of it.
-    """
-    generator = torch.Generator().manual_seed(5)
-    centers = torch.randn(7, 6, generator=generator, dtype=torch.float64)
-    modes = {}
-    for mode in ("plain", "store", "recompute"):
-        loss = arcset.build_loss(name, 6, 7, mode=mode, **options).double()
-        loss.set_centers(centers)
-        values = []
-        draws = torch.Generator().manual_seed(6)
-        for step, training in enumerate((True, True, False, True)):
-            loss.train(training)
-            embeddings = 20 * torch.randn(9, 6, generator=draws, dtype=torch.float64)
-            labels = torch.randint(7, (9,), generator=draws)
-            scale = loss.scale
-            before = {name: value.clone() for name, value in loss.margin.state_dict().items()}
-            value = loss(embeddings.requires_grad_(), labels)
-            after = loss.margin.state_dict()
-            moved = any(not torch.equal(after[name], before[name]) for name in before)
-            assert moved == (training and adapts)
-            slow = margin_softmax(loss, embeddings, labels, scale)
-            assert math.isclose(value.item(), slow, rel_tol=1e-10, abs_tol=1e-12), (mode, step)
-            loss.zero_grad()
-            value.backward()
-            values += [value.detach()[None], embeddings.grad.flatten(), loss.head.weight.grad]
-            loss.advance()
-        modes[mode] = torch.cat([value.flatten().clone() for value in values])
-    torch.testing.assert_close(modes["store"], modes["plain"], rtol=1e-9, atol=1e-11)
-    torch.testing.assert_close(modes["recompute"], modes["plain"], rtol=1e-9, atol=1e-11)
 
 
 def check_refused(make: Callable[..., object], options: dict[str, object]) -> None:

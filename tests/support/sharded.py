@@ -90,6 +90,21 @@ def train(steps, mode, fused, **options):
     return worst, max(one.item() for one in centers)
 
 
+def same_gradients(shared, whole, rows, mine, theirs, own):
+    """Those of the centers and of the embeddings, whose loss is a mean over all processes."""
+    for one, other in (
+        (shared.head.weight.grad, whole.head.weight.grad[rows]),
+        (mine.grad / dist.get_world_size() if len(mine) else mine, theirs.grad[own]),
+    ):
+        torch.testing.assert_close(one, other, rtol=1e-9, atol=1e-12)
+
+
+def inputs():
+    """Embeddings of all, (BATCH, DIM)."""
+    generator = torch.Generator().manual_seed(3)
+    return torch.randn(BATCH, DIM, generator=generator, dtype=torch.float64)
+
+
 def sampled(name, rate=0.4, **options):
     """The same with some of the classes: the loss of those that all processes drew together.
 
@@ -121,11 +136,7 @@ def sampled(name, rate=0.4, **options):
         right = plain_losses(whole.head, query, SampledClasses(classes, places, weights)).mean()
         right.backward()
         worst = max(worst, abs(value.item() / right.item() - 1))
-        for one, other in (
-            (shared.head.weight.grad, whole.head.weight.grad[rows]),
-            (mine.grad / shard.count, theirs.grad[own]),
-        ):
-            torch.testing.assert_close(one, other, rtol=1e-9, atol=1e-12)
+        same_gradients(shared, whole, rows, mine, theirs, own)
         shared.advance(), whole.advance()
     return worst, 0.0
 
@@ -149,7 +160,7 @@ def ignored():
     if dist.get_rank() == 0:
         labels[own if dist.get_world_size() > 1 else slice(5)] = -100
     dist.broadcast(labels, 0)
-    x = torch.randn(BATCH, DIM, generator=torch.Generator().manual_seed(3), dtype=torch.float64)
+    x = inputs()
     return abs(shared(x[own], labels[own]).item() / whole(x, labels).item() - 1), 0.0
 
 
@@ -157,7 +168,7 @@ def absent():
     """The first of several processes has nothing to say: an empty batch that no network has made,
     without a gradient and in another type."""
     shared, whole, rows = pair("store", name="adaface")
-    x = torch.randn(BATCH, DIM, generator=torch.Generator().manual_seed(3), dtype=torch.float64)
+    x = inputs()
     y = torch.arange(BATCH) % CLASSES
     rank, count = dist.get_rank(), dist.get_world_size()
     borders = [0, *(BATCH * place // max(1, count - 1) for place in range(count)), BATCH]
@@ -166,18 +177,14 @@ def absent():
     given = mine if len(mine) else torch.zeros(0, DIM)
     value, right = shared(given, y[own]), whole(theirs, y)
     value.backward(), right.backward()
-    for one, other in (
-        (shared.head.weight.grad, whole.head.weight.grad[rows]),
-        (mine.grad / count if len(mine) else mine, theirs.grad[own]),
-    ):
-        torch.testing.assert_close(one, other, rtol=1e-9, atol=1e-12)
+    same_gradients(shared, whole, rows, mine, theirs, own)
     return abs(value.item() / right.item() - 1), 0.0
 
 
 def weighted():
     """With weights, and with the loss of every sample: each process sees those of its own."""
     shared, whole, rows = pair("store", name="arcface", ignore_index=-100)
-    x = torch.randn(BATCH, DIM, generator=torch.Generator().manual_seed(3), dtype=torch.float64)
+    x = inputs()
     weights = torch.rand(BATCH, generator=torch.Generator().manual_seed(4), dtype=torch.float64)
     _, y, own = batch(1)
     y[3] = y[-2] = -100
@@ -194,11 +201,7 @@ def weighted():
             found.backward()
             worst = abs(found.item() / right.item() - 1)
         right.backward()
-        for one, other in (
-            (shared.head.weight.grad, whole.head.weight.grad[rows]),
-            (mine.grad / count, theirs.grad[own]),
-        ):
-            torch.testing.assert_close(one, other, rtol=1e-9, atol=1e-12)
+        same_gradients(shared, whole, rows, mine, theirs, own)
         shared.zero_grad(), whole.zero_grad()
     return worst, 0.0
 

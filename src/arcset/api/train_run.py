@@ -19,7 +19,6 @@ from arcset.data import DATASETS, Dataset, ImageSet, Selection, Source, Split, l
 from arcset.data.augment import parse_augmentation
 from arcset.data.mapping import ClassMapping
 from arcset.data.sources.arrays import dataset_of_arrays, hold_back_tests
-from arcset.data.sources.load import load_source
 from arcset.data.torch_dataset import from_torch, is_repeatable
 from arcset.devices import choose_device
 from arcset.errors import DataError, InputError, OptionError, RunError
@@ -517,7 +516,7 @@ def read_given(
     if isinstance(data, Dataset):
         dataset = data
     elif isinstance(data, Source):
-        dataset = load_source(data, invert=config.invert, watch=watcher.reading, **reading)
+        dataset = load_dataset(data, invert=config.invert, watch=watcher.reading, **reading)
     elif isinstance(data, tuple) and len(data) == 2:
         dataset = dataset_of_arrays(*data)
     elif isinstance(data, TorchDataset):

@@ -28,7 +28,7 @@ _WANTED, _WIDE = 1, 2  # beside the size: a gradient is asked for; the numbers a
 @dataclass(frozen=True)
 class Shard:
     """Which classes this process holds: first … last − 1 of `classes`. Here it holds them all, and
-    there is nobody to tell anything."""
+    there is no other process to tell."""
 
     classes: int
     first: int

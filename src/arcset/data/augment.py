@@ -73,10 +73,6 @@ class Augmentation(ABC):
         return {field.name: getattr(cls, field.name) for field in fields}
 
     @abstractmethod
-    def is_idle(self, shape: Shape) -> bool:
-        """Whether these options leave images of `shape` as they are."""
-
-    @abstractmethod
     def draw(self, batch: int, shape: Shape, generator: torch.Generator) -> Draws:
         """What is to happen to each of `batch` images of `shape`, drawn on the CPU."""
 
@@ -85,7 +81,7 @@ class Augmentation(ABC):
         """The images (B, C, H, W), float32 or float64, changed as drawn, on their own device."""
 
     def __call__(self, images: Tensor, generator: torch.Generator) -> Tensor:
-        """Draw and apply; the input itself comes back where the options do nothing."""
+        """Draw and apply."""
         channels, height, width = images.shape[-3:]
         return Augmentations([self], (channels, height, width))(images, generator)
 
@@ -165,17 +161,15 @@ class Augmentations:
     """What happens to each batch of training images of `shape` (channels, height, width).
 
     Those that move pixels (`affine`, `elastic`, `crop`) and stand next to each other with the same
-    `fill` read the image once, together: as fast and as sharp as one alone. Those that do nothing
-    are left out. The outcome follows from the images and the generator's state, and from no other
-    chance; it is the same on every device, up to rounding. Dtype and memory format stay.
+    `fill` read the image once, together: as fast and as sharp as one alone. The outcome follows
+    from the images and the generator's state, and from no other chance; it is the same on every
+    device, up to rounding. Dtype and memory format stay.
     """
 
     def __init__(self, augmentations: Sequence[Augmentation], shape: Shape) -> None:
         self.shape = shape
         self._groups: list[list[Augmentation]] = []
         for step in augmentations:
-            if step.is_idle(shape):
-                continue
             if self._groups and _read_together([*self._groups[-1], step]):
                 self._groups[-1].append(step)
             else:
@@ -319,10 +313,6 @@ class Affine(Warp):
     probability: float = option(1.0, 0, 1)  # of an image being moved at all
     fill: str = option("edge", *FILLS)  # what comes in from outside: edge pixels, 0 or −1 (black)
 
-    def is_idle(self, shape: Shape) -> bool:
-        strengths = (self.rotate, self.scale, self.stretch, self.shear, self.shift)
-        return not (self.probability and any(strengths))
-
     def draw(self, batch: int, shape: Shape, generator: torch.Generator) -> Draws:
         """`matrix` (B, 2, 2) of the forward map, `shift` (B, 2) as a share of (width, height)."""
         turn, scale, stretch, shear, *shift = draw_uniform(generator, 6, batch).double()
@@ -377,9 +367,6 @@ class Elastic(Warp):
     points: int = option(4, 2, 32)  # points of the coarse grid along each side
     fill: str = option("edge", *FILLS)  # what comes in from outside: edge pixels, 0 or −1 (black)
 
-    def is_idle(self, shape: Shape) -> bool:
-        return self.strength == 0
-
     def draw(self, batch: int, shape: Shape, generator: torch.Generator) -> Draws:
         """`field` (B, 2, points, points): the displacements, a share of (width, height)."""
         return {
@@ -419,7 +406,7 @@ class Crop(Warp):
 
     The part's share of the area is drawn evenly from area .. 1, its width against its height from
     1/(1 + stretch) .. 1 + stretch times the image's own (as far as that fits into the image), and
-    its place evenly from all where it lies inside; nothing outside of the image is ever looked at.
+    its position evenly from all where it lies inside; nothing outside of the image is looked at.
 
         >>> crop = Crop(area=0.5)
         >>> draws = crop.draw(100, (1, 28, 28), torch.Generator().manual_seed(0))
@@ -429,9 +416,6 @@ class Crop(Warp):
 
     area: float = option(0.75, 0.01, 1)  # smallest share of the image's area; 1 is all of it
     stretch: float = option(0.1, 0, 3)  # 0.1: width against height by a factor of up to 1.1
-
-    def is_idle(self, shape: Shape) -> bool:
-        return self.area == 1
 
     def draw(self, batch: int, shape: Shape, generator: torch.Generator) -> Draws:
         """For (width, height), `size` (B, 2): the share kept, and `place` (B, 2) in −1 .. 1."""
@@ -473,9 +457,6 @@ class Flip(Augmentation):
 
     probability: float = option(0.5, 0, 1)  # of changing left and right
     vertical: float = option(0.0, 0, 1)  # probability of changing top and bottom
-
-    def is_idle(self, shape: Shape) -> bool:
-        return not (self.probability or self.vertical)
 
     def draw(self, batch: int, shape: Shape, generator: torch.Generator) -> Draws:
         """`sideways` and `upside_down` (B,), each true or false."""
@@ -519,10 +500,6 @@ class Colour(Augmentation):
     contrast: float = option(0.2, 0, 1)  # 0.2: times 0.8 .. 1.2
     saturation: float = option(0.2, 0, 1)  # 0.2: times 0.8 .. 1.2; nothing on grey images
     hue: float = option(0.0, 0, 0.5)  # share of the colour circle, to either side
-
-    def is_idle(self, shape: Shape) -> bool:
-        tint = (self.saturation or self.hue) and shape[0] == 3
-        return not (self.brightness or self.contrast or tint)
 
     def draw(self, batch: int, shape: Shape, generator: torch.Generator) -> Draws:
         """`brightness`, `contrast`, `saturation` (B,), factors, and `hue` (B,) in radians."""
@@ -582,9 +559,6 @@ class Blur(Augmentation):
 
     sigma: float = option(0.8, 0, 20)  # largest standard deviation, in pixels
 
-    def is_idle(self, shape: Shape) -> bool:
-        return self.sigma == 0
-
     def draw(self, batch: int, shape: Shape, generator: torch.Generator) -> Draws:
         """`sigma` (B,), in pixels."""
         return {"sigma": torch.rand(batch, generator=generator) * self.sigma}
@@ -623,9 +597,6 @@ class Noise(Augmentation):
     """
 
     strength: float = option(0.1, 0, 2)  # largest standard deviation, on the scale −1 .. 1
-
-    def is_idle(self, shape: Shape) -> bool:
-        return self.strength == 0
 
     def draw(self, batch: int, shape: Shape, generator: torch.Generator) -> Draws:
         """`sigma` (B,) and `noise` (B, C, H, W) of unit variance."""
@@ -672,9 +643,6 @@ class Erasing(Augmentation):
                 f"erasing: smallest must be at most largest, which is {self.largest:g}, "
                 f"not {self.smallest:g}"
             )
-
-    def is_idle(self, shape: Shape) -> bool:
-        return self.probability == 0 or self.largest == 0
 
     def draw(self, batch: int, shape: Shape, generator: torch.Generator) -> Draws:
         """`top`, `left`, `rows`, `columns` (B, count), no rows where nothing is to be erased.
@@ -739,9 +707,6 @@ class Stroke(Augmentation):
 
     thicker: float = option(0.6, 0, 1)  # largest share of the image dilated by a pixel
     thinner: float = option(0.3, 0, 1)  # largest share of the image eroded by a pixel
-
-    def is_idle(self, shape: Shape) -> bool:
-        return not (self.thicker or self.thinner)
 
     def draw(self, batch: int, shape: Shape, generator: torch.Generator) -> Draws:
         """`amount` (B,): above 0 thicker, below 0 thinner."""

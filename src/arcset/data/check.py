@@ -26,7 +26,7 @@ from arcset.text import plural
 
 __all__ = ["DataCheck", "Finding", "Look", "Twins", "check_data", "look_at"]
 
-_FEW = 5  # from so many images on, every fifth of an identity is put aside for testing
+_FEW = 5  # from so many images on, every fifth of an identity is set aside for testing
 _BINS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)  # the lower ends of the histogram's bins
 
 _MODES = {
@@ -154,11 +154,9 @@ class DataCheck:
     def json(self) -> dict[str, Any]:
         """The same as plain data, with every example."""
         counts = self.per_identity.values()
+        as_they_are = ("place", "kind", "images", "readable", "modes", "formats", "black", "plain")
         return {
-            "place": self.place,
-            "kind": self.kind,
-            "images": self.images,
-            "readable": self.readable,
+            **{name: getattr(self, name) for name in (*as_they_are, "serious")},
             "identities": len(counts),
             "images_per_identity": {
                 "min": min(counts),
@@ -170,15 +168,10 @@ class DataCheck:
                 {"width": width, "height": height, "images": count}
                 for (width, height), count in self.sizes.items()
             ],
-            "modes": dict(self.modes),
-            "formats": dict(self.formats),
             "unreadable": [{"path": path, "why": why} for path, why in self.unreadable],
             "skipped": [{"path": path, "why": why} for path, why in self.skipped],
-            "black": list(self.black),
-            "plain": list(self.plain),
             "across": [twins.json() for twins in self.across],
             "within": [twins.json() for twins in self.within],
-            "serious": self.serious,
             "findings": [
                 {key: getattr(finding, key) for key in ("kind", "serious", "text", "advice")}
                 for finding in self.findings
@@ -232,7 +225,7 @@ def check_data(source: Path | str | Listing, watch: Watch | None = None) -> Data
         ...         Image.radial_gradient("L").rotate(len(path) * ("2" in path)).save(file)
         ...     check = check_data(folder)
         >>> print(check.findings[0].text)
-        1 picture appears under two identities or more: one of its labels is wrong
+        1 picture appears under two or more identities: one of its labels is wrong
         >>> check.findings[0].examples
         ('anna/1.png = bert/1.bmp (other files, same pixels)',)
     """
@@ -359,128 +352,118 @@ def _find_twins(listing: Listing, looks: Mapping[int, Look]) -> Iterator[Twins]:
 
 def _find_problems(check: DataCheck, listing: Listing, grey: int) -> Iterator[Finding]:
     """Everything that people should know, worst first. grey: how many images have no colours."""
-    if sum(count > 0 for count in check.per_identity.values()) == 1:
-        only = next(name for name, count in check.per_identity.items() if count)
+    names = [name for name, count in check.per_identity.items() if count]
+    if len(names) == 1:
         yield Finding(
             "alone",
             True,
-            f"there is one identity only, {only}: nothing to tell it from",
+            f"there is only one identity, {names[0]}, and nothing to tell it apart from",
             "put the images of each identity into a folder of its own, named by it",
         )
-    for serious, rows in ((True, _problems(check, listing.parts)), (False, _remarks(check))):
-        for kind, examples, text, advice in rows:
-            if examples:
-                yield Finding(kind, serious, text, advice, tuple(examples))
+    for finding in (*_problems(check, listing.parts), *_remarks(check)):
+        if finding.examples:
+            yield finding
     if 0 < grey < check.readable:
         yield Finding(
             "mixed",
             False,
-            f"grey and coloured images are mixed, {grey:,} and {check.readable - grey:,}: where "
-            "that goes with the identity, the colour is learned, and not who it is",
+            f"grey and coloured images are mixed, {grey:,} and {check.readable - grey:,}: if that "
+            "depends on the identity, training learns the colour instead",
             "train with one channel, so that all become grey",
         )
     for note in listing.notes:
         yield Finding("note", False, note, "")
 
 
-#: Kind, examples, text and advice of a finding; where there is no example, there is no finding.
-_Row = tuple[str, Sequence[str], str, str]
-
-
-def _problems(check: DataCheck, parts: Sequence[str] | None) -> list[_Row]:
-    """What should be put right before training."""
-    leaks = [] if parts is None else _find_leaks((*check.across, *check.within), parts)
-    empty = [name for name, count in check.per_identity.items() if not count]
+def _problems(check: DataCheck, parts: Sequence[str] | None) -> Iterator[Finding]:
+    """What should be put right before training; one without an example is not there."""
     one = len(check.across) == 1
     wrong = "one of its labels is wrong" if one else "of each, one of the labels is wrong"
-    return [
-        (
-            "labels",
-            [str(twins) for twins in check.across],
-            f"{_pictures(check.across)} under two identities or more: {wrong}",
-            "look whom each shows, and remove it from the others",
-        ),
-        (
-            "leaks",
-            leaks,
-            f"{_pictures(leaks)} in more than one part of the split: what is trained on is "
-            "tested on, and the result will look better than it is",
-            "keep each in one part",
-        ),
-        (
-            "unreadable",
-            [f"{path}: {why}" for path, why in check.unreadable],
-            f"{plural(len(check.unreadable), 'image')} of {check.images:,} cannot be read, "
-            "and will be left out",
-            "fetch them again, or remove them",
-        ),
-        (
-            "empty",
-            empty,
-            f"{_identities(empty)} no image that can be read",
-            "fetch the images again, or remove the identity",
-        ),
-        (
-            "skipped",
-            [f"{path}: {why}" for path, why in check.skipped],
-            f"{plural(len(check.skipped), 'entry', 'entries')} cannot be an image of an identity, "
-            "and will be left out",
-            "put right what is said of each, or remove it",
-        ),
-        *(
-            (
-                "blank",
-                paths,
-                f"{plural(len(paths), 'image is', 'images are')} {what}: "
-                "there is nothing to learn from",
-                "remove them",
-            )
-            for paths, what in (
-                (check.black, "black, or nearly"),
-                (check.plain, "all of one colour"),
-            )
-        ),
-    ]
+    yield Finding(
+        "labels",
+        True,
+        f"{_pictures(check.across)} under two or more identities: {wrong}",
+        "look who each one shows, and remove it from the other identities",
+        tuple(map(str, check.across)),
+    )
+    leaks = () if parts is None else _find_leaks((*check.across, *check.within), parts)
+    yield Finding(
+        "leaks",
+        True,
+        f"{_pictures(leaks)} in more than one part of the split: what is trained on is "
+        "tested on, and the result will look better than it is",
+        "keep each in one part",
+        leaks,
+    )
+    yield Finding(
+        "unreadable",
+        True,
+        f"{plural(len(check.unreadable), 'image')} of {check.images:,} cannot be read, "
+        "and will be left out",
+        "fetch them again, or remove them",
+        tuple(f"{path}: {why}" for path, why in check.unreadable),
+    )
+    empty = tuple(name for name, count in check.per_identity.items() if not count)
+    yield Finding(
+        "empty",
+        True,
+        f"{_identities(empty)} no image that can be read",
+        "fetch the images again, or remove the identity",
+        empty,
+    )
+    yield Finding(
+        "skipped",
+        True,
+        f"{plural(len(check.skipped), 'entry', 'entries')} cannot be used, and will be left out",
+        "fix what is said about each, or remove it",
+        tuple(f"{path}: {why}" for path, why in check.skipped),
+    )
+    for paths, what in ((check.black, "black, or nearly"), (check.plain, "all of one colour")):
+        are = plural(len(paths), "image is", "images are")
+        text = f"{are} {what}: there is nothing to learn from"
+        yield Finding("blank", True, text, "remove them", paths)
 
 
-def _remarks(check: DataCheck) -> list[_Row]:
-    """What is good to know."""
-    once = [name for name, count in check.per_identity.items() if count == 1]
-    few = [f"{name}: {count}" for name, count in check.per_identity.items() if 1 < count < _FEW]
+def _remarks(check: DataCheck) -> Iterator[Finding]:
+    """What is good to know; one without an example is not there."""
+    once = tuple(name for name, count in check.per_identity.items() if count == 1)
+    yield Finding(
+        "once",
+        False,
+        f"{_identities(once)} a single image, so similarity within them cannot be measured",
+        "add images, if there are any",
+        once,
+    )
     spare = sum(len(twins.positions) - 1 for twins in check.within)
-    return [
-        (
-            "once",
-            once,
-            f"{_identities(once)} a single image, so similarity within them cannot be measured",
-            "add images, if there are any",
-        ),
-        (
-            "repeated",
-            [str(twins) for twins in check.within],
-            f"{_pictures(check.within)} more than once under one identity: "
-            f"{plural(spare, 'image')} too many, for pairs that are too easy",
-            "keep one of each",
-        ),
-        (
-            "few",
-            few,
-            f"{_identities(few)} fewer than {_FEW} images, of which none is put aside for testing",
-            "add images, if there are any",
-        ),
-    ]
+    yield Finding(
+        "repeated",
+        False,
+        f"{_pictures(check.within)} more than once under one identity: "
+        f"{plural(spare, 'image')} too many, and pairs of them are too easy",
+        "keep one of each",
+        tuple(map(str, check.within)),
+    )
+    counts = check.per_identity.items()
+    few = tuple(f"{name}: {count}" for name, count in counts if 1 < count < _FEW)
+    yield Finding(
+        "few",
+        False,
+        f"{_identities(few)} fewer than {_FEW} images, so none is set aside for testing",
+        "add images, if there are any",
+        few,
+    )
 
 
-def _find_leaks(all_twins: Collection[Twins], parts: Sequence[str]) -> list[str]:
+def _find_leaks(all_twins: Collection[Twins], parts: Sequence[str]) -> tuple[str, ...]:
     """The same picture in two parts of a split that a table gives."""
-    return [
+    return tuple(
         " = ".join(
             f"{path} ({parts[position]})"
             for path, position in zip(twins.paths, twins.positions, strict=True)
         )
         for twins in all_twins
         if len({parts[position] for position in twins.positions}) > 1
-    ]
+    )
 
 
 def _pictures(several: Collection[object]) -> str:

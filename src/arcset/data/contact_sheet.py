@@ -52,7 +52,7 @@ def contact_sheet(listing: Listing, check: DataCheck) -> Image.Image:
     for name in names:
         sheet.add_identity(name, positions[name])
     if check.across:
-        sheet.add_heading("Under two identities or more: one of the labels is wrong", _RED)
+        sheet.add_heading("Under two or more identities: one of the labels is wrong", _RED)
         sheet.add_groups([_twin_cells(twins) for twins in check.across], _TWINS)
     if check.within:
         sheet.add_heading("More than once under one identity", _INK)

@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from arcset.errors import InputError
 
-__all__ = ["Dataset", "ImageSet", "LazyRows", "join_rows", "take_rows"]
+__all__ = ["Dataset", "ImageSet", "LazyRows", "join_rows", "number_names", "take_rows"]
 
 
 class LazyRows:
@@ -42,23 +42,22 @@ class LazyRows:
         return self.base.dtype
 
     def __getitem__(self, index: Any) -> Any:
-        if isinstance(index, tuple):  # rows first, so that only they are read
-            first, *inner = index
-            found = self.base[self.rows[first]]
-            scalar = isinstance(first, int | np.integer)
-            return found[tuple(inner)] if scalar else found[(slice(None), *inner)]
-        return self.base[self.rows[index]]
+        first, *inner = index if isinstance(index, tuple) else (index,)
+        if first is None or first is Ellipsis:  # says nothing about rows: all of them
+            return np.asarray(self)[index]
+        rows = self.base[self.rows[first]]  # only these are read
+        is_one = isinstance(first, int | np.integer)
+        return rows[tuple(inner)] if is_one else rows[(slice(None), *inner)]
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> npt.NDArray[Any]:
         return np.asarray(self.base[self.rows], dtype=dtype)
 
 
-def take_rows(images: Any, kept: npt.NDArray[Any]) -> Any:
-    """The rows `kept`, numbers or a mask: a copy, or a view where the samples lie in a file."""
-    rows = np.flatnonzero(kept) if kept.dtype == np.bool_ else kept
+def take_rows(images: Any, chosen: npt.NDArray[Any]) -> Any:
+    """The rows `chosen`, numbers or a mask: a copy, or a view where the samples lie in a file."""
     if isinstance(images, LazyRows):
-        return LazyRows(images.base, images.rows[rows])
-    return images[rows]
+        return LazyRows(images.base, images.rows[chosen])
+    return images[chosen]
 
 
 def join_rows(parts: Sequence[Any], order: npt.NDArray[np.int64]) -> Any:
@@ -69,6 +68,17 @@ def join_rows(parts: Sequence[Any], order: npt.NDArray[np.int64]) -> Any:
     return np.concatenate([np.asarray(part) for part in parts])[order]
 
 
+def number_names(names: Sequence[str]) -> tuple[tuple[str, ...], npt.NDArray[np.int64]]:
+    """The different names, sorted as text, and for each given one its number among them.
+
+    >>> number_names(["b", "a", "b"])
+    (('a', 'b'), array([1, 0, 1]))
+    """
+    class_names = tuple(sorted(set(names)))
+    number = {name: label for label, name in enumerate(class_names)}
+    return class_names, np.array([number[name] for name in names], np.int64)
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class ImageSet:
     """Labelled images of one size, or other samples of one shape.
@@ -77,7 +87,7 @@ class ImageSet:
         anything else are float32, (N, D), (N, H, W) or (N, H, W, C), and finite.
     labels: int64, (N,), each in 0 .. K−1.
     class_names: the K names; `class_names[labels[i]]` is what image i shows.
-    paths: where each sample came from, in words that people know it by; None where nobody says.
+    paths: where each sample came from, in words that people know it by; None where not known.
 
     Samples that lie in a file stay there: `images` may be a `LazyRows` of it.
 
@@ -136,7 +146,7 @@ class ImageSet:
 
     def take(self, chosen: npt.NDArray[Any]) -> "ImageSet":
         """Some of the samples, by their numbers or a mask; those that lie in a file stay there."""
-        rows = np.flatnonzero(chosen) if chosen.dtype == np.bool_ else chosen
+        rows = np.arange(len(self))[chosen]
         paths = None if self.paths is None else tuple(self.paths[row] for row in rows)
         return ImageSet(take_rows(self.images, rows), self.labels[rows], self.class_names, paths)
 
@@ -146,11 +156,11 @@ class Dataset:
     """A named set with its two parts, which share their class names and their image size.
 
     test: further images of the same classes; None where there are none.
-    licence: what the data may be used for, in the words of whoever publishes it.
+    licence: what the data may be used for, in the words of its publisher.
     held_out: which images of a class count when the class is held out of training: those of the
-        test part, where whoever publishes the set drew that line, or all of them.
-    apart: classes that whoever publishes the set keeps out of training, under "validation" and
-        "test"; they are held out unless somebody says otherwise.
+        test part, where its publisher drew that line, or all of them.
+    apart: classes that its publisher keeps out of training, under "validation" and
+        "test"; they are held out unless the user says otherwise.
     fit, invert: how image files become these images, see `Reading`.
     skipped: (path, why) of each file that could not be read.
     Raises `InputError` where the parts differ in image size.

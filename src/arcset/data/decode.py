@@ -16,11 +16,12 @@ _MOST_THREADS = 16
 
 Item = TypeVar("Item")
 Decoded = TypeVar("Decoded")
+Outcomes = list[tuple[Item, Decoded | DataError | InputError]]
 
 
 def decode_many(
     chunks: Iterable[Sequence[Item]], decode: Callable[[Item], Decoded]
-) -> Iterator[list[tuple[Item, Decoded | DataError | InputError]]]:
+) -> Iterator[Outcomes[Item, Decoded]]:
     """Every chunk in its turn: each item with what `decode` returned, or raised.
 
     The next chunk is decoded while the caller uses this one, and no more than that.
@@ -33,8 +34,8 @@ def decode_many(
         [[(4, 2), (6, 3)], [(7, DataError('7 is odd'))]]
     """
 
-    def attempt(items: Sequence[Item]) -> list[tuple[Item, Decoded | DataError | InputError]]:
-        outcomes: list[tuple[Item, Decoded | DataError | InputError]] = []
+    def attempt(items: Sequence[Item]) -> Outcomes[Item, Decoded]:
+        outcomes: Outcomes[Item, Decoded] = []
         for item in items:
             try:
                 outcomes.append((item, decode(item)))
@@ -44,7 +45,7 @@ def decode_many(
 
     threads = _count_threads()
     with ThreadPoolExecutor(threads, "decode") as pool:
-        ahead: list[Future[list[tuple[Item, Decoded | DataError | InputError]]]] | None = None
+        ahead: list[Future[Outcomes[Item, Decoded]]] | None = None
         for chunk in chunks:
             # In pieces, so that all threads end at about the same time.
             pieces = in_chunks(chunk, max(1, -(-len(chunk) // (4 * threads))))

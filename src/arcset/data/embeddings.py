@@ -29,6 +29,7 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import BaseModel, ConfigDict, Field
 
+from arcset.data.dataset import number_names
 from arcset.data.sources.arrays import Columns, read_npz, read_texts
 from arcset.data.sources.table import find_columns
 from arcset.errors import DataError, InputError, OptionError
@@ -65,9 +66,9 @@ Skipped = Sequence[tuple[str, str]]
 class EmbeddingSet:
     """Embeddings (N, D) of labelled samples.
 
-    labels (N,) are the places of the samples' identities in `class_names`, which are sorted as
+    labels (N,) number the samples' identities as they stand in `class_names`, which are sorted as
     text, so that two files about the same identities number them alike. paths: where the samples
-    came from, or None. trained_on: identities that training knew, or None where nobody says.
+    came from, or None. trained_on: identities that training knew, or None where that is not known.
     """
 
     embeddings: npt.NDArray[Any]
@@ -101,12 +102,10 @@ class EmbeddingSet:
         for what, items in (("labels", names), ("paths", paths)):
             if items is not None and len(items) != len(matrix):
                 raise InputError(f"there are {len(matrix)} embeddings, but {len(items)} {what}")
-        texts = [str(name) for name in names]
-        class_names = tuple(sorted(set(texts)))
-        label_of = {name: label for label, name in enumerate(class_names)}
+        class_names, labels = number_names([str(name) for name in names])
         return cls(
             matrix,
-            np.array([label_of[text] for text in texts], np.int64),
+            labels,
             class_names,
             None if paths is None else tuple(paths),
             None if trained_on is None else tuple(trained_on),
@@ -283,7 +282,7 @@ class Manifest(BaseModel):
     inputs, listed: how many there are, and a digest of their list in 64 digits.
     identities: how many these are of; None where there were too many to be counted.
     shard_size: inputs in each shard but the last.
-    trained_on: the identities that training knew, or None where nobody says.
+    trained_on: the identities that training knew, or None where that is not known.
     samples, skipped: how many could be embedded, and how many not; None before the end.
     """
 

@@ -108,12 +108,8 @@ def read_file(path: Path | str, name: str = "", most: int = MOST_BYTES) -> bytes
 
 
 @contextmanager
-def open_image(
-    source: bytes | Image.Image | Pixels, name: str, formats: tuple[str, ...] = ()
-) -> Iterator[Image.Image]:
+def open_image(source: bytes | Image.Image | Pixels, name: str) -> Iterator[Image.Image]:
     """An image that is identified and not decoded yet; animated ones show their first frame.
-
-    formats: the only ones that are tried, by PIL's names; all that are read if left out.
 
     The size is compared with `MOST_PIXELS` before anything is decoded. Whatever PIL raises within
     the block becomes a `DataError` that begins with `name`.
@@ -125,7 +121,7 @@ def open_image(
             _check_size(source, name)
             yield source
         else:
-            with Image.open(io.BytesIO(source), formats=formats or _formats()) as image:
+            with Image.open(io.BytesIO(source), formats=_formats()) as image:
                 _check_size(image, name)
                 yield image
     except ArcsetError:
@@ -158,16 +154,14 @@ def _from_array(array: npt.NDArray[np.uint8]) -> Image.Image:
     return Image.fromarray(array[:, :, 0] if array.ndim == 3 and array.shape[2] == 1 else array)
 
 
-def decode_expected(
-    content: bytes, *, kind: str, mode: str, size: tuple[int, int], source: str
-) -> Pixels:
+def decode_expected(content: bytes, *, mode: str, size: tuple[int, int], source: str) -> Pixels:
     """Pixels (H, W) or (H, W, 3) of an image of a published set, whose form is known beforehand.
 
-    kind: the format, by PIL's name, as PNG. mode: PIL's name of the pixel type; one bit per pixel
-    gives 0 and 1. size: height and width. Raises `DataError` that begins with `source` where the
-    content is anything else, before a pixel is decoded.
+    mode: PIL's name of the pixel type; one bit per pixel gives 0 and 1. size: height and width.
+    Raises `DataError` that begins with `source` where the content is anything else, before a pixel
+    is decoded.
     """
-    with open_image(content, source, (kind,)) as image:
+    with open_image(content, source) as image:
         if (image.height, image.width) != size or image.mode != mode:
             raise DataError(
                 f"{source} is {image.height}×{image.width} pixels of type {image.mode}, "
@@ -177,7 +171,7 @@ def decode_expected(
 
 
 def exif_orientation(image: Image.Image) -> int:
-    """1 … 8, as EXIF numbers the ways of holding a camera; 1, upright, where nobody says."""
+    """1 … 8, as EXIF numbers the ways of holding a camera; 1 (upright) without EXIF."""
     try:
         value = image.getexif().get(0x0112, 1)
     except Exception:  # damaged EXIF is no reason to refuse the picture
@@ -230,20 +224,14 @@ def _to_8_bits(image: Image.Image, name: str) -> Image.Image:
     values = np.asarray(image)
     low, high = float(values.min()), float(values.max())  # NaN if there is one
     if image.mode == "F":
-        if low >= 0 and high <= 1:
-            return Image.fromarray(np.rint(values * 255).astype(np.uint8))
         if low >= 0 and high <= 255:
-            return Image.fromarray(np.rint(values).astype(np.uint8))
-        raise DataError(
-            f"{name} holds floats from {low:g} to {high:g}, and only 0 to 1 or 0 to 255 has a "
-            f"known meaning; save it with 8 bits per channel"
-        )
-    if low < 0 or high > 0xFFFF:
-        raise DataError(
-            f"{name} holds values from {low:.0f} to {high:.0f}, and only 0 to 255 or 0 to 65,535 "
-            f"has a known meaning; save it with 8 or 16 bits per channel"
-        )
-    return Image.fromarray((values >> 8 if high > 0xFF else values).astype(np.uint8))
+            return Image.fromarray(np.rint(values * 255 if high <= 1 else values).astype(np.uint8))
+    elif low >= 0 and high <= 0xFFFF:
+        return Image.fromarray((values >> 8 if high > 0xFF else values).astype(np.uint8))
+    raise DataError(
+        f"{name} holds values from {low:g} to {high:g}, and only whole numbers in 0 to 65,535 and "
+        "floats in 0 to 1 or 0 to 255 have a known meaning; save it with 8 bits per channel"
+    )
 
 
 def _without_alpha(image: Image.Image) -> Image.Image:

@@ -191,8 +191,8 @@ def _divide(
 def _held_out(dataset: Dataset, names: tuple[str, ...]) -> ImageSet | None:
     """Those images of the classes `names` that count when these are held out."""
     parts = (dataset.test,) if dataset.held_out == "test" else (dataset.train, dataset.test)
-    kept = [_keep(part, names) for part in parts if part is not None]
-    filled = [part for part in kept if part is not None]
+    chosen = [_keep(part, names) for part in parts if part is not None]
+    filled = [part for part in chosen if part is not None]
     return _join(filled) if len(filled) > 1 else next(iter(filled), None)
 
 

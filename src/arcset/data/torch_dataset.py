@@ -8,7 +8,7 @@ sampler = IdentitySampler(labels, identities=16, samples=4)      # DataLoader(ba
 
 import itertools
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +21,7 @@ from torch.utils.data import DataLoader, IterableDataset, Sampler
 from torch.utils.data import Dataset as TorchDataset
 
 from arcset.data.batches import as_float, as_tensor, balanced_batch_count, balanced_batches
-from arcset.data.dataset import Dataset, ImageSet
+from arcset.data.dataset import Dataset, ImageSet, number_names
 from arcset.data.image import Fit, Pixels, Reading, is_grey, to_channels, turn_upright
 from arcset.data.sources.arrays import ArraySource
 from arcset.data.sources.base import Source
@@ -161,7 +161,7 @@ def _class_names(dataset: Any) -> Sequence[Any] | None:
 
 def _class_of(label: Any, classes: Sequence[Any] | None, name: str) -> tuple[int, str]:
     if isinstance(label, str):
-        return 0, label
+        return 0, str(label)  # numpy's texts are str, and show themselves otherwise
     if isinstance(label, Tensor | np.ndarray | np.generic) and np.ndim(label) == 0:
         label = label.item()
     if not isinstance(label, int) or isinstance(label, bool):
@@ -235,7 +235,8 @@ class TorchImages(TorchDataset[tuple[Tensor, int]]):
 
     images: an `ImageSet`, any `Source`, or what `open_source` takes: the name of a dataset, a
         folder, a table, records, a pack or arrays. Image files are decoded when asked for.
-    reading: how files are decoded; left out, it is chosen from some of them.
+    reading: the shape that pictures are brought to, and how; left out, that of files is chosen from
+        some of them, and arrays stay as they are.
     transform: applied to each image, a uint8 tensor (C, H, W) (features: float32), before it
         becomes float32 in −1 .. 1; one that gives floats has the last word.
     classes: the names of the classes. targets: the label of each sample, int64 (N,).
@@ -258,16 +259,17 @@ class TorchImages(TorchDataset[tuple[Tensor, int]]):
         else:
             self._source = images if isinstance(images, Source) else open_source(images)
         listing = self._source.list_samples()
-        if reading is None and self._source.shape is None:
+        if self._source.features:
+            reading = None
+        elif reading is None and self._source.shape is None:
             reading = choose_reading(listing)
+        elif reading is not None and self._source.inverted:  # its arrays are inverted already
+            reading = replace(reading, invert=not reading.invert)
         self.transform, self._reading = transform, reading
         self._entries = listing.entries
-        if isinstance(images, ImageSet):
-            self.classes = images.class_names
-        else:
-            self.classes = tuple(sorted(set(listing.names)))
-        row = {name: index for index, name in enumerate(self.classes)}
-        self.targets = np.array([row[name] for name in listing.names], np.int64)
+        self.classes, self.targets = number_names(listing.names)
+        if isinstance(images, ImageSet):  # which may name classes that have no sample
+            self.classes, self.targets = images.class_names, images.labels
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -276,10 +278,9 @@ class TorchImages(TorchDataset[tuple[Tensor, int]]):
         """The image, (C, H, W) or (D,), and its label; raises `DataError` for a damaged file."""
         entry = self._entries[index]
         content = self._source.content(entry)
-        if isinstance(content, bytes):
-            assert self._reading is not None  # files are decoded, arrays are not
-            content = self._reading.read(content, entry.path or "")
-        image = as_tensor(content[None])[0]
+        if self._reading is not None:
+            content = self._reading.read(content, entry.path or f"sample {index}")
+        image = as_tensor(np.asarray(content)[None])[0]
         if self.transform is not None:
             image = self.transform(image)
         return as_float(image), int(self.targets[index])

@@ -218,7 +218,7 @@ class MarginSoftmax(Loss):
             labels = check_batch(self, embeddings, labels, least=0)
             weights = check_weights(weights, reduction, embeddings)
         except (InputError, OptionError):
-            shard.fail(self.head.weight.device)  # so that nobody waits
+            shard.fail(self.head.weight.device)  # so that no process waits
             raise
         with torch.autocast(embeddings.device.type, enabled=False):
             every = shard.gather(*unit_rows(widen(embeddings)), labels)

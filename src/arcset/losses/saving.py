@@ -59,7 +59,7 @@ _NAMES = {
 
 
 def shard_of(loss: Loss) -> Shard:
-    """This process's part of the centers: all of them, or of what has none nothing to share."""
+    """This process's part of the centers: all of them where nothing is shared."""
     whole = Shard.of(None, loss.classes)
     return next((head.shard for head in heads_of(loss).values()), whole)
 
@@ -129,7 +129,8 @@ def save_sharded(
 ) -> None:
     """Write named tensors into a folder that is there; all processes of the group call this.
 
-    alone: there may be a group, but nobody else calls. Raises `RunError` where one cannot write.
+    alone: there may be a group, but only this process calls. Raises `RunError` where one cannot
+    write.
     """
     checkpoint = _library()
     flat, files = dict(tensors), dict.fromkeys(tensors, 1)
@@ -161,8 +162,8 @@ def load_sharded(
 ) -> None:
     """Fill named tensors with what `save_sharded` wrote, by however many processes.
 
-    alone: there may be a group, but nobody else calls. Raises `RunError` where the folder does not
-    hold them.
+    alone: there may be a group, but only this process calls. Raises `RunError` where the folder
+    does not hold them.
     """
     checkpoint = _library()
     reader = checkpoint.HuggingFaceStorageReader(str(folder))

@@ -14,7 +14,7 @@ from arcset.numerics import unit_rows
 __all__ = ["Head", "regrow"]
 
 _APART = 0.1  # of its length, by which the further sub-centers of a class begin elsewhere
-_SEED = 715_225_739  # of where; nobody's choice
+_SEED = 715_225_739  # of these directions: any fixed number
 
 
 @torch.no_grad()

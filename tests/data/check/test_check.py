@@ -1,5 +1,3 @@
-import io
-import re
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +11,7 @@ from arcset.data.check import DataCheck, check_data, look_at
 from arcset.data.contact_sheet import contact_sheet
 from arcset.errors import DataError
 from support.datasets import list_samples
+from support.image_files import saved
 from support.pictures import picture, save
 
 
@@ -69,7 +68,7 @@ def test_what_is_wrong_worst_first(messy: Path) -> None:
     assert (check.images, check.readable) == (23, 20)
     assert dict(check.per_identity) == {"anna": 8, "bert": 9, "carl": 1, "dora": 2, "emma": 0}
     assert finding(check, "labels") == (
-        "2 pictures appear under two identities or more: of each, one of the labels is wrong",
+        "2 pictures appear under two or more identities: of each, one of the labels is wrong",
         (
             "anna/0.png = bert/as anna 0.bmp (other files, same pixels)",
             "anna/1.png = carl/as anna 1.png = dora/as anna 1.png (other files, same pixels)",
@@ -90,7 +89,7 @@ def test_what_is_wrong_worst_first(messy: Path) -> None:
     assert finding(check, "once")[1] == ("carl",)
     assert finding(check, "repeated") == (
         "1 picture appears more than once under one identity: "
-        "1 image too many, for pairs that are too easy",
+        "1 image too many, and pairs of them are too easy",
         ("anna/2 again.png = anna/2.png",),
     )
     assert finding(check, "few")[1] == ("dora: 2",)
@@ -124,22 +123,13 @@ def test_nothing_readable(tmp_path: Path) -> None:
     (tmp_path / "anna").mkdir()
     for name in ("1.png", "2.png"):
         (tmp_path / "anna" / name).write_text("no image")
-    with pytest.raises(DataError) as caught:
+    with pytest.raises(DataError, match=rf"2 images of {tmp_path}.*anna/1\.png"):
         check_data(tmp_path)
-    assert re.search(rf"2 images of {tmp_path}.*anna/1\.png", str(caught.value))
-    with pytest.raises(DataError, match=str(tmp_path / "none")):
-        check_data(tmp_path / "none")
 
 
 RNG = np.random.default_rng(0)
 GREY = Image.fromarray(RNG.integers(0, 256, (20, 30), np.uint8))
 COLOUR = Image.fromarray(RNG.integers(0, 256, (20, 30, 3), np.uint8))
-
-
-def saved(image: Image.Image, kind: str = "PNG", **options: Any) -> bytes:
-    stream = io.BytesIO()
-    image.save(stream, kind, **options)
-    return stream.getvalue()
 
 
 def pixels(image: Image.Image, kind: str = "PNG", **options: Any) -> bytes:
@@ -152,7 +142,7 @@ def test_the_same_picture_in_any_lossless_form() -> None:
         assert pixels(image, "BMP") == pixels(image, "TIFF") == first
         assert pixels(image.convert("RGB")) == pixels(image.convert("RGBA")) == first
     assert pixels(GREY.convert("P")) == pixels(GREY)
-    assert look_at(saved(GREY), "x").content != look_at(saved(GREY, "BMP"), "x").content
+    assert look_at(saved(GREY, "PNG"), "x").content != look_at(saved(GREY, "BMP"), "x").content
 
 
 def page(level: int, ink: int, marks: int, noise: int = 0) -> Image.Image:
@@ -177,7 +167,7 @@ def page(level: int, ink: int, marks: int, noise: int = 0) -> Image.Image:
     ],
 )
 def test_images_that_show_nothing(image: Image.Image, blank: str) -> None:
-    assert look_at(saved(image), "x").blank == blank
+    assert look_at(saved(image, "PNG"), "x").blank == blank
 
 
 SIDE, STEP, FIRST = 112, 120, (32 + 216, 32 + 80)  # cells, their distance, the first one
@@ -224,14 +214,3 @@ def test_what_is_suspicious_stands_below(messy: Path) -> None:
     below = top + 2 * (SIDE + 52 + 64)
     for column, path in enumerate(("anna/black.png", "bert/black.png", "bert/orange.png")):
         np.testing.assert_array_equal(cell(image, 32 + column * step, below), read(messy / path))
-
-
-def test_more_than_there_is_room_for(tmp_path: Path) -> None:
-    for place in range(12):
-        save(picture(place), tmp_path / "anna" / f"{place}.png")
-        for copy in range(5):
-            save(picture(place), tmp_path / f"bert{copy}" / f"{place}.bmp")
-        (tmp_path / "anna" / f"broken{place}.png").touch()
-    image = sheet(tmp_path)
-    rows = 2 * 32 + 80 + 6 * STEP
-    assert image.shape[0] == rows + (64 + 4 * (SIDE + 52) + 24) + (64 + 8 * 24 + 24)

@@ -53,12 +53,6 @@ def test_photos_that_do_not_fit(folder: Path) -> None:
     path.write_bytes(photo(1, side=64))
     with pytest.raises(DataError, match=r"Anna_One_0001\.jpg .*64×64"):
         load_dataset("lfw-sample")
-    path.write_bytes(photo(1, mode="L"))
-    with pytest.raises(DataError, match=r"type L.*type RGB"):
-        load_dataset("lfw-sample")
-    path.write_bytes(path.read_bytes()[:300])
-    with pytest.raises(DataError, match=r"Anna_One_0001\.jpg"):
-        load_dataset("lfw-sample")
     path.write_bytes(photo(1))  # and a copy that broke off
     (folder / "Carl_Three" / "Carl_Three_0002.jpg").unlink()
     with pytest.raises(DataError, match=r"432 photos of 352 .*433 of 352"):

@@ -1,8 +1,8 @@
 """The shipped digits, served and stored as if they were a public set, stand in for MNIST here."""
 
+import dataclasses
 import gzip
 import hashlib
-import os
 import struct
 import subprocess
 import sys
@@ -14,24 +14,28 @@ from typing import Any
 import numpy as np
 import pytest
 
-from arcset.data import load_dataset
+from arcset.data import load_dataset, locate
 from arcset.errors import DataError
-from support.datasets import FILES, SAMPLE_CHECKSUMS, IdxFiles, read_idx
+from support.datasets import FILES, MNIST, SAMPLE_CHECKSUMS, IdxFiles, read_idx
 
 NOWHERE = ("http://127.0.0.1:9/never/",)  # the tests that name it fail if it is asked
 
 
+def packaged(name: str) -> bytes:
+    return (resources.files("arcset.data.named") / "mnist_sample" / name).read_bytes()
+
+
 def shipped(file: str) -> bytes:
-    return (resources.files("arcset.data.named") / "mnist_sample" / f"{file}.gz").read_bytes()
+    return packaged(f"{file}.gz")
 
 
 def public(mirrors: tuple[str, ...]) -> IdxFiles:
-    return IdxFiles("digits", mirrors, SAMPLE_CHECKSUMS)
+    return dataclasses.replace(MNIST, name="digits", mirrors=mirrors, checksums=SAMPLE_CHECKSUMS)
 
 
-def put(folder: Path, files: tuple[str, ...] = FILES, *, packed: bool = True) -> None:
-    folder.mkdir(parents=True, exist_ok=True)
-    for file in files:
+def put(folder: Path, *, packed: bool = True) -> None:
+    folder.mkdir(parents=True)
+    for file in FILES:
         path = folder / (f"{file}.gz" if packed else file)
         path.write_bytes(shipped(file) if packed else gzip.decompress(shipped(file)))
 
@@ -71,14 +75,9 @@ def test_downloaded_into_the_cache_once(cache: Path, mirror: Any) -> None:
     assert len(mirror.asked) == 8
 
 
-@pytest.mark.parametrize("place", ["mine", "cache"])
-def test_a_wrong_file_is_named_and_never_replaced(
-    cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mirror: Any, place: str
-) -> None:
-    monkeypatch.setenv("ARCSET_DATA", str(tmp_path / "mine"))
-    folder = cache / "digits" if place == "cache" else tmp_path / "mine" / "digits"
-    put(folder, packed=False)
-    wrong = folder / FILES[3]
+def test_a_wrong_file_is_named_and_never_replaced(cache: Path, mirror: Any) -> None:
+    put(cache / "digits", packed=False)
+    wrong = cache / "digits" / FILES[3]
     content = bytearray(wrong.read_bytes())
     content[-1] ^= 1  # one label, and the file is as long as ever
     wrong.write_bytes(content)
@@ -109,15 +108,7 @@ def test_content_decides_about_gzip_and_not_the_name(
 
 @pytest.mark.parametrize(
     "content",
-    [
-        b"",
-        PLAIN[:-1],
-        PLAIN + b"\0",
-        b"\x89PNG" + PLAIN,
-        PACKED[:-9],
-        PACKED[:12] + b"\xff\xff" + PACKED[14:],
-        PACKED + b"rest",
-    ],
+    [b"", PLAIN + b"\0", PACKED[:-9], PACKED[:12] + b"\xff\xff" + PACKED[14:]],
     ids=lambda content: f"{len(content)} bytes",
 )
 def test_damage_is_named_with_its_file(tmp_path: Path, content: bytes) -> None:
@@ -128,10 +119,6 @@ def test_damage_is_named_with_its_file(tmp_path: Path, content: bytes) -> None:
 
 
 TOOL = Path(__file__).parents[3] / "tools" / "make_mnist_sample.py"
-
-
-def packaged(name: str) -> bytes:
-    return (resources.files("arcset.data.named") / "mnist_sample" / name).read_bytes()
 
 
 def test_every_digit_has_its_share() -> None:
@@ -150,16 +137,13 @@ def test_the_shipped_files_are_small_and_their_licence_stands_beside_them() -> N
 
 
 @pytest.mark.long
-def test_the_tool_gives_the_shipped_files_again(full_mnist: Path, tmp_path: Path) -> None:
-    subprocess.run(
-        [sys.executable, str(TOOL), "--out", str(tmp_path)],
-        env={**os.environ, "ARCSET_DATA": str(full_mnist.parent)},
-        check=True,
-        capture_output=True,
-    )
+def test_the_tool_gives_the_shipped_files_again(tmp_path: Path) -> None:
+    if locate("mnist").startswith("not here"):
+        pytest.skip(f"mnist is {locate('mnist')}; set ARCSET_DATA to a folder that holds mnist/")
+    subprocess.run([sys.executable, str(TOOL), "--out", str(tmp_path)], check=True)
     assert sorted(path.name for path in tmp_path.iterdir()) == sorted(f"{f}.gz" for f in FILES)
     for file in FILES:
         made = (tmp_path / f"{file}.gz").read_bytes()
-        assert gzip.decompress(made) == gzip.decompress(packaged(f"{file}.gz"))
+        assert gzip.decompress(made) == gzip.decompress(shipped(file))
         if "ng" not in zlib.ZLIB_RUNTIME_VERSION:  # zlib-ng packs the same content differently
-            assert made == packaged(f"{file}.gz")
+            assert made == shipped(file)

@@ -52,9 +52,6 @@ def test_what_is_missing_or_wrong_is_named(cache: Path) -> None:
     picture.write_bytes(b"P5\n112 92\n255\n" + bytes(112 * 92))
     with pytest.raises(DataError, match=r"s7/3\.pgm .*92×112 .*112×92"):
         load_dataset("orl")
-    picture.write_bytes(b"P5\n92 112\n255\n" + bytes(92))
-    with pytest.raises(DataError, match=r"s7/3\.pgm"):
-        load_dataset("orl")
     picture.unlink()
     with pytest.raises(DataError, match=r"s7/3\.pgm"):
         load_dataset("orl")

@@ -1,29 +1,16 @@
-"""Folders as people really have them, as a listing and as a stream."""
+"""Folders as people really have them."""
 
 import os
 import re
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from arcset.data import Listing
-from arcset.data.sources.base import Entry
-from arcset.data.sources.folder import FolderSource
 from support.datasets import list_samples
 
 Draw = Callable[..., Path]
-
-
-def same(stream: Iterable[Entry], listing: Listing) -> list[Entry]:
-    """All entries; those that can be samples and those that cannot are the listing's."""
-    found = list(stream)
-    good = [(entry.path, entry.label) for entry in found if not entry.why]
-    bad = [(entry.path, entry.why) for entry in found if entry.why]
-    assert sorted(good) == sorted(zip(listing.paths, listing.names, strict=True))
-    assert sorted(bad) == sorted(listing.skipped)
-    return found
 
 
 def test_a_folder_per_identity(photos: Path) -> None:
@@ -56,7 +43,7 @@ def test_what_is_passed_over(photos: Path, draw: Draw) -> None:
     assert re.search(r"4 files.*\.txt.*\.eps", note)
 
 
-@pytest.mark.parametrize("name", ["a.PNG", "b.JpG", "c.jpeg", "d.bmp", "e.webp", "f.tiff", "g.pgm"])
+@pytest.mark.parametrize("name", ["a.PNG", "b.JpG", "e.webp"])
 def test_extensions_of_any_case(tmp_path: Path, draw: Draw, name: str) -> None:
     draw(tmp_path / "x" / name)
     assert list_samples(tmp_path).paths == [f"x/{name}"]
@@ -104,10 +91,4 @@ def test_links_to_folders(tmp_path: Path, draw: Draw) -> None:
         (root / name).symlink_to(target)
     (tmp_path / "elsewhere" / "back").symlink_to(root)
     (root / "anna" / "linked.png").symlink_to(tmp_path / "elsewhere" / "carl" / "1.png")
-    found = same(FolderSource(root).entries(), list_samples(root))
-    assert {entry.label for entry in found} == {
-        "anna",
-        "ben",
-        "outside/carl",
-        "outside/dora",
-    }
+    assert set(list_samples(root).names) == {"anna", "ben", "outside/carl", "outside/dora"}

@@ -23,17 +23,12 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_images_without_the_records_about_them(folder: Path) -> None:
+@pytest.mark.parametrize("index", [True, False])
+def test_images_without_the_records_about_them(folder: Path, index: bool) -> None:
+    if not index:  # the file is walked
+        (folder / "train.idx").unlink()
     listing = list_samples(folder)
     assert (listing.kind, listing.path, len(listing)) == ("InsightFace records", folder, 4)
-    assert list(listing.names) == NAMES
-    assert list(listing.paths) == [f"train.rec#{key}" for key in (1, 2, 3, 4)]
-    assert [listing.content(i) for i in range(4)] == [image for _, image in IMAGES]
-
-
-def test_without_an_index_the_file_is_walked(folder: Path) -> None:
-    (folder / "train.idx").unlink()
-    listing = list_samples(folder)
     assert list(listing.names) == NAMES
     assert list(listing.paths) == [f"train.rec#{key}" for key in (1, 2, 3, 4)]
     assert [listing.content(i) for i in range(4)] == [image for _, image in IMAGES]
@@ -87,11 +82,9 @@ def damage(path: Path, place: int, content: bytes) -> None:
         (lambda rec: cut(rec, 370), "record 7 .*byte 336"),
         (lambda rec: cut(rec, 0), "empty"),
         (lambda rec: damage(rec, 48, b"\0"), "record 2 .*byte 48"),
-        (lambda rec: damage(rec, 48, head(2, 39)), "record 2 .*byte 48"),
         (lambda rec: damage(rec, 4, head(5, 38)[4:]), "record 1 .*byte 0"),
         (lambda rec: damage(rec, 4, head(0, 20)[4:]), "record 1 .*20"),
         (lambda rec: damage(rec, 8, b"\xff" * 4), "record 1 .*4,294,967,295 labels"),
-        (lambda rec: damage(rec, 32, struct.pack("<f", 0.5)), r"record 1 .*label 0\.5"),
         (lambda rec: damage(rec, 32, struct.pack("<f", math.nan)), "label nan"),
     ],
 )
@@ -108,7 +101,6 @@ def test_damage_is_named(folder: Path, harm: Callable[[Path], None], message: st
         ("", r"train\.idx"),
         ("1\t0\t0\n", r"train\.idx"),
         ("a\t0\n", r"train\.idx"),
-        ("1\t-4\n", "record 1 .*byte -4"),
         ("1\t2\n", "record 1 .*byte 2"),
         (f"1\t{2**63 - 1}\n", "record 1 .*byte 9,223"),
     ],

@@ -74,30 +74,26 @@ def test_broken_files(photos: Path, tmp_path: Path, draw: Draw) -> None:
     assert len(dataset.skipped) == 4 + 1  # and carl
 
 
-class TestWriting:
-    def test_what_is_there_is_not_replaced_unasked(self, photos: Path, tmp_path: Path) -> None:
-        pack(photos, tmp_path / "p", size=4)
-        with pytest.raises(OptionError, match=r"p .*--force"):
-            pack(photos, tmp_path / "p", size=5)
-        assert load_pack(tmp_path / "p").train.images.shape[1:] == (4, 4)
-        pack(photos, tmp_path / "p", size=5, force=True)
-        assert load_pack(tmp_path / "p").train.images.shape[1:] == (5, 5)
-        assert {file.name for file in tmp_path.iterdir()} == {"p", "photos"}
+def test_what_is_there_is_not_replaced_unasked(photos: Path, tmp_path: Path) -> None:
+    pack(photos, tmp_path / "p", size=4)
+    with pytest.raises(OptionError, match=r"p .*--force"):
+        pack(photos, tmp_path / "p", size=5)
+    assert load_pack(tmp_path / "p").train.images.shape[1:] == (4, 4)
+    pack(photos, tmp_path / "p", size=5, force=True)
+    assert load_pack(tmp_path / "p").train.images.shape[1:] == (5, 5)
+    assert {file.name for file in tmp_path.iterdir()} == {"p", "photos"}
 
-    def test_nothing_half_written(self, photos: Path, tmp_path: Path) -> None:
-        pack(photos, tmp_path / "p", size=4)
 
-        def stop(done: int, total: int) -> None:
-            raise KeyboardInterrupt
+def test_nothing_half_written(photos: Path, tmp_path: Path) -> None:
+    pack(photos, tmp_path / "p", size=4)
 
-        with pytest.raises(KeyboardInterrupt):
-            pack(photos, tmp_path / "p", size=5, force=True, watch=stop)
-        for file in photos.rglob("*.png"):
-            file.write_bytes(b"broken")
-        with pytest.raises(DataError, match="13 images"):
-            pack(photos, tmp_path / "new", size=4, channels=1)
-        assert {file.name for file in tmp_path.iterdir()} == {"p", "photos"}
-        assert load_pack(tmp_path / "p").train.images.shape[1:] == (4, 4)
+    def stop(done: int, total: int) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        pack(photos, tmp_path / "p", size=5, force=True, watch=stop)
+    assert {file.name for file in tmp_path.iterdir()} == {"p", "photos"}
+    assert load_pack(tmp_path / "p").train.images.shape[1:] == (4, 4)
 
 
 def cut(path: Path) -> None:
@@ -110,45 +106,33 @@ def flip(path: Path) -> None:
     path.write_bytes(bytes(content))
 
 
-class TestDamage:
-    @pytest.mark.parametrize(
-        ("file", "harm"),
-        [
-            *((file, harm) for file in ("labels.npy", "paths.parquet") for harm in (cut, flip)),
-            ("images.npy", cut),
-            ("pack.json", cut),
-            *((file, Path.unlink) for file in ("images.npy", "labels.npy", "paths.parquet")),
-        ],
-    )
-    def test_files(
-        self, photos: Path, tmp_path: Path, file: str, harm: Callable[[Path], object]
-    ) -> None:
-        place = tmp_path / "p"
-        pack(photos, place)
-        harm(place / file)
-        with pytest.raises(DataError, match=str(place)) as raised:
-            load_pack(place)
-        assert "\n" not in str(raised.value)
+def change(**entries: object) -> Callable[[Path], object]:
+    """Of what the manifest says."""
+    return lambda path: path.write_text(json.dumps({**json.loads(path.read_text()), **entries}))
 
-    @pytest.mark.parametrize(
-        "change",
-        [
-            {"version": 2},
-            {"training": 14},
-            {"images": 12},
-            {"class_names": ["anna"]},
-            {"reading": {"channels": 3, "height": 6, "width": 5}},
-            {"sha256": {}},
-            {"extra": 1},
-        ],
-    )
-    def test_what_it_says(self, photos: Path, tmp_path: Path, change: dict[str, object]) -> None:
-        place = tmp_path / "p"
-        pack(photos, place)
-        manifest = json.loads((place / "pack.json").read_text())
-        (place / "pack.json").write_text(json.dumps({**manifest, **change}))
-        with pytest.raises(DataError, match=str(place)):
-            load_pack(place)
+
+@pytest.mark.parametrize(
+    ("file", "harm"),
+    [
+        ("images.npy", cut),
+        ("images.npy", Path.unlink),
+        ("labels.npy", flip),
+        ("paths.parquet", flip),
+        ("paths.parquet", Path.unlink),
+        ("pack.json", cut),
+        ("pack.json", change(version=2)),
+        ("pack.json", change(training=14)),
+        ("pack.json", change(images=12)),
+        ("pack.json", change(class_names=["anna"])),
+        ("pack.json", change(sha256={})),
+    ],
+)
+def test_damage(photos: Path, tmp_path: Path, file: str, harm: Callable[[Path], object]) -> None:
+    pack(photos, tmp_path / "p")
+    harm(tmp_path / "p" / file)
+    with pytest.raises(DataError, match=str(tmp_path / "p")) as raised:
+        load_pack(tmp_path / "p")
+    assert "\n" not in str(raised.value)
 
 
 @pytest.mark.long

@@ -11,22 +11,30 @@ from arcset.errors import DataError
 from support.datasets import list_samples
 
 Draw = Callable[..., Path]
-ROWS = [("a/1.png", "anna", "train"), ("a/2.png", "anna", "val"), ("b/1.png", "7", "test")]
 
 
-def write_csv(path: Path, delimiter: str = ",", encoding: str = "utf-8", end: str = "\n") -> Path:
-    lines = [("path", "label", "split"), *ROWS]
-    path.write_bytes(end.join(delimiter.join(line) for line in lines).encode(encoding))
-    return path
-
-
-@pytest.mark.parametrize("end", ["\n", "\r\n"])
-@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16"])
-@pytest.mark.parametrize("delimiter", [",", ";", "\t", "|"])
+@pytest.mark.parametrize(
+    ("delimiter", "encoding", "end"),
+    [
+        (",", "utf-8", "\n"),
+        (";", "utf-8-sig", "\r\n"),
+        ("\t", "utf-16", "\r\n"),
+        ("|", "utf-16", "\n"),
+    ],
+)
 def test_csv_of_any_kind(tmp_path: Path, delimiter: str, encoding: str, end: str) -> None:
-    found = list_samples(write_csv(tmp_path / "t.csv", delimiter, encoding, end))
+    rows = [
+        ("path", "label", "split"),
+        ("a/1.png", "anna", "train"),
+        ("a/2.png", "anna", "val"),
+        ("b/1.png", "7", "test"),
+    ]
+    content = end.join(delimiter.join(row) for row in rows)
+    (tmp_path / "t.csv").write_bytes(content.encode(encoding))
+    found = list_samples(tmp_path / "t.csv")
     assert found.kind == "CSV table"
-    assert (found.names, found.paths) == (["anna", "anna", "7"], [row[0] for row in ROWS])
+    assert found.names == ["anna", "anna", "7"]
+    assert found.paths == ["a/1.png", "a/2.png", "b/1.png"]
     assert found.parts == ["train", "validation", "test"]
 
 
@@ -73,7 +81,7 @@ def test_rows_without_path_or_label_are_skipped(tmp_path: Path) -> None:
     table.write_text("path,label\n1.png,a\n,b\n2.png,\n3.png\n  , \n4.png,d\n")
     found = list_samples(table)
     assert found.paths == ["1.png", "4.png"]
-    assert [place for place, _ in found.skipped] == ["row 2", "2.png", "3.png", "row 5"]
+    assert [path for path, _ in found.skipped] == ["row 2", "2.png", "3.png", "row 5"]
     assert "row 3" in found.skipped[1][1]
     missing = {"path": ["1.png", None, "2.png"], "label": [1.0, 2.0, None]}
     parquet.write_table(arrow.table(missing), tmp_path / "t.parquet")
@@ -85,7 +93,6 @@ def test_rows_without_path_or_label_are_skipped(tmp_path: Path) -> None:
     ("content", "words"),
     [
         (b"path,name\n1.png,a\n", "path, name.*label"),
-        (b"1.png,a\n2.png,b\n", r"1\.png, a.*path"),
         (b"", "nothing.*path"),
         (b"path,label,split\n1.png,a,holdout\n", "'holdout'.*train"),
         (b"path,label,split\n1.png,a,train\n2.png,b,\n", "split ''"),
@@ -96,7 +103,7 @@ def test_rows_without_path_or_label_are_skipped(tmp_path: Path) -> None:
 def test_tables_that_cannot_be_read(tmp_path: Path, content: bytes, words: str) -> None:
     (tmp_path / "t.csv").write_bytes(content)
     with pytest.raises(DataError, match=words) as raised:
-        list_samples(tmp_path / "t.csv")
+        _ = list_samples(tmp_path / "t.csv").parts
     assert str(raised.value).startswith(str(tmp_path / "t.csv"))
     assert "\n" not in str(raised.value)
 

@@ -1,7 +1,7 @@
-"""Where datasets lie on this machine, and downloads that arrive whole or not at all."""
+"""Where the files of datasets are on this machine; downloads that arrive whole or not at all."""
 
 import os
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from http.client import HTTPException
@@ -9,15 +9,9 @@ from pathlib import Path
 from urllib.request import Request, urlopen
 
 from rich.console import Console
-from rich.progress import (
-    BarColumn,
-    DownloadColumn,
-    Progress,
-    TextColumn,
-    TimeRemainingColumn,
-    TransferSpeedColumn,
-)
+from rich.progress import wrap_file
 
+from arcset.data.named.registry import DatasetEntry
 from arcset.errors import DataError
 from arcset.files import cache_folder, replacing
 
@@ -31,14 +25,13 @@ def data_folders(name: str) -> tuple[Path, ...]:
     return (Path(given) / name, cached) if given else (cached,)
 
 
-@dataclass(frozen=True)
-class LocalFolder:
-    """Where a dataset of the user's own copying is, or would have to be.
+@dataclass(frozen=True, kw_only=True)
+class LocalFolder(DatasetEntry):
+    """A dataset that its users copy to this machine themselves.
 
-    name: of the dataset. layout: how its files are called below the folder, for messages.
+    layout: how its files are called below the folder, for messages.
     """
 
-    name: str
     layout: str
 
     def find(self) -> Path:
@@ -52,27 +45,26 @@ class LocalFolder:
         )
 
     def locate(self) -> str:
-        """The folder, or where it would have to be."""
-        folders = (str(folder) for folder in data_folders(self.name) if folder.is_dir())
-        return next(folders, f"not here: {self._instruction()}")
+        try:
+            return self.download()
+        except DataError:
+            return f"not here: {self._instruction()}"
 
     def download(self) -> str:
-        """Says where the folder is; raises `DataError` as `find` does."""
         return str(self.find())
 
     def _instruction(self) -> str:
         return f"put {self.layout} into {' or '.join(map(str, data_folders(self.name)))}"
 
 
-@dataclass(frozen=True)
-class PublicFiles(ABC):
-    """The files of a public dataset: found on this machine, or fetched into the cache.
+@dataclass(frozen=True, kw_only=True)
+class PublicFiles(DatasetEntry):
+    """A dataset of public files: found on this machine, or fetched into the cache.
 
-    name: of the dataset. mirrors: addresses of folders, tried in this order. Each file is looked
-    for by itself; NAME.gz may also be here uncompressed. What is here is never replaced.
+    mirrors: addresses of folders, tried in this order. Each file is looked for by itself; NAME.gz
+    may also be here uncompressed. What is here is never replaced.
     """
 
-    name: str
     mirrors: tuple[str, ...]
 
     @property
@@ -99,13 +91,11 @@ class PublicFiles(ABC):
         )
 
     def download(self) -> str:
-        """Download what is not here; says where the files are, as `locate` does."""
         for file in self.files:
             self.fetch(file)
         return self.locate()
 
     def locate(self) -> str:
-        """The folder (or folders) of the files, or where those would come from; no network."""
         paths = [self.find(file) for file in self.files]
         folders = " and ".join(dict.fromkeys(str(path.parent) for path in paths if path))
         missing = paths.count(None)
@@ -159,15 +149,13 @@ def download(
 
 def _receive(url: str, name: str, timeout: float) -> Iterator[bytes]:
     """What `url` answers with, piece by piece, under a progress bar; raises `DataError`."""
-    columns = (BarColumn(), DownloadColumn(), TransferSpeedColumn(), TimeRemainingColumn())
-    progress = Progress(TextColumn("{task.description}"), *columns, console=Console(stderr=True))
     request = Request(url, headers={"User-Agent": "arcset"})
     try:
-        with urlopen(request, timeout=timeout) as response, progress:
-            task = progress.add_task(name, total=response.length)
-            while chunk := response.read(1 << 17):
-                progress.advance(task, len(chunk))
-                yield chunk
+        with urlopen(request, timeout=timeout) as response:
+            console = Console(stderr=True)
+            with wrap_file(response, response.length, description=name, console=console) as body:
+                while chunk := body.read(1 << 17):
+                    yield chunk
             # http.client takes a connection that closes early for the end of the body.
             if response.length:
                 raise DataError(f"broke off {response.length} bytes before its end")

@@ -2,7 +2,7 @@
 
 Huang, Ramesh, Berg, Learned-Miller: Labeled Faces in the Wild (2007); Huang, Mattar, Lee,
 Learned-Miller: Learning to align from scratch (2012). None of these people is in the set's own
-list of pairs, so that nothing trained on them has seen anybody of the usual test.
+list of pairs, so that a model trained on them can still be judged by the usual test.
 """
 
 from pathlib import Path
@@ -12,38 +12,34 @@ import numpy as np
 from arcset.data.dataset import Dataset, ImageSet
 from arcset.data.image import Pixels, decode_expected, read_file
 from arcset.data.named.fetch import LocalFolder
-from arcset.data.named.registry import DATASETS, DatasetEntry
+from arcset.data.named.registry import DATASETS
 from arcset.errors import DataError
 
-__all__ = ["FOLDER"]
-
-LICENCE = "University of Massachusetts, research use"
-FOLDER = LocalFolder("lfw-sample", "NAME/NAME_0001.jpg …")
+__all__ = ["LFW_SAMPLE"]
 
 _PEOPLE, _PHOTOS, _SEVERAL = 352, 433, 52  # several: people with more photos than one
 
 
-def _load() -> Dataset:
-    folder = FOLDER.find()
-    photos = _photos(folder)
-    counts = [len(paths) for paths in photos.values()]
-    if (len(counts), sum(counts)) != (_PEOPLE, _PHOTOS):
-        raise DataError(
-            f"{folder} holds {sum(counts)} photos of {len(counts)} people, and should hold "
-            f"{_PHOTOS} of {_PEOPLE}; copy it again"
-        )
-    images = [_read(path) for paths in photos.values() for path in paths]
-    # Of people with several photos, the last one is for testing.
-    testing = [number == count > 1 for count in counts for number in range(1, count + 1)]
-    labels = np.repeat(np.arange(len(counts)), counts)
-    train = ImageSet(np.stack(images), labels, tuple(photos))  # (433, 250, 250, 3)
-    return Dataset("lfw-sample", train, None, LICENCE).divide(np.array(testing))
+class _LfwSample(LocalFolder):
+    def load(self) -> Dataset:
+        folder = self.find()
+        photos = _photos(folder)
+        counts = [len(paths) for paths in photos.values()]
+        if (len(counts), sum(counts)) != (_PEOPLE, _PHOTOS):
+            raise DataError(
+                f"{folder} holds {sum(counts)} photos of {len(counts)} people, and should hold "
+                f"{_PHOTOS} of {_PEOPLE}; copy it again"
+            )
+        images = [_read(path) for paths in photos.values() for path in paths]
+        # Of people with several photos, the last one is for testing.
+        testing = [number == count > 1 for count in counts for number in range(1, count + 1)]
+        labels = np.repeat(np.arange(len(counts)), counts)
+        train = ImageSet(np.stack(images), labels, tuple(photos))  # (433, 250, 250, 3)
+        return Dataset(self.name, train, None, self.licence).divide(np.array(testing))
 
 
 def _read(path: Path) -> Pixels:
-    return decode_expected(
-        read_file(path), kind="JPEG", mode="RGB", size=(250, 250), source=str(path)
-    )
+    return decode_expected(read_file(path), mode="RGB", size=(250, 250), source=str(path))
 
 
 def _photos(folder: Path) -> dict[str, list[Path]]:
@@ -55,17 +51,13 @@ def _photos(folder: Path) -> dict[str, list[Path]]:
     return {name: paths for name, paths in photos.items() if paths}
 
 
-DATASETS.add(
-    "lfw-sample",
-    DatasetEntry(
-        name="lfw-sample",
-        title="a part of LFW, faces, 250×250 RGB",
-        licence=LICENCE,
-        classes=_PEOPLE,
-        train=_PHOTOS - _SEVERAL,
-        test=_SEVERAL,
-        locate=FOLDER.locate,
-        load=_load,
-        download=FOLDER.download,
-    ),
+LFW_SAMPLE = _LfwSample(
+    name="lfw-sample",
+    title="a part of LFW, faces, 250×250 RGB",
+    licence="University of Massachusetts, research use",
+    classes=_PEOPLE,
+    train=_PHOTOS - _SEVERAL,
+    test=_SEVERAL,
+    layout="NAME/NAME_0001.jpg …",
 )
+DATASETS.add(LFW_SAMPLE.name, LFW_SAMPLE)

@@ -72,7 +72,7 @@ def _read_digits(name: str, checksums: Mapping[str, str], find: Callable[[str], 
     return Dataset(name, train=part(*FILES[:2]), test=part(*FILES[2:]), licence=LICENCE)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class IdxFiles(PublicFiles):
     """A public set of four idx files, each NAME.gz on the mirrors.
 
@@ -89,12 +89,16 @@ class IdxFiles(PublicFiles):
         read_idx(path, self.checksums[file.removesuffix(".gz")])
 
     def load(self) -> Dataset:
-        """Read the set, after downloading what is not here; raises `DataError`."""
         return _read_digits(self.name, self.checksums, lambda file: self.fetch(f"{file}.gz"))
 
 
 MNIST = IdxFiles(
     name="mnist",
+    title="MNIST, handwritten digits, 28×28 grey",
+    licence=LICENCE,
+    classes=10,
+    train=60_000,
+    test=10_000,
     mirrors=(
         "https://ossci-datasets.s3.amazonaws.com/mnist/",
         "https://storage.googleapis.com/cvdf-datasets/mnist/",
@@ -106,21 +110,7 @@ MNIST = IdxFiles(
         FILES[3]: "ff7bcfd416de33731a308c3f266cc351222c34898ecbeaf847f06e48f7ec33f2",
     },
 )
-
-DATASETS.add(
-    MNIST.name,
-    DatasetEntry(
-        name=MNIST.name,
-        title="MNIST, handwritten digits, 28×28 grey",
-        licence=LICENCE,
-        classes=10,
-        train=60_000,
-        test=10_000,
-        locate=MNIST.locate,
-        load=MNIST.load,
-        download=MNIST.download,
-    ),
-)
+DATASETS.add(MNIST.name, MNIST)
 
 SAMPLE_CHECKSUMS = {
     "train-images-idx3-ubyte": "0593cbcc1b04ce4d226ba6f6a5a4835b2b73bd1435c3154ce16afdb19658e146",
@@ -130,22 +120,26 @@ SAMPLE_CHECKSUMS = {
 }
 
 
-def _load_sample() -> Dataset:
-    folder = Path(__file__).parent / "mnist_sample"
-    return _read_digits("mnist-sample", SAMPLE_CHECKSUMS, lambda file: folder / f"{file}.gz")
+class _Sample(DatasetEntry):
+    """The part of MNIST that lies in this package."""
+
+    def locate(self) -> str:
+        return "shipped"
+
+    def download(self) -> str:
+        return self.locate()
+
+    def load(self) -> Dataset:
+        folder = Path(__file__).parent / "mnist_sample"
+        return _read_digits(self.name, SAMPLE_CHECKSUMS, lambda file: folder / f"{file}.gz")
 
 
-DATASETS.add(
-    "mnist-sample",
-    DatasetEntry(
-        name="mnist-sample",
-        title="5,000 digits of MNIST, in the package",
-        licence=LICENCE,
-        classes=10,
-        train=4_000,
-        test=1_000,
-        locate=lambda: "shipped",
-        load=_load_sample,
-        download=lambda: "shipped",
-    ),
+SAMPLE = _Sample(
+    name="mnist-sample",
+    title="5,000 digits of MNIST, in the package",
+    licence=LICENCE,
+    classes=10,
+    train=4_000,
+    test=1_000,
 )
+DATASETS.add(SAMPLE.name, SAMPLE)

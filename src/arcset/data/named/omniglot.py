@@ -21,13 +21,11 @@ import numpy as np
 from arcset.data.dataset import Dataset, ImageSet
 from arcset.data.image import Pixels, decode_expected
 from arcset.data.named.fetch import PublicFiles
-from arcset.data.named.registry import DATASETS, DatasetEntry
+from arcset.data.named.registry import DATASETS
 from arcset.errors import DataError
 from arcset.files import reading
 
 __all__ = ["OMNIGLOT", "Archive", "Omniglot"]
-
-LICENCE = "MIT (Brenden Lake, Ruslan Salakhutdinov, Joshua Tenenbaum)"
 
 _TRAINING = 16  # drawers 01 to 16 of every character; 17 to 20 are for testing
 
@@ -69,7 +67,6 @@ class Archive:
                 for drawer, name in enumerate(names):
                     pixels = decode_expected(  # 1 where the paper is blank and 0 where there is ink
                         archive.read(name),
-                        kind="PNG",
                         mode="1",
                         size=(_DRAWN, _DRAWN),
                         source=f"{name} in {path}",
@@ -110,12 +107,17 @@ def _shrink(ink: Pixels) -> Pixels:
     return pixels
 
 
-@dataclass(frozen=True)
-class Omniglot(PublicFiles):
-    """The archives.
+_BACKGROUND = Archive(
+    "images_background",
+    characters=964,
+    sha256="306aabf16afaaaf1c294c247b9f9c91f85f28cc13d8647562a5ce87e78f513a0",
+)
 
-    background: what is always read. evaluation: further alphabets, read where the archive is here;
-    only `download` fetches it.
+
+@dataclass(frozen=True, kw_only=True)
+class Omniglot(PublicFiles):
+    """background: the archive that is always read. evaluation: further alphabets, read where that
+    archive is here; only `download` fetches it.
     """
 
     background: Archive
@@ -130,7 +132,6 @@ class Omniglot(PublicFiles):
         archive.read(path)
 
     def load(self) -> Dataset:
-        """Read what is here, after downloading the background set if it is not; `DataError`."""
         drawings = self.background.read(self.fetch(self.background.file))
         apart: dict[str, tuple[str, ...]] = {}
         if (further := self.find(self.evaluation.file)) is not None:
@@ -140,17 +141,15 @@ class Omniglot(PublicFiles):
         images = np.stack(list(drawings.values())).reshape(-1, _SIDE, _SIDE)  # (20 C, 28, 28)
         labels = np.repeat(np.arange(len(drawings)), _DRAWERS)
         train = ImageSet(images, labels, tuple(drawings))
-        dataset = Dataset("omniglot", train, None, LICENCE, apart=apart, invert=True)
+        dataset = Dataset(self.name, train, None, self.licence, apart=apart, invert=True)
         return dataset.divide(np.tile(np.arange(_DRAWERS) >= _TRAINING, len(drawings)))
 
     def download(self) -> str:
-        """Download what is not here of both archives; says where they are, as `locate` does."""
         super().download()
         self.fetch(self.evaluation.file)
         return self.locate()
 
     def locate(self) -> str:
-        """Where the archives are, or would come from; no network."""
         text = super().locate()
         if None in (self.find(self.background.file), self.find(self.evaluation.file)):
             return text
@@ -159,27 +158,14 @@ class Omniglot(PublicFiles):
 
 
 OMNIGLOT = Omniglot(
-    "omniglot",
+    name="omniglot",
+    title="Omniglot, drawn characters, 28×28 grey",
+    licence="MIT (Brenden Lake, Ruslan Salakhutdinov, Joshua Tenenbaum)",
+    classes=_BACKGROUND.characters,
+    train=_BACKGROUND.characters * _TRAINING,
+    test=_BACKGROUND.characters * (_DRAWERS - _TRAINING),
     mirrors=("https://raw.githubusercontent.com/brendenlake/omniglot/master/python/",),
-    background=Archive(
-        "images_background",
-        characters=964,
-        sha256="306aabf16afaaaf1c294c247b9f9c91f85f28cc13d8647562a5ce87e78f513a0",
-    ),
+    background=_BACKGROUND,
     evaluation=Archive("images_evaluation", characters=659, sha256=None),
 )
-
-DATASETS.add(
-    "omniglot",
-    DatasetEntry(
-        name="omniglot",
-        title="Omniglot, drawn characters, 28×28 grey",
-        licence=LICENCE,
-        classes=OMNIGLOT.background.characters,
-        train=OMNIGLOT.background.characters * _TRAINING,
-        test=OMNIGLOT.background.characters * (_DRAWERS - _TRAINING),
-        locate=OMNIGLOT.locate,
-        load=OMNIGLOT.load,
-        download=OMNIGLOT.download,
-    ),
-)
+DATASETS.add(OMNIGLOT.name, OMNIGLOT)

@@ -1,8 +1,7 @@
 """The named datasets: each is one file of this package that enters itself here."""
 
-from collections.abc import Callable
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from pathlib import Path
 
 from arcset.data.dataset import Dataset
 from arcset.registry import Registry
@@ -14,19 +13,15 @@ __all__ = [
     "dataset_names",
     "download_dataset",
     "locate",
-    "looks_like_path",
 ]
 
 
-@dataclass(frozen=True)
-class DatasetEntry:
-    """What is known about a named dataset before it is read.
+@dataclass(frozen=True, kw_only=True)
+class DatasetEntry(ABC):
+    """A named dataset: what is known before it is read, and how it is found and read.
 
     name: what users write. title: one line for listings. licence: as its publisher states it.
     classes, train, test: how many classes, training images and test images it has.
-    locate: where it would come from now, in words; touches no network.
-    load: read it, and download it first if need be.
-    download: see to it that it is on this machine, and say where.
     """
 
     name: str
@@ -35,12 +30,19 @@ class DatasetEntry:
     classes: int
     train: int
     test: int
-    locate: Callable[[], str]
-    load: Callable[[], Dataset]
-    download: Callable[[], str]
 
+    @abstractmethod
+    def locate(self) -> str:
+        """Where it would come from now, in words; touches no network."""
 
-_SUFFIXES = {".csv", ".tsv", ".npz", ".parquet", ".rec"}
+    @abstractmethod
+    def load(self) -> Dataset:
+        """Read it, and download it first if need be; raises `DataError` where that fails."""
+
+    @abstractmethod
+    def download(self) -> str:
+        """See to it that it is on this machine; says where, as `locate` does."""
+
 
 # In a module of its own, because the dataset files import it and it imports them (late).
 DATASETS: Registry[DatasetEntry] = Registry("dataset", "arcset.data.named")
@@ -77,12 +79,3 @@ def locate(name: str) -> str:
 def download_dataset(name: str) -> str:
     """See to it that the dataset `name` is on this machine; says where, as `locate` does."""
     return dataset_entry(name).download()
-
-
-def looks_like_path(name: str) -> bool:
-    """Whether a name that is no dataset's is meant as a path, be it there or not."""
-    if not name:
-        return False
-    path = Path(name)
-    written = len(path.parts) > 1 or name.startswith((".", "~")) or path.suffix in _SUFFIXES
-    return written or path.exists()

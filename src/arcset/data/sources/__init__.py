@@ -2,7 +2,7 @@
 
 One image from a folder into a batch, call by call:
 
-1. `load_dataset` is what everybody calls;
+1. `load_dataset` is what users call;
 2. `FolderSource.list_samples` walks the folder: an `Entry` per image, together a `Listing`;
 3. `choose_reading` looks at some headers, and says which shape all images get: a `Reading`;
 4. `decode_samples` asks for the pixels of all, those for training first, by way of

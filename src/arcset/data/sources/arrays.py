@@ -1,4 +1,4 @@
-"""Arrays of pictures or of any other features: in npz files, whoever wrote them, and in memory.
+"""Arrays of pictures or of any other features: in npz files of any tool, and in memory.
 
 Nothing is unpickled.
 """
@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from arcset.data.dataset import Dataset, ImageSet
+from arcset.data.dataset import Dataset, ImageSet, number_names
 from arcset.data.selection import evaluation_images
-from arcset.data.sources.base import Entry, Source, printable
+from arcset.data.sources.base import Entry, Source, cell_text, part_of, printable
 from arcset.data.sources.samples import apart_identities, check_identities, for_testing
-from arcset.data.sources.table import cell_text, find_columns, part_of
+from arcset.data.sources.table import find_columns
 from arcset.errors import DataError
 from arcset.files import reading
 
@@ -50,18 +50,11 @@ def load_arrays(path: Path) -> Dataset:
     names, paths, split = read_texts(columns, len(images), path)
     check_identities(set(names), path)
     parts = None if split is None else [part_of(word, str(path)) for word in split]
-    class_names, labels = np.unique(names, return_inverse=True)
-    train = ImageSet(
-        images,
-        labels.astype(np.int64),
-        tuple(class_names.tolist()),
-        None if paths is None else tuple(paths),
-    )
+    class_names, labels = number_names(names)
+    train = ImageSet(images, labels, class_names, None if paths is None else tuple(paths))
     apart = apart_identities(names, parts)
     dataset = Dataset(path.stem, train, None, "unknown", apart=apart)
-    return dataset.divide(
-        for_testing(names, paths or [str(row) for row in range(len(names))], parts)
-    )
+    return dataset.divide(for_testing(names, paths, parts))
 
 
 def dataset_of_arrays(images: Any, labels: Any, *, name: str = "arrays") -> Dataset:
@@ -94,9 +87,7 @@ def hold_back_tests(dataset: Dataset) -> Dataset:
         return dataset
     train = dataset.train
     names = [train.class_names[label] for label in train.labels]
-    return dataset.divide(
-        for_testing(names, train.paths or [str(row) for row in range(len(names))])
-    )
+    return dataset.divide(for_testing(names, train.paths))
 
 
 def _samples(array: npt.NDArray[Any], path: Path) -> npt.NDArray[Any]:

@@ -15,7 +15,18 @@ from arcset.errors import DataError
 if TYPE_CHECKING:
     from arcset.data.dataset import Dataset
 
-__all__ = ["FORMS", "PACK_FILE", "Entry", "Kind", "Listing", "Source", "kind_of", "printable"]
+__all__ = [
+    "FORMS",
+    "PACK_FILE",
+    "Entry",
+    "Kind",
+    "Listing",
+    "Source",
+    "cell_text",
+    "kind_of",
+    "part_of",
+    "printable",
+]
 
 FORMS = "a folder, CSV, Parquet, npz or .rec"  # what a user's data may be, for messages
 PACK_FILE = "pack.json"  # the file that makes a folder a pack
@@ -29,6 +40,12 @@ _KIND_OF_SUFFIX: dict[str, Kind] = {
     ".npz": "arrays",
     ".rec": "records",
 }
+_SPLITS = {
+    "train": ("train", "training"),
+    "validation": ("validation", "valid", "val", "dev"),
+    "test": ("test", "testing"),
+}
+_PART = {word: part for part, words in _SPLITS.items() for word in words}
 
 
 def kind_of(path: Path) -> Kind | None:
@@ -50,7 +67,7 @@ def kind_of(path: Path) -> Kind | None:
 class Entry(NamedTuple):
     """One sample that is not read yet.
 
-    path: where it is, as shown to people; None where nobody says. label: its identity.
+    path: where it is, as shown to people; None where not known. label: its identity.
     file: its name for the file system, relative to the folder, or to that of the table.
     record: where it is within a file of many; −1 for a file of its own.
     why: of what looks like a sample and cannot be one, the reason.
@@ -71,7 +88,6 @@ class Source(ABC):
     name: what people call it. kind: in words, as "folder tree".
     shape: (C, H, W) or (D,) of samples that are arrays; None for files that are yet to be decoded.
     features: whether the arrays are features of something else than pictures.
-    grouped: whether the samples of an identity follow each other in the stream.
     inverted: whether pictures were inverted when they became arrays; None: they are what they are.
     """
 
@@ -79,7 +95,6 @@ class Source(ABC):
     kind: str
     shape: tuple[int, ...] | None = None
     features: bool = False
-    grouped: bool = False
     inverted: bool | None = False
 
     @abstractmethod
@@ -124,14 +139,12 @@ class Listing:
     """The N samples of a source by number, not decoded yet.
 
     entries: as the source has them. skipped: (path, why) of those that cannot be samples.
-    parts: "train", "validation" or "test" of each, where a table says so; else None.
     notes: sentences about whatever else was passed over.
     """
 
     source: Source
     entries: list[Entry]
     skipped: list[tuple[str, str]]
-    parts: list[str] | None = None
     notes: Sequence[str] = ()
 
     @classmethod
@@ -158,6 +171,13 @@ class Listing:
         """Where each sample is, as shown to people: always valid Unicode."""
         return [entry.path or f"sample {entry.record}" for entry in self.entries]
 
+    @cached_property
+    def parts(self) -> list[str] | None:
+        """ "train", "validation" or "test" of each sample, where a table says so."""
+        if not any(entry.split for entry in self.entries):
+            return None
+        return [part_of(entry.split, self.source.name) for entry in self.entries]
+
     @property
     def path(self) -> Path:
         """What the user named."""
@@ -178,3 +198,29 @@ def printable(name: str) -> str:
     if name.isascii():
         return name
     return os.fsencode(name).decode("utf-8", "backslashreplace")
+
+
+def part_of(split: object, source: str) -> str:
+    """ "train", "validation" or "test" for a word that means it; `DataError` for any other.
+
+    >>> part_of("Val", "faces.csv")
+    'validation'
+    """
+    word = cell_text(split)
+    if (part := _PART.get(word.lower())) is None:
+        raise DataError(
+            f"{source} has a row with the split {printable(word)!r}, expected one of: "
+            f"{', '.join(_PART)}"
+        )
+    return part
+
+
+def cell_text(value: object) -> str:
+    """A cell as text; whole numbers that came as floats, as a missing value makes them, as such."""
+    if value is None or value != value:  # NaN
+        return ""
+    if isinstance(value, bytes):
+        return value.decode("utf-8", "surrogateescape").strip()
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    return str(value).strip()

@@ -11,7 +11,7 @@ from arcset.errors import DataError
 
 __all__ = ["FileSource", "FolderSource", "image_files"]
 
-_STRAY = "lies in no sub-folder, so that nobody knows whose image it is"
+_STRAY = "lies in no sub-folder, so its identity is unknown"
 
 
 class FileSource(Source):
@@ -33,8 +33,8 @@ class FolderSource(FileSource):
 
     The identity is named by its path below the root, with "/", so that `alphabet/character` works.
     Images directly in the root are one identity, ".", where no sub-folder holds any; otherwise
-    they belong to nobody and are skipped, unless `labelled` is false. Files and folders whose names
-    begin with a dot are passed over, as are files without the extension of an image. Links to
+    they belong to no identity and are skipped, unless `labelled` is false. Files and folders whose
+    names begin with a dot are passed over, as are files without the extension of an image. Links to
     folders are followed, and no folder is listed twice.
 
     In the stream, the files of a folder come sorted, and before its sub-folders; the images
@@ -43,7 +43,6 @@ class FolderSource(FileSource):
     """
 
     kind = "folder tree"
-    grouped = True
 
     def __init__(self, folder: Path | str, *, labelled: bool = True) -> None:
         self.name = str(folder)
@@ -116,7 +115,7 @@ class FolderSource(FileSource):
 
 
 def image_files(folder: Path | str) -> list[Path]:
-    """All images below a folder, sorted, by the rules of `FolderSource`, whoever they show.
+    """All images below a folder, sorted, by the rules of `FolderSource`, without their identities.
 
     Raises `DataError` where there are none, or a folder cannot be listed.
     """

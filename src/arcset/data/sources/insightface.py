@@ -272,12 +272,14 @@ def read_verification_bin(path: Path | str) -> VerificationPairs:
         raise DataError(f"{path} is no verification file: it is damaged or cut short") from error
 
 
-@dataclass
 class _Array:
     """A numpy array of bytes, which numpy makes first and gives shape and elements later."""
 
     elements: bytes = b""
     shape: tuple[int, ...] = ()
+
+    def __init__(self, *_: object) -> None:
+        pass
 
     def __setstate__(self, state: Any) -> None:
         _, self.shape, _, _, self.elements = state
@@ -286,8 +288,22 @@ class _Array:
 class _Type:
     """A numpy type. Which one does not matter: elements of one byte are told by their number."""
 
+    def __init__(self, *_: object) -> None:
+        pass
+
     def __setstate__(self, state: Any) -> None:
         pass
+
+
+def _from_buffer(elements: bytes, _: object, shape: tuple[int, ...], *__: object) -> _Array:
+    array = _Array()
+    array.elements, array.shape = elements, shape
+    return array
+
+
+def _scalar(_: object, value: bytes) -> int:
+    (element,) = value
+    return element
 
 
 _STEPS = pickle._Unpickler.dispatch
@@ -310,12 +326,12 @@ class _Unpickler(pickle._Unpickler):
         """Ours for what the file calls by this name; Python 2 and numpy 1 have other names."""
         known = {
             "_codecs.encode": self._encode,
-            "builtins.bytes": self._empty_bytes,
+            "builtins.bytes": lambda: b"",
             "numpy.ndarray": None,  # named in calls, never called
-            "numpy.dtype": self._dtype,
-            "numpy.core.multiarray._reconstruct": self._reconstruct,
-            "numpy.core.multiarray.scalar": self._scalar,
-            "numpy.core.numeric._frombuffer": self._frombuffer,
+            "numpy.dtype": _Type,
+            "numpy.core.multiarray._reconstruct": _Array,
+            "numpy.core.multiarray.scalar": _scalar,
+            "numpy.core.numeric._frombuffer": _from_buffer,
         }
         asked = f"{module}.{name}"
         renamed = asked.replace("__builtin__", "builtins").replace("numpy._core", "numpy.core")
@@ -329,24 +345,6 @@ class _Unpickler(pickle._Unpickler):
         if self._left < 0 or encoding != "latin1":
             raise pickle.UnpicklingError("it makes more bytes than it holds, or other text")
         return text.encode("latin1")
-
-    def _empty_bytes(self) -> bytes:
-        return b""
-
-    def _dtype(self, *_: object) -> _Type:
-        return _Type()
-
-    def _reconstruct(self, *_: object) -> _Array:
-        return _Array()
-
-    def _scalar(self, _: object, value: bytes) -> int:
-        (element,) = value
-        return element
-
-    def _frombuffer(
-        self, elements: bytes, _: object, shape: tuple[int, ...], *__: object
-    ) -> _Array:
-        return _Array(elements, shape)
 
 
 def _parse_pairs(data: Any) -> VerificationPairs:

@@ -13,7 +13,7 @@ from arcset.data.dataset import Dataset
 from arcset.data.decode import Watch
 from arcset.data.image import Fit, Pixels, Reading
 from arcset.data.mapping import ClassMapping
-from arcset.data.named.registry import DATASETS, dataset_names, looks_like_path
+from arcset.data.named.registry import DATASETS, dataset_names
 from arcset.data.selection import evaluation_images
 from arcset.data.sources.arrays import (
     ArraySource,
@@ -30,13 +30,13 @@ from arcset.data.sources.table import TableSource
 from arcset.errors import DataError, OptionError
 from arcset.registry import unknown_name
 
-__all__ = ["load_dataset", "load_source", "open_source"]
+__all__ = ["load_dataset", "open_source"]
 
 _MOST_MEMORY = 1 << 31  # bytes of pixels, 2 GiB
 
 
 def load_dataset(
-    name: str | Path,
+    data: str | Path | Source,
     *,
     reading: Reading | None = None,
     size: int | tuple[int, int] | None = None,
@@ -48,9 +48,9 @@ def load_dataset(
 ) -> Dataset:
     """Read a named dataset, or the user's own data.
 
-    name: of a dataset; what is neither shipped nor on this machine is downloaded first. Or a path:
-        a folder with a sub-folder of images per identity, a CSV or Parquet table with the columns
-        path and label, arrays in an npz file, records (.rec), or a pack.
+    data: the name of a dataset; what is neither shipped nor on this machine is downloaded first. Or
+        a path: a folder with a sub-folder of images per identity, a CSV or Parquet table with the
+        columns path and label, arrays in an npz file, records (.rec), or a pack. Or any `Source`.
         A name goes before a folder that is called alike: write ./mnist for the folder.
     reading: how own images become arrays. Left out, it is found from size, channels, fit, invert
         and the headers of some images, as `choose_reading` says. Named datasets and arrays of
@@ -71,32 +71,12 @@ def load_dataset(
         >>> load_dataset("mnist-sample").train.images.shape
         (4000, 28, 28)
     """
-    if (named := _find_named(name)) is not None:
+    if isinstance(data, Source):
+        source = data
+    elif (named := _find_named(data)) is not None:
         return named
-    return load_source(
-        open_source(Path(name)),
-        reading=reading,
-        size=size,
-        channels=channels,
-        fit=fit,
-        invert=invert,
-        watch=watch,
-        single=single,
-    )
-
-
-def load_source(
-    source: Source,
-    *,
-    reading: Reading | None = None,
-    size: int | tuple[int, int] | None = None,
-    channels: int | None = None,
-    fit: Fit = "pad",
-    invert: bool = False,
-    watch: Watch | None = None,
-    single: bool = False,
-) -> Dataset:
-    """Any source as a dataset, with the options of `load_dataset`."""
+    else:
+        source = _open_path(Path(data), labelled=True)
     dataset = source.as_dataset()
     if dataset is not None:
         if reading is None and (size, channels, invert) != (None, None, False):
@@ -110,11 +90,11 @@ def load_source(
         channels, size = channels or source.shape[0], size or source.shape[1:]
     if reading is None:
         reading = choose_reading(listing, fit=fit, size=size, channels=channels, invert=invert)
-    _check_memory(len(listing), reading, listing.path)
     return _load_samples(listing, reading, watch, single)
 
 
 def _load_samples(listing: Listing, reading: Reading, watch: Watch | None, single: bool) -> Dataset:
+    _check_memory(len(listing), reading, listing.path)
     pixels = np.empty((len(listing), *reading.shape), np.uint8)
     count = 0
 
@@ -201,10 +181,9 @@ def _find_named(data: str | Path) -> Dataset | None:
         return None
     if text in DATASETS:
         return DATASETS[text].load()
-    if looks_like_path(text):
-        known = ", ".join(dataset_names())
-        raise OptionError(f"{text!r} does not exist; name {FORMS}, or a dataset: {known}")
-    raise OptionError(f"{unknown_name('dataset', text, dataset_names())}, or {FORMS}")
+    raise OptionError(
+        f"{unknown_name('dataset', text, dataset_names())}; and there is no such path ({FORMS})"
+    )
 
 
 def _open_path(path: Path, labelled: bool) -> Source:

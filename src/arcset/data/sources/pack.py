@@ -26,7 +26,7 @@ from arcset.data.sources.arrays import DatasetSource
 from arcset.data.sources.base import PACK_FILE, kind_of
 from arcset.data.sources.samples import SampleTable, choose_reading, decode_samples
 from arcset.errors import DataError, OptionError
-from arcset.files import one_line, read_json, replacing_folder
+from arcset.files import file_digest, one_line, read_json, replacing_folder
 
 __all__ = [
     "MANIFEST",
@@ -74,7 +74,7 @@ def load_pack(path: Path | str) -> Dataset:
     with _complete(path):
         manifest: PackManifest = read_json(path / MANIFEST, "pack", PackManifest)
         for file in (LABELS, PATHS):
-            if _sha256(path / file) != manifest.sha256.get(file):
+            if file_digest(path / file) != manifest.sha256.get(file):
                 raise DataError(f"{file} is not what its checksum in {MANIFEST} says")
         images = np.load(path / IMAGES, mmap_mode="r", allow_pickle=False)
         labels = np.load(path / LABELS, allow_pickle=False)
@@ -212,7 +212,7 @@ def pack(
             apart=table.apart,
             skipped=table.skipped,
             notes=tuple(listing.notes),
-            sha256={name: _sha256(folder / name) for name in (LABELS, PATHS)},
+            sha256={name: file_digest(folder / name) for name in (LABELS, PATHS)},
         )
         (folder / MANIFEST).write_text(manifest.model_dump_json(indent=1), encoding="utf-8")
     return Pack(out, sum(file.stat().st_size for file in out.iterdir()), manifest)
@@ -229,7 +229,7 @@ def _check_out(out: Path, force: bool) -> None:
         return
     if not force:
         raise OptionError(f"{out} is there already; replace it with --force, or name another path")
-    if not (out / MANIFEST).is_file():  # never somebody's pictures
+    if not (out / MANIFEST).is_file():  # never a folder of pictures
         raise OptionError(f"{out} is no pack, and is not replaced; name another path")
 
 
@@ -240,8 +240,3 @@ def _check_room(folder: Path, needed: int) -> None:
             f"the pack would take {needed / 2**30:.3g} GiB, and {folder.parent} has "
             f"{free / 2**30:.3g} left; choose a smaller --size, or another path"
         )
-
-
-def _sha256(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from arcset.data.dataset import Dataset, ImageSet, LazyRows, take_rows
+from arcset.data.dataset import Dataset, ImageSet, LazyRows, number_names, take_rows
 from arcset.data.decode import Watch, decode_listing
 from arcset.data.image import (
     Fit,
@@ -112,57 +112,31 @@ class SampleTable:
     name: str
     labels: npt.NDArray[np.int64]
     class_names: tuple[str, ...]
-    paths: tuple[str, ...] | None
+    paths: tuple[str, ...]
     training: int
     apart: dict[str, tuple[str, ...]]
-    skipped: tuple[tuple[str, str], ...] = ()
+    skipped: tuple[tuple[str, str], ...]
 
-    @classmethod
-    def of(
-        cls,
-        path: Path,
-        names: Sequence[str],
-        paths: Sequence[str] | None,
-        parts: Sequence[str] | None,
-        *,
-        training: int,
-        skipped: Sequence[tuple[str, str]] = (),
-    ) -> "SampleTable":
-        """From the identity of each sample, (N,), and the part that a table puts it into."""
-        class_names = tuple(sorted(set(names)))
-        label_of = {name: label for label, name in enumerate(class_names)}
-        whole = path if path.name not in ("", "..") else path.resolve()
-        return cls(
-            name=whole.name if whole.is_dir() else whole.stem,
-            labels=np.array([label_of[name] for name in names], np.int64),
-            class_names=class_names,
-            paths=None if paths is None else tuple(paths),
-            training=training,
-            apart=apart_identities(names, parts),
-            skipped=tuple(skipped),
-        )
-
-    def dataset(self, images: npt.NDArray[Any] | LazyRows, reading: Reading | None) -> Dataset:
+    def dataset(self, images: npt.NDArray[Any] | LazyRows, reading: Reading) -> Dataset:
         """With the pixels (N, …), in the same order; they are not copied."""
 
-        def part(rows: slice) -> ImageSet:
-            paths = None if self.paths is None else self.paths[rows]
+        def part(first: int, last: int) -> ImageSet:
+            pixels = images[first:last]
             if isinstance(images, LazyRows):
-                pixels = take_rows(images, np.arange(len(images))[rows])
-            else:
-                pixels = images[rows]
-            return ImageSet(pixels, self.labels[rows], self.class_names, paths)
+                pixels = take_rows(images, np.arange(first, last))
+            labels, paths = self.labels[first:last], self.paths[first:last]
+            return ImageSet(pixels, labels, self.class_names, paths)
 
-        more = self.training < len(self.labels)
+        count = len(self.labels)
         return Dataset(
             self.name,
-            train=part(slice(self.training)),
-            test=part(slice(self.training, None)) if more else None,
+            train=part(0, self.training),
+            test=part(self.training, count) if self.training < count else None,
             licence="unknown",
             held_out="all",
             apart=self.apart,
-            fit="pad" if reading is None else reading.fit,
-            invert=False if reading is None else reading.invert,
+            fit=reading.fit,
+            invert=reading.invert,
             skipped=self.skipped,
         )
 
@@ -206,13 +180,17 @@ def decode_samples(
         if name not in identities
     ]
     rows = training + testing
-    return SampleTable.of(
-        listing.path,
-        [names[row] for row in rows],
-        [listing.paths[row] for row in rows],
-        None if listing.parts is None else [listing.parts[row] for row in rows],
+    class_names, labels = number_names([names[row] for row in rows])
+    parts = None if listing.parts is None else [listing.parts[row] for row in rows]
+    path = listing.path if listing.path.name not in ("", "..") else listing.path.resolve()
+    return SampleTable(
+        name=path.name if path.is_dir() else path.stem,
+        labels=labels,
+        class_names=class_names,
+        paths=tuple(listing.paths[row] for row in rows),
         training=len(training),
-        skipped=[*listing.skipped, *unreadable, *more, *left_out],
+        apart=apart_identities([names[row] for row in rows], parts),
+        skipped=(*listing.skipped, *unreadable, *more, *left_out),
     )
 
 
@@ -255,13 +233,13 @@ def check_identities(names: set[str], path: Path) -> None:
 
 
 def for_testing(
-    names: Sequence[str], paths: Sequence[str], parts: Sequence[str] | None = None
+    names: Sequence[str], paths: Sequence[str] | None, parts: Sequence[str] | None = None
 ) -> npt.NDArray[np.bool_]:
     """(N,): whether an image is for testing.
 
-    Without `parts`: the images of an identity are ordered by a hash of their paths, and every fifth
-    one is for testing; none where there are fewer than five. Neither the order of the samples nor
-    the other identities matter.
+    Without `parts`: the images of an identity are ordered by a hash of their paths (or numbers,
+    where they have none), and every fifth one is for testing; none where there are fewer than five.
+    Neither the order of the samples nor the other identities matter.
     With them: the rows of an identity that are not for training, be they for validation or for
     testing, are test images where others of its rows are for training. Where none is, it is an
     identity apart (see `apart_identities`), and its images divide as they would without `parts`.
@@ -270,6 +248,8 @@ def for_testing(
         [False, False, True, False, False, False, False, False, False]
     """
     testing = np.zeros(len(names), np.bool_)
+    if paths is None:
+        paths = [str(row) for row in range(len(names))]
     trained = _names_in_training(names, parts)
     members = defaultdict(list)
     for index, name in enumerate(names):
@@ -289,7 +269,7 @@ def apart_identities(
 ) -> dict[str, tuple[str, ...]]:
     """Identities without a row for training, under "validation" and "test"; sorted.
 
-    One that has rows of both kinds is for the test: whoever tunes on it has seen it.
+    One that has rows of both kinds is for the test.
 
         >>> apart_identities(["a", "a", "b", "c"], ["train", "test", "validation", "test"])
         {'validation': ('b',), 'test': ('c',)}

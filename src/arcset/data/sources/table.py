@@ -5,12 +5,12 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from arcset.data.sources.base import Entry, Listing, printable
+from arcset.data.sources.base import Entry, cell_text, printable
 from arcset.data.sources.folder import FileSource
 from arcset.errors import DataError
 from arcset.files import reading
 
-__all__ = ["TableSource", "cell_text", "find_columns", "part_of"]
+__all__ = ["TableSource", "find_columns"]
 
 _COLUMNS = {  # what tools call a column, or an array of an npz file, in lower case
     "path": ("path", "paths", "file", "filename", "image"),
@@ -21,12 +21,6 @@ _COLUMNS = {  # what tools call a column, or an array of an npz file, in lower c
     "trained_on": ("trained_on",),
 }
 _LABELS_OF_ARRAYS = ("targets", "y")  # beside paths of images, y is a coordinate
-_SPLITS = {
-    "train": ("train", "training"),
-    "validation": ("validation", "valid", "val", "dev"),
-    "test": ("test", "testing"),
-}
-_PART = {word: part for part, words in _SPLITS.items() for word in words}
 
 Rows = Iterator[tuple[Any, Any, Any]]
 
@@ -38,7 +32,8 @@ class TableSource(FileSource):
     that are needed; UTF-8, with or without its mark, or UTF-16. Columns are found by name, whatever
     their case. Labels are text, whole numbers too. Rows without path or label are skipped; files
     that are not there are noticed when they are read. Raises `DataError` for a table that cannot be
-    read, lacks a column, or has no row to use; and where a listing meets an unknown split.
+    read, lacks a column, or has no row to use; and where the parts of a listing are asked for and a
+    split is unknown.
     """
 
     def __init__(self, table: Path | str) -> None:
@@ -63,42 +58,9 @@ class TableSource(FileSource):
         if empty:
             raise DataError(f"{self.name} holds no row with a path and a label")
 
-    def list_samples(self) -> Listing:
-        """With the parts that the column split names, where there is one."""
-        listing = super().list_samples()
-        if any(entry.split for entry in listing.entries):
-            listing.parts = [part_of(entry.split, self.name) for entry in listing.entries]
-        return listing
-
 
 def _is_parquet(table: Path) -> bool:
     return table.suffix.lower() == ".parquet"
-
-
-def part_of(split: object, source: str) -> str:
-    """ "train", "validation" or "test" for a word that means it; `DataError` for any other.
-
-    >>> part_of("Val", "faces.csv")
-    'validation'
-    """
-    word = cell_text(split)
-    if (part := _PART.get(word.lower())) is None:
-        raise DataError(
-            f"{source} has a row with the split {printable(word)!r}, expected one of: "
-            f"{', '.join(_PART)}"
-        )
-    return part
-
-
-def cell_text(value: object) -> str:
-    """A cell as text; whole numbers that came as floats, as a missing value makes them, as such."""
-    if value is None or value != value:  # NaN
-        return ""
-    if isinstance(value, bytes):
-        return value.decode("utf-8", "surrogateescape").strip()
-    if isinstance(value, float) and value.is_integer():
-        value = int(value)
-    return str(value).strip()
 
 
 def _csv_rows(table: Path) -> Rows:
