@@ -13,7 +13,7 @@ from matplotlib.ticker import EngFormatter, LogLocator, NullLocator
 from scipy.special import ndtr, ndtri
 
 from arcset.errors import InputError
-from arcset.evaluation import Assessment, Difference, Interval, Thresholds, Verification
+from arcset.evaluation import Assessment, Difference, Thresholds, Verification
 from arcset.evaluation.geometry.angles import PAPER
 from arcset.evaluation.measures import MEASURES, short_name
 from arcset.reports.plots import (
@@ -25,7 +25,6 @@ from arcset.reports.plots import (
     draw_angle_histogram,
     draw_mark,
     draw_marks,
-    interval_of,
     log_axis,
     looks,
     lowest_share,
@@ -39,10 +38,11 @@ from arcset.reports.plots import (
     share_axis,
 )
 from arcset.reports.style import GREY, INK, PALE, PALETTE
+from arcset.reports.tables import FRESH, Rows, interval_of, realized_rows, threshold_rows
 from arcset.text import percent
 
 #: With `plot_sections`, which whoever imports it from here finds to know all plots of measures.
-__all__ = ["draw_roc", "plot_sections", "realized_rows", "threshold_rows"]
+__all__ = ["draw_roc", "list_realized", "list_thresholds", "plot_sections"]
 
 Assessments = Mapping[str, Assessment]
 
@@ -464,57 +464,29 @@ def _far_thresholds(thresholds: Thresholds) -> dict[float, float]:
     return found
 
 
-def threshold_rows(assessments: Assessments) -> list[list[str]]:
-    """Every threshold that was listed when made, with what to expect of it."""
-    fresh = 1000  # identities of the test that is looked ahead to
-    made = {label: a.thresholds for label, a in assessments.items() if a.thresholds}
-    rows = [["to keep", "subjects enrolled", "least cosine", f"on {fresh:,} fresh identities"]]
-    for label, thresholds in made.items():
-        listed: list[tuple[str, Any, str]] = [
-            *((f"FAR {percent(item.far)}", item, "") for item in thresholds.fars),
-            *((f"FPIR {percent(item.fpir)}", item, _size(item)) for item in thresholds.fpirs),
-        ]
-        rows += [
-            [_named(made, label, name), size, f"{item.threshold:.4f}", _range(item.expect(fresh))]
-            for name, item, size in listed
-        ]
-    return rows if len(rows) > 1 else []
-
-
-def realized_rows(assessments: Assessments) -> list[list[str]]:
-    """What the thresholds did on the data reported on; nothing where they were not tried."""
-    tried = {label: a.realized for label, a in assessments.items() if a.realized}
-    head = ["to keep", "subjects enrolled", "least cosine", "expected here", "seen here"]
-    rows = [
-        [
-            _named(tried, label, f"{item.kind} {percent(item.wanted)}"),
-            "" if item.gallery is None else _size(item),
-            f"{item.threshold:.4f}",
-            _range(item.expected),
-            _three_digits(item.seen),
-            "as expected" if item.kept else "outside",
-            "–" if math.isnan(item.accepted) else _three_digits(item.accepted),
-        ]
-        for label, items in tried.items()
-        for item in items
+def _labelled(heading: list[str], rows: Mapping[str, Rows]) -> Rows:
+    """The rows of several models as one table, each with its model's name in front."""
+    several = len(rows) > 1
+    body = [
+        [f"{label}: {first}" if several else first, *others]
+        for label, part in rows.items()
+        for first, *others in part
     ]
-    return [[*head, "that is", "accepted rightly"], *rows] if rows else []
+    return [heading, *body] if body else []
 
 
-def _named(models: Mapping[str, object], label: str, text: str) -> str:
-    return f"{label}: {text}" if len(models) > 1 else text
+def list_thresholds(assessments: Assessments) -> Rows:
+    """Every threshold that was listed when made, with what to expect of it."""
+    heading = ["to keep", "subjects enrolled", "least cosine", f"on {FRESH:,} fresh identities"]
+    made = {label: a.thresholds for label, a in assessments.items() if a.thresholds}
+    return _labelled(heading, {label: threshold_rows(found) for label, found in made.items()})
 
 
-def _size(item: Any) -> str:
-    return f"{item.gallery:,}{', extrapolated' if item.extrapolated else ''}"
-
-
-def _range(interval: Interval) -> str:
-    return f"{_three_digits(interval.low)} to {_three_digits(interval.high)}"
-
-
-def _three_digits(share: float) -> str:
-    return percent(float(f"{share:.3g}"))
+def list_realized(assessments: Assessments) -> Rows:
+    """What the thresholds did on the data reported on; nothing where they were not tried."""
+    heading = ["to keep", "subjects enrolled", "least cosine", "expected here", "seen here"]
+    tried = {label: realized_rows(a.realized) for label, a in assessments.items() if a.realized}
+    return _labelled([*heading, "that is", "accepted rightly"], tried)
 
 
 @plot(
@@ -527,7 +499,7 @@ def _three_digits(share: float) -> str:
     "Dashed parts rest on an assumed law of how much probes differ. And all of it holds for "
     "identities like those of validation: relatives, twins or another camera need more.",
     kind="thresholds",
-    rows=threshold_rows,
+    rows=list_thresholds,
     each="Thresholds of {}",
 )
 def threshold_plot(assessments: Assessments) -> Figure:
@@ -694,7 +666,7 @@ PLOTS.append(
         "pairs, or enrolled probes given their own name.",
         "It is one test. Of twenty good thresholds, one shows a rate outside of its range.",
         kind="thresholds",
-        rows=realized_rows,
+        rows=list_realized,
     )
 )
 

@@ -18,9 +18,10 @@ from matplotlib.ticker import LogLocator, MaxNLocator, NullLocator
 from matplotlib.transforms import ScaledTranslation, Transform
 
 from arcset.errors import InputError
-from arcset.evaluation import Assessment, Interval, Result
+from arcset.evaluation import Assessment, Result
 from arcset.reports.page import Section
 from arcset.reports.style import GREY, PALETTE, new_figure, styled
+from arcset.reports.tables import interval_of
 
 __all__ = [
     "DASHES",
@@ -32,7 +33,6 @@ __all__ = [
     "draw_angle_histogram",
     "draw_mark",
     "draw_marks",
-    "interval_of",
     "log_axis",
     "looks",
     "lowest_share",
@@ -190,15 +190,6 @@ def plain(label: str, longest: int = 44) -> str:
         head = (longest - 1) * 2 // 5
         text = f"{text[:head]}…{text[-(longest - 1 - head) :]}"
     return text
-
-
-def interval_of(result: Result, name: str, at: float | None = None) -> Interval | None:
-    """The interval of a measure, None where there is none to draw."""
-    full = result.name_of(name, at)
-    if result.replicates is None or full not in result.replicates.values:
-        return None
-    found = result.interval(full)
-    return found if math.isfinite(found.low) and math.isfinite(found.high) else None
 
 
 def plot_figure(height: float, width: float = 9.6) -> Figure:

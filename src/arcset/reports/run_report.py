@@ -12,9 +12,10 @@ from matplotlib.figure import Figure
 from arcset.evaluation import Assessment, Difference
 from arcset.evaluation.measures import figure_meanings, run_figures
 from arcset.reports.measure_plots import plot_sections
-from arcset.reports.page import Section, mark_best, write_page
+from arcset.reports.page import Section, write_page
 from arcset.reports.stills import embedding_picture
 from arcset.reports.style import save
+from arcset.reports.tables import mark_best
 from arcset.reports.training_review import (
     CONFUSIONS_CAPTION,
     advise,

@@ -20,11 +20,11 @@ from arcset.evaluation import Assessment, Thresholds
 from arcset.evaluation.assessment import FEW
 from arcset.evaluation.measures import validated
 from arcset.evaluation.pairs import cosine_blocks
-from arcset.evaluation.results import Interval
 from arcset.losses.build import lowest_loss
 from arcset.reports.page import Picture, embed_image
 from arcset.reports.plots import Look, add_key, looks, plain, plot_figure
 from arcset.reports.style import GREY, styled
+from arcset.reports.tables import list_values
 from arcset.reports.view import Embedded, Floats, RunView, titles
 from arcset.text import percent, plural
 
@@ -169,39 +169,29 @@ def verdict_on(view: RunView, assessment: Assessment | None) -> str:
             else assessment.missing.get("verification", "the data cannot tell")
         )
         return f"It is not known how well this run recognizes what it has never seen: {why}."
-    pairs = assessment.verification
-    error, low, high = pairs.eer, *_interval(assessment, "eer")
+    values = list_values(assessment)
+    error, area, rank = values["eer"], values["auc"], values.get("rank[1]")
     who = f"{plural(assessment.identities, 'identity', 'identities')} never seen"
+    interval = "no interval"
+    if error.interval:
+        interval = f"95 % interval {error.format_interval(1)}"
     text = (
-        f"On {who} ({plural(assessment.samples, 'sample')}), it takes {percent(error, 1)} of the "
+        f"On {who} ({plural(assessment.samples, 'sample')}), it takes {error.format(1)} of the "
         "pairs of different identities for the same, at the threshold that misses as many of the "
-        "pairs of one identity (equal error rate"
-        + (f"; 95 % interval {_range(low, high)})." if math.isfinite(low) else "; no interval).")
+        f"pairs of one identity (equal error rate; {interval})."
     )
-    chance, _ = _interval(assessment, "auc")
-    if math.isfinite(chance) and chance <= 0.5:
+    if area.interval and area.interval.low <= 0.5:
         text += " That cannot be told from guessing."
-    found = assessment.identification
-    if found is not None and found.mated and math.isfinite(rank := found.measures()["rank[1]"]):
-        enrolled = plural(found.subjects, "enrolled identity", "enrolled identities")
+    search = assessment.identification
+    if search is not None and rank is not None and rank.is_known:
+        enrolled = plural(search.subjects, "enrolled identity", "enrolled identities")
         text += (
-            f" Searched for among {enrolled},"
-            f" {percent(rank, 1)} of the images find their own identity first."
+            f" Searched for among {enrolled}, {rank.format(1)} of the images find their own "
+            "identity first."
         )
     if assessment.identities < FEW:
         text += f" From fewer than {FEW} identities even the intervals are guesses."
     return text
-
-
-def _interval(assessment: Assessment, name: str) -> Interval:
-    result = assessment.verification
-    if result is None or result.replicates is None:
-        return Interval(math.nan, math.nan)
-    return result.interval(name)
-
-
-def _range(low: float, high: float) -> str:
-    return f"{100 * low:.1f} to {percent(high, 1)}"
 
 
 def advise(view: RunView) -> list[str]:
