@@ -66,16 +66,16 @@ _TURN = 0.6  # radians: where one stands before three dimensions
 
 
 @styled
-def embedding_picture(views: Sequence[RunView], part: str = "test") -> Figure:
-    """Embeddings of `part` (test, or train: the kept samples), one panel per run.
+def embedding_picture(views: Sequence[RunView]) -> Figure:
+    """Embeddings of the test part and of the unseen, one panel per run.
 
     Two dimensions: the circle for unit vectors, else the plane. Three: a sphere, or space. More:
     the first two principal components of the known classes. Unseen classes are hollow.
 
-    Raises `OptionError` for runs with different data or classes, and for an unknown part.
+    Raises `OptionError` for runs with different data or classes.
     """
     check_alike(views)
-    scenes = [flatten_scene(still_scene(view, part)) for view in views]
+    scenes = [flatten_scene(still_scene(view)) for view in views]
     columns = len(scenes) if len(scenes) <= 3 else 2 if len(scenes) == 4 else 3
     board = Board(scenes, titles(views), columns, width=5.6 if columns == 1 else 9.0)
     board.show(scenes, _TURN)
@@ -153,29 +153,25 @@ class Scene:
     note: str = ""
 
 
-def still_scene(view: RunView, part: str = "test") -> Scene:
-    """The trained run: all test samples and all unseen ones, or the kept training samples."""
-    check_choice("part", part, PARTS)
-    known = view.test if part == "test" else view.sampled(part)
-    if known is None:
-        raise _nothing_kept(view)
-    samples = {part: known}
-    if part == "test" and view.unseen is not None:
-        samples["unseen"] = view.unseen
+def still_scene(view: RunView) -> Scene:
+    """The trained run: all test samples and all unseen ones."""
     centers, biases = (
         None if tensor is None else tensor.detach().float().numpy()
         for tensor in (view.loss.centers, view.loss.biases)
     )
-    parts = {name: sample.embeddings for name, sample in samples.items()}
-    labels = {name: sample.labels for name, sample in samples.items()}
-    return _scene(view, part, Frame(view.config.epochs, parts, centers, biases), labels)
+    samples = {"test": view.test, "unseen": view.unseen}
+    parts = {name: part.embeddings for name, part in samples.items() if part is not None}
+    labels = {name: part.labels for name, part in samples.items() if part is not None}
+    return _scene(view, "test", Frame(view.config.epochs, parts, centers, biases), labels)
 
 
 def epoch_scenes(view: RunView, part: str = "test") -> dict[int, Scene]:
     """The kept samples over the epochs: epoch → scene. Raises `RunError` where none are kept."""
     check_choice("part", part, PARTS)
     if not view.frames or not len(view.frames[-1].parts.get(part, ())):
-        raise _nothing_kept(view)
+        raise RunError(
+            f"{view.run.path} keeps no embeddings of its epochs; train it with --set snapshot=1000"
+        )
     samples = view.run.samples()
     names = [name for name in (part, "unseen") if name in view.frames[-1].parts]
     labels = {name: samples[f"{name}.labels"].numpy() for name in names}
@@ -221,12 +217,6 @@ def _scene(view: RunView, part: str, frame: Frame, labels: Mapping[str, Labels])
         biases=biases,
         normalized=normalized,
         origin=np.zeros(dim, np.float32),
-    )
-
-
-def _nothing_kept(view: RunView) -> RunError:
-    return RunError(
-        f"{view.run.path} keeps no embeddings of its epochs; train it with --set snapshot=1000"
     )
 
 

@@ -64,7 +64,13 @@ def write_film(
     if out.suffix.lower() == ".mp4" and shutil.which("ffmpeg") is None:
         raise OptionError(f"{out}: .mp4 needs the program ffmpeg, which is not found; write a .gif")
     check_alike(views, dim=True)
-    _check_options(parts, fps, seconds_per_epoch, width)
+    check_count("fps", fps, 1, 50)
+    if seconds_per_epoch is not None:
+        check_number("seconds_per_epoch", seconds_per_epoch, 0, 60, closed="right")
+    if check_count("width", width, 200, 4000) % 2:
+        raise OptionError(f"width must be an even number, not {width}")
+    if not parts:
+        raise OptionError("parts must name test, train or both")
     timelines = [Timeline(epoch_scenes(view, part)) for part in parts for view in views]
     film = _Film(timelines, parts, titles(views), width)
     turning = timelines[0].scenes[0].kind in ("sphere", "space")
@@ -190,20 +196,6 @@ def _times(last: float, fps: int, seconds_per_epoch: float | None) -> list[float
     pace = seconds_per_epoch or min(0.5, _LONGEST / max(1.0, last))
     steps = max(1, round(last * pace * fps))
     return [last * step / steps for step in range(steps + 1)] if last else [0.0]
-
-
-def _check_options(
-    parts: Sequence[str], fps: int, seconds_per_epoch: float | None, width: int
-) -> None:
-    if not parts or len(set(parts)) != len(parts):
-        raise OptionError(
-            f"parts must name test, train or both, each once, not {','.join(parts)!r}"
-        )
-    check_count("fps", fps, 1, 50)
-    if seconds_per_epoch is not None:
-        check_number("seconds_per_epoch", seconds_per_epoch, 0, 60, closed="right")
-    if check_count("width", width, 200, 4000) % 2:
-        raise OptionError(f"width must be an even number, not {width}")
 
 
 def _write_gif(frames: Iterator[Pixels], colours: Pixels, out: Path, durations: list[int]) -> None:

@@ -13,20 +13,22 @@ from matplotlib.ticker import EngFormatter, LogLocator, NullLocator
 from scipy.special import ndtr, ndtri
 
 from arcset.errors import InputError
-from arcset.evaluation import Assessment, Difference, Thresholds, Verification
+from arcset.evaluation import Assessment, Difference, Result, Thresholds, Verification
 from arcset.evaluation.geometry.angles import PAPER
 from arcset.evaluation.measures import MEASURES, short_name
 from arcset.reports.plots import (
     PLOTS,
+    Floats,
+    ForestRow,
     Look,
     Plot,
     add_key,
     aside,
     draw_angle_histogram,
+    draw_forest,
     draw_mark,
     draw_marks,
     log_axis,
-    looks,
     lowest_share,
     models_having,
     percent_axis,
@@ -304,45 +306,33 @@ def _draw_by_count(axes: Axes, name: str, models: Sequence[tuple[str, Any, Look]
 def few_shot_plot(assessments: Assessments) -> Figure:
     """A mark per model with its interval, the figures beside it, and what guessing reaches."""
     models = models_having(assessments, "few_shot")
-    figure = plot_figure(1.25 + 0.36 * len(models))
-    axes = figure.subplots()
-    kinds = [f"{r.ways}-way {r.shots}-shot" for _, r, _ in models]
-    alike = len(set(kinds)) == 1
-    reached: list[float] = []
-    for number, (_, result, look) in enumerate(models):
+    kinds = [f"{result.ways}-way {result.shots}-shot" for _, result, _ in models]
+    is_one_kind = len(set(kinds)) == 1
+    rows, reached = [], []
+    for (label, result, look), kind in zip(models, kinds, strict=True):
         interval = interval_of(result, "accuracy")
         reached += [result.accuracy, *(interval or ())]
-        draw_mark(axes, number, result.accuracy, interval, look, lying=True, ms=7)
-        said = percent(result.accuracy, 1) if math.isfinite(result.accuracy) else "–"
+        text = percent(result.accuracy, 1) if math.isfinite(result.accuracy) else "–"
         if interval:
-            said += f" [{100 * interval.low:.1f}, {100 * interval.high:.1f}]"
-        _beside(axes, number, said)
-    start, chances = lowest_share(reached), {1 / r.ways for _, r, _ in models}
+            text += f" [{100 * interval.low:.1f}, {100 * interval.high:.1f}]"
+        name = plain(label, 30) if is_one_kind else f"{plain(label, 22)}, {kind}"
+        rows.append(ForestRow(name, result.accuracy, interval, look, text, INK))
+    figure = plot_figure(1.25 + 0.36 * len(models))
+    axes = figure.subplots()
+    draw_forest(axes, rows, ms=7)
+    start, chances = lowest_share(reached), {1 / result.ways for _, result, _ in models}
     if len(chances) == 1 and start == 0:
         chance = chances.pop()
         axes.axvline(chance, color=GREY, lw=1, ls=":")
-        said = f"guessing, {percent(round(chance, 3))}"
+        text = f"guessing, {percent(round(chance, 3))}"
         align: dict[str, Any] = {"ha": "left" if chance < 0.3 else "center", "va": "bottom"}
         above = axes.get_xaxis_transform()
-        axes.text(chance, 1.01, said, color=GREY, fontsize=8.5, transform=above, **align)
-    names = [
-        plain(label, 30) if alike else f"{plain(label, 22)}, {kind}"
-        for (label, *_), kind in zip(models, kinds, strict=True)
-    ]
+        axes.text(chance, 1.01, text, color=GREY, fontsize=8.5, transform=above, **align)
     axes.set(xlim=(start, 1), ylim=(len(models) - 0.4, -0.6), xlabel="accuracy")
-    axes.set_yticks(range(len(models)), names, color=INK)
-    axes.tick_params(axis="y", length=0)
     percent_axis(axes, "x")
-    axes.grid(True, axis="x")
     episodes = models[0][1].episodes
-    axes.set_title(f"{kinds[0]}, {episodes:,} episodes" if alike else "few-shot", pad=16)
+    axes.set_title(f"{kinds[0]}, {episodes:,} episodes" if is_one_kind else "few-shot", pad=16)
     return figure
-
-
-def _beside(axes: Axes, y: float, text: str, colour: str = INK) -> None:
-    """A text at the right of the axes."""
-    where = axes.get_yaxis_transform()
-    axes.text(1.03, y, text, transform=where, va="center", fontsize=9, color=colour)
 
 
 # Angles
@@ -368,73 +358,55 @@ _ANGLES = {
 )
 def angles_plot(assessments: Assessments) -> Figure:
     """Per model the angles of its samples, and the table of the ArcFace paper."""
-    found = {
-        label: a
-        for label, a in assessments.items()
-        if a.angles is not None or a.own_angles is not None
-    }
-    if not found:
-        raise InputError("no model has angles")
-    models = looks(found, assessments)
-    samples = {label: a for label, a in found.items() if a.own_angles is not None}
-    rows = max(len(samples), 1)
-    figure = plot_figure(max(4.4, 0.95 + 1.15 * rows))
+    models = models_having(assessments, "own_angles")
+    figure = plot_figure(max(4.4, 0.95 + 1.15 * len(models)))
     sides: Any = figure.subfigures(1, 2, width_ratios=(1.25, 1))
     left, right = sides
-    panels = left.subplots(rows, 1, sharex=True, sharey=True, squeeze=False)[:, 0]
-    values = [angles for a in samples.values() for angles in (a.own_angles, a.other_angles)]
-    widest = max((float(np.nanmax(v, initial=60.0)) for v in values if v is not None), default=60.0)
+    panels = left.subplots(len(models), 1, sharex=True, sharey=True, squeeze=False)[:, 0]
+    samples: list[tuple[Floats, Any]] = [
+        (own, assessments[label].other_angles) for label, own, _ in models
+    ]
+    widest = max(float(np.nanmax(values, initial=60.0)) for pair in samples for values in pair)
     end = min(180, 30 * math.ceil(widest / 30))
-    for axes, (label, assessment) in zip(panels, samples.items(), strict=False):
-        _draw_samples(axes, assessment, models[label], plain(label, 34), end)
-    if samples:
-        panels[-1].set_xlabel("angle, degrees")
-        left.supylabel("% of samples", fontsize=10)
-        handles = [Patch(color=PALE), Patch(facecolor="none", edgecolor=INK, lw=1.3)]
-        names = ["to the own class", "to the nearest other class"]
-        left.legend(handles, names, loc="outside upper left", ncols=2)
-    else:
-        say_nothing(panels[0], "no angles of samples")
-    _draw_averages(right.subplots(), found, models)
+    for axes, (own, other), (label, _, look) in zip(panels, samples, models, strict=True):
+        _draw_samples(axes, own, other, look, end)
+        axes.set_title(plain(label, 34), fontsize=9.5, loc="left", pad=3, color=INK, x=0.035)
+    panels[-1].set_xlabel("angle, degrees")
+    left.supylabel("% of samples", fontsize=10)
+    handles = [Patch(color=PALE), Patch(facecolor="none", edgecolor=INK, lw=1.3)]
+    names = ["to the own class", "to the nearest other class"]
+    left.legend(handles, names, loc="outside upper left", ncols=2)
+    _draw_averages(right.subplots(), models_having(assessments, "angles"))
     return figure
 
 
-def _draw_samples(axes: Axes, assessment: Assessment, look: Look, title: str, end: int) -> None:
-    own, other = assessment.own_angles, assessment.other_angles
-    assert own is not None
-    if other is None:
-        raise InputError("angles to the own class come with those to the nearest other")
+def _draw_samples(axes: Axes, own: Floats, other: Floats, look: Look, end: int) -> None:
     bins = np.linspace(0, end, 61)
     draw_angle_histogram(axes, own, other, bins, filled=look.colour, outline=INK)
-    axes.set_title(title, fontsize=9.5, loc="left", pad=3, color=INK, x=0.035)
     above = aside(axes, 5, 7, axes.transAxes)
     axes.add_artist(Line2D([0], [1], transform=above, clip_on=False, **look.mark))
     both = np.isfinite(own) & np.isfinite(other)
     if both.any():
-        said = f"{percent(float((other < own)[both].mean()), 1)} nearer to another"
-        axes.set_title(said, fontsize=8.5, loc="right", pad=3, color=GREY)
+        nearer = f"{percent(float((other < own)[both].mean()), 1)} nearer to another"
+        axes.set_title(nearer, fontsize=8.5, loc="right", pad=3, color=GREY)
     axes.set_xticks(np.arange(0, end + 1, 30 if end > 90 else 15))
 
 
-def _draw_averages(axes: Axes, found: Assessments, models: Mapping[str, Look]) -> None:
-    results = {label: a.angles for label, a in found.items() if a.angles is not None}
-    if not results:
-        say_nothing(axes, "no averages")
-        return
+def _draw_averages(axes: Axes, models: Sequence[tuple[str, Result, Look]]) -> None:
     highest = [90.0]
     for number, name in enumerate(_ANGLES):
-        values = [getattr(result, name) for result in results.values()]
-        for (label, result), value in zip(results.items(), values, strict=True):
+        values = [getattr(result, name) for _, result, _ in models]
+        for (_, result, look), value in zip(models, values, strict=True):
             interval = interval_of(result, name)
-            draw_mark(axes, number, value, interval, models[label], step=6, ms=6)
+            draw_mark(axes, number, value, interval, look, step=6, ms=6)
             highest += [v for v in (value, *(interval or ())) if math.isfinite(v)]
         if not any(map(math.isfinite, values)):
-            said = "no centers" if name.startswith("w_") else "not defined"
-            axes.text(number, 2, said, ha="center", color=GREY, fontsize=8.5)
-    places = np.arange(len(_ANGLES))
+            why = "no centers" if name.startswith("w_") else "not defined"
+            axes.text(number, 2, why, ha="center", color=GREY, fontsize=8.5)
+    ticks = np.arange(len(_ANGLES))
     for (kind, angles), dash in zip(PAPER.items(), ("-", (0, (3, 2))), strict=True):
         style: dict[str, Any] = {"color": GREY, "lw": 1, "ls": dash, "zorder": 1, "label": kind}
-        axes.hlines(angles, places - 0.42, places + 0.42, **style)
+        axes.hlines(angles, ticks - 0.42, ticks + 0.42, **style)
     axes.figure.legend(
         *axes.get_legend_handles_labels(),
         loc="outside upper center",
@@ -443,8 +415,8 @@ def _draw_averages(axes: Axes, found: Assessments, models: Mapping[str, Look]) -
         title="for orientation, the ArcFace paper's",
         title_fontproperties={"size": 8.5},
     )
-    ticks = [f"{MEASURES[name].short}\n{words}" for name, words in _ANGLES.items()]
-    axes.set_xticks(places, ticks, fontsize=8.5)
+    names = [f"{MEASURES[name].short}\n{words}" for name, words in _ANGLES.items()]
+    axes.set_xticks(ticks, names, fontsize=8.5)
     axes.set(xlim=(-0.55, len(_ANGLES) - 0.45), ylim=(0, max(highest) * 1.03))
     axes.yaxis.set_major_formatter("{x:.0f}°")
     axes.grid(True, axis="y")
@@ -707,27 +679,25 @@ def difference_plot(differences: Mapping[str, Sequence[Difference]]) -> Figure:
     return figure
 
 
-def _draw_differences(axes: Axes, rows: Sequence[Difference], degrees: bool) -> None:
+def _draw_differences(axes: Axes, differences: Sequence[Difference], degrees: bool) -> None:
     factor, unit = (1, "degrees") if degrees else (100, "points")
     axes.axvline(0, color=GREY, lw=1)
-    reached = [0.0]
-    for number, item in enumerate(rows):
+    rows, reached = [], [0.0]
+    for item in differences:
         gain, (low, high) = factor * item.gain, (factor * end for end in item.interval)
         ends = None if math.isnan(low + high) else (low, high)
         colour = GREY if not item.shown else PALETTE[0] if item.gain > 0 else PALETTE[5]
-        draw_mark(axes, number, gain, ends, Look(colour, "-", "o"), lying=True, ms=6)
         reached += [value for value in (gain, low, high) if math.isfinite(value)]
-        said = f"[{_signed(low)}, {_signed(high)}]" if ends else "(too few to tell)"
-        text = f"{_signed(gain)} {said}" if math.isfinite(gain) else "not defined here"
-        _beside(axes, number, text, INK if item.shown else GREY)
+        range_text = f"[{_signed(low)}, {_signed(high)}]" if ends else "(too few to tell)"
+        text = f"{_signed(gain)} {range_text}" if math.isfinite(gain) else "not defined here"
+        shade, look = INK if item.shown else GREY, Look(colour, "-", "o")
+        rows.append(ForestRow(short_name(item.name), gain, ends, look, text, shade))
+    draw_forest(axes, rows, ms=6)
     low, high = min(reached), max(reached)
     room = (high - low) * 0.06 or 0.01 * factor
     axes.set(xlim=(min(low - room, -2 * room), max(high + room, 2 * room)))
     axes.set_ylim(len(rows) - 0.5, -0.5)
-    axes.set_yticks(range(len(rows)), [short_name(item.name) for item in rows], color=INK)
-    axes.tick_params(axis="y", length=0)
     axes.spines["left"].set_visible(False)
-    axes.grid(True, axis="x")
     axes.set_axisbelow(True)
     axes.set_xlabel(f"gain in {unit}; right of 0 the first is better", color=GREY, fontsize=9)
 

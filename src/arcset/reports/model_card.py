@@ -129,17 +129,10 @@ def _front_matter(config: RunConfig, kind: str, licence: str, assessment: Assess
     lines = ["---"]
     for key, value in fields.items():
         if isinstance(value, str):
-            lines.append(f"{key}: {_scalar(value)}")
+            lines.append(f"{key}: {json.dumps(value, ensure_ascii=False)}")
         elif value:
-            lines += [f"{key}:", *(f"- {_scalar(item)}" for item in value)]
+            lines += [f"{key}:", *(f"- {json.dumps(item, ensure_ascii=False)}" for item in value)]
     return "\n".join([*lines, "---"])
-
-
-def _scalar(text: str) -> str:
-    """As YAML has it: a text of JSON is one, and some texts need no quotes."""
-    plain = re.fullmatch(r"[A-Za-z][\w.-]*", text, re.ASCII)
-    words = ("true", "false", "null", "yes", "no", "on", "off", "y", "n")
-    return text if plain and text.lower() not in words else json.dumps(text, ensure_ascii=False)
 
 
 def _parts(selection: Selection) -> Rows:

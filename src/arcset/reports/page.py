@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -31,6 +31,7 @@ from arcset.text import percent, without_folders
 __all__ = [
     "Picture",
     "Section",
+    "choose_evenly",
     "embed_figure",
     "embed_image",
     "encode_figure",
@@ -38,6 +39,8 @@ __all__ = [
     "sprite_sheet",
     "write_page",
 ]
+
+T = TypeVar("T")
 
 THUMBNAIL = 40  # largest side in pixels; small images stay as they are
 
@@ -74,6 +77,16 @@ class Section:
         """The figures, ready for a page."""
         alts = [*self.alts, *[self.title] * (len(self.figures) - len(self.alts))]
         return [embed_figure(figure, alt) for figure, alt in zip(self.figures, alts, strict=True)]
+
+
+def choose_evenly(items: Sequence[T], most: int) -> list[T]:
+    """At most so many, from the first to the last.
+
+    >>> choose_evenly("abcdefghi", 3)
+    ['a', 'e', 'i']
+    """
+    positions = np.linspace(0, len(items) - 1, min(len(items), most)).round().astype(int)
+    return [items[position] for position in positions]
 
 
 def render(template: str, **context: Any) -> str:

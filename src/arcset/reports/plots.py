@@ -20,7 +20,7 @@ from matplotlib.transforms import ScaledTranslation, Transform
 from arcset.errors import InputError
 from arcset.evaluation import Assessment, Result
 from arcset.reports.page import Section
-from arcset.reports.style import GREY, PALETTE, new_figure, styled
+from arcset.reports.style import GREY, INK, PALETTE, new_figure, styled
 from arcset.reports.tables import interval_of
 
 __all__ = [
@@ -171,8 +171,11 @@ def looks(labels: Iterable[str], among: Iterable[str] = ()) -> dict[str, Look]:
 
 def models_having(assessments: Mapping[str, Assessment], part: str) -> list[tuple[str, Any, Look]]:
     """The models that have a part: label, the part, and the model's look."""
-    parts = {label: getattr(found, part) for label, found in assessments.items()}
-    parts = {label: value for label, value in parts.items() if value is not None}
+    parts = {
+        label: value
+        for label, assessment in assessments.items()
+        if (value := getattr(assessment, part)) is not None
+    }
     if not parts:
         raise InputError(f"no model has {part}")
     models = looks(parts, assessments)
@@ -275,6 +278,30 @@ def draw_marks(
         reached += (value, *(interval or ()))
         draw_mark(axes, place(at), value, interval, look, step=step, **style)
     return reached
+
+
+@dataclass(frozen=True)
+class ForestRow:
+    """A line of a forest plot: a name, a mark with its interval, and what it comes to in words."""
+
+    name: str
+    value: float
+    interval: tuple[float, float] | None
+    look: Look
+    text: str
+    colour: str  # of the text
+
+
+def draw_forest(axes: Axes, rows: Sequence[ForestRow], **style: Any) -> None:
+    """One row below the other: its name at the left, its text at the right."""
+    right = axes.get_yaxis_transform()
+    for number, row in enumerate(rows):
+        draw_mark(axes, number, row.value, row.interval, row.look, lying=True, **style)
+        font: dict[str, Any] = {"va": "center", "fontsize": 9, "color": row.colour}
+        axes.text(1.03, number, row.text, transform=right, **font)
+    axes.set_yticks(range(len(rows)), [row.name for row in rows], color=INK)
+    axes.tick_params(axis="y", length=0)
+    axes.grid(True, axis="x")
 
 
 def percent_axis(axes: Axes, which: str) -> None:

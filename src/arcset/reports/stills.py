@@ -16,7 +16,7 @@ from matplotlib.figure import Figure
 from matplotlib.patheffects import withStroke
 
 from arcset.data import ImageSet
-from arcset.errors import InputError, OptionError
+from arcset.errors import InputError
 from arcset.evaluation import Confidence, NoThreshold, confidence, no_threshold, verification
 from arcset.evaluation.geometry.angles import center_angles
 from arcset.margins import MARGINS, Margin, Sample
@@ -24,6 +24,7 @@ from arcset.margins.angular import FALLBACKS
 from arcset.margins.arcface import ArcFace
 from arcset.reports.embedding_plot import Projection, draw_cloud, draw_image, embedding_picture
 from arcset.reports.measure_plots import draw_roc
+from arcset.reports.page import choose_evenly
 from arcset.reports.plots import (
     DASHES,
     add_key,
@@ -33,7 +34,7 @@ from arcset.reports.plots import (
     plot,
     plot_figure,
 )
-from arcset.reports.style import GREY, INK, PALE, PALETTE, known_swatches, new_figure, save, styled
+from arcset.reports.style import GREY, INK, PALE, PALETTE, known_swatches, save, styled
 from arcset.reports.training_review import HISTORY_CAPTION, history_picture
 from arcset.reports.view import Embedded, Floats, Labels, RunView, as_pictures, check_alike, titles
 
@@ -58,6 +59,7 @@ _MOST_COSINES = 1 << 28  # to compute for one picture
 _MOST_SAMPLES = 50_000  # whose distances to each other can be gone through in a minute or so
 _MOST_NAMES = 40  # of classes beside each other
 _MOST_ROWS = 20  # classes of whom images are shown
+_PER_CLASS = 8  # images of each
 _TALL = 10  # classes from which on they stand in two columns
 
 
@@ -105,7 +107,7 @@ def angle_picture(views: Sequence[RunView]) -> Figure:
     rows = figure.subplots(len(found), 1, sharex=True, sharey=True, squeeze=False)[:, 0]
     for axes, (title, test, centers) in zip(rows, found, strict=True):
         count = max(1, min(len(test.labels), _MOST_COSINES // len(centers)))
-        chosen = np.linspace(0, len(test.labels) - 1, count).round().astype(np.int64)
+        chosen = choose_evenly(range(len(test.labels)), count)
         own, other = center_angles(test.embeddings[chosen], test.labels[chosen], centers)
         bins = np.arange(0.0, 181, 3)
         draw_angle_histogram(axes, own, other, bins, filled=PALETTE[0], outline=OTHER)
@@ -558,43 +560,32 @@ def data_picture(views: Sequence[RunView]) -> Figure:
 
 
 @styled
-def sheet_picture(images: ImageSet, per_class: int = 8) -> Figure:
-    """`per_class` images of each class, one row per class, taken evenly from the whole set.
+def sheet_picture(images: ImageSet) -> Figure:
+    """Some images of each class, one row per class, taken evenly from the whole set.
 
-    Of more than 20 classes, 20 evenly spaced ones are shown, and the picture says so. Raises
-    `OptionError` for `per_class` < 1.
+    Of more than 20 classes, 20 evenly spaced ones are shown, and the picture says so.
     """
-    if per_class < 1:
-        raise OptionError(f"per_class must be at least 1, not {per_class}")
-    names = images.class_names
-    chosen = np.unique(np.linspace(0, len(names) - 1, min(len(names), _MOST_ROWS)).astype(int))
+    names, pixels = images.class_names, as_pictures(images.images)
+    chosen = choose_evenly(range(len(names)), _MOST_ROWS)
     columns = 2 if len(chosen) > _TALL else 1
     rows = -(-len(chosen) // columns)
-    pixels = as_pictures(images.images)
     tile, gap = np.array(pixels.shape[1:3]), 2
-    height, width = (tile + gap) * (rows, per_class) - gap
-    longest = max(len(names[number]) for number in chosen.tolist())
-    name_width, across, foot = 0.2 + 0.085 * longest, 6.4 * columns**0.5, 0.4
-    drawn = across / columns - name_width - 0.1  # inches
-    tall = drawn * height / width
-    figure = new_figure(across, tall + 0.1 + foot)
-    for column in range(columns):
+    height, width = (tile + gap) * (rows, _PER_CLASS) - gap
+    figure = plot_figure(5.4 / columns**0.5 * height / width + 0.4, 6.4 * columns**0.5)
+    for column, axes in enumerate(figure.subplots(1, columns, squeeze=False)[0]):
+        numbers = chosen[column * rows : (column + 1) * rows]
         sheet = np.full((height, width, *pixels.shape[3:]), 255, np.uint8)
-        left = (column * (name_width + drawn + 0.1) + name_width) / across
-        box = (left, foot / (tall + 0.1 + foot), drawn / across, tall / (tall + 0.1 + foot))
-        axes = figure.add_axes(box)
-        for row, number in enumerate(chosen[column * rows : (column + 1) * rows].tolist()):
-            members = np.flatnonzero(images.labels == number)
-            evenly = np.linspace(0, len(members) - 1, min(per_class, len(members))).astype(int)
-            top = row * (tile[0] + gap)
-            for position, member in enumerate(members[evenly].tolist()):
+        tops = [row * (tile[0] + gap) for row in range(len(numbers))]
+        for top, number in zip(tops, numbers, strict=True):
+            members = choose_evenly(np.flatnonzero(images.labels == number).tolist(), _PER_CLASS)
+            for position, member in enumerate(members):
                 start = position * (tile[1] + gap)
                 sheet[top : top + tile[0], start : start + tile[1]] = pixels[member]
-            middle = top + tile[0] / 2
-            axes.text(-2 * gap, middle, names[number], ha="right", va="center", fontsize=10)
-        axes.imshow(sheet, cmap="gray", vmin=0, vmax=255, interpolation="nearest", aspect="auto")
-        axes.set_axis_off()
+        axes.imshow(sheet, cmap="gray", vmin=0, vmax=255, interpolation="nearest")
+        axes.set_xticks([])
+        axes.set_yticks([top + tile[0] / 2 for top in tops], [names[n] for n in numbers], color=INK)
+        axes.tick_params(length=0, labelsize=10)
+        axes.spines[:].set_visible(False)
     if len(chosen) < len(names):
-        said = f"{len(chosen)} of {len(names)} classes"
-        figure.text(0.5, 0.12 / (tall + 0.1 + foot), said, ha="center", fontsize=9, color=GREY)
+        figure.supxlabel(f"{len(chosen)} of {len(names)} classes", fontsize=9, color=GREY)
     return figure

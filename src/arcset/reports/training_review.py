@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
@@ -25,7 +24,7 @@ from arcset.reports.page import Picture, embed_image
 from arcset.reports.plots import Look, add_key, looks, plain, plot_figure
 from arcset.reports.style import GREY, styled
 from arcset.reports.tables import list_values
-from arcset.reports.view import Embedded, Floats, RunView, titles
+from arcset.reports.view import Embedded, Labels, RunView, titles, unit_float64
 from arcset.text import percent, plural
 
 __all__ = [
@@ -102,23 +101,19 @@ def _draw_shares(axes: Axes, lines: History, best_by: str) -> None:
     }
     for name, look in looks(columns).items():
         _draw_line(axes, lines, columns[name], name, look)
-    axes.set_title("named rightly, and validation")
+    axes.set_title("named rightly, and validation", pad=14)
     axes.set_ylim(-0.02, 1.02)
     kept = [line["epoch"] for line in lines if line.get("kept")]
     if kept:
         for panel in axes.figure.axes:
             panel.axvline(kept[-1], color=GREY, lw=1, ls=":", zorder=1)
-        axes.annotate(
-            f"kept: {kept[-1]}",
-            (kept[-1], 1),
-            xycoords=("data", "axes fraction"),
+        axes.text(
+            *(kept[-1], 1.01, f"kept: {kept[-1]}"),
+            transform=axes.get_xaxis_transform(),
             ha="center",
-            va="bottom",
             fontsize=8,
             color=GREY,
         )
-        axes.title.set_position((0.5, 1.0))
-        axes.set_title(axes.get_title(), pad=14)
     if axes.lines:
         axes.legend(loc="best")
 
@@ -279,8 +274,7 @@ MOST_PAIRS = 6  # of each kind
 MOST_SAMPLES = 20_000  # of which all pairs are compared; beyond, every second, third, … one
 SIDE = 112  # pixels of a picture
 
-#: By image, a cosine and the number of the image that it is to; infinite where there is none.
-Candidates = tuple[npt.NDArray[np.float64], npt.NDArray[np.int64]]
+Candidate = tuple[float, int, int]  # the cosine of two images, and their numbers
 
 CONFUSIONS_CAPTION = (
     "Left, images of different identities that the network finds most alike; right, images of one "
@@ -328,58 +322,39 @@ def worst_confusions(
 ) -> tuple[list[ConfusedPair], list[ConfusedPair]]:
     """Pairs of different classes most alike, and pairs of one class least alike, worst first.
 
-    Of each image the most similar of another class and the least similar of its own are candidates.
+    Of each image the most similar of another class and the least similar of its own are candidates;
+    two classes, or one, are listed once.
     """
     rows = np.arange(0, len(sample.labels), -(-len(sample.labels) // MOST_SAMPLES))
-    nearest, farthest = _extremes(sample.embeddings[rows], sample.labels[rows])
-    return (
-        _worst(sample, rows, nearest, -1, threshold),
-        _worst(sample, rows, farthest, 1, threshold),
-    )
-
-
-def _worst(
-    sample: Embedded,
-    rows: npt.NDArray[np.int64],
-    candidates: Candidates,
-    sign: int,
-    threshold: float | None,
-) -> list[ConfusedPair]:
-    """The first candidates by `sign` times their cosine, of different classes each."""
-    cosines, partners = candidates
-    labels, seen = sample.labels[rows], set[tuple[int, ...]]()
-    pairs: list[ConfusedPair] = []
-    for i in np.argsort(sign * cosines, kind="stable").tolist():
-        if not np.isfinite(cosines[i]) or len(pairs) == MOST_PAIRS:
-            break
-        j = int(partners[i])
-        classes = tuple(sorted({int(labels[i]), int(labels[j])}))
-        if classes not in seen:
-            seen.add(classes)
-            cosine = float(cosines[i])
-            pairs.append(_pair(sample, (int(rows[i]), int(rows[j])), cosine, threshold))
-    return pairs
-
-
-def _extremes(embeddings: Floats, labels: npt.NDArray[np.int64]) -> tuple[Candidates, Candidates]:
-    """Per image the nearest of another class, and the farthest of its own."""
-    unit = np.asarray(embeddings, np.float32)
-    unit = unit / np.maximum(np.linalg.norm(unit, axis=1, keepdims=True), 1e-12)
-    nearest, farthest = (
-        (np.empty(len(unit)), np.empty(len(unit), np.int64)) for _ in ("nearest", "farthest")
-    )
+    labels = sample.labels[rows]
+    alike: list[Candidate] = []
+    unlike: list[Candidate] = []
+    unit = unit_float64(sample.embeddings[rows]).astype(np.float32)
     for part, cosines in cosine_blocks(unit, unit):
         block = np.arange(part.start, part.stop)
-        is_same = labels[part, None] == labels
+        is_same = labels[block, None] == labels
         others = np.where(is_same, -np.inf, cosines)
-        is_same[np.arange(len(block)), block] = False  # nobody is a pair with itself
+        is_same[block - part.start, block] = False  # no image is a pair with itself
         fellows = np.where(is_same, cosines, np.inf)
-        for (values, partners), scores, best in (
-            (nearest, others, others.argmax(axis=1)),
-            (farthest, fellows, fellows.argmin(axis=1)),
-        ):
-            values[block], partners[block] = scores[np.arange(len(block)), best], best
-    return nearest, farthest
+        alike += zip(others.max(axis=1), block, others.argmax(axis=1), strict=True)
+        unlike += zip(fellows.min(axis=1), block, fellows.argmin(axis=1), strict=True)
+    alike.sort(key=lambda pair: -pair[0])
+    unlike.sort(key=lambda pair: pair[0])
+    different, same = (
+        [_pair(sample, (rows[i], rows[j]), float(cosine), threshold) for cosine, i, j in chosen]
+        for chosen in (_first_of_each(alike, labels), _first_of_each(unlike, labels))
+    )
+    return different, same
+
+
+def _first_of_each(candidates: Sequence[Candidate], labels: Labels) -> list[Candidate]:
+    """The first few, of other classes each; infinite cosines mean that there is no pair."""
+    first: dict[frozenset[int], Candidate] = {}
+    for cosine, i, j in candidates:
+        if math.isinf(cosine) or len(first) == MOST_PAIRS:
+            break
+        first.setdefault(frozenset({int(labels[i]), int(labels[j])}), (cosine, i, j))
+    return list(first.values())
 
 
 def _pair(
