@@ -37,10 +37,9 @@ from arcset.reports.style import (
     class_colour,
     class_marker,
     class_outline,
-    known_swatches,
+    class_swatches,
     new_figure,
     styled,
-    unseen_swatches,
 )
 from arcset.reports.view import Floats, Frame, Labels, RunView, check_alike, titles
 
@@ -765,8 +764,8 @@ class Board:
 def _legend(scenes: Sequence[Scene], width: float) -> tuple[list[list[Line2D]], list[str]]:
     """Rows of swatches, first those of known classes, and lines of text, all `width` inches."""
     most = max(scenes, key=lambda scene: len(scene.unseen_names))
-    known = known_swatches(most.names)
-    unseen = unseen_swatches(most.unseen_names, len(known))
+    known = class_swatches(most.names)
+    unseen = class_swatches(most.unseen_names, len(known), hollow=True)
     rows, notes = [], []
     if len(known) + len(unseen) <= MOST_NAMES:
         rows = [*_swatch_rows("known", known, width), *_swatch_rows("unseen", unseen, width)]
@@ -851,10 +850,8 @@ def draw_cloud(axes: Axes, points: Floats, labels: Labels, *, alpha: float = 0.3
             linewidths=0,
         )
     axes.set_aspect("equal", adjustable="datalim")
-    for spine in axes.spines.values():
-        spine.set_visible(False)
-    axes.set_xticks([])
-    axes.set_yticks([])
+    axes.spines[:].set_visible(False)
+    axes.set(xticks=[], yticks=[])
 
 
 def draw_image(
@@ -862,11 +859,6 @@ def draw_image(
 ) -> None:
     """One image, grey or RGB, with a title above it and nothing else."""
     axes.imshow(image, cmap="gray", vmin=0, vmax=255, interpolation="nearest")
-    axes.set_xticks([])
-    axes.set_yticks([])
-    for spine in axes.spines.values():
-        spine.set_visible(True)
-        spine.set_linewidth(0.8 if colour is None else 2.0)
-        if colour is not None:
-            spine.set_edgecolor(colour)
+    axes.set(xticks=[], yticks=[])
+    axes.spines[:].set(visible=True, linewidth=2.0 if colour else 0.8, edgecolor=colour or GREY)
     axes.set_title(title, fontsize=9.5)

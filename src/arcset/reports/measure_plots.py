@@ -306,17 +306,14 @@ def _draw_by_count(axes: Axes, name: str, models: Sequence[tuple[str, Any, Look]
 def few_shot_plot(assessments: Assessments) -> Figure:
     """A mark per model with its interval, the figures beside it, and what guessing reaches."""
     models = models_having(assessments, "few_shot")
-    kinds = [f"{result.ways}-way {result.shots}-shot" for _, result, _ in models]
-    is_one_kind = len(set(kinds)) == 1
     rows, reached = [], []
-    for (label, result, look), kind in zip(models, kinds, strict=True):
+    for label, result, look in models:
         interval = interval_of(result, "accuracy")
         reached += [result.accuracy, *(interval or ())]
         text = percent(result.accuracy, 1) if math.isfinite(result.accuracy) else "–"
         if interval:
             text += f" [{100 * interval.low:.1f}, {100 * interval.high:.1f}]"
-        name = plain(label, 30) if is_one_kind else f"{plain(label, 22)}, {kind}"
-        rows.append(ForestRow(name, result.accuracy, interval, look, text, INK))
+        rows.append(ForestRow(plain(label, 30), result.accuracy, interval, look, text, INK))
     figure = plot_figure(1.25 + 0.36 * len(models))
     axes = figure.subplots()
     draw_forest(axes, rows, ms=7)
@@ -330,8 +327,8 @@ def few_shot_plot(assessments: Assessments) -> Figure:
         axes.text(chance, 1.01, text, color=GREY, fontsize=8.5, transform=above, **align)
     axes.set(xlim=(start, 1), ylim=(len(models) - 0.4, -0.6), xlabel="accuracy")
     percent_axis(axes, "x")
-    episodes = models[0][1].episodes
-    axes.set_title(f"{kinds[0]}, {episodes:,} episodes" if is_one_kind else "few-shot", pad=16)
+    kinds = (f"{r.ways}-way {r.shots}-shot, {r.episodes:,} episodes" for _, r, _ in models)
+    axes.set_title(" and ".join(dict.fromkeys(kinds)), pad=16)
     return figure
 
 

@@ -20,7 +20,7 @@ from matplotlib.transforms import ScaledTranslation, Transform
 from arcset.errors import InputError
 from arcset.evaluation import Assessment, Result
 from arcset.reports.page import Section
-from arcset.reports.style import GREY, INK, PALETTE, new_figure, styled
+from arcset.reports.style import GREY, INK, class_colour, class_marker, new_figure, styled
 from arcset.reports.tables import interval_of
 
 __all__ = [
@@ -52,7 +52,6 @@ Floats = npt.NDArray[np.floating[Any]]
 Kind = Literal["measures", "thresholds", "differences", "runs"]
 
 DASHES: tuple[Any, ...] = ("-", (0, (5, 1.5)), (0, (5, 1.5, 1, 1.5)), (0, (1.2, 1.2)))
-_MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<")
 
 
 @dataclass(frozen=True)
@@ -160,9 +159,9 @@ def looks(labels: Iterable[str], among: Iterable[str] = ()) -> dict[str, Look]:
     step = min(1.0, 7 / max(len(shown) - 1, 1))
     return {
         label: Look(
-            PALETTE[places[label] % len(PALETTE)],
+            class_colour(places[label]),
             DASHES[places[label] % len(DASHES)],
-            _MARKERS[places[label] % len(_MARKERS)],
+            class_marker(places[label]),
             (number - (len(shown) - 1) / 2) * step,
         )
         for number, label in enumerate(shown)

@@ -34,7 +34,7 @@ from arcset.reports.plots import (
     plot,
     plot_figure,
 )
-from arcset.reports.style import GREY, INK, PALE, PALETTE, known_swatches, save, styled
+from arcset.reports.style import GREY, INK, PALE, PALETTE, class_swatches, save, styled
 from arcset.reports.training_review import HISTORY_CAPTION, history_picture
 from arcset.reports.view import Embedded, Floats, Labels, RunView, as_pictures, check_alike, titles
 
@@ -240,7 +240,7 @@ def no_threshold_picture(views: Sequence[RunView], metric: str = "euclidean") ->
     axes.set_xlabel(plane.note or scale, fontsize=8.5, color=GREY)
     figure.suptitle(_no_threshold_title(view, found), x=0.03, ha="left", fontsize=11)
     if sum(map(len, test.class_names)) <= 80:  # letters that fit
-        swatches = known_swatches(test.class_names)
+        swatches = class_swatches(test.class_names)
         figure.legend(handles=swatches, loc="outside lower right", ncols=16, columnspacing=0.9)
     return figure
 

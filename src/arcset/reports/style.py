@@ -29,15 +29,14 @@ __all__ = [
     "PALETTE",
     "class_colour",
     "class_outline",
+    "class_swatches",
     "film_colours",
-    "known_swatches",
     "new_figure",
     "pixels",
     "png",
     "save",
     "style",
     "styled",
-    "unseen_swatches",
 ]
 
 #: Ten colours that stay apart in every common kind of colour blindness (after Okabe and Ito).
@@ -172,14 +171,12 @@ def class_outline(number: int) -> Outline:
     return marker.get_path().transformed(marker.get_transform())
 
 
-def known_swatches(names: Iterable[str]) -> list[Line2D]:
-    """Legend entries of known classes: filled shapes."""
-    return [_swatch(number, name, class_colour(number)) for number, name in enumerate(names)]
-
-
-def unseen_swatches(names: Iterable[str], first: int) -> list[Line2D]:
-    """Legend entries of unseen classes: hollow shapes, counted from `first`."""
-    return [_swatch(number, name, "white") for number, name in enumerate(names, first)]
+def class_swatches(names: Iterable[str], first: int = 0, *, hollow: bool = False) -> list[Line2D]:
+    """Legend entries of classes, counted from `first`; those of unseen classes are hollow."""
+    return [
+        _swatch(number, name, "white" if hollow else class_colour(number))
+        for number, name in enumerate(names, first)
+    ]
 
 
 def _swatch(number: int, name: str, fill: str) -> Line2D:

@@ -76,7 +76,7 @@ def history_picture(views: Sequence[RunView]) -> Figure:
     if losses and min(losses) > 0 and max(losses) > 30 * min(losses):
         left.set_yscale("log")
         left.yaxis.set_major_formatter("{x:g}")
-    left.set_title("loss")
+    left.set_title("loss", pad=14)
     if len(histories) == 1:
         _draw_shares(right, next(iter(histories.values())), views[0].config.best_by)
     else:
