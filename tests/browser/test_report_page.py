@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from arcset.reports.page import Section
-from arcset.reports.run_report import write_report
+from arcset.reports.run_report import RunReport
 from arcset.reports.view import RunView
 from arcset.runs import RunConfig
 from arcset.training import train
@@ -44,10 +44,9 @@ def report(tmp_path_factory: pytest.TempPathFactory, browser: Any) -> Path:
         views.append(RunView(train(config, place / loss, device="cpu").path))
     cell = {"mean": 0.5, "low": 0.25, "high": 0.75}
     losses = {"softmax, no bias": 1.0, "arcface": 2.0}
-    write_report(
-        place / "report.html",
+    report = RunReport(
         title="Two losses on three digits",
-        views=views,
+        runs=views,
         comparison={
             "runs": [{"seed": 0}, {"seed": 1}],
             "summary": {
@@ -56,11 +55,11 @@ def report(tmp_path_factory: pytest.TempPathFactory, browser: Any) -> Path:
             },
         },
         measures=dict.fromkeys(MEASURES, "what it means"),
-        sections=[Section("Reading", [], "This.", "That.", rows=[["a"] * 30, ["wide"] * 30])],
+        more=[Section("Reading", [], "This.", "That.", rows=[["a"] * 30, ["wide"] * 30])],
         verdict="A word without a break: " + "x" * 80,
         command="arcset demo " + "--option value " * 20,
     )
-    return place / "report.html"
+    return report.write(place)
 
 
 @pytest.fixture
