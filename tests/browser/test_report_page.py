@@ -105,7 +105,6 @@ def hover(page: Any, panel: int, part: str, i: int) -> None:
 def test_it_opens_at_the_last_epoch_with_test_and_unseen(open_page: Open) -> None:
     page = open_page()
     assert page.locator(".epoch-text").inner_text() == "Epoch 2 of 2"
-    assert page.locator(".panel h3").all_inner_texts() == ["softmax", "arcface"]
     assert page.evaluate("arcsetViewer.parts") == {"train": False, "test": True, "unseen": True}
     hollow = page.locator(".legend .mark.hollow").count()
     assert (hollow, page.locator(".legend button").count()) == (7, 10)
@@ -161,16 +160,11 @@ def test_pointing_at_a_sample_shows_its_image_and_angles(open_page: Open, panel:
     assert max(pixels[0::4]) > 150
     page.mouse.move(0, 0)
     assert page.locator(".tip").is_hidden()
-
-
-def test_an_unseen_sample_names_the_nearest_center(open_page: Open) -> None:
-    page = open_page()
+    page.locator("[data-part=unseen]").click()
     page.locator("[data-part=test]").click()
-    hover(page, 0, "unseen", 4)
-    assert re.search(
-        r"^[3-9] · unseen\s+nearest center: [0-2], [\d.]+° away$",
-        page.locator(".tip").inner_text(),
-    )
+    hover(page, panel, "unseen", 4)
+    words = r"^[3-9] · unseen\s+nearest center: [0-2], [\d.]+° away$"
+    assert re.search(words, page.locator(".tip").inner_text())
 
 
 def test_dragging_turns_the_sphere(open_page: Open) -> None:
@@ -200,18 +194,15 @@ def test_a_tap_shows_the_sample_on_a_phone(open_page: Open) -> None:
     assert tip["x"] + tip["width"] <= 360
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", [1280, 360])
-def test_nothing_runs_over_the_edge(
-    open_page: Open, artefacts: Path, width: int, scheme: str
-) -> None:
-    page = open_page(width, color_scheme=scheme)
+def test_nothing_runs_over_the_edge(open_page: Open, artefacts: Path, width: int) -> None:
+    page = open_page(width)
     page.locator("#losses summary").click()
     page.locator("#runs summary").first.click()
     assert page.evaluate("document.scrollingElement.scrollWidth <= innerWidth")
     lefts = [panel.bounding_box()["x"] for panel in page.locator(".panel").all()]
     assert (lefts[0] == lefts[1]) == (width == 360)  # stacked on a phone, side by side otherwise
-    page.screenshot(path=artefacts / f"report-{width}-{scheme}.png", full_page=True)
+    page.screenshot(path=artefacts / f"report-{width}.png", full_page=True)
 
 
 def test_light_and_dark_follow_the_system_and_the_button(open_page: Open) -> None:
