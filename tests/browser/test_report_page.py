@@ -167,10 +167,8 @@ def test_pointing_at_a_sample_shows_its_image_and_angles(open_page: Open, panel:
     assert re.search(words, page.locator(".tip").inner_text())
 
 
-def test_dragging_turns_the_sphere(open_page: Open) -> None:
-    page = open_page()
-    before, yaw = picture(page, 1), page.evaluate("arcsetViewer.yaw")
-    canvas = page.locator(".panel canvas").nth(1)
+def drag(page: Any, panel: int) -> None:
+    canvas = page.locator(".panel canvas").nth(panel)
     canvas.scroll_into_view_if_needed()
     box = canvas.bounding_box()
     page.mouse.move(box["x"] + 100, box["y"] + 100)
@@ -178,6 +176,12 @@ def test_dragging_turns_the_sphere(open_page: Open) -> None:
     page.mouse.move(box["x"] + 200, box["y"] + 130, steps=4)
     page.mouse.up()
     page.mouse.move(0, 0)
+
+
+def test_dragging_turns_the_sphere(open_page: Open) -> None:
+    page = open_page()
+    before, yaw = picture(page, 1), page.evaluate("arcsetViewer.yaw")
+    drag(page, 1)
     assert page.evaluate("arcsetViewer.yaw") == pytest.approx(yaw + 0.8)
     assert picture(page, 1) != before
 
@@ -258,13 +262,7 @@ def test_a_picture_is_enlarged_moved_and_reset(open_page: Open) -> None:
     page.locator(".panel").first.get_by_label("Zoom in").click()
     near = picture(page)
     assert near != full
-    canvas.scroll_into_view_if_needed()
-    box = canvas.bounding_box()
-    page.mouse.move(box["x"] + 150, box["y"] + 150)
-    page.mouse.down()
-    page.mouse.move(box["x"] + 190, box["y"] + 170, steps=4)
-    page.mouse.up()
-    page.mouse.move(0, 0)
+    drag(page, 0)
     assert picture(page) not in (near, full)
     canvas.focus()
     page.keyboard.press("0")

@@ -24,7 +24,7 @@ _WIDE = 6  # pictures from which on a group takes the whole width
 class Member:
     """A picture of a group.
 
-    name: says where it is. label: whom it shows; None where nobody says.
+    name: its path. label: who it shows; None where that is not known.
     read: gives its pixels (H, W) or (H, W, 3); None where it cannot be shown.
     """
 

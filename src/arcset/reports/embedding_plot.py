@@ -39,7 +39,7 @@ from arcset.reports.style import (
     class_outline,
     class_swatches,
     new_figure,
-    styled,
+    style,
 )
 from arcset.reports.view import Floats, Frame, Labels, RunView, check_alike, titles
 
@@ -64,7 +64,7 @@ PARTS = ("train", "test")
 _TURN = 0.6  # radians: where one stands before three dimensions
 
 
-@styled
+@style()
 def embedding_picture(views: Sequence[RunView]) -> Figure:
     """Embeddings of the test part and of the unseen, one panel per run.
 

@@ -62,9 +62,9 @@ def write_evaluation(
         models=list(assessments),
         main={name: rows[name] for name in main_measures(rows)},
         table={
-            heading: found
+            heading: group
             for part, heading in PARTS.items()
-            if (found := {name: row for name, row in rows.items() if measure_of(name).part == part})
+            if (group := {name: row for name, row in rows.items() if measure_of(name).part == part})
         },
         names={name: short_name(name) for name in rows},
         meanings={name: _meaning(name) for name in rows},
@@ -109,12 +109,12 @@ def main_measures(rows: Mapping[str, Mapping[str, MeasuredValue]]) -> list[str]:
     """The few to begin with: each at the rate most models have, and of these the usual one."""
     names = []
     for measure in weighty("headline", "main"):
-        found = {
+        defined = {
             name: sum(cell.is_known for cell in row.values())
             for name, row in rows.items()
             if measure_of(name) == measure and measure.name != "auc"  # pairs nobody asks about
         }
-        shared = [name for name in found if found[name] == max(found.values()) > 0]
+        shared = [name for name in defined if defined[name] == max(defined.values()) > 0]
         if shared:
             names.append(min(shared, key=lambda name: (_distance(name, measure.strict), name)))
     return names
@@ -134,19 +134,19 @@ def _meaning(name: str) -> str:
 def _key(rows: Mapping[str, Mapping[str, MeasuredValue]]) -> list[str]:
     """How to read the figures of the tables."""
     every = [cell for row in rows.values() for cell in row.values()]
-    said = ["Without intervals: small differences may be chance."]
+    lines = ["Without intervals: small differences may be chance."]
     if intervals := [cell for cell in every if cell.interval]:
-        said = [
+        lines = [
             "The small figures are 95 % intervals: how far the large ones may be off, as other "
             "identities from the same source would have given others."
         ]
         replicates = [cell.result.replicates for cell in intervals if cell.result]
-        fewest = min(found.identities for found in replicates if found)
+        fewest = min(one.identities for one in replicates if one)
         if fewest < FEW:
-            said.append(f"From {fewest} identities even the intervals are guesses.")
+            lines.append(f"From {fewest} identities even the intervals are guesses.")
     if any(not cell.is_known for cell in every):
-        said.append("–: not asked for, or more than the data can tell.")
-    return said
+        lines.append("–: not asked for, or more than the data can tell.")
+    return lines
 
 
 def _sizes(assessments: Mapping[str, Assessment]) -> list[str]:

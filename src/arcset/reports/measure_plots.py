@@ -88,9 +88,9 @@ def draw_roc(axes: Axes, models: Sequence[tuple[str, Verification, Look]]) -> No
     log_axis(axes, "x", least**1.03, 1)
     lowest: list[float] = []
     for _, result, look in models:
-        shown = result.curve[result.curve.far > 0]
-        axes.step(shown.far, shown.tar, where="post", **look.line)
-        lowest += [*shown.tar, *draw_marks(axes, result, "tar_at_far", look)]
+        visible = result.curve[result.curve.far > 0]
+        axes.step(visible.far, visible.tar, where="post", **look.line)
+        lowest += [*visible.tar, *draw_marks(axes, result, "tar_at_far", look)]
     guess = np.geomspace(least, 1, 200)
     axes.plot(guess, guess, color=GREY, lw=1, ls=":")
     share_axis(axes, lowest)
@@ -141,13 +141,13 @@ def _probit_axis(axes: Axes, which: str, low: float, high: float) -> None:
     low = min(low, 0.2)
     start, end = ndtri([low, high])
     closest = (0.13 if which == "x" else 0.07) * (end - start)
-    shown: list[float] = []
+    chosen: list[float] = []
     for tick in (0.999, 0.99, 0.95, 0.8, 0.5, 0.2, 0.05, 0.01, *(10.0**-n for n in range(3, 8))):
-        far_enough = not shown or ndtri(shown[-1]) - ndtri(tick) >= closest
+        far_enough = not chosen or ndtri(chosen[-1]) - ndtri(tick) >= closest
         if low <= tick <= high and far_enough:
-            shown.append(tick)
+            chosen.append(tick)
     axis = axes.xaxis if which == "x" else axes.yaxis
-    axis.set_ticks(shown, [percent(tick) for tick in shown])
+    axis.set_ticks(chosen, [percent(tick) for tick in chosen])
     axes.set(**{f"{which}lim": (low, high)})
 
 
@@ -286,7 +286,7 @@ def _draw_by_count(axes: Axes, name: str, models: Sequence[tuple[str, Any, Look]
             **{**look.line, "lw": 1, "alpha": 0.6, "transform": aside(axes, look.side * 5)},
         )
         axes.add_artist(line)
-        lowest += draw_marks(axes, result, name, look, step=5, place=counts.index)
+        lowest += draw_marks(axes, result, name, look, step=5, position=counts.index)
     share_axis(axes, lowest)
     axes.set_xticks(range(len(counts)), [f"{count:g}" for count in counts])
     axes.set(xlim=(-0.5, len(counts) - 0.5), xlabel="k")
@@ -424,13 +424,13 @@ def _draw_averages(axes: Axes, models: Sequence[tuple[str, Result, Look]]) -> No
 
 def _far_thresholds(thresholds: Thresholds) -> dict[float, float]:
     """The thresholds of a few rates, as far as the validation identities support them."""
-    found = {}
+    supported = {}
     for rate in (0.01, 0.001, 1e-4):
         try:
-            found[rate] = float(thresholds.for_far(rate).threshold)
+            supported[rate] = float(thresholds.for_far(rate).threshold)
         except InputError:
             continue
-    return found
+    return supported
 
 
 def _labelled(heading: list[str], rows: Mapping[str, Rows]) -> Rows:
@@ -445,10 +445,10 @@ def _labelled(heading: list[str], rows: Mapping[str, Rows]) -> Rows:
 
 
 def list_thresholds(assessments: Assessments) -> Rows:
-    """Every threshold that was listed when made, with what to expect of it."""
+    """Every threshold that was listed when it was made, with what to expect of it."""
     heading = ["to keep", "subjects enrolled", "least cosine", f"on {FRESH:,} fresh identities"]
-    made = {label: a.thresholds for label, a in assessments.items() if a.thresholds}
-    return _labelled(heading, {label: threshold_rows(found) for label, found in made.items()})
+    rows = {label: threshold_rows(a.thresholds) for label, a in assessments.items() if a.thresholds}
+    return _labelled(heading, rows)
 
 
 def list_realized(assessments: Assessments) -> Rows:
@@ -477,8 +477,8 @@ def threshold_plot(assessments: Assessments) -> Figure:
     thresholds = assessment.thresholds
     if thresholds is None:
         raise InputError(f"{label} has no thresholds")
-    made = thresholds.made_from
-    border = made["identities"] - 1  # the largest gallery that leaves a probe's own identity out
+    origin = thresholds.made_from
+    border = origin["identities"] - 1  # the largest gallery that leaves a probe's own identity out
     sizes = sorted({*np.geomspace(1, 1_000_000, 37).round().astype(int).tolist(), border})
     figure = plot_figure(4.7)
     axes = figure.subplots()
@@ -508,15 +508,15 @@ def threshold_plot(assessments: Assessments) -> Figure:
         axes.axvline(border, color=GREY, lw=0.9, ls=":")
         axes.text(border, 0.02, " extrapolated →", transform=axes.get_xaxis_transform(), **grey)
     if beyond:
-        said = f"too few identities for FPIR {', '.join(beyond)}"
-        axes.text(0.985, 0.08, said, transform=axes.transAxes, ha="right", **grey)
+        words = f"too few identities for FPIR {', '.join(beyond)}"
+        axes.text(0.985, 0.08, words, transform=axes.transAxes, ha="right", **grey)
     axes.set(xscale="log", xlim=(sizes[0], largest))
     axes.minorticks_off()
     axes.xaxis.set_major_formatter("{x:,.0f}")
     axes.set(xlabel="subjects in the gallery", ylabel="least cosine of a match")
     axes.set_title(plain(label), loc="left")
-    said = f"from {made['identities']:,} validation identities, {made['samples']:,} samples"
-    axes.set_title(said, loc="right", fontsize=9, color=GREY)
+    words = f"from {origin['identities']:,} validation identities, {origin['samples']:,} samples"
+    axes.set_title(words, loc="right", fontsize=9, color=GREY)
     axes.grid(True)
     return figure
 
@@ -525,14 +525,14 @@ def _fpir_thresholds(
     thresholds: Thresholds, rate: float, sizes: Sequence[int]
 ) -> tuple[list[tuple[int, float]], list[tuple[int, float]]]:
     """Sizes and thresholds: measured and extrapolated ones, as far as they can be told."""
-    found: tuple[list[tuple[int, float]], list[tuple[int, float]]] = ([], [])
+    points: tuple[list[tuple[int, float]], list[tuple[int, float]]] = ([], [])
     for size in sizes:
         try:
             answer = thresholds.for_fpir(rate, size)
         except InputError:  # of small galleries too lax to be told, of large ones too strict
             continue
-        found[answer.extrapolated].append((size, answer.threshold))
-    return found
+        points[answer.extrapolated].append((size, answer.threshold))
+    return points
 
 
 @plot(
@@ -602,14 +602,14 @@ def _draw_probability(axes: Axes, models: Sequence[tuple[str, Thresholds, Look]]
     """The probability over the cosine; of several models the first rate that all support."""
     cosines = np.linspace(-1, 1, 801)
     rates = [_far_thresholds(thresholds) for _, thresholds, _ in models]
-    shared = [rate for rate in rates[0] if all(rate in found for found in rates)]
+    shared = [rate for rate in rates[0] if all(rate in of_rate for of_rate in rates)]
     alone, lowest = len(models) == 1, 0.0
-    for (_, thresholds, look), found in zip(models, rates, strict=True):
+    for (_, thresholds, look), of_rate in zip(models, rates, strict=True):
         chances = thresholds.probability(cosines)
         lowest = min(lowest, float(cosines[max(int(np.searchsorted(chances, 0.01)) - 1, 0)]))
         axes.plot(cosines, chances, **look.line)
         for rate in shared if alone else shared[:1]:
-            cosine = found[rate]
+            cosine = of_rate[rate]
             chance = float(thresholds.probability(np.array([cosine]))[0])
             draw_mark(axes, cosine, chance, None, look, ms=7)
             if alone:
@@ -618,8 +618,8 @@ def _draw_probability(axes: Axes, models: Sequence[tuple[str, Thresholds, Look]]
                 style: dict[str, Any] = {"rotation": 90, "color": GREY, "fontsize": 8.5}
                 axes.text(cosine, 0.03, f" FAR {percent(rate)}", transform=where, **style)
     axes.set(xlim=(max(lowest - 0.1, -1), 1), ylim=(0, 1.02))
-    said = f"; marks: FAR {percent(shared[0])}" if not alone and shared else ""
-    axes.set_title(f"probability over the cosine{said}")
+    note = f"; marks: FAR {percent(shared[0])}" if not alone and shared else ""
+    axes.set_title(f"probability over the cosine{note}")
     axes.set(xlabel="cosine of two samples", ylabel="probability of being the same")
     percent_axis(axes, "y")
     axes.grid(True)
@@ -661,9 +661,9 @@ def difference_plot(differences: Mapping[str, Sequence[Difference]]) -> Figure:
     """
     panels = [
         (f"{plain(label, 60)}{': angles' if degrees else ''}", degrees, rows)
-        for label, found in differences.items()
+        for label, of_pair in differences.items()
         for degrees in (False, True)
-        if (rows := [item for item in found if item.degrees == degrees])
+        if (rows := [item for item in of_pair if item.degrees == degrees])
     ]
     if not panels:
         raise InputError("there is no difference to draw")

@@ -158,7 +158,7 @@ def _why_unknown(
     if data is None or data.overlap == ():
         return ""
     if data.overlap is None:
-        return "Nobody can tell whether the identities judged were in training."
+        return "It is not known whether the identities judged were in training."
     return (
         f"{len(data.overlap):,} of the {len(data.embeddings.class_names):,} identities judged were "
         "in training, so the figures would not be about the unseen and are left out."
@@ -230,14 +230,14 @@ def _why_not(result: Result) -> str:
 
 def _basis(assessment: Assessment) -> str:
     """What the figures come from, and how sure they are."""
-    said = []
+    sentences = []
     if (pairs := assessment.verification) is not None:
-        said.append(
+        sentences.append(
             f"TAR, EER and AUC are over all pairs: {pairs.genuine:,} of one identity, "
             f"{pairs.impostor:,} of different ones."
         )
     if (search := assessment.identification) is not None:
-        said.append(
+        sentences.append(
             f"Rank and DIR are for a gallery of {plural(search.subjects, 'subject')} with "
             f"{plural(search.samples, 'sample')}, {plural(search.mated, 'probe')} of these "
             f"subjects and {search.unmated:,} of "
@@ -245,15 +245,15 @@ def _basis(assessment: Assessment) -> str:
             "a larger gallery makes it harder."
         )
     if all(result.replicates is None for result in assessment.results().values()):
-        said.append("Without intervals: small differences may be chance.")
+        sentences.append("Without intervals: small differences may be chance.")
     else:
-        said.append(
+        sentences.append(
             "The intervals tell how far a figure may be off, as other identities from the same "
             "source would have given others; they do not hold the luck of training."
         )
         if assessment.identities < FEW:
-            said.append(f"From fewer than {FEW} identities even the intervals are guesses.")
-    return " ".join(said)
+            sentences.append(f"From fewer than {FEW} identities even the intervals are guesses.")
+    return " ".join(sentences)
 
 
 # Thresholds
@@ -264,12 +264,12 @@ def _list_unsupported(thresholds: Thresholds) -> str:
     for what in thresholds.unsupported:  # "FAR 0.001", "FPIR 0.01, gallery 100"
         rate, _, size = what.partition(", gallery ")
         galleries.setdefault(rate, []).extend([f"{int(size):,}"] if size else [])
-    found = []
+    lines = []
     for what, sizes in galleries.items():
         kind, _, rate = what.partition(" ")
         beside = f" with a gallery of {', '.join(sizes)}" if sizes else ""
-        found.append(f"{kind} {percent(float(rate))}{beside}")
-    return "; ".join(found)
+        lines.append(f"{kind} {percent(float(rate))}{beside}")
+    return "; ".join(lines)
 
 
 # Training
@@ -281,23 +281,25 @@ def _course(config: RunConfig, lines: Sequence[Mapping[str, Any]]) -> str:
         return "How training went is not recorded."
     seconds = sum(line.get("seconds", 0.0) for line in lines)
     of = f" of {config.epochs:,}" if len(lines) < config.epochs else ""
-    said = [f"{plural(len(lines), 'epoch')}{of} in {duration(seconds)}, measuring not counted."]
+    sentences = [
+        f"{plural(len(lines), 'epoch')}{of} in {duration(seconds)}, measuring not counted."
+    ]
     losses = [line["loss"] for line in lines if "loss" in line]
     if len(losses) > 1:
-        said.append(f"The loss went from {losses[0]:.4g} to {losses[-1]:.4g}.")
+        sentences.append(f"The loss went from {losses[0]:.4g} to {losses[-1]:.4g}.")
     elif losses:
-        said.append(f"The loss was {losses[0]:.4g}.")
-    kept = [line for line in lines if line.get("kept")]
-    if kept:
-        scores = (kept[-1].get("validation") or {}).items()
-        found = ", ".join(f"{name.replace('_', ' ')} {value:.4g}" for name, value in scores)
-        said.append(
-            f"The weights are those of epoch {kept[-1]['epoch']}, the best on the validation "
-            f"identities{f' ({found})' if found else ''}."
+        sentences.append(f"The loss was {losses[0]:.4g}.")
+    chosen = [line for line in lines if line.get("kept")]
+    if chosen:
+        scores = (chosen[-1].get("validation") or {}).items()
+        listed = ", ".join(f"{name.replace('_', ' ')} {value:.4g}" for name, value in scores)
+        sentences.append(
+            f"The weights are those of epoch {chosen[-1]['epoch']}, the best on the validation "
+            f"identities{f' ({listed})' if listed else ''}."
         )
     else:
-        said.append(f"The weights are those of epoch {lines[-1]['epoch']}.")
-    return " ".join(said)
+        sentences.append(f"The weights are those of epoch {lines[-1]['epoch']}.")
+    return " ".join(sentences)
 
 
 def _settings(config: RunConfig) -> Rows:

@@ -20,7 +20,7 @@ from matplotlib.transforms import ScaledTranslation, Transform
 from arcset.errors import InputError
 from arcset.evaluation import Assessment, Result
 from arcset.reports.page import Section
-from arcset.reports.style import GREY, INK, class_colour, class_marker, new_figure, styled
+from arcset.reports.style import GREY, INK, class_colour, class_marker, new_figure, style
 from arcset.reports.tables import interval_of
 
 __all__ = [
@@ -98,7 +98,7 @@ def plot(
     """Decorator: registers a function as a `Plot`, and gives what it draws the common style."""
 
     def register(draw: Draw) -> Draw:
-        drawn: Any = styled(draw)
+        drawn: Any = style()(draw)
         PLOTS.append(Plot(name, title, meaning, misleads, kind, drawn, **more))
         return drawn  # type: ignore[no-any-return]
 
@@ -154,17 +154,17 @@ class Look:
 
 def looks(labels: Iterable[str], among: Iterable[str] = ()) -> dict[str, Look]:
     """A look for every model by its place `among` all; from the eleventh on colours come again."""
-    shown = list(labels)
-    places = {label: number for number, label in enumerate(dict.fromkeys([*among, *shown]))}
-    step = min(1.0, 7 / max(len(shown) - 1, 1))
+    drawn = list(labels)
+    numbers = {label: number for number, label in enumerate(dict.fromkeys([*among, *drawn]))}
+    step = min(1.0, 7 / max(len(drawn) - 1, 1))
     return {
         label: Look(
-            class_colour(places[label]),
-            DASHES[places[label] % len(DASHES)],
-            class_marker(places[label]),
-            (number - (len(shown) - 1) / 2) * step,
+            class_colour(numbers[label]),
+            DASHES[numbers[label] % len(DASHES)],
+            class_marker(numbers[label]),
+            (number - (len(drawn) - 1) / 2) * step,
         )
-        for number, label in enumerate(shown)
+        for number, label in enumerate(drawn)
     }
 
 
@@ -258,7 +258,7 @@ def draw_marks(
     *,
     step: float = 2.0,
     errors: bool = False,
-    place: Callable[[float], float] = float,
+    position: Callable[[float], float] = float,
     **style: Any,
 ) -> list[float]:
     """Marks of a measure at all its rates, ranks or numbers; gives how far all of it reaches.
@@ -275,7 +275,7 @@ def draw_marks(
             if interval:
                 interval = (max(1 - interval[1], 1e-12), min(1 - interval[0], 1 - 1e-12))
         reached += (value, *(interval or ()))
-        draw_mark(axes, place(at), value, interval, look, step=step, **style)
+        draw_mark(axes, position(at), value, interval, look, step=step, **style)
     return reached
 
 
@@ -351,10 +351,10 @@ def draw_angle_histogram(
     In percent of the samples; NaN are left out.
     """
     outlined: dict[str, Any] = {"color": outline, "histtype": "step", "lw": 1.4}
-    for angles, style in ((own, {"color": filled, "alpha": 0.75}), (other, outlined)):
+    for angles, drawn in ((own, {"color": filled, "alpha": 0.75}), (other, outlined)):
         angles = angles[np.isfinite(angles)]
         axes.hist(
-            angles, bins.tolist(), weights=np.full(angles.shape, 100 / max(len(angles), 1)), **style
+            angles, bins.tolist(), weights=np.full(angles.shape, 100 / max(len(angles), 1)), **drawn
         )
     axes.set_xlim(bins[0], bins[-1])
     axes.grid(True)

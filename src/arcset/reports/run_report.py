@@ -152,16 +152,16 @@ class RunReport:
 
     def _never_seen(self) -> dict[str, Section]:
         """What is measured on classes held out, and which differences there are real."""
-        found = {
+        sections = {
             f"unseen-{name}": replace(section, title=f"Never seen: {section.title}")
             for name, section in plot_sections("measures", self.unseen).items()
         }
         for name, section in plot_sections("differences", self.differences).items():
             rows = [("measure", "on classes never seen"), *self.verdicts]
-            found[f"unseen-{name}"] = replace(
+            sections[f"unseen-{name}"] = replace(
                 section, title="Which differences are real", rows=rows
             )
-        return found
+        return sections
 
 
 def _describe_trained(views: Sequence[RunView]) -> list[dict[str, Any]]:

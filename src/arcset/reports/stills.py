@@ -34,7 +34,7 @@ from arcset.reports.plots import (
     plot,
     plot_figure,
 )
-from arcset.reports.style import GREY, INK, PALE, PALETTE, class_swatches, save, styled
+from arcset.reports.style import GREY, INK, PALE, PALETTE, class_swatches, save, style
 from arcset.reports.training_review import HISTORY_CAPTION, history_picture
 from arcset.reports.view import Embedded, Floats, Labels, RunView, as_pictures, check_alike, titles
 
@@ -96,27 +96,27 @@ def angle_picture(views: Sequence[RunView]) -> Figure:
     has no centers are left out; raises `InputError` where none is left.
     """
     check_alike(views)
-    found = [
+    with_centers = [
         (name, view.test, view.loss.centers.numpy())
         for name, view in zip(titles(views), views, strict=True)
         if view.loss.centers is not None
     ]
-    if not found:
+    if not with_centers:
         raise InputError(f"{views[0].title} has no class centers to measure angles to")
-    figure = plot_figure(1.0 + 1.35 * len(found), 7.2)
-    rows = figure.subplots(len(found), 1, sharex=True, sharey=True, squeeze=False)[:, 0]
-    for axes, (title, test, centers) in zip(rows, found, strict=True):
+    figure = plot_figure(1.0 + 1.35 * len(with_centers), 7.2)
+    rows = figure.subplots(len(with_centers), 1, sharex=True, sharey=True, squeeze=False)[:, 0]
+    for axes, (title, test, centers) in zip(rows, with_centers, strict=True):
         count = max(1, min(len(test.labels), _MOST_COSINES // len(centers)))
         chosen = choose_evenly(range(len(test.labels)), count)
         own, other = center_angles(test.embeddings[chosen], test.labels[chosen], centers)
         bins = np.arange(0.0, 181, 3)
         draw_angle_histogram(axes, own, other, bins, filled=PALETTE[0], outline=OTHER)
-        said = (
+        text = (
             f"medians {np.median(own):.1f}° and {np.median(other):.1f}°; "
             f"{(other < own).mean():.1%} nearer to another"
         )
         axes.set_title(plain(title), loc="left", pad=3)
-        axes.set_title(said, loc="right", pad=3, fontsize=9, color=GREY)
+        axes.set_title(text, loc="right", pad=3, fontsize=9, color=GREY)
     rows[-1].set(xticks=range(0, 181, 30), xlabel="angle, degrees")
     figure.supylabel("% of test samples per 3°", fontsize=10)
     handles = [rows[0].patches[0], rows[0].patches[-1]]
@@ -219,14 +219,14 @@ def no_threshold_picture(views: Sequence[RunView], metric: str = "euclidean") ->
     view, test = views[0], views[0].test
     rows = rightly_named(view)
     embeddings, labels = test.embeddings[rows].astype(np.float64), test.labels[rows]
-    found = no_threshold(embeddings, labels, metric)
+    triples = no_threshold(embeddings, labels, metric)
     if metric == "cosine":
         embeddings /= np.linalg.norm(embeddings, axis=1, keepdims=True)
-    names = [test.class_names[labels[sample]] for sample in found.worst]
+    names = [test.class_names[labels[sample]] for sample in triples.worst]
     names = [name if len(name) <= 14 else f"…{name[-13:]}" for name in names]
     figure = plot_figure(5.4, 8.6)
     panels = figure.subplot_mosaic([["a", "all"], ["b", "all"], ["c", "all"]], width_ratios=(1, 3))
-    for letter, sample, name in zip("abc", found.worst, names, strict=True):
+    for letter, sample, name in zip("abc", triples.worst, names, strict=True):
         title = f"{letter}: {name}   (test sample {test.index[rows[sample]]})"
         image = test.images[rows[sample]]
         draw_image(panels[letter], image, title, OTHER if letter == "c" else INK)
@@ -234,11 +234,11 @@ def no_threshold_picture(views: Sequence[RunView], metric: str = "euclidean") ->
     plane = Projection.fit(embeddings)
     points = plane(embeddings)
     draw_cloud(axes, points, labels)
-    _draw_triple(axes, points[list(found.worst)], found, names)
+    _draw_triple(axes, points[list(triples.worst)], triples, names)
     is_unit = metric == "cosine" or view.loss.normalized
     scale = f"{'unit vectors' if is_unit else 'raw embeddings'}, drawn to scale"
     axes.set_xlabel(plane.note or scale, fontsize=8.5, color=GREY)
-    figure.suptitle(_no_threshold_title(view, found), x=0.03, ha="left", fontsize=11)
+    figure.suptitle(_no_threshold_title(view, triples), x=0.03, ha="left", fontsize=11)
     if sum(map(len, test.class_names)) <= 80:  # letters that fit
         swatches = class_swatches(test.class_names)
         figure.legend(handles=swatches, loc="outside lower right", ncols=16, columnspacing=0.9)
@@ -258,17 +258,17 @@ def no_threshold_last_picture(views: Sequence[RunView]) -> Figure:
     return no_threshold_picture(views[-1:], "cosine")
 
 
-def _draw_triple(axes: Axes, points: Floats, found: NoThreshold, names: Sequence[str]) -> None:
+def _draw_triple(axes: Axes, points: Floats, triples: NoThreshold, names: Sequence[str]) -> None:
     """Both pairs as lines with their distances in the legend, and the letters a, b, c."""
     a, b, c = points
     for end, letter, name, distance, (colour, dashes) in (
-        (b, "b", names[1], found.same_distance, (INK, "-")),
-        (c, "c", names[2], found.other_distance, (OTHER, "--")),
+        (b, "b", names[1], triples.same_distance, (INK, "-")),
+        (c, "c", names[2], triples.other_distance, (OTHER, "--")),
     ):
-        said = f"{distance:.4g}"
-        if found.metric == "cosine":
-            said += f"  ({math.degrees(math.acos(1 - distance)):.1f}°)"
-        label = f"a {names[0]} to {letter} {name}: {said}"
+        text = f"{distance:.4g}"
+        if triples.metric == "cosine":
+            text += f"  ({math.degrees(math.acos(1 - distance)):.1f}°)"
+        label = f"a {names[0]} to {letter} {name}: {text}"
         axes.plot(
             [a[0], end[0]], [a[1], end[1]], dashes, color=colour, lw=1.8, label=label, zorder=5
         )
@@ -299,7 +299,7 @@ def _draw_triple(axes: Axes, points: Floats, found: NoThreshold, names: Sequence
             zorder=7,
             path_effects=[withStroke(linewidth=3, foreground="white")],
         )
-    metric = "1 − cos θ" if found.metric == "cosine" else "distance"
+    metric = "1 − cos θ" if triples.metric == "cosine" else "distance"
     axes.legend(loc="best", title=metric, frameon=True, framealpha=0.9, edgecolor="none")
 
 
@@ -457,21 +457,21 @@ def bias_picture(views: Sequence[RunView]) -> Figure:
     prior = np.log(np.maximum(shares, 1 / (2 * len(train))))  # a class without images: half of one
     figure = plot_figure(3.8, max(5.6, min(12.0, 0.75 * len(shares) + 2.2)))
     axes = figure.subplots()
-    places = np.arange(len(shares))
+    positions = np.arange(len(shares))
     equal = " (all equal)" if np.ptp(shares) < 5e-4 else ""
     for offset, heights, colour, label in (
         (-0.2, view.loss.biases.double().numpy(), PALETTE[0], "learned bias"),
         (0.2, prior, PALE, f"log of the class frequency{equal}"),
     ):
         style: dict[str, Any] = {"color": colour, "edgecolor": GREY, "linewidth": 0.6}
-        axes.bar(places + offset, heights - heights.mean(), 0.38, label=label, **style)
+        axes.bar(positions + offset, heights - heights.mean(), 0.38, label=label, **style)
     axes.axhline(0, color=INK, lw=0.8)
     if len(shares) <= _MOST_NAMES:
         names = [
             f"{name}\n{share:.1%}" for name, share in zip(train.class_names, shares, strict=True)
         ]
         crowded = len(shares) > 12 or max(map(len, train.class_names)) > 8
-        axes.set_xticks(places, names, rotation=90 if crowded else 0)
+        axes.set_xticks(positions, names, rotation=90 if crowded else 0)
         axes.set_xlabel("class, and its share of the training images")
     axes.set_ylabel("logits, less their mean")
     accuracies = (len(rightly_named(one)) / len(one.test.labels) for one in (view, without[0]))
@@ -559,7 +559,7 @@ def data_picture(views: Sequence[RunView]) -> Figure:
     return sheet_picture(views[0].selection.train)
 
 
-@styled
+@style()
 def sheet_picture(images: ImageSet) -> Figure:
     """Some images of each class, one row per class, taken evenly from the whole set.
 

@@ -1,11 +1,10 @@
 """How pictures look: colours and shapes of classes, fonts, and PNG files that never differ."""
 
 import io
-from collections.abc import Callable, Iterable
-from contextlib import AbstractContextManager
-from functools import wraps
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, ParamSpec, TypeVar
+from typing import Any
 
 import matplotlib
 import numpy as np
@@ -36,7 +35,6 @@ __all__ = [
     "png",
     "save",
     "style",
-    "styled",
 ]
 
 #: Ten colours that stay apart in every common kind of colour blindness (after Okabe and Ito).
@@ -91,24 +89,12 @@ _LOOK: dict[Any, Any] = {
     "ytick.labelsize": 9.0,
 }
 
-P = ParamSpec("P")
-R = TypeVar("R")
 
-
-def style() -> AbstractContextManager[None]:
-    """The look, for the length of a `with` block; the caller's own settings come back after it."""
-    return matplotlib.rc_context(_LOOK)
-
-
-def styled(draw: Callable[P, R]) -> Callable[P, R]:
-    """Decorator: the function runs within `style()`."""
-
-    @wraps(draw)
-    def drawn(*args: P.args, **kwargs: P.kwargs) -> R:
-        with style():
-            return draw(*args, **kwargs)
-
-    return drawn
+@contextmanager
+def style() -> Iterator[None]:
+    """The look, for a `with` block or as a decorator; the caller's settings come back after it."""
+    with matplotlib.rc_context(_LOOK):
+        yield
 
 
 def new_figure(width: float, height: float, dpi: float = DPI) -> Figure:
@@ -118,7 +104,7 @@ def new_figure(width: float, height: float, dpi: float = DPI) -> Figure:
     return figure
 
 
-@styled
+@style()
 def pixels(figure: Figure) -> npt.NDArray[np.uint8]:
     """The figure as it is seen (H, W, 4): red, green, blue and how opaque.
 
@@ -135,10 +121,10 @@ def pixels(figure: Figure) -> npt.NDArray[np.uint8]:
 def png(figure: Figure) -> bytes:
     """The figure as PNG; equal figures give equal bytes."""
     buffer = io.BytesIO()
-    told = PngInfo()
-    told.add_text("Software", "arcset")
+    info = PngInfo()
+    info.add_text("Software", "arcset")
     picture = Image.fromarray(pixels(figure))
-    picture.save(buffer, format="PNG", pnginfo=told, dpi=(figure.dpi, figure.dpi))
+    picture.save(buffer, format="PNG", pnginfo=info, dpi=(figure.dpi, figure.dpi))
     return buffer.getvalue()
 
 

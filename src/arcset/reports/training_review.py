@@ -1,6 +1,6 @@
 """How training went, how good the run is on the unseen, and what would help most.
 
-Every advice rests on a figure of the run, which it names; where nothing is known, nothing is said.
+Every piece of advice names the figure of the run that it rests on; without a figure there is none.
 """
 
 import math
@@ -22,7 +22,7 @@ from arcset.evaluation.pairs import cosine_blocks
 from arcset.losses.build import lowest_loss
 from arcset.reports.page import Picture, embed_image
 from arcset.reports.plots import Look, add_key, looks, plain, plot_figure
-from arcset.reports.style import GREY, styled
+from arcset.reports.style import GREY, style
 from arcset.reports.tables import list_values
 from arcset.reports.view import Embedded, Labels, RunView, titles, unit_float64
 from arcset.text import percent, plural
@@ -57,7 +57,7 @@ HISTORY_CAPTION = (
 History = Sequence[Mapping[str, Any]]  # the lines of metrics.jsonl
 
 
-@styled
+@style()
 def history_picture(views: Sequence[RunView]) -> Figure:
     """Loss, accuracy on the known and the validation measure over the epochs.
 
@@ -101,14 +101,15 @@ def _draw_shares(axes: Axes, lines: History, best_by: str) -> None:
     }
     for name, look in looks(columns).items():
         _draw_line(axes, lines, columns[name], name, look)
-    axes.set_title("named rightly, and validation", pad=14)
+    is_validated = any(line.get("validation") for line in lines)
+    axes.set_title(f"named rightly{', and validation' if is_validated else ''}", pad=14)
     axes.set_ylim(-0.02, 1.02)
-    kept = [line["epoch"] for line in lines if line.get("kept")]
-    if kept:
+    chosen = [line["epoch"] for line in lines if line.get("kept")]
+    if chosen:
         for panel in axes.figure.axes:
-            panel.axvline(kept[-1], color=GREY, lw=1, ls=":", zorder=1)
+            panel.axvline(chosen[-1], color=GREY, lw=1, ls=":", zorder=1)
         axes.text(
-            *(kept[-1], 1.01, f"kept: {kept[-1]}"),
+            *(chosen[-1], 1.01, f"kept: {chosen[-1]}"),
             transform=axes.get_xaxis_transform(),
             ha="center",
             fontsize=8,
@@ -194,8 +195,8 @@ def advise(view: RunView) -> list[str]:
 
     Each sentence names the figure that it rests on.
     """
-    found = [*_advise_on_fit(view), *_advise_on_data(view), *_advise_on_length(view)]
-    return found[:MOST_ADVICE]
+    advice = [*_advise_on_fit(view), *_advise_on_data(view), *_advise_on_length(view)]
+    return advice[:MOST_ADVICE]
 
 
 def _advise_on_fit(view: RunView) -> Iterator[str]:
@@ -249,12 +250,13 @@ def _advise_on_length(view: RunView) -> Iterator[str]:
     losses = [line["loss"] for line in lines if line.get("loss") is not None]
     scores = [(line.get("validation") or {}).get(view.config.best_by) for line in lines]
     known = [score for score in scores if score is not None]
-    kept = [line["epoch"] for line in lines if line.get("kept")]
-    if kept and len(known) >= 5 and kept[-1] < 0.6 * lines[-1]["epoch"] and known[-1] < max(known):
+    chosen = [line["epoch"] for line in lines if line.get("kept")]
+    went_on = bool(chosen) and len(known) >= 5 and chosen[-1] < 0.6 * lines[-1]["epoch"]
+    if went_on and known[-1] < max(known):
         name = validated()[view.config.best_by].title if view.config.best_by in validated() else ""
         yield (
             f"Train for fewer epochs, or with more augmentation: {name or view.config.best_by} on "
-            f"the validation identities was best after epoch {kept[-1]} of {lines[-1]['epoch']} "
+            f"the validation identities was best after epoch {chosen[-1]} of {lines[-1]['epoch']} "
             f"({max(known):.3f}), and {known[-1]:.3f} at the end."
         )
     elif len(losses) > 1:
@@ -278,9 +280,9 @@ Candidate = tuple[float, int, int]  # the cosine of two images, and their number
 
 CONFUSIONS_CAPTION = (
     "Left, images of different identities that the network finds most alike; right, images of one "
-    "identity that it finds least alike: what it confuses first. Under each pair stand the cosine "
-    "and, where the run has a threshold, what that says to it. Two identities, "
-    "and each identity on the right, appear once.",
+    "identity that it finds least alike: what it confuses first. Below each pair are the cosine "
+    "and, where the run has a threshold, its decision. Each pair of identities is listed once on "
+    "the left, and each identity once on the right.",
     "These are the extremes, chosen for being the worst: how common they are is what "
     "the rates below say. A wrong label in the data looks like a confusion, too; look at the "
     "pictures.",
