@@ -142,13 +142,15 @@ class RunReport:
         stills = plot_sections("runs", self.runs, without=("roc",) if self.unseen else ())
         if not self.others:
             return stills
-        found = {}
+        all_sections = {}
         for name, section in stills.items():
-            found[name] = section
+            all_sections[name] = section
             if name == "embedding":
                 figures = [embedding_picture(self.others)]
-                found["sphere"] = replace(section, title="In three dimensions", figures=figures)
-        return found
+                all_sections["sphere"] = replace(
+                    section, title="In three dimensions", figures=figures
+                )
+        return all_sections
 
     def _never_seen(self) -> dict[str, Section]:
         """What is measured on classes held out, and which differences there are real."""

@@ -177,8 +177,8 @@ def no_threshold_table(views: Sequence[RunView]) -> list[tuple[str, ...]]:
         shares = []
         for metric in metrics:
             try:
-                found = no_threshold(view.test.embeddings[rows], view.test.labels[rows], metric)
-                shares += [f"{found.share:.2%}", f"{found.triples_share:.2%}"]
+                result = no_threshold(view.test.embeddings[rows], view.test.labels[rows], metric)
+                shares += [f"{result.share:.2%}", f"{result.triples_share:.2%}"]
             except InputError:  # a classifier that names a single class rightly has no triples
                 shares += ["none", "none"]
         kind = "named rightly" if view.loss.classifies else "all: there is no classifier"
@@ -219,14 +219,14 @@ def no_threshold_picture(views: Sequence[RunView], metric: str = "euclidean") ->
     view, test = views[0], views[0].test
     rows = rightly_named(view)
     embeddings, labels = test.embeddings[rows].astype(np.float64), test.labels[rows]
-    triples = no_threshold(embeddings, labels, metric)
+    result = no_threshold(embeddings, labels, metric)
     if metric == "cosine":
         embeddings /= np.linalg.norm(embeddings, axis=1, keepdims=True)
-    names = [test.class_names[labels[sample]] for sample in triples.worst]
+    names = [test.class_names[labels[sample]] for sample in result.worst]
     names = [name if len(name) <= 14 else f"…{name[-13:]}" for name in names]
     figure = plot_figure(5.4, 8.6)
     panels = figure.subplot_mosaic([["a", "all"], ["b", "all"], ["c", "all"]], width_ratios=(1, 3))
-    for letter, sample, name in zip("abc", triples.worst, names, strict=True):
+    for letter, sample, name in zip("abc", result.worst, names, strict=True):
         title = f"{letter}: {name}   (test sample {test.index[rows[sample]]})"
         image = test.images[rows[sample]]
         draw_image(panels[letter], image, title, OTHER if letter == "c" else INK)
@@ -234,11 +234,11 @@ def no_threshold_picture(views: Sequence[RunView], metric: str = "euclidean") ->
     plane = Projection.fit(embeddings)
     points = plane(embeddings)
     draw_cloud(axes, points, labels)
-    _draw_triple(axes, points[list(triples.worst)], triples, names)
+    _draw_triple(axes, points[list(result.worst)], result, names)
     is_unit = metric == "cosine" or view.loss.normalized
     scale = f"{'unit vectors' if is_unit else 'raw embeddings'}, drawn to scale"
     axes.set_xlabel(plane.note or scale, fontsize=8.5, color=GREY)
-    figure.suptitle(_no_threshold_title(view, triples), x=0.03, ha="left", fontsize=11)
+    figure.suptitle(_no_threshold_title(view, result), x=0.03, ha="left", fontsize=11)
     if sum(map(len, test.class_names)) <= 80:  # letters that fit
         swatches = class_swatches(test.class_names)
         figure.legend(handles=swatches, loc="outside lower right", ncols=16, columnspacing=0.9)
@@ -258,15 +258,15 @@ def no_threshold_last_picture(views: Sequence[RunView]) -> Figure:
     return no_threshold_picture(views[-1:], "cosine")
 
 
-def _draw_triple(axes: Axes, points: Floats, triples: NoThreshold, names: Sequence[str]) -> None:
+def _draw_triple(axes: Axes, points: Floats, result: NoThreshold, names: Sequence[str]) -> None:
     """Both pairs as lines with their distances in the legend, and the letters a, b, c."""
     a, b, c = points
     for end, letter, name, distance, (colour, dashes) in (
-        (b, "b", names[1], triples.same_distance, (INK, "-")),
-        (c, "c", names[2], triples.other_distance, (OTHER, "--")),
+        (b, "b", names[1], result.same_distance, (INK, "-")),
+        (c, "c", names[2], result.other_distance, (OTHER, "--")),
     ):
         text = f"{distance:.4g}"
-        if triples.metric == "cosine":
+        if result.metric == "cosine":
             text += f"  ({math.degrees(math.acos(1 - distance)):.1f}°)"
         label = f"a {names[0]} to {letter} {name}: {text}"
         axes.plot(
@@ -299,21 +299,21 @@ def _draw_triple(axes: Axes, points: Floats, triples: NoThreshold, names: Sequen
             zorder=7,
             path_effects=[withStroke(linewidth=3, foreground="white")],
         )
-    metric = "1 − cos θ" if triples.metric == "cosine" else "distance"
+    metric = "1 − cos θ" if result.metric == "cosine" else "distance"
     axes.legend(loc="best", title=metric, frameon=True, framealpha=0.9, edgecolor="none")
 
 
-def _no_threshold_title(view: RunView, found: NoThreshold) -> str:
+def _no_threshold_title(view: RunView, result: NoThreshold) -> str:
     named = "named rightly" if view.loss.classifies else "(all: it has no classifier)"
-    samples = f"{found.anchors:,} test samples {named}"
-    if not found.found:
+    samples = f"{result.anchors:,} test samples {named}"
+    if not result.found:
         return (
             f"{view.title}: no sample is nearer to another class than to any of its own;\n"
             f"of {samples} these come closest to it"
         )
     return (
         f"{view.title}: nearer to a sample of another class than to one of its own\n"
-        f"{found.share:.1%} of {samples}, {found.triples_share:.2%} of all triples"
+        f"{result.share:.1%} of {samples}, {result.triples_share:.2%} of all triples"
     )
 
 
@@ -339,14 +339,14 @@ def _logits(view: RunView, part: Embedded) -> Floats:
 
 def _confident(views: Sequence[RunView]) -> list[tuple[RunView, Embedded, Confidence]]:
     """The runs with a classifier and unseen classes; raises `InputError` where there is none."""
-    found = [
+    classifiers = [
         (view, view.unseen, sure)
         for view in views
         if view.unseen is not None and (sure := view_confidence(view)) is not None
     ]
-    if not found:
+    if not classifiers:
         raise InputError("no run has a classifier and unseen classes to be unsure about")
-    return found
+    return classifiers
 
 
 @plot(
@@ -378,8 +378,8 @@ def confidence_picture(views: Sequence[RunView]) -> Figure:
         scale = view.loss.settings().get("scale")
         axes.set_title(view.title + (f"  (scale {scale:g})" if scale else ""), loc="left")
         above = (f"{sure.unseen.above[at]:.0%} of unseen above {at:g}" for at in (0.9, 0.99))
-        said = "\n".join([f"AUC {sure.auc:.2f}", *above])
-        axes.text(0.03, 0.97, said, transform=axes.transAxes, va="top", fontsize=8.5)
+        note = "\n".join([f"AUC {sure.auc:.2f}", *above])
+        axes.text(0.03, 0.97, note, transform=axes.transAxes, va="top", fontsize=8.5)
         if number + columns >= len(runs):
             axes.set_xlabel("largest softmax probability")
             axes.tick_params(labelbottom=True)

@@ -111,7 +111,7 @@ def headline(assessment: Assessment) -> list[MeasuredValue]:
         [value for value in values_of(measure, values) if value.is_known]
         for measure in weighty("headline")
     )
-    return [found[-1] for found in known if found]  # rates fall
+    return [at_rates[-1] for at_rates in known if at_rates]  # rates fall
 
 
 def mark_best(
