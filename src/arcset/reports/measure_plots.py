@@ -491,6 +491,8 @@ def threshold_plot(assessments: Assessments) -> Figure:
         axes.plot(*zip(*measured, strict=True) if measured else ([], []), color=colour, lw=2)
         dashed = measured[-1:] + extrapolated
         axes.plot(*zip(*dashed, strict=True), color=colour, lw=1.6, ls=(0, (4, 2)))
+        # The end of each line; all there is of it where a single size is supported.
+        axes.plot(*dashed[-1], "o", color=colour, ms=4, clip_on=False)
         largest = max(largest, dashed[-1][0])
         axes.annotate(
             f"FPIR {percent(rate)}",

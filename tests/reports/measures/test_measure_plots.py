@@ -228,6 +228,7 @@ def test_thresholds_are_dashed_where_they_are_extrapolated(drawn: Draw) -> None:
         expected = [found.for_fpir(0.1, size).threshold for size in line.get_xdata()]
         assert list(line.get_ydata()) == expected
     assert beyond.get_linestyle() == "--"
+    assert marks(figure.axes[0])[0] == tuple(beyond.get_xydata()[-1])
     shown = texts(figure)
     assert "FPIR 10 %" in shown
     assert "too few identities for FPIR 0.1 %" in shown
