@@ -160,7 +160,7 @@ def verdict_on(view: RunView, assessment: Assessment | None) -> str:
         why = (
             "no identity was held out of training"
             if view.selection.unseen is None
-            else "it was not measured; `arcset evaluate RUN` does it"
+            else "it was not measured; run arcset evaluate to find out"
             if assessment is None
             else assessment.missing.get("verification", "the data cannot tell")
         )
