@@ -6,7 +6,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, NullLocator
 
-from arcset.reports.style import GREY, PALETTE, new_figure, styled
+from arcset.reports.style import GREY, PALETTE, new_figure, style
 
 BLUE, ORANGE, GREEN, WINE, SKY, VERMILION, PINK = PALETTE[:7]
 LINES = {  # colour, dashes, marker: arcset in blues and greens, peers in reds
@@ -22,7 +22,7 @@ LEAST_WEIGHT = 16 * 2**20  # bytes of W below which what a process holds besides
 TICKS = (1, 1.25, 1.5, 2, 3, 4, 5, 6, 8, 10, 15, 20, 30, 50)
 
 
-@styled
+@style()
 def picture(content: dict[str, Any]) -> Figure:
     """For the first batch size of the run."""
     batch = content["cells"][0]["batch"]

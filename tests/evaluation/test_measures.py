@@ -9,7 +9,8 @@ from arcset import OptionError
 from arcset.evaluation import assess
 from arcset.evaluation.measures import MEASURES, PARTS, Measure, short_name
 from arcset.reports.evaluation_report import write_evaluation
-from arcset.reports.model_card import headline, write_card
+from arcset.reports.model_card import write_card
+from arcset.reports.tables import headline
 from arcset.runs import RunConfig
 from arcset.runs.assess import measure_run
 from arcset.runs.model import TrainedRun

@@ -20,7 +20,7 @@ from arcset.cli.progress import show_progress
 from arcset.errors import OptionError
 from arcset.evaluation import Assessment, Thresholds
 from arcset.recognition.decisions import threshold_words
-from arcset.reports.model_card import headline
+from arcset.reports.tables import headline
 from arcset.runs.assess import PARTS, measure_pairs
 from arcset.runs.model import TrainedRun
 
@@ -127,10 +127,10 @@ def evaluate(
 def _summary(title: str, assessment: Assessment, thresholds: Thresholds | None) -> str:
     """The figures that matter most and the threshold, before all others."""
     thresholds = thresholds or assessment.thresholds
-    lines = []
-    for figure in headline(assessment):
-        value, interval = figure.format()
-        lines.append(f"  {figure.label:<20}{value:>10}   {interval}")
+    lines = [
+        f"  {value.label:<20}{value.format():>10}   {value.format_interval()}"
+        for value in headline(assessment)
+    ]
     if thresholds is not None:
         lines.append(f"  {'threshold':<20}{threshold_words(thresholds)}")
     elif "thresholds" in assessment.missing:

@@ -23,7 +23,7 @@ from arcset.cli.settings import (
 from arcset.evaluation.measures import Measure, measures_of
 from arcset.launch import is_main_process
 from arcset.recognition.decisions import decide, threshold_words
-from arcset.reports.model_card import headline
+from arcset.reports.tables import headline
 from arcset.runs import Run
 from arcset.runs.data import dataset_of
 from arcset.runs.model import TrainedRun
@@ -151,15 +151,19 @@ def train(
 def _content(run: TrainedRun) -> dict[str, Any]:
     """All that was measured, as one object."""
     used = None if run.thresholds is None else decide(1.0, run.thresholds)
-    figures = [] if run.assessment is None else headline(run.assessment)
+    unseen = {}
+    for value in [] if run.assessment is None else headline(run.assessment):
+        low, high = value.interval or (None, None)
+        unseen[f"{value.measure.part}.{value.name}"] = {
+            "value": value.value,
+            "low": low,
+            "high": high,
+        }
     content: dict[str, Any] = {
         "run": str(run.path),
         "config": run.config.model_dump(mode="json"),
         **run.measures,
-        "unseen": {
-            figure.name: {"value": figure.value, "low": figure.low, "high": figure.high}
-            for figure in figures
-        },
+        "unseen": unseen,
         "threshold": None if used is None else used.threshold,
         "far": None if used is None else used.far,
         "rough": None if used is None else used.rough,
@@ -179,8 +183,9 @@ def _show(run: TrainedRun) -> None:
         title=Text(str(run.path)),
         title_justify="left",
     )
-    for figure in [] if run.assessment is None else headline(run.assessment):
-        table.add_row(f"unseen {figure.label}", *figure.format(), figure.meaning)
+    for value in [] if run.assessment is None else headline(run.assessment):
+        row = (value.format(), value.format_interval(), value.meaning)
+        table.add_row(f"unseen {value.label}", *row)
     for known in measures_of("known"):
         table.add_row(known.key, _format(run, known), "", known.meaning)
     for change in run.forgetting:

@@ -4,29 +4,27 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from arcset.reports.page import embed_image, write_page
+from arcset.reports.page import choose_evenly, embed_image, write_page
 from arcset.text import plural, sentence
 
-__all__ = ["Member", "choose_evenly", "write_cluster_report"]
+__all__ = ["Member", "write_cluster_report"]
 
 #: Shown at most: groups, pictures of each, and pictures that are alone.
 GROUPS, PICTURES, ALONE = 200, 24, 60
 
 _WIDE = 6  # pictures from which on a group takes the whole width
 
-T = TypeVar("T")
-
 
 @dataclass(frozen=True, eq=False)
 class Member:
     """A picture of a group.
 
-    name: says where it is. label: whom it shows; None where nobody says.
+    name: its path. label: who it shows; None where that is not known.
     read: gives its pixels (H, W) or (H, W, 3); None where it cannot be shown.
     """
 
@@ -65,16 +63,6 @@ def write_cluster_report(
         number_alone=len(alone),
         command=command,
     )
-
-
-def choose_evenly(items: Sequence[T], most: int) -> list[T]:
-    """At most so many, from the first to the last.
-
-    >>> choose_evenly("abcdefghi", 3)
-    ['a', 'e', 'i']
-    """
-    count = min(len(items), most)
-    return [items[place] for place in np.linspace(0, len(items) - 1, count).round().astype(int)]
 
 
 def _group(number: int, members: Sequence[Member]) -> dict[str, Any]:

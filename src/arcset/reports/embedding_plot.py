@@ -37,10 +37,9 @@ from arcset.reports.style import (
     class_colour,
     class_marker,
     class_outline,
-    known_swatches,
+    class_swatches,
     new_figure,
-    styled,
-    unseen_swatches,
+    style,
 )
 from arcset.reports.view import Floats, Frame, Labels, RunView, check_alike, titles
 
@@ -65,17 +64,17 @@ PARTS = ("train", "test")
 _TURN = 0.6  # radians: where one stands before three dimensions
 
 
-@styled
-def embedding_picture(views: Sequence[RunView], part: str = "test") -> Figure:
-    """Embeddings of `part` (test, or train: the kept samples), one panel per run.
+@style()
+def embedding_picture(views: Sequence[RunView]) -> Figure:
+    """Embeddings of the test part and of the unseen, one panel per run.
 
     Two dimensions: the circle for unit vectors, else the plane. Three: a sphere, or space. More:
     the first two principal components of the known classes. Unseen classes are hollow.
 
-    Raises `OptionError` for runs with different data or classes, and for an unknown part.
+    Raises `OptionError` for runs with different data or classes.
     """
     check_alike(views)
-    scenes = [flatten_scene(still_scene(view, part)) for view in views]
+    scenes = [flatten_scene(still_scene(view)) for view in views]
     columns = len(scenes) if len(scenes) <= 3 else 2 if len(scenes) == 4 else 3
     board = Board(scenes, titles(views), columns, width=5.6 if columns == 1 else 9.0)
     board.show(scenes, _TURN)
@@ -153,29 +152,25 @@ class Scene:
     note: str = ""
 
 
-def still_scene(view: RunView, part: str = "test") -> Scene:
-    """The trained run: all test samples and all unseen ones, or the kept training samples."""
-    check_choice("part", part, PARTS)
-    known = view.test if part == "test" else view.sampled(part)
-    if known is None:
-        raise _nothing_kept(view)
-    samples = {part: known}
-    if part == "test" and view.unseen is not None:
-        samples["unseen"] = view.unseen
+def still_scene(view: RunView) -> Scene:
+    """The trained run: all test samples and all unseen ones."""
     centers, biases = (
         None if tensor is None else tensor.detach().float().numpy()
         for tensor in (view.loss.centers, view.loss.biases)
     )
-    parts = {name: sample.embeddings for name, sample in samples.items()}
-    labels = {name: sample.labels for name, sample in samples.items()}
-    return _scene(view, part, Frame(view.config.epochs, parts, centers, biases), labels)
+    samples = {"test": view.test, "unseen": view.unseen}
+    parts = {name: part.embeddings for name, part in samples.items() if part is not None}
+    labels = {name: part.labels for name, part in samples.items() if part is not None}
+    return _scene(view, "test", Frame(view.config.epochs, parts, centers, biases), labels)
 
 
 def epoch_scenes(view: RunView, part: str = "test") -> dict[int, Scene]:
     """The kept samples over the epochs: epoch → scene. Raises `RunError` where none are kept."""
     check_choice("part", part, PARTS)
     if not view.frames or not len(view.frames[-1].parts.get(part, ())):
-        raise _nothing_kept(view)
+        raise RunError(
+            f"{view.run.path} keeps no embeddings of its epochs; train it with --set snapshot=1000"
+        )
     samples = view.run.samples()
     names = [name for name in (part, "unseen") if name in view.frames[-1].parts]
     labels = {name: samples[f"{name}.labels"].numpy() for name in names}
@@ -221,12 +216,6 @@ def _scene(view: RunView, part: str, frame: Frame, labels: Mapping[str, Labels])
         biases=biases,
         normalized=normalized,
         origin=np.zeros(dim, np.float32),
-    )
-
-
-def _nothing_kept(view: RunView) -> RunError:
-    return RunError(
-        f"{view.run.path} keeps no embeddings of its epochs; train it with --set snapshot=1000"
     )
 
 
@@ -775,8 +764,8 @@ class Board:
 def _legend(scenes: Sequence[Scene], width: float) -> tuple[list[list[Line2D]], list[str]]:
     """Rows of swatches, first those of known classes, and lines of text, all `width` inches."""
     most = max(scenes, key=lambda scene: len(scene.unseen_names))
-    known = known_swatches(most.names)
-    unseen = unseen_swatches(most.unseen_names, len(known))
+    known = class_swatches(most.names)
+    unseen = class_swatches(most.unseen_names, len(known), hollow=True)
     rows, notes = [], []
     if len(known) + len(unseen) <= MOST_NAMES:
         rows = [*_swatch_rows("known", known, width), *_swatch_rows("unseen", unseen, width)]
@@ -861,10 +850,8 @@ def draw_cloud(axes: Axes, points: Floats, labels: Labels, *, alpha: float = 0.3
             linewidths=0,
         )
     axes.set_aspect("equal", adjustable="datalim")
-    for spine in axes.spines.values():
-        spine.set_visible(False)
-    axes.set_xticks([])
-    axes.set_yticks([])
+    axes.spines[:].set_visible(False)
+    axes.set(xticks=[], yticks=[])
 
 
 def draw_image(
@@ -872,11 +859,6 @@ def draw_image(
 ) -> None:
     """One image, grey or RGB, with a title above it and nothing else."""
     axes.imshow(image, cmap="gray", vmin=0, vmax=255, interpolation="nearest")
-    axes.set_xticks([])
-    axes.set_yticks([])
-    for spine in axes.spines.values():
-        spine.set_visible(True)
-        spine.set_linewidth(0.8 if colour is None else 2.0)
-        if colour is not None:
-            spine.set_edgecolor(colour)
+    axes.set(xticks=[], yticks=[])
+    axes.spines[:].set(visible=True, linewidth=2.0 if colour else 0.8, edgecolor=colour or GREY)
     axes.set_title(title, fontsize=9.5)

@@ -2,19 +2,19 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from arcset.errors import ArcsetError, OptionError
-from arcset.evaluation import Assessment, Difference, Interval, Result, paired
+from arcset.evaluation import Assessment, Difference, paired
 from arcset.evaluation.assessment import FEW
-from arcset.evaluation.measures import PARTS, Measure, meaning, measure_of, short_name, weighty
+from arcset.evaluation.measures import PARTS, meaning, measure_of, short_name, weighty
 from arcset.files import write_bytes
 from arcset.reports.measure_plots import plot_sections
-from arcset.reports.page import encode_figure, mark_best, write_page
-from arcset.reports.plots import interval_of
+from arcset.reports.page import encode_figure, write_page
+from arcset.reports.tables import MeasuredValue, list_values, mark_best
 
-__all__ = ["Cell", "cells", "main_measures", "write_evaluation"]
+__all__ = ["compare_values", "main_measures", "write_evaluation"]
 
 
 def write_evaluation(
@@ -51,7 +51,7 @@ def write_evaluation(
         for number, image in enumerate(images, 1):
             file = f"{name}-{number}.png" if len(images) > 1 else f"{name}.png"
             write_bytes(out / "pictures" / file, image)
-    rows = cells(assessments)
+    rows = compare_values(assessments)
     write_page(
         out / "report.html",
         "evaluation.html",
@@ -62,9 +62,9 @@ def write_evaluation(
         models=list(assessments),
         main={name: rows[name] for name in main_measures(rows)},
         table={
-            heading: found
+            heading: group
             for part, heading in PARTS.items()
-            if (found := {name: row for name, row in rows.items() if measure_of(name).part == part})
+            if (group := {name: row for name, row in rows.items() if measure_of(name).part == part})
         },
         names={name: short_name(name) for name in rows},
         meanings={name: _meaning(name) for name in rows},
@@ -77,44 +77,18 @@ def write_evaluation(
     )
 
 
-@dataclass(frozen=True, eq=False)
-class Cell:
-    """A measure of one model: its value, with `mark` best, near (to the best) or empty."""
-
-    measure: Measure
-    value: float
-    interval: Interval | None = None
-    result: Result | None = None
-    mark: str = ""
-
-    @property
-    def is_defined(self) -> bool:
-        return math.isfinite(self.value)
-
-    def text(self, digits: int) -> str:
-        """The value for people: percent, degrees, or a plain number."""
-        return self.measure.format(self.value, digits)
-
-    def range_text(self, digits: int) -> str:
-        """The interval, without its unit; empty where there is none."""
-        return "…".join(self.measure.format_bare(end, digits) for end in self.interval or ())
-
-
-def cells(assessments: Mapping[str, Assessment]) -> dict[str, dict[str, Cell]]:
-    """All measures by name, each by model, the best ones marked; the rest is not defined."""
-    rows: dict[str, dict[str, Cell]] = {}
+def compare_values(
+    assessments: Mapping[str, Assessment],
+) -> dict[str, dict[str, MeasuredValue]]:
+    """All measures by name, each by model, the best ones marked."""
+    rows: dict[str, dict[str, MeasuredValue]] = {}
     for label, assessment in assessments.items():
-        for result in assessment.results().values():
-            for name, value in result.measures().items():
-                interval = interval_of(result, name) if math.isfinite(value) else None
-                rows.setdefault(name, {})[label] = Cell(measure_of(name), value, interval, result)
-        for name, value in assessment.shape.items():
-            if math.isfinite(value):
-                rows.setdefault(name, {})[label] = Cell(measure_of(name), value)
+        for name, value in list_values(assessment).items():
+            rows.setdefault(name, {})[label] = value
     return {name: _with_marks(name, row) for name, row in rows.items()}
 
 
-def _with_marks(name: str, row: dict[str, Cell]) -> dict[str, Cell]:
+def _with_marks(name: str, row: dict[str, MeasuredValue]) -> dict[str, MeasuredValue]:
     """With `best`, and `near` where no difference to the best is shown, draw by draw."""
 
     def is_near(label: str, best: str) -> bool:
@@ -126,21 +100,21 @@ def _with_marks(name: str, row: dict[str, Cell]) -> dict[str, Cell]:
         except ArcsetError:  # without intervals, or on other identities: nothing can be said
             return False
 
-    values = {label: cell.value for label, cell in row.items()}
+    values = {label: value.value for label, value in row.items()}
     marks = mark_best(values, is_near, lower=measure_of(name).lower_is_better)
-    return {label: replace(cell, mark=marks.get(label, "")) for label, cell in row.items()}
+    return {label: replace(value, mark=marks.get(label, "")) for label, value in row.items()}
 
 
-def main_measures(rows: Mapping[str, Mapping[str, Cell]]) -> list[str]:
+def main_measures(rows: Mapping[str, Mapping[str, MeasuredValue]]) -> list[str]:
     """The few to begin with: each at the rate most models have, and of these the usual one."""
     names = []
     for measure in weighty("headline", "main"):
-        found = {
-            name: sum(cell.is_defined for cell in row.values())
+        defined = {
+            name: sum(cell.is_known for cell in row.values())
             for name, row in rows.items()
             if measure_of(name) == measure and measure.name != "auc"  # pairs nobody asks about
         }
-        shared = [name for name in found if found[name] == max(found.values()) > 0]
+        shared = [name for name in defined if defined[name] == max(defined.values()) > 0]
         if shared:
             names.append(min(shared, key=lambda name: (_distance(name, measure.strict), name)))
     return names
@@ -157,22 +131,22 @@ def _meaning(name: str) -> str:
     return meaning(name) + ("; lower is better" if measure_of(name).lower_is_better else "")
 
 
-def _key(rows: Mapping[str, Mapping[str, Cell]]) -> list[str]:
+def _key(rows: Mapping[str, Mapping[str, MeasuredValue]]) -> list[str]:
     """How to read the figures of the tables."""
     every = [cell for row in rows.values() for cell in row.values()]
-    said = ["Without intervals: small differences may be chance."]
+    lines = ["Without intervals: small differences may be chance."]
     if intervals := [cell for cell in every if cell.interval]:
-        said = [
+        lines = [
             "The small figures are 95 % intervals: how far the large ones may be off, as other "
             "identities from the same source would have given others."
         ]
         replicates = [cell.result.replicates for cell in intervals if cell.result]
-        fewest = min(found.identities for found in replicates if found)
+        fewest = min(one.identities for one in replicates if one)
         if fewest < FEW:
-            said.append(f"From {fewest} identities even the intervals are guesses.")
-    if any(not cell.is_defined for cell in every):
-        said.append("–: not asked for, or more than the data can tell.")
-    return said
+            lines.append(f"From {fewest} identities even the intervals are guesses.")
+    if any(not cell.is_known for cell in every):
+        lines.append("–: not asked for, or more than the data can tell.")
+    return lines
 
 
 def _sizes(assessments: Mapping[str, Assessment]) -> list[str]:

@@ -31,7 +31,7 @@ from arcset.margins import Samples
 from arcset.numerics import angle, unit_rows, widen
 from arcset.registry import unknown_name
 from arcset.reports.embedding_plot import Projection, draw_cloud, draw_image
-from arcset.reports.style import GREY, INK, PALE, PALETTE, class_colour, new_figure, styled
+from arcset.reports.style import GREY, INK, PALE, PALETTE, class_colour, new_figure, style
 from arcset.reports.view import Floats, RunView, unit_float64
 from arcset.runs.data import reading_of
 from arcset.runs.model import embed
@@ -448,7 +448,7 @@ MOST_CLASSES = 10  # bars and center names
 _HALO = [withStroke(linewidth=2.5, foreground="white")]
 
 
-@styled
+@style()
 def explanation_picture(view: RunView, explanation: Explanation) -> Figure:
     """The image, the embedding among the test samples with the centers' angles, and bars.
 
@@ -529,11 +529,11 @@ def _draw_angle(
     axes: Axes, explanation: Explanation, star: Floats, centers: Floats, reach: float
 ) -> None:
     """The angle between the image and its target, or else the nearest center."""
-    shown = explanation.image.target
-    if shown is None:
-        shown = int(np.argmin([step.angle for step in explanation.steps]))
+    class_number = explanation.image.target
+    if class_number is None:
+        class_number = int(np.argmin([step.angle for step in explanation.steps]))
     axes.plot([0, star[0]], [0, star[1]], color=INK, lw=1.6, zorder=5)
-    start, stop = (math.degrees(math.atan2(v[1], v[0])) for v in (centers[shown], star))
+    start, stop = (math.degrees(math.atan2(v[1], v[0])) for v in (centers[class_number], star))
     turn = math.remainder(stop - start, 360)
     low, high = sorted((start, start + turn))
     axes.add_patch(
@@ -568,8 +568,8 @@ def _draw_cosines(axes: Axes, explanation: Explanation) -> None:
 def _bars(axes: Axes, kinds: list[tuple[str, list[float], str]]) -> None:
     """Horizontal bars, the first class on top, each with its value at the end."""
     height = 0.8 / len(kinds)
-    for place, (label, values, colour) in enumerate(kinds):
-        at = np.arange(len(values)) + (place - (len(kinds) - 1) / 2) * height
+    for position, (label, values, colour) in enumerate(kinds):
+        at = np.arange(len(values)) + (position - (len(kinds) - 1) / 2) * height
         bars = axes.barh(
             at, values, height * 0.92, color=colour, edgecolor=GREY, linewidth=0.5, label=label
         )

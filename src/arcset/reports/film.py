@@ -18,7 +18,7 @@ from arcset.checks import check_count, check_number
 from arcset.errors import OptionError
 from arcset.files import replacing
 from arcset.reports.embedding_plot import Board, Projection, Scene, epoch_scenes, flatten_scene
-from arcset.reports.style import GREY, PALE, film_colours, styled
+from arcset.reports.style import GREY, PALE, film_colours, style
 from arcset.reports.view import Floats, RunView, check_alike, titles
 
 __all__ = ["Timeline", "write_film"]
@@ -32,7 +32,7 @@ _REST = 2.0  # seconds that the last epoch stays
 _TURN = math.radians(14)  # per second, where there are three dimensions
 
 
-@styled
+@style()
 def write_film(
     views: Sequence[RunView],
     out: Path | str,
@@ -64,25 +64,31 @@ def write_film(
     if out.suffix.lower() == ".mp4" and shutil.which("ffmpeg") is None:
         raise OptionError(f"{out}: .mp4 needs the program ffmpeg, which is not found; write a .gif")
     check_alike(views, dim=True)
-    _check_options(parts, fps, seconds_per_epoch, width)
+    check_count("fps", fps, 1, 50)
+    if seconds_per_epoch is not None:
+        check_number("seconds_per_epoch", seconds_per_epoch, 0, 60, closed="right")
+    if check_count("width", width, 200, 4000) % 2:
+        raise OptionError(f"width must be an even number, not {width}")
+    if not parts:
+        raise OptionError("parts must name test, train or both")
     timelines = [Timeline(epoch_scenes(view, part)) for part in parts for view in views]
     film = _Film(timelines, parts, titles(views), width)
     turning = timelines[0].scenes[0].kind in ("sphere", "space")
     times = _times(film.last, fps, seconds_per_epoch)
     rest = round(_REST * fps)
     moving = out.suffix.lower() == ".mp4" or turning  # only a GIF can hold one frame for long
-    shown = [*times, *[film.last] * (rest if moving else 0)]
-    turns = [number / fps * _TURN if turning else 0.0 for number in range(len(shown))]
+    moments = [*times, *[film.last] * (rest if moving else 0)]
+    turns = [number / fps * _TURN if turning else 0.0 for number in range(len(moments))]
 
     def frames() -> Iterator[Pixels]:
-        for number, (time, turn) in enumerate(zip(shown, turns, strict=True)):
+        for number, (time, turn) in enumerate(zip(moments, turns, strict=True)):
             yield film.frame(time, turn)
-            progress(number + 1, len(shown))
+            progress(number + 1, len(moments))
 
     if out.suffix.lower() == ".mp4":
         _write_mp4(frames(), film.size, out, fps)
         return
-    durations = [round(1000 / fps)] * len(shown)
+    durations = [round(1000 / fps)] * len(moments)
     if not moving:
         durations[-1] += round(1000 * _REST)
     _write_gif(frames(), film_colours(film.classes), out, durations)
@@ -192,20 +198,6 @@ def _times(last: float, fps: int, seconds_per_epoch: float | None) -> list[float
     return [last * step / steps for step in range(steps + 1)] if last else [0.0]
 
 
-def _check_options(
-    parts: Sequence[str], fps: int, seconds_per_epoch: float | None, width: int
-) -> None:
-    if not parts or len(set(parts)) != len(parts):
-        raise OptionError(
-            f"parts must name test, train or both, each once, not {','.join(parts)!r}"
-        )
-    check_count("fps", fps, 1, 50)
-    if seconds_per_epoch is not None:
-        check_number("seconds_per_epoch", seconds_per_epoch, 0, 60, closed="right")
-    if check_count("width", width, 200, 4000) % 2:
-        raise OptionError(f"width must be an even number, not {width}")
-
-
 def _write_gif(frames: Iterator[Pixels], colours: Pixels, out: Path, durations: list[int]) -> None:
     """Write an endless GIF; frame i stays for `durations[i]` milliseconds.
 
@@ -253,6 +245,6 @@ def _write_mp4(frames: Iterator[Pixels], size: tuple[int, int], out: Path, fps: 
             except BaseException:
                 ffmpeg.kill()
                 raise
-            said = ffmpeg.stderr.read().decode(errors="replace").strip()
+            complaint = ffmpeg.stderr.read().decode(errors="replace").strip()
             if ffmpeg.wait() != 0:
-                raise OptionError(f"{out}: ffmpeg failed: {said or 'it gave no reason'}")
+                raise OptionError(f"{out}: ffmpeg failed: {complaint or 'it gave no reason'}")

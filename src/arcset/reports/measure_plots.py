@@ -13,21 +13,22 @@ from matplotlib.ticker import EngFormatter, LogLocator, NullLocator
 from scipy.special import ndtr, ndtri
 
 from arcset.errors import InputError
-from arcset.evaluation import Assessment, Difference, Interval, Thresholds, Verification
+from arcset.evaluation import Assessment, Difference, Result, Thresholds, Verification
 from arcset.evaluation.geometry.angles import PAPER
 from arcset.evaluation.measures import MEASURES, short_name
 from arcset.reports.plots import (
     PLOTS,
+    Floats,
+    ForestRow,
     Look,
     Plot,
     add_key,
     aside,
     draw_angle_histogram,
+    draw_forest,
     draw_mark,
     draw_marks,
-    interval_of,
     log_axis,
-    looks,
     lowest_share,
     models_having,
     percent_axis,
@@ -39,10 +40,11 @@ from arcset.reports.plots import (
     share_axis,
 )
 from arcset.reports.style import GREY, INK, PALE, PALETTE
+from arcset.reports.tables import FRESH, Rows, interval_of, realized_rows, threshold_rows
 from arcset.text import percent
 
 #: With `plot_sections`, which whoever imports it from here finds to know all plots of measures.
-__all__ = ["draw_roc", "plot_sections", "realized_rows", "threshold_rows"]
+__all__ = ["draw_roc", "list_realized", "list_thresholds", "plot_sections"]
 
 Assessments = Mapping[str, Assessment]
 
@@ -86,9 +88,9 @@ def draw_roc(axes: Axes, models: Sequence[tuple[str, Verification, Look]]) -> No
     log_axis(axes, "x", least**1.03, 1)
     lowest: list[float] = []
     for _, result, look in models:
-        shown = result.curve[result.curve.far > 0]
-        axes.step(shown.far, shown.tar, where="post", **look.line)
-        lowest += [*shown.tar, *draw_marks(axes, result, "tar_at_far", look)]
+        visible = result.curve[result.curve.far > 0]
+        axes.step(visible.far, visible.tar, where="post", **look.line)
+        lowest += [*visible.tar, *draw_marks(axes, result, "tar_at_far", look)]
     guess = np.geomspace(least, 1, 200)
     axes.plot(guess, guess, color=GREY, lw=1, ls=":")
     share_axis(axes, lowest)
@@ -139,13 +141,13 @@ def _probit_axis(axes: Axes, which: str, low: float, high: float) -> None:
     low = min(low, 0.2)
     start, end = ndtri([low, high])
     closest = (0.13 if which == "x" else 0.07) * (end - start)
-    shown: list[float] = []
+    chosen: list[float] = []
     for tick in (0.999, 0.99, 0.95, 0.8, 0.5, 0.2, 0.05, 0.01, *(10.0**-n for n in range(3, 8))):
-        far_enough = not shown or ndtri(shown[-1]) - ndtri(tick) >= closest
+        far_enough = not chosen or ndtri(chosen[-1]) - ndtri(tick) >= closest
         if low <= tick <= high and far_enough:
-            shown.append(tick)
+            chosen.append(tick)
     axis = axes.xaxis if which == "x" else axes.yaxis
-    axis.set_ticks(shown, [percent(tick) for tick in shown])
+    axis.set_ticks(chosen, [percent(tick) for tick in chosen])
     axes.set(**{f"{which}lim": (low, high)})
 
 
@@ -284,7 +286,7 @@ def _draw_by_count(axes: Axes, name: str, models: Sequence[tuple[str, Any, Look]
             **{**look.line, "lw": 1, "alpha": 0.6, "transform": aside(axes, look.side * 5)},
         )
         axes.add_artist(line)
-        lowest += draw_marks(axes, result, name, look, step=5, place=counts.index)
+        lowest += draw_marks(axes, result, name, look, step=5, position=counts.index)
     share_axis(axes, lowest)
     axes.set_xticks(range(len(counts)), [f"{count:g}" for count in counts])
     axes.set(xlim=(-0.5, len(counts) - 0.5), xlabel="k")
@@ -304,45 +306,30 @@ def _draw_by_count(axes: Axes, name: str, models: Sequence[tuple[str, Any, Look]
 def few_shot_plot(assessments: Assessments) -> Figure:
     """A mark per model with its interval, the figures beside it, and what guessing reaches."""
     models = models_having(assessments, "few_shot")
-    figure = plot_figure(1.25 + 0.36 * len(models))
-    axes = figure.subplots()
-    kinds = [f"{r.ways}-way {r.shots}-shot" for _, r, _ in models]
-    alike = len(set(kinds)) == 1
-    reached: list[float] = []
-    for number, (_, result, look) in enumerate(models):
+    rows, reached = [], []
+    for label, result, look in models:
         interval = interval_of(result, "accuracy")
         reached += [result.accuracy, *(interval or ())]
-        draw_mark(axes, number, result.accuracy, interval, look, lying=True, ms=7)
-        said = percent(result.accuracy, 1) if math.isfinite(result.accuracy) else "–"
+        text = percent(result.accuracy, 1) if math.isfinite(result.accuracy) else "–"
         if interval:
-            said += f" [{100 * interval.low:.1f}, {100 * interval.high:.1f}]"
-        _beside(axes, number, said)
-    start, chances = lowest_share(reached), {1 / r.ways for _, r, _ in models}
+            text += f" [{100 * interval.low:.1f}, {100 * interval.high:.1f}]"
+        rows.append(ForestRow(plain(label, 30), result.accuracy, interval, look, text, INK))
+    figure = plot_figure(1.25 + 0.36 * len(models))
+    axes = figure.subplots()
+    draw_forest(axes, rows, ms=7)
+    start, chances = lowest_share(reached), {1 / result.ways for _, result, _ in models}
     if len(chances) == 1 and start == 0:
         chance = chances.pop()
         axes.axvline(chance, color=GREY, lw=1, ls=":")
-        said = f"guessing, {percent(round(chance, 3))}"
+        text = f"guessing, {percent(round(chance, 3))}"
         align: dict[str, Any] = {"ha": "left" if chance < 0.3 else "center", "va": "bottom"}
         above = axes.get_xaxis_transform()
-        axes.text(chance, 1.01, said, color=GREY, fontsize=8.5, transform=above, **align)
-    names = [
-        plain(label, 30) if alike else f"{plain(label, 22)}, {kind}"
-        for (label, *_), kind in zip(models, kinds, strict=True)
-    ]
+        axes.text(chance, 1.01, text, color=GREY, fontsize=8.5, transform=above, **align)
     axes.set(xlim=(start, 1), ylim=(len(models) - 0.4, -0.6), xlabel="accuracy")
-    axes.set_yticks(range(len(models)), names, color=INK)
-    axes.tick_params(axis="y", length=0)
     percent_axis(axes, "x")
-    axes.grid(True, axis="x")
-    episodes = models[0][1].episodes
-    axes.set_title(f"{kinds[0]}, {episodes:,} episodes" if alike else "few-shot", pad=16)
+    kinds = (f"{r.ways}-way {r.shots}-shot, {r.episodes:,} episodes" for _, r, _ in models)
+    axes.set_title(" and ".join(dict.fromkeys(kinds)), pad=16)
     return figure
-
-
-def _beside(axes: Axes, y: float, text: str, colour: str = INK) -> None:
-    """A text at the right of the axes."""
-    where = axes.get_yaxis_transform()
-    axes.text(1.03, y, text, transform=where, va="center", fontsize=9, color=colour)
 
 
 # Angles
@@ -368,73 +355,55 @@ _ANGLES = {
 )
 def angles_plot(assessments: Assessments) -> Figure:
     """Per model the angles of its samples, and the table of the ArcFace paper."""
-    found = {
-        label: a
-        for label, a in assessments.items()
-        if a.angles is not None or a.own_angles is not None
-    }
-    if not found:
-        raise InputError("no model has angles")
-    models = looks(found, assessments)
-    samples = {label: a for label, a in found.items() if a.own_angles is not None}
-    rows = max(len(samples), 1)
-    figure = plot_figure(max(4.4, 0.95 + 1.15 * rows))
+    models = models_having(assessments, "own_angles")
+    figure = plot_figure(max(4.4, 0.95 + 1.15 * len(models)))
     sides: Any = figure.subfigures(1, 2, width_ratios=(1.25, 1))
     left, right = sides
-    panels = left.subplots(rows, 1, sharex=True, sharey=True, squeeze=False)[:, 0]
-    values = [angles for a in samples.values() for angles in (a.own_angles, a.other_angles)]
-    widest = max((float(np.nanmax(v, initial=60.0)) for v in values if v is not None), default=60.0)
+    panels = left.subplots(len(models), 1, sharex=True, sharey=True, squeeze=False)[:, 0]
+    samples: list[tuple[Floats, Any]] = [
+        (own, assessments[label].other_angles) for label, own, _ in models
+    ]
+    widest = max(float(np.nanmax(values, initial=60.0)) for pair in samples for values in pair)
     end = min(180, 30 * math.ceil(widest / 30))
-    for axes, (label, assessment) in zip(panels, samples.items(), strict=False):
-        _draw_samples(axes, assessment, models[label], plain(label, 34), end)
-    if samples:
-        panels[-1].set_xlabel("angle, degrees")
-        left.supylabel("% of samples", fontsize=10)
-        handles = [Patch(color=PALE), Patch(facecolor="none", edgecolor=INK, lw=1.3)]
-        names = ["to the own class", "to the nearest other class"]
-        left.legend(handles, names, loc="outside upper left", ncols=2)
-    else:
-        say_nothing(panels[0], "no angles of samples")
-    _draw_averages(right.subplots(), found, models)
+    for axes, (own, other), (label, _, look) in zip(panels, samples, models, strict=True):
+        _draw_samples(axes, own, other, look, end)
+        axes.set_title(plain(label, 34), fontsize=9.5, loc="left", pad=3, color=INK, x=0.035)
+    panels[-1].set_xlabel("angle, degrees")
+    left.supylabel("% of samples", fontsize=10)
+    handles = [Patch(color=PALE), Patch(facecolor="none", edgecolor=INK, lw=1.3)]
+    names = ["to the own class", "to the nearest other class"]
+    left.legend(handles, names, loc="outside upper left", ncols=2)
+    _draw_averages(right.subplots(), models_having(assessments, "angles"))
     return figure
 
 
-def _draw_samples(axes: Axes, assessment: Assessment, look: Look, title: str, end: int) -> None:
-    own, other = assessment.own_angles, assessment.other_angles
-    assert own is not None
-    if other is None:
-        raise InputError("angles to the own class come with those to the nearest other")
+def _draw_samples(axes: Axes, own: Floats, other: Floats, look: Look, end: int) -> None:
     bins = np.linspace(0, end, 61)
     draw_angle_histogram(axes, own, other, bins, filled=look.colour, outline=INK)
-    axes.set_title(title, fontsize=9.5, loc="left", pad=3, color=INK, x=0.035)
     above = aside(axes, 5, 7, axes.transAxes)
     axes.add_artist(Line2D([0], [1], transform=above, clip_on=False, **look.mark))
     both = np.isfinite(own) & np.isfinite(other)
     if both.any():
-        said = f"{percent(float((other < own)[both].mean()), 1)} nearer to another"
-        axes.set_title(said, fontsize=8.5, loc="right", pad=3, color=GREY)
+        nearer = f"{percent(float((other < own)[both].mean()), 1)} nearer to another"
+        axes.set_title(nearer, fontsize=8.5, loc="right", pad=3, color=GREY)
     axes.set_xticks(np.arange(0, end + 1, 30 if end > 90 else 15))
 
 
-def _draw_averages(axes: Axes, found: Assessments, models: Mapping[str, Look]) -> None:
-    results = {label: a.angles for label, a in found.items() if a.angles is not None}
-    if not results:
-        say_nothing(axes, "no averages")
-        return
+def _draw_averages(axes: Axes, models: Sequence[tuple[str, Result, Look]]) -> None:
     highest = [90.0]
     for number, name in enumerate(_ANGLES):
-        values = [getattr(result, name) for result in results.values()]
-        for (label, result), value in zip(results.items(), values, strict=True):
+        values = [getattr(result, name) for _, result, _ in models]
+        for (_, result, look), value in zip(models, values, strict=True):
             interval = interval_of(result, name)
-            draw_mark(axes, number, value, interval, models[label], step=6, ms=6)
+            draw_mark(axes, number, value, interval, look, step=6, ms=6)
             highest += [v for v in (value, *(interval or ())) if math.isfinite(v)]
         if not any(map(math.isfinite, values)):
-            said = "no centers" if name.startswith("w_") else "not defined"
-            axes.text(number, 2, said, ha="center", color=GREY, fontsize=8.5)
-    places = np.arange(len(_ANGLES))
+            why = "no centers" if name.startswith("w_") else "not defined"
+            axes.text(number, 2, why, ha="center", color=GREY, fontsize=8.5)
+    ticks = np.arange(len(_ANGLES))
     for (kind, angles), dash in zip(PAPER.items(), ("-", (0, (3, 2))), strict=True):
         style: dict[str, Any] = {"color": GREY, "lw": 1, "ls": dash, "zorder": 1, "label": kind}
-        axes.hlines(angles, places - 0.42, places + 0.42, **style)
+        axes.hlines(angles, ticks - 0.42, ticks + 0.42, **style)
     axes.figure.legend(
         *axes.get_legend_handles_labels(),
         loc="outside upper center",
@@ -443,8 +412,8 @@ def _draw_averages(axes: Axes, found: Assessments, models: Mapping[str, Look]) -
         title="for orientation, the ArcFace paper's",
         title_fontproperties={"size": 8.5},
     )
-    ticks = [f"{MEASURES[name].short}\n{words}" for name, words in _ANGLES.items()]
-    axes.set_xticks(places, ticks, fontsize=8.5)
+    names = [f"{MEASURES[name].short}\n{words}" for name, words in _ANGLES.items()]
+    axes.set_xticks(ticks, names, fontsize=8.5)
     axes.set(xlim=(-0.55, len(_ANGLES) - 0.45), ylim=(0, max(highest) * 1.03))
     axes.yaxis.set_major_formatter("{x:.0f}°")
     axes.grid(True, axis="y")
@@ -455,66 +424,38 @@ def _draw_averages(axes: Axes, found: Assessments, models: Mapping[str, Look]) -
 
 def _far_thresholds(thresholds: Thresholds) -> dict[float, float]:
     """The thresholds of a few rates, as far as the validation identities support them."""
-    found = {}
+    supported = {}
     for rate in (0.01, 0.001, 1e-4):
         try:
-            found[rate] = float(thresholds.for_far(rate).threshold)
+            supported[rate] = float(thresholds.for_far(rate).threshold)
         except InputError:
             continue
-    return found
+    return supported
 
 
-def threshold_rows(assessments: Assessments) -> list[list[str]]:
-    """Every threshold that was listed when made, with what to expect of it."""
-    fresh = 1000  # identities of the test that is looked ahead to
-    made = {label: a.thresholds for label, a in assessments.items() if a.thresholds}
-    rows = [["to keep", "subjects enrolled", "least cosine", f"on {fresh:,} fresh identities"]]
-    for label, thresholds in made.items():
-        listed: list[tuple[str, Any, str]] = [
-            *((f"FAR {percent(item.far)}", item, "") for item in thresholds.fars),
-            *((f"FPIR {percent(item.fpir)}", item, _size(item)) for item in thresholds.fpirs),
-        ]
-        rows += [
-            [_named(made, label, name), size, f"{item.threshold:.4f}", _range(item.expect(fresh))]
-            for name, item, size in listed
-        ]
-    return rows if len(rows) > 1 else []
-
-
-def realized_rows(assessments: Assessments) -> list[list[str]]:
-    """What the thresholds did on the data reported on; nothing where they were not tried."""
-    tried = {label: a.realized for label, a in assessments.items() if a.realized}
-    head = ["to keep", "subjects enrolled", "least cosine", "expected here", "seen here"]
-    rows = [
-        [
-            _named(tried, label, f"{item.kind} {percent(item.wanted)}"),
-            "" if item.gallery is None else _size(item),
-            f"{item.threshold:.4f}",
-            _range(item.expected),
-            _three_digits(item.seen),
-            "as expected" if item.kept else "outside",
-            "–" if math.isnan(item.accepted) else _three_digits(item.accepted),
-        ]
-        for label, items in tried.items()
-        for item in items
+def _labelled(heading: list[str], rows: Mapping[str, Rows]) -> Rows:
+    """The rows of several models as one table, each with its model's name in front."""
+    several = len(rows) > 1
+    body = [
+        [f"{label}: {first}" if several else first, *others]
+        for label, part in rows.items()
+        for first, *others in part
     ]
-    return [[*head, "that is", "accepted rightly"], *rows] if rows else []
+    return [heading, *body] if body else []
 
 
-def _named(models: Mapping[str, object], label: str, text: str) -> str:
-    return f"{label}: {text}" if len(models) > 1 else text
+def list_thresholds(assessments: Assessments) -> Rows:
+    """Every threshold that was listed when it was made, with what to expect of it."""
+    heading = ["to keep", "subjects enrolled", "least cosine", f"on {FRESH:,} fresh identities"]
+    rows = {label: threshold_rows(a.thresholds) for label, a in assessments.items() if a.thresholds}
+    return _labelled(heading, rows)
 
 
-def _size(item: Any) -> str:
-    return f"{item.gallery:,}{', extrapolated' if item.extrapolated else ''}"
-
-
-def _range(interval: Interval) -> str:
-    return f"{_three_digits(interval.low)} to {_three_digits(interval.high)}"
-
-
-def _three_digits(share: float) -> str:
-    return percent(float(f"{share:.3g}"))
+def list_realized(assessments: Assessments) -> Rows:
+    """What the thresholds did on the data reported on; nothing where they were not tried."""
+    heading = ["to keep", "subjects enrolled", "least cosine", "expected here", "seen here"]
+    tried = {label: realized_rows(a.realized) for label, a in assessments.items() if a.realized}
+    return _labelled([*heading, "that is", "accepted rightly"], tried)
 
 
 @plot(
@@ -527,7 +468,7 @@ def _three_digits(share: float) -> str:
     "Dashed parts rest on an assumed law of how much probes differ. And all of it holds for "
     "identities like those of validation: relatives, twins or another camera need more.",
     kind="thresholds",
-    rows=threshold_rows,
+    rows=list_thresholds,
     each="Thresholds of {}",
 )
 def threshold_plot(assessments: Assessments) -> Figure:
@@ -536,8 +477,8 @@ def threshold_plot(assessments: Assessments) -> Figure:
     thresholds = assessment.thresholds
     if thresholds is None:
         raise InputError(f"{label} has no thresholds")
-    made = thresholds.made_from
-    border = made["identities"] - 1  # the largest gallery that leaves a probe's own identity out
+    origin = thresholds.made_from
+    border = origin["identities"] - 1  # the largest gallery that leaves a probe's own identity out
     sizes = sorted({*np.geomspace(1, 1_000_000, 37).round().astype(int).tolist(), border})
     figure = plot_figure(4.7)
     axes = figure.subplots()
@@ -550,6 +491,8 @@ def threshold_plot(assessments: Assessments) -> Figure:
         axes.plot(*zip(*measured, strict=True) if measured else ([], []), color=colour, lw=2)
         dashed = measured[-1:] + extrapolated
         axes.plot(*zip(*dashed, strict=True), color=colour, lw=1.6, ls=(0, (4, 2)))
+        # The end of each line; all there is of it where a single size is supported.
+        axes.plot(*dashed[-1], "o", color=colour, ms=4, clip_on=False)
         largest = max(largest, dashed[-1][0])
         axes.annotate(
             f"FPIR {percent(rate)}",
@@ -567,15 +510,15 @@ def threshold_plot(assessments: Assessments) -> Figure:
         axes.axvline(border, color=GREY, lw=0.9, ls=":")
         axes.text(border, 0.02, " extrapolated →", transform=axes.get_xaxis_transform(), **grey)
     if beyond:
-        said = f"too few identities for FPIR {', '.join(beyond)}"
-        axes.text(0.985, 0.08, said, transform=axes.transAxes, ha="right", **grey)
+        words = f"too few identities for FPIR {', '.join(beyond)}"
+        axes.text(0.985, 0.08, words, transform=axes.transAxes, ha="right", **grey)
     axes.set(xscale="log", xlim=(sizes[0], largest))
     axes.minorticks_off()
     axes.xaxis.set_major_formatter("{x:,.0f}")
     axes.set(xlabel="subjects in the gallery", ylabel="least cosine of a match")
     axes.set_title(plain(label), loc="left")
-    said = f"from {made['identities']:,} validation identities, {made['samples']:,} samples"
-    axes.set_title(said, loc="right", fontsize=9, color=GREY)
+    words = f"from {origin['identities']:,} validation identities, {origin['samples']:,} samples"
+    axes.set_title(words, loc="right", fontsize=9, color=GREY)
     axes.grid(True)
     return figure
 
@@ -584,14 +527,14 @@ def _fpir_thresholds(
     thresholds: Thresholds, rate: float, sizes: Sequence[int]
 ) -> tuple[list[tuple[int, float]], list[tuple[int, float]]]:
     """Sizes and thresholds: measured and extrapolated ones, as far as they can be told."""
-    found: tuple[list[tuple[int, float]], list[tuple[int, float]]] = ([], [])
+    points: tuple[list[tuple[int, float]], list[tuple[int, float]]] = ([], [])
     for size in sizes:
         try:
             answer = thresholds.for_fpir(rate, size)
         except InputError:  # of small galleries too lax to be told, of large ones too strict
             continue
-        found[answer.extrapolated].append((size, answer.threshold))
-    return found
+        points[answer.extrapolated].append((size, answer.threshold))
+    return points
 
 
 @plot(
@@ -661,14 +604,14 @@ def _draw_probability(axes: Axes, models: Sequence[tuple[str, Thresholds, Look]]
     """The probability over the cosine; of several models the first rate that all support."""
     cosines = np.linspace(-1, 1, 801)
     rates = [_far_thresholds(thresholds) for _, thresholds, _ in models]
-    shared = [rate for rate in rates[0] if all(rate in found for found in rates)]
+    shared = [rate for rate in rates[0] if all(rate in of_rate for of_rate in rates)]
     alone, lowest = len(models) == 1, 0.0
-    for (_, thresholds, look), found in zip(models, rates, strict=True):
+    for (_, thresholds, look), of_rate in zip(models, rates, strict=True):
         chances = thresholds.probability(cosines)
         lowest = min(lowest, float(cosines[max(int(np.searchsorted(chances, 0.01)) - 1, 0)]))
         axes.plot(cosines, chances, **look.line)
         for rate in shared if alone else shared[:1]:
-            cosine = found[rate]
+            cosine = of_rate[rate]
             chance = float(thresholds.probability(np.array([cosine]))[0])
             draw_mark(axes, cosine, chance, None, look, ms=7)
             if alone:
@@ -677,8 +620,8 @@ def _draw_probability(axes: Axes, models: Sequence[tuple[str, Thresholds, Look]]
                 style: dict[str, Any] = {"rotation": 90, "color": GREY, "fontsize": 8.5}
                 axes.text(cosine, 0.03, f" FAR {percent(rate)}", transform=where, **style)
     axes.set(xlim=(max(lowest - 0.1, -1), 1), ylim=(0, 1.02))
-    said = f"; marks: FAR {percent(shared[0])}" if not alone and shared else ""
-    axes.set_title(f"probability over the cosine{said}")
+    note = f"; marks: FAR {percent(shared[0])}" if not alone and shared else ""
+    axes.set_title(f"probability over the cosine{note}")
     axes.set(xlabel="cosine of two samples", ylabel="probability of being the same")
     percent_axis(axes, "y")
     axes.grid(True)
@@ -694,7 +637,7 @@ PLOTS.append(
         "pairs, or enrolled probes given their own name.",
         "It is one test. Of twenty good thresholds, one shows a rate outside of its range.",
         kind="thresholds",
-        rows=realized_rows,
+        rows=list_realized,
     )
 )
 
@@ -720,9 +663,9 @@ def difference_plot(differences: Mapping[str, Sequence[Difference]]) -> Figure:
     """
     panels = [
         (f"{plain(label, 60)}{': angles' if degrees else ''}", degrees, rows)
-        for label, found in differences.items()
+        for label, of_pair in differences.items()
         for degrees in (False, True)
-        if (rows := [item for item in found if item.degrees == degrees])
+        if (rows := [item for item in of_pair if item.degrees == degrees])
     ]
     if not panels:
         raise InputError("there is no difference to draw")
@@ -735,27 +678,25 @@ def difference_plot(differences: Mapping[str, Sequence[Difference]]) -> Figure:
     return figure
 
 
-def _draw_differences(axes: Axes, rows: Sequence[Difference], degrees: bool) -> None:
+def _draw_differences(axes: Axes, differences: Sequence[Difference], degrees: bool) -> None:
     factor, unit = (1, "degrees") if degrees else (100, "points")
     axes.axvline(0, color=GREY, lw=1)
-    reached = [0.0]
-    for number, item in enumerate(rows):
+    rows, reached = [], [0.0]
+    for item in differences:
         gain, (low, high) = factor * item.gain, (factor * end for end in item.interval)
         ends = None if math.isnan(low + high) else (low, high)
         colour = GREY if not item.shown else PALETTE[0] if item.gain > 0 else PALETTE[5]
-        draw_mark(axes, number, gain, ends, Look(colour, "-", "o"), lying=True, ms=6)
         reached += [value for value in (gain, low, high) if math.isfinite(value)]
-        said = f"[{_signed(low)}, {_signed(high)}]" if ends else "(too few to tell)"
-        text = f"{_signed(gain)} {said}" if math.isfinite(gain) else "not defined here"
-        _beside(axes, number, text, INK if item.shown else GREY)
+        range_text = f"[{_signed(low)}, {_signed(high)}]" if ends else "(too few to tell)"
+        text = f"{_signed(gain)} {range_text}" if math.isfinite(gain) else "not defined here"
+        shade, look = INK if item.shown else GREY, Look(colour, "-", "o")
+        rows.append(ForestRow(short_name(item.name), gain, ends, look, text, shade))
+    draw_forest(axes, rows, ms=6)
     low, high = min(reached), max(reached)
     room = (high - low) * 0.06 or 0.01 * factor
     axes.set(xlim=(min(low - room, -2 * room), max(high + room, 2 * room)))
     axes.set_ylim(len(rows) - 0.5, -0.5)
-    axes.set_yticks(range(len(rows)), [short_name(item.name) for item in rows], color=INK)
-    axes.tick_params(axis="y", length=0)
     axes.spines["left"].set_visible(False)
-    axes.grid(True, axis="x")
     axes.set_axisbelow(True)
     axes.set_xlabel(f"gain in {unit}; right of 0 the first is better", color=GREY, fontsize=9)
 

@@ -1,10 +1,8 @@
 """The model card of a run: what it is, what it was made from, how well it does, how to use it."""
 
 import json
-import math
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -16,17 +14,18 @@ from arcset.evaluation import Assessment, Thresholds
 from arcset.evaluation.assessment import FEW
 from arcset.evaluation.few_shot import FewShot
 from arcset.evaluation.identification import Identification
-from arcset.evaluation.measures import Measure, meaning, measure_of, short_name, weighty
-from arcset.evaluation.results import Interval, Result
+from arcset.evaluation.measures import weighty
+from arcset.evaluation.results import Result
 from arcset.evaluation.verification import Verification
 from arcset.files import write_text
 from arcset.reports.page import Section, render
+from arcset.reports.tables import list_values, realized_rows, threshold_rows, values_of
 from arcset.runs import RunConfig
 from arcset.runs.assess import EvaluationData
 from arcset.runs.model import TrainedRun
 from arcset.text import duration, percent, plural, sentence, without_folders
 
-__all__ = ["Figure", "headline", "write_card"]
+__all__ = ["write_card"]
 
 # Licences that hubs know by these names; any other is "other" to them, and named beside it.
 _HUB_LICENCES = """
@@ -35,7 +34,6 @@ _HUB_LICENCES = """
     cc-by-nc-sa-3.0 cc-by-nc-sa-4.0 cc-by-nd-4.0 cc-by-sa-3.0 cc-by-sa-4.0 cc0-1.0 epl-2.0 eupl-1.1
     gpl-2.0 gpl-3.0 isc lgpl-2.1 lgpl-3.0 mit mpl-2.0 openrail osl-3.0 unlicense wtfpl zlib
 """
-_FRESH = 1000  # identities that a prediction is stated for
 _LONGEST = 60  # characters of a list among the settings that is shown in full
 _NONE_APART = "no identities were set apart to make them from"
 _ELSEWHERE = ("data", "class_names", "shape")  # settings that other places of the card name
@@ -84,13 +82,13 @@ def write_card(
         unknown=unknown,
         measured_on=without_folders(data.description) if data else "the identities held out",
         assessment=assessment,
-        figures=assessment and _figure_rows(assessment),
+        figures=assessment and _measure_rows(assessment),
         basis=assessment and _basis(assessment),
         few=FEW,
         thresholds=thresholds,
-        promised=thresholds and _promised(thresholds),
+        promised=thresholds and threshold_rows(thresholds),
         unsupported=thresholds and _list_unsupported(thresholds),
-        realized=assessment and _realized(assessment),
+        realized=assessment and realized_rows(assessment.realized),
         no_thresholds=assessment and sentence(assessment.missing.get("thresholds", _NONE_APART)),
         before=before,
         course=_course(config, lines),
@@ -131,17 +129,10 @@ def _front_matter(config: RunConfig, kind: str, licence: str, assessment: Assess
     lines = ["---"]
     for key, value in fields.items():
         if isinstance(value, str):
-            lines.append(f"{key}: {_scalar(value)}")
+            lines.append(f"{key}: {json.dumps(value, ensure_ascii=False)}")
         elif value:
-            lines += [f"{key}:", *(f"- {_scalar(item)}" for item in value)]
+            lines += [f"{key}:", *(f"- {json.dumps(item, ensure_ascii=False)}" for item in value)]
     return "\n".join([*lines, "---"])
-
-
-def _scalar(text: str) -> str:
-    """As YAML has it: a text of JSON is one, and some texts need no quotes."""
-    plain = re.fullmatch(r"[A-Za-z][\w.-]*", text, re.ASCII)
-    words = ("true", "false", "null", "yes", "no", "on", "off", "y", "n")
-    return text if plain and text.lower() not in words else json.dumps(text, ensure_ascii=False)
 
 
 def _parts(selection: Selection) -> Rows:
@@ -167,7 +158,7 @@ def _why_unknown(
     if data is None or data.overlap == ():
         return ""
     if data.overlap is None:
-        return "Nobody can tell whether the identities judged were in training."
+        return "It is not known whether the identities judged were in training."
     return (
         f"{len(data.overlap):,} of the {len(data.embeddings.class_names):,} identities judged were "
         "in training, so the figures would not be about the unseen and are left out."
@@ -192,101 +183,37 @@ def _identities(images: ImageSet) -> int:
 # Figures
 
 
-@dataclass(frozen=True)
-class Figure:
-    """A measure, as `tar_at_far[0.01]`, with its value and its 95 % interval.
-
-    low, high: None without intervals.
-    """
-
-    measure: str
-    value: float
-    low: float | None
-    high: float | None
-
-    @property
-    def name(self) -> str:
-        """With its part in front, as `verification.tar_at_far[0.01]`."""
-        return f"{measure_of(self.measure).part}.{self.measure}"
-
-    @property
-    def label(self) -> str:
-        """What people call it."""
-        return short_name(self.measure)
-
-    @property
-    def meaning(self) -> str:
-        """What it says."""
-        return meaning(self.measure)
-
-    def format(self) -> tuple[str, str]:
-        """The value and its interval, for people."""
-        measure = measure_of(self.measure)
-        if self.low is None or self.high is None:
-            return measure.format(self.value), "–"
-        low = measure.format(self.low).removesuffix(" %")
-        return measure.format(self.value), f"{low} to {measure.format(self.high)}"
-
-
-def headline(assessment: Assessment) -> list[Figure]:
-    """The few figures to look at first, as far as there are numbers of them; of rates that vary
-    with a FAR, the one at the lowest FAR that the data support."""
-    found = [_figures(assessment, measure) for measure in weighty("headline")]
-    known = ([each for each in figures if not math.isnan(each.value)] for figures in found)
-    return [figures[-1] for figures in known if figures]  # rates fall
-
-
-def _figures(assessment: Assessment, measure: Measure) -> list[Figure]:
-    """A measure at every rate asked for, others at what stands for them; NaN where unknown."""
-    result = assessment.results().get(measure.part)
-    values = assessment.shape if measure.part == "shape" else result.measures() if result else {}
-    figures = []
-    for name, value in values.items():
-        at_rates = measure.is_rate and name.startswith(f"{measure.name}[")
-        if not at_rates and name != measure.full_name:
-            continue
-        low, high = math.nan, math.nan
-        if result is not None and result.replicates is not None:
-            low, high = result.interval(name)
-        unknown = math.isnan(low)
-        figures.append(Figure(name, value, None if unknown else low, None if unknown else high))
-    return figures
-
-
 def _measured(assessment: Assessment) -> list[str]:
     """The measures of the card that there are numbers of, for the front matter."""
-    names = {}
+    values, names = list_values(assessment), []
     for measure in weighty("headline", "main"):
         name = measure.name if measure.is_rate else re.sub(r"\[(.*)\]", r"_\1", measure.full_name)
-        names[f"few_shot_{name}" if measure.part == "few_shot" else name] = measure
-    return [
-        name
-        for name, measure in names.items()
-        if any(not math.isnan(figure.value) for figure in _figures(assessment, measure))
-    ]
+        if any(value.is_known for value in values_of(measure, values)):
+            names.append(f"few_shot_{name}" if measure.part == "few_shot" else name)
+    return names
 
 
-def _figure_rows(assessment: Assessment) -> Rows:
+def _measure_rows(assessment: Assessment) -> Rows:
     """The measures with what they say. What the data cannot tell has no number."""
     rows: dict[str, list[str]] = {}
-    results = assessment.results()
+    results, values = assessment.results(), list_values(assessment)
     for measure in weighty("headline", "main"):
         result = results.get(measure.part)
         if result is None and measure.part != "shape":
             part = measure.part.replace("_", "-")
             rows[part] = [part, "not known", "", assessment.missing.get(measure.part, "")]
             continue
-        unknown, said = [], ""
-        for figure in _figures(assessment, measure):
-            at = percent(float(figure.measure.partition("[")[2][:-1])) if measure.is_rate else ""
-            if math.isnan(figure.value):
+        unknown, meaning = [], ""
+        for value in values_of(measure, values):
+            at = percent(float(value.name.partition("[")[2][:-1])) if measure.is_rate else ""
+            if not value.is_known:
                 unknown.append(at)
                 continue
-            label = figure.label
+            label = value.label
             if isinstance(result, FewShot):
                 label = f"{result.ways}-way {result.shots}-shot"
-            said = f"the same at {at}" if said else figure.meaning
-            rows[figure.measure] = [label, *figure.format(), said]
+            meaning = f"the same at {at}" if meaning else value.meaning
+            rows[value.name] = [label, value.format(), value.format_interval(), meaning]
         if unknown and result is not None:
             label = measure.short.format(", ".join(unknown))
             rows[label] = [label, "not known", "", _why_not(result)]
@@ -303,14 +230,14 @@ def _why_not(result: Result) -> str:
 
 def _basis(assessment: Assessment) -> str:
     """What the figures come from, and how sure they are."""
-    said = []
+    sentences = []
     if (pairs := assessment.verification) is not None:
-        said.append(
+        sentences.append(
             f"TAR, EER and AUC are over all pairs: {pairs.genuine:,} of one identity, "
             f"{pairs.impostor:,} of different ones."
         )
     if (search := assessment.identification) is not None:
-        said.append(
+        sentences.append(
             f"Rank and DIR are for a gallery of {plural(search.subjects, 'subject')} with "
             f"{plural(search.samples, 'sample')}, {plural(search.mated, 'probe')} of these "
             f"subjects and {search.unmated:,} of "
@@ -318,33 +245,18 @@ def _basis(assessment: Assessment) -> str:
             "a larger gallery makes it harder."
         )
     if all(result.replicates is None for result in assessment.results().values()):
-        said.append("Without intervals: small differences may be chance.")
+        sentences.append("Without intervals: small differences may be chance.")
     else:
-        said.append(
+        sentences.append(
             "The intervals tell how far a figure may be off, as other identities from the same "
             "source would have given others; they do not hold the luck of training."
         )
         if assessment.identities < FEW:
-            said.append(f"From fewer than {FEW} identities even the intervals are guesses.")
-    return " ".join(said)
+            sentences.append(f"From fewer than {FEW} identities even the intervals are guesses.")
+    return " ".join(sentences)
 
 
 # Thresholds
-
-
-def _promised(thresholds: Thresholds) -> Rows:
-    """Thresholds with what to expect of them."""
-    lowest = thresholds.rates.lowest_far
-    fars = thresholds.fars or (() if lowest is None else (thresholds.for_far(lowest),))
-    rows = [
-        [f"FAR {percent(item.far)}", "pairs", f"{item.threshold:.4f}", _range(item.expect(_FRESH))]
-        for item in fars
-    ]
-    for item in thresholds.fpirs:
-        size = f"{item.gallery:,}{'*' if item.extrapolated else ''}"
-        expected = _range(item.expect(_FRESH))
-        rows.append([f"FPIR {percent(item.fpir)}", size, f"{item.threshold:.4f}", expected])
-    return rows
 
 
 def _list_unsupported(thresholds: Thresholds) -> str:
@@ -352,29 +264,12 @@ def _list_unsupported(thresholds: Thresholds) -> str:
     for what in thresholds.unsupported:  # "FAR 0.001", "FPIR 0.01, gallery 100"
         rate, _, size = what.partition(", gallery ")
         galleries.setdefault(rate, []).extend([f"{int(size):,}"] if size else [])
-    found = []
+    lines = []
     for what, sizes in galleries.items():
         kind, _, rate = what.partition(" ")
         beside = f" with a gallery of {', '.join(sizes)}" if sizes else ""
-        found.append(f"{kind} {percent(float(rate))}{beside}")
-    return "; ".join(found)
-
-
-def _realized(assessment: Assessment) -> Rows:
-    """What the thresholds did on the unseen."""
-    rows = []
-    for item in assessment.realized:
-        mark = "" if item.kept else ", which is outside"
-        mark += ", extrapolated" if item.extrapolated else ""
-        size = "pairs" if item.gallery is None else f"{item.gallery:,}"
-        wanted, expected = f"{item.kind} {percent(item.wanted)}", f"{_range(item.expected)}{mark}"
-        rows.append([wanted, size, percent(item.seen), expected, percent(item.accepted, 2)])
-    return rows
-
-
-def _range(interval: Interval) -> str:
-    low, high = (f"{100 * end:.2g}" if end < 1 else "100" for end in interval)
-    return f"{low} to {high} %"
+        lines.append(f"{kind} {percent(float(rate))}{beside}")
+    return "; ".join(lines)
 
 
 # Training
@@ -386,23 +281,25 @@ def _course(config: RunConfig, lines: Sequence[Mapping[str, Any]]) -> str:
         return "How training went is not recorded."
     seconds = sum(line.get("seconds", 0.0) for line in lines)
     of = f" of {config.epochs:,}" if len(lines) < config.epochs else ""
-    said = [f"{plural(len(lines), 'epoch')}{of} in {duration(seconds)}, measuring not counted."]
+    sentences = [
+        f"{plural(len(lines), 'epoch')}{of} in {duration(seconds)}, measuring not counted."
+    ]
     losses = [line["loss"] for line in lines if "loss" in line]
     if len(losses) > 1:
-        said.append(f"The loss went from {losses[0]:.4g} to {losses[-1]:.4g}.")
+        sentences.append(f"The loss went from {losses[0]:.4g} to {losses[-1]:.4g}.")
     elif losses:
-        said.append(f"The loss was {losses[0]:.4g}.")
-    kept = [line for line in lines if line.get("kept")]
-    if kept:
-        scores = (kept[-1].get("validation") or {}).items()
-        found = ", ".join(f"{name.replace('_', ' ')} {value:.4g}" for name, value in scores)
-        said.append(
-            f"The weights are those of epoch {kept[-1]['epoch']}, the best on the validation "
-            f"identities{f' ({found})' if found else ''}."
+        sentences.append(f"The loss was {losses[0]:.4g}.")
+    chosen = [line for line in lines if line.get("kept")]
+    if chosen:
+        scores = (chosen[-1].get("validation") or {}).items()
+        listed = ", ".join(f"{name.replace('_', ' ')} {value:.4g}" for name, value in scores)
+        sentences.append(
+            f"The weights are those of epoch {chosen[-1]['epoch']}, the best on the validation "
+            f"identities{f' ({listed})' if listed else ''}."
         )
     else:
-        said.append(f"The weights are those of epoch {lines[-1]['epoch']}.")
-    return " ".join(said)
+        sentences.append(f"The weights are those of epoch {lines[-1]['epoch']}.")
+    return " ".join(sentences)
 
 
 def _settings(config: RunConfig) -> Rows:

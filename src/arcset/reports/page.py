@@ -10,21 +10,20 @@ import hashlib
 import io
 import math
 import shlex
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
 from markupsafe import Markup
 from matplotlib.figure import Figure
-from PIL import Image, UnidentifiedImageError
+from PIL import Image
 
-from arcset.errors import InputError
 from arcset.files import write_text
 from arcset.reports.style import pixels
 from arcset.text import percent, without_folders
@@ -32,17 +31,18 @@ from arcset.text import percent, without_folders
 __all__ = [
     "Picture",
     "Section",
+    "choose_evenly",
     "embed_figure",
     "embed_image",
     "encode_figure",
-    "mark_best",
     "render",
     "sprite_sheet",
     "write_page",
 ]
 
+T = TypeVar("T")
+
 THUMBNAIL = 40  # largest side in pixels; small images stay as they are
-KINDS = {"PNG": "image/png", "GIF": "image/gif", "JPEG": "image/jpeg"}
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ class Picture:
 class Section:
     """A heading with figures and how to read them.
 
-    figures: matplotlib figures, or the bytes of PNG, GIF or JPEG images.
+    figures: matplotlib figures, or the bytes of PNG images.
     meaning, misleads: what the figures say, and when one would read too much into them.
     rows: a table below the figures, its first row the heading.
     alts: what each figure shows, for those who do not see it; the title where not given.
@@ -79,22 +79,14 @@ class Section:
         return [embed_figure(figure, alt) for figure, alt in zip(self.figures, alts, strict=True)]
 
 
-def mark_best(
-    values: Mapping[str, float], is_near: Callable[[str, str], bool], *, lower: bool = False
-) -> dict[str, str]:
-    """By label: best, near (`is_near(label, best)`) or empty; nothing where none differ.
+def choose_evenly(items: Sequence[T], most: int) -> list[T]:
+    """At most so many, from the first to the last.
 
-    >>> mark_best({"a": 0.9, "b": 0.89, "c": 0.1}, lambda label, best: label == "b")
-    {'a': 'best', 'b': 'near', 'c': ''}
+    >>> choose_evenly("abcdefghi", 3)
+    ['a', 'e', 'i']
     """
-    defined = {label: value for label, value in values.items() if math.isfinite(value)}
-    if len(set(defined.values())) < 2:
-        return {}
-    best = (min if lower else max)(defined, key=lambda label: defined[label])
-    return {
-        label: "best" if value == defined[best] else "near" if is_near(label, best) else ""
-        for label, value in defined.items()
-    }
+    positions = np.linspace(0, len(items) - 1, min(len(items), most)).round().astype(int)
+    return [items[position] for position in positions]
 
 
 def render(template: str, **context: Any) -> str:
@@ -157,19 +149,10 @@ def encode_figure(figure: Figure | bytes) -> bytes:
 
 
 def embed_figure(figure: Figure | bytes, alt: str = "") -> Picture:
-    """A matplotlib figure, or the bytes of an image, within a page.
-
-    Raises `InputError` where bytes are no PNG, GIF or JPEG.
-    """
+    """A matplotlib figure, or the bytes of a PNG, within a page."""
     content = encode_figure(figure)
-    try:
-        with Image.open(io.BytesIO(content)) as image:
-            kind, size = KINDS.get(image.format or ""), image.size
-    except UnidentifiedImageError:
-        kind, size = None, (0, 0)
-    if kind is None:
-        raise InputError("a figure's bytes must be a PNG, GIF or JPEG image")
-    return Picture(_data_uri(kind, content), *size, alt)
+    with Image.open(io.BytesIO(content)) as image:
+        return Picture(_data_uri("image/png", content), *image.size, alt)
 
 
 def embed_image(image: npt.NDArray[np.uint8], alt: str = "") -> Picture:

@@ -18,9 +18,10 @@ from matplotlib.ticker import LogLocator, MaxNLocator, NullLocator
 from matplotlib.transforms import ScaledTranslation, Transform
 
 from arcset.errors import InputError
-from arcset.evaluation import Assessment, Interval, Result
+from arcset.evaluation import Assessment, Result
 from arcset.reports.page import Section
-from arcset.reports.style import GREY, PALETTE, new_figure, styled
+from arcset.reports.style import GREY, INK, class_colour, class_marker, new_figure, style
+from arcset.reports.tables import interval_of
 
 __all__ = [
     "DASHES",
@@ -32,7 +33,6 @@ __all__ = [
     "draw_angle_histogram",
     "draw_mark",
     "draw_marks",
-    "interval_of",
     "log_axis",
     "looks",
     "lowest_share",
@@ -52,7 +52,6 @@ Floats = npt.NDArray[np.floating[Any]]
 Kind = Literal["measures", "thresholds", "differences", "runs"]
 
 DASHES: tuple[Any, ...] = ("-", (0, (5, 1.5)), (0, (5, 1.5, 1, 1.5)), (0, (1.2, 1.2)))
-_MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<")
 
 
 @dataclass(frozen=True)
@@ -99,7 +98,7 @@ def plot(
     """Decorator: registers a function as a `Plot`, and gives what it draws the common style."""
 
     def register(draw: Draw) -> Draw:
-        drawn: Any = styled(draw)
+        drawn: Any = style()(draw)
         PLOTS.append(Plot(name, title, meaning, misleads, kind, drawn, **more))
         return drawn  # type: ignore[no-any-return]
 
@@ -155,24 +154,27 @@ class Look:
 
 def looks(labels: Iterable[str], among: Iterable[str] = ()) -> dict[str, Look]:
     """A look for every model by its place `among` all; from the eleventh on colours come again."""
-    shown = list(labels)
-    places = {label: number for number, label in enumerate(dict.fromkeys([*among, *shown]))}
-    step = min(1.0, 7 / max(len(shown) - 1, 1))
+    drawn = list(labels)
+    numbers = {label: number for number, label in enumerate(dict.fromkeys([*among, *drawn]))}
+    step = min(1.0, 7 / max(len(drawn) - 1, 1))
     return {
         label: Look(
-            PALETTE[places[label] % len(PALETTE)],
-            DASHES[places[label] % len(DASHES)],
-            _MARKERS[places[label] % len(_MARKERS)],
-            (number - (len(shown) - 1) / 2) * step,
+            class_colour(numbers[label]),
+            DASHES[numbers[label] % len(DASHES)],
+            class_marker(numbers[label]),
+            (number - (len(drawn) - 1) / 2) * step,
         )
-        for number, label in enumerate(shown)
+        for number, label in enumerate(drawn)
     }
 
 
 def models_having(assessments: Mapping[str, Assessment], part: str) -> list[tuple[str, Any, Look]]:
     """The models that have a part: label, the part, and the model's look."""
-    parts = {label: getattr(found, part) for label, found in assessments.items()}
-    parts = {label: value for label, value in parts.items() if value is not None}
+    parts = {
+        label: value
+        for label, assessment in assessments.items()
+        if (value := getattr(assessment, part)) is not None
+    }
     if not parts:
         raise InputError(f"no model has {part}")
     models = looks(parts, assessments)
@@ -190,15 +192,6 @@ def plain(label: str, longest: int = 44) -> str:
         head = (longest - 1) * 2 // 5
         text = f"{text[:head]}…{text[-(longest - 1 - head) :]}"
     return text
-
-
-def interval_of(result: Result, name: str, at: float | None = None) -> Interval | None:
-    """The interval of a measure, None where there is none to draw."""
-    full = result.name_of(name, at)
-    if result.replicates is None or full not in result.replicates.values:
-        return None
-    found = result.interval(full)
-    return found if math.isfinite(found.low) and math.isfinite(found.high) else None
 
 
 def plot_figure(height: float, width: float = 9.6) -> Figure:
@@ -265,7 +258,7 @@ def draw_marks(
     *,
     step: float = 2.0,
     errors: bool = False,
-    place: Callable[[float], float] = float,
+    position: Callable[[float], float] = float,
     **style: Any,
 ) -> list[float]:
     """Marks of a measure at all its rates, ranks or numbers; gives how far all of it reaches.
@@ -282,8 +275,32 @@ def draw_marks(
             if interval:
                 interval = (max(1 - interval[1], 1e-12), min(1 - interval[0], 1 - 1e-12))
         reached += (value, *(interval or ()))
-        draw_mark(axes, place(at), value, interval, look, step=step, **style)
+        draw_mark(axes, position(at), value, interval, look, step=step, **style)
     return reached
+
+
+@dataclass(frozen=True)
+class ForestRow:
+    """A line of a forest plot: a name, a mark with its interval, and what it comes to in words."""
+
+    name: str
+    value: float
+    interval: tuple[float, float] | None
+    look: Look
+    text: str
+    colour: str  # of the text
+
+
+def draw_forest(axes: Axes, rows: Sequence[ForestRow], **style: Any) -> None:
+    """One row below the other: its name at the left, its text at the right."""
+    right = axes.get_yaxis_transform()
+    for number, row in enumerate(rows):
+        draw_mark(axes, number, row.value, row.interval, row.look, lying=True, **style)
+        font: dict[str, Any] = {"va": "center", "fontsize": 9, "color": row.colour}
+        axes.text(1.03, number, row.text, transform=right, **font)
+    axes.set_yticks(range(len(rows)), [row.name for row in rows], color=INK)
+    axes.tick_params(axis="y", length=0)
+    axes.grid(True, axis="x")
 
 
 def percent_axis(axes: Axes, which: str) -> None:
@@ -334,10 +351,10 @@ def draw_angle_histogram(
     In percent of the samples; NaN are left out.
     """
     outlined: dict[str, Any] = {"color": outline, "histtype": "step", "lw": 1.4}
-    for angles, style in ((own, {"color": filled, "alpha": 0.75}), (other, outlined)):
+    for angles, drawn in ((own, {"color": filled, "alpha": 0.75}), (other, outlined)):
         angles = angles[np.isfinite(angles)]
         axes.hist(
-            angles, bins.tolist(), weights=np.full(angles.shape, 100 / max(len(angles), 1)), **style
+            angles, bins.tolist(), weights=np.full(angles.shape, 100 / max(len(angles), 1)), **drawn
         )
     axes.set_xlim(bins[0], bins[-1])
     axes.grid(True)

@@ -12,9 +12,10 @@ from matplotlib.figure import Figure
 from arcset.evaluation import Assessment, Difference
 from arcset.evaluation.measures import figure_meanings, run_figures
 from arcset.reports.measure_plots import plot_sections
-from arcset.reports.page import Section, mark_best, write_page
+from arcset.reports.page import Section, write_page
 from arcset.reports.stills import embedding_picture
 from arcset.reports.style import save
+from arcset.reports.tables import mark_best
 from arcset.reports.training_review import (
     CONFUSIONS_CAPTION,
     advise,
@@ -26,7 +27,7 @@ from arcset.reports.view import RunView
 from arcset.reports.viewer import viewer_data
 from arcset.text import without_folders
 
-__all__ = ["RunReport", "summary_table", "write_report"]
+__all__ = ["RunReport", "summary_table"]
 
 MOST_CONFUSED = 3  # runs whose confusions are shown
 _LETTERS = 150  # that the names of all classes may have together, to be listed
@@ -58,38 +59,50 @@ class RunReport:
     more: Sequence[Section] = ()  # sections that others have made, after all of its own
 
     def write(self, out: Path, *, separate: bool = False) -> Path:
-        """Write `out`/report.html; with `separate`, also each still to `out`/pictures."""
+        """Write `out`/report.html, one file that needs nothing else, online or from disk.
+
+        With `separate`, each still goes to `out`/pictures, too. The same input gives the same
+        bytes: nothing in it is a date, a path or a machine's name.
+        """
         sections = {**self._stills(), **self._never_seen()}
         for name, section in sections.items() if separate else ():
             for number, figure in enumerate(section.figures, 1):
                 assert isinstance(figure, Figure)
                 file = f"{name}-{number}.png" if number > 1 else f"{name}.png"
                 save(figure, out / "pictures" / file)
-        write_report(
+        views = [*self.runs, *self.others]
+        write_page(
             out / "report.html",
+            "run_report.html",
             title=self.title,
-            views=[*self.runs, *self.others],
-            comparison=self.comparison,
-            sections=[*sections.values(), *self.more],
+            trained=_describe_trained(views),
             verdict=" ".join(
                 filter(None, (self.verdict, self._answer(), self._warn_of_untested()))
             ),
             advice=advise(self.runs[0]) if len(self.runs) == 1 else (),
-            measures=self.measures,
-            confused=self._confused(),
-            groups=self._groups(),
-            shown=self.shown,
+            table=self.comparison and summary_table(self.comparison, self.measures),
+            data=self._viewer_data(),
+            sections=[*sections.values(), *self.more],
+            confused=self._confusions(),
+            confused_caption=CONFUSIONS_CAPTION,
+            timings=_timings(views),
+            configurations=[(view.title, _configuration(view)) for view in views],
             command=self.command,
         )
         return out / "report.html"
 
-    def _groups(self) -> dict[str, str]:
-        if not self.others:
-            return {}
-        return {
-            **{view.title: "compared" for view in self.runs},
-            **{view.title: "in three dimensions" for view in self.others},
-        }
+    def _viewer_data(self) -> dict[str, Any]:
+        """What the interactive view shows, and which runs are open at first."""
+        groups = {}
+        if self.others:
+            groups = {view.title: "compared" for view in self.runs}
+            groups |= {view.title: "in three dimensions" for view in self.others}
+        data = viewer_data([*self.runs, *self.others], groups=groups)
+        names = [run["name"] for run in data["runs"]]
+        # Comparisons tend to go from the plainest loss onwards.
+        ends = sorted({0, len(names) - 1}) if names else []
+        data["shown"] = [names.index(name) for name in self.shown if name in names] or ends
+        return data
 
     def _answer(self) -> str:
         """How good it is on the unseen: of a single run; several have sentences of their own."""
@@ -106,22 +119,22 @@ class RunReport:
             "their test samples, it shows samples that were trained on."
         )
 
-    def _confused(self) -> list[dict[str, Any]]:
+    def _confusions(self) -> list[dict[str, Any]]:
         """The worst confusions of the runs that were measured on the unseen."""
-        found = []
+        confusions = []
         for view in self.runs[:MOST_CONFUSED]:
             if view.title not in self.unseen or view.unseen is None:
                 continue
             decided = decision_threshold(view.run.thresholds)
             different, same = worst_confusions(view.unseen, decided and decided[0])
-            found.append(
+            confusions.append(
                 {
                     "run": view.title if len(self.runs) > 1 else "",
                     "kinds": {"Different, and alike": different, "The same, and unlike": same},
                     "threshold": decided and f"Threshold: {decided[0]:.4f}, {decided[1]}.",
                 }
             )
-        return found
+        return confusions
 
     def _stills(self) -> dict[str, Section]:
         """Every still that these runs have something to show in."""
@@ -129,80 +142,31 @@ class RunReport:
         stills = plot_sections("runs", self.runs, without=("roc",) if self.unseen else ())
         if not self.others:
             return stills
-        found = {}
+        all_sections = {}
         for name, section in stills.items():
-            found[name] = section
+            all_sections[name] = section
             if name == "embedding":
                 figures = [embedding_picture(self.others)]
-                found["sphere"] = replace(section, title="In three dimensions", figures=figures)
-        return found
+                all_sections["sphere"] = replace(
+                    section, title="In three dimensions", figures=figures
+                )
+        return all_sections
 
     def _never_seen(self) -> dict[str, Section]:
         """What is measured on classes held out, and which differences there are real."""
-        found = {
+        sections = {
             f"unseen-{name}": replace(section, title=f"Never seen: {section.title}")
             for name, section in plot_sections("measures", self.unseen).items()
         }
         for name, section in plot_sections("differences", self.differences).items():
             rows = [("measure", "on classes never seen"), *self.verdicts]
-            found[f"unseen-{name}"] = replace(
+            sections[f"unseen-{name}"] = replace(
                 section, title="Which differences are real", rows=rows
             )
-        return found
+        return sections
 
 
-def write_report(
-    out: Path,
-    *,
-    title: str,
-    views: Sequence[RunView] = (),
-    comparison: Mapping[str, Any] | None = None,
-    sections: Sequence[Section] = (),
-    verdict: str = "",
-    advice: Sequence[str] = (),
-    measures: Mapping[str, str] | None = None,
-    confused: Sequence[Mapping[str, Any]] = (),
-    groups: Mapping[str, str] | None = None,
-    shown: Sequence[str] = (),
-    command: str = "",
-    points: int = 500,
-) -> None:
-    """Write `out`: one HTML file that needs nothing else and asks nothing of any network.
-
-    views: the runs to look at; those that kept no embeddings are only listed.
-    comparison: as `arcset compare --json` prints it, with what is compared in "of" if no losses
-        are; `measures` gives its columns and what they mean.
-    groups: the heading over the choice of runs, by the title of a view.
-    shown: titles of the views that are open at first; two of them if not given.
-    command: how to make all this again.
-    points: most samples per part in the interactive view.
-
-    The same input gives the same bytes: nothing in it is a date, a path or a machine's name.
-    """
-    data = viewer_data(views, groups=groups, points=points)
-    names = [run["name"] for run in data["runs"]]
-    # Comparisons tend to go from the plainest loss onwards.
-    ends = sorted({0, len(names) - 1}) if names else []
-    data["shown"] = [names.index(name) for name in shown if name in names] or ends
-    write_page(
-        out,
-        "run_report.html",
-        title=title,
-        trained=_trained(views),
-        verdict=verdict,
-        advice=advice,
-        table=comparison and summary_table(comparison, measures or figure_meanings()),
-        data=data,
-        sections=sections,
-        confused=confused,
-        confused_caption=CONFUSIONS_CAPTION,
-        timings=_timings(views),
-        configurations=[(view.title, _configuration(view)) for view in views],
-        command=command,
-    )
-
-
-def _trained(views: Sequence[RunView]) -> list[dict[str, Any]]:
+def _describe_trained(views: Sequence[RunView]) -> list[dict[str, Any]]:
     """What was trained, which classes are known and which unseen: one item per kind of run."""
     kinds: dict[tuple[str, str, str, int], list[str]] = {}
     for view in views:
@@ -256,52 +220,48 @@ def _timings(views: Sequence[RunView]) -> list[tuple[str, ...]]:
 def summary_table(comparison: Mapping[str, Any], measures: Mapping[str, str]) -> dict[str, Any]:
     """Mean and spread over seeds by what is compared, for the page.
 
-    Columns are the measures that have a value, in the order of `measures`, which says what they
-    mean. The best mean is marked "best"; every other whose seeds reach into its range "near".
+    comparison: as `arcset compare --json` prints it, with what is compared in "of" if no losses
+    are. measures: what those that may be shown mean, in their order. The best mean is marked
+    "best"; every other whose seeds reach into its range "near".
     """
     summary: Mapping[str, Mapping[str, Spread]] = comparison["summary"]
-    rows: dict[str, list[dict[str, str] | None]] = {label: [] for label in summary}
     columns = []
     for name, meaning in measures.items():
         spreads = {
-            label: found[name]
-            for label, found in summary.items()
-            if found.get(name, {}).get("mean") is not None
+            label: row[name]
+            for label, row in summary.items()
+            if row.get(name, {}).get("mean") is not None
         }
         if not spreads:
             continue
-        figure = run_figures().get(name)
-        lower = figure is not None and figure.lower_is_better
+        measure = run_figures().get(name)
+        lower = measure is not None and measure.lower_is_better
         heading = name.replace("_", " ")
-        if figure is not None:
-            heading = figure.short if figure.part == "known" else f"unseen {figure.title}"
-        columns.append((heading, meaning, lower))
-        for label, cell in _column(spreads, lower).items():
-            rows[label].append(cell)
-        for label in summary.keys() - spreads.keys():
-            rows[label].append(None)
+        if measure is not None:
+            heading = measure.short if measure.part == "known" else f"unseen {measure.title}"
+        cells = _mark_spreads(spreads, lower)
+        columns.append({"name": heading, "meaning": meaning, "lower": lower, "cells": cells})
     return {
         "of": comparison.get("of", "loss"),
-        "seeds": len({run["seed"] for run in comparison.get("runs", [])}),
+        "seeds": len({run["seed"] for run in comparison["runs"]}),
+        "labels": list(summary),
         "columns": columns,
-        "rows": rows,
     }
 
 
-def _column(spreads: Mapping[str, Spread], lower: bool) -> dict[str, dict[str, str]]:
+def _mark_spreads(spreads: Mapping[str, Spread], lower: bool) -> dict[str, dict[str, str]]:
     """The cells of one measure, all with as many digits."""
 
     def overlap(label: str, best: str) -> bool:
         one, other = spreads[label], spreads[best]
         return one["low"] <= other["high"] and other["low"] <= one["high"]
 
-    marks = mark_best(
-        {label: each["mean"] for label, each in spreads.items()}, overlap, lower=lower
-    )
-    digits = 3 if all(abs(each["high"]) < 10 for each in spreads.values()) else 1
+    means = {label: spread["mean"] for label, spread in spreads.items()}
+    marks = mark_best(means, overlap, lower=lower)
+    digits = 3 if all(abs(spread["high"]) < 10 for spread in spreads.values()) else 1
     cells = {}
-    for label, each in spreads.items():
-        mean, low, high = (f"{each[key]:.{digits}f}" for key in ("mean", "low", "high"))
-        spread = f"{low}…{high}" if low != high else ""
-        cells[label] = {"text": mean, "spread": spread, "mark": marks.get(label, "")}
+    for label, spread in spreads.items():
+        mean, low, high = (f"{spread[key]:.{digits}f}" for key in ("mean", "low", "high"))
+        ends = f"{low}…{high}" if low != high else ""
+        cells[label] = {"text": mean, "spread": ends, "mark": marks.get(label, "")}
     return cells

@@ -16,7 +16,7 @@ from matplotlib.figure import Figure
 from matplotlib.patheffects import withStroke
 
 from arcset.data import ImageSet
-from arcset.errors import InputError, OptionError
+from arcset.errors import InputError
 from arcset.evaluation import Confidence, NoThreshold, confidence, no_threshold, verification
 from arcset.evaluation.geometry.angles import center_angles
 from arcset.margins import MARGINS, Margin, Sample
@@ -24,6 +24,7 @@ from arcset.margins.angular import FALLBACKS
 from arcset.margins.arcface import ArcFace
 from arcset.reports.embedding_plot import Projection, draw_cloud, draw_image, embedding_picture
 from arcset.reports.measure_plots import draw_roc
+from arcset.reports.page import choose_evenly
 from arcset.reports.plots import (
     DASHES,
     add_key,
@@ -33,7 +34,7 @@ from arcset.reports.plots import (
     plot,
     plot_figure,
 )
-from arcset.reports.style import GREY, INK, PALE, PALETTE, known_swatches, new_figure, save, styled
+from arcset.reports.style import GREY, INK, PALE, PALETTE, class_swatches, save, style
 from arcset.reports.training_review import HISTORY_CAPTION, history_picture
 from arcset.reports.view import Embedded, Floats, Labels, RunView, as_pictures, check_alike, titles
 
@@ -58,6 +59,7 @@ _MOST_COSINES = 1 << 28  # to compute for one picture
 _MOST_SAMPLES = 50_000  # whose distances to each other can be gone through in a minute or so
 _MOST_NAMES = 40  # of classes beside each other
 _MOST_ROWS = 20  # classes of whom images are shown
+_PER_CLASS = 8  # images of each
 _TALL = 10  # classes from which on they stand in two columns
 
 
@@ -94,27 +96,27 @@ def angle_picture(views: Sequence[RunView]) -> Figure:
     has no centers are left out; raises `InputError` where none is left.
     """
     check_alike(views)
-    found = [
+    with_centers = [
         (name, view.test, view.loss.centers.numpy())
         for name, view in zip(titles(views), views, strict=True)
         if view.loss.centers is not None
     ]
-    if not found:
+    if not with_centers:
         raise InputError(f"{views[0].title} has no class centers to measure angles to")
-    figure = plot_figure(1.0 + 1.35 * len(found), 7.2)
-    rows = figure.subplots(len(found), 1, sharex=True, sharey=True, squeeze=False)[:, 0]
-    for axes, (title, test, centers) in zip(rows, found, strict=True):
+    figure = plot_figure(1.0 + 1.35 * len(with_centers), 7.2)
+    rows = figure.subplots(len(with_centers), 1, sharex=True, sharey=True, squeeze=False)[:, 0]
+    for axes, (title, test, centers) in zip(rows, with_centers, strict=True):
         count = max(1, min(len(test.labels), _MOST_COSINES // len(centers)))
-        chosen = np.linspace(0, len(test.labels) - 1, count).round().astype(np.int64)
+        chosen = choose_evenly(range(len(test.labels)), count)
         own, other = center_angles(test.embeddings[chosen], test.labels[chosen], centers)
         bins = np.arange(0.0, 181, 3)
         draw_angle_histogram(axes, own, other, bins, filled=PALETTE[0], outline=OTHER)
-        said = (
+        text = (
             f"medians {np.median(own):.1f}° and {np.median(other):.1f}°; "
             f"{(other < own).mean():.1%} nearer to another"
         )
         axes.set_title(plain(title), loc="left", pad=3)
-        axes.set_title(said, loc="right", pad=3, fontsize=9, color=GREY)
+        axes.set_title(text, loc="right", pad=3, fontsize=9, color=GREY)
     rows[-1].set(xticks=range(0, 181, 30), xlabel="angle, degrees")
     figure.supylabel("% of test samples per 3°", fontsize=10)
     handles = [rows[0].patches[0], rows[0].patches[-1]]
@@ -175,8 +177,8 @@ def no_threshold_table(views: Sequence[RunView]) -> list[tuple[str, ...]]:
         shares = []
         for metric in metrics:
             try:
-                found = no_threshold(view.test.embeddings[rows], view.test.labels[rows], metric)
-                shares += [f"{found.share:.2%}", f"{found.triples_share:.2%}"]
+                result = no_threshold(view.test.embeddings[rows], view.test.labels[rows], metric)
+                shares += [f"{result.share:.2%}", f"{result.triples_share:.2%}"]
             except InputError:  # a classifier that names a single class rightly has no triples
                 shares += ["none", "none"]
         kind = "named rightly" if view.loss.classifies else "all: there is no classifier"
@@ -217,14 +219,14 @@ def no_threshold_picture(views: Sequence[RunView], metric: str = "euclidean") ->
     view, test = views[0], views[0].test
     rows = rightly_named(view)
     embeddings, labels = test.embeddings[rows].astype(np.float64), test.labels[rows]
-    found = no_threshold(embeddings, labels, metric)
+    result = no_threshold(embeddings, labels, metric)
     if metric == "cosine":
         embeddings /= np.linalg.norm(embeddings, axis=1, keepdims=True)
-    names = [test.class_names[labels[sample]] for sample in found.worst]
+    names = [test.class_names[labels[sample]] for sample in result.worst]
     names = [name if len(name) <= 14 else f"…{name[-13:]}" for name in names]
     figure = plot_figure(5.4, 8.6)
     panels = figure.subplot_mosaic([["a", "all"], ["b", "all"], ["c", "all"]], width_ratios=(1, 3))
-    for letter, sample, name in zip("abc", found.worst, names, strict=True):
+    for letter, sample, name in zip("abc", result.worst, names, strict=True):
         title = f"{letter}: {name}   (test sample {test.index[rows[sample]]})"
         image = test.images[rows[sample]]
         draw_image(panels[letter], image, title, OTHER if letter == "c" else INK)
@@ -232,13 +234,13 @@ def no_threshold_picture(views: Sequence[RunView], metric: str = "euclidean") ->
     plane = Projection.fit(embeddings)
     points = plane(embeddings)
     draw_cloud(axes, points, labels)
-    _draw_triple(axes, points[list(found.worst)], found, names)
+    _draw_triple(axes, points[list(result.worst)], result, names)
     is_unit = metric == "cosine" or view.loss.normalized
     scale = f"{'unit vectors' if is_unit else 'raw embeddings'}, drawn to scale"
     axes.set_xlabel(plane.note or scale, fontsize=8.5, color=GREY)
-    figure.suptitle(_no_threshold_title(view, found), x=0.03, ha="left", fontsize=11)
+    figure.suptitle(_no_threshold_title(view, result), x=0.03, ha="left", fontsize=11)
     if sum(map(len, test.class_names)) <= 80:  # letters that fit
-        swatches = known_swatches(test.class_names)
+        swatches = class_swatches(test.class_names)
         figure.legend(handles=swatches, loc="outside lower right", ncols=16, columnspacing=0.9)
     return figure
 
@@ -256,17 +258,17 @@ def no_threshold_last_picture(views: Sequence[RunView]) -> Figure:
     return no_threshold_picture(views[-1:], "cosine")
 
 
-def _draw_triple(axes: Axes, points: Floats, found: NoThreshold, names: Sequence[str]) -> None:
+def _draw_triple(axes: Axes, points: Floats, result: NoThreshold, names: Sequence[str]) -> None:
     """Both pairs as lines with their distances in the legend, and the letters a, b, c."""
     a, b, c = points
     for end, letter, name, distance, (colour, dashes) in (
-        (b, "b", names[1], found.same_distance, (INK, "-")),
-        (c, "c", names[2], found.other_distance, (OTHER, "--")),
+        (b, "b", names[1], result.same_distance, (INK, "-")),
+        (c, "c", names[2], result.other_distance, (OTHER, "--")),
     ):
-        said = f"{distance:.4g}"
-        if found.metric == "cosine":
-            said += f"  ({math.degrees(math.acos(1 - distance)):.1f}°)"
-        label = f"a {names[0]} to {letter} {name}: {said}"
+        text = f"{distance:.4g}"
+        if result.metric == "cosine":
+            text += f"  ({math.degrees(math.acos(1 - distance)):.1f}°)"
+        label = f"a {names[0]} to {letter} {name}: {text}"
         axes.plot(
             [a[0], end[0]], [a[1], end[1]], dashes, color=colour, lw=1.8, label=label, zorder=5
         )
@@ -297,21 +299,21 @@ def _draw_triple(axes: Axes, points: Floats, found: NoThreshold, names: Sequence
             zorder=7,
             path_effects=[withStroke(linewidth=3, foreground="white")],
         )
-    metric = "1 − cos θ" if found.metric == "cosine" else "distance"
+    metric = "1 − cos θ" if result.metric == "cosine" else "distance"
     axes.legend(loc="best", title=metric, frameon=True, framealpha=0.9, edgecolor="none")
 
 
-def _no_threshold_title(view: RunView, found: NoThreshold) -> str:
+def _no_threshold_title(view: RunView, result: NoThreshold) -> str:
     named = "named rightly" if view.loss.classifies else "(all: it has no classifier)"
-    samples = f"{found.anchors:,} test samples {named}"
-    if not found.found:
+    samples = f"{result.anchors:,} test samples {named}"
+    if not result.found:
         return (
             f"{view.title}: no sample is nearer to another class than to any of its own;\n"
             f"of {samples} these come closest to it"
         )
     return (
         f"{view.title}: nearer to a sample of another class than to one of its own\n"
-        f"{found.share:.1%} of {samples}, {found.triples_share:.2%} of all triples"
+        f"{result.share:.1%} of {samples}, {result.triples_share:.2%} of all triples"
     )
 
 
@@ -337,14 +339,14 @@ def _logits(view: RunView, part: Embedded) -> Floats:
 
 def _confident(views: Sequence[RunView]) -> list[tuple[RunView, Embedded, Confidence]]:
     """The runs with a classifier and unseen classes; raises `InputError` where there is none."""
-    found = [
+    classifiers = [
         (view, view.unseen, sure)
         for view in views
         if view.unseen is not None and (sure := view_confidence(view)) is not None
     ]
-    if not found:
+    if not classifiers:
         raise InputError("no run has a classifier and unseen classes to be unsure about")
-    return found
+    return classifiers
 
 
 @plot(
@@ -376,8 +378,8 @@ def confidence_picture(views: Sequence[RunView]) -> Figure:
         scale = view.loss.settings().get("scale")
         axes.set_title(view.title + (f"  (scale {scale:g})" if scale else ""), loc="left")
         above = (f"{sure.unseen.above[at]:.0%} of unseen above {at:g}" for at in (0.9, 0.99))
-        said = "\n".join([f"AUC {sure.auc:.2f}", *above])
-        axes.text(0.03, 0.97, said, transform=axes.transAxes, va="top", fontsize=8.5)
+        note = "\n".join([f"AUC {sure.auc:.2f}", *above])
+        axes.text(0.03, 0.97, note, transform=axes.transAxes, va="top", fontsize=8.5)
         if number + columns >= len(runs):
             axes.set_xlabel("largest softmax probability")
             axes.tick_params(labelbottom=True)
@@ -455,21 +457,21 @@ def bias_picture(views: Sequence[RunView]) -> Figure:
     prior = np.log(np.maximum(shares, 1 / (2 * len(train))))  # a class without images: half of one
     figure = plot_figure(3.8, max(5.6, min(12.0, 0.75 * len(shares) + 2.2)))
     axes = figure.subplots()
-    places = np.arange(len(shares))
+    positions = np.arange(len(shares))
     equal = " (all equal)" if np.ptp(shares) < 5e-4 else ""
     for offset, heights, colour, label in (
         (-0.2, view.loss.biases.double().numpy(), PALETTE[0], "learned bias"),
         (0.2, prior, PALE, f"log of the class frequency{equal}"),
     ):
         style: dict[str, Any] = {"color": colour, "edgecolor": GREY, "linewidth": 0.6}
-        axes.bar(places + offset, heights - heights.mean(), 0.38, label=label, **style)
+        axes.bar(positions + offset, heights - heights.mean(), 0.38, label=label, **style)
     axes.axhline(0, color=INK, lw=0.8)
     if len(shares) <= _MOST_NAMES:
         names = [
             f"{name}\n{share:.1%}" for name, share in zip(train.class_names, shares, strict=True)
         ]
         crowded = len(shares) > 12 or max(map(len, train.class_names)) > 8
-        axes.set_xticks(places, names, rotation=90 if crowded else 0)
+        axes.set_xticks(positions, names, rotation=90 if crowded else 0)
         axes.set_xlabel("class, and its share of the training images")
     axes.set_ylabel("logits, less their mean")
     accuracies = (len(rightly_named(one)) / len(one.test.labels) for one in (view, without[0]))
@@ -557,44 +559,33 @@ def data_picture(views: Sequence[RunView]) -> Figure:
     return sheet_picture(views[0].selection.train)
 
 
-@styled
-def sheet_picture(images: ImageSet, per_class: int = 8) -> Figure:
-    """`per_class` images of each class, one row per class, taken evenly from the whole set.
+@style()
+def sheet_picture(images: ImageSet) -> Figure:
+    """Some images of each class, one row per class, taken evenly from the whole set.
 
-    Of more than 20 classes, 20 evenly spaced ones are shown, and the picture says so. Raises
-    `OptionError` for `per_class` < 1.
+    Of more than 20 classes, 20 evenly spaced ones are shown, and the picture says so.
     """
-    if per_class < 1:
-        raise OptionError(f"per_class must be at least 1, not {per_class}")
-    names = images.class_names
-    chosen = np.unique(np.linspace(0, len(names) - 1, min(len(names), _MOST_ROWS)).astype(int))
+    names, pixels = images.class_names, as_pictures(images.images)
+    chosen = choose_evenly(range(len(names)), _MOST_ROWS)
     columns = 2 if len(chosen) > _TALL else 1
     rows = -(-len(chosen) // columns)
-    pixels = as_pictures(images.images)
     tile, gap = np.array(pixels.shape[1:3]), 2
-    height, width = (tile + gap) * (rows, per_class) - gap
-    longest = max(len(names[number]) for number in chosen.tolist())
-    name_width, across, foot = 0.2 + 0.085 * longest, 6.4 * columns**0.5, 0.4
-    drawn = across / columns - name_width - 0.1  # inches
-    tall = drawn * height / width
-    figure = new_figure(across, tall + 0.1 + foot)
-    for column in range(columns):
+    height, width = (tile + gap) * (rows, _PER_CLASS) - gap
+    figure = plot_figure(5.4 / columns**0.5 * height / width + 0.4, 6.4 * columns**0.5)
+    for column, axes in enumerate(figure.subplots(1, columns, squeeze=False)[0]):
+        numbers = chosen[column * rows : (column + 1) * rows]
         sheet = np.full((height, width, *pixels.shape[3:]), 255, np.uint8)
-        left = (column * (name_width + drawn + 0.1) + name_width) / across
-        box = (left, foot / (tall + 0.1 + foot), drawn / across, tall / (tall + 0.1 + foot))
-        axes = figure.add_axes(box)
-        for row, number in enumerate(chosen[column * rows : (column + 1) * rows].tolist()):
-            members = np.flatnonzero(images.labels == number)
-            evenly = np.linspace(0, len(members) - 1, min(per_class, len(members))).astype(int)
-            top = row * (tile[0] + gap)
-            for position, member in enumerate(members[evenly].tolist()):
+        tops = [row * (tile[0] + gap) for row in range(len(numbers))]
+        for top, number in zip(tops, numbers, strict=True):
+            members = choose_evenly(np.flatnonzero(images.labels == number).tolist(), _PER_CLASS)
+            for position, member in enumerate(members):
                 start = position * (tile[1] + gap)
                 sheet[top : top + tile[0], start : start + tile[1]] = pixels[member]
-            middle = top + tile[0] / 2
-            axes.text(-2 * gap, middle, names[number], ha="right", va="center", fontsize=10)
-        axes.imshow(sheet, cmap="gray", vmin=0, vmax=255, interpolation="nearest", aspect="auto")
-        axes.set_axis_off()
+        axes.imshow(sheet, cmap="gray", vmin=0, vmax=255, interpolation="nearest")
+        axes.set_xticks([])
+        axes.set_yticks([top + tile[0] / 2 for top in tops], [names[n] for n in numbers], color=INK)
+        axes.tick_params(length=0, labelsize=10)
+        axes.spines[:].set_visible(False)
     if len(chosen) < len(names):
-        said = f"{len(chosen)} of {len(names)} classes"
-        figure.text(0.5, 0.12 / (tall + 0.1 + foot), said, ha="center", fontsize=9, color=GREY)
+        figure.supxlabel(f"{len(chosen)} of {len(names)} classes", fontsize=9, color=GREY)
     return figure

@@ -1,11 +1,10 @@
 """How pictures look: colours and shapes of classes, fonts, and PNG files that never differ."""
 
 import io
-from collections.abc import Callable, Iterable
-from contextlib import AbstractContextManager
-from functools import wraps
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, ParamSpec, TypeVar
+from typing import Any
 
 import matplotlib
 import numpy as np
@@ -29,15 +28,13 @@ __all__ = [
     "PALETTE",
     "class_colour",
     "class_outline",
+    "class_swatches",
     "film_colours",
-    "known_swatches",
     "new_figure",
     "pixels",
     "png",
     "save",
     "style",
-    "styled",
-    "unseen_swatches",
 ]
 
 #: Ten colours that stay apart in every common kind of colour blindness (after Okabe and Ito).
@@ -92,24 +89,12 @@ _LOOK: dict[Any, Any] = {
     "ytick.labelsize": 9.0,
 }
 
-P = ParamSpec("P")
-R = TypeVar("R")
 
-
-def style() -> AbstractContextManager[None]:
-    """The look, for the length of a `with` block; the caller's own settings come back after it."""
-    return matplotlib.rc_context(_LOOK)
-
-
-def styled(draw: Callable[P, R]) -> Callable[P, R]:
-    """Decorator: the function runs within `style()`."""
-
-    @wraps(draw)
-    def drawn(*args: P.args, **kwargs: P.kwargs) -> R:
-        with style():
-            return draw(*args, **kwargs)
-
-    return drawn
+@contextmanager
+def style() -> Iterator[None]:
+    """The look, for a `with` block or as a decorator; the caller's settings come back after it."""
+    with matplotlib.rc_context(_LOOK):
+        yield
 
 
 def new_figure(width: float, height: float, dpi: float = DPI) -> Figure:
@@ -119,7 +104,7 @@ def new_figure(width: float, height: float, dpi: float = DPI) -> Figure:
     return figure
 
 
-@styled
+@style()
 def pixels(figure: Figure) -> npt.NDArray[np.uint8]:
     """The figure as it is seen (H, W, 4): red, green, blue and how opaque.
 
@@ -136,10 +121,10 @@ def pixels(figure: Figure) -> npt.NDArray[np.uint8]:
 def png(figure: Figure) -> bytes:
     """The figure as PNG; equal figures give equal bytes."""
     buffer = io.BytesIO()
-    told = PngInfo()
-    told.add_text("Software", "arcset")
+    info = PngInfo()
+    info.add_text("Software", "arcset")
     picture = Image.fromarray(pixels(figure))
-    picture.save(buffer, format="PNG", pnginfo=told, dpi=(figure.dpi, figure.dpi))
+    picture.save(buffer, format="PNG", pnginfo=info, dpi=(figure.dpi, figure.dpi))
     return buffer.getvalue()
 
 
@@ -172,14 +157,12 @@ def class_outline(number: int) -> Outline:
     return marker.get_path().transformed(marker.get_transform())
 
 
-def known_swatches(names: Iterable[str]) -> list[Line2D]:
-    """Legend entries of known classes: filled shapes."""
-    return [_swatch(number, name, class_colour(number)) for number, name in enumerate(names)]
-
-
-def unseen_swatches(names: Iterable[str], first: int) -> list[Line2D]:
-    """Legend entries of unseen classes: hollow shapes, counted from `first`."""
-    return [_swatch(number, name, "white") for number, name in enumerate(names, first)]
+def class_swatches(names: Iterable[str], first: int = 0, *, hollow: bool = False) -> list[Line2D]:
+    """Legend entries of classes, counted from `first`; those of unseen classes are hollow."""
+    return [
+        _swatch(number, name, "white" if hollow else class_colour(number))
+        for number, name in enumerate(names, first)
+    ]
 
 
 def _swatch(number: int, name: str, fill: str) -> Line2D:

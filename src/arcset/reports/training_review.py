@@ -1,6 +1,6 @@
 """How training went, how good the run is on the unseen, and what would help most.
 
-Every advice rests on a figure of the run, which it names; where nothing is known, nothing is said.
+Every piece of advice names the figure of the run that it rests on; without a figure there is none.
 """
 
 import math
@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
@@ -20,12 +19,12 @@ from arcset.evaluation import Assessment, Thresholds
 from arcset.evaluation.assessment import FEW
 from arcset.evaluation.measures import validated
 from arcset.evaluation.pairs import cosine_blocks
-from arcset.evaluation.results import Interval
 from arcset.losses.build import lowest_loss
 from arcset.reports.page import Picture, embed_image
 from arcset.reports.plots import Look, add_key, looks, plain, plot_figure
-from arcset.reports.style import GREY, styled
-from arcset.reports.view import Embedded, Floats, RunView, titles
+from arcset.reports.style import GREY, style
+from arcset.reports.tables import list_values
+from arcset.reports.view import Embedded, Labels, RunView, titles, unit_float64
 from arcset.text import percent, plural
 
 __all__ = [
@@ -58,7 +57,7 @@ HISTORY_CAPTION = (
 History = Sequence[Mapping[str, Any]]  # the lines of metrics.jsonl
 
 
-@styled
+@style()
 def history_picture(views: Sequence[RunView]) -> Figure:
     """Loss, accuracy on the known and the validation measure over the epochs.
 
@@ -77,7 +76,7 @@ def history_picture(views: Sequence[RunView]) -> Figure:
     if losses and min(losses) > 0 and max(losses) > 30 * min(losses):
         left.set_yscale("log")
         left.yaxis.set_major_formatter("{x:g}")
-    left.set_title("loss")
+    left.set_title("loss", pad=14)
     if len(histories) == 1:
         _draw_shares(right, next(iter(histories.values())), views[0].config.best_by)
     else:
@@ -102,23 +101,20 @@ def _draw_shares(axes: Axes, lines: History, best_by: str) -> None:
     }
     for name, look in looks(columns).items():
         _draw_line(axes, lines, columns[name], name, look)
-    axes.set_title("named rightly, and validation")
+    is_validated = any(line.get("validation") for line in lines)
+    axes.set_title(f"named rightly{', and validation' if is_validated else ''}", pad=14)
     axes.set_ylim(-0.02, 1.02)
-    kept = [line["epoch"] for line in lines if line.get("kept")]
-    if kept:
+    chosen = [line["epoch"] for line in lines if line.get("kept")]
+    if chosen:
         for panel in axes.figure.axes:
-            panel.axvline(kept[-1], color=GREY, lw=1, ls=":", zorder=1)
-        axes.annotate(
-            f"kept: {kept[-1]}",
-            (kept[-1], 1),
-            xycoords=("data", "axes fraction"),
+            panel.axvline(chosen[-1], color=GREY, lw=1, ls=":", zorder=1)
+        axes.text(
+            *(chosen[-1], 1.01, f"kept: {chosen[-1]}"),
+            transform=axes.get_xaxis_transform(),
             ha="center",
-            va="bottom",
             fontsize=8,
             color=GREY,
         )
-        axes.title.set_position((0.5, 1.0))
-        axes.set_title(axes.get_title(), pad=14)
     if axes.lines:
         axes.legend(loc="best")
 
@@ -164,44 +160,34 @@ def verdict_on(view: RunView, assessment: Assessment | None) -> str:
         why = (
             "no identity was held out of training"
             if view.selection.unseen is None
-            else "it was not measured; `arcset evaluate RUN` does it"
+            else "it was not measured; run arcset evaluate to find out"
             if assessment is None
             else assessment.missing.get("verification", "the data cannot tell")
         )
         return f"It is not known how well this run recognizes what it has never seen: {why}."
-    pairs = assessment.verification
-    error, low, high = pairs.eer, *_interval(assessment, "eer")
+    values = list_values(assessment)
+    error, area, rank = values["eer"], values["auc"], values.get("rank[1]")
     who = f"{plural(assessment.identities, 'identity', 'identities')} never seen"
+    interval = "no interval"
+    if error.interval:
+        interval = f"95 % interval {error.format_interval(1)}"
     text = (
-        f"On {who} ({plural(assessment.samples, 'sample')}), it takes {percent(error, 1)} of the "
+        f"On {who} ({plural(assessment.samples, 'sample')}), it takes {error.format(1)} of the "
         "pairs of different identities for the same, at the threshold that misses as many of the "
-        "pairs of one identity (equal error rate"
-        + (f"; 95 % interval {_range(low, high)})." if math.isfinite(low) else "; no interval).")
+        f"pairs of one identity (equal error rate; {interval})."
     )
-    chance, _ = _interval(assessment, "auc")
-    if math.isfinite(chance) and chance <= 0.5:
+    if area.interval and area.interval.low <= 0.5:
         text += " That cannot be told from guessing."
-    found = assessment.identification
-    if found is not None and found.mated and math.isfinite(rank := found.measures()["rank[1]"]):
-        enrolled = plural(found.subjects, "enrolled identity", "enrolled identities")
+    search = assessment.identification
+    if search is not None and rank is not None and rank.is_known:
+        enrolled = plural(search.subjects, "enrolled identity", "enrolled identities")
         text += (
-            f" Searched for among {enrolled},"
-            f" {percent(rank, 1)} of the images find their own identity first."
+            f" Searched for among {enrolled}, {rank.format(1)} of the images find their own "
+            "identity first."
         )
     if assessment.identities < FEW:
         text += f" From fewer than {FEW} identities even the intervals are guesses."
     return text
-
-
-def _interval(assessment: Assessment, name: str) -> Interval:
-    result = assessment.verification
-    if result is None or result.replicates is None:
-        return Interval(math.nan, math.nan)
-    return result.interval(name)
-
-
-def _range(low: float, high: float) -> str:
-    return f"{100 * low:.1f} to {percent(high, 1)}"
 
 
 def advise(view: RunView) -> list[str]:
@@ -209,8 +195,8 @@ def advise(view: RunView) -> list[str]:
 
     Each sentence names the figure that it rests on.
     """
-    found = [*_advise_on_fit(view), *_advise_on_data(view), *_advise_on_length(view)]
-    return found[:MOST_ADVICE]
+    advice = [*_advise_on_fit(view), *_advise_on_data(view), *_advise_on_length(view)]
+    return advice[:MOST_ADVICE]
 
 
 def _advise_on_fit(view: RunView) -> Iterator[str]:
@@ -264,12 +250,13 @@ def _advise_on_length(view: RunView) -> Iterator[str]:
     losses = [line["loss"] for line in lines if line.get("loss") is not None]
     scores = [(line.get("validation") or {}).get(view.config.best_by) for line in lines]
     known = [score for score in scores if score is not None]
-    kept = [line["epoch"] for line in lines if line.get("kept")]
-    if kept and len(known) >= 5 and kept[-1] < 0.6 * lines[-1]["epoch"] and known[-1] < max(known):
+    chosen = [line["epoch"] for line in lines if line.get("kept")]
+    went_on = bool(chosen) and len(known) >= 5 and chosen[-1] < 0.6 * lines[-1]["epoch"]
+    if went_on and known[-1] < max(known):
         name = validated()[view.config.best_by].title if view.config.best_by in validated() else ""
         yield (
             f"Train for fewer epochs, or with more augmentation: {name or view.config.best_by} on "
-            f"the validation identities was best after epoch {kept[-1]} of {lines[-1]['epoch']} "
+            f"the validation identities was best after epoch {chosen[-1]} of {lines[-1]['epoch']} "
             f"({max(known):.3f}), and {known[-1]:.3f} at the end."
         )
     elif len(losses) > 1:
@@ -289,14 +276,13 @@ MOST_PAIRS = 6  # of each kind
 MOST_SAMPLES = 20_000  # of which all pairs are compared; beyond, every second, third, … one
 SIDE = 112  # pixels of a picture
 
-#: By image, a cosine and the number of the image that it is to; infinite where there is none.
-Candidates = tuple[npt.NDArray[np.float64], npt.NDArray[np.int64]]
+Candidate = tuple[float, int, int]  # the cosine of two images, and their numbers
 
 CONFUSIONS_CAPTION = (
     "Left, images of different identities that the network finds most alike; right, images of one "
-    "identity that it finds least alike: what it confuses first. Under each pair stand the cosine "
-    "and, where the run has a threshold, what that says to it. Two identities, "
-    "and each identity on the right, appear once.",
+    "identity that it finds least alike: what it confuses first. Below each pair are the cosine "
+    "and, where the run has a threshold, its decision. Each pair of identities is listed once on "
+    "the left, and each identity once on the right.",
     "These are the extremes, chosen for being the worst: how common they are is what "
     "the rates below say. A wrong label in the data looks like a confusion, too; look at the "
     "pictures.",
@@ -338,58 +324,39 @@ def worst_confusions(
 ) -> tuple[list[ConfusedPair], list[ConfusedPair]]:
     """Pairs of different classes most alike, and pairs of one class least alike, worst first.
 
-    Of each image the most similar of another class and the least similar of its own are candidates.
+    Of each image the most similar of another class and the least similar of its own are candidates;
+    two classes, or one, are listed once.
     """
     rows = np.arange(0, len(sample.labels), -(-len(sample.labels) // MOST_SAMPLES))
-    nearest, farthest = _extremes(sample.embeddings[rows], sample.labels[rows])
-    return (
-        _worst(sample, rows, nearest, -1, threshold),
-        _worst(sample, rows, farthest, 1, threshold),
-    )
-
-
-def _worst(
-    sample: Embedded,
-    rows: npt.NDArray[np.int64],
-    candidates: Candidates,
-    sign: int,
-    threshold: float | None,
-) -> list[ConfusedPair]:
-    """The first candidates by `sign` times their cosine, of different classes each."""
-    cosines, partners = candidates
-    labels, seen = sample.labels[rows], set[tuple[int, ...]]()
-    pairs: list[ConfusedPair] = []
-    for i in np.argsort(sign * cosines, kind="stable").tolist():
-        if not np.isfinite(cosines[i]) or len(pairs) == MOST_PAIRS:
-            break
-        j = int(partners[i])
-        classes = tuple(sorted({int(labels[i]), int(labels[j])}))
-        if classes not in seen:
-            seen.add(classes)
-            cosine = float(cosines[i])
-            pairs.append(_pair(sample, (int(rows[i]), int(rows[j])), cosine, threshold))
-    return pairs
-
-
-def _extremes(embeddings: Floats, labels: npt.NDArray[np.int64]) -> tuple[Candidates, Candidates]:
-    """Per image the nearest of another class, and the farthest of its own."""
-    unit = np.asarray(embeddings, np.float32)
-    unit = unit / np.maximum(np.linalg.norm(unit, axis=1, keepdims=True), 1e-12)
-    nearest, farthest = (
-        (np.empty(len(unit)), np.empty(len(unit), np.int64)) for _ in ("nearest", "farthest")
-    )
+    labels = sample.labels[rows]
+    alike: list[Candidate] = []
+    unlike: list[Candidate] = []
+    unit = unit_float64(sample.embeddings[rows]).astype(np.float32)
     for part, cosines in cosine_blocks(unit, unit):
         block = np.arange(part.start, part.stop)
-        is_same = labels[part, None] == labels
+        is_same = labels[block, None] == labels
         others = np.where(is_same, -np.inf, cosines)
-        is_same[np.arange(len(block)), block] = False  # nobody is a pair with itself
+        is_same[block - part.start, block] = False  # no image is a pair with itself
         fellows = np.where(is_same, cosines, np.inf)
-        for (values, partners), scores, best in (
-            (nearest, others, others.argmax(axis=1)),
-            (farthest, fellows, fellows.argmin(axis=1)),
-        ):
-            values[block], partners[block] = scores[np.arange(len(block)), best], best
-    return nearest, farthest
+        alike += zip(others.max(axis=1), block, others.argmax(axis=1), strict=True)
+        unlike += zip(fellows.min(axis=1), block, fellows.argmin(axis=1), strict=True)
+    alike.sort(key=lambda pair: -pair[0])
+    unlike.sort(key=lambda pair: pair[0])
+    different, same = (
+        [_pair(sample, (rows[i], rows[j]), float(cosine), threshold) for cosine, i, j in chosen]
+        for chosen in (_first_of_each(alike, labels), _first_of_each(unlike, labels))
+    )
+    return different, same
+
+
+def _first_of_each(candidates: Sequence[Candidate], labels: Labels) -> list[Candidate]:
+    """The first few, of other classes each; infinite cosines mean that there is no pair."""
+    first: dict[frozenset[int], Candidate] = {}
+    for cosine, i, j in candidates:
+        if math.isinf(cosine) or len(first) == MOST_PAIRS:
+            break
+        first.setdefault(frozenset({int(labels[i]), int(labels[j])}), (cosine, i, j))
+    return list(first.values())
 
 
 def _pair(

@@ -8,14 +8,13 @@ where it can only draw a projection.
 
 import base64
 from collections.abc import Mapping, Sequence
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from arcset.errors import InputError
 from arcset.reports.embedding_plot import Projection
-from arcset.reports.page import sprite_sheet
+from arcset.reports.page import choose_evenly, sprite_sheet
 from arcset.reports.style import DARK_PALETTE, PALETTE
 from arcset.reports.view import Embedded, Floats, Frame, RunView, unit_float64
 
@@ -23,7 +22,6 @@ __all__ = ["NO_ANGLE", "quantize", "sample_angles", "viewer_data"]
 
 NO_ANGLE = 65535  # where there is none: an unseen class has no center of its own
 PARTS = ("train", "test", "unseen")
-T = TypeVar("T")
 
 
 def viewer_data(
@@ -46,7 +44,13 @@ def viewer_data(
         {
             "name": view.title,
             "group": (groups or {}).get(view.title, ""),
-            **_run(view, classes, sheets, points, _evenly(view.frames, epochs)),
+            **_run(
+                view,
+                classes,
+                sheets,
+                points,
+                choose_evenly(view.frames, epochs or len(view.frames)),
+            ),
         }
         for view in views
     ]
@@ -77,12 +81,12 @@ def _run(
     directions = [_centers(frame, samples) for frame in frames]  # each (C, D)
     normalized, last = view.loss.normalized, frames[-1]
     # About the origin: it stays where it is, from where angles are measured.
-    axes = Projection.fit(_finite(last.parts["test"]), 3, centered=False)
+    axes = Projection.fit(last.parts["test"].astype(np.float64), 3, centered=False)
     parts = []
     for name, sample in samples.items():
         if sample is None:
             continue
-        chosen = np.asarray(_evenly(range(len(sample.labels)), points))
+        chosen = np.array(choose_evenly(range(len(sample.labels)), points))
         images = sample.images[chosen]
         key = repr(images.shape).encode() + images.tobytes()
         if key not in sheets:  # runs on the same data share their thumbnails
@@ -120,12 +124,6 @@ def _drawn(
     scale, points = quantize(axes(rows))
     angles = _base64(sample_angles(rows, centers, labels), "<u2")
     return {"scale": scale, "points": points, "angles": angles}
-
-
-def _evenly(values: Sequence[T], most: int | None) -> list[T]:
-    """At most `most` of the values, from the first to the last."""
-    chosen = np.linspace(0, len(values) - 1, min(len(values), most or len(values)))
-    return [values[position] for position in chosen.round().astype(int)]
 
 
 def _centers(frame: Frame, samples: Mapping[str, Embedded | None]) -> Floats:
@@ -178,15 +176,9 @@ def _notes(view: RunView, axes: Projection) -> list[str]:
 
 def quantize(values: Floats) -> tuple[float, str]:
     """`values` as base64 of little-endian int16, and the factor that turns those back."""
-    wide = _finite(values)
+    wide = np.asarray(values, np.float64)
     peak = float(np.abs(wide).max(initial=0.0)) or 1.0
     return peak / 32767, _base64(np.round(wide / peak * 32767), "<i2")
-
-
-def _finite(values: Floats) -> npt.NDArray[np.float64]:
-    if not np.isfinite(values).all():
-        raise InputError("the kept embeddings hold values that are not finite")
-    return np.asarray(values, np.float64)
 
 
 def sample_angles(
