@@ -16,7 +16,8 @@ from arcset.runs import Run
 from arcset.runs.assess import evaluation_data
 from arcset.runs.model import TrainedRun, embed
 from arcset.runs.settings import list_layers
-from arcset.training import compare, load_model, train
+from arcset.training import load_model, train
+from arcset.training.compare import compare_variants
 from support.small_data import Remembers, images
 
 DIGITS = {
@@ -44,7 +45,7 @@ GRID = {"margin": [0.1, 0.4]}
 
 def side_by_side(losses, out, **changes):
     layers = list_layers({**DIGITS, "snapshot": 50, **changes})
-    return compare(layers, out, losses=losses, seeds=2, device="cpu")
+    return compare_variants(layers, out, losses=losses, seeds=2, device="cpu")
 
 
 # Losses
@@ -114,7 +115,7 @@ def test_what_a_recipe_tuned_for_its_loss_counts_for_none(tmp_path):
     data = str(images(tmp_path / "a.npz", classes=6))
     options = {"data": data, "classes": "c00,c01,c02", "epochs": 1, "network": "mlp", "dim": 4}
     layers = list_layers({**options, "new_classes": "none", "augment": []}, recipe="omniglot")
-    found = compare(
+    found = compare_variants(
         layers,
         tmp_path / "out",
         losses={"first": "arcface", "second": "center:base=arcface:weight=0.5:margin=0.2"},
@@ -143,7 +144,7 @@ def test_what_a_recipe_tuned_for_its_loss_counts_for_none(tmp_path):
 )
 def test_wrong_losses_are_found_before_the_first_run(losses, more, message, tmp_path):
     with pytest.raises(OptionError, match=message):
-        compare(list_layers(DIGITS), tmp_path / "out", losses=losses, **more)
+        compare_variants(list_layers(DIGITS), tmp_path / "out", losses=losses, **more)
     assert not (tmp_path / "out").exists()
 
 
@@ -151,12 +152,12 @@ def test_runs_that_begin_from_another_keep_to_whom_it_held_out(tmp_path):
     data = str(images(tmp_path / "a.npz", classes=12, each=6))
     first = {"data": data, "dim": 4, "network": "glyph", "epochs": 1, "batch": 16, "snapshot": 0}
     layers = list_layers({**first, "hold_out": {"test": 0.34}})
-    old = compare(layers, tmp_path / "old", losses=["normface"], seeds=1, device="cpu")
+    old = compare_variants(layers, tmp_path / "old", losses=["normface"], seeds=1, device="cpu")
     run = Run.open(old.runs[0]["run"])
 
     def onwards(out, **changes):
         layers = list_layers({"data": data, **changes}, start=run)
-        return compare(layers, out, losses=["normface", "arcface"], seeds=1, device="cpu")
+        return compare_variants(layers, out, losses=["normface", "arcface"], seeds=1, device="cpu")
 
     for entry in onwards(tmp_path / "out", hold_out={"test": 0.5}).runs:
         split = Split.load(Run.open(entry["run"]).split_file)
@@ -184,7 +185,7 @@ def search(data):
     def run(out, grid=GRID, *, seeds=2, watcher=None, force=False, **changes):
         layers = list_layers({"data": data, **SMALL, **changes, **QUICK})
         options = {"seeds": seeds, "watcher": watcher, "force": force, "device": "cpu"}
-        return compare(layers, out, grid=grid, **options)
+        return compare_variants(layers, out, grid=grid, **options)
 
     return run
 
@@ -269,7 +270,7 @@ SCRIPT = """
 import json, os, signal, sys, torch
 torch.set_num_threads(1)
 from arcset.runs.settings import list_layers
-from arcset.training import compare
+from arcset.training.compare import compare_variants
 from arcset.training.watchers import Watcher
 
 class Deadly(Watcher):
@@ -281,7 +282,7 @@ class Deadly(Watcher):
 
 layers = list_layers(json.loads(sys.argv[1]))
 options = {"seeds": 2, "device": "cpu", "watcher": Deadly()}
-outcome = compare(layers, sys.argv[2], grid={"margin": [0.1, 0.4]}, **options)
+outcome = compare_variants(layers, sys.argv[2], grid={"margin": [0.1, 0.4]}, **options)
 print(json.dumps(outcome.json()))
 """
 

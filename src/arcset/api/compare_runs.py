@@ -6,7 +6,6 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from arcset import training
 from arcset.api.train_run import Data, layers_of, read_given
 from arcset.evaluation import Difference
 from arcset.evaluation.measures import figure_meanings, meaning
@@ -14,7 +13,7 @@ from arcset.launch import is_main_process
 from arcset.reports import RunReport, RunView
 from arcset.runs import Run
 from arcset.runs.settings import resolve_settings
-from arcset.training import Comparison
+from arcset.training.compare import Comparison, compare_variants
 from arcset.training.watchers import Lines, Watcher
 
 __all__ = ["compare", "comparison_report"]
@@ -62,7 +61,7 @@ def compare(
     if not isinstance(data, str | Path):
         dataset = read_given(data, resolve_settings(layers).config, watcher)
     try:
-        outcome = training.compare(
+        outcome = compare_variants(
             layers,
             folder,
             losses=() if grid else losses,

@@ -14,7 +14,6 @@ import torch
 from torch import nn
 from torch.utils.data import Dataset as TorchDataset
 
-from arcset import training
 from arcset.data import DATASETS, Dataset, ImageSet, Selection, Source, Split, load_dataset
 from arcset.data.augment import parse_augmentation
 from arcset.data.mapping import ClassMapping
@@ -47,8 +46,8 @@ from arcset.runs.settings import (
     resolve_settings,
 )
 from arcset.text import plural, skipped_lines
+from arcset.training import trainer
 from arcset.training.fine_tune import load_earlier, measure_forgetting
-from arcset.training.trainer import lock_run
 from arcset.training.watchers import Lines, Several, TensorBoardWatcher, Watcher
 
 __all__ = ["Data", "choose_settings", "layers_of", "path_of", "read_given", "train"]
@@ -144,7 +143,7 @@ def train(
         )  # fmt: skip
         _check_settings(chosen, device)
         work = partial(_begin, folder, data, network, chosen, begun, force=force, again=again)
-    with lock_run(folder), _curves(watcher, folder if tensorboard else None) as told:
+    with trainer.lock_run(folder), _curves(watcher, folder if tensorboard else None) as told:
         try:
             trained: TrainedRun = work(device=device, watcher=told)
         except KeyboardInterrupt:
@@ -225,7 +224,7 @@ def _begin(
             )
     if module is not None:
         config = config.replace(dim=embedding_size(module, selection, settings))
-    return training.train(
+    return trainer.train(
         config,
         folder,
         device=device,
@@ -259,7 +258,7 @@ def _resume(
         if run.config.data != GIVEN:
             raise OptionError(f"{folder} knows its data, {run.config.data}: leave data out")
         selection = selection_of(run, dataset=read_given(data, run.config, watcher, run))
-    return training.resume(
+    return trainer.resume(
         folder,
         device=device,
         watcher=_Announcer(watcher, folder, "settings of the run"),

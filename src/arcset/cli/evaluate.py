@@ -14,9 +14,9 @@ from arcset.cli.output import (
     print_result,
     print_text,
     say,
+    show_progress,
     working,
 )
-from arcset.cli.progress import show_progress
 from arcset.errors import OptionError
 from arcset.evaluation import Assessment, Thresholds
 from arcset.recognition.decisions import threshold_words

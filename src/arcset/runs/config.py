@@ -1,5 +1,6 @@
 """One typed configuration per run, kept as config.toml beside the weights."""
 
+import re
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -31,7 +32,7 @@ class RunConfig(BaseModel):
 
     >>> RunConfig(data="mnist-sample", loss="arcface", dim=2, epochs=0)
     Traceback (most recent call last):
-    arcset.errors.OptionError: epochs=0 must be at least 1
+    arcset.errors.OptionError: epochs=0 must be greater than or equal to 1
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
@@ -221,7 +222,7 @@ class RunConfig(BaseModel):
     def _check_best_by(cls, key: str) -> str:
         known = validated()
         if key not in known:
-            raise ValueError(f"one of {', '.join(known)}")
+            raise ValueError(f"must be one of {', '.join(known)}")
         return key
 
     def __init__(self, **values: Any) -> None:
@@ -250,13 +251,9 @@ class RunConfig(BaseModel):
 def read_settings(path: Path) -> dict[str, Any]:
     """Settings from a TOML file, which may hold only some; their values are not checked yet."""
     try:
-        settings = parse_toml(path.read_text(encoding="utf-8"))
-        options = settings.get("options", {})  # a table in any case: others are added to it
-        if not isinstance(options, dict):
-            raise ValueError(f"options={_shortened(options)} must be a table of names and values")
+        return parse_toml(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise RunError(f"{path} is not a readable run configuration: {error}") from None
-    return settings
 
 
 def unknown_setting(name: str, model: type[BaseModel] = RunConfig) -> str:
@@ -266,56 +263,18 @@ def unknown_setting(name: str, model: type[BaseModel] = RunConfig) -> str:
 
 
 def explain_refusal(error: ValidationError, model: type[BaseModel] | None = None) -> str:
-    """Pydantic's first complaint in plain words: the setting, its value, what is expected."""
-    problems = error.errors(include_url=False)
-    first = problems[0]
+    """Pydantic's first complaint as a sentence: the setting, its value, what it must be."""
+    first = error.errors(include_url=False)[0]
     where = ".".join(str(part) for part in first["loc"])
     if first["type"] == "extra_forbidden" and model is not None:
         return unknown_setting(where, model)
-    if first["type"] == "missing" and len(first["loc"]) > 1:
-        return f"{first['loc'][0]}={_shortened(first['input'])} has too few entries"
     if first["type"] == "missing":
         return f"the setting {where!r} is missing"
-    entry, kind = first["loc"][:-1], first["loc"][-1:]
-    same = [first]
-    if entry and isinstance(kind[0], str):  # one of several types: each of them has a complaint
-        same = [problem for problem in problems if problem["loc"][:-1] == entry]
-        where = ".".join(str(part) for part in entry)
-    *others, last = dict.fromkeys(_expected(problem) for problem in same)
-    expected = f"{', '.join(others)} or {last}" if others else last
-    name = f"{where}=" if where else ""
-    return f"{name}{_shortened(first['input'])} must be {expected}"
+    wrong = re.sub(r"^\w+ should", "must", first["msg"]).removeprefix("Value error, ")
+    return f"{where}={_shorten(first['input'])} {wrong}" if where else wrong
 
 
-def _expected(problem: Any) -> str:
-    """What pydantic expected instead, in plain words."""
-    kind, context = problem["type"], problem.get("ctx", {})
-    limits = {"ge": "at least", "gt": "greater than", "le": "at most", "lt": "less than"}
-    for key, words in limits.items():
-        if key in context:
-            limit = context[key]
-            return f"{words} {limit:,}" if isinstance(limit, int) else f"{words} {limit:,.10g}"
-    if kind == "literal_error":
-        return str(context["expected"])
-    if kind == "too_long":
-        return f"a list of at most {context['max_length']} entries"
-    for beginning, words in {
-        "int": "a whole number",
-        "float": "a number",
-        "finite": "a finite number",
-        "bool": "true or false",
-        "string": "text",
-        "path": "a path",
-        "dict": "a table of names and values",
-        "tuple": "a list",
-        "list": "a list",
-    }.items():
-        if kind.startswith(beginning):
-            return words
-    return str(problem["msg"]).removeprefix("Input should be ").removeprefix("Value error, ")
-
-
-def _shortened(value: object) -> str:
+def _shorten(value: object) -> str:
     try:
         text = " ".join(repr(value).split())
     except ValueError:  # a whole number of more digits than Python writes

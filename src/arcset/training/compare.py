@@ -49,7 +49,7 @@ from arcset.training.optimize import check_update_settings
 from arcset.training.trainer import train
 from arcset.training.watchers import Lines, Watcher
 
-__all__ = ["Comparison", "Variant", "compare", "run_folder"]
+__all__ = ["Comparison", "Variant", "compare_variants", "run_folder"]
 
 #: Settings that a grid cannot vary: they say which identities the runs are measured on, and how.
 _SHARED = ("seed", "data", "mapping", "classes", "split", "hold_out", "start", "best_by")
@@ -72,7 +72,7 @@ class Variant:
 
 @dataclass
 class Comparison:
-    """The outcome of `compare`; it shows itself in a notebook.
+    """The outcome of `compare_variants`; it shows itself in a notebook.
 
     out: the folder of the runs. grid: the values of each setting; None where losses are compared.
     runs: one entry per run, in the order trained; one whose training broke has `failed`, a
@@ -290,7 +290,7 @@ class Comparison:
         return fmean([run[f"validation_{self.measure.key}"] for run in self._finished(label)])
 
 
-def compare(
+def compare_variants(
     layers: Sequence[Layer],
     out: Path | str,
     *,
@@ -305,8 +305,8 @@ def compare(
     """Train every variant with seeds 0 … `seeds` − 1 into `out`/LABEL-SEED, and measure each.
 
         layers = list_layers({"data": "mnist-sample", "classes": "0-4", "scale": 16.0})
-        compare(layers, "runs/losses", losses=["softmax:bias=false", "arcface"])
-        compare(layers, "runs/grid", grid={"loss": ["arcface", "cosface"], "margin": [0.2, 0.3]})
+        compare_variants(layers, "runs/losses", losses=["softmax:bias=false", "arcface"])
+        compare_variants(layers, "runs/grid", grid={"margin": [0.2, 0.3], "scale": [16, 32]})
 
     losses: each may carry options and settings of training that suit it; in a mapping, by the label
     that it goes by. What a recipe tuned for one loss counts for none. They are measured on the
