@@ -140,7 +140,7 @@ def test_a_torn_checkpoint_is_passed_over_and_told(whole, damaged, file, harm) -
     (warning,) = watcher.warnings
     assert "step-000000009" in warning  # which was passed over
     assert "step-000000008" in warning  # from which it went on
-    assert ("format 1" if harm is of_another_format else file) in warning
+    assert file in warning
     assert_alike(run, again.path)
 
 
@@ -162,7 +162,7 @@ def test_where_all_are_torn_nothing_is_loaded(damaged) -> None:
     for name in checkpoints(damaged):
         truncate(damaged / "checkpoint" / name / "loss.safetensors")
     before = (damaged / "config.toml").read_bytes()
-    with pytest.raises(RunError, match=r"step-000000006: loss\.safetensors"):
+    with pytest.raises(RunError, match=r"step-000000006/loss\.safetensors"):
         resume(damaged, device="cpu")
     assert (damaged / "config.toml").read_bytes() == before
 
@@ -170,9 +170,6 @@ def test_where_all_are_torn_nothing_is_loaded(damaged) -> None:
 def test_without_a_checkpoint_a_trained_run_is_not_trained_again(damaged) -> None:
     shutil.rmtree(damaged / "checkpoint")
     with pytest.raises(RunError, match="--force"):
-        resume(damaged, device="cpu")
-    (damaged / "checkpoint" / "epoch-0002").mkdir(parents=True)
-    with pytest.raises(RunError, match="epoch-0002"):
         resume(damaged, device="cpu")
     assert len(epochs(damaged)) == 2
 

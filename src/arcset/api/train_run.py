@@ -34,7 +34,7 @@ from arcset.reports.page import Section
 from arcset.runs import Run, RunConfig
 from arcset.runs.assess import evaluation_data, make_run_thresholds, measure_run, shape_words
 from arcset.runs.config import GIVEN, unknown_setting
-from arcset.runs.data import dataset_of, selection_for, selection_of
+from arcset.runs.data import dataset_of, selection_of
 from arcset.runs.model import TrainedRun
 from arcset.runs.settings import (
     SUITED,
@@ -47,7 +47,7 @@ from arcset.runs.settings import (
 )
 from arcset.text import plural, skipped_lines
 from arcset.training import trainer
-from arcset.training.fine_tune import load_earlier, measure_forgetting
+from arcset.training.fine_tune import choose_selection, load_earlier, measure_forgetting
 from arcset.training.watchers import Lines, Several, TensorBoardWatcher, Watcher
 
 __all__ = ["Data", "choose_settings", "layers_of", "path_of", "read_given", "train"]
@@ -209,19 +209,15 @@ def _begin(
     for note in settings.notes:
         watcher.noted(f"note: {note}")
     config = settings.config
-    if begun is not None and goes_on:
-        selection = selection_of(begun, dataset=dataset)
-    else:
-        earlier = load_earlier(config)
-        selection = selection_for(config, dataset=dataset, earlier=earlier)
-        if earlier is not None:
-            for note in earlier.describe(selection):
-                watcher.noted(note)
-        if dataset is not None and selection.unseen is None:
-            watcher.noted(
-                "note: no identity is held out, so how well others are recognized is not measured; "
-                "see --hold-out"
-            )
+    selection = choose_selection(config, begun, dataset=dataset)
+    if not goes_on and (earlier := load_earlier(config)) is not None:
+        for note in earlier.describe(selection):
+            watcher.noted(note)
+    if dataset is not None and selection.unseen is None:
+        watcher.noted(
+            "note: no identity is held out, so how well others are recognized is not measured; "
+            "see --hold-out"
+        )
     if module is not None:
         config = config.replace(dim=embedding_size(module, selection, settings))
     return trainer.train(
@@ -432,16 +428,6 @@ def _forgetting_section(run: TrainedRun) -> Section | None:
     """For the report and the card."""
     if not run.forgetting:
         return None
-    rows = [
-        [
-            f"{row.group} ({row.identities:,})",
-            "recall@1",
-            f"{100 * row.before:.2f} %",
-            f"{100 * row.after:.2f} %",
-            row.change.sentence(),
-        ]
-        for row in run.forgetting
-    ]
     return Section(
         "Old and new identities, before and after",
         [],
@@ -451,7 +437,7 @@ def _forgetting_section(run: TrainedRun) -> Section | None:
         "95 %, over identities.",
         "Each group is searched by itself, so that a smaller one is easier: compare before with "
         "after, and not old with new.",
-        [["identities", "measure", "before", "after", "change"], *rows],
+        [["measure", "after", "interval", "change"], *(row.row() for row in run.forgetting)],
     )
 
 

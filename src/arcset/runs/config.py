@@ -12,12 +12,12 @@ from arcset.evaluation.measures import validated
 from arcset.files import parse_toml, write_text
 from arcset.registry import did_you_mean
 
-__all__ = ["GIVEN", "RunConfig", "explain_refusal", "read_settings", "unknown_setting"]
+__all__ = ["GIVEN", "RunConfig", "explain_refusal", "read_settings", "shorten", "unknown_setting"]
 
 #: What `data` and `network` say where a dataset or a module was handed over in Python.
 GIVEN = "given in Python"
 
-_LONGEST = 60  # characters of a refused value in a message
+_LONGEST = 100  # characters of a value in a message
 
 # Far beyond what anyone trains, and small enough to compute with: a file may hold any number.
 _MANY = 10**6
@@ -271,12 +271,13 @@ def explain_refusal(error: ValidationError, model: type[BaseModel] | None = None
     if first["type"] == "missing":
         return f"the setting {where!r} is missing"
     wrong = re.sub(r"^\w+ should", "must", first["msg"]).removeprefix("Value error, ")
-    return f"{where}={_shorten(first['input'])} {wrong}" if where else wrong
+    return f"{where}={shorten(first['input'])} {wrong}" if where else wrong
 
 
-def _shorten(value: object) -> str:
+def shorten(value: object) -> str:
+    """A value in a message; of a long one its two ends, as paths may differ at either."""
     try:
         text = " ".join(repr(value).split())
     except ValueError:  # a whole number of more digits than Python writes
         text = f"a {type(value).__name__} too long to write"
-    return text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…"
+    return text if len(text) <= _LONGEST else f"{text[: _LONGEST // 2]}…{text[-_LONGEST // 2 :]}"

@@ -14,9 +14,9 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from arcset.data import Split
+from arcset.data import Dataset, Selection, Split
 from arcset.data.mapping import ClassMapping
-from arcset.errors import OptionError, RunError
+from arcset.errors import OptionError
 from arcset.evaluation import paired, retrieval
 from arcset.losses import Loss
 from arcset.losses.center import Center
@@ -24,7 +24,7 @@ from arcset.losses.transfer import Head, regrow
 from arcset.networks.layers import network_layers
 from arcset.numerics import unit_rows
 from arcset.runs import Run, RunConfig
-from arcset.runs.data import Earlier
+from arcset.runs.data import Earlier, selection_for, selection_of
 from arcset.runs.model import Forgetting, TrainedRun, embed, load_weights
 from arcset.training.batches import TrainingBatches
 
@@ -32,6 +32,7 @@ __all__ = [
     "Frozen",
     "begin_centers",
     "check_start",
+    "choose_selection",
     "freeze",
     "load_earlier",
     "measure_forgetting",
@@ -48,12 +49,25 @@ def load_earlier(config: RunConfig) -> Earlier | None:
     """
     if config.start is None:
         return None
-    old = _open_start(config)
+    old = Run.open(config.start)
     mapping = ClassMapping() if config.mapping is None else ClassMapping.load(config.mapping)
     split = Split.load(old.split_file) if old.split_file.exists() else None
     parts = [old.config.class_names or (), *((split.validation, split.test) if split else ())]
     now = [frozenset(name for name in mapping.of(names) if name is not None) for names in parts]
     return Earlier(str(old.path), *now)
+
+
+def choose_selection(
+    config: RunConfig, begun: Run | None = None, *, dataset: Dataset | None = None
+) -> Selection:
+    """The images to train on and to hold out; `dataset` is the data where that has been read.
+
+    begun: the run where it is there already. Once it has a checkpoint, it needs the run that it
+    started from no more.
+    """
+    if begun is not None and begun.has_checkpoint and config.start is not None:
+        return selection_of(begun, dataset=dataset)
+    return selection_for(config, dataset=dataset, earlier=load_earlier(config))
 
 
 def check_start(config: RunConfig, network: nn.Module, out: Path | str) -> None:
@@ -69,22 +83,16 @@ def check_start(config: RunConfig, network: nn.Module, out: Path | str) -> None:
                 "--from RUN"
             )
         return
-    old = _open_start(config)
+    old = Run.open(config.start)
     if Path(out).resolve() == old.path.resolve():
         raise OptionError(f"{out} is the run to start from: name another folder for the new one")
-    for name in ("network", "dim"):
+    for name in ("network", "dim", "shape"):
         value, old_value = getattr(config, name), getattr(old.config, name)
         if value != old_value:
             raise OptionError(
-                f"{old.path} has {name} {old_value}, which a run that starts from it keeps: leave "
-                f"out {name} {value}, or train anew"
+                f"{old.path} has {name} {old_value}, which a run that starts from it keeps, and "
+                f"not {name} {value}: leave that out, or train anew"
             )
-    if config.shape != old.config.shape:
-        size, old_size = (
-            "×".join(str(side) for side in shape or ())
-            for shape in (config.shape, old.config.shape)
-        )
-        raise OptionError(f"{old.path} takes samples of {old_size}, and the data has {size}")
     freeze(network, config.freeze)
     old.load_model()  # raises where it was never trained
 
@@ -97,7 +105,7 @@ def start_from_earlier(run: Run, network: nn.Module, loss: Loss, batches: Traini
     of their images: see `begin_centers`. Nothing is drawn from the random state, and the outcome is
     the same each time.
     """
-    old = _open_start(run.config)
+    old = Run.open(str(run.config.start))
     old_loss = load_weights(old, network)
     sources: dict[str, list[int]] = {}
     for row, name in enumerate(_new_names(run, old)):
@@ -255,7 +263,7 @@ def measure_forgetting(trained: TrainedRun, old: Run | None = None) -> list[Forg
     """
     if old is None and trained.config.start is None:
         raise OptionError(f"{trained.path} did not start from another run")
-    old = old or _open_start(trained.config)
+    old = old or Run.open(str(trained.config.start))
     test = trained.selection.test
     if test is None:
         return []
@@ -284,11 +292,3 @@ def _new_names(run: Run, old: Run) -> list[str | None]:
     has_mapping = run.config.mapping is not None
     mapping = ClassMapping.load(run.mapping_file) if has_mapping else ClassMapping()
     return mapping.of(old.config.class_names or ())
-
-
-def _open_start(config: RunConfig) -> Run:
-    assert config.start is not None
-    try:
-        return Run.open(config.start)
-    except RunError as error:
-        raise RunError(f"there is no run to start from: {error}") from None
