@@ -2,7 +2,6 @@
 
 import subprocess
 import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,8 +12,7 @@ from torch.utils.data import Dataset
 from torch.utils.data import Dataset as TorchDataset
 
 import arcset
-from arcset import DataError, InputError, OptionError, RunError
-from arcset.api import choose_settings
+from arcset import DataError, InputError, OptionError
 from arcset.cli import main
 from arcset.data import open_source
 from arcset.recognition.export import export
@@ -161,15 +159,6 @@ def test_a_module_on_a_torch_dataset_goes_on_to_the_same_bits(given, tmp_path):
             assert torch.equal(ours.state_dict()[name], weight), name
 
 
-def test_a_run_that_keeps_no_embeddings_has_no_report(place, tmp_path):
-    heard = Heard()
-    options = {**FAST, "snapshot": 0, "watcher": heard}
-    run = arcset.train(place / "faces", out=tmp_path / "run", network="mlp", dim=4, **options)
-    assert run.report is None
-    assert "report" not in run.missing
-    assert "snapshot=0" in heard
-
-
 def test_a_dataset_that_draws_is_said_not_to_go_on_to_the_same_bits(place, tmp_path):
     drawing = Pictures(place / "images.npz", torch.Generator())
     heard = Heard()
@@ -264,18 +253,15 @@ class ListDataset(TorchDataset):
     [
         ({"epocs": 3}, OptionError, "'epocs'.*'epochs'"),
         ({"loss": "arcfase"}, OptionError, "'arcfase'.*'arcface'"),
-        ({"subcenters": 0}, OptionError, "subcenters"),
         ({"network": "simpel"}, OptionError, "'simpel'.*'simple'"),
         ({"data": 3}, InputError, "int"),
         ({"data": ListDataset([])}, InputError, "no samples"),
         ({"data": ListDataset([{"image": torch.rand(1, 8, 8)}] * 9)}, InputError, "dict"),
-        ({"data": ListDataset([torch.rand(1, 8, 8)] * 9)}, InputError, "Tensor"),
         ({"data": "nowhere/"}, OptionError, "nowhere"),
         ({"data": "mnist-sample", "size": 20}, OptionError, "size"),
         ({"network": nn.Flatten(), "dim": 7}, OptionError, "dim=7.*100"),
         ({"network": nn.Linear(3, 3)}, InputError, "does not take images of 10×10"),
         ({"network": nn.Identity()}, InputError, r"\(2, 1, 10, 10\)"),
-        ({"resume": "nowhere", "out": None}, RunError, "nowhere"),
         ({"out": None}, OptionError, "out"),
     ],
 )
@@ -312,18 +298,3 @@ def test_losses_are_compared(place, tmp_path):
     assert "arcface" in comparison._repr_html_()
     with pytest.raises(OptionError, match=r"'epocs'.*'epochs'"):
         arcset.compare("mnist-sample", epocs=3, out=tmp_path)
-
-
-@pytest.mark.parametrize(
-    ("name", "written", "value"),
-    [
-        ("size", 8, (8, 8)),
-        ("size", "8x6", (8, 6)),
-        ("hold_out", "0.2,0.2", {"validation": 0.2, "test": 0.2}),
-        ("augment", "flip", ("flip",)),
-        ("split", Path("split.json"), "split.json"),
-    ],
-)
-def test_settings_may_be_written_as_in_the_shell(name, written, value):
-    settings = choose_settings("mnist-sample", **{name: written})
-    assert getattr(settings.config, name) == value

@@ -15,11 +15,13 @@ def test_a_run_is_not_overwritten_by_accident(tmp_path):
     run = Run.create(tmp_path / "a", CONFIG)
     run.write_metrics([{"epoch": 1}])
     (run.path / "notes.txt").write_text("mine")
+    (run.path / "evaluation").mkdir()
     with pytest.raises(RunError, match="--resume"):
         Run.create(run.path, CONFIG)
     assert run.metrics() == [{"epoch": 1}]
     fresh = Run.create(run.path, CONFIG.replace(dim=3), force=True)
     assert fresh.metrics() == []
+    assert not (run.path / "evaluation").exists()  # of the weights that were replaced
     assert Run.open(run.path).config.dim == 3
     assert (run.path / "notes.txt").read_text() == "mine"
 

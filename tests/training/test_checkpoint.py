@@ -1,6 +1,5 @@
 """Runs that are cut, killed or damaged: resumed bit for bit, or refused with the reason."""
 
-import json
 import os
 import random
 import shutil
@@ -106,29 +105,12 @@ def flip(file: Path) -> None:
     file.write_bytes(bytes(held))
 
 
-def of_another_format(file: Path) -> None:
-    file.write_text(json.dumps({**json.loads(file.read_text()), "format": 1}))
-
-
-def no_object(file: Path) -> None:
-    file.write_text("[]")
-
-
 @pytest.mark.parametrize(
     ("file", "harm"),
     [
         ("state.json", truncate),
         ("optimizer.safetensors", flip),
         ("average.safetensors", Path.unlink),
-        *(
-            pytest.param(file, harm, marks=pytest.mark.long)
-            for file, harm in (
-                ("state.json", no_object),
-                ("state.json", Path.unlink),
-                ("state.json", of_another_format),
-                ("network.safetensors", truncate),
-            )
-        ),
     ],
 )
 def test_a_torn_checkpoint_is_passed_over_and_told(whole, damaged, file, harm) -> None:

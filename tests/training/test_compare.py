@@ -70,6 +70,12 @@ def test_runs_and_summary(outcome):
     assert outcome.summary["arcface"]["dunn"] == spread
     saved = json.loads((outcome.out / "comparison.json").read_text())
     assert saved == json.loads(json.dumps(outcome.json(), allow_nan=False))
+    softmax = outcome.runs[0]  # measured on raw embeddings
+    assert softmax["dunn_trimmed"] != softmax["dunn_trimmed_unit"]
+    assert arcface["dunn_trimmed"] == arcface["dunn_trimmed_unit"]
+    page = outcome._repr_html_()  # for notebooks
+    assert all(f"<th>{loss}</th>" in page for loss in LOSSES)
+    assert "7 classes never seen" in page
 
 
 def test_measures_are_what_they_say(outcome):
@@ -89,19 +95,6 @@ def test_measures_are_what_they_say(outcome):
     i, j = torch.triu_indices(len(unit), len(unit), 1)
     expected = roc_auc_score(labels[i] == labels[j], (unit[i] * unit[j]).sum(dim=1))
     assert entry["unseen_auc"] == pytest.approx(expected, abs=1e-5)
-
-
-def test_softmax_is_measured_on_raw_embeddings(outcome):
-    softmax, arcface = outcome.runs[0], outcome.runs[2]
-    assert softmax["dunn_trimmed"] != softmax["dunn_trimmed_unit"]
-    assert arcface["dunn_trimmed"] == arcface["dunn_trimmed_unit"]
-
-
-def test_it_shows_itself_in_a_notebook(outcome):
-    page = outcome._repr_html_()
-    assert all(f"<th>{loss}</th>" in page for loss in LOSSES)
-    assert f"{outcome.summary['arcface']['unseen_auc']['mean']:.3f}" in page
-    assert "7 classes never seen" in page
 
 
 def test_no_unseen_classes(tmp_path):
@@ -137,8 +130,6 @@ def test_what_a_recipe_tuned_for_its_loss_counts_for_none(tmp_path):
         (("arcface", "arcface"), {}, "'arcface'"),
         (("arcface",), {"seeds": 0}, "seeds"),
         (("arcface", "sphereface:margin=0.5"), {}, "margin"),
-        (("arcfac",), {}, "'arcface'"),
-        (("arcface:fallback",), {}, "arcface:OPTION=VALUE"),
         (("arcface:bais=true",), {}, "'bais'"),
     ],
 )
@@ -334,15 +325,10 @@ def test_a_run_that_breaks_is_left_out(search, tmp_path):
     ("grid", "changes", "message"),
     [
         ({"margin": [0.1]}, {}, "varies"),
-        (GRID, {"seeds": 0}, "seeds"),
         ({"margin": [0.1, 9.0]}, {}, r"9\.0"),
         ({"network": ["mlp", "big"]}, {}, "'big'"),
-        ({"augment": [[], ["flop"]]}, {}, "'flop'"),
-        ({"fallback": ["easy", "hard"]}, {}, "'hard'"),
         ({"margn": [0.1, 0.2]}, {}, "'margin'"),
         ({"epochs": [1, 0]}, {}, "epochs=0"),
-        ({"loss": ["softmax", "arcfac"]}, {}, "'arcface'"),
-        ({"best_by": ["map", "auc"]}, {}, "best_by"),
         ({"seed": [0, 1]}, {}, "seed"),
         (GRID, {"per_class": 3}, "per_class=3"),
         (GRID, {"freeze": 1}, "freeze=1"),
@@ -363,12 +349,11 @@ def test_another_folder_in_the_way_is_found_before_the_first_run(search, tmp_pat
     assert not (tmp_path / "margin=0.1-0").exists()
 
 
-@pytest.mark.parametrize(("name", "value"), [("epochs", 3), ("dim", 3), ("validate_every", 2)])
-def test_a_run_of_other_settings_is_found_before_the_first_run(search, tmp_path, name, value):
-    """Also one that is only shorter: trained for longer now, it is not what the others are."""
+def test_a_run_that_was_shorter_is_found_before_the_first_run(search, tmp_path):
+    """Trained for longer now, it is not what the others are."""
     search(tmp_path, {"margin": [0.1, 0.4]}, seeds=1, epochs=1)
-    with pytest.raises(RunError, match=rf"margin=0\.1-0 .*{name}"):
-        search(tmp_path, {"margin": [0.2, 0.1]}, seeds=1, **{"epochs": 1, name: value})
+    with pytest.raises(RunError, match=r"margin=0\.1-0 .*epochs"):
+        search(tmp_path, {"margin": [0.2, 0.1]}, seeds=1, epochs=3)
     assert not (tmp_path / "margin=0.2-0").exists()
     search(tmp_path, {"margin": [0.2, 0.1]}, seeds=1, epochs=1, checkpoint_steps=7)
 

@@ -123,9 +123,10 @@ def train(
     """
     watcher = watcher or Lines()
     if resume is not None:
-        _refuse_beside_resume(
-            out=out, recipe=recipe, config=config, start=start, again=again, force=force
-        )
+        beside = {"out": out, "recipe": recipe, "config": config, "start": start}
+        for name, value in {**beside, "again": again, "force": force}.items():
+            if value:
+                raise OptionError(f"resume takes its settings from the run: leave out {name}")
         folder = Run.open(path_of(resume)).path
         work = partial(_resume, folder, data, network, settings)
     elif out is None or (data in (None, "") and not (config or settings.get("data"))):
@@ -149,7 +150,8 @@ def train(
         except KeyboardInterrupt:
             if (folder / "config.toml").exists():
                 done = plural(len(Run.open(folder).metrics()), "epoch")
-                told.noted(f"stopped after {done}. Go on with: arcset train --resume {folder}")
+                path = shlex.quote(str(folder))
+                told.noted(f"stopped after {done}. Go on with: arcset train --resume {path}")
             raise
         if is_main_process():
             _complete(trained, told, licence=licence, report=report)
@@ -262,13 +264,6 @@ def _resume(
         selection=selection,
         network=network if isinstance(network, nn.Module) else None,
     )
-
-
-def _refuse_beside_resume(**options: object) -> None:
-    """A continued run has its settings; one that is named anyway would silently be ignored."""
-    for name, value in options.items():
-        if value:
-            raise OptionError(f"resume takes its settings from the run: leave out {name}")
 
 
 def _begun(folder: Path) -> Run | None:

@@ -233,7 +233,7 @@ class Run:
             "config.toml",
         ):
             (self.path / name).unlink(missing_ok=True)
-        for name in ("checkpoint", "embeddings", "tensorboard"):
+        for name in ("checkpoint", "embeddings", "evaluation", "tensorboard"):
             shutil.rmtree(self.path / name, ignore_errors=True)
 
 
