@@ -232,7 +232,7 @@ def test_again_nothing_is_trained_and_further_variants_are(search, searched):
     assert len(watcher.steps) == watcher.total  # of one run
     assert [run["name"] for run in more.runs] == ["margin=0.2", "margin=0.4"]
     assert figures(more.json())[1]["validation_map"] == outcome.runs[2]["validation_map"]
-    with pytest.raises(RunError, match=r"dim 4.* 3 "):
+    with pytest.raises(RunError, match=r"dim 4.* 3"):
         search(place, dim=3)
     weights = place / "margin=0.2-0" / "model.safetensors"
     before = weights.stat().st_mtime_ns

@@ -109,13 +109,13 @@ def comparison_report(outcome: Comparison, **options: Any) -> RunReport:
     if verdicts := outcome.verdicts:
         best = verdicts[0].best
         for other in verdicts[0].differences:
-            found = [verdict.between(best, other) for verdict in verdicts]
-            differences[f"{best} against {other}"] = found
+            pairs = [verdict.between(best, other) for verdict in verdicts]
+            differences[f"{best} against {other}"] = pairs
     return RunReport(
         runs=views,
         comparison=content,
         measures=figure_meanings(),
-        unseen={label: found[0] for label, found in outcome.assessments.items()},
+        unseen={label: first for label, (first, *_) in outcome.assessments.items()},
         differences=differences,
         verdicts=[(verdict.title, verdict.sentence()) for verdict in verdicts],
         **options,

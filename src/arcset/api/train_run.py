@@ -136,25 +136,25 @@ def train(
         )
     else:
         folder, again = Path(out), again or is_restarted()
-        begun = _begun(folder) if again and not force else None
+        existing = _run_to_continue(folder) if again and not force else None
         # Before the folder is looked at: there may be a mistake in the settings as well.
         chosen = choose_settings(
-            data, network=network, recipe=recipe, config=config, start=start, begun=begun,
+            data, network=network, recipe=recipe, config=config, start=start, existing=existing,
             **settings,
         )  # fmt: skip
         _check_settings(chosen, device)
-        work = partial(_begin, folder, data, network, chosen, begun, force=force, again=again)
-    with trainer.lock_run(folder), _curves(watcher, folder if tensorboard else None) as told:
+        work = partial(_begin, folder, data, network, chosen, existing, force=force, again=again)
+    with trainer.lock_run(folder), _curves(watcher, folder if tensorboard else None) as watcher:
         try:
-            trained: TrainedRun = work(device=device, watcher=told)
+            trained: TrainedRun = work(device=device, watcher=watcher)
         except KeyboardInterrupt:
             if (folder / "config.toml").exists():
                 done = plural(len(Run.open(folder).metrics()), "epoch")
                 path = shlex.quote(str(folder))
-                told.noted(f"stopped after {done}. Go on with: arcset train --resume {path}")
+                watcher.noted(f"stopped after {done}. Go on with: arcset train --resume {path}")
             raise
         if is_main_process():
-            _complete(trained, told, licence=licence, report=report)
+            _complete(trained, watcher, licence=licence, report=report)
     return trained
 
 
@@ -165,19 +165,19 @@ def choose_settings(
     recipe: str | None = None,
     config: Path | str | None = None,
     start: Run | Path | str | None = None,
-    begun: Run | None = None,
+    existing: Run | None = None,
     **settings: Any,
 ) -> Settings:
     """The settings of a run by the arguments of `train`, each with the layer that it comes from.
 
-    Nothing is read yet: `Settings.suited_to` adds what suits the user's data. begun: a run that
+    Nothing is read yet: `Settings.suited_to` adds what suits the user's data. existing: a run that
     goes on; the one that it started from may be gone.
     """
     given = dict(settings)
     if network is not None:
         given["network"] = network if isinstance(network, str) else GIVEN
     return resolve_settings(
-        layers_of(data, given, recipe=recipe, config=config, start=start, begun=begun)
+        layers_of(data, given, recipe=recipe, config=config, start=start, existing=existing)
     )
 
 
@@ -186,7 +186,7 @@ def _begin(
     data: Data | None,
     network: str | nn.Module | None,
     settings: Settings,
-    begun: Run | None,
+    existing: Run | None,
     *,
     force: bool,
     again: bool,
@@ -197,7 +197,7 @@ def _begin(
     if not again:
         Run.check_path(folder, force=force)
     module = network if isinstance(network, nn.Module) else None
-    goes_on = begun is not None and settings.config.start is not None
+    goes_on = existing is not None and settings.config.start is not None
     dataset = None
     if settings.config.data == GIVEN:
         dataset = read_given(data, settings.config, watcher)
@@ -211,7 +211,7 @@ def _begin(
     for note in settings.notes:
         watcher.noted(f"note: {note}")
     config = settings.config
-    selection = choose_selection(config, begun, dataset=dataset)
+    selection = choose_selection(config, existing, dataset=dataset)
     if not goes_on and (earlier := load_earlier(config)) is not None:
         for note in earlier.describe(selection):
             watcher.noted(note)
@@ -266,7 +266,7 @@ def _resume(
     )
 
 
-def _begun(folder: Path) -> Run | None:
+def _run_to_continue(folder: Path) -> Run | None:
     """The run in a folder, if it has a checkpoint to go on from."""
     if not (folder / "config.toml").exists():
         return None
@@ -456,22 +456,22 @@ def layers_of(
     recipe: str | None,
     config: Path | str | None,
     start: Run | Path | str | None,
-    begun: Run | None = None,
+    existing: Run | None = None,
 ) -> list[Layer]:
     """The layers of settings that arguments come to: values, or texts as on the command line."""
     given = {key: _value_of(key, value) for key, value in given.items()}
     if data is not None:
         path = str(data.resolve()) if isinstance(data, Path) else data
         given["data"] = path if isinstance(path, str) else GIVEN
-    if start is not None and begun is not None:
+    if start is not None and existing is not None:
         given["start"] = str(path_of(start).resolve())
-    goes_on = begun is not None and start is not None
+    goes_on = existing is not None and start is not None
     return list_layers(
         given,
         recipe=recipe,
         file=None if config is None else Path(config),
         start=None if start is None or goes_on else Run.open(path_of(start)),
-        continued=begun if goes_on else None,
+        continued=existing if goes_on else None,
     )
 
 
@@ -533,8 +533,8 @@ def embedding_size(module: nn.Module, selection: Selection, settings: Settings) 
     finally:
         module.train(was_training)
     if not isinstance(rows, torch.Tensor) or rows.ndim != 2 or len(rows) != 2:
-        shown = tuple(rows.shape) if isinstance(rows, torch.Tensor) else type(rows).__name__
-        raise InputError(f"the network gives {shown} for two images, and embeddings are (2, D)")
+        kind = tuple(rows.shape) if isinstance(rows, torch.Tensor) else type(rows).__name__
+        raise InputError(f"the network gives {kind} for two images, and embeddings are (2, D)")
     if settings.is_explicit("dim") and settings.config.dim != rows.shape[1]:
         raise OptionError(
             f"dim={settings.config.dim}, and the network gives {rows.shape[1]}: leave dim out"

@@ -2,10 +2,8 @@
 
 import json
 import sys
-import threading
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
 from rich.console import Console, ConsoleOptions, RenderResult
@@ -22,7 +20,7 @@ from rich.table import Column, Table
 
 from arcset.files import finite
 from arcset.launch import is_main_process
-from arcset.text import HALF_MINUTE, duration, one_line, printable, progress_lines, skipped_lines
+from arcset.text import one_line, printable, progress_lines, skipped_lines
 from arcset.training.watchers import Lines, Step, Watcher
 
 __all__ = [
@@ -41,7 +39,6 @@ __all__ = [
 ]
 
 _NAMED = 5  # skipped files that are named
-_A_MOMENT = 2.0  # seconds
 
 
 def stderr_console() -> Console:
@@ -105,33 +102,10 @@ class _Harmless:
             yield part if part.control else Segment(printable(part.text), part.style)
 
 
-@contextmanager
-def working(text: str) -> Iterator[None]:
-    """While something takes a moment: a spinner on stderr, or in a log a line every half minute.
-
-    What is done within two seconds leaves no line in a log.
-    """
+def working(text: str) -> AbstractContextManager[object]:
+    """While something takes a moment: a spinner on a terminal, and nothing in a log."""
     console = stderr_console()
-    if console.is_terminal:
-        with console.status(text):
-            yield
-        return
-    began, done = time.monotonic(), threading.Event()
-
-    def tell() -> None:
-        if done.wait(_A_MOMENT):
-            return
-        say(f"{text} …")
-        while not done.wait(HALF_MINUTE):
-            say(f"{text}: {duration(time.monotonic() - began, about=True)} so far")
-
-    teller = threading.Thread(target=tell, daemon=True)
-    teller.start()
-    try:
-        yield
-    finally:
-        done.set()
-        teller.join()
+    return console.status(text) if console.is_terminal else nullcontext()
 
 
 @contextmanager

@@ -196,8 +196,7 @@ def read_evaluation_data(
         content = whole.keep(split.test)
         tuning = whole.keep(split.validation) if split.validation else None
         known = (*split.train, *(known or ()))
-        wanted = (*split.test, *split.validation)
-        absent = len(set(wanted) - set(whole.class_names))
+        absent = len({*split.test, *split.validation} - set(whole.class_names))
         origin |= {"part": "validation", "split": split.json()}
     if validation is not None:
         tuning = read_embeddings(validation)

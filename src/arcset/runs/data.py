@@ -45,7 +45,7 @@ class Earlier:
 
         New identities stay where they were drawn, and so do parts that the rule names by patterns.
         """
-        named = {part for part, wanted in rule.items() if isinstance(wanted, list | tuple)}
+        named = {part for part, share in rule.items() if isinstance(share, list | tuple)}
         old_part = {
             **dict.fromkeys(self.test, "test"),
             **dict.fromkeys(self.validation, "validation"),
@@ -85,9 +85,9 @@ class Earlier:
         sentences = [
             f"starts from {self.run}: {old:,} identities go on, {len(names) - old:,} are new{left}"
         ]
-        if taken := len(names & (self.validation | self.test)):
+        if count := len(names & (self.validation | self.test)):
             sentences.append(
-                f"note: {taken:,} identities that {self.run} held out are trained on now; they can "
+                f"note: {count:,} identities that {self.run} held out are trained on now; they can "
                 "judge neither run any more"
             )
         return sentences

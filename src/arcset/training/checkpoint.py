@@ -182,11 +182,11 @@ def check_same_settings(
     may_change: settings that need not be the same.
     """
     for name in RunConfig.model_fields:
-        stored, wanted = getattr(run.config, name), getattr(config, name)
-        if stored != wanted and name not in may_change:
+        stored, expected = getattr(run.config, name), getattr(config, name)
+        if stored != expected and name not in may_change:
             raise RunError(
-                f"{run.path} holds a run with {name} {shorten(stored)}, and {shorten(wanted)} is "
-                "asked for: name another folder, or replace it with --force"
+                f"{run.path} holds a run with {name} {shorten(stored)}, not {shorten(expected)}: "
+                "name another folder, or replace it with --force"
             )
 
 

@@ -175,10 +175,10 @@ class Comparison:
         clear = [v for v in self.verdicts if any(d.shown for d in v.differences.values())]
         if self.grid is None:
             unclear = [verdict.title for verdict in self.verdicts if verdict not in clear]
-            said = [f"{verdict.title}: {verdict.sentence()}" for verdict in clear]
-            return [*said, f"{', '.join(unclear)}: no difference is shown."] if unclear else said
+            lines = [f"{verdict.title}: {verdict.sentence()}" for verdict in clear]
+            return [*lines, f"{', '.join(unclear)}: no difference is shown."] if unclear else lines
         decides = (self.measure.part, self.measure.full_name)
-        said = [v.sentence() for v in self.verdicts if (v.part, v.name) == decides]
+        lines = [v.sentence() for v in self.verdicts if (v.part, v.name) == decides]
         if self.winner:
             best = self.ranking[0].label
             figures = [
@@ -187,8 +187,8 @@ class Comparison:
                 if entry.part != "known" and key in self.summary[best]
             ]
             classes = plural(self.winner[0].identities, "class", "classes")
-            said.append(f"{best} on {classes} never seen: {', '.join(figures)}.")
-        return said
+            lines.append(f"{best} on {classes} never seen: {', '.join(figures)}.")
+        return lines
 
     def rows(self) -> list[list[str]]:
         """The table for people, its heading first: mean ± half the range over the seeds."""
@@ -232,8 +232,10 @@ class Comparison:
     def _repr_html_(self) -> str:
         """The table and the sentences, for notebooks."""
         heading, *rows = self.rows()
-        said = "".join(f"<p>{html.escape(text)}</p>" for text in (self.note, *self.sentences()))
-        return html_table(rows, heading) + said
+        paragraphs = "".join(
+            f"<p>{html.escape(text)}</p>" for text in (self.note, *self.sentences())
+        )
+        return html_table(rows, heading) + paragraphs
 
     def add(self, variant: Variant, seed: int, result: TrainedRun | TrainingError) -> None:
         """Measure a run, or note why there is none, and write it down."""
@@ -499,8 +501,8 @@ def _check(
             Run.check_path(path, force=force)
         else:
             # Trained for a while and then for longer, it would not be what the others are.
-            wanted = add_loss_settings(config.replace(seed=seed), loss)
-            check_same_settings(Run.open(path), wanted, may_change=_UNSEEN_IN_RESULTS)
+            expected = add_loss_settings(config.replace(seed=seed), loss)
+            check_same_settings(Run.open(path), expected, may_change=_UNSEEN_IN_RESULTS)
 
 
 def _validation_figures() -> dict[str, Measure]:

@@ -58,15 +58,15 @@ def load_earlier(config: RunConfig) -> Earlier | None:
 
 
 def choose_selection(
-    config: RunConfig, begun: Run | None = None, *, dataset: Dataset | None = None
+    config: RunConfig, existing: Run | None = None, *, dataset: Dataset | None = None
 ) -> Selection:
     """The images to train on and to hold out; `dataset` is the data where that has been read.
 
-    begun: the run where it is there already. Once it has a checkpoint, it needs the run that it
+    existing: the run where it is there already. Once it has a checkpoint, it needs the run that it
     started from no more.
     """
-    if begun is not None and begun.has_checkpoint and config.start is not None:
-        return selection_of(begun, dataset=dataset)
+    if existing is not None and existing.has_checkpoint and config.start is not None:
+        return selection_of(existing, dataset=dataset)
     return selection_for(config, dataset=dataset, earlier=load_earlier(config))
 
 

@@ -70,9 +70,9 @@ def _with_pairs(images: ImageSet) -> ImageSet:
     counts = np.bincount(images.labels, minlength=len(images.class_names))
     several = np.flatnonzero(counts >= 2)
     within = np.searchsorted(np.cumsum(counts[several]), _MOST, side="right")
-    kept = several[: max(2, int(within))]
-    rows = np.flatnonzero(np.isin(images.labels, kept))
-    if len(kept) < 2:
+    chosen = several[: max(2, int(within))]
+    rows = np.flatnonzero(np.isin(images.labels, chosen))
+    if len(chosen) < 2:
         rows = np.arange(len(images))
     return ImageSet(take_rows(images.images, rows), images.labels[rows], images.class_names)
 
