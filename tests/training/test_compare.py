@@ -341,14 +341,6 @@ def test_wrong_grids_are_found_before_anything_is_written(search, grid, changes,
     assert not (tmp_path / "out").exists()
 
 
-def test_another_folder_in_the_way_is_found_before_the_first_run(search, tmp_path):
-    (tmp_path / "margin=0.4-0").mkdir()
-    (tmp_path / "margin=0.4-0" / "mine.txt").write_text("")
-    with pytest.raises(RunError, match=r"margin=0\.4-0"):
-        search(tmp_path)
-    assert not (tmp_path / "margin=0.1-0").exists()
-
-
 def test_a_run_that_was_shorter_is_found_before_the_first_run(search, tmp_path):
     """Trained for longer now, it is not what the others are."""
     search(tmp_path, {"margin": [0.1, 0.4]}, seeds=1, epochs=1)

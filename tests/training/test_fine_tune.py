@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 from sklearn.neighbors import NearestNeighbors
-from torch import Tensor
+from torch import Tensor, nn
 
 from arcset import OptionError, RunError
 from arcset.distributed import ProcessGroup
@@ -17,7 +17,7 @@ from arcset.runs.data import selection_of
 from arcset.runs.model import embed, load_model
 from arcset.training import resume, train
 from arcset.training.batches import TrainingBatches
-from arcset.training.fine_tune import begin_centers, measure_forgetting
+from arcset.training.fine_tune import begin_centers, freeze, measure_forgetting
 from arcset.training.trainer import Trainer, build_to_train
 from arcset.training.watchers import Silent
 from support.small_data import Remembers, images
@@ -281,3 +281,50 @@ def test_what_was_forgotten_is_what_a_search_by_others_finds(tmp_path) -> None:
     assert measure_forgetting(nothing_kept) == []
     with pytest.raises(OptionError, match=str(old.path)):
         measure_forgetting(old)
+
+
+# Frozen layers
+
+
+@pytest.mark.parametrize(
+    ("count", "averaged"),
+    [
+        (0, 0.0),
+        (2, 0.9),
+        (9, 0.0),
+        *(
+            pytest.param(count, averaged, marks=pytest.mark.long)
+            for count, averaged in ((0, 0.9), (1, 0.0), (1, 0.9), (2, 0.0), (5, 0.0), (5, 0.9))
+        ),
+    ],
+)
+def test_exactly_the_frozen_tensors_stay(old, tmp_path, count: int, averaged: float) -> None:
+    config = old.config.replace(
+        start=str(old.path), freeze=count, ema=averaged, weight_decay=0.01, clip=1.0
+    )
+    new = train(config, tmp_path / "new", device="cpu")
+    network, _ = load_model(old)
+    layers = [number for number, layer in enumerate(network) if list(layer.parameters())]
+    frozen = {f"model.{number}." for number in layers[:count]}
+    before, after = (
+        {name: value for name, value in tensors(run.path).items() if name.startswith("model.")}
+        for run in (old, new)
+    )
+    same = {name for name in before if torch.equal(before[name], after[name])}
+    assert same == {name for name in before if any(name.startswith(layer) for layer in frozen)}
+
+
+def test_what_lies_between_is_frozen_as_well() -> None:
+    network = nn.Sequential(
+        nn.Linear(3, 3),
+        nn.BatchNorm1d(3, affine=False),
+        nn.Linear(3, 3),
+        nn.Dropout(),
+        nn.Linear(3, 2),
+    )
+    frozen = freeze(network, 2)
+    network.train()
+    assert network[1].training
+    frozen.to_evaluation_mode()
+    assert [layer.training for layer in network] == [False, False, False, True, True]
+    assert freeze(network, 0).layers == []
