@@ -117,11 +117,11 @@ def test_network_and_loss_together(network, batch):
 @pytest.mark.parametrize("subcenters", [1, 2])
 @pytest.mark.parametrize("options", [{"update": "sgd"}, {"update": "adagrad"}, LEAN])
 def test_the_formula_counts_what_a_loss_holds(options, subcenters):
-    setting = Setting(classes=1000, dim=16, loss="classwise", subcenters=subcenters, **options)
+    setting = Setting(classes=1000, dim=16, subcenters=subcenters, **options)
     counted = count_bytes(setting, "recompute")
-    loss = build_loss("classwise", 16, 1000, subcenters=subcenters, **options)
+    loss = build_loss("arcface", 16, 1000, subcenters=subcenters, **options)
     held = sum(tensor.nbytes for tensor in loss.state_dict().values())
-    parts = counted["centers"] + counted["state of the centers"] + counted["margin"]
+    parts = counted["centers"] + counted["state of the centers"]
     assert parts == pytest.approx(held, abs=100)
 
 

@@ -1,11 +1,9 @@
 """What lies in a run's folder, and how it is written and read."""
 
-import numpy as np
 import pytest
 import torch
 
 from arcset import DataError, RunError
-from arcset.evaluation import make_thresholds
 from arcset.runs import Run, RunConfig
 
 CONFIG = RunConfig(data="mnist-sample")
@@ -46,21 +44,6 @@ def test_what_a_killed_process_has_left_is_not_in_the_way(tmp_path):
         Run.create(tmp_path / "other", CONFIG)
 
 
-def test_tensors_round_trip(tmp_path):
-    run = Run.create(tmp_path / "a", CONFIG)
-    with pytest.raises(RunError, match="weights"):
-        run.load_model()
-    weights = {"w": torch.randn(3, 2), "n": torch.tensor(4)}
-    run.save_model(weights, {"c": torch.eye(2).T})
-    network, loss = run.load_model()
-    assert torch.equal(network["w"], weights["w"])
-    assert torch.equal(loss["c"], torch.eye(2))
-    run.save_embeddings(12, {"test": torch.ones(2, 2)})
-    run.save_embeddings(0, {"test": torch.zeros(2, 2)})
-    assert run.epochs() == [0, 12]
-    assert torch.equal(run.embeddings(12)["test"], torch.ones(2, 2))
-
-
 def test_damaged_files_are_named(tmp_path):
     run = Run.create(tmp_path / "a", CONFIG)
     run.save_model({"w": torch.ones(2)}, {})
@@ -85,16 +68,6 @@ def test_measures_are_read_back_and_empty_before(tmp_path):
         (run.path / "measures.json").write_text(damaged)
         with pytest.raises(DataError, match=r"measures\.json"):
             run.measures  # noqa: B018
-
-
-def test_thresholds_and_report_are_there_or_none(tmp_path):
-    run = Run.create(tmp_path / "a", CONFIG)
-    assert (run.thresholds, run.report) == (None, None)
-    rows = np.random.default_rng(0).normal(size=(40, 4))
-    make_thresholds(rows, np.arange(40) // 4).save(run.path / "threshold.json")
-    (run.path / "report.html").write_text("<html>")
-    assert run.thresholds.made_from["identities"] == 10
-    assert run.report == run.path / "report.html"
 
 
 def test_a_run_shows_itself_in_a_notebook(tmp_path):

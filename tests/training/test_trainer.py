@@ -1,7 +1,5 @@
 """Training on a few real digits: what is written, what is repeatable, what survives."""
 
-import math
-
 import pytest
 import torch
 
@@ -45,30 +43,11 @@ def assert_equal_runs(a, b):
         assert all(torch.equal(one[part], other[part]) for part in one)
 
 
-def test_what_a_run_holds(finished):
-    lines = finished.metrics()
-    assert [line["epoch"] for line in lines] == [1, 2, 3]
-    assert all(math.isfinite(line["loss"]) for line in lines)
-    assert lines[-1]["loss"] < lines[0]["loss"]
-    assert lines[-1]["test_accuracy"] > 0.8
-    assert finished.epochs() == [0, 1, 2, 3]
-    kept = finished.embeddings(3)
-    assert {name: tuple(tensor.shape) for name, tensor in kept.items()} == {
-        "train": (50, 2),
-        "test": (50, 2),
-        "unseen": (50, 2),
-        "centers": (3, 2),
-    }
-    saved = Run.open(finished.path).config
-    assert saved.shape == (1, 28, 28)
-    assert saved.class_names == ("0", "1", "2")
-    assert saved.scale is not None  # what was chosen is written down
-    assert saved.margin is not None
-
-
 def test_kept_embeddings_are_those_of_the_saved_weights(finished):
     network, _ = load_model(Run.open(finished.path))
     assert not network.training
+    assert finished.config.scale is not None  # what was chosen is written down
+    assert finished.epochs() == [0, 1, 2, 3]
     selection = select(load_dataset("mnist-sample"), "0-2")
     images, labels = to_tensors(selection.test)
     samples = finished.samples()
@@ -119,11 +98,6 @@ def test_an_epoch_that_breaks_in_its_last_step_is_not_kept(tmp_path, loss, snaps
     assert run.metrics() == []
     with pytest.raises(RunError, match="weights"):
         run.load_model()
-
-
-def test_a_seed_from_a_clock(tmp_path):
-    config = CONFIG.replace(seed=1_700_000_000_000_000_000, epochs=1, batch=512, snapshot=0)
-    assert train(config, tmp_path / "run", device="cpu").metrics()[0]["epoch"] == 1
 
 
 @pytest.mark.parametrize(

@@ -48,7 +48,7 @@ from arcset.runs.settings import (
 from arcset.text import plural, skipped_lines
 from arcset.training import trainer
 from arcset.training.fine_tune import choose_selection, load_earlier, measure_forgetting
-from arcset.training.watchers import Lines, Several, TensorBoardWatcher, Watcher
+from arcset.training.watchers import Lines, TensorBoardWatcher, Watcher, Watchers
 
 __all__ = ["Data", "choose_settings", "layers_of", "path_of", "read_given", "train"]
 
@@ -305,7 +305,7 @@ def _check_settings(settings: Settings, device: str) -> None:
         logger.setLevel(level)
 
 
-class _Announcer(Several):
+class _Announcer(Watchers):
     """Says what is trained, and on what, when training begins and all settings are known."""
 
     def __init__(
@@ -443,7 +443,7 @@ def _curves(watcher: Watcher, folder: Path | None) -> Iterator[Watcher]:
         yield watcher
         return
     with TensorBoardWatcher(folder / "tensorboard") as writer:
-        yield Several([watcher, writer])
+        yield Watchers([watcher, writer])
 
 
 # What a call from Python hands over: data of any kind, modules, settings, runs

@@ -257,7 +257,7 @@ def load_newest(
     group: processes that all call this; the first of them looks for all.
     """
     group = group or ProcessGroup()
-    newest: tuple[str | None, _Saved | None, list[str]] | str = ""
+    newest: tuple[Path, _Saved, list[str]] | str | None = None
     if group.is_main:
         try:
             newest = _find_newest(folder, fingerprint)
@@ -266,21 +266,18 @@ def load_newest(
     newest = group.broadcast(newest)
     if isinstance(newest, str):
         raise RunError(newest)
-    name, saved, problems = newest
-    if name is None or saved is None:
+    if newest is None:
         return None
-    checkpoint = folder / name
+    checkpoint, saved, problems = newest
     _restore(checkpoint, saved, state)
     for problem in problems:
-        warn(f"passed over a damaged checkpoint, {problem}; going on from {name}")
+        warn(f"passed over a damaged checkpoint, {problem}; going on from {checkpoint.name}")
     return checkpoint
 
 
-def _find_newest(
-    folder: Path, fingerprint: Fingerprint
-) -> tuple[str | None, _Saved | None, list[str]]:
+def _find_newest(folder: Path, fingerprint: Fingerprint) -> tuple[Path, _Saved, list[str]] | None:
     """The newest complete checkpoint, what its state.json says, and what is wrong with newer ones;
-    no name where there is none."""
+    None where there is no checkpoint."""
     problems: list[str] = []
     for checkpoint in reversed(_checkpoints(folder)):
         try:
@@ -289,13 +286,13 @@ def _find_newest(
             problems.append(str(error))
             continue
         fingerprint.check(saved.belongs, checkpoint)
-        return checkpoint.name, saved, problems
+        return checkpoint, saved, problems
     if problems:
         raise RunError(
             f"no checkpoint in {folder} can be used: {'; '.join(problems)}. Train the run anew "
             "with --force"
         )
-    return None, None, []
+    return None
 
 
 def _checkpoints(folder: Path) -> list[Path]:

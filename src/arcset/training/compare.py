@@ -333,7 +333,7 @@ def compare_variants(
     watcher = watcher or Lines()
     group = join_group(choose_device(device))
     listed = list(_list_losses(layers, losses) if grid is None else _list_grid(layers, grid))
-    data = _Data(dataset, watcher)
+    data = _DataCache(dataset, watcher)
     variants, notes = [], []
     for label, values, settings in listed:
         variants.append(Variant(label, values, data.suit(settings)))
@@ -359,7 +359,7 @@ def compare_variants(
 
 
 def _train(
-    outcome: Comparison, data: "_Data", watcher: Watcher, *, device: str, force: bool
+    outcome: Comparison, data: "_DataCache", watcher: Watcher, *, device: str, force: bool
 ) -> None:
     """Train and measure one run after another."""
     for variant in outcome.variants:
@@ -444,7 +444,7 @@ def _list_grid(
             raise unknown_option(" and ".join(known), key, dict.fromkeys(names))
 
 
-class _Data:
+class _DataCache:
     """The data of the variants, read once for each way of reading it."""
 
     def __init__(self, dataset: Dataset | None, watcher: Watcher) -> None:

@@ -24,7 +24,7 @@ from arcset.losses.transfer import Head, regrow
 from arcset.networks.layers import network_layers
 from arcset.numerics import unit_rows
 from arcset.runs import Run, RunConfig
-from arcset.runs.data import Earlier, selection_for, selection_of
+from arcset.runs.data import EarlierIdentities, selection_for, selection_of
 from arcset.runs.model import Forgetting, TrainedRun, embed, load_weights
 from arcset.training.batches import TrainingBatches
 
@@ -42,7 +42,7 @@ __all__ = [
 _BATCH = 1024  # images that are in memory at a time
 
 
-def load_earlier(config: RunConfig) -> Earlier | None:
+def load_earlier(config: RunConfig) -> EarlierIdentities | None:
     """The identities that the run to start from knew and held out, under their names of now.
 
     None where the configuration names no run. Raises `RunError` where it is not there.
@@ -54,7 +54,7 @@ def load_earlier(config: RunConfig) -> Earlier | None:
     split = Split.load(old.split_file) if old.split_file.exists() else None
     parts = [old.config.class_names or (), *((split.validation, split.test) if split else ())]
     now = [frozenset(name for name in mapping.of(names) if name is not None) for names in parts]
-    return Earlier(str(old.path), *now)
+    return EarlierIdentities(str(old.path), *now)
 
 
 def choose_selection(

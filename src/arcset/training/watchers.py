@@ -19,12 +19,12 @@ from arcset.text import HALF_MINUTE, duration, progress_lines
 
 __all__ = [
     "Lines",
-    "Several",
     "Silent",
     "Step",
     "StopRequest",
     "TensorBoardWatcher",
     "Watcher",
+    "Watchers",
     "scalars",
     "stop_on_signals",
 ]
@@ -80,7 +80,7 @@ class Watcher:
 Silent = Watcher
 
 
-class Several(Watcher):
+class Watchers(Watcher):
     """Passes everything on to several watchers."""
 
     def __init__(self, watchers: Sequence[Watcher]) -> None:
