@@ -1,7 +1,6 @@
 """Runs and files data on identities that took no part in training."""
 
 import io
-import json
 import pickle
 
 import numpy as np
@@ -152,13 +151,11 @@ def test_pairs_are_judged_as_evaluation_judges_them(digits_run, file, digits):
     import torch
 
     images, labels = digits
-    found = measure_pairs(digits_run, file, folds=5)
+    pairs, accuracy = measure_pairs(digits_run, file, folds=5)
     embeddings = embed(digits_run.network, torch.from_numpy(images.copy())[:, None])
     rows, same = np.arange(40).reshape(-1, 2), labels[:, 0] == labels[:, 1]
-    assert found.verification.auc == verification(embeddings, pairs=rows, same=same).auc
-    assert found.folds.accuracy == fold_accuracy(embeddings, rows, same, folds=5).accuracy
-    assert set(found.json()) == {"file", "verification", "fold_accuracy"}
-    json.dumps(found.json())
+    assert pairs.auc == verification(embeddings, pairs=rows, same=same).auc
+    assert accuracy.accuracy == fold_accuracy(embeddings, rows, same, folds=5).accuracy
 
 
 def test_an_unreadable_image_is_an_error_that_names_it(digits_run, tmp_path):

@@ -3,8 +3,6 @@
 import json
 import os
 import signal
-import subprocess
-import sys
 
 import pytest
 import torch
@@ -18,6 +16,8 @@ from arcset.runs.model import TrainedRun, embed
 from arcset.runs.settings import list_layers
 from arcset.training import load_model, train
 from arcset.training.compare import compare_variants
+from arcset.training.watchers import Watcher
+from support.forked import started
 from support.small_data import Remembers, images
 
 DIGITS = {
@@ -257,25 +257,21 @@ def test_stopped_in_a_run_it_goes_on_in_its_step(search, searched, tmp_path):
     assert now == before
 
 
-SCRIPT = """
-import json, os, signal, sys, torch
-torch.set_num_threads(1)
-from arcset.runs.settings import list_layers
-from arcset.training.compare import compare_variants
-from arcset.training.watchers import Watcher
+class Kills(Watcher):
+    """A watcher that kills its process in a step, counted over all runs."""
 
-class Deadly(Watcher):
-    left = int(sys.argv[3])
+    def __init__(self, step):
+        self.left = step
+
     def stepped(self, now):
         self.left -= 1
         if self.left == 0:
             os.kill(os.getpid(), signal.SIGKILL)
 
-layers = list_layers(json.loads(sys.argv[1]))
-options = {"seeds": 2, "device": "cpu", "watcher": Deadly()}
-outcome = compare_variants(layers, sys.argv[2], grid={"margin": [0.1, 0.4]}, **options)
-print(json.dumps(outcome.json()))
-"""
+
+def search_until(step, data, out):
+    layers = list_layers({"data": data, **SMALL, **QUICK})
+    compare_variants(layers, out, grid=GRID, seeds=2, device="cpu", watcher=Kills(step))
 
 
 @pytest.mark.long
@@ -283,23 +279,20 @@ print(json.dumps(outcome.json()))
 def test_killed_and_started_again(search, data, tmp_path):
     """A real process, and SIGKILL in the middle of its second run."""
     watcher = Remembers()
-    whole, place = search(tmp_path / "whole", watcher=watcher).json(), tmp_path / "out"
-    settings = json.dumps({"data": data, **SMALL, **QUICK})
-    command = [sys.executable, "-c", SCRIPT, settings, str(place)]
-    killed = subprocess.run([*command, str(watcher.total + 3)], check=False, timeout=120)
-    assert killed.returncode == -signal.SIGKILL
-    saved = json.loads((place / "comparison.json").read_text())
+    whole, out = search(tmp_path / "whole", watcher=watcher).json(), tmp_path / "out"
+    words = (search_until, watcher.total + 3, data, out)
+    process = started(*words, place=tmp_path, written=tmp_path / "output.txt")
+    process.join(timeout=120)
+    assert process.exitcode == -signal.SIGKILL
+    saved = json.loads((out / "comparison.json").read_text())
     assert [run["name"] for run in saved["runs"]] == ["margin=0.1"]
-    assert len(Run.open(place / "margin=0.1-1").metrics()) < SMALL["epochs"]
-    assert not (place / "margin=0.4-0").exists()
-    first = (place / "margin=0.1-0" / "model.safetensors").stat().st_mtime_ns
-    again = [*command, "0"]
-    done = subprocess.run(again, capture_output=True, text=True, check=True, timeout=120)
-    assert (place / "margin=0.1-0" / "model.safetensors").stat().st_mtime_ns == first
-    found = json.loads(done.stdout)
-    assert figures(found) == figures(whole)
-    assert (found["note"], found["best"]["score"]) == (whole["note"], whole["best"]["score"])
-    for run, other in zip(found["runs"], whole["runs"], strict=True):
+    assert len(Run.open(out / "margin=0.1-1").metrics()) < SMALL["epochs"]
+    assert not (out / "margin=0.4-0").exists()
+    first = (out / "margin=0.1-0" / "model.safetensors").stat().st_mtime_ns
+    again = search(out).json()
+    assert (out / "margin=0.1-0" / "model.safetensors").stat().st_mtime_ns == first
+    assert figures(again) == figures(whole)
+    for run, other in zip(again["runs"], whole["runs"], strict=True):
         both = (Run.open(entry["run"]).load_model() for entry in (run, other))
         for one, two in zip(*both, strict=True):
             assert all(torch.equal(one[name], two[name]) for name in {**one, **two})
