@@ -6,7 +6,6 @@ from arcset.data import load_dataset
 from arcset.errors import OptionError, RunError
 from arcset.runs import Run, RunConfig
 from arcset.runs.settings import (
-    Layer,
     inherited_settings,
     is_user_data,
     list_layers,
@@ -108,14 +107,6 @@ def test_then_come_recipe_file_and_options_and_last_what_is_set(old, file):
     assert (config.dim, config.batch, config.epochs) == (33, 66, 88)
     assert (origin["scale"], origin["dim"]) == ("recipe omniglot", f"file {path}")
     assert (origin["batch"], origin["epochs"]) == ("options", "options")
-
-
-def test_further_layers_count_most():
-    layers = list_layers({"data": "mnist", "scale": 8.0, "margin": 0.1})
-    variant = Layer("variant", {"loss": "cosface:margin=0.3:learning_rate=0.2"}, explicit=True)
-    config = resolve_settings([*layers, variant]).config
-    assert (config.loss, config.scale, config.margin) == ("cosface", 8.0, 0.3)
-    assert config.learning_rate == 0.2
 
 
 # Rules

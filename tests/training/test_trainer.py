@@ -128,16 +128,6 @@ def test_the_family_trains_resumes_and_loads(tmp_path, loss, options):
     assert loaded.logits(kept).shape == (len(kept), 3)
 
 
-def test_updating_during_the_backward_pass_trains_the_same(tmp_path):
-    config = CONFIG.replace(epochs=1, dim=8, weight_decay=0.01)
-    plain = train(config, tmp_path / "plain", device="cpu")
-    fused = train(config.replace(options={"update": "sgd"}), tmp_path / "fused", device="cpu")
-    ours, theirs = weights(fused), weights(plain)
-    torch.testing.assert_close(
-        ours["loss.head.weight"], theirs["loss.head.weight"], rtol=1e-3, atol=1e-4
-    )
-
-
 def test_class_sizes_reach_the_margin(tmp_path):
     run = train(CONFIG.replace(loss="classwise", dim=8, epochs=1), tmp_path / "run", device="cpu")
     margins = weights(run)["loss.margin.margins"]

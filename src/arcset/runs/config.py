@@ -32,7 +32,7 @@ class RunConfig(BaseModel):
 
     >>> RunConfig(data="mnist-sample", loss="arcface", dim=2, epochs=0)
     Traceback (most recent call last):
-    arcset.errors.OptionError: epochs=0 must be greater than or equal to 1
+    arcset.errors.OptionError: epochs=0 must be at least 1
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
@@ -271,6 +271,8 @@ def explain_refusal(error: ValidationError, model: type[BaseModel] | None = None
     if first["type"] == "missing":
         return f"the setting {where!r} is missing"
     wrong = re.sub(r"^\w+ should", "must", first["msg"]).removeprefix("Value error, ")
+    wrong = wrong.replace("greater than or equal to", "at least")
+    wrong = wrong.replace("less than or equal to", "at most")
     return f"{where}={shorten(first['input'])} {wrong}" if where else wrong
 
 

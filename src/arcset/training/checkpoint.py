@@ -27,6 +27,7 @@ from arcset.losses.saving import by_class, heads_of, load_sharded, loss_tensors,
 from arcset.runs import Run, RunConfig
 from arcset.runs.config import shorten
 from arcset.runs.folder import load_tensors, save_tensors
+from arcset.training.doctor import Diagnosis
 
 __all__ = [
     "MAY_CHANGE",
@@ -70,7 +71,7 @@ class Progress:
     seen: int = 0
     angles: list[tuple[float, float]] = field(default_factory=list)
     seconds: float = 0.0
-    diagnosis: dict[str, Any] = field(default_factory=dict)
+    diagnosis: Diagnosis = field(default_factory=Diagnosis)
 
     def next_epoch(self) -> None:
         """One more is complete."""

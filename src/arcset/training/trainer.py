@@ -326,7 +326,6 @@ class Trainer:
         mean = progress.total / progress.seen
         if warning := self.doctor.check_epoch(epoch, mean, progress.step, embeddings):
             self.watcher.warned(warning)
-        progress.diagnosis = self.doctor.state()
         self.network.eval()
         self.loss.eval()
         self.check_embeddings(epoch, rate)
@@ -419,7 +418,7 @@ class Trainer:
                 "with --force"
             )
         self.group.barrier()  # nobody writes while others read
-        self.doctor.load_state(self.state.progress.diagnosis)
+        self.doctor.diagnosis = self.state.progress.diagnosis
         # A run killed between its metrics and its checkpoint repeats that epoch: no line twice.
         self.history = [line for line in lines if line["epoch"] <= self.state.progress.epoch]
 
