@@ -61,7 +61,7 @@ from arcset.networks import NETWORKS, build_network
 from arcset.registry import unknown_name
 from arcset.runs.config import explain_refusal
 
-__all__ = ["DryRun", "Plan", "Setting", "can_measure", "count_bytes", "measure", "plan_training"]
+__all__ = ["DryRun", "Plan", "Setting", "count_bytes", "measure", "plan_training"]
 
 _WIDE, _INDEX = 4, 8  # bytes of float32, in which everything is computed, and of int64
 _COPIES = {"sgd": 1, "adamw": 2}  # of the weights that an optimizer keeps, and needs in passing
@@ -363,7 +363,7 @@ class Plan:
         }
 
 
-def can_measure(device: str) -> bool:
+def _can_measure(device: str) -> bool:
     """Whether a dry run can measure memory here: of CUDA by torch, of a process through /proc."""
     return torch.cuda.is_available() if device == "cuda" else Path("/proc/self/status").exists()
 
@@ -376,7 +376,7 @@ def plan_training(
     room: bytes that the loss of the dry run may take.
     """
     plan = Plan(setting, limit, process=0 if setting.device == "cuda" else _resident())
-    if not measured:
+    if not measured or not _can_measure(setting.device):
         return plan
     room = min(room, free_memory(torch.device(setting.device)) // 4)
     alone = {"classes": setting.own_classes, "processes": 1, "mode": plan.mode}

@@ -29,7 +29,6 @@ from arcset.runs.model import Forgetting, TrainedRun, embed, load_weights
 from arcset.training.batches import TrainingBatches
 
 __all__ = [
-    "Frozen",
     "begin_centers",
     "check_start",
     "choose_selection",
@@ -209,23 +208,11 @@ def _begin_means(
         loss.means[label] = mean.to(loss.means)
 
 
-class Frozen:
-    """The first layers of a network: without gradient, and in evaluation mode at all times."""
-
-    def __init__(self, layers: list[nn.Module]) -> None:
-        self.layers = layers
-        for layer in layers:
-            layer.requires_grad_(False)
-        self.to_evaluation_mode()
-
-    def to_evaluation_mode(self) -> None:
-        """Again, after `network.train()`: batch norms keep their statistics."""
-        for layer in self.layers:
-            layer.eval()
-
-
-def freeze(network: nn.Module, count: int) -> Frozen:
+def freeze(network: nn.Module, count: int) -> list[nn.Module]:
     """Freeze the first `count` layers that have weights, and whatever lies before and between them.
+
+    They get no gradient and are put into evaluation mode. Returns them, for whoever calls
+    `network.train()` to do the latter again: batch norms keep their statistics.
 
     Counted from the input on: a convolution, a batch norm and an activation with weights are one
     layer each, and so is a whole residual block; see `network_layers`. At least one layer remains,
@@ -249,7 +236,10 @@ def freeze(network: nn.Module, count: int) -> Frozen:
             f"freeze={count} leaves nothing to train: the network has {number} with weights that "
             f"follow each other; freeze at most {max(0, len(with_weights) - 1)}"
         )
-    return Frozen(layers[: with_weights[count - 1] + 1] if count else [])
+    frozen = layers[: with_weights[count - 1] + 1] if count else []
+    for layer in frozen:
+        layer.requires_grad_(False).eval()
+    return frozen
 
 
 def measure_forgetting(trained: TrainedRun, old: Run | None = None) -> list[Forgetting]:

@@ -270,7 +270,8 @@ class Trainer:
         while progress.epoch < config.epochs and not self.is_out_of_patience():
             epoch = progress.epoch + 1
             self.network.train()
-            self.frozen.to_evaluation_mode()
+            for layer in self.frozen:
+                layer.eval()
             self.loss.train()
             end = epoch * batches.per_epoch
             done = progress.step - (end - batches.per_epoch)  # steps of this epoch
