@@ -18,7 +18,6 @@ from arcset.data import open_source
 from arcset.recognition.export import export
 from arcset.runs import Run
 from arcset.runs.config import GIVEN
-from arcset.training.watchers import Watcher
 from support.small_data import Remembers, images, vectors
 
 CLASSES, EACH = 24, 5
@@ -203,16 +202,6 @@ def test_what_was_given_is_given_again(given, tmp_path):
     assert loaded.digest == arcset.Recognizer.load(run).digest
     strangers = (np.random.default_rng(1).integers(0, 256, (20, 10, 10), np.uint8), [*"abcde"] * 4)
     assert arcset.evaluate(run, strangers, **options | {"network": None}).identities == 5
-
-
-def test_embeddings_in_a_file_are_evaluated_beside_it(tmp_path):
-    rows = np.random.default_rng(0).normal(size=(40, 8))
-    np.savez(tmp_path / "embeddings.npz", embeddings=rows, labels=np.arange(40) // 4)
-    assessment = arcset.evaluate(tmp_path / "embeddings.npz", watcher=Watcher())
-    assert assessment.identities == 10
-    assert (tmp_path / "embeddings-evaluation" / "report.html").exists()
-    html = assessment._repr_html_()
-    assert all(word in html for word in ("<table", "AUC", f"{assessment.verification.auc:.4f}"))
 
 
 def test_a_run_is_evaluated_by_its_folder_and_on_other_data(whole, place):
