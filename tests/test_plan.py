@@ -58,7 +58,7 @@ def check_at_full_size(planned: Plan, **options) -> None:
 
 
 @on_linux
-def test_memory_and_time_at_three_sizes():
+def test_memory_at_three_sizes():
     """What was tried is less than the smallest of them."""
     whole = Setting(classes=120_000, dim=64, batch=64, update="sgd")
     planned = plan_training(whole, limit=8 * GIB, room=40 << 20)
@@ -67,7 +67,6 @@ def test_memory_and_time_at_three_sizes():
         scaled = planned.but(classes=size)
         dry = measure(scaled.setting)
         check_memory(scaled, max(dry.building, dry.loss))
-        assert 0.2 < scaled.seconds["loss"] / dry.seconds["loss"] < 5  # others may be at work
 
 
 @on_linux
