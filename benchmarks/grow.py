@@ -20,8 +20,7 @@ import torch
 
 from arcset.data import Split, load_dataset
 from arcset.runs import RunConfig
-from arcset.runs.recipes import recipe_settings
-from arcset.runs.settings import inherited_settings
+from arcset.runs.settings import inherited_settings, recipe_settings
 from arcset.training import train
 from arcset.training.fine_tune import measure_forgetting
 

@@ -28,7 +28,7 @@ from arcset.runs import Run, RunConfig
 from arcset.runs.assess import evaluation_data
 from arcset.runs.data import selection_for
 from arcset.runs.model import TrainedRun, load_model
-from arcset.runs.recipes import recipe_settings
+from arcset.runs.settings import recipe_settings
 from arcset.training import train
 
 RESULTS = Path(__file__).parent / "results"

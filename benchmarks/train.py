@@ -40,7 +40,7 @@ from arcset.data import as_float, load_dataset, pack, to_tensors
 from arcset.runs import RunConfig
 from arcset.runs.data import selection_for
 from arcset.runs.model import add_data_settings, build_model
-from arcset.runs.recipes import recipe_settings
+from arcset.runs.settings import recipe_settings
 from arcset.training import train
 from arcset.training.batches import TrainingBatches
 from arcset.training.optimize import build_optimizer

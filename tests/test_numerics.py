@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from arcset import OptionError
 from arcset.devices import choose_device, free_memory, own_gpu
-from arcset.numerics import anchored, angle, unit_rows, widen
+from arcset.numerics import angle, unit_rows, widen
 
 
 @given(
@@ -33,6 +33,7 @@ def test_unit_rows_agree_with_torch_in_value_and_gradient():
     torch.nn.functional.normalize(rows).mul(weights).sum().backward()
     torch.testing.assert_close(ours, rows.grad)
     assert torch.autograd.gradcheck(unit_rows, (rows,))
+    assert torch.autograd.gradgradcheck(unit_rows, (rows,))
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
@@ -43,11 +44,6 @@ def test_widened_gradients_saturate(dtype):
     (wide * torch.tensor([1.0, 3e38, -3e38])).mul(100).sum().backward()
     limit = torch.finfo(dtype).max
     assert narrow.grad.tolist() == [100.0, limit, -limit]
-
-
-def test_widen_leaves_wide_tensors_alone():
-    wide = torch.ones(2, dtype=torch.float64)
-    assert widen(wide) is wide
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
@@ -62,19 +58,6 @@ def test_angle_is_exact_in_value_and_finite_in_slope(dtype):
     assert (cosine.grad <= -1).all()
 
 
-def test_anchored_keeps_inner_values():
-    cosine = torch.tensor([-0.3, 0.0, 0.99], dtype=torch.float64, requires_grad=True)
-    slope, value = anchored(cosine)
-    assert torch.equal(slope.detach(), value)
-    assert slope.requires_grad
-    assert not value.requires_grad
-
-
-def test_unit_rows_can_be_differentiated_twice():
-    rows = torch.randn(4, 3, dtype=torch.float64, requires_grad=True)
-    assert torch.autograd.gradgradcheck(unit_rows, (rows,))
-
-
 # Where to compute.
 
 
@@ -87,7 +70,7 @@ def test_each_process_has_a_gpu_of_its_own():
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
 def test_what_is_not_there_is_refused():
     assert choose_device("auto").type in ("cpu", "mps")
-    with pytest.raises(OptionError, match=r"'cuda'.*CUDA") as refused:
+    with pytest.raises(OptionError, match="'cuda'") as refused:
         choose_device("cuda")
     offered = str(refused.value).partition(";")[2]
     assert "cpu" in offered

@@ -58,7 +58,7 @@ def check_at_full_size(planned: Plan, **options) -> None:
 
 
 @on_linux
-def test_memory_and_time_at_three_sizes():
+def test_memory_at_three_sizes():
     """What was tried is less than the smallest of them."""
     whole = Setting(classes=120_000, dim=64, batch=64, update="sgd")
     planned = plan_training(whole, limit=8 * GIB, room=40 << 20)
@@ -67,7 +67,6 @@ def test_memory_and_time_at_three_sizes():
         scaled = planned.but(classes=size)
         dry = measure(scaled.setting)
         check_memory(scaled, max(dry.building, dry.loss))
-        assert 0.2 < scaled.seconds["loss"] / dry.seconds["loss"] < 5  # others may be at work
 
 
 @on_linux
@@ -117,11 +116,11 @@ def test_network_and_loss_together(network, batch):
 @pytest.mark.parametrize("subcenters", [1, 2])
 @pytest.mark.parametrize("options", [{"update": "sgd"}, {"update": "adagrad"}, LEAN])
 def test_the_formula_counts_what_a_loss_holds(options, subcenters):
-    setting = Setting(classes=1000, dim=16, loss="classwise", subcenters=subcenters, **options)
+    setting = Setting(classes=1000, dim=16, subcenters=subcenters, **options)
     counted = count_bytes(setting, "recompute")
-    loss = build_loss("classwise", 16, 1000, subcenters=subcenters, **options)
+    loss = build_loss("arcface", 16, 1000, subcenters=subcenters, **options)
     held = sum(tensor.nbytes for tensor in loss.state_dict().values())
-    parts = counted["centers"] + counted["state of the centers"] + counted["margin"]
+    parts = counted["centers"] + counted["state of the centers"]
     assert parts == pytest.approx(held, abs=100)
 
 
@@ -197,17 +196,12 @@ def test_what_is_sent_by_hand():
     ("options", "quoted"),
     [
         ({"classes": 0}, "classes"),
-        ({"processes": 0}, "processes"),
         ({"sample": 0.0}, "sample"),
-        ({"sample": float("nan")}, "sample"),
         ({"storage": "float8"}, "float8"),
-        ({"update": "adam"}, "adagrad"),
-        ({"device": "tpu"}, "device"),
         ({"loss": "arcfaec"}, "'arcface'"),
         ({"network": "iresnet5"}, "'iresnet5'"),
         ({"classes": 10, "processes": 6}, " 6 "),
         ({"mode": "plain", "processes": 2}, "mode=plain"),
-        ({"shape": (3, 10**8, 10**8)}, "100000000"),
     ],
 )
 def test_what_cannot_be_trained_is_refused(options, quoted):

@@ -1,3 +1,5 @@
+import importlib.metadata
+
 import pytest
 
 from arcset import OptionError
@@ -25,3 +27,19 @@ def test_unknown_and_taken_names():
         kinds["xyz"]
     with pytest.raises(OptionError, match="'circle'"):
         kinds.add("circle", 2)
+
+
+def test_entry_points_of_other_packages_are_entries(monkeypatch):
+    def entry_points(*, group):
+        assert group == "some.group"
+        return [
+            importlib.metadata.EntryPoint("squared", "math:sqrt", group),
+            importlib.metadata.EntryPoint("broken", "no_such_module:thing", group),
+        ]
+
+    monkeypatch.setattr(importlib.metadata, "entry_points", entry_points)
+    kinds = Registry("kind", "arcset.centers", group="some.group")
+    assert {"squared", "broken"} <= set(kinds.names())
+    assert kinds["squared"](4) == 2
+    with pytest.raises(OptionError, match=r"'broken'.*no_such_module"):
+        kinds["broken"]

@@ -1,4 +1,4 @@
-"""In how many files of the package a command calls functions.
+"""In how many Python files of the package a command calls functions.
 
     python tools/trace_files.py train faces/ --out runs/faces --epochs 1
     python tools/trace_files.py --list identify people.db visitor.jpg
@@ -6,6 +6,7 @@
 Everything after the options of this tool is a command of arcset, run in this process under
 `sys.setprofile`. What a module does while it is imported does not count: class bodies, decorators
 and registries run for everybody who imports the file. Threads count, other processes do not.
+Templates, which Jinja compiles, are listed and not counted.
 """
 
 import argparse
@@ -73,7 +74,7 @@ def tell() -> int:
     if options.list:
         for file, count in sorted(calls.by_file.items()):
             print(f"{count:>9,}  {file}")
-    print(f"{len(calls.by_file)} files")
+    print(f"{sum(file.endswith('.py') for file in calls.by_file)} files")
     return code
 
 

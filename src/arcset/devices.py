@@ -28,24 +28,11 @@ def choose_device(name: str = "auto") -> torch.device:
         device = torch.device(name)
         torch.zeros(1, device=device).item()  # meta and the like can hold no values
     except (RuntimeError, AssertionError, NotImplementedError):
-        raise OptionError(_unavailable(name)) from None
+        cuda = [f"cuda:{number}" for number in range(torch.cuda.device_count())]
+        mps = ["mps"] if torch.backends.mps.is_available() else []
+        here = ", ".join(["auto", "cpu", *cuda, *mps])
+        raise OptionError(f"this machine has no device {name!r}; there are {here}") from None
     return device
-
-
-def _unavailable(name: str) -> str:
-    """Why a device cannot be used, and which can."""
-    here = ["auto", "cpu"]
-    if torch.cuda.is_available():
-        here += ["cuda", *(f"cuda:{number}" for number in range(torch.cuda.device_count()))]
-    if torch.backends.mps.is_available():
-        here.append("mps")
-    kind = str(name).partition(":")[0]
-    known = {"cuda": "CUDA", "mps": "MPS (Apple's GPU)"}
-    if kind in known and kind not in here:
-        reason = f"{known[kind]} is not available on this machine"
-    else:
-        reason = "there is no such device on this machine"
-    return f"device {name!r}: {reason}; use {', '.join(here[:-1])} or {here[-1]}"
 
 
 def own_gpu(process: int, count: int) -> torch.device:

@@ -93,7 +93,7 @@ class ProcessGroup:
         """Until all have come here."""
 
 
-class _Several(ProcessGroup):
+class _TorchGroup(ProcessGroup):
     """One of several processes in torch's default group."""
 
     def __init__(self) -> None:
@@ -187,7 +187,7 @@ def join_group(device: torch.device) -> ProcessGroup:
             backend, store=store, rank=rank, world_size=count, timeout=_PATIENCE
         )
         atexit.register(_leave_group)
-    return _Several() if dist.get_world_size() > 1 else ProcessGroup()
+    return _TorchGroup() if dist.get_world_size() > 1 else ProcessGroup()
 
 
 def _leave_group() -> None:

@@ -61,7 +61,7 @@ from arcset.networks import NETWORKS, build_network
 from arcset.registry import unknown_name
 from arcset.runs.config import explain_refusal
 
-__all__ = ["DryRun", "Plan", "Setting", "can_measure", "count_bytes", "measure", "plan_training"]
+__all__ = ["DryRun", "Plan", "Setting", "count_bytes", "measure", "plan_training"]
 
 _WIDE, _INDEX = 4, 8  # bytes of float32, in which everything is computed, and of int64
 _COPIES = {"sgd": 1, "adamw": 2}  # of the weights that an optimizer keeps, and needs in passing
@@ -161,7 +161,6 @@ def count_bytes(setting: Setting, mode: str) -> dict[str, int]:
         "logits": drawn * samples * _WIDE if mode == "store" else 0,
         "a chunk of classes": (chunk * setting.subcenters * width + sums) * _WIDE,
         "embeddings": (5 if setting.processes > 1 else 3) * samples * dim * _WIDE,
-        "margin": _margin_bytes(setting.loss) * setting.classes,  # in each of the processes
         "classes drawn": 5 * setting.drawn * _INDEX if setting.sample < 1 else 0,
     }
     if setting.network:
@@ -172,21 +171,13 @@ def count_bytes(setting: Setting, mode: str) -> dict[str, int]:
 
 
 @cache
-def _margin_bytes(loss: str) -> int:
-    """Bytes that a margin keeps for each class."""
-    margin = MARGINS[loss]()
-    margin.bind(1024)
-    return sum(buffer.nbytes for buffer in margin.buffers()) // 1024
-
-
-@cache
 def _network_bytes(name: str, dim: int, shape: tuple[int, ...]) -> tuple[int, int]:
     """Bytes of a network's weights, and of an image's activations: what autograd keeps of them, and
     what comes and goes in the backward pass. Tensors on torch's meta device have no content."""
-    kept: dict[int, int] = {}
+    saved: dict[int, int] = {}
 
     def keep(tensor: Tensor) -> Tensor:
-        kept[tensor.untyped_storage()._cdata] = tensor.untyped_storage().nbytes()
+        saved[tensor.untyped_storage()._cdata] = tensor.untyped_storage().nbytes()
         return tensor
 
     with torch.device("meta"), saved_tensors_hooks(keep, lambda tensor: tensor):
@@ -196,8 +187,8 @@ def _network_bytes(name: str, dim: int, shape: tuple[int, ...]) -> tuple[int, in
                 module.momentum = 0.1
         output = network(torch.empty(_IMAGES, *shape))
     for parameter in network.parameters():
-        kept.pop(parameter.untyped_storage()._cdata, None)
-    activations = sum(kept.values()) + _PASSING * max(kept.values())
+        saved.pop(parameter.untyped_storage()._cdata, None)
+    activations = sum(saved.values()) + _PASSING * max(saved.values())
     del output  # which kept all of that alive
     weights = sum(tensor.nbytes for tensor in network.state_dict().values())
     return weights, int(activations / _IMAGES)
@@ -343,12 +334,13 @@ class Plan:
         ways += [{"batch": batch} for batch in batches[1:] if self.but(batch=batch).fits][:1]
         if self.fewest_processes:
             ways.insert(2, {"processes": self.fewest_processes})
-        found = [way for way in ways if self.but(**way).fits][:3]
-        for batch in batches if not found else []:
+        if enough := [way for way in ways if self.but(**way).fits]:
+            return enough[:3]
+        for batch in batches:
             leanest = self.but(**sampled, batch=batch)
             if leanest.fewest_processes:
                 return [{**sampled, "batch": batch, "processes": leanest.fewest_processes}]
-        return found
+        return []
 
     def json(self) -> dict[str, Any]:
         """All of it."""
@@ -371,7 +363,7 @@ class Plan:
         }
 
 
-def can_measure(device: str) -> bool:
+def _can_measure(device: str) -> bool:
     """Whether a dry run can measure memory here: of CUDA by torch, of a process through /proc."""
     return torch.cuda.is_available() if device == "cuda" else Path("/proc/self/status").exists()
 
@@ -384,7 +376,7 @@ def plan_training(
     room: bytes that the loss of the dry run may take.
     """
     plan = Plan(setting, limit, process=0 if setting.device == "cuda" else _resident())
-    if not measured:
+    if not measured or not _can_measure(setting.device):
         return plan
     room = min(room, free_memory(torch.device(setting.device)) // 4)
     alone = {"classes": setting.own_classes, "processes": 1, "mode": plan.mode}
@@ -431,12 +423,19 @@ def _take_steps(setting: Setting, images: int, steps: int) -> DryRun:
         peaks: list[Any] = [None] * setting.processes
         dist.all_gather_object(peaks, (building, loss))
         building, loss = map(max, zip(*peaks, strict=True))
-    found: dict[str, Any] = {"process": process, "building": building, "loss": loss}
-    times = {"loss": seconds}
+    dry = DryRun(
+        setting=setting,
+        process=process,
+        building=building,
+        loss=loss,
+        seconds={"loss": seconds},
+        losses=losses,
+    )
     if setting.network:
-        taken = _try_network(setting, images or setting.batch)
-        found["network"], found["images"], times["network"] = taken
-    return DryRun(setting=setting, **found, seconds=times, losses=losses)
+        dry.network, dry.images, dry.seconds["network"] = _try_network(
+            setting, images or setting.batch
+        )
+    return dry
 
 
 def _try_loss(
@@ -539,9 +538,9 @@ class _Meter:
 
 
 def _main(setting: str, images: str = "0", steps: str = "4") -> None:
-    found = _take_steps(Setting(**parse_json(setting)), int(images), int(steps))
+    dry = _take_steps(Setting(**parse_json(setting)), int(images), int(steps))
     if is_main_process():
-        sys.stdout.write(found.model_dump_json() + "\n")
+        sys.stdout.write(dry.model_dump_json() + "\n")
     leave(0)
 
 

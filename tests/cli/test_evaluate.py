@@ -93,34 +93,21 @@ def test_two_models_compared(arcset_command, tmp_path):
     assert "better by" in line
 
 
-@pytest.mark.long
-def test_a_model_against_itself(arcset_command, tmp_path):
-    some_file(tmp_path / "good.npz", 0.3)
-    done = arcset_command("evaluate", "good.npz", "--against", "good.npz", "--json", "--no-report")
-    content = json.loads(done.out)
-    assert all(not item["shown"] for item in content["differences"])
-    assert list(content["models"]) == ["good", "good (2)"]
-
-
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["evaluate", "nosuch"], "nosuch"),
         (["evaluate", "nosuch.npz"], "nosuch.npz"),
         (["evaluate", "good.npz", "orl"], "good.npz"),
-        (["evaluate", "good.npz", "--split", "x.json"], "x.json"),
         (["evaluate", "good.npz", "--against", "small.npz"], "small 20 of 4"),
         (["evaluate", "good.npz", "--against", "good.npz", "--no-intervals"], "intervals"),
         (["evaluate", "good.npz", "--against", "turned.npz"], "turned 125 of 25"),
         (["evaluate", "good.npz", "--against", "good.npz", "--validation", "x.npz"], "validation"),
-        (["evaluate", "nan.npz"], "row 0"),
         (["embed", "nosuch"], "nosuch"),
     ],
 )
 def test_wrong_use(arcset_command, tmp_path, words, message):
     some_file(tmp_path / "good.npz", 0.3)
     some_file(tmp_path / "small.npz", 0.3, identities=4)
-    np.savez(tmp_path / "nan.npz", embeddings=np.full((4, 2), np.nan), labels=[0, 0, 1, 1])
     good = np.load(tmp_path / "good.npz")
     turned = {name: good[name][::-1] for name in good.files}
     np.savez(tmp_path / "turned.npz", **turned)

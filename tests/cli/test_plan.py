@@ -55,18 +55,13 @@ def test_what_is_free_is_that_of_the_device(arcset_command):
     ("words", "quoted"),
     [
         (["--classes", "many"], "'many'"),
-        (["--classes", "1B"], "'1B'"),
-        (["--classes", "1..5G"], "'1..5G'"),
         (["--classes", "0.5"], "classes"),
         (["--classes", "9" * 400], "--classes"),
-        (["--classes", "9" * 20], "classes"),
         (["--classes", "1M", "--memory", "lots"], "'lots'"),
         (["--classes", "1M", "--sample", "2"], "2.0"),
         (["--classes", "1M", "--size", "0"], "--size '0'"),
-        (["--classes", "1M", "--size", "99999999"], "99999999"),
         (["--classes", "1M", "--loss", "softmax"], "'softmax'"),
         (["--classes", "1M", "--network", "iresnet18", "--size", "1,4,4", QUICK], "iresnet18"),
-        (["--classes", "1M", "--network", "simple", "--size", "1,2,2", QUICK], "simple"),
     ],
 )
 def test_mistakes_are_one_line(arcset_command, words, quoted):

@@ -76,26 +76,6 @@ def test_every_setting_has_a_description_and_can_be_shown(capsys):
     assert any("epochs" in line and "64" in line and "recipe omniglot" in line for line in lines)
 
 
-def test_from_the_outside(arcset_command, tmp_path) -> None:
-    place = images(tmp_path / "a.npz", classes=24, each=4, size=8)
-    words = ["train", place, "--no-report", "--epochs", "1", "--dim", "4", "--device", "cpu"]
-    done = arcset_command(*words, "--out", "a", "--loss", "softmax", "--scale", "3")
-    assert done.code == 0
-    config = Run.open(tmp_path / "a").config
-    assert (config.network, config.dim, config.loss, config.scale) == ("glyph", 4, "softmax", None)
-    assert config.hold_out == {"validation": 0.1, "test": 0.1}
-    assert "scale=3" in done.err
-    done = arcset_command(*words, "--out", "b", "--hold-out", "none", "--augment", "none")
-    assert done.code == 0
-    assert "held out" in done.err
-    config = Run.open(tmp_path / "b").config
-    assert (config.hold_out, config.augment, len(config.class_names)) == (None, (), 24)
-    wrong = arcset_command(*words, "--out", "d", "--hold-out", "half")
-    assert wrong.code == 2
-    assert "'half'" in wrong.err
-    assert not (tmp_path / "d").exists()
-
-
 def test_show_settings_prints_the_layer_of_each_value_and_trains_nothing(arcset_command, tmp_path):
     path = images(tmp_path / "a.npz", classes=24, each=4, size=8)
     (tmp_path / "some.toml").write_text("dim = 6\n")

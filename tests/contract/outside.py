@@ -61,7 +61,7 @@ def registered() -> dict[str, Any]:
     from arcset.data.augment import AUGMENTATIONS, augmentation_names
     from arcset.margins import MARGINS
     from arcset.networks import network_names
-    from arcset.runs.recipes import read_recipe, recipe_names
+    from arcset.runs.settings import read_recipe, recipe_names
 
     return {
         "augmentations": {name: AUGMENTATIONS[name].options() for name in augmentation_names()},

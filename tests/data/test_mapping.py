@@ -9,7 +9,7 @@ import pytest
 from arcset import DataError, OptionError
 from arcset.data import Dataset, ImageSet, Split, select
 from arcset.data.mapping import ClassMapping
-from arcset.runs.data import Earlier
+from arcset.runs.data import EarlierIdentities
 
 
 def part(each: int) -> ImageSet:
@@ -83,7 +83,7 @@ def test_a_split_gets_the_new_names() -> None:
 
 
 def test_nobody_that_an_earlier_run_knew_is_drawn_to_be_held_out() -> None:
-    earlier = Earlier("old", frozenset("abg"), frozenset("cd"), frozenset("ef"))
+    earlier = EarlierIdentities("old", frozenset("abg"), frozenset("cd"), frozenset("ef"))
     drawn = split("bcehij", "ak", "dgm")
     found = earlier.keep_parts(drawn, {"validation": 0.2, "test": 0.2})
     assert found.train == tuple("abghij")
@@ -93,14 +93,18 @@ def test_nobody_that_an_earlier_run_knew_is_drawn_to_be_held_out() -> None:
 
 
 def test_one_left_for_validation_only_stays_unseen() -> None:
-    found = Earlier("old", frozenset("ab")).keep_parts(split("cd", "ae", "fb"), {"test": 0.2})
+    found = EarlierIdentities("old", frozenset("ab")).keep_parts(
+        split("cd", "ae", "fb"), {"test": 0.2}
+    )
     assert (found.train, found.validation, found.test) == (tuple("abcd"), (), tuple("ef"))
     with pytest.raises(OptionError, match=r"1 .*test .*old"):
-        Earlier("old", frozenset("abe")).keep_parts(split("cd", "ae", "fb"), {"test": 0.2})
+        EarlierIdentities("old", frozenset("abe")).keep_parts(
+            split("cd", "ae", "fb"), {"test": 0.2}
+        )
 
 
 def test_holding_out_the_known_by_name_is_refused() -> None:
-    people, earlier = dataset(), Earlier("old", frozenset({"cyd", "ann"}))
+    people, earlier = dataset(), EarlierIdentities("old", frozenset({"cyd", "ann"}))
     named = Split("people", 0, (0.5, 0, 0.5), "names", ("ann", "ben"), (), ("ann 2", "cyd"))
     assert earlier.keep_parts(named, {"test": ("ann 2", "cyd")}).test == ("ann 2", "cyd")
     with pytest.raises(OptionError, match=r"1 .*old"):

@@ -15,7 +15,8 @@ from arcset.runs import RunConfig
 from arcset.runs.assess import measure_run
 from arcset.runs.model import TrainedRun
 from arcset.runs.settings import list_layers
-from arcset.training import compare, train
+from arcset.training import train
+from arcset.training.compare import compare_variants
 
 
 def mean_length(units, labels):
@@ -87,7 +88,7 @@ def test_a_toy_is_measured_on_validation_and_unseen_identities_and_may_choose_th
     figures = measure_run(TrainedRun.load(run, device="cpu"))
     assert 0 <= figures["unseen_toy"] <= 1
     layers = list_layers({"data": "mnist-sample", "classes": "0-3", "network": "mlp", "epochs": 1})
-    compared = compare(layers, tmp_path / "out", losses=["arcface"], seeds=1, device="cpu")
+    compared = compare_variants(layers, tmp_path / "out", losses=["arcface"], seeds=1, device="cpu")
     assert "unseen mean length" in compared.rows()[0]
     json.dumps(figures)
 

@@ -1,7 +1,6 @@
 """Runs and files data on identities that took no part in training."""
 
 import io
-import json
 import pickle
 
 import numpy as np
@@ -61,12 +60,9 @@ def test_identities_of_training_are_refused_and_marked(run):
     with pytest.raises(DataError, match="4 of 4"):
         data.refuse_overlap()
     assert "4 of 4" in data.note
-    assert not np.isnan(data.assess(intervals=False).angles.w_ec)
-
-
-def test_another_dataset_is_checked_for_shared_identities(run):
-    with pytest.raises(DataError, match="4 of 10"):
+    with pytest.raises(DataError, match="4 of 10"):  # and in another dataset
         evaluation_data(run, "mnist-sample", part="all").refuse_overlap()
+    assert not np.isnan(data.assess(intervals=False).angles.w_ec)
 
 
 @pytest.mark.parametrize(
@@ -113,20 +109,6 @@ def test_a_file_with_a_second_one_of_another_width(tmp_path):
         read_evaluation_data(one, validation=two)
 
 
-def test_each_image_is_embedded_once_for_all_that_is_measured(run):
-    fresh = TrainedRun.load(run.path, device="cpu", selection=run.selection)
-    counts = []
-    fresh.network.register_forward_hook(lambda _, inputs, __: counts.append(len(inputs[0])))
-    assessment = assess_unseen(fresh, intervals=False)
-    figures = measure_run(fresh, assessment)
-    assert make_run_thresholds(fresh, assessment) is assessment.thresholds
-    assert make_run_thresholds(fresh).origin == assessment.thresholds.origin
-    parts = (run.selection.test, run.selection.unseen, run.selection.validation)
-    assert sum(counts) == sum(len(part) for part in parts)
-    assert figures == measure_run(fresh)
-    assert figures["unseen_auc"] == assessment.verification.auc
-
-
 def test_without_identities_held_out_it_says_so(tmp_path):
     alone = TrainedRun.load(random_run(tmp_path / "run"), device="cpu")
     assert assess_unseen(alone) is None
@@ -169,13 +151,11 @@ def test_pairs_are_judged_as_evaluation_judges_them(digits_run, file, digits):
     import torch
 
     images, labels = digits
-    found = measure_pairs(digits_run, file, folds=5)
+    pairs, accuracy = measure_pairs(digits_run, file, folds=5)
     embeddings = embed(digits_run.network, torch.from_numpy(images.copy())[:, None])
     rows, same = np.arange(40).reshape(-1, 2), labels[:, 0] == labels[:, 1]
-    assert found.verification.auc == verification(embeddings, pairs=rows, same=same).auc
-    assert found.folds.accuracy == fold_accuracy(embeddings, rows, same, folds=5).accuracy
-    assert set(found.json()) == {"file", "verification", "fold_accuracy"}
-    json.dumps(found.json())
+    assert pairs.auc == verification(embeddings, pairs=rows, same=same).auc
+    assert accuracy.accuracy == fold_accuracy(embeddings, rows, same, folds=5).accuracy
 
 
 def test_an_unreadable_image_is_an_error_that_names_it(digits_run, tmp_path):

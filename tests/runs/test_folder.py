@@ -1,35 +1,25 @@
 """What lies in a run's folder, and how it is written and read."""
 
-import sys
-from contextlib import contextmanager
-
-import numpy as np
 import pytest
 import torch
 
 from arcset import DataError, RunError
-from arcset.evaluation import make_thresholds
 from arcset.runs import Run, RunConfig
 
 CONFIG = RunConfig(data="mnist-sample")
-
-
-def test_create_and_open(tmp_path):
-    run = Run.create(tmp_path / "a" / "b", CONFIG)
-    assert Run.open(run.path).config == CONFIG
-    assert run.metrics() == []
-    assert run.epochs() == []
 
 
 def test_a_run_is_not_overwritten_by_accident(tmp_path):
     run = Run.create(tmp_path / "a", CONFIG)
     run.write_metrics([{"epoch": 1}])
     (run.path / "notes.txt").write_text("mine")
+    (run.path / "evaluation").mkdir()
     with pytest.raises(RunError, match="--resume"):
         Run.create(run.path, CONFIG)
     assert run.metrics() == [{"epoch": 1}]
     fresh = Run.create(run.path, CONFIG.replace(dim=3), force=True)
     assert fresh.metrics() == []
+    assert not (run.path / "evaluation").exists()  # of the weights that were replaced
     assert Run.open(run.path).config.dim == 3
     assert (run.path / "notes.txt").read_text() == "mine"
 
@@ -54,32 +44,6 @@ def test_what_a_killed_process_has_left_is_not_in_the_way(tmp_path):
         Run.create(tmp_path / "other", CONFIG)
 
 
-def test_tensors_round_trip(tmp_path):
-    run = Run.create(tmp_path / "a", CONFIG)
-    with pytest.raises(RunError, match="weights"):
-        run.load_model()
-    weights = {"w": torch.randn(3, 2), "n": torch.tensor(4)}
-    run.save_model(weights, {"c": torch.eye(2).T})
-    network, loss = run.load_model()
-    assert torch.equal(network["w"], weights["w"])
-    assert torch.equal(loss["c"], torch.eye(2))
-    run.save_embeddings(12, {"test": torch.ones(2, 2)})
-    run.save_embeddings(0, {"test": torch.zeros(2, 2)})
-    assert run.epochs() == [0, 12]
-    assert torch.equal(run.embeddings(12)["test"], torch.ones(2, 2))
-
-
-def test_thresholds_go_with_the_weights_they_were_made_for(tmp_path):
-    run = Run.create(tmp_path / "a", CONFIG)
-    thresholds = run.path / "threshold.json"
-    thresholds.write_text("{}")
-    run.save_model({"w": torch.ones(1)}, {})
-    assert not thresholds.exists()
-    thresholds.write_text("{}")
-    Run.create(run.path, CONFIG, force=True)
-    assert not thresholds.exists()
-
-
 def test_damaged_files_are_named(tmp_path):
     run = Run.create(tmp_path / "a", CONFIG)
     run.save_model({"w": torch.ones(2)}, {})
@@ -96,22 +60,14 @@ def test_measures_are_read_back_and_empty_before(tmp_path):
     assert run.measures == {}
     run.write_measures({"accuracy": 0.5, "dunn": float("inf"), "unseen_auc": None})
     assert run.measures == {"accuracy": 0.5, "dunn": None, "unseen_auc": None}
+    (run.path / "threshold.json").write_text("{}")
     run.save_network({"w": torch.ones(1)})
     assert run.measures == {}  # they were those of other weights
+    assert run.thresholds is None
     for damaged in ("{", "[1]", '{"accuracy": "good"}'):
         (run.path / "measures.json").write_text(damaged)
         with pytest.raises(DataError, match=r"measures\.json"):
             run.measures  # noqa: B018
-
-
-def test_thresholds_and_report_are_there_or_none(tmp_path):
-    run = Run.create(tmp_path / "a", CONFIG)
-    assert (run.thresholds, run.report) == (None, None)
-    rows = np.random.default_rng(0).normal(size=(40, 4))
-    make_thresholds(rows, np.arange(40) // 4).save(run.path / "threshold.json")
-    (run.path / "report.html").write_text("<html>")
-    assert run.thresholds.made_from["identities"] == 10
-    assert run.report == run.path / "report.html"
 
 
 def test_a_run_shows_itself_in_a_notebook(tmp_path):
@@ -124,27 +80,3 @@ def test_a_run_shows_itself_in_a_notebook(tmp_path):
         assert text in shown
     assert "dunn" not in shown
     assert str(run.path) in repr(run)
-
-
-@contextmanager
-def no_room(count):
-    """Files of this process may hold no more than so many bytes, as on a disk that is full."""
-    import resource
-
-    before = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (count, before[1]))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, before)
-
-
-@pytest.mark.skipif(sys.platform == "win32", reason="files have no limit there")
-def test_no_room_is_told_and_what_stood_there_stays(tmp_path):
-    run = Run.create(tmp_path / "run", RunConfig(data="mnist-sample"))
-    run.save_model({"a": torch.zeros(2)}, {})
-    files = sorted(path.name for path in run.path.iterdir())
-    with no_room(10_000), pytest.raises(RunError, match=r"model\.safetensors"):
-        run.save_model({"a": torch.ones(100_000)}, {})
-    assert sorted(path.name for path in run.path.iterdir()) == files
-    assert torch.equal(run.load_model()[0]["a"], torch.zeros(2))

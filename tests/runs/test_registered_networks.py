@@ -1,14 +1,11 @@
 """Networks that another process cannot know by itself; see also tests/test_api.py."""
 
-import importlib.metadata
-
 import numpy as np
 import pytest
 from torch import nn
 
 from arcset import OptionError
 from arcset.networks import NETWORKS
-from arcset.registry import Registry
 from arcset.runs import Run, RunConfig
 from arcset.runs.model import load_model
 from support.random_runs import random_run
@@ -39,19 +36,3 @@ def test_a_registered_network_names_its_module(tmp_path):
         load_model(Run.open(run.path))
     assert random_run(tmp_path / "other").config.network_module is None
     assert RunConfig(data="mnist-sample").network_module is None
-
-
-def test_entry_points_of_other_packages_are_entries(monkeypatch):
-    def entry_points(*, group):
-        assert group == "some.group"
-        return [
-            importlib.metadata.EntryPoint("squared", "math:sqrt", group),
-            importlib.metadata.EntryPoint("broken", "no_such_module:thing", group),
-        ]
-
-    monkeypatch.setattr(importlib.metadata, "entry_points", entry_points)
-    kinds = Registry("kind", "arcset.centers", group="some.group")
-    assert {"squared", "broken"} <= set(kinds.names())
-    assert kinds["squared"](4) == 2
-    with pytest.raises(OptionError, match=r"'broken'.*no_such_module"):
-        kinds["broken"]

@@ -5,15 +5,15 @@ import pytest
 from arcset.data import load_dataset
 from arcset.errors import OptionError, RunError
 from arcset.runs import Run, RunConfig
-from arcset.runs.recipes import read_recipe, suitable_settings
 from arcset.runs.settings import (
-    Layer,
     inherited_settings,
     is_user_data,
     list_layers,
     parse_changes,
     parse_setting,
+    read_recipe,
     resolve_settings,
+    suitable_settings,
 )
 from support.small_data import images, vectors
 
@@ -97,40 +97,16 @@ def test_a_run_that_goes_on_keeps_its_settings(old):
     assert settings.config == old.config.replace(epochs=50, shape=None)
 
 
-def test_then_comes_the_recipe(old):
-    recipe = read_recipe("omniglot").settings
-    settings = resolve({"data": "omniglot"}, recipe="omniglot", start=old)
-    config = settings.config
-    assert (config.scale, config.margin, config.dim) == (recipe["scale"], recipe["margin"], 128)
-    assert config.hold_out == {
-        part: tuple(patterns) for part, patterns in recipe["hold_out"].items()
-    }
-    assert config.recipe == "omniglot"
-    assert settings.origin["dim"] == "recipe omniglot"
-
-
-def test_then_the_file(file):
-    path = file("dim = 33\n")
-    settings = resolve({"data": "omniglot"}, recipe="omniglot", file=path)
-    assert (settings.config.dim, settings.config.network) == (33, "glyph")
-    assert settings.origin["dim"] == f"file {path}"
-
-
-def test_then_options_and_last_what_is_set(file):
+def test_then_come_recipe_file_and_options_and_last_what_is_set(old, file):
     path = file("dim = 33\nbatch = 44\nepochs = 55\n")
     options = {"data": "omniglot", "batch": 66, "epochs": 77}
-    settings = resolve(options, recipe="omniglot", file=path, changes=["epochs=88"])
-    config, origin = settings.config, settings.origin
-    assert (config.network, config.dim, config.batch, config.epochs) == ("glyph", 33, 66, 88)
+    settings = resolve(options, recipe="omniglot", file=path, start=old, changes=["epochs=88"])
+    config, origin, recipe = settings.config, settings.origin, read_recipe("omniglot").settings
+    assert (config.scale, config.recipe) == (recipe["scale"], "omniglot")
+    assert config.hold_out == {part: tuple(names) for part, names in recipe["hold_out"].items()}
+    assert (config.dim, config.batch, config.epochs) == (33, 66, 88)
+    assert (origin["scale"], origin["dim"]) == ("recipe omniglot", f"file {path}")
     assert (origin["batch"], origin["epochs"]) == ("options", "options")
-
-
-def test_further_layers_count_most():
-    layers = list_layers({"data": "mnist", "scale": 8.0, "margin": 0.1})
-    variant = Layer("variant", {"loss": "cosface:margin=0.3:learning_rate=0.2"}, explicit=True)
-    config = resolve_settings([*layers, variant]).config
-    assert (config.loss, config.scale, config.margin) == ("cosface", 8.0, 0.3)
-    assert config.learning_rate == 0.2
 
 
 # Rules
@@ -156,16 +132,6 @@ def test_the_same_loss_with_options_does():
     recipe = read_recipe("omniglot").settings
     tuned = (recipe["scale"], recipe["margin"], {"fallback": "easy"})
     assert (config.scale, config.margin, config.options) == tuned
-
-
-def test_another_loss_does_not_inherit_those_of_a_file(tmp_path):
-    RunConfig(
-        data="mnist", loss="arcface", scale=7.0, margin=0.2, options={"fallback": "easy"}
-    ).save(tmp_path / "some.toml")
-    same = resolve({"loss": "arcface"}, file=tmp_path / "some.toml").config
-    assert (same.scale, same.margin, same.options) == (7.0, 0.2, {"fallback": "easy"})
-    other = resolve({"loss": "normface"}, file=tmp_path / "some.toml").config
-    assert (other.loss, other.scale, other.options) == ("normface", None, {})
 
 
 def test_another_loss_does_not_inherit_the_full_margin_of_a_run_to_start_from(old):
@@ -218,18 +184,14 @@ def test_beside_a_file_the_data_says_what_the_file_does_not(tmp_path, file):
     assert named.augment == suited.augment
 
 
-def test_the_file_of_a_trained_run_says_everything(tmp_path):
+def test_the_file_of_a_trained_run_says_everything(old, tmp_path):
     """What it lacks was not asked for then, either."""
     path = images(tmp_path / "a.npz", classes=24, each=3)
     config = RunConfig(data=str(path), network="mlp", class_names=("a", "b"))
     config.save(tmp_path / "some.toml")
     layers = list_layers({}, file=tmp_path / "some.toml")
     assert resolve_settings(layers).suited_to(load_dataset(path)).config == config
-
-
-def test_so_does_a_run_to_start_from(old, tmp_path):
-    path = images(tmp_path / "a.npz", classes=24, each=3)
-    settings = resolve({"data": str(path)}, start=old)
+    settings = resolve({"data": str(path)}, start=old)  # so does a run to start from
     assert settings.suited_to(load_dataset(path)) == settings
     assert (settings.config.size, settings.config.channels) == ((28, 28), 1)
 
@@ -302,19 +264,15 @@ def test_who_is_held_out_by_pattern_is_inherited_for_the_same_data_only(old):
     ("key", "text", "value"),
     [
         ("size", "64", [64, 64]),
-        ("size", "64x48", [64, 48]),
         ("size", "64×48", [64, 48]),
         ("size", "", None),
         ("hold_out", "0.1,0.2", {"validation": 0.1, "test": 0.2}),
-        ("hold_out", "0,0.2", {"validation": 0, "test": 0.2}),
         ("augment", "affine:rotate=10, flip", ["affine:rotate=10", "flip"]),
         ("augment", "none", []),
         ("epochs", "3", 3),
         ("invert", "true", True),
-        ("network", "vgg8", "vgg8"),
         ("classes", "5", "5"),
         ("clip", "", None),
-        ("subcenters", "2", 2),
         ("fallback", "easy", "easy"),
         ("loss", "center:base=arcface", "center:base=arcface"),
     ],
@@ -329,15 +287,11 @@ def test_settings_from_text(key, text, value):
     [
         (["epochs"], "--set epochs"),
         (["size=big"], "'big'"),
-        (["size=1x2x3"], "'1x2x3'"),
-        (["hold_out=0.1"], "'0.1'"),
         (["hold_out=a,b"], "'a,b'"),
         (["recipe=orl"], "--recipe orl"),
         (["start=old"], "--from old"),
         (["options=3"], "options=3"),
-        (["loss=arcfase"], "'arcfase'.*'arcface'"),
         (["loss=arcface:easy"], "'arcface:easy'"),
-        (["epochs=0"], "epochs=0"),
         (["epocs=3"], "'epocs'.*'epochs'"),
         (["falback=easy"], "'falback'.*'fallback'"),
         (["bananas=3"], "'bananas'.*fallback"),
@@ -351,7 +305,8 @@ def test_text_that_says_nothing_is_refused(changes, message):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("loss = 3\n", "loss=3"),
+        ("loss = 3\n", "'3'"),
+        ("options = 5\n", r"some\.toml.*options=5"),
         ("learningrate = 0.1\n", r"some\.toml.*'learningrate'.*'learning_rate'"),
         ("options = {falback = 'easy'}\n", r"some\.toml.*'falback'.*'fallback'"),
         ("data = 3\n", "data=3"),

@@ -17,7 +17,8 @@ from arcset.launch import leave
 from arcset.networks import NETWORKS
 from arcset.runs import RunConfig
 from arcset.runs.settings import Layer
-from arcset.training import compare, resume, train
+from arcset.training import resume, train
+from arcset.training.compare import compare_variants
 from support.processes import plain
 from support.small_data import Remembers
 
@@ -29,7 +30,7 @@ def done(jobs: Path) -> None:
         out, watcher = Path(job["out"]), Remembers()
         if "grid" in job:
             layers = [Layer("options", job["settings"], explicit=True)]
-            outcome = compare(layers, out, grid=job["grid"], seeds=1, device="cpu")
+            outcome = compare_variants(layers, out, grid=job["grid"], seeds=1, device="cpu")
             assert bool(outcome.runs) == (os.environ.get("RANK", "0") == "0")  # one writer
         elif "settings" in job:
             train(RunConfig(**job["settings"]), out, device="cpu", watcher=watcher)

@@ -1,6 +1,5 @@
 """Runs that are cut, killed or damaged: resumed bit for bit, or refused with the reason."""
 
-import json
 import os
 import random
 import shutil
@@ -106,29 +105,12 @@ def flip(file: Path) -> None:
     file.write_bytes(bytes(held))
 
 
-def of_another_format(file: Path) -> None:
-    file.write_text(json.dumps({**json.loads(file.read_text()), "format": 1}))
-
-
-def no_object(file: Path) -> None:
-    file.write_text("[]")
-
-
 @pytest.mark.parametrize(
     ("file", "harm"),
     [
         ("state.json", truncate),
         ("optimizer.safetensors", flip),
         ("average.safetensors", Path.unlink),
-        *(
-            pytest.param(file, harm, marks=pytest.mark.long)
-            for file, harm in (
-                ("state.json", no_object),
-                ("state.json", Path.unlink),
-                ("state.json", of_another_format),
-                ("network.safetensors", truncate),
-            )
-        ),
     ],
 )
 def test_a_torn_checkpoint_is_passed_over_and_told(whole, damaged, file, harm) -> None:
@@ -140,7 +122,7 @@ def test_a_torn_checkpoint_is_passed_over_and_told(whole, damaged, file, harm) -
     (warning,) = watcher.warnings
     assert "step-000000009" in warning  # which was passed over
     assert "step-000000008" in warning  # from which it went on
-    assert ("format 1" if harm is of_another_format else file) in warning
+    assert file in warning
     assert_alike(run, again.path)
 
 
@@ -162,7 +144,7 @@ def test_where_all_are_torn_nothing_is_loaded(damaged) -> None:
     for name in checkpoints(damaged):
         truncate(damaged / "checkpoint" / name / "loss.safetensors")
     before = (damaged / "config.toml").read_bytes()
-    with pytest.raises(RunError, match=r"step-000000006: loss\.safetensors"):
+    with pytest.raises(RunError, match=r"step-000000006/loss\.safetensors"):
         resume(damaged, device="cpu")
     assert (damaged / "config.toml").read_bytes() == before
 
@@ -170,9 +152,6 @@ def test_where_all_are_torn_nothing_is_loaded(damaged) -> None:
 def test_without_a_checkpoint_a_trained_run_is_not_trained_again(damaged) -> None:
     shutil.rmtree(damaged / "checkpoint")
     with pytest.raises(RunError, match="--force"):
-        resume(damaged, device="cpu")
-    (damaged / "checkpoint" / "epoch-0002").mkdir(parents=True)
-    with pytest.raises(RunError, match="epoch-0002"):
         resume(damaged, device="cpu")
     assert len(epochs(damaged)) == 2
 

@@ -70,11 +70,6 @@ def test_clipping_bounds_the_gradient() -> None:
     whole, limited = (torch.cat([g.flatten() for g in gradients(one)]) for one in (free, clipped))
     assert whole.norm() > 0.01
     torch.testing.assert_close(limited, 0.01 * whole / whole.norm(), rtol=1e-3, atol=0)
-    gentle = updater(clip=1e6)
-    gentle.backward(*batch(12))
-    gentle.update()
-    for ours, theirs in zip(gradients(gentle), gradients(free), strict=True):
-        assert torch.equal(ours, theirs)
 
 
 def test_the_rate_reaches_every_optimizer_and_the_step_is_taken() -> None:
@@ -230,14 +225,6 @@ def test_the_rise_is_a_line_to_the_peak(schedule, steps, share):
     assert all(0 < rate <= 0.5 for rate in rates)
 
 
-@pytest.mark.parametrize("share", [0.0, 0.01, 0.3, 0.99])
-@pytest.mark.parametrize("steps", [1, 2, 3, 50])
-def test_one_cycle_stays_between_almost_nothing_and_the_peak(steps, share):
-    rates = [learning_rate(step, steps, 0.5, "one-cycle", share) for step in range(steps)]
-    assert all(0 < rate <= 0.5 for rate in rates)
-    assert max(rates) > 0.3 or steps < 4
-
-
 def network() -> nn.Sequential:
     torch.manual_seed(0)
     first = nn.Linear(3, 5, bias=False)
@@ -265,18 +252,6 @@ def test_weights_and_statistics_follow_as_the_formula_says(decay: float) -> None
     for name, value in found.items():
         torch.testing.assert_close(value.double(), slow[name], rtol=1e-5, atol=1e-6)
         assert not torch.equal(value, source.state_dict()[name])
-
-
-def test_the_average_is_apart_from_its_source() -> None:
-    source = network().train()
-    average = WeightAverage(source, 0.9)
-    assert source.training
-    assert not average.network.training
-    assert not any(parameter.requires_grad for parameter in average.network.parameters())
-    before = average.network[0].weight.clone()
-    with torch.no_grad():
-        source[0].weight.add_(1)
-    assert torch.equal(average.network[0].weight, before)
 
 
 def test_a_run_keeps_the_average_and_its_checkpoint_both(tmp_path) -> None:

@@ -1,14 +1,10 @@
 """Training on a few real digits: what is written, what is repeatable, what survives."""
 
-import math
-
 import pytest
 import torch
-from torch import nn
 
 from arcset import RunError, TrainingError
 from arcset.data import load_dataset, select, to_tensors
-from arcset.networks import NETWORKS
 from arcset.runs import Run, RunConfig
 from arcset.runs.assess import measure_run
 from arcset.runs.model import embed
@@ -47,30 +43,11 @@ def assert_equal_runs(a, b):
         assert all(torch.equal(one[part], other[part]) for part in one)
 
 
-def test_what_a_run_holds(finished):
-    lines = finished.metrics()
-    assert [line["epoch"] for line in lines] == [1, 2, 3]
-    assert all(math.isfinite(line["loss"]) for line in lines)
-    assert lines[-1]["loss"] < lines[0]["loss"]
-    assert lines[-1]["test_accuracy"] > 0.8
-    assert finished.epochs() == [0, 1, 2, 3]
-    kept = finished.embeddings(3)
-    assert {name: tuple(tensor.shape) for name, tensor in kept.items()} == {
-        "train": (50, 2),
-        "test": (50, 2),
-        "unseen": (50, 2),
-        "centers": (3, 2),
-    }
-    saved = Run.open(finished.path).config
-    assert saved.shape == (1, 28, 28)
-    assert saved.class_names == ("0", "1", "2")
-    assert saved.scale is not None  # what was chosen is written down
-    assert saved.margin is not None
-
-
 def test_kept_embeddings_are_those_of_the_saved_weights(finished):
     network, _ = load_model(Run.open(finished.path))
     assert not network.training
+    assert finished.config.scale is not None  # what was chosen is written down
+    assert finished.epochs() == [0, 1, 2, 3]
     selection = select(load_dataset("mnist-sample"), "0-2")
     images, labels = to_tensors(selection.test)
     samples = finished.samples()
@@ -97,27 +74,6 @@ def test_an_epoch_without_its_checkpoint_is_not_counted_twice(finished, tmp_path
     assert_equal_runs(finished, resume(run.path, device="cpu"))
 
 
-def test_modes_are_switched_in_every_epoch(tmp_path):
-    seen = []
-
-    class Recorder(nn.Module):
-        def __init__(self, shape, dim):
-            super().__init__()
-            self.layer = nn.Linear(math.prod(shape), dim)
-
-        def forward(self, images):
-            seen.append((self.training, torch.is_grad_enabled()))
-            return self.layer(images.flatten(1))
-
-    NETWORKS.add("recorder", Recorder)
-    try:
-        train(CONFIG.replace(network="recorder", epochs=2), tmp_path / "run", device="cpu")
-    finally:
-        NETWORKS.remove("recorder")
-    shown, probe, trained = [(False, False)] * 3, [(False, False)], [(True, True)] * 10
-    assert seen == shown + (trained + probe + shown) * 2  # shown: train, test, unseen
-
-
 def test_divergence_stops_with_a_diagnosis_and_keeps_what_was_good(tmp_path):
     config = CONFIG.replace(loss="softmax", learning_rate=1e30, schedule="constant")
     with pytest.raises(TrainingError, match=r"epoch 1\b.*1e\+30"):
@@ -130,8 +86,6 @@ def test_divergence_stops_with_a_diagnosis_and_keeps_what_was_good(tmp_path):
     [
         ("softmax", 50),
         ("triplet", 0),
-        pytest.param("softmax", 0, marks=LONG),
-        pytest.param("triplet", 50, marks=LONG),
     ],
 )
 def test_an_epoch_that_breaks_in_its_last_step_is_not_kept(tmp_path, loss, snapshot):
@@ -144,11 +98,6 @@ def test_an_epoch_that_breaks_in_its_last_step_is_not_kept(tmp_path, loss, snaps
     assert run.metrics() == []
     with pytest.raises(RunError, match="weights"):
         run.load_model()
-
-
-def test_a_seed_from_a_clock(tmp_path):
-    config = CONFIG.replace(seed=1_700_000_000_000_000_000, epochs=1, batch=512, snapshot=0)
-    assert train(config, tmp_path / "run", device="cpu").metrics()[0]["epoch"] == 1
 
 
 @pytest.mark.parametrize(
@@ -177,16 +126,6 @@ def test_the_family_trains_resumes_and_loads(tmp_path, loss, options):
     _, loaded = load_model(Run.open(whole.path))
     kept = torch.from_numpy(whole.embeddings(2)["test"].numpy())
     assert loaded.logits(kept).shape == (len(kept), 3)
-
-
-def test_updating_during_the_backward_pass_trains_the_same(tmp_path):
-    config = CONFIG.replace(epochs=1, dim=8, weight_decay=0.01)
-    plain = train(config, tmp_path / "plain", device="cpu")
-    fused = train(config.replace(options={"update": "sgd"}), tmp_path / "fused", device="cpu")
-    ours, theirs = weights(fused), weights(plain)
-    torch.testing.assert_close(
-        ours["loss.head.weight"], theirs["loss.head.weight"], rtol=1e-3, atol=1e-4
-    )
 
 
 def test_class_sizes_reach_the_margin(tmp_path):

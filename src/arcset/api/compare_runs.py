@@ -6,7 +6,6 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from arcset import training
 from arcset.api.train_run import Data, layers_of, read_given
 from arcset.evaluation import Difference
 from arcset.evaluation.measures import figure_meanings, meaning
@@ -14,7 +13,7 @@ from arcset.launch import is_main_process
 from arcset.reports import RunReport, RunView
 from arcset.runs import Run
 from arcset.runs.settings import resolve_settings
-from arcset.training import Comparison
+from arcset.training.compare import Comparison, compare_variants
 from arcset.training.watchers import Lines, Watcher
 
 __all__ = ["compare", "comparison_report"]
@@ -62,7 +61,7 @@ def compare(
     if not isinstance(data, str | Path):
         dataset = read_given(data, resolve_settings(layers).config, watcher)
     try:
-        outcome = training.compare(
+        outcome = compare_variants(
             layers,
             folder,
             losses=() if grid else losses,
@@ -110,13 +109,13 @@ def comparison_report(outcome: Comparison, **options: Any) -> RunReport:
     if verdicts := outcome.verdicts:
         best = verdicts[0].best
         for other in verdicts[0].differences:
-            found = [verdict.between(best, other) for verdict in verdicts]
-            differences[f"{best} against {other}"] = found
+            pairs = [verdict.between(best, other) for verdict in verdicts]
+            differences[f"{best} against {other}"] = pairs
     return RunReport(
         runs=views,
         comparison=content,
         measures=figure_meanings(),
-        unseen={label: found[0] for label, found in outcome.assessments.items()},
+        unseen={label: first for label, (first, *_) in outcome.assessments.items()},
         differences=differences,
         verdicts=[(verdict.title, verdict.sentence()) for verdict in verdicts],
         **options,

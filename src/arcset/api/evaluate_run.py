@@ -250,10 +250,10 @@ def _write_thresholds(result: Evaluation, run: TrainedRun | None) -> None:
 def _check_same_samples(contents: Sequence[EvaluationData]) -> None:
     first, *others = contents
     for other in others:
-        ours, theirs = first.embeddings, other.embeddings
-        if not np.array_equal(ours.names, theirs.names):
+        left, right = first.embeddings, other.embeddings
+        if not np.array_equal(left.names, right.names):
             raise InputError(
-                f"{first.title} has {len(ours):,} samples of {len(ours.class_names):,} identities, "
-                f"and {other.title} {len(theirs):,} of {len(theirs.class_names):,}, or they stand "
+                f"{first.title} has {len(left):,} samples of {len(left.class_names):,} identities, "
+                f"and {other.title} {len(right):,} of {len(right.class_names):,}, or they stand "
                 "in another order; a comparison needs the same samples, row by row"
             )

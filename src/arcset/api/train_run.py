@@ -14,7 +14,6 @@ import torch
 from torch import nn
 from torch.utils.data import Dataset as TorchDataset
 
-from arcset import training
 from arcset.data import DATASETS, Dataset, ImageSet, Selection, Source, Split, load_dataset
 from arcset.data.augment import parse_augmentation
 from arcset.data.mapping import ClassMapping
@@ -34,7 +33,7 @@ from arcset.reports.page import Section
 from arcset.runs import Run, RunConfig
 from arcset.runs.assess import evaluation_data, make_run_thresholds, measure_run, shape_words
 from arcset.runs.config import GIVEN, unknown_setting
-from arcset.runs.data import dataset_of, selection_for, selection_of
+from arcset.runs.data import dataset_of, selection_of
 from arcset.runs.model import TrainedRun
 from arcset.runs.settings import (
     SUITED,
@@ -46,9 +45,9 @@ from arcset.runs.settings import (
     resolve_settings,
 )
 from arcset.text import plural, skipped_lines
-from arcset.training.fine_tune import load_earlier, measure_forgetting
-from arcset.training.trainer import lock_run
-from arcset.training.watchers import Lines, Several, TensorBoardWatcher, Watcher
+from arcset.training import trainer
+from arcset.training.fine_tune import choose_selection, load_earlier, measure_forgetting
+from arcset.training.watchers import Lines, TensorBoardWatcher, Watcher, Watchers
 
 __all__ = ["Data", "choose_settings", "layers_of", "path_of", "read_given", "train"]
 
@@ -123,9 +122,10 @@ def train(
     """
     watcher = watcher or Lines()
     if resume is not None:
-        _refuse_beside_resume(
-            out=out, recipe=recipe, config=config, start=start, again=again, force=force
-        )
+        beside = {"out": out, "recipe": recipe, "config": config, "start": start}
+        for name, value in {**beside, "again": again, "force": force}.items():
+            if value:
+                raise OptionError(f"resume takes its settings from the run: leave out {name}")
         folder = Run.open(path_of(resume)).path
         work = partial(_resume, folder, data, network, settings)
     elif out is None or (data in (None, "") and not (config or settings.get("data"))):
@@ -135,24 +135,25 @@ def train(
         )
     else:
         folder, again = Path(out), again or is_restarted()
-        begun = _begun(folder) if again and not force else None
+        existing = _run_to_continue(folder) if again and not force else None
         # Before the folder is looked at: there may be a mistake in the settings as well.
         chosen = choose_settings(
-            data, network=network, recipe=recipe, config=config, start=start, begun=begun,
+            data, network=network, recipe=recipe, config=config, start=start, existing=existing,
             **settings,
         )  # fmt: skip
         _check_settings(chosen, device)
-        work = partial(_begin, folder, data, network, chosen, begun, force=force, again=again)
-    with lock_run(folder), _curves(watcher, folder if tensorboard else None) as told:
+        work = partial(_begin, folder, data, network, chosen, existing, force=force, again=again)
+    with trainer.lock_run(folder), _curves(watcher, folder if tensorboard else None) as watcher:
         try:
-            trained: TrainedRun = work(device=device, watcher=told)
+            trained: TrainedRun = work(device=device, watcher=watcher)
         except KeyboardInterrupt:
             if (folder / "config.toml").exists():
                 done = plural(len(Run.open(folder).metrics()), "epoch")
-                told.noted(f"stopped after {done}. Go on with: arcset train --resume {folder}")
+                path = shlex.quote(str(folder))
+                watcher.noted(f"stopped after {done}. Go on with: arcset train --resume {path}")
             raise
         if is_main_process():
-            _complete(trained, told, licence=licence, report=report)
+            _complete(trained, watcher, licence=licence, report=report)
     return trained
 
 
@@ -163,19 +164,19 @@ def choose_settings(
     recipe: str | None = None,
     config: Path | str | None = None,
     start: Run | Path | str | None = None,
-    begun: Run | None = None,
+    existing: Run | None = None,
     **settings: Any,
 ) -> Settings:
     """The settings of a run by the arguments of `train`, each with the layer that it comes from.
 
-    Nothing is read yet: `Settings.suited_to` adds what suits the user's data. begun: a run that
+    Nothing is read yet: `Settings.suited_to` adds what suits the user's data. existing: a run that
     goes on; the one that it started from may be gone.
     """
     given = dict(settings)
     if network is not None:
         given["network"] = network if isinstance(network, str) else GIVEN
     return resolve_settings(
-        layers_of(data, given, recipe=recipe, config=config, start=start, begun=begun)
+        layers_of(data, given, recipe=recipe, config=config, start=start, existing=existing)
     )
 
 
@@ -184,7 +185,7 @@ def _begin(
     data: Data | None,
     network: str | nn.Module | None,
     settings: Settings,
-    begun: Run | None,
+    existing: Run | None,
     *,
     force: bool,
     again: bool,
@@ -195,7 +196,7 @@ def _begin(
     if not again:
         Run.check_path(folder, force=force)
     module = network if isinstance(network, nn.Module) else None
-    goes_on = begun is not None and settings.config.start is not None
+    goes_on = existing is not None and settings.config.start is not None
     dataset = None
     if settings.config.data == GIVEN:
         dataset = read_given(data, settings.config, watcher)
@@ -209,22 +210,18 @@ def _begin(
     for note in settings.notes:
         watcher.noted(f"note: {note}")
     config = settings.config
-    if begun is not None and goes_on:
-        selection = selection_of(begun, dataset=dataset)
-    else:
-        earlier = load_earlier(config)
-        selection = selection_for(config, dataset=dataset, earlier=earlier)
-        if earlier is not None:
-            for note in earlier.describe(selection):
-                watcher.noted(note)
-        if dataset is not None and selection.unseen is None:
-            watcher.noted(
-                "note: no identity is held out, so how well others are recognized is not measured; "
-                "see --hold-out"
-            )
+    selection = choose_selection(config, existing, dataset=dataset)
+    if not goes_on and (earlier := load_earlier(config)) is not None:
+        for note in earlier.describe(selection):
+            watcher.noted(note)
+    if dataset is not None and selection.unseen is None:
+        watcher.noted(
+            "note: no identity is held out, so how well others are recognized is not measured; "
+            "see --hold-out"
+        )
     if module is not None:
         config = config.replace(dim=embedding_size(module, selection, settings))
-    return training.train(
+    return trainer.train(
         config,
         folder,
         device=device,
@@ -258,7 +255,7 @@ def _resume(
         if run.config.data != GIVEN:
             raise OptionError(f"{folder} knows its data, {run.config.data}: leave data out")
         selection = selection_of(run, dataset=read_given(data, run.config, watcher, run))
-    return training.resume(
+    return trainer.resume(
         folder,
         device=device,
         watcher=_Announcer(watcher, folder, "settings of the run"),
@@ -268,14 +265,7 @@ def _resume(
     )
 
 
-def _refuse_beside_resume(**options: object) -> None:
-    """A continued run has its settings; one that is named anyway would silently be ignored."""
-    for name, value in options.items():
-        if value:
-            raise OptionError(f"resume takes its settings from the run: leave out {name}")
-
-
-def _begun(folder: Path) -> Run | None:
+def _run_to_continue(folder: Path) -> Run | None:
     """The run in a folder, if it has a checkpoint to go on from."""
     if not (folder / "config.toml").exists():
         return None
@@ -314,7 +304,7 @@ def _check_settings(settings: Settings, device: str) -> None:
         logger.setLevel(level)
 
 
-class _Announcer(Several):
+class _Announcer(Watchers):
     """Says what is trained, and on what, when training begins and all settings are known."""
 
     def __init__(
@@ -432,16 +422,6 @@ def _forgetting_section(run: TrainedRun) -> Section | None:
     """For the report and the card."""
     if not run.forgetting:
         return None
-    rows = [
-        [
-            f"{row.group} ({row.identities:,})",
-            "recall@1",
-            f"{100 * row.before:.2f} %",
-            f"{100 * row.after:.2f} %",
-            row.change.sentence(),
-        ]
-        for row in run.forgetting
-    ]
     return Section(
         "Old and new identities, before and after",
         [],
@@ -451,7 +431,7 @@ def _forgetting_section(run: TrainedRun) -> Section | None:
         "95 %, over identities.",
         "Each group is searched by itself, so that a smaller one is easier: compare before with "
         "after, and not old with new.",
-        [["identities", "measure", "before", "after", "change"], *rows],
+        [["measure", "after", "interval", "change"], *(row.row() for row in run.forgetting)],
     )
 
 
@@ -462,7 +442,7 @@ def _curves(watcher: Watcher, folder: Path | None) -> Iterator[Watcher]:
         yield watcher
         return
     with TensorBoardWatcher(folder / "tensorboard") as writer:
-        yield Several([watcher, writer])
+        yield Watchers([watcher, writer])
 
 
 # What a call from Python hands over: data of any kind, modules, settings, runs
@@ -475,22 +455,22 @@ def layers_of(
     recipe: str | None,
     config: Path | str | None,
     start: Run | Path | str | None,
-    begun: Run | None = None,
+    existing: Run | None = None,
 ) -> list[Layer]:
     """The layers of settings that arguments come to: values, or texts as on the command line."""
     given = {key: _value_of(key, value) for key, value in given.items()}
     if data is not None:
         path = str(data.resolve()) if isinstance(data, Path) else data
         given["data"] = path if isinstance(path, str) else GIVEN
-    if start is not None and begun is not None:
+    if start is not None and existing is not None:
         given["start"] = str(path_of(start).resolve())
-    goes_on = begun is not None and start is not None
+    goes_on = existing is not None and start is not None
     return list_layers(
         given,
         recipe=recipe,
         file=None if config is None else Path(config),
         start=None if start is None or goes_on else Run.open(path_of(start)),
-        continued=begun if goes_on else None,
+        continued=existing if goes_on else None,
     )
 
 
@@ -552,8 +532,8 @@ def embedding_size(module: nn.Module, selection: Selection, settings: Settings) 
     finally:
         module.train(was_training)
     if not isinstance(rows, torch.Tensor) or rows.ndim != 2 or len(rows) != 2:
-        shown = tuple(rows.shape) if isinstance(rows, torch.Tensor) else type(rows).__name__
-        raise InputError(f"the network gives {shown} for two images, and embeddings are (2, D)")
+        kind = tuple(rows.shape) if isinstance(rows, torch.Tensor) else type(rows).__name__
+        raise InputError(f"the network gives {kind} for two images, and embeddings are (2, D)")
     if settings.is_explicit("dim") and settings.config.dim != rows.shape[1]:
         raise OptionError(
             f"dim={settings.config.dim}, and the network gives {rows.shape[1]}: leave dim out"

@@ -173,9 +173,6 @@ def import_module(name: str) -> None:
         sys.path.append(folder)
     try:
         importlib.import_module(name)
-    except ModuleNotFoundError as error:
-        where = f"in {folder} or among the installed packages"
-        raise OptionError(f"--import {name}: no module {error.name!r} {where}") from error
     except Exception as error:
         raise OptionError(f"--import {name} fails: {type(error).__name__}: {error}") from error
 

@@ -11,14 +11,13 @@ from rich.text import Text
 
 from arcset import api
 from arcset.cli import options as o
-from arcset.cli.output import print_json, print_table, print_text, say
-from arcset.cli.progress import show_progress
+from arcset.cli.output import print_json, print_table, print_text, say, show_progress
 from arcset.cli.settings import OPTIONS, RecipeOption, check_names, takes_settings
 from arcset.errors import OptionError
 from arcset.launch import is_main_process
 from arcset.runs.settings import parse_changes
 from arcset.text import plural
-from arcset.training import Comparison
+from arcset.training.compare import Comparison
 
 __all__ = ["compare", "print_comparison", "read_grid"]
 

@@ -5,15 +5,15 @@ from typing import Annotated, Any
 
 import typer
 
-from arcset import training
 from arcset.api.compare_runs import comparison_report
 from arcset.cli import options as o
 from arcset.cli.compare import print_comparison
-from arcset.cli.output import print_json, print_text, say, working
-from arcset.cli.progress import show_progress
+from arcset.cli.output import print_json, print_text, say, show_progress, working
 from arcset.reports import RunView, write_film
 from arcset.runs import RunConfig
 from arcset.runs.settings import list_layers
+from arcset.training.compare import Comparison, compare_variants
+from arcset.training.trainer import train
 
 __all__ = ["demo"]
 
@@ -61,10 +61,10 @@ def demo(
     with show_progress() as bars:
         layers = list_layers({**settings, **flat})
         options: dict[str, Any] = {"device": device, "force": True, "watcher": bars}
-        outcome = training.compare(layers, out, losses=LOSSES, seeds=seeds, **options)
+        outcome = compare_variants(layers, out, losses=LOSSES, seeds=seeds, **options)
         for label, loss in SPHERE.items():
             config = RunConfig(loss=loss, **settings, **solid)
-            training.train(config, out / label.replace(", ", "-"), **options)
+            train(config, out / label.replace(", ", "-"), **options)
     conclusion = conclude(outcome.summary)
     _draw(out, outcome, conclusion)
     if json:
@@ -77,7 +77,7 @@ def demo(
     say(f"Look around in {out}/report.html; films and stills lie beside it.")
 
 
-def _draw(out: Path, outcome: training.Comparison, conclusion: str) -> None:
+def _draw(out: Path, outcome: Comparison, conclusion: str) -> None:
     """The report with its stills, and the two films."""
     solid = [RunView(out / label.replace(", ", "-"), label) for label in SPHERE]
     report = comparison_report(

@@ -14,9 +14,9 @@ from arcset.cli.output import (
     print_result,
     print_text,
     say,
+    show_progress,
     working,
 )
-from arcset.cli.progress import show_progress
 from arcset.errors import OptionError
 from arcset.evaluation import Assessment, Thresholds
 from arcset.recognition.decisions import threshold_words
@@ -90,8 +90,10 @@ def evaluate(
                     f"{data} holds pairs, which --{name} does not go with: leave it out"
                 )
         with working(f"embedding {data}"):
-            pairs = measure_pairs(TrainedRun.load(source, device=device), Path(data))
-        print_result(json, pairs.json(), pairs.table())
+            pairs, folds = measure_pairs(TrainedRun.load(source, device=device), Path(data))
+        content = {"file": Path(data).name, "verification": pairs.json()}
+        content["fold_accuracy"] = folds.json()
+        print_result(json, content, f"{pairs.table()}\n\n{folds.table()}")
         return
     with show_progress() as watcher:
         result = evaluate_each(

@@ -2,20 +2,26 @@
 
 import json
 import sys
-import threading
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
 from rich.console import Console, ConsoleOptions, RenderResult
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    TaskID,
+    TextColumn,
+    TimeRemainingColumn,
+)
 from rich.segment import Segment
-from rich.table import Table
+from rich.table import Column, Table
 
 from arcset.files import finite
 from arcset.launch import is_main_process
-from arcset.text import HALF_MINUTE, duration, one_line, printable, progress_lines, skipped_lines
+from arcset.text import one_line, printable, progress_lines, skipped_lines
+from arcset.training.watchers import Lines, Step, Watcher
 
 __all__ = [
     "one_line",
@@ -25,6 +31,7 @@ __all__ = [
     "print_text",
     "progress_bar",
     "say",
+    "show_progress",
     "stderr_console",
     "tell_notes",
     "tell_skipped",
@@ -32,7 +39,6 @@ __all__ = [
 ]
 
 _NAMED = 5  # skipped files that are named
-_A_MOMENT = 2.0  # seconds
 
 
 def stderr_console() -> Console:
@@ -96,33 +102,10 @@ class _Harmless:
             yield part if part.control else Segment(printable(part.text), part.style)
 
 
-@contextmanager
-def working(text: str) -> Iterator[None]:
-    """While something takes a moment: a spinner on stderr, or in a log a line every half minute.
-
-    What is done within two seconds leaves no line in a log.
-    """
+def working(text: str) -> AbstractContextManager[object]:
+    """While something takes a moment: a spinner on a terminal, and nothing in a log."""
     console = stderr_console()
-    if console.is_terminal:
-        with console.status(text):
-            yield
-        return
-    began, done = time.monotonic(), threading.Event()
-
-    def tell() -> None:
-        if done.wait(_A_MOMENT):
-            return
-        say(f"{text} …")
-        while not done.wait(HALF_MINUTE):
-            say(f"{text}: {duration(time.monotonic() - began, about=True)} so far")
-
-    teller = threading.Thread(target=tell, daemon=True)
-    teller.start()
-    try:
-        yield
-    finally:
-        done.set()
-        teller.join()
+    return console.status(text) if console.is_terminal else nullcontext()
 
 
 @contextmanager
@@ -143,3 +126,71 @@ def progress_bar(what: str) -> Iterator[Callable[[int, int], None]]:
     with bar:
         task = bar.add_task(what, total=None)
         yield lambda done, total: bar.update(task, completed=done, total=total)
+
+
+@contextmanager
+def show_progress() -> Iterator[Watcher]:
+    """A watcher of runs: bars on a terminal, plain lines elsewhere."""
+    console = stderr_console()
+    if not console.is_terminal:
+        yield Lines(say)
+        return
+    bars = _Bars(console)
+    with bars.progress:
+        yield bars
+
+
+class _Bars(Watcher):
+    """One bar for each run: loss, angles, images per second, time left."""
+
+    def __init__(self, console: Console) -> None:
+        self.progress = Progress(
+            TextColumn("{task.description}", markup=False),
+            # Whatever room the figures leave: they tell more than the bar.
+            BarColumn(bar_width=None, table_column=Column(ratio=1)),
+            TextColumn("{task.percentage:3.0f}%"),
+            TextColumn("{task.fields[note]}"),
+            TimeRemainingColumn(compact=True, elapsed_when_finished=True),
+            console=console,
+            expand=True,
+        )
+        self._reading: TaskID | None = None
+
+    def started(self, name: str, done: int, steps: int) -> None:
+        self._score = ""
+        self._run = self.progress.add_task(name, completed=done, total=steps, note="")
+
+    def reading(self, done: int, total: int) -> None:
+        if self._reading is None:
+            self._reading = self.progress.add_task("reading images", note="")
+        self.progress.update(self._reading, completed=done, total=total)
+
+    def stepped(self, now: Step) -> None:
+        parts = [f"loss {now.loss:.3f}"]
+        if now.target_degrees is not None and now.other_degrees is not None:
+            parts.append(f"own {now.target_degrees:.0f}° other {now.other_degrees:.0f}°")
+        parts += [f"{now.images_per_second:,.0f}/s", self._score]
+        self.progress.update(self._run, completed=now.step, note="  ".join(parts).rstrip())
+
+    def epoch_ended(self, metrics: dict[str, Any]) -> None:
+        """Show from now on how well held-out identities, or else test images, are recognized."""
+        if "validation" in metrics:
+            self._score = f"recall {metrics['validation']['recall']:.3f}"
+        elif "test_accuracy" in metrics and not self._score.startswith("recall"):
+            self._score = f"test {metrics['test_accuracy']:.3f}"
+
+    def warned(self, text: str) -> None:
+        say(f"warning: {text}", self.progress.console)
+
+    def noted(self, text: str) -> None:
+        """Above the bars, where it stays."""
+        say(text, self.progress.console)
+
+    @contextmanager
+    def working(self, text: str) -> Iterator[None]:
+        """A bar that moves without saying how far it is."""
+        task = self.progress.add_task(text, total=None, note="")
+        try:
+            yield
+        finally:
+            self.progress.remove_task(task)

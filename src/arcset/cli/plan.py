@@ -10,7 +10,7 @@ from arcset.cli import options as o
 from arcset.cli.output import print_result, working
 from arcset.devices import free_memory
 from arcset.errors import OptionError
-from arcset.plan import Plan, Setting, can_measure, plan_training
+from arcset.plan import Plan, Setting, plan_training
 from arcset.text import columns, duration, plural
 
 __all__ = ["plan"]
@@ -84,7 +84,7 @@ def plan(
     setting = Setting(**{**given, "classes": _parse(classes, "--classes")})
     limit = _free(setting.device) if memory is None else _parse(memory, "--memory")
     with working("trying a few steps"):
-        estimate = plan_training(setting, limit=limit, measured=measure and can_measure(device))
+        estimate = plan_training(setting, limit=limit, measured=measure)
     print_result(json, estimate.json(), _text(estimate))
     if not estimate.fits:
         raise typer.Exit(1)

@@ -17,8 +17,7 @@ from arcset.losses import loss_names
 from arcset.networks import network_names
 from arcset.runs import RunConfig
 from arcset.runs.config import unknown_setting
-from arcset.runs.recipes import recipe_names, suitable_names
-from arcset.runs.settings import Settings, parse_setting
+from arcset.runs.settings import Settings, parse_setting, recipe_names, suitable_names
 
 __all__ = [
     "OPTIONS",

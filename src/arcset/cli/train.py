@@ -10,8 +10,7 @@ from rich.text import Text
 
 from arcset import api
 from arcset.cli import options as o
-from arcset.cli.output import print_json, print_table, print_text
-from arcset.cli.progress import show_progress
+from arcset.cli.output import print_json, print_table, print_text, show_progress
 from arcset.cli.settings import (
     OPTIONS,
     RecipeOption,

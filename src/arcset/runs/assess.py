@@ -40,7 +40,6 @@ from arcset.runs.model import TrainedRun, embed
 __all__ = [
     "PARTS",
     "EvaluationData",
-    "PairMeasures",
     "assess_unseen",
     "assessment_figures",
     "evaluation_data",
@@ -197,8 +196,7 @@ def read_evaluation_data(
         content = whole.keep(split.test)
         tuning = whole.keep(split.validation) if split.validation else None
         known = (*split.train, *(known or ()))
-        wanted = (*split.test, *split.validation)
-        absent = len(set(wanted) - set(whole.class_names))
+        absent = len({*split.test, *split.validation} - set(whole.class_names))
         origin |= {"part": "validation", "split": split.json()}
     if validation is not None:
         tuning = read_embeddings(validation)
@@ -371,36 +369,14 @@ def _embed_at_most(trained: TrainedRun, part: str, count: int) -> EmbeddingSet:
     )
 
 
-@dataclass(frozen=True)
-class PairMeasures:
-    """What a run makes of given pairs of images, as published face benchmarks have them.
-
-    verification: ROC, TAR at FARs and so on over the pairs. folds: the accuracy of the protocol
-    that such files come with, each fold at the threshold that suits the others.
-    """
-
-    file: str
-    verification: Verification
-    folds: FoldAccuracy
-
-    def table(self) -> str:
-        """For people."""
-        return f"{self.verification.table()}\n\n{self.folds.table()}"
-
-    def json(self) -> dict[str, Any]:
-        """As one object."""
-        return {
-            "file": self.file,
-            "verification": self.verification.json(),
-            "fold_accuracy": self.folds.json(),
-        }
-
-
-def measure_pairs(trained: TrainedRun, path: Path, *, folds: int = 10) -> PairMeasures:
+def measure_pairs(
+    trained: TrainedRun, path: Path, *, folds: int = 10
+) -> tuple[Verification, FoldAccuracy]:
     """A run on InsightFace's verification file `path`, such as lfw.bin.
 
-    Nothing in the file is executed. An image that cannot be read is an error: without it the pairs
-    would be others than those that figures are published for.
+    The second is the accuracy of the protocol that such files come with: of each fold at the
+    threshold that suits the others. Nothing in the file is executed. An image that cannot be read
+    is an error: without it the pairs would be others than those that figures are published for.
     """
     reading = reading_of(trained.config)
     if reading is None:
@@ -420,8 +396,7 @@ def measure_pairs(trained: TrainedRun, path: Path, *, folds: int = 10) -> PairMe
         chunks.append(embed(trained.network, as_tensor(images, trained.device)).cpu())
     embeddings = torch.cat(chunks)  # (2P, D)
     rows = np.arange(len(pairs.contents)).reshape(-1, 2)
-    return PairMeasures(
-        path.name,
+    return (
         verification(embeddings, pairs=rows, same=pairs.same),
         fold_accuracy(embeddings, rows, pairs.same, folds=folds),
     )

@@ -1,5 +1,6 @@
 """One typed configuration per run, kept as config.toml beside the weights."""
 
+import re
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -11,12 +12,12 @@ from arcset.evaluation.measures import validated
 from arcset.files import parse_toml, write_text
 from arcset.registry import did_you_mean
 
-__all__ = ["GIVEN", "RunConfig", "explain_refusal", "read_settings", "unknown_setting"]
+__all__ = ["GIVEN", "RunConfig", "explain_refusal", "read_settings", "shorten", "unknown_setting"]
 
 #: What `data` and `network` say where a dataset or a module was handed over in Python.
 GIVEN = "given in Python"
 
-_LONGEST = 60  # characters of a refused value in a message
+_LONGEST = 100  # characters of a value in a message
 
 # Far beyond what anyone trains, and small enough to compute with: a file may hold any number.
 _MANY = 10**6
@@ -221,7 +222,7 @@ class RunConfig(BaseModel):
     def _check_best_by(cls, key: str) -> str:
         known = validated()
         if key not in known:
-            raise ValueError(f"one of {', '.join(known)}")
+            raise ValueError(f"must be one of {', '.join(known)}")
         return key
 
     def __init__(self, **values: Any) -> None:
@@ -250,13 +251,9 @@ class RunConfig(BaseModel):
 def read_settings(path: Path) -> dict[str, Any]:
     """Settings from a TOML file, which may hold only some; their values are not checked yet."""
     try:
-        settings = parse_toml(path.read_text(encoding="utf-8"))
-        options = settings.get("options", {})  # a table in any case: others are added to it
-        if not isinstance(options, dict):
-            raise ValueError(f"options={_shortened(options)} must be a table of names and values")
+        return parse_toml(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise RunError(f"{path} is not a readable run configuration: {error}") from None
-    return settings
 
 
 def unknown_setting(name: str, model: type[BaseModel] = RunConfig) -> str:
@@ -266,58 +263,23 @@ def unknown_setting(name: str, model: type[BaseModel] = RunConfig) -> str:
 
 
 def explain_refusal(error: ValidationError, model: type[BaseModel] | None = None) -> str:
-    """Pydantic's first complaint in plain words: the setting, its value, what is expected."""
-    problems = error.errors(include_url=False)
-    first = problems[0]
+    """Pydantic's first complaint as a sentence: the setting, its value, what it must be."""
+    first = error.errors(include_url=False)[0]
     where = ".".join(str(part) for part in first["loc"])
     if first["type"] == "extra_forbidden" and model is not None:
         return unknown_setting(where, model)
-    if first["type"] == "missing" and len(first["loc"]) > 1:
-        return f"{first['loc'][0]}={_shortened(first['input'])} has too few entries"
     if first["type"] == "missing":
         return f"the setting {where!r} is missing"
-    entry, kind = first["loc"][:-1], first["loc"][-1:]
-    same = [first]
-    if entry and isinstance(kind[0], str):  # one of several types: each of them has a complaint
-        same = [problem for problem in problems if problem["loc"][:-1] == entry]
-        where = ".".join(str(part) for part in entry)
-    *others, last = dict.fromkeys(_expected(problem) for problem in same)
-    expected = f"{', '.join(others)} or {last}" if others else last
-    name = f"{where}=" if where else ""
-    return f"{name}{_shortened(first['input'])} must be {expected}"
+    wrong = re.sub(r"^\w+ should", "must", first["msg"]).removeprefix("Value error, ")
+    wrong = wrong.replace("greater than or equal to", "at least")
+    wrong = wrong.replace("less than or equal to", "at most")
+    return f"{where}={shorten(first['input'])} {wrong}" if where else wrong
 
 
-def _expected(problem: Any) -> str:
-    """What pydantic expected instead, in plain words."""
-    kind, context = problem["type"], problem.get("ctx", {})
-    limits = {"ge": "at least", "gt": "greater than", "le": "at most", "lt": "less than"}
-    for key, words in limits.items():
-        if key in context:
-            limit = context[key]
-            return f"{words} {limit:,}" if isinstance(limit, int) else f"{words} {limit:,.10g}"
-    if kind == "literal_error":
-        return str(context["expected"])
-    if kind == "too_long":
-        return f"a list of at most {context['max_length']} entries"
-    for beginning, words in {
-        "int": "a whole number",
-        "float": "a number",
-        "finite": "a finite number",
-        "bool": "true or false",
-        "string": "text",
-        "path": "a path",
-        "dict": "a table of names and values",
-        "tuple": "a list",
-        "list": "a list",
-    }.items():
-        if kind.startswith(beginning):
-            return words
-    return str(problem["msg"]).removeprefix("Input should be ").removeprefix("Value error, ")
-
-
-def _shortened(value: object) -> str:
+def shorten(value: object) -> str:
+    """A value in a message; of a long one its two ends, as paths may differ at either."""
     try:
         text = " ".join(repr(value).split())
     except ValueError:  # a whole number of more digits than Python writes
         text = f"a {type(value).__name__} too long to write"
-    return text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…"
+    return text if len(text) <= _LONGEST else f"{text[: _LONGEST // 2]}…{text[-_LONGEST // 2 :]}"

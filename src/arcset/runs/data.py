@@ -17,7 +17,7 @@ from arcset.runs.config import GIVEN, RunConfig
 from arcset.runs.folder import Run
 
 __all__ = [
-    "Earlier",
+    "EarlierIdentities",
     "check_not_given",
     "dataset_of",
     "dataset_of_run",
@@ -28,7 +28,7 @@ __all__ = [
 
 
 @dataclass(frozen=True)
-class Earlier:
+class EarlierIdentities:
     """The identities of the run that training starts from, under the names that they have now.
 
     known: it was trained on these, so they can never again measure how well unseen ones are
@@ -45,7 +45,7 @@ class Earlier:
 
         New identities stay where they were drawn, and so do parts that the rule names by patterns.
         """
-        named = {part for part, wanted in rule.items() if isinstance(wanted, list | tuple)}
+        named = {part for part, share in rule.items() if isinstance(share, list | tuple)}
         old_part = {
             **dict.fromkeys(self.test, "test"),
             **dict.fromkeys(self.validation, "validation"),
@@ -85,9 +85,9 @@ class Earlier:
         sentences = [
             f"starts from {self.run}: {old:,} identities go on, {len(names) - old:,} are new{left}"
         ]
-        if taken := len(names & (self.validation | self.test)):
+        if count := len(names & (self.validation | self.test)):
             sentences.append(
-                f"note: {taken:,} identities that {self.run} held out are trained on now; they can "
+                f"note: {count:,} identities that {self.run} held out are trained on now; they can "
                 "judge neither run any more"
             )
         return sentences
@@ -98,14 +98,14 @@ def _names(images: ImageSet) -> list[str]:
 
 
 def selection_for(
-    config: RunConfig, *, dataset: Dataset | None = None, earlier: Earlier | None = None
+    config: RunConfig, *, dataset: Dataset | None = None, earlier: EarlierIdentities | None = None
 ) -> Selection:
     """The images to train on and to hold out, by the classes, split or rule of a configuration.
 
     dataset: its data, if that has been read already. earlier: the identities of the run that this
     one starts from; those that it held out stay so, and none that it knew is held out. Raises
     `DataError` and `OptionError` as `load_dataset`, `ClassMapping.load`, `Split.load`,
-    `Earlier.check` and `select` do.
+    `EarlierIdentities.check` and `select` do.
     """
     # The split first: datasets may be large.
     split = None if config.split is None else Split.load(Path(config.split))

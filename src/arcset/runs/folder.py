@@ -5,14 +5,13 @@ written beside and renamed.
 """
 
 import json
-import os
 import shutil
-import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+from filelock import FileLock, Timeout
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor
@@ -24,16 +23,10 @@ from arcset.files import finite, parse_json, read_json, replacing, write_text
 from arcset.runs.config import RunConfig
 from arcset.text import html_table
 
-try:
-    import fcntl
-except ImportError:  # Windows, where a folder is not locked
-    fcntl = None  # type: ignore[assignment]
-
 __all__ = ["Run", "load_tensors", "locked", "save_tensors", "writing"]
 
 _Figures = dict[str, float | None]
 _LOCK_FILE = ".lock"
-_held: set[tuple[Path, int]] = set()  # folders, each with the thread that keeps it
 
 
 class Run:
@@ -116,11 +109,7 @@ class Run:
         if not path.exists():
             return []
         try:
-            lines = [parse_json(line) for line in path.read_text(encoding="utf-8").splitlines()]
-            for number, line in enumerate(lines, 1):
-                if not isinstance(line, dict) or not isinstance(line.get("epoch"), int):
-                    raise ValueError(f"line {number} is not about an epoch")
-            return lines
+            return [parse_json(line) for line in path.read_text(encoding="utf-8").splitlines()]
         except (OSError, ValueError) as error:
             raise RunError(f"{path} is damaged: {error}") from None
 
@@ -237,7 +226,7 @@ class Run:
             "config.toml",
         ):
             (self.path / name).unlink(missing_ok=True)
-        for name in ("checkpoint", "embeddings", "tensorboard"):
+        for name in ("checkpoint", "embeddings", "evaluation", "tensorboard"):
             shutil.rmtree(self.path / name, ignore_errors=True)
 
 
@@ -250,51 +239,29 @@ def _leftovers(path: Path) -> list[Path]:
 def locked(path: Path) -> Iterator[None]:
     """Keep the folder `path` to this thread, which may ask for it again, while the block lasts.
 
-    A folder that is missing is made, and removed again if it is still empty at the end. The lock is
-    the kernel's, so that it ends with the process, however that dies. Raises `RunError` where
-    another training has it.
+    A folder that is missing is made, and removed again if it is still empty at the end. The lock
+    ends with the process, however that dies. Raises `RunError` where another training has it.
     """
-    key = (path.resolve(), threading.get_ident())
-    if fcntl is None or key in _held:
-        yield
-        return
     missing = [folder for folder in (path, *path.parents) if not folder.exists()]
-    handle = _acquire_lock(path)
-    _held.add(key)
+    path.mkdir(parents=True, exist_ok=True)
+    lock = FileLock(path.resolve() / _LOCK_FILE, timeout=0, is_singleton=True)
+    try:
+        lock.acquire()
+    except Timeout:
+        raise RunError(
+            f"{path} is being trained by another process: wait for it, or name another folder"
+        ) from None
+    except OSError:
+        pass  # a file system that knows no locks
     try:
         yield
     finally:
-        _held.discard(key)
-        (path / _LOCK_FILE).unlink(missing_ok=True)
-        os.close(handle)
-        with suppress(OSError):  # a folder that is not empty stays
-            for folder in missing:
-                folder.rmdir()
-
-
-def _acquire_lock(path: Path) -> int:
-    """Open the lock file and lock it; returns its handle."""
-    file = path / _LOCK_FILE
-    while True:
-        path.mkdir(parents=True, exist_ok=True)
-        try:
-            handle = os.open(file, os.O_RDWR | os.O_CREAT, 0o666)
-        except FileNotFoundError:
-            continue  # the folder went just now, with a training that was refused
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            os.close(handle)
-            raise RunError(
-                f"{path} is being trained by another process: wait for it, or name another folder"
-            ) from None
-        except OSError:
-            return handle  # a file system that knows no locks
-        # A file that its owner removed before this process had the lock keeps nobody out.
-        with suppress(FileNotFoundError):
-            if os.path.samestat(os.fstat(handle), file.stat()):
-                return handle
-        os.close(handle)
+        lock.release()
+        if not lock.is_locked:
+            (path / _LOCK_FILE).unlink(missing_ok=True)
+            with suppress(OSError):  # a folder that is not empty stays
+                for folder in missing:
+                    folder.rmdir()
 
 
 @contextmanager

@@ -8,7 +8,7 @@
     options                of the command line, --set among them, or arguments in Python
 
 A later layer replaces an earlier one, setting by setting. Three rules go beyond that: see
-`_meant_for_another_loss`, `_chooses_identities` and `Settings.suited_to`.
+`_without_replaced` and `Settings.suited_to`.
 
     settings = resolve_settings(list_layers({"data": "faces/", "epochs": 20}, recipe="orl"))
     dataset = dataset_of(settings.config)
@@ -16,31 +16,40 @@ A later layer replaces an earlier one, setting by setting. Three rules go beyond
     settings.config, settings.origin["epochs"]
 """
 
+import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from importlib import resources
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from arcset.data import DATASETS, Dataset
 from arcset.data.image import parse_size
+from arcset.data.split import count_held_out
 from arcset.errors import OptionError
 from arcset.losses import loss_options
-from arcset.registry import did_you_mean
+from arcset.registry import did_you_mean, unknown_name
 from arcset.runs.config import RunConfig, read_settings, unknown_setting
 from arcset.runs.folder import Run
-from arcset.runs.recipes import recipe_settings, suitable_settings
 
 __all__ = [
     "SUITED",
     "Layer",
+    "Recipe",
     "Settings",
     "inherited_settings",
     "is_user_data",
     "list_layers",
     "parse_changes",
     "parse_setting",
-    "parse_value",
+    "read_recipe",
+    "recipe_names",
+    "recipe_settings",
     "resolve_settings",
+    "suitable_names",
+    "suitable_settings",
 ]
 
 DEFAULTS, SUITED, OPTIONS = "defaults", "what suits the data", "options"
@@ -53,6 +62,16 @@ _TUNED = ("scale", "margin", "options")  # chosen for one loss
 _IDENTITIES = ("classes", "split", "hold_out")  # each says which identities are known
 _SLOWER = 5  # times: the learning rate of a run that starts from another, which knows most already
 _SHORTER = 4  # times: its epochs
+
+_RECIPES = resources.files("arcset.runs") / "recipes"  # a TOML file each
+_OF_ITS_DATA = ("hold_out", "train_on")  # settings of a recipe that make no sense on other data
+# What was tuned on small drawn characters, and does not carry over to other images.
+_OF_CHARACTERS = (*_OF_ITS_DATA, "new_classes", "augment", "epochs", "scale", "margin")
+_SMALL = 48  # pixels: images up to this side are treated as characters are
+_LEAST_GLYPH, _LEAST_FACE = 8, 32  # pixels: the smallest sides that the recipes' networks take
+_HELD_OUT = 0.1  # share of the identities, for validation and for testing each
+_LEAST = 20  # identities with several images, below which none is held out
+_STEPS = 3_000  # that small data gets, whatever its number of images
 
 
 @dataclass(frozen=True)
@@ -188,7 +207,8 @@ def _spread(layer: Layer) -> Layer:
             raise OptionError(f"{layer.detail or layer.name}: {unknown_setting(key)}")
     table = values.pop("options", {})
     if not isinstance(table, Mapping):
-        raise OptionError(f"options={table!r} must be a table of names and values")
+        where = "" if layer.explicit else f"{layer.detail}: "
+        raise OptionError(f"{where}options={table!r} must be a table of names and values")
     carried = dict(table)
     if values.get("loss") is not None:
         values["loss"], more = _split_loss(values["loss"])
@@ -199,32 +219,26 @@ def _spread(layer: Layer) -> Layer:
 
 
 def _without_replaced(layers: list[Layer]) -> list[Layer]:
-    """The layers without the values that do not count beside those of later ones."""
-    default = RunConfig.model_fields["loss"].default
-    losses: list[str] = []  # that each layer means: its own, or that of the layer before
-    for layer in layers:
-        losses.append(layer.values.get("loss") or (losses[-1] if losses else default))
+    """The layers without the values that later ones make void. Explicit values always count.
+
+    Another loss does not inherit the scale, margin and options that a layer has for its own. And
+    classes, split and hold_out replace each other: the last layer with one of them says which
+    identities are known.
+    """
+    losses = [RunConfig.model_fields["loss"].default]  # that each layer means: its own, or that …
+    for layer in layers:  # … of the layer before
+        losses.append(layer.values.get("loss") or losses[-1])
     result = []
-    for number, (layer, loss) in enumerate(zip(layers, losses, strict=True)):
-        dropped: set[str] = set()
+    for number, (layer, loss) in enumerate(zip(layers, losses[1:], strict=True)):
+        void: set[str] = set()
         if not layer.explicit:
-            dropped |= _meant_for_another_loss(layer, loss, losses[-1])
-            if any(_chooses_identities(other) for other in layers[number + 1 :]):
-                dropped |= set(_IDENTITIES)
-        kept = {key: value for key, value in layer.values.items() if key not in dropped}
-        result.append(replace(layer, values=kept))
+            if loss != losses[-1]:
+                void |= set(layer.tuned)
+            if any(key in later.values for later in layers[number + 1 :] for key in _IDENTITIES):
+                void |= set(_IDENTITIES)
+        values = {key: value for key, value in layer.values.items() if key not in void}
+        result.append(replace(layer, values=values))
     return result
-
-
-def _meant_for_another_loss(layer: Layer, loss: str, final: str) -> set[str]:
-    """First rule: another loss does not inherit the scale, margin and options of a layer's own."""
-    return set() if loss == final else set(layer.tuned)
-
-
-def _chooses_identities(layer: Layer) -> bool:
-    """Second rule: classes, split and hold_out replace each other; the last layer with one of them
-    says which identities are known."""
-    return any(key in layer.values for key in _IDENTITIES)
 
 
 def _unknown(key: str, loss: str, known: Mapping[str, Any], layer: str) -> OptionError:
@@ -235,6 +249,90 @@ def _unknown(key: str, loss: str, known: Mapping[str, Any], layer: str) -> Optio
     return OptionError(
         f"{where}no setting is called {key!r}, and {loss} has no such option; {hint}"
     )
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """Settings that were tried on a dataset.
+
+    title: one line about it. data: the dataset. settings: by their names in the configuration.
+    """
+
+    title: str
+    data: str
+    settings: dict[str, Any]
+
+
+def recipe_names() -> list[str]:
+    """Every recipe, sorted.
+
+    >>> recipe_names()
+    ['mnist', 'omniglot', 'orl']
+    """
+    return sorted(file.name.removesuffix(".toml") for file in _RECIPES.iterdir())
+
+
+def read_recipe(name: str) -> Recipe:
+    """The recipe called `name`; raises `OptionError` where there is none."""
+    if name not in recipe_names():
+        raise unknown_name("recipe", name, recipe_names())
+    return Recipe(**tomllib.loads((_RECIPES / f"{name}.toml").read_text(encoding="utf-8")))
+
+
+def recipe_settings(name: str, data: str) -> dict[str, Any]:
+    """The settings of a recipe for the dataset `data`.
+
+    On other data than its own a recipe says nothing about which identities are held out.
+    """
+    recipe = read_recipe(name)
+    settings = {**recipe.settings, "recipe": name}
+    if data != recipe.data:
+        for key in _OF_ITS_DATA:
+            settings.pop(key, None)
+    return settings
+
+
+def suitable_names() -> set[str]:
+    """The settings of which `suitable_settings` may give other values than the defaults.
+
+    >>> {"network", "epochs", "hold_out"} <= suitable_names(), "loss" in suitable_names()
+    (True, False)
+    """
+    names = {"augment", "epochs", "hold_out"}
+    for recipe in map(read_recipe, ("omniglot", "orl")):
+        for name, value in recipe.settings.items():
+            if name not in _OF_CHARACTERS and value != RunConfig.model_fields[name].default:
+                names.add(name)
+    return names
+
+
+def suitable_settings(dataset: Dataset) -> dict[str, Any]:
+    """Settings for data that nobody has tried anything on.
+
+    Small images take the network and the training of the omniglot recipe, larger ones those of orl,
+    vectors an mlp; each for so many epochs that small data gets 3,000 steps. Where at least 20
+    identities have two images or more, a tenth of these is held out for validation and another for
+    testing. Rotations and mirror images are never taken for other identities unasked.
+    """
+    shape = dataset.train.shape
+    vectors = len(shape) == 1 or min(shape[1:]) < _LEAST_GLYPH
+    small = vectors or max(shape[1:]) <= _SMALL or min(shape[1:]) < _LEAST_FACE
+    recipe = read_recipe("omniglot" if small else "orl")
+    settings = {k: v for k, v in recipe.settings.items() if k not in _OF_CHARACTERS}
+    if vectors:
+        settings["network"] = "mlp"
+    elif dataset.train.images.dtype == np.uint8:
+        settings["augment"] = ["affine"]
+    batch = int(settings.get("batch", 256))
+    per_epoch = max(1, len(dataset.train) // batch)
+    settings["epochs"] = int(np.clip(_STEPS // per_epoch, 10, 100))
+    counts = count_held_out(dataset)
+    several = int((counts >= 2).sum())
+    if not dataset.apart and several >= _LEAST:
+        # A rule's shares are of all identities, and there may be many with a single image.
+        share = round(_HELD_OUT * several / len(counts), 6)
+        settings["hold_out"] = {"validation": share, "test": share}
+    return settings
 
 
 def inherited_settings(old: Run, data: str) -> dict[str, Any]:
@@ -299,8 +397,6 @@ def parse_changes(texts: Sequence[str]) -> dict[str, Any]:
             raise OptionError(f"--set {text}: write KEY=VALUE")
         if key in elsewhere:
             raise OptionError(f"--set {text}: write {elsewhere[key]} {value}")
-        if key == "options":
-            raise OptionError(f"--set {text}: name the option itself, as --set subcenters=2")
         values[key] = parse_setting(key, value)
     return values
 
@@ -321,7 +417,7 @@ def parse_setting(key: str, text: str) -> Any:
     if key == "size":
         return list(parse_size(text))
     if key == "hold_out":
-        shares = [parse_value(part) for part in text.split(",")]
+        shares = [_parse_value(part) for part in text.split(",")]
         if len(shares) != 2 or not all(isinstance(share, int | float) for share in shares):
             raise OptionError(
                 "hold_out is written 0.1,0.1 for the shares of validation and test, or none, not "
@@ -330,10 +426,10 @@ def parse_setting(key: str, text: str) -> Any:
         return {"validation": shares[0], "test": shares[1]}
     field = RunConfig.model_fields.get(key)
     takes_text = field is not None and field.annotation in (str, str | None)
-    return text if takes_text else parse_value(text)
+    return text if takes_text else _parse_value(text)
 
 
-def parse_value(text: str) -> bool | int | float | str:
+def _parse_value(text: str) -> bool | int | float | str:
     """A value as people write it: true, false, a number, or the text itself."""
     text = text.strip()
     if text.lower() in ("true", "false"):
@@ -347,13 +443,12 @@ def parse_value(text: str) -> bool | int | float | str:
 
 
 def _split_loss(text: object) -> tuple[str, dict[str, Any]]:
-    if not isinstance(text, str):
-        raise OptionError(f"loss={text!r}: write a loss by its name, as arcface")
-    name, *parts = (part.strip() for part in text.split(":"))
+    """A loss and the options that it carries, from arcface:subcenters=2:fallback=easy."""
+    name, *parts = (part.strip() for part in str(text).split(":"))
     options = {}
     for part in parts:
         option, equals, value = part.partition("=")
         if not equals:
             raise OptionError(f"{text!r}: write options as {name}:OPTION=VALUE")
-        options[option.strip()] = parse_value(value)
+        options[option.strip()] = _parse_value(value)
     return name, options

@@ -1,7 +1,19 @@
-"""Whole jobs: training a run, measuring it, comparing variants of it."""
+"""Whole jobs: training a run, and in `compare` several variants of one."""
 
-from arcset.runs.model import load_model
-from arcset.training.compare import Comparison, compare
-from arcset.training.trainer import resume, train
+from typing import TYPE_CHECKING
 
-__all__ = ["Comparison", "compare", "load_model", "resume", "train"]
+from arcset.lazy import import_later
+
+if TYPE_CHECKING:
+    from arcset.runs.model import load_model
+    from arcset.training.trainer import resume, train
+
+__all__ = ["load_model", "resume", "train"]
+
+__getattr__ = import_later(
+    __name__,
+    {
+        "arcset.runs.model": ["load_model"],
+        "arcset.training.trainer": ["resume", "train"],
+    },
+)

@@ -2,30 +2,32 @@
 
 Learning rate, shuffling, augmentation and dropout are pure functions of configuration, epoch and
 step, so they need none. A checkpoint is a folder, `checkpoint/step-NNNNNNNNN`: tensors as
-safetensors and a state.json, which names the settings and the data it belongs to, and the size and
-digest of every file beside it. Nothing in it is pickled. Where processes share the centers, all of
+safetensors and a state.json, which names the settings and the data it belongs to, and the digest of
+every file beside it. Nothing in it is pickled. Where processes share the centers, all of
 them write it together, and any number of them can read it: see `arcset.losses.saving`.
 """
 
 import hashlib
-import json
 import shutil
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import torch
+from pydantic import BaseModel, ConfigDict
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from arcset.distributed import ProcessGroup, on_main
-from arcset.errors import OptionError, RunError
-from arcset.files import parse_json, replacing_folder, write_text
+from arcset.errors import DataError, OptionError, RunError
+from arcset.files import file_digest, read_json, replacing_folder, write_text
 from arcset.losses import Loss
 from arcset.losses.saving import by_class, heads_of, load_sharded, loss_tensors, save_sharded
 from arcset.runs import Run, RunConfig
+from arcset.runs.config import shorten
 from arcset.runs.folder import load_tensors, save_tensors
+from arcset.training.doctor import Diagnosis
 
 __all__ = [
     "MAY_CHANGE",
@@ -49,9 +51,6 @@ MAY_CHANGE = (
     "checkpoints",
 )
 _CHANGEABLE = f"only {', '.join(MAY_CHANGE[:-1])} and {MAY_CHANGE[-1]} may change"
-_LONGEST = 60  # characters of a value that a message quotes
-
-_FORMAT = 2
 _STATE = "state.json"
 
 
@@ -72,7 +71,7 @@ class Progress:
     seen: int = 0
     angles: list[tuple[float, float]] = field(default_factory=list)
     seconds: float = 0.0
-    diagnosis: dict[str, Any] = field(default_factory=dict)
+    diagnosis: Diagnosis = field(default_factory=Diagnosis)
 
     def next_epoch(self) -> None:
         """One more is complete."""
@@ -120,21 +119,39 @@ class Fingerprint:
         digest.update("\0".join(config.class_names or ()).encode())
         return cls(settings, len(labels), digest.hexdigest())
 
-    def check(self, stored: dict[str, Any], checkpoint: Path) -> None:
+    def check(self, stored: "Fingerprint", checkpoint: Path) -> None:
         """Raise `RunError` where the fingerprint `stored` in a checkpoint is another."""
-        for name in sorted({*self.settings, *stored["settings"]}):
-            now, then = self.settings.get(name), stored["settings"].get(name)
+        for name in sorted({*self.settings, *stored.settings}):
+            now, then = self.settings.get(name), stored.settings.get(name)
             if now != then:
                 raise RunError(
-                    f"{name} is {_shorten(now)} now, and the checkpoint {checkpoint} was written "
-                    f"with {_shorten(then)}: put it back, or train anew; {_CHANGEABLE}"
+                    f"{name} is {shorten(now)} now, and the checkpoint {checkpoint} was written "
+                    f"with {shorten(then)}: put it back, or train anew; {_CHANGEABLE}"
                 )
-        if (stored["samples"], stored["labels"]) != (self.samples, self.labels):
+        if (stored.samples, stored.labels) != (self.samples, self.labels):
             raise RunError(
                 f"the data has changed since the checkpoint {checkpoint} was written: "
-                f"{self.samples:,} samples to train on now, {stored['samples']:,} then"
-                f"{', with other labels' if stored['samples'] == self.samples else ''}; train anew"
+                f"{self.samples:,} samples to train on now, {stored.samples:,} then"
+                f"{', with other labels' if stored.samples == self.samples else ''}; train anew"
             )
+
+
+class _Saved(BaseModel):
+    """state.json: what a checkpoint holds beside tensors.
+
+    optimizer: the numbers of its state, by "index.name". files: the digest of each, by name.
+    together: shapes of the optimizer's tensors, in a checkpoint that processes wrote together.
+    """
+
+    model_config = ConfigDict(ser_json_inf_nan="constants")
+
+    format: Literal[3] = 3
+    progress: Progress
+    optimizer: dict[str, Any]
+    scaler: dict[str, Any]
+    belongs: Fingerprint
+    files: dict[str, str]
+    together: dict[str, list[int] | None] | None = None
 
 
 def change_settings(config: RunConfig, changes: dict[str, Any]) -> RunConfig:
@@ -152,7 +169,7 @@ def change_settings(config: RunConfig, changes: dict[str, Any]) -> RunConfig:
         if name not in MAY_CHANGE and getattr(new, name) != getattr(config, name):
             raise OptionError(
                 f"a run goes on with the {name} that it began with, "
-                f"{_shorten(getattr(config, name))}, not with {_shorten(getattr(new, name))}; "
+                f"{shorten(getattr(config, name))}, not with {shorten(getattr(new, name))}; "
                 f"{_CHANGEABLE}"
             )
     return new
@@ -166,19 +183,12 @@ def check_same_settings(
     may_change: settings that need not be the same.
     """
     for name in RunConfig.model_fields:
-        stored, wanted = getattr(run.config, name), getattr(config, name)
-        if stored != wanted and name not in may_change:
+        stored, expected = getattr(run.config, name), getattr(config, name)
+        if stored != expected and name not in may_change:
             raise RunError(
-                f"{run.path} holds a run with {name} {_shorten(stored)}, and {_shorten(wanted)} is "
-                "asked for: name another folder, or replace it with --force"
+                f"{run.path} holds a run with {name} {shorten(stored)}, not {shorten(expected)}: "
+                "name another folder, or replace it with --force"
             )
-
-
-def _shorten(value: object) -> str:
-    if value is None or isinstance(value, str):  # two paths may differ at their ends alone
-        return value or "none"
-    text = str(value)
-    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
 
 
 def save_checkpoint(
@@ -207,17 +217,15 @@ def save_checkpoint(
             save_sharded(part, _all_tensors(state, tensors))
 
         def write_state() -> None:
-            content = {
-                "format": _FORMAT,
-                "progress": asdict(state.progress),
-                "optimizer": numbers,
-                "scaler": state.scaler.state_dict(),
-                "belongs": asdict(fingerprint),
-                "files": {file.name: _size_and_digest(file) for file in sorted(part.iterdir())},
-            }
-            if group is not None:
-                content["together"] = _optimizer_shapes(state.optimizer)
-            write_text(part / _STATE, json.dumps(content))
+            saved = _Saved(
+                progress=state.progress,
+                optimizer=numbers,
+                scaler=state.scaler.state_dict(),
+                belongs=fingerprint,
+                files={file.name: file_digest(file) for file in sorted(part.iterdir())},
+                together=None if group is None else _optimizer_shapes(state.optimizer),
+            )
+            write_text(part / _STATE, saved.model_dump_json())
 
         write_state() if stage is None else stage(write_state)
     if is_main:
@@ -250,7 +258,7 @@ def load_newest(
     group: processes that all call this; the first of them looks for all.
     """
     group = group or ProcessGroup()
-    newest: tuple[str | None, dict[str, Any], list[str]] | str = ""
+    newest: tuple[Path, _Saved, list[str]] | str | None = None
     if group.is_main:
         try:
             newest = _find_newest(folder, fingerprint)
@@ -259,45 +267,33 @@ def load_newest(
     newest = group.broadcast(newest)
     if isinstance(newest, str):
         raise RunError(newest)
-    name, content, problems = newest
-    if name is None:
+    if newest is None:
         return None
-    checkpoint = folder / name
-    _restore(checkpoint, content, state)
+    checkpoint, saved, problems = newest
+    _restore(checkpoint, saved, state)
     for problem in problems:
-        warn(f"passed over a damaged checkpoint, {problem}; going on from {name}")
+        warn(f"passed over a damaged checkpoint, {problem}; going on from {checkpoint.name}")
     return checkpoint
 
 
-class _DamagedError(Exception):
-    """A checkpoint is not what was written."""
-
-
-def _find_newest(
-    folder: Path, fingerprint: Fingerprint
-) -> tuple[str | None, dict[str, Any], list[str]]:
+def _find_newest(folder: Path, fingerprint: Fingerprint) -> tuple[Path, _Saved, list[str]] | None:
     """The newest complete checkpoint, what its state.json says, and what is wrong with newer ones;
-    no name where there is none."""
+    None where there is no checkpoint."""
     problems: list[str] = []
     for checkpoint in reversed(_checkpoints(folder)):
         try:
-            content = _read_state(checkpoint)
-        except _DamagedError as error:
-            problems.append(f"{checkpoint.name}: {error}")
+            saved = _read_state(checkpoint)
+        except DataError as error:
+            problems.append(str(error))
             continue
-        fingerprint.check(content["belongs"], checkpoint)
-        return checkpoint.name, content, problems
+        fingerprint.check(saved.belongs, checkpoint)
+        return checkpoint, saved, problems
     if problems:
         raise RunError(
             f"no checkpoint in {folder} can be used: {'; '.join(problems)}. Train the run anew "
             "with --force"
         )
-    if strange := sorted(file.name for file in folder.glob("[!.]*")):
-        raise RunError(
-            f"{folder} holds {strange[0]}, which is no checkpoint that this version knows: remove "
-            "it to begin anew"
-        )
-    return None, {}, []
+    return None
 
 
 def _checkpoints(folder: Path) -> list[Path]:
@@ -305,54 +301,32 @@ def _checkpoints(folder: Path) -> list[Path]:
     return sorted(folder.glob("step-*"))
 
 
-def _read_state(checkpoint: Path) -> dict[str, Any]:
-    """state.json of a checkpoint whose files are all as they were written."""
-    try:
-        content = parse_json((checkpoint / _STATE).read_text(encoding="utf-8"))
-        files = content["files"]
-        if content["format"] != _FORMAT:
-            raise _DamagedError(
-                f"it is of format {content['format']}, and this version reads {_FORMAT}"
-            )
-    except OSError as error:
-        raise _DamagedError(f"{_STATE} cannot be read ({error.strerror})") from None
-    except (ValueError, KeyError, TypeError):
-        raise _DamagedError(f"{_STATE} is torn or no checkpoint's") from None
-    for name, (size, digest) in files.items():
-        file = checkpoint / name
-        if not file.is_file():
-            raise _DamagedError(f"{name} is missing")
-        if (size_now := file.stat().st_size) != size:
-            raise _DamagedError(f"{name} has {size_now:,} bytes instead of {size:,}")
-        if _size_and_digest(file)[1] != digest:
-            raise _DamagedError(f"the content of {name} is not what was written")
-    return dict(content)
+def _read_state(checkpoint: Path) -> _Saved:
+    """state.json of a checkpoint; raises `DataError` unless all files are as they were written."""
+    saved: _Saved = read_json(checkpoint / _STATE, "checkpoint", _Saved)
+    for name, digest in saved.files.items():
+        if file_digest(checkpoint / name) != digest:
+            raise DataError(f"{checkpoint / name} is not what was written")
+    return saved
 
 
-def _restore(checkpoint: Path, content: dict[str, Any], state: State) -> None:
+def _restore(checkpoint: Path, saved: _Saved, state: State) -> None:
     try:
-        if "together" in content:
-            tensors = _empty_states(state.optimizer, content["together"])
+        if saved.together is not None:
+            tensors = _empty_states(state.optimizer, saved.together)
             load_sharded(checkpoint, _all_tensors(state, tensors))
         else:
             for name, module in state.modules().items():
                 module.load_state_dict(load_tensors(checkpoint / f"{name}.safetensors"))
             tensors = load_tensors(checkpoint / "optimizer.safetensors")
-        state.scaler.load_state_dict(content["scaler"])
+        state.scaler.load_state_dict(saved.scaler)
         whole = state.optimizer.state_dict()
-        whole["state"] = _unflatten(tensors, content["optimizer"])
+        whole["state"] = _unflatten(tensors, saved.optimizer)
         state.optimizer.load_state_dict(whole)
-        progress = Progress(**content["progress"])
     except (ValueError, KeyError, TypeError, RuntimeError) as error:
         first = str(error).splitlines()[0]
         raise RunError(f"the checkpoint {checkpoint} does not fit this run: {first}") from None
-    progress.angles = [(target, other) for target, other in progress.angles]
-    state.progress = progress
-
-
-def _size_and_digest(file: Path) -> tuple[int, str]:
-    with file.open("rb") as opened:
-        return file.stat().st_size, hashlib.file_digest(opened, "sha256").hexdigest()
+    state.progress = saved.progress
 
 
 def _flatten(state: dict[int, dict[str, Any]]) -> tuple[dict[str, Tensor], dict[str, Any]]:

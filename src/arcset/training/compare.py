@@ -49,7 +49,7 @@ from arcset.training.optimize import check_update_settings
 from arcset.training.trainer import train
 from arcset.training.watchers import Lines, Watcher
 
-__all__ = ["Comparison", "Variant", "compare", "run_folder"]
+__all__ = ["Comparison", "Variant", "compare_variants", "run_folder"]
 
 #: Settings that a grid cannot vary: they say which identities the runs are measured on, and how.
 _SHARED = ("seed", "data", "mapping", "classes", "split", "hold_out", "start", "best_by")
@@ -72,7 +72,7 @@ class Variant:
 
 @dataclass
 class Comparison:
-    """The outcome of `compare`; it shows itself in a notebook.
+    """The outcome of `compare_variants`; it shows itself in a notebook.
 
     out: the folder of the runs. grid: the values of each setting; None where losses are compared.
     runs: one entry per run, in the order trained; one whose training broke has `failed`, a
@@ -175,10 +175,10 @@ class Comparison:
         clear = [v for v in self.verdicts if any(d.shown for d in v.differences.values())]
         if self.grid is None:
             unclear = [verdict.title for verdict in self.verdicts if verdict not in clear]
-            said = [f"{verdict.title}: {verdict.sentence()}" for verdict in clear]
-            return [*said, f"{', '.join(unclear)}: no difference is shown."] if unclear else said
+            lines = [f"{verdict.title}: {verdict.sentence()}" for verdict in clear]
+            return [*lines, f"{', '.join(unclear)}: no difference is shown."] if unclear else lines
         decides = (self.measure.part, self.measure.full_name)
-        said = [v.sentence() for v in self.verdicts if (v.part, v.name) == decides]
+        lines = [v.sentence() for v in self.verdicts if (v.part, v.name) == decides]
         if self.winner:
             best = self.ranking[0].label
             figures = [
@@ -187,8 +187,8 @@ class Comparison:
                 if entry.part != "known" and key in self.summary[best]
             ]
             classes = plural(self.winner[0].identities, "class", "classes")
-            said.append(f"{best} on {classes} never seen: {', '.join(figures)}.")
-        return said
+            lines.append(f"{best} on {classes} never seen: {', '.join(figures)}.")
+        return lines
 
     def rows(self) -> list[list[str]]:
         """The table for people, its heading first: mean ± half the range over the seeds."""
@@ -232,8 +232,10 @@ class Comparison:
     def _repr_html_(self) -> str:
         """The table and the sentences, for notebooks."""
         heading, *rows = self.rows()
-        said = "".join(f"<p>{html.escape(text)}</p>" for text in (self.note, *self.sentences()))
-        return html_table(rows, heading) + said
+        paragraphs = "".join(
+            f"<p>{html.escape(text)}</p>" for text in (self.note, *self.sentences())
+        )
+        return html_table(rows, heading) + paragraphs
 
     def add(self, variant: Variant, seed: int, result: TrainedRun | TrainingError) -> None:
         """Measure a run, or note why there is none, and write it down."""
@@ -290,7 +292,7 @@ class Comparison:
         return fmean([run[f"validation_{self.measure.key}"] for run in self._finished(label)])
 
 
-def compare(
+def compare_variants(
     layers: Sequence[Layer],
     out: Path | str,
     *,
@@ -305,8 +307,8 @@ def compare(
     """Train every variant with seeds 0 … `seeds` − 1 into `out`/LABEL-SEED, and measure each.
 
         layers = list_layers({"data": "mnist-sample", "classes": "0-4", "scale": 16.0})
-        compare(layers, "runs/losses", losses=["softmax:bias=false", "arcface"])
-        compare(layers, "runs/grid", grid={"loss": ["arcface", "cosface"], "margin": [0.2, 0.3]})
+        compare_variants(layers, "runs/losses", losses=["softmax:bias=false", "arcface"])
+        compare_variants(layers, "runs/grid", grid={"margin": [0.2, 0.3], "scale": [16, 32]})
 
     losses: each may carry options and settings of training that suit it; in a mapping, by the label
     that it goes by. What a recipe tuned for one loss counts for none. They are measured on the
@@ -331,7 +333,7 @@ def compare(
     watcher = watcher or Lines()
     group = join_group(choose_device(device))
     listed = list(_list_losses(layers, losses) if grid is None else _list_grid(layers, grid))
-    data = _Data(dataset, watcher)
+    data = _DataCache(dataset, watcher)
     variants, notes = [], []
     for label, values, settings in listed:
         variants.append(Variant(label, values, data.suit(settings)))
@@ -357,7 +359,7 @@ def compare(
 
 
 def _train(
-    outcome: Comparison, data: "_Data", watcher: Watcher, *, device: str, force: bool
+    outcome: Comparison, data: "_DataCache", watcher: Watcher, *, device: str, force: bool
 ) -> None:
     """Train and measure one run after another."""
     for variant in outcome.variants:
@@ -442,7 +444,7 @@ def _list_grid(
             raise unknown_option(" and ".join(known), key, dict.fromkeys(names))
 
 
-class _Data:
+class _DataCache:
     """The data of the variants, read once for each way of reading it."""
 
     def __init__(self, dataset: Dataset | None, watcher: Watcher) -> None:
@@ -499,8 +501,8 @@ def _check(
             Run.check_path(path, force=force)
         else:
             # Trained for a while and then for longer, it would not be what the others are.
-            wanted = add_loss_settings(config.replace(seed=seed), loss)
-            check_same_settings(Run.open(path), wanted, may_change=_UNSEEN_IN_RESULTS)
+            expected = add_loss_settings(config.replace(seed=seed), loss)
+            check_same_settings(Run.open(path), expected, may_change=_UNSEEN_IN_RESULTS)
 
 
 def _validation_figures() -> dict[str, Measure]:

@@ -6,8 +6,7 @@ at best (`lowest_loss`).
 
 import copy
 import math
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor, nn
@@ -20,7 +19,7 @@ from arcset.losses.build import lowest_loss
 from arcset.margins import Margin
 from arcset.runs import RunConfig
 
-__all__ = ["Doctor", "blind_loss", "chance_loss", "first_broken_layer"]
+__all__ = ["Diagnosis", "Doctor", "blind_loss", "chance_loss", "first_broken_layer"]
 
 _STUCK = 0.98  # of what guessing costs, or of an earlier loss: not less than that is no progress
 _FAR_OFF = 2.0  # times what guessing costs: a first loss above this comes from somewhere else
@@ -30,12 +29,25 @@ _FAST = {"sgd": 1.0, "adamw": 0.02}  # learning rates above which few networks l
 _LEAST_SHARE = 0.1  # of all epochs that training gets before it is called stuck
 _LEAST_STEPS = 20  # that it gets as well
 _WAITED = 2  # epochs without progress
-_MEMORY = ("warned", "best", "waited", "done")
 _UNREACHABLE = 0.6  # of what guessing costs: a lowest loss above this leaves little to learn
 
 _TRIALS = 256  # samples whose loss is tried
 _SEED = 982_451_653  # nobody's choice: the same numbers may have made the centers, which then match
 _MOST_CENTERS = 50_000_000  # numbers: beyond, copying the loss costs more than the answer is worth
+
+
+@dataclass
+class Diagnosis:
+    """What the doctor remembers of a run.
+
+    warned: whether it has complained. best: the lowest loss of an epoch since the margin is
+    complete. waited: epochs since then that were no better. done: steps before this epoch.
+    """
+
+    warned: bool = False
+    best: float = math.inf
+    waited: int = 0
+    done: int = 0
 
 
 @dataclass
@@ -45,25 +57,13 @@ class Doctor:
     config: RunConfig
     network: nn.Module
     loss: Loss
-    warned: bool = False
-    best: float = math.inf  # loss of an epoch, since the margin is complete
-    waited: int = 0  # epochs since then that were no better
-    done: int = 0  # steps before this epoch
-
-    def state(self) -> dict[str, Any]:
-        """What a continued run needs to know, for `load_state`."""
-        return {name: getattr(self, name) for name in _MEMORY}
-
-    def load_state(self, state: dict[str, Any]) -> None:
-        """Go on with what `state` gave; empty at the start of a run."""
-        for name, value in state.items():
-            setattr(self, name, value)
+    diagnosis: Diagnosis = field(default_factory=Diagnosis)
 
     def check_first_loss(self, value: float) -> str | None:
         """What is odd about the loss of the very first step, if anything."""
         blind = blind_loss(self.loss, step=0)
         if blind is not None and (bounded := self._scale_too_small(blind)):
-            self.warned = True  # nothing else can be judged before that is mended
+            self.diagnosis.warned = True  # nothing else can be judged before that is mended
             return bounded
         chance = chance_loss(self.loss, step=0)
         if chance is None or value <= _FAR_OFF * chance + 1:
@@ -82,22 +82,22 @@ class Doctor:
         mean: the epoch's loss. step: steps done. embeddings (B, D): of some of its samples.
         """
         chance, blind = chance_loss(self.loss, step=step), blind_loss(self.loss, step=step)
-        if self.warned or chance is None or blind is None:
+        if self.diagnosis.warned or chance is None or blind is None:
             return None
-        if self.done < self._margin_complete() or mean < _STUCK * self.best:
-            self.waited, self.best = 0, mean
+        if self.diagnosis.done < self._margin_complete() or mean < _STUCK * self.diagnosis.best:
+            self.diagnosis.waited, self.diagnosis.best = 0, mean
         else:
-            self.waited += 1
-        self.done = step
+            self.diagnosis.waited += 1
+        self.diagnosis.done = step
         if epoch < max(2, _LEAST_SHARE * self.config.epochs) or step < _LEAST_STEPS:
             return None
         if mean >= _STUCK * chance:
             against = f"guessing costs {chance:.2f}"
-        elif mean > blind and self.waited >= _WAITED:
+        elif mean > blind and self.diagnosis.waited >= _WAITED:
             against = f"the same answer to everything costs {blind:.2f}"
         else:
             return None
-        self.warned = True
+        self.diagnosis.warned = True
         return (
             f"the loss is stuck: {mean:.2f} after {epoch} epochs, and {against}"
             f"{self._in_words()}: {self._cause(blind, embeddings)}"

@@ -14,9 +14,9 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from arcset.data import Split
+from arcset.data import Dataset, Selection, Split
 from arcset.data.mapping import ClassMapping
-from arcset.errors import OptionError, RunError
+from arcset.errors import OptionError
 from arcset.evaluation import paired, retrieval
 from arcset.losses import Loss
 from arcset.losses.center import Center
@@ -24,14 +24,14 @@ from arcset.losses.transfer import Head, regrow
 from arcset.networks.layers import network_layers
 from arcset.numerics import unit_rows
 from arcset.runs import Run, RunConfig
-from arcset.runs.data import Earlier
+from arcset.runs.data import EarlierIdentities, selection_for, selection_of
 from arcset.runs.model import Forgetting, TrainedRun, embed, load_weights
 from arcset.training.batches import TrainingBatches
 
 __all__ = [
-    "Frozen",
     "begin_centers",
     "check_start",
+    "choose_selection",
     "freeze",
     "load_earlier",
     "measure_forgetting",
@@ -41,19 +41,32 @@ __all__ = [
 _BATCH = 1024  # images that are in memory at a time
 
 
-def load_earlier(config: RunConfig) -> Earlier | None:
+def load_earlier(config: RunConfig) -> EarlierIdentities | None:
     """The identities that the run to start from knew and held out, under their names of now.
 
     None where the configuration names no run. Raises `RunError` where it is not there.
     """
     if config.start is None:
         return None
-    old = _open_start(config)
+    old = Run.open(config.start)
     mapping = ClassMapping() if config.mapping is None else ClassMapping.load(config.mapping)
     split = Split.load(old.split_file) if old.split_file.exists() else None
     parts = [old.config.class_names or (), *((split.validation, split.test) if split else ())]
     now = [frozenset(name for name in mapping.of(names) if name is not None) for names in parts]
-    return Earlier(str(old.path), *now)
+    return EarlierIdentities(str(old.path), *now)
+
+
+def choose_selection(
+    config: RunConfig, existing: Run | None = None, *, dataset: Dataset | None = None
+) -> Selection:
+    """The images to train on and to hold out; `dataset` is the data where that has been read.
+
+    existing: the run where it is there already. Once it has a checkpoint, it needs the run that it
+    started from no more.
+    """
+    if existing is not None and existing.has_checkpoint and config.start is not None:
+        return selection_of(existing, dataset=dataset)
+    return selection_for(config, dataset=dataset, earlier=load_earlier(config))
 
 
 def check_start(config: RunConfig, network: nn.Module, out: Path | str) -> None:
@@ -69,22 +82,16 @@ def check_start(config: RunConfig, network: nn.Module, out: Path | str) -> None:
                 "--from RUN"
             )
         return
-    old = _open_start(config)
+    old = Run.open(config.start)
     if Path(out).resolve() == old.path.resolve():
         raise OptionError(f"{out} is the run to start from: name another folder for the new one")
-    for name in ("network", "dim"):
+    for name in ("network", "dim", "shape"):
         value, old_value = getattr(config, name), getattr(old.config, name)
         if value != old_value:
             raise OptionError(
-                f"{old.path} has {name} {old_value}, which a run that starts from it keeps: leave "
-                f"out {name} {value}, or train anew"
+                f"{old.path} has {name} {old_value}, which a run that starts from it keeps, and "
+                f"not {name} {value}: leave that out, or train anew"
             )
-    if config.shape != old.config.shape:
-        size, old_size = (
-            "×".join(str(side) for side in shape or ())
-            for shape in (config.shape, old.config.shape)
-        )
-        raise OptionError(f"{old.path} takes samples of {old_size}, and the data has {size}")
     freeze(network, config.freeze)
     old.load_model()  # raises where it was never trained
 
@@ -97,7 +104,7 @@ def start_from_earlier(run: Run, network: nn.Module, loss: Loss, batches: Traini
     of their images: see `begin_centers`. Nothing is drawn from the random state, and the outcome is
     the same each time.
     """
-    old = _open_start(run.config)
+    old = Run.open(str(run.config.start))
     old_loss = load_weights(old, network)
     sources: dict[str, list[int]] = {}
     for row, name in enumerate(_new_names(run, old)):
@@ -201,23 +208,11 @@ def _begin_means(
         loss.means[label] = mean.to(loss.means)
 
 
-class Frozen:
-    """The first layers of a network: without gradient, and in evaluation mode at all times."""
-
-    def __init__(self, layers: list[nn.Module]) -> None:
-        self.layers = layers
-        for layer in layers:
-            layer.requires_grad_(False)
-        self.to_evaluation_mode()
-
-    def to_evaluation_mode(self) -> None:
-        """Again, after `network.train()`: batch norms keep their statistics."""
-        for layer in self.layers:
-            layer.eval()
-
-
-def freeze(network: nn.Module, count: int) -> Frozen:
+def freeze(network: nn.Module, count: int) -> list[nn.Module]:
     """Freeze the first `count` layers that have weights, and whatever lies before and between them.
+
+    They get no gradient and are put into evaluation mode. Returns them, for whoever calls
+    `network.train()` to do the latter again: batch norms keep their statistics.
 
     Counted from the input on: a convolution, a batch norm and an activation with weights are one
     layer each, and so is a whole residual block; see `network_layers`. At least one layer remains,
@@ -241,7 +236,10 @@ def freeze(network: nn.Module, count: int) -> Frozen:
             f"freeze={count} leaves nothing to train: the network has {number} with weights that "
             f"follow each other; freeze at most {max(0, len(with_weights) - 1)}"
         )
-    return Frozen(layers[: with_weights[count - 1] + 1] if count else [])
+    frozen = layers[: with_weights[count - 1] + 1] if count else []
+    for layer in frozen:
+        layer.requires_grad_(False).eval()
+    return frozen
 
 
 def measure_forgetting(trained: TrainedRun, old: Run | None = None) -> list[Forgetting]:
@@ -255,7 +253,7 @@ def measure_forgetting(trained: TrainedRun, old: Run | None = None) -> list[Forg
     """
     if old is None and trained.config.start is None:
         raise OptionError(f"{trained.path} did not start from another run")
-    old = old or _open_start(trained.config)
+    old = old or Run.open(str(trained.config.start))
     test = trained.selection.test
     if test is None:
         return []
@@ -284,11 +282,3 @@ def _new_names(run: Run, old: Run) -> list[str | None]:
     has_mapping = run.config.mapping is not None
     mapping = ClassMapping.load(run.mapping_file) if has_mapping else ClassMapping()
     return mapping.of(old.config.class_names or ())
-
-
-def _open_start(config: RunConfig) -> Run:
-    assert config.start is not None
-    try:
-        return Run.open(config.start)
-    except RunError as error:
-        raise RunError(f"there is no run to start from: {error}") from None

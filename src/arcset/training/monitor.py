@@ -1,31 +1,27 @@
 """What training measures on its way: held-out identities, kept samples, angles to the centers."""
 
 import math
-from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
-from torch import nn
+from torch import Tensor, nn
 
-from arcset.data import ImageSet, to_tensors
+from arcset.data import ImageSet, Samples, Selection, to_tensors
 from arcset.data.dataset import take_rows
+from arcset.errors import OptionError
 from arcset.evaluation import retrieval, verification
 from arcset.evaluation.assessment import measure_shape
 from arcset.evaluation.measures import validated
 from arcset.evaluation.results import Missing
-from arcset.runs.model import embed
-
-if TYPE_CHECKING:
-    from arcset.runs import RunConfig
-from torch import Tensor
-
-from arcset.data import Samples, Selection
-from arcset.errors import OptionError
 from arcset.losses import Loss
+from arcset.runs import RunConfig
+from arcset.runs.model import embed
 
 __all__ = ["Snapshots", "Validator", "build_validator", "measure_angles", "validates_after"]
 
-_MOST = 4_000  # samples: more would take longer than they tell
+_MOST = 4_000  # validation images: more would take longer than they tell
+_MOST_CENTERS = 10_000  # in a snapshot: no picture could show more
+_ANGLE_SAMPLES, _OTHER_CENTERS = 64, 4096
 
 
 class Validator:
@@ -49,8 +45,8 @@ class Validator:
             **retrieval(embeddings, labels).measures(),
             **measure_shape(embeddings, labels, Missing(), keyed=True),
         }
-        found = {key: values[measure.strict_name] for key, measure in validated().items()}
-        return {key: value for key, value in found.items() if not math.isnan(value)}
+        measured = {key: values[measure.strict_name] for key, measure in validated().items()}
+        return {key: value for key, value in measured.items() if not math.isnan(value)}
 
 
 def build_validator(images: ImageSet | None, device: torch.device) -> Validator | None:
@@ -63,7 +59,7 @@ def build_validator(images: ImageSet | None, device: torch.device) -> Validator 
     return Validator(images, device)
 
 
-def validates_after(config: "RunConfig", epoch: int) -> bool:
+def validates_after(config: RunConfig, epoch: int) -> bool:
     """Whether there is a validation after an epoch (from 1); after the last one always."""
     every = config.validate_every or max(1, config.epochs // 20)
     return epoch % every == 0 or epoch == config.epochs
@@ -74,15 +70,11 @@ def _with_pairs(images: ImageSet) -> ImageSet:
     counts = np.bincount(images.labels, minlength=len(images.class_names))
     several = np.flatnonzero(counts >= 2)
     within = np.searchsorted(np.cumsum(counts[several]), _MOST, side="right")
-    kept = several[: max(2, int(within))]
-    rows = np.flatnonzero(np.isin(images.labels, kept))
-    if len(kept) < 2:
+    chosen = several[: max(2, int(within))]
+    rows = np.flatnonzero(np.isin(images.labels, chosen))
+    if len(chosen) < 2:
         rows = np.arange(len(images))
     return ImageSet(take_rows(images.images, rows), images.labels[rows], images.class_names)
-
-
-_MOST_CENTERS = 10_000
-_ANGLE_SAMPLES, _OTHER_CENTERS = 64, 4096
 
 
 class Snapshots:

@@ -228,16 +228,14 @@ def autocast_problem(dtype: str, mkldnn: bool) -> str:
         "  y.float().sum().backward()"
     )
     done = subprocess.run([sys.executable, "-c", trial], capture_output=True, check=False)
-    if done.returncode < 0:
-        return (
-            f"autocast {dtype} ends in an illegal instruction on this CPU (signal "
-            f"{-done.returncode}): leave it out, or try with ONEDNN_MAX_CPU_ISA=AVX512_CORE_VNNI "
-            "in the environment"
-        )
-    if done.returncode:
-        last_line = done.stderr.decode(errors="replace").strip().splitlines()[-1:]
-        return f"autocast {dtype} does not work on this CPU: {' '.join(last_line)}; leave it out"
-    return ""
+    if not done.returncode:
+        return ""
+    why = " ".join(done.stderr.decode(errors="replace").strip().splitlines()[-1:])
+    why = why or f"an illegal instruction (signal {-done.returncode})"
+    return (
+        f"autocast={dtype} does not work on this CPU, {why}: leave it out, or try with "
+        "ONEDNN_MAX_CPU_ISA=AVX512_CORE_VNNI in the environment"
+    )
 
 
 _RISE = 0.3  # share of all steps in which one-cycle rises

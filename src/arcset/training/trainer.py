@@ -26,7 +26,7 @@ from arcset.evaluation.measures import validated
 from arcset.launch import is_main_process, is_restarted
 from arcset.losses import Loss, export_loss
 from arcset.runs import Run, RunConfig
-from arcset.runs.data import selection_for, selection_of
+from arcset.runs.data import selection_of
 from arcset.runs.folder import locked, writing
 from arcset.runs.model import (
     TrainedRun,
@@ -45,7 +45,7 @@ from arcset.training.checkpoint import (
     save_checkpoint,
 )
 from arcset.training.doctor import Doctor
-from arcset.training.fine_tune import check_start, freeze, load_earlier, start_from_earlier
+from arcset.training.fine_tune import check_start, choose_selection, freeze, start_from_earlier
 from arcset.training.monitor import Snapshots, build_validator, measure_angles, validates_after
 from arcset.training.optimize import Updater, WeightAverage, check_update_settings, learning_rate
 from arcset.training.watchers import Lines, Silent, Step, StopRequest, Watcher, stop_on_signals
@@ -75,8 +75,7 @@ def train(
     `selection` is what the configuration chooses, where that has been read already or was given in
     Python; `network` is the module of a configuration whose network is `GIVEN`. With `again`, a run
     that is there already and has the same settings is continued instead of refused; so it is where
-    torchrun has started this process again. One that started from another run needs that no more
-    when it has a checkpoint.
+    torchrun has started this process again.
 
     Ctrl-C and SIGTERM end the step that is under way, write a checkpoint and raise
     `KeyboardInterrupt`.
@@ -95,14 +94,7 @@ def train(
         else:
             Run.check_path(Path(out), force=force)
         goes_on = run is not None and run.has_checkpoint
-        earlier = None if goes_on else load_earlier(config)
-        if selection is not None:
-            if earlier is not None:
-                earlier.check(selection)
-        elif run is not None and goes_on and config.start is not None:
-            selection = selection_of(run)
-        else:
-            selection = selection_for(config, earlier=earlier)
+        selection = selection or choose_selection(config, run)
 
         # All that can be refused is refused here, before anything is written.
         config = add_data_settings(config, selection)
@@ -278,7 +270,8 @@ class Trainer:
         while progress.epoch < config.epochs and not self.is_out_of_patience():
             epoch = progress.epoch + 1
             self.network.train()
-            self.frozen.to_evaluation_mode()
+            for layer in self.frozen:
+                layer.eval()
             self.loss.train()
             end = epoch * batches.per_epoch
             done = progress.step - (end - batches.per_epoch)  # steps of this epoch
@@ -334,7 +327,6 @@ class Trainer:
         mean = progress.total / progress.seen
         if warning := self.doctor.check_epoch(epoch, mean, progress.step, embeddings):
             self.watcher.warned(warning)
-        progress.diagnosis = self.doctor.state()
         self.network.eval()
         self.loss.eval()
         self.check_embeddings(epoch, rate)
@@ -427,7 +419,7 @@ class Trainer:
                 "with --force"
             )
         self.group.barrier()  # nobody writes while others read
-        self.doctor.load_state(self.state.progress.diagnosis)
+        self.doctor.diagnosis = self.state.progress.diagnosis
         # A run killed between its metrics and its checkpoint repeats that epoch: no line twice.
         self.history = [line for line in lines if line["epoch"] <= self.state.progress.epoch]
 

@@ -19,12 +19,12 @@ from arcset.text import HALF_MINUTE, duration, progress_lines
 
 __all__ = [
     "Lines",
-    "Several",
     "Silent",
     "Step",
     "StopRequest",
     "TensorBoardWatcher",
     "Watcher",
+    "Watchers",
     "scalars",
     "stop_on_signals",
 ]
@@ -80,35 +80,33 @@ class Watcher:
 Silent = Watcher
 
 
-class Several(Watcher):
+class Watchers(Watcher):
     """Passes everything on to several watchers."""
 
     def __init__(self, watchers: Sequence[Watcher]) -> None:
         self.watchers = watchers
 
     def started(self, name: str, done: int, steps: int) -> None:
-        for watcher in self.watchers:
-            watcher.started(name, done, steps)
+        self._tell("started", name, done, steps)
 
     def stepped(self, now: Step) -> None:
-        for watcher in self.watchers:
-            watcher.stepped(now)
+        self._tell("stepped", now)
 
     def epoch_ended(self, metrics: dict[str, Any]) -> None:
-        for watcher in self.watchers:
-            watcher.epoch_ended(metrics)
+        self._tell("epoch_ended", metrics)
 
     def warned(self, text: str) -> None:
-        for watcher in self.watchers:
-            watcher.warned(text)
+        self._tell("warned", text)
 
     def noted(self, text: str) -> None:
-        for watcher in self.watchers:
-            watcher.noted(text)
+        self._tell("noted", text)
 
     def reading(self, done: int, total: int) -> None:
+        self._tell("reading", done, total)
+
+    def _tell(self, event: str, *news: Any) -> None:
         for watcher in self.watchers:
-            watcher.reading(done, total)
+            getattr(watcher, event)(*news)
 
     @contextmanager
     def working(self, text: str) -> Iterator[None]:
@@ -265,10 +263,9 @@ class TensorBoardWatcher(Watcher):
         self._writer.flush()
 
     def _write(self, content: Mapping[str, Any]) -> None:
-        if self._writer is None:
-            raise OptionError("the watcher is closed, or the run has not started")
-        for tag, value in scalars(content):
-            self._writer.add_scalar(tag, value, self._step)
+        if self._writer is not None:
+            for tag, value in scalars(content):
+                self._writer.add_scalar(tag, value, self._step)
 
 
 def scalars(content: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, float]]:
