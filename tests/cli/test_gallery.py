@@ -89,17 +89,12 @@ def test_rename_and_merge(gallery, tmp_path):
     assert set(names(tmp_path)) == {"Anna K.", "carl"}
 
 
-def test_info(gallery, arcset_command, tmp_path):
-    done = gallery("info")
-    assert done.code == 0
-    assert "--model" in done.out  # which is not remembered yet
-    words = ["enroll", "people.db", "photos", "--model", "run", "--device", "cpu"]
-    assert arcset_command(*words).code == 0
+def test_info(gallery, made):
     content = json.loads(gallery("info", "--json").out)
     assert content["subjects"] == 3
     assert content["samples"] == 6
     assert content["keeps_images"] is True
-    assert content["model_path"] == str(tmp_path / "run")
+    assert content["model_path"] == str(made / "run")
     assert content["calibration"]["identities"] == 60
     assert content["calibration"]["own"] is False
     assert content["point"]["gallery"] == 6

@@ -5,6 +5,7 @@ numbers samples get, only that none is given twice.
 """
 
 import re
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -277,12 +278,12 @@ def test_nothing_of_a_batch_with_one_bad_image(tmp_path, place):
 
 
 def test_settings_are_kept_and_can_be_changed(place):
-    keep = place.kind == "file"
-    with Gallery.open(place("g"), dim=3, scoring="top-3", keep_images=keep) as gallery:
-        gallery.set_model_path("/models/one")
+    keep, recognizer = place.kind == "file", Projection()
+    recognizer.origin = Path("/models/one"), "none"
+    Gallery.open(place("g"), recognizer, scoring="top-3", keep_images=keep).close()
     with Gallery.open(place("g")) as gallery:
         assert (gallery.scoring, gallery.keep_images) == ("top-3", keep)
-        assert gallery.model_path == "/models/one"
+        assert (gallery.model_path, gallery.faces) == ("/models/one", "none")
     with Gallery.open(place("g"), scoring="mean", keep_images=False) as gallery:
         assert (gallery.scoring, gallery.keep_images) == ("mean", False)
     with Gallery.open(place("g"), read_only=True) as gallery:
@@ -304,7 +305,6 @@ def test_reading_only_changes_nothing(place):
             lambda: gallery.rename("a", "c"),
             lambda: gallery.merge("a", "b"),
             lambda: gallery.set_thresholds(some_thresholds()),
-            lambda: gallery.set_model_path("x"),
         ):
             with pytest.raises(DataError, match=re.escape(str(gallery.path))):
                 change()

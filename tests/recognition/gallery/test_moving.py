@@ -275,7 +275,6 @@ def test_to_another_model(tmp_path, dim):
         for number in range(7):
             gallery.enroll(f"subject {number}", [pixels(number), pixels(100 + number)])
         gallery.remove("subject 3")
-        gallery.set_model_path("/old")
         rows, names = gallery.labelled()
         gallery.migrate(new, progress=lambda done, total: told.append((done, total)))
         assert told == [(12, 12)]

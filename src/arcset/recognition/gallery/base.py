@@ -56,7 +56,7 @@ from arcset.recognition.recognizer import (
 if TYPE_CHECKING:
     from arcset.recognition.gallery.address import Address
 
-__all__ = ["Gallery", "GalleryPath", "drop_gallery"]
+__all__ = ["Gallery", "GalleryPath", "drop_gallery", "model_location"]
 
 #: Where a gallery is: its file, or its address in Milvus.
 GalleryPath: TypeAlias = "Path | Address"
@@ -94,8 +94,8 @@ class Gallery(ABC):
     _recognizer: ImageEmbedder | None = None
     _device = "auto"
     _loading = threading.Lock()
-    _point: tuple[Any, WorkingPoint | None] = (None, None)
-    _parsed: tuple[str | None, Thresholds | None] = (None, None)
+    _point: tuple[Any, Thresholds | None, WorkingPoint] | None = None  # and what it was made for
+    _parsed: tuple[str, Thresholds] | None = None  # the calibration, and its text
 
     # Opening
 
@@ -143,25 +143,25 @@ class Gallery(ABC):
                 f"{where} cannot keep images, which Milvus has no room for: keep the files, or a"
                 " gallery in a file"
             )
-        gallery, model = store._connect(where, read_only=read_only), recognizer
-        if gallery is None:
-            if read_only or not create:
-                raise DataError(
-                    f"there is no gallery {where}: it does not exist; `arcset enroll {where} FOLDER"
-                    " --model RUN` makes one"
-                )
-            if isinstance(model, str | Path):
-                model = load_model(model, faces, device=device)
-            gallery = store._create(where, _first_settings(where, model, dim))
+        gallery = store._connect(where, read_only=read_only)
+        if gallery is None and (read_only or not create):
+            raise DataError(
+                f"there is no gallery {where}: it does not exist; `arcset enroll {where} FOLDER"
+                " --model RUN` makes one"
+            )
         try:
+            if isinstance(recognizer, str | Path):
+                if faces is None and gallery is not None:
+                    faces = gallery.faces
+                recognizer = load_model(recognizer, faces, device=device)
+            if gallery is None:
+                gallery = store._create(where, _first_settings(where, recognizer, dim))
             gallery._device = device
-            gallery._recognizer = None if isinstance(model, str | Path) else model
-            values: dict[str, str | None] = {} if word is None else {"scoring": word}
-            if keep_images is not None:
-                values["keep_images"] = "yes" if keep_images else "no"
-            gallery._adopt(recognizer, faces, dim, values)
+            keep = None if keep_images is None else "yes" if keep_images else "no"
+            gallery._adopt(recognizer, dim, {"scoring": word, "keep_images": keep})
         except BaseException:
-            gallery.close()
+            if gallery is not None:
+                gallery.close()
             raise
         return gallery
 
@@ -176,37 +176,30 @@ class Gallery(ABC):
         return True
 
     def _adopt(
-        self,
-        recognizer: "ImageEmbedder | Path | str | None",
-        faces: str | None,
-        dim: int | None,
-        values: dict[str, str | None],
+        self, recognizer: ImageEmbedder | None, dim: int | None, values: dict[str, str | None]
     ) -> None:
-        """Check what `open` was given, and write down what is new."""
-        settings = self._settings
+        """Check what `open` was given, and write down what is new; None is not written."""
+        settings, self._recognizer = self._settings, recognizer
         if dim not in (None, settings.dim):
             raise OptionError(
                 f"dim={dim!r}, but the embeddings in {self.path} have {settings.dim} numbers"
             )
-        if isinstance(recognizer, str | Path):
-            faces = settings.faces if faces is None else faces
+        if recognizer is not None:
+            settings.check_fits(recognizer, self.path)
+            if not settings.model_digest and self.sample_count:
+                raise OptionError(
+                    f"{self.path} holds embeddings from elsewhere, and {recognizer.name!r} may not"
+                    " be what made them: open it without a model, or make a new one"
+                )
             if not self.read_only:
-                values |= _model_location(recognizer, faces)
-            if self._recognizer is None:
-                self._recognizer = load_model(recognizer, faces, device=self._device)
-        elif isinstance(recognizer, ImageEmbedder) and recognizer.origin and not self.read_only:
-            values |= _model_location(*recognizer.origin)
-        if (model := self._recognizer) is not None:
-            settings.check_fits(model, self.path)
-            if not settings.model_digest:
-                if self.sample_count:
-                    raise OptionError(
-                        f"{self.path} holds embeddings from elsewhere, and {model.name!r} may not"
-                        " be what made them: open it without a model, or make a new one"
-                    )
-                if not self.read_only:
-                    values |= {"model": model.name, "digest": model.digest}
-        new = {key: value for key, value in values.items() if settings.written.get(key) != value}
+                model = {"model": settings.model_name or recognizer.name}
+                values |= {**model, "digest": recognizer.digest, **model_location(recognizer)}
+        written = settings.written
+        new = {
+            key: value
+            for key, value in values.items()
+            if value is not None and written.get(key) != value
+        }
         if new:
             self._write(**new)
 
@@ -228,13 +221,9 @@ class Gallery(ABC):
             raise OptionError(
                 f"{self.path}: its model is no longer at {model}: name it with --model"
             )
-        loaded: ImageEmbedder = load_model(model, settings.faces, device=self._device)
+        loaded = load_model(model, settings.faces, device=self._device)
         settings.check_fits(loaded, self.path)
         return loaded
-
-    def set_model_path(self, path: Path | str, faces: str | None = None) -> None:
-        """Note where the model lies, and how it finds faces, so that it need not be named again."""
-        self._write(**_model_location(path, faces))
 
     @abstractmethod
     def close(self) -> None:
@@ -474,14 +463,14 @@ class Gallery(ABC):
     def working_point(self, fpir: float | None = None) -> WorkingPoint:
         """The threshold for an FPIR, by default 0.01, at the gallery's present size."""
         with self.together():
-            thresholds = self.thresholds
-            size = dict(zip(("subjects", "samples"), self._sizes(), strict=True))
-            key = (*size.values(), self.scoring, fpir, id(thresholds))
-            known, point = self._point
-            if point is None or known != key:
-                point = working_point(thresholds, **size, scoring=self.scoring, fpir=fpir)
-                self._point = key, point
-            return point
+            thresholds, scoring, (subjects, samples) = self.thresholds, self.scoring, self._sizes()
+            key = subjects, samples, scoring, fpir
+            if self._point is None or self._point[0] != key or self._point[1] is not thresholds:
+                point = working_point(
+                    thresholds, subjects=subjects, samples=samples, scoring=scoring, fpir=fpir
+                )
+                self._point = key, thresholds, point
+            return self._point[2]
 
     @property
     def thresholds(self) -> Thresholds | None:
@@ -489,19 +478,20 @@ class Gallery(ABC):
         text = self._settings.thresholds
         if text is None:
             return None if self.recognizer is None else self.recognizer.thresholds
-        known, parsed = self._parsed
-        if parsed is None or text != known:
+        if self._parsed is None or self._parsed[0] != text:
             try:
                 parsed = Thresholds.from_json(parse_json(text), f"the calibration in {self.path}")
             except (TypeError, ValueError) as error:
                 raise DataError(f"{self.path} is damaged in its calibration: {error}") from None
             self._parsed = text, parsed
-        return parsed
+        return self._parsed[1]
 
     def set_thresholds(self, thresholds: Thresholds | None) -> None:
         """Give the gallery a calibration of its own, or take it away."""
-        text = thresholds and json.dumps(thresholds.json(), ensure_ascii=False, allow_nan=False)
-        self._write(thresholds=text or None)
+        text = None
+        if thresholds is not None:
+            text = json.dumps(thresholds.json(), ensure_ascii=False, allow_nan=False)
+        self._write(thresholds=text)
 
     def calibrate(self, **options: Any) -> Thresholds:
         """Calibrate from the subjects enrolled, and keep that; options as in `calibrating`.
@@ -872,7 +862,11 @@ def _first_settings(
     return {**first, "scoring": "max", "keep_images": "no"}
 
 
-def _model_location(model: Path | str, faces: str | None) -> dict[str, str | None]:
-    is_file = faces not in (None, "auto", "none")
-    detector = str(Path(str(faces)).resolve()) if is_file else faces
-    return {"model_path": str(Path(model).resolve()), "faces": detector}
+def model_location(recognizer: ImageEmbedder) -> dict[str, str | None]:
+    """The settings that tell where a model lies; nothing for one of which that is unknown."""
+    if recognizer.origin is None:
+        return {}
+    path, faces = recognizer.origin
+    if faces not in (None, "auto", "none"):
+        faces = str(Path(faces).resolve())
+    return {"model_path": str(path.resolve()), "faces": faces}

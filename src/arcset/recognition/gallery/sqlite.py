@@ -34,7 +34,7 @@ import numpy.typing as npt
 
 from arcset.errors import ArcsetError, DataError, OptionError
 from arcset.files import one_line, sync
-from arcset.recognition.gallery.base import Gallery
+from arcset.recognition.gallery.base import Gallery, model_location
 from arcset.recognition.gallery.samples import Row, Subject, as_time, check_name, now, unit_rows
 from arcset.recognition.gallery.scoring import Index, Numbers, Vectors, nearest_subjects
 from arcset.recognition.gallery.settings import Settings
@@ -84,7 +84,7 @@ PATIENCE = 10.0
 _REWRITTEN = 100_000_000  # bytes; a larger file is written anew only by `compact`
 _ROWS = 256  # at a time: few enough for the processor's cache; of images, for memory
 _OFF = 1e-3  # how far the square of an embedding's length may be from 1
-_SPARE = 1 << 24  # how far the numbers of subjects may exceed 64 times the number of samples
+_SPARE = 1 << 26  # how far the numbers of subjects may exceed 64 times the number of samples
 
 _SUBJECT = "INSERT INTO subjects (name, added) VALUES (?, ?)"
 _SAMPLE = "INSERT INTO samples (subject, added, embedding, source, digest) VALUES (?, ?, ?, ?, ?)"
@@ -93,6 +93,12 @@ _IS_STORED = "CASE WHEN images.id IS NOT NULL THEN x'' END"
 
 # The second is raised where SQLite's own message quotes bytes of a damaged file.
 _SQLITE_ERRORS = (sqlite3.Error, UnicodeDecodeError)
+_DISK_ERRORS = (
+    sqlite3.SQLITE_FULL,
+    sqlite3.SQLITE_IOERR,
+    sqlite3.SQLITE_READONLY,
+    sqlite3.SQLITE_CANTOPEN,
+)
 
 
 class FileGallery(Gallery):
@@ -110,7 +116,7 @@ class FileGallery(Gallery):
         self.path, self.read_only = path, read_only or not is_writable
         self._lock, self._process, self._is_closed = threading.RLock(), os.getpid(), False
         self._version = -1  # of the file's state that `_latest` is from
-        self._counted: tuple[Any, tuple[int, int]] = (None, (0, 0))
+        self._counted: tuple[Any, tuple[int, int]] | None = None  # the sizes, and of which state
         self._index: Index | None = None  # read when it is first needed
         self._index_changes = -1
         with _explained(path):
@@ -179,13 +185,14 @@ class FileGallery(Gallery):
         """All that is changed in the block is on the disk when it ends, or nothing."""
         with self._lock:
             self._check_writable()
+            before = self._latest
             try:
                 self._execute("BEGIN IMMEDIATE")
                 self._follow_settings()
                 yield
                 self._connection.commit()
             except BaseException as error:
-                self._version, self._counted = -1, (None, (0, 0))  # what was written is not so
+                self._latest, self._version, self._counted = before, -1, None
                 with suppress(sqlite3.Error):
                     self._connection.rollback()
                 if isinstance(error, _SQLITE_ERRORS):
@@ -245,11 +252,13 @@ class FileGallery(Gallery):
         if version == self._version:
             return
         settings, digest = self._read_settings(), self._latest.model_digest
-        if settings.dim != self.dim or digest not in ("", settings.model_digest):
-            raise DataError(
-                f"{self.path} was moved to the model {settings.model_name!r} by another process:"
-                " open it again, with that model"
-            )
+        if settings.model_digest != digest:
+            if settings.dim != self.dim or digest:
+                raise DataError(
+                    f"{self.path} was moved to the model {settings.model_name!r} by another"
+                    " process: open it again, with that model"
+                )
+            self._index = None  # of embeddings from elsewhere
         self._latest, self._version = settings, version
 
     def _write(self, **values: str | None) -> None:
@@ -318,7 +327,7 @@ class FileGallery(Gallery):
     def _sizes(self) -> tuple[int, int]:
         with self.together():
             state = self._version, self._connection.total_changes  # of others, of this connection
-            if self._counted[0] != state:
+            if self._counted is None or self._counted[0] != state:
                 sql = "SELECT (SELECT count(*) FROM subjects), (SELECT count(*) FROM samples)"
                 self._counted = state, self._ask(sql)
             return self._counted[1]
@@ -432,7 +441,8 @@ class FileGallery(Gallery):
             with self._transaction():
                 self._embed_anew(recognizer, progress)
                 self._set(dim=str(recognizer.dim), model=recognizer.name, digest=recognizer.digest)
-                self._set(model_path=None, faces=None, thresholds=None)
+                location = {"model_path": None, "faces": None, **model_location(recognizer)}
+                self._set(thresholds=None, **location)
                 self._note_removal()
             self._recognizer, self.dim, self._index = recognizer, recognizer.dim, None
             self._erase(f"{self.path} was moved to the model {recognizer.name!r}")
@@ -495,8 +505,8 @@ class FileGallery(Gallery):
     def _rewrite(self) -> None:
         with _explained(self.path):
             self._execute("VACUUM")
-        self._write(erase_due=None)
         self._empty_log()
+        self._write(erase_due=None)
 
     def _empty_log(self) -> None:
         """Move the log into the file; raise `DataError` where that cannot be done."""
@@ -621,16 +631,8 @@ def _sentence(error: Exception, path: Path) -> str:
     code = getattr(error, "sqlite_errorcode", 0) & 0xFF  # without the finer distinctions
     if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
         return f"{path} has been in use by another process for {PATIENCE:g} seconds: try again"
-    if code == sqlite3.SQLITE_FULL:
-        return f"there is no room left on the disk for {path}"
-    if code == sqlite3.SQLITE_IOERR:
-        return f"{path} cannot be read or written ({error}): is the disk full?"
-    if code == sqlite3.SQLITE_READONLY:
-        return f"{path} cannot be written: the file or its folder is read-only"
-    if code == sqlite3.SQLITE_CANTOPEN:
-        return f"{path} cannot be opened ({error})"
-    if code == sqlite3.SQLITE_TOOBIG:
-        return f"an image is too large for {path}"
+    if code in _DISK_ERRORS:
+        return f"{path} cannot be read or written ({error}): is the disk full or read-only?"
     if code == sqlite3.SQLITE_NOTADB:
         return f"{path} is not a gallery: it is no SQLite file"
     return f"{path} is damaged ({one_line(error)}): restore it from a copy or an export"
