@@ -346,7 +346,7 @@ class Gallery(ABC):
         Without faces it is `identify`, as a list of one.
         """
         check_count("candidates", candidates)
-        (photo,) = self._model().embed_each([image])
+        (photo,) = self.model().embed_each([image])
         _, matches = self._answers(photo.embeddings, fpir, threshold, candidates)
         return [_with_face(match, photo, row) for row, match in enumerate(matches)]
 
@@ -373,7 +373,7 @@ class Gallery(ABC):
         check_count("candidates", candidates)
         if embeddings is not None or images is None:
             return self._answers(self._embedded(None, embeddings), fpir, threshold, candidates)[1]
-        photos = self._model().embed_each(as_sources(images), most=1)
+        photos = self.model().embed_each(as_sources(images), most=1)
         probes = np.concatenate([photo.embeddings for photo in photos])
         point, matches = self._answers(probes, fpir, threshold, candidates)
         found = iter(matches)
@@ -432,13 +432,14 @@ class Gallery(ABC):
             return unit_rows(embeddings, self.dim)
         if images is None:
             raise OptionError("neither images nor embeddings are given")
-        return unit_rows(self._model().embed(images), self.dim)
+        return unit_rows(self.model().embed(images), self.dim)
 
-    def _model(self) -> ImageEmbedder:
+    def model(self) -> ImageEmbedder:
+        """The recognizer; raises `OptionError` where the gallery has none."""
         if self.recognizer is None:
             raise OptionError(
-                f"{self.path} does not remember its model, which images need: open it with one,"
-                " or give embeddings"
+                f"{self.path} does not remember its model, which images need: name it (--model), or"
+                " give embeddings"
             )
         return self.recognizer
 
@@ -857,9 +858,7 @@ def _first_settings(
         raise OptionError(
             f"{path} does not exist: to make it, name a model or the dimension of embeddings"
         )
-    dim = check_count("dim", dim, 1, LARGEST_DIM)
-    first = {"dim": str(dim), "model": name, "digest": digest}
-    return {**first, "scoring": "max", "keep_images": "no"}
+    return {"dim": str(check_count("dim", dim, 1, LARGEST_DIM)), "model": name, "digest": digest}
 
 
 def model_location(recognizer: ImageEmbedder) -> dict[str, str | None]:

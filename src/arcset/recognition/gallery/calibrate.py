@@ -99,10 +99,8 @@ def calibrate_gallery(
 def _embed(
     gallery: Gallery, data: Path, skipped: dict[str, str], progress: Progress | None
 ) -> tuple[Any, tuple[str, ...]]:
-    if gallery.recognizer is None:
-        raise OptionError(f"{gallery.path} does not remember its model: name it with --model")
     listed = list_images(data)
-    embedded = gallery.recognizer.embed_files(listed.images, progress=progress)
+    embedded = gallery.model().embed_files(listed.images, progress=progress)
     skipped |= listed.skipped | {str(image): why for image, why in embedded.skipped.items()}
     names = dict(zip(listed.images, listed.names, strict=True))
     return embedded.embeddings, tuple(names[image] for image in embedded.paths)

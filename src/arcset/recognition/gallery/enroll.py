@@ -142,9 +142,7 @@ class _Enrollment:
     """Images into a gallery, but for those that it holds already."""
 
     def __init__(self, gallery: Gallery, result: Enrolled) -> None:
-        if gallery.recognizer is None:
-            raise OptionError(f"{gallery.path} does not remember its model: name it with --model")
-        self._gallery, self._recognizer, self._result = gallery, gallery.recognizer, result
+        self._gallery, self._recognizer, self._result = gallery, gallery.model(), result
         self._digests: dict[str, set[str]] = {}  # of the images that the gallery holds, by subject
         self._images: defaultdict[str, dict[str, str]] = defaultdict(dict)  # by digest and subject
         self._new: set[str] = set()

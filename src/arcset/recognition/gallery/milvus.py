@@ -35,7 +35,6 @@ __all__ = ["MilvusGallery"]
 _YOUNG = 1.0  # seconds for which settings and sizes are used again, unless asked to be strong
 
 _PREFIX = "arcset."  # of the collection's properties that are settings
-_MAY_BE_EMPTY = ("model", "digest")  # the other settings are absent if empty
 
 _FIELDS = ("subject", "embedding", "added", "source", "digest")
 _Record = Mapping[str, Any]
@@ -145,7 +144,7 @@ class MilvusGallery(Gallery):
         found = {
             key: value
             for name, value in properties.items()
-            if (key := name.removeprefix(_PREFIX)) != name and (value or key in _MAY_BE_EMPTY)
+            if (key := name.removeprefix(_PREFIX)) != name and value
         }
         if not found:
             raise DataError(f"{self.path} is no gallery: another program made the collection")
@@ -153,7 +152,7 @@ class MilvusGallery(Gallery):
 
     def _write(self, **values: str | None) -> None:
         self._check_writable()
-        # Milvus 2.3 cannot take a property away.
+        # Milvus 2.3 cannot take a property away: an empty one counts as absent.
         properties = {f"{_PREFIX}{key}": value or "" for key, value in values.items()}
         self._client.call("alter_collection_properties", properties=properties)
         self._read_settings()
@@ -259,7 +258,7 @@ class MilvusGallery(Gallery):
         """
         found: dict[str, list[Embeddings]] = {}
         for hit in hits:
-            found.setdefault(hit["subject"], []).append(self._vector(hit))
+            found.setdefault(hit["subject"], []).append(_vector(hit))
         if self._latest.scoring.best == 1:
             return found
         for row in itertools.chain.from_iterable(self._rows(found.keys() - read.keys())):
@@ -275,9 +274,6 @@ class MilvusGallery(Gallery):
         subjects = np.repeat(np.arange(len(samples)), [*map(len, samples.values())])
         _, scores = self._latest.scoring.score(exact_cosines(vectors, probe), subjects)
         return dict(zip(samples, scores.tolist(), strict=True))
-
-    def _vector(self, record: _Record) -> Embeddings:
-        return np.array(record["embedding"], np.float32)[: self.dim]
 
     # Changing
 
@@ -296,7 +292,8 @@ class MilvusGallery(Gallery):
                 self._write(**settings)
         except BaseException:
             self._forget_sizes()
-            self._client.delete(made)
+            if made:
+                self._client.delete(made)
             raise
         return made
 
@@ -311,7 +308,7 @@ class MilvusGallery(Gallery):
         records: _Records = [
             {
                 "subject": row.name,
-                "embedding": _padded(row.embedding),
+                "embedding": row.embedding,
                 "added": row.added or moment,
                 "source": row.source or "",  # nothing is null before Milvus 2.5
                 "digest": "" if row.digest is None else row.digest.hex(),
@@ -364,7 +361,7 @@ class MilvusGallery(Gallery):
                 yield [
                     Row(
                         record["subject"],
-                        self._vector(record),
+                        _vector(record),
                         record["source"] or None,
                         bytes.fromhex(record["digest"]) or None,
                         None,
@@ -478,13 +475,13 @@ class Client:
         """Make the collection whole, or leave none."""
         from pymilvus import DataType, MilvusClient
 
-        if dim > _LARGEST_DIM:
-            raise OptionError(f"dim={dim} is out of range: Milvus takes up to {_LARGEST_DIM}")
+        if not 2 <= dim <= _LARGEST_DIM:
+            raise OptionError(f"dim={dim} is out of range: Milvus takes 2 to {_LARGEST_DIM}")
         text = DataType.VARCHAR
         schema = MilvusClient.create_schema(auto_id=True, enable_dynamic_field=False)
         schema.add_field("id", DataType.INT64, is_primary=True)
         schema.add_field("subject", text, max_length=_LONGEST_NAME)
-        schema.add_field("embedding", DataType.FLOAT_VECTOR, dim=max(2, dim))
+        schema.add_field("embedding", DataType.FLOAT_VECTOR, dim=dim)
         schema.add_field("added", DataType.INT64)
         schema.add_field("source", text, max_length=_LONGEST_TEXT)
         schema.add_field("digest", text, max_length=64)
@@ -592,7 +589,7 @@ class Client:
         }
         found = self.call(
             "search",
-            data=[_padded(probe) for probe in probes],
+            data=[*probes],
             limit=limit,
             filter=f"subject not in {_quote_all(without)}" if without else "",
             output_fields=["subject", "embedding"],
@@ -607,14 +604,13 @@ class Client:
         return min(_ROWS, max(1, _MESSAGE // max(1, size)))
 
 
+def _vector(record: _Record) -> Embeddings:
+    return np.array(record["embedding"], np.float32)
+
+
 def _quote_all(names: Iterable[str]) -> str:
     """Names as a list in a condition."""
     return json.dumps([*names], ensure_ascii=False)
-
-
-def _padded(vector: Embeddings) -> Embeddings:
-    """As Milvus stores it, which has no vectors of one number."""
-    return vector if len(vector) > 1 else np.append(vector, np.float32(0))
 
 
 def _one_line(error: Exception) -> str:
