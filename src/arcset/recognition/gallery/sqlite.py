@@ -9,9 +9,9 @@ SQLite does what it is made for: a write-ahead log that is synced at every commi
 acknowledged, whatever happens; many processes read while one writes; numbers are AUTOINCREMENT, so
 that none is given twice; samples go with their subject, and images with their sample.
 
-Memory follows the file. New samples have higher numbers than before; where samples were removed,
-merged or moved to another model, the counter `changes` in meta was raised, and it is read anew
-whose each sample is. `PRAGMA data_version` tells when somebody else changed the settings.
+Memory follows the file. New samples have higher numbers than before, and are read in addition;
+where others were removed, renamed, merged or moved to another model, the counter `changes` in meta
+was raised, and all are read again. `PRAGMA data_version` tells when anybody else wrote.
 
 Deleted bytes are overwritten (`secure_delete`), but SQLite also leaves copies of rows that it once
 moved between pages. So a removal ends with `VACUUM`, which writes the file anew, and an empty log.
@@ -36,7 +36,7 @@ from arcset.errors import ArcsetError, DataError, OptionError
 from arcset.files import one_line, sync
 from arcset.recognition.gallery.base import Gallery, model_location
 from arcset.recognition.gallery.samples import Row, Subject, as_time, check_name, now, unit_rows
-from arcset.recognition.gallery.scoring import Index, Numbers, Vectors, nearest_subjects
+from arcset.recognition.gallery.scoring import Index, Vectors, nearest_subjects
 from arcset.recognition.gallery.settings import Settings
 from arcset.recognition.recognizer import Embeddings, ImageEmbedder, Progress
 
@@ -252,13 +252,11 @@ class FileGallery(Gallery):
         if version == self._version:
             return
         settings, digest = self._read_settings(), self._latest.model_digest
-        if settings.model_digest != digest:
-            if settings.dim != self.dim or digest:
-                raise DataError(
-                    f"{self.path} was moved to the model {settings.model_name!r} by another"
-                    " process: open it again, with that model"
-                )
-            self._index = None  # of embeddings from elsewhere
+        if settings.dim != self.dim or digest not in ("", settings.model_digest):
+            raise DataError(
+                f"{self.path} was moved to the model {settings.model_name!r} by another process:"
+                " open it again, with that model"
+            )
         self._latest, self._version = settings, version
 
     def _write(self, **values: str | None) -> None:
@@ -354,33 +352,22 @@ class FileGallery(Gallery):
 
     def _follow_index(self) -> Index:
         """All embeddings, inside a transaction."""
-        changes = self._latest.changes
         with self._checking():
-            if self._index is None:
+            if self._index is None or self._latest.changes != self._index_changes:
+                self._index = None  # before the next one takes as much memory
                 (count,) = self._ask("SELECT count(*) FROM samples")
-                self._index = Index(self.dim, count)
-            elif changes != self._index_changes:
-                self._index.keep(*self._read_owners())
-            found = self._execute(
+                self._index, self._index_changes = Index(self.dim, count), self._latest.changes
+            rows = self._execute(
                 "SELECT id, subject, embedding FROM samples WHERE id > ? ORDER BY id",
                 (self._index.last,),
             )
-            while part := found.fetchmany(_ROWS):
+            while part := rows.fetchmany(_ROWS):
                 ids, owners, embeddings = zip(*part, strict=True)
-                samples, subjects = np.array(array("q", ids)), np.array(array("q", owners))
-                most = _SPARE + 64 * (len(self._index) + 1)
-                if samples[0] < 1 or subjects.min() < 1 or subjects.max() > most:
+                subjects = np.array(array("q", owners))
+                if subjects.min() < 1 or subjects.max() > _SPARE + 64 * (len(self._index) + 1):
                     raise self._damaged("a number in it is out of range")
-                self._index.add(samples, subjects, self._unit_vectors(embeddings))
-        self._index_changes = changes
+                self._index.add(ids[-1], subjects, self._unit_vectors(embeddings))
         return self._index
-
-    def _read_owners(self) -> tuple[Numbers, Numbers]:
-        """The number of each sample, rising, and its subject; from an index of the table alone."""
-        found = self._execute("SELECT id, subject FROM samples INDEXED BY samples_of_subject")
-        pairs = np.array(found.fetchall(), np.int64).reshape(-1, 2)
-        pairs = pairs[np.argsort(pairs[:, 0])]
-        return pairs[:, 0], pairs[:, 1]
 
     # Changing
 
