@@ -1,11 +1,13 @@
 """What tests of galleries share: a model that is quick, slow references, and the bytes on disk."""
 
 import hashlib
+import io
 import itertools
 from pathlib import Path
 
 import numpy as np
 from hypothesis import strategies as st
+from PIL import Image
 
 from arcset import Gallery
 from arcset.data import Reading
@@ -67,6 +69,13 @@ class Place:
     def anew(self):
         """A place where there is nothing yet, for one of many examples."""
         return self(f"g{next(_numbers)}")
+
+
+def picture(seed):
+    """A PNG of 8×8 random pixels."""
+    out = io.BytesIO()
+    Image.fromarray(np.random.default_rng(seed).integers(0, 256, (8, 8), np.uint8)).save(out, "PNG")
+    return out.getvalue()
 
 
 def unit(count, dim, seed=0):

@@ -114,9 +114,7 @@ def unit_rows(rows):
     return (rows / np.linalg.norm(rows, axis=1, keepdims=True)).astype(np.float32)
 
 
-@pytest.mark.parametrize(
-    "word", ["", "top", "top-0", "top--1", "top-1.5", "MAX", "median", "top-3\n"]
-)
+@pytest.mark.parametrize("word", ["", "top-0", "top-1.5", "MAX", "top-3\n"])
 def test_other_words(tmp_path, word):
     with pytest.raises(OptionError, match=re.escape(repr(word))):
         Gallery.open(tmp_path / "g.db", dim=3, scoring=word)
