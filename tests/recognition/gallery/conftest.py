@@ -4,7 +4,6 @@ import pytest
 
 from arcset import Gallery
 from support.galleries import Place
-from support.gallery_watching import Writers
 from support.milvus_server import milvus_server
 
 LONG = pytest.mark.long
@@ -58,11 +57,3 @@ def place(request, make_place):
 def milvus(make_place):
     """Milvus Lite only."""
     return make_place("lite")
-
-
-@pytest.fixture(scope="session")
-def writers():
-    """Processes that write to galleries, and can be killed."""
-    found = Writers()
-    yield found
-    found.close()

@@ -18,6 +18,7 @@ import pytest
 
 from arcset import DataError, Gallery, OptionError
 from support.galleries import brute_force, unit
+from support.gallery_watching import killed
 from support.gallery_writer import enroll_again_and_again, enroll_on
 from support.milvus_server import milvus_server
 
@@ -185,7 +186,7 @@ def test_a_subject_of_more_samples_than_milvus_gives_at_once(place, scoring):
 
 @pytest.mark.parametrize("kind", ["lite", pytest.param("server", marks=LONG)])
 @pytest.mark.timeout(1200)
-def test_killed_writers_leave_whole_samples(request, tmp_path, writers, kind):
+def test_killed_writers_leave_whole_samples(request, tmp_path, kind):
     """Whoever was told to be enrolled is, with all samples; those of one message come together."""
     kills = 1 if kind == "lite" else 10
     path = f"milvus:{tmp_path}/people.db/killed"
@@ -195,7 +196,7 @@ def test_killed_writers_leave_whole_samples(request, tmp_path, writers, kind):
     rng, told = random.Random(0), []
     for seed in range(kills):
         pause = rng.uniform(0, 0.1)
-        told += writers.killed(enroll_on, rng.randint(3, 9), pause, path=path, seed=seed)
+        told += killed(enroll_on, rng.randint(3, 9), pause, path=path, seed=seed)
         with Gallery.open(path, read_only=True) as gallery:
             seen = listed(gallery)
             assert set(seen.values()) == {3}

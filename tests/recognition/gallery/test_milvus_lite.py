@@ -1,7 +1,6 @@
 """A gallery in a folder of Milvus Lite: what is kept, what is refused, and addresses."""
 
 import fcntl
-import json
 import sys
 
 import numpy as np
@@ -9,10 +8,11 @@ import pytest
 
 from arcset import DataError, Gallery, InputError, OptionError
 from arcset.recognition.gallery.address import Address
+from support.gallery_watching import finished
 from support.gallery_writer import enroll_one
 
 
-def test_kept_by_one_process_after_the_other(tmp_path, writers):
+def test_kept_by_one_process_after_the_other(tmp_path):
     path = f"milvus:{tmp_path}/new folder/people.db/faces"
     with Gallery.open(path, dim=4) as gallery:
         gallery.enroll("anna", embeddings=np.eye(4)[:2])
@@ -20,9 +20,8 @@ def test_kept_by_one_process_after_the_other(tmp_path, writers):
             same.enroll("ben", embeddings=np.eye(4)[2])
         assert len(gallery) == 2
         gallery.enroll("ben", embeddings=np.eye(4)[2])
-    task = {"path": path, "name": "carl", "row": [0, 0, 0, 1], "closing": False}
-    (said,) = writers.done(enroll_one, **task)
-    assert json.loads(said) == {"anna": 2, "ben": 2, "carl": 1}
+    (seen,) = finished(enroll_one, path=path, name="carl", row=[0, 0, 0, 1])
+    assert seen == {"anna": 2, "ben": 2, "carl": 1}
     with Gallery.open(path) as gallery:  # what a process did that ended in an instant is there
         assert [one.name for one in gallery.subjects()] == ["anna", "ben", "carl"]
         assert gallery.identify(embedding=np.eye(4)[3], threshold=0.9).subject == "carl"

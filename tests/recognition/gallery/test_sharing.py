@@ -12,6 +12,7 @@ import pytest
 
 from arcset import DataError, Gallery
 from support.galleries import Projection, check_kept, impatient, picture, unit
+from support.gallery_watching import finished
 from support.gallery_writer import DIM, applied, change_once, draw, perform
 
 
@@ -37,7 +38,7 @@ def answers(gallery, probes):
 
 
 @pytest.mark.parametrize("scoring", ["max", "mean"])
-def test_answers_are_those_of_a_gallery_that_is_opened_anew(tmp_path, writers, scoring):
+def test_answers_are_those_of_a_gallery_that_is_opened_anew(tmp_path, scoring):
     """After each of all kinds of changes, drawn at random, by this process and another in turns."""
     rng, state, key = random.Random(0), {}, 1
     path, probes = tmp_path / "g.db", unit(4, DIM)
@@ -48,7 +49,7 @@ def test_answers_are_those_of_a_gallery_that_is_opened_anew(tmp_path, writers, s
             assert change["kind"] == ("enroll" if kind == "many" else kind)
             state, key = applied(state, change), key + len(change.get("keys", ()))
             if step % 2:
-                writers.done(change_once, path=str(path), change=change)
+                finished(change_once, path=str(path), change=change)
             else:
                 perform(one, change)
             with Gallery.open(path, read_only=True) as anew:
